@@ -1,0 +1,241 @@
+"""The dtype table: one row per dtype, read by everybody who needs to know anything about it.
+
+Takes names, NumPy, ml_dtypes and torch dtypes, Python types; gives `DType`, which is a string (its canonical name)
+with facts attached, so that `T.float16 == "float16"` and `getattr(torch, T.bfloat16)` work.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import ml_dtypes
+import numpy as np
+
+from tilelang.errors import OptionError
+
+
+class Kind(enum.Enum):
+    """What family of numbers a dtype holds."""
+
+    BOOL = "bool"
+    INT = "int"
+    UINT = "uint"
+    FLOAT = "float"
+
+
+class DType(str):
+    """A dtype: a string equal to its canonical name, with the facts of its row.
+
+    Attributes:
+        kind: The family.
+        bits: Width of one lane in bits.
+        lanes: Elements per value; 1 for scalars, 4 in `float16x4`.
+        numpy: The NumPy dtype of one lane in host memory. Sub-byte dtypes use one byte per element,
+            as ml_dtypes does.
+    """
+
+    kind: Kind
+    bits: int
+    lanes: int
+    numpy: np.dtype
+
+    __slots__ = ("bits", "kind", "lanes", "numpy")
+
+    def __new__(cls, name: object) -> DType:
+        row = as_dtype(name)
+        return row if cls is DType else cls._make(str(row), row.kind, row.bits, row.lanes, row.numpy)
+
+    @classmethod
+    def _make(cls, name: str, kind: Kind, bits: int, lanes: int, storage: np.dtype) -> DType:
+        self = str.__new__(cls, name)
+        self.kind, self.bits, self.lanes, self.numpy = kind, bits, lanes, storage
+        return self
+
+    @property
+    def is_float(self) -> bool:
+        """Whether values are floating-point numbers."""
+        return self.kind is Kind.FLOAT
+
+    @property
+    def is_int(self) -> bool:
+        """Whether values are integers, signed or not; bool is none."""
+        return self.kind in (Kind.INT, Kind.UINT)
+
+    @property
+    def is_bool(self) -> bool:
+        """Whether values are truth values."""
+        return self.kind is Kind.BOOL
+
+    @property
+    def storage_bytes(self) -> int:
+        """Bytes one value takes in host memory (one byte per lane for sub-byte dtypes)."""
+        return self.numpy.itemsize * self.lanes
+
+    @property
+    def limits(self) -> tuple[int | float, int | float]:
+        """Smallest and largest finite value."""
+        if self.is_bool:
+            return 0, 1
+        if self.is_int:
+            info = ml_dtypes.iinfo(self.numpy)
+            return int(info.min), int(info.max)
+        if self == "tfloat32":
+            return -_TF32_MAX, _TF32_MAX
+        finfo = ml_dtypes.finfo(self.numpy)
+        return float(finfo.min), float(finfo.max)
+
+    def as_torch(self) -> object:
+        """The torch dtype of the same name; imports torch.
+
+        Raises:
+            OptionError: torch has no such dtype.
+        """
+        import torch  # noqa: PLC0415  the caller asked for torch by calling this
+
+        name = {"tfloat32": "float32"}.get(str(self), str(self))
+        if not hasattr(torch, name):
+            raise OptionError(f"dtype {self!s}: torch {torch.__version__} has no such dtype")
+        return getattr(torch, name)
+
+    def __repr__(self) -> str:
+        return str.__repr__(self)
+
+    def __reduce__(self) -> tuple[type, tuple[str]]:
+        return (type(self), (str(self),))
+
+
+_TF32_MAX = float(np.uint32(0x7F7FE000).view(np.float32))  # PTX ISA 9.7.14.5: tf32 keeps 10 mantissa bits
+
+# name: kind, bits, storage in host memory
+_ROWS: tuple[tuple[str, Kind, int, object], ...] = (
+    ("bool", Kind.BOOL, 8, np.bool_),
+    ("int4", Kind.INT, 4, ml_dtypes.int4),
+    ("int8", Kind.INT, 8, np.int8),
+    ("int16", Kind.INT, 16, np.int16),
+    ("int32", Kind.INT, 32, np.int32),
+    ("int64", Kind.INT, 64, np.int64),
+    ("uint4", Kind.UINT, 4, ml_dtypes.uint4),
+    ("uint8", Kind.UINT, 8, np.uint8),
+    ("uint16", Kind.UINT, 16, np.uint16),
+    ("uint32", Kind.UINT, 32, np.uint32),
+    ("uint64", Kind.UINT, 64, np.uint64),
+    ("float16", Kind.FLOAT, 16, np.float16),
+    ("bfloat16", Kind.FLOAT, 16, ml_dtypes.bfloat16),
+    ("float32", Kind.FLOAT, 32, np.float32),
+    ("tfloat32", Kind.FLOAT, 32, np.float32),
+    ("float64", Kind.FLOAT, 64, np.float64),
+    ("float8_e4m3fn", Kind.FLOAT, 8, ml_dtypes.float8_e4m3fn),
+    ("float8_e5m2", Kind.FLOAT, 8, ml_dtypes.float8_e5m2),
+    ("float8_e4m3fnuz", Kind.FLOAT, 8, ml_dtypes.float8_e4m3fnuz),
+    ("float8_e5m2fnuz", Kind.FLOAT, 8, ml_dtypes.float8_e5m2fnuz),
+    ("float8_e8m0fnu", Kind.FLOAT, 8, ml_dtypes.float8_e8m0fnu),
+    ("float4_e2m1fn", Kind.FLOAT, 4, ml_dtypes.float4_e2m1fn),
+)
+
+SCALARS: Mapping[str, DType] = MappingProxyType(
+    {name: DType._make(name, kind, bits, 1, np.dtype(storage)) for name, kind, bits, storage in _ROWS}
+)
+
+ALIASES: Mapping[str, str] = MappingProxyType(
+    {
+        "float": "float32",
+        "half": "float16",
+        "double": "float64",
+        "int": "int32",
+        "uint": "uint32",
+        "long": "int64",
+        "short": "int16",
+        "boolean": "bool",
+        "bf16": "bfloat16",
+        "fp16": "float16",
+        "fp32": "float32",
+        "fp64": "float64",
+        "tf32": "tfloat32",
+        "float8_e4m3": "float8_e4m3fn",
+        "e4m3_float8": "float8_e4m3fn",
+        "e5m2_float8": "float8_e5m2",
+    }
+)
+
+_PYTHON_TYPES = {bool: "bool", int: "int32", float: "float32"}
+_FROM_NUMPY = {row.numpy: row for row in reversed(SCALARS.values()) if row != "tfloat32"}
+_VECTOR = re.compile(r"([a-z][a-z0-9_]*?)x(\d+)")
+
+
+def as_dtype(value: object) -> DType:
+    """The dtype that a user means by a name, a Python type, or a NumPy, ml_dtypes or torch dtype.
+
+    Raises:
+        OptionError: Nothing by that name is known; the nearest known name is suggested.
+    """
+    if isinstance(value, DType):
+        return value
+    if isinstance(value, str):
+        return _from_name(value)
+    if isinstance(value, type) and value in _PYTHON_TYPES:
+        return SCALARS[_PYTHON_TYPES[value]]
+    if type(value).__module__ == "torch":  # str(torch.float16) == "torch.float16"
+        return _from_name(str(value).removeprefix("torch."))
+    try:
+        return _FROM_NUMPY[np.dtype(value)]  # type: ignore[call-overload]
+    except (TypeError, KeyError):
+        raise OptionError(
+            f"dtype: {value!r} is not a dtype",
+            hint="write a name such as 'float16', T.float16, torch.float16 or numpy.float16",
+        ) from None
+
+
+def _from_name(name: str) -> DType:
+    canonical = ALIASES.get(name, name)
+    if canonical in SCALARS:
+        return SCALARS[canonical]
+    match = _VECTOR.fullmatch(name)
+    if match and ALIASES.get(match[1], match[1]) in SCALARS and int(match[2]) > 0:
+        lane = SCALARS[ALIASES.get(match[1], match[1])]
+        lanes = int(match[2])
+        return lane if lanes == 1 else DType._make(f"{lane!s}x{lanes}", lane.kind, lane.bits, lanes, lane.numpy)
+    raise unknown_name("dtype", name, [*SCALARS, *ALIASES])
+
+
+def unknown_name(what: str, name: str, known: list[str]) -> OptionError:
+    """The error for a name that is not known, with the nearest known one as its hint."""
+    import difflib  # noqa: PLC0415  only needed on the way to an error
+
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return OptionError(f"{what}: unknown name {name!r}", hint=f"did you mean {near[0]!r}?" if near else "")
+
+
+def lane_dtype(dtype: DType) -> DType:
+    """The scalar dtype of one lane."""
+    return dtype if dtype.lanes == 1 else _from_name(str(dtype).rsplit("x", 1)[0])
+
+
+def promote(a: DType, b: DType) -> DType:
+    """The dtype of `a + b` for two values of full standing.
+
+    The wider of one family wins; a float beats an integer; float16 with bfloat16 gives float32; at equal width
+    an unsigned integer beats a signed one, as in C; bool counts as the narrowest integer.
+    """
+    if a == b:
+        return a
+    if a.is_float and b.is_float:
+        if a.bits == b.bits:
+            return SCALARS["float32"] if a.bits <= 32 else a
+        return a if a.bits > b.bits else b
+    if a.is_float or b.is_float:
+        return a if a.is_float else b
+    if a.is_bool or b.is_bool:
+        return b if a.is_bool else a
+    if a.bits == b.bits:
+        return a if a.kind is Kind.UINT else b
+    return a if a.bits > b.bits else b
+
+
+BOOL = SCALARS["bool"]
+INT32 = SCALARS["int32"]
+INT64 = SCALARS["int64"]
+FLOAT32 = SCALARS["float32"]
+FLOAT64 = SCALARS["float64"]

@@ -1,0 +1,151 @@
+"""Every error a user can meet, and the source positions that errors carry.
+
+Takes positions in the user's program, gives exceptions that render themselves with file, line and caret.
+Invariant: whatever goes wrong because of a user's program or call leaves the package as one
+`TileLangError`; a `CompilerBug` says that the fault is ours.
+"""
+
+from __future__ import annotations
+
+import linecache
+from dataclasses import dataclass
+from types import TracebackType
+
+
+@dataclass(frozen=True, slots=True)
+class Loc:
+    """A place in the user's program; used as a context manager it marks errors that pass through.
+
+    Lines count from 1 and columns from 0, in characters; `end_col` is exclusive.
+    `caller` is the place from which the surrounding macro was called.
+    """
+
+    file: str
+    line: int
+    col: int = 0
+    end_line: int = 0
+    end_col: int = 0
+    function: str = ""
+    caller: Loc | None = None
+
+    def __enter__(self) -> Loc:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if isinstance(error, TileLangError) and error.loc is None:
+            error.loc = self
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" if self.file else "<unknown>"
+
+    def render(self) -> str:
+        """The source line with a caret under the place, and the chain of macro calls below it."""
+        if not self.file:
+            return ""
+        gutter = " " * len(str(self.line))
+        lines = [f"{gutter}--> {self.file}:{self.line}:{self.col + 1}"]
+        text = linecache.getline(self.file, self.line).rstrip("\n")
+        if text:
+            last = self.end_col if self.end_line in (0, self.line) else len(text)
+            width = max(1, min(last, len(text)) - self.col)
+            lines.append(f"{self.line} | {text}")
+            lines.append(f"{gutter} | {' ' * self.col}{'^' * width}")
+        if self.caller is not None:
+            lines.append(f"{gutter} called from")
+            lines.append(self.caller.render())
+        return "\n".join(lines)
+
+
+NOWHERE = Loc("", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A further remark on an error, with a place of its own where it has one."""
+
+    text: str
+    loc: Loc | None = None
+
+
+class TileLangError(Exception):
+    """The root of all errors of this package.
+
+    Args:
+        message: What was found and what is needed, starting with the construct at fault.
+        loc: The place in the user's program; filled in by the innermost `with loc:` otherwise.
+        notes: Further places that take part in the error.
+        hint: What to write instead, where we know it.
+    """
+
+    def __init__(
+        self, message: str, *, loc: Loc | None = None, notes: tuple[Note, ...] = (), hint: str = ""
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.loc = loc
+        self.notes = notes
+        self.hint = hint
+
+    def __str__(self) -> str:
+        parts = [self.message]
+        if self.loc is not None and self.loc.file:
+            parts.append(self.loc.render())
+        for note in self.notes:
+            parts.append(f"note: {note.text}")
+            if note.loc is not None and note.loc.file:
+                parts.append(note.loc.render())
+        if self.hint:
+            parts.append(f"hint: {self.hint}")
+        return "\n".join(parts)
+
+
+class StagingError(TileLangError):
+    """Python that cannot be turned into a kernel."""
+
+
+class ProgramError(TileLangError):
+    """A kernel that breaks a rule of the language: shapes, dtypes, scopes, bounds, dependences."""
+
+
+class NoLowering(TileLangError):
+    """An operator or name that has no meaning on the chosen target; notes hold every refusal."""
+
+
+class ResourceError(TileLangError):
+    """More of something than the target has."""
+
+
+class ArgumentError(TileLangError):
+    """A call with arguments that do not fit the kernel's signature; nothing was launched."""
+
+
+class OptionError(TileLangError):
+    """An unknown or ill-formed target, option, environment variable or dtype name."""
+
+
+class SimulationError(TileLangError):
+    """A kernel that went wrong while an interpreter ran it."""
+
+
+class OutOfBounds(SimulationError):
+    """An access outside a shared, fragment or local buffer."""
+
+
+class DataRace(SimulationError):
+    """Two blocks of one launch touched an element, at least one of them writing without an atomic."""
+
+
+class DeviceAssertError(TileLangError):
+    """A `T.device_assert` or staged `assert` of a running kernel failed."""
+
+
+class ToolchainError(TileLangError):
+    """No usable compiler was found, or the compiler rejected our source or crashed."""
+
+
+class CacheError(TileLangError):
+    """The compile cache's folder cannot be used."""
+
+
+class CompilerBug(TileLangError):
+    """A fault of this package, not of the user's program."""

@@ -1,0 +1,93 @@
+"""Memory that statements name: buffers, the scopes they live in, and regions of them."""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+from tilelang.dtypes import DType
+from tilelang.errors import NOWHERE, Loc
+from tilelang.ir.expr import Expr, int_const
+
+
+class Scope(enum.Enum):
+    """Where a buffer lives. The value is the name that users see from `buffer.scope()`."""
+
+    GLOBAL = "global"
+    SHARED = "shared.dyn"
+    FRAGMENT = "local.fragment"
+    LOCAL = "local"
+    VAR = "local.var"  # a mutable scalar; rank 0
+    BARRIER = "shared.barrier"
+
+    @property
+    def on_chip(self) -> bool:
+        """Whether the buffer belongs to one block."""
+        return self is not Scope.GLOBAL
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Buffer:
+    """A typed, shaped piece of memory; compared by identity.
+
+    Attributes:
+        name: The user's name for it.
+        shape: Extents in elements; on-chip buffers have constant ones.
+        dtype: Element dtype.
+        scope: Where it lives.
+        strides: Distance of neighbours per dimension, in elements; None means row-major and dense.
+        view_of: The buffer whose bytes this one names, for `T.view` and `T.reshape`.
+        loc: Where it was declared.
+    """
+
+    name: str
+    shape: tuple[Expr, ...]
+    dtype: DType
+    scope: Scope
+    strides: tuple[Expr, ...] | None = None
+    view_of: Buffer | None = None
+    loc: Loc = NOWHERE
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @cached_property
+    def static_shape(self) -> tuple[int, ...] | None:
+        """The extents as integers, or None if one of them is symbolic."""
+        extents = [int_const(extent) for extent in self.shape]
+        return None if None in extents else tuple(e for e in extents if e is not None)
+
+    @property
+    def storage(self) -> Buffer:
+        """The buffer that owns the bytes: itself unless it is a view."""
+        return self if self.view_of is None else self.view_of.storage
+
+    @property
+    def bytes(self) -> int | None:
+        """Bytes of a dense buffer of constant shape, or None."""
+        shape = self.static_shape
+        return None if shape is None else math.prod(shape) * self.dtype.storage_bytes
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Region:
+    """A box of a buffer: per dimension where it starts and how far it extends, in elements."""
+
+    buffer: Buffer
+    start: tuple[Expr, ...]
+    extent: tuple[Expr, ...]
+
+    @property
+    def static_extent(self) -> tuple[int, ...] | None:
+        """The extents as integers, or None if one of them is symbolic."""
+        extents = [int_const(extent) for extent in self.extent]
+        return None if None in extents else tuple(e for e in extents if e is not None)
+
+    @property
+    def dtype(self) -> DType:
+        """The element dtype."""
+        return self.buffer.dtype

@@ -1,0 +1,28 @@
+"""What the IR must know of a function that expressions call: its name, how many operands, what it computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tilelang.dtypes import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Callee:
+    """A pure function of scalars; `isa` extends it with its text in each language.
+
+    Attributes:
+        name: The name without prefix, as in `T.exp`.
+        arity: Number of operands.
+        result: The dtype of a call, from the dtypes of its operands.
+        meaning: The function on NumPy values; operands come in the dtype that `compute` names.
+        compute: The dtype in which operands are handed to `meaning`, from the operand dtypes.
+    """
+
+    name: str
+    arity: int
+    result: Callable[[tuple[DType, ...]], DType]
+    meaning: Callable[..., Any]
+    compute: Callable[[tuple[DType, ...]], DType]

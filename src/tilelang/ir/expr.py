@@ -1,0 +1,504 @@
+"""Scalar expressions: frozen, pure, typed nodes; operators on them build further nodes and fold constants.
+
+Takes Python numbers and expressions, gives expressions. Invariant: an expression has no effect and evaluates to one
+value of its `dtype`. Nodes compare by identity, since `a == b` builds a comparison; for structural equality see
+`ir.compare`.
+
+Integer arithmetic comes in two kinds. An expression whose leaves are loop variables, block indices, dimensions and
+constants is *index arithmetic* (`is_index`): it is exact, as if integers had no width. Everything else is *data*: it
+wraps at its dtype's width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Union
+
+from tilelang.dtypes import BOOL, FLOAT32, INT32, INT64, DType, as_dtype, promote
+from tilelang.errors import ProgramError, StagingError
+from tilelang.ir.callee import Callee
+from tilelang.ir.scalar import (
+    BITWISE,
+    COMPARISONS,
+    INTEGER_ONLY,
+    LOGICAL,
+    BinaryOp,
+    UnaryOp,
+    convert,
+    data_binary,
+    data_unary,
+    exact_binary,
+)
+
+if TYPE_CHECKING:
+    from tilelang.ir.buffer import Buffer
+
+Number = Union[int, float, bool]
+ExprLike = Union["Expr", Number]
+
+
+class Expr:
+    """The root of all expressions; subclasses are frozen dataclasses with a `dtype`."""
+
+    dtype: DType
+
+    # -- arithmetic -----------------------------------------------------------------------------------------
+    def __add__(self, other: ExprLike) -> Expr:
+        return binary(BinaryOp.ADD, self, other)
+
+    def __radd__(self, other: ExprLike) -> Expr:
+        return binary(BinaryOp.ADD, other, self)
+
+    def __sub__(self, other: ExprLike) -> Expr:
+        return binary(BinaryOp.SUB, self, other)
+
+    def __rsub__(self, other: ExprLike) -> Expr:
+        return binary(BinaryOp.SUB, other, self)
+
+    def __mul__(self, other: ExprLike) -> Expr:
+        return binary(BinaryOp.MUL, self, other)
+
+    def __rmul__(self, other: ExprLike) -> Expr:
+        return binary(BinaryOp.MUL, other, self)
+
+    def __truediv__(self, other: ExprLike) -> Expr:
+        return binary(BinaryOp.DIV, self, other)
+
+    def __rtruediv__(self, other: ExprLike) -> Expr:
+        return binary(BinaryOp.DIV, other, self)
+
+    def __floordiv__(self, other: ExprLike) -> Expr:
+        return binary(BinaryOp.FLOORDIV, self, other)
+
+    def __rfloordiv__(self, other: ExprLike) -> Expr:
+        return binary(BinaryOp.FLOORDIV, other, self)
+
+    def __mod__(self, other: ExprLike) -> Expr:
+        return binary(BinaryOp.FLOORMOD, self, other)
+
+    def __rmod__(self, other: ExprLike) -> Expr:
+        return binary(BinaryOp.FLOORMOD, other, self)
+
+    def __and__(self, other: ExprLike) -> Expr:
+        return binary(BinaryOp.BITAND, self, other)
+
+    def __rand__(self, other: ExprLike) -> Expr:
+        return binary(BinaryOp.BITAND, other, self)
+
+    def __or__(self, other: ExprLike) -> Expr:
+        return binary(BinaryOp.BITOR, self, other)
+
+    def __ror__(self, other: ExprLike) -> Expr:
+        return binary(BinaryOp.BITOR, other, self)
+
+    def __xor__(self, other: ExprLike) -> Expr:
+        return binary(BinaryOp.BITXOR, self, other)
+
+    def __rxor__(self, other: ExprLike) -> Expr:
+        return binary(BinaryOp.BITXOR, other, self)
+
+    def __lshift__(self, other: ExprLike) -> Expr:
+        return binary(BinaryOp.SHL, self, other)
+
+    def __rlshift__(self, other: ExprLike) -> Expr:
+        return binary(BinaryOp.SHL, other, self)
+
+    def __rshift__(self, other: ExprLike) -> Expr:
+        return binary(BinaryOp.SHR, self, other)
+
+    def __rrshift__(self, other: ExprLike) -> Expr:
+        return binary(BinaryOp.SHR, other, self)
+
+    def __neg__(self) -> Expr:
+        return unary(UnaryOp.NEG, self)
+
+    def __pos__(self) -> Expr:
+        return self
+
+    def __invert__(self) -> Expr:
+        return unary(UnaryOp.NOT if self.dtype.is_bool else UnaryOp.INVERT, self)
+
+    def __abs__(self) -> Expr:
+        return select(binary(BinaryOp.LT, self, 0), -self, self) if self.dtype.is_int else _float_abs(self)
+
+    # -- comparisons ----------------------------------------------------------------------------------------
+    def __eq__(self, other: object) -> Expr:  # type: ignore[override]
+        return binary(BinaryOp.EQ, self, other)  # type: ignore[arg-type]
+
+    def __ne__(self, other: object) -> Expr:  # type: ignore[override]
+        return binary(BinaryOp.NE, self, other)  # type: ignore[arg-type]
+
+    def __lt__(self, other: ExprLike) -> Expr:
+        return binary(BinaryOp.LT, self, other)
+
+    def __le__(self, other: ExprLike) -> Expr:
+        return binary(BinaryOp.LE, self, other)
+
+    def __gt__(self, other: ExprLike) -> Expr:
+        return binary(BinaryOp.GT, self, other)
+
+    def __ge__(self, other: ExprLike) -> Expr:
+        return binary(BinaryOp.GE, self, other)
+
+    __hash__ = object.__hash__
+
+    # -- Python asks for a plain value ----------------------------------------------------------------------
+    def __bool__(self) -> bool:
+        raise StagingError(
+            "a value known only when the kernel runs has no truth value in Python",
+            hint="inside a kernel use `if`, `and`, `or`, `not` directly; in helpers use T.if_then_else, T.all_of, "
+            "T.any_of, T.max, T.min, or mark the helper @T.macro",
+        )
+
+    def __index__(self) -> int:
+        raise StagingError(
+            "a value known only when the kernel runs cannot be used as a Python integer",
+            hint="to index a Python list, loop over plain values: `for i in tuple(range(n))`",
+        )
+
+    def __int__(self) -> int:
+        raise StagingError(
+            "a value known only when the kernel runs cannot become a Python int", hint="write T.int32(x)"
+        )
+
+    def __float__(self) -> float:
+        raise StagingError(
+            "a value known only when the kernel runs cannot become a Python float", hint="write T.float32(x)"
+        )
+
+    def __iter__(self) -> Iterable[Expr]:
+        raise StagingError("a scalar cannot be iterated over")
+
+    @cached_property
+    def is_index(self) -> bool:
+        """Whether this is index arithmetic, which is exact: integers over loop variables, blocks and dimensions."""
+        return False
+
+
+def _node(cls: type) -> type:
+    """Frozen, identity-compared dataclass that keeps the operators of `Expr`."""
+    made = dataclass(frozen=True, eq=False, repr=False)(cls)
+    made.__hash__ = object.__hash__  # type: ignore[assignment]
+    return made
+
+
+@_node
+class Const(Expr):
+    """A literal. `weak` marks one that came from a bare Python number and takes the dtype of its partner."""
+
+    value: Number
+    dtype: DType
+    weak: bool = False
+
+    @cached_property
+    def is_index(self) -> bool:
+        return self.dtype.is_int
+
+
+@_node
+class Var(Expr):
+    """A named immutable value: a loop variable, a block index, a dimension, a scalar parameter, or a binding.
+
+    `index` marks integers whose arithmetic is exact.
+    """
+
+    name: str
+    dtype: DType
+    index: bool = False
+
+    @cached_property
+    def is_index(self) -> bool:
+        return self.index
+
+
+@_node
+class Binary(Expr):
+    """`a op b`; operands have one dtype (but for shifts) or are both index arithmetic."""
+
+    op: BinaryOp
+    a: Expr
+    b: Expr
+    dtype: DType
+
+    @cached_property
+    def is_index(self) -> bool:
+        return self.dtype.is_int and self.a.is_index and self.b.is_index
+
+
+@_node
+class Unary(Expr):
+    """`op a`."""
+
+    op: UnaryOp
+    a: Expr
+    dtype: DType
+
+    @cached_property
+    def is_index(self) -> bool:
+        return self.dtype.is_int and self.a.is_index
+
+
+@_node
+class Select(Expr):
+    """`a if condition else b`; only the chosen side is evaluated, so it may guard a load."""
+
+    condition: Expr
+    a: Expr
+    b: Expr
+    dtype: DType
+
+    @cached_property
+    def is_index(self) -> bool:
+        return self.dtype.is_int and self.a.is_index and self.b.is_index
+
+
+@_node
+class Cast(Expr):
+    """`a` converted to `dtype`: integers wrap, floats round to nearest even, float to integer truncates.
+
+    Index arithmetic cast to int64 stays index arithmetic: it is exact there too.
+    """
+
+    a: Expr
+    dtype: DType
+
+    @cached_property
+    def is_index(self) -> bool:
+        return self.dtype == INT64 and self.a.is_index
+
+
+@_node
+class Reinterpret(Expr):
+    """The bits of `a` read as `dtype`, which has the same width."""
+
+    a: Expr
+    dtype: DType
+
+
+@_node
+class Load(Expr):
+    """One element of a buffer; a mutable scalar is a buffer of rank 0."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    dtype: DType
+
+
+@_node
+class Call(Expr):
+    """A pure intrinsic applied to scalars."""
+
+    callee: Callee
+    args: tuple[Expr, ...]
+    dtype: DType
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    """The direct operands of an expression, in evaluation order."""
+    match expr:
+        case Binary(a=a, b=b):
+            return (a, b)
+        case Unary(a=a) | Cast(a=a) | Reinterpret(a=a):
+            return (a,)
+        case Select(condition=c, a=a, b=b):
+            return (c, a, b)
+        case Load(indices=indices):
+            return indices
+        case Call(args=args):
+            return args
+    return ()
+
+
+def as_expr(value: ExprLike, dtype: DType | None = None) -> Expr:
+    """`value` as an expression; a Python number becomes a weak constant, or one of `dtype` if given.
+
+    Raises:
+        StagingError: `value` is neither a number nor an expression.
+    """
+    if isinstance(value, Expr):
+        return value
+    if hasattr(value, "__tilelang_expr__"):  # proxies of rank-0 buffers
+        return as_expr(value.__tilelang_expr__(), dtype)
+    if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
+        return Const(bool(value), dtype or BOOL) if dtype in (None, BOOL) else const(int(value), dtype)
+    if isinstance(value, int) or hasattr(value, "__index__"):
+        number = int(value)
+        if dtype is not None:
+            return const(number, dtype)
+        return Const(number, INT32 if -(2**31) <= number < 2**31 else INT64, weak=True)
+    if isinstance(value, float) or hasattr(value, "__float__"):
+        return const(float(value), dtype) if dtype is not None else Const(float(value), FLOAT32, weak=True)
+    raise StagingError(f"expected a number or an expression, got {type(value).__name__} {value!r:.60}")
+
+
+def const(value: Number, dtype: DType) -> Const:
+    """A literal of exactly `dtype`: the value is rounded or wrapped as a cast would."""
+    converted = convert(value, dtype)
+    if dtype.is_bool:
+        return Const(bool(converted), dtype)
+    return Const(int(converted) if dtype.is_int else float(converted), dtype)
+
+
+def cast(value: ExprLike, dtype: DType) -> Expr:
+    """`value` converted to `dtype`; literals are converted at once and no-op casts vanish.
+
+    A cast of index arithmetic is always kept as data, except from a literal.
+    """
+    expr = as_expr(value)
+    if isinstance(expr, Const):
+        return const(expr.value, dtype)
+    if expr.dtype == dtype:
+        return expr
+    return Cast(expr, dtype)
+
+
+def unify(a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
+    """Both operands in one dtype: weak literals follow their partner, otherwise `dtypes.promote` decides.
+
+    Index arithmetic of different integer dtypes is left alone, since it has no width.
+    """
+    x, y = as_expr(a), as_expr(b)
+    if x.is_index and y.is_index:
+        return x, y
+    if isinstance(x, Const) and x.weak and not (isinstance(y, Const) and y.weak):
+        return _follow(x, y.dtype), y
+    if isinstance(y, Const) and y.weak and not (isinstance(x, Const) and x.weak):
+        return x, _follow(y, x.dtype)
+    dtype = promote(x.dtype, y.dtype)
+    return cast(x, dtype), cast(y, dtype)
+
+
+def _follow(literal: Const, dtype: DType) -> Expr:
+    if literal.dtype.is_float and not dtype.is_float:
+        return const(literal.value, FLOAT32)
+    if dtype.is_bool:
+        return literal
+    if dtype.is_int and literal.dtype.is_int:
+        low, high = dtype.limits
+        if not low <= literal.value <= high:
+            return literal
+    return const(literal.value, dtype)
+
+
+def binary(op: BinaryOp, left: ExprLike, right: ExprLike) -> Expr:
+    """`left op right`, with operands brought to one dtype and constants folded.
+
+    Raises:
+        ProgramError: The operator has no meaning on these dtypes.
+    """
+    if not isinstance(left, Expr) or not isinstance(right, Expr):
+        left, right = as_expr(left), as_expr(right)
+    if op in LOGICAL:
+        return _logical(op, as_bool(left), as_bool(right))
+    a, b = unify(left, right)
+    if a.dtype != b.dtype and not (a.is_index and b.is_index):  # a literal that did not fit its partner
+        dtype = promote(a.dtype, b.dtype)
+        a, b = cast(a, dtype), cast(b, dtype)
+    if op is BinaryOp.DIV and not a.dtype.is_float:
+        a, b = cast(a, FLOAT32), cast(b, FLOAT32)
+    if a.dtype.lanes > 1:
+        raise ProgramError(f"operator {op.value}: vector dtype {a.dtype!s} has no arithmetic; use its lanes")
+    if op in INTEGER_ONLY and not (a.dtype.is_int or a.dtype.is_bool and op in BITWISE):
+        raise ProgramError(f"operator {op.value}: needs integers, got {a.dtype!s}")
+    index = a.is_index and b.is_index
+    operand = promote(a.dtype, b.dtype) if index else a.dtype
+    if operand.is_bool and op not in COMPARISONS | BITWISE | {BinaryOp.MIN, BinaryOp.MAX}:
+        a, b, operand = cast(a, INT32), cast(b, INT32), INT32
+    dtype = BOOL if op in COMPARISONS else operand
+    if isinstance(a, Const) and isinstance(b, Const):
+        return _fold(op, a, b, dtype, index)
+    return Binary(op, a, b, dtype)
+
+
+def _fold(op: BinaryOp, a: Const, b: Const, dtype: DType, index: bool) -> Const:
+    weak = a.weak and b.weak
+    if index:
+        value = exact_binary(op, int(a.value), int(b.value))
+        if op in COMPARISONS:
+            return Const(bool(value), BOOL)
+        fits = INT32 if -(2**31) <= value < 2**31 else INT64
+        return Const(int(value), fits if weak else promote(dtype, fits) if fits == INT64 else dtype, weak=weak)
+    result = data_binary(op, convert(a.value, a.dtype), convert(b.value, b.dtype), dtype)
+    if dtype.is_bool:
+        return Const(bool(result), BOOL)
+    if dtype.is_float and weak:  # bare Python literals keep Python's precision until they meet a dtype
+        wide = data_binary(op, convert(a.value, as_dtype("float64")), convert(b.value, as_dtype("float64")), as_dtype("float64"))
+        return Const(float(wide), dtype, weak=True)
+    return Const(float(result) if dtype.is_float else int(result), dtype, weak=weak)
+
+
+def _logical(op: BinaryOp, a: Expr, b: Expr) -> Expr:
+    absorbing = op is BinaryOp.OR
+    if isinstance(a, Const):
+        return a if bool(a.value) is absorbing else b
+    if isinstance(b, Const) and bool(b.value) is not absorbing:
+        return a
+    return Binary(op, a, b, BOOL)
+
+
+def unary(op: UnaryOp, operand: ExprLike) -> Expr:
+    """`op operand`, folded on constants.
+
+    Raises:
+        ProgramError: The operator has no meaning on this dtype.
+    """
+    a = as_expr(operand)
+    if op is UnaryOp.NOT:
+        a = as_bool(a)
+        return Const(not a.value, BOOL) if isinstance(a, Const) else Unary(op, a, BOOL)
+    if a.dtype.is_bool:
+        a = cast(a, INT32)
+    if op is UnaryOp.INVERT and not a.dtype.is_int:
+        raise ProgramError(f"operator ~: needs an integer, got {a.dtype!s}")
+    if isinstance(a, Const):
+        if a.dtype.is_int:
+            value: Number = -int(a.value) if op is UnaryOp.NEG else ~int(a.value)
+            return Const(value, a.dtype, weak=a.weak) if a.weak else const(value, a.dtype)
+        return Const(float(data_unary(op, convert(a.value, as_dtype("float64")), as_dtype("float64"))), a.dtype, weak=a.weak)
+    return Unary(op, a, a.dtype)
+
+
+def as_bool(value: ExprLike) -> Expr:
+    """`value` as a truth value: itself if boolean, otherwise whether it differs from zero."""
+    expr = as_expr(value)
+    if expr.dtype.is_bool:
+        return expr
+    return Const(expr.value != 0, BOOL) if isinstance(expr, Const) else binary(BinaryOp.NE, expr, 0)
+
+
+def select(condition: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
+    """`a if condition else b`, with both sides in one dtype; a constant condition picks its side."""
+    test = as_bool(condition)
+    x, y = unify(a, b)
+    if x.dtype != y.dtype:
+        dtype = promote(x.dtype, y.dtype)
+        x, y = (x, y) if x.is_index and y.is_index else (cast(x, dtype), cast(y, dtype))
+    if isinstance(test, Const):
+        return x if test.value else y
+    return Select(test, x, y, promote(x.dtype, y.dtype))
+
+
+def _float_abs(a: Expr) -> Expr:
+    if isinstance(a, Const):
+        return Const(abs(float(a.value)), a.dtype, weak=a.weak)
+    # clears the sign bit, so that abs(-0.0) is 0.0 and NaN stays NaN
+    bits = {16: "uint16", 32: "uint32", 64: "uint64", 8: "uint8"}[a.dtype.bits]
+    mask = (1 << (a.dtype.bits - 1)) - 1
+    return Reinterpret(Reinterpret(a, as_dtype(bits)) & const(mask, as_dtype(bits)), a.dtype)
+
+
+def int_const(expr: ExprLike) -> int | None:
+    """The value of an integer literal, or None for anything else."""
+    if isinstance(expr, Const) and expr.dtype.is_int:
+        return int(expr.value)
+    return expr if isinstance(expr, int) and not isinstance(expr, bool) else None
+
+
+def conjunction(conditions: Iterable[Expr]) -> Expr:
+    """All of the conditions; true when there are none."""
+    result: Expr = Const(True, BOOL)
+    for condition in conditions:
+        result = _logical(BinaryOp.AND, result, condition)
+    return result

@@ -1,0 +1,84 @@
+"""Functions: parameters, a body, and the level of the IR that the body is written in."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+from tilelang.dtypes import DType
+from tilelang.errors import NOWHERE, Loc
+from tilelang.ir.buffer import Buffer
+from tilelang.ir.expr import Expr, Var
+from tilelang.ir.stmt import Stmt
+
+
+class Level(enum.Enum):
+    """Which nodes a body may hold; `ir.verify` knows the rows."""
+
+    TILE = "tile"
+    THREAD = "thread"
+
+
+@dataclass(frozen=True, eq=False)
+class TensorParam:
+    """A tensor argument. Its symbolic dims and strides are variables bound from the argument at the call."""
+
+    buffer: Buffer
+
+    @property
+    def name(self) -> str:
+        """The parameter's name."""
+        return self.buffer.name
+
+    @property
+    def dtype(self) -> DType:
+        """The element dtype."""
+        return self.buffer.dtype
+
+    @property
+    def shape(self) -> tuple[Expr, ...]:
+        """The extents."""
+        return self.buffer.shape
+
+
+@dataclass(frozen=True, eq=False)
+class ScalarParam:
+    """A scalar argument, or a raw pointer (`pointee` set) that is passed on as it is."""
+
+    var: Var
+
+    @property
+    def name(self) -> str:
+        """The parameter's name."""
+        return self.var.name
+
+    @property
+    def dtype(self) -> DType:
+        """The value's dtype."""
+        return self.var.dtype
+
+
+Param = TensorParam | ScalarParam
+
+
+@dataclass(frozen=True, eq=False)
+class PrimFunc:
+    """A kernel function as the front end leaves it and passes hand it on.
+
+    Attributes:
+        name: The user's function name.
+        params: In the order of the signature.
+        body: Launches in order, and allocations of global workspaces between them.
+        level: Which nodes the body may hold.
+        symbols: Symbolic dims and strides, in order of first appearance in the parameters.
+        attrs: `T.func_attr`, free-form facts from the user.
+        loc: Where the function was defined.
+    """
+
+    name: str
+    params: tuple[Param, ...]
+    body: Stmt
+    level: Level = Level.TILE
+    symbols: tuple[Var, ...] = ()
+    attrs: tuple[tuple[str, object], ...] = ()
+    loc: Loc = field(default=NOWHERE, repr=False)

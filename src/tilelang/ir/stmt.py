@@ -1,0 +1,289 @@
+"""Statements: what a block does, in order. Frozen nodes, each with the place in the user's program it came from.
+
+Tile-level programs use everything here plus the operators in `ops`; the pass `lower_tile_ops` leaves only `Seq`,
+`Bind`, `Alloc`, `Store`, `For`, `While`, `If`, `Break`, `Continue`, `Atomic`, `Assert`, `Print`, `Launch` and
+`CallStmt`.
+"""
+
+from __future__ import annotations
+
+import abc
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from tilelang.errors import NOWHERE, Loc
+from tilelang.ir.buffer import Buffer, Region
+from tilelang.ir.expr import Expr, Var
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Stmt:
+    """The root of all statements."""
+
+    loc: Loc = field(default=NOWHERE, repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Seq(Stmt):
+    """Statements one after another; also the scope of the allocations and bindings among them."""
+
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Bind(Stmt):
+    """Gives a value a name, visible to the statements after it in the same `Seq`."""
+
+    var: Var
+    value: Expr
+
+
+@dataclass(frozen=True, eq=False)
+class Alloc(Stmt):
+    """Brings a buffer into being, with undefined contents, for the statements after it in the same `Seq`.
+
+    Inside a loop the buffer is a new one in every iteration. A view allocates nothing and names older bytes.
+    `init` is the first value of a mutable scalar.
+    """
+
+    buffer: Buffer
+    init: Expr | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Store(Stmt):
+    """Writes one element. A global store out of bounds is dropped."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    value: Expr
+
+
+class ForKind(enum.Enum):
+    """How a loop is meant; none of them changes its result."""
+
+    SERIAL = "serial"
+    UNROLLED = "unroll"
+    VECTORIZED = "vectorized"
+    PIPELINED = "Pipelined"
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineSpec:
+    """What the user said of a pipelined loop.
+
+    Attributes:
+        num_stages: Buffer versions in flight; 0 leaves the loop serial.
+        order: Position of each effectful statement, by hand; None leaves it to the compiler.
+        stage: Stage of each effectful statement, by hand; lower means an earlier iteration.
+    """
+
+    num_stages: int = 0
+    order: tuple[int, ...] | None = None
+    stage: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """A variable that a vectorised loop updates by one associative operator; found by a pass."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    op: str  # "+", "*", "min", "max", "&", "|", "^"
+
+
+@dataclass(frozen=True, eq=False)
+class For(Stmt):
+    """`for var in range(start, stop, step)`; the trip count is fixed on entry."""
+
+    var: Var
+    start: Expr
+    stop: Expr
+    step: int
+    kind: ForKind
+    body: Stmt
+    pipeline: PipelineSpec | None = None
+    unroll_factor: int | None = None
+    reductions: tuple[Reduction, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class ParallelLoop(Stmt):
+    """An elementwise nest: `for v0, v1, ... in T.Parallel(e0, e1, ...)`.
+
+    Iterations run as if in row-major order; apart from associative updates they do not depend on each other.
+    """
+
+    vars: tuple[Var, ...]
+    extents: tuple[Expr, ...]
+    body: Stmt
+
+
+@dataclass(frozen=True, eq=False)
+class While(Stmt):
+    """Runs the body as long as the condition holds, asked before each iteration."""
+
+    condition: Expr
+    body: Stmt
+
+
+@dataclass(frozen=True, eq=False)
+class If(Stmt):
+    """A branch taken when the kernel runs."""
+
+    condition: Expr
+    then_body: Stmt
+    else_body: Stmt | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Break(Stmt):
+    """Leaves the innermost loop."""
+
+
+@dataclass(frozen=True, eq=False)
+class Continue(Stmt):
+    """Goes on with the next iteration of the innermost loop."""
+
+
+class AtomicOp(enum.Enum):
+    """What an atomic statement does to the element."""
+
+    ADD = "add"
+    MAX = "max"
+    MIN = "min"
+    AND = "and"
+    OR = "or"
+    XOR = "xor"
+    EXCHANGE = "exchange"
+    LOAD = "load"
+    STORE = "store"
+
+
+@dataclass(frozen=True, eq=False)
+class Atomic(Stmt):
+    """An indivisible read-modify-write of one element; `result` receives the previous value if wanted.
+
+    A global element out of bounds is left alone and reads as 0.
+    """
+
+    op: AtomicOp
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    value: Expr | None
+    result: Var | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Assert(Stmt):
+    """Stops the launch with `DeviceAssertError` if the condition does not hold."""
+
+    condition: Expr
+    message: str
+
+
+@dataclass(frozen=True, eq=False)
+class Print(Stmt):
+    """Prints a scalar or a region, in logical order, once per execution.
+
+    `source` is the text the user wrote for the operand, for messages without `message`.
+    """
+
+    operand: Expr | Region
+    message: str
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchHints:
+    """What a kernel says about itself beyond its meaning; targets use what they understand.
+
+    Attributes:
+        layouts: `T.annotate_layout`, per on-chip buffer.
+        safe_values: What a guarded load of a global buffer gives out of bounds; 0 where absent.
+        swizzle: (panel size, order) of `T.use_swizzle`.
+        l2_hit_ratios: `T.annotate_l2_hit_ratio`, per global buffer.
+        cluster: Extents of a cluster of blocks.
+        min_blocks_per_sm: Occupancy asked for.
+    """
+
+    layouts: tuple[tuple[Buffer, object], ...] = ()
+    safe_values: tuple[tuple[Buffer, Expr], ...] = ()
+    swizzle: tuple[int, str] | None = None
+    l2_hit_ratios: tuple[tuple[Buffer, float], ...] = ()
+    cluster: tuple[int, ...] = (1, 1, 1)
+    min_blocks_per_sm: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Launch(Stmt):
+    """`with T.Kernel(...)`: the body once for every point of the grid, blocks in no order.
+
+    Attributes:
+        block_vars: One index variable per grid dimension (1 to 3).
+        grid: Extents; expressions of dimensions and scalar parameters.
+        threads: Threads per block as (x, y, z).
+        body: The program of one block.
+        hints: What the kernel says about itself.
+    """
+
+    block_vars: tuple[Var, ...]
+    grid: tuple[Expr, ...]
+    threads: tuple[int, int, int]
+    body: Stmt
+    hints: LaunchHints = LaunchHints()
+
+
+class TileMemory(Protocol):
+    """What a tile operator's reference meaning may do with memory; the interpreter implements it."""
+
+    def read(self, region: Region) -> np.ndarray:
+        """A copy of the region; elements out of bounds of a global buffer read as its safe value."""
+
+    def write(self, region: Region, values: np.ndarray) -> None:
+        """Stores values of the region's shape and dtype; elements out of bounds of a global buffer are dropped."""
+
+    def value(self, expr: Expr) -> object:
+        """A scalar operand's value, as a NumPy scalar of its dtype."""
+
+
+@dataclass(frozen=True, eq=False)
+class TileOp(Stmt, abc.ABC):
+    """A tile operator: what it does, never how. Subclasses live in `ops`."""
+
+    @property
+    @abc.abstractmethod
+    def name(self) -> str:
+        """The user's name for it, as in `T.copy`."""
+
+    @abc.abstractmethod
+    def reads(self) -> tuple[Region, ...]:
+        """Regions whose contents matter."""
+
+    @abc.abstractmethod
+    def writes(self) -> tuple[Region, ...]:
+        """Regions that may change."""
+
+    @abc.abstractmethod
+    def check(self) -> None:
+        """Raises `ProgramError` if shapes, dtypes or scopes do not fit."""
+
+    @abc.abstractmethod
+    def reference(self, memory: TileMemory) -> None:
+        """Does it, in a few lines of NumPy."""
+
+
+def seq(statements: Sequence[Stmt], loc: Loc = NOWHERE) -> Stmt:
+    """The statements as one, without needless nesting."""
+    flat: list[Stmt] = []
+    for statement in statements:
+        if isinstance(statement, Seq) and not any(isinstance(s, Bind | Alloc) for s in statement.body):
+            flat.extend(statement.body)
+        else:
+            flat.append(statement)
+    return flat[0] if len(flat) == 1 else Seq(tuple(flat), loc=loc)

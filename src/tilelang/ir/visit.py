@@ -1,0 +1,228 @@
+"""Walking and rewriting: the only code that knows every node's children.
+
+Invariant: both walkers enter `stmt.loc` while they treat a statement, so an error raised by any pass leaves with the
+line of the statement being treated; and a rewritten statement keeps its `loc`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
+
+from tilelang.ir.buffer import Buffer, Region
+from tilelang.ir.expr import (
+    Binary,
+    Call,
+    Cast,
+    Expr,
+    Load,
+    Reinterpret,
+    Select,
+    Unary,
+    Var,
+    binary,
+    cast,
+    children,
+    select,
+    unary,
+)
+from tilelang.ir.stmt import PipelineSpec, Reduction, Seq, Stmt
+
+T = TypeVar("T")
+
+
+def walk_expr(expr: Expr) -> Iterator[Expr]:
+    """The expression and everything below it, parents first."""
+    stack = [expr]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(children(node)))
+
+
+def walk(stmt: Stmt) -> Iterator[Stmt]:
+    """The statement and all statements below it, in program order."""
+    yield stmt
+    with stmt.loc:
+        for child in sub_statements(stmt):
+            yield from walk(child)
+
+
+def sub_statements(stmt: Stmt) -> Iterator[Stmt]:
+    """The direct sub-statements, in program order."""
+    if isinstance(stmt, Seq):
+        yield from stmt.body
+        return
+    for field in _fields(type(stmt)):
+        value = getattr(stmt, field)
+        if isinstance(value, Stmt):
+            yield value
+
+
+def expressions(stmt: Stmt) -> Iterator[Expr]:
+    """The expressions that stand directly in a statement (operands, indices, bounds), not in its sub-statements."""
+    for field in _fields(type(stmt)):
+        yield from _expressions_in(getattr(stmt, field))
+
+
+def _expressions_in(value: object) -> Iterator[Expr]:
+    if isinstance(value, Expr):
+        yield value
+    elif isinstance(value, Region):
+        yield from value.start
+        yield from value.extent
+    elif isinstance(value, Reduction):
+        yield from value.indices
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _expressions_in(item)
+
+
+_FIELDS: dict[type, tuple[str, ...]] = {}
+_SKIPPED = frozenset({"loc", "hints", "var", "vars", "block_vars", "result"})  # variables defined here are not uses
+
+
+def _fields(cls: type) -> tuple[str, ...]:
+    names = _FIELDS.get(cls)
+    if names is None:
+        names = _FIELDS[cls] = tuple(f.name for f in dataclasses.fields(cls) if f.name not in _SKIPPED)
+    return names
+
+
+class Rewriter:
+    """Rebuilds a tree bottom-up; override `expr`, `stmt`, `buffer` or `var` for the nodes of interest.
+
+    Unchanged nodes are returned as they are. `stmt` may return a sequence by returning `Seq`; returning None deletes
+    the statement.
+    """
+
+    def expr(self, node: Expr) -> Expr:
+        """The replacement of an expression; the default rebuilds it from rewritten operands."""
+        return self.rebuild_expr(node)
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        """The replacement of a statement; the default rebuilds it from rewritten parts."""
+        return self.rebuild_stmt(node)
+
+    def buffer(self, node: Buffer) -> Buffer:
+        """The replacement of a buffer wherever it is named."""
+        return node
+
+    def visit(self, node: Stmt) -> Stmt | None:
+        """Rewrites a statement with its place at hand for errors."""
+        with node.loc:
+            return self.stmt(node)
+
+    def rebuild_expr(self, node: Expr) -> Expr:
+        """The same expression over rewritten operands; folding may simplify it."""
+        match node:
+            case Binary(op=op, a=a, b=b):
+                x, y = self.expr(a), self.expr(b)
+                return node if x is a and y is b else binary(op, x, y)
+            case Unary(op=op, a=a):
+                x = self.expr(a)
+                return node if x is a else unary(op, x)
+            case Cast(a=a, dtype=dtype):
+                x = self.expr(a)
+                return node if x is a else cast(x, dtype)
+            case Reinterpret(a=a, dtype=dtype):
+                x = self.expr(a)
+                return node if x is a else Reinterpret(x, dtype)
+            case Select(condition=c, a=a, b=b):
+                z, x, y = self.expr(c), self.expr(a), self.expr(b)
+                return node if z is c and x is a and y is b else select(z, x, y)
+            case Load(buffer=buffer, indices=indices, dtype=dtype):
+                new, changed = self.buffer(buffer), self.exprs(indices)
+                return node if new is buffer and changed is indices else Load(new, changed, dtype)
+            case Call(callee=callee, args=args, dtype=dtype):
+                changed = self.exprs(args)
+                return node if changed is args else Call(callee, changed, dtype)
+        return node
+
+    def exprs(self, nodes: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """Rewrites a tuple of expressions; the same tuple if nothing changed."""
+        new = tuple([self.expr(n) for n in nodes])
+        return nodes if all(x is y for x, y in zip(new, nodes, strict=True)) else new
+
+    def region(self, node: Region) -> Region:
+        """Rewrites the parts of a region."""
+        new, start, extent = self.buffer(node.buffer), self.exprs(node.start), self.exprs(node.extent)
+        if new is node.buffer and start is node.start and extent is node.extent:
+            return node
+        return Region(new, start, extent)
+
+    def rebuild_stmt(self, node: Stmt) -> Stmt | None:
+        """The same statement over rewritten parts."""
+        if isinstance(node, Seq):
+            return self._rebuild_seq(node)
+        changes: dict[str, object] = {}
+        for field in _fields(type(node)):
+            old = getattr(node, field)
+            new = self._part(old)
+            if new is not old:
+                changes[field] = new
+        return dataclasses.replace(node, **changes) if changes else node  # type: ignore[arg-type]
+
+    def _rebuild_seq(self, node: Seq) -> Stmt:
+        body: list[Stmt] = []
+        changed = False
+        for old in node.body:
+            new = self.visit(old)
+            changed |= new is not old
+            if new is not None:
+                body.append(new)
+        return Seq(tuple(body), loc=node.loc) if changed else node
+
+    def _part(self, value: object) -> object:
+        match value:
+            case Stmt():
+                return self.visit(value) or Seq((), loc=value.loc)
+            case Expr():
+                return self.expr(value)
+            case Region():
+                return self.region(value)
+            case Buffer():
+                return self.buffer(value)
+            case Reduction():
+                new, indices = self.buffer(value.buffer), self.exprs(value.indices)
+                same = new is value.buffer and indices is value.indices
+                return value if same else Reduction(new, indices, value.op)
+            case PipelineSpec() | str() | int():
+                return value
+            case tuple():
+                parts = tuple(self._part(v) for v in value)
+                return value if all(x is y for x, y in zip(parts, value, strict=True)) else parts
+        return value
+
+
+class _Substitute(Rewriter):
+    def __init__(self, values: Mapping[Var, Expr], buffers: Mapping[Buffer, Buffer]) -> None:
+        self._values, self._buffers = values, buffers
+
+    def expr(self, node: Expr) -> Expr:
+        if isinstance(node, Var):
+            return self._values.get(node, node)
+        return self.rebuild_expr(node)
+
+    def buffer(self, node: Buffer) -> Buffer:
+        return self._buffers.get(node, node)
+
+
+def substitute(node: Expr, values: Mapping[Var, Expr]) -> Expr:
+    """The expression with variables replaced."""
+    return _Substitute(values, {}).expr(node)
+
+
+def substitute_stmt(
+    node: Stmt, values: Mapping[Var, Expr], buffers: Mapping[Buffer, Buffer] | None = None
+) -> Stmt:
+    """The statement with uses of variables, and buffers, replaced."""
+    result = _Substitute(values, buffers or {}).visit(node)
+    assert result is not None
+    return result
+
+
+def any_expr(stmt: Stmt, test: Callable[[Expr], bool]) -> bool:
+    """Whether any expression anywhere in the statement satisfies the test."""
+    return any(test(e) for s in walk(stmt) for root in expressions(s) for e in walk_expr(root))
