@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,3 +26,18 @@ class Callee:
     result: Callable[[tuple[DType, ...]], DType]
     meaning: Callable[..., Any]
     compute: Callable[[tuple[DType, ...]], DType]
+
+
+@dataclass(frozen=True, slots=True)
+class Routine:
+    """A procedure on memory that statements call; its text in each language is a helper that `isa` supplies.
+
+    Attributes:
+        name: The helper's name, for printed IR.
+        spell: Per language, the called name with its template arguments.
+        helper: Per language, what must stand before the first call; see `isa.intrinsic.Helper`.
+    """
+
+    name: str
+    spell: Mapping[str, str]
+    helper: Mapping[str, object]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from tilelang.errors import NOWHERE, Loc
 from tilelang.ir.buffer import Buffer, Region
+from tilelang.ir.callee import Routine
 from tilelang.ir.expr import Expr, Var
 
 if TYPE_CHECKING:
@@ -197,6 +198,20 @@ class Print(Stmt):
     operand: Expr | Region
     message: str
     source: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class CallStmt(Stmt):
+    """A call of a routine that works on memory, such as a matrix micro-kernel; thread level only.
+
+    A region among the arguments stands for the address of its first element; strides and extents that the routine
+    needs are arguments of their own. `reads` and `writes` say what the call touches.
+    """
+
+    routine: Routine
+    args: tuple[Expr | Region, ...]
+    reads: tuple[Region, ...]
+    writes: tuple[Region, ...]
 
 
 @dataclass(frozen=True, slots=True)
