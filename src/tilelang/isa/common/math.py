@@ -1,0 +1,115 @@
+"""The elementary functions of floating-point scalars, one row per name.
+
+Gives `MATH`. Invariant: operands narrower than 32 bits are computed in float32 and rounded once; integers and truth
+values count as float32, except for the functions that leave integers as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from tilelang.dtypes import BOOL, FLOAT32, FLOAT64, DType, promote
+from tilelang.isa.common import meaning
+from tilelang.isa.cpu import math as cpu
+from tilelang.isa.intrinsic import Intrinsic, Spelling
+
+Rule = Callable[[tuple[DType, ...]], DType]
+
+
+def float_result(dtypes: tuple[DType, ...]) -> DType:
+    """The dtype of a float function's value: the operands' own float dtype, float32 for integers."""
+    dtype = reduce(promote, dtypes)
+    return dtype if dtype.is_float else FLOAT32
+
+
+def float_compute(dtypes: tuple[DType, ...]) -> DType:
+    """The dtype a float function works in: float64 for float64, otherwise float32."""
+    return FLOAT64 if float_result(dtypes) == FLOAT64 else FLOAT32
+
+
+def common_result(dtypes: tuple[DType, ...]) -> DType:
+    """The dtype all operands have in common, integers included."""
+    return reduce(promote, dtypes)
+
+
+def common_compute(dtypes: tuple[DType, ...]) -> DType:
+    """The dtype of functions that also work on integers: the integer dtype itself, or as `float_compute`."""
+    dtype = reduce(promote, dtypes)
+    if dtype.is_float:
+        return float_compute(dtypes)
+    return dtype
+
+
+def bool_result(dtypes: tuple[DType, ...]) -> DType:
+    """Truth, whatever the operand."""
+    return BOOL
+
+
+def _row(
+    name: str,
+    arity: int,
+    function: Callable[..., Any],
+    spell: Mapping[str, Spelling],
+    *,
+    result: Rule = float_result,
+    compute: Rule = float_compute,
+    source: str = "",
+) -> Intrinsic:
+    return Intrinsic(name, arity, result, function, compute, {"cpp": spell}, source)
+
+
+_wide, _quiet = meaning.wide, meaning.quiet
+_rounding = {"result": common_result, "compute": common_compute}
+_C = "ISO C, 7.12"
+_FAST = "as the name without underscores, with less accuracy where the target has something faster"
+
+MATH: tuple[Intrinsic, ...] = (
+    _row("exp", 1, _wide(np.exp), cpu.EXP, source=_C),
+    _row("exp2", 1, _wide(np.exp2), cpu.EXP2, source=_C),
+    _row("exp10", 1, _wide(meaning.exp10), cpu.EXP10, source=_C),
+    _row("log", 1, _wide(np.log), cpu.LOG, source=_C),
+    _row("log2", 1, _wide(np.log2), cpu.LOG2, source=_C),
+    _row("log10", 1, _wide(np.log10), cpu.LOG10, source=_C),
+    _row("log1p", 1, _wide(np.log1p), cpu.LOG1P, source=_C),
+    _row("sqrt", 1, _quiet(np.sqrt), cpu.SQRT, source=_C),
+    _row("rsqrt", 1, _wide(meaning.rsqrt), cpu.RSQRT),
+    _row("pow", 2, _wide(np.power), cpu.POW, source=_C),
+    _row("tanh", 1, _wide(np.tanh), cpu.TANH, source=_C),
+    _row("sigmoid", 1, _wide(meaning.sigmoid), cpu.SIGMOID),
+    _row("erf", 1, _wide(meaning.erf), cpu.ERF, source=_C),
+    _row("sin", 1, _wide(np.sin), cpu.SIN, source=_C),
+    _row("cos", 1, _wide(np.cos), cpu.COS, source=_C),
+    _row("tan", 1, _wide(np.tan), cpu.TAN, source=_C),
+    _row("asin", 1, _wide(np.arcsin), cpu.ASIN, source=_C),
+    _row("acos", 1, _wide(np.arccos), cpu.ACOS, source=_C),
+    _row("atan", 1, _wide(np.arctan), cpu.ATAN, source=_C),
+    _row("sinh", 1, _wide(np.sinh), cpu.SINH, source=_C),
+    _row("cosh", 1, _wide(np.cosh), cpu.COSH, source=_C),
+    _row("atan2", 2, _wide(np.arctan2), cpu.ATAN2, source=_C),
+    _row("fmod", 2, _quiet(np.fmod), cpu.FMOD, source=_C),
+    _row("floor", 1, meaning.on_integers_identity(np.floor), cpu.FLOOR, source=_C, **_rounding),
+    _row("ceil", 1, meaning.on_integers_identity(np.ceil), cpu.CEIL, source=_C, **_rounding),
+    _row("trunc", 1, meaning.on_integers_identity(np.trunc), cpu.TRUNC, source=_C, **_rounding),
+    _row("round", 1, meaning.on_integers_identity(np.rint), cpu.ROUND, source="nearest, ties to even", **_rounding),
+    _row("nearbyint", 1, meaning.on_integers_identity(np.rint), cpu.ROUND, source=_C, **_rounding),
+    _row("fma", 3, _quiet(meaning.fma), cpu.FMA, source=_C, **_rounding),
+    _row("abs", 1, _quiet(meaning.absolute), cpu.ABS, source="IEEE 754, 5.5.1", **_rounding),
+    _row("isnan", 1, np.isnan, cpu.ISNAN, result=bool_result),
+    _row("isinf", 1, np.isinf, cpu.ISINF, result=bool_result),
+    _row("isfinite", 1, np.isfinite, cpu.ISFINITE, result=bool_result),
+    _row("__exp", 1, _wide(np.exp), cpu.EXP, source=_FAST),
+    _row("__exp2", 1, _wide(np.exp2), cpu.EXP2, source=_FAST),
+    _row("__exp10", 1, _wide(meaning.exp10), cpu.EXP10, source=_FAST),
+    _row("__log", 1, _wide(np.log), cpu.LOG, source=_FAST),
+    _row("__log2", 1, _wide(np.log2), cpu.LOG2, source=_FAST),
+    _row("__log10", 1, _wide(np.log10), cpu.LOG10, source=_FAST),
+    _row("__sin", 1, _wide(np.sin), cpu.SIN, source=_FAST),
+    _row("__cos", 1, _wide(np.cos), cpu.COS, source=_FAST),
+    _row("__tan", 1, _wide(np.tan), cpu.TAN, source=_FAST),
+    _row("__pow", 2, _wide(np.power), cpu.POW, source=_FAST),
+    _row("__fdividef", 2, _quiet(np.true_divide), cpu.FDIVIDEF, source=_FAST),
+)

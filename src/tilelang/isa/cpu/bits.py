@@ -1,0 +1,59 @@
+"""C++ texts of the bit operations; operands are the unsigned types that the rows of `isa.common.bits` compute in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilelang.isa.intrinsic import Helper, Spelling
+
+# __builtin_popcount and __builtin_clz are instructions or short sequences with g++ and clang alike
+_COUNTS = Helper(
+    "bit_counts",
+    """\
+namespace tl {
+static inline int32_t popcount(uint32_t x) { return __builtin_popcount(x); }
+static inline int32_t popcount64(uint64_t x) { return __builtin_popcountll(x); }
+static inline int32_t clz(uint32_t x, int32_t width) { return x ? __builtin_clz(x) - (32 - width) : width; }
+static inline int32_t clz64(uint64_t x) { return x ? __builtin_clzll(x) : 64; }
+}  // namespace tl
+""",
+    headers=("<cstdint>",),
+)
+
+_DOT4 = Helper(
+    "dot4",
+    """\
+namespace tl {
+static inline int32_t dp4a(int32_t a, int32_t b, int32_t c) {
+    uint32_t sum = (uint32_t)c;
+    for (int i = 0; i < 4; ++i)
+        sum += (uint32_t)((int32_t)(int8_t)((uint32_t)a >> (8 * i)) * (int32_t)(int8_t)((uint32_t)b >> (8 * i)));
+    return (int32_t)sum;
+}
+static inline uint32_t dp4a(uint32_t a, uint32_t b, uint32_t c) {
+    for (int i = 0; i < 4; ++i) c += (a >> (8 * i) & 255u) * (b >> (8 * i) & 255u);
+    return c;
+}
+}  // namespace tl
+""",
+    headers=("<cstdint>",),
+)
+
+POPCOUNT: Mapping[str, Spelling] = {
+    "uint4": Spelling("tl::popcount({0} & 15u)", _COUNTS),
+    "uint8": Spelling("tl::popcount({0})", _COUNTS),
+    "uint16": Spelling("tl::popcount({0})", _COUNTS),
+    "uint32": Spelling("tl::popcount({0})", _COUNTS),
+    "uint64": Spelling("tl::popcount64({0})", _COUNTS),
+}
+CLZ: Mapping[str, Spelling] = {
+    "uint4": Spelling("tl::clz({0} & 15u, 4)", _COUNTS),
+    "uint8": Spelling("tl::clz({0}, 8)", _COUNTS),
+    "uint16": Spelling("tl::clz({0}, 16)", _COUNTS),
+    "uint32": Spelling("tl::clz({0}, 32)", _COUNTS),
+    "uint64": Spelling("tl::clz64({0})", _COUNTS),
+}
+DP4A: Mapping[str, Spelling] = {
+    "int32": Spelling("tl::dp4a((int32_t)({0}), (int32_t)({1}), (int32_t)({2}))", _DOT4),
+    "uint32": Spelling("tl::dp4a((uint32_t)({0}), (uint32_t)({1}), (uint32_t)({2}))", _DOT4),
+}

@@ -1,0 +1,87 @@
+"""The record of an intrinsic: what the IR knows of it, and how each language writes it.
+
+Takes nothing from the machine; gives `Intrinsic`, its `Spelling` per language and dtype, and the `Helper` texts that
+spellings need. Invariant: a spelling's text computes exactly what `meaning` computes, up to rounding of the last bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tilelang.dtypes import DType
+from tilelang.errors import NoLowering
+from tilelang.ir.callee import Callee
+
+
+@dataclass(frozen=True, slots=True)
+class Helper:
+    """A piece of source that a kernel must contain before the text that uses it.
+
+    Attributes:
+        name: Its name; one helper appears once in a source, whoever asks for it.
+        text: The definition, a whole number of lines.
+        needs: Helpers that must come before it.
+        headers: Headers to include, as written between `#include` and the end of the line.
+    """
+
+    name: str
+    text: str
+    needs: tuple[Helper, ...] = ()
+    headers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """How an operation is written in one language: an expression in which `{0}`, `{1}`, ... stand for operands.
+
+    The operands may be any expressions: the text puts them in parentheses or argument places where needed, and uses
+    each of them once.
+    """
+
+    text: str
+    helper: Helper | None = None
+
+    def of(self, *operands: str) -> str:
+        """The expression applied to the given operand texts."""
+        return self.text.format(*operands)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Intrinsic(Callee):
+    """A scalar function with its text per language.
+
+    Attributes:
+        spell: From language ("cpp") to compute dtype to text. Operands of the text, and its value, have the compute
+            dtype; for an intrinsic with a bool or int32 `result` the text has that type.
+        source: Where the definition comes from, in words.
+    """
+
+    spell: Mapping[str, Mapping[str, Spelling]]
+    source: str = ""
+
+    def spelling(self, language: str, compute: DType) -> Spelling:
+        """The text for operands of one compute dtype.
+
+        Raises:
+            NoLowering: The language has no text for it.
+        """
+        found = self.spell.get(language, {}).get(str(compute))
+        if found is None:
+            raise NoLowering(f"T.{self.name}: has no {language} form for {compute!s}")
+        return found
+
+
+def ordered_helpers(helpers: Iterable[Helper]) -> list[Helper]:
+    """The helpers and all they need, each once, needed ones first."""
+    placed: dict[str, Helper] = {}
+
+    def place(helper: Helper) -> None:
+        if helper.name not in placed:
+            for needed in helper.needs:
+                place(needed)
+            placed[helper.name] = helper
+
+    for helper in helpers:
+        place(helper)
+    return list(placed.values())
