@@ -1,0 +1,248 @@
+"""Every switch there is: compile options, the published pass-config keys, and the environment variables.
+
+Takes what a user passes or exports, gives checked values. Invariant: an environment variable is read when it is used,
+never when the package is imported, and an argument beats the environment.
+"""
+
+from __future__ import annotations
+
+import difflib
+import enum
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from tilelang.errors import OptionError
+
+
+class PassConfigKey(str, enum.Enum):
+    """The published keys of `pass_configs`; each is a string, so its plain text works as well.
+
+    Only the keys that `CompileOptions` names change anything on this version's targets. The others steer decisions of
+    the published compiler that do not exist here; they are accepted so that existing programs run.
+    """
+
+    TL_ENABLE_FAST_MATH = "tl.enable_fast_math"
+    TL_DEVICE_COMPILE_FLAGS = "tl.device_compile_flags"
+    TL_DISABLE_FAST_MATH = "tl.disable_fast_math"
+    TL_SIMPLIFY = "tl.Simplify"
+    TL_DISABLE_BUFFER_INIT_CHECK = "tl.disable_buffer_init_check"
+    TL_DISABLE_DATA_RACE_CHECK = "tl.disable_data_race_check"
+    TL_DISABLE_PRELOWER_SEMANTIC_CHECK = "tl.disable_prelower_semantic_check"
+    TL_DISABLE_WARP_SPECIALIZED = "tl.disable_warp_specialized"
+    TL_ENABLE_AUTO_SCHEDULE = "tl.enable_auto_schedule"
+    TL_ENABLE_AUTO_WARP_SPECIALIZATION = "tl.enable_auto_warp_specialization"
+    TL_PTXAS_REGISTER_USAGE_LEVEL = "tl.ptxas_register_usage_level"
+    TL_ENABLE_PTXAS_VERBOSE_OUTPUT = "tl.enable_ptxas_verbose_output"
+    TL_EMIT_LINE_DIRECTIVES = "tl.emit_line_directives"
+    TL_CONFIG_INDEX_BITWIDTH = "tl.config_index_bitwidth"
+    TL_ENABLE_REDUCER_PLAN_VERBOSE = "tl.enable_reducer_plan_verbose"
+    TL_LAYOUT_COST_MODEL = "tl.layout_cost_model"
+    TL_REDUCER_FORCE_BASELINE = "tl.reducer_force_baseline"
+    TL_DISABLE_TMA_LOWER = "tl.disable_tma_lower"
+    TL_DISABLE_SAFE_MEMORY_ACCESS = "tl.disable_safe_memory_legalize"
+    TL_DISABLE_VECTORIZE_256 = "tl.disable_vectorize_256"
+    TL_ENABLE_FP32X2_REDUCTION = "tl.enable_fp32x2_reduction"
+    TL_ENABLE_ASYNC_COPY = "tl.enable_async_copy"
+    TL_ENABLE_LOWER_LDGSTG = "tl.enable_lower_ldgstg"
+    TL_ENABLE_LOWER_LDGSTG_PREDICATED = "tl.enable_lower_ldgstg_predicated"
+    TL_ENABLE_VECTORIZE_PLANNER_VERBOSE = "tl.enable_vectorize_planner_verbose"
+    TL_DISABLE_WGMMA = "tl.disable_wgmma"
+    TL_DEBUG_MERGE_SHARED_MEMORY_ALLOCATIONS = "tl.debug_merge_shared_memory_allocations"
+    TL_ENABLE_AGGRESSIVE_SHARED_MEMORY_MERGE = "tl.enable_aggressive_shared_memory_merge"
+    TL_DISABLE_SHARED_MEMORY_REUSE = "tl.disable_shared_memory_reuse"
+    TL_DISABLE_SHUFFLE_ELECT = "tl.disable_shuffle_elect"
+    TL_DISABLE_LOOP_UNSWITCHING = "tl.disable_loop_unswitching"
+    TL_LOOP_UNSWITCHING_ALLOW_NON_TRIVIAL_ELSE = "tl.loop_unswitching_allow_non_trivial_else"
+    TL_IF_STMT_BINDING_INLINE_REPLAYABLE_BINDS = "tl.if_stmt_binding_inline_replayable_binds"
+    TL_DISABLE_THREAD_STORAGE_SYNC = "tl.disable_thread_storage_sync"
+    TL_DISABLE_DYNAMIC_TAIL_SPLIT = "tl.disable_dynamic_tail_split"
+    TL_DYNAMIC_ALIGNMENT = "tl.dynamic_alignment"
+    TL_FORCE_LET_INLINE = "tl.force_let_inline"
+    TL_AST_PRINT_ENABLE = "tl.ast_print_enable"
+    TL_LAYOUT_VISUALIZATION_ENABLE = "tl.layout_visualization_enable"
+    TL_LAYOUT_VISUALIZATION_FORMATS = "tl.layout_visualization_formats"
+    TL_STORAGE_REWRITE_DETECT_INPLACE = "tl.storage_rewrite_detect_inplace"
+    TL_DISABLE_OUT_OF_BOUND_WARNING = "tl.disable_out_of_bound_warning"
+    TL_ENABLE_DUMP_IR = "tl.enable_dump_ir"
+    TL_DUMP_IR_DIR = "tl.dump_ir_path"
+    TL_PASS_PROFILE = "tl.pass_profile"  # noqa: S105  a key, not a password
+    TL_PASS_PROFILE_THRESHOLD_MS = "tl.pass_profile_threshold_ms"  # noqa: S105
+    TIR_ENABLE_EQUIV_TERMS_IN_CSE = "tir.enable_equiv_terms_in_cse_tir"
+    TIR_DISABLE_CSE = "tir.disable_cse_tir"
+    TIR_SIMPLIFY = "tir.Simplify"
+    TIR_DISABLE_STORAGE_REWRITE = "tir.disable_storage_rewrite"
+    TIR_DISABLE_VECTORIZE = "tir.disable_vectorize"
+    TIR_USE_ASYNC_COPY = "tir.use_async_copy"
+    TIR_ENABLE_DEBUG = "tir.enable_debug"
+    TIR_MERGE_STATIC_SMEM = "tir.merge_static_smem"
+    TIR_ADD_LOWER_PASS = "tir.add_lower_pass"  # noqa: S105
+    TIR_NOALIAS = "tir.noalias"
+    CUDA_KERNELS_OUTPUT_DIR = "cuda.kernels_output_dir"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class CompileOptions:
+    """How a kernel is compiled, beyond what it computes.
+
+    Attributes:
+        pass_configs: What the user set, as (canonical key, value) in the order of keys.
+        compile_flags: Appended to the compiler's command line.
+        verbose: Print the compiler's command line and log.
+    """
+
+    pass_configs: tuple[tuple[str, object], ...] = ()
+    compile_flags: tuple[str, ...] = ()
+    verbose: bool = False
+
+    @property
+    def fast_math(self) -> bool:
+        """Whether sums may be reordered and reciprocals used; NaN and infinity keep their meaning."""
+        return bool(dict(self.pass_configs).get(PassConfigKey.TL_ENABLE_FAST_MATH.value, False))
+
+    @property
+    def key(self) -> str:
+        """A text that differs whenever the compiled result may."""
+        return repr((self.pass_configs, self.compile_flags))
+
+    @classmethod
+    def from_user(
+        cls,
+        pass_configs: Mapping[str, object] | None = None,
+        compile_flags: str | Sequence[str] | None = None,
+        *,
+        verbose: bool = False,
+    ) -> CompileOptions:
+        """The options that `pass_configs`, `compile_flags` and `verbose` ask for.
+
+        Raises:
+            OptionError: An unknown pass-config key, or flags that are neither text nor a list of texts.
+        """
+        configs = {_canonical_key(key): value for key, value in (pass_configs or {}).items()}
+        device_flags = configs.pop(PassConfigKey.TL_DEVICE_COMPILE_FLAGS.value, None)
+        flags = (*_flags(device_flags, "pass_configs"), *_flags(compile_flags, "compile_flags"))
+        return cls(pass_configs=tuple(sorted(configs.items())), compile_flags=flags, verbose=verbose)
+
+
+_KEYS = frozenset(key.value for key in PassConfigKey)
+
+
+def _canonical_key(given: object) -> str:
+    key = str(given)
+    plain = key.replace("tirx.", "tir.", 1) if key.startswith("tirx.") else key  # newer spelling of the same keys
+    if plain in _KEYS:
+        return plain
+    names = {**{k.value: k.value for k in PassConfigKey}, **{k.name: k.value for k in PassConfigKey}}
+    near = difflib.get_close_matches(key, names, n=1, cutoff=0.5)
+    raise OptionError(
+        f"pass_configs: unknown key {key!r}",
+        hint=f"did you mean {names[near[0]]!r}?" if near else "the known keys are those of tilelang.PassConfigKey",
+    )
+
+
+def _flags(value: object, what: str) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        return tuple(shlex.split(value))
+    if isinstance(value, list | tuple) and all(isinstance(flag, str) for flag in value):
+        return tuple(value)
+    raise OptionError(
+        f"{what}: expected a text or a list of texts, got {value!r}", hint="write compile_flags=['-O1', '-DNDEBUG']"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """An environment variable: its name, what it means in one sentence, and what holds without it."""
+
+    name: str
+    meaning: str
+    default: str = ""
+
+    def read(self) -> str:
+        """The present value, stripped; the default where it is unset or empty."""
+        return os.environ.get(self.name, "").strip() or self.default
+
+
+_VARIABLES = (
+    Variable("TILELANG_DEFAULT_TARGET", 'The target meant by target=None or "auto": a name or a JSON object.', "auto"),
+    Variable("TILELANG_EXECUTION_BACKEND", 'The execution backend meant by execution_backend="auto".', "auto"),
+    Variable("TILELANG_CACHE_DIR", "The folder of compiled kernels; ~/.cache/tilelang without it."),
+    Variable("TILELANG_DISABLE_CACHE", "1 compiles every kernel anew and keeps nothing on disk.", "0"),
+    Variable("TILELANG_NUM_THREADS", "Threads that a CPU kernel uses; OMP_NUM_THREADS or all cores without it."),
+    Variable("TILELANG_CHECK", "1 verifies the program after every pass.", "0"),
+    Variable("CXX", "The C++ compiler; c++, g++, clang++ or `python -m ziglang c++` without it."),
+)
+VARIABLES: Mapping[str, Variable] = MappingProxyType({variable.name: variable for variable in _VARIABLES})
+
+
+def environment(name: str) -> str:
+    """The present value of one of `VARIABLES`, or its default."""
+    return VARIABLES[name].read()
+
+
+def environment_flag(name: str) -> bool:
+    """Whether one of `VARIABLES` is switched on.
+
+    Raises:
+        OptionError: The value is neither a yes nor a no.
+    """
+    value = environment(name).lower()
+    if value in ("1", "true", "yes", "on"):
+        return True
+    if value in ("", "0", "false", "no", "off"):
+        return False
+    raise OptionError(f"{name}: expected 0 or 1, got {environment(name)!r}")
+
+
+class _CacheSwitch:
+    """Whether the program itself switched the disk cache off or on; None leaves it to the environment."""
+
+    enabled: bool | None = None
+
+
+def disable_cache() -> None:
+    """Compiles every kernel anew from now on and keeps nothing on disk; beats the environment."""
+    _CacheSwitch.enabled = False
+
+
+def enable_cache() -> None:
+    """Uses the disk cache from now on; beats the environment."""
+    _CacheSwitch.enabled = True
+
+
+def is_cache_enabled() -> bool:
+    """Whether compiled kernels are kept on disk and taken from there."""
+    if _CacheSwitch.enabled is not None:
+        return _CacheSwitch.enabled
+    return not environment_flag("TILELANG_DISABLE_CACHE")
+
+
+def cache_folder() -> Path:
+    """Where compiled kernels are kept."""
+    chosen = environment("TILELANG_CACHE_DIR")
+    if chosen:
+        return Path(chosen).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME", "").strip()
+    return (Path(base) if base else Path.home() / ".cache") / "tilelang"
+
+
+def num_threads() -> int | None:
+    """The number of threads that a CPU kernel shall use, or None to leave it to OpenMP.
+
+    Raises:
+        OptionError: TILELANG_NUM_THREADS is not a positive integer.
+    """
+    text = environment("TILELANG_NUM_THREADS")
+    if not text:
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise OptionError(f"TILELANG_NUM_THREADS: expected a positive integer, got {text!r}")
+    return int(text)
