@@ -32,7 +32,7 @@ class Loc:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        if isinstance(error, TileLangError) and error.loc is None:
+        if isinstance(error, TileLangError) and error.loc is None and self.file:
             error.loc = self
 
     def __str__(self) -> str:
@@ -129,6 +129,10 @@ class SimulationError(TileLangError):
 
 class OutOfBounds(SimulationError):
     """An access outside a shared, fragment or local buffer."""
+
+
+class ReadBeforeWrite(SimulationError):
+    """A read of memory whose contents are undefined, because nothing was written there."""
 
 
 class DataRace(SimulationError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import abc
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -17,6 +17,7 @@ from tilelang.errors import NOWHERE, Loc
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.callee import Routine
 from tilelang.ir.expr import Expr, Var
+from tilelang.ir.scalar import Value
 
 if TYPE_CHECKING:
     import numpy as np
@@ -261,9 +262,15 @@ class TileMemory(Protocol):
         """A copy of the region; elements out of bounds of a global buffer read as its safe value."""
 
     def write(self, region: Region, values: np.ndarray) -> None:
-        """Stores values of the region's shape and dtype; elements out of bounds of a global buffer are dropped."""
+        """Stores values of the region's dtype, broadcast to its shape; what is out of global bounds is dropped."""
 
-    def value(self, expr: Expr) -> object:
+    def move(self, src: Region, dst: Region, *, transpose: bool = False) -> None:
+        """Converts and stores `src` in `dst`, in row-major order; what is undefined in `src` becomes so in `dst`."""
+
+    def update(self, region: Region, change: Callable[[np.ndarray], np.ndarray]) -> None:
+        """Replaces the region by `change` of its values, indivisibly as seen from other blocks."""
+
+    def value(self, expr: Expr) -> Value:
         """A scalar operand's value, as a NumPy scalar of its dtype."""
 
 
