@@ -1,0 +1,42 @@
+# Everything a person or a machine does with this repository. Each target makes what it needs first.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+JOBS ?= 2
+
+.PHONY: demo test check bench docs format clean
+
+demo: $(VENV)/.package
+	$(BIN)/python examples/quickstart.py
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -n $(JOBS)
+
+check: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python docs/generate_reference.py --check
+	$(BIN)/python -m pytest -q tests/test_architecture.py
+
+bench: $(VENV)/.package
+	$(BIN)/python benchmarks/cpu.py
+
+docs: $(VENV)/.package
+	$(BIN)/python docs/generate_reference.py
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.package: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@ $(VENV)/.package

@@ -1,0 +1,43 @@
+"""What every test shares: a cache folder of its own session, deterministic property tests, sampled sweeps."""
+
+import atexit
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Set before anything imports tilelang; worker processes inherit it, so a session compiles each kernel once.
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    os.environ["TILELANG_CACHE_DIR"] = tempfile.mkdtemp(prefix="tilelang-tests-")
+    atexit.register(shutil.rmtree, os.environ["TILELANG_CACHE_DIR"], ignore_errors=True)
+for _name in ("TILELANG_DEFAULT_TARGET", "TILELANG_EXECUTION_BACKEND", "TILELANG_DISABLE_CACHE"):
+    os.environ.pop(_name, None)
+
+_QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+settings.register_profile(
+    "ci", max_examples=25, derandomize=True, deadline=None, database=None, suppress_health_check=_QUIET
+)
+settings.register_profile("nightly", max_examples=500, deadline=None, suppress_health_check=_QUIET)
+settings.load_profile(os.environ.get("TILELANG_HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture(autouse=True)
+def _same_random_numbers_every_time() -> Iterator[None]:
+    state = np.random.get_state()
+    np.random.seed(0)
+    yield
+    np.random.set_state(state)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Every fourth test of a sweep runs, unless all were asked for."""
+    if os.environ.get("TILELANG_SLOW_TESTS"):
+        return
+    sweeps = [item for item in items if item.get_closest_marker("slow")]
+    for number, item in enumerate(sweeps):
+        if number % 4:
+            item.add_marker(pytest.mark.skip(reason="a sampled sweep; TILELANG_SLOW_TESTS=1 runs all of it"))
