@@ -1,0 +1,157 @@
+"""Small C++ functions that give the language's meaning to operators which C++ defines otherwise.
+
+Each is written once per source, and only if the kernel uses it. Invariant: none of them traps or is undefined for any
+operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from tilelang.isa.intrinsic import Helper
+
+_MAX = Helper(
+    "tl_max",
+    """\
+// The larger value; NaN if either is NaN.
+static inline float tl_max(float a, float b) { return (a > b || a != a) ? a : b; }
+static inline double tl_max(double a, double b) { return (a > b || a != a) ? a : b; }
+template <typename T> static inline T tl_max(T a, T b) { return a > b ? a : b; }
+""",
+)
+_MIN = Helper(
+    "tl_min",
+    """\
+// The smaller value; NaN if either is NaN.
+static inline float tl_min(float a, float b) { return (a < b || a != a) ? a : b; }
+static inline double tl_min(double a, double b) { return (a < b || a != a) ? a : b; }
+template <typename T> static inline T tl_min(T a, T b) { return a < b ? a : b; }
+""",
+)
+_TRUNCDIV = Helper(
+    "tl_truncdiv",
+    """\
+// Division rounded towards zero; 0 if the divisor is 0.
+template <typename T> static inline T tl_truncdiv(T a, T b) {
+    if (b == T(0)) return T(0);
+    if (T(-1) < T(0) && b == T(-1)) return T(T(0) - a);  // the least integer wraps instead of trapping
+    return T(a / b);
+}
+""",
+)
+_TRUNCMOD = Helper(
+    "tl_truncmod",
+    """\
+// Remainder with the sign of the dividend; 0 if the divisor is 0.
+template <typename T> static inline T tl_truncmod(T a, T b) {
+    return b == T(0) || (T(-1) < T(0) && b == T(-1)) ? T(0) : T(a % b);
+}
+""",
+)
+_FLOORDIV = Helper(
+    "tl_floordiv",
+    """\
+// Division rounded down; 0 if an integer divisor is 0.
+template <typename T> static inline T tl_floordiv(T a, T b) {
+    const T quotient = tl_truncdiv<T>(a, b);
+    return b != T(0) && T(quotient * b) != a && (a < T(0)) != (b < T(0)) ? T(quotient - T(1)) : quotient;
+}
+""",
+    needs=(_TRUNCDIV,),
+)
+_FLOORMOD = Helper(
+    "tl_floormod",
+    """\
+// Remainder with the sign of the divisor; 0 if an integer divisor is 0.
+template <typename T> static inline T tl_floormod(T a, T b) {
+    const T rest = tl_truncmod<T>(a, b);
+    return rest != T(0) && (rest < T(0)) != (b < T(0)) ? T(rest + b) : rest;
+}
+""",
+    needs=(_TRUNCMOD,),
+)
+_FLOAT_FLOORMOD = Helper(
+    "tl_floormod_float",
+    """\
+// Remainder with the sign of the divisor.
+template <typename T> static inline T tl_floormod_float(T a, T b) {
+    const T rest = std::fmod(a, b);
+    if (b == T(0)) return rest;
+    if (rest == T(0)) return std::copysign(T(0), b);
+    return (rest < T(0)) != (b < T(0)) ? rest + b : rest;
+}
+""",
+    headers=("<cmath>",),
+)
+_FLOAT_FLOORDIV = Helper(
+    "tl_floordiv_float",
+    """\
+// Quotient rounded down, exact where a / b would round up across an integer.
+template <typename T> static inline T tl_floordiv_float(T a, T b) {
+    if (b == T(0)) return a / b;
+    const T rest = std::fmod(a, b);
+    T quotient = (a - rest) / b;
+    if (rest != T(0) && (rest < T(0)) != (b < T(0))) quotient -= T(1);
+    if (quotient == T(0)) return std::copysign(T(0), a / b);
+    const T down = std::floor(quotient);
+    return quotient - down > T(0.5) ? down + T(1) : down;
+}
+""",
+    headers=("<cmath>",),
+)
+_SHL = Helper(
+    "tl_shl",
+    """\
+// Left shift; 0 if the amount is not below the width.
+template <typename T> static inline T tl_shl(T a, T n) { return uint64_t(n) < 8 * sizeof(T) ? T(uint64_t(a) << n) : T(0); }
+""",
+)
+_SHR = Helper(
+    "tl_shr",
+    """\
+// Right shift that keeps the sign; all sign bits if the amount is not below the width.
+template <typename T> static inline T tl_shr(T a, T n) {
+    return uint64_t(n) < 8 * sizeof(T) ? T(a >> n) : a < T(0) ? T(-1) : T(0);
+}
+""",
+)
+_INT4 = Helper(
+    "tl_int4",
+    """\
+// The low four bits, with their sign.
+static inline int8_t tl_int4(int64_t a) { return int8_t(uint8_t(a) << 4) >> 4; }
+""",
+)
+_BITS = Helper(
+    "tl_bits",
+    """\
+// The bits of a value read as another type of the same size.
+template <typename To, typename From> static inline To tl_bits(From from) {
+    static_assert(sizeof(To) == sizeof(From), "sizes differ");
+    To to;
+    __builtin_memcpy(&to, &from, sizeof(To));
+    return to;
+}
+""",
+)
+
+HELPERS: Mapping[str, Helper] = MappingProxyType(
+    {
+        helper.name: helper
+        for helper in (
+            _MAX,
+            _MIN,
+            _TRUNCDIV,
+            _TRUNCMOD,
+            _FLOORDIV,
+            _FLOORMOD,
+            _FLOAT_FLOORMOD,
+            _FLOAT_FLOORDIV,
+            _SHL,
+            _SHR,
+            _INT4,
+            _BITS,
+        )
+    }
+)

@@ -1,0 +1,49 @@
+"""Indented text that remembers which user line each of its lines came from, and which helpers it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tilelang.errors import NOWHERE, Loc
+
+
+class Emitter:
+    """Collects lines of source text.
+
+    Attributes:
+        loc: The user's place that the next lines belong to.
+    """
+
+    def __init__(self) -> None:
+        self.loc: Loc = NOWHERE
+        self._lines: list[str] = []
+        self._locs: list[Loc] = []
+        self._depth = 0
+
+    def line(self, text: str = "") -> None:
+        """Appends a line at the current indentation."""
+        self._lines.append("    " * self._depth + text if text else "")
+        self._locs.append(self.loc)
+
+    def directive(self, text: str) -> None:
+        """Appends a preprocessor line, which stands at the margin."""
+        self._lines.append(text)
+        self._locs.append(self.loc)
+
+    @contextmanager
+    def block(self, header: str = "", end: str = "}") -> Iterator[None]:
+        """A braced block; `header` stands before the opening brace."""
+        self.line(f"{header} {{" if header else "{")
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            self.line(end)
+
+    def finish(self, preamble: str = "") -> tuple[str, dict[int, Loc]]:
+        """The text after a preamble, and the user's place of each line that has one."""
+        head = preamble.splitlines()
+        lines = {n: loc for n, loc in enumerate(self._locs, start=len(head) + 1) if loc.file}
+        return "\n".join([*head, *self._lines]) + "\n", lines

@@ -1,0 +1,79 @@
+"""Identifiers for generated C-like text: the user's names where the language allows them, unique where they clash.
+
+Invariant: two variables or buffers that are visible in the same place never share an identifier, and no identifier
+hides another one of an enclosing scope.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tilelang.ir.buffer import Buffer
+from tilelang.ir.expr import Var
+
+# Source: ISO C++17 [lex.key] tables 5 and 6, plus names that the headers we include define as macros or functions
+_RESERVED = frozenset(
+    """alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t class compl const
+    constexpr const_cast continue decltype default delete do double dynamic_cast else enum explicit export extern false
+    float for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private
+    protected public register reinterpret_cast return short signed sizeof static static_assert static_cast struct switch
+    template this thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t
+    while xor xor_eq final override import module concept requires char8_t consteval constexpr constinit co_await
+    co_return co_yield typeof restrict main errno stdin stdout stderr NAN INFINITY assert offsetof NULL EOF
+    printf fflush malloc free memcpy memset abs exp log sqrt sin cos tan floor ceil round trunc pow fma linux unix
+    int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t ptrdiff_t std I signbit isnan isinf""".split()
+)
+_BAD = re.compile(r"[^A-Za-z0-9_]")
+
+
+def identifier(name: str) -> str:
+    """The nearest identifier that C and C++ accept: letters outside ASCII become their code points."""
+    text = _BAD.sub(lambda m: "_" if m[0] in ".- " else f"u{ord(m[0]):x}", name) or "v"
+    text = re.sub(r"__+", "_", text)  # two underscores in a row are the implementation's
+    if text[0].isdigit() or text[0] == "_" or text.startswith("tl_"):
+        text = "v" + text if text[0] == "_" else "v_" + text
+    return text + "_" if text in _RESERVED else text
+
+
+class Names:
+    """The identifiers in use, by scope."""
+
+    def __init__(self) -> None:
+        self._of: dict[Var | Buffer, str] = {}
+        self._taken: list[set[str]] = [set()]
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Names declared inside are free again afterwards."""
+        self._taken.append(set())
+        try:
+            yield
+        finally:
+            self._taken.pop()
+
+    def declare(self, node: Var | Buffer) -> str:
+        """A fresh identifier for a variable or buffer, in the current scope."""
+        self._of[node] = name = self.fresh(node.name)
+        return name
+
+    def fresh(self, wish: str) -> str:
+        """An identifier like `wish` that nothing visible uses; taken from now on in the current scope."""
+        base = name = identifier(wish)
+        number = 1
+        while any(name in taken for taken in self._taken):
+            name = f"{base}_{number}"
+            number += 1
+        self._taken[-1].add(name)
+        return name
+
+    def alias(self, node: Var | Buffer, name: str) -> None:
+        """Lets a node go by an identifier that exists already."""
+        self._of[node] = name
+
+    def __getitem__(self, node: Var | Buffer) -> str:
+        return self._of[node]
+
+    def __contains__(self, node: object) -> bool:
+        return node in self._of

@@ -1,0 +1,37 @@
+"""What a pass is: a named, pure step from one function to the next, and what it may know besides the function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tilelang.ir.func import Level, PrimFunc
+from tilelang.options import CompileOptions
+
+
+@dataclass(frozen=True)
+class PassContext:
+    """What passes may ask about beside the program.
+
+    Attributes:
+        options: What the user asked for.
+    """
+
+    options: CompileOptions = CompileOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One step of a pipeline.
+
+    Attributes:
+        name: As shown by `kernel.show_ir()`; equals the module's name.
+        run: The step itself; pure.
+        reads: Level of the functions it takes.
+        writes: Level of the functions it gives.
+    """
+
+    name: str
+    run: Callable[[PrimFunc, PassContext], PrimFunc]
+    reads: Level
+    writes: Level
