@@ -249,12 +249,14 @@ class _Printer:
         return f"{self.name(buffer)} = {_ALLOC[buffer.scope]}({shape}{dtype}{strides}{init})"
 
     def _loop(self, node: For | ParallelLoop | Launch) -> None:
+        variables: tuple[Var, ...]
+        first: list[str] = []
         match node:
             case For():
-                head, variables, first = self._range(node), (node.var,), list[str]()
+                head, variables = self._range(node), (node.var,)
             case ParallelLoop():
                 extents = ", ".join(self.expr(e) for e in node.extents)
-                head, variables, first = f"T.Parallel({extents})", node.vars, []
+                head, variables = f"T.Parallel({extents})", node.vars
             case Launch():
                 head, variables, first = self._kernel(node), node.block_vars, self._hints(node)
         with self._scope():

@@ -1,0 +1,351 @@
+"""Checks that a function is well formed: legal nodes for its level, names defined before use, dtypes that agree.
+
+Takes a `PrimFunc`, gives nothing. Invariant: what passes here can be interpreted and lowered without meeting an
+undefined name or an ill-typed node. A name used outside of the loop or branch that defines it is the user's mistake
+and raises `ProgramError`; everything else is ours and raises `CompilerBug`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from tilelang.dtypes import lane_dtype
+from tilelang.errors import CompilerBug, ProgramError
+from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.expr import (
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Reinterpret,
+    Select,
+    Unary,
+    Var,
+    children,
+)
+from tilelang.ir.func import Level, PrimFunc, ScalarParam
+from tilelang.ir.printer import to_text
+from tilelang.ir.scalar import BITWISE, COMPARISONS, LOGICAL, BinaryOp, UnaryOp
+from tilelang.ir.stmt import (
+    Alloc,
+    Assert,
+    Atomic,
+    AtomicOp,
+    Bind,
+    Break,
+    CallStmt,
+    Continue,
+    For,
+    ForKind,
+    If,
+    Launch,
+    ParallelLoop,
+    Print,
+    Seq,
+    Stmt,
+    Store,
+    TileOp,
+    While,
+)
+from tilelang.ir.visit import expressions, walk
+
+_ANYWHERE = (Seq, Bind, Alloc, Store, For, While, If, Break, Continue, Atomic, Assert, Print, Launch)
+
+RULES: Mapping[Level, tuple[type[Stmt], ...]] = MappingProxyType(
+    {
+        Level.TILE: (*_ANYWHERE, ParallelLoop, TileOp),
+        Level.THREAD: (*_ANYWHERE, CallStmt),
+    }
+)
+_FOR_KINDS: Mapping[Level, frozenset[ForKind]] = MappingProxyType(
+    {Level.TILE: frozenset(ForKind), Level.THREAD: frozenset(ForKind) - {ForKind.PIPELINED}}
+)
+_EXPRESSIONS = (Const, Var, Binary, Unary, Select, Cast, Reinterpret, Load, Call)
+
+
+def verify(func: PrimFunc) -> None:
+    """Accepts a well-formed function.
+
+    Raises:
+        ProgramError: A variable or buffer is used outside of the scope that defines it, or stands where the language
+            does not allow it (an on-chip buffer of symbolic shape, `break` outside of a loop, nested kernels).
+        CompilerBug: A node is malformed or not allowed at the function's level.
+    """
+    with func.loc:
+        _Verifier(func).function()
+
+
+class _Verifier:
+    """One walk over a function with the set of visible names."""
+
+    def __init__(self, func: PrimFunc) -> None:
+        self._func = func
+        self._visible: set[Var | Buffer] = set()
+        self._loops = 0  # around the current statement, within the kernel
+        self._launched = False
+
+    # -- structure ------------------------------------------------------------------------------------------
+    def function(self) -> None:
+        """Checks the whole function."""
+        self._visible.update(self._func.symbols)
+        buffers = []
+        for param in self._func.params:
+            self._visible.add(param.var if isinstance(param, ScalarParam) else param.buffer)
+            if not isinstance(param, ScalarParam):
+                buffers.append(param.buffer)
+        for buffer in buffers:
+            self._layout(buffer)
+        self._stmt(self._func.body)
+
+    def _stmt(self, node: Stmt) -> None:
+        with node.loc:
+            if not isinstance(node, RULES[self._func.level]):
+                self._bug(f"{type(node).__name__} is not allowed at {self._func.level.value} level")
+            match node:
+                case Seq(body=body):
+                    before = set(self._visible)
+                    for child in body:
+                        self._stmt(child)
+                    self._visible = before
+                case Bind(var=var, value=value):
+                    self._expr(value)
+                    self._same("Bind", var.dtype, value)
+                    self._visible.add(var)
+                case Alloc():
+                    self._alloc(node)
+                case For() | ParallelLoop() | While():
+                    self._loop(node)
+                case Launch():
+                    self._launch(node)
+                case If(condition=condition, then_body=then_body, else_body=else_body):
+                    self._condition(condition)
+                    self._scoped(then_body)
+                    if else_body is not None:
+                        self._scoped(else_body)
+                case Break() | Continue():
+                    if not self._loops:
+                        word = type(node).__name__.lower()
+                        raise ProgramError(f"{word}: stands outside of a loop")
+                case _:
+                    self._leaf(node)
+
+    def _leaf(self, node: Stmt) -> None:
+        match node:
+            case Store(buffer=buffer, indices=indices, value=value):
+                self._element(buffer, indices, "Store")
+                self._expr(value)
+                self._same("Store", buffer.dtype, value)
+            case Atomic(op=op, buffer=buffer, indices=indices, value=value, result=result):
+                self._element(buffer, indices, "Atomic")
+                if (value is None) is not (op is AtomicOp.LOAD):
+                    self._bug(f"Atomic {op.value}: has {'no' if value is None else 'a'} value")
+                if value is not None:
+                    self._expr(value)
+                    self._same("Atomic", buffer.dtype, value)
+                if result is not None:
+                    self._visible.add(result)
+            case Assert(condition=condition):
+                self._condition(condition)
+            case Print(operand=operand):
+                self._operand(operand)
+            case TileOp():
+                for field in node.reads() + node.writes():
+                    self._region(field)
+                for expr in expressions(node):
+                    self._expr(expr)
+            case CallStmt(args=args, reads=reads, writes=writes):
+                for operand in (*args, *reads, *writes):
+                    self._operand(operand)
+
+    def _scoped(self, body: Stmt, *variables: Var) -> None:
+        """A body in a scope of its own, with variables that only it sees."""
+        before = set(self._visible)
+        self._visible.update(variables)
+        self._stmt(body)
+        self._visible = before
+
+    def _loop(self, node: For | ParallelLoop | While) -> None:
+        variables: tuple[Var, ...] = ()
+        match node:
+            case For():
+                self._index(node.start)
+                self._index(node.stop)
+                if node.step == 0:
+                    self._bug("For: the step is 0")
+                if node.kind not in _FOR_KINDS[self._func.level]:
+                    self._bug(f"For: kind {node.kind.value} is not allowed at {self._func.level.value} level")
+                for reduction in node.reductions:
+                    self._element(reduction.buffer, reduction.indices, "Reduction")
+                variables = (node.var,)
+            case ParallelLoop():
+                if len(node.vars) != len(node.extents):
+                    self._bug(f"ParallelLoop: {len(node.vars)} variables but {len(node.extents)} extents")
+                for extent in node.extents:
+                    self._index(extent)
+                variables = node.vars
+            case While():
+                self._condition(node.condition)
+        self._loops += 1
+        self._scoped(node.body, *variables)
+        self._loops -= 1
+
+    def _launch(self, node: Launch) -> None:
+        if self._launched:
+            raise ProgramError("T.Kernel: stands inside another T.Kernel", hint="put kernels one after the other")
+        if not 1 <= len(node.grid) <= 3 or len(node.grid) != len(node.block_vars):
+            self._bug(f"Launch: {len(node.block_vars)} block variables for a grid of rank {len(node.grid)}")
+        for extent in node.grid:
+            self._index(extent)
+        for _, value in node.hints.safe_values:
+            self._expr(value)
+        outer, self._loops, self._launched = self._loops, 0, True
+        self._scoped(node.body, *node.block_vars)
+        self._loops, self._launched = outer, False
+
+    def _alloc(self, node: Alloc) -> None:
+        buffer = node.buffer
+        if buffer.scope.on_chip and not self._launched:
+            raise ProgramError(
+                f"'{buffer.name}': {buffer.scope.value} memory belongs to a block, but there is none here",
+                hint="allocate it inside `with T.Kernel(...)`",
+            )
+        if buffer.scope.on_chip and buffer.static_shape is None:
+            shape = ", ".join(to_text(e) for e in buffer.shape)
+            raise ProgramError(
+                f"'{buffer.name}': {buffer.scope.value} memory needs a constant shape, got ({shape})",
+                hint="allocate the largest tile as a constant and use part of it",
+            )
+        if buffer.scope is Scope.VAR and buffer.rank != 0:
+            self._bug(f"Alloc: mutable scalar '{buffer.name}' has rank {buffer.rank}")
+        if buffer.view_of is not None:
+            self._defined(buffer.view_of, buffer.view_of.name)
+            size, other = buffer.bytes, buffer.view_of.bytes
+            if size is not None and other is not None and size != other:
+                self._bug(f"Alloc: view '{buffer.name}' has {size} bytes, '{buffer.view_of.name}' has {other}")
+        self._layout(buffer)
+        if node.init is not None:
+            self._expr(node.init)
+            self._same("Alloc", buffer.dtype, node.init)
+        self._visible.add(buffer)
+
+    def _layout(self, buffer: Buffer) -> None:
+        for extent in (*buffer.shape, *(buffer.strides or ())):
+            self._index(extent)
+
+    # -- operands -------------------------------------------------------------------------------------------
+    def _operand(self, operand: Expr | Region) -> None:
+        if isinstance(operand, Region):
+            self._region(operand)
+        else:
+            self._expr(operand)
+
+    def _region(self, region: Region) -> None:
+        self._element(region.buffer, region.start, "Region")
+        self._element(region.buffer, region.extent, "Region")
+
+    def _element(self, buffer: Buffer, indices: Sequence[Expr], what: str) -> None:
+        self._defined(buffer, buffer.name)
+        if len(indices) != buffer.rank:
+            self._bug(f"{what}: {len(indices)} indices into '{buffer.name}' of rank {buffer.rank}")
+        for index in indices:
+            self._index(index)
+
+    def _index(self, expr: Expr) -> None:
+        self._expr(expr)
+        if not expr.dtype.is_int:
+            self._bug(f"index {to_text(expr)} has dtype {expr.dtype!s}")
+
+    def _condition(self, expr: Expr) -> None:
+        self._expr(expr)
+        if not expr.dtype.is_bool:
+            self._bug(f"condition {to_text(expr)} has dtype {expr.dtype!s}")
+
+    def _same(self, what: str, dtype: object, value: Expr) -> None:
+        if value.dtype != dtype:
+            self._bug(f"{what}: value {to_text(value)} has dtype {value.dtype!s}, needs {dtype!s}")
+
+    # -- expressions ----------------------------------------------------------------------------------------
+    def _expr(self, expr: Expr) -> None:
+        match expr:
+            case Const():
+                return
+            case Var():
+                self._defined(expr, expr.name)
+                return
+            case Load(buffer=buffer, indices=indices, dtype=dtype):
+                self._element(buffer, indices, "Load")
+                if lane_dtype(dtype) != lane_dtype(buffer.dtype):
+                    self._bug(f"Load: {dtype!s} from '{buffer.name}' of {buffer.dtype!s}")
+                return
+            case Binary():
+                self._binary(expr)
+            case Select(condition=condition, a=a, b=b, dtype=dtype):
+                self._condition(condition)
+                for side in (a, b):
+                    if side.dtype != dtype and not expr.is_index:
+                        self._bug(f"Select: {side.dtype!s} side in a {dtype!s} result")
+            case Unary(op=op, a=a, dtype=dtype):
+                if a.dtype != dtype or (op is UnaryOp.NOT and not dtype.is_bool):
+                    self._bug(f"Unary {op.value}: {dtype!s} from {a.dtype!s}")
+            case Reinterpret(a=a, dtype=dtype):
+                if a.dtype.bits * a.dtype.lanes != dtype.bits * dtype.lanes:
+                    self._bug(f"Reinterpret: {a.dtype!s} and {dtype!s} differ in width")
+            case Call(callee=callee, args=args):
+                if len(args) != callee.arity:
+                    self._bug(f"Call: T.{callee.name} takes {callee.arity} operands, got {len(args)}")
+            case Cast():
+                pass
+            case _:
+                self._bug(f"{type(expr).__name__} is not an expression node")
+        for child in children(expr):
+            self._expr(child)
+
+    def _binary(self, expr: Binary) -> None:
+        a, b, op = expr.a.dtype, expr.b.dtype, expr.op
+        index = expr.a.is_index and expr.b.is_index
+        if a != b and not index and op not in (BinaryOp.SHL, BinaryOp.SHR):
+            self._bug(f"Binary {op.value}: operands of {a!s} and {b!s} in {to_text(expr)}")
+        if op in COMPARISONS | LOGICAL:
+            if not expr.dtype.is_bool:
+                self._bug(f"Binary {op.value}: gives {expr.dtype!s}")
+        elif expr.dtype != a and not index:
+            self._bug(f"Binary {op.value}: {expr.dtype!s} from {a!s}")
+        if op in LOGICAL and not a.is_bool or op in BITWISE and a.is_float:
+            self._bug(f"Binary {op.value}: operands of {a!s}")
+
+    # -- names ----------------------------------------------------------------------------------------------
+    def _defined(self, thing: Var | Buffer, name: str) -> None:
+        if thing in self._visible:
+            return
+        if self._defined_somewhere(thing):
+            kind = "variable" if isinstance(thing, Var) else "buffer"
+            raise ProgramError(
+                f"'{name}': {kind} used before, or outside of the loop or branch of, its definition",
+                hint=f"define '{name}' before the loop or branch: `{name} = T.alloc_var(dtype)` and assign it inside"
+                if isinstance(thing, Var) or thing.scope is Scope.VAR
+                else f"move the allocation of '{name}' before the loop or branch",
+            )
+        self._bug(f"'{name}' is never defined")
+
+    def _defined_somewhere(self, thing: Var | Buffer) -> bool:
+        for stmt in walk(self._func.body):
+            match stmt:
+                case Bind(var=var) | For(var=var):
+                    found = var is thing
+                case ParallelLoop(vars=variables) | Launch(block_vars=variables):
+                    found = any(v is thing for v in variables)
+                case Alloc(buffer=buffer):
+                    found = buffer is thing
+                case Atomic(result=result):
+                    found = result is thing
+                case _:
+                    found = False
+            if found:
+                return True
+        return False
+
+    def _bug(self, message: str) -> None:
+        raise CompilerBug(f"verify: {message}")
