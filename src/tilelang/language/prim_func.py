@@ -1,0 +1,205 @@
+"""`@T.prim_func`: a Python function becomes a `PrimFunc`.
+
+Takes the function, turns its annotations into parameters, runs the rewritten body once under a stager, and gives what
+was recorded.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import types
+from collections.abc import Mapping
+from typing import Any
+
+from tilelang.dtypes import SCALARS, DType, as_dtype
+from tilelang.errors import Loc, ProgramError, StagingError, TileLangError
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.builder import as_body
+from tilelang.ir.expr import Const, Var
+from tilelang.ir.func import Param, PrimFunc, ScalarParam, TensorParam
+from tilelang.ir.stmt import Alloc, Bind, Launch, Seq, Stmt
+from tilelang.ir.verify import verify
+from tilelang.ir.visit import walk_expr
+from tilelang.language.frame import Frame
+from tilelang.language.proxy import BufferProxy
+from tilelang.language.rewrite import Rewritten, rewrite
+from tilelang.language.stage import Stager, current, staging
+from tilelang.language.types import PointerType, TensorType
+
+
+def prim_func(fn: types.FunctionType) -> PrimFunc:
+    """Turns a function into a kernel function: `@T.prim_func`.
+
+    Every parameter is annotated: `T.Tensor(shape, dtype)` or one of its kin, `T.ptr(dtype)`, or a scalar dtype. The
+    body runs once, now, and records the program.
+
+    Raises:
+        StagingError: Python that has no meaning in a kernel.
+        ProgramError: A program that breaks a rule of the language.
+    """
+    namespace = sys._getframe(1).f_locals
+    try:
+        return stage_prim_func(fn, namespace)
+    except TileLangError as error:
+        raise error.with_traceback(None) from error.__cause__
+
+
+def stage_prim_func(fn: types.FunctionType, namespace: Mapping[str, Any]) -> PrimFunc:
+    """`prim_func` with the local names of the place where `fn` was defined, for annotations kept as text."""
+    if not isinstance(fn, types.FunctionType):
+        raise StagingError(f"@T.prim_func needs a function, got {type(fn).__name__}")
+    rewritten = rewrite(fn, enter_frame)
+    stager = Stager(rewritten.loc)
+    with staging(stager):
+        annotations = _annotations(fn, namespace, rewritten)
+        arguments = []
+        for name, parameter in inspect.signature(fn).parameters.items():
+            if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.POSITIONAL_ONLY):
+                raise ProgramError(f"parameter '{name}': kernels take a fixed list of parameters, no * or **")
+            stager.loc = _parameter_loc(rewritten, name)
+            if name not in annotations:
+                raise ProgramError(
+                    f"parameter '{name}' has no type", hint=f"annotate it: `{name}: T.Tensor((M, N), T.float16)`"
+                )
+            arguments.append(declare_parameter(stager, name, annotations[name]))
+        stager.loc = rewritten.loc
+        result = run_rewritten(stager, rewritten, arguments, {})
+        if result is not None:
+            raise StagingError(
+                "a @T.prim_func returns nothing",
+                hint="write results into a tensor parameter and name it in out_idx=[...]",
+            )
+        return finish(stager, fn.__name__, rewritten.loc)
+
+
+def declare_parameter(stager: Stager, name: str, annotation: Any) -> Any:
+    """Adds a parameter to the function being staged and gives what the body calls by its name."""
+    param, value = _parameter(stager, name, annotation)
+    stager.unique(name)
+    stager.params[name] = param
+    return value
+
+
+def _parameter(stager: Stager, name: str, annotation: Any) -> tuple[Param, Any]:
+    match annotation:
+        case TensorType(shape=shape, dtype=dtype, strides=strides):
+            buffer = Buffer(name, shape, dtype, Scope.GLOBAL, strides, loc=stager.loc)
+            return TensorParam(buffer), BufferProxy(buffer)
+        case PointerType():
+            var = Var(name, DType("uint64"), index=True)
+            return ScalarParam(var), var
+        case DType():
+            var = Var(name, DType(str(annotation)), index=annotation.is_int)
+            return ScalarParam(var), var
+    raise ProgramError(
+        f"parameter '{name}': {annotation!r:.60} is not a type of a kernel parameter",
+        hint="write T.Tensor(shape, dtype), T.ptr(dtype) or a dtype such as T.int32",
+    )
+
+
+def enter_frame() -> Frame:
+    """What rewritten functions call first: the frame that the caller prepared."""
+    stager = current("a rewritten function")
+    frame = stager.frames[-1]
+    assert isinstance(frame, Frame)
+    return frame
+
+
+def run_rewritten(
+    stager: Stager, rewritten: Rewritten, args: list[Any], kwargs: Mapping[str, Any], borrowed: set[str] | None = None
+) -> Any:
+    """Runs a rewritten function in a frame of its own and gives what it returns."""
+    frame = Frame(stager, rewritten.sites, rewritten.source.node.name, borrowed or ())
+    stager.frames.append(frame)
+    try:
+        return rewritten.function(*args, **kwargs)
+    finally:
+        stager.frames.pop()
+
+
+def finish(stager: Stager, name: str, loc: Loc) -> PrimFunc:
+    """The recorded program as a function, checked."""
+    params = tuple(stager.params.values())
+    func = PrimFunc(
+        name,
+        params,
+        _with_launches(stager.statements, loc),
+        symbols=_symbols(params),
+        attrs=tuple(stager.attrs.items()),
+        loc=loc,
+    )
+    verify(func)
+    return func
+
+
+def _with_launches(statements: list[Stmt], loc: Loc) -> Stmt:
+    """Statements outside of any kernel run as a grid of one block, in order with the kernels."""
+    body: list[Stmt] = []
+    loose: list[Stmt] = []
+
+    def flush() -> None:
+        if loose:
+            block = Var("bx", DType("int32"), index=True)
+            one = Const(1, DType("int32"))
+            body.append(Launch((block,), (one,), (128, 1, 1), as_body(list(loose), loc), loc=loose[0].loc))
+            loose.clear()
+
+    for statement in statements:
+        is_workspace = isinstance(statement, Alloc) and statement.buffer.scope is Scope.GLOBAL
+        if isinstance(statement, Launch) or is_workspace:
+            flush()
+            body.append(statement)
+        else:
+            loose.append(statement)
+    if any(isinstance(s, Launch) for s in body) and all(isinstance(s, Alloc | Bind) for s in loose):
+        loose.clear()  # nothing there has an effect
+    flush()
+    return Seq(tuple(body), loc=loc)
+
+
+def _symbols(params: tuple[Param, ...]) -> tuple[Var, ...]:
+    """Symbolic dims and strides in order of first appearance, but for scalar parameters used as dims."""
+    scalars = {id(p.var) for p in params if isinstance(p, ScalarParam)}
+    found: dict[int, Var] = {}
+    for param in params:
+        if isinstance(param, TensorParam):
+            for extent in (*param.buffer.shape, *(param.buffer.strides or ())):
+                for node in walk_expr(extent):
+                    if isinstance(node, Var) and id(node) not in scalars:
+                        found[id(node)] = node
+    return tuple(found.values())
+
+
+def _annotations(fn: types.FunctionType, namespace: Mapping[str, Any], rewritten: Rewritten) -> dict[str, Any]:
+    """The evaluated annotations; text (from `from __future__ import annotations`) sees what the `def` saw."""
+    names = {**fn.__globals__, **namespace}
+    for free, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
+        try:
+            names[free] = cell.cell_contents
+        except ValueError:  # not assigned yet
+            continue
+    out: dict[str, Any] = {}
+    for name, annotation in fn.__annotations__.items():
+        if name == "return":
+            continue
+        with _parameter_loc(rewritten, name):
+            out[name] = _evaluated(annotation, names)
+    return out
+
+
+def _evaluated(annotation: Any, names: dict[str, Any]) -> Any:
+    if isinstance(annotation, DType):
+        return annotation
+    if isinstance(annotation, type) and annotation in (bool, int, float) or isinstance(annotation, str) and annotation in SCALARS:
+        return as_dtype(annotation)
+    return eval(annotation, names) if isinstance(annotation, str) else annotation  # noqa: S307
+
+
+def _parameter_loc(rewritten: Rewritten, name: str) -> Loc:
+    arguments = rewritten.source.node.args
+    for argument in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]:
+        if argument.arg == name:
+            return rewritten.source.loc(argument)
+    return rewritten.loc
+

@@ -1,0 +1,161 @@
+"""Finds the source of a Python function: its syntax tree and the file whose lines error messages show.
+
+Files and notebook cells come from `linecache`. Code given to `exec`, `python -c` and the interactive prompt leaves no
+file behind; there we look at the strings that the calling frames hold, at the interpreter's command line and at the
+prompt's history, and accept a text only if compiling it gives this very function.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+import sys
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tilelang.errors import Loc, StagingError
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSource:
+    """A function's syntax tree with exact positions.
+
+    Attributes:
+        node: The `def`; positions count in lines of `file`.
+        file: The name under which `linecache` knows the lines.
+        lines: All lines of the file.
+    """
+
+    node: ast.FunctionDef
+    file: str
+    lines: tuple[str, ...]
+
+    def loc(self, node: ast.AST, end: ast.AST | None = None) -> Loc:
+        """The place of a node; with `end`, from the node's start to the end of that one."""
+        last = end or node
+        start_line, stop_line = node.lineno, last.end_lineno  # type: ignore[attr-defined]
+        return Loc(
+            self.file,
+            start_line,
+            self._column(start_line, node.col_offset),  # type: ignore[attr-defined]
+            stop_line,
+            self._column(stop_line, last.end_col_offset),  # type: ignore[attr-defined]
+            self.node.name,
+        )
+
+    def _column(self, line: int, byte_offset: int) -> int:
+        """`ast` counts columns in UTF-8 bytes; carets need characters."""
+        text = self.lines[line - 1] if line <= len(self.lines) else ""
+        return byte_offset if text.isascii() else len(text.encode()[:byte_offset].decode(errors="ignore"))
+
+
+_TREES: dict[str, tuple[tuple[str, ...], ast.Module]] = {}
+
+
+def function_source(fn: types.FunctionType) -> FunctionSource:
+    """The source of a function.
+
+    Raises:
+        StagingError: `fn` is not a plain `def`, or its source cannot be found.
+    """
+    code = fn.__code__
+    if code.co_name == "<lambda>":
+        raise StagingError("a lambda cannot be a kernel or a macro", hint="write it as a `def`")
+    lines = tuple(linecache.getlines(code.co_filename, fn.__globals__))
+    if lines:
+        node = _find(_parse(code.co_filename, lines), code)
+        if node is not None:
+            return FunctionSource(node, code.co_filename, lines)
+    for text in _candidate_texts():
+        found = _match(text, code)
+        if found is not None:
+            return found
+    raise StagingError(
+        f"the source of '{fn.__name__}' cannot be found ({code.co_filename}, line {code.co_firstlineno})",
+        hint="define the kernel in a file or a notebook cell; if the file changed since it was imported, restart",
+    )
+
+
+def _parse(file: str, lines: tuple[str, ...]) -> ast.Module:
+    cached = _TREES.get(file)
+    if cached is None or cached[0] != lines:
+        cached = _TREES[file] = (lines, ast.parse("".join(lines)))
+    return cached[1]
+
+
+def _find(tree: ast.Module, code: types.CodeType) -> ast.FunctionDef | None:
+    """The `def` that the code object was compiled from: same name, same first line (the first decorator's)."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.AsyncFunctionDef) and node.name == code.co_name and _first_line(node) == code.co_firstlineno:
+            raise StagingError(f"'{code.co_name}' is an async function", hint="write a plain `def`")
+        if isinstance(node, ast.FunctionDef) and node.name == code.co_name and _first_line(node) == code.co_firstlineno:
+            return node
+    return None
+
+
+def _first_line(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    return min([node.lineno, *(d.lineno for d in node.decorator_list)])
+
+
+def _candidate_texts() -> Iterator[str]:
+    """Texts that may hold the source of code without a file, likeliest first."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        for namespace in (frame.f_locals, frame.f_globals):
+            yield from [v for v in namespace.values() if isinstance(v, str) and "def " in v]
+        frame = frame.f_back
+    arguments = list(getattr(sys, "orig_argv", ()))
+    if "-c" in arguments:
+        yield from arguments[arguments.index("-c") + 1 :][:1]
+    yield from _prompt_history()
+
+
+def _prompt_history() -> Iterator[str]:
+    """Tails of the interactive prompt's history, shortest first: the last statements typed."""
+    readline = sys.modules.get("readline")
+    if readline is None:
+        return
+    typed: list[str] = []
+    for index in range(readline.get_current_history_length(), 0, -1):
+        line = readline.get_history_item(index)
+        typed.insert(0, line or "")
+        if (line or "").startswith(("def ", "@")):
+            yield "\n".join(typed) + "\n"
+
+
+def _match(text: str, code: types.CodeType) -> FunctionSource | None:
+    """The source in `text`, if compiling the text gives code equal to `code`."""
+    try:
+        tree = ast.parse(text)
+        compiled = compile(text, code.co_filename, "exec")
+    except (SyntaxError, ValueError):
+        return None
+    if not any(_same_code(c, code) for c in _code_objects(compiled)):
+        return None
+    node = _find(tree, code)
+    if node is None:
+        return None
+    file = f"{code.co_filename.rstrip('>')} #{len(_TREES) + 1}>"
+    lines = tuple(text.splitlines(keepends=True))
+    _TREES[file] = (lines, tree)
+    linecache.cache[file] = (len(text), None, list(lines), file)
+    return FunctionSource(node, file, lines)
+
+
+def _same_code(a: types.CodeType, b: types.CodeType) -> bool:
+    return (a.co_name, a.co_firstlineno, a.co_code, a.co_names, a.co_varnames) == (
+        b.co_name,
+        b.co_firstlineno,
+        b.co_code,
+        b.co_names,
+        b.co_varnames,
+    )
+
+
+def _code_objects(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _code_objects(constant)

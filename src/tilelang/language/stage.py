@@ -1,0 +1,156 @@
+"""The stager: the program being recorded, and what `T.` functions need to know of where they are called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+from tilelang.dtypes import DType
+from tilelang.errors import NOWHERE, Loc, StagingError, TileLangError
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.builder import Builder
+from tilelang.ir.expr import Const, Expr, ExprLike, Load, Var, cast
+from tilelang.ir.func import Param
+from tilelang.ir.stmt import Alloc, Bind, PipelineSpec, Store
+from tilelang.ir.visit import walk_expr
+
+
+@dataclass
+class Hints:
+    """What a kernel body says about itself while it is staged; becomes `LaunchHints`."""
+
+    layouts: dict[Buffer, object] = field(default_factory=dict)
+    safe_values: dict[Buffer, Expr] = field(default_factory=dict)
+    swizzle: tuple[int, str] | None = None
+    l2_hit_ratios: dict[Buffer, float] = field(default_factory=dict)
+    min_blocks_per_sm: int | None = None
+
+
+class Stager(Builder):
+    """A `Builder` that knows the user's place, the names being assigned, and the kernel being staged.
+
+    Attributes:
+        targets: The names on the left of the statement being evaluated.
+        hints: Of the innermost `T.Kernel`, or None outside of one.
+        attrs: What `T.func_attr` said.
+        loop_vars: Variables of the staged loops around, outermost first.
+        pending_pipeline: What `with T.pipeline(...)` asked of the next loop, until a loop takes it.
+        call_site: Where the macro being inlined was called from.
+        active_macros: The macros being inlined, outermost first.
+        params: The function's parameters by name, in order.
+        frames: Of the rewritten functions that are running, outermost first.
+    """
+
+    def __init__(self, loc: Loc = NOWHERE) -> None:
+        super().__init__(loc)
+        self.targets: tuple[str, ...] = ()
+        self.hints: Hints | None = None
+        self.attrs: dict[str, object] = {}
+        self.loop_vars: list[Var] = []
+        self.pending_pipeline: PipelineSpec | None = None
+        self.call_site: Loc | None = None
+        self.active_macros: list[object] = []
+        self.params: dict[str, Param] = {}
+        self.frames: list[object] = []
+        self._names: dict[str, int] = {}
+
+    @property
+    def target(self) -> str:
+        """The single name being assigned, or ""."""
+        return self.targets[0] if len(self.targets) == 1 else ""
+
+    def unique(self, name: str) -> str:
+        """`name`, or `name_1`, `name_2`, ... if it was given out before."""
+        count = self._names.get(name, 0)
+        self._names[name] = count + 1
+        return name if count == 0 else self.unique(f"{name}_{count}")
+
+    def suggest(self, default: str) -> str:
+        """A unique name for something about to be assigned: the user's if there is one."""
+        return self.unique(self.target or default)
+
+    def bind(self, name: str, value: Expr) -> Expr:
+        """Fixes a value under a name, so that later changes of memory do not change it.
+
+        Literals and variables are fixed already. Outside of a kernel nothing changes memory, so the value itself
+        serves.
+        """
+        if isinstance(value, Const | Var):
+            return value
+        if self.hints is None and self.depth == 1 and not reads_memory(value):
+            return value
+        var = Var(self.unique(name), value.dtype, value.is_index)
+        self.emit(Bind(var, value))
+        return var
+
+    def mutable(self, name: str, dtype: DType, init: ExprLike | None) -> Load:
+        """A new mutable scalar; reading it is the returned expression."""
+        buffer = Buffer(self.unique(name), (), dtype, Scope.VAR, loc=self.loc)
+        self.emit(Alloc(buffer, None if init is None else cast(init, dtype)))
+        return Load(buffer, (), dtype)
+
+    def assign_mutable(self, target: Load, value: Expr) -> None:
+        """Stores into a mutable scalar."""
+        self.emit(Store(target.buffer, (), cast(value, target.dtype)))
+
+
+def is_mutable(value: object) -> bool:
+    """Whether a value is the reading of a mutable scalar."""
+    return isinstance(value, Load) and value.buffer.scope is Scope.VAR
+
+
+def reads_memory(value: Expr) -> bool:
+    """Whether an expression loads from any buffer."""
+    return any(isinstance(node, Load) for node in walk_expr(value))
+
+
+_CURRENT: ContextVar[Stager | None] = ContextVar("stager", default=None)
+
+
+def current(what: str) -> Stager:
+    """The stager of the kernel being staged.
+
+    Raises:
+        StagingError: No kernel is being staged; `what` (such as "T.copy") was called from plain Python.
+    """
+    stager = _CURRENT.get()
+    if stager is None:
+        raise StagingError(
+            f"{what}: may only be used inside a kernel",
+            hint="call it in the body of a function marked @T.prim_func, @T.macro or (eager style) @tilelang.jit",
+        )
+    return stager
+
+
+@contextmanager
+def staging(stager: Stager) -> Iterator[Stager]:
+    """Makes a stager current; whatever goes wrong inside leaves as one of our errors, at the user's line."""
+    token = _CURRENT.set(stager)
+    try:
+        yield stager
+    except TileLangError as error:
+        if error.loc is None:
+            error.loc = stager.loc
+        raise
+    except NameError as error:
+        raise _unbound(error, stager.loc) from None
+    except RecursionError as error:
+        raise StagingError("the kernel's Python code recurses without end", loc=stager.loc) from error
+    except Exception as error:
+        message = f"{type(error).__name__} while the kernel was staged: {error}"
+        raise StagingError(message, loc=stager.loc) from error
+    finally:
+        _CURRENT.reset(token)
+
+
+def _unbound(error: NameError, loc: Loc) -> StagingError:
+    name = getattr(error, "name", None) or str(error).partition("'")[2].partition("'")[0]
+    if isinstance(error, UnboundLocalError) or "free variable" in str(error):
+        return StagingError(
+            f"'{name}' is used before it is assigned",
+            loc=loc,
+            hint=f"assign '{name}' on every path before this line; a name assigned anywhere in a function is local to it",
+        )
+    return StagingError(f"the name '{name}' is not defined", loc=loc)
