@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Union
 
-from tilelang.dtypes import BOOL, FLOAT32, INT32, INT64, DType, as_dtype, promote
+from tilelang.dtypes import BOOL, FLOAT32, FLOAT64, INT32, INT64, DType, as_dtype, promote
 from tilelang.errors import ProgramError, StagingError
 from tilelang.ir.callee import Callee
 from tilelang.ir.scalar import (
@@ -193,7 +193,7 @@ class Const(Expr):
     weak: bool = False
 
     @cached_property
-    def is_index(self) -> bool:
+    def is_index(self) -> bool:  # noqa: D102  see `Expr`
         return self.dtype.is_int
 
 
@@ -209,7 +209,7 @@ class Var(Expr):
     index: bool = False
 
     @cached_property
-    def is_index(self) -> bool:
+    def is_index(self) -> bool:  # noqa: D102  see `Expr`
         return self.index
 
 
@@ -223,7 +223,7 @@ class Binary(Expr):
     dtype: DType
 
     @cached_property
-    def is_index(self) -> bool:
+    def is_index(self) -> bool:  # noqa: D102  see `Expr`
         return self.dtype.is_int and self.a.is_index and self.b.is_index
 
 
@@ -236,7 +236,7 @@ class Unary(Expr):
     dtype: DType
 
     @cached_property
-    def is_index(self) -> bool:
+    def is_index(self) -> bool:  # noqa: D102  see `Expr`
         return self.dtype.is_int and self.a.is_index
 
 
@@ -250,7 +250,7 @@ class Select(Expr):
     dtype: DType
 
     @cached_property
-    def is_index(self) -> bool:
+    def is_index(self) -> bool:  # noqa: D102  see `Expr`
         return self.dtype.is_int and self.a.is_index and self.b.is_index
 
 
@@ -265,7 +265,7 @@ class Cast(Expr):
     dtype: DType
 
     @cached_property
-    def is_index(self) -> bool:
+    def is_index(self) -> bool:  # noqa: D102  see `Expr`
         return self.dtype == INT64 and self.a.is_index
 
 
@@ -424,7 +424,7 @@ def _fold(op: BinaryOp, a: Const, b: Const, dtype: DType, index: bool) -> Const:
     if dtype.is_bool:
         return Const(bool(result), BOOL)
     if dtype.is_float and weak:  # bare Python literals keep Python's precision until they meet a dtype
-        wide = data_binary(op, convert(a.value, as_dtype("float64")), convert(b.value, as_dtype("float64")), as_dtype("float64"))
+        wide = data_binary(op, convert(a.value, FLOAT64), convert(b.value, FLOAT64), FLOAT64)
         return Const(float(wide), dtype, weak=True)
     return Const(float(result) if dtype.is_float else int(result), dtype, weak=weak)
 
@@ -456,7 +456,7 @@ def unary(op: UnaryOp, operand: ExprLike) -> Expr:
         if a.dtype.is_int:
             value: Number = -int(a.value) if op is UnaryOp.NEG else ~int(a.value)
             return Const(value, a.dtype, weak=a.weak) if a.weak else const(value, a.dtype)
-        return Const(float(data_unary(op, convert(a.value, as_dtype("float64")), as_dtype("float64"))), a.dtype, weak=a.weak)
+        return Const(float(data_unary(op, convert(a.value, FLOAT64), FLOAT64)), a.dtype, weak=a.weak)
     return Unary(op, a, a.dtype)
 
 

@@ -95,7 +95,7 @@ class _Call:
     given_dims: Mapping[str, int]
 
 
-class _Probed(Exception):  # noqa: N818  not an error: ends the first run
+class _Probed(Exception):
     """All tensors have their types."""
 
 

@@ -79,7 +79,7 @@ class Kernel:
             stager.emit(Launch(self._vars, self._grid, self._threads, program, launch, loc=self._loc))
 
 
-class block:  # noqa: N801  a context manager named like a function, as in `with T.block("root")`
+class block:
     """`with T.block("root"):` without a kernel around is a grid of one block; inside a kernel it is only a scope."""
 
     def __init__(self, name: str = "root") -> None:

@@ -129,7 +129,7 @@ def _bound(what: str, value: ExprLike) -> Expr:
 
 def _range(what: str, arguments: tuple[ExprLike, ...]) -> tuple[Expr, Expr, int]:
     if not 1 <= len(arguments) <= 3:
-        raise ProgramError(f"{what}: takes (stop), (start, stop) or (start, stop, step), got {len(arguments)} arguments")
+        raise ProgramError(f"{what}: takes (stop), (start, stop) or (start, stop, step), got {len(arguments)} bounds")
     bounds = [_bound(what, a) for a in arguments]
     start, stop = (Const(0, INT32, weak=True), bounds[0]) if len(bounds) == 1 else (bounds[0], bounds[1])
     step = int_const(bounds[2]) if len(bounds) == 3 else 1
@@ -217,14 +217,16 @@ def pipeline_spec(
     return PipelineSpec(num_stages, tuple(order) if order else None, tuple(stage) if stage else None)
 
 
-class pipeline:  # noqa: N801  a context manager named like a function, as in `with T.pipeline(...)`
+class pipeline:
     """`with T.pipeline(num_stages=2):` pipelines the loop that follows inside it.
 
     Raises:
         ProgramError: The block holds no loop over `range` or `T.serial`.
     """
 
-    def __init__(self, num_stages: int = 2, order: Sequence[int] | None = None, stage: Sequence[int] | None = None) -> None:
+    def __init__(
+        self, num_stages: int = 2, order: Sequence[int] | None = None, stage: Sequence[int] | None = None
+    ) -> None:
         self._spec = pipeline_spec(num_stages, order, stage)
 
     def __enter__(self) -> None:

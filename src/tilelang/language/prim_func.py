@@ -191,9 +191,9 @@ def _annotations(fn: types.FunctionType, namespace: Mapping[str, Any], rewritten
 def _evaluated(annotation: Any, names: dict[str, Any]) -> Any:
     if isinstance(annotation, DType):
         return annotation
-    if isinstance(annotation, type) and annotation in (bool, int, float) or isinstance(annotation, str) and annotation in SCALARS:
+    if annotation in (bool, int, float) or isinstance(annotation, str) and annotation in SCALARS:
         return as_dtype(annotation)
-    return eval(annotation, names) if isinstance(annotation, str) else annotation  # noqa: S307
+    return eval(annotation, names) if isinstance(annotation, str) else annotation
 
 
 def _parameter_loc(rewritten: Rewritten, name: str) -> Loc:

@@ -98,9 +98,10 @@ def rewrite(fn: types.FunctionType, enter: object) -> Rewritten:
 
 
 def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
-    first = body[0]
-    is_docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
-    return body[1:] if is_docstring else body
+    match body[0]:
+        case ast.Expr(value=ast.Constant(value=str())):
+            return body[1:]
+    return body
 
 
 def _plain_arguments(args: ast.arguments) -> ast.arguments:
@@ -438,4 +439,7 @@ def _flat_names(target: ast.expr) -> tuple[str, ...] | None:
 
 
 def _is_range(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range" and not node.keywords
+    match node:
+        case ast.Call(func=ast.Name(id="range"), keywords=[]):
+            return True
+    return False

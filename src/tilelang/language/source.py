@@ -88,9 +88,11 @@ def _parse(file: str, lines: tuple[str, ...]) -> ast.Module:
 def _find(tree: ast.Module, code: types.CodeType) -> ast.FunctionDef | None:
     """The `def` that the code object was compiled from: same name, same first line (the first decorator's)."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.AsyncFunctionDef) and node.name == code.co_name and _first_line(node) == code.co_firstlineno:
-            raise StagingError(f"'{code.co_name}' is an async function", hint="write a plain `def`")
-        if isinstance(node, ast.FunctionDef) and node.name == code.co_name and _first_line(node) == code.co_firstlineno:
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if node.name == code.co_name and _first_line(node) == code.co_firstlineno:
+            if isinstance(node, ast.AsyncFunctionDef):
+                raise StagingError(f"'{code.co_name}' is an async function", hint="write a plain `def`")
             return node
     return None
 

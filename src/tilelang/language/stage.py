@@ -151,6 +151,6 @@ def _unbound(error: NameError, loc: Loc) -> StagingError:
         return StagingError(
             f"'{name}' is used before it is assigned",
             loc=loc,
-            hint=f"assign '{name}' on every path before this line; a name assigned anywhere in a function is local to it",
+            hint=f"assign '{name}' before this line; a name assigned anywhere in a function is local to it",
         )
     return StagingError(f"the name '{name}' is not defined", loc=loc)

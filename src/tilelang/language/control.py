@@ -1,0 +1,230 @@
+"""Loops and branches of a rewritten function: what `for`, `while` and `if` do while a kernel is staged.
+
+A *staged* loop or branch is one whose header holds a value known only when the kernel runs. Inside it each statement is
+recorded once, so a name that the body rebinds must live in memory: `carry` turns such names into mutable scalars before
+the body, and `leave` poisons names that have no value after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from tilelang.errors import StagingError
+from tilelang.ir.builder import as_body
+from tilelang.ir.expr import Const, Expr, Var, as_bool, as_expr
+from tilelang.ir.stmt import Alloc, Break, Continue, If, While
+from tilelang.language.bindings import MISSING, Poison, Undeclared, is_number, number_dtype, read
+from tilelang.language.loops import LoopSpec
+from tilelang.language.stage import is_mutable
+
+if TYPE_CHECKING:
+    from tilelang.language.frame import Frame
+
+
+class Region:
+    """What loops and branches share: names that their staged bodies assign."""
+
+    construct = "loop"
+
+    def __init__(self, frame: Frame, *, staged: bool) -> None:
+        self.frame = frame
+        self.stager = frame.stager
+        self.staged = staged
+        self.value: Any = None
+        self._before: dict[str, object] = {}
+        self._frozen: set[str] = set()
+
+    def carry(self, name: str, get: Callable[[], object], mode: str) -> bool:
+        """Whether `name` must be rebound to `self.value` before the staged body.
+
+        `mode`: "both" if both sides of a branch assign it, "reborn" if the body assigns it before reading it.
+        """
+        if not self.staged:
+            return False
+        old = read(get)
+        if isinstance(old, Undeclared):  # a branch further out declares it
+            return False
+        if old is None or isinstance(old, Poison):
+            old = MISSING
+        self._before[name] = old
+        if old is MISSING:
+            if mode == "both":
+                self.value = self._before[name] = Undeclared(name, self.stager.statements)
+                return True
+            return False
+        if isinstance(old, Var) and any(v is old for v in self.stager.loop_vars):
+            return False  # assigning it is an error, raised where it happens
+        if is_mutable(old) and name not in self.frame.borrowed:
+            return False
+        if isinstance(old, Expr) or is_number(old):
+            dtype = old.dtype if isinstance(old, Expr) else number_dtype(old)
+            self.frame.borrowed.discard(name)
+            self.value = self._before[name] = self.stager.mutable(name, dtype, old)  # type: ignore[arg-type]
+            return True
+        if mode != "reborn":
+            self._frozen.add(name)
+        return False
+
+    def leave(self, name: str, get: Callable[[], object]) -> bool:
+        """Whether `name` must be rebound to `self.value` after the staged body."""
+        if not self.staged:
+            return False
+        now, before = read(get), self._before.get(name, MISSING)
+        if now is MISSING or isinstance(now, Poison):
+            return False
+        if now is before and not isinstance(now, Undeclared) or isinstance(now, Undeclared) and now is not before:
+            return False
+        if is_mutable(now) and self._visible(now):
+            return False
+        self.value = Poison(name, self.construct)
+        return True
+
+    def _visible(self, value: object) -> bool:
+        """Whether a mutable scalar was declared in a block that is still open."""
+        return any(
+            isinstance(s, Alloc) and s.buffer is value.buffer  # type: ignore[attr-defined]
+            for block in self.stager.open_blocks
+            for s in block
+        )
+
+    def _enter(self) -> None:
+        self.stager.open_block()
+        self.frame.frozen.append(self._frozen)
+
+    def _exit(self) -> list[Any]:
+        self.frame.frozen.pop()
+        return self.stager.close_block()
+
+
+class Loop(Region):
+    """A `for` or `while`, plain or staged."""
+
+    def run(self) -> Iterator[Any]:
+        """Yields what the loop's target is bound to: once if staged, else once per iteration."""
+        raise NotImplementedError
+
+    def break_(self) -> bool:
+        """Whether Python's own `break` shall follow."""
+        return self._jump("break", Break())
+
+    def continue_(self) -> bool:
+        """Whether Python's own `continue` shall follow."""
+        return self._jump("continue", Continue())
+
+    def _jump(self, what: str, statement: Break | Continue) -> bool:
+        if not self.staged:
+            if self.stager.depth != self._depth:
+                raise StagingError(
+                    f"`{what}` out of a plain Python loop under a condition known only when the kernel runs",
+                    hint="write the loop with T.serial so that it runs in the kernel",
+                )
+            return True
+        self.stager.emit(statement)
+        return False
+
+    _depth = 0
+
+
+class PlainLoop(Loop):
+    """A loop over plain Python values: it runs now, and its body is recorded once per iteration."""
+
+    def __init__(self, frame: Frame, iterator: Iterator[Any]) -> None:
+        super().__init__(frame, staged=False)
+        self._iterator = iterator
+        self._depth = self.stager.depth
+
+    def run(self) -> Iterator[Any]:
+        """Yields the plain values."""
+        yield from self._iterator
+
+
+class StagedFor(Loop):
+    """A loop of the kernel."""
+
+    def __init__(self, frame: Frame, targets: tuple[str, ...], spec: LoopSpec) -> None:
+        super().__init__(frame, staged=True)
+        self._spec = spec
+        self._targets = targets
+        pending = self.stager.pending_pipeline
+        if pending is not None:
+            self._spec = spec.pipelined_by(pending)
+            self.stager.pending_pipeline = None
+
+    def run(self) -> Iterator[Any]:
+        """Yields the loop variables once and records the loop around what was recorded meanwhile."""
+        spec, loc = self._spec, self.stager.loc
+        opened = spec.open(self.stager, self._targets)
+        self.stager.loop_vars.extend(opened.vars)
+        self._enter()
+        for prologue in opened.prologue:
+            self.stager.emit(prologue)
+        yield opened.value
+        body = self._exit()
+        del self.stager.loop_vars[len(self.stager.loop_vars) - len(opened.vars) :]
+        self.stager.loc = loc
+        self.stager.emit(opened.close(as_body(body, loc)))
+
+    def _jump(self, what: str, statement: Break | Continue) -> bool:
+        if self._spec.kind not in ("serial", "unroll"):
+            raise StagingError(
+                f"`{what}` cannot leave a T.{self._spec.kind} loop: its iterations are independent or overlap",
+                hint="write the loop with T.serial, or guard the rest of the body with `if`",
+            )
+        return super()._jump(what, statement)
+
+
+class StagedWhile(Loop):
+    """A `while` of the kernel."""
+
+    def __init__(self, frame: Frame, condition: Callable[[], Any]) -> None:
+        super().__init__(frame, staged=True)
+        self._condition = condition
+
+    def run(self) -> Iterator[Any]:
+        """Yields once and records the loop around what was recorded meanwhile."""
+        loc = self.stager.loc
+        condition = as_bool(as_expr(self._condition()))
+        self._enter()
+        yield None
+        body = self._exit()
+        self.stager.loc = loc
+        self.stager.emit(While(condition, as_body(body, loc)))
+
+
+class Branch(Region):
+    """An `if`, decided now or when the kernel runs."""
+
+    construct = "branch"
+
+    def __init__(self, frame: Frame, test: Any) -> None:
+        super().__init__(frame, staged=isinstance(test, Expr) and not isinstance(test, Const))
+        self._loc = self.stager.loc
+        self._test = test
+        self._then: list[Any] = []
+
+    def then(self) -> bool:
+        """Whether the first side shall be run."""
+        if self.staged:
+            self._enter()
+            return True
+        test = self._test
+        self._test = bool(test.value if isinstance(test, Const) else test)
+        return bool(self._test)
+
+    def orelse(self) -> bool:
+        """Whether the second side shall be run."""
+        if self.staged:
+            self._then = self._exit()
+            self._enter()
+            return True
+        return not self._test
+
+    def end(self) -> None:
+        """Records the branch."""
+        if not self.staged:
+            return
+        orelse = self._exit()
+        then_body = as_body(self._then, self._loc)
+        else_body = as_body(orelse, self._loc) if orelse else None
+        self.stager.emit(If(as_bool(self._test), then_body, else_body, loc=self._loc))
