@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from tilelang.errors import ProgramError
 from tilelang.ir.buffer import Region
 from tilelang.ir.expr import Expr
-from tilelang.ir.stmt import AtomicOp, TileOp
+from tilelang.ir.scalar import BinaryOp, convert, data_binary
+from tilelang.ir.stmt import AtomicOp, TileMemory, TileOp
+from tilelang.ops.describe import check_extents, check_memory, check_scalars
+
+_OPERATOR = {AtomicOp.ADD: BinaryOp.ADD, AtomicOp.MAX: BinaryOp.MAX, AtomicOp.MIN: BinaryOp.MIN}
 
 
 @dataclass(frozen=True, eq=False)
@@ -16,3 +23,39 @@ class AtomicTile(TileOp):
     op: AtomicOp  # ADD, MAX or MIN
     src: Region | Expr
     dst: Region
+
+    @property
+    def name(self) -> str:
+        """The user's name for it."""
+        return f"T.atomic_{self.op.value}"
+
+    def reads(self) -> tuple[Region, ...]:
+        """The source, if it is a tile, and the destination."""
+        return (self.src, self.dst) if isinstance(self.src, Region) else (self.dst,)
+
+    def writes(self) -> tuple[Region, ...]:
+        """The destination."""
+        return (self.dst,)
+
+    def check(self) -> None:
+        """The operator exists on tiles, and the extents agree."""
+        if self.op not in _OPERATOR:
+            raise ProgramError(
+                f"{self.name}: works on one element, not on tiles", hint="name one element: C[i, j] instead of C[i, :]"
+            )
+        check_memory(self.name, *self.reads())
+        check_scalars(self.name, *self.reads())
+        if isinstance(self.src, Region):
+            check_extents(self.name, self.src, self.dst)
+
+    def reference(self, memory: TileMemory) -> None:
+        """The operator, elementwise, in the destination's dtype."""
+        dtype = self.dst.dtype
+        raw = memory.read(self.src) if isinstance(self.src, Region) else memory.value(self.src)
+        values = np.asarray(convert(raw, dtype))
+
+        def change(old: np.ndarray) -> np.ndarray:
+            operand = values.reshape(old.shape) if isinstance(self.src, Region) else values
+            return np.asarray(data_binary(_OPERATOR[self.op], old, operand, dtype))
+
+        memory.update(self.dst, change)

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilelang.errors import ProgramError
 from tilelang.ir.buffer import Region
-from tilelang.ir.stmt import TileOp
+from tilelang.ir.stmt import TileMemory, TileOp
+from tilelang.ops.describe import (
+    check_extents,
+    check_lanes,
+    check_memory,
+    drop_units,
+    operand_text,
+    same_extents,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,10 +29,70 @@ class Copy(TileOp):
     src: Region
     dst: Region
 
+    @property
+    def name(self) -> str:
+        """The user's name for it."""
+        return "T.copy"
+
+    def reads(self) -> tuple[Region, ...]:
+        """The source."""
+        return (self.src,)
+
+    def writes(self) -> tuple[Region, ...]:
+        """The destination."""
+        return (self.dst,)
+
+    def check(self) -> None:
+        """Extents agree, lanes agree, and neither side is a barrier."""
+        check_memory(self.name, self.src, self.dst)
+        check_extents(self.name, self.src, self.dst)
+        check_lanes(self.name, self.src, self.dst)
+
+    def reference(self, memory: TileMemory) -> None:
+        """Elements in row-major order; contents that are undefined stay so."""
+        memory.move(self.src, self.dst)
+
 
 @dataclass(frozen=True, eq=False)
 class Transpose(TileOp):
-    """`dst[j, i] = src[i, j]` on two-dimensional regions."""
+    """`dst[j, i] = src[i, j]` on two-dimensional regions; unit extents beyond two dimensions are dropped.
+
+    The source is read as a whole before the destination is written, so both may be one buffer.
+    """
 
     src: Region
     dst: Region
+
+    @property
+    def name(self) -> str:
+        """The user's name for it."""
+        return "T.transpose"
+
+    def reads(self) -> tuple[Region, ...]:
+        """The source."""
+        return (self.src,)
+
+    def writes(self) -> tuple[Region, ...]:
+        """The destination."""
+        return (self.dst,)
+
+    def check(self) -> None:
+        """Both sides are matrices, one with the extents of the other turned round."""
+        check_memory(self.name, self.src, self.dst)
+        check_lanes(self.name, self.src, self.dst)
+        for region in (self.src, self.dst):
+            if len(region.extent) < 2 or len(drop_units(region.extent)) > 2:
+                raise ProgramError(
+                    f"{self.name}: {operand_text(region)}, but a tile of two dimensions is needed",
+                    hint="select one with an index: A[i, :, :]",
+                )
+        # dropping units is the same on both sides: a row (1, n) becomes a column (n, 1)
+        if not same_extents(drop_units(self.src.extent)[::-1], drop_units(self.dst.extent)):
+            raise ProgramError(
+                f"{self.name}: {operand_text(self.src)} but {operand_text(self.dst)}",
+                hint="the destination of an (m, n) tile is an (n, m) tile",
+            )
+
+    def reference(self, memory: TileMemory) -> None:
+        """The tile turned round."""
+        memory.move(self.src, self.dst, transpose=True)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from tilelang.ir.buffer import Region
 from tilelang.ir.expr import Expr
-from tilelang.ir.stmt import TileOp
+from tilelang.ir.scalar import convert
+from tilelang.ir.stmt import TileMemory, TileOp
+from tilelang.ops.describe import check_memory, check_scalars
 
 
 @dataclass(frozen=True, eq=False)
@@ -15,3 +19,25 @@ class Fill(TileOp):
 
     dst: Region
     value: Expr
+
+    @property
+    def name(self) -> str:
+        """The user's name for it."""
+        return "T.fill"
+
+    def reads(self) -> tuple[Region, ...]:
+        """Nothing."""
+        return ()
+
+    def writes(self) -> tuple[Region, ...]:
+        """The destination."""
+        return (self.dst,)
+
+    def check(self) -> None:
+        """The destination holds scalars."""
+        check_memory(self.name, self.dst)
+        check_scalars(self.name, self.dst)
+
+    def reference(self, memory: TileMemory) -> None:
+        """One value everywhere."""
+        memory.write(self.dst, np.asarray(convert(memory.value(self.value), self.dst.dtype)))

@@ -5,9 +5,16 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from tilelang.ir.buffer import Region
-from tilelang.ir.expr import Expr
-from tilelang.ir.stmt import TileOp
+import numpy as np
+
+from tilelang.dtypes import DType
+from tilelang.errors import ProgramError
+from tilelang.ir.buffer import Region, Scope
+from tilelang.ir.expr import Const, Expr, int_const
+from tilelang.ir.scalar import convert
+from tilelang.ir.stmt import TileMemory, TileOp
+from tilelang.ops.accumulate import accumulator
+from tilelang.ops.describe import check_scalars, extent_text, may_equal, operand_text, shape_text
 
 
 class GemmWarpPolicy(enum.Enum):
@@ -16,6 +23,20 @@ class GemmWarpPolicy(enum.Enum):
     Square = "square"
     FullRow = "full_row"
     FullCol = "full_col"
+
+
+_EIGHT_BIT_FLOATS = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
+
+# dtype of the operands: dtypes that C may have
+_RESULTS: dict[str, tuple[str, ...]] = {
+    "float64": ("float64",),
+    "float32": ("float32", "float64"),
+    "tfloat32": ("float32",),
+    "float16": ("float32", "float16"),
+    "bfloat16": ("float32", "bfloat16"),
+    **dict.fromkeys(_EIGHT_BIT_FLOATS, ("float32",)),
+    **dict.fromkeys(("int8", "uint8", "int4", "uint4", "int32"), ("int32",)),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,3 +55,156 @@ class Gemm(TileOp):
     transpose_b: bool = False
     clear_accum: Expr | None = None  # None: never; else a truth value
     policy: GemmWarpPolicy = GemmWarpPolicy.Square
+
+    @property
+    def name(self) -> str:
+        """The user's name for it."""
+        return "T.gemm"
+
+    @property
+    def always_clears(self) -> bool:
+        """Whether the old contents of C never matter."""
+        return isinstance(self.clear_accum, Const) and bool(self.clear_accum.value)
+
+    @property
+    def operand(self) -> DType:
+        """The dtype in which elements of A and B are multiplied, after the rounding of a wide operand."""
+        a, b = self.a.dtype, self.b.dtype
+        return b if self._rounds(a, b) else a
+
+    def _rounds(self, wide: DType, other: DType) -> bool:
+        """Whether elements of `wide` are rounded to `other` before they are multiplied."""
+        return wide == self.c.dtype and wide.bits > 16 and wide.is_float and other.is_float and other.bits == 16
+
+    @property
+    def accumulator(self) -> DType:
+        """The dtype of the running sums."""
+        return accumulator(self.c.dtype, self.c.dtype)
+
+    @property
+    def sizes(self) -> tuple[Expr, Expr, Expr]:
+        """M, N and K."""
+        a, c = matrix_extents(self.a), matrix_extents(self.c)
+        return c[0], c[1], a[0] if self.transpose_a else a[1]
+
+    def reads(self) -> tuple[Region, ...]:
+        """A, B, and C unless it is always cleared."""
+        return (self.a, self.b) if self.always_clears else (self.a, self.b, self.c)
+
+    def writes(self) -> tuple[Region, ...]:
+        """C."""
+        return (self.c,)
+
+    def check(self) -> None:
+        """Scopes, shapes and dtypes, in this order."""
+        self._check_scopes()
+        self._check_shapes()
+        self._check_dtypes()
+
+    def _check_scopes(self) -> None:
+        for letter, region in zip("ABC", (self.a, self.b, self.c), strict=True):
+            scope, buffer = region.buffer.scope, region.buffer
+            if scope in (Scope.SHARED, Scope.FRAGMENT):
+                continue
+            if letter == "C":
+                hint = "accumulate in a fragment of T.alloc_fragment and T.copy it out after the last T.gemm"
+            elif scope is Scope.GLOBAL:
+                hint = f"T.copy the tile into a buffer of T.alloc_shared first, and pass that as {letter}"
+            else:
+                hint = "allocate it with T.alloc_shared or T.alloc_fragment"
+            raise ProgramError(
+                f"{self.name}: {letter} '{buffer.name}' is in scope {scope.value!r}, but a shared or fragment tile "
+                "is needed",
+                hint=hint,
+            )
+
+    def _check_shapes(self) -> None:
+        shapes = []
+        for letter, region in zip("ABC", (self.a, self.b, self.c), strict=True):
+            shape = matrix_extents(region)
+            if len(shape) != 2:
+                raise ProgramError(
+                    f"{self.name}: {letter} {operand_text(region)}, but a matrix of two dimensions is needed",
+                    hint="select one with indices, as in A_s[stage, :, :]; a single row is A_s[i:i + 1, :]",
+                )
+            shapes.append(shape)
+        a, b, c = shapes
+        m, k = a[::-1] if self.transpose_a else a
+        k_of_b, n = b[::-1] if self.transpose_b else b
+        if not may_equal(k, k_of_b):
+            raise ProgramError(
+                f"{self.name}: A is {self._shown(a, self.transpose_a)} and B is {self._shown(b, self.transpose_b)}, "
+                f"so K is {extent_text(k)} on one side and {extent_text(k_of_b)} on the other",
+                hint=self._transposing(a, b),
+            )
+        for letter, size, of_c in (("M", m, c[0]), ("N", n, c[1])):
+            if not may_equal(size, of_c):
+                raise ProgramError(
+                    f"{self.name}: A is {self._shown(a, self.transpose_a)} and B is "
+                    f"{self._shown(b, self.transpose_b)}, but C is {shape_text(c)}: {letter} is {extent_text(size)} "
+                    f"on one side and {extent_text(of_c)} on the other",
+                    hint=f"give C the shape {shape_text((m, n))}",
+                )
+
+    @staticmethod
+    def _shown(shape: tuple[Expr, ...], transposed: bool) -> str:
+        return f"{shape_text(shape)} transposed" if transposed else shape_text(shape)
+
+    def _transposing(self, a: tuple[Expr, ...], b: tuple[Expr, ...]) -> str:
+        """Which flag would make the K of both sides agree, if one does."""
+        k = a[0] if self.transpose_a else a[1]
+        k_of_b = b[1] if self.transpose_b else b[0]
+        if may_equal(k, b[0] if self.transpose_b else b[1]):
+            return f"write transpose_B={not self.transpose_b}"
+        if may_equal(k_of_b, a[1] if self.transpose_a else a[0]):
+            return f"write transpose_A={not self.transpose_a}"
+        return "A is (M, K), or (K, M) with transpose_A=True; B is (K, N), or (N, K) with transpose_B=True"
+
+    def _check_dtypes(self) -> None:
+        check_scalars(self.name, self.a, self.b, self.c)
+        a, b, c = self.a.dtype, self.b.dtype, self.c.dtype
+        if a != b and not self._rounds(a, b) and not self._rounds(b, a):
+            raise ProgramError(
+                f"{self.name}: A is {a!s} and B is {b!s}, but both must have one dtype",
+                hint="T.copy one of them into a tile of the other's dtype first",
+            )
+        results = _RESULTS.get(str(self.operand), ())
+        if not results:
+            raise ProgramError(
+                f"{self.name}: operands of dtype {self.operand!s} cannot be multiplied",
+                hint=f"use one of {', '.join(_RESULTS)}",
+            )
+        if c not in results:
+            raise ProgramError(
+                f"{self.name}: the product of {self.operand!s} tiles cannot be accumulated in {c!s}",
+                hint=f"allocate C as {' or '.join(results)}",
+            )
+
+    def reference(self, memory: TileMemory) -> None:
+        """The matrix product, in the accumulator's dtype."""
+        a, b = self._matrix(memory, self.a), self._matrix(memory, self.b)
+        product = (a.T if self.transpose_a else a) @ (b.T if self.transpose_b else b)
+        if self.clear_accum is None or not memory.value(self.clear_accum):
+            old = memory.read(self.c)
+            product = product.reshape(old.shape) + old.astype(self.accumulator.numpy)
+        memory.write(self.c, np.asarray(convert(product, self.c.dtype)))
+
+    def _matrix(self, memory: TileMemory, region: Region) -> np.ndarray:
+        values = memory.read(region)
+        rows, columns = (axis for axis in _matrix_axes(region))
+        rounded = np.asarray(convert(values, self.operand)).astype(self.accumulator.numpy)
+        return rounded.reshape(values.shape[rows], values.shape[columns])
+
+
+def _matrix_axes(region: Region) -> tuple[int, ...]:
+    """The axes that are left when unit extents, the foremost first, are dropped as long as there are more than two."""
+    axes = list(range(len(region.extent)))
+    for axis in tuple(axes):
+        if len(axes) > 2 and int_const(region.extent[axis]) == 1:
+            axes.remove(axis)
+    return tuple(axes)
+
+
+def matrix_extents(region: Region) -> tuple[Expr, ...]:
+    """The extents of a region as a matrix: units beyond two dimensions are dropped, the foremost first."""
+    return tuple(region.extent[axis] for axis in _matrix_axes(region))

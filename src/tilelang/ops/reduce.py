@@ -3,10 +3,26 @@
 from __future__ import annotations
 
 import enum
+import math
 from dataclasses import dataclass
 
+import numpy as np
+
+from tilelang.dtypes import DType
+from tilelang.errors import ProgramError
 from tilelang.ir.buffer import Region
-from tilelang.ir.stmt import TileOp
+from tilelang.ir.scalar import convert
+from tilelang.ir.stmt import TileMemory, TileOp
+from tilelang.ops.accumulate import accumulator
+from tilelang.ops.describe import (
+    check_dim,
+    check_memory,
+    check_scalars,
+    drop_units,
+    operand_text,
+    same_extents,
+    shape_text,
+)
 
 
 class ReduceOp(enum.Enum):
@@ -21,13 +37,54 @@ class ReduceOp(enum.Enum):
     BITOR = "bitor"
     BITXOR = "bitxor"
 
+    @property
+    def of_magnitudes(self) -> bool:
+        """Whether absolute values are folded."""
+        return self in (ReduceOp.ABSSUM, ReduceOp.ABSMAX)
+
+    @property
+    def of_bits(self) -> bool:
+        """Whether it folds bit patterns, so that only integers and truth values have it."""
+        return self in (ReduceOp.BITAND, ReduceOp.BITOR, ReduceOp.BITXOR)
+
+
+_FOLD = {
+    ReduceOp.SUM: np.add,
+    ReduceOp.MAX: np.maximum,  # NaN wins
+    ReduceOp.MIN: np.minimum,
+    ReduceOp.ABSSUM: np.add,
+    ReduceOp.ABSMAX: np.maximum,
+    ReduceOp.BITAND: np.bitwise_and,
+    ReduceOp.BITOR: np.bitwise_or,
+    ReduceOp.BITXOR: np.bitwise_xor,
+}
+
+
+def neutral(op: ReduceOp, dtype: DType) -> int | float:
+    """What an empty dimension folds to: the value that changes nothing when it is folded in.
+
+    Dtypes without infinities have their largest finite value instead.
+    """
+    low, high = dtype.limits
+    if dtype.is_float and math.isinf(float(convert(math.inf, dtype))):
+        low, high = -math.inf, math.inf
+    match op:
+        case ReduceOp.MAX:
+            return low
+        case ReduceOp.MIN:
+            return high
+        case ReduceOp.BITAND:
+            return 1 if dtype.is_bool else -1 if low < 0 else high
+    return 0
+
 
 @dataclass(frozen=True, eq=False)
 class Reduce(TileOp):
     """`dst = fold(op, src, dim)`, or `dst = op(dst, fold)` if not `clear`.
 
-    Shapes: dst is src without `dim`, or with extent 1 there. NaN wins in max and min. Floats narrower than 32 bits
-    are accumulated in float32. An empty dimension gives the operator's neutral element.
+    Shapes: dst is src without `dim`, or with extent 1 there; a tile of one dimension folds into one element. NaN wins
+    in max and min. The fold runs in `accumulate.accumulator` of both dtypes (float32 for narrower floats) and is
+    converted to dst's dtype once. An empty dimension gives the operator's neutral element.
     """
 
     op: ReduceOp
@@ -35,3 +92,59 @@ class Reduce(TileOp):
     dst: Region
     dim: int
     clear: bool = True
+
+    @property
+    def name(self) -> str:
+        """The user's name for it."""
+        return f"T.reduce_{self.op.value}"
+
+    @property
+    def accumulator(self) -> DType:
+        """The dtype of the running value."""
+        dtype = accumulator(self.src.dtype, self.dst.dtype)
+        adds_truths = dtype.is_bool and self.op in (ReduceOp.SUM, ReduceOp.ABSSUM)
+        return DType("int32") if adds_truths else dtype
+
+    def reads(self) -> tuple[Region, ...]:
+        """The source, and the destination unless it is cleared."""
+        return (self.src,) if self.clear else (self.src, self.dst)
+
+    def writes(self) -> tuple[Region, ...]:
+        """The destination."""
+        return (self.dst,)
+
+    def check(self) -> None:
+        """The dimension exists, the destination has the extents that are left, and bits are folded of integers."""
+        check_memory(self.name, self.src, self.dst)
+        check_scalars(self.name, self.src, self.dst)
+        check_dim(self.name, self.src, self.dim)
+        left = self.src.extent[: self.dim] + self.src.extent[self.dim + 1 :]
+        if not same_extents(drop_units(left), drop_units(self.dst.extent)):
+            raise ProgramError(
+                f"{self.name}: {operand_text(self.src)} and loses dimension {self.dim}, but {operand_text(self.dst)}",
+                hint=f"give '{self.dst.buffer.name}' the shape {shape_text(left) if left else '(1,)'}",
+            )
+        for region in (self.src, self.dst):
+            if self.op.of_bits and region.dtype.is_float:
+                raise ProgramError(
+                    f"{self.name}: '{region.buffer.name}' holds {region.dtype!s}, but only integers and bool have bits "
+                    "to combine",
+                    hint="name the bits as integers with T.view",
+                )
+
+    def reference(self, memory: TileMemory) -> None:
+        """The fold along one axis."""
+        running = self.accumulator
+        values = np.asarray(convert(memory.read(self.src), running))
+        if self.op.of_magnitudes and not running.is_bool:
+            values = np.abs(values)
+        fold = _FOLD[self.op]
+        if values.shape[self.dim] == 0:
+            empty = np.delete(values.shape, self.dim)
+            folded = np.full(empty, convert(neutral(self.op, self.dst.dtype), self.dst.dtype))
+        else:
+            folded = fold.reduce(values, axis=self.dim, dtype=running.numpy)
+        if not self.clear:
+            old = convert(memory.read(self.dst), running)
+            folded = fold(old, np.asarray(convert(folded, running)).reshape(old.shape))
+        memory.write(self.dst, np.asarray(convert(folded, self.dst.dtype)))

@@ -1,0 +1,14 @@
+"""Every tile operator."""
+
+from __future__ import annotations
+
+from tilelang.ir.stmt import TileOp
+from tilelang.ops.atomic import AtomicTile
+from tilelang.ops.copy import Copy, Transpose
+from tilelang.ops.fill import Fill
+from tilelang.ops.gemm import Gemm
+from tilelang.ops.im2col import Im2Col
+from tilelang.ops.reduce import Reduce
+from tilelang.ops.scan import Scan
+
+TILE_OPS: tuple[type[TileOp], ...] = (Copy, Transpose, Fill, Gemm, Im2Col, Reduce, Scan, AtomicTile)

@@ -1,0 +1,127 @@
+"""How tile operators speak of their operands, and the comparisons of extents that every check is made of.
+
+Takes regions, gives texts such as `'A_s' is (64, 32)` and verdicts about extents. Invariant: only extents that are
+both constant can disagree; symbolic ones are compared when the kernel runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilelang.errors import ProgramError
+from tilelang.ir.buffer import Region, Scope
+from tilelang.ir.expr import Binary, Const, Expr, Var, int_const
+from tilelang.ir.scalar import BinaryOp
+
+_CALLED = frozenset({BinaryOp.MIN, BinaryOp.MAX, BinaryOp.TRUNCDIV, BinaryOp.TRUNCMOD})
+
+
+def extent_text(expr: Expr) -> str:
+    """An extent or index as a user would write it; what is no plain arithmetic shows as `...`."""
+    match expr:
+        case Const(value=value):
+            return str(value)
+        case Var(name=name):
+            return name
+        case Binary(op=op, a=a, b=b) if op in _CALLED:
+            return f"{op.value}({extent_text(a)}, {extent_text(b)})"
+        case Binary(op=op, a=a, b=b):
+            sides = [f"({extent_text(x)})" if isinstance(x, Binary) else extent_text(x) for x in (a, b)]
+            return f"{sides[0]} {op.value} {sides[1]}"
+    return "..."
+
+
+def shape_text(extents: Sequence[Expr]) -> str:
+    """Extents in the form of a Python tuple."""
+    inner = ", ".join(extent_text(extent) for extent in extents)
+    return f"({inner},)" if len(extents) == 1 else f"({inner})"
+
+
+def operand_text(region: Region) -> str:
+    """An operand with its extents: `'A_s' is (64, 32)`."""
+    return f"'{region.buffer.name}' is {shape_text(region.extent)}"
+
+
+def drop_units(extents: Sequence[Expr]) -> tuple[Expr, ...]:
+    """The extents that are not the constant 1."""
+    return tuple(extent for extent in extents if int_const(extent) != 1)
+
+
+def may_equal(a: Expr, b: Expr) -> bool:
+    """Whether two extents may agree: always, unless both are constant and differ."""
+    x, y = int_const(a), int_const(b)
+    return x is None or y is None or x == y
+
+
+def same_extents(a: Sequence[Expr], b: Sequence[Expr]) -> bool:
+    """Whether two lists of extents may agree one by one."""
+    return len(a) == len(b) and all(may_equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+def check_extents(name: str, src: Region, dst: Region) -> None:
+    """Checks that two regions have the same extents once unit extents are dropped.
+
+    Raises:
+        ProgramError: They do not.
+    """
+    if not same_extents(drop_units(src.extent), drop_units(dst.extent)):
+        raise ProgramError(
+            f"{name}: {operand_text(src)} but {operand_text(dst)}",
+            hint="slice the larger side, or allocate both with equal extents",
+        )
+
+
+def check_memory(name: str, *regions: Region) -> None:
+    """Checks that every operand holds data: barriers do not.
+
+    Raises:
+        ProgramError: One of them is a barrier.
+    """
+    for region in regions:
+        if region.buffer.scope is Scope.BARRIER:
+            raise ProgramError(
+                f"{name}: '{region.buffer.name}' is a barrier and holds no data",
+                hint="pass a tensor, or a buffer of T.alloc_shared, T.alloc_fragment or T.alloc_local",
+            )
+
+
+def check_lanes(name: str, src: Region, dst: Region) -> None:
+    """Checks that elements can be converted: vectors have equally many lanes on both sides.
+
+    Raises:
+        ProgramError: They do not.
+    """
+    if src.dtype.lanes != dst.dtype.lanes:
+        raise ProgramError(
+            f"{name}: '{src.buffer.name}' holds {src.dtype!s} but '{dst.buffer.name}' holds {dst.dtype!s}",
+            hint="give both sides a dtype with the same number of lanes, or name the bytes anew with T.view",
+        )
+
+
+def check_scalars(name: str, *regions: Region) -> None:
+    """Checks that the operands' dtypes have arithmetic, which vector dtypes have not.
+
+    Raises:
+        ProgramError: One of them is a vector dtype.
+    """
+    for region in regions:
+        if region.dtype.lanes > 1:
+            raise ProgramError(
+                f"{name}: '{region.buffer.name}' holds {region.dtype!s}, and vector dtypes have no arithmetic",
+                hint="name its lanes as elements with T.view",
+            )
+
+
+def check_dim(name: str, region: Region, dim: int) -> None:
+    """Checks that a region has a dimension of this number, counted from 0.
+
+    Raises:
+        ProgramError: It has not.
+    """
+    rank = len(region.extent)
+    if not 0 <= dim < rank:
+        known = ", ".join(map(str, range(-rank, rank)))
+        raise ProgramError(
+            f"{name}: {operand_text(region)} and has no dimension {dim}",
+            hint=f"dim is one of {known}" if rank else "pass a tile, not a scalar",
+        )

@@ -1,0 +1,282 @@
+"""The memory of an interpreted kernel: typed windows on bytes, with bounds and never-written tracking.
+
+Takes buffers with concrete shapes, and arrays for the parameters; gives elements and boxes of them. Invariant: every
+byte carries a flag that says whether its contents are defined; reading undefined contents is an error, moving them
+moves the flag. Undefined bytes hold a pattern that shows (NaN for floats).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilelang.dtypes import DType, lane_dtype
+from tilelang.errors import ArgumentError, OutOfBounds, ProgramError, ReadBeforeWrite
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.scalar import Value, convert
+from tilelang.sim.races import Ledger, Watch, element_text
+
+Slices = tuple[slice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A box of a buffer in numbers: where it starts, how far it extends, and what of it lies in the buffer.
+
+    Attributes:
+        start: First index per dimension.
+        extent: Elements per dimension.
+        inner: The part in bounds, as slices of a tile of shape `extent`.
+        outer: The same part, as slices of the buffer.
+    """
+
+    start: tuple[int, ...]
+    extent: tuple[int, ...]
+    inner: Slices
+    outer: Slices
+
+
+def poison(dtype: DType) -> Value:
+    """What undefined memory of a dtype holds: NaN, or a number that nobody computes by accident."""
+    if dtype.is_float:
+        return convert(math.nan, dtype)
+    return convert(0x5AD1CE5AD1CE5AD1 if dtype.is_int else True, dtype)
+
+
+class Cells:
+    """The elements of one buffer: its data, and per element whether it is defined.
+
+    Attributes:
+        data: The elements; a vector dtype adds a last axis for its lanes.
+        written: One number per element, with a byte for each byte of the element; `whole` if all are defined.
+        extents: The buffer's shape.
+        outside: What an access out of bounds of a global buffer reads.
+        ledger: Who of the running launch touched the elements, if blocks could get in each other's way.
+    """
+
+    def __init__(self, buffer: Buffer, data: np.ndarray, written: np.ndarray) -> None:
+        self.buffer = buffer
+        self.data = data
+        self.written = written
+        self.whole = np.full(written.itemsize, 1, np.uint8).view(written.dtype)[0]
+        self.extents = data.shape[: buffer.rank]
+        self.outside: Value = np.zeros(1, data.dtype)[0]
+        self.ledger: Ledger | None = None
+
+    # -- single elements ------------------------------------------------------------------------------------
+    def load(self, where: tuple[int, ...]) -> Value:
+        """One element; out of bounds of a global buffer its safe value.
+
+        Raises:
+            OutOfBounds: Outside an on-chip buffer.
+            ReadBeforeWrite: The element is undefined.
+        """
+        if not self._contains(where):
+            return self.outside
+        if not np.all(self.written[where] == self.whole):
+            raise self._undefined(where)
+        if self.ledger is not None:
+            self.ledger.read(where)
+        return self.data[where]
+
+    def store(self, where: tuple[int, ...], value: Value, *, atomic: bool = False) -> None:
+        """Writes one element; out of bounds of a global buffer nothing happens.
+
+        Raises:
+            OutOfBounds: Outside an on-chip buffer.
+        """
+        if not self._contains(where):
+            return
+        if self.ledger is not None:
+            (self.ledger.atomic if atomic else self.ledger.write)(where)
+        self.data[where] = value
+        self.written[where] = self.whole
+
+    def exchange(self, where: tuple[int, ...], change: Callable[[Value], Value | None]) -> Value:
+        """Replaces one element by `change` of it, indivisibly; gives the old value. None from `change` keeps it."""
+        if not self._contains(where):
+            return self.outside
+        if not np.all(self.written[where] == self.whole):
+            raise self._undefined(where)
+        if self.ledger is not None:
+            self.ledger.atomic(where)
+        old = self.data[where]
+        new = change(old)
+        if new is not None:
+            self.data[where] = new
+        return old
+
+    def _contains(self, where: tuple[int, ...]) -> bool:
+        for axis, (index, extent) in enumerate(zip(where, self.extents, strict=True)):
+            if not 0 <= index < extent:
+                if self.buffer.scope.on_chip:
+                    raise self._outside(where, axis)
+                return False
+        return True
+
+    def _outside(self, where: tuple[int, ...], axis: int) -> OutOfBounds:
+        return OutOfBounds(
+            f"{element_text(self.buffer, where)}: index {where[axis]} is outside dimension {axis}, which has extent "
+            f"{self.extents[axis]}",
+            hint="only global memory is guarded: compare the index with the extent before the access",
+        )
+
+    def _undefined(self, where: tuple[int, ...]) -> ReadBeforeWrite:
+        name = self.buffer.name
+        match self.buffer.scope:
+            case Scope.VAR:
+                hint = f"give it a first value: {name} = T.alloc_var(dtype, init=0)"
+            case Scope.GLOBAL:
+                hint = "a workspace is undefined until a kernel writes it; launch one that does first"
+            case _:
+                hint = f"write all of it first, for example with T.clear({name})"
+        element = element_text(self.buffer, where)
+        return ReadBeforeWrite(f"{element} is read before anything was written there", hint=hint)
+
+    # -- boxes ----------------------------------------------------------------------------------------------
+    def box(self, start: tuple[int, ...], extent: tuple[int, ...]) -> Box:
+        """The box with these numbers.
+
+        Raises:
+            OutOfBounds: It leaves an on-chip buffer.
+        """
+        inner: list[slice] = []
+        outer: list[slice] = []
+        for axis, (first, count, size) in enumerate(zip(start, extent, self.extents, strict=True)):
+            if self.buffer.scope.on_chip and 0 not in extent and not 0 <= first <= size - count:
+                at = first if first < 0 or first >= size else size  # the first index that is outside
+                raise self._outside((*start[:axis], at, *start[axis + 1 :]), axis)
+            low = min(max(first, 0), size)
+            high = max(low, min(first + count, size))
+            inner.append(slice(low - first, high - first))
+            outer.append(slice(low, high))
+        if any(s.start == s.stop for s in outer):  # nothing of the box is in bounds
+            inner = outer = [slice(0, 0)] * len(outer)
+        return Box(start, extent, tuple(inner), tuple(outer))
+
+    def fetch(self, box: Box, *, atomic: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """A copy of the box, and which elements of it are defined; what is out of bounds reads as `outside`."""
+        if self.ledger is not None:
+            (self.ledger.atomic if atomic else self.ledger.read)(box.outer)
+        lanes = self.data.shape[self.buffer.rank :]
+        values = np.full((*box.extent, *lanes), self.outside, self.data.dtype)
+        values[box.inner] = self.data[box.outer]
+        defined = np.ones(values.shape, bool)
+        defined[box.inner] = self.written[box.outer] == self.whole
+        return values, defined
+
+    def read(self, box: Box, *, atomic: bool = False) -> np.ndarray:
+        """A copy of the box.
+
+        Raises:
+            ReadBeforeWrite: An element of it is undefined.
+        """
+        values, defined = self.fetch(box, atomic=atomic)
+        if not defined.all():
+            at = np.argwhere(~defined)[0][: self.buffer.rank]
+            raise self._undefined(tuple(int(i) + first for i, first in zip(at, box.start, strict=True)))
+        return values
+
+    def write(self, box: Box, values: np.ndarray, defined: np.ndarray | None = None, *, atomic: bool = False) -> None:
+        """Stores values that broadcast to the box; what is out of bounds is dropped.
+
+        Args:
+            box: Where.
+            values: What.
+            defined: Which of the values are; None means all.
+            atomic: Whether the access is indivisible.
+        """
+        if self.ledger is not None:
+            (self.ledger.atomic if atomic else self.ledger.write)(box.outer)
+        shape = (*box.extent, *self.data.shape[self.buffer.rank :])
+        self.data[box.outer] = np.broadcast_to(values, shape)[box.inner]
+        if defined is None:
+            self.written[box.outer] = self.whole
+        else:
+            self.written[box.outer] = np.where(np.broadcast_to(defined, shape)[box.inner], self.whole, 0)
+
+
+class Memory:
+    """All buffers that exist at a moment of the run: per owner of bytes, the windows on them.
+
+    Args:
+        shape_of: The shape of a buffer in numbers, asked when it comes into being.
+    """
+
+    def __init__(self, shape_of: Callable[[Buffer], tuple[int, ...]]) -> None:
+        self._shape_of = shape_of
+        self._windows: dict[Buffer, dict[Buffer, Cells]] = {}
+        self._watch: Watch | None = None
+        self._safe_values: Mapping[Buffer, Value] = {}
+
+    def bind(self, buffer: Buffer, array: np.ndarray) -> None:
+        """Makes an argument the contents of a global buffer; all of it counts as written."""
+        flags = np.ones(array.size * array.itemsize, np.uint8)
+        self._windows[buffer] = {}
+        self._add(Cells(buffer, array, _window(flags, _flag_dtype(array), array.shape)))
+
+    def allocate(self, buffer: Buffer) -> None:
+        """Brings a buffer into being, undefined; the one that had its place before is gone, with all views."""
+        data = np.full(self._full_shape(buffer), poison(lane_dtype(buffer.dtype)), buffer.dtype.numpy)
+        flags = np.zeros(data.size * data.itemsize, np.uint8)
+        self._windows[buffer] = {}
+        self._add(Cells(buffer, data, _window(flags, _flag_dtype(data), data.shape)))
+
+    def cells(self, buffer: Buffer) -> Cells:
+        """The elements of a buffer; a view comes into being when it is first asked for."""
+        found = self._windows[buffer.storage].get(buffer)
+        return found if found is not None else self._view(buffer)
+
+    def begin_launch(self, watch: Watch | None, safe_values: Mapping[Buffer, Value]) -> None:
+        """Watches the accesses of the launch that follows, and reads these values out of bounds."""
+        self._watch, self._safe_values = watch, safe_values
+        for windows in self._windows.values():
+            for cells in windows.values():
+                self._attach(cells)
+
+    def _view(self, buffer: Buffer) -> Cells:
+        owner = self._windows[buffer.storage][buffer.storage]
+        shape, name = self._full_shape(buffer), buffer.storage.name
+        if not owner.data.flags.c_contiguous:
+            raise ArgumentError(
+                f"'{name}': expected a dense row-major array, because '{buffer.name}' is a view of it",
+                hint="pass a contiguous copy",
+            )
+        if math.prod(shape) * buffer.dtype.numpy.itemsize != owner.data.nbytes:
+            raise ProgramError(
+                f"T.view: '{buffer.name}' is {shape} of {buffer.dtype!s}, but '{name}' has {owner.data.nbytes} bytes",
+                hint="a view names all bytes of its buffer: choose a shape of the same size in bytes",
+            )
+        data = _window(owner.data.reshape(-1).view(np.uint8), buffer.dtype.numpy, shape)
+        flags = _window(owner.written.reshape(-1).view(np.uint8), _flag_dtype(data), shape)
+        return self._add(Cells(buffer, data, flags))
+
+    def _add(self, cells: Cells) -> Cells:
+        self._windows[cells.buffer.storage][cells.buffer] = cells
+        self._attach(cells)
+        return cells
+
+    def _attach(self, cells: Cells) -> None:
+        buffer = cells.buffer
+        cells.ledger = None
+        if not buffer.scope.on_chip:
+            if self._watch is not None:
+                owner = self._windows[buffer.storage][buffer.storage]
+                cells.ledger = self._watch.ledger(buffer, cells.data.shape, owner.data.nbytes)
+            cells.outside = self._safe_values.get(buffer, np.zeros(1, cells.data.dtype)[0])
+
+    def _full_shape(self, buffer: Buffer) -> tuple[int, ...]:
+        """The shape of the array that holds the buffer: lanes of a vector dtype are a last axis."""
+        lanes = (buffer.dtype.lanes,) if buffer.dtype.lanes > 1 else ()
+        return (*self._shape_of(buffer), *lanes)
+
+
+def _window(flat: np.ndarray, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    return flat.view(dtype).reshape(shape)
+
+
+def _flag_dtype(data: np.ndarray) -> np.dtype:
+    return np.dtype(f"u{data.itemsize}")

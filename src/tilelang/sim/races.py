@@ -1,0 +1,202 @@
+"""Races between the blocks of one launch: who touched which element of global memory, and how.
+
+Takes the accesses of a launch as they happen, raises `DataRace` when two blocks touch one element and at least one of
+them writes without an atomic. Invariant: blocks run in no order, so the verdict does not depend on the order in which
+they happen to run here. Only memory that some statement of the launch may write is watched.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilelang.errors import NOWHERE, DataRace, Loc, Note
+from tilelang.ir.buffer import Buffer
+from tilelang.ir.expr import Load
+from tilelang.ir.stmt import Atomic, Launch, Stmt, Store, TileOp
+from tilelang.ir.visit import expressions, walk, walk_expr
+
+Where = tuple[int, ...] | tuple[slice, ...]
+
+# An access is kept as one number: the block, counted from 1, above the place in the program. 0: there was none.
+_PLACE_BITS = 32
+
+
+def element_text(buffer: Buffer, where: tuple[int, ...]) -> str:
+    """An element as a user would write it."""
+    return f"{buffer.name}[{', '.join(map(str, where))}]" if where else buffer.name
+
+
+class Watch:
+    """What the blocks of one launch did to global memory.
+
+    Attributes:
+        loc: The place of the statement being executed.
+    """
+
+    def __init__(self, launch: Launch) -> None:
+        self.loc = NOWHERE
+        self._units = _watched(launch)
+        self._records: dict[Buffer, np.ndarray] = {}
+        self._blocks: list[tuple[int, ...]] = []
+        self._places: dict[Loc, int] = {}
+        self._locs: list[Loc] = []
+
+    def enter(self, block: tuple[int, ...]) -> None:
+        """A block begins."""
+        self._blocks.append(block)
+
+    @property
+    def block(self) -> int:
+        """The number of the running block, counted from 1 in the order of running."""
+        return len(self._blocks)
+
+    def stamp(self) -> int:
+        """The running block and statement as one number."""
+        place = self._places.get(self.loc)
+        if place is None:
+            place = self._places[self.loc] = len(self._locs)
+            self._locs.append(self.loc)
+        return self.block << _PLACE_BITS | place
+
+    def describe(self, stamp: int) -> tuple[tuple[int, ...], Loc]:
+        """The block and the place that a number stands for."""
+        return self._blocks[(stamp >> _PLACE_BITS) - 1], self._locs[stamp & (1 << _PLACE_BITS) - 1]
+
+    def ledger(self, buffer: Buffer, shape: tuple[int, ...], storage_bytes: int) -> Ledger | None:
+        """The record of a buffer's elements, or None if nobody can write its memory.
+
+        Args:
+            buffer: A global buffer, possibly a view.
+            shape: The shape of the array that holds it.
+            storage_bytes: Size of the memory that it names.
+        """
+        unit = self._units.get(buffer.storage)
+        if unit is None:
+            return None
+        if buffer.storage not in self._records:
+            self._records[buffer.storage] = np.zeros((_SLOTS, storage_bytes // unit), np.int64)
+        per_element = buffer.dtype.numpy.itemsize // unit
+        units = (per_element,) if per_element > 1 else ()
+        return Ledger(self, buffer, self._records[buffer.storage].reshape(_SLOTS, *shape, *units))
+
+
+_SLOTS = 5
+
+
+class Ledger:
+    """The record of one buffer: per element the last writer, two readers and two users of atomics.
+
+    Two of a kind are enough to know whether a block other than the one that asks was there: the second is never of
+    the same block as the first.
+    """
+
+    def __init__(self, watch: Watch, buffer: Buffer, slots: np.ndarray) -> None:
+        self._watch = watch
+        self._buffer = buffer
+        self._writer, self._reader, self._other_reader, self._atomic, self._other_atomic = slots
+
+    def read(self, where: Where) -> None:
+        """The running block reads elements.
+
+        Raises:
+            DataRace: Another block wrote one of them.
+        """
+        for slots in (self._writer, self._atomic, self._other_atomic):
+            self._refuse(slots, where, "written", "read")
+        self._enter(self._reader, self._other_reader, where)
+
+    def write(self, where: Where) -> None:
+        """The running block writes elements.
+
+        Raises:
+            DataRace: Another block touched one of them.
+        """
+        self._refuse(self._writer, where, "written", "written")
+        for slots in (self._atomic, self._other_atomic):
+            self._refuse(slots, where, "updated by an atomic", "written")
+        for slots in (self._reader, self._other_reader):
+            self._refuse(slots, where, "read", "written")
+        self._writer[where] = self._watch.stamp()
+
+    def atomic(self, where: Where) -> None:
+        """The running block updates elements indivisibly.
+
+        Raises:
+            DataRace: Another block touched one of them without an atomic.
+        """
+        self._refuse(self._writer, where, "written", "updated by an atomic")
+        for slots in (self._reader, self._other_reader):
+            self._refuse(slots, where, "read", "updated by an atomic")
+        self._enter(self._atomic, self._other_atomic, where)
+
+    def _enter(self, first: np.ndarray, second: np.ndarray, where: Where) -> None:
+        stamp = self._watch.stamp()
+        earlier = first[where]
+        own = (earlier == 0) | (earlier >> _PLACE_BITS == self._watch.block)
+        first[where] = np.where(own, stamp, earlier)
+        second[where] = np.where(own, second[where], stamp)
+
+    def _refuse(self, slots: np.ndarray, where: Where, before: str, now: str) -> None:
+        earlier = slots[where]
+        foreign = (earlier != 0) & (earlier >> _PLACE_BITS != self._watch.block)
+        if not (foreign if foreign.ndim == 0 else foreign.any()):  # the first form is much the faster of the two
+            return
+        at = np.argwhere(np.atleast_1d(foreign))[0]
+        stamp = int(np.atleast_1d(earlier)[tuple(at)])
+        raise self._race(_element(where, at), stamp, before, now)
+
+    def _race(self, element: tuple[int, ...], stamp: int, before: str, now: str) -> DataRace:
+        name = self._buffer.name
+        (here, _), (there, loc) = self._watch.describe(self._watch.stamp()), self._watch.describe(stamp)
+        if "read" in (before, now):
+            hint = f"let a second T.Kernel read '{name}', which starts when all blocks of the first are done"
+        elif before == now:
+            hint = (
+                f"let every block write its own part of '{name}' and combine the parts in a second T.Kernel, or use "
+                "T.atomic_add"
+            )
+        else:
+            hint = f"use atomics for all accesses to '{name}', or write it in a T.Kernel of its own"
+        return DataRace(
+            f"{element_text(self._buffer, element)} is {before} by block {_block_text(there)} and {now} by block "
+            f"{_block_text(here)} of one launch, and blocks run in no order",
+            notes=(Note(f"{before} here by block {_block_text(there)}", loc),),
+            hint=hint,
+        )
+
+
+def _block_text(block: tuple[int, ...]) -> str:
+    return str(block[0]) if len(block) == 1 else str(block)
+
+
+def _element(where: Where, at: np.ndarray) -> tuple[int, ...]:
+    """The indices of the element at a position within what was accessed."""
+    if all(isinstance(w, int) for w in where):
+        return where  # type: ignore[return-value]
+    return tuple(int(w.start) + int(i) for w, i in zip(where, at, strict=False))  # type: ignore[union-attr]
+
+
+def _watched(launch: Launch) -> dict[Buffer, int]:
+    """Per global memory that the launch may write, the size in bytes of the smallest element it is accessed by."""
+    named: set[Buffer] = set()
+    written: set[Buffer] = set()
+    for stmt in walk(launch.body):
+        targets = {buffer for buffer in _written(stmt) if not buffer.scope.on_chip}
+        written |= {buffer.storage for buffer in targets}
+        named |= targets
+        for root in expressions(stmt):
+            named |= {node.buffer for node in walk_expr(root) if isinstance(node, Load)}
+        if isinstance(stmt, TileOp):
+            named |= {region.buffer for region in stmt.reads()}
+    return {
+        storage: min(b.dtype.numpy.itemsize for b in named | {storage} if b.storage is storage) for storage in written
+    }
+
+
+def _written(stmt: Stmt) -> list[Buffer]:
+    match stmt:
+        case Store(buffer=buffer) | Atomic(buffer=buffer):
+            return [buffer]
+        case TileOp():
+            return [region.buffer for region in stmt.writes()]
+    return []

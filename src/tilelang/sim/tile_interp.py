@@ -1,0 +1,278 @@
+"""The reference interpreter: the meaning of the language, run over NumPy.
+
+Takes a function and its arguments, runs its launches in order and the blocks of each one after another, statement by
+statement, operators by their `reference`. Invariant: this is what every target is compared with; it knows nothing of
+threads, layouts or pipelines, and reports what the language forbids: reading undefined memory, leaving an on-chip
+buffer, two blocks that touch one element.
+"""
+
+from __future__ import annotations
+
+import enum
+import itertools
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tilelang.errors import CompilerBug, DeviceAssertError, SimulationError
+from tilelang.ir.buffer import Region, Scope
+from tilelang.ir.expr import Expr
+from tilelang.ir.func import PrimFunc
+from tilelang.ir.scalar import BinaryOp, Value, convert, data_binary
+from tilelang.ir.stmt import (
+    Alloc,
+    Assert,
+    Atomic,
+    AtomicOp,
+    Bind,
+    Break,
+    Continue,
+    For,
+    If,
+    Launch,
+    ParallelLoop,
+    Print,
+    Seq,
+    Stmt,
+    Store,
+    TileOp,
+    While,
+)
+from tilelang.sim.arguments import bind_arguments
+from tilelang.sim.expressions import Evaluator
+from tilelang.sim.memory import Box, Cells, Memory
+from tilelang.sim.printing import scalar_text, tile_text
+from tilelang.sim.races import Watch
+
+
+def run_reference(
+    func: PrimFunc,
+    arguments: Sequence[np.ndarray | int | float],
+    *,
+    printer: Callable[[str], object] = print,
+    seed: int | None = None,
+) -> None:
+    """Runs a function on arrays; outputs are written in place.
+
+    Args:
+        func: The function, at tile or thread level.
+        arguments: One per parameter, in order: arrays for tensors, numbers for scalars.
+        printer: Receives the text of every `T.print`.
+        seed: Shuffles the order of the blocks; None runs them in ascending order.
+
+    Raises:
+        ArgumentError: An argument does not fit its parameter; nothing was run.
+        SimulationError: The kernel broke a rule that only shows when it runs.
+        DeviceAssertError: An assertion of the kernel failed.
+    """
+    with func.loc, np.errstate(all="ignore"):
+        Interpreter(printer, seed).run(func, arguments)
+
+
+class _Leave(enum.Enum):
+    """Why a statement ended before its end."""
+
+    BREAK = enum.auto()
+    CONTINUE = enum.auto()
+
+
+_ATOMIC_OPERATORS = {
+    AtomicOp.ADD: BinaryOp.ADD,
+    AtomicOp.MAX: BinaryOp.MAX,
+    AtomicOp.MIN: BinaryOp.MIN,
+    AtomicOp.AND: BinaryOp.BITAND,
+    AtomicOp.OR: BinaryOp.BITOR,
+    AtomicOp.XOR: BinaryOp.BITXOR,
+}
+
+
+class Interpreter:
+    """One run of one function; to operators it is the `TileMemory`."""
+
+    def __init__(self, printer: Callable[[str], object], seed: int | None) -> None:
+        self._printer = printer
+        self._order = None if seed is None else np.random.default_rng(seed)
+        self._evaluator = Evaluator(lambda buffer, where: self._memory.cells(buffer).load(where))
+        self._memory = Memory(lambda buffer: self._evaluator.indices(buffer.shape))
+        self._watch: Watch | None = None
+        self._handlers: dict[type[Stmt], Callable[..., _Leave | None]] = {
+            Seq: self._seq,
+            Bind: self._bind,
+            Alloc: self._alloc,
+            Store: self._store,
+            For: self._for,
+            ParallelLoop: self._parallel,
+            While: self._while,
+            If: self._if,
+            Break: lambda stmt: _Leave.BREAK,
+            Continue: lambda stmt: _Leave.CONTINUE,
+            Atomic: self._atomic,
+            Assert: self._assert,
+            Print: self._print,
+            Launch: self._launch,
+        }
+
+    def run(self, func: PrimFunc, arguments: Sequence[np.ndarray | int | float]) -> None:
+        """Binds the arguments and executes the body."""
+        bind_arguments(func, arguments, self._evaluator, self._memory)
+        self._execute(func.body)
+
+    # -- statements ----------------------------------------------------------------------------------------
+    def _execute(self, stmt: Stmt) -> _Leave | None:
+        with stmt.loc:
+            if self._watch is not None:
+                self._watch.loc = stmt.loc
+            handler = self._handlers.get(type(stmt))
+            if handler is not None:
+                return handler(stmt)
+            if isinstance(stmt, TileOp):
+                stmt.reference(self)
+                return None
+            raise CompilerBug(f"the reference interpreter cannot run {type(stmt).__name__}")
+
+    def _seq(self, stmt: Seq) -> _Leave | None:
+        for part in stmt.body:
+            leave = self._execute(part)
+            if leave is not None:
+                return leave
+        return None
+
+    def _bind(self, stmt: Bind) -> None:
+        evaluate = self._evaluator.index if stmt.var.index else self._evaluator.data
+        self._evaluator.env[stmt.var] = evaluate(stmt.value)
+
+    def _alloc(self, stmt: Alloc) -> None:
+        buffer = stmt.buffer
+        if buffer.view_of is not None or buffer.scope is Scope.BARRIER:
+            return  # names older bytes; holds no data
+        self._memory.allocate(buffer)
+        if stmt.init is not None:
+            self._memory.cells(buffer).store((), convert(self._evaluator.data(stmt.init), buffer.dtype))
+
+    def _store(self, stmt: Store) -> None:
+        value = self._evaluator.data(stmt.value)
+        self._memory.cells(stmt.buffer).store(self._evaluator.indices(stmt.indices), value)
+
+    def _for(self, stmt: For) -> None:
+        trips = range(self._evaluator.index(stmt.start), self._evaluator.index(stmt.stop), stmt.step)
+        for value in trips:
+            self._evaluator.assign(stmt.var, value)
+            if self._execute(stmt.body) is _Leave.BREAK:
+                return
+
+    def _parallel(self, stmt: ParallelLoop) -> None:
+        extents = self._evaluator.indices(stmt.extents)
+        for point in itertools.product(*map(range, extents)):
+            for var, value in zip(stmt.vars, point, strict=True):
+                self._evaluator.assign(var, value)
+            if self._execute(stmt.body) is _Leave.BREAK:
+                return
+
+    def _while(self, stmt: While) -> None:
+        while self._evaluator.data(stmt.condition):
+            if self._execute(stmt.body) is _Leave.BREAK:
+                return
+            if self._watch is not None:
+                self._watch.loc = stmt.loc
+
+    def _if(self, stmt: If) -> _Leave | None:
+        if self._evaluator.data(stmt.condition):
+            return self._execute(stmt.then_body)
+        return None if stmt.else_body is None else self._execute(stmt.else_body)
+
+    def _atomic(self, stmt: Atomic) -> None:
+        buffer, op = stmt.buffer, stmt.op
+        where = self._evaluator.indices(stmt.indices)
+        operand = None if stmt.value is None else convert(self._evaluator.data(stmt.value), buffer.dtype)
+        cells = self._memory.cells(buffer)
+        if op is AtomicOp.STORE or (op is AtomicOp.EXCHANGE and stmt.result is None):
+            cells.store(where, operand, atomic=True)
+            return
+
+        def change(old: Value) -> Value:
+            match op:
+                case AtomicOp.LOAD:
+                    return None
+                case AtomicOp.EXCHANGE:
+                    return operand
+            return data_binary(_ATOMIC_OPERATORS[op], old, operand, buffer.dtype)
+
+        old = cells.exchange(where, change)
+        if stmt.result is not None:
+            self._evaluator.env[stmt.result] = int(old) if stmt.result.index else old
+
+    def _assert(self, stmt: Assert) -> None:
+        if not self._evaluator.data(stmt.condition):
+            raise DeviceAssertError(stmt.message or "assertion failed")
+
+    def _print(self, stmt: Print) -> None:
+        operand = stmt.operand
+        if isinstance(operand, Expr):
+            text = scalar_text(stmt.message, stmt.source, self._evaluator.data(operand), operand.dtype)
+        elif operand.buffer.rank == 0:
+            value = self._memory.cells(operand.buffer).load(())
+            text = scalar_text(stmt.message, stmt.source or operand.buffer.name, value, operand.dtype)
+        else:
+            cells, box = self._box(operand)
+            values, defined = cells.fetch(box)
+            text = tile_text(stmt.message, operand.buffer.name, values, operand.dtype, defined)
+        self._printer(text)
+
+    def _launch(self, stmt: Launch) -> None:
+        grid = self._evaluator.indices(stmt.grid)
+        blocks = [point[::-1] for point in itertools.product(*map(range, grid[::-1]))]  # the first index runs fastest
+        if self._order is not None:
+            self._order.shuffle(blocks)
+        safe = {buffer: convert(self._evaluator.data(value), buffer.dtype) for buffer, value in stmt.hints.safe_values}
+        watch = self._watch = Watch(stmt) if len(blocks) > 1 else None
+        self._memory.begin_launch(watch, safe)
+        try:
+            for block in blocks:
+                if watch is not None:
+                    watch.enter(block)
+                for var, value in zip(stmt.block_vars, block, strict=True):
+                    self._evaluator.assign(var, value)
+                self._execute(stmt.body)
+        finally:
+            self._watch = None
+        self._memory.begin_launch(None, {})
+
+    # -- memory, as operators see it -------------------------------------------------------------------------
+    def read(self, region: Region) -> np.ndarray:
+        """A copy of the region; elements out of bounds of a global buffer read as its safe value."""
+        cells, box = self._box(region)
+        return cells.read(box)
+
+    def write(self, region: Region, values: np.ndarray) -> None:
+        """Stores values of the region's dtype, broadcast to its shape; what is out of global bounds is dropped."""
+        cells, box = self._box(region)
+        cells.write(box, values)
+
+    def move(self, src: Region, dst: Region, *, transpose: bool = False) -> None:
+        """Converts and stores `src` in `dst`, in row-major order; what is undefined in `src` becomes so in `dst`."""
+        cells, box = self._box(src)
+        values, defined = cells.fetch(box)
+        target, target_box = self._box(dst)
+        shape = target_box.extent + target.data.shape[dst.buffer.rank :]
+        if values.size != np.prod(shape, dtype=int):
+            raise SimulationError(
+                f"'{src.buffer.name}' has extents {box.extent} but '{dst.buffer.name}' has {target_box.extent}",
+                hint="slice the larger side so that both agree for these dimensions",
+            )
+        if transpose:
+            values, defined = values.squeeze().T, defined.squeeze().T
+        converted = np.asarray(convert(values, dst.dtype))
+        target.write(target_box, converted.reshape(shape), defined.reshape(shape))
+
+    def update(self, region: Region, change: Callable[[np.ndarray], np.ndarray]) -> None:
+        """Replaces the region by `change` of its values, indivisibly as seen from other blocks."""
+        cells, box = self._box(region)
+        cells.write(box, change(cells.read(box, atomic=True)), atomic=True)
+
+    def value(self, expr: Expr) -> Value:
+        """A scalar operand's value, as a NumPy scalar of its dtype."""
+        return self._evaluator.data(expr)
+
+    def _box(self, region: Region) -> tuple[Cells, Box]:
+        cells = self._memory.cells(region.buffer)
+        return cells, cells.box(self._evaluator.indices(region.start), self._evaluator.indices(region.extent))
