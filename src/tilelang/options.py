@@ -69,8 +69,8 @@ class PassConfigKey(str, enum.Enum):
     TL_DISABLE_OUT_OF_BOUND_WARNING = "tl.disable_out_of_bound_warning"
     TL_ENABLE_DUMP_IR = "tl.enable_dump_ir"
     TL_DUMP_IR_DIR = "tl.dump_ir_path"
-    TL_PASS_PROFILE = "tl.pass_profile"  # noqa: S105  a key, not a password
-    TL_PASS_PROFILE_THRESHOLD_MS = "tl.pass_profile_threshold_ms"  # noqa: S105
+    TL_PASS_PROFILE = "tl.pass_profile"
+    TL_PASS_PROFILE_THRESHOLD_MS = "tl.pass_profile_threshold_ms"
     TIR_ENABLE_EQUIV_TERMS_IN_CSE = "tir.enable_equiv_terms_in_cse_tir"
     TIR_DISABLE_CSE = "tir.disable_cse_tir"
     TIR_SIMPLIFY = "tir.Simplify"
@@ -79,7 +79,7 @@ class PassConfigKey(str, enum.Enum):
     TIR_USE_ASYNC_COPY = "tir.use_async_copy"
     TIR_ENABLE_DEBUG = "tir.enable_debug"
     TIR_MERGE_STATIC_SMEM = "tir.merge_static_smem"
-    TIR_ADD_LOWER_PASS = "tir.add_lower_pass"  # noqa: S105
+    TIR_ADD_LOWER_PASS = "tir.add_lower_pass"
     TIR_NOALIAS = "tir.noalias"
     CUDA_KERNELS_OUTPUT_DIR = "cuda.kernels_output_dir"
 

@@ -65,7 +65,7 @@ def store(key: str, suffix: str, content: bytes) -> Path:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
         with os.fdopen(handle, "wb") as file:
             file.write(content + _MARK + hashlib.sha256(content).hexdigest().encode())
-        os.chmod(temporary, 0o644)  # noqa: S103  caches may be shared between users
+        os.chmod(temporary, 0o644)  # caches may be shared between users
         os.replace(temporary, path)
     except OSError as error:
         if temporary and os.path.exists(temporary):

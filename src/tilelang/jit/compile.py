@@ -1,0 +1,87 @@
+"""`tilelang.compile` and its kin: a kernel, many kernels at once, or only the text of one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from tilelang.ir.func import Param, PrimFunc
+from tilelang.ir.printer import to_text
+from tilelang.jit.kernel import JITKernel
+from tilelang.jit.program import generate_source, snapshots
+from tilelang.options import CompileOptions
+from tilelang.runtime.parameters import OutIdx
+from tilelang.target import Target, TargetLike, parse_target
+
+
+def compile(  # noqa: A001  the published name
+    func: PrimFunc,
+    out_idx: OutIdx = None,
+    target: TargetLike = "auto",
+    execution_backend: str | None = "auto",
+    pass_configs: Mapping[str, object] | None = None,
+    compile_flags: str | Sequence[str] | None = None,
+    verbose: bool = False,
+) -> JITKernel:
+    """A kernel that is ready to run; see `JITKernel` for the arguments."""
+    return JITKernel(func, out_idx, target, execution_backend, pass_configs, compile_flags, verbose)
+
+
+def par_compile(
+    funcs: Sequence[PrimFunc], *args: Any, num_workers: int | None = None, ignore_error: bool = False, **options: Any
+) -> list[JITKernel | None]:
+    """Compiles many kernels at once, each with the same options as `compile` takes.
+
+    The C++ compiler is a process of its own, so threads are enough to use every core.
+
+    Args:
+        funcs: The kernels.
+        args: Further arguments of `compile`.
+        num_workers: How many compile at once; one per core without it.
+        ignore_error: Give None for a kernel that does not compile, instead of raising its error.
+        options: Further arguments of `compile`.
+    """
+
+    def one(func: PrimFunc) -> JITKernel | None:
+        try:
+            return compile(func, *args, **options)
+        except Exception:
+            if ignore_error:
+                return None
+            raise
+
+    with ThreadPoolExecutor(num_workers or os.cpu_count() or 1) as pool:
+        return list(pool.map(one, funcs))
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A kernel's texts, without a compiled kernel.
+
+    Attributes:
+        kernel_source: The generated source.
+        ir: The program after the last pass.
+        params: The parameters.
+        target: What it was generated for.
+    """
+
+    kernel_source: str
+    ir: str
+    params: tuple[Param, ...]
+    target: Target
+
+    def __str__(self) -> str:
+        return self.kernel_source
+
+
+def lower(
+    func: PrimFunc, target: TargetLike = "auto", pass_configs: Mapping[str, object] | None = None
+) -> Lowered:
+    """Runs the compiler as far as the generated source; needs no C++ compiler."""
+    resolved = parse_target(target)
+    options = CompileOptions.from_user(pass_configs)
+    source = generate_source(func, resolved, options)
+    return Lowered(source.text, to_text(snapshots(func, resolved, options)[-1].func), func.params, resolved)

@@ -1,0 +1,156 @@
+"""From a `PrimFunc` to generated source and from there to an entry, with everything known kept.
+
+Takes a tile-level function, a target and options; gives a `Program`. Invariant: what is kept is found again only under
+the same function, source places, target, options, toolchain and version of this package, so a cached result is what
+compiling anew would give.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilelang.backends.backend import Backend
+from tilelang.backends.registry import resolve
+from tilelang.codegen.source import Source
+from tilelang.errors import Loc
+from tilelang.ir.compare import digest
+from tilelang.ir.func import PrimFunc
+from tilelang.ir.visit import walk
+from tilelang.options import CompileOptions, is_cache_enabled
+from tilelang.passes.base import PassContext
+from tilelang.passes.runner import Snapshot, run_passes
+from tilelang.runtime import cache
+from tilelang.runtime.library import Entry
+from tilelang.target import Target
+
+
+@dataclass(frozen=True)
+class Program:
+    """A compiled function.
+
+    Attributes:
+        source: What was generated.
+        entry: The compiled entry.
+    """
+
+    source: Source
+    entry: Entry
+
+
+_PROGRAMS: dict[str, Program] = {}  # programs of this process, by all that decides them
+
+
+def compile_program(func: PrimFunc, target: Target, options: CompileOptions) -> Program:
+    """The whole compiler: passes, printer, C++ compiler, each skipped where its result is known."""
+    backend = resolve(target)
+    if not is_cache_enabled():
+        return _build(backend, _generate(func, backend, options), func, options)
+    function_key = _function_key(func, target, options)
+    key = cache.key_of(function_key, backend.identity(options))
+    if key not in _PROGRAMS:
+        source = _kept_source(function_key, func, backend, options)
+        _PROGRAMS.setdefault(key, _build(backend, source, func, options))
+    return _PROGRAMS[key]
+
+
+def generate_source(func: PrimFunc, target: Target, options: CompileOptions) -> Source:
+    """The generated source of a function, from the disk cache where possible."""
+    backend = resolve(target)
+    if not is_cache_enabled():
+        return _generate(func, backend, options)
+    return _kept_source(_function_key(func, target, options), func, backend, options)
+
+
+def _kept_source(key: str, func: PrimFunc, backend: Backend, options: CompileOptions) -> Source:
+    kept = cache.lookup(key, ".source")
+    if kept is not None:
+        return _source_from_json(kept)
+    source = _generate(func, backend, options)
+    cache.store(key, ".source", _source_as_json(source))
+    return source
+
+
+def _build(backend: Backend, source: Source, func: PrimFunc, options: CompileOptions) -> Program:
+    with func.loc:
+        return Program(source, backend.build(source, options))
+
+
+def snapshots(func: PrimFunc, target: Target, options: CompileOptions) -> list[Snapshot]:
+    """The function as it came, and after each pass."""
+    result: list[Snapshot] = []
+    with func.loc:
+        run_passes(func, resolve(target).passes, PassContext(dict(options.pass_configs)), snapshots=result)
+    return result
+
+
+def _generate(func: PrimFunc, backend: Backend, options: CompileOptions) -> Source:
+    with func.loc:
+        return backend.emit(run_passes(func, backend.passes, PassContext(dict(options.pass_configs))))
+
+
+def _function_key(func: PrimFunc, target: Target, options: CompileOptions) -> str:
+    """All that decides the generated source; places take part, since messages and line maps show them."""
+    places = [str((s.loc.file, s.loc.line, s.loc.col)) for s in walk(func.body)]
+    return cache.key_of(digest(func), "\n".join(places), str(target), options.key, package_fingerprint())
+
+
+@functools.lru_cache(maxsize=1)
+def package_fingerprint() -> str:
+    """Changes whenever a file of this package does."""
+    root = Path(__file__).parent.parent
+    return cache.key_of(*sorted(f"{path} {size} {time}" for path, size, time in _python_files(str(root))))
+
+
+def _python_files(folder: str) -> Iterator[tuple[str, int, int]]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir() and entry.name != "__pycache__":
+                yield from _python_files(entry.path)
+            elif entry.name.endswith(".py"):
+                status = entry.stat()
+                yield entry.path, status.st_size, status.st_mtime_ns
+
+
+# -- sources on disk -----------------------------------------------------------------------------------------
+def _source_as_json(source: Source) -> bytes:
+    places: dict[Loc, int] = {}
+    table: list[list[object]] = []
+
+    def number(loc: Loc | None) -> int:
+        if loc is None:
+            return -1
+        if loc not in places:
+            caller = number(loc.caller)
+            places[loc] = len(table)
+            table.append([loc.file, loc.line, loc.col, loc.end_line, loc.end_col, loc.function, caller])
+        return places[loc]
+
+    fields = {
+        "language": source.language,
+        "text": source.text,
+        "entry": source.entry,
+        "lines": [[line, number(loc)] for line, loc in source.lines.items()],
+        "asserts": [[message, number(loc)] for message, loc in source.asserts],
+        "flags": list(source.flags),
+    }
+    return json.dumps({**fields, "places": table}).encode()
+
+
+def _source_from_json(data: bytes) -> Source:
+    fields = json.loads(data)
+    places: list[Loc] = []
+    for *plain, caller in fields["places"]:
+        places.append(Loc(*plain, caller=places[caller] if caller >= 0 else None))
+    return Source(
+        fields["language"],
+        fields["text"],
+        fields["entry"],
+        {line: places[n] for line, n in fields["lines"]},
+        tuple((message, places[n]) for message, n in fields["asserts"]),
+        tuple(fields["flags"]),
+    )

@@ -1,0 +1,80 @@
+"""Measures how long a call takes."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tilelang.errors import OptionError
+
+RETURN_MODES = ("mean", "median", "min", "max")
+BACKENDS = ("event", "cudagraph", "cupti", "auto")  # how a GPU's clock is read; the CPU has one way
+
+
+def do_bench(
+    fn: Callable[[], Any],
+    warmup: float = 25,
+    rep: float = 100,
+    _n_warmup: int = 0,
+    _n_repeat: int = 0,
+    grad_to_none: Sequence[Any] | None = None,
+    quantiles: Sequence[float] | None = None,
+    fast_flush: bool = True,
+    backend: str = "event",
+    return_mode: str = "mean",
+) -> float | list[float]:
+    """The time that `fn()` takes, in milliseconds.
+
+    Args:
+        fn: What to measure.
+        warmup: How long to run before measuring, in milliseconds.
+        rep: How long to measure, in milliseconds.
+        _n_warmup: Calls before measuring, instead of `warmup`.
+        _n_repeat: Calls to measure, instead of `rep`.
+        grad_to_none: Tensors whose gradient is dropped before each call.
+        quantiles: Give these quantiles of all calls instead, such as `[0.5, 0.2, 0.8]`.
+        fast_flush: Has a meaning on GPUs only.
+        backend: How a GPU's time is taken; the CPU's clock is read in one way.
+        return_mode: "mean", "median", "min" or "max" of all calls.
+
+    Raises:
+        OptionError: An unknown `return_mode` or `backend`, or a quantile out of range.
+    """
+    del fast_flush
+    if return_mode not in RETURN_MODES:
+        raise OptionError(f"do_bench: unknown return_mode {return_mode!r}", hint=f"one of {', '.join(RETURN_MODES)}")
+    if backend not in BACKENDS:
+        raise OptionError(f"do_bench: unknown backend {backend!r}", hint=f"one of {', '.join(BACKENDS)}")
+    if quantiles is not None and not all(0 <= q <= 1 for q in quantiles):
+        raise OptionError(f"do_bench: quantiles are between 0 and 1, got {list(quantiles)}")
+    estimate = max(_once(fn), 1e-6)
+    for _ in range(_n_warmup or max(1, int(warmup / estimate))):
+        fn()
+    estimate = max(min(_once(fn) for _ in range(3)), 1e-6)
+    times = []
+    for _ in range(_n_repeat or max(1, int(rep / estimate))):
+        for tensor in grad_to_none or ():
+            tensor.grad = None
+        times.append(_once(fn))
+    if quantiles is not None:
+        found = [quantile(times, q) for q in quantiles]
+        return found[0] if len(found) == 1 else found
+    reduce = {"mean": statistics.fmean, "median": statistics.median, "min": min, "max": max}[return_mode]
+    return float(reduce(times))
+
+
+def quantile(values: Sequence[float], q: float) -> float:
+    """The q-th quantile, linear between neighbors."""
+    ordered = sorted(values)
+    place = q * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+
+
+def _once(fn: Callable[[], Any]) -> float:
+    start = time.perf_counter_ns()
+    fn()
+    return (time.perf_counter_ns() - start) / 1e6

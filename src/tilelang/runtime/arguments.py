@@ -1,0 +1,329 @@
+"""Checks the arguments of a call and binds them to a kernel's parameters.
+
+Takes a `Signature` and what the user passed, gives a `Bound` call. Invariant: nothing has been launched or written when
+an `ArgumentError` leaves here, and what is bound satisfies everything that the generated code relies on.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tilelang.dtypes import DType
+from tilelang.errors import ArgumentError
+from tilelang.ir.evaluate import evaluate
+from tilelang.ir.expr import Expr, Var
+from tilelang.ir.func import ScalarParam, TensorParam
+from tilelang.ir.visit import walk_expr
+from tilelang.runtime.arrays import ArrayView, allocate, borrow, framework_of, hand_over
+from tilelang.runtime.parameters import Signature, dims_and_strides, shape_text, solve, unknown_of
+
+
+@dataclass
+class Bound:
+    """A call whose arguments have been checked.
+
+    Attributes:
+        values: One per parameter: an `ArrayView` or a Python number.
+        symbols: The values of the signature's symbols, in order.
+        outputs: The arrays that were allocated, in the order of return.
+        like: The argument whose framework the outputs take.
+    """
+
+    values: list[ArrayView | int | float]
+    symbols: list[int] = field(default_factory=list)
+    outputs: list[Any] = field(default_factory=list)
+    like: object = None
+
+    def result(self) -> Any:
+        """What the call returns: nothing, the output, or a tuple of outputs."""
+        arrays = tuple(hand_over(array, self.like) for array in self.outputs)
+        return None if not arrays else arrays[0] if len(arrays) == 1 else arrays
+
+    def c_arguments(self) -> list[int | float]:
+        """The values as the entry takes them: addresses and numbers, then symbols."""
+        plain = [value.pointer if isinstance(value, ArrayView) else value for value in self.values]
+        return [*plain, *self.symbols]
+
+
+def bind(signature: Signature, args: Sequence[Any]) -> Bound:
+    """Checks the arguments and allocates the outputs that were not passed.
+
+    A caller passes the inputs only, or all parameters, outputs included.
+
+    Raises:
+        ArgumentError: An argument does not fit.
+    """
+    with signature.loc:
+        return _Binding(signature, args).run()
+
+
+def order_keywords(signature: Signature, args: Sequence[Any], keywords: dict[str, Any]) -> tuple[Any, ...]:
+    """The arguments in the order of parameters, where some were given by name.
+
+    Raises:
+        ArgumentError: A name is unknown, given twice, or missing.
+    """
+    with signature.loc:
+        names = [param.name for param in signature.params]
+        for name in keywords:
+            if name not in names:
+                raise ArgumentError(
+                    f"{signature.name}: no parameter is named '{name}'", hint=f"the parameters are {', '.join(names)}"
+                )
+        everything = len(args) + len(keywords) > len(signature.inputs)
+        order = range(len(names)) if everything else signature.inputs
+        slots = [names[i] for i in order]
+        values = dict(zip(slots, args, strict=False))
+        for name, value in keywords.items():
+            if name in values:
+                raise ArgumentError(f"{signature.name}: '{name}' was given twice")
+            values[name] = value
+        missing = [name for name in slots if name not in values]
+        if missing:
+            raise ArgumentError(f"{signature.name}: '{missing[0]}' was not given")
+        return tuple(values[name] for name in slots)
+
+
+class _Binding:
+    """One call being checked."""
+
+    def __init__(self, signature: Signature, args: Sequence[Any]) -> None:
+        self.signature = signature
+        self.args = args
+        self.env: dict[Var, Any] = {}
+        self.origin: dict[Var, str] = {}  # which argument gave a symbol its value
+        self.given: dict[int, Any] = {}
+
+    def run(self) -> Bound:
+        signature = self.signature
+        self.given = dict(zip(self._order(), self.args, strict=True))
+        views: dict[int, ArrayView] = {}
+        numbers: dict[int, int | float] = {}
+        for index, value in self.given.items():
+            param = signature.params[index]
+            if isinstance(param, TensorParam):
+                views[index] = self._view(index, param, value)
+            else:
+                numbers[index] = _scalar(signature.name, param, value)
+                self.env[param.var] = numbers[index]
+                self.origin[param.var] = f"'{param.name}'"
+        self._solve_symbols(views)
+        for index, view in views.items():
+            self._check_shape(index, view)
+        bound = Bound([], like=framework_of([self.args[k] for k in range(len(self.args))]))
+        made: dict[int, Any] = {}
+        for index in signature.outputs:
+            if index in views:
+                made[index] = self.given[index]
+            else:
+                made[index] = self._allocate(index, bound.like)
+                view = borrow(made[index])
+                assert view is not None
+                views[index] = view
+        bound.values = [views[i] if i in views else numbers[i] for i in range(len(signature.params))]
+        bound.symbols = [int(self.env[symbol]) for symbol in signature.symbols]
+        bound.outputs = [made[i] for i in signature.outputs]
+        return bound
+
+    def _fail(self, message: str, hint: str = "") -> ArgumentError:
+        return ArgumentError(f"{self.signature.name}: {message}", hint=hint)
+
+    def _order(self) -> Sequence[int]:
+        signature, count = self.signature, len(self.args)
+        if count == len(signature.inputs):
+            return signature.inputs
+        if count == len(signature.params):
+            return range(count)
+        hint = ""
+        if signature.outputs:
+            hint = f"'{signature.names(signature.outputs)}' is allocated and returned because of out_idx"
+        elif len(signature.params) - 1 == count:
+            hint = "to have the last parameter allocated and returned, compile with out_idx=[-1]"
+        plural = "" if len(signature.inputs) == 1 else "s"
+        raise self._fail(
+            f"expected {len(signature.inputs)} argument{plural} ({signature.names(signature.inputs)}), got {count}", hint
+        )
+
+    # -- tensors --------------------------------------------------------------------------------------------
+    def _view(self, index: int, param: TensorParam, value: Any) -> ArrayView:
+        """The argument as an array, after the checks that need no other argument."""
+        view = borrow(value)
+        name, dtype = param.name, param.dtype
+        lane = _storage_name(dtype)
+        if view is None:
+            given = "None" if value is None else f"{type(value).__name__} {_short(value)}"
+            raise self._fail(
+                f"'{name}' must be a {dtype!s} array of shape {shape_text(param.shape)}, got {given}",
+                "" if value is None else f"write numpy.asarray(..., dtype={lane!r})",
+            )
+        if view.device != "cpu":
+            raise self._fail(
+                f"'{name}' is on device {view.device}, expected host memory",
+                f"pass {name}.cpu(); the kernel was compiled for the CPU",
+            )
+        if view.dtype is None or _storage_name(view.dtype) != lane:
+            convert = f"{name}.to(torch.{lane})" if view.framework == "torch" else f"{name}.astype({lane!r})"
+            raise self._fail(f"'{name}' has dtype {view.dtype_text}, expected {dtype!s}", f"pass {convert}")
+        if len(view.shape) != param.buffer.rank + (dtype.lanes > 1):
+            raise self._fail(
+                f"'{name}' has {_dimensions(len(view.shape))}, shape {view.shape}, expected "
+                f"{_dimensions(param.buffer.rank)}, shape {shape_text(param.shape)}"
+            )
+        if not view.aligned:
+            raise self._fail(
+                f"'{name}' starts at an address that is not a multiple of the size of {dtype!s}", f"pass {name}.copy()"
+            )
+        if index in self.signature.written and not view.writable:
+            raise self._fail(
+                f"'{name}' is written by the kernel, but the array given is read-only",
+                f"pass an array that can be written, such as {name}.copy()",
+            )
+        return view
+
+    def _solve_symbols(self, views: dict[int, ArrayView]) -> None:
+        """Binds every symbol from the first argument that decides it."""
+        open_symbols = {symbol for symbol in self.signature.symbols if symbol not in self.env}
+        progress = True
+        while open_symbols and progress:
+            progress = False
+            for index, view in views.items():
+                param = self.signature.params[index]
+                assert isinstance(param, TensorParam)
+                given = (*view.shape[: param.buffer.rank], *(view.strides or ()))
+                for expr, value in zip(dims_and_strides(param), given, strict=False):
+                    variable = unknown_of(expr, set(self.env))
+                    solution = None if variable is None else solve(expr, value, variable, self.env)
+                    if variable is not None and solution is not None:
+                        self.env[variable] = solution
+                        self.origin[variable] = f"'{param.name}' of shape {view.shape}"
+                        open_symbols.discard(variable)
+                        progress = True
+
+    def _check_shape(self, index: int, view: ArrayView) -> None:
+        param = self.signature.params[index]
+        assert isinstance(param, TensorParam)
+        for axis, (expr, given) in enumerate(zip(param.shape, view.shape, strict=False)):
+            expected = self._value(expr)
+            if expected != given:
+                raise self._wrong_extent(param, view, axis, expr, expected)
+        if param.dtype.lanes > 1 and view.shape[-1] != param.dtype.lanes:
+            raise self._fail(
+                f"'{param.name}' has shape {view.shape}, expected {param.dtype.lanes} as the last extent, "
+                f"the lanes of {param.dtype!s}"
+            )
+        if param.buffer.strides is None:
+            self._check_dense(param, view)
+        else:
+            self._check_strides(param, view, param.buffer.strides)
+
+    def _value(self, expr: Expr) -> int | None:
+        """An extent's value, or None if it has a symbol that no argument fits."""
+        if any(isinstance(e, Var) and e not in self.env for e in walk_expr(expr)):
+            return None
+        return int(evaluate(expr, self.env))
+
+    def _wrong_extent(
+        self, param: TensorParam, view: ArrayView, axis: int, expr: Expr, expected: int | None
+    ) -> ArgumentError:
+        wanted, name = shape_text(param.shape), param.name
+        if expected is None:
+            return self._fail(f"'{name}' has shape {view.shape}, expected {wanted}: extent {axis} cannot be {view.shape[axis]}")
+        if isinstance(expr, Var) and expr in self.origin:
+            return self._fail(
+                f"dimension '{expr.name}' is {expected} in {self.origin[expr]}, but {view.shape[axis]} in '{name}' of "
+                f"shape {view.shape}",
+                f"'{name}' is declared {wanted}; pass arrays that agree on '{expr.name}'",
+            )
+        values = [self._value(e) for e in param.shape]
+        exact = "(" + ", ".join(str(v) for v in values) + ("," if len(values) == 1 else "") + ")"
+        meaning = "" if exact == wanted else f", which is {exact} here"
+        return self._fail(f"'{name}' has shape {view.shape}, expected {wanted}{meaning}")
+
+    def _check_dense(self, param: TensorParam, view: ArrayView) -> None:
+        if view.is_dense:
+            return
+        name = param.name
+        dense = tuple(math.prod(view.shape[axis + 1 :]) for axis in range(len(view.shape)))
+        make = f"{name}.contiguous()" if view.framework == "torch" else f"numpy.ascontiguousarray({name})"
+        strides = "no whole elements" if view.strides is None else str(view.strides)
+        raise self._fail(
+            f"'{name}' is not contiguous: its strides are {strides}, expected {dense}",
+            f"pass {make}, or declare the parameter with T.StridedTensor",
+        )
+
+    def _check_strides(self, param: TensorParam, view: ArrayView, strides: tuple[Expr, ...]) -> None:
+        if view.strides is None:
+            raise self._fail(f"'{param.name}' has strides that are no whole elements of {param.dtype!s}")
+        for extent, given, expr in zip(view.shape, view.strides, strides, strict=False):
+            expected = self._value(expr)
+            if extent > 1 and expected != given:
+                raise self._fail(
+                    f"'{param.name}' has strides {view.strides}, expected {shape_text(strides)}",
+                    f"strides are in elements; an array of shape {view.shape} with other strides needs a copy",
+                )
+
+    def _allocate(self, index: int, like: object) -> Any:
+        param = self.signature.params[index]
+        assert isinstance(param, TensorParam)
+        shape = tuple(int(evaluate(expr, self.env)) for expr in param.shape)
+        if param.dtype.lanes > 1:
+            shape = (*shape, param.dtype.lanes)
+        if any(extent < 0 for extent in shape):
+            raise self._fail(f"output '{param.name}' would have the shape {shape}")
+        return allocate(like, shape, param.dtype)
+
+
+def _storage_name(dtype: DType) -> str:
+    """What an element is called in host memory: tfloat32 is kept as float32, a vector as its lanes."""
+    name = str(dtype).rsplit("x", 1)[0] if dtype.lanes > 1 else str(dtype)
+    return "float32" if name == "tfloat32" else name
+
+
+def _dimensions(count: int) -> str:
+    return f"{count} dimension" + ("" if count == 1 else "s")
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+# -- scalars -------------------------------------------------------------------------------------------------
+def _scalar(kernel: str, param: ScalarParam, value: Any) -> int | float:
+    """A scalar argument as the entry takes it.
+
+    Raises:
+        ArgumentError: It is no number of the parameter's family, or out of its range.
+    """
+    dtype = param.dtype
+    if dtype == "uint64" and getattr(value, "ndim", 0) > 0:  # T.ptr: an address, or the array that lies there
+        return _address(kernel, param, value)
+    if isinstance(value, np.generic) or (hasattr(value, "item") and getattr(value, "ndim", 1) == 0):
+        value = value.item()  # a NumPy scalar, or an array of one element without dimensions
+    if dtype.is_float:
+        if isinstance(value, int | float):
+            return float(value)
+    elif isinstance(value, int) or hasattr(value, "__index__"):
+        number = operator.index(value)
+        low, high = dtype.limits
+        if low <= number <= high:
+            return number
+        raise ArgumentError(f"{kernel}: '{param.name}' is {number}, which {dtype!s} cannot hold")
+    family = "a number" if dtype.is_float else "a bool" if dtype.is_bool else "an integer"
+    given = "None" if value is None else f"{type(value).__name__} {_short(value)}"
+    raise ArgumentError(f"{kernel}: '{param.name}' must be {family} ({dtype!s}), got {given}")
+
+
+def _address(kernel: str, param: ScalarParam, value: Any) -> int:
+    view = borrow(value)
+    if view is not None and view.device == "cpu":
+        return view.pointer
+    raise ArgumentError(
+        f"{kernel}: '{param.name}' must be an address or an array in host memory, got {type(value).__name__}"
+    )

@@ -1,0 +1,286 @@
+"""Borrows and makes arrays of any framework without importing one.
+
+Takes NumPy arrays, torch tensors, and whatever speaks DLPack or `__array_interface__`; gives an `ArrayView`: where the
+elements lie and what they are. Invariant: nothing is copied, and torch is touched only when the caller already has it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilelang.dtypes import SCALARS, DType, as_dtype
+from tilelang.errors import OptionError
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayView:
+    """Somebody else's array.
+
+    Attributes:
+        framework: Whose array it is, for messages: "numpy", "torch", or the type's module.
+        dtype: The element dtype; None if it has no counterpart here.
+        dtype_text: The framework's own name of the dtype, for messages.
+        shape: Extents.
+        strides: Distance of neighbors per dimension, in elements; None if they are not whole elements.
+        pointer: Address of the first element; 0 unless it is host memory.
+        device: "cpu", or the framework's name of another device.
+        writable: Whether the owner allows writing.
+        aligned: Whether the address is a multiple of the element's size.
+        owner: Keeps the memory alive.
+    """
+
+    framework: str
+    dtype: DType | None
+    dtype_text: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] | None
+    pointer: int
+    device: str
+    writable: bool
+    aligned: bool
+    owner: object
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the elements lie in row-major order without gaps; extents of 1 have no stride."""
+        if 0 in self.shape:
+            return True
+        if self.strides is None:
+            return False
+        distance = 1
+        for extent, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if extent != 1 and stride != distance:
+                return False
+            distance *= extent
+        return True
+
+    def as_numpy(self) -> np.ndarray:
+        """The same memory as a NumPy array; only for host memory of a known dtype with whole strides."""
+        assert self.dtype is not None
+        assert self.strides is not None
+        itemsize = self.dtype.numpy.itemsize
+        if 0 in self.shape:
+            return np.empty(self.shape, self.dtype.numpy)
+        steps = [(extent - 1) * stride for extent, stride in zip(self.shape, self.strides, strict=True)]
+        low, high = sum(min(step, 0) for step in steps), sum(max(step, 0) for step in steps)
+        memory = (ctypes.c_char * ((high - low + 1) * itemsize)).from_address(self.pointer + low * itemsize)
+        flat = np.frombuffer(memory, self.dtype.numpy)
+        view = np.lib.stride_tricks.as_strided(flat[-low:], self.shape, [stride * itemsize for stride in self.strides])
+        view.flags.writeable = self.writable
+        return view
+
+
+def is_torch_tensor(value: object) -> bool:
+    """Whether a value is a torch tensor, subclasses included."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def borrow(value: Any) -> ArrayView | None:
+    """A view of an array of any framework, or None if the value is no array."""
+    if isinstance(value, np.ndarray):
+        return _borrow_numpy(value, "numpy", value)
+    if is_torch_tensor(value):
+        return _borrow_torch(value)
+    if hasattr(value, "__cuda_array_interface__"):
+        return _borrow_device(value)
+    if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
+        return _borrow_dlpack(value)
+    if hasattr(value, "__array_interface__"):
+        return _borrow_numpy(np.asarray(value), type(value).__module__.split(".")[0], value)
+    return None
+
+
+def _known_dtype(dtype: object) -> DType | None:
+    try:
+        return as_dtype(dtype)
+    except OptionError:
+        return None
+
+
+def _borrow_numpy(array: np.ndarray, framework: str, owner: object) -> ArrayView:
+    native = array.dtype.isnative
+    size = array.dtype.itemsize
+    whole = size > 0 and all(stride % size == 0 for stride in array.strides)
+    return ArrayView(
+        framework=framework,
+        dtype=_known_dtype(array.dtype) if native else None,
+        dtype_text=str(array.dtype),
+        shape=array.shape,
+        strides=tuple(stride // size for stride in array.strides) if whole else None,
+        pointer=array.__array_interface__["data"][0],
+        device="cpu",
+        writable=array.flags.writeable,
+        aligned=array.flags.aligned,
+        owner=owner,
+    )
+
+
+def _borrow_torch(tensor: Any) -> ArrayView:
+    on_host = tensor.device.type == "cpu"
+    lazy = on_host and (tensor.is_neg() or tensor.is_conj())
+    if lazy:  # the memory holds other values than the tensor; reading needs a copy, and writing cannot work
+        tensor = tensor.resolve_neg().resolve_conj()
+    strided = str(tensor.layout) == "torch.strided"
+    pointer = tensor.data_ptr() if on_host and strided else 0
+    return ArrayView(
+        framework="torch",
+        dtype=_known_dtype(tensor.dtype),
+        dtype_text=str(tensor.dtype),
+        shape=tuple(tensor.shape),
+        strides=tuple(tensor.stride()) if strided else None,
+        pointer=pointer,
+        device=str(tensor.device),
+        writable=not lazy,
+        aligned=pointer % max(1, tensor.element_size()) == 0,
+        owner=tensor,
+    )
+
+
+def _borrow_device(value: Any) -> ArrayView:
+    interface = value.__cuda_array_interface__
+    dtype = np.dtype(interface["typestr"])
+    pointer, read_only = interface["data"]
+    return ArrayView(
+        framework=type(value).__module__.split(".")[0],
+        dtype=_known_dtype(dtype),
+        dtype_text=str(dtype),
+        shape=tuple(interface["shape"]),
+        strides=None,
+        pointer=0,
+        device="cuda",
+        writable=not read_only,
+        aligned=pointer % max(1, dtype.itemsize) == 0,
+        owner=value,
+    )
+
+
+class _DlDevice(ctypes.Structure):
+    _fields_ = (("kind", ctypes.c_int32), ("number", ctypes.c_int32))
+
+
+class _DlTensor(ctypes.Structure):
+    """Source: dlpack.h, struct DLTensor; the same in all versions."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device", _DlDevice),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class _DlVersioned(ctypes.Structure):
+    """Source: dlpack.h, struct DLManagedTensorVersioned of version 1."""
+
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", _DlTensor),
+    )
+
+
+_DL_READ_ONLY = 1
+_DL_CODES = {  # Source: dlpack.h, enum DLDataTypeCode
+    0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool", 8: "float8_e4m3", 10: "float8_e4m3fn",
+    11: "float8_e4m3fnuz", 12: "float8_e5m2", 13: "float8_e5m2fnuz", 14: "float8_e8m0fnu", 17: "float4_e2m1fn",
+}  # fmt: skip
+_DL_DEVICES = {1: "cpu", 2: "cuda", 3: "cpu", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 11: "cpu", 13: "cuda"}
+_IMMUTABLE = ("jax", "jaxlib", "tensorflow")  # frameworks that promise their users never to change an array
+
+
+def _borrow_dlpack(value: Any) -> ArrayView:
+    framework = type(value).__module__.split(".")[0]
+    kind, number = value.__dlpack_device__()
+    device = _DL_DEVICES.get(int(kind), f"device kind {int(kind)}")
+    if device != "cpu":
+        shape = tuple(getattr(value, "shape", ()))
+        dtype = getattr(value, "dtype", None)
+        return ArrayView(
+            framework, _known_dtype(dtype), str(dtype), shape, None, 0, f"{device}:{number}", True, True, value
+        )
+    try:
+        capsule = value.__dlpack__(max_version=(1, 0))
+    except TypeError:  # a producer from before version 1
+        capsule = value.__dlpack__()
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    if "versioned" in repr(capsule):
+        managed = _DlVersioned.from_address(get(capsule, b"dltensor_versioned"))
+        tensor, read_only = managed.tensor, bool(managed.flags & _DL_READ_ONLY)
+    else:
+        tensor, read_only = _DlTensor.from_address(get(capsule, b"dltensor")), False
+    shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
+    strides = tuple(tensor.strides[i] for i in range(tensor.ndim)) if tensor.strides else _dense_strides(shape)
+    code = _DL_CODES.get(tensor.code, f"code{tensor.code}_")
+    name = code if code == "bool" or code.startswith("float8") or code.startswith("float4") else f"{code}{tensor.bits}"
+    pointer = (tensor.data or 0) + tensor.byte_offset
+    return ArrayView(
+        framework=framework,
+        dtype=_known_dtype(name) if tensor.lanes == 1 else None,
+        dtype_text=name,
+        shape=shape,
+        strides=strides,
+        pointer=pointer,
+        device="cpu",
+        writable=not read_only and framework not in _IMMUTABLE,
+        aligned=pointer % max(1, tensor.bits // 8) == 0,
+        owner=(value, capsule),
+    )
+
+
+def _dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def framework_of(values: Sequence[object]) -> object:
+    """The array among the arguments whose framework the outputs shall have, or None."""
+    for value in values:
+        if isinstance(value, np.ndarray) or is_torch_tensor(value) or hasattr(value, "__dlpack__"):
+            return value
+    return None
+
+
+def allocate(like: object, shape: tuple[int, ...], dtype: DType) -> Any:
+    """An uninitialized host array in the framework of `like`.
+
+    Frameworks whose arrays cannot be written get a NumPy array; `hand_over` converts it once it is filled. Without an
+    array to go by, it is a torch tensor if the caller has imported torch.
+    """
+    torch = sys.modules.get("torch")
+    if torch is not None and (like is None or isinstance(like, torch.Tensor)) and hasattr(torch, "empty"):
+        name = "float32" if dtype == "tfloat32" else str(dtype)
+        if hasattr(torch, name):
+            return torch.empty(shape, dtype=getattr(torch, name))
+    return np.empty(shape, dtype.numpy)
+
+
+def hand_over(array: Any, like: object) -> Any:
+    """An output that was filled, as an array of the framework of `like`."""
+    if like is None or isinstance(like, np.ndarray) or not isinstance(array, np.ndarray):
+        return array
+    if not hasattr(like, "__array_namespace__"):
+        return array
+    return like.__array_namespace__().asarray(array)
+
+
+def torch_dtype(dtype: DType) -> object | None:
+    """The torch dtype that holds a dtype, if torch is loaded and has it."""
+    torch = sys.modules.get("torch")
+    name = "float32" if dtype == "tfloat32" else str(dtype)
+    return getattr(torch, name, None) if torch is not None and name in SCALARS else None

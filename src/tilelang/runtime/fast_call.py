@@ -1,0 +1,222 @@
+"""The short way from arguments to a launch: a function written for one signature.
+
+Takes a `Signature`, a C entry and the long way; gives a function of the call's arguments. Invariant: the short way
+launches only what the long way would launch with the same values; whatever it does not recognize at a glance goes the
+long way, which also words every error.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tilelang.ir.expr import Binary, Const, Expr, Var
+from tilelang.ir.func import ScalarParam, TensorParam
+from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.visit import walk_expr
+from tilelang.runtime.arrays import torch_dtype
+from tilelang.runtime.parameters import Signature
+
+_READABLE = 0x101  # NumPy's flags C_CONTIGUOUS and ALIGNED
+_WRITABLE = 0x501  # and WRITEABLE
+_ADDRESS_OFFSET = object.__basicsize__  # PyArrayObject: the object's head, then the address of the elements
+
+Launch = Callable[..., Any]
+
+
+class _NoShortWay(Exception):  # noqa: N818  a branch, not an error
+    """The signature has something that only the long way knows."""
+
+
+def call_text(signature: Signature) -> str:
+    """The text of the function that `make_fast_call` makes; empty if everything goes the long way."""
+    try:
+        return _Writer(signature).text()
+    except _NoShortWay:
+        return ""
+
+
+def make_fast_call(signature: Signature, entry: Callable[..., int], long_way: Launch, failed: Launch) -> Launch:
+    """A function of the call's positional arguments.
+
+    Args:
+        signature: What the arguments must be.
+        entry: The kernel as a C function of addresses, numbers and symbols.
+        long_way: Takes the tuple of arguments; does everything, or raises.
+        failed: Takes the entry's non-zero answer and raises.
+    """
+    text = call_text(signature)
+    if not text:
+        return lambda *args: long_way(args)
+    torch = sys.modules.get("torch")
+    names: dict[str, Any] = {
+        "entry": entry,
+        "long_way": long_way,
+        "failed": failed,
+        "ndarray": np.ndarray,
+        "np_empty": np.empty,
+        "Tensor": getattr(torch, "Tensor", None),
+        "strided": getattr(torch, "strided", None),
+        "torch_empty": getattr(torch, "empty", None),
+        "Address": ctypes.c_size_t.from_address,
+    }
+    for index, param in enumerate(signature.params):
+        names[f"D{index}"] = param.dtype.numpy
+        names[f"E{index}"] = torch_dtype(param.dtype)
+    exec(compile(text, f"<call of {signature.name}>", "exec"), names)  # noqa: S102  our own text, from checked names
+    return names["call"]  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=1)
+def _addresses_are_where_numpy_says() -> bool:
+    """Whether an array's address can be read from the array object itself, eight times faster than by asking."""
+    if sys.implementation.name != "cpython":
+        return False
+    samples = [np.zeros(3), np.zeros((2, 3), np.int8)[1:], np.zeros(0)]
+    read = ctypes.c_size_t.from_address
+    return all(read(id(a) + _ADDRESS_OFFSET).value == a.__array_interface__["data"][0] for a in samples)
+
+
+class _Writer:
+    """Writes the text of the function, once for NumPy arrays and once for torch tensors."""
+
+    def __init__(self, signature: Signature) -> None:
+        self.signature = signature
+        self.names: dict[Var, str] = {}
+        self.tensors = [i for i in signature.inputs if isinstance(signature.params[i], TensorParam)]
+        self.scalars = [i for i in signature.inputs if isinstance(signature.params[i], ScalarParam)]
+        for param in signature.params:
+            if isinstance(param, TensorParam) and (param.buffer.strides is not None or param.dtype.lanes > 1):
+                raise _NoShortWay
+
+    def text(self) -> str:
+        """The whole function."""
+        inputs = self.signature.inputs
+        unpack = "".join(f"a{i}, " for i in inputs)
+        lines = ["def call(*args):", f"    if len(args) == {len(inputs)}:"]
+        if inputs:
+            lines.append(f"        {unpack[:-2]}{',' if len(inputs) == 1 else ''} = args")
+        if not self.tensors:
+            lines += self._branch("np", self._scalar_tests())
+        else:
+            lines += self._branch("np", [*self._numpy_tests(), *self._scalar_tests()])
+            if "torch" in sys.modules and all(torch_dtype(p.dtype) for p in self.signature.params):
+                lines += self._branch("torch", [*self._torch_tests(), *self._scalar_tests()])
+        return "\n".join([*lines, "    return long_way(args)"]) + "\n"
+
+    def _branch(self, framework: str, tests: Sequence[str]) -> list[str]:
+        """What is done if all arguments are of one framework and pass the tests."""
+        self.names = {p.var: f"a{i}" for i in self.scalars if isinstance(p := self.signature.params[i], ScalarParam)}
+        binds, checks = self._symbols()
+        lines = [f"if {' and '.join(tests) or 'True'}:"]
+        lines += [f"    {line}" for line in binds]
+        lines.append(f"    if {' and '.join(checks) or 'True'}:")
+        lines += [f"        {line}" for line in (*self._allocations(framework), *self._launch(framework))]
+        return [f"        {line}" for line in lines]
+
+    def _numpy_tests(self) -> list[str]:
+        tests = [f"type(a{i}) is ndarray" for i in self.tensors]
+        for i in self.tensors:
+            mask = _WRITABLE if i in self.signature.written else _READABLE
+            tests += [f"a{i}.dtype is D{i}", f"a{i}.flags.num & {mask} == {mask}", *self._shape_test(i)]
+        return tests
+
+    def _torch_tests(self) -> list[str]:
+        tests = [f"type(a{i}) is Tensor" for i in self.tensors]
+        for i in self.tensors:
+            tests += [f"a{i}.dtype is E{i}", f"a{i}.is_cpu", f"a{i}.layout is strided", f"a{i}.is_contiguous()"]
+            tests += [f"not a{i}.is_neg()", *self._shape_test(i)]
+        return tests
+
+    def _shape_test(self, index: int) -> list[str]:
+        """The test of a constant shape as a whole, or of the rank, so that a symbolic shape can be taken apart."""
+        param = self.signature.params[index]
+        assert isinstance(param, TensorParam)
+        shape = param.buffer.static_shape
+        return [f"a{index}.shape == {shape}" if shape is not None else f"a{index}.ndim == {param.buffer.rank}"]
+
+    def _scalar_tests(self) -> list[str]:
+        tests = []
+        for i in self.scalars:
+            dtype = self.signature.params[i].dtype
+            if dtype.is_float:
+                tests.append(f"type(a{i}) is float")
+            elif dtype.is_bool:
+                tests.append(f"type(a{i}) is bool")
+            else:
+                low, high = dtype.limits
+                tests += [f"type(a{i}) is int", f"{low} <= a{i} <= {high}"]
+        return tests
+
+    def _symbols(self) -> tuple[list[str], list[str]]:
+        """Statements that take symbolic shapes apart, and the tests that follow."""
+        binds: list[str] = []
+        deferred: list[tuple[str, Expr]] = []
+        for i in self.tensors:
+            param = self.signature.params[i]
+            assert isinstance(param, TensorParam)
+            if param.buffer.static_shape is not None:
+                continue
+            extents = [f"s{i}_{axis}" for axis in range(param.buffer.rank)]
+            binds.append(f"{', '.join(extents)}{',' if len(extents) == 1 else ''} = a{i}.shape")
+            for extent, expr in zip(extents, param.shape, strict=True):
+                if isinstance(expr, Var) and expr not in self.names:
+                    self.names[expr] = extent
+                else:
+                    deferred.append((extent, expr))
+        return binds, [f"{extent} == {self._expr(expr)}" for extent, expr in deferred]
+
+    def _allocations(self, framework: str) -> list[str]:
+        lines = []
+        for i in self.signature.outputs:
+            param = self.signature.params[i]
+            assert isinstance(param, TensorParam)
+            if any(isinstance(e, Binary) and e.op is BinaryOp.SUB for d in param.shape for e in walk_expr(d)):
+                raise _NoShortWay  # an extent could be negative, which the long way words
+            shape = "".join(f"{self._expr(e)}, " for e in param.shape)
+            if framework == "torch":
+                lines.append(f"a{i} = torch_empty(({shape}), dtype=E{i})")
+            else:
+                lines.append(f"a{i} = np_empty(({shape}), D{i})")
+        return lines
+
+    def _launch(self, framework: str) -> list[str]:
+        values = []
+        for i, param in enumerate(self.signature.params):
+            if isinstance(param, ScalarParam):
+                values.append(f"a{i}")
+            elif framework == "torch":
+                values.append(f"a{i}.data_ptr()")
+            elif _addresses_are_where_numpy_says():
+                values.append(f"Address(id(a{i}) + {_ADDRESS_OFFSET}).value")
+            else:
+                values.append(f"a{i}.__array_interface__['data'][0]")
+        values += [self._expr(symbol) for symbol in self.signature.symbols]
+        outputs = ", ".join(f"a{i}" for i in self.signature.outputs)
+        if len(self.signature.outputs) > 1:
+            outputs = f"({outputs})"
+        return [
+            f"status = entry({', '.join(values)})",
+            "if status:",
+            "    failed(status)",
+            f"return {outputs or None}",
+        ]
+
+    def _expr(self, expr: Expr) -> str:
+        """An extent as Python text over what has been bound."""
+        match expr:
+            case Const(value=value):
+                return repr(int(value))
+            case Var():
+                if expr in self.names:
+                    return self.names[expr]
+            case Binary(op=BinaryOp.ADD | BinaryOp.SUB | BinaryOp.MUL as op, a=a, b=b):
+                return f"({self._expr(a)} {op.value} {self._expr(b)})"
+            case Binary(op=BinaryOp.FLOORDIV | BinaryOp.FLOORMOD as op, a=a, b=Const(value=value)) if value:
+                return f"({self._expr(a)} {op.value} {int(value)})"
+        raise _NoShortWay

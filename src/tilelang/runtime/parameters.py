@@ -1,0 +1,167 @@
+"""What a call of a kernel must bring: the signature, as the checks before a launch need it.
+
+Takes a `PrimFunc` and the indices of allocated outputs, gives a `Signature`. Invariant: every symbolic dim and stride
+of a `Signature` can be found from the arguments that a caller passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilelang.errors import Loc, OptionError, ProgramError
+from tilelang.ir.buffer import Buffer
+from tilelang.ir.evaluate import evaluate
+from tilelang.ir.expr import Const, Expr, Var, int_const
+from tilelang.ir.func import Param, PrimFunc, ScalarParam, TensorParam
+from tilelang.ir.printer import to_text
+from tilelang.ir.stmt import Atomic, AtomicOp, CallStmt, Stmt, Store, TileOp
+from tilelang.ir.visit import walk, walk_expr
+
+OutIdx = int | Sequence[int] | None
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The parameters of a kernel from the caller's side.
+
+    Attributes:
+        name: The kernel's name.
+        loc: Where it was defined.
+        params: All parameters in order.
+        outputs: Indices of the parameters that are allocated and returned, in the order of return.
+        inputs: Indices of the other parameters, in order.
+        written: Indices of the parameters that the kernel may write.
+        symbols: Symbolic dims and strides that the entry takes after the parameters.
+    """
+
+    name: str
+    loc: Loc
+    params: tuple[Param, ...]
+    outputs: tuple[int, ...]
+    inputs: tuple[int, ...]
+    written: frozenset[int]
+    symbols: tuple[Var, ...]
+
+    @classmethod
+    def of(cls, func: PrimFunc, out_idx: OutIdx = None) -> Signature:
+        """The signature of a function whose parameters `out_idx` are allocated by the call.
+
+        Raises:
+            OptionError: `out_idx` names no tensor parameter, or one twice.
+            ProgramError: A symbolic dim cannot be found from the arguments.
+        """
+        outputs = _output_indices(func, out_idx)
+        inputs = tuple(i for i in range(len(func.params)) if i not in outputs)
+        signature = cls(func.name, func.loc, func.params, outputs, inputs, written_params(func), func.symbols)
+        with func.loc:
+            signature._check_symbols()
+        return signature
+
+    def names(self, indices: Sequence[int]) -> str:
+        """The names of parameters, for messages."""
+        return ", ".join(self.params[i].name for i in indices) or "none"
+
+    def _check_symbols(self) -> None:
+        known: set[Var] = {p.var for p in self.params if isinstance(p, ScalarParam)}
+        tensors = [p for i in self.inputs if isinstance(p := self.params[i], TensorParam)]
+        found = True
+        while found:
+            found = False
+            for expr in (e for param in tensors for e in dims_and_strides(param)):
+                variable = unknown_of(expr, known)
+                if variable is not None:
+                    known.add(variable)
+                    found = True
+        for symbol in self.symbols:
+            if symbol not in known:
+                raise ProgramError(
+                    f"{self.name}: dimension '{symbol.name}' cannot be found from the arguments {self.names(self.inputs)}",
+                    hint=f"pass it as a scalar parameter `{symbol.name}: T.int32`, or give an input a dimension "
+                    f"'{symbol.name}' by itself",
+                )
+
+
+def dims_and_strides(param: TensorParam) -> tuple[Expr, ...]:
+    """The extents of a tensor parameter, and its strides if they are declared."""
+    return (*param.buffer.shape, *(param.buffer.strides or ()))
+
+
+def unknown_of(expr: Expr, known: set[Var]) -> Var | None:
+    """The one unknown variable of an expression that is linear in it, so that a value of the expression gives it."""
+    unknown = {e for e in walk_expr(expr) if isinstance(e, Var) and e not in known}
+    if len(unknown) != 1:
+        return None
+    (variable,) = unknown
+    if expr is variable:
+        return variable
+    others = {e: 1 for e in walk_expr(expr) if isinstance(e, Var)}
+    values = [int(evaluate(expr, {**others, variable: x})) for x in (0, 1, 2, 7, 1000)]
+    slope = values[1] - values[0]
+    linear = all(value == values[0] + slope * x for value, x in zip(values, (0, 1, 2, 7, 1000), strict=True))
+    return variable if linear and slope != 0 else None
+
+
+def solve(expr: Expr, value: int, variable: Var, env: dict[Var, Any]) -> int | None:
+    """The value of the variable for which a linear expression has the given value, or None if there is none."""
+    if expr is variable:
+        return value
+    at_zero = int(evaluate(expr, {**env, variable: 0}))
+    slope = int(evaluate(expr, {**env, variable: 1})) - at_zero
+    if slope == 0 or (value - at_zero) % slope:
+        return None
+    return (value - at_zero) // slope
+
+
+def shape_text(exprs: Sequence[Expr]) -> str:
+    """A shape as the user wrote it, for messages."""
+    parts = [str(int_const(e)) if isinstance(e, Const) else to_text(e) for e in exprs]
+    return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
+
+
+def written_params(func: PrimFunc) -> frozenset[int]:
+    """The indices of the parameters that some statement may write."""
+    storages = {buffer.storage for stmt in walk(func.body) for buffer in _written_buffers(stmt)}
+    return frozenset(
+        i for i, param in enumerate(func.params) if isinstance(param, TensorParam) and param.buffer in storages
+    )
+
+
+def _written_buffers(stmt: Stmt) -> tuple[Buffer, ...]:
+    match stmt:
+        case Store(buffer=buffer):
+            return (buffer,)
+        case Atomic(buffer=buffer, op=op):
+            return () if op is AtomicOp.LOAD else (buffer,)
+        case TileOp():
+            return tuple(region.buffer for region in stmt.writes())
+        case CallStmt(writes=writes):
+            return tuple(region.buffer for region in writes)
+    return ()
+
+
+def _output_indices(func: PrimFunc, out_idx: OutIdx) -> tuple[int, ...]:
+    if out_idx is None:
+        return ()
+    wanted = [out_idx] if isinstance(out_idx, int) and not isinstance(out_idx, bool) else out_idx
+    count = len(func.params)
+    if isinstance(wanted, bool | str) or not all(isinstance(i, int) and not isinstance(i, bool) for i in wanted):
+        raise OptionError(
+            f"{func.name}: out_idx={out_idx!r} is neither an integer nor a list of integers",
+            loc=func.loc,
+            hint="write out_idx=[-1] to have the last parameter allocated and returned",
+        )
+    result: list[int] = []
+    for given in wanted:
+        index = given + count if given < 0 else given
+        if not 0 <= index < count:
+            raise OptionError(f"{func.name}: out_idx={given} names no parameter; there are {count}", loc=func.loc)
+        if not isinstance(func.params[index], TensorParam):
+            raise OptionError(
+                f"{func.name}: out_idx={given} is '{func.params[index].name}', which is not a tensor", loc=func.loc
+            )
+        if index in result:
+            raise OptionError(f"{func.name}: out_idx={out_idx!r} names '{func.params[index].name}' twice", loc=func.loc)
+        result.append(index)
+    return tuple(result)

@@ -1,0 +1,168 @@
+"""Finds a C++ compiler and learns, once per compiler, what it can do.
+
+Takes $CXX and the PATH, gives a `Compiler`. Invariant: a known compiler is never started just to be asked about
+itself; what was learned of it is kept on disk under its path, size and time of change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from tilelang.errors import ToolchainError
+from tilelang.options import environment, is_cache_enabled
+from tilelang.runtime import cache
+
+SEARCHED = ("c++", "g++", "clang++")
+
+_INSTALL = (
+    "install g++ (`apt install g++`, `dnf install gcc-c++`, `xcode-select --install`), or `pip install ziglang`, "
+    "or set CXX to a C++ compiler"
+)
+
+_PROBE = """
+#ifdef _OPENMP
+#include <omp.h>
+int threads() { return omp_get_max_threads(); }
+#endif
+extern "C" int tilelang_probe() { return 0; }
+"""
+_OPTIONAL = ("-fopenmp", "-march=native", "-mprefer-vector-width=512", "-fno-trapping-math")
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """A C++ compiler that works here.
+
+    Attributes:
+        command: How it is started, without options.
+        identity: Names its file, version and the processor it tunes for; part of cache keys.
+        flags: The optional flags that it accepts.
+    """
+
+    command: tuple[str, ...]
+    identity: str
+    flags: tuple[str, ...]
+
+    @property
+    def openmp(self) -> bool:
+        """Whether loops can be spread over threads."""
+        return "-fopenmp" in self.flags
+
+    def __str__(self) -> str:
+        return shlex.join(self.command)
+
+
+def find_compiler() -> Compiler:
+    """The compiler to use: $CXX, else the first of c++, g++, clang++, else the one of the package ziglang.
+
+    Raises:
+        ToolchainError: There is none, or it cannot compile a function.
+    """
+    return _examine(find_command())
+
+
+def find_command() -> tuple[str, ...]:
+    """How the compiler to use is started.
+
+    Raises:
+        ToolchainError: There is none.
+    """
+    chosen = environment("CXX")
+    if chosen:
+        words = shlex.split(chosen)
+        path = shutil.which(words[0])
+        if path is None:
+            raise ToolchainError(f"CXX={chosen}: no such program", hint=f"unset CXX, or {_INSTALL}")
+        return (path, *words[1:])
+    for name in SEARCHED:
+        path = shutil.which(name)
+        if path is not None:
+            return (path,)
+    if importlib.util.find_spec("ziglang") is not None:
+        return (sys.executable, "-m", "ziglang", "c++")
+    raise ToolchainError(
+        "no C++ compiler found: CXX is not set, and none of c++, g++, clang++ and the package ziglang is there",
+        hint=_INSTALL,
+    )
+
+
+@lru_cache(maxsize=16)
+def _examine(command: tuple[str, ...]) -> Compiler:
+    identity = cache.key_of(*command, _fingerprint(command), processor(), *_OPTIONAL, _PROBE)
+    known = cache.lookup(identity, ".compiler") if is_cache_enabled() else None
+    if known is not None:
+        return Compiler(command, identity, tuple(json.loads(known)))
+    flags = _probe(command)
+    if is_cache_enabled():
+        cache.store(identity, ".compiler", json.dumps(flags).encode())
+    return Compiler(command, identity, flags)
+
+
+def _fingerprint(command: tuple[str, ...]) -> str:
+    """What changes when the compiler is replaced, as far as that can be seen without starting it."""
+    if command[1:2] == ("-m",):
+        spec = importlib.util.find_spec(command[2])
+        path = Path(spec.origin) if spec is not None and spec.origin else Path(command[0])
+    else:
+        path = Path(command[0])
+    real = os.path.realpath(path)
+    status = os.stat(real)
+    return f"{real} {status.st_size} {status.st_mtime_ns}"
+
+
+@lru_cache(maxsize=1)
+def processor() -> str:
+    """Names the instruction sets of this machine, for code that is compiled for exactly it."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            text = file.read()
+    except OSError:
+        return f"{platform.machine()} {platform.processor()}"
+    wanted = ("flags", "Features", "model name", "cpu family", "model", "vendor_id", "CPU part", "CPU implementer")
+    lines = {line for line in text.splitlines() if line.split("\t")[0].split(":")[0].strip() in wanted}
+    return f"{platform.machine()} {hashlib.sha256(chr(10).join(sorted(lines)).encode()).hexdigest()}"
+
+
+def _probe(command: tuple[str, ...]) -> tuple[str, ...]:
+    """The optional flags that the compiler accepts, all of them at once if possible."""
+    log = _try(command, _OPTIONAL)
+    if log is None:
+        return _OPTIONAL
+    accepted: tuple[str, ...] = ()
+    for flag in _OPTIONAL:
+        if _try(command, (*accepted, flag)) is None:
+            accepted = (*accepted, flag)
+    if not accepted:
+        log = _try(command, ())
+        if log is not None:
+            raise ToolchainError(
+                f"{shlex.join(command)}: cannot compile a C++ function into a shared object\n{log.strip()}",
+                hint=_INSTALL,
+            )
+    return accepted
+
+
+def _try(command: tuple[str, ...], flags: tuple[str, ...]) -> str | None:
+    """None if the probe compiles and links with these flags, else what the compiler said."""
+    with tempfile.TemporaryDirectory(prefix="tilelang-") as folder:
+        source = Path(folder, "probe.cpp")
+        source.write_text(_PROBE)
+        output = str(Path(folder, "probe.so"))
+        line = [*command, "-std=c++17", "-Werror", *flags, "-fPIC", "-shared", str(source), "-o", output]
+        try:
+            result = subprocess.run(line, capture_output=True, text=True, check=False)
+        except OSError as error:
+            return str(error)
+        return None if result.returncode == 0 else result.stdout + result.stderr or f"exit status {result.returncode}"
