@@ -1,0 +1,251 @@
+"""C++ types of every dtype, and conversions between them that agree bit for bit with NumPy and ml_dtypes.
+
+Gives `cpp_type` (which C++ type stores a dtype in memory), `cpp_arithmetic` (in which type its values are computed
+with) and `conversion` (the text of a cast). Invariant: a narrow float is a struct that only holds bits; it becomes a
+number through `(float)x` and is made by an explicit, correctly rounded construction. Every conversion is free of
+branches and calls, so that loops over them vectorise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilelang.dtypes import DType
+from tilelang.errors import NoLowering
+from tilelang.isa.intrinsic import Helper, Spelling
+
+
+@dataclass(frozen=True, slots=True)
+class CppType:
+    """A C++ type and the helper that defines it, if it is not built in."""
+
+    name: str
+    helper: Helper | None = None
+
+
+_CASTS = Helper(
+    "bit_casts",
+    """\
+namespace tl {
+static inline uint32_t bits_of(float x) { uint32_t u; __builtin_memcpy(&u, &x, 4); return u; }
+static inline float float_of(uint32_t u) { float x; __builtin_memcpy(&x, &u, 4); return x; }
+static inline uint64_t bits_of(double x) { uint64_t u; __builtin_memcpy(&u, &x, 8); return u; }
+static inline double double_of(uint64_t u) { double x; __builtin_memcpy(&x, &u, 8); return x; }
+}  // namespace tl
+""",
+    headers=("<cstdint>",),
+)
+
+_BFLOAT16 = Helper(
+    "bfloat16",
+    """\
+namespace tl {
+struct bfloat16 {  // the upper half of a float
+    uint16_t bits;
+    bfloat16() = default;
+    explicit bfloat16(float x) {
+        const uint32_t u = bits_of(x), magnitude = u & 0x7fffffffu;
+        const uint32_t rounded = (u + 0x7fffu + (u >> 16 & 1u)) >> 16;
+        bits = (uint16_t)(magnitude > 0x7f800000u ? (u >> 16 & 0x8000u) | 0x7fc0u : rounded);
+    }
+    operator float() const { return float_of((uint32_t)bits << 16); }
+};
+}  // namespace tl
+""",
+    needs=(_CASTS,),
+)
+
+# Decoding: the fields are moved to where a float has them; a multiplication by a power of two corrects the exponent
+# and makes subnormal numbers normal at once. Encoding: normal numbers are rounded as integers, since a carry out of
+# the fraction is a carry into the exponent; subnormal ones by an addition that shifts their last bit to that of a
+# float.
+_MINIFLOAT = Helper(
+    "minifloat",
+    """\
+namespace tl {
+enum class specials { ieee, only_nan, unsigned_zero, none };  // infinities and NaN; one NaN per sign; one NaN; finite
+template <class Bits, int E, int M, int Bias, specials S> struct minifloat {
+    Bits bits;
+    static constexpr uint32_t sign_bit = 1u << (E + M);
+    static constexpr uint32_t infinity = ((1u << E) - 1u) << M;  // the code above the largest finite one, under ieee
+    static constexpr uint32_t largest = S == specials::ieee ? infinity - 1u
+        : S == specials::only_nan ? sign_bit - 2u : sign_bit - 1u;
+    minifloat() = default;
+    explicit minifloat(float x) {
+        const uint32_t u = bits_of(x), magnitude = u & 0x7fffffffu, sign = (u >> 31) << (E + M);
+        const uint32_t even = magnitude >> (23 - M) & 1u;
+        const uint32_t normal = ((magnitude + ((1u << (22 - M)) - 1u) + even) >> (23 - M)) - ((uint32_t)(127 - Bias) << M);
+        constexpr uint32_t aligner = (uint32_t)(127 + 1 - Bias - M + 23) << 23;
+        const uint32_t subnormal = bits_of(float_of(magnitude) + float_of(aligner)) - aligner;
+        const uint32_t code = magnitude < ((uint32_t)(128 - Bias) << 23) ? subnormal : normal;
+        uint32_t result;
+        if constexpr (S == specials::ieee) {
+            const uint32_t payload = M > 4 ? magnitude >> (23 - M) & ((1u << M) - 1u) : 1u << (M - 1);
+            const uint32_t nan = infinity | (payload ? payload : 1u);
+            const uint32_t finite = code > largest ? infinity : code;
+            result = sign | (magnitude > 0x7f800000u ? nan : magnitude >= 0x7f800000u ? infinity : finite);
+        } else if constexpr (S == specials::only_nan) {
+            result = sign | (magnitude >= 0x7f800000u || code > largest ? sign_bit - 1u : code);
+        } else if constexpr (S == specials::unsigned_zero) {
+            const uint32_t finite = code ? sign | code : 0u;
+            result = magnitude >= 0x7f800000u || code > largest ? sign_bit : finite;
+        } else {
+            const uint32_t finite = sign | (magnitude >= 0x7f800000u || code > largest ? largest : code);
+            result = magnitude > 0x7f800000u ? sign ^ sign_bit : finite;
+        }
+        bits = (Bits)result;
+    }
+    operator float() const {
+        const uint32_t magnitude = bits & (sign_bit - 1u), sign = (uint32_t)(bits & sign_bit) << (31 - E - M);
+        const float value = float_of(magnitude << (23 - M)) * float_of((uint32_t)(254 - Bias) << 23);
+        uint32_t u = bits_of(value);
+        if constexpr (S == specials::ieee) u = magnitude >= infinity ? 0x7f800000u | magnitude << (23 - M) : u;
+        if constexpr (S == specials::only_nan) u = magnitude == sign_bit - 1u ? 0x7fc00000u : u;
+        if constexpr (S == specials::unsigned_zero) u = (bits & (2u * sign_bit - 1u)) == sign_bit ? 0x7fc00000u : u;
+        return float_of(u | sign);
+    }
+};
+typedef minifloat<uint16_t, 5, 10, 15, specials::ieee> float16;
+typedef minifloat<uint8_t, 4, 3, 7, specials::only_nan> float8_e4m3fn;
+typedef minifloat<uint8_t, 5, 2, 15, specials::ieee> float8_e5m2;
+typedef minifloat<uint8_t, 4, 3, 8, specials::unsigned_zero> float8_e4m3fnuz;
+typedef minifloat<uint8_t, 5, 2, 16, specials::unsigned_zero> float8_e5m2fnuz;
+typedef minifloat<uint8_t, 2, 1, 1, specials::none> float4_e2m1fn;
+}  // namespace tl
+""",
+    needs=(_CASTS,),
+)
+
+_E8M0 = Helper(
+    "float8_e8m0fnu",
+    """\
+namespace tl {
+struct float8_e8m0fnu {  // a power of two: the exponent of a float; 255 is NaN
+    uint8_t bits;
+    float8_e8m0fnu() = default;
+    explicit float8_e8m0fnu(float x) {
+        const uint32_t u = bits_of(x), code = (u + 0x400000u) >> 23;  // halves go up
+        bits = (uint8_t)(u == 0u || code > 255u ? 255u : code);
+    }
+    operator float() const { return float_of(bits == 255 ? 0x7fc00000u : bits ? (uint32_t)bits << 23 : 0x400000u); }
+};
+}  // namespace tl
+""",
+    needs=(_CASTS,),
+)
+
+_NIBBLES = Helper(
+    "nibbles",
+    """\
+namespace tl {
+struct int4 {  // in the low half of a byte
+    uint8_t bits;
+    int4() = default;
+    explicit int4(int32_t x) : bits((uint8_t)(x & 15)) {}
+    operator int32_t() const { return (int32_t)((bits & 15u) ^ 8u) - 8; }
+};
+struct uint4 {
+    uint8_t bits;
+    uint4() = default;
+    explicit uint4(int32_t x) : bits((uint8_t)(x & 15)) {}
+    operator int32_t() const { return (int32_t)(bits & 15u); }
+};
+}  // namespace tl
+""",
+    headers=("<cstdint>",),
+)
+
+_HALF_OF_DOUBLE = Helper(
+    "half_of_double",
+    """\
+namespace tl {
+// Rounded to odd on the way: a float's last bit remembers what was lost, so that the second rounding is exact.
+static inline float16 half_of_double(double x) {
+    const float nearest = (float)x;
+    const uint32_t u = bits_of(nearest);
+    const double back = (double)nearest;
+    const bool exact = back == x || x != x;
+    const bool too_far = (x < 0 ? -back : back) > (x < 0 ? -x : x);
+    return float16(float_of(exact ? u : too_far ? (u - 1u) | 1u : u | 1u));
+}
+}  // namespace tl
+""",
+    needs=(_MINIFLOAT,),
+)
+
+_TF32 = Helper(
+    "round_tf32",
+    """\
+namespace tl {
+static inline float round_tf32(float x) {
+    const uint32_t u = bits_of(x), rounded = (u + 0x0fffu + (u >> 13 & 1u)) & 0xffffe000u;
+    return float_of((u & 0x7f800000u) == 0x7f800000u ? u : rounded);
+}
+}  // namespace tl
+""",
+    needs=(_CASTS,),
+)
+
+_INTEGERS = {f"{sign}int{bits}": CppType(f"{sign}int{bits}_t") for sign in ("", "u") for bits in (8, 16, 32, 64)}
+
+CPP_TYPES: dict[str, CppType] = {
+    "bool": CppType("bool"),
+    **_INTEGERS,
+    "int4": CppType("tl::int4", _NIBBLES),
+    "uint4": CppType("tl::uint4", _NIBBLES),
+    "float16": CppType("tl::float16", _MINIFLOAT),
+    "bfloat16": CppType("tl::bfloat16", _BFLOAT16),
+    "float32": CppType("float"),
+    "tfloat32": CppType("float"),
+    "float64": CppType("double"),
+    "float8_e4m3fn": CppType("tl::float8_e4m3fn", _MINIFLOAT),
+    "float8_e5m2": CppType("tl::float8_e5m2", _MINIFLOAT),
+    "float8_e4m3fnuz": CppType("tl::float8_e4m3fnuz", _MINIFLOAT),
+    "float8_e5m2fnuz": CppType("tl::float8_e5m2fnuz", _MINIFLOAT),
+    "float8_e8m0fnu": CppType("tl::float8_e8m0fnu", _E8M0),
+    "float4_e2m1fn": CppType("tl::float4_e2m1fn", _MINIFLOAT),
+}
+
+
+def cpp_type(dtype: DType) -> CppType:
+    """The C++ type that holds one value of a scalar dtype in memory.
+
+    Raises:
+        NoLowering: The dtype is a vector.
+    """
+    found = CPP_TYPES.get(str(dtype))
+    if found is None:
+        raise NoLowering(f"dtype {dtype!s}: has no C++ type", hint="use its lanes")
+    return found
+
+
+def cpp_arithmetic(dtype: DType) -> str:
+    """The built-in C++ type in which values of a dtype are computed with: float for narrow floats, int for nibbles."""
+    if dtype.is_float:
+        return "double" if dtype == "float64" else "float"
+    if dtype.is_int and dtype.bits < 8:
+        return "int32_t"
+    return cpp_type(dtype).name
+
+
+def conversion(source: DType, destination: DType) -> Spelling:
+    """The text that casts a value from one dtype to another; its operand and value have the types of `cpp_type`.
+
+    Integers wrap, floats round to nearest even, a float becomes an integer by truncation; a float that the integer
+    cannot hold gives an unspecified integer.
+    """
+    made = cpp_type(destination)
+    if source == destination:
+        return Spelling("{0}")
+    if destination == "tfloat32":
+        return Spelling("tl::round_tf32((float)({0}))", _TF32)
+    if destination.is_bool:
+        return Spelling(f"(({cpp_arithmetic(source)})({{0}}) != 0)")
+    if destination == "float16" and (source == "float64" or source.is_int and source.bits > 16):
+        return Spelling("tl::half_of_double((double)({0}))", _HALF_OF_DOUBLE)
+    if destination.is_float and destination.bits < 32:
+        wide = "(float)(double)" if source.is_int and source.bits > 16 else "(float)"
+        return Spelling(f"{made.name}({wide}({{0}}))", made.helper)
+    if destination.is_int and destination.bits < 8:
+        return Spelling(f"{made.name}((int32_t)({{0}}))", made.helper)
+    return Spelling(f"({made.name})({{0}})")
