@@ -262,7 +262,10 @@ class TileMemory(Protocol):
         """A copy of the region; elements out of bounds of a global buffer read as its safe value."""
 
     def write(self, region: Region, values: np.ndarray) -> None:
-        """Stores values of the region's dtype, broadcast to its shape; what is out of global bounds is dropped."""
+        """Stores one value everywhere, or as many as the region has elements, in its dtype and in row-major order.
+
+        What is out of bounds of a global buffer is dropped.
+        """
 
     def move(self, src: Region, dst: Region, *, transpose: bool = False) -> None:
         """Converts and stores `src` in `dst`, in row-major order; what is undefined in `src` becomes so in `dst`."""

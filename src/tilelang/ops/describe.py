@@ -10,25 +10,14 @@ from collections.abc import Sequence
 
 from tilelang.errors import ProgramError
 from tilelang.ir.buffer import Region, Scope
-from tilelang.ir.expr import Binary, Const, Expr, Var, int_const
-from tilelang.ir.scalar import BinaryOp
-
-_CALLED = frozenset({BinaryOp.MIN, BinaryOp.MAX, BinaryOp.TRUNCDIV, BinaryOp.TRUNCMOD})
+from tilelang.ir.expr import Expr, int_const
+from tilelang.ir.printer import to_text
 
 
 def extent_text(expr: Expr) -> str:
-    """An extent or index as a user would write it; what is no plain arithmetic shows as `...`."""
-    match expr:
-        case Const(value=value):
-            return str(value)
-        case Var(name=name):
-            return name
-        case Binary(op=op, a=a, b=b) if op in _CALLED:
-            return f"{op.value}({extent_text(a)}, {extent_text(b)})"
-        case Binary(op=op, a=a, b=b):
-            sides = [f"({extent_text(x)})" if isinstance(x, Binary) else extent_text(x) for x in (a, b)]
-            return f"{sides[0]} {op.value} {sides[1]}"
-    return "..."
+    """An extent or index as a user would write it."""
+    value = int_const(expr)
+    return to_text(expr) if value is None else str(value)
 
 
 def shape_text(extents: Sequence[Expr]) -> str:

@@ -79,9 +79,9 @@ class Evaluator:
             case Binary(op=op, a=a, b=b) if expr.dtype.is_int:
                 x, y = self._index(a), self._index(b)
                 return lambda: exact_binary(op, x(), y())
-            case Unary(op=op, a=a) if expr.dtype.is_int:
+            case Unary(op=sign, a=a) if expr.dtype.is_int:
                 x = self._index(a)
-                return (lambda: -x()) if op is UnaryOp.NEG else (lambda: ~x())
+                return (lambda: -x()) if sign is UnaryOp.NEG else (lambda: ~x())
             case Select(condition=condition, a=a, b=b) if expr.dtype.is_int:
                 test, x, y = self._as_data(condition), self._index(a), self._index(b)
                 return lambda: x() if test() else y()

@@ -76,11 +76,10 @@ class Cells:
         """
         if not self._contains(where):
             return self.outside
-        if not np.all(self.written[where] == self.whole):
-            raise self._undefined(where)
+        self._need_defined(where)
         if self.ledger is not None:
             self.ledger.read(where)
-        return self.data[where]
+        return self.data[where].copy()
 
     def store(self, where: tuple[int, ...], value: Value, *, atomic: bool = False) -> None:
         """Writes one element; out of bounds of a global buffer nothing happens.
@@ -99,11 +98,10 @@ class Cells:
         """Replaces one element by `change` of it, indivisibly; gives the old value. None from `change` keeps it."""
         if not self._contains(where):
             return self.outside
-        if not np.all(self.written[where] == self.whole):
-            raise self._undefined(where)
+        self._need_defined(where)
         if self.ledger is not None:
             self.ledger.atomic(where)
-        old = self.data[where]
+        old = self.data[where].copy()
         new = change(old)
         if new is not None:
             self.data[where] = new
@@ -116,6 +114,11 @@ class Cells:
                     raise self._outside(where, axis)
                 return False
         return True
+
+    def _need_defined(self, where: tuple[int, ...]) -> None:
+        defined = self.written[where] == self.whole
+        if not (defined if defined.ndim == 0 else defined.all()):  # lanes of a vector are asked together
+            raise self._undefined(where)
 
     def _outside(self, where: tuple[int, ...], axis: int) -> OutOfBounds:
         return OutOfBounds(
@@ -181,22 +184,22 @@ class Cells:
         return values
 
     def write(self, box: Box, values: np.ndarray, defined: np.ndarray | None = None, *, atomic: bool = False) -> None:
-        """Stores values that broadcast to the box; what is out of bounds is dropped.
+        """Stores one value everywhere, or as many as the box has elements; what is out of bounds is dropped.
 
         Args:
             box: Where.
-            values: What.
+            values: What, in row-major order.
             defined: Which of the values are; None means all.
             atomic: Whether the access is indivisible.
         """
         if self.ledger is not None:
             (self.ledger.atomic if atomic else self.ledger.write)(box.outer)
         shape = (*box.extent, *self.data.shape[self.buffer.rank :])
-        self.data[box.outer] = np.broadcast_to(values, shape)[box.inner]
+        self.data[box.outer] = (values.reshape(shape) if values.ndim else np.full(shape, values))[box.inner]
         if defined is None:
             self.written[box.outer] = self.whole
         else:
-            self.written[box.outer] = np.where(np.broadcast_to(defined, shape)[box.inner], self.whole, 0)
+            self.written[box.outer] = np.where(defined.reshape(shape)[box.inner], self.whole, 0)
 
 
 class Memory:

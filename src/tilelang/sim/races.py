@@ -15,7 +15,7 @@ from tilelang.ir.expr import Load
 from tilelang.ir.stmt import Atomic, Launch, Stmt, Store, TileOp
 from tilelang.ir.visit import expressions, walk, walk_expr
 
-Where = tuple[int, ...] | tuple[slice, ...]
+Where = tuple[int, ...] | tuple[slice, ...]  # one element, or a box
 
 # An access is kept as one number: the block, counted from 1, above the place in the program. 0: there was none.
 _PLACE_BITS = 32
@@ -169,11 +169,10 @@ def _block_text(block: tuple[int, ...]) -> str:
     return str(block[0]) if len(block) == 1 else str(block)
 
 
-def _element(where: Where, at: np.ndarray) -> tuple[int, ...]:
+def _element(where: tuple[int | slice, ...], at: np.ndarray) -> tuple[int, ...]:
     """The indices of the element at a position within what was accessed."""
-    if all(isinstance(w, int) for w in where):
-        return where  # type: ignore[return-value]
-    return tuple(int(w.start) + int(i) for w, i in zip(where, at, strict=False))  # type: ignore[union-attr]
+    offsets = [*at, *[0] * len(where)]  # of a single element only the position among its units is given
+    return tuple(int(w.start) + int(i) if isinstance(w, slice) else w for w, i in zip(where, offsets, strict=False))
 
 
 def _watched(launch: Launch) -> dict[Buffer, int]:

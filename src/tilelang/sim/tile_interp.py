@@ -244,7 +244,10 @@ class Interpreter:
         return cells.read(box)
 
     def write(self, region: Region, values: np.ndarray) -> None:
-        """Stores values of the region's dtype, broadcast to its shape; what is out of global bounds is dropped."""
+        """Stores one value everywhere, or as many as the region has elements, in its dtype and in row-major order.
+
+        What is out of bounds of a global buffer is dropped.
+        """
         cells, box = self._box(region)
         cells.write(box, values)
 
@@ -262,7 +265,7 @@ class Interpreter:
         if transpose:
             values, defined = values.squeeze().T, defined.squeeze().T
         converted = np.asarray(convert(values, dst.dtype))
-        target.write(target_box, converted.reshape(shape), defined.reshape(shape))
+        target.write(target_box, converted, defined)
 
     def update(self, region: Region, change: Callable[[np.ndarray], np.ndarray]) -> None:
         """Replaces the region by `change` of its values, indivisibly as seen from other blocks."""

@@ -1,0 +1,25 @@
+"""The catalogue holds every operator, and all of them are whole."""
+
+import importlib
+import inspect
+import pkgutil
+
+import tilelang.ops
+from tilelang.ir.stmt import TileOp
+from tilelang.ops.catalogue import TILE_OPS
+
+
+def test_the_catalogue_holds_every_operator_of_the_package():
+    found = set()
+    for module in pkgutil.iter_modules(tilelang.ops.__path__, "tilelang.ops."):
+        members = vars(importlib.import_module(module.name)).values()
+        found |= {m for m in members if inspect.isclass(m) and issubclass(m, TileOp) and m is not TileOp}
+    assert found == set(TILE_OPS)
+
+
+def test_every_operator_says_all_that_is_asked():
+    assert [] == [op.__name__ for op in TILE_OPS if inspect.isabstract(op)]
+
+
+def test_every_operator_states_its_meaning_in_words():
+    assert [] == [op.__name__ for op in TILE_OPS if not (op.__doc__ or "").strip() or "(" in op.__doc__[:4]]

@@ -1,0 +1,190 @@
+"""`T.gemm`: shapes, scopes, dtypes, and the product."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tilelang.dtypes import BOOL, as_dtype
+from tilelang.errors import ProgramError
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import Const, as_expr
+from tilelang.ops.gemm import Gemm, matrix_extents
+
+TRUE = Const(True, BOOL)
+
+
+def message_of(op):
+    with pytest.raises(ProgramError) as error:
+        op.check()
+    return error.value.message, error.value.hint
+
+
+def test_inner_extents_must_agree(ops):
+    op = Gemm(ops.tile("A", (64, 32)), ops.tile("B", (64, 48)), ops.tile("C", (64, 48)))
+    message, hint = message_of(op)
+    assert "T.gemm: A is (64, 32) and B is (64, 48), so K is 32 on one side and 64 on the other" == message
+    assert "write transpose_A=True" == hint
+
+
+def test_the_hint_names_the_flag_that_fits(ops):
+    op = Gemm(ops.tile("A", (64, 32)), ops.tile("B", (48, 32)), ops.tile("C", (64, 48)))
+    assert "write transpose_B=True" == message_of(op)[1]
+    op = Gemm(ops.tile("A", (64, 32)), ops.tile("B", (32, 48)), ops.tile("C", (64, 48)), transpose_b=True)
+    message, hint = message_of(op)
+    assert "so K is 32 on one side and 48 on the other" in message
+    assert "B is (32, 48) transposed" in message
+    assert "write transpose_B=False" == hint
+    op = Gemm(ops.tile("A", (64, 32)), ops.tile("B", (48, 16)), ops.tile("C", (64, 48)))
+    assert message_of(op)[1].startswith("A is (M, K)")
+
+
+def test_outer_extents_must_fit_the_accumulator(ops):
+    op = Gemm(ops.tile("A", (64, 32)), ops.tile("B", (32, 48)), ops.tile("C", (64, 64)))
+    message, hint = message_of(op)
+    assert (
+        "T.gemm: A is (64, 32) and B is (32, 48), but C is (64, 64): N is 48 on one side and 64 on the other" == message
+    )
+    assert "give C the shape (64, 48)" == hint
+
+
+@pytest.mark.parametrize("letter", "ABC")
+def test_global_operands_are_refused(ops, letter):
+    scopes = {key: Scope.GLOBAL if key == letter else Scope.SHARED for key in "ABC"}
+    message, hint = message_of(Gemm(*(ops.tile(f"{key}_x", (16, 16), scope=scopes[key]) for key in "ABC")))
+    assert (
+        f"T.gemm: {letter} '{letter}_x' is in scope 'global', but a shared or fragment tile is needed" == message
+    )
+    expected = "accumulate in a fragment" if letter == "C" else "T.copy the tile into a buffer of T.alloc_shared"
+    assert hint.startswith(expected)
+
+
+def test_local_operands_are_refused(ops):
+    tiles = [ops.tile("A", (4, 4), scope=Scope.LOCAL), ops.tile("B", (4, 4)), ops.tile("C", (4, 4))]
+    assert "allocate it with T.alloc_shared or T.alloc_fragment" == message_of(Gemm(*tiles))[1]
+
+
+def test_operands_are_matrices(ops):
+    message, _ = message_of(Gemm(ops.tile("A", (32,)), ops.tile("B", (32, 8)), ops.tile("C", (1, 8))))
+    assert "T.gemm: A 'A' is (32,), but a matrix of two dimensions is needed" == message
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "c", "expected"),
+    [
+        ("float16", "bfloat16", "float32", "A is float16 and B is bfloat16, but both must have one dtype"),
+        ("float16", "bfloat16", "float16", "A is float16 and B is bfloat16, but both must have one dtype"),
+        ("float16", "float16", "int32", "the product of float16 tiles cannot be accumulated in int32"),
+        ("int8", "int8", "float32", "the product of int8 tiles cannot be accumulated in float32"),
+        ("float8_e5m2", "float8_e5m2", "float16", "the product of float8_e5m2 tiles cannot be accumulated in float16"),
+        ("bool", "bool", "int32", "operands of dtype bool cannot be multiplied"),
+        ("float16x2", "float16x2", "float32", "'A' holds float16x2, and vector dtypes have no arithmetic"),
+    ],
+)
+def test_dtypes_that_do_not_fit_are_refused(ops, a, b, c, expected):
+    op = Gemm(*(ops.tile(name, (8, 8), dtype) for name, dtype in zip("ABC", (a, b, c), strict=True)))
+    assert f"T.gemm: {expected}" == message_of(op)[0]
+
+
+def test_leading_units_are_dropped_and_a_single_row_is_kept(ops):
+    assert "(64, 32)" == text(matrix_extents(ops.tile("A", (1, 64, 32))))
+    assert "(1, 32)" == text(matrix_extents(ops.tile("A", (1, 32))))
+    assert "(1, 32)" == text(matrix_extents(ops.tile("A", (1, 1, 32))))
+    assert "(64, 32)" == text(matrix_extents(ops.tile("A", (64, 1, 32))))
+
+
+def text(extents):
+    return f"({', '.join(str(extent.value) for extent in extents)})"
+
+
+def test_old_contents_matter_unless_they_are_always_cleared(ops):
+    a, b, c = (ops.tile(name, (4, 4)) for name in "ABC")
+    assert (a, b, c) == Gemm(a, b, c).reads()
+    assert (a, b) == Gemm(a, b, c, clear_accum=TRUE).reads()
+    assert (c,) == Gemm(a, b, c).writes()
+
+
+@pytest.mark.parametrize(
+    ("operand", "result"),
+    [
+        ("float64", "float64"),
+        ("float32", "float32"),
+        ("float32", "float64"),
+        ("tfloat32", "float32"),
+        ("float16", "float32"),
+        ("float16", "float16"),
+        ("bfloat16", "bfloat16"),
+        ("float8_e4m3fn", "float32"),
+        ("float8_e5m2", "float32"),
+        ("int8", "int32"),
+        ("uint8", "int32"),
+        ("int4", "int32"),
+    ],
+)
+def test_every_pair_of_dtypes_multiplies(ops, draw, operand, result):
+    a, b, c = (
+        ops.tile(name, shape, dtype)
+        for name, shape, dtype in (("A", (3, 5), operand), ("B", (5, 2), operand), ("C", (3, 2), result))
+    )
+    x, y, z = draw((3, 5), operand), draw((5, 2), operand), draw((3, 2), result)
+    expected = (np.einsum("ik,kj->ij", x.astype("d"), y.astype("d")) + z.astype("d")).astype(z.dtype)
+    ops.apply(Gemm(a, b, c), {a: x, b: y, c: z})
+    np.testing.assert_array_equal(expected, z)
+
+
+@given(
+    st.integers(0, 5), st.integers(0, 5), st.integers(0, 5), st.booleans(), st.booleans(), st.sampled_from([0, 1, 2])
+)
+def test_any_sizes_and_transpositions(m, n, k, transpose_a, transpose_b, clear):
+    from tilelang.ir.func import PrimFunc, TensorParam
+    from tilelang.sim.tile_interp import run_reference
+
+    random = np.random.default_rng(3)
+    x, y, z = (random.integers(-4, 5, shape).astype("f") for shape in ((m, k), (k, n), (m, n)))
+    expected = np.einsum("ik,kj->ij", x, y) + (z if clear != 1 else 0)
+    arrays = [x.T.copy() if transpose_a else x, y.T.copy() if transpose_b else y, z]
+    buffers = [
+        Buffer(name, tuple(map(as_expr, array.shape)), as_dtype("float32"), Scope.SHARED)
+        for name, array in zip("ABC", arrays, strict=True)
+    ]
+    from tilelang.ir.buffer import Region
+
+    regions = [Region(b, tuple(as_expr(0) for _ in b.shape), b.shape) for b in buffers]
+    flag = (None, TRUE, Const(False, BOOL))[clear]
+    op = Gemm(*regions, transpose_a=transpose_a, transpose_b=transpose_b, clear_accum=flag)
+    op.check()
+    run_reference(PrimFunc("gemm", tuple(map(TensorParam, buffers)), op), arrays)
+    np.testing.assert_array_equal(expected, z)
+
+
+@pytest.mark.parametrize("wide_is_left", [True, False])
+def test_a_wide_operand_is_rounded_to_the_narrow_one(ops, wide_is_left):
+    dtypes = ("float32", "bfloat16") if wide_is_left else ("bfloat16", "float32")
+    a, b, c = (ops.tile(n, (2, 2), d) for n, d in zip("ABC", (*dtypes, "float32"), strict=True))
+    narrow = as_dtype("bfloat16").numpy
+    wide = np.array([[1.001, 2.003], [-3.1, 0.7]], "f")
+    eye = np.eye(2).astype(narrow)
+    z = np.zeros((2, 2), "f")
+    op = Gemm(a, b, c)
+    assert "bfloat16" == op.operand
+    ops.apply(op, {a: wide if wide_is_left else eye, b: eye if wide_is_left else wide, c: z})
+    np.testing.assert_array_equal(wide.astype(narrow).astype("f"), z)
+
+
+def test_narrow_accumulators_add_up_in_float32(ops):
+    a, b, c = ops.tile("A", (1, 4096), "float16"), ops.tile("B", (4096, 1), "float16"), ops.tile("C", (1, 1), "float16")
+    z = np.zeros((1, 1), np.float16)
+    ops.apply(Gemm(a, b, c), {a: np.ones((1, 4096), np.float16), b: np.ones((4096, 1), np.float16), c: z})
+    assert 4096 == z[0, 0]  # float16 sums would stop growing at 2048
+
+
+def test_integer_products_wrap_at_32_bits(ops):
+    a, b, c = (ops.tile(name, (1, 1), "int32") for name in "ABC")
+    z = np.ones((1, 1), np.int32)
+    ops.apply(Gemm(a, b, c), {a: np.full((1, 1), 2**16, np.int32), b: np.full((1, 1), 2**15, np.int32), c: z})
+    assert -(2**31) + 1 == z[0, 0]
+
+
+def test_sizes_are_m_n_k(ops):
+    op = Gemm(ops.tile("A", (8, 3)), ops.tile("B", (5, 8)), ops.tile("C", (3, 5)), transpose_a=True, transpose_b=True)
+    assert [3, 5, 8] == [size.value for size in op.sizes]
