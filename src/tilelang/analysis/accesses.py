@@ -1,0 +1,338 @@
+"""Which memory a statement touches: every element and region read or written below it, in program order.
+
+Takes a statement, gives `Accesses`. Invariant: no access is missing; what surrounds an access inside the statement
+(loops, conditions, bindings) is known, so that a caller can tell when and how often it happens. Two buffers touch the
+same memory only if they share `Buffer.storage`: distinct parameters are distinct memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tilelang.analysis.reductions import Update, as_update
+from tilelang.arith.domain import Domain
+from tilelang.errors import Loc
+from tilelang.ir.buffer import Buffer, Region
+from tilelang.ir.expr import Binary, Expr, Load, Select, Var, children, int_const, unary
+from tilelang.ir.scalar import LOGICAL, BinaryOp, UnaryOp
+from tilelang.ir.stmt import (
+    Alloc,
+    Atomic,
+    AtomicOp,
+    Bind,
+    Break,
+    CallStmt,
+    Continue,
+    For,
+    If,
+    Launch,
+    ParallelLoop,
+    Print,
+    Seq,
+    Stmt,
+    Store,
+    TileOp,
+    While,
+)
+from tilelang.ir.visit import expressions, sub_statements
+
+Loop = For | ParallelLoop | While
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Context:
+    """What stands around an access inside the statement asked about, one step at a time.
+
+    Attributes:
+        outer: The context around this step; None for the outermost.
+        loop: The loop entered by this step, if it is one.
+        condition: The condition assumed by this step, if it is one.
+        bound: The variable and value bound by this step, if it is one.
+        uncertain: Whether something on the way (a branch, an unknown trip count, `break`, `continue`) may keep an
+            access from happening, conditions listed in `condition` apart.
+    """
+
+    outer: Context | None = None
+    loop: Loop | None = None
+    condition: Expr | None = None
+    bound: tuple[Var, Expr] | None = None
+    uncertain: bool = False
+    _domains: dict[int, tuple[Domain, Domain]] = field(default_factory=dict)
+
+    def loops(self) -> tuple[Loop, ...]:
+        """The loops around the access, outermost first."""
+        found: list[Loop] = []
+        step: Context | None = self
+        while step is not None:
+            if step.loop is not None:
+                found.append(step.loop)
+            step = step.outer
+        return tuple(reversed(found))
+
+    def conditions(self) -> tuple[Expr, ...]:
+        """The conditions that hold at the access, outermost first."""
+        found: list[Expr] = []
+        step: Context | None = self
+        while step is not None:
+            if step.condition is not None:
+                found.append(step.condition)
+            step = step.outer
+        return tuple(reversed(found))
+
+    def domain(self, base: Domain) -> Domain:
+        """What is known at the access, given what is known around the statement asked about."""
+        if self.outer is None:
+            return base
+        known = self._domains.get(id(base))
+        if known is not None and known[0] is base:
+            return known[1]
+        domain = self.outer.domain(base)
+        match self.loop:
+            case For(var=var, start=start, stop=stop, step=step):
+                domain = domain.with_loop(var, start, stop, step)
+            case ParallelLoop(vars=variables, extents=extents):
+                for var, extent in zip(variables, extents, strict=True):
+                    domain = domain.with_loop(var, 0, extent)
+        if self.condition is not None:
+            domain = domain.assume(self.condition)
+        if self.bound is not None:
+            domain = domain.with_value(*self.bound)
+        self._domains[id(base)] = (base, domain)
+        return domain
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Access:
+    """One place in the program that reads or writes memory.
+
+    Attributes:
+        buffer: The buffer named, which may be a view.
+        start: The element, or the first element of the region.
+        extent: The region's extents; None for a single element.
+        write: Whether it writes; otherwise it reads.
+        stmt: The statement it belongs to.
+        position: Its place in program order among the accesses of the statement asked about.
+        context: What stands around it.
+        update: The associative update it belongs to, as its write or its read of the old value.
+        atomic: Whether it is indivisible.
+    """
+
+    buffer: Buffer
+    start: tuple[Expr, ...]
+    extent: tuple[Expr, ...] | None
+    write: bool
+    stmt: Stmt
+    position: int
+    context: Context
+    update: Update | None = None
+    atomic: bool = False
+
+    @property
+    def loc(self) -> Loc:
+        """Where it stands in the user's program."""
+        return self.stmt.loc
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Accesses:
+    """The memory that a statement touches.
+
+    Attributes:
+        all: Every access, in program order; reads of a statement come before its writes.
+        local: Buffers allocated inside the statement: new ones whenever it runs.
+        defined: Variables given a value inside the statement.
+        values: The value of each variable bound inside to index arithmetic.
+    """
+
+    all: tuple[Access, ...]
+    local: frozenset[Buffer]
+    defined: frozenset[Var]
+    values: Mapping[Var, Expr]
+
+    @property
+    def reads(self) -> tuple[Access, ...]:
+        """The accesses that read."""
+        return tuple(a for a in self.all if not a.write)
+
+    @property
+    def writes(self) -> tuple[Access, ...]:
+        """The accesses that write."""
+        return tuple(a for a in self.all if a.write)
+
+    def by_storage(self) -> dict[Buffer, list[Access]]:
+        """The accesses to memory that exists around the statement, by the buffer that owns the bytes."""
+        groups: dict[Buffer, list[Access]] = {}
+        for access in self.all:
+            storage = access.buffer.storage
+            if storage not in self.local:
+                groups.setdefault(storage, []).append(access)
+        return groups
+
+
+def accesses(stmt: Stmt) -> Accesses:
+    """All memory accesses in a statement and everything below it."""
+    collector = _Collector()
+    collector.stmt(stmt, Context(uncertain=_jumps(stmt)))
+    return Accesses(
+        tuple(collector.found),
+        frozenset(collector.local),
+        frozenset(collector.defined),
+        collector.values,
+    )
+
+
+def negation(condition: Expr) -> Expr:
+    """The condition that holds where this one does not."""
+    return unary(UnaryOp.NOT, condition)
+
+
+class _Collector:
+    def __init__(self) -> None:
+        self.found: list[Access] = []
+        self.local: set[Buffer] = set()
+        self.defined: set[Var] = set()
+        self.values: dict[Var, Expr] = {}
+        self._update: Update | None = None
+
+    # -- statements -----------------------------------------------------------------------------------------
+    def stmt(self, node: Stmt, context: Context) -> Context:
+        """Collects a statement; gives the context of what follows it in the same sequence."""
+        match node:
+            case Seq(body=body):
+                inner = context
+                for child in body:
+                    inner = self.stmt(child, inner)
+            case Store(buffer=buffer, indices=indices, value=value):
+                self._store(node, buffer, indices, value, context)
+            case Bind(var=var, value=value):
+                self._expr(value, node, context)
+                self.defined.add(var)
+                if value.is_index and var.index:
+                    self.values[var] = value
+                    return Context(context, bound=(var, value), uncertain=context.uncertain)
+            case Alloc(buffer=buffer, init=init):
+                if buffer.view_of is None:
+                    self.local.add(buffer)
+                if init is not None:
+                    self._expr(init, node, context)
+                    self._add(buffer, (), None, node, context, write=True)
+            case If(condition=condition, then_body=then_body, else_body=else_body):
+                self._expr(condition, node, context)
+                self.stmt(then_body, self._given(condition, context))
+                if else_body is not None:
+                    self.stmt(else_body, self._given(negation(condition), context))
+            case For() | ParallelLoop() | While():
+                self._loop(node, context)
+            case Atomic():
+                self._atomic(node, context)
+            case TileOp():
+                self._regions(node, node.reads(), node.writes(), context)
+            case CallStmt(reads=reads, writes=writes):
+                self._regions(node, reads, writes, context)
+            case _:
+                self._other(node, context)
+        return context
+
+    def _store(self, node: Store, buffer: Buffer, indices: tuple[Expr, ...], value: Expr, context: Context) -> None:
+        self._update = as_update(node)
+        for expr in (*indices, value):
+            self._expr(expr, node, context)
+        self._add(buffer, indices, None, node, context, write=True, update=self._update)
+        self._update = None
+
+    def _atomic(self, node: Atomic, context: Context) -> None:
+        for expr in expressions(node):
+            self._expr(expr, node, context)
+        if node.result is not None:
+            self.defined.add(node.result)
+        if node.op is not AtomicOp.STORE:
+            self._add(node.buffer, node.indices, None, node, context, write=False, atomic=True)
+        if node.op is not AtomicOp.LOAD:
+            self._add(node.buffer, node.indices, None, node, context, write=True, atomic=True)
+
+    def _loop(self, node: Loop, context: Context) -> None:
+        certain = False
+        match node:
+            case For(var=var, start=start, stop=stop, step=step):
+                self._expr(start, node, context)
+                self._expr(stop, node, context)
+                self.defined.add(var)
+                first, last = int_const(start), int_const(stop)
+                certain = first is not None and last is not None and len(range(first, last, step)) > 0
+            case ParallelLoop(vars=variables, extents=extents):
+                for extent in extents:
+                    self._expr(extent, node, context)
+                self.defined.update(variables)
+                certain = all((int_const(extent) or 0) > 0 for extent in extents)
+        uncertain = context.uncertain or not certain or _jumps(node.body)
+        inner = Context(context, loop=node, uncertain=uncertain)
+        if isinstance(node, While):
+            self._expr(node.condition, node, inner)
+            inner = Context(inner, condition=node.condition, uncertain=True)
+        self.stmt(node.body, inner)
+
+    def _regions(self, node: Stmt, reads: Sequence[Region], writes: Sequence[Region], context: Context) -> None:
+        for expr in expressions(node):
+            self._expr(expr, node, context)
+        for region in reads:
+            self._add(region.buffer, region.start, region.extent, node, context, write=False)
+        for region in writes:
+            self._add(region.buffer, region.start, region.extent, node, context, write=True)
+
+    def _other(self, node: Stmt, context: Context) -> None:
+        if isinstance(node, Launch):
+            self.defined.update(node.block_vars)
+        if isinstance(node, Print) and isinstance(node.operand, Region):
+            self._regions(node, (node.operand,), (), context)
+            return
+        for expr in expressions(node):
+            self._expr(expr, node, context)
+        for child in sub_statements(node):
+            self.stmt(child, Context(context, uncertain=True))
+
+    @staticmethod
+    def _given(condition: Expr, context: Context) -> Context:
+        return Context(context, condition=condition, uncertain=context.uncertain)
+
+    # -- expressions ----------------------------------------------------------------------------------------
+    def _expr(self, node: Expr, stmt: Stmt, context: Context) -> None:
+        match node:
+            case Load(buffer=buffer, indices=indices):
+                for index in indices:
+                    self._expr(index, stmt, context)
+                old = self._update is not None and any(load is node for load in self._update.previous)
+                self._add(buffer, indices, None, stmt, context, write=False, update=self._update if old else None)
+            case Select(condition=condition, a=a, b=b):
+                self._expr(condition, stmt, context)
+                self._expr(a, stmt, self._given(condition, context))
+                self._expr(b, stmt, self._given(negation(condition), context))
+            case Binary(op=op, a=a, b=b) if op in LOGICAL:
+                self._expr(a, stmt, context)
+                reached = a if op is BinaryOp.AND else negation(a)
+                self._expr(b, stmt, self._given(reached, context))
+            case _:
+                for child in children(node):
+                    self._expr(child, stmt, context)
+
+    def _add(
+        self,
+        buffer: Buffer,
+        start: tuple[Expr, ...],
+        extent: tuple[Expr, ...] | None,
+        stmt: Stmt,
+        context: Context,
+        *,
+        write: bool,
+        update: Update | None = None,
+        atomic: bool = False,
+    ) -> None:
+        position = len(self.found)
+        self.found.append(Access(buffer, start, extent, write, stmt, position, context, update, atomic))
+
+
+def _jumps(stmt: Stmt) -> bool:
+    """Whether a `break` or `continue` in the statement may skip what follows in the surrounding loop."""
+    if isinstance(stmt, Break | Continue):
+        return True
+    return not isinstance(stmt, Loop) and any(_jumps(child) for child in sub_statements(stmt))
