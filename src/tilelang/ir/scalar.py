@@ -205,8 +205,8 @@ def convert(value: Value, dtype: DType) -> Value:
             array = array.astype(np.float32)
         if dtype.is_float and dtype.bits < 32 and array.dtype.kind in "iub":
             array = array.astype(np.float32 if array.dtype.itemsize <= 2 else np.float64)
-        if dtype.is_float and dtype.bits <= 8 and array.dtype == np.float64:
-            array = array.astype(np.float32)
+        if dtype.is_float and dtype.bits <= 8 and (array.dtype == np.float64 or array.dtype.kind == "V"):
+            array = array.astype(np.float32)  # some pairs of ml_dtypes have no direct conversion
         return array.astype(dtype.numpy)[()]
 
 
