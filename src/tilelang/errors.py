@@ -107,6 +107,10 @@ class ProgramError(TileLangError):
     """A kernel that breaks a rule of the language: shapes, dtypes, scopes, bounds, dependences."""
 
 
+class UnknownName(ProgramError, AttributeError):
+    """A name that the language, or an object of it, does not have; also an `AttributeError`, as `hasattr` needs."""
+
+
 class NoLowering(TileLangError):
     """An operator or name that has no meaning on the chosen target; notes hold every refusal."""
 

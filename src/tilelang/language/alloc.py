@@ -1,0 +1,283 @@
+"""`T.alloc_*`, `T.reshape` and `T.view`: the memory of a block, and new names for old bytes.
+
+Takes shapes and dtypes, emits `Alloc` statements, gives proxies. Invariant: on-chip buffers have constant extents.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from tilelang.dtypes import DType
+from tilelang.errors import ProgramError, StagingError
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import Expr, ExprLike, Load, as_expr, int_const
+from tilelang.ir.stmt import Alloc
+from tilelang.language.api import api, in_block
+from tilelang.language.extents import difference, product, shape_text, text
+from tilelang.language.proxy import BufferProxy
+from tilelang.language.regions import as_buffer
+from tilelang.language.stage import current
+from tilelang.language.types import DTypeLike, ShapeLike, as_shape, convert_to, plain_dtype
+from tilelang.ops.fill import Fill
+from tilelang.ops.reduce import ReduceOp, neutral
+
+
+@api
+def alloc_shared(shape: ShapeLike, dtype: DTypeLike = "float32", scope: str = "shared.dyn") -> BufferProxy:
+    """A buffer that the whole block shares; its contents are undefined until written.
+
+    Shapes: constant extents, zero and rank 0 included; a bare int means rank 1.
+
+    Args:
+        shape: The extents.
+        dtype: The element dtype.
+        scope: "shared.dyn" or "shared"; both mean the same.
+
+    Raises:
+        ProgramError: An extent is symbolic or negative, or the scope is another one.
+
+    Example:
+        `A_s = T.alloc_shared((block_M, block_K), T.float16)`
+    """
+    _check_scope("T.alloc_shared", scope, ("shared.dyn", "shared"))
+    return _on_chip("T.alloc_shared", shape, dtype, Scope.SHARED)
+
+
+@api
+def alloc_fragment(shape: ShapeLike, dtype: DTypeLike = "float32", scope: str = "local.fragment") -> BufferProxy:
+    """A tile held in registers, spread over the threads of the block; its contents are undefined until written.
+
+    Shapes: constant extents.
+
+    Raises:
+        ProgramError: An extent is symbolic or negative.
+
+    Example:
+        `C_local = T.alloc_fragment((block_M, block_N), T.float32)`
+    """
+    _check_scope("T.alloc_fragment", scope, ("local.fragment", "fragment"))
+    return _on_chip("T.alloc_fragment", shape, dtype, Scope.FRAGMENT)
+
+
+@api
+def alloc_local(shape: ShapeLike, dtype: DTypeLike = "float32", scope: str = "local") -> BufferProxy:
+    """A small array of the block's sequential program; its contents are undefined until written.
+
+    Shapes: constant extents.
+
+    Raises:
+        ProgramError: An extent is symbolic or negative.
+    """
+    _check_scope("T.alloc_local", scope, ("local",))
+    return _on_chip("T.alloc_local", shape, dtype, Scope.LOCAL)
+
+
+@api
+def alloc_var(
+    dtype: DTypeLike, init: ExprLike | str | None = None, scope: str = "local.var"
+) -> Load:
+    """A mutable scalar: `x = expr` and `x += expr` assign it, `x` in an expression reads it.
+
+    Args:
+        dtype: Its dtype; what is assigned is converted to it.
+        init: Its first value; undefined without one.
+        scope: "local.var"; nothing else.
+
+    Example:
+        `best = T.alloc_var(T.float32, -T.infinity(T.float32))`
+    """
+    if isinstance(init, str) and init.startswith("local"):  # the form alloc_var(dtype, scope)
+        init, scope = None, init
+    _check_scope("T.alloc_var", scope, ("local.var",))
+    row = plain_dtype(dtype, "T.alloc_var")
+    stager = in_block("T.alloc_var")
+    first = None if init is None else convert_to(init, row, "T.alloc_var")
+    buffer = Buffer(stager.suggest("var"), (), row, Scope.VAR, loc=stager.loc)
+    stager.emit(Alloc(buffer, first))
+    return Load(buffer, (), row)
+
+
+@api
+def alloc_reducer(
+    shape: ShapeLike, dtype: DTypeLike = "float32", op: str = "sum", replication: str | None = None
+) -> BufferProxy:
+    """A fragment whose elements many iterations update by one operator; it starts at the operator's neutral element.
+
+    Update it in a `T.Parallel` loop (`r[i] += x`, `r[i] = T.max(r[i], x)`) and call `T.finalize_reducer` before
+    reading it.
+
+    Args:
+        shape: Constant extents.
+        dtype: The element dtype.
+        op: "sum", "max" or "min".
+        replication: "all" or "none": how threads hold it; without influence on the result.
+
+    Raises:
+        ProgramError: The operator is another one.
+    """
+    if op not in ("sum", "max", "min"):
+        raise ProgramError(f"T.alloc_reducer: op is {op!r}", hint="write op='sum', op='max' or op='min'")
+    if replication not in (None, "all", "none"):
+        raise ProgramError(
+            f"T.alloc_reducer: replication is {replication!r}", hint="write 'all', 'none' or leave it out"
+        )
+    reducer = _on_chip("T.alloc_reducer", shape, dtype, Scope.FRAGMENT)
+    first = convert_to(neutral(ReduceOp(op), reducer.buffer.dtype), reducer.buffer.dtype, "T.alloc_reducer")
+    current("T.alloc_reducer").emit(Fill(reducer.region, first))
+    return reducer
+
+
+@api
+def finalize_reducer(reducer: BufferProxy) -> None:
+    """Makes the totals of a reducer complete, after which it is read like any fragment.
+
+    Under the meaning of a block as one sequential program the totals are complete at any time; GPU targets combine
+    the threads' parts here.
+
+    Raises:
+        ProgramError: The operand is not a whole fragment.
+    """
+    in_block("T.finalize_reducer")
+    buffer = as_buffer(reducer, "T.finalize_reducer")
+    if buffer.scope is not Scope.FRAGMENT:
+        raise ProgramError(
+            f"T.finalize_reducer: '{buffer.name}' is in scope {buffer.scope.value!r}, not a reducer",
+            hint="allocate it with T.alloc_reducer",
+        )
+
+
+@api
+def alloc_global(shape: ShapeLike, dtype: DTypeLike = "float32") -> BufferProxy:
+    """A workspace in global memory that the runtime allocates for the duration of the call.
+
+    It stands outside of `with T.Kernel(...)` and carries data from one kernel of the function to the next.
+
+    Shapes: constants, symbolic dims and expressions of them.
+
+    Raises:
+        StagingError: It stands inside a kernel.
+    """
+    stager = current("T.alloc_global")
+    if stager.hints is not None:
+        raise StagingError(
+            "T.alloc_global: a workspace belongs to the function, but stands inside of `with T.Kernel(...)`",
+            hint="move it in front of the kernel; memory of a block is T.alloc_shared",
+        )
+    extents = as_shape(shape, "T.alloc_global")
+    row = plain_dtype(dtype, "T.alloc_global")
+    buffer = Buffer(stager.suggest("workspace"), extents, row, Scope.GLOBAL, loc=stager.loc)
+    stager.emit(Alloc(buffer))
+    return BufferProxy(buffer)
+
+
+@api
+def reshape(buffer: BufferProxy, shape: ShapeLike) -> BufferProxy:
+    """The same bytes under another shape, row-major; writing through either name is seen by both.
+
+    Shapes: the number of elements stays; one extent may be -1 and is then computed.
+
+    Raises:
+        ProgramError: The number of elements differs, or the buffer is not dense.
+
+    Example:
+        `flat = T.reshape(A_s, (block_M * block_K,))`
+    """
+    source = _viewable(buffer, "T.reshape")
+    return _name_anew("T.reshape", source, _with_rest(shape, source), source.dtype)
+
+
+@api
+def view(buffer: BufferProxy, shape: ShapeLike | None = None, dtype: DTypeLike | None = None) -> BufferProxy:
+    """The same bytes under another shape and dtype; writing through either name is seen by both.
+
+    Shapes: the number of bytes stays. Without `shape`, the last extent grows or shrinks with the dtype.
+
+    Raises:
+        ProgramError: The number of bytes differs, or the buffer is not dense.
+
+    Example:
+        `bits = T.view(A_s, dtype=T.uint16)`
+    """
+    source = _viewable(buffer, "T.view")
+    row = source.dtype if dtype is None else plain_dtype(dtype, "T.view")
+    if shape is not None:
+        return _name_anew("T.view", source, as_shape(shape, "T.view"), row)
+    if not source.shape:
+        return _name_anew("T.view", source, (), row)
+    old, new = source.dtype.storage_bytes, row.storage_bytes
+    if old % new == 0:
+        return _name_anew("T.view", source, (*source.shape[:-1], source.shape[-1] * (old // new)), row)
+    last = source.shape[-1] * old
+    if int_const(last) is not None and int_const(last % new) != 0:
+        raise ProgramError(
+            f"T.view: the last extent of '{source.name}' {shape_text(source.shape)} holds {text(last)} bytes, "
+            f"no multiple of the {new} of {row!s}"
+        )
+    return _name_anew("T.view", source, (*source.shape[:-1], last // new), row)
+
+
+def _on_chip(what: str, shape: ShapeLike, dtype: DTypeLike, scope: Scope) -> BufferProxy:
+    stager = in_block(what)
+    extents = as_shape(shape, what)
+    row = plain_dtype(dtype, what)
+    for dim, extent in enumerate(extents):
+        if int_const(extent) is None:
+            raise ProgramError(
+                f"{what}: extent {text(extent)} of dimension {dim} is only known when the kernel runs",
+                hint="on-chip memory has constant extents: write a tile size such as 128, and loop over the tiles",
+            )
+    buffer = Buffer(stager.suggest(what.rpartition("_")[2]), extents, row, scope, loc=stager.loc)
+    stager.emit(Alloc(buffer))
+    return BufferProxy(buffer)
+
+
+def _check_scope(what: str, scope: str, allowed: tuple[str, ...]) -> None:
+    if scope not in allowed:
+        raise ProgramError(f"{what}: unknown scope {scope!r}", hint=f"leave it out, or write {allowed[0]!r}")
+
+
+def _viewable(buffer: BufferProxy, what: str) -> Buffer:
+    source = as_buffer(buffer, what)
+    if source.strides is not None:
+        raise ProgramError(
+            f"{what}: '{source.name}' is a strided tensor, whose elements do not lie side by side",
+            hint="copy it into a dense buffer first",
+        )
+    if source.scope is Scope.VAR:
+        raise ProgramError(f"{what}: '{source.name}' is a mutable scalar", hint="write T.reinterpret(x, dtype)")
+    return source
+
+
+def _with_rest(shape: ShapeLike, source: Buffer) -> tuple[Expr, ...]:
+    items = list(shape) if isinstance(shape, tuple | list) else [shape]
+    rest = [i for i, item in enumerate(items) if isinstance(item, int) and item == -1]
+    if len(rest) > 1:
+        raise ProgramError("T.reshape: only one extent can be -1")
+    if rest:
+        known = as_shape([item for i, item in enumerate(items) if i != rest[0]], "T.reshape")
+        whole, part = int_const(product(source.shape)), int_const(product(known))
+        if whole is None or part is None:
+            raise ProgramError("T.reshape: -1 needs constant extents", hint="write the extent out")
+        if not part or whole % part:
+            _wrong_size("T.reshape", source, (*known[: rest[0]], as_expr(-1), *known[rest[0] :]), source.dtype)
+        items[rest[0]] = whole // part
+    return as_shape(items, "T.reshape")
+
+
+def _name_anew(what: str, source: Buffer, shape: tuple[Expr, ...], dtype: DType) -> BufferProxy:
+    stager = current(what)
+    before = product(source.shape) * source.dtype.storage_bytes
+    if difference(before, product(shape) * dtype.storage_bytes) != 0:
+        _wrong_size(what, source, shape, dtype)
+    new = Buffer(stager.suggest(f"{source.name}_view"), shape, dtype, source.scope, view_of=source, loc=stager.loc)
+    stager.emit(Alloc(new))
+    return BufferProxy(new)
+
+
+def _wrong_size(what: str, source: Buffer, shape: tuple[Expr, ...], dtype: DType) -> NoReturn:
+    old, new = product(source.shape) * source.dtype.storage_bytes, product(shape) * dtype.storage_bytes
+    raise ProgramError(
+        f"{what}: '{source.name}' is {shape_text(source.shape)} of {source.dtype!s}, {text(old)} bytes, but "
+        f"{shape_text(shape)} of {dtype!s} takes {text(new)}",
+        hint="both must have the same number of bytes",
+    )

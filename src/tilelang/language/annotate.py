@@ -1,0 +1,158 @@
+"""`T.annotate_*`, `T.use_swizzle`, `T.func_attr`: what a kernel says about itself.
+
+Takes facts about buffers, notes them on the kernel being staged. Invariant: none of them changes a result, but for
+`T.annotate_safe_value`, which says what a guarded load gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilelang.errors import ProgramError
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import Const, ExprLike, as_expr, cast
+from tilelang.language.api import api, in_block
+from tilelang.language.extents import shape_text
+from tilelang.language.proxy import BufferProxy
+from tilelang.language.regions import as_buffer
+from tilelang.language.stage import Hints, current
+from tilelang.layout.layout import Layout
+
+
+@api
+def annotate_layout(layouts: Mapping[BufferProxy, Layout]) -> None:
+    """Says how buffers lie in shared memory; GPU targets obey, others need not.
+
+    Args:
+        layouts: From buffer to `T.Layout`, `T.make_swizzled_layout(buffer)` or an index function.
+
+    Raises:
+        ProgramError: A layout's shape differs from its buffer's.
+
+    Example:
+        `T.annotate_layout({A_s: T.make_swizzled_layout(A_s)})`
+    """
+    what = "T.annotate_layout"
+    hints = _hints(what)
+    for proxy, layout in _items(what, layouts):
+        buffer = as_buffer(proxy, what)
+        if buffer.scope is Scope.GLOBAL:
+            raise ProgramError(f"{what}: '{buffer.name}' is a global tensor; its layout is the caller's")
+        if callable(layout) and not isinstance(layout, Layout):
+            layout = Layout(buffer.static_shape or (), layout)
+        if not isinstance(layout, Layout):
+            raise ProgramError(
+                f"{what}: {layout!r:.40} for '{buffer.name}' is not a layout",
+                hint=f"write T.make_swizzled_layout({buffer.name}) or T.Layout(shape, lambda i, j: ...)",
+            )
+        if layout.shape != buffer.static_shape:
+            raise ProgramError(
+                f"{what}: '{buffer.name}' is {shape_text(buffer.shape)} but its layout is {shape_text(layout.shape)}"
+            )
+        hints.layouts[buffer] = layout
+
+
+@api
+def annotate_safe_value(values: Mapping[BufferProxy, ExprLike]) -> None:
+    """Says what a load outside of a global tensor gives; 0 without it.
+
+    Args:
+        values: From global tensor to number.
+
+    Raises:
+        ProgramError: The buffer is not global, or the value not a number.
+
+    Example:
+        `T.annotate_safe_value({A: -T.infinity(T.float32)})`
+    """
+    what = "T.annotate_safe_value"
+    hints = _hints(what)
+    for proxy, value in _items(what, values):
+        buffer = as_buffer(proxy, what)
+        _check_global(what, buffer, "only loads from global tensors are guarded")
+        hints.safe_values[buffer] = cast(as_expr(value), buffer.dtype)  # type: ignore[arg-type]
+
+
+@api
+def annotate_l2_hit_ratio(ratios: Mapping[BufferProxy, float]) -> None:
+    """Says which share of a global tensor's accesses should stay in the L2 cache; steers GPU targets only.
+
+    Raises:
+        ProgramError: The buffer is not global, or a ratio is not between 0 and 1.
+    """
+    what = "T.annotate_l2_hit_ratio"
+    hints = _hints(what)
+    for proxy, given in _items(what, ratios):
+        buffer = as_buffer(proxy, what)
+        _check_global(what, buffer, "only global tensors go through the L2 cache")
+        ratio = given.value if isinstance(given, Const) else given
+        if not isinstance(ratio, int | float) or not 0 <= ratio <= 1:
+            raise ProgramError(f"{what}: {given!r:.40} for '{buffer.name}' is not a number between 0 and 1")
+        hints.l2_hit_ratios[buffer] = float(ratio)
+
+
+@api
+def use_swizzle(panel_size: int, order: str = "row", enable: bool = True) -> None:
+    """Asks for blocks to be walked in panels, so that neighbors in time share data; changes no result.
+
+    Args:
+        panel_size: Blocks per panel.
+        order: "row" or "column".
+        enable: False does nothing.
+
+    Raises:
+        ProgramError: The size is not positive or the order another one.
+    """
+    hints = _hints("T.use_swizzle")
+    if not enable:
+        return
+    if isinstance(panel_size, bool) or not isinstance(panel_size, int) or panel_size < 1:
+        raise ProgramError(f"T.use_swizzle: panel_size is {panel_size!r:.40}, not a positive int")
+    known = {"row": "row", "column": "column", "col": "column"}
+    if order not in known:
+        raise ProgramError(f"T.use_swizzle: order is {order!r}", hint="write order='row' or order='column'")
+    hints.swizzle = (panel_size, known[order])
+
+
+@api
+def annotate_min_blocks_per_sm(count: int) -> None:
+    """Asks for so many blocks on one multiprocessor at a time; steers GPU targets only.
+
+    Raises:
+        ProgramError: The count is not a positive int.
+    """
+    hints = _hints("T.annotate_min_blocks_per_sm")
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise ProgramError(f"T.annotate_min_blocks_per_sm: {count!r:.40} is not a positive int")
+    hints.min_blocks_per_sm = count
+
+
+@api
+def func_attr(attributes: Mapping[str, object]) -> None:
+    """Attaches free-form facts to the function, kept in `PrimFunc.attrs`.
+
+    Example:
+        `T.func_attr({"global_symbol": "main"})`
+    """
+    stager = current("T.func_attr")
+    for name, value in _items("T.func_attr", attributes):
+        if not isinstance(name, str):
+            raise ProgramError(f"T.func_attr: {name!r:.40} is not a name")
+        stager.attrs[name] = value
+
+
+def _hints(what: str) -> Hints:
+    hints = in_block(what).hints
+    assert hints is not None  # in_block has looked
+    return hints
+
+
+def _items(what: str, mapping: object) -> list[tuple[object, object]]:
+    if not isinstance(mapping, Mapping):
+        raise ProgramError(f"{what}: needs a dict, got {mapping!r:.40}", hint=f"write {what}({{A: ...}})")
+    return list(mapping.items())
+
+
+def _check_global(what: str, buffer: Buffer, why: str) -> None:
+    if buffer.scope is not Scope.GLOBAL:
+        raise ProgramError(f"{what}: '{buffer.name}' is in scope {buffer.scope.value!r}; {why}")

@@ -1,0 +1,165 @@
+"""Functions of values that are small programs themselves: `T.any_of`, `T.all_of`, `T.dp4a`, `T.rng_init`, `T.rng_rand`.
+
+Takes expressions and tiles, emits plain statements, gives expressions. Invariant: nothing here needs support by a
+target; it is all loads, stores, loops and integer arithmetic.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from tilelang.dtypes import BOOL, INT32, DType, as_dtype
+from tilelang.errors import ProgramError
+from tilelang.ir.expr import Expr, ExprLike, Load, Var, as_bool, as_expr, binary, cast
+from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.stmt import Alloc, For, ForKind, Stmt, Store
+from tilelang.isa.catalogue import INTRINSICS
+from tilelang.language.api import api, in_block
+from tilelang.language.math import apply, is_number
+from tilelang.language.proxy import TileProxy
+from tilelang.language.regions import neighbor
+
+Condition = ExprLike | TileProxy | list[ExprLike] | tuple[ExprLike, ...]
+
+
+@api
+def any_of(*conditions: Condition) -> Expr | bool:
+    """Whether at least one condition holds; of a tile, whether at least one element differs from zero.
+
+    Example:
+        `T.any_of(i < 1, j < 1)`
+    """
+    return _fold("T.any_of", BinaryOp.OR, conditions)
+
+
+@api
+def all_of(*conditions: Condition) -> Expr | bool:
+    """Whether all conditions hold; of a tile, whether no element is zero.
+
+    Example:
+        `T.if_then_else(T.all_of(0 <= h, h < H), image[h], 0)`
+    """
+    return _fold("T.all_of", BinaryOp.AND, conditions)
+
+
+def _fold(what: str, op: BinaryOp, conditions: tuple[object, ...]) -> Expr | bool:
+    if len(conditions) == 1:
+        first = conditions[0]
+        if isinstance(first, TileProxy) and first.ndim:
+            return _fold_tile(what, op, first)
+        if isinstance(first, list | tuple):
+            conditions = tuple(first)
+    if all(is_number(c) for c in conditions):
+        return any(conditions) if op is BinaryOp.OR else all(conditions)
+    return reduce(lambda a, b: binary(op, a, b), [as_bool(c) for c in conditions])  # type: ignore[arg-type]
+
+
+def _fold_tile(what: str, op: BinaryOp, tile: TileProxy) -> Expr:
+    stager = in_block(what)
+    result = stager.mutable(what[2:5], BOOL, op is BinaryOp.AND)
+    indices = [Var(stager.unique(f"i{dim}"), INT32, index=True) for dim in range(tile.ndim)]
+    body: Stmt = Store(result.buffer, (), binary(op, result, as_bool(tile[tuple(indices)])), loc=stager.loc)  # type: ignore[arg-type]
+    for index, extent in reversed(list(zip(indices, tile.shape, strict=True))):
+        body = For(index, as_expr(0), as_expr(extent), 1, ForKind.SERIAL, body, loc=stager.loc)
+    stager.emit(body)
+    return stager.bind(what[2:5], result)
+
+
+@api
+def dp4a(a: Expr, b: Expr, c: Expr) -> Expr | None:
+    """The dot product of four bytes, added to an integer.
+
+    On 32-bit integers that pack four bytes each it is a value: `T.dp4a(a, b, c)` is `c` plus the four products. On
+    elements of 8-bit buffers it is a statement: `T.dp4a(A[i], B[j], C[k])` adds the products of `A[i:i+4]` and
+    `B[j:j+4]` to `C[k]`.
+
+    Raises:
+        ProgramError: The operands are neither.
+    """
+    if not (isinstance(a, Load) and isinstance(b, Load) and a.dtype.bits == b.dtype.bits == 8):
+        return apply(INTRINSICS["dp4a"], a, b, c)  # type: ignore[no-any-return]
+    if not isinstance(c, Load) or not c.dtype.is_int or c.dtype.bits != 32:
+        raise ProgramError("T.dp4a: the sum must be an element of a 32-bit integer buffer", hint="write C[k]")
+    if not a.dtype.is_int or not b.dtype.is_int or not a.indices or not b.indices:
+        raise ProgramError(f"T.dp4a: needs 8-bit integers, got {a.dtype!s} and {b.dtype!s}")
+    total: Expr = c
+    for lane in range(4):
+        total = total + cast(neighbor(a, lane), c.dtype) * cast(neighbor(b, lane), c.dtype)
+    in_block("T.dp4a").emit(Store(c.buffer, c.indices, total))
+    return None
+
+
+@api
+def evaluate(value: ExprLike) -> None:
+    """A value computed for nothing: expressions have no effect, so this does nothing but check that it is one."""
+    in_block("T.evaluate")
+    as_expr(value)
+
+
+# -- random numbers -------------------------------------------------------------------------------------------
+# SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014, figure 16).
+_UINT32: DType = as_dtype("uint32")
+_UINT64: DType = as_dtype("uint64")
+_GAMMA = 0x9E3779B97F4A7C15
+_MASK = (1 << 64) - 1
+_STATE = "rng_state"
+
+
+@api
+def rng_init(seed: ExprLike, seq: ExprLike = 0, off: ExprLike = 0) -> None:
+    """Starts the block's random numbers, which `T.rng_rand` then gives one after another.
+
+    The same seed, sequence and offset give the same numbers on every target. Call it inside a `T.Parallel` loop,
+    with a sequence made of the indices, to draw a number per element.
+
+    Args:
+        seed: Chooses the family of sequences.
+        seq: Chooses one of them; make it differ between blocks and elements.
+        off: How many numbers to skip.
+    """
+    stager = in_block("T.rng_init")
+    first = _mod64(_mix(_mod64(_wide(seed) * 0xD1342543DE82EF95 + _wide(seq))) + _wide(off) * _GAMMA)
+    stager.mutable(_STATE, _UINT64, first)
+
+
+@api
+def rng_rand() -> Expr:
+    """The next random number: a uint32, uniform over all values.
+
+    Raises:
+        ProgramError: `T.rng_init` was not called before, where its effect is seen.
+
+    Example:
+        `u = T.cast(T.rng_rand(), T.float32) * 2.0**-32`
+    """
+    stager = in_block("T.rng_rand")
+    states = [
+        statement.buffer
+        for block in stager.open_blocks
+        for statement in block
+        if isinstance(statement, Alloc) and statement.buffer.name.startswith(_STATE) and statement.buffer.rank == 0
+    ]
+    if not states:
+        raise ProgramError("T.rng_rand: no generator was started", hint="call T.rng_init(seed) earlier in this block")
+    state = Load(states[-1], (), _UINT64)
+    stager.emit(Store(state.buffer, (), state + _GAMMA))
+    return stager.bind("random", cast(_mix(state) >> 32, _UINT32))
+
+
+def _mix(z: ExprLike) -> ExprLike:
+    """A value of 64 bits scrambled so that neighbors have nothing in common."""
+    z = _mod64((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9)  # type: ignore[operator]
+    z = _mod64((z ^ (z >> 27)) * 0x94D049BB133111EB)  # type: ignore[operator]
+    return z ^ (z >> 31)  # type: ignore[operator]
+
+
+def _wide(value: ExprLike) -> ExprLike:
+    """A seed as 64 unsigned bits: a Python int, or data."""
+    if is_number(value):
+        return int(value) & _MASK  # type: ignore[arg-type]
+    return cast(value, _UINT64)
+
+
+def _mod64(value: ExprLike) -> ExprLike:
+    """Python ints wrapped as data wraps by itself."""
+    return value & _MASK if isinstance(value, int) else value

@@ -1,0 +1,351 @@
+"""Arithmetic on scalars beyond Python's operators: `T.max`, `T.exp`, `T.cast`, `T.ceildiv` and the rest.
+
+Takes numbers and expressions, gives expressions. Invariant: on Python numbers alone each function gives a Python
+number, so that it also serves to compute tile sizes; nothing here emits a statement.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Callable, Mapping
+from functools import reduce
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from tilelang.dtypes import BOOL, FLOAT64, INT32, INT64, DType, promote
+from tilelang.errors import ProgramError
+from tilelang.ir.callee import Callee
+from tilelang.ir.expr import (
+    Call,
+    Const,
+    Expr,
+    ExprLike,
+    Number,
+    Reinterpret,
+    Var,
+    as_expr,
+    binary,
+    const,
+    select,
+    unify,
+)
+from tilelang.ir.scalar import BinaryOp, convert
+from tilelang.isa.catalogue import INTRINSICS
+from tilelang.language.api import api
+from tilelang.language.types import DTypeLike, convert_to, plain_dtype
+
+Scalar = Any  # an Expr, or a Python number where all operands are Python numbers
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a plain number of Python or NumPy."""
+    return isinstance(value, bool | int | float | np.number | np.bool_)
+
+
+def _all_numbers(*values: object) -> bool:
+    return all(is_number(v) for v in values)
+
+
+# -- intrinsics ------------------------------------------------------------------------------------------------
+def apply(callee: Callee, *args: ExprLike) -> Scalar:
+    """A call of an intrinsic; folded when all operands are constant.
+
+    Raises:
+        ProgramError: The number of operands is wrong, or one is a vector.
+    """
+    what = f"T.{callee.name}"
+    if len(args) != callee.arity:
+        raise ProgramError(f"{what}: takes {callee.arity} operands, got {len(args)}")
+    if _all_numbers(*args):
+        return _fold_numbers(callee, args)  # type: ignore[arg-type]
+    operands = _in_one_family([as_expr(a) for a in args])
+    dtypes = tuple(o.dtype for o in operands)
+    for dtype in dtypes:
+        if dtype.lanes > 1:
+            raise ProgramError(f"{what}: vector dtype {dtype!s} has no arithmetic; use its lanes")
+    result = callee.result(dtypes)
+    if all(isinstance(o, Const) for o in operands):
+        return _fold(callee, operands, dtypes, result)
+    return Call(callee, operands, result)
+
+
+def _in_one_family(operands: list[Expr]) -> tuple[Expr, ...]:
+    """Bare literals take the dtype of the other operands."""
+    strong = [o.dtype for o in operands if not (isinstance(o, Const) and o.weak)]
+    if not strong:
+        return tuple(operands)
+    partner = Var("partner", reduce(promote, strong))
+    return tuple(unify(o, partner)[0] if isinstance(o, Const) and o.weak else o for o in operands)
+
+
+def _fold(callee: Callee, operands: tuple[Expr, ...], dtypes: tuple[DType, ...], result: DType) -> Const:
+    compute = callee.compute(dtypes)
+    values = [convert(o.value, compute) for o in operands]  # type: ignore[attr-defined]
+    return const(_python_number(convert(callee.meaning(*values), result)), result)
+
+
+def _fold_numbers(callee: Callee, args: tuple[Number, ...]) -> Number:
+    """The value on Python numbers: floats in double precision."""
+    numbers = [_python_number(a) for a in args]
+    dtypes = tuple(_number_dtype(n) for n in numbers)
+    if callee.result(dtypes).is_float:
+        dtypes = (FLOAT64,) * len(numbers)
+    compute = callee.compute(dtypes)
+    return _python_number(callee.meaning(*[convert(n, compute) for n in numbers]))
+
+
+def _number_dtype(number: Number) -> DType:
+    if isinstance(number, bool):
+        return BOOL
+    if isinstance(number, float):
+        return FLOAT64
+    return INT32 if -(2**31) <= number < 2**31 else INT64
+
+
+def _python_number(value: Any) -> Number:
+    return value.item() if hasattr(value, "item") else value  # type: ignore[no-any-return]
+
+
+_ABOUT = {
+    "exp": "e to the power x.", "exp2": "2 to the power x.", "exp10": "10 to the power x.",
+    "log": "The natural logarithm.", "log2": "The logarithm to base 2.", "log10": "The logarithm to base 10.",
+    "log1p": "The natural logarithm of 1 + x.", "sqrt": "The square root.", "rsqrt": "1 over the square root.",
+    "pow": "The first operand to the power of the second.", "tanh": "The hyperbolic tangent.",
+    "sigmoid": "1 / (1 + exp(-x)).", "erf": "The error function.", "sin": "The sine.", "cos": "The cosine.",
+    "tan": "The tangent.", "floor": "The largest integer not above x.", "ceil": "The smallest integer not below x.",
+    "trunc": "x without its fraction.", "round": "The nearest integer.", "fma": "a * b + c, rounded once.",
+    "isnan": "Whether x is not a number.", "isinf": "Whether x is infinite.",
+    "isfinite": "Whether x is neither infinite nor NaN.", "popcount": "How many bits of an integer are set.",
+    "abs": "The magnitude; NaN stays NaN.",
+}  # fmt: skip
+
+
+def _function(callee: Callee) -> Callable[..., Scalar]:
+    def intrinsic(*args: ExprLike) -> Scalar:
+        return apply(callee, *args)
+
+    name = callee.name
+    intrinsic.__name__ = intrinsic.__qualname__ = name
+    operands = ", ".join(("x", "y", "z")[: callee.arity])
+    about = _ABOUT.get(name) or _fast_about(name) or f"The function {name} of mathematics."
+    intrinsic.__doc__ = (
+        f"{about}\n\n    `T.{name}({operands})` works on scalars, elementwise in loops. Floats narrower than 32 bits are\n"
+        "    computed in float32 and rounded once; functions of floats convert integers to float32.\n    "
+    )
+    return intrinsic
+
+
+def _fast_about(name: str) -> str:
+    if not name.startswith("__"):
+        return ""
+    return f"The fast variant of `T.{name[2:]}`: a GPU may use a less exact instruction; elsewhere it is the same."
+
+
+FUNCTIONS: Mapping[str, Callable[..., Scalar]] = MappingProxyType(
+    {name: _function(callee) for name, callee in INTRINSICS.items() if name != "dp4a"}
+)
+
+
+# -- choosing ----------------------------------------------------------------------------------------------------
+def _extreme(what: str, op: BinaryOp, values: tuple[ExprLike, ...]) -> Scalar:
+    if len(values) < 2:
+        raise ProgramError(f"{what}: takes at least two operands, got {len(values)}")
+    if _all_numbers(*values):
+        numbers = [_python_number(v) for v in values]
+        nan = [n for n in numbers if isinstance(n, float) and math.isnan(n)]
+        if nan:
+            return nan[0]
+        return builtins.max(numbers) if op is BinaryOp.MAX else builtins.min(numbers)
+    return reduce(lambda a, b: binary(op, a, b), values)
+
+
+@api
+def max(*values: ExprLike) -> Scalar:
+    """The largest of two or more values; NaN if one of them is NaN.
+
+    Example:
+        `output[i, j] = T.max(input[i, j], 0)`
+    """
+    return _extreme("T.max", BinaryOp.MAX, values)
+
+
+@api
+def min(*values: ExprLike) -> Scalar:
+    """The smallest of two or more values; NaN if one of them is NaN."""
+    return _extreme("T.min", BinaryOp.MIN, values)
+
+
+@api
+def clamp(x: ExprLike, min_value: ExprLike, max_value: ExprLike) -> Scalar:
+    """`x` held between two bounds; NaN stays NaN."""
+    return min(max(x, min_value), max_value)
+
+
+@api
+def if_then_else(condition: ExprLike, a: ExprLike, b: ExprLike) -> Scalar:
+    """`a` if the condition holds, else `b`; only the chosen side is evaluated, so it may guard a load.
+
+    Example:
+        `T.if_then_else(i < N, A[i], 0)`
+    """
+    if is_number(condition):
+        return a if condition else b
+    return select(condition, a, b)
+
+
+# -- dtypes --------------------------------------------------------------------------------------------------------
+def _value_and_dtype(what: str, a: object, b: object) -> tuple[ExprLike, DType]:
+    """The two arguments of a cast, which published programs write in either order."""
+    value, dtype = (b, a) if not isinstance(a, Expr) and not is_number(a) and not _is_tile(a) else (a, b)
+    return value, plain_dtype(dtype, what)  # type: ignore[return-value]
+
+
+def _is_tile(value: object) -> bool:
+    return hasattr(value, "__tilelang_expr__")
+
+
+@api
+def cast(value: ExprLike | DTypeLike, dtype: DTypeLike) -> Expr:
+    """`value` converted to `dtype`; the arguments may stand in either order.
+
+    Integers wrap, floats round to nearest even, a float becomes an integer by truncation towards zero (outside of
+    the integer's range it is unspecified).
+
+    Example:
+        `T.cast(acc[i], T.float16)`
+    """
+    given, row = _value_and_dtype("T.cast", value, dtype)
+    return convert_to(given, row, "T.cast")
+
+
+@api
+def reinterpret(value: ExprLike | DTypeLike, dtype: DTypeLike) -> Expr:
+    """The bits of `value` read as `dtype`; the arguments may stand in either order.
+
+    Raises:
+        ProgramError: The dtypes differ in width.
+    """
+    given, row = _value_and_dtype("T.reinterpret", value, dtype)
+    expr = as_expr(given)
+    if expr.dtype.bits * expr.dtype.lanes != row.bits * row.lanes:
+        raise ProgramError(
+            f"T.reinterpret: {expr.dtype!s} has {expr.dtype.bits * expr.dtype.lanes} bits, {row!s} has "
+            f"{row.bits * row.lanes}",
+            hint="convert values with T.cast; a bare literal is float32 or int32: write T.float16(1.0)",
+        )
+    return expr if expr.dtype == row else Reinterpret(expr, row)
+
+
+@api
+def infinity(dtype: DTypeLike) -> Expr:
+    """Positive infinity of a float dtype; write `-T.infinity(dtype)` for the negative one.
+
+    Raises:
+        ProgramError: The dtype has no infinity.
+    """
+    row = plain_dtype(dtype, "T.infinity")
+    if not row.is_float or not math.isinf(float(convert(math.inf, row))):
+        raise ProgramError(f"T.infinity: {row!s} has no infinity", hint=f"write T.max_value({str(row)!r})")
+    return const(math.inf, row)
+
+
+@api
+def max_value(dtype: DTypeLike) -> Expr:
+    """The largest finite value of a dtype."""
+    row = plain_dtype(dtype, "T.max_value")
+    return const(row.limits[1], row)
+
+
+@api
+def min_value(dtype: DTypeLike) -> Expr:
+    """The smallest finite value of a dtype."""
+    row = plain_dtype(dtype, "T.min_value")
+    return const(row.limits[0], row)
+
+
+# -- integers ------------------------------------------------------------------------------------------------------
+def _integers(what: str, op: BinaryOp, a: ExprLike, b: ExprLike) -> Scalar:
+    if is_number(b) and not b and op in _DIVISIONS:
+        raise ProgramError(f"{what}: division by zero")
+    result = binary(op, a, b)
+    return result.value if _all_numbers(a, b) and isinstance(result, Const) else result
+
+
+_DIVISIONS = (BinaryOp.FLOORDIV, BinaryOp.FLOORMOD, BinaryOp.TRUNCDIV, BinaryOp.TRUNCMOD)
+
+
+@api
+def ceildiv(a: ExprLike, b: ExprLike) -> Scalar:
+    """`a / b` rounded up, for integers: how many tiles of `b` cover `a`.
+
+    Example:
+        `with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M)) as (bx, by):`
+    """
+    if is_number(b) and not b:
+        raise ProgramError("T.ceildiv: division by zero")
+    if _all_numbers(a, b):
+        return -(-a // b)  # type: ignore[operator]
+    return (a + b - 1) // b  # type: ignore[operator]
+
+
+@api
+def floordiv(a: ExprLike, b: ExprLike) -> Scalar:
+    """`a // b`, rounded towards minus infinity; 0 where `b` is 0."""
+    return _integers("T.floordiv", BinaryOp.FLOORDIV, a, b)
+
+
+@api
+def floormod(a: ExprLike, b: ExprLike) -> Scalar:
+    """`a % b` with the sign of `b`; 0 where `b` is 0."""
+    return _integers("T.floormod", BinaryOp.FLOORMOD, a, b)
+
+
+@api
+def truncdiv(a: ExprLike, b: ExprLike) -> Scalar:
+    """`a / b` for integers, rounded towards zero as in C; 0 where `b` is 0."""
+    return _integers("T.truncdiv", BinaryOp.TRUNCDIV, a, b)
+
+
+@api
+def truncmod(a: ExprLike, b: ExprLike) -> Scalar:
+    """The remainder of `T.truncdiv`, with the sign of `a`; 0 where `b` is 0."""
+    return _integers("T.truncmod", BinaryOp.TRUNCMOD, a, b)
+
+
+@api
+def shift_left(a: ExprLike, b: ExprLike) -> Scalar:
+    """`a << b`."""
+    return _integers("T.shift_left", BinaryOp.SHL, a, b)
+
+
+@api
+def shift_right(a: ExprLike, b: ExprLike) -> Scalar:
+    """`a >> b`; keeps the sign of signed integers."""
+    return _integers("T.shift_right", BinaryOp.SHR, a, b)
+
+
+@api
+def bitwise_and(a: ExprLike, b: ExprLike) -> Scalar:
+    """`a & b`."""
+    return _integers("T.bitwise_and", BinaryOp.BITAND, a, b)
+
+
+@api
+def bitwise_or(a: ExprLike, b: ExprLike) -> Scalar:
+    """`a | b`."""
+    return _integers("T.bitwise_or", BinaryOp.BITOR, a, b)
+
+
+@api
+def bitwise_xor(a: ExprLike, b: ExprLike) -> Scalar:
+    """`a ^ b`."""
+    return _integers("T.bitwise_xor", BinaryOp.BITXOR, a, b)
+
+
+@api
+def bitwise_not(a: ExprLike) -> Scalar:
+    """`~a`."""
+    return ~a if isinstance(a, Expr) else ~_python_number(a)  # type: ignore[operator]

@@ -1,0 +1,381 @@
+"""What stands for a buffer in the user's program: indexing gives elements and regions, assignment emits statements.
+
+Takes Python indices of any kind, gives `Load` expressions, `RegionProxy` objects and `Store`, `Fill` and `Copy`
+statements. Invariant: a region's start and extents are integer expressions within an on-chip buffer as far as that
+can be seen while staging; a global region may hang over the edge, where it is guarded.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from typing import NoReturn, Union
+
+from tilelang.errors import ProgramError, StagingError, UnknownName
+from tilelang.ir.buffer import Buffer, Region
+from tilelang.ir.expr import Expr, ExprLike, Load, as_expr, cast, int_const
+from tilelang.ir.stmt import Store
+from tilelang.language.api import in_block
+from tilelang.language.extents import difference, match_regions, plain, shape_text, text
+from tilelang.language.types import dtype, user_dtype
+from tilelang.ops.copy import Copy
+from tilelang.ops.fill import Fill
+
+Index = object  # an int, an integer expression, a slice, `...`, or a tuple of them
+Value = Union[ExprLike, "TileProxy"]
+
+
+class TileProxy:
+    """What buffers and regions have in common: a box of memory that can be indexed, but is no value by itself.
+
+    Arithmetic works on elements: write it in a loop, `for i in T.Parallel(n): B[i] = A[i] + 1`.
+    """
+
+    _region: Region
+    _dims: tuple[int, ...]  # the dimensions of the buffer that are dimensions of this tile
+
+    def __init__(self, region: Region, dims: tuple[int, ...]) -> None:
+        self._region = region
+        self._dims = dims
+
+    # -- facts ------------------------------------------------------------------------------------------------
+    @property
+    def buffer(self) -> Buffer:
+        """The memory underneath."""
+        return self._region.buffer
+
+    @property
+    def region(self) -> Region:
+        """The box of the buffer, in the buffer's own dimensions."""
+        return self._region
+
+    @property
+    def name(self) -> str:
+        """The buffer's name."""
+        return self.buffer.name
+
+    @property
+    def shape(self) -> tuple[int | Expr, ...]:
+        """The extents: Python ints where they are constant, expressions of symbolic dims elsewhere."""
+        return tuple(plain(self._region.extent[d]) for d in self._dims)
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self._dims)
+
+    @property
+    def dtype(self) -> dtype:
+        """The element dtype, callable as a cast."""
+        return user_dtype(self.buffer.dtype)
+
+    @property
+    def strides(self) -> tuple[int | Expr, ...]:
+        """Distance of neighbours along each dimension, in elements."""
+        steps = self.buffer.strides
+        if steps is None:
+            dense: list[Expr] = []
+            step = as_expr(1)
+            for extent in reversed(self.buffer.shape):
+                dense.append(step)
+                step = step * extent
+            steps = tuple(reversed(dense))
+        return tuple(plain(steps[d]) for d in self._dims)
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """Which dimensions of the buffer are dimensions of this tile."""
+        return self._dims
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether this is a buffer, not a part of one."""
+        return False
+
+    def scope(self) -> str:
+        """Where the buffer lives: "global", "shared.dyn", "local.fragment", "local"."""
+        return self.buffer.scope.value
+
+    # -- elements and regions -----------------------------------------------------------------------------------
+    def __getitem__(self, key: Index) -> Expr | RegionProxy:
+        start, extent, dims = self._select(key)
+        if dims is None:
+            return Load(self.buffer, start, self.buffer.dtype)
+        return RegionProxy(Region(self.buffer, start, extent), dims)
+
+    def __setitem__(self, key: Index, value: Value) -> None:
+        start, extent, dims = self._select(key)
+        stager = in_block(f"assigning to '{self.name}[...]'")
+        if dims is None:
+            stager.emit(Store(self.buffer, start, self._element(value)))
+            return
+        target = RegionProxy(Region(self.buffer, start, extent), dims)
+        if isinstance(value, TileProxy):
+            matched = match_regions(value.region, target.region)
+            if matched is None:
+                raise ProgramError(
+                    f"assignment: '{target.name}' is {shape_text(target.shape)} but '{value.name}' is "
+                    f"{shape_text(value.shape)}",
+                    hint="slice the larger side, or pass equal extents",
+                )
+            copy = Copy(*matched)
+            copy.check()
+            stager.emit(copy)
+        else:
+            stager.emit(Fill(target.region, self._element(value)))
+
+    def _element(self, value: Value) -> Expr:
+        if isinstance(value, TileProxy) and value.ndim:
+            raise ProgramError(
+                f"an element of '{self.name}' is assigned the whole of '{value.name}' {shape_text(value.shape)}",
+                hint=f"index it, as in `{value.name}[...]`, or copy tiles with T.copy",
+            )
+        expr = as_expr(value)  # type: ignore[arg-type]
+        if expr.dtype.lanes != self.buffer.dtype.lanes:
+            raise ProgramError(
+                f"'{self.name}' holds {self.buffer.dtype!s}, but the value is {expr.dtype!s}: they differ in lanes"
+            )
+        return cast(expr, self.buffer.dtype)
+
+    def _select(self, key: Index) -> tuple[tuple[Expr, ...], tuple[Expr, ...], tuple[int, ...] | None]:
+        """Start and extents in the buffer's dimensions, and those left open; None for those of an element."""
+        keys = self._spread(key if isinstance(key, tuple) else (key,))
+        start, extent = list(self._region.start), list(self._region.extent)
+        dims: list[int] = []
+        for position, (dim, item) in enumerate(zip(self._dims, keys, strict=True)):
+            whole = self._region.extent[dim]
+            if isinstance(item, slice):
+                first, length = self._slice(item, whole, position)
+                dims.append(dim)
+            else:
+                first, length = self._scalar(item, whole, position), as_expr(1)
+            start[dim] = first if int_const(start[dim]) == 0 else start[dim] + first
+            extent[dim] = length
+        element = not any(isinstance(item, slice) for item in keys)
+        return tuple(start), tuple(extent), None if element else tuple(dims)
+
+    def _spread(self, keys: tuple[object, ...]) -> list[object]:
+        """One index per dimension: `...` and missing ones become whole slices."""
+        dots = sum(1 for k in keys if k is Ellipsis)
+        if dots > 1:
+            raise ProgramError(f"'{self.name}': an index can hold only one `...`")
+        if self.ndim == 0 and len(keys) == 1 and isinstance(keys[0], int) and keys[0] == 0:
+            return []  # buf[0] on a scalar buffer
+        missing = self.ndim - (len(keys) - dots)
+        if missing < 0:
+            raise ProgramError(
+                f"'{self.name}' has {self.ndim} dimensions {shape_text(self.shape)} but is given "
+                f"{len(keys) - dots} indices"
+            )
+        at = keys.index(Ellipsis) if dots else len(keys)
+        return [*keys[:at], *([slice(None)] * missing), *keys[at + dots :]]
+
+    def _scalar(self, item: object, whole: Expr, position: int) -> Expr:
+        index = self._integer(item, position)
+        number, extent = int_const(index), int_const(whole)
+        if number is None:
+            return index
+        if extent is None:
+            return whole + index if number < 0 else index
+        inside = -extent <= number < extent
+        hangs = extent == 0 and not self.buffer.scope.on_chip  # an empty tensor: the access is guarded
+        if not inside and not hangs:
+            raise ProgramError(
+                f"index {number} is out of range for dimension {position} of '{self.name}', which has extent {extent}",
+                hint=f"valid indices are {-extent} to {extent - 1}" if extent else "",
+            )
+        return as_expr(number + extent) if number < 0 and extent else index
+
+    def _slice(self, item: slice, whole: Expr, position: int) -> tuple[Expr, Expr]:
+        where = f"dimension {position} of '{self.name}'"
+        if item.step is not None and int_const(self._integer(item.step, position)) != 1:
+            raise ProgramError(
+                f"{where}: a slice with a step is not a region", hint="loop over the elements: `A[i * step]`"
+            )
+        start = as_expr(0) if item.start is None else self._bound(item.start, whole, position)
+        stop = whole if item.stop is None else self._bound(item.stop, whole, position)
+        length = difference(stop, start)
+        extent = stop - start if length is None else as_expr(length)
+        if length is not None and length < 0:
+            raise ProgramError(f"{where}: the slice {text(start)}:{text(stop)} ends before it starts")
+        beyond = difference(stop, whole)
+        first = int_const(start)
+        if self.buffer.scope.on_chip and (beyond is not None and beyond > 0 or first is not None and first < 0):
+            raise ProgramError(
+                f"{where}: the slice {text(start)}:{text(stop)} leaves the extent {text(whole)}",
+                hint="only regions of global tensors may hang over the edge",
+            )
+        return start, extent
+
+    def _bound(self, item: object, whole: Expr, position: int) -> Expr:
+        bound = self._integer(item, position)
+        number = int_const(bound)
+        return whole + bound if number is not None and number < 0 else bound
+
+    def _integer(self, item: object, position: int) -> Expr:
+        if isinstance(item, TileProxy) and item.ndim:
+            raise ProgramError(
+                f"index {position} of '{self.name}' is the whole of '{item.name}' {shape_text(item.shape)}",
+                hint=f"index it, as in `{item.name}[i]`",
+            )
+        try:
+            expr = as_expr(item)  # type: ignore[arg-type]
+        except (TypeError, ValueError, StagingError):
+            raise ProgramError(
+                f"index {position} of '{self.name}' is {item!r:.60}, not an integer",
+                hint="an index is an int, an integer expression, a slice or `...`",
+            ) from None
+        if expr.dtype.is_float or expr.dtype.lanes != 1:
+            raise ProgramError(
+                f"index {position} of '{self.name}' is a {expr.dtype!s}, not an integer",
+                hint="divide with //, or convert with T.int32(x)",
+            )
+        return cast(expr, as_expr(0).dtype) if expr.dtype.is_bool else expr
+
+    # -- a tile is not a value -----------------------------------------------------------------------------------
+    def __tilelang_expr__(self) -> Expr:
+        """The only element of a tile without dimensions; anything larger is no scalar."""
+        if self.ndim:
+            self._no_value("a value")
+        return Load(self.buffer, self._region.start, self.buffer.dtype)
+
+    def _no_value(self, use: str) -> NoReturn:
+        index = ", ".join("ijklmn"[d % 6] for d in range(self.ndim))
+        raise StagingError(
+            f"'{self.name}' is a tile {shape_text(self.shape)} and cannot be used as {use}",
+            hint=f"index it, as in `{self.name}[{index}]`, inside `for {index} in T.Parallel(...)`",
+        )
+
+    def _operand(self) -> Expr:
+        return self._no_value("an operand of arithmetic") if self.ndim else self.__tilelang_expr__()
+
+    def __add__(self, other: ExprLike) -> Expr:
+        return self._operand() + other
+
+    def __radd__(self, other: ExprLike) -> Expr:
+        return other + self._operand()
+
+    def __sub__(self, other: ExprLike) -> Expr:
+        return self._operand() - other
+
+    def __rsub__(self, other: ExprLike) -> Expr:
+        return other - self._operand()
+
+    def __mul__(self, other: ExprLike) -> Expr:
+        return self._operand() * other
+
+    def __rmul__(self, other: ExprLike) -> Expr:
+        return other * self._operand()
+
+    def __truediv__(self, other: ExprLike) -> Expr:
+        return self._operand() / other
+
+    def __rtruediv__(self, other: ExprLike) -> Expr:
+        return other / self._operand()
+
+    def __floordiv__(self, other: ExprLike) -> Expr:
+        return self._operand() // other
+
+    def __rfloordiv__(self, other: ExprLike) -> Expr:
+        return other // self._operand()
+
+    def __mod__(self, other: ExprLike) -> Expr:
+        return self._operand() % other
+
+    def __rmod__(self, other: ExprLike) -> Expr:
+        return other % self._operand()
+
+    def __neg__(self) -> Expr:
+        return -self._operand()
+
+    def __abs__(self) -> Expr:
+        return abs(self._operand())
+
+    def __lt__(self, other: ExprLike) -> Expr:
+        return self._operand() < other
+
+    def __le__(self, other: ExprLike) -> Expr:
+        return self._operand() <= other
+
+    def __gt__(self, other: ExprLike) -> Expr:
+        return self._operand() > other
+
+    def __ge__(self, other: ExprLike) -> Expr:
+        return self._operand() >= other
+
+    def __bool__(self) -> bool:
+        self._no_value("a truth value")
+
+    def __iter__(self) -> Iterator[Expr]:
+        self._no_value("something to iterate over")
+
+    def __contains__(self, item: object) -> bool:
+        self._no_value("a container to search")
+
+    def __len__(self) -> int:
+        first = self.shape[0] if self.ndim else None
+        if isinstance(first, int):
+            return first
+        raise StagingError(
+            f"'{self.name}' has no length in Python: its shape is {shape_text(self.shape)}",
+            hint=f"use {self.name}.shape[0]",
+        )
+
+    def __getattr__(self, attribute: str) -> object:
+        if attribute.startswith("_"):
+            raise AttributeError(attribute)  # protocol probes such as __array__ and __dlpack__
+        known = [name for name in dir(type(self)) if not name.startswith("_")]
+        near = difflib.get_close_matches(attribute, known, n=1)
+        raise UnknownName(
+            f"'{self.name}' is a tile {shape_text(self.shape)} and has no attribute '{attribute}'",
+            hint=f"did you mean '{near[0]}'?" if near else f"it has {', '.join(known)}",
+        )
+
+
+class BufferProxy(TileProxy):
+    """A tensor parameter or an allocated buffer, as the kernel's body sees it.
+
+    `A[i, j]` is an element; `A[i]`, `A[a:b, :]` and `A[..., k]` are regions; `A[-1]` counts from the end. Reading an
+    element gives an expression; assigning to one emits a store, which converts the value to the buffer's dtype.
+    Assigning to a region fills it (a scalar) or copies into it (a tile).
+
+    Two proxies are equal if they name the same buffer.
+    """
+
+    def __init__(self, buffer: Buffer) -> None:
+        start = tuple(as_expr(0) for _ in buffer.shape)
+        super().__init__(Region(buffer, start, buffer.shape), tuple(range(buffer.rank)))
+
+    @property
+    def is_whole(self) -> bool:
+        """Always true: this is the buffer itself."""
+        return True
+
+    def __eq__(self, other: object) -> bool:
+        if other is None or isinstance(other, TileProxy):
+            return isinstance(other, BufferProxy) and other.buffer is self.buffer
+        self._no_value("an operand of a comparison")
+
+    def __hash__(self) -> int:
+        return hash(self.buffer)
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {self.buffer.dtype!s} {shape_text(self.buffer.shape)} in {self.scope()}>"
+
+
+class RegionProxy(TileProxy):
+    """A box of a buffer, usable as an operand of tile operators and indexable like a buffer.
+
+    `R = A_s[stage]` selects one of several tiles; `R[i, j]` is then `A_s[stage, i, j]`. Dimensions that were indexed
+    by a scalar are gone from `shape`.
+    """
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        if other is None or isinstance(other, TileProxy):
+            return self is other
+        self._no_value("an operand of a comparison")
+
+    def __repr__(self) -> str:
+        return f"<region {shape_text(self.shape)} of {self.name}>"

@@ -1,0 +1,344 @@
+"""The tile operators as users call them: `T.copy`, `T.gemm`, `T.fill`, `T.reduce_*`, `T.cumsum` and their kin.
+
+Takes operands in any spelling, emits one operator of `ops` each, checked on the spot so that an error has the user's
+line. Invariant: options that only steer a GPU's schedule are accepted and change no result.
+"""
+
+from __future__ import annotations
+
+from tilelang.errors import ProgramError
+from tilelang.ir.expr import Const, Expr, ExprLike, as_bool, as_expr, cast
+from tilelang.ir.stmt import TileOp
+from tilelang.language.api import api, in_block
+from tilelang.language.regions import Operand, align, scalar_operand, tile_dim, tile_region
+from tilelang.ops.copy import Copy, Transpose
+from tilelang.ops.fill import Fill
+from tilelang.ops.gemm import Gemm, GemmWarpPolicy
+from tilelang.ops.im2col import Im2Col
+from tilelang.ops.reduce import Reduce, ReduceOp
+from tilelang.ops.scan import Scan, ScanOp
+
+
+def _emit(op: TileOp) -> None:
+    stager = in_block(op.name)
+    op.check()
+    stager.emit(op)
+
+
+# -- moving data ---------------------------------------------------------------------------------------------
+@api
+def copy(
+    src: Operand,
+    dst: Operand,
+    coalesced_width: int | None = None,
+    disable_tma: bool = False,
+    eviction_policy: str | None = None,
+    loop_layout: object = None,
+) -> None:
+    """Copies a tile between any two scopes, converting the dtype.
+
+    Each side is a buffer, a region (`A[a:b, c:d]`) or an element position (`A[i, j]`), which names where the tile
+    begins and takes its extents from the other side, aligned from the right; two positions copy one element. Outside
+    of a global tensor, reading gives 0 (or its `T.annotate_safe_value`) and writing is dropped.
+
+    Shapes: equal once unit extents are dropped. Where an extent is only known when the kernel runs, the smaller of
+    the two is copied.
+
+    Args:
+        src: What is read.
+        dst: What is written.
+        coalesced_width: Elements per access; steers GPU targets only.
+        disable_tma: Steers GPU targets only.
+        eviction_policy: "evict_normal", "evict_first" or "evict_last"; steers GPU targets only.
+        loop_layout: Steers GPU targets only.
+
+    Raises:
+        ProgramError: The extents differ, or a region leaves its on-chip buffer.
+
+    Example:
+        `T.copy(A[by * block_M, ko * block_K], A_s)`
+    """
+    _emit(Copy(*align(src, dst, "T.copy")))
+
+
+@api
+def async_copy(src: Operand, dst: Operand, coalesced_width: int | None = None, loop_layout: object = None) -> None:
+    """A `T.copy` that a GPU may carry out in the background; whoever reads the destination sees it complete."""
+    _emit(Copy(*align(src, dst, "T.async_copy")))
+
+
+@api
+def transpose(src: Operand, dst: Operand) -> None:
+    """`dst[j, i] = src[i, j]` for a tile of two dimensions.
+
+    Shapes: src (M, N), dst (N, M).
+
+    Raises:
+        ProgramError: The shapes do not fit.
+    """
+    _emit(Transpose(tile_region(src, "T.transpose"), tile_region(dst, "T.transpose")))
+
+
+@api
+def c2d_im2col(
+    img: Operand,
+    col: Operand,
+    nhw_step: ExprLike,
+    c_step: ExprLike,
+    kernel: int,
+    stride: int,
+    dilation: int,
+    pad: int,
+    eviction_policy: str | None = None,
+) -> None:
+    """One tile of the matrix whose rows are the patches of an image, as implicit GEMM convolutions need it.
+
+    Row m of the matrix is an output pixel (n, oh, ow), column k an element (kh, kw, c) of its patch, both in
+    row-major order; what lies outside of the image is 0.
+
+    Shapes: img (N, H, W, C), col (rows, columns).
+
+    Args:
+        img: The image, a global tensor.
+        col: The tile to fill, in shared memory.
+        nhw_step: Which tile of rows.
+        c_step: Which tile of columns.
+        kernel: Extent of the square window.
+        stride: Step of the window.
+        dilation: Distance of neighbours within the window.
+        pad: Zeros around the image.
+    """
+    what = "T.c2d_im2col"
+    rows, columns = as_expr(nhw_step), as_expr(c_step)
+    sizes = [_plain_int(what, name, value) for name, value in
+             (("kernel", kernel), ("stride", stride), ("dilation", dilation), ("pad", pad))]  # fmt: skip
+    _emit(Im2Col(tile_region(img, what), tile_region(col, what), rows, columns, *sizes))
+
+
+im2col = c2d_im2col
+
+
+# -- matrix product ------------------------------------------------------------------------------------------
+@api
+def gemm(
+    A: Operand,
+    B: Operand,
+    C: Operand,
+    transpose_A: bool = False,
+    transpose_B: bool = False,
+    policy: GemmWarpPolicy = GemmWarpPolicy.Square,
+    clear_accum: ExprLike = False,
+    k_pack: int = 1,
+    wg_wait: int = 0,
+    *,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+) -> None:
+    """Adds the product of two tiles to a third: `C += op(A) @ op(B)`.
+
+    Floats are accumulated in C's dtype, at least in float32; integers in int32. An operand in C's dtype beside one in
+    a 16-bit dtype is first rounded to the other's dtype. Any M, N and K from 1 on are legal.
+
+    Shapes: A (M, K), or (K, M) if transposed; B (K, N), or (N, K) if transposed; C (M, N). Regions such as
+    `A_s[stage]` or `Q_s[:, :d]` are operands too.
+
+    Args:
+        A: Left operand, shared or fragment.
+        B: Right operand, shared or fragment.
+        C: Accumulator, fragment or shared.
+        transpose_A: Whether A is stored as (K, M).
+        transpose_B: Whether B is stored as (N, K).
+        policy: How the warps of a GPU share the tile.
+        clear_accum: Whether C starts at zero; may be an expression such as `k == 0`.
+        k_pack: Steers GPU targets only.
+        wg_wait: Steers GPU targets only.
+        transpose_a: Another spelling of `transpose_A`.
+        transpose_b: Another spelling of `transpose_B`.
+
+    Raises:
+        ProgramError: Shapes, dtypes or scopes do not fit.
+
+    Example:
+        `T.gemm(A_s, B_s, C_local, transpose_B=True)`
+    """
+    what = "T.gemm"
+    if not isinstance(policy, GemmWarpPolicy):
+        raise ProgramError(
+            f"{what}: policy is {policy!r:.40}", hint="write T.GemmWarpPolicy.Square, .FullRow or .FullCol"
+        )
+    flags = [_plain_bool(what, name, value) for name, value in
+             (("transpose_A", transpose_A or transpose_a), ("transpose_B", transpose_B or transpose_b))]  # fmt: skip
+    clear_first = as_bool(scalar_operand(clear_accum, what, "clear_accum"))
+    never = isinstance(clear_first, Const) and not clear_first.value
+    regions = [tile_region(operand, what) for operand in (A, B, C)]
+    _emit(Gemm(*regions, *flags, clear_accum=None if never else clear_first, policy=policy))
+
+
+# -- filling ---------------------------------------------------------------------------------------------------
+@api
+def fill(buffer: Operand, value: ExprLike) -> None:
+    """Sets every element of a buffer or region to one value, converted to its dtype.
+
+    Example:
+        `T.fill(scores_max, -T.infinity(T.float32))`
+    """
+    _fill("T.fill", buffer, value)
+
+
+@api
+def clear(buffer: Operand) -> None:
+    """Sets every element of a buffer or region to zero.
+
+    Example:
+        `T.clear(C_local)`
+    """
+    _fill("T.clear", buffer, 0)
+
+
+def _fill(what: str, buffer: Operand, value: ExprLike) -> None:
+    region = tile_region(buffer, what, element=True)
+    expr = as_expr(scalar_operand(value, what, "the value"))
+    _emit(Fill(region, cast(expr, region.dtype) if region.dtype.lanes == 1 else expr))
+
+
+# -- reductions ------------------------------------------------------------------------------------------------
+@api
+def reduce(
+    buffer: Operand, out: Operand, reduce_type: str, dim: int = -1, clear: bool = True, batch: int = 1
+) -> None:
+    """Folds one dimension of a tile by the named operator; `T.reduce_sum` and its kin are the usual spelling.
+
+    Args:
+        buffer: The source tile.
+        out: The destination.
+        reduce_type: "sum", "max", "min", "abssum", "absmax", "bitand", "bitor" or "bitxor".
+        dim: The dimension to fold; negative ones count from the end.
+        clear: Whether the destination's old contents are dropped rather than folded in.
+        batch: Steers GPU targets only.
+
+    Raises:
+        ProgramError: The operator is unknown, the dimension does not exist or the shapes do not fit.
+    """
+    known = [op.value for op in ReduceOp]
+    if reduce_type not in known:
+        raise ProgramError(f"T.reduce: unknown operator {reduce_type!r}", hint=f"one of {', '.join(known)}")
+    _reduce(ReduceOp(reduce_type), buffer, out, dim, clear)
+
+
+def _reduce(op: ReduceOp, src: Operand, dst: Operand, dim: int, clear: bool) -> None:
+    what = f"T.reduce_{op.value}"
+    source, target = tile_region(src, what), tile_region(dst, what, element=True)
+    _emit(Reduce(op, source, target, tile_dim(src, dim, what), _plain_bool(what, "clear", clear)))
+
+
+@api
+def reduce_sum(src: Operand, dst: Operand, dim: int = -1, clear: bool = True, batch: int = 1) -> None:
+    """Sums along one dimension of a tile.
+
+    Floats narrower than 32 bits are summed in float32 and rounded once.
+
+    Shapes: dst is src without `dim`, or with extent 1 there.
+
+    Args:
+        src: The tile.
+        dst: Where the sums go.
+        dim: The dimension to fold; negative ones count from the end.
+        clear: False adds to what `dst` holds.
+        batch: Steers GPU targets only.
+
+    Raises:
+        ProgramError: The dimension does not exist or the shapes do not fit.
+
+    Example:
+        `T.reduce_sum(scores, row_sum, dim=1)`
+    """
+    _reduce(ReduceOp.SUM, src, dst, dim, clear)
+
+
+@api
+def reduce_max(src: Operand, dst: Operand, dim: int = -1, clear: bool = True, batch: int = 1) -> None:
+    """The largest element along one dimension of a tile; NaN wins. Arguments as in `T.reduce_sum`."""
+    _reduce(ReduceOp.MAX, src, dst, dim, clear)
+
+
+@api
+def reduce_min(src: Operand, dst: Operand, dim: int = -1, clear: bool = True, batch: int = 1) -> None:
+    """The smallest element along one dimension of a tile; NaN wins. Arguments as in `T.reduce_sum`."""
+    _reduce(ReduceOp.MIN, src, dst, dim, clear)
+
+
+@api
+def reduce_abssum(src: Operand, dst: Operand, dim: int = -1, clear: bool = True, batch: int = 1) -> None:
+    """The sum of magnitudes along one dimension of a tile. Arguments as in `T.reduce_sum`."""
+    _reduce(ReduceOp.ABSSUM, src, dst, dim, clear)
+
+
+@api
+def reduce_absmax(src: Operand, dst: Operand, dim: int = -1, clear: bool = True, batch: int = 1) -> None:
+    """The largest magnitude along one dimension of a tile; NaN wins. Arguments as in `T.reduce_sum`."""
+    _reduce(ReduceOp.ABSMAX, src, dst, dim, clear)
+
+
+@api
+def reduce_bitand(src: Operand, dst: Operand, dim: int = -1, clear: bool = True, batch: int = 1) -> None:
+    """The bits set in all integers along one dimension of a tile. Arguments as in `T.reduce_sum`."""
+    _reduce(ReduceOp.BITAND, src, dst, dim, clear)
+
+
+@api
+def reduce_bitor(src: Operand, dst: Operand, dim: int = -1, clear: bool = True, batch: int = 1) -> None:
+    """The bits set in any integer along one dimension of a tile. Arguments as in `T.reduce_sum`."""
+    _reduce(ReduceOp.BITOR, src, dst, dim, clear)
+
+
+@api
+def reduce_bitxor(src: Operand, dst: Operand, dim: int = -1, clear: bool = True, batch: int = 1) -> None:
+    """The bits set in an odd number of integers along one dimension of a tile. Arguments as in `T.reduce_sum`."""
+    _reduce(ReduceOp.BITXOR, src, dst, dim, clear)
+
+
+@api
+def cumsum(src: Operand, dst: Operand | None = None, dim: int = 0, reverse: bool = False) -> None:
+    """Running sums along one dimension of a tile, from its end if `reverse`.
+
+    Shapes: dst has the shape of src; without `dst` the sums replace `src`.
+
+    Args:
+        src: The tile.
+        dst: Where the running sums go; may be `src` itself.
+        dim: The dimension to run along; negative ones count from the end.
+        reverse: Whether to run from the end.
+
+    Raises:
+        ProgramError: The dimension does not exist or the shapes differ.
+    """
+    _scan(ScanOp.SUM, src, dst, dim, reverse)
+
+
+@api
+def cummax(src: Operand, dst: Operand | None = None, dim: int = 0, reverse: bool = False) -> None:
+    """Running maxima along one dimension of a tile; NaN wins from where it appears. Arguments as in `T.cumsum`."""
+    _scan(ScanOp.MAX, src, dst, dim, reverse)
+
+
+def _scan(op: ScanOp, src: Operand, dst: Operand | None, dim: int, reverse: bool) -> None:
+    what = f"T.cum{op.value}"
+    source = tile_region(src, what)
+    target = source if dst is None else tile_region(dst, what)
+    _emit(Scan(op, source, target, tile_dim(src, dim, what), _plain_bool(what, "reverse", reverse)))
+
+
+# -- plain options -----------------------------------------------------------------------------------------------
+def _plain_bool(what: str, name: str, value: object) -> bool:
+    if isinstance(value, Expr) and not isinstance(value, Const):
+        raise ProgramError(
+            f"{what}: {name} must be known while the kernel is staged", hint=f"write {name}=True or False"
+        )
+    return bool(value.value if isinstance(value, Const) else value)
+
+
+def _plain_int(what: str, name: str, value: object) -> int:
+    number = value.value if isinstance(value, Const) else value
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise ProgramError(f"{what}: {name} must be an int known while the kernel is staged, got {value!r:.40}")
+    return number

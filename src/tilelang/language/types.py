@@ -1,0 +1,241 @@
+"""The words of signatures: dtypes that can be called, tensor and pointer annotations, symbolic dims.
+
+Takes names, shapes and dtypes in any spelling; gives `dtype` objects, `TensorType`, `PointerType` and dimension
+variables. Invariant: everything here also works outside a kernel, where signatures are written.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+
+from tilelang.dtypes import ALIASES, SCALARS, DType, as_dtype
+from tilelang.errors import OptionError, ProgramError, StagingError
+from tilelang.ir.expr import Expr, ExprLike, as_expr, cast, const, int_const
+from tilelang.ir.expr import Var as Variable
+from tilelang.language.api import api
+from tilelang.language.extents import shape_text, text
+
+DTypeLike = object  # a name, a dtype of this package, of NumPy, of torch, or a Python type
+ShapeLike = ExprLike | Sequence[ExprLike]
+
+
+class dtype(DType):
+    """A dtype as users see it: equal to its name, and callable as a cast.
+
+    `T.float16 == "float16"`; `T.float32(x)` converts an expression, `T.float32(1.5)` is a constant of exactly that
+    dtype, `T.float32("inf")` is infinity, `T.int32()` is an unnamed variable. Also an annotation of scalar
+    parameters: `n: T.int32`.
+
+    Example:
+        `scale = T.float32(1.0) / T.sqrt(T.float32(head_dim))`
+    """
+
+    __slots__ = ()
+
+    def __call__(self, value: ExprLike | str | None = None) -> Expr:
+        """`value` converted to this dtype; without a value, an unnamed variable of it."""
+        if value is None:
+            return Variable("unnamed", as_dtype(str(self)), index=self.is_int)
+        return convert_to(value, self, f"T.{self!s}")
+
+
+def convert_to(value: ExprLike | str, target: DType, what: str) -> Expr:
+    """`value` as an expression of `target`, for casts that users write.
+
+    Raises:
+        ProgramError: The value is not a scalar, or its vector width differs.
+    """
+    row = as_dtype(str(target))
+    if isinstance(value, str):
+        if value.strip("+-").lower() not in ("inf", "infinity", "nan") or not row.is_float:
+            raise ProgramError(
+                f"{what}: {value!r} is not a number", hint="strings are only for 'inf', '-inf' and 'nan'"
+            )
+        return const(float(value), row)
+    expr = as_expr(value)
+    if expr.dtype.lanes != row.lanes:
+        raise ProgramError(f"{what}: cannot convert {expr.dtype!s} to {row!s}: they differ in lanes")
+    return cast(expr, row)
+
+
+@cache
+def _named(name: str) -> dtype:
+    return dtype(name)
+
+
+def user_dtype(value: DTypeLike) -> dtype:
+    """The callable form of a dtype in any spelling."""
+    return _named(str(as_dtype(value)))
+
+
+def plain_dtype(value: DTypeLike, what: str) -> DType:
+    """The table's row for a dtype in any spelling; an error names the construct `what` that needs it."""
+    try:
+        return as_dtype(str(as_dtype(value)))
+    except OptionError as error:
+        raise OptionError(f"{what}: {error.message}", hint=error.hint) from None
+
+
+def _dtype_table() -> dict[str, dtype]:
+    table = {name: _named(name) for name in SCALARS}
+    for name in SCALARS:
+        table.update({f"{name}x{lanes}": _named(f"{name}x{lanes}") for lanes in (2, 4, 8, 16)})
+    table.update({alias: _named(name) for alias, name in ALIASES.items()})
+    return table
+
+
+DTYPES: Mapping[str, dtype] = MappingProxyType(_dtype_table())  # every name T.<name> that is a dtype
+
+
+# -- annotations ---------------------------------------------------------------------------------------------
+@dataclass(frozen=True, init=False, eq=False)
+class TensorType:
+    """The annotation of a tensor parameter: `A: T.Tensor((M, K), T.float16)`.
+
+    `T.Tensor` and `T.Buffer` are the same thing; `T.Tensor[(M, K), T.float16]` is another spelling. The tensor is
+    dense and row-major unless `strides` says otherwise (`T.StridedTensor`).
+
+    Shapes: a tuple or list of ints, symbolic dims (`T.dyn['K']`, `T.dynamic('K')`) and expressions of them; a bare
+    int or dim means rank 1; `()` means a scalar in memory.
+
+    Raises:
+        ProgramError: An extent is negative or no integer.
+        OptionError: The dtype is unknown.
+    """
+
+    shape: tuple[Expr, ...]
+    dtype: DType
+    strides: tuple[Expr, ...] | None
+
+    def __init__(self, shape: ShapeLike, dtype: DTypeLike = "float32", strides: ShapeLike | None = None) -> None:
+        what = "T.Tensor" if strides is None else "T.StridedTensor"
+        extents = as_shape(shape, what)
+        steps = None if strides is None else as_shape(strides, what, word="stride")
+        if steps is not None and len(steps) != len(extents):
+            raise ProgramError(f"{what}: {len(extents)} extents {shape_text(extents)} but {len(steps)} strides")
+        object.__setattr__(self, "shape", extents)
+        object.__setattr__(self, "dtype", plain_dtype(dtype, what))
+        object.__setattr__(self, "strides", steps)
+
+    def __class_getitem__(cls, item: tuple[ShapeLike, DTypeLike]) -> TensorType:
+        if not isinstance(item, tuple) or len(item) != 2:
+            raise ProgramError("T.Tensor[...]: needs a shape and a dtype", hint="write T.Tensor((M, N), T.float32)")
+        return cls(*item)
+
+    def __repr__(self) -> str:
+        return f"T.Tensor({shape_text(self.shape)}, {str(self.dtype)!r})"
+
+
+Tensor = TensorType
+Buffer = TensorType
+
+
+@api
+def StridedTensor(shape: ShapeLike, strides: ShapeLike, dtype: DTypeLike = "float32") -> TensorType:
+    """The annotation of a tensor that is not dense: strides are in elements, ints or symbolic.
+
+    Example:
+        `A: T.StridedTensor((M, N), (T.dyn['ld'], 1), T.float16)`
+    """
+    return TensorType(shape, dtype, strides)
+
+
+@dataclass(frozen=True, init=False)
+class PointerType:
+    """The annotation of a raw pointer parameter: `p: T.ptr(T.float32)`; an address that is handed on as it is."""
+
+    dtype: DType
+
+    def __init__(self, dtype: DTypeLike = "uint8") -> None:
+        object.__setattr__(self, "dtype", plain_dtype(dtype, "T.ptr"))
+
+
+ptr = PointerType
+
+
+def as_shape(shape: ShapeLike, what: str, word: str = "extent") -> tuple[Expr, ...]:
+    """A shape in any spelling as a tuple of integer expressions.
+
+    Raises:
+        ProgramError: An extent is negative, a float or otherwise no integer; the message starts with `what`.
+    """
+    items = shape if isinstance(shape, Sequence) and not isinstance(shape, str) else (shape,)
+    return tuple(_extent(item, what, word) for item in items)  # type: ignore[arg-type]
+
+
+def _extent(value: ExprLike, what: str, word: str) -> Expr:
+    if isinstance(value, str) or value is None:
+        raise ProgramError(
+            f"{what}: {value!r} is not an {word}", hint="write an int, T.dyn['K'] or T.dynamic('K')"
+        )
+    try:
+        expr = as_expr(value)
+    except (TypeError, StagingError):
+        raise ProgramError(f"{what}: {value!r:.60} is not an {word}", hint="write an int or a symbolic dim") from None
+    if not expr.dtype.is_int or expr.dtype.lanes != 1:
+        raise ProgramError(
+            f"{what}: {word} {text(expr)} is a {expr.dtype!s}, not an integer", hint="divide with //, not with /"
+        )
+    number = int_const(expr)
+    if number is not None and number < 0:
+        raise ProgramError(f"{what}: {word} {number} is negative")
+    return expr
+
+
+# -- symbolic dims -------------------------------------------------------------------------------------------
+@cache
+def _dim(name: str, dtype_name: str) -> Variable:
+    return Variable(name, as_dtype(dtype_name), index=True)
+
+
+@api
+def dynamic(name: str, dtype: DTypeLike = "int32") -> Variable | tuple[Variable, ...]:
+    """A symbolic dimension, usable in annotations and in kernel bodies; several at once as `T.dynamic("M, N")`.
+
+    A dim is bound from the shape of the argument at the call; arguments that disagree are an error. One name is one
+    dimension: asking for it again gives the same variable.
+
+    Raises:
+        ProgramError: The name is no identifier or the dtype no integer.
+    """
+    row = plain_dtype(dtype, "T.dynamic")
+    if not row.is_int:
+        raise ProgramError(f"T.dynamic: a dimension has an integer dtype, not {row!s}")
+    names = [part.strip() for part in str(name).split(",")]
+    for part in names:
+        if not part.isidentifier():
+            raise ProgramError(f"T.dynamic: {part!r} is not a name", hint="write T.dynamic('K')")
+    dims = tuple(_dim(part, str(row)) for part in names)
+    return dims[0] if len(dims) == 1 else dims
+
+
+@api
+def symbolic(name: str, dtype: DTypeLike = "int32") -> Variable | tuple[Variable, ...]:
+    """The deprecated name of `T.dynamic`."""
+    warnings.warn("T.symbolic is deprecated; write T.dynamic", DeprecationWarning, stacklevel=3)
+    return dynamic(name, dtype)
+
+
+class _Dyn:
+    """`T.dyn['K']`: a symbolic dimension for annotations, the same one wherever the name is the same."""
+
+    def __getitem__(self, name: str) -> Variable | tuple[Variable, ...]:
+        return dynamic(name)
+
+    def __call__(self, name: str, dtype: DTypeLike = "int32") -> Variable | tuple[Variable, ...]:
+        return dynamic(name, dtype)
+
+
+dyn = _Dyn()
+
+
+@api
+def Var(name: str, dtype: DTypeLike = "int32") -> Variable:
+    """A variable of its own, for index functions of layouts and the like."""
+    row = plain_dtype(dtype, "T.Var")
+    return Variable(name, row, index=row.is_int)
+

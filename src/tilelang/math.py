@@ -1,0 +1,13 @@
+"""Arithmetic on tile sizes, on plain ints: `tilelang.math.next_power_of_2`, `tilelang.math.cdiv`."""
+
+from __future__ import annotations
+
+
+def next_power_of_2(n: int) -> int:
+    """The smallest power of two that is not below `n`; 1 for anything up to 1."""
+    return 1 << max(0, n - 1).bit_length()
+
+
+def cdiv(a: int, b: int) -> int:
+    """`a / b` rounded up: how many tiles of `b` cover `a`."""
+    return -(-a // b)
