@@ -27,6 +27,7 @@ from tilelang.language.source import FunctionSource, function_source
 
 FRAME = "__f"
 _ENTER = "__tilelang_enter"
+_FUNCTION = "__tilelang_function"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ def rewrite(fn: types.FunctionType, enter: object) -> Rewritten:
     body = rewriter.block(_without_docstring(source.node.body))
     start = ast.parse(f"{FRAME} = {_ENTER}()").body
     definition = ast.FunctionDef(
-        name=source.node.name,
+        name=_FUNCTION,  # not the user's name, which must stay a global or cell for the body
         args=_plain_arguments(source.node.args),
         body=[*start, *(body or [ast.Pass()])],
         decorator_list=[],
@@ -83,11 +84,12 @@ def rewrite(fn: types.FunctionType, enter: object) -> Rewritten:
         args=ast.arguments(
             posonlyargs=[], args=[ast.arg(n) for n in free], kwonlyargs=[], kw_defaults=[], defaults=[]
         ),
-        body=[ast.copy_location(definition, source.node), ast.Return(ast.Name(source.node.name, ast.Load()))],
+        body=[ast.copy_location(definition, source.node), ast.Return(_load(_FUNCTION))],
         decorator_list=[],
     )
     module = ast.fix_missing_locations(ast.Module(body=[factory], type_ignores=[]))
-    code = _inner_code(compile(module, source.file, "exec", dont_inherit=True), "factory", source.node.name)
+    code = _inner_code(compile(module, source.file, "exec", dont_inherit=True), "factory", _FUNCTION)
+    code = code.replace(co_name=fn.__name__)
     cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
     cells[_ENTER] = types.CellType(enter)
     function = types.FunctionType(

@@ -1,0 +1,45 @@
+"""Runs one kernel on every executor there is and insists that they agree."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import tilelang
+from tilelang.ir.func import PrimFunc
+from tilelang.sim.tile_interp import run_reference
+
+
+def run_reference_on_copies(func: PrimFunc, arguments: Sequence[Any]) -> list[Any]:
+    """The arguments after the reference interpreter ran the kernel on copies of them."""
+    copies = [np.array(a) if isinstance(a, np.ndarray) else a for a in arguments]
+    run_reference(func, copies)
+    return copies
+
+
+def run_cpu_on_copies(func: PrimFunc, arguments: Sequence[Any]) -> list[Any]:
+    """The arguments after the compiled CPU kernel ran on copies of them."""
+    copies = [np.array(a) if isinstance(a, np.ndarray) else a for a in arguments]
+    tilelang.compile(func, target="cpu", execution_backend="cc")(*copies)
+    return copies
+
+
+def assert_same(expected: Any, actual: Any, rtol: float = 0.0, atol: float = 0.0) -> None:
+    """Equality for integers and booleans, closeness for floats; NaN equals NaN."""
+    assert expected.dtype == actual.dtype
+    assert expected.shape == actual.shape
+    if expected.dtype.kind in "iub":
+        np.testing.assert_array_equal(actual, expected)
+    else:
+        wide = np.float64
+        np.testing.assert_allclose(actual.astype(wide), expected.astype(wide), rtol=rtol, atol=atol, equal_nan=True)
+
+
+def run_everywhere(func: PrimFunc, *arguments: Any, rtol: float = 1e-5, atol: float = 1e-6) -> list[Any]:
+    """The tensors after the kernel ran, the same on the reference interpreter and the CPU target."""
+    expected = run_reference_on_copies(func, arguments)
+    actual = run_cpu_on_copies(func, arguments)
+    for want, got in zip(expected, actual, strict=True):
+        if isinstance(want, np.ndarray):
+            assert_same(want, got, rtol, atol)
+    return expected
