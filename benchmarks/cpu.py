@@ -1,0 +1,240 @@
+"""Measures this machine: the kernels of the examples against what a user would otherwise call, PyTorch.
+
+Both sides run in one process with the same number of threads, in interleaved rounds; the table shows medians.
+Run as `python benchmarks/cpu.py [--threads N] [--rounds N] [--only TEXT]`; results are kept under `results/`.
+"""
+
+import argparse
+import json
+import os
+import platform
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+RESULTS = Path(__file__).resolve().parent / "results"
+
+
+@dataclass
+class Row:
+    """One line of the table; `ratio` is how many times faster than the other side, or below the limit."""
+
+    name: str
+    ours: float
+    unit: str
+    theirs: float | None
+    figure: str
+    ratio: float
+    target: str
+    met: bool
+
+
+def seconds_per_call(call: Callable[[], object], calls: int) -> float:
+    start = time.perf_counter()
+    for _ in range(calls):
+        call()
+    return (time.perf_counter() - start) / calls
+
+
+def calls_that_fill(call: Callable[[], object], seconds: float) -> int:
+    call()
+    return max(1, min(100_000, int(seconds / max(1e-9, seconds_per_call(call, 1)))))
+
+
+def race(ours: Callable[[], object], theirs: Callable[[], object], rounds: int, seconds: float) -> tuple[float, float]:
+    """The median seconds per call of both sides over interleaved rounds."""
+    counts = calls_that_fill(ours, seconds), calls_that_fill(theirs, seconds)
+    samples: tuple[list[float], list[float]] = ([], [])
+    for _ in range(rounds):
+        for side, call in enumerate((ours, theirs)):
+            call()
+            samples[side].append(seconds_per_call(call, counts[side]))
+    return statistics.median(samples[0]), statistics.median(samples[1])
+
+
+def compare(name, ours, theirs, work, unit, target, args) -> Row:
+    """A row of the first table; `work` is done per call, in `unit` times 1e9."""
+    mine, other = race(ours, theirs, args.rounds, args.seconds)
+    figure = f"{work / mine * 1e-9:.1f} {unit}"
+    return Row(name, mine * 1e3, "ms", other * 1e3, figure, other / mine, f">= {target:g}x", other / mine >= target)
+
+
+def limit(name: str, value: float, unit: str, most: float) -> Row:
+    return Row(name, value, unit, None, "", most / value, f"<= {most:g} {unit}", value <= most)
+
+
+def check(result, expected, tolerance: float) -> None:
+    """A fast wrong kernel is worth nothing."""
+    error = (result.float() - expected.float()).abs().max().item()
+    scale = expected.float().abs().max().item()
+    if not error <= tolerance * scale:
+        raise SystemExit(f"wrong result: difference {error:g} where values reach {scale:g}")
+
+
+def gemm_rows(torch, kernels, args) -> dict[str, Callable[[], Row]]:
+    def row(size: int, name: str, target: float) -> Row:
+        dtype = getattr(torch, name)
+        a, b = torch.randn(size, size).to(dtype), torch.randn(size, size).to(dtype)
+        kernel = kernels.gemm(size, name)
+        check(kernel(a, b), a.float() @ b.float(), 1e-2)
+        work = 2 * size**3
+        return compare(f"{name} GEMM {size}", lambda: kernel(a, b), lambda: a @ b, work, "GFLOP/s", target, args)
+
+    return {
+        "float32 GEMM 1024": lambda: row(1024, "float32", 0.8),
+        "float32 GEMM 2048": lambda: row(2048, "float32", 0.8),
+        "float16 GEMM 1024": lambda: row(1024, "float16", 40),
+        "bfloat16 GEMM 1024": lambda: row(1024, "bfloat16", 0.5),
+    }
+
+
+def other_rows(torch, kernels, args) -> dict[str, Callable[[], Row]]:
+    functional = torch.nn.functional
+
+    def add(size: int) -> Row:
+        a, b, c, d = torch.randn(size), torch.randn(size), torch.empty(size), torch.empty(size)
+        kernel = kernels.vector_add(size)
+        kernel(a, b, c)
+        check(c, a + b, 0)
+        theirs = lambda: torch.add(a, b, out=d)  # noqa: E731
+        return compare(f"vector add 2^{size.bit_length() - 1}", lambda: kernel(a, b, c), theirs, 12 * size, "GB/s",
+                       0.9, args)
+
+    def softmax(rows: int, cols: int) -> Row:
+        x = torch.randn(rows, cols)
+        kernel = kernels.softmax(rows, cols)
+        check(kernel(x), torch.softmax(x, -1), 1e-4)
+        return compare(f"softmax {rows}x{cols}", lambda: kernel(x), lambda: torch.softmax(x, -1), 8 * x.numel(),
+                       "GB/s", 1.0, args)
+
+    def layer_norm(rows: int, cols: int) -> Row:
+        x, w, b = torch.randn(rows, cols), torch.randn(cols), torch.randn(cols)
+        kernel = kernels.layer_norm(rows, cols)
+        theirs = lambda: functional.layer_norm(x, (cols,), w, b, 1e-5)  # noqa: E731
+        check(kernel(x, w, b), theirs(), 1e-4)
+        return compare(f"LayerNorm {rows}x{cols}", lambda: kernel(x, w, b), theirs, 8 * x.numel(), "GB/s", 1.0, args)
+
+    def attention(batch: int, heads: int, length: int, dim: int) -> Row:
+        q, k, v = torch.randn(3, batch, heads, length, dim).unbind()
+        kernel = kernels.attention(batch, heads, length, dim)
+        theirs = lambda: functional.scaled_dot_product_attention(q, k, v)  # noqa: E731
+        check(kernel(q, k, v), theirs(), 1e-4)
+        work = 4 * batch * heads * length * length * dim
+        return compare(f"attention {(batch, heads, length, dim)}", lambda: kernel(q, k, v), theirs, work, "GFLOP/s",
+                       1.0, args)
+
+    return {
+        "vector add": lambda: add(1 << 25),
+        "softmax": lambda: softmax(4096, 4096),
+        "LayerNorm": lambda: layer_norm(4096, 4096),
+        "attention": lambda: attention(1, 8, 1024, 64),
+    }
+
+
+_READY = """
+import time, sys
+sys.path.insert(0, {folder!r})
+import tilelang, tilelang.language, kernels
+factory = kernels.example("02_gemm/gemm_simple.py").tensor_core
+start = time.perf_counter()
+factory(1024, 1024, 1024)
+print((time.perf_counter() - start) * 1e3)
+"""
+
+
+def overhead_rows(torch, numpy, kernels, args) -> dict[str, Callable[[], Row]]:
+    def python_side() -> Row:
+        import tilelang
+
+        samples = []
+        for _ in range(args.rounds + 1):
+            start = time.perf_counter()
+            tilelang.lower(kernels.gemm_program(1024), target="cpu")
+            samples.append((time.perf_counter() - start) * 1e3)
+        return limit("compile tiled GEMM, Python side", statistics.median(samples[1:]), "ms", 100)
+
+    def cached() -> Row:
+        script = _READY.format(folder=str(Path(__file__).resolve().parent))
+        samples = [
+            float(subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout)
+            for _ in range(args.rounds + 1)
+        ]
+        return limit("cached GEMM ready in a fresh process", statistics.median(samples[1:]), "ms", 20)
+
+    def call(name: str, arrays, most: float) -> Row:
+        kernel = kernels.small_vector_add()
+        samples = [seconds_per_call(lambda: kernel(*arrays), 20_000) * 1e6 for _ in range(args.rounds)]
+        return limit(f"call with three {name}", statistics.median(samples), "us", most)
+
+    arrays = [numpy.ones(16, numpy.float32) for _ in range(3)]
+    return {
+        "compile": python_side,
+        "cached": cached,
+        "call NumPy": lambda: call("NumPy arrays", arrays, 5),
+        "call torch": lambda: call("torch tensors", [torch.ones(16) for _ in range(3)], 6),
+    }
+
+
+def cpu_name() -> str:
+    match = re.search(r"model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text())
+    return match[1].strip() if match else platform.processor() or platform.machine()
+
+
+def show(row: Row) -> None:
+    theirs = f"{row.theirs:10.3f} {row.unit}" if row.theirs is not None else " " * 13
+    ratio = f"{row.ratio:7.2f}x" if row.theirs is not None else " " * 8
+    verdict = "yes" if row.met else "NO"
+    print(f"{row.name:<38}{row.ours:10.3f} {row.unit:<3}{theirs}{row.figure:>16}{ratio}  {row.target:<9} {verdict}",
+          flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=0.3, help="of each side in each round")
+    parser.add_argument("--only", default="", help="rows whose name contains this")
+    args = parser.parse_args()
+    for name in ("OMP_NUM_THREADS", "TILELANG_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = str(args.threads)  # before the libraries start their threads
+    try:
+        import torch
+    except ImportError:
+        raise SystemExit("PyTorch is what we compare with: .venv/bin/pip install torch") from None
+    import kernels
+    import numpy
+
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(0)
+    print(f"{cpu_name()}, {args.threads} threads, torch {torch.__version__}\n")
+    print(f"{'':<38}{'ours':>13}{'torch':>13}{'':>16}{'ratio':>8}  {'target':<9} met")
+    makers = {
+        **gemm_rows(torch, kernels, args),
+        **other_rows(torch, kernels, args),
+        **overhead_rows(torch, numpy, kernels, args),
+    }
+    rows = []
+    for label, make in makers.items():
+        if args.only.lower() in label.lower():
+            rows.append(make())
+            show(rows[-1])
+
+    slug = re.sub(r"[^a-z0-9]+", "-", cpu_name().lower()).strip("-")
+    path = RESULTS / f"{slug}-{args.threads}-threads.json"
+    if not args.only:
+        RESULTS.mkdir(exist_ok=True)
+        record = {
+            "cpu": cpu_name(), "threads": args.threads, "torch": torch.__version__, "python": platform.python_version(),
+            "date": time.strftime("%Y-%m-%d"), "rounds": args.rounds, "rows": [asdict(row) for row in rows],
+        }
+        path.write_text(json.dumps(record, indent=2) + "\n")
+        print(f"\nkept in {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""Writes `docs/reference.md` from the docstrings of the public names; `--check` only says whether it is fresh.
+
+A name stands in the section of the module that defines it, in the order of that module's source.
+"""
+
+import inspect
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import tilelang
+import tilelang.language as T
+from tilelang import errors, options
+from tilelang.dtypes import DType
+
+PATH = Path(__file__).resolve().parent / "reference.md"
+
+# Sections of the language: title, and the modules of `tilelang.language` whose names stand there, in this order.
+SECTIONS = (
+    ("Kernels", ("prim_func", "kernel", "macro", "eager", "types")),
+    ("Buffers", ("alloc", "proxy", "annotate")),
+    ("Loops", ("loops",)),
+    ("Tile operators", ("tile", "atomic")),
+    ("Arithmetic", ("math", "derived")),
+    ("Debugging", ("debug",)),
+)
+
+HEAD = """# Reference
+
+<!-- Written by docs/generate_reference.py from the docstrings; `make docs` writes it anew. -->
+
+`import tilelang` and `import tilelang.language as T`.
+The [tutorial](tutorial.md) introduces these names one after the other.
+"""
+
+
+BLOCKS = {"Args:", "Raises:", "Returns:", "Attributes:", "Example:", "Shapes:", "Units:", "Source:", "Yields:"}
+
+
+def signature(name: str, value: object) -> str:
+    """The form of a call, without annotations: those are in the text where they matter."""
+    if not callable(value):
+        return name
+    try:
+        form = inspect.signature(value)
+    except (TypeError, ValueError):
+        return f"{name}(...)"
+    plain = [p.replace(annotation=p.empty) for p in form.parameters.values()]
+    return name + str(form.replace(parameters=plain, return_annotation=inspect.Signature.empty))
+
+
+def description(value: object) -> str:
+    """A docstring with its indented sections as blocks that Markdown keeps."""
+    text = inspect.getdoc(value) or ""
+    lines: list[str] = []
+    for line in text.splitlines():
+        header = line.strip() if line and not line.startswith(" ") and line.endswith(":") else ""
+        if header in BLOCKS:
+            lines += ["", f"*{header[:-1]}*", ""]
+        elif line.startswith("    ") and not line.startswith("     ") and ": " in line:
+            name, _, rest = line.strip().partition(": ")
+            lines.append(f"- `{name}`: {rest}" if " " not in name.strip("*") else f"- {line.strip()}")
+        elif line.startswith("    "):
+            lines.append("  " + line.strip())
+        else:
+            lines.append(line)
+    return "\n".join(lines).strip()
+
+
+def entry(prefix: str, name: str, value: object, level: int = 3) -> str:
+    """One name: its form as a heading, its docstring below."""
+    return f"{'#' * level} `{prefix}{signature(name, value)}`\n\n{description(value)}\n"
+
+
+def public_names(module: ModuleType) -> list[str]:
+    """What a module says is public."""
+    return list(getattr(module, "__all__", None) or [n for n in vars(module) if not n.startswith("_")])
+
+
+def home(value: object) -> str:
+    """The last part of the name of the module in which a value was defined."""
+    return str(getattr(value, "__module__", "") or "").rpartition(".")[2]
+
+
+def language_sections() -> list[str]:
+    """The names of `T`, by section; dtypes as one table, since they differ in their names only."""
+    names = {name: getattr(T, name) for name in public_names(T)}
+    names = {name: value for name, value in names.items() if not inspect.ismodule(value)}
+    dtypes = [name for name, value in names.items() if isinstance(value, DType)]
+    rest = {name: value for name, value in names.items() if name not in dtypes}
+    parts = []
+    for title, modules in SECTIONS:
+        chosen = [name for module in modules for name, value in rest.items() if home(value) == module]
+        parts.append(f"## {title}\n")
+        parts += [entry("T.", name, rest.pop(name)) for name in chosen]
+    parts.append("## Dtypes\n")
+    parts.append("Each is a string-like object that casts when called, as in `T.float32(x)`.\n")
+    parts.append(", ".join(f"`T.{name}`" for name in sorted(dtypes)) + "\n")
+    described = {name: value for name, value in rest.items() if not inspect.isbuiltin(value)}
+    parts.append("## Further names\n")
+    parts += [entry("T.", name, value) for name, value in described.items()]
+    return parts
+
+
+def package_sections() -> list[str]:
+    """The names of `tilelang`, its errors, and the environment variables."""
+    parts = ["## Compiling and calling\n"]
+    for name in public_names(tilelang):
+        value = getattr(tilelang, name)
+        if inspect.ismodule(value) or (inspect.isclass(value) and issubclass(value, errors.TileLangError)):
+            continue
+        parts.append(entry("tilelang.", name, value))
+        if inspect.isclass(value) and home(value) in ("kernel", "profiler"):
+            methods = [(n, m) for n, m in vars(value).items() if not n.startswith("_") and inspect.isfunction(m)]
+            parts += [entry(".", n, m, level=4) for n, m in methods]
+    parts.append("## Errors\n\nAll are found in `tilelang.errors`.\n")
+    tree = [errors.TileLangError, *subclasses(errors.TileLangError)]
+    parts += [f"- `{cls.__name__}`: {(inspect.getdoc(cls) or '').splitlines()[0]}" for cls in tree]
+    parts.append("\n## Environment\n")
+    parts += [f"- `{variable.name}`: {variable.meaning}" for variable in options.VARIABLES.values()]
+    return parts
+
+
+def subclasses(root: type) -> list[type]:
+    """All subclasses, parents first."""
+    return [cls for child in root.__subclasses__() for cls in (child, *subclasses(child))]
+
+
+def reference() -> str:
+    """The whole document."""
+    return "\n".join([HEAD, *package_sections(), "", *language_sections()]).rstrip() + "\n"
+
+
+def main() -> None:
+    """Writes the document, or with `--check` fails where it is stale."""
+    text = reference()
+    if "--check" in sys.argv[1:]:
+        if not PATH.exists() or PATH.read_text() != text:
+            raise SystemExit(f"{PATH.name} is not what the docstrings say: run `make docs`")
+        return
+    PATH.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
