@@ -73,7 +73,8 @@ class ArrayView:
         memory = (ctypes.c_char * ((high - low + 1) * itemsize)).from_address(self.pointer + low * itemsize)
         flat = np.frombuffer(memory, self.dtype.numpy)
         view = np.lib.stride_tricks.as_strided(flat[-low:], self.shape, [stride * itemsize for stride in self.strides])
-        view.flags.writeable = self.writable
+        if not self.writable:
+            view.flags.writeable = False
         return view
 
 
