@@ -113,32 +113,37 @@ class _Writer:
         """What is done if all arguments are of one framework and pass the tests."""
         self.names = {p.var: f"a{i}" for i in self.scalars if isinstance(p := self.signature.params[i], ScalarParam)}
         binds, checks = self._symbols()
-        lines = [f"if {' and '.join(tests) or 'True'}:"]
-        lines += [f"    {line}" for line in binds]
-        lines.append(f"    if {' and '.join(checks) or 'True'}:")
-        lines += [f"        {line}" for line in (*self._allocations(framework), *self._launch(framework))]
+        body = [*self._allocations(framework), *self._launch(framework)]
+        if checks:
+            body = [f"if {' and '.join(checks)}:", *(f"    {line}" for line in body)]
+        lines = [*binds, *body]
+        if tests:
+            head = ["if (", *(f"    {'and ' if n else ''}{test}" for n, test in enumerate(tests)), "):"]
+            lines = [*head, *(f"    {line}" for line in lines)]
         return [f"        {line}" for line in lines]
 
     def _numpy_tests(self) -> list[str]:
-        tests = [f"type(a{i}) is ndarray" for i in self.tensors]
+        tests = [" and ".join(f"type(a{i}) is ndarray" for i in self.tensors)]
         for i in self.tensors:
             mask = _WRITABLE if i in self.signature.written else _READABLE
-            tests += [f"a{i}.dtype is D{i}", f"a{i}.flags.num & {mask} == {mask}", *self._shape_test(i)]
+            tests += [f"a{i}.dtype is D{i} and a{i}.flags.num & {mask} == {mask} and {self._shape_test(i)}"]
         return tests
 
     def _torch_tests(self) -> list[str]:
-        tests = [f"type(a{i}) is Tensor" for i in self.tensors]
+        tests = [" and ".join(f"type(a{i}) is Tensor" for i in self.tensors)]
         for i in self.tensors:
-            tests += [f"a{i}.dtype is E{i}", f"a{i}.is_cpu", f"a{i}.layout is strided", f"a{i}.is_contiguous()"]
-            tests += [f"not a{i}.is_neg()", *self._shape_test(i)]
+            tests.append(
+                f"a{i}.dtype is E{i} and a{i}.is_cpu and a{i}.layout is strided and a{i}.is_contiguous() "
+                f"and not a{i}.is_neg() and {self._shape_test(i)}"
+            )
         return tests
 
-    def _shape_test(self, index: int) -> list[str]:
+    def _shape_test(self, index: int) -> str:
         """The test of a constant shape as a whole, or of the rank, so that a symbolic shape can be taken apart."""
         param = self.signature.params[index]
         assert isinstance(param, TensorParam)
         shape = param.buffer.static_shape
-        return [f"a{index}.shape == {shape}" if shape is not None else f"a{index}.ndim == {param.buffer.rank}"]
+        return f"a{index}.shape == {shape}" if shape is not None else f"a{index}.ndim == {param.buffer.rank}"
 
     def _scalar_tests(self) -> list[str]:
         tests = []
@@ -150,7 +155,7 @@ class _Writer:
                 tests.append(f"type(a{i}) is bool")
             else:
                 low, high = dtype.limits
-                tests += [f"type(a{i}) is int", f"{low} <= a{i} <= {high}"]
+                tests.append(f"type(a{i}) is int and {low} <= a{i} <= {high}")
         return tests
 
     def _symbols(self) -> tuple[list[str], list[str]]:

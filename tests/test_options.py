@@ -1,0 +1,121 @@
+import pytest
+
+from tilelang.errors import OptionError
+from tilelang.options import (
+    VARIABLES,
+    CompileOptions,
+    PassConfigKey,
+    cache_folder,
+    disable_cache,
+    enable_cache,
+    environment,
+    is_cache_enabled,
+    num_threads,
+)
+
+
+def test_a_key_is_equal_to_its_text() -> None:
+    assert "tl.enable_fast_math" == PassConfigKey.TL_ENABLE_FAST_MATH
+    assert "tl.enable_fast_math" == str(PassConfigKey.TL_ENABLE_FAST_MATH)
+
+
+@pytest.mark.parametrize("key", [PassConfigKey.TL_ENABLE_FAST_MATH, "tl.enable_fast_math"])
+def test_fast_math_is_asked_for_by_key_or_text(key: str) -> None:
+    assert CompileOptions.from_user({key: True}).fast_math
+    assert not CompileOptions.from_user({key: False}).fast_math
+
+
+@pytest.mark.parametrize("key", list(PassConfigKey))
+def test_every_published_key_is_accepted(key: PassConfigKey) -> None:
+    CompileOptions.from_user({key: "1"})
+
+
+def test_both_spellings_of_the_older_keys_are_one_key() -> None:
+    old = CompileOptions.from_user({"tir.noalias": True})
+    new = CompileOptions.from_user({"tirx.noalias": True})
+    assert old == new
+
+
+def test_an_unknown_key_names_the_nearest_one() -> None:
+    with pytest.raises(OptionError) as caught:
+        CompileOptions.from_user({"tl.enable_fastmath": True})
+    assert "pass_configs: unknown key 'tl.enable_fastmath'\nhint: did you mean 'tl.enable_fast_math'?" == str(caught.value)
+
+
+def test_an_unknown_name_of_a_key_gives_its_text() -> None:
+    with pytest.raises(OptionError, match=r"did you mean 'tl.disable_tma_lower'\?"):
+        CompileOptions.from_user({"TL_DISABLE_TMA_LOWERING": True})
+
+
+def test_flags_are_a_text_or_a_list_and_come_after_those_of_pass_configs() -> None:
+    options = CompileOptions.from_user({"tl.device_compile_flags": ["-DA"]}, "-O1 '-DB=x y'")
+    assert ("-DA", "-O1", "-DB=x y") == options.compile_flags
+
+
+def test_flags_of_another_kind_are_refused() -> None:
+    with pytest.raises(OptionError, match="compile_flags: expected a text or a list of texts, got 3"):
+        CompileOptions.from_user(compile_flags=3)  # type: ignore[arg-type]
+
+
+def test_options_have_a_key_that_ignores_verbosity_only() -> None:
+    assert CompileOptions.from_user(verbose=True).key == CompileOptions.from_user().key
+    assert CompileOptions.from_user(compile_flags="-O1").key != CompileOptions.from_user().key
+    assert CompileOptions.from_user({"tl.enable_fast_math": True}).key != CompileOptions.from_user().key
+
+
+def test_every_variable_says_what_it_means() -> None:
+    for name, variable in VARIABLES.items():
+        assert name == variable.name
+        assert variable.meaning.endswith(".")
+
+
+def test_variables_are_read_when_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILELANG_EXECUTION_BACKEND", " reference ")
+    assert "reference" == environment("TILELANG_EXECUTION_BACKEND")
+    monkeypatch.delenv("TILELANG_EXECUTION_BACKEND")
+    assert "auto" == environment("TILELANG_EXECUTION_BACKEND")
+
+
+def test_the_cache_folder_is_the_chosen_one_or_the_user_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILELANG_CACHE_DIR", "/somewhere")
+    assert "/somewhere" == str(cache_folder())
+    monkeypatch.delenv("TILELANG_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
+    assert "/cache/tilelang" == str(cache_folder())
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", "/home/me")
+    assert "/home/me/.cache/tilelang" == str(cache_folder())
+
+
+@pytest.mark.parametrize(("text", "enabled"), [("1", False), ("true", False), ("0", True), ("", True), ("off", True)])
+def test_the_environment_switches_the_cache(monkeypatch: pytest.MonkeyPatch, text: str, enabled: bool) -> None:
+    monkeypatch.setattr("tilelang.options._CacheSwitch.enabled", None)
+    monkeypatch.setenv("TILELANG_DISABLE_CACHE", text)
+    assert enabled == is_cache_enabled()
+
+
+def test_a_switch_that_is_no_switch_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tilelang.options._CacheSwitch.enabled", None)
+    monkeypatch.setenv("TILELANG_DISABLE_CACHE", "maybe")
+    with pytest.raises(OptionError, match="TILELANG_DISABLE_CACHE: expected 0 or 1, got 'maybe'"):
+        is_cache_enabled()
+
+
+def test_the_program_beats_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tilelang.options._CacheSwitch.enabled", None)
+    monkeypatch.setenv("TILELANG_DISABLE_CACHE", "1")
+    enable_cache()
+    assert is_cache_enabled()
+    monkeypatch.setenv("TILELANG_DISABLE_CACHE", "0")
+    disable_cache()
+    assert not is_cache_enabled()
+
+
+def test_threads_are_a_positive_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TILELANG_NUM_THREADS", raising=False)
+    assert None is num_threads()
+    monkeypatch.setenv("TILELANG_NUM_THREADS", "3")
+    assert 3 == num_threads()
+    monkeypatch.setenv("TILELANG_NUM_THREADS", "0")
+    with pytest.raises(OptionError, match="TILELANG_NUM_THREADS: expected a positive integer, got '0'"):
+        num_threads()
