@@ -1,0 +1,152 @@
+"""Whether a sum is never negative, by adding up known facts: the core of every proof.
+
+Takes a sum and facts that are themselves sums known to be non-negative; gives True or "not known". Invariant: True is
+only said of sums that are non-negative wherever the facts hold. The search has a fixed budget, so it always ends soon.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+from tilelang.arith.affine import Sum, Term, without
+from tilelang.arith.ranges import Interval
+from tilelang.ir.compare import ExprKey
+from tilelang.ir.expr import Binary, Expr, Select
+from tilelang.ir.scalar import BinaryOp
+
+STEPS = 24  # sums looked at per question
+DEPTH = 6  # facts added up along one line of thought
+
+
+class Knowledge(Protocol):
+    """What the search asks of its surroundings."""
+
+    facts: list[Sum]  # each is >= 0
+
+    def sum(self, expr: Expr) -> Sum:
+        """An expression as a sum."""
+
+    def term_bounds(self, term: Term) -> Interval:
+        """Bounds of a product of atoms."""
+
+
+def is_nonnegative(target: Sum, knowledge: Knowledge) -> bool:
+    """Whether `target >= 0` can be shown."""
+    return _Search(knowledge).holds(target, DEPTH)
+
+
+def tightened(a: Sum) -> Sum:
+    """A sum that is non-negative for the same integers, with the coefficients' common divisor taken out."""
+    common = a.divisor
+    if common <= 1:
+        return a
+    return Sum({t: c // common for t, c in a.terms.items()}, a.constant // common)
+
+
+def unfolded(fact: Sum, knowledge: Knowledge) -> Iterator[Sum]:
+    """What a fact says once a minimum in it is replaced by either operand (a maximum that it subtracts, likewise)."""
+    for term, coefficient in fact.terms.items():
+        expr = term[0].expr
+        if len(term) == 1 and isinstance(expr, Binary) and expr.is_index:
+            if expr.op is (BinaryOp.MIN if coefficient > 0 else BinaryOp.MAX):
+                rest = Sum({t: c for t, c in fact.terms.items() if t != term}, fact.constant)
+                yield rest.plus(knowledge.sum(expr.a), coefficient)
+                yield rest.plus(knowledge.sum(expr.b), coefficient)
+                return
+
+
+class _Search:
+    def __init__(self, knowledge: Knowledge) -> None:
+        self._knowledge = knowledge
+        self._steps = STEPS
+
+    def holds(self, target: Sum, depth: int) -> bool:
+        target = tightened(target)
+        self._steps -= 1
+        low, hopeless = self._low(target)
+        if low is not None and low >= 0:
+            return True
+        if depth == 0 or self._steps <= 0:
+            return False
+        for term in hopeless[:1] if hopeless else target.terms:
+            for other in self._without(target, term):
+                if all(self.holds(part, depth - 1) for part in other):
+                    return True
+                if self._steps <= 0:
+                    return False
+        return False
+
+    def _low(self, target: Sum) -> tuple[int | None, list[Term]]:
+        """The least value by intervals alone, and the terms without a lower bound, which a proof must remove."""
+        low, hopeless = target.constant, []
+        for term, coefficient in target.terms.items():
+            bounds = self._knowledge.term_bounds(term)
+            end = bounds.low if coefficient > 0 else bounds.high
+            if end is None:
+                hopeless.append(term)
+            else:
+                low += coefficient * end
+        return (None if hopeless else low), hopeless
+
+    def _without(self, target: Sum, term: Term) -> Iterator[tuple[Sum, ...]]:
+        """Sums without `term`; if all sums of one tuple are non-negative, so is the target."""
+        coefficient = target.terms[term]
+        for fact in self._facts(term):
+            for mine, factor in fact.terms.items():
+                if (factor > 0) != (coefficient > 0):
+                    continue
+                rest = without(term, mine)
+                if rest is None or (rest and not self._is_nonnegative_term(rest)):
+                    continue
+                # a*target - b*fact*rest >= 0  and  fact*rest >= 0  give  target >= 0, for a, b > 0
+                common = math.gcd(coefficient, factor)
+                scaled = fact.multiplied(rest) if rest else fact
+                yield (target.times(abs(factor) // common).plus(scaled, -abs(coefficient) // common),)
+        yield from self._cases(target, term, coefficient)
+
+    def _is_nonnegative_term(self, term: Term) -> bool:
+        low = self._knowledge.term_bounds(term).low
+        return low is not None and low >= 0
+
+    def _facts(self, term: Term) -> Iterable[Sum]:
+        yield from self._knowledge.facts
+        for key in term:
+            yield from _facts_of_atom(key, self._knowledge)
+
+    def _cases(self, target: Sum, term: Term, coefficient: int) -> Iterator[tuple[Sum, ...]]:
+        """A choice between two values is settled by looking at both."""
+        expr = term[0].expr
+        if len(term) != 1 or not expr.is_index:
+            return
+        least = isinstance(expr, Binary) and expr.op is BinaryOp.MIN and coefficient > 0
+        most = isinstance(expr, Binary) and expr.op is BinaryOp.MAX and coefficient < 0
+        if isinstance(expr, Select) or least or most:
+            assert isinstance(expr, Binary | Select)
+            rest = Sum({t: c for t, c in target.terms.items() if t != term}, target.constant)
+            yield tuple(rest.plus(self._knowledge.sum(side), coefficient) for side in (expr.a, expr.b))
+
+
+def _facts_of_atom(key: ExprKey, knowledge: Knowledge) -> Iterator[Sum]:
+    """What holds of an atom by its definition."""
+    expr = key.expr
+    if not isinstance(expr, Binary) or not expr.is_index:
+        return
+    this = Sum({(key,): 1}, 0)
+    match expr.op:
+        case BinaryOp.FLOORDIV | BinaryOp.FLOORMOD:
+            divisor = knowledge.sum(expr.b)
+            if divisor.terms or divisor.constant <= 0:
+                return
+            a = knowledge.sum(expr.a)
+            if expr.op is BinaryOp.FLOORDIV:
+                rest = a.plus(this, -divisor.constant)  # 0 <= x - c * (x // c) <= c - 1
+                yield rest
+                yield Sum({}, divisor.constant - 1).plus(rest, -1)
+        case BinaryOp.MIN:
+            yield knowledge.sum(expr.a).plus(this, -1)
+            yield knowledge.sum(expr.b).plus(this, -1)
+        case BinaryOp.MAX:
+            yield this.plus(knowledge.sum(expr.a), -1)
+            yield this.plus(knowledge.sum(expr.b), -1)

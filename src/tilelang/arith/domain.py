@@ -1,0 +1,132 @@
+"""What is known where an expression stands: ranges of variables, values of bindings, conditions that hold.
+
+Takes facts, gives a `Domain` that `bounds`, `simplify` and `proves` read. Invariant: a domain never changes; each
+`with_...` gives a new one that knows more. Whoever adds a fact vouches for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from tilelang.ir.expr import Const, Expr, ExprLike, Load, Var, as_expr, int_const
+from tilelang.ir.func import PrimFunc, TensorParam
+from tilelang.ir.visit import walk_expr
+
+
+@dataclass(frozen=True)
+class Range:
+    """`low <= var <= high`; the ends are integers, index expressions, or None where nothing is known."""
+
+    var: Var
+    low: int | Expr | None
+    high: int | Expr | None
+
+
+@dataclass(frozen=True)
+class Stepped:
+    """`var % modulus == residue`."""
+
+    var: Var
+    modulus: int
+    residue: int
+
+
+Fact = Range | Stepped | Expr  # an expression is a condition that holds
+
+
+class Domain:
+    """An immutable set of facts. `Domain()` knows nothing.
+
+    Attributes:
+        parent: The domain this one extends.
+        fact: What this domain adds to its parent.
+        values: Bindings whose value may stand for the variable anywhere.
+        memo: Room for what other modules of `arith` work out once per domain.
+    """
+
+    __slots__ = ("fact", "memo", "parent", "values")
+
+    def __init__(
+        self, parent: Domain | None = None, fact: Fact | None = None, values: Mapping[Var, Expr] | None = None
+    ) -> None:
+        self.parent = parent
+        self.fact = fact
+        self.values = values if values is not None else parent.values if parent is not None else _NO_VALUES
+        self.memo: dict[str, object] = {}
+
+    def with_range(self, var: Var, low: ExprLike | None = None, high: ExprLike | None = None) -> Domain:
+        """Adds `low <= var <= high`, both inclusive; an end may be an index expression, or None for unknown."""
+        return Domain(self, Range(var, _end(low), _end(high)))
+
+    def with_loop(self, var: Var, start: ExprLike, stop: ExprLike, step: int = 1) -> Domain:
+        """Adds what holds in the body of `for var in range(start, stop, step)`."""
+        if step < 0:
+            domain = self.with_range(var, as_expr(stop) + 1, start)
+        else:
+            domain = self.with_range(var, start, as_expr(stop) - 1)
+        first, last = int_const(as_expr(start)), int_const(as_expr(stop))
+        if first is None or step in (0, 1, -1):
+            return domain
+        domain = Domain(domain, Stepped(var, abs(step), first % abs(step)))
+        trips = range(first, last, step) if last is not None else range(0)
+        return domain.with_range(var, min(trips[0], trips[-1]), max(trips[0], trips[-1])) if trips else domain
+
+    def assume(self, condition: Expr, *, momentary: bool = False) -> Domain:
+        """Adds that a condition holds.
+
+        A condition that loads from memory is forgotten, since the memory may change while the domain is in use;
+        `momentary` keeps it, for use within the one expression it belongs to.
+        """
+        if isinstance(condition, Const) or (not momentary and _loads(condition)):
+            return self
+        return Domain(self, condition)
+
+    def with_value(self, var: Var, value: Expr) -> Domain:
+        """Adds that `var` was bound to `value`. A value that loads from memory is forgotten, as in `assume`."""
+        if _loads(value) or not value.dtype.is_int or not var.dtype.is_int:
+            return self
+        if value.is_index and var.index:
+            return Domain(self, None, {**self.values, var: value})
+        return self
+
+    def facts(self) -> Iterator[Fact]:
+        """All facts, oldest first."""
+        chain = []
+        domain: Domain | None = self
+        while domain is not None:
+            if domain.fact is not None:
+                chain.append(domain.fact)
+            domain = domain.parent
+        return reversed(chain)
+
+
+_NO_VALUES: Mapping[Var, Expr] = MappingProxyType({})
+
+
+def of_function(func: PrimFunc) -> Domain:
+    """What holds in all of a function: extents of tensors are never negative."""
+    domain = Domain()
+    for param in func.params:
+        if isinstance(param, TensorParam):
+            for extent in param.shape:
+                if isinstance(extent, Var):
+                    domain = domain.with_range(extent, 0, None)
+                elif int_const(extent) is None:
+                    domain = domain.assume(extent >= 0)
+    return domain
+
+
+def _end(value: ExprLike | None) -> int | Expr | None:
+    if value is None:
+        return None
+    number = int_const(value)
+    if number is not None:
+        return number
+    expr = as_expr(value)
+    return None if _loads(expr) else expr
+
+
+def _loads(expr: Expr) -> bool:
+    return any(isinstance(node, Load) for node in walk_expr(expr))

@@ -1,0 +1,336 @@
+"""Constant bounds of an expression over a domain, and what else a domain says about integers.
+
+Takes expressions and a `Domain`, gives an `Interval`. Invariant: the interval holds every value the expression can
+have where the facts of the domain hold, whether integer data in it wraps (as usual) or not (as in index position).
+"""
+
+from __future__ import annotations
+
+from tilelang.arith import combine, ranges
+from tilelang.arith.affine import Linearizer, Sum
+from tilelang.arith.domain import Domain, Range, Stepped
+from tilelang.arith.ranges import ANYTHING, TRUTH, Interval, of_dtype
+from tilelang.ir.compare import ExprKey, expr_key
+from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var, as_expr, children
+from tilelang.ir.scalar import COMPARISONS, BinaryOp, UnaryOp
+
+__all__ = ["Analysis", "Interval", "analysis_of", "bounds"]
+
+_DEEP_ENOUGH = 3  # choices inside of choices whose conditions are taken into account
+
+
+def bounds(expr: Expr, domain: Domain) -> Interval:
+    """The interval of values that an integer or boolean expression can have; floats may have any."""
+    return analysis_of(domain).bounds(expr)
+
+
+def analysis_of(domain: Domain, *, expand: bool = True) -> Analysis:
+    """What follows from a domain's facts, worked out once per domain.
+
+    Args:
+        domain: The facts.
+        expand: Let bindings be replaced by their values in sums, as proofs want it; code that is kept does not.
+    """
+    expand = expand or not domain.values
+    name = "expanding" if expand else "keeping"
+    made = domain.memo.get(name)
+    if not isinstance(made, Analysis):
+        parent = None if domain.parent is None else analysis_of(domain.parent, expand=expand)
+        made = domain.memo[name] = Analysis(domain, parent, expand=expand)
+    return made
+
+
+class Analysis(Linearizer):
+    """A domain's facts in the form that bounds and proofs use.
+
+    Attributes:
+        domain: Where the facts come from.
+        facts: Sums that are never negative.
+        conditions: Boolean expressions that hold (True) or do not (False), beyond what `facts` say.
+    """
+
+    def __init__(self, domain: Domain, parent: Analysis | None, *, expand: bool) -> None:
+        super().__init__()
+        self.domain = domain
+        self._expand = expand
+        self.facts: list[Sum] = list(parent.facts) if parent else []
+        self.conditions: dict[ExprKey, bool] = dict(parent.conditions) if parent else {}
+        self._limits: dict[ExprKey, Interval] = dict(parent._limits) if parent else {}
+        self._steppings: dict[ExprKey, tuple[int, int]] = dict(parent._steppings) if parent else {}
+        self._depth: int = domain.memo.get("depth", parent._depth if parent else 0)  # type: ignore[assignment]
+        self._bounds: dict[int, tuple[Expr, Interval]] = {}
+        self._atoms: dict[int, tuple[Expr, Interval]] = {}
+        if domain.fact is not None:
+            self._learn(domain.fact)
+
+    # -- what the domain says of atoms ----------------------------------------------------------------------
+    def bounds(self, expr: Expr) -> Interval:
+        """Bounds of any expression."""
+        known = self._bounds.get(id(expr))
+        if known is None:
+            result = self.atom_bounds(expr)
+            if isinstance(expr, Binary) and expr.dtype.is_int and (expr.is_index or self.is_exact(expr)):
+                result = result.meet(self.sum_bounds(self.sum(expr)))
+            known = self._bounds[id(expr)] = (expr, result)
+        return known[1]
+
+    def atom_bounds(self, expr: Expr) -> Interval:
+        """Bounds from the expression's operator, and what is known of it as a whole."""
+        if isinstance(expr, Const):
+            return ANYTHING if expr.dtype.is_float else Interval(int(expr.value), int(expr.value))
+        known = self._atoms.get(id(expr))
+        if known is None:
+            result = self._compute(expr)
+            if self._limits:
+                limit = self._limits.get(expr_key(expr))
+                result = result if limit is None else result.meet(limit)
+            known = self._atoms[id(expr)] = (expr, result)
+        return known[1]
+
+    def stepping(self, var: ExprKey) -> tuple[int, int] | None:
+        """(modulus, residue) of an atom, if known."""
+        return self._steppings.get(var)
+
+    def value(self, var: Var) -> Expr | None:
+        """The expression that a variable was bound to."""
+        return self.domain.values.get(var) if self._expand else None
+
+    def is_nonnegative(self, linear: Sum) -> bool:
+        """Whether a sum is known never to be negative."""
+        return combine.is_nonnegative(linear, self)
+
+    def is_exact(self, expr: Expr) -> bool:
+        """Whether an integer operation on data cannot wrap and takes its operands as they are."""
+        if expr.is_index or isinstance(expr, Const | Var | Load | Call):
+            return True
+        if not all(self._converts(child, expr) for child in children(expr) if child.dtype.is_int):
+            return False
+        match expr:
+            case Binary(op=op, a=a, b=b) if a.dtype.is_int:
+                return expr.dtype.is_bool or self._exactly(op, a, b).within(of_dtype(expr.dtype))
+            case Unary(op=UnaryOp.NEG, a=a):
+                return ranges.negate(self.bounds(a)).within(of_dtype(expr.dtype))
+            case Unary(op=UnaryOp.INVERT, a=a):
+                return expr.dtype.kind.value == "int"
+            case Cast(a=a):
+                return a.dtype.is_int and self.bounds(a).within(of_dtype(expr.dtype))
+        return isinstance(expr, Select)
+
+    def _converts(self, operand: Expr, parent: Expr) -> bool:
+        """Whether an operand that is index arithmetic keeps its value when it takes the width of data."""
+        return not operand.is_index or isinstance(parent, Cast) or self.bounds(operand).within(of_dtype(operand.dtype))
+
+    def is_settled(self, expr: Expr) -> bool:
+        """Whether an expression has the same value in index position, where nothing wraps, and elsewhere."""
+        if isinstance(expr, Const | Var | Load):
+            return True
+        if expr.dtype.is_int and not expr.is_index and not self.is_exact(expr):
+            return False
+        if isinstance(expr, Binary) and expr.a.is_index != expr.b.is_index and not self.is_exact(expr):
+            return False
+        return all(self.is_settled(child) for child in children(expr))
+
+    # -- bounds ---------------------------------------------------------------------------------------------
+    def _compute(self, expr: Expr) -> Interval:
+        if expr.dtype.is_bool:
+            return self._truth(expr)
+        if not expr.dtype.is_int:
+            return ANYTHING
+        if isinstance(expr, Var):
+            value = self.domain.values.get(expr)
+            own = ANYTHING if expr.index else of_dtype(expr.dtype)
+            return own if value is None else own.meet(self.bounds(value))
+        result = self._by_operator(expr)
+        if not expr.is_index and not result.within(of_dtype(expr.dtype)):
+            result = result.hull(of_dtype(expr.dtype))
+        return result
+
+    def _by_operator(self, expr: Expr) -> Interval:
+        match expr:
+            case Binary(op=op, a=a, b=b):
+                return self._exactly(op, a, b)
+            case Unary(op=UnaryOp.NEG, a=a):
+                return ranges.negate(self._operand(a, expr))
+            case Unary(op=UnaryOp.INVERT, a=a):
+                return ranges.subtract(Interval(-1, -1), self._operand(a, expr))
+            case Cast(a=a):
+                return self.bounds(a) if expr.is_index or self.is_exact(expr) or a.dtype.is_bool else of_dtype(expr.dtype)
+            case Select(condition=condition, a=a, b=b):
+                return self._choice(condition, a, b)
+        return of_dtype(expr.dtype)
+
+    def _exactly(self, op: BinaryOp, a: Expr, b: Expr) -> Interval:
+        if a.is_index == b.is_index:
+            return ranges.apply(op, self.bounds(a), self.bounds(b))
+        return ranges.apply(op, self._as_data(a), self._as_data(b))
+
+    def _operand(self, a: Expr, parent: Expr) -> Interval:
+        return self.bounds(a) if parent.is_index else self._as_data(a)
+
+    def _as_data(self, a: Expr) -> Interval:
+        """Bounds of an operand beside data: index arithmetic may wrap there."""
+        result, width = self.bounds(a), of_dtype(a.dtype)
+        return result if result.within(width) else result.hull(width)
+
+    def _choice(self, condition: Expr, a: Expr, b: Expr) -> Interval:
+        chosen = self.bounds(condition).value
+        if chosen is not None:
+            return self.bounds(a if chosen else b)
+        return self.inside(condition, holds=True).bounds(a).hull(self.inside(condition, holds=False).bounds(b))
+
+    def inside(self, condition: Expr, *, holds: bool) -> Analysis:
+        """What is known within the part of an expression that is evaluated only if a condition holds (or not)."""
+        if self._depth >= _DEEP_ENOUGH:
+            return self
+        memo = self.domain.memo.setdefault(f"inside {self._expand}", {})
+        key = (id(condition), holds)
+        entry = memo.get(key)  # type: ignore[attr-defined]
+        if entry is None:
+            fact = condition if holds else Unary(UnaryOp.NOT, condition, condition.dtype)
+            domain = self.domain.assume(fact, momentary=True)
+            if domain is self.domain:
+                return self
+            domain.memo["depth"] = self._depth + 1
+            entry = memo[key] = (condition, analysis_of(domain, expand=self._expand))  # type: ignore[index]
+        found: Analysis = entry[1]
+        return found
+
+    def _truth(self, expr: Expr) -> Interval:
+        known = self.conditions.get(expr_key(expr)) if self.conditions else None
+        if known is not None:
+            return Interval(known, known)
+        if isinstance(expr, Binary) and expr.op in COMPARISONS and expr.a.dtype.is_int:
+            a, b = (self.bounds(expr.a), self.bounds(expr.b)) if expr.a.is_index == expr.b.is_index else (
+                self._as_data(expr.a),
+                self._as_data(expr.b),
+            )
+            holds = ranges.compare(expr.op, a, b)
+            return TRUTH if holds is None else Interval(holds, holds)
+        if isinstance(expr, Unary):
+            inner = self.bounds(expr.a)
+            return Interval(1 - inner.high, 1 - inner.low) if inner.low is not None and inner.high is not None else TRUTH
+        if isinstance(expr, Binary) and expr.op in (BinaryOp.AND, BinaryOp.OR):
+            a, b = self.bounds(expr.a), self.bounds(expr.b)
+            return ranges.apply(BinaryOp.MIN if expr.op is BinaryOp.AND else BinaryOp.MAX, a, b).meet(TRUTH)
+        if isinstance(expr, Select):
+            return self._choice(expr.condition, expr.a, expr.b)
+        return TRUTH
+
+    # -- learning -------------------------------------------------------------------------------------------
+    def _learn(self, fact: Range | Stepped | Expr) -> None:
+        match fact:
+            case Range(var=var, low=low, high=high):
+                self._learn_range(var, low, high)
+            case Stepped(var=var, modulus=modulus, residue=residue):
+                self._steppings[expr_key(var)] = (modulus, residue)
+            case Expr():
+                self._learn_condition(fact, holds=True)
+        self._forget()
+
+    def _learn_range(self, var: Var, low: int | Expr | None, high: int | Expr | None) -> None:
+        ends = Interval(low if isinstance(low, int) else None, high if isinstance(high, int) else None)
+        self._limit(expr_key(var), ends)
+        this = self.sum(var)
+        if isinstance(low, Expr) and self.is_settled(low) and low.dtype.is_int:
+            self._learn_sum(this.plus(self.sum(low), -1))
+        if isinstance(high, Expr) and self.is_settled(high) and high.dtype.is_int:
+            self._learn_sum(self.sum(high).plus(this, -1))
+
+    def _learn_condition(self, condition: Expr, *, holds: bool) -> None:
+        match condition:
+            case Const():
+                return
+            case Unary(op=UnaryOp.NOT, a=a):
+                self._learn_condition(a, holds=not holds)
+            case Binary(op=BinaryOp.AND, a=a, b=b) if holds:
+                self._learn_condition(a, holds=True)
+                self._learn_condition(b, holds=True)
+            case Binary(op=BinaryOp.OR, a=a, b=b) if not holds:
+                self._learn_condition(a, holds=False)
+                self._learn_condition(b, holds=False)
+            case _ if self.is_settled(condition):
+                self.conditions[expr_key(condition)] = holds
+                if isinstance(condition, Binary) and condition.op in COMPARISONS and condition.a.dtype.is_int:
+                    self._learn_comparison(condition.op if holds else NEGATED[condition.op], condition.a, condition.b)
+
+    def _learn_comparison(self, op: BinaryOp, left: Expr, right: Expr) -> None:
+        a, b = self.sum(left), self.sum(right)
+        if op in (BinaryOp.GT, BinaryOp.GE):
+            a, b = b, a
+        gap = b.plus(a, -1)
+        if op in (BinaryOp.LT, BinaryOp.GT):
+            self._learn_sum(gap.plus(Sum({}, -1)))
+        elif op in (BinaryOp.LE, BinaryOp.GE):
+            self._learn_sum(gap)
+        elif op is BinaryOp.EQ:
+            self._learn_sum(gap)
+            self._learn_sum(gap.times(-1))
+            self._learn_stepping(left, right)
+        elif op is BinaryOp.NE:
+            self._learn_difference(gap)
+
+    def _learn_sum(self, fact: Sum) -> None:
+        """Notes `fact >= 0`, and what it says of each atom alone."""
+        fact = combine.tightened(fact)
+        if not fact.terms:
+            return
+        if len(fact.terms) > 1:
+            self.facts.append(fact)
+        for weaker in combine.unfolded(fact, self):
+            self._learn_sum(weaker)
+        bounded = self.sum_bounds(fact)
+        for term, coefficient in fact.terms.items():
+            if len(term) != 1:
+                continue
+            rest = bounded.high
+            if rest is None:  # only this term may be without a bound
+                rest = self.sum_bounds(Sum({t: c for t, c in fact.terms.items() if t != term}, fact.constant)).high
+            else:
+                own = ranges.scale(self.bounds(term[0].expr), coefficient).high
+                rest = None if own is None else rest - own
+            if rest is not None:  # coefficient * atom >= -rest
+                low_or_high = -(rest // coefficient) if coefficient > 0 else rest // -coefficient
+                self._limit(term[0], Interval(low_or_high, None) if coefficient > 0 else Interval(None, low_or_high))
+
+    def _learn_stepping(self, left: Expr, right: Expr) -> None:
+        """`v % c == r` of a variable."""
+        if not isinstance(left, Binary):
+            left, right = right, left
+        residue = self.bounds(right).value
+        if isinstance(left, Binary) and left.op is BinaryOp.FLOORMOD and residue is not None:
+            modulus = self.bounds(left.b).value
+            if isinstance(left.a, Var) and left.a.index and modulus is not None and 0 <= residue < modulus:
+                self._steppings[expr_key(left.a)] = (modulus, residue)
+
+    def _learn_difference(self, gap: Sum) -> None:
+        """`gap != 0` moves an end of an atom's range that 0 falls on."""
+        if len(gap.terms) == 1:
+            (term, coefficient), = gap.terms.items()
+            excluded = -gap.constant // coefficient
+            if len(term) == 1 and excluded * coefficient == -gap.constant:
+                known = self.bounds(term[0].expr)
+                if known.low == excluded:
+                    self._limit(term[0], Interval(excluded + 1, None))
+                elif known.high == excluded:
+                    self._limit(term[0], Interval(None, excluded - 1))
+
+    def _limit(self, key: ExprKey, limit: Interval) -> None:
+        if limit != ANYTHING:
+            self._limits[key] = self._limits.get(key, ANYTHING).meet(limit)
+            self._forget()
+
+    def _forget(self) -> None:
+        """Drops what was worked out before the last fact was learned."""
+        self._bounds.clear()
+        self._atoms.clear()
+        self._sums.clear()
+
+
+NEGATED = {
+    BinaryOp.EQ: BinaryOp.NE,
+    BinaryOp.NE: BinaryOp.EQ,
+    BinaryOp.LT: BinaryOp.GE,
+    BinaryOp.GE: BinaryOp.LT,
+    BinaryOp.LE: BinaryOp.GT,
+    BinaryOp.GT: BinaryOp.LE,
+}
