@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from tilelang.errors import StagingError
 from tilelang.ir.builder import as_body
-from tilelang.ir.expr import Const, Expr, Var, as_bool, as_expr
-from tilelang.ir.stmt import Alloc, Break, Continue, If, While
+from tilelang.ir.expr import Const, Expr, Load, Var, as_bool, as_expr
+from tilelang.ir.stmt import Break, Continue, If, While
 from tilelang.language.bindings import MISSING, Poison, Undeclared, is_number, number_dtype, read
 from tilelang.language.loops import LoopSpec
 from tilelang.language.stage import is_mutable
@@ -45,7 +45,8 @@ class Region:
         old = read(get)
         if isinstance(old, Undeclared):  # a branch further out declares it
             return False
-        if old is None or isinstance(old, Poison):
+        ended = isinstance(old, Load) and is_mutable(old) and not self.stager.in_scope(old.buffer)
+        if old is None or ended or isinstance(old, Poison):
             old = MISSING
         self._before[name] = old
         if old is MISSING:
@@ -75,18 +76,10 @@ class Region:
             return False
         if now is before and not isinstance(now, Undeclared) or isinstance(now, Undeclared) and now is not before:
             return False
-        if is_mutable(now) and self._visible(now):
+        if isinstance(now, Load) and is_mutable(now) and self.stager.in_scope(now.buffer):
             return False
         self.value = Poison(name, self.construct)
         return True
-
-    def _visible(self, value: object) -> bool:
-        """Whether a mutable scalar was declared in a block that is still open."""
-        return any(
-            isinstance(s, Alloc) and s.buffer is value.buffer  # type: ignore[attr-defined]
-            for block in self.stager.open_blocks
-            for s in block
-        )
 
     def _enter(self) -> None:
         self.stager.open_block()

@@ -70,6 +70,8 @@ class Frame:
                 hint=f"use another name: `{name}_ = {name} + ...`; to skip iterations use `continue` or a step",
             )
         scalar = isinstance(value, Expr) or is_number(value)
+        if isinstance(old, Load) and is_mutable(old) and not self.stager.in_scope(old.buffer):
+            old = MISSING  # of a kernel or branch that has ended
         if is_mutable(old) and name not in self.borrowed and not self._is_fresh(value):
             if not scalar:
                 raise ProgramError(
@@ -111,10 +113,7 @@ class Frame:
             return value
         expr = as_expr(value)
         dtype = expr.dtype if isinstance(value, Expr) else number_dtype(value)
-        with self.stager.block():
-            target = self.stager.mutable(name, dtype, None)
-            declaration = self.stager.statements[-1]
-        undeclared.parent.append(declaration)
+        target = self.stager.mutable(name, dtype, None, undeclared.parent)
         return self._store(name, target, value)
 
     def snapshot(self, value: Any, arity: int | None) -> Any:

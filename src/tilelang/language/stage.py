@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -13,7 +14,7 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Const, Expr, ExprLike, Load, Var, cast
 from tilelang.ir.func import Param
-from tilelang.ir.stmt import Alloc, Bind, PipelineSpec, Store
+from tilelang.ir.stmt import Alloc, Bind, PipelineSpec, Stmt, Store
 from tilelang.ir.visit import walk_expr
 
 
@@ -55,6 +56,24 @@ class Stager(Builder):
         self.params: dict[str, Param] = {}
         self.frames: list[object] = []
         self._names: dict[str, int] = {}
+        self._homes: dict[Buffer, list[Stmt]] = {}
+
+    def emit(self, stmt: Stmt) -> None:
+        """Appends a statement to the innermost open block."""
+        self.emit_into(self.statements, stmt)
+
+    def emit_into(self, block: list[Stmt], stmt: Stmt) -> None:
+        """Appends a statement to an open block further out."""
+        if stmt.loc is NOWHERE:
+            stmt = dataclasses.replace(stmt, loc=self.loc)
+        if isinstance(stmt, Alloc):
+            self._homes[stmt.buffer] = block
+        block.append(stmt)
+
+    def in_scope(self, buffer: Buffer) -> bool:
+        """Whether the block that allocated a buffer is still open."""
+        home = self._homes.get(buffer)
+        return any(block is home for block in self.open_blocks)
 
     @property
     def target(self) -> str:
@@ -85,10 +104,11 @@ class Stager(Builder):
         self.emit(Bind(var, value))
         return var
 
-    def mutable(self, name: str, dtype: DType, init: ExprLike | None) -> Load:
-        """A new mutable scalar; reading it is the returned expression."""
+    def mutable(self, name: str, dtype: DType, init: ExprLike | None, block: list[Stmt] | None = None) -> Load:
+        """A new mutable scalar, allocated in an open block (the innermost); reading it is the returned expression."""
         buffer = Buffer(self.unique(name), (), dtype, Scope.VAR, loc=self.loc)
-        self.emit(Alloc(buffer, None if init is None else cast(init, dtype)))
+        alloc = Alloc(buffer, None if init is None else cast(init, dtype))
+        self.emit_into(self.statements if block is None else block, alloc)
         return Load(buffer, (), dtype)
 
     def assign_mutable(self, target: Load, value: Expr) -> None:
