@@ -11,10 +11,10 @@ wraps at its dtype's width.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING, TypeVar, Union
 
 from tilelang.dtypes import BOOL, FLOAT32, FLOAT64, INT32, INT64, DType, as_dtype, promote
 from tilelang.errors import ProgramError, StagingError
@@ -33,9 +33,18 @@ from tilelang.ir.scalar import (
 )
 
 if TYPE_CHECKING:
-    from tilelang.ir.buffer import Buffer
+    from typing_extensions import dataclass_transform
 
-Number = Union[int, float, bool]
+    from tilelang.ir.buffer import Buffer
+else:
+
+    def dataclass_transform(**facts: bool) -> Callable[[T], T]:
+        """What type checkers must know of `_node`; nothing when the program runs."""
+        return lambda decorator: decorator
+
+
+T = TypeVar("T")
+Number = int | float | bool
 ExprLike = Union["Expr", Number]
 
 
@@ -177,7 +186,8 @@ class Expr:
         return False
 
 
-def _node(cls: type) -> type:
+@dataclass_transform(frozen_default=True, eq_default=False)
+def _node(cls: type[T]) -> type[T]:
     """Frozen, identity-compared dataclass that keeps the operators of `Expr`."""
     made = dataclass(frozen=True, eq=False, repr=False)(cls)
     made.__hash__ = object.__hash__  # type: ignore[assignment]

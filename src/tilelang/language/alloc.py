@@ -5,6 +5,7 @@ Takes shapes and dtypes, emits `Alloc` statements, gives proxies. Invariant: on-
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NoReturn
 
 from tilelang.dtypes import DType
@@ -73,9 +74,7 @@ def alloc_local(shape: ShapeLike, dtype: DTypeLike = "float32", scope: str = "lo
 
 
 @api
-def alloc_var(
-    dtype: DTypeLike, init: ExprLike | str | None = None, scope: str = "local.var"
-) -> Load:
+def alloc_var(dtype: DTypeLike, init: ExprLike | str | None = None, scope: str = "local.var") -> Load:
     """A mutable scalar: `x = expr` and `x += expr` assign it, `x` in an expression reads it.
 
     Args:
@@ -87,11 +86,13 @@ def alloc_var(
         `best = T.alloc_var(T.float32, -T.infinity(T.float32))`
     """
     if isinstance(init, str) and init.startswith("local"):  # the form alloc_var(dtype, scope)
-        init, scope = None, init
+        scope, first_value = init, None
+    else:
+        first_value = init
     _check_scope("T.alloc_var", scope, ("local.var",))
     row = plain_dtype(dtype, "T.alloc_var")
     stager = in_block("T.alloc_var")
-    first = None if init is None else convert_to(init, row, "T.alloc_var")
+    first = None if first_value is None else convert_to(first_value, row, "T.alloc_var")
     buffer = Buffer(stager.suggest("var"), (), row, Scope.VAR, loc=stager.loc)
     stager.emit(Alloc(buffer, first))
     return Load(buffer, (), row)
@@ -249,7 +250,7 @@ def _viewable(buffer: BufferProxy, what: str) -> Buffer:
 
 
 def _with_rest(shape: ShapeLike, source: Buffer) -> tuple[Expr, ...]:
-    items = list(shape) if isinstance(shape, tuple | list) else [shape]
+    items: list[ExprLike] = list(shape) if isinstance(shape, Sequence) else [shape]
     rest = [i for i, item in enumerate(items) if isinstance(item, int) and item == -1]
     if len(rest) > 1:
         raise ProgramError("T.reshape: only one extent can be -1")

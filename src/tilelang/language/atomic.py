@@ -50,17 +50,13 @@ def atomic_add(
 
 
 @api
-def atomic_max(
-    dst: Operand, value: Value, memory_order: str | None = None, return_prev: bool = False
-) -> Expr | None:
+def atomic_max(dst: Operand, value: Value, memory_order: str | None = None, return_prev: bool = False) -> Expr | None:
     """Raises an element, or every element of a tile, to at least `value`, indivisibly. As `T.atomic_add` otherwise."""
     return _update(AtomicOp.MAX, dst, value, memory_order, return_prev)
 
 
 @api
-def atomic_min(
-    dst: Operand, value: Value, memory_order: str | None = None, return_prev: bool = False
-) -> Expr | None:
+def atomic_min(dst: Operand, value: Value, memory_order: str | None = None, return_prev: bool = False) -> Expr | None:
     """Lowers an element, or every element of a tile, to at most `value`, indivisibly. As `T.atomic_add` otherwise."""
     return _update(AtomicOp.MIN, dst, value, memory_order, return_prev)
 
@@ -129,9 +125,7 @@ def atomic_addx4(dst: Load, value: Operand, return_prev: bool = False) -> None:
     _add_vector("T.atomic_addx4", dst, value, 4, return_prev)
 
 
-def _update(
-    op: AtomicOp, dst: object, value: object, memory_order: str | None, return_prev: bool
-) -> Expr | None:
+def _update(op: AtomicOp, dst: object, value: object, memory_order: str | None, return_prev: bool) -> Expr | None:
     what = f"T.atomic_{op.value}"
     _check_order(what, memory_order)
     if isinstance(dst, Load) and not (isinstance(value, TileProxy) and value.ndim):

@@ -7,6 +7,7 @@ target; it is all loads, stores, loops and integer arithmetic.
 from __future__ import annotations
 
 from functools import reduce
+from typing import Any
 
 from tilelang.dtypes import BOOL, INT32, DType, as_dtype
 from tilelang.errors import ProgramError
@@ -101,6 +102,7 @@ def evaluate(value: ExprLike) -> None:
 _UINT32: DType = as_dtype("uint32")
 _UINT64: DType = as_dtype("uint64")
 _GAMMA = 0x9E3779B97F4A7C15
+Word = Any  # an int or an expression
 _MASK = (1 << 64) - 1
 _STATE = "rng_state"
 
@@ -146,20 +148,18 @@ def rng_rand() -> Expr:
     return stager.bind("random", cast(_mix(state) >> 32, _UINT32))
 
 
-def _mix(z: ExprLike) -> ExprLike:
+def _mix(z: Word) -> Word:
     """A value of 64 bits scrambled so that neighbors have nothing in common."""
-    z = _mod64((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9)  # type: ignore[operator]
-    z = _mod64((z ^ (z >> 27)) * 0x94D049BB133111EB)  # type: ignore[operator]
-    return z ^ (z >> 31)  # type: ignore[operator]
+    z = _mod64((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9)
+    z = _mod64((z ^ (z >> 27)) * 0x94D049BB133111EB)
+    return z ^ (z >> 31)
 
 
-def _wide(value: ExprLike) -> ExprLike:
+def _wide(value: ExprLike) -> Word:
     """A seed as 64 unsigned bits: a Python int, or data."""
-    if is_number(value):
-        return int(value) & _MASK  # type: ignore[arg-type]
-    return cast(value, _UINT64)
+    return int(value) & _MASK if is_number(value) else cast(value, _UINT64)
 
 
-def _mod64(value: ExprLike) -> ExprLike:
+def _mod64(value: Word) -> Word:
     """Python ints wrapped as data wraps by itself."""
     return value & _MASK if isinstance(value, int) else value

@@ -28,8 +28,8 @@ _GROUPS: tuple[tuple[str, str], ...] = (
             "get_warp_group_idx"),
     (_BLOCK, "get_block_binding get_block_bindings"),
     (_ORDER, "sync_threads sync_warp sync_grid sync_cluster alloc_barrier alloc_cluster_barrier "
-             "create_list_of_mbarrier get_mbarrier barrier_arrive barrier_wait mbarrier_arrive mbarrier_wait_parity mbarrier_expect_tx "
-             "fence_proxy_async attr"),
+             "create_list_of_mbarrier get_mbarrier barrier_arrive barrier_wait mbarrier_arrive "
+             "mbarrier_wait_parity mbarrier_expect_tx fence_proxy_async attr"),
     (_REDUCE, "shfl_sync shfl_xor shfl_up shfl_down any_sync all_sync ballot_sync match_any_sync match_all_sync "
               "warp_reduce_sum warp_reduce_max warp_reduce_min warp_reduce_bitand warp_reduce_bitor comm_reducer "
               "tvm_thread_allreduce"),

@@ -132,8 +132,8 @@ def _function(callee: Callee) -> Callable[..., Scalar]:
     operands = ", ".join(("x", "y", "z")[: callee.arity])
     about = _ABOUT.get(name) or _fast_about(name) or f"The function {name} of mathematics."
     intrinsic.__doc__ = (
-        f"{about}\n\n    `T.{name}({operands})` works on scalars, elementwise in loops. Floats narrower than 32 bits are\n"
-        "    computed in float32 and rounded once; functions of floats convert integers to float32.\n    "
+        f"{about}\n\n    `T.{name}({operands})` works on scalars, elementwise in loops. Floats narrower than 32 bits "
+        "are\n    computed in float32 and rounded once; functions of floats convert integers to float32.\n    "
     )
     return intrinsic
 
@@ -287,8 +287,8 @@ def ceildiv(a: ExprLike, b: ExprLike) -> Scalar:
     if is_number(b) and not b:
         raise ProgramError("T.ceildiv: division by zero")
     if _all_numbers(a, b):
-        return -(-a // b)  # type: ignore[operator]
-    return (a + b - 1) // b  # type: ignore[operator]
+        return -(-a // b)
+    return (a + b - 1) // b
 
 
 @api

@@ -110,8 +110,8 @@ def c2d_im2col(
     """
     what = "T.c2d_im2col"
     rows, columns = as_expr(nhw_step), as_expr(c_step)
-    sizes = [_plain_int(what, name, value) for name, value in
-             (("kernel", kernel), ("stride", stride), ("dilation", dilation), ("pad", pad))]  # fmt: skip
+    named = (("kernel", kernel), ("stride", stride), ("dilation", dilation), ("pad", pad))
+    sizes = [_plain_int(what, name, value) for name, value in named]
     _emit(Im2Col(tile_region(img, what), tile_region(col, what), rows, columns, *sizes))
 
 
@@ -166,12 +166,14 @@ def gemm(
         raise ProgramError(
             f"{what}: policy is {policy!r:.40}", hint="write T.GemmWarpPolicy.Square, .FullRow or .FullCol"
         )
-    flags = [_plain_bool(what, name, value) for name, value in
-             (("transpose_A", transpose_A or transpose_a), ("transpose_B", transpose_B or transpose_b))]  # fmt: skip
+    transposed = [
+        _plain_bool(what, name, one) or _plain_bool(what, name, other)
+        for name, one, other in (("transpose_A", transpose_A, transpose_a), ("transpose_B", transpose_B, transpose_b))
+    ]
     clear_first = as_bool(scalar_operand(clear_accum, what, "clear_accum"))
     never = isinstance(clear_first, Const) and not clear_first.value
-    regions = [tile_region(operand, what) for operand in (A, B, C)]
-    _emit(Gemm(*regions, *flags, clear_accum=None if never else clear_first, policy=policy))
+    a, b, c = (tile_region(operand, what) for operand in (A, B, C))
+    _emit(Gemm(a, b, c, transposed[0], transposed[1], None if never else clear_first, policy))
 
 
 # -- filling ---------------------------------------------------------------------------------------------------
@@ -203,9 +205,7 @@ def _fill(what: str, buffer: Operand, value: ExprLike) -> None:
 
 # -- reductions ------------------------------------------------------------------------------------------------
 @api
-def reduce(
-    buffer: Operand, out: Operand, reduce_type: str, dim: int = -1, clear: bool = True, batch: int = 1
-) -> None:
+def reduce(buffer: Operand, out: Operand, reduce_type: str, dim: int = -1, clear: bool = True, batch: int = 1) -> None:
     """Folds one dimension of a tile by the named operator; `T.reduce_sum` and its kin are the usual spelling.
 
     Args:

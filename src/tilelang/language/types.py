@@ -163,15 +163,14 @@ def as_shape(shape: ShapeLike, what: str, word: str = "extent") -> tuple[Expr, .
     Raises:
         ProgramError: An extent is negative, a float or otherwise no integer; the message starts with `what`.
     """
-    items = shape if isinstance(shape, Sequence) and not isinstance(shape, str) else (shape,)
-    return tuple(_extent(item, what, word) for item in items)  # type: ignore[arg-type]
+    if isinstance(shape, Sequence) and not isinstance(shape, str):  # type: ignore[unreachable]
+        return tuple(_extent(item, what, word) for item in shape)
+    return (_extent(shape, what, word),)
 
 
 def _extent(value: ExprLike, what: str, word: str) -> Expr:
     if isinstance(value, str) or value is None:
-        raise ProgramError(
-            f"{what}: {value!r} is not an {word}", hint="write an int, T.dyn['K'] or T.dynamic('K')"
-        )
+        raise ProgramError(f"{what}: {value!r} is not an {word}", hint="write an int, T.dyn['K'] or T.dynamic('K')")
     try:
         expr = as_expr(value)
     except (TypeError, StagingError):
@@ -238,4 +237,3 @@ def Var(name: str, dtype: DTypeLike = "int32") -> Variable:
     """A variable of its own, for index functions of layouts and the like."""
     row = plain_dtype(dtype, "T.Var")
     return Variable(name, row, index=row.is_int)
-

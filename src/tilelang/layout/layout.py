@@ -77,7 +77,7 @@ class Layout:
     def output_shape(self) -> tuple[int, ...]:
         """The smallest box that holds all places."""
         if not self.table.size:
-            return (0,) * self.table.shape[-1]
+            return (0,) * int(self.table.shape[-1])
         return tuple(int(n) + 1 for n in self.table.reshape(-1, self.table.shape[-1]).max(axis=0))
 
     def _table_one_by_one(self) -> np.ndarray:
