@@ -1,0 +1,1 @@
+"""Printing thread-level functions as source text."""

@@ -104,7 +104,9 @@ _SHL = Helper(
     "tl_shl",
     """\
 // Left shift; 0 if the amount is not below the width.
-template <typename T> static inline T tl_shl(T a, T n) { return uint64_t(n) < 8 * sizeof(T) ? T(uint64_t(a) << n) : T(0); }
+template <typename T> static inline T tl_shl(T a, T n) {
+    return uint64_t(n) < 8 * sizeof(T) ? T(uint64_t(a) << n) : T(0);
+}
 """,
 )
 _SHR = Helper(
@@ -114,13 +116,6 @@ _SHR = Helper(
 template <typename T> static inline T tl_shr(T a, T n) {
     return uint64_t(n) < 8 * sizeof(T) ? T(a >> n) : a < T(0) ? T(-1) : T(0);
 }
-""",
-)
-_INT4 = Helper(
-    "tl_int4",
-    """\
-// The low four bits, with their sign.
-static inline int8_t tl_int4(int64_t a) { return int8_t(uint8_t(a) << 4) >> 4; }
 """,
 )
 _BITS = Helper(
@@ -150,7 +145,6 @@ HELPERS: Mapping[str, Helper] = MappingProxyType(
             _FLOAT_FLOORDIV,
             _SHL,
             _SHR,
-            _INT4,
             _BITS,
         )
     }

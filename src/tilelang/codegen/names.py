@@ -23,7 +23,8 @@ _RESERVED = frozenset(
     while xor xor_eq final override import module concept requires char8_t consteval constexpr constinit co_await
     co_return co_yield typeof restrict main errno stdin stdout stderr NAN INFINITY assert offsetof NULL EOF
     printf fflush malloc free memcpy memset abs exp log sqrt sin cos tan floor ceil round trunc pow fma linux unix
-    int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t ptrdiff_t std I signbit isnan isinf""".split()
+    int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t ptrdiff_t std tl I signbit isnan
+    isinf""".split()
 )
 _BAD = re.compile(r"[^A-Za-z0-9_]")
 
@@ -66,6 +67,12 @@ class Names:
             name = f"{base}_{number}"
             number += 1
         self._taken[-1].add(name)
+        return name
+
+    def fresh_everywhere(self, wish: str) -> str:
+        """An identifier like `wish` that stays taken in all scopes."""
+        name = self.fresh(wish)
+        self._taken[0].add(name)
         return name
 
     def alias(self, node: Var | Buffer, name: str) -> None:

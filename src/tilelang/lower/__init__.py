@@ -1,0 +1,1 @@
+"""Lowerings: how one kind of machine does one tile operator."""

@@ -1,0 +1,1 @@
+"""Lowerings of tile operators to the loops of a scalar program."""

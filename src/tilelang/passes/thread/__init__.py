@@ -1,0 +1,1 @@
+"""Passes from thread-level functions to thread-level functions."""

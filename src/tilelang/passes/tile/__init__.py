@@ -1,0 +1,1 @@
+"""Passes that read tile-level functions."""

@@ -1,0 +1,50 @@
+"""How programs are compiled for the host's processor: a lowering for each tile operator, passes, printer, compiler."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from tilelang.backends.backend import Backend
+from tilelang.codegen.cpp import emit
+from tilelang.lower.cpu.atomic import lower_atomic_tile
+from tilelang.lower.cpu.copy import lower_copy, lower_fill, lower_transpose
+from tilelang.lower.cpu.gemm import lower_gemm
+from tilelang.lower.cpu.im2col import lower_im2col
+from tilelang.lower.cpu.reduce import lower_reduce, lower_scan
+from tilelang.ops.atomic import AtomicTile
+from tilelang.ops.copy import Copy, Transpose
+from tilelang.ops.fill import Fill
+from tilelang.ops.gemm import Gemm
+from tilelang.ops.im2col import Im2Col
+from tilelang.ops.reduce import Reduce
+from tilelang.ops.scan import Scan
+from tilelang.passes import pipelines
+from tilelang.passes.tile.lower_tile_ops import Lowerings
+from tilelang.runtime import host_compiler
+
+
+def _is_there() -> bool:
+    return True
+
+
+LOWERINGS: Lowerings = MappingProxyType(
+    {
+        AtomicTile: lower_atomic_tile,
+        Copy: lower_copy,
+        Fill: lower_fill,
+        Gemm: lower_gemm,
+        Im2Col: lower_im2col,
+        Reduce: lower_reduce,
+        Scan: lower_scan,
+        Transpose: lower_transpose,
+    }
+)
+
+CPU = Backend(
+    kind="cpu",
+    passes=pipelines.cpu(LOWERINGS),
+    emit=emit,
+    build=host_compiler.build,
+    identity=host_compiler.identity,
+    detect=_is_there,
+)

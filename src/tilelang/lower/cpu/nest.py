@@ -1,0 +1,89 @@
+"""Loop nests over regions: the common shape of all lowerings for a CPU.
+
+Takes extents and a body as a function of the loop variables; emits serial loops. Invariant: loops run in row-major
+order, so a nest over elements does what the tile operators say of their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tilelang.dtypes import INT32, DType
+from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.builder import Builder, as_body
+from tilelang.ir.expr import Expr, Load, Var, as_expr, const, int_const
+from tilelang.ir.stmt import Alloc, For, ForKind, Store
+
+_LETTERS = "ijklmnop"
+ZERO = const(0, INT32)
+
+
+def loop(build: Builder, name: str, extent: Expr, body: Callable[[Var], None]) -> None:
+    """`for name in range(extent)`."""
+    var = Var(name, INT32, index=True)
+    with build.block() as statements:
+        body(var)
+    build.emit(For(var, ZERO, extent, 1, ForKind.SERIAL, as_body(statements, build.loc)))
+
+
+def nest(
+    build: Builder, extents: Sequence[Expr], body: Callable[[tuple[Var, ...]], None], letters: str = _LETTERS
+) -> None:
+    """Loops over all coordinates of a box, the last one innermost."""
+
+    def inner(depth: int, outer: tuple[Var, ...]) -> None:
+        if depth == len(extents):
+            body(outer)
+        else:
+            loop(build, letters[depth % len(letters)], extents[depth], lambda var: inner(depth + 1, (*outer, var)))
+
+    inner(0, ())
+
+
+def axes(region: Region) -> tuple[int, ...]:
+    """The dimensions of a region that are not the constant 1."""
+    return tuple(axis for axis, extent in enumerate(region.extent) if int_const(extent) != 1)
+
+
+def indices(region: Region, coordinates: Sequence[Expr], along: Sequence[int] | None = None) -> tuple[Expr, ...]:
+    """The buffer indices of an element of a region.
+
+    Args:
+        region: The region.
+        coordinates: One per dimension in `along`; 0 elsewhere.
+        along: Dimensions that the coordinates belong to; those that are not the constant 1 by default.
+    """
+    result = list(region.start)
+    for axis, coordinate in zip(axes(region) if along is None else along, coordinates, strict=True):
+        result[axis] = result[axis] + coordinate
+    return tuple(result)
+
+
+def load(region: Region, coordinates: Sequence[Expr], along: Sequence[int] | None = None) -> Load:
+    """An element of a region, as an expression."""
+    return Load(region.buffer, indices(region, coordinates, along), region.dtype)
+
+
+def variable(build: Builder, name: str, dtype: DType, init: Expr | None = None) -> Buffer:
+    """Allocates a mutable scalar."""
+    buffer = Buffer(name, (), dtype, Scope.VAR)
+    build.emit(Alloc(buffer, init))
+    return buffer
+
+
+def scratch(build: Builder, name: str, extents: Sequence[int], dtype: DType) -> Region:
+    """Allocates a buffer of this block; gives the whole of it as a region."""
+    shape = tuple(as_expr(extent) for extent in extents)
+    buffer = Buffer(name, shape, dtype, Scope.LOCAL)
+    build.emit(Alloc(buffer))
+    return Region(buffer, tuple(ZERO for _ in shape), shape)
+
+
+def read(buffer: Buffer) -> Load:
+    """The value of a mutable scalar."""
+    return Load(buffer, (), buffer.dtype)
+
+
+def assign(build: Builder, buffer: Buffer, value: Expr) -> None:
+    """Gives a mutable scalar a value."""
+    build.emit(Store(buffer, (), value))

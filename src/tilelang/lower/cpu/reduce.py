@@ -1,0 +1,151 @@
+"""`T.reduce_*` and `T.cumsum`/`T.cummax` as loops that carry a running value.
+
+A dimension that is contiguous in memory is folded into a mutable scalar, which `vectorize_loops` turns into a vector
+tree; another one is folded row by row into a row of running values, so that every access is contiguous.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from tilelang.dtypes import DType
+from tilelang.ir.buffer import Region
+from tilelang.ir.builder import Builder
+from tilelang.ir.expr import Expr, Var, binary, cast, const, int_const
+from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.stmt import Store
+from tilelang.lower.cpu.nest import assign, axes, indices, load, loop, nest, read, scratch, variable
+from tilelang.ops.reduce import Reduce, ReduceOp, neutral
+from tilelang.ops.scan import Scan, ScanOp
+
+_OPERATOR = {
+    ReduceOp.SUM: BinaryOp.ADD,
+    ReduceOp.ABSSUM: BinaryOp.ADD,
+    ReduceOp.MAX: BinaryOp.MAX,
+    ReduceOp.ABSMAX: BinaryOp.MAX,
+    ReduceOp.MIN: BinaryOp.MIN,
+    ReduceOp.BITAND: BinaryOp.BITAND,
+    ReduceOp.BITOR: BinaryOp.BITOR,
+    ReduceOp.BITXOR: BinaryOp.BITXOR,
+}
+_SCRATCH_BYTES = 64 * 1024  # a row of running values beyond this is folded element by element instead
+
+At = tuple[Expr, ...]
+
+
+class _Fold:
+    """What the ways of doing one `Reduce` share: operands by coordinates, and the first value of a fold."""
+
+    def __init__(self, op: Reduce) -> None:
+        self.op, self.dtype = op, op.accumulator
+        self.along = int_const(op.src.extent[op.dim])
+        outer = [axis for axis in axes(op.src) if axis < op.dim]
+        inner = [axis for axis in axes(op.src) if axis > op.dim]
+        self.outer = [op.src.extent[axis] for axis in outer]
+        self.inner = [op.src.extent[axis] for axis in inner]
+        self._source_axes = (*outer, op.dim, *inner)
+
+    @property
+    def start(self) -> Expr:
+        """The value that changes nothing; what an empty dimension folds to, if it is empty."""
+        dtype = self.op.dst.dtype if self.along == 0 else self.dtype
+        return cast(const(neutral(self.op.op, dtype), dtype), self.dtype)
+
+    def source(self, outer: At, k: Expr, inner: At) -> Expr:
+        """An element of the source in the accumulator's dtype."""
+        value = cast(load(self.op.src, (*outer, k, *inner), self._source_axes), self.dtype)
+        return abs(value) if self.op.op.of_magnitudes and not self.dtype.is_bool else value
+
+    def combine(self, a: Expr, b: Expr) -> Expr:
+        """One step of the fold."""
+        return binary(_OPERATOR[self.op.op], a, b)
+
+    def result(self, build: Builder, at: At, folded: Expr) -> None:
+        """Stores the outcome for one element of the destination."""
+        dst = self.op.dst
+        if not self.op.clear:
+            folded = self.combine(cast(load(dst, at), self.dtype), folded)
+        build.emit(Store(dst.buffer, indices(dst, at), cast(folded, dst.dtype)))
+
+
+def lower_reduce(op: Reduce, build: Builder) -> None:
+    """Chooses the loop order by where the folded dimension lies."""
+    fold = _Fold(op)
+    row = [int_const(extent) for extent in fold.inner]
+    if not row or None in row or math.prod(e or 0 for e in row) * fold.dtype.storage_bytes > _SCRATCH_BYTES:
+        _fold_elements(fold, build)
+    else:
+        _fold_rows(fold, build, [e or 0 for e in row])
+
+
+def _fold_elements(fold: _Fold, build: Builder) -> None:
+    def element(at: tuple[Var, ...]) -> None:
+        outer, inner = at[: len(fold.outer)], at[len(fold.outer) :]
+        running = variable(build, "folded", fold.dtype, fold.start)
+        loop(
+            build,
+            "k",
+            fold.op.src.extent[fold.op.dim],
+            lambda k: assign(build, running, fold.combine(read(running), fold.source(outer, k, inner))),
+        )
+        fold.result(build, at, read(running))
+
+    nest(build, [*fold.outer, *fold.inner], element, "ijlmnop")
+
+
+def _fold_rows(fold: _Fold, build: Builder, row: list[int]) -> None:
+    def rows(outer: tuple[Var, ...]) -> None:
+        running = scratch(build, "folded", row, fold.dtype)
+        every = tuple(range(len(row)))
+
+        def each(letters: str, value: Callable[[At], Expr]) -> None:
+            nest(
+                build,
+                running.extent,
+                lambda at: build.emit(Store(running.buffer, indices(running, at, every), value(at))),
+                letters,
+            )
+
+        each("jlmnop", lambda _: fold.start)
+        loop(
+            build,
+            "k",
+            fold.op.src.extent[fold.op.dim],
+            lambda k: each("jlmnop", lambda at: fold.combine(load(running, at, every), fold.source(outer, k, at))),
+        )
+        nest(build, running.extent, lambda at: fold.result(build, (*outer, *at), load(running, at, every)), "jlmnop")
+
+    nest(build, fold.outer, rows, "iuvw")
+
+
+def lower_scan(op: Scan, build: Builder) -> None:
+    """One running value per line along the dimension."""
+    dtype: DType = op.accumulator
+    across = [axis for axis in axes(op.src) if axis != op.dim]
+    across_dst = _matching_axes(op.src, op.dst, op.dim)
+    limits = dtype.limits if not dtype.is_float else (-math.inf, math.inf)
+    first = const(0 if op.op is ScanOp.SUM else limits[0], dtype)
+    step = BinaryOp.ADD if op.op is ScanOp.SUM else BinaryOp.MAX
+    extent = op.src.extent[op.dim]
+
+    def line(at: tuple[Var, ...]) -> None:
+        running = variable(build, "running", dtype, first)
+
+        def element(k: Var) -> None:
+            place: Expr = extent - 1 - k if op.reverse else k
+            value = cast(load(op.src, (*at, place), (*across, op.dim)), dtype)
+            assign(build, running, binary(step, read(running), value))
+            target = indices(op.dst, (*at, place), across_dst)
+            build.emit(Store(op.dst.buffer, target, cast(read(running), op.dst.dtype)))
+
+        loop(build, "k", extent, element)
+
+    nest(build, [op.src.extent[axis] for axis in across], line, "ijlmnop")
+
+
+def _matching_axes(src: Region, dst: Region, dim: int) -> tuple[int, ...]:
+    """The destination's dimensions that belong to the source's, in the order across the scanned one, then it."""
+    by_source = dict(zip(axes(src), axes(dst), strict=True))
+    along = by_source.get(dim, 0)  # along a unit dimension the only coordinate is 0, which any dimension takes
+    return (*(by_source[axis] for axis in axes(src) if axis != dim), along)

@@ -1,0 +1,17 @@
+"""The order of passes, and nothing else."""
+
+from __future__ import annotations
+
+from tilelang.passes.base import Pass
+from tilelang.passes.thread import guard_bounds
+from tilelang.passes.tile import inline_bindings
+from tilelang.passes.tile.lower_tile_ops import Lowerings, lower_tile_ops
+
+
+def cpu(lowerings: Lowerings) -> tuple[Pass, ...]:
+    """From what the front end leaves to one block's scalar program."""
+    return (
+        inline_bindings.PASS,
+        lower_tile_ops(lowerings),
+        guard_bounds.PASS,
+    )

@@ -1,0 +1,341 @@
+"""Makes every access to global memory stay in range: what is not proven in range is tested.
+
+Takes a thread-level function in which a load out of bounds means the safe value and a store out of bounds means
+nothing; gives one in which no access leaves its buffer. Where a test depends on a loop's variable in a monotone way,
+the loop is split into the part where all tests succeed and what is left at its ends, so that the bulk of the work runs
+without tests; iterations keep their order. Tests that remain stand at the access.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+
+from tilelang.arith.domain import Domain, of_function
+from tilelang.arith.interval import NEGATED
+from tilelang.arith.prove import decide
+from tilelang.arith.simplify import simplify
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.compare import ExprKey, expr_key
+from tilelang.ir.expr import (
+    Binary,
+    Const,
+    Expr,
+    Load,
+    Select,
+    Var,
+    binary,
+    cast,
+    conjunction,
+    const,
+    select,
+    unary,
+)
+from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.scalar import BinaryOp, UnaryOp
+from tilelang.ir.stmt import Alloc, Atomic, Bind, For, If, Launch, Seq, Stmt, Store, While
+from tilelang.ir.visit import Rewriter
+from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.thread.split_loops import Split, plan_split
+
+Safe = Mapping[Buffer, Expr]
+Ends = Mapping[ExprKey, tuple[Expr, list[Expr]]]
+
+
+def in_range(buffer: Buffer, indices: tuple[Expr, ...], domain: Domain) -> list[Expr] | None:
+    """The tests that an access needs; None if it is certainly out of range."""
+    tests = []
+    for index, extent in zip(indices, buffer.shape, strict=True):
+        for test in (index >= 0, index < extent):
+            known = decide(test, domain)
+            if known is False:
+                return None
+            if known is None:
+                tests.append(test)
+    return tests
+
+
+class _Guard:
+    """The rewriting; `open` receives every test that could not be decided, where it stands."""
+
+    def __init__(self, safe: Safe) -> None:
+        self._safe = safe
+        self._open: list[Expr] = []
+
+    # -- statements -------------------------------------------------------------------------------------------
+    def stmt(self, node: Stmt, domain: Domain, *, splitting: bool) -> Stmt | None:
+        """The statement with tests; None if nothing of it is left."""
+        with node.loc:
+            match node:
+                case Seq():
+                    return self._seq(node, domain, splitting=splitting)
+                case For():
+                    return self._for(node, domain, splitting=splitting)
+                case If():
+                    return self._if(node, domain, splitting=splitting)
+                case While():
+                    body = self.stmt(node.body, domain, splitting=splitting) or Seq((), loc=node.loc)
+                    return dataclasses.replace(node, condition=self._value(node.condition, domain), body=body)
+                case Store():
+                    return self._store(node, domain)
+                case Atomic():
+                    return self._atomic(node, domain)
+            return _Expressions(self, domain).rebuild_stmt(node)
+
+    def _seq(self, node: Seq, domain: Domain, *, splitting: bool) -> Stmt | None:
+        body: list[Stmt] = []
+        for child in node.body:
+            new = self.stmt(child, domain, splitting=splitting)
+            if isinstance(child, Atomic) and isinstance(new, Seq):
+                body.extend(new.body)
+            elif new is not None:
+                body.append(new)
+            if isinstance(child, Bind):
+                domain = domain.with_value(child.var, child.value)
+        if len(body) == len(node.body) and all(x is y for x, y in zip(body, node.body, strict=True)):
+            return node
+        return Seq(tuple(body), loc=node.loc) if body else None
+
+    def _if(self, node: If, domain: Domain, *, splitting: bool) -> Stmt | None:
+        condition = self._value(node.condition, domain)
+        known = decide(condition, domain)
+        if known is not None:
+            chosen = node.then_body if known else node.else_body
+            return None if chosen is None else self.stmt(chosen, domain, splitting=splitting)
+        self._open.extend(_conjuncts(condition))
+        then = self.stmt(node.then_body, domain.assume(condition), splitting=splitting)
+        other = node.else_body and self.stmt(node.else_body, domain.assume(_not(condition)), splitting=splitting)
+        if then is None and other is None:
+            return None
+        if condition is node.condition and then is node.then_body and other is node.else_body:
+            return node
+        return If(condition, then or Seq((), loc=node.loc), other, loc=node.loc)
+
+    def _store(self, node: Store, domain: Domain) -> Stmt | None:
+        indices = self._values(node.indices, domain)
+        tests = self._tests(node.buffer, indices, domain)
+        if tests is None:
+            return None
+        inside = _assuming(domain, tests)
+        value = self._value(node.value, inside)
+        if not tests and indices is node.indices and value is node.value:
+            return node
+        store = Store(node.buffer, indices, value, loc=node.loc)
+        return If(conjunction(tests), store, loc=node.loc) if tests else store
+
+    def _atomic(self, node: Atomic, domain: Domain) -> Stmt | None:
+        """Out of range the element is left alone, and reads as 0."""
+        indices = self._values(node.indices, domain)
+        value = None if node.value is None else self._value(node.value, domain)
+        tests = self._tests(node.buffer, indices, domain)
+        dtype, result = node.buffer.dtype, node.result
+        if tests is None:
+            return None if result is None else Bind(result, const(0, dtype), loc=node.loc)
+        if result is None or not tests:
+            atomic = dataclasses.replace(node, indices=indices, value=value)
+            return If(conjunction(tests), atomic, loc=node.loc) if tests else atomic
+        previous, seen = Var(result.name, dtype), Buffer(result.name, (), dtype, Scope.VAR)
+        atomic = dataclasses.replace(node, indices=indices, value=value, result=previous)
+        taken = Seq((atomic, Store(seen, (), previous, loc=node.loc)), loc=node.loc)
+        parts = (
+            Alloc(seen, const(0, dtype), loc=node.loc),
+            If(conjunction(tests), taken, loc=node.loc),
+            Bind(result, Load(seen, (), dtype), loc=node.loc),
+        )
+        return Seq(parts, loc=node.loc)  # `_seq` takes it apart, so that the result is visible afterwards
+
+    # -- loops ------------------------------------------------------------------------------------------------
+    def _for(self, node: For, domain: Domain, *, splitting: bool) -> Stmt | None:
+        start, stop = self._value(node.start, domain), self._value(node.stop, domain)
+        if start is not node.start or stop is not node.stop:
+            node = dataclasses.replace(node, start=start, stop=stop)
+        mark = len(self._open)
+        guarded = self._whole(node, domain, splitting=False)
+        tests = self._open[mark:]
+        if not splitting or not tests:
+            return guarded
+        split = plan_split(node, tests)
+        if not split.invariant and not split.varying:
+            del self._open[mark:]
+            return self._whole(node, domain, splitting=True)
+        if split.invariant:
+            return self._version(node, domain, split.invariant)
+        return self._split(node, domain, split)
+
+    def _whole(self, node: For, domain: Domain, *, splitting: bool) -> Stmt | None:
+        inside = domain.with_loop(node.var, node.start, node.stop, node.step)
+        body = self.stmt(node.body, inside, splitting=splitting)
+        if body is None:
+            return None
+        return node if body is node.body else dataclasses.replace(node, body=body)
+
+    def _version(self, node: For, domain: Domain, tests: list[Expr]) -> Stmt | None:
+        """The loop without the tests that do not depend on it, if they hold; else with them."""
+        condition = conjunction({expr_key(test): test for test in tests}.values())
+        fast = self._for(node, _assuming(domain, tests), splitting=True)
+        single = len({expr_key(test) for test in tests}) == 1
+        slow = self._for(node, domain.assume(_not(tests[0])) if single else domain, splitting=single)
+        if fast is None and slow is None:
+            return None
+        return If(condition, fast or Seq((), loc=node.loc), slow, loc=node.loc)
+
+    def _split(self, node: For, domain: Domain, split: Split) -> Stmt | None:
+        """The middle of the loop, where all tests hold, and its ends."""
+        parts: list[Stmt] = []
+
+        def limit(suffix: str, value: Expr) -> Expr:
+            if isinstance(value, Const | Var):
+                return value
+            var = Var(f"{node.var.name}_{suffix}", node.var.dtype, index=True)
+            parts.append(Bind(var, value, loc=node.loc))
+            return var
+
+        begin, end = node.start, node.stop
+        if split.lower:
+            lows = [low for low, _ in split.lower.values()]
+            begin = limit("begin", simplify(_clamped(_fold(BinaryOp.MAX, lows), node.start, node.stop, domain), domain))
+        if split.upper:
+            highs = [high for high, _ in split.upper.values()]
+            end = limit("end", simplify(_clamped(_fold(BinaryOp.MIN, highs), begin, node.stop, domain), domain))
+        inside = domain
+        for part in parts:
+            if isinstance(part, Bind):
+                inside = inside.with_value(part.var, part.value)
+        if split.lower:
+            parts.append(self._end(dataclasses.replace(node, stop=begin), inside, split.lower))
+        middle = dataclasses.replace(node, start=begin, stop=end)
+        parts.append(self._middle(middle, inside, split.varying))
+        if split.upper:
+            parts.append(self._end(dataclasses.replace(node, start=end), inside, split.upper))
+        left = [part for part in parts if part is not _NOTHING]
+        return Seq(tuple(left), loc=node.loc) if any(not isinstance(part, Bind) for part in left) else None
+
+    def _middle(self, loop: For, domain: Domain, tests: list[Expr]) -> Stmt:
+        inside = domain.with_loop(loop.var, loop.start, loop.stop)
+        body = self.stmt(loop.body, _assuming(inside, tests), splitting=True)
+        return _NOTHING if body is None else dataclasses.replace(loop, body=body)
+
+    def _end(self, loop: For, domain: Domain, ends: Ends) -> Stmt:
+        """What lies before or behind the middle; tests that decide alone where it ends are known to fail there."""
+        inside = domain.with_loop(loop.var, loop.start, loop.stop)
+        single = len(ends) == 1
+        if single:
+            for _, tests in ends.values():
+                for test in tests:
+                    inside = inside.assume(_not(test))
+        body = self.stmt(loop.body, inside, splitting=single)
+        return _NOTHING if body is None else dataclasses.replace(loop, body=body)
+
+    # -- expressions ------------------------------------------------------------------------------------------
+    def _tests(self, buffer: Buffer, indices: tuple[Expr, ...], domain: Domain) -> list[Expr] | None:
+        if buffer.scope is not Scope.GLOBAL:
+            return []
+        tests = in_range(buffer, indices, domain)
+        self._open.extend(tests or ())
+        return tests
+
+    def load(self, node: Load, indices: tuple[Expr, ...], domain: Domain) -> Expr:
+        """A load that gives the safe value out of range."""
+        tests = self._tests(node.buffer, indices, domain)
+        outside = self._safe.get(node.buffer.storage, const(0, node.dtype) if node.dtype.lanes == 1 else None)
+        if tests is None and outside is not None:
+            return outside
+        new = node if indices is node.indices else Load(node.buffer, indices, node.dtype)
+        return select(conjunction(tests), new, outside) if tests and outside is not None else new
+
+    def _value(self, expr: Expr, domain: Domain) -> Expr:
+        return _Expressions(self, domain).expr(expr)
+
+    def _values(self, exprs: tuple[Expr, ...], domain: Domain) -> tuple[Expr, ...]:
+        return _Expressions(self, domain).exprs(exprs)
+
+
+class _Expressions(Rewriter):
+    """Guards the loads of expressions; what is evaluated only under a condition may rely on it."""
+
+    def __init__(self, guard: _Guard, domain: Domain) -> None:
+        self._guard, self._domain = guard, domain
+
+    def expr(self, node: Expr) -> Expr:
+        match node:
+            case Const() | Var():
+                return node
+            case Load():
+                return self._guard.load(node, self.exprs(node.indices), self._domain)
+            case Select(condition=c, a=a, b=b):
+                test = self.expr(c)
+                x, y = self._under(a, test), self._under(b, _not(test))
+                return node if test is c and x is a and y is b else select(test, x, y)
+            case Binary(op=BinaryOp.AND | BinaryOp.OR as op, a=a, b=b):
+                x = self.expr(a)
+                y = self._under(b, x if op is BinaryOp.AND else _not(x))
+                return node if x is a and y is b else binary(op, x, y)
+        return self.rebuild_expr(node)
+
+    def _under(self, node: Expr, condition: Expr) -> Expr:
+        if isinstance(node, Const | Var):
+            return node
+        return _Expressions(self._guard, self._domain.assume(condition, momentary=True)).expr(node)
+
+
+_NOTHING = Seq(())
+
+
+def _assuming(domain: Domain, tests: Iterable[Expr]) -> Domain:
+    for test in tests:
+        domain = domain.assume(test)
+    return domain
+
+
+def _not(condition: Expr) -> Expr:
+    if isinstance(condition, Binary) and condition.op in NEGATED and condition.a.dtype.is_int:
+        return binary(NEGATED[condition.op], condition.a, condition.b)
+    return unary(UnaryOp.NOT, condition)
+
+
+def _conjuncts(condition: Expr) -> Iterator[Expr]:
+    if isinstance(condition, Binary) and condition.op is BinaryOp.AND:
+        yield from _conjuncts(condition.a)
+        yield from _conjuncts(condition.b)
+    else:
+        yield condition
+
+
+def _fold(op: BinaryOp, values: list[Expr]) -> Expr:
+    result = values[0]
+    for value in values[1:]:
+        result = binary(op, result, value)
+    return result
+
+
+def _clamped(value: Expr, low: Expr, high: Expr, domain: Domain) -> Expr:
+    """`min(max(value, low), high)` without what is known to change nothing."""
+    if decide(value <= high, domain) is not True:
+        value = binary(BinaryOp.MIN, value, high)
+    if decide(value >= low, domain) is not True:
+        value = binary(BinaryOp.MAX, value, low)
+    return value
+
+
+def _guard_launch(launch: Launch, domain: Domain) -> Launch:
+    for var, extent in zip(launch.block_vars, launch.grid, strict=True):
+        domain = domain.with_loop(var, 0, extent)
+    safe = {buffer.storage: cast(value, buffer.dtype) for buffer, value in launch.hints.safe_values}
+    body = _Guard(safe).stmt(launch.body, domain, splitting=True)
+    return launch if body is launch.body else dataclasses.replace(launch, body=body or Seq((), loc=launch.loc))
+
+
+class _Launches(Rewriter):
+    def __init__(self, domain: Domain) -> None:
+        self._domain = domain
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        return _guard_launch(node, self._domain) if isinstance(node, Launch) else self.rebuild_stmt(node)
+
+
+def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
+    body = _Launches(of_function(func)).visit(func.body) or Seq((), loc=func.body.loc)
+    return func if body is func.body else dataclasses.replace(func, body=body)
+
+
+PASS = Pass("guard_bounds", _run, Level.THREAD, Level.THREAD)

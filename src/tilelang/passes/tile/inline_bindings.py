@@ -1,0 +1,39 @@
+"""Puts the values of index bindings in the place of their variables, so that subscripts are visibly affine.
+
+Only bindings of index arithmetic that loads nothing are inlined: their value is the same wherever they are used.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tilelang.ir.expr import Expr, Load, Var
+from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.stmt import Bind, Seq, Stmt
+from tilelang.ir.visit import Rewriter, walk_expr
+from tilelang.passes.base import Pass, PassContext
+
+
+class _Inline(Rewriter):
+    def __init__(self) -> None:
+        self._values: dict[Var, Expr] = {}
+
+    def expr(self, node: Expr) -> Expr:
+        if isinstance(node, Var):
+            return self._values.get(node, node)
+        return self.rebuild_expr(node)
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if isinstance(node, Bind) and node.var.index and node.value.is_index:
+            value = self.expr(node.value)
+            if not any(isinstance(e, Load) for e in walk_expr(value)):
+                self._values[node.var] = value
+                return None
+        return self.rebuild_stmt(node)
+
+
+def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
+    return dataclasses.replace(func, body=_Inline().visit(func.body) or Seq((), loc=func.body.loc))
+
+
+PASS = Pass("inline_bindings", _run, Level.TILE, Level.TILE)
