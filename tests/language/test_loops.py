@@ -1,0 +1,148 @@
+"""Loops: what each spelling visits, and what it refuses."""
+
+import numpy as np
+import pytest
+
+import tilelang.language as T
+from tilelang.errors import ProgramError, StagingError
+from tilelang.sim.tile_interp import run_reference
+
+
+def visited(make_loop, size=64):
+    """The values that a loop's single variable takes, in order."""
+
+    @T.prim_func
+    def main(A: T.Tensor((size,), "int32"), n: T.int32):
+        with T.Kernel(1) as bx:
+            at = T.int32(0)
+            for i in make_loop(n):
+                A[at] = i
+                at += 1
+
+    a = np.full(size, -99, np.int32)
+    run_reference(main, [a, 5])
+    return [v for v in a.tolist() if v != -99]
+
+
+@pytest.mark.parametrize(
+    ("make_loop", "expected"),
+    [
+        (lambda n: T.serial(n), [0, 1, 2, 3, 4]),
+        (lambda n: T.serial(2, n), [2, 3, 4]),
+        (lambda n: T.serial(1, n, 2), [1, 3]),
+        (lambda n: T.serial(n, 0, -1), [5, 4, 3, 2, 1]),
+        (lambda n: T.serial(n, 0, -2), [5, 3, 1]),
+        (lambda n: T.serial(n, n), []),
+        (lambda n: T.serial(9, n), []),
+        (lambda n: T.unroll(3), [0, 1, 2]),
+        (lambda n: T.unroll(1, 4, explicit=True, unroll_factor=2), [1, 2, 3]),
+        (lambda n: T.vectorized(4), [0, 1, 2, 3]),
+        (lambda n: T.Parallel(n), [0, 1, 2, 3, 4]),
+        (lambda n: T.parallel(3), [0, 1, 2]),
+        (lambda n: T.Pipelined(n, num_stages=2), [0, 1, 2, 3, 4]),
+        (lambda n: T.Pipelined(2, n, num_stages=2), [2, 3, 4]),
+        (lambda n: T.pipelined(3), [0, 1, 2]),
+        (lambda n: T.Serial(2), [0, 1]),
+        (lambda n: T.grid(3), [0, 1, 2]),
+    ],
+)
+def test_loops_visit_what_python_would(make_loop, expected):
+    assert expected == visited(make_loop)
+
+
+def test_grids_and_parallel_nests_run_in_row_major_order():
+    @T.prim_func
+    def main(A: T.Tensor((12,), "int32")):
+        with T.Kernel(1) as bx:
+            at = T.int32(0)
+            for i, j in T.grid(2, 3):
+                A[at] = i * 10 + j
+                at += 1
+            for index in T.Parallel(2, 3):
+                A[at] = index[0] * 10 + index[1]
+                at += 1
+
+    a = np.zeros(12, np.int32)
+    run_reference(main, [a])
+    assert [0, 1, 2, 10, 11, 12] * 2 == a.tolist()
+
+
+def test_bounds_are_fixed_on_entry():
+    @T.prim_func
+    def main(A: T.Tensor((1,), "int32"), B: T.Tensor((1,), "int32")):
+        with T.Kernel(1) as bx:
+            for i in T.serial(A[0]):
+                A[0] = 0
+                B[0] += 1
+
+    a, b = np.array([3], np.int32), np.zeros(1, np.int32)
+    run_reference(main, [a, b])
+    assert 3 == b[0]
+
+
+def test_a_pipeline_block_pipelines_the_loop_inside():
+    from tilelang.ir.stmt import For, ForKind
+    from tilelang.ir.visit import walk
+
+    @T.prim_func
+    def main(A: T.Tensor((4,), "int32")):
+        with T.Kernel(1) as bx:
+            with T.pipeline(num_stages=3):
+                for k in range(4):
+                    A[k] = k
+            for k in range(2):
+                A[k] = 5
+
+    kinds = [(s.kind, s.pipeline.num_stages if s.pipeline else 0) for s in walk(main.body) if isinstance(s, For)]
+    assert [(ForKind.PIPELINED, 3), (ForKind.SERIAL, 0)] == kinds
+
+
+@pytest.mark.parametrize(
+    ("make_loop", "message"),
+    [
+        (lambda: T.serial(1.5), "T.serial: bounds must be integers, got 1.5"),
+        (lambda: T.serial(0, 4, 0), "T.serial: the step must not be 0"),
+        (lambda: T.serial(), "T.serial: takes \\(stop\\)"),
+        (lambda: T.Parallel(), "T.Parallel: needs at least one extent"),
+        (lambda: T.Pipelined(4, num_stages=-1), "num_stages must be an integer >= 0, got -1"),
+        (lambda: T.serial(T.float32(3)), "T.serial: bounds must be integers, got float32"),
+    ],
+)
+def test_wrong_bounds_are_errors(make_loop, message):
+    with pytest.raises(ProgramError, match=message):
+
+        @T.prim_func
+        def main(A: T.Tensor((4,), "int32")):
+            with T.Kernel(1) as bx:
+                for i in make_loop():
+                    A[0] = 1
+
+
+def test_a_step_must_be_a_constant():
+    with pytest.raises(ProgramError, match="the step must be a constant"):
+
+        @T.prim_func
+        def main(A: T.Tensor((4,), "int32"), n: T.int32):
+            with T.Kernel(1) as bx:
+                for i in range(0, 4, n):
+                    A[i] = 1
+
+
+def test_loop_variables_must_match_the_extents():
+    with pytest.raises(StagingError, match="T.Parallel has 3 loop variables, but the `for` names 2"):
+
+        @T.prim_func
+        def main(A: T.Tensor((4,), "int32")):
+            with T.Kernel(1) as bx:
+                for i, j in T.Parallel(1, 2, 3):
+                    A[i] = 1
+
+
+def test_a_pipeline_block_without_a_loop_is_an_error():
+    with pytest.raises(ProgramError, match="T.pipeline: there is no loop inside"):
+
+        @T.prim_func
+        def main(A: T.Tensor((4,), "int32")):
+            with T.Kernel(1) as bx:
+                with T.pipeline(num_stages=2):
+                    A[0] = 1
