@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tilelang.arith.ranges import ANYTHING, Interval, add, multiply, of_dtype, scale
-from tilelang.dtypes import INT32, INT64, DType
+from tilelang.dtypes import INT32, INT64
 from tilelang.ir.compare import ExprKey, expr_key
 from tilelang.ir.expr import Binary, Cast, Const, Expr, Load, Unary, Var, binary
 from tilelang.ir.scalar import BinaryOp, UnaryOp
@@ -57,14 +57,6 @@ class Sum:
     def divisor(self) -> int:
         """The greatest common divisor of the coefficients, the constant apart; 0 without terms."""
         return math.gcd(*self.terms.values()) if self.terms else 0
-
-    @property
-    def atom(self) -> Expr | None:
-        """The expression if this sum is just one atom."""
-        if self.constant or len(self.terms) != 1:
-            return None
-        (term, coefficient), = self.terms.items()
-        return term[0].expr if coefficient == 1 and len(term) == 1 else None
 
 
 def _joined(a: Term, b: Term) -> Term:
@@ -316,7 +308,7 @@ class Linearizer:
         return quotient, rest
 
     def _recombined(self, a: Sum) -> Sum:
-        """c * (x // c) + x % c is x."""
+        """The sum with `c * (x // c) + x % c` written as `x`."""
         for term, coefficient in a.terms.items():
             expr = term[0].expr
             if len(term) != 1 or not isinstance(expr, Binary) or expr.op is not BinaryOp.FLOORMOD:
@@ -369,7 +361,7 @@ def _widens(expr: Cast) -> bool:
     return leaf and of_dtype(expr.a.dtype).within(of_dtype(expr.dtype)) or expr.dtype == INT64 and expr.a.is_index
 
 
-def to_expr(linear: Sum, dtype: DType | None = None) -> Expr:
+def to_expr(linear: Sum) -> Expr:
     """A sum as an expression: positive terms first, each `atom * coefficient`, the constant last."""
     parts = list(_signed(linear))
     result: Expr | None = None
@@ -378,11 +370,7 @@ def to_expr(linear: Sum, dtype: DType | None = None) -> Expr:
             result = binary(BinaryOp.SUB, 0, part) if negative else part
         else:
             result = binary(BinaryOp.SUB if negative else BinaryOp.ADD, result, part)
-    if result is None:
-        return _literal(linear.constant, dtype)
-    if dtype is not None and result.dtype != dtype:
-        return Cast(result, dtype)
-    return result
+    return _literal(linear.constant) if result is None else result
 
 
 def _signed(linear: Sum) -> Iterator[tuple[bool, Expr]]:
@@ -391,11 +379,10 @@ def _signed(linear: Sum) -> Iterator[tuple[bool, Expr]]:
         for key in term[1:]:
             part = binary(BinaryOp.MUL, part, key.expr)
         size = abs(coefficient)
-        yield coefficient < 0, part if size == 1 else binary(BinaryOp.MUL, part, _literal(size, None))
+        yield coefficient < 0, part if size == 1 else binary(BinaryOp.MUL, part, _literal(size))
     if linear.constant and linear.terms:
-        yield linear.constant < 0, _literal(abs(linear.constant), None)
+        yield linear.constant < 0, _literal(abs(linear.constant))
 
 
-def _literal(value: int, dtype: DType | None) -> Const:
-    fits = INT32 if -(2**31) <= value < 2**31 else INT64
-    return Const(value, dtype or fits)
+def _literal(value: int) -> Const:
+    return Const(value, INT32 if -(2**31) <= value < 2**31 else INT64)

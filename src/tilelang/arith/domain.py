@@ -6,7 +6,7 @@ Takes facts, gives a `Domain` that `bounds`, `simplify` and `proves` read. Invar
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -51,9 +51,11 @@ class Domain:
     def __init__(
         self, parent: Domain | None = None, fact: Fact | None = None, values: Mapping[Var, Expr] | None = None
     ) -> None:
+        if values is None:
+            values = _NO_VALUES if parent is None else parent.values
         self.parent = parent
         self.fact = fact
-        self.values = values if values is not None else parent.values if parent is not None else _NO_VALUES
+        self.values: Mapping[Var, Expr] = values
         self.memo: dict[str, object] = {}
 
     def with_range(self, var: Var, low: ExprLike | None = None, high: ExprLike | None = None) -> Domain:
@@ -90,16 +92,6 @@ class Domain:
         if value.is_index and var.index:
             return Domain(self, None, {**self.values, var: value})
         return self
-
-    def facts(self) -> Iterator[Fact]:
-        """All facts, oldest first."""
-        chain = []
-        domain: Domain | None = self
-        while domain is not None:
-            if domain.fact is not None:
-                chain.append(domain.fact)
-            domain = domain.parent
-        return reversed(chain)
 
 
 _NO_VALUES: Mapping[Var, Expr] = MappingProxyType({})

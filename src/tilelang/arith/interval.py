@@ -11,7 +11,7 @@ from tilelang.arith.affine import Linearizer, Sum
 from tilelang.arith.domain import Domain, Range, Stepped
 from tilelang.arith.ranges import ANYTHING, TRUTH, Interval, of_dtype
 from tilelang.ir.compare import ExprKey, expr_key
-from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var, as_expr, children
+from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var, children
 from tilelang.ir.scalar import COMPARISONS, BinaryOp, UnaryOp
 
 __all__ = ["Analysis", "Interval", "analysis_of", "bounds"]
@@ -154,7 +154,8 @@ class Analysis(Linearizer):
             case Unary(op=UnaryOp.INVERT, a=a):
                 return ranges.subtract(Interval(-1, -1), self._operand(a, expr))
             case Cast(a=a):
-                return self.bounds(a) if expr.is_index or self.is_exact(expr) or a.dtype.is_bool else of_dtype(expr.dtype)
+                kept = a.dtype.is_bool or expr.is_index or self.is_exact(expr)
+                return self.bounds(a) if kept else of_dtype(expr.dtype)
             case Select(condition=condition, a=a, b=b):
                 return self._choice(condition, a, b)
         return of_dtype(expr.dtype)
@@ -207,8 +208,7 @@ class Analysis(Linearizer):
             holds = ranges.compare(expr.op, a, b)
             return TRUTH if holds is None else Interval(holds, holds)
         if isinstance(expr, Unary):
-            inner = self.bounds(expr.a)
-            return Interval(1 - inner.high, 1 - inner.low) if inner.low is not None and inner.high is not None else TRUTH
+            return ranges.subtract(Interval(1, 1), self.bounds(expr.a))
         if isinstance(expr, Binary) and expr.op in (BinaryOp.AND, BinaryOp.OR):
             a, b = self.bounds(expr.a), self.bounds(expr.b)
             return ranges.apply(BinaryOp.MIN if expr.op is BinaryOp.AND else BinaryOp.MAX, a, b).meet(TRUTH)

@@ -64,15 +64,10 @@ def match(pattern: Expr, expr: Expr) -> Iterator[Bindings]:
 def _match(pattern: Expr, expr: Expr, known: Bindings) -> Iterator[Bindings]:
     match pattern:
         case Var():
-            bound = known.get(pattern)
-            if bound is not None:
-                if same_expr(bound, expr):
-                    yield known
-            elif _admits(pattern, expr):
-                yield {**known, pattern: expr}
-        case Const(value=value):
-            if isinstance(expr, Const) and expr.dtype.is_float is pattern.dtype.is_float and expr.value == value:
-                if expr.dtype.is_bool is pattern.dtype.is_bool:
+            yield from _match_wildcard(pattern, expr, known)
+        case Const(value=value, dtype=dtype):
+            if isinstance(expr, Const) and expr.dtype.is_bool is dtype.is_bool and not expr.dtype.is_float:
+                if expr.value == value:
                     yield known
         case Binary(op=op, a=a, b=b):
             if isinstance(expr, Binary) and expr.op is op:
@@ -89,6 +84,15 @@ def _match(pattern: Expr, expr: Expr, known: Bindings) -> Iterator[Bindings]:
                 for first in _match(condition, expr.condition, known):
                     for second in _match(a, expr.a, first):
                         yield from _match(b, expr.b, second)
+
+
+def _match_wildcard(wildcard: Var, expr: Expr, known: Bindings) -> Iterator[Bindings]:
+    bound = known.get(wildcard)
+    if bound is None:
+        if _admits(wildcard, expr):
+            yield {**known, wildcard: expr}
+    elif same_expr(bound, expr):
+        yield known
 
 
 def _admits(wildcard: Var, expr: Expr) -> bool:

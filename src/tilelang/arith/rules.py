@@ -118,7 +118,7 @@ RULES: tuple[Rule, ...] = (
     Rule((x - y) - x, -y),
     Rule(x + (-y), x - y),
     Rule(x - (-y), x + y),
-    Rule(-(-x), x),
+    Rule(unary(UnaryOp.NEG, -x), x),
     Rule(-(x - y), y - x),
     Rule((x + c) + d, x + (c + d), _fits(BinaryOp.ADD)),
     Rule((x - c) - d, x - (c + d), _fits(BinaryOp.ADD)),
@@ -128,7 +128,7 @@ RULES: tuple[Rule, ...] = (
     Rule(x | x, x),
     Rule(x ^ x, ZERO),
     Rule((x ^ y) ^ y, x),
-    Rule(~(~x), x),
+    Rule(unary(UnaryOp.INVERT, ~x), x),
     # least and greatest
     Rule(_min(x, x), x),
     Rule(_max(x, x), x),

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from tilelang.arith.affine import Sum, to_expr
 from tilelang.arith.domain import Domain
-from tilelang.arith.interval import Analysis, analysis_of
+from tilelang.arith.interval import analysis_of
 from tilelang.arith.match import fill
 from tilelang.arith.prove import decide_with
 from tilelang.arith.rules import RULES_BY_OPERATOR, operator_of
 from tilelang.dtypes import BOOL, INT64, DType
-from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var, binary, children, select
+from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var, binary, children
 from tilelang.ir.scalar import COMPARISONS, LOGICAL, BinaryOp
 from tilelang.ir.visit import Rewriter
 

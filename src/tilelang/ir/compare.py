@@ -72,7 +72,7 @@ def _parts(expr: Expr) -> tuple[object, ...]:
 def _head(expr: Expr) -> tuple[object, ...]:
     """What a node says besides its operands; variables are treated by the caller."""
     match expr:
-        case Const(value=value, dtype=dtype):
+        case Const(dtype=dtype):
             return "Const", str(dtype), literal_bits(expr)
         case Binary(op=op, dtype=dtype) | Unary(op=op, dtype=dtype):
             return type(expr).__name__, op.name, str(dtype)

@@ -40,6 +40,7 @@ def evaluate(expr: Expr, env: Mapping[Var, Value], *, exact: bool = False, load:
         env: A value for every variable: an integer for index variables, anything `convert` takes for others.
         exact: Evaluate as in index position: integer data takes part in exact arithmetic instead of wrapping.
         load: What a `Load` gives, from the node and the exact values of its indices.
+
     Raises:
         CompilerBug: A variable has no value, or there is a `Load` and no `load`.
     """
@@ -53,7 +54,8 @@ class _Evaluator:
 
     def value(self, expr: Expr, exact: bool) -> Value:
         if isinstance(expr, Const):
-            return int(expr.value) if expr.is_index or (exact and expr.dtype.is_int) else convert(expr.value, expr.dtype)
+            plain = expr.is_index or (exact and expr.dtype.is_int)
+            return int(expr.value) if plain else convert(expr.value, expr.dtype)
         if isinstance(expr, Var):
             return self._variable(expr, exact)
         key = (id(expr), exact)
