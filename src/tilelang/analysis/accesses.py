@@ -143,12 +143,14 @@ class Accesses:
         local: Buffers allocated inside the statement: new ones whenever it runs.
         defined: Variables given a value inside the statement.
         values: The value of each variable bound inside to index arithmetic.
+        loops: Every loop in the statement, with what stands around it.
     """
 
     all: tuple[Access, ...]
     local: frozenset[Buffer]
     defined: frozenset[Var]
     values: Mapping[Var, Expr]
+    loops: tuple[tuple[Loop, Context], ...]
 
     @property
     def reads(self) -> tuple[Access, ...]:
@@ -179,6 +181,7 @@ def accesses(stmt: Stmt) -> Accesses:
         frozenset(collector.local),
         frozenset(collector.defined),
         collector.values,
+        tuple(collector.loops),
     )
 
 
@@ -193,6 +196,7 @@ class _Collector:
         self.local: set[Buffer] = set()
         self.defined: set[Var] = set()
         self.values: dict[Var, Expr] = {}
+        self.loops: list[tuple[Loop, Context]] = []
         self._update: Update | None = None
 
     # -- statements -----------------------------------------------------------------------------------------
@@ -252,6 +256,7 @@ class _Collector:
             self._add(node.buffer, node.indices, None, node, context, write=True, atomic=True)
 
     def _loop(self, node: Loop, context: Context) -> None:
+        self.loops.append((node, context))
         certain = False
         match node:
             case For(var=var, start=start, stop=stop, step=step):

@@ -102,7 +102,7 @@ class _Judge:
             for other in touching:
                 if other.write and other.position < write.position:
                     continue
-                if not self._compare.apart(write, other, self._var, self._trips, self._step):
+                if not self._compare.apart(write, other, self._var, self._trips, step=self._step):
                     return other
         return None
 

@@ -78,7 +78,9 @@ class Comparison:
             for d, (f, g) in enumerate(zip(self.sums(x), self.sums(y), strict=True))
         )
 
-    def apart(self, x: Access, y: Access, var: Var, trips: int | None, step: int = 1) -> bool:
+    def apart(
+        self, x: Access, y: Access, var: Var, trips: int | None, *, step: int = 1, others: tuple[Var, ...] = ()
+    ) -> bool:
         """Whether the accesses never touch one element in two different iterations over `var`.
 
         Args:
@@ -87,26 +89,38 @@ class Comparison:
             var: The loop's variable.
             trips: Number of iterations if known.
             step: Distance of neighboring values of `var`.
+            others: Variables that may differ between the iterations as well.
         """
+        loop_vars = (var, *others)
+        stride = abs(step)
         if x.buffer is not y.buffer:
             return False
         for d, (f, g) in enumerate(zip(self.sums(x), self.sums(y), strict=True)):
-            if self._apart(f, g, x, y, d, var, trips, step):
+            if self._apart(f, g, x, y, d, loop_vars, trips, stride):
                 return True
         p, q = self._address(x), self._address(y)
-        return p is not None and q is not None and self._apart(p, q, x, y, None, var, trips, step)
+        return p is not None and q is not None and self._apart(p, q, x, y, None, loop_vars, trips, stride)
 
     def _apart(
-        self, f: Sum, g: Sum, x: Access, y: Access, d: int | None, var: Var, trips: int | None, step: int
+        self,
+        f: Sum,
+        g: Sum,
+        x: Access,
+        y: Access,
+        d: int | None,
+        loop_vars: tuple[Var, ...],
+        trips: int | None,
+        step: int,
     ) -> bool:
-        alone = (expr_key(var),)
+        """Whether `f` and `g` stay apart for iterations that differ in the first of the variables."""
+        alone = (expr_key(loop_vars[0]),)
         factor = f.terms.get(alone, 0)
         if factor == 0 or factor != g.terms.get(alone, 0):
-            return not _may_vanish(self._distance(f, g, x, y, (var,)), x, y, d)
+            return not _may_vanish(self._distance(f, g, x, y, loop_vars), x, y, d)
         # they meet where factor * (q - p) == rest for iterations p != q
         mine = Sum({alone: factor}, 0)
-        rest = self._distance(f.plus(mine, -1), g.plus(mine, -1), x, y, (var,))
-        stride = abs(factor * step)
+        rest = self._distance(f.plus(mine, -1), g.plus(mine, -1), x, y, loop_vars)
+        stride = abs(factor) * step
         if _elements(x, y) and rest.constant % math.gcd(rest.grain, stride):
             return True
         low, high = _overlap(rest, x, y, d)

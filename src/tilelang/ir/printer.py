@@ -233,7 +233,7 @@ class _Printer:
             case CallStmt(routine=routine, args=args):
                 self._line(f"{routine.name}({', '.join(self._part(a) for a in args)})", node)
             case TileOp():
-                self._line(f"T.{node.name}({', '.join(self._fields(node, skip={'op'}))})", node)
+                self._line(f"{node.name}({', '.join(self._fields(node, skip={'op'}))})", node)
             case _:
                 self._line(f"{type(node).__name__}({', '.join(self._fields(node))})", node)
 

@@ -1,0 +1,252 @@
+"""Whole-program rules that a user can break: operators, bounds on chip, independence, hand-placed pipelines.
+
+Takes a tile-level function and gives it back unchanged. Invariant: what passes has operators whose operands fit, no
+access proven outside of on-chip memory, and no `T.Parallel` loop whose iterations provably depend on each other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from tilelang.analysis.accesses import Access, Context, accesses, negation
+from tilelang.analysis.dependence import check_parallel
+from tilelang.analysis.subscripts import Comparison
+from tilelang.arith.domain import Domain, of_function
+from tilelang.arith.interval import bounds
+from tilelang.arith.prove import proves
+from tilelang.arith.ranges import Interval, add, scale
+from tilelang.errors import NOWHERE, Loc, Note, ProgramError
+from tilelang.ir.buffer import Region, Scope
+from tilelang.ir.expr import Expr, Load, Var, int_const
+from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.printer import to_text
+from tilelang.ir.stmt import Alloc, Bind, For, Launch, ParallelLoop, Seq, Stmt, TileOp
+from tilelang.ir.verify import verify
+from tilelang.ir.visit import walk
+from tilelang.passes.base import Pass, PassContext
+
+MAX_THREADS = 1024
+"""Threads of one block that every target offers."""
+
+_UNCHECKED = (Scope.GLOBAL, Scope.BARRIER)
+
+
+def check_program(func: PrimFunc, _: PassContext | None = None) -> PrimFunc:
+    """The function as it is, if it keeps the rules of the language.
+
+    Raises:
+        ProgramError: The first rule that is broken, with its place.
+    """
+    verify(func)
+    launches: list[Launch] = []
+    for stmt in walk(func.body):
+        if isinstance(stmt, TileOp):
+            with stmt.loc:
+                stmt.check()
+        elif isinstance(stmt, Launch):
+            launches.append(stmt)
+    around = of_function(func)
+    for launch in launches:
+        with launch.loc:
+            _check_launch(launch, around)
+    return func
+
+
+def _check_launch(launch: Launch, domain: Domain) -> None:
+    threads = math.prod(launch.threads)
+    if min(launch.threads) < 1 or threads > MAX_THREADS:
+        shown = launch.threads[0] if launch.threads[1:] == (1, 1) else launch.threads
+        raise ProgramError(
+            f"T.Kernel: threads={shown} makes {threads} threads per block, needs 1 to {MAX_THREADS}",
+            hint="the number of threads does not bound the tile: a thread works on several elements",
+        )
+    exact: dict[Var, Interval] = {}
+    for var, extent in zip(launch.block_vars, launch.grid, strict=True):
+        count = int_const(extent)
+        if count is not None and count < 1:
+            return  # an empty grid: the body never runs
+        if count is not None:
+            exact[var] = Interval(0, count - 1)
+        domain = domain.with_loop(var, 0, extent)
+    found = accesses(launch.body)
+    compare = Comparison(found, domain)
+    for access in found.all:
+        if access.buffer.scope not in _UNCHECKED and access.buffer.rank:
+            _check_bounds(access, compare, exact)
+    for loop, context in found.loops:
+        with loop.loc:
+            if isinstance(loop, ParallelLoop):
+                check_parallel(loop, context.domain(domain))
+            elif isinstance(loop, For) and loop.pipeline is not None:
+                _check_pipeline(loop, context.domain(domain))
+
+
+# -- bounds of on-chip memory ----------------------------------------------------------------------------------
+
+
+def _check_bounds(access: Access, compare: Comparison, blocks: Mapping[Var, Interval]) -> None:
+    """Raises if the access leaves the buffer whenever it happens, or in an iteration that surely happens."""
+    domain = access.context.domain(compare.domain)
+    for d, (index, size) in enumerate(zip(access.start, access.buffer.shape, strict=True)):
+        limit = int_const(size)
+        length = 1 if access.extent is None else int_const(access.extent[d])
+        if limit is None or not length:
+            continue
+        reach = bounds(index, domain)
+        if reach.within(Interval(0, limit - length)):
+            continue
+        reached = _surely_reached(access, index, compare, blocks)
+        # without values that surely occur: the access is wrong if even the best value is
+        lowest, highest = (reach.high, reach.low) if reached is None else reached
+        wrong = _outside(lowest, highest, length, limit)
+        if wrong is not None and not _never_happens(access.context, compare.domain):
+            raise _bounds_error(access, d, limit, wrong)
+
+
+def _outside(lowest: int | None, highest: int | None, length: int, limit: int) -> int | None:
+    """An element outside of [0, limit) when `length` elements from `lowest` and from `highest` on are touched."""
+    if lowest is not None and lowest < 0:
+        return lowest
+    if highest is not None and highest + length > limit:
+        return highest + length - 1
+    return None
+
+
+def _surely_reached(
+    access: Access, index: Expr, compare: Comparison, blocks: Mapping[Var, Interval]
+) -> Interval | None:
+    """The smallest and largest value of a subscript, both of which surely occur; None if that is not known."""
+    if access.context.uncertain or access.context.conditions():
+        return None
+    ranges = dict(blocks)
+    for loop in access.context.loops():
+        match loop:
+            case For(var=var, start=start, stop=stop, step=step):
+                values = range(int_const(start) or 0, int_const(stop) or 0, step)
+                ranges[var] = Interval(min(values[0], values[-1]), max(values[0], values[-1]))
+            case ParallelLoop(vars=variables, extents=extents):
+                for var, extent in zip(variables, extents, strict=True):
+                    ranges[var] = Interval(0, (int_const(extent) or 1) - 1)
+    linear = compare.sum(index)
+    total = Interval(linear.constant, linear.constant)
+    for term, factor in linear.terms.items():
+        atom = term[0].expr
+        if len(term) != 1 or not isinstance(atom, Var) or atom not in ranges:
+            return None
+        total = add(total, scale(ranges[atom], factor))  # each variable takes its values independently of the others
+    return total
+
+
+def _never_happens(context: Context, domain: Domain) -> bool:
+    """Whether an access stands in code that never runs."""
+    step: Context | None = context
+    while step is not None and step.outer is not None:
+        around = step.outer.domain(domain)
+        if step.condition is not None and proves(negation(step.condition), around):
+            return True
+        if isinstance(step.loop, For):
+            first, last = bounds(step.loop.start, around), bounds(step.loop.stop, around)
+            ends = (first.low, last.high) if step.loop.step > 0 else (last.low, first.high)
+            if ends[0] is not None and ends[1] is not None and ends[0] >= ends[1]:
+                return True
+        if isinstance(step.loop, ParallelLoop) and any((int_const(e) or 1) < 1 for e in step.loop.extents):
+            return True
+        step = step.outer
+    return False
+
+
+def _bounds_error(access: Access, d: int, limit: int, wrong: int) -> ProgramError:
+    buffer = access.buffer
+    if access.extent is None:
+        text = to_text(Load(buffer, access.start, buffer.dtype))
+    else:
+        text = to_text(Region(buffer, access.start, access.extent))
+    return ProgramError(
+        f"'{text}': index {wrong} is out of range for dimension {d}, whose extent is {limit}",
+        loc=access.loc,
+        notes=_notes(buffer.loc, f"'{buffer.name}' is allocated here"),
+        hint="only global memory is guarded; make the buffer larger, or guard the access with `if`",
+    )
+
+
+# -- pipelines placed by hand ----------------------------------------------------------------------------------
+
+
+def _check_pipeline(loop: For, domain: Domain) -> None:
+    """Raises if `order` and `stage` do not fit the body, or let a statement run before one that it depends on."""
+    spec = loop.pipeline
+    assert spec is not None
+    if spec.order is None and spec.stage is None:
+        return
+    body = _effectful(loop.body)
+    for key, places in (("order", spec.order), ("stage", spec.stage)):
+        if places is not None and len(places) != len(body):
+            raise ProgramError(
+                f"T.Pipelined: {key} has {len(places)} entries, but the loop has {len(body)} effectful statements",
+                hint=f"give `{key}` one entry per statement, in the order they are written; allocations and "
+                "names for values do not count",
+            )
+    order = spec.order if spec.order is not None else tuple(range(len(body)))
+    placed = [place for place in order if place >= 0]
+    if len(set(placed)) != len(placed):
+        raise ProgramError(
+            f"T.Pipelined: order={list(order)} gives one position to two statements",
+            hint="number the statements 0, 1, 2, ... in the order in which they shall run",
+        )
+    stage = spec.stage if spec.stage is not None else (0,) * len(body)
+    found = accesses(loop.body)
+    compare = Comparison(found, domain.with_loop(loop.var, loop.start, loop.stop, loop.step))
+    slots = {id(inner): n for n, stmt in enumerate(body) for inner in walk(stmt)}
+    for touching in found.by_storage().values():
+        _check_order([(slots[id(a.stmt)], a) for a in touching if id(a.stmt) in slots], order, stage, compare)
+
+
+def _effectful(body: Stmt) -> list[Stmt]:
+    """The statements that `order` and `stage` count."""
+    statements = body.body if isinstance(body, Seq) else (body,)
+    return [
+        inner
+        for stmt in statements
+        if not isinstance(stmt, Alloc | Bind)
+        for inner in (_effectful(stmt) if isinstance(stmt, Seq) else [stmt])
+    ]
+
+
+def _check_order(
+    touching: list[tuple[int, Access]], order: Sequence[int], stage: Sequence[int], compare: Comparison
+) -> None:
+    for n, first in touching:
+        for m, second in touching:
+            if m < n or not first.write and not second.write or min(order[n], order[m], stage[n], stage[m]) < 0:
+                continue
+            if first.write and n < m:  # within one iteration
+                keeps = (stage[n], order[n]) < (stage[m], order[m])
+                if not keeps and not compare.never_meet(first, second, ()):
+                    raise _order_error(first, second, "in the same iteration")
+            elif second.write and not first.write and not _written_before(first, touching):  # from one to the next
+                keeps = (stage[m], order[m]) < (stage[n] + 1, order[n])
+                if not keeps:
+                    raise _order_error(second, first, "in the iteration before")
+
+
+def _written_before(read: Access, touching: list[tuple[int, Access]]) -> bool:
+    return any(a.write and a.position < read.position for _, a in touching)
+
+
+def _order_error(writes: Access, uses: Access, when: str) -> ProgramError:
+    verb = "writes" if uses.write else "reads"
+    return ProgramError(
+        f"T.Pipelined: `order` and `stage` let a statement that {verb} '{uses.buffer.name}' run before the one that "
+        f"writes it {when}",
+        loc=uses.loc if uses.loc is not NOWHERE else None,
+        notes=_notes(writes.loc, f"'{writes.buffer.name}' is written here"),
+        hint="give the writer a lower stage, or the same stage and a lower position",
+    )
+
+
+def _notes(loc: Loc, text: str) -> tuple[Note, ...]:
+    return (Note(text, loc),) if loc.file else ()
+
+
+PASS = Pass("check_program", check_program, Level.TILE, Level.TILE)
