@@ -9,8 +9,10 @@ from tilelang.dtypes import SCALARS, as_dtype
 from tilelang.errors import ProgramError
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Var, as_expr
+from tilelang.ir.func import PrimFunc, TensorParam
 from tilelang.ir.scalar import convert
 from tilelang.ops.copy import Copy, Transpose
+from tilelang.sim.tile_interp import run_reference
 
 FLOAT = as_dtype("float32")
 
@@ -77,8 +79,6 @@ def test_a_copy_moves_the_box_and_nothing_else(data):
         Region(buffer, tuple(map(as_expr, start)), tuple(map(as_expr, extent)))
         for buffer, start in zip((src, dst), starts, strict=True)
     ]
-    from tilelang.ir.func import PrimFunc, TensorParam
-    from tilelang.sim.tile_interp import run_reference
 
     run_reference(PrimFunc("copy", (TensorParam(src), TensorParam(dst)), Copy(*boxes)), [a, b])
     np.testing.assert_array_equal(expected, b)

@@ -7,9 +7,11 @@ from hypothesis import strategies as st
 
 from tilelang.dtypes import BOOL, as_dtype
 from tilelang.errors import ProgramError
-from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Const, as_expr
+from tilelang.ir.func import PrimFunc, TensorParam
 from tilelang.ops.gemm import Gemm, matrix_extents
+from tilelang.sim.tile_interp import run_reference
 
 TRUE = Const(True, BOOL)
 
@@ -136,8 +138,6 @@ def test_every_pair_of_dtypes_multiplies(ops, draw, operand, result):
     st.integers(0, 5), st.integers(0, 5), st.integers(0, 5), st.booleans(), st.booleans(), st.sampled_from([0, 1, 2])
 )
 def test_any_sizes_and_transpositions(m, n, k, transpose_a, transpose_b, clear):
-    from tilelang.ir.func import PrimFunc, TensorParam
-    from tilelang.sim.tile_interp import run_reference
 
     random = np.random.default_rng(3)
     x, y, z = (random.integers(-4, 5, shape).astype("f") for shape in ((m, k), (k, n), (m, n)))
@@ -147,8 +147,6 @@ def test_any_sizes_and_transpositions(m, n, k, transpose_a, transpose_b, clear):
         Buffer(name, tuple(map(as_expr, array.shape)), as_dtype("float32"), Scope.SHARED)
         for name, array in zip("ABC", arrays, strict=True)
     ]
-    from tilelang.ir.buffer import Region
-
     regions = [Region(b, tuple(as_expr(0) for _ in b.shape), b.shape) for b in buffers]
     flag = (None, TRUE, Const(False, BOOL))[clear]
     op = Gemm(*regions, transpose_a=transpose_a, transpose_b=transpose_b, clear_accum=flag)

@@ -9,7 +9,11 @@ from hypothesis import strategies as st
 
 from tilelang.dtypes import as_dtype
 from tilelang.errors import ProgramError
+from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.expr import as_expr
+from tilelang.ir.func import PrimFunc, TensorParam
 from tilelang.ops.reduce import Reduce, ReduceOp, neutral
+from tilelang.sim.tile_interp import run_reference
 
 PYTHON = {
     ReduceOp.SUM: lambda old, new: old + new,
@@ -59,10 +63,6 @@ def test_without_clearing_the_old_value_is_folded_in(ops, draw, op):
 
 @given(st.integers(0, 17), st.integers(0, 5), st.sampled_from([0, 1]))
 def test_extents_of_any_size(rows, columns, dim):
-    from tilelang.ir.buffer import Buffer, Region, Scope
-    from tilelang.ir.expr import as_expr
-    from tilelang.ir.func import PrimFunc, TensorParam
-    from tilelang.sim.tile_interp import run_reference
 
     values = np.random.default_rng(5).integers(-9, 9, (rows, columns)).astype(np.int64)
     result = np.full((rows, columns)[1 - dim], 77, np.int64)

@@ -40,9 +40,10 @@ class Box:
 
 
 def poison(dtype: DType) -> Value:
-    """What undefined memory of a dtype holds: NaN, or a number that nobody computes by accident."""
+    """What undefined memory of a dtype holds: NaN where there is one, or a number that nobody computes by accident."""
     if dtype.is_float:
-        return convert(math.nan, dtype)
+        value = convert(math.nan, dtype)
+        return value if math.isnan(float(value)) else convert(dtype.limits[0], dtype)
     return convert(0x5AD1CE5AD1CE5AD1 if dtype.is_int else True, dtype)
 
 
