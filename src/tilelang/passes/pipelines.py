@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilelang.passes.base import Pass
-from tilelang.passes.thread import guard_bounds
+from tilelang.passes.thread import guard_bounds, simplify_body, vectorize_loops
 from tilelang.passes.tile import inline_bindings
 from tilelang.passes.tile.lower_tile_ops import Lowerings, lower_tile_ops
 
@@ -13,5 +13,7 @@ def cpu(lowerings: Lowerings) -> tuple[Pass, ...]:
     return (
         inline_bindings.PASS,
         lower_tile_ops(lowerings),
+        vectorize_loops.PASS,
         guard_bounds.PASS,
+        simplify_body.PASS,
     )

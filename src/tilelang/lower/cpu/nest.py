@@ -55,7 +55,7 @@ def indices(region: Region, coordinates: Sequence[Expr], along: Sequence[int] | 
     """
     result = list(region.start)
     for axis, coordinate in zip(axes(region) if along is None else along, coordinates, strict=True):
-        result[axis] = result[axis] + coordinate
+        result[axis] = coordinate if int_const(result[axis]) == 0 else result[axis] + coordinate
     return tuple(result)
 
 

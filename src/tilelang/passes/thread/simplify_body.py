@@ -1,0 +1,137 @@
+"""Shortens expressions by what loops, conditions and bindings around them say, and removes code that never runs.
+
+Invariant: the same stores with the same values in the same order.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tilelang.arith.domain import Domain, of_function
+from tilelang.arith.interval import bounds
+from tilelang.arith.prove import decide
+from tilelang.arith.simplify import simplify
+from tilelang.ir.expr import Binary, Const, Expr, Var, const, int_const
+from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.stmt import Bind, Break, Continue, For, If, Launch, Seq, Stmt, While
+from tilelang.ir.visit import Rewriter, sub_statements, substitute_stmt
+from tilelang.passes.base import Pass, PassContext
+
+_TRUNCATING = {BinaryOp.FLOORDIV: BinaryOp.TRUNCDIV, BinaryOp.FLOORMOD: BinaryOp.TRUNCMOD}
+
+
+class _Expressions(Rewriter):
+    """Simplifies whole expressions; then turns floor division into the machine's where both agree."""
+
+    def __init__(self, domain: Domain) -> None:
+        self._domain = domain
+
+    def expr(self, node: Expr) -> Expr:
+        if isinstance(node, Const | Var):
+            return node
+        return self._divisions(simplify(node, self._domain))
+
+    def _divisions(self, node: Expr) -> Expr:
+        return _Divisions(self._domain).expr(node)
+
+
+class _Divisions(Rewriter):
+    def __init__(self, domain: Domain) -> None:
+        self._domain = domain
+
+    def expr(self, node: Expr) -> Expr:
+        new = self.rebuild_expr(node)
+        if isinstance(new, Binary) and new.op in _TRUNCATING and new.is_index and (int_const(new.b) or 0) > 0:
+            low = bounds(new.a, self._domain).low
+            if low is not None and low >= 0:
+                return Binary(_TRUNCATING[new.op], new.a, new.b, new.dtype)
+        return new
+
+
+class _Simplify:
+    def stmt(self, node: Stmt, domain: Domain) -> Stmt | None:
+        """The shorter statement; None if nothing of it is left."""
+        with node.loc:
+            match node:
+                case Seq():
+                    return self._seq(node, domain)
+                case For():
+                    return self._for(node, domain)
+                case If():
+                    return self._if(node, domain)
+                case While():
+                    condition = _Expressions(domain).expr(node.condition)
+                    body = self.stmt(node.body, domain) or Seq((), loc=node.loc)
+                    same = condition is node.condition and body is node.body
+                    return node if same else dataclasses.replace(node, condition=condition, body=body)
+                case Launch():
+                    return self._launch(node, domain)
+            return _Expressions(domain).rebuild_stmt(node)
+
+    def _seq(self, node: Seq, domain: Domain) -> Stmt | None:
+        body: list[Stmt] = []
+        for child in node.body:
+            new = self.stmt(child, domain)
+            if new is None:
+                continue
+            body.append(new)
+            if isinstance(new, Bind):
+                domain = domain.with_value(new.var, new.value)
+        if not body:
+            return None
+        same = len(body) == len(node.body) and all(x is y for x, y in zip(body, node.body, strict=True))
+        return node if same else Seq(tuple(body), loc=node.loc)
+
+    def _for(self, node: For, domain: Domain) -> Stmt | None:
+        expressions = _Expressions(domain)
+        start, stop = expressions.expr(node.start), expressions.expr(node.stop)
+        first, last = int_const(start), int_const(stop)
+        if first is not None and last is not None:
+            trips = len(range(first, last, node.step))
+            if trips == 0:
+                return None
+            if trips == 1 and not _leaves(node.body):
+                return self.stmt(substitute_stmt(node.body, {node.var: const(first, node.var.dtype)}), domain)
+        body = self.stmt(node.body, domain.with_loop(node.var, start, stop, node.step))
+        if body is None:
+            return None
+        same = start is node.start and stop is node.stop and body is node.body
+        return node if same else dataclasses.replace(node, start=start, stop=stop, body=body)
+
+    def _if(self, node: If, domain: Domain) -> Stmt | None:
+        condition = _Expressions(domain).expr(node.condition)
+        known = decide(condition, domain)
+        if known is not None:
+            chosen = node.then_body if known else node.else_body
+            return None if chosen is None else self.stmt(chosen, domain)
+        then = self.stmt(node.then_body, domain.assume(condition))
+        other = node.else_body and self.stmt(node.else_body, domain)
+        if then is None and other is None:
+            return None
+        if condition is node.condition and then is node.then_body and other is node.else_body:
+            return node
+        return If(condition, then or Seq((), loc=node.loc), other, loc=node.loc)
+
+    def _launch(self, node: Launch, domain: Domain) -> Stmt:
+        grid = _Expressions(domain).exprs(node.grid)
+        for var, extent in zip(node.block_vars, grid, strict=True):
+            domain = domain.with_loop(var, 0, extent)
+        body = self.stmt(node.body, domain) or Seq((), loc=node.loc)
+        same = grid is node.grid and body is node.body
+        return node if same else dataclasses.replace(node, grid=grid, body=body)
+
+
+def _leaves(stmt: Stmt) -> bool:
+    """Whether a loop's body has a `break` or `continue` of its own."""
+    if isinstance(stmt, Break | Continue):
+        return True
+    return not isinstance(stmt, For | While) and any(_leaves(s) for s in sub_statements(stmt))
+
+
+def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
+    body = _Simplify().stmt(func.body, of_function(func)) or Seq((), loc=func.body.loc)
+    return func if body is func.body else dataclasses.replace(func, body=body)
+
+
+PASS = Pass("simplify_body", _run, Level.THREAD, Level.THREAD)

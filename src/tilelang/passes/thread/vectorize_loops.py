@@ -1,0 +1,236 @@
+"""Marks innermost loops whose iterations may run as vector lanes, and gives their reductions scalars of their own.
+
+Takes serial loops, gives loops of kind VECTORIZED whose `reductions` name mutable scalars. A loop that folds into an
+element of a buffer gets a scalar that is loaded before and stored after it. Invariant: the results are the same up to
+reassociation of `+` and `*`; NaN still wins in min and max, by a second reduction that remembers whether one was seen,
+since compilers' own min and max reductions lose it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tilelang.analysis.independence import lanes
+from tilelang.arith.domain import Domain, of_function
+from tilelang.dtypes import INT32
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.compare import same_expr
+from tilelang.ir.expr import Binary, Const, Expr, Load, Select, Var, binary, cast, const, int_const
+from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.stmt import Alloc, Bind, For, ForKind, If, Launch, Reduction, Seq, Stmt, Store, While
+from tilelang.ir.visit import Rewriter, expressions, walk, walk_expr
+from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.thread.split_loops import coefficient
+
+_FEWEST_TRIPS = 4  # shorter loops are unrolled by compilers, and vectorized as straight code
+_CHOICE = {"max": (BinaryOp.MAX, BinaryOp.GT), "min": (BinaryOp.MIN, BinaryOp.LT)}
+
+
+def vectorize(loop: For, domain: Domain) -> Stmt:
+    """The loop as vector lanes with whatever must surround it, or the loop itself, as a serial one."""
+    serial = loop if loop.kind is not ForKind.VECTORIZED else dataclasses.replace(loop, kind=ForKind.SERIAL)
+    if not _is_worthwhile(loop):
+        return serial
+    inside = domain.with_loop(loop.var, loop.start, loop.stop, loop.step)
+    verdict = lanes(loop.var, loop.body, inside, step=loop.step)
+    if not verdict or verdict.private:
+        return serial
+    before: list[Stmt] = []
+    after: list[Stmt] = []
+    reductions: list[Reduction] = []
+    body = loop.body
+    for reduction in verdict.reductions:
+        folded = _Folded(reduction, loop)
+        changed = folded.rewrite(body)
+        if changed is None:
+            return serial
+        body = changed
+        before += folded.before
+        after += folded.after
+        reductions += folded.reductions
+    lanes_loop = dataclasses.replace(loop, kind=ForKind.VECTORIZED, body=body, reductions=tuple(reductions))
+    return Seq((*before, lanes_loop, *after), loc=loop.loc) if before or after else lanes_loop
+
+
+class _Folded:
+    """How one reduction of a loop is carried in mutable scalars.
+
+    Attributes:
+        before: Statements that bring the scalars into being.
+        after: Statements that store the outcome.
+        reductions: The scalars and operators.
+    """
+
+    def __init__(self, reduction: Reduction, loop: For) -> None:
+        self._of, self._loop = reduction, loop
+        self._dtype = reduction.buffer.dtype
+        self.before: list[Stmt] = []
+        self.after: list[Stmt] = []
+        self.reductions: list[Reduction] = []
+
+    def rewrite(self, body: Stmt) -> Stmt | None:
+        """The loop's body over the scalars; None if there is no way."""
+        if not (self._dtype.is_int or self._dtype.is_float) or self._dtype.lanes > 1:
+            return None
+        is_scalar = self._of.buffer.scope is Scope.VAR
+        choosing = self._dtype.is_float and self._of.op in _CHOICE
+        if is_scalar and not choosing:
+            self.reductions.append(self._of)
+            return body
+        loc = self._loop.loc
+        running = Buffer(f"{self._of.buffer.name}_run", (), self._dtype, Scope.VAR)
+        first = Load(self._of.buffer, self._of.indices, self._dtype)
+        self.before.append(Alloc(running, first, loc=loc))
+        self.reductions.append(Reduction(running, (), self._of.op))
+        result: Expr = Load(running, (), self._dtype)
+        seen = None
+        if choosing:
+            seen = Buffer(f"{self._of.buffer.name}_nan", (), INT32, Scope.VAR)
+            was_nan = cast(binary(BinaryOp.NE, first, first), INT32)
+            self.before.append(Alloc(seen, was_nan, loc=loc))
+            self.reductions.append(Reduction(seen, (), "|"))
+            nan = binary(BinaryOp.NE, Load(seen, (), INT32), 0)
+            result = Select(nan, const(float("nan"), self._dtype), result, self._dtype)
+        self.after.append(Store(self._of.buffer, self._of.indices, result, loc=loc))
+        rewriter = _Running(self._of, running, seen)
+        new = rewriter.visit(body)
+        return None if rewriter.failed else new
+
+
+class _Running(Rewriter):
+    """Puts a scalar in the place of the reduced element."""
+
+    def __init__(self, reduction: Reduction, running: Buffer, seen: Buffer | None) -> None:
+        self._of, self._running, self._seen = reduction, running, seen
+        self.failed = False
+
+    def expr(self, node: Expr) -> Expr:
+        if isinstance(node, Load) and self._is_element(node.buffer, node.indices):
+            return Load(self._running, (), node.dtype)
+        return self.rebuild_expr(node)
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if not isinstance(node, Store) or not self._is_element(node.buffer, node.indices):
+            return self.rebuild_stmt(node)
+        if self._seen is None:
+            return Store(self._running, (), self.expr(node.value), loc=node.loc)
+        others = self._others(node.value)
+        if others is None:
+            self.failed = True
+            return node
+        return Seq(tuple(s for other in others for s in self._choose(self.expr(other), node)), loc=node.loc)
+
+    def _choose(self, value: Expr, node: Store) -> list[Stmt]:
+        """`running = value > running ? value : running`, and a note if `value` is NaN."""
+        assert self._seen is not None
+        loc, dtype = node.loc, value.dtype
+        parts: list[Stmt] = []
+        if not isinstance(value, Const | Var):
+            var = Var("candidate", dtype)
+            parts.append(Bind(var, value, loc=loc))
+            value = var
+        running, seen = Load(self._running, (), dtype), Load(self._seen, (), INT32)
+        beats = binary(_CHOICE[self._of.op][1], value, running)
+        parts.append(Store(self._running, (), Select(beats, value, running, dtype), loc=loc))
+        is_nan = cast(binary(BinaryOp.NE, value, value), INT32)
+        parts.append(Store(self._seen, (), binary(BinaryOp.BITOR, seen, is_nan), loc=loc))
+        return parts
+
+    def _others(self, value: Expr) -> list[Expr] | None:
+        """What the element is compared with, if the value is a plain chain of the operator."""
+        if isinstance(value, Load) and self._is_element(value.buffer, value.indices):
+            return []
+        if isinstance(value, Binary) and value.op is _CHOICE[self._of.op][0]:
+            a, b = self._others(value.a), self._others(value.b)
+            return None if a is None or b is None else a + b
+        reads = any(isinstance(e, Load) and self._is_element(e.buffer, e.indices) for e in walk_expr(value))
+        return None if reads else [value]
+
+    def _is_element(self, buffer: Buffer, indices: tuple[Expr, ...]) -> bool:
+        return buffer is self._of.buffer and all(
+            same_expr(a, b) for a, b in zip(indices, self._of.indices, strict=True)
+        )
+
+
+def _is_worthwhile(loop: For) -> bool:
+    """Whether lanes would run on neighbors in memory: every store does, and a load if there are any."""
+    if loop.kind is ForKind.UNROLLED or loop.step != 1:
+        return False
+    start, stop = int_const(loop.start), int_const(loop.stop)
+    if start is not None and stop is not None and stop - start < _FEWEST_TRIPS:
+        return False
+    loads: list[int | None] = []
+    for stmt in walk(loop.body):
+        if isinstance(stmt, For | While):
+            return False
+        if isinstance(stmt, Store) and _stride(stmt.buffer, stmt.indices, loop.var) not in (0, 1):
+            return False
+        for root in expressions(stmt):
+            loads += [_stride(e.buffer, e.indices, loop.var) for e in walk_expr(root) if isinstance(e, Load)]
+    return not loads or any(stride in (0, 1) for stride in loads)
+
+
+def _stride(buffer: Buffer, indices: tuple[Expr, ...], var: Var) -> int | None:
+    """How far an access moves with each iteration, in elements; None if that is not a known number."""
+    total = 0
+    step: int | None = 1
+    for axis in reversed(range(len(indices))):
+        factor = coefficient(indices[axis], var)
+        if factor is None:
+            return None
+        if factor:
+            stride = step if buffer.strides is None else int_const(buffer.strides[axis])
+            if stride is None:
+                return None
+            total += factor * stride
+        extent = int_const(buffer.shape[axis])
+        step = None if step is None or extent is None else step * extent
+    return total
+
+
+class _Vectorize:
+    """Visits loops with what is known around them."""
+
+    def stmt(self, node: Stmt, domain: Domain) -> Stmt:
+        with node.loc:
+            match node:
+                case For():
+                    inside = domain.with_loop(node.var, node.start, node.stop, node.step)
+                    body = self.stmt(node.body, inside)
+                    if body is not node.body:
+                        node = dataclasses.replace(node, body=body)
+                    return vectorize(node, domain)
+                case Seq():
+                    return self._seq(node, domain)
+                case If():
+                    then = self.stmt(node.then_body, domain.assume(node.condition))
+                    other = node.else_body and self.stmt(node.else_body, domain)
+                    same = then is node.then_body and other is node.else_body
+                    return node if same else dataclasses.replace(node, then_body=then, else_body=other)
+                case While():
+                    body = self.stmt(node.body, domain)
+                    return node if body is node.body else dataclasses.replace(node, body=body)
+                case Launch():
+                    for var, extent in zip(node.block_vars, node.grid, strict=True):
+                        domain = domain.with_loop(var, 0, extent)
+                    body = self.stmt(node.body, domain)
+                    return node if body is node.body else dataclasses.replace(node, body=body)
+        return node
+
+    def _seq(self, node: Seq, domain: Domain) -> Stmt:
+        body = []
+        for child in node.body:
+            body.append(self.stmt(child, domain))
+            if isinstance(child, Bind):
+                domain = domain.with_value(child.var, child.value)
+        same = all(x is y for x, y in zip(body, node.body, strict=True))
+        return node if same else Seq(tuple(body), loc=node.loc)
+
+
+def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
+    body = _Vectorize().stmt(func.body, of_function(func))
+    return func if body is func.body else dataclasses.replace(func, body=body)
+
+
+PASS = Pass("vectorize_loops", _run, Level.THREAD, Level.THREAD)
