@@ -445,6 +445,17 @@ def test_copies_whose_symbolic_extents_differ_are_reported(program):
         program.run(zeros(3), zeros(4))
 
 
+def test_a_negative_extent_is_empty(program):
+    n = program.symbol("n")
+    a, out = program.tensor("A", (n,)), program.tensor("out", (4,))
+    with program.launch(1):
+        program.emit(Copy(program.region(a, (0, n - 3)), program.region(out, (0, n - 3))))
+    result = zeros(4)
+    program.run(np.ones(2, "f"), result)
+    program.run(np.ones(5, "f"), result)
+    assert [1, 1, 0, 0] == result.tolist()
+
+
 # -- atomics, assertions, prints ---------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("op", "expected"),

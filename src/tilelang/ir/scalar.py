@@ -56,6 +56,7 @@ class UnaryOp(enum.Enum):
 COMPARISONS = frozenset({BinaryOp.EQ, BinaryOp.NE, BinaryOp.LT, BinaryOp.LE, BinaryOp.GT, BinaryOp.GE})
 LOGICAL = frozenset({BinaryOp.AND, BinaryOp.OR})
 BITWISE = frozenset({BinaryOp.BITAND, BinaryOp.BITOR, BinaryOp.BITXOR, BinaryOp.SHL, BinaryOp.SHR})
+_TRUTHS = COMPARISONS | LOGICAL
 INTEGER_ONLY = BITWISE | {BinaryOp.TRUNCDIV, BinaryOp.TRUNCMOD}
 
 Value = Any  # a Python number, a NumPy scalar or a NumPy array
@@ -157,7 +158,7 @@ def data_binary(op: BinaryOp, a: Value, b: Value, dtype: DType) -> Value:
         if dtype.is_float and dtype.bits < 32:
             wide = _BINARY[op](np.asarray(a).astype(np.float32), np.asarray(b).astype(np.float32))
             return np.asarray(wide).astype(dtype.numpy)[()]
-        if dtype.bits < 8 or op in COMPARISONS | LOGICAL:
+        if dtype.bits < 8 or op in _TRUTHS:
             a, b = _widen(a), _widen(b)
         return np.asarray(_BINARY[op](a, b)).astype(dtype.numpy)[()]
 

@@ -278,4 +278,5 @@ class Interpreter:
 
     def _box(self, region: Region) -> tuple[Cells, Box]:
         cells = self._memory.cells(region.buffer)
-        return cells, cells.box(self._evaluator.indices(region.start), self._evaluator.indices(region.extent))
+        extent = tuple(max(0, size) for size in self._evaluator.indices(region.extent))  # as in range
+        return cells, cells.box(self._evaluator.indices(region.start), extent)
