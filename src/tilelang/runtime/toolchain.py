@@ -32,6 +32,9 @@ _INSTALL = (
 )
 
 _PROBE = """
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
 #ifdef _OPENMP
 #include <omp.h>
 int threads() { return omp_get_max_threads(); }

@@ -1,0 +1,168 @@
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilelang.dtypes import BOOL, FLOAT32, INT32, as_dtype
+from tilelang.errors import ArgumentError
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import Const, Expr, Var
+from tilelang.ir.func import Param, PrimFunc, ScalarParam, TensorParam
+from tilelang.ir.stmt import Seq, Store
+from tilelang.runtime.arguments import bind, order_keywords
+from tilelang.runtime.arrays import ArrayView
+from tilelang.runtime.parameters import Signature
+
+M, N, LD = (Var(name, INT32, index=True) for name in ("M", "N", "LD"))
+
+
+def dim(extent: int | Expr) -> Expr:
+    return Const(extent, INT32) if isinstance(extent, int) else extent
+
+
+def tensor(name: str, *shape: int | Expr, dtype: str = "float32", strides: Any = None) -> TensorParam:
+    steps = None if strides is None else tuple(dim(s) for s in strides)
+    return TensorParam(Buffer(name, tuple(dim(e) for e in shape), as_dtype(dtype), Scope.GLOBAL, steps))
+
+
+def signature(*params: Param, symbols: tuple[Var, ...] = (), out_idx: Any = None) -> Signature:
+    last = params[-1]
+    body = []
+    if isinstance(last, TensorParam):
+        body.append(Store(last.buffer, (dim(0),) * last.buffer.rank, Const(0.0, FLOAT32)))
+    return Signature.of(PrimFunc("kernel", params, Seq(tuple(body)), symbols=symbols), out_idx)
+
+
+def address(array: np.ndarray) -> int:
+    return int(array.ctypes.data)
+
+
+def test_arguments_become_addresses_numbers_and_symbols() -> None:
+    s = signature(tensor("a", M, N), ScalarParam(Var("x", FLOAT32)), tensor("c", N), symbols=(M, N))
+    a, c = np.zeros((3, 5), np.float32), np.zeros(5, np.float32)
+    assert [address(a), 2.0, address(c), 3, 5] == bind(s, (a, 2, c)).c_arguments()
+
+
+def test_outputs_are_allocated_with_the_shape_that_the_inputs_give() -> None:
+    s = signature(tensor("a", M, N), tensor("c", N, M + 1), symbols=(M, N), out_idx=-1)
+    result = bind(s, (np.zeros((3, 5), np.float32),)).result()
+    assert ((5, 4), np.float32) == (result.shape, result.dtype)
+
+
+def test_several_outputs_are_returned_in_the_order_of_out_idx() -> None:
+    s = signature(tensor("a", 2), tensor("b", 3), tensor("c", 4), out_idx=[2, 1])
+    c, b = bind(s, (np.zeros(2, np.float32),)).result()
+    assert ((4,), (3,)) == (c.shape, b.shape)
+
+
+def test_outputs_may_be_passed_and_are_returned() -> None:
+    s = signature(tensor("a", 2), tensor("c", 2), out_idx=-1)
+    a, c = np.zeros(2, np.float32), np.zeros(2, np.float32)
+    assert c is bind(s, (a, c)).result()
+
+
+def test_a_call_without_outputs_returns_nothing() -> None:
+    assert None is bind(signature(tensor("c", 2)), (np.zeros(2, np.float32),)).result()
+
+
+def test_a_dimension_is_solved_from_a_linear_extent() -> None:
+    s = signature(tensor("a", M * 4), tensor("c", M), symbols=(M,), out_idx=-1)
+    assert (3,) == bind(s, (np.zeros(12, np.float32),)).result().shape
+
+
+def test_strides_are_bound_where_they_are_declared() -> None:
+    s = signature(tensor("a", M, 4, strides=(LD, 1)), symbols=(M, LD))
+    base = np.zeros((6, 10), np.float32)
+    assert [address(base), 6, 10] == bind(s, (base[:, :4],)).c_arguments()
+    reverse = base[::-1, :4]
+    assert [address(reverse), 6, -10] == bind(s, (reverse,)).c_arguments()
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (1, 4), (4, 1)])
+def test_extents_of_zero_and_one_have_no_strides_to_check(shape: tuple[int, int]) -> None:
+    s = signature(tensor("c", M, N), symbols=(M, N))
+    base = np.zeros((8, 8), np.float32)[: shape[0], : shape[1]]
+    if shape == (4, 1):
+        base = np.zeros((1, 4), np.float32).T
+    assert shape == bind(s, (base,)).values[0].shape  # type: ignore[union-attr]
+
+
+def test_a_tensor_of_rank_zero_is_bound() -> None:
+    view = bind(signature(tensor("c")), (np.zeros((), np.float32),)).values[0]
+    assert isinstance(view, ArrayView)
+    assert () == view.shape
+
+
+def test_vector_dtypes_have_their_lanes_as_last_extent() -> None:
+    s = signature(tensor("a", 3, dtype="float16x2"), tensor("c", 3))
+    bind(s, (np.zeros((3, 2), np.float16), np.zeros(3, np.float32)))
+    with pytest.raises(ArgumentError, match="expected 2 as the last extent, the lanes of float16x2"):
+        bind(s, (np.zeros((3, 4), np.float16), np.zeros(3, np.float32)))
+
+
+def test_tensor_cores_floats_are_kept_as_float32() -> None:
+    bind(signature(tensor("c", 3, dtype="tfloat32")), (np.zeros(3, np.float32),))
+
+
+def test_keywords_are_put_in_order() -> None:
+    s = signature(tensor("a", 2), tensor("b", 2), tensor("c", 2), out_idx=-1)
+    assert (1, 2) == order_keywords(s, (1,), {"b": 2})
+    assert (1, 2, 3) == order_keywords(s, (1,), {"c": 3, "b": 2})
+
+
+@pytest.mark.parametrize(
+    ("args", "keywords", "message"),
+    [
+        ((1,), {"x": 2}, "kernel: no parameter is named 'x'\nhint: the parameters are a, b"),
+        ((1,), {"a": 2}, "kernel: 'a' was given twice"),
+        ((), {"b": 2}, "kernel: 'a' was not given"),
+    ],
+)
+def test_wrong_keywords_are_refused(args: Any, keywords: Any, message: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        order_keywords(signature(tensor("a", 2), tensor("b", 2)), args, keywords)
+    assert message == str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "expected"),
+    [
+        ("int32", 7, 7),
+        ("int32", np.int64(7), 7),
+        ("int32", True, 1),
+        ("uint64", 2**64 - 1, 2**64 - 1),
+        ("float32", 3, 3.0),
+        ("float16", np.float16(1.5), 1.5),
+        ("float32", np.array(2.5), 2.5),
+        ("bool", False, 0),
+        ("bool", np.True_, 1),
+    ],
+)
+def test_scalars_of_every_family_are_taken(dtype: str, value: Any, expected: float) -> None:
+    assert [expected] == bind(signature(ScalarParam(Var("x", as_dtype(dtype)))), (value,)).c_arguments()
+
+
+def test_a_pointer_is_an_address_or_an_array() -> None:
+    s = signature(ScalarParam(Var("p", as_dtype("uint64"), index=True)))
+    array = np.zeros(3)
+    assert [4096] == bind(s, (4096,)).c_arguments()
+    assert [address(array)] == bind(s, (array,)).c_arguments()
+
+
+def test_an_array_may_be_read_only_where_it_is_only_read() -> None:
+    s = signature(tensor("a", 2), tensor("c", 2))
+    a = np.zeros(2, np.float32)
+    a.flags.writeable = False
+    bind(s, (a, np.zeros(2, np.float32)))
+
+
+def test_torch_tensors_are_bound() -> None:
+    torch = pytest.importorskip("torch")
+    s = signature(tensor("a", M, dtype="bfloat16"), tensor("c", M), symbols=(M,), out_idx=-1)
+    result = bind(s, (torch.zeros(3, dtype=torch.bfloat16),)).result()
+    assert (torch.float32, (3,)) == (result.dtype, tuple(result.shape))
+
+
+def test_a_bool_parameter_is_no_other_number() -> None:
+    with pytest.raises(ArgumentError, match="'x' is 2, which bool cannot hold"):
+        bind(signature(ScalarParam(Var("x", BOOL))), (2,))

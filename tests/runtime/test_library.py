@@ -1,0 +1,57 @@
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tilelang.codegen.source import Source
+from tilelang.errors import CompilerBug, ToolchainError
+from tilelang.runtime.host_compiler import build
+from tilelang.runtime.library import FLOAT, INTEGER, POINTER, open_entry
+
+pytestmark = pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")
+
+TEXT = """
+#include <cstdint>
+#ifdef _OPENMP
+#include <omp.h>
+extern "C" int32_t threads() { return omp_get_max_threads(); }
+#else
+extern "C" int32_t threads() { return 0; }
+#endif
+extern "C" int32_t mix(const float* p, int64_t n, double x) { return int32_t(p == nullptr ? n * x : -1); }
+"""
+
+
+def test_addresses_integers_and_floats_arrive() -> None:
+    mix = build(Source("cpp", TEXT, "mix")).typed([POINTER, INTEGER, FLOAT])
+    assert 10 == mix(0, 4, 2.5)
+    assert -1 == mix(64, 4, 2.5)
+
+
+def test_two_typings_of_one_entry_do_not_disturb_each_other() -> None:
+    entry = build(Source("cpp", TEXT, "mix"))
+    first = entry.typed([POINTER, INTEGER, FLOAT])
+    second = entry.typed([POINTER, FLOAT, INTEGER])
+    assert first.argtypes != second.argtypes  # type: ignore[attr-defined]
+
+
+def test_the_number_of_threads_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
+    if build(Source("cpp", TEXT, "threads")).typed([])() == 0:
+        pytest.skip("the compiler has no OpenMP")
+    before = build(Source("cpp", TEXT, "threads")).typed([])()
+    monkeypatch.setenv("TILELANG_NUM_THREADS", "3")
+    assert 3 == build(Source("cpp", TEXT, "threads")).typed([])()
+    monkeypatch.setenv("TILELANG_NUM_THREADS", str(before))
+    build(Source("cpp", TEXT, "threads"))
+
+
+def test_a_file_that_is_no_library_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.so"
+    path.write_bytes(b"no library")
+    with pytest.raises(ToolchainError, match="cannot load the compiled kernel"):
+        open_entry(path, "f")
+
+
+def test_a_missing_entry_is_our_fault() -> None:
+    with pytest.raises(CompilerBug, match="has no function 'absent'"):
+        build(Source("cpp", TEXT, "absent"))
