@@ -208,6 +208,8 @@ def stage(
         stager = _EagerStager(call, sizes)
         with staging(stager):
             result = run_rewritten(stager, call.rewritten, [], _arguments(fn, stager))
+            in_signature = {n: stager.params[n] for n in inspect.signature(fn).parameters if n in stager.params}
+            stager.params = {**in_signature, **stager.params}
             outputs = _outputs(stager, result)
             func = finish(stager, fn.__name__, call.rewritten.loc)
     except TileLangError as error:
