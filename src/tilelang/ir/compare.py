@@ -21,6 +21,7 @@ from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Reinterpret,
 from tilelang.ir.func import PrimFunc, ScalarParam, TensorParam
 from tilelang.ir.scalar import convert
 from tilelang.ir.stmt import Alloc, Stmt
+from tilelang.layout.layout import Layout
 
 
 class ExprKey:
@@ -289,4 +290,6 @@ def _plain(value: object, path: str) -> object:
         return "array", str(value.dtype), value.shape, value.tobytes()
     if isinstance(value, frozenset | set):
         return "set", sorted(map(repr, value))
+    if isinstance(value, Layout):
+        return "layout", value.shape, hashlib.sha256(value.table.tobytes()).hexdigest()
     raise CompilerBug(f"digest: {path} holds a {type(value).__name__}, which has no stable form")
