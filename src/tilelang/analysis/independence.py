@@ -121,12 +121,11 @@ class _Judge:
         return None
 
     def _fixed(self, indices: tuple[Expr, ...]) -> bool:
-        """Whether an element is the same one throughout the loop."""
-        return not any(
-            self._compare.varies(term, (self._var,))
-            for index in indices
-            for term in self._compare.sum(index).terms
-        ) and not any(isinstance(node, Var) and node in self._found.defined for i in indices for node in walk_expr(i))
+        """Whether an element is the same one throughout the loop, and can be named outside of it."""
+        inside = {self._var, *self._found.defined}
+        if any(isinstance(node, Var) and node in inside for index in indices for node in walk_expr(index)):
+            return False
+        return not any(self._compare.varies(term) for index in indices for term in self._compare.sum(index).terms)
 
 
 def _is_private(storage: Buffer, touching: list[Access]) -> bool:

@@ -1,0 +1,347 @@
+"""The verdict on lanes: what must be recognized, what must be refused, and random loops run in shuffled order."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+import random
+
+import numpy as np
+import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from tilelang.analysis.independence import lanes
+from tilelang.arith.domain import Domain
+from tilelang.dtypes import FLOAT32, INT32
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.evaluate import evaluate
+from tilelang.ir.expr import Load, Var, as_expr, binary, cast, select
+from tilelang.ir.printer import to_text
+from tilelang.ir.scalar import BinaryOp, convert
+from tilelang.ir.stmt import (
+    Alloc,
+    Assert,
+    Atomic,
+    AtomicOp,
+    Bind,
+    Break,
+    For,
+    ForKind,
+    If,
+    Print,
+    Seq,
+    Store,
+    While,
+)
+from tilelang.ir.visit import substitute_stmt
+
+i, j, k, bx = (Var(name, INT32, index=True) for name in ("i", "j", "k", "bx"))
+M = Var("M", INT32, index=True)
+
+
+def exprs(*values):
+    return tuple(as_expr(v) for v in values)
+
+
+def buffer(name, *shape, scope=Scope.FRAGMENT, dtype=FLOAT32):
+    return Buffer(name, exprs(*shape), dtype, scope)
+
+
+def load(b, *indices):
+    return Load(b, exprs(*indices), b.dtype)
+
+
+def store(b, *indices_and_value):
+    *indices, value = indices_and_value
+    return Store(b, exprs(*indices), cast(value, b.dtype))
+
+
+def largest(a, b):
+    return binary(BinaryOp.MAX, a, b)
+
+
+def serial(var, n, *body):
+    return For(var, as_expr(0), as_expr(n), 1, ForKind.SERIAL, Seq(body))
+
+
+AROUND = Domain().with_loop(i, 0, 128).with_loop(j, 0, 64).with_loop(bx, 0, M)
+S, T = buffer("S", 128, 64), buffer("T", 128, 64)
+m, s, flat = buffer("m", 128), buffer("s", 128), buffer("flat", 8192)
+G, H = (buffer(name, M, scope=Scope.GLOBAL) for name in "GH")
+x = buffer("x", scope=Scope.VAR)
+n = buffer("n", 64, dtype=INT32)
+
+
+def judge(*body, var=j, domain=AROUND):
+    return lanes(var, Seq(body), domain)
+
+
+def test_a_guarded_vector_addition_is_independent():
+    verdict = judge(If(bx * 64 + j < M, store(G, bx * 64 + j, load(G, bx * 64 + j) + load(H, bx * 64 + j))))
+    assert (True, (), ()) == (verdict.independent, verdict.reductions, verdict.private)
+
+
+def test_an_update_followed_by_its_sum_is_one_reduction():
+    verdict = judge(store(S, i, j, load(S, i, j) - load(m, i)), store(s, i, load(s, i) + load(S, i, j)))
+    assert verdict.independent
+    assert [(s, "+")] == [(r.buffer, r.op) for r in verdict.reductions]
+
+
+def test_every_associative_operator_is_a_reduction():
+    for op, text in ((BinaryOp.ADD, "+"), (BinaryOp.MUL, "*"), (BinaryOp.MIN, "min"), (BinaryOp.MAX, "max")):
+        verdict = judge(store(x, binary(op, load(x), load(S, i, j))))
+        assert [(x, text)] == [(r.buffer, r.op) for r in verdict.reductions]
+    y = buffer("y", scope=Scope.VAR, dtype=INT32)
+    for op in (BinaryOp.BITAND, BinaryOp.BITOR, BinaryOp.BITXOR):
+        verdict = judge(store(y, binary(op, load(n, j), load(y))))
+        assert [(y, op.value)] == [(r.buffer, r.op) for r in verdict.reductions]
+
+
+def test_two_elements_of_one_buffer_reduce_side_by_side():
+    verdict = judge(store(s, 0, load(s, 0) + load(S, i, j)), store(s, 1, load(s, 1) * load(S, i, j)))
+    assert {"+", "*"} == {r.op for r in verdict.reductions}
+
+
+def test_a_reduction_inside_a_branch_is_still_one():
+    assert ["max"] == [r.op for r in judge(If(load(S, i, j) > 0, store(m, i, largest(load(m, i), 1.0)))).reductions]
+
+
+def test_a_temporary_written_first_is_private():
+    verdict = judge(store(x, load(S, i, j)), store(T, i, j, load(x) * load(x)))
+    assert (True, (x,)) == (verdict.independent, verdict.private)
+
+
+def test_what_is_allocated_in_the_body_does_not_matter():
+    local = buffer("local", 4, scope=Scope.LOCAL)
+    assert judge(Alloc(local), store(local, 0, load(S, i, j)), store(T, i, j, load(local, 0))).independent
+
+
+@pytest.mark.parametrize(
+    ("what", "body"),
+    [
+        ("copy", store(S, i, j, load(T, i, j))),
+        ("shifted source in another buffer", store(S, i, j, load(T, i, j + 1))),
+        ("distance as long as the loop", store(flat, j, load(flat, j + 64))),
+        ("even and odd", store(flat, 2 * j, load(flat, 2 * j + 1))),
+        ("quotient and remainder", store(S, (i * 64 + j) // 64, (i * 64 + j) % 64, load(S, i, j))),
+        ("quotient and remainder of one variable", store(buffer("q", 4, 16), j // 16, j % 16, 1.0)),
+        ("another row", store(S, i, j, load(S, i + 1, j))),
+        ("inner loop over rows", serial(k, 128, store(S, k, j, load(S, k, j) + 1.0))),
+        ("inner loop within a stride", serial(k, 4, store(flat, 4 * j + k, load(flat, 4 * j + k) + 1.0))),
+        ("reversed destination", store(flat, 63 - j, load(S, i, j))),
+        ("unknown but fixed offset", store(G, bx * 64 + j, load(G, bx * 64 + j))),
+        ("offset read from memory", store(flat, load(n, 0) + j, load(flat, load(n, 0) + j) * 2.0)),
+    ],
+)
+def test_is_independent(what, body):
+    assert judge(body).independent, what
+
+
+@pytest.mark.parametrize(
+    ("what", "body"),
+    [
+        ("recurrence", store(S, i, j, load(S, i, j - 1))),
+        ("anti-dependence", store(S, i, j, load(S, i, j + 1))),
+        ("prefix sum", Seq((store(x, load(x) + load(S, i, j)), store(T, i, j, load(x))))),
+        ("recurrence on a scalar", store(x, load(x) * 2.0 + load(S, i, j))),
+        ("two operators", Seq((store(x, load(x) + load(S, i, j)), store(x, load(x) * 2.0)))),
+        ("difference from the wrong side", store(x, load(S, i, j) - load(x))),
+        ("last one wins", store(m, i, load(S, i, j))),
+        ("scatter", store(flat, cast(load(n, j), INT32), 1.0)),
+        ("histogram", store(m, load(n, j), load(m, load(n, j)) + 1.0)),
+        ("inner loop beyond a stride", serial(k, 5, store(flat, 4 * j + k, load(flat, 4 * j + k) + 1.0))),
+        ("conditional temporary", Seq((If(load(S, i, j) > 0, store(x, 1.0)), store(T, i, j, load(x))))),
+        ("choice by comparison", store(x, select(load(S, i, j) > load(x), load(S, i, j), load(x)))),
+        ("sum of a row for each inner iteration", serial(k, 4, store(m, k, load(m, k) + load(S, k, j)))),
+        ("sum that its own summand reads", store(m, 0, load(m, 0) + load(m, j))),
+        ("break", If(load(S, i, j) > 0, Break())),
+        ("while", While(load(x) > 0, store(x, 0.0))),
+        ("assert", Assert(load(x) > 0, "")),
+        ("print", Print(load(x), "")),
+        ("atomic", Atomic(AtomicOp.ADD, G, (j,), as_expr(1.0, FLOAT32))),
+        ("half the elements twice", store(flat, j // 2, load(S, i, j))),
+    ],
+)
+def test_is_refused(what, body):
+    verdict = judge(body)
+    assert not verdict.independent, what
+    assert verdict.reason
+
+
+def test_views_of_one_buffer_are_refused_unless_they_are_only_read():
+    view = Buffer("view", exprs(8192), FLOAT32, Scope.FRAGMENT, view_of=S)
+    assert not judge(store(S, i, j, load(view, j))).independent
+    assert judge(store(T, i, j, load(view, j) + load(S, i, j))).independent
+
+
+def test_a_bound_name_is_seen_through():
+    row = Var("row", INT32, index=True)
+    assert judge(Bind(row, 2 * j), store(flat, row, load(flat, row + 1))).independent
+    assert not judge(Bind(row, j // 2), store(flat, row, load(flat, row + 1))).independent
+
+
+def test_a_step_widens_what_is_apart():
+    assert lanes(j, store(flat, j, load(flat, j + 1)), AROUND, step=2).independent
+    assert not lanes(j, store(flat, j, load(flat, j + 2)), AROUND, step=2).independent
+
+
+# -- random loops, run in random interleavings ------------------------------------------------------------------
+
+TRIPS = 6
+A, B = (buffer(name, 8, scope=Scope.GLOBAL, dtype=INT32) for name in "AB")
+C = buffer("C", 3, 4, scope=Scope.GLOBAL, dtype=INT32)
+y = buffer("y", scope=Scope.VAR, dtype=INT32)
+BUFFERS = (A, B, C, y)
+ASSOCIATIVE = (BinaryOp.ADD, BinaryOp.MUL, BinaryOp.MIN, BinaryOp.MAX, BinaryOp.BITXOR, BinaryOp.SUB)
+
+indices = st.sampled_from([
+    as_expr(0), as_expr(2), i, i + 1, i - 1, 5 - i, 2 * i, 2 * i + 1, i // 2, i % 4, i // 4, i + k, i + 3 * k, k, k + 1,
+    2 * i - k, i * 0 + 3, i + 6, i % 2 + k,
+])  # fmt: skip
+
+
+@st.composite
+def elements(draw):
+    b = draw(st.sampled_from(BUFFERS))
+    return b, tuple(draw(indices) for _ in b.shape)
+
+
+@st.composite
+def values(draw, target):
+    def leaf():
+        b, at = draw(elements())
+        return draw(st.sampled_from([Load(b, at, INT32), cast(i * 3 + 1, INT32), as_expr(7)]))
+
+    match draw(st.integers(0, 3)):
+        case 0:
+            return binary(draw(st.sampled_from(ASSOCIATIVE)), Load(*target, INT32), leaf())
+        case 1:
+            return binary(draw(st.sampled_from(ASSOCIATIVE)), leaf(), Load(*target, INT32))
+        case 2:
+            return leaf() + leaf()
+        case _:
+            return leaf()
+
+
+@st.composite
+def statements(draw):
+    target = draw(elements())
+    made = Store(*target, cast(draw(values(target)), INT32))
+    match draw(st.integers(0, 4)):
+        case 0:
+            return If(i < draw(st.integers(0, 6)), made)
+        case 1:
+            return If(draw(values(target)) > 5, made)
+        case _:
+            return made
+
+
+@st.composite
+def bodies(draw):
+    made = draw(st.lists(statements(), min_size=1, max_size=3))
+    depth = draw(st.integers(0, 2))
+    if depth == 0:  # k is fixed around the loop
+        return Seq(tuple(made))
+    own = Var("own", INT32, index=True)
+    inner = serial(own, depth + 1, *(substitute_stmt(stmt, {k: own}) for stmt in made))
+    return Seq((inner, draw(statements()))) if draw(st.booleans()) else inner
+
+
+class Machine:
+    """Runs a loop body statement by statement; every iteration is a generator that pauses between effects."""
+
+    def __init__(self, seed):
+        rng = np.random.default_rng(seed)
+        self.memory = {
+            b: {at: int(rng.integers(-9, 9)) for at in itertools.product(*[range(n) for n in b.static_shape])}
+            for b in BUFFERS
+        }
+
+    def value(self, expr, env, own):
+        def fetch(node, at):
+            at = tuple(int(a) for a in at)
+            place = own.get((node.buffer, at))
+            cells = self.memory[node.buffer] if place is None else place
+            return np.int32(cells.get(at, 0))
+
+        return evaluate(expr, env, load=fetch)
+
+    def run(self, node, env, own):
+        match node:
+            case Seq(body=body):
+                for child in body:
+                    yield from self.run(child, env, own)
+            case If(condition=condition, then_body=then_body):
+                taken = bool(self.value(condition, env, own))
+                yield
+                if taken:
+                    yield from self.run(then_body, env, own)
+            case For(var=var, stop=stop, body=body):
+                for index in range(int(stop.value)):
+                    yield from self.run(body, {**env, var: index}, own)
+            case Store(buffer=b, indices=at, value=value):
+                at = tuple(int(evaluate(a, env)) for a in at)
+                result = int(self.value(value, env, own))
+                yield
+                cells = own.get((b, at), self.memory[b])
+                if at in cells or b is y:
+                    cells[at] = result
+                yield
+
+
+NEUTRAL = {"+": 0, "*": 1, "min": 2**31 - 1, "max": -(2**31), "^": 0}
+COMBINE = {"+": operator.add, "*": operator.mul, "min": min, "max": max, "^": operator.xor}
+
+
+def run_in_order(body, env, seed):
+    machine = Machine(seed)
+    for value in range(TRIPS):
+        for _ in machine.run(body, {**env, i: value}, {}):
+            pass
+    return machine.memory
+
+
+def run_as_lanes(body, env, seed, verdict):
+    machine, lanes_own, lanes_running = Machine(seed), [], []
+    for value in range(TRIPS):
+        own = {}
+        for reduction in verdict.reductions:
+            at = tuple(int(evaluate(index, env)) for index in reduction.indices)
+            own[reduction.buffer, at] = {at: NEUTRAL[reduction.op]}
+        for b in verdict.private:
+            own[b, ()] = {(): -77}
+        lanes_own.append(own)
+        lanes_running.append(machine.run(body, {**env, i: value}, own))
+    shuffler = random.Random(seed)
+    waiting = list(lanes_running)
+    while waiting:
+        lane = shuffler.choice(waiting)
+        if next(lane, "done") == "done":
+            waiting.remove(lane)
+    for reduction in verdict.reductions:
+        at = tuple(int(evaluate(index, env)) for index in reduction.indices)
+        if at in machine.memory[reduction.buffer]:
+            for own in lanes_own:
+                old, part = machine.memory[reduction.buffer][at], own[reduction.buffer, at][at]
+                machine.memory[reduction.buffer][at] = int(convert(COMBINE[reduction.op](old, part), INT32))
+    for b in verdict.private:
+        machine.memory[b][()] = lanes_own[-1][b, ()][()]
+    return machine.memory
+
+
+@settings(max_examples=300, deadline=None)
+@given(bodies(), st.integers(0, 10**6))
+def test_independent_loops_give_the_same_result_in_any_interleaving(body, seed):
+    verdict = lanes(i, body, Domain().with_loop(i, 0, TRIPS).with_range(k, 1, 1))
+    event(f"independent: {verdict.independent}, reductions: {len(verdict.reductions)}, private: {len(verdict.private)}")
+    if verdict.independent:
+        env = {k: 1}
+        assert run_in_order(body, env, seed) == run_as_lanes(body, env, seed, verdict), to_text(body)
+
+
+def test_keys_of_buffers_in_the_machine_are_elements():
+    """The random loops above write rank-0 and out-of-range elements; both must reach memory as the language says."""
+    memory = run_in_order(Seq((Store(A, (i + 6,), cast(i, INT32)), Store(y, (), cast(i, INT32)))), {k: 1}, 0)
+    assert {(6,): 0, (7,): 1} == {at: memory[A][at] for at in ((6,), (7,))}
+    assert {(): TRIPS - 1} == memory[y]
