@@ -23,7 +23,7 @@ class CppType:
     helper: Helper | None = None
 
 
-_CASTS = Helper(
+BIT_CASTS = Helper(
     "bit_casts",
     """\
 namespace tl {
@@ -52,7 +52,7 @@ struct bfloat16 {  // the upper half of a float
 };
 }  // namespace tl
 """,
-    needs=(_CASTS,),
+    needs=(BIT_CASTS,),
 )
 
 # Decoding: the fields are moved to where a float has them; a multiplication by a power of two corrects the exponent
@@ -113,7 +113,7 @@ typedef minifloat<uint8_t, 5, 2, 16, specials::unsigned_zero> float8_e5m2fnuz;
 typedef minifloat<uint8_t, 2, 1, 1, specials::none> float4_e2m1fn;
 }  // namespace tl
 """,
-    needs=(_CASTS,),
+    needs=(BIT_CASTS,),
 )
 
 _E8M0 = Helper(
@@ -131,7 +131,7 @@ struct float8_e8m0fnu {  // a power of two: the exponent of a float; 255 is NaN
 };
 }  // namespace tl
 """,
-    needs=(_CASTS,),
+    needs=(BIT_CASTS,),
 )
 
 _NIBBLES = Helper(
@@ -183,7 +183,7 @@ static inline float round_tf32(float x) {
 }
 }  // namespace tl
 """,
-    needs=(_CASTS,),
+    needs=(BIT_CASTS,),
 )
 
 _INTEGERS = {f"{sign}int{bits}": CppType(f"{sign}int{bits}_t") for sign in ("", "u") for bits in (8, 16, 32, 64)}
