@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from tilelang.passes.base import Pass
 from tilelang.passes.thread import guard_bounds, simplify_body, vectorize_loops
-from tilelang.passes.tile import inline_bindings
+from tilelang.passes.tile import check_program, inline_bindings
 from tilelang.passes.tile.lower_tile_ops import Lowerings, lower_tile_ops
 
 
 def cpu(lowerings: Lowerings) -> tuple[Pass, ...]:
     """From what the front end leaves to one block's scalar program."""
     return (
+        check_program.PASS,
         inline_bindings.PASS,
         lower_tile_ops(lowerings),
         vectorize_loops.PASS,
