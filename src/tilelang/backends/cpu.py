@@ -20,11 +20,6 @@ from tilelang.ops.reduce import Reduce
 from tilelang.ops.scan import Scan
 from tilelang.passes import pipelines
 from tilelang.passes.tile.lower_tile_ops import Lowerings
-from tilelang.runtime import host_compiler
-
-
-def _is_there() -> bool:
-    return True
 
 
 LOWERINGS: Lowerings = MappingProxyType(
@@ -40,11 +35,4 @@ LOWERINGS: Lowerings = MappingProxyType(
     }
 )
 
-CPU = Backend(
-    kind="cpu",
-    passes=pipelines.cpu(LOWERINGS),
-    emit=emit,
-    build=host_compiler.build,
-    identity=host_compiler.identity,
-    detect=_is_there,
-)
+BACKEND = Backend(kind="cpu", passes=pipelines.cpu(LOWERINGS), emit=emit)

@@ -1,0 +1,27 @@
+"""From a `PrimFunc` to something callable; the module itself can be called, as `@tilelang.jit`.
+
+`tilelang.jit` is the published name of the decorator and the natural name of this package. Python gives a package's
+name to the package once any module of it has been loaded, so the package has to be the decorator.
+"""
+
+import sys
+from types import ModuleType
+from typing import Any
+
+from tilelang.jit.compile import compile, lower, par_compile
+from tilelang.jit.decorator import jit
+from tilelang.jit.kernel import JITKernel
+
+__all__ = ["JITKernel", "compile", "jit", "lower", "par_compile"]
+
+
+class _Decorator(ModuleType):
+    """A module that is called as `jit` is."""
+
+    __wrapped__ = staticmethod(jit)  # what inspect.signature and help look at
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        return jit(*args, **keywords)
+
+
+sys.modules[__name__].__class__ = _Decorator

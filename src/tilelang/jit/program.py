@@ -14,8 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tilelang.backends.backend import Backend
-from tilelang.backends.registry import resolve
+from tilelang.backends.registry import Family, resolve
 from tilelang.codegen.source import Source
 from tilelang.errors import Loc
 from tilelang.ir.compare import digest
@@ -47,48 +46,49 @@ _PROGRAMS: dict[str, Program] = {}  # programs of this process, by all that deci
 
 def compile_program(func: PrimFunc, target: Target, options: CompileOptions) -> Program:
     """The whole compiler: passes, printer, C++ compiler, each skipped where its result is known."""
-    backend = resolve(target)
+    family = resolve(target)
     if not is_cache_enabled():
-        return _build(backend, _generate(func, backend, options), func, options)
+        return _build(family, _generate(func, family, options), func, options)
     function_key = _function_key(func, target, options)
-    key = cache.key_of(function_key, backend.identity(options))
+    key = cache.key_of(function_key, family.identity(options))
     if key not in _PROGRAMS:
-        source = _kept_source(function_key, func, backend, options)
-        _PROGRAMS.setdefault(key, _build(backend, source, func, options))
+        source = _kept_source(function_key, func, family, options)
+        _PROGRAMS.setdefault(key, _build(family, source, func, options))
     return _PROGRAMS[key]
 
 
 def generate_source(func: PrimFunc, target: Target, options: CompileOptions) -> Source:
     """The generated source of a function, from the disk cache where possible."""
-    backend = resolve(target)
+    family = resolve(target)
     if not is_cache_enabled():
-        return _generate(func, backend, options)
-    return _kept_source(_function_key(func, target, options), func, backend, options)
+        return _generate(func, family, options)
+    return _kept_source(_function_key(func, target, options), func, family, options)
 
 
-def _kept_source(key: str, func: PrimFunc, backend: Backend, options: CompileOptions) -> Source:
+def _kept_source(key: str, func: PrimFunc, family: Family, options: CompileOptions) -> Source:
     kept = cache.lookup(key, ".source")
     if kept is not None:
         return _source_from_json(kept)
-    source = _generate(func, backend, options)
+    source = _generate(func, family, options)
     cache.store(key, ".source", _source_as_json(source))
     return source
 
 
-def _build(backend: Backend, source: Source, func: PrimFunc, options: CompileOptions) -> Program:
+def _build(family: Family, source: Source, func: PrimFunc, options: CompileOptions) -> Program:
     with func.loc:
-        return Program(source, backend.build(source, options))
+        return Program(source, family.build(source, options))
 
 
 def snapshots(func: PrimFunc, target: Target, options: CompileOptions) -> list[Snapshot]:
     """The function as it came, and after each pass."""
     result: list[Snapshot] = []
     with func.loc:
-        run_passes(func, resolve(target).passes, PassContext(dict(options.pass_configs)), snapshots=result)
+        run_passes(func, resolve(target).backend().passes, PassContext(dict(options.pass_configs)), snapshots=result)
     return result
 
 
-def _generate(func: PrimFunc, backend: Backend, options: CompileOptions) -> Source:
+def _generate(func: PrimFunc, family: Family, options: CompileOptions) -> Source:
+    backend = family.backend()
     with func.loc:
         return backend.emit(run_passes(func, backend.passes, PassContext(dict(options.pass_configs))))
 
