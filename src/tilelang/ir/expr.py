@@ -120,6 +120,9 @@ class Expr:
     def __rrshift__(self, other: ExprLike) -> Expr:
         return binary(BinaryOp.SHR, other, self)
 
+    def __pow__(self, exponent: int) -> Expr:
+        return power(self, exponent)
+
     def __neg__(self) -> Expr:
         return unary(UnaryOp.NEG, self)
 
@@ -488,6 +491,30 @@ def select(condition: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
     if isinstance(test, Const):
         return x if test.value else y
     return Select(test, x, y, promote(x.dtype, y.dtype))
+
+
+def power(base: Expr, exponent: ExprLike) -> Expr:
+    """`base ** exponent` for a constant integer exponent, as products.
+
+    Raises:
+        ProgramError: The exponent is something else, or negative for an integer.
+    """
+    times = int_const(exponent)
+    if times is None or abs(times) > 64:
+        raise ProgramError(
+            "operator **: the exponent must be a constant integer of at most 64", hint="write T.pow(x, y) or T.sqrt(x)"
+        )
+    if times < 0:
+        if not base.dtype.is_float:
+            raise ProgramError(f"operator **: an integer to the power {times} is no integer", hint="write T.pow(x, y)")
+        return 1 / power(base, -times)
+    if times == 0:
+        return cast(1, base.dtype)
+    result = base
+    for bit in bin(times)[3:]:  # below the leading digit: square for each, multiply for each 1
+        result = result * result
+        result = result * base if bit == "1" else result
+    return result
 
 
 def _float_abs(a: Expr) -> Expr:

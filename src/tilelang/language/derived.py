@@ -6,6 +6,7 @@ target; it is all loads, stores, loops and integer arithmetic.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
@@ -120,8 +121,12 @@ def rng_init(seed: ExprLike, seq: ExprLike = 0, off: ExprLike = 0) -> None:
         off: How many numbers to skip.
     """
     stager = in_block("T.rng_init")
-    first = _mod64(_mix(_mod64(_wide(seed) * 0xD1342543DE82EF95 + _wide(seq))) + _wide(off) * _GAMMA)
-    stager.mutable(_STATE, _UINT64, first)
+
+    def hold(value: Word) -> Word:
+        return value if isinstance(value, int) else stager.bind("seed", value)
+
+    mixed = _mix(hold(_mod64(_wide(seed) * 0xD1342543DE82EF95 + _wide(seq))), hold)
+    stager.mutable(_STATE, _UINT64, _mod64(mixed + _wide(off) * _GAMMA))
 
 
 @api
@@ -145,13 +150,14 @@ def rng_rand() -> Expr:
         raise ProgramError("T.rng_rand: no generator was started", hint="call T.rng_init(seed) earlier in this block")
     state = Load(states[-1], (), _UINT64)
     stager.emit(Store(state.buffer, (), state + _GAMMA))
-    return stager.bind("random", cast(_mix(state) >> 32, _UINT32))
+    mixed = _mix(stager.bind("random", state), lambda z: stager.bind("random", z))
+    return stager.bind("random", cast(mixed >> 32, _UINT32))
 
 
-def _mix(z: Word) -> Word:
-    """A value of 64 bits scrambled so that neighbors have nothing in common."""
-    z = _mod64((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9)
-    z = _mod64((z ^ (z >> 27)) * 0x94D049BB133111EB)
+def _mix(z: Word, hold: Callable[[Word], Word]) -> Word:
+    """A value of 64 bits scrambled so that neighbors have nothing in common; `hold` names what is used twice."""
+    z = hold(_mod64((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9))
+    z = hold(_mod64((z ^ (z >> 27)) * 0x94D049BB133111EB))
     return z ^ (z >> 31)
 
 

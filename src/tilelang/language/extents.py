@@ -58,7 +58,7 @@ def product(extents: Sequence[ExprLike]) -> Expr:
     """The product of extents; 1 for none."""
     result = as_expr(1)
     for extent in extents:
-        result = result * extent
+        result = as_expr(extent) if int_const(result) == 1 else result * extent
     return result
 
 

@@ -16,7 +16,8 @@ from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Expr, ExprLike, Load, as_expr, cast, int_const
 from tilelang.ir.stmt import Store
 from tilelang.language.api import in_block
-from tilelang.language.extents import difference, match_regions, plain, shape_text, text
+from tilelang.language.extents import difference, match_regions, plain, product, shape_text, text
+from tilelang.language.level3 import refuse
 from tilelang.language.types import dtype, user_dtype
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
@@ -74,12 +75,8 @@ class TileProxy:
         """Distance of neighbours along each dimension, in elements."""
         steps = self.buffer.strides
         if steps is None:
-            dense: list[Expr] = []
-            step = as_expr(1)
-            for extent in reversed(self.buffer.shape):
-                dense.append(step)
-                step = step * extent
-            steps = tuple(reversed(dense))
+            shape = self.buffer.shape
+            steps = tuple(product(shape[dim + 1 :]) for dim in range(len(shape)))
         return tuple(plain(steps[d]) for d in self._dims)
 
     @property
@@ -195,7 +192,7 @@ class TileProxy:
         start = as_expr(0) if item.start is None else self._bound(item.start, whole, position)
         stop = whole if item.stop is None else self._bound(item.stop, whole, position)
         length = difference(stop, start)
-        extent = stop - start if length is None else as_expr(length)
+        extent = (stop if int_const(start) == 0 else stop - start) if length is None else as_expr(length)
         if length is not None and length < 0:
             raise ProgramError(f"{where}: the slice {text(start)}:{text(stop)} ends before it starts")
         beyond = difference(stop, whole)
@@ -231,6 +228,10 @@ class TileProxy:
                 hint="divide with //, or convert with T.int32(x)",
             )
         return cast(expr, as_expr(0).dtype) if expr.dtype.is_bool else expr
+
+    def access_ptr(self, *args: object, **kwargs: object) -> NoReturn:
+        """A raw pointer to the tile (level 3); on target cpu an error."""
+        refuse("access_ptr")
 
     # -- a tile is not a value -----------------------------------------------------------------------------------
     def __tilelang_expr__(self) -> Expr:
@@ -324,7 +325,7 @@ class TileProxy:
     def __getattr__(self, attribute: str) -> object:
         if attribute.startswith("_"):
             raise AttributeError(attribute)  # protocol probes such as __array__ and __dlpack__
-        known = [name for name in dir(type(self)) if not name.startswith("_")]
+        known = ["shape", "dtype", "ndim", "strides", "scope", "name", "buffer", "region"]
         near = difflib.get_close_matches(attribute, known, n=1)
         raise UnknownName(
             f"'{self.name}' is a tile {shape_text(self.shape)} and has no attribute '{attribute}'",

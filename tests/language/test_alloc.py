@@ -1,0 +1,139 @@
+from collections.abc import Callable
+
+import pytest
+
+import tilelang.language as T
+from tilelang.errors import ProgramError, StagingError
+from tilelang.ir.buffer import Scope
+from tilelang.ir.expr import Const, Load
+from tilelang.ir.stmt import Alloc
+from tilelang.language.proxy import BufferProxy
+from tilelang.language.stage import Stager, staging
+from tilelang.ops.fill import Fill
+
+Tensor = Callable[..., BufferProxy]
+
+
+@pytest.mark.parametrize(
+    ("alloc", "scope"),
+    [(T.alloc_shared, Scope.SHARED), (T.alloc_fragment, Scope.FRAGMENT), (T.alloc_local, Scope.LOCAL)],
+)
+def test_each_allocation_has_its_scope(alloc: Callable[..., BufferProxy], scope: Scope, stager: Stager) -> None:
+    stager.targets = ("tile",)
+    tile = alloc((4, 8), "float16")
+    (statement,) = stager.statements
+    assert isinstance(statement, Alloc)
+    assert statement.buffer is tile.buffer
+    assert ("tile", scope, (4, 8), "float16") == (tile.name, tile.buffer.scope, tile.shape, tile.dtype)
+
+
+def test_names_are_unique(stager: Stager) -> None:
+    assert ["shared", "shared_1"] == [T.alloc_shared((4,)).name for _ in range(2)]
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (4, 0), 4, [2, 3]])
+def test_any_constant_shape_is_legal(shape: object, stager: Stager) -> None:
+    expected = (shape,) if isinstance(shape, int) else tuple(shape)  # type: ignore[arg-type]
+    assert expected == T.alloc_fragment(shape).shape  # type: ignore[arg-type]
+
+
+def test_symbolic_extents_are_told_what_to_write_instead(stager: Stager) -> None:
+    with pytest.raises(ProgramError) as caught:
+        T.alloc_shared((32, T.dyn["K"]))
+    assert "T.alloc_shared: extent K of dimension 1 is only known when the kernel runs" == caught.value.message
+    assert "write a tile size such as 128" in caught.value.hint
+
+
+def test_scopes_may_be_named(stager: Stager) -> None:
+    T.alloc_shared((4,), "float32", scope="shared")
+    with pytest.raises(ProgramError, match="T.alloc_shared: unknown scope 'global'"):
+        T.alloc_shared((4,), "float32", scope="global")
+
+
+def test_a_mutable_scalar_is_read_by_a_load(stager: Stager) -> None:
+    x = T.alloc_var("int32", 3)
+    (statement,) = stager.statements
+    assert isinstance(x, Load)
+    assert isinstance(statement, Alloc)
+    assert isinstance(statement.init, Const)
+    assert (Scope.VAR, (), 3) == (x.buffer.scope, x.indices, statement.init.value)
+
+
+def test_every_form_of_alloc_var(stager: Stager) -> None:
+    T.alloc_var(T.float32)
+    T.alloc_var(T.float32, "local.var")  # type: ignore[arg-type]
+    T.alloc_var(T.float32, "-inf")
+    T.alloc_var("float16", init=1)
+    T.alloc_var("int32", 0, "local.var")
+    inits = [s.init.value if isinstance(s.init, Const) else None for s in stager.statements if isinstance(s, Alloc)]
+    assert [None, None, float("-inf"), 1.0, 0] == inits
+
+
+def test_a_reducer_starts_at_the_neutral_element(stager: Stager) -> None:
+    T.alloc_reducer((4,), "float32", op="max")
+    fill = stager.statements[1]
+    assert isinstance(fill, Fill)
+    assert isinstance(fill.value, Const)
+    assert float("-inf") == fill.value.value
+    with pytest.raises(ProgramError, match="T.alloc_reducer: op is 'mean'"):
+        T.alloc_reducer((4,), "float32", op="mean")
+
+
+def test_finalizing_emits_nothing_and_wants_a_fragment(stager: Stager) -> None:
+    reducer = T.alloc_reducer((4,), "float32")
+    before = len(stager.statements)
+    T.finalize_reducer(reducer)
+    assert before == len(stager.statements)
+    with pytest.raises(ProgramError, match="is in scope 'shared.dyn', not a reducer"):
+        T.finalize_reducer(T.alloc_shared((4,)))
+
+
+def test_a_workspace_stands_outside_of_kernels(stager: Stager) -> None:
+    with pytest.raises(StagingError, match="T.alloc_global: a workspace belongs to the function"):
+        T.alloc_global((4,))
+    with staging(Stager()):
+        assert "global" == T.alloc_global((T.dyn["n"], 4), "float16").scope()
+
+
+def test_reshape_shares_the_bytes(tensor: Tensor, stager: Stager) -> None:
+    s = T.alloc_shared((4, 8), "float16")
+    flat = T.reshape(s, (32,))
+    again = T.reshape(flat, (-1, 2, 8))
+    assert flat.buffer.view_of is s.buffer
+    assert again.buffer.storage is s.buffer
+    assert (2, 2, 8) == again.shape
+    assert [s.buffer, flat.buffer, again.buffer] == [x.buffer for x in stager.statements if isinstance(x, Alloc)]
+
+
+def test_reshape_of_symbolic_tensors(tensor: Tensor, stager: Stager) -> None:
+    m = T.dyn["M"]
+    assert 3 == T.reshape(tensor("A", (m, 128)), (m, 2, 64)).ndim
+    with pytest.raises(ProgramError, match="T.reshape: 'A' is"):
+        T.reshape(tensor("A", (m, 128)), (T.dyn["N"], 128))
+    with pytest.raises(ProgramError, match="-1 needs constant extents"):
+        T.reshape(tensor("A", (m, 128)), (-1, 64))
+
+
+@pytest.mark.parametrize("shape", [(3, 8), (-1, 5), (31,)])
+def test_reshape_keeps_the_number_of_elements(shape: tuple[int, ...], stager: Stager) -> None:
+    with pytest.raises(ProgramError, match=r"T.reshape: 'shared' is \(4, 8\) of float32, 128 bytes, but"):
+        T.reshape(T.alloc_shared((4, 8)), shape)
+
+
+def test_view_changes_the_dtype(stager: Stager) -> None:
+    s = T.alloc_shared((4, 8), "float16")
+    assert ((4, 4), "uint32") == (T.view(s, dtype="uint32").shape, T.view(s, dtype="uint32").dtype)
+    assert (4, 16) == T.view(s, dtype="int8").shape
+    assert (64,) == T.view(s, (64,), "int8").shape
+    with pytest.raises(ProgramError, match="holds 6 bytes, no multiple of the 4 of uint32"):
+        T.view(T.alloc_shared((4, 3), "float16"), dtype="uint32")
+
+
+def test_only_dense_buffers_have_views(stager: Stager) -> None:
+    strided = BufferProxy(T.alloc_shared((4, 8)).buffer)
+    kind = T.StridedTensor((4, 8), (16, 1))
+    object.__setattr__(strided.buffer, "strides", kind.strides)
+    with pytest.raises(ProgramError, match="is a strided tensor"):
+        T.reshape(strided, (32,))
+    with pytest.raises(ProgramError, match="needs a whole buffer"):
+        T.view(T.alloc_shared((4, 8))[0], dtype="uint8")  # type: ignore[arg-type]

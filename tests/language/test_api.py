@@ -1,0 +1,46 @@
+import pytest
+
+import tilelang.language as T
+from tilelang.errors import StagingError
+from tilelang.language.api import api, in_block
+from tilelang.language.stage import Stager, staging
+
+
+@api
+def scale(src: int, factor: int = 2) -> int:
+    return src * factor
+
+
+def test_a_good_call_passes_through() -> None:
+    assert 6 == scale(3)
+    assert "scale" == scale.__name__
+
+
+def test_an_unknown_keyword_is_told_with_the_nearest_known_one() -> None:
+    with pytest.raises(StagingError) as caught:
+        scale(3, facter=4)  # type: ignore[call-arg]
+    assert "T.scale: got an unexpected keyword argument 'facter'" == caught.value.message
+    assert "did you mean 'factor'? the form is T.scale(src, factor=2)" == caught.value.hint
+
+
+def test_a_missing_argument_is_told_with_the_form() -> None:
+    with pytest.raises(StagingError) as caught:
+        scale()  # type: ignore[call-arg]
+    assert "T.scale: missing a required argument: 'src'" == caught.value.message
+
+
+def test_a_type_error_of_another_kind_is_left_alone() -> None:
+    with pytest.raises(TypeError, match="multiply"):
+        scale([], {})  # type: ignore[arg-type]
+
+
+def test_a_tile_operator_outside_of_a_kernel_function_says_so() -> None:
+    with pytest.raises(StagingError) as caught:
+        T.alloc_shared((4,))
+    assert "T.alloc_shared: may only be used inside a kernel" == caught.value.message
+
+
+def test_a_tile_operator_outside_of_the_grid_says_so() -> None:
+    with staging(Stager()), pytest.raises(StagingError) as caught:
+        in_block("T.clear")
+    assert "T.clear: belongs to a block of a grid, but stands outside of `with T.Kernel(...)`" == caught.value.message
