@@ -93,7 +93,7 @@ class Layout:
             ) from None
 
     def _check_injective(self) -> None:
-        places = self.table.reshape(math.prod(self.shape), -1)
+        places = self.table.reshape(math.prod(self.shape), self.table.shape[-1])
         if not len(places):
             return
         if places.min() < 0:

@@ -1,0 +1,80 @@
+from collections.abc import Callable
+
+import pytest
+
+import tilelang.language as T
+from tilelang.errors import ProgramError
+from tilelang.ir.expr import Const
+from tilelang.language.proxy import BufferProxy
+from tilelang.language.stage import Stager
+from tilelang.layout import Layout
+
+Tensor = Callable[..., BufferProxy]
+
+
+def test_layouts_are_noted_per_buffer(stager: Stager) -> None:
+    a, b = T.alloc_shared((8, 64), "float16"), T.alloc_fragment((4,))
+    T.annotate_layout({a: T.make_swizzled_layout(a), b: lambda i: 3 - i})
+    assert stager.hints is not None
+    assert Layout((8, 64), T.make_swizzled_layout(a).forward) == stager.hints.layouts[a.buffer]
+    assert Layout((4,), lambda i: 3 - i) == stager.hints.layouts[b.buffer]
+
+
+def test_a_layout_has_the_shape_of_its_buffer(tensor: Tensor, stager: Stager) -> None:
+    a = T.alloc_shared((8, 64), "float16")
+    with pytest.raises(ProgramError) as caught:
+        T.annotate_layout({a: T.Layout((64, 8), lambda i, j: (i, j))})
+    assert "T.annotate_layout: 'shared' is (8, 64) but its layout is (64, 8)" == caught.value.message
+    with pytest.raises(ProgramError, match="'row' for 'shared' is not a layout"):
+        T.annotate_layout({a: "row"})  # type: ignore[dict-item]
+    with pytest.raises(ProgramError, match="'A' is a global tensor"):
+        T.annotate_layout({tensor("A", (4,)): T.Layout(4, lambda i: i)})
+    with pytest.raises(ProgramError, match="T.annotate_layout: needs a dict"):
+        T.annotate_layout(a)  # type: ignore[arg-type]
+
+
+def test_safe_values_have_the_dtype_of_the_tensor(tensor: Tensor, stager: Stager) -> None:
+    a = tensor("A", (4,), "float16")
+    T.annotate_safe_value({a: -T.infinity("float32")})
+    assert stager.hints is not None
+    value = stager.hints.safe_values[a.buffer]
+    assert isinstance(value, Const)
+    assert (float("-inf"), "float16") == (value.value, value.dtype)
+    with pytest.raises(ProgramError, match="'shared' is in scope 'shared.dyn'; only loads from global"):
+        T.annotate_safe_value({T.alloc_shared((4,)): 0})
+
+
+def test_hit_ratios_lie_between_0_and_1(tensor: Tensor, stager: Stager) -> None:
+    a = tensor("A", (4,))
+    T.annotate_l2_hit_ratio({a: 0.5})
+    assert stager.hints is not None
+    assert 0.5 == stager.hints.l2_hit_ratios[a.buffer]
+    with pytest.raises(ProgramError, match="is not a number between 0 and 1"):
+        T.annotate_l2_hit_ratio({a: 2})
+
+
+def test_swizzled_walks(stager: Stager) -> None:
+    assert stager.hints is not None
+    T.use_swizzle(10, enable=False)
+    assert stager.hints.swizzle is None
+    T.use_swizzle(panel_size=10, order="col")
+    assert (10, "column") == stager.hints.swizzle
+    with pytest.raises(ProgramError, match="panel_size is 0, not a positive int"):
+        T.use_swizzle(0)
+    with pytest.raises(ProgramError, match="order is 'diagonal'"):
+        T.use_swizzle(4, order="diagonal")
+
+
+def test_occupancy(stager: Stager) -> None:
+    assert stager.hints is not None
+    T.annotate_min_blocks_per_sm(2)
+    assert 2 == stager.hints.min_blocks_per_sm
+    with pytest.raises(ProgramError, match="is not a positive int"):
+        T.annotate_min_blocks_per_sm(0)
+
+
+def test_function_attributes(stager: Stager) -> None:
+    T.func_attr({"global_symbol": "main"})
+    assert {"global_symbol": "main"} == stager.attrs
+    with pytest.raises(ProgramError, match="T.func_attr: 3 is not a name"):
+        T.func_attr({3: 4})  # type: ignore[dict-item]

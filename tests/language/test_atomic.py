@@ -1,0 +1,103 @@
+from collections.abc import Callable
+
+import pytest
+
+import tilelang.language as T
+from tilelang.dtypes import INT32
+from tilelang.errors import ProgramError
+from tilelang.ir.buffer import Region
+from tilelang.ir.expr import Const, Var
+from tilelang.ir.stmt import Atomic, AtomicOp
+from tilelang.language.proxy import BufferProxy
+from tilelang.language.stage import Stager
+from tilelang.ops.atomic import AtomicTile
+from tilelang.ops.describe import extent_text
+
+Tensor = Callable[..., BufferProxy]
+i = Var("i", INT32, index=True)
+
+
+@pytest.mark.parametrize(
+    ("function", "op"),
+    [
+        (T.atomic_add, AtomicOp.ADD),
+        (T.atomic_max, AtomicOp.MAX),
+        (T.atomic_min, AtomicOp.MIN),
+        (T.atomic_and, AtomicOp.AND),
+        (T.atomic_or, AtomicOp.OR),
+        (T.atomic_xor, AtomicOp.XOR),
+        (T.atomic_exchange, AtomicOp.EXCHANGE),
+    ],
+)
+def test_updates_of_one_element(function: Callable[..., object], op: AtomicOp, tensor: Tensor, stager: Stager) -> None:
+    c = tensor("C", (8,), "int32")
+    previous = function(c[i], 2.5, return_prev=True)
+    (statement,) = stager.statements
+    assert isinstance(statement, Atomic)
+    assert isinstance(statement.value, Const)
+    assert (op, 2, "int32") == (statement.op, statement.value.value, statement.value.dtype)
+    assert isinstance(previous, Var)
+    assert statement.result is previous
+
+
+def test_nothing_is_returned_unless_asked_for(tensor: Tensor, stager: Stager) -> None:
+    assert T.atomic_add(tensor("C", (8,))[0], 1) is None
+    assert stager.statements[0].result is None  # type: ignore[attr-defined]
+
+
+def test_loads_and_stores(tensor: Tensor, stager: Stager) -> None:
+    flag = tensor("flag", (1,), "int32")
+    value = T.atomic_load(flag[0], memory_order="acquire")
+    T.atomic_store(flag[0], 1, memory_order="release")
+    load, store = stager.statements
+    assert isinstance(load, Atomic)
+    assert isinstance(store, Atomic)
+    assert (AtomicOp.LOAD, AtomicOp.STORE) == (load.op, store.op)
+    assert load.result is value
+
+
+def test_tiles(tensor: Tensor, stager: Stager, box: Callable[..., list[str]]) -> None:
+    c, s = tensor("C", (64, 64)), T.alloc_shared((16, 32))
+    T.atomic_add(c[i * 16, 0], s)
+    T.atomic_add(c[0:16, 32:], s, use_tma=True)
+    T.atomic_min(c, 0)
+    position, region, scalar = stager.statements[1:]
+    assert isinstance(position, AtomicTile)
+    assert isinstance(region, AtomicTile)
+    assert isinstance(scalar, AtomicTile)
+    assert ["i * 16+16", "0+32"] == box(position.dst)
+    assert ["0+16", "32+32"] == box(region.dst)
+    assert not isinstance(scalar.src, Region)
+    assert AtomicOp.MIN is scalar.op
+
+
+def test_vectors_of_neighbors(tensor: Tensor, stager: Stager) -> None:
+    c, s = tensor("C", (8, 8)), T.alloc_local((4,), "float16")
+    T.atomic_addx2(c[i, 2], s[0])
+    T.atomic_addx4(c[i, 4], s[0])
+    updates = [x for x in stager.statements if isinstance(x, Atomic)]
+    assert ["2", "3", "4", "5", "6", "7"] == [extent_text(x.indices[1]) for x in updates]
+    assert {"float32"} == {str(x.value.dtype) for x in updates if x.value is not None}
+
+
+def test_what_atomics_refuse(tensor: Tensor, stager: Stager) -> None:
+    c = tensor("C", (8, 8))
+    for call, message in (
+        (lambda: T.atomic_add(3, 1), "T.atomic_add: the first operand is a value, not a place in memory"),
+        (lambda: T.atomic_add(c, 1, return_prev=True), "T.atomic_add: return_prev is for one element, not for tiles"),
+        (lambda: T.atomic_add(c[0, 0], 1, "strict"), "T.atomic_add: unknown memory_order 'strict'"),
+        (lambda: T.atomic_or(c[0, 0], 1), "T.atomic_or: needs integers, got float32"),
+        (lambda: T.atomic_xor(c, 1), "T.atomic_xor: works on one element, not on tiles"),
+        (lambda: T.atomic_load(c[0]), "T.atomic_load: 'C' is a tile (8,), but one element is needed"),
+        (lambda: T.atomic_add(c, tensor("D", (8, 4))), "T.atomic_add: 'D' is (8, 4) but 'C' is (8, 8)"),
+        (lambda: T.atomic_addx2(c[0, 0], c[0, 2], return_prev=True), "T.atomic_addx2: return_prev is for one element"),
+        (lambda: T.atomic_addx2(T.alloc_var("float32"), c[0, 2]), "T.atomic_addx2: 'var' is a scalar and has no"),
+    ):
+        with pytest.raises(ProgramError) as caught:
+            call()
+        assert caught.value.message.startswith(message)
+
+
+def test_vector_dtypes_have_no_atomics(tensor: Tensor, stager: Stager) -> None:
+    with pytest.raises(ProgramError, match="vector dtype float16x2 has no arithmetic"):
+        T.atomic_add(tensor("C", (8,), "float16x2")[0], tensor("D", (8,), "float16x2")[0])

@@ -1,0 +1,123 @@
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import tilelang.language as T
+from tilelang.errors import ProgramError
+from tilelang.ir.expr import Binary, Call
+from tilelang.ir.stmt import Alloc, Bind, For, Store
+from tilelang.language.proxy import BufferProxy
+from tilelang.language.stage import Stager
+from tilelang.sim.tile_interp import run_reference
+
+Tensor = Callable[..., BufferProxy]
+
+
+def test_conditions_are_joined(tensor: Tensor) -> None:
+    a = tensor("A", (4,), "int32")
+    assert isinstance(T.any_of(a[0] < 1, a[1] < 1), Binary)
+    assert isinstance(T.all_of([a[0] < 1, a[1]]), Binary)
+    assert (False, True, True) == (T.all_of(True, False), T.any_of([True, False]), T.all_of(True))
+    assert "bool" == T.any_of(a[0]).dtype  # type: ignore[union-attr]
+
+
+def test_a_tile_is_asked_element_by_element(tensor: Tensor, stager: Stager) -> None:
+    T.any_of(tensor("A", (4, 4))[1:3])
+    assert [Alloc, For, Bind] == [type(s) for s in stager.statements]
+
+
+def test_any_and_all_of_a_tile_have_their_meaning() -> None:
+    @T.prim_func
+    def ask(A: T.Tensor((3, 4), "int32"), B: T.Tensor((3, 2), "int32")):
+        with T.Kernel(1):
+            for i in T.serial(3):
+                B[i, 0] = T.any_of(A[i])
+                B[i, 1] = T.all_of(A[i, :])
+
+    values = np.array([[0, 0, 0, 0], [0, 5, 0, 0], [1, 2, 3, 4]], np.int32)
+    result = np.full((3, 2), -1, np.int32)
+    run_reference(ask, [values, result])
+    assert [[0, 0], [1, 0], [1, 1]] == result.tolist()
+
+
+def test_dp4a_on_packed_integers_is_a_value(tensor: Tensor) -> None:
+    a = tensor("A", (4,), "int32")
+    assert isinstance(T.dp4a(a[0], a[1], a[2]), Call)
+
+
+def test_dp4a_on_bytes_adds_to_an_element(tensor: Tensor, stager: Stager) -> None:
+    a, c = tensor("A", (8,), "int8"), tensor("C", (1,), "int32")
+    assert T.dp4a(a[0], a[4], c[0]) is None
+    assert isinstance(stager.statements[0], Store)
+    with pytest.raises(ProgramError, match="T.dp4a: the sum must be an element of a 32-bit integer buffer"):
+        T.dp4a(a[0], a[4], a[1])
+    with pytest.raises(ProgramError, match="needs 8-bit integers, got float8_e5m2"):
+        T.dp4a(tensor("F", (8,), "float8_e5m2")[0], a[0], c[0])
+
+
+def test_dp4a_on_bytes_is_a_dot_product() -> None:
+    @T.prim_func
+    def dot(A: T.Tensor((8,), "int8"), C: T.Tensor((1,), "int32")):
+        with T.Kernel(1):
+            T.dp4a(A[0], A[4], C[0])
+
+    a, c = np.array([1, -2, 3, 4, 5, 6, 7, -128], np.int8), np.array([10], np.int32)
+    run_reference(dot, [a, c])
+    assert 10 + 5 - 12 + 21 - 512 == c[0]
+
+
+def splitmix(state: int, count: int) -> list[int]:
+    """SplitMix64's upper halves, after Steele, Lea and Flood."""
+    mask, result = (1 << 64) - 1, []
+    for _ in range(count):
+        state = (state + 0x9E3779B97F4A7C15) & mask
+        z = state
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+        result.append((z ^ (z >> 31)) >> 32)
+    return result
+
+
+def test_random_numbers_are_those_of_the_generator_and_differ_between_sequences() -> None:
+    @T.prim_func
+    def draw(seed: T.int32, A: T.Tensor((3, 4), "uint32")):
+        with T.Kernel(3) as bx:
+            T.rng_init(seed, bx)
+            for i in T.serial(4):
+                A[bx, i] = T.rng_rand()
+
+    @T.prim_func
+    def skip(A: T.Tensor((4,), "uint32")):
+        with T.Kernel(1):
+            T.rng_init(7, 2, 1)
+            A[0] = T.rng_rand()
+
+    drawn, skipped = np.zeros((3, 4), np.uint32), np.zeros(4, np.uint32)
+    run_reference(draw, [7, drawn])
+    run_reference(skip, [skipped])
+    assert drawn[2, 1] == skipped[0]
+    assert 12 == len(set(drawn.ravel().tolist()))
+
+
+def test_the_generator_is_splitmix(stager: Stager) -> None:
+    @T.prim_func
+    def draw(A: T.Tensor((4,), "uint32")):
+        with T.Kernel(1):
+            T.rng_init(0)
+            for i in T.serial(4):
+                A[i] = T.rng_rand()
+
+    drawn = np.zeros(4, np.uint32)
+    run_reference(draw, [drawn])
+    assert splitmix(0, 4) == drawn.tolist()
+
+
+def test_drawing_without_a_generator_is_an_error(stager: Stager) -> None:
+    with pytest.raises(ProgramError, match="T.rng_rand: no generator was started"):
+        T.rng_rand()
+
+
+def test_evaluating_a_value_emits_nothing(stager: Stager) -> None:
+    T.evaluate(T.int32(3))
+    assert [] == stager.statements

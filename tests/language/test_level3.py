@@ -1,0 +1,34 @@
+import pytest
+
+import tilelang.language as T
+from tilelang.errors import NoLowering, StagingError
+from tilelang.language.level3 import HINTS, PRIMITIVES
+from tilelang.language.stage import Stager
+
+
+@pytest.mark.parametrize("name", sorted(PRIMITIVES))
+def test_every_thread_primitive_says_what_to_write_instead(name: str, stager: Stager) -> None:
+    with pytest.raises(NoLowering) as caught:
+        getattr(T, name)(1, 2, three=3)
+    assert caught.value.message.startswith(f"T.{name}: says what single GPU threads do")
+    assert "no meaning on target cpu" in caught.value.message
+    assert HINTS[name] == caught.value.hint
+    assert PRIMITIVES[name].__doc__
+
+
+def test_outside_of_a_kernel_they_say_that_first() -> None:
+    with pytest.raises(StagingError, match="T.sync_threads: may only be used inside a kernel"):
+        T.sync_threads()
+
+
+def test_the_error_has_the_users_line() -> None:
+    with pytest.raises(NoLowering) as caught:
+
+        @T.prim_func
+        def kernel(A: T.Tensor((4,), "float32")):
+            with T.Kernel(1):
+                tx = T.get_thread_binding()
+                A[tx] = 0
+
+    assert caught.value.loc is not None
+    assert caught.value.loc.file == __file__
