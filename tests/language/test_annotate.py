@@ -3,10 +3,10 @@ from collections.abc import Callable
 import pytest
 
 import tilelang.language as T
-from tilelang.errors import ProgramError
+from tilelang.errors import ProgramError, StagingError
 from tilelang.ir.expr import Const
 from tilelang.language.proxy import BufferProxy
-from tilelang.language.stage import Stager
+from tilelang.language.stage import Stager, staging
 from tilelang.layout import Layout
 
 Tensor = Callable[..., BufferProxy]
@@ -78,3 +78,9 @@ def test_function_attributes(stager: Stager) -> None:
     assert {"global_symbol": "main"} == stager.attrs
     with pytest.raises(ProgramError, match="T.func_attr: 3 is not a name"):
         T.func_attr({3: 4})  # type: ignore[dict-item]
+
+
+def test_annotations_stand_inside_of_a_kernel() -> None:
+    with staging(Stager()), pytest.raises(StagingError) as caught:
+        T.use_swizzle(4)
+    assert "T.use_swizzle: is about one kernel, but stands outside of `with T.Kernel(...)`" == caught.value.message

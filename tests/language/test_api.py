@@ -2,8 +2,7 @@ import pytest
 
 import tilelang.language as T
 from tilelang.errors import StagingError
-from tilelang.language.api import api, in_block
-from tilelang.language.stage import Stager, staging
+from tilelang.language.api import api
 
 
 @api
@@ -38,9 +37,3 @@ def test_a_tile_operator_outside_of_a_kernel_function_says_so() -> None:
     with pytest.raises(StagingError) as caught:
         T.alloc_shared((4,))
     assert "T.alloc_shared: may only be used inside a kernel" == caught.value.message
-
-
-def test_a_tile_operator_outside_of_the_grid_says_so() -> None:
-    with staging(Stager()), pytest.raises(StagingError) as caught:
-        in_block("T.clear")
-    assert "T.clear: belongs to a block of a grid, but stands outside of `with T.Kernel(...)`" == caught.value.message

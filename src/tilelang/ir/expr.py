@@ -193,7 +193,7 @@ class Expr:
 def _node(cls: type[T]) -> type[T]:
     """Frozen, identity-compared dataclass that keeps the operators of `Expr`."""
     made = dataclass(frozen=True, eq=False, repr=False)(cls)
-    made.__hash__ = object.__hash__  # type: ignore[assignment]
+    made.__hash__ = object.__hash__  # type: ignore[method-assign]
     return made
 
 
@@ -341,7 +341,7 @@ def as_expr(value: ExprLike, dtype: DType | None = None) -> Expr:
         if dtype is not None:
             return const(number, dtype)
         return Const(number, INT32 if -(2**31) <= number < 2**31 else INT64, weak=True)
-    if isinstance(value, float) or hasattr(value, "__float__"):
+    if isinstance(value, float) or hasattr(value, "__float__"):  # type: ignore[unreachable]
         return const(float(value), dtype) if dtype is not None else Const(float(value), FLOAT32, weak=True)
     raise StagingError(f"expected a number or an expression, got {type(value).__name__} {value!r:.60}")
 

@@ -13,7 +13,7 @@ from tilelang.errors import ProgramError, StagingError
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr, ExprLike, Load, as_expr, int_const
 from tilelang.ir.stmt import Alloc
-from tilelang.language.api import api, in_block
+from tilelang.language.api import api
 from tilelang.language.extents import difference, product, shape_text, text
 from tilelang.language.proxy import BufferProxy
 from tilelang.language.regions import as_buffer
@@ -91,7 +91,7 @@ def alloc_var(dtype: DTypeLike, init: ExprLike | str | None = None, scope: str =
         first_value = init
     _check_scope("T.alloc_var", scope, ("local.var",))
     row = plain_dtype(dtype, "T.alloc_var")
-    stager = in_block("T.alloc_var")
+    stager = current("T.alloc_var")
     first = None if first_value is None else convert_to(first_value, row, "T.alloc_var")
     buffer = Buffer(stager.suggest("var"), (), row, Scope.VAR, loc=stager.loc)
     stager.emit(Alloc(buffer, first))
@@ -138,7 +138,7 @@ def finalize_reducer(reducer: BufferProxy) -> None:
     Raises:
         ProgramError: The operand is not a whole fragment.
     """
-    in_block("T.finalize_reducer")
+    current("T.finalize_reducer")
     buffer = as_buffer(reducer, "T.finalize_reducer")
     if buffer.scope is not Scope.FRAGMENT:
         raise ProgramError(
@@ -218,7 +218,7 @@ def view(buffer: BufferProxy, shape: ShapeLike | None = None, dtype: DTypeLike |
 
 
 def _on_chip(what: str, shape: ShapeLike, dtype: DTypeLike, scope: Scope) -> BufferProxy:
-    stager = in_block(what)
+    stager = current(what)
     extents = as_shape(shape, what)
     row = plain_dtype(dtype, what)
     for dim, extent in enumerate(extents):

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilelang.errors import ProgramError
+from tilelang.errors import ProgramError, StagingError
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Const, ExprLike, as_expr, cast
-from tilelang.language.api import api, in_block
+from tilelang.language.api import api
 from tilelang.language.extents import shape_text
 from tilelang.language.proxy import BufferProxy
 from tilelang.language.regions import as_buffer
@@ -142,8 +142,12 @@ def func_attr(attributes: Mapping[str, object]) -> None:
 
 
 def _hints(what: str) -> Hints:
-    hints = in_block(what).hints
-    assert hints is not None  # in_block has looked
+    hints = current(what).hints
+    if hints is None:
+        raise StagingError(
+            f"{what}: is about one kernel, but stands outside of `with T.Kernel(...)`",
+            hint="move it into the body of `with T.Kernel(...) as ...:`",
+        )
     return hints
 
 

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from tilelang.errors import StagingError
-from tilelang.language.stage import Stager, current
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -46,18 +45,3 @@ def _explain(function: Callable[..., object], args: tuple[object, ...], kwargs: 
             if given not in signature.parameters and near:
                 hint = f"did you mean {near[0]!r}? {hint}"
         raise StagingError(f"{name}: {error}", hint=hint) from None
-
-
-def in_block(what: str) -> Stager:
-    """The stager, for what only a block can do.
-
-    Raises:
-        StagingError: No kernel is being staged, or the place is outside of its `with T.Kernel(...)`.
-    """
-    stager = current(what)
-    if stager.hints is None:
-        raise StagingError(
-            f"{what}: belongs to a block of a grid, but stands outside of `with T.Kernel(...)`",
-            hint="move it into the body of `with T.Kernel(...) as ...:`",
-        )
-    return stager

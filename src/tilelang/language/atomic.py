@@ -11,10 +11,11 @@ from tilelang.dtypes import DType
 from tilelang.errors import ProgramError
 from tilelang.ir.expr import Expr, ExprLike, Load, Var, as_expr, cast
 from tilelang.ir.stmt import Atomic, AtomicOp
-from tilelang.language.api import api, in_block
+from tilelang.language.api import api
 from tilelang.language.extents import shape_text
 from tilelang.language.proxy import TileProxy
 from tilelang.language.regions import Operand, align, check_inside, neighbor
+from tilelang.language.stage import current
 from tilelang.ops.atomic import AtomicTile
 
 Value = ExprLike | TileProxy
@@ -97,7 +98,7 @@ def atomic_load(src: Load, memory_order: str = "seq_cst") -> Expr:
     what = "T.atomic_load"
     element = _element(src, what)
     _check_order(what, memory_order)
-    stager = in_block(what)
+    stager = current(what)
     result = Var(stager.suggest("loaded"), element.dtype)
     stager.emit(Atomic(AtomicOp.LOAD, element.buffer, element.indices, None, result))
     return result
@@ -134,7 +135,7 @@ def _update(op: AtomicOp, dst: object, value: object, memory_order: str | None, 
         _element(dst, what)
     if return_prev:
         raise ProgramError(f"{what}: return_prev is for one element, not for tiles", hint="loop over the elements")
-    stager = in_block(what)
+    stager = current(what)
     if isinstance(value, TileProxy) and value.ndim:
         source, target = align(value, dst, what)  # type: ignore[arg-type]
         tile = AtomicTile(op, source, target)
@@ -149,7 +150,7 @@ def _update(op: AtomicOp, dst: object, value: object, memory_order: str | None, 
 def _update_element(op: AtomicOp, what: str, dst: Load, value: object, return_prev: bool) -> Expr | None:
     element = _element(dst, what)
     _check_dtype(op, what, element.dtype)
-    stager = in_block(what)
+    stager = current(what)
     operand = cast(as_expr(value), element.dtype)  # type: ignore[arg-type]
     result = Var(stager.suggest("previous"), element.dtype) if return_prev else None
     stager.emit(Atomic(op, element.buffer, element.indices, operand, result))
@@ -164,7 +165,7 @@ def _add_vector(what: str, dst: Load, value: object, lanes: int, return_prev: bo
         if not element.indices:
             raise ProgramError(f"{what}: '{element.buffer.name}' is a scalar and has no neighbors")
     _check_dtype(AtomicOp.ADD, what, first.dtype)
-    stager = in_block(what)
+    stager = current(what)
     for lane in range(lanes):
         target, operand = neighbor(first, lane), neighbor(source, lane)
         stager.emit(Atomic(AtomicOp.ADD, target.buffer, target.indices, cast(operand, first.dtype)))

@@ -12,8 +12,9 @@ import textwrap
 from tilelang.errors import Loc, ProgramError
 from tilelang.ir.expr import Const, Expr, ExprLike, as_bool, as_expr
 from tilelang.ir.stmt import Assert, Print
-from tilelang.language.api import api, in_block
+from tilelang.language.api import api
 from tilelang.language.proxy import TileProxy
+from tilelang.language.stage import current
 
 
 @api
@@ -27,7 +28,7 @@ def print(obj: TileProxy | ExprLike, msg: str = "") -> None:
     Example:
         `T.print(C_local, msg="accumulator:")`
     """
-    stager = in_block("T.print")
+    stager = current("T.print")
     if isinstance(obj, str):
         raise ProgramError("T.print: the first argument is text, not a value", hint="write T.print(value, msg='...')")
     operand = obj.region if isinstance(obj, TileProxy) and obj.ndim else as_expr(obj)  # type: ignore[arg-type]
@@ -45,7 +46,7 @@ def device_assert(condition: ExprLike, msg: str = "") -> None:
     Example:
         `T.device_assert(idx[i] < N, "index out of range")`
     """
-    stager = in_block("T.device_assert")
+    stager = current("T.device_assert")
     test: Expr = as_bool(condition)
     if isinstance(test, Const) and test.value:
         return

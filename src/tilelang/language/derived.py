@@ -16,10 +16,11 @@ from tilelang.ir.expr import Expr, ExprLike, Load, Var, as_bool, as_expr, binary
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Alloc, For, ForKind, Stmt, Store
 from tilelang.isa.catalogue import INTRINSICS
-from tilelang.language.api import api, in_block
+from tilelang.language.api import api
 from tilelang.language.math import apply, is_number
 from tilelang.language.proxy import TileProxy
 from tilelang.language.regions import neighbor
+from tilelang.language.stage import current
 
 Condition = ExprLike | TileProxy | list[ExprLike] | tuple[ExprLike, ...]
 
@@ -57,7 +58,7 @@ def _fold(what: str, op: BinaryOp, conditions: tuple[object, ...]) -> Expr | boo
 
 
 def _fold_tile(what: str, op: BinaryOp, tile: TileProxy) -> Expr:
-    stager = in_block(what)
+    stager = current(what)
     result = stager.mutable(what[2:5], BOOL, op is BinaryOp.AND)
     indices = [Var(stager.unique(f"i{dim}"), INT32, index=True) for dim in range(tile.ndim)]
     body: Stmt = Store(result.buffer, (), binary(op, result, as_bool(tile[tuple(indices)])), loc=stager.loc)  # type: ignore[arg-type]
@@ -87,14 +88,14 @@ def dp4a(a: Expr, b: Expr, c: Expr) -> Expr | None:
     total: Expr = c
     for lane in range(4):
         total = total + cast(neighbor(a, lane), c.dtype) * cast(neighbor(b, lane), c.dtype)
-    in_block("T.dp4a").emit(Store(c.buffer, c.indices, total))
+    current("T.dp4a").emit(Store(c.buffer, c.indices, total))
     return None
 
 
 @api
 def evaluate(value: ExprLike) -> None:
     """A value computed for nothing: expressions have no effect, so this does nothing but check that it is one."""
-    in_block("T.evaluate")
+    current("T.evaluate")
     as_expr(value)
 
 
@@ -120,7 +121,7 @@ def rng_init(seed: ExprLike, seq: ExprLike = 0, off: ExprLike = 0) -> None:
         seq: Chooses one of them; make it differ between blocks and elements.
         off: How many numbers to skip.
     """
-    stager = in_block("T.rng_init")
+    stager = current("T.rng_init")
 
     def hold(value: Word) -> Word:
         return value if isinstance(value, int) else stager.bind("seed", value)
@@ -139,7 +140,7 @@ def rng_rand() -> Expr:
     Example:
         `u = T.cast(T.rng_rand(), T.float32) * 2.0**-32`
     """
-    stager = in_block("T.rng_rand")
+    stager = current("T.rng_rand")
     states = [
         statement.buffer
         for block in stager.open_blocks

@@ -15,9 +15,9 @@ from tilelang.errors import ProgramError, StagingError, UnknownName
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Expr, ExprLike, Load, as_expr, cast, int_const
 from tilelang.ir.stmt import Store
-from tilelang.language.api import in_block
 from tilelang.language.extents import difference, match_regions, plain, product, shape_text, text
 from tilelang.language.level3 import refuse
+from tilelang.language.stage import current
 from tilelang.language.types import dtype, user_dtype
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
@@ -102,7 +102,7 @@ class TileProxy:
 
     def __setitem__(self, key: Index, value: Value) -> None:
         start, extent, dims = self._select(key)
-        stager = in_block(f"assigning to '{self.name}[...]'")
+        stager = current(f"assigning to '{self.name}[...]'")
         if dims is None:
             stager.emit(Store(self.buffer, start, self._element(value)))
             return

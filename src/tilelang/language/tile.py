@@ -9,8 +9,9 @@ from __future__ import annotations
 from tilelang.errors import ProgramError
 from tilelang.ir.expr import Const, Expr, ExprLike, as_bool, as_expr, cast
 from tilelang.ir.stmt import TileOp
-from tilelang.language.api import api, in_block
+from tilelang.language.api import api
 from tilelang.language.regions import Operand, align, scalar_operand, tile_dim, tile_region
+from tilelang.language.stage import current
 from tilelang.ops.copy import Copy, Transpose
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm, GemmWarpPolicy
@@ -20,7 +21,7 @@ from tilelang.ops.scan import Scan, ScanOp
 
 
 def _emit(op: TileOp) -> None:
-    stager = in_block(op.name)
+    stager = current(op.name)
     op.check()
     stager.emit(op)
 
