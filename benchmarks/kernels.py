@@ -29,7 +29,7 @@ def gemm_program(size: int):
 
 
 def vector_add(size: int):
-    return example("vector_add.py").add(size, block=65536)
+    return example("vector_add.py").add(size, block=1024)
 
 
 def small_vector_add():

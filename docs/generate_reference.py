@@ -3,7 +3,9 @@
 A name stands in the section of the module that defines it, in the order of that module's source.
 """
 
+import enum
 import inspect
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -22,6 +24,7 @@ SECTIONS = (
     ("Loops", ("loops",)),
     ("Tile operators", ("tile", "atomic")),
     ("Arithmetic", ("math", "derived")),
+    ("Layouts", ("layout", "swizzle")),
     ("Debugging", ("debug",)),
 )
 
@@ -34,37 +37,44 @@ The [tutorial](tutorial.md) introduces these names one after the other.
 """
 
 
+LEVEL_3 = "(level 3)"  # what the docstrings of thread primitives contain
 BLOCKS = {"Args:", "Raises:", "Returns:", "Attributes:", "Example:", "Shapes:", "Units:", "Source:", "Yields:"}
 
 
 def signature(name: str, value: object) -> str:
     """The form of a call, without annotations: those are in the text where they matter."""
-    if not callable(value):
+    if not callable(value) or isinstance(value, enum.EnumMeta):
         return name
     try:
         form = inspect.signature(value)
     except (TypeError, ValueError):
         return f"{name}(...)"
-    plain = [p.replace(annotation=p.empty) for p in form.parameters.values()]
-    return name + str(form.replace(parameters=plain, return_annotation=inspect.Signature.empty))
+    plain = [p.replace(annotation=p.empty) for p in form.parameters.values() if p.name != "self"]
+    text = str(form.replace(parameters=plain, return_annotation=inspect.Signature.empty))
+    return name + re.sub(r"<(\w+\.\w+): [^>]*>", r"\1", text)  # an enum's member by its name
 
 
 def description(value: object) -> str:
     """A docstring with its indented sections as blocks that Markdown keeps."""
-    text = inspect.getdoc(value) or ""
     lines: list[str] = []
-    for line in text.splitlines():
-        header = line.strip() if line and not line.startswith(" ") and line.endswith(":") else ""
-        if header in BLOCKS:
-            lines += ["", f"*{header[:-1]}*", ""]
-        elif line.startswith("    ") and not line.startswith("     ") and ": " in line:
-            name, _, rest = line.strip().partition(": ")
-            lines.append(f"- `{name}`: {rest}" if " " not in name.strip("*") else f"- {line.strip()}")
-        elif line.startswith("    "):
-            lines.append("  " + line.strip())
-        else:
+    block = ""
+    for line in (inspect.getdoc(value) or "").splitlines():
+        if line in BLOCKS:
+            block = line[:-1]
+            lines += ["", f"*{block}*", ""]
+        elif not line.startswith("    ") or not block:
+            block = block if not line else ""
             lines.append(line)
-    return "\n".join(lines).strip()
+        elif block == "Example":
+            lines.append(line.strip())
+        elif re.match(r"    [*\w]+: ", line):
+            name, _, rest = line.strip().partition(": ")
+            lines.append(f"- `{name}`: {rest}")
+        else:
+            lines.append("  " + line.strip())
+    if isinstance(value, enum.EnumMeta):
+        lines += ["", ", ".join(f"`{member.name}`" for member in value)]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
 
 
 def entry(prefix: str, name: str, value: object, level: int = 3) -> str:
@@ -94,11 +104,17 @@ def language_sections() -> list[str]:
         parts.append(f"## {title}\n")
         parts += [entry("T.", name, rest.pop(name)) for name in chosen]
     parts.append("## Dtypes\n")
-    parts.append("Each is a string-like object that casts when called, as in `T.float32(x)`.\n")
-    parts.append(", ".join(f"`T.{name}`" for name in sorted(dtypes)) + "\n")
-    described = {name: value for name, value in rest.items() if not inspect.isbuiltin(value)}
-    parts.append("## Further names\n")
-    parts += [entry("T.", name, value) for name, value in described.items()]
+    parts.append("Each is a string-like object that casts when called, as in `T.float32(x)`.")
+    parts.append("Vectors of 2, 4, 8 and 16 are written `T.float16x2`.\n")
+    scalars = [name for name in sorted(dtypes) if not re.search(r"x\d+$", name)]
+    parts.append(", ".join(f"`T.{name}`" for name in scalars) + "\n")
+    level_3 = {name: rest.pop(name) for name in list(rest) if LEVEL_3 in (inspect.getdoc(rest[name]) or "")}
+    if rest:
+        parts.append("## Further names\n")
+        parts += [entry("T.", name, value) for name, value in rest.items()]
+    parts.append("## Level 3: thread primitives\n")
+    parts.append("Names of GPU targets; on a CPU each is an error that says what to write instead.\n")
+    parts.append(", ".join(f"`T.{name}`" for name in level_3) + "\n")
     return parts
 
 
