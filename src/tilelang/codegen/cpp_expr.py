@@ -269,6 +269,8 @@ class ExprPrinter:
 
     def _reinterpret(self, expr: Reinterpret) -> Text:
         source, dtype = expr.a.dtype, expr.dtype
+        if source == dtype:
+            return self._value(expr.a)
         self.need("tl_bits")
         text = self.value(expr.a)
         if is_packed(source):

@@ -22,6 +22,7 @@ from tilelang.ir.expr import (
     Const,
     Expr,
     Load,
+    Reinterpret,
     Select,
     Var,
     binary,
@@ -239,7 +240,8 @@ class _Guard:
         tests = self._tests(node.buffer, indices, domain)
         outside = self._safe.get(node.buffer.storage, const(0, node.dtype) if node.dtype.lanes == 1 else None)
         if tests is None and outside is not None:
-            return outside
+            # a bare integer would turn the data arithmetic around it into index arithmetic, which does not wrap
+            return Reinterpret(outside, node.dtype) if node.dtype.is_int else outside
         new = node if indices is node.indices else Load(node.buffer, indices, node.dtype)
         return select(conjunction(tests), new, outside) if tests and outside is not None else new
 
