@@ -67,6 +67,17 @@ def test_dp4a_on_bytes_is_a_dot_product() -> None:
     assert 10 + 5 - 12 + 21 - 512 == c[0]
 
 
+def test_dp4a_on_packed_integers_has_its_meaning() -> None:
+    @T.prim_func
+    def dot(A: T.Tensor((2,), "int32"), C: T.Tensor((1,), "int32")):
+        with T.Kernel(1):
+            C[0] = T.dp4a(A[0], A[1], C[0])
+
+    a, c = np.array([1, -2, 3, 4, 5, 6, 7, -128], np.int8).view(np.int32), np.array([10], np.int32)
+    run_reference(dot, [a, c])
+    assert 10 + 5 - 12 + 21 - 512 == c[0]
+
+
 def splitmix(state: int, count: int) -> list[int]:
     """SplitMix64's upper halves, after Steele, Lea and Flood."""
     mask, result = (1 << 64) - 1, []

@@ -131,6 +131,6 @@ def dot4(a: Value, b: Value, c: Value) -> Value:
     dtype = np.asarray(a).dtype
     lane = np.dtype(np.int8 if dtype.kind == "i" else np.uint8)
     x, y, total = np.broadcast_arrays(np.asarray(a), np.asarray(b), np.asarray(c))
-    x4 = np.ascontiguousarray(x)[..., None].view(lane).astype(np.int64)
-    y4 = np.ascontiguousarray(y)[..., None].view(lane).astype(np.int64)
+    x4 = np.array(x, order="C")[..., None].view(lane).astype(np.int64)
+    y4 = np.array(y, order="C")[..., None].view(lane).astype(np.int64)
     return ((x4 * y4).sum(axis=-1) + total).astype(dtype)[()]
