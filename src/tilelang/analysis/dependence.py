@@ -100,8 +100,9 @@ class _Checker:
                     raise self._read_error(clash)
         if reads or not writes or writes[0].buffer.scope in _SCRATCH:
             return
-        for i, first in enumerate(writes):
-            for second in writes[i:]:
+        final = [a for a in writes if self._is_final(a, writes)]
+        for i, first in enumerate(final):
+            for second in final[i:]:
                 clash = self._clash(first, second)
                 if clash is not None and self._values_differ(clash):
                     raise self._write_error(clash)
@@ -115,6 +116,11 @@ class _Checker:
             for write in writes
             if write.update is None  # an update hands on what was there before
         )
+
+    def _is_final(self, write: Access, writes: list[Access]) -> bool:
+        """Whether nothing overwrites the element in the same iteration."""
+        later = [a for a in writes if a.position > write.position]
+        return not write.context.loops() and all(self._compare.never_meet(write, other, ()) for other in later)
 
     # -- two iterations -------------------------------------------------------------------------------------
     def _clash(self, first: Access, second: Access) -> _Clash | None:
