@@ -4,7 +4,9 @@ from tilelang.errors import NoLowering, OptionError
 from tilelang.target import Target, parse_execution_backend, parse_target
 
 
-@pytest.mark.parametrize("given", ["auto", None, "cpu", "c", "llvm", {"kind": "cpu"}, '{"kind": "llvm"}', Target("cpu")])
+@pytest.mark.parametrize(
+    "given", ["auto", None, "cpu", "c", "llvm", {"kind": "cpu"}, '{"kind": "llvm"}', Target("cpu")]
+)
 def test_every_spelling_of_the_cpu_means_the_cpu(given: object) -> None:
     assert Target("cpu") == parse_target(given)  # type: ignore[arg-type]
 
@@ -63,7 +65,9 @@ def test_a_target_reads_as_its_kind() -> None:
     assert "cpu" == str(Target("cpu"))
 
 
-@pytest.mark.parametrize(("given", "expected"), [("auto", "cc"), (None, "cc"), ("cc", "cc"), ("reference", "reference")])
+@pytest.mark.parametrize(
+    ("given", "expected"), [("auto", "cc"), (None, "cc"), ("cc", "cc"), ("reference", "reference")]
+)
 def test_execution_backends(given: str | None, expected: str) -> None:
     assert expected == parse_execution_backend(given)
 

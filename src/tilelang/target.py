@@ -10,7 +10,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Union
 
 from tilelang.dtypes import unknown_name
 from tilelang.errors import NoLowering, OptionError
@@ -33,7 +32,7 @@ class Target:
         return self.kind if self.arch == "native" else f"{self.kind}:{self.arch}"
 
 
-TargetLike = Union[str, Mapping[str, object], Target, None]
+TargetLike = str | Mapping[str, object] | Target | None
 
 ALIASES: Mapping[str, str] = MappingProxyType({"cpu": "cpu", "c": "cpu", "llvm": "cpu", "host": "cpu"})
 ABSENT = ("cuda", "hip", "rocm", "metal", "webgpu")  # families of the language that this version cannot compile for
@@ -82,7 +81,9 @@ def _from_mapping(value: Mapping[str, object], what: str) -> Target:
         raise OptionError(f"{what}: {dict(value)!r} has no 'kind'", hint="write {'kind': 'cpu'}")
     for key in value:
         if key not in ("kind", "arch", "keys", "tag", "mcpu", "num-cores"):
-            raise OptionError(f"{what}: unknown field {key!r} in {dict(value)!r}", hint="the fields are 'kind' and 'arch'")
+            raise OptionError(
+                f"{what}: unknown field {key!r} in {dict(value)!r}", hint="the fields are 'kind' and 'arch'"
+            )
     arch = value.get("arch", "native")
     if not isinstance(arch, str):
         raise OptionError(f"{what}: 'arch' must be a text, got {arch!r}")

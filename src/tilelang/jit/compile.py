@@ -17,7 +17,7 @@ from tilelang.runtime.parameters import OutIdx
 from tilelang.target import Target, TargetLike, parse_target
 
 
-def compile(  # noqa: A001  the published name
+def compile(
     func: PrimFunc,
     out_idx: OutIdx = None,
     target: TargetLike = "auto",

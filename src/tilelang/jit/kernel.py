@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tilelang.dtypes import unknown_name
 from tilelang.errors import NOWHERE, DeviceAssertError, OptionError, ResourceError
 from tilelang.ir.func import Param, PrimFunc, ScalarParam, TensorParam
 from tilelang.jit.program import Program, compile_program, generate_source, snapshots

@@ -83,14 +83,14 @@ def snapshots(func: PrimFunc, target: Target, options: CompileOptions) -> list[S
     """The function as it came, and after each pass."""
     result: list[Snapshot] = []
     with func.loc:
-        run_passes(func, resolve(target).backend().passes, PassContext(dict(options.pass_configs)), snapshots=result)
+        run_passes(func, resolve(target).backend().passes, PassContext(options), snapshots=result)
     return result
 
 
 def _generate(func: PrimFunc, family: Family, options: CompileOptions) -> Source:
     backend = family.backend()
     with func.loc:
-        return backend.emit(run_passes(func, backend.passes, PassContext(dict(options.pass_configs))))
+        return backend.emit(run_passes(func, backend.passes, PassContext(options)))
 
 
 def _function_key(func: PrimFunc, target: Target, options: CompileOptions) -> str:
@@ -144,8 +144,9 @@ def _source_as_json(source: Source) -> bytes:
 def _source_from_json(data: bytes) -> Source:
     fields = json.loads(data)
     places: list[Loc] = []
-    for *plain, caller in fields["places"]:
-        places.append(Loc(*plain, caller=places[caller] if caller >= 0 else None))
+    for file, line, col, end_line, end_col, function, caller in fields["places"]:
+        around = places[caller] if caller >= 0 else None
+        places.append(Loc(file, line, col, end_line, end_col, function, around))
     return Source(
         fields["language"],
         fields["text"],

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilelang.dtypes import DType, as_dtype
+from tilelang.dtypes import SCALARS, DType, as_dtype
 from tilelang.errors import ArgumentError
 from tilelang.runtime.arrays import is_torch_tensor
 
@@ -49,9 +49,12 @@ class Identity:
 def key_of_value(value: Any) -> Any:
     """A hashable key, equal for arguments that mean the same.
 
-    A dtype in any spelling is its name; 1, 1.0 and True differ; lists and dicts are compared by content.
+    A dtype in any spelling, its name included, is one key; 1, 1.0 and True differ; lists and dicts are compared by
+    content.
     """
-    if isinstance(value, DType) or type(value).__module__ == "torch" and type(value).__name__ == "dtype":
+    if isinstance(value, str) and (isinstance(value, DType) or value in SCALARS):
+        return ("dtype", str(value))
+    if type(value).__module__ == "torch" and type(value).__name__ == "dtype":
         return ("dtype", str(as_dtype(value)))
     if isinstance(value, np.dtype) or isinstance(value, type) and issubclass(value, np.generic):
         return ("dtype", str(np.dtype(value)))

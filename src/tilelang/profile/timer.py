@@ -61,8 +61,8 @@ def do_bench(
     if quantiles is not None:
         found = [quantile(times, q) for q in quantiles]
         return found[0] if len(found) == 1 else found
-    reduce = {"mean": statistics.fmean, "median": statistics.median, "min": min, "max": max}[return_mode]
-    return float(reduce(times))
+    summaries = {"mean": statistics.fmean(times), "median": statistics.median(times)}
+    return summaries.get(return_mode, min(times) if return_mode == "min" else max(times))
 
 
 def quantile(values: Sequence[float], q: float) -> float:

@@ -123,9 +123,9 @@ class _Binding:
                 made[index] = self.given[index]
             else:
                 made[index] = self._allocate(index, bound.like)
-                view = borrow(made[index])
-                assert view is not None
-                views[index] = view
+                borrowed = borrow(made[index])
+                assert borrowed is not None
+                views[index] = borrowed
         bound.values = [views[i] if i in views else numbers[i] for i in range(len(signature.params))]
         bound.symbols = [int(self.env[symbol]) for symbol in signature.symbols]
         bound.outputs = [made[i] for i in signature.outputs]
@@ -145,10 +145,8 @@ class _Binding:
             hint = f"'{signature.names(signature.outputs)}' is allocated and returned because of out_idx"
         elif len(signature.params) - 1 == count:
             hint = "to have the last parameter allocated and returned, compile with out_idx=[-1]"
-        plural = "" if len(signature.inputs) == 1 else "s"
-        raise self._fail(
-            f"expected {len(signature.inputs)} argument{plural} ({signature.names(signature.inputs)}), got {count}", hint
-        )
+        wanted = f"{len(signature.inputs)} argument" + ("" if len(signature.inputs) == 1 else "s")
+        raise self._fail(f"expected {wanted} ({signature.names(signature.inputs)}), got {count}", hint)
 
     # -- tensors --------------------------------------------------------------------------------------------
     def _view(self, index: int, param: TensorParam, value: Any) -> ArrayView:
@@ -233,7 +231,9 @@ class _Binding:
     ) -> ArgumentError:
         wanted, name = shape_text(param.shape), param.name
         if expected is None:
-            return self._fail(f"'{name}' has shape {view.shape}, expected {wanted}: extent {axis} cannot be {view.shape[axis]}")
+            return self._fail(
+                f"'{name}' has shape {view.shape}, expected {wanted}: extent {axis} cannot be {view.shape[axis]}"
+            )
         if isinstance(expr, Var) and expr in self.origin:
             return self._fail(
                 f"dimension '{expr.name}' is {expected} in {self.origin[expr]}, but {view.shape[axis]} in '{name}' of "

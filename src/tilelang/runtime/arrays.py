@@ -71,11 +71,13 @@ class ArrayView:
         steps = [(extent - 1) * stride for extent, stride in zip(self.shape, self.strides, strict=True)]
         low, high = sum(min(step, 0) for step in steps), sum(max(step, 0) for step in steps)
         memory = (ctypes.c_char * ((high - low + 1) * itemsize)).from_address(self.pointer + low * itemsize)
-        flat = np.frombuffer(memory, self.dtype.numpy)
-        view = np.lib.stride_tricks.as_strided(flat[-low:], self.shape, [stride * itemsize for stride in self.strides])
-        if not self.writable:
-            view.flags.writeable = False
-        return view
+        memory.owner = self.owner  # type: ignore[attr-defined]  # the array keeps `memory`, which keeps the owner
+        strides = tuple(stride * itemsize for stride in self.strides)
+        array: np.ndarray = np.ndarray(
+            self.shape, self.dtype.numpy, memoryview(memory), -low * itemsize, strides
+        )
+        array.flags.writeable = self.writable
+        return array
 
 
 def is_torch_tensor(value: object) -> bool:
@@ -229,7 +231,7 @@ def _borrow_dlpack(value: Any) -> ArrayView:
     shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
     strides = tuple(tensor.strides[i] for i in range(tensor.ndim)) if tensor.strides else _dense_strides(shape)
     code = _DL_CODES.get(tensor.code, f"code{tensor.code}_")
-    name = code if code == "bool" or code.startswith("float8") or code.startswith("float4") else f"{code}{tensor.bits}"
+    name = code if code == "bool" or code.startswith(("float8", "float4")) else f"{code}{tensor.bits}"
     pointer = (tensor.data or 0) + tensor.byte_offset
     return ArrayView(
         framework=framework,
@@ -264,10 +266,9 @@ def allocate(like: object, shape: tuple[int, ...], dtype: DType) -> Any:
     array to go by, it is a torch tensor if the caller has imported torch.
     """
     torch = sys.modules.get("torch")
-    if torch is not None and (like is None or isinstance(like, torch.Tensor)) and hasattr(torch, "empty"):
-        name = "float32" if dtype == "tfloat32" else str(dtype)
-        if hasattr(torch, name):
-            return torch.empty(shape, dtype=getattr(torch, name))
+    row = torch_dtype(dtype)
+    if torch is not None and row is not None and (like is None or isinstance(like, torch.Tensor)):
+        return torch.empty(shape, dtype=row)
     return np.empty(shape, dtype.numpy)
 
 
@@ -281,7 +282,8 @@ def hand_over(array: Any, like: object) -> Any:
 
 
 def torch_dtype(dtype: DType) -> object | None:
-    """The torch dtype that holds a dtype, if torch is loaded and has it."""
+    """The torch dtype that holds a dtype, if torch is loaded and has it; its sub-byte dtypes are names only."""
     torch = sys.modules.get("torch")
-    name = "float32" if dtype == "tfloat32" else str(dtype)
-    return getattr(torch, name, None) if torch is not None and name in SCALARS else None
+    if torch is None or dtype.bits < 8 or str(dtype) not in SCALARS:
+        return None
+    return getattr(torch, "float32" if dtype == "tfloat32" else str(dtype), None)

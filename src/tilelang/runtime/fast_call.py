@@ -29,7 +29,7 @@ _ADDRESS_OFFSET = object.__basicsize__  # PyArrayObject: the object's head, then
 Launch = Callable[..., Any]
 
 
-class _NoShortWay(Exception):  # noqa: N818  a branch, not an error
+class _NoShortWay(Exception):
     """The signature has something that only the long way knows."""
 
 
@@ -68,7 +68,7 @@ def make_fast_call(signature: Signature, entry: Callable[..., int], long_way: La
     for index, param in enumerate(signature.params):
         names[f"D{index}"] = param.dtype.numpy
         names[f"E{index}"] = torch_dtype(param.dtype)
-    exec(compile(text, f"<call of {signature.name}>", "exec"), names)  # noqa: S102  our own text, from checked names
+    exec(compile(text, f"<call of {signature.name}>", "exec"), names)
     return names["call"]  # type: ignore[no-any-return]
 
 
@@ -77,7 +77,7 @@ def _addresses_are_where_numpy_says() -> bool:
     """Whether an array's address can be read from the array object itself, eight times faster than by asking."""
     if sys.implementation.name != "cpython":
         return False
-    samples = [np.zeros(3), np.zeros((2, 3), np.int8)[1:], np.zeros(0)]
+    samples: list[np.ndarray] = [np.zeros(3), np.zeros((2, 3), np.int8)[1:], np.zeros(0)]
     read = ctypes.c_size_t.from_address
     return all(read(id(a) + _ADDRESS_OFFSET).value == a.__array_interface__["data"][0] for a in samples)
 

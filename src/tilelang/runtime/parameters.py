@@ -76,8 +76,9 @@ class Signature:
                     found = True
         for symbol in self.symbols:
             if symbol not in known:
+                given = self.names(self.inputs)
                 raise ProgramError(
-                    f"{self.name}: dimension '{symbol.name}' cannot be found from the arguments {self.names(self.inputs)}",
+                    f"{self.name}: dimension '{symbol.name}' cannot be found from the arguments {given}",
                     hint=f"pass it as a scalar parameter `{symbol.name}: T.int32`, or give an input a dimension "
                     f"'{symbol.name}' by itself",
                 )

@@ -1,0 +1,173 @@
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tilelang.language as T
+from tilelang.errors import ArgumentError, DeviceAssertError, OptionError
+from tilelang.ir.func import PrimFunc
+from tilelang.jit.kernel import JITKernel
+from tilelang.profile.inputs import TensorSupplyType
+
+Make = Callable[..., PrimFunc]
+BOTH = pytest.mark.parametrize("backend", ["cc", "reference"])
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return np.random.standard_normal(shape).astype(np.float32)
+
+
+@BOTH
+def test_a_kernel_writes_its_output(vector_add: Make, backend: str) -> None:
+    a, b, c = numbers(100), numbers(100), np.zeros(100, np.float32)
+    assert None is JITKernel(vector_add(100), execution_backend=backend)(a, b, c)
+    assert np.array_equal(a + b, c)
+
+
+@BOTH
+@pytest.mark.parametrize("out_idx", [2, -1, [2], (-1,)])
+def test_a_kernel_returns_its_output(vector_add: Make, backend: str, out_idx: Any) -> None:
+    a, b = numbers(100), numbers(100)
+    kernel = JITKernel(vector_add(100), out_idx=out_idx, execution_backend=backend)
+    assert np.array_equal(a + b, kernel(a, b))
+    assert [2] == kernel.out_idx
+
+
+@BOTH
+def test_outputs_may_be_passed_all_the_same(vector_add: Make, backend: str) -> None:
+    a, b, c = numbers(100), numbers(100), np.zeros(100, np.float32)
+    assert c is JITKernel(vector_add(100), out_idx=-1, execution_backend=backend)(a, b, c)
+    assert np.array_equal(a + b, c)
+
+
+@BOTH
+def test_arguments_may_be_named(vector_add: Make, backend: str) -> None:
+    a, b = numbers(100), numbers(100)
+    assert np.array_equal(a + b, JITKernel(vector_add(100), out_idx=-1, execution_backend=backend)(a, B=b))
+
+
+@BOTH
+@pytest.mark.parametrize("m", [0, 1, 7])
+def test_dynamic_shapes_and_scalars(scale: PrimFunc, backend: str, m: int) -> None:
+    a = numbers(m, 8)
+    assert np.array_equal(a * np.float32(2.5), JITKernel(scale, out_idx=-1, execution_backend=backend)(a, 2.5))
+
+
+@BOTH
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int8", "uint64", "float64"])
+def test_dtypes_of_the_caller(vector_add: Make, backend: str, dtype: str) -> None:
+    row = {"bfloat16": ml_dtypes.bfloat16}.get(dtype, dtype)
+    a = np.arange(5).astype(row)
+    result = JITKernel(vector_add(5, dtype), out_idx=-1, execution_backend=backend)(a, a)
+    assert (a.dtype, (a + a).tolist()) == (result.dtype, result.tolist())
+
+
+@BOTH
+def test_torch_in_and_torch_out(vector_add: Make, backend: str) -> None:
+    torch = pytest.importorskip("torch")
+    kernel = JITKernel(vector_add(50, "bfloat16"), out_idx=-1, execution_backend=backend)
+    a, b = torch.randn(50).bfloat16(), torch.randn(50).bfloat16()
+    assert torch.equal(a + b, kernel(a, b))
+
+
+@BOTH
+def test_arrays_of_two_frameworks_meet(vector_add: Make, backend: str) -> None:
+    torch = pytest.importorskip("torch")
+    a, b = torch.randn(50), numbers(50)
+    result = JITKernel(vector_add(50), out_idx=-1, execution_backend=backend)(a, b)
+    assert isinstance(result, torch.Tensor)
+    assert np.array_equal(a.numpy() + b, result.numpy())
+
+
+@BOTH
+def test_strided_arguments(backend: str) -> None:
+    ld = T.dynamic("ld")
+
+    @T.prim_func
+    def double(A: T.StridedTensor((4, 3), (ld, 1), "float32"), C: T.Tensor((4, 3), "float32")):
+        with T.Kernel(1):
+            for i, j in T.Parallel(4, 3):
+                C[i, j] = A[i, j] * 2
+
+    base = numbers(4, 10)
+    kernel = JITKernel(double, out_idx=-1, execution_backend=backend)
+    assert np.array_equal(base[:, :3] * 2, kernel(base[:, :3]))
+    assert np.array_equal(base[::-1, 2:5] * 2, kernel(base[::-1, 2:5]))
+
+
+@BOTH
+def test_a_wrong_call_names_the_parameter_and_touches_nothing(vector_add: Make, backend: str) -> None:
+    kernel = JITKernel(vector_add(100), execution_backend=backend)
+    c = np.full(100, 7, np.float32)
+    with pytest.raises(ArgumentError, match=r"add: 'B' has shape \(99,\), expected \(100,\)") as caught:
+        kernel(numbers(100), numbers(99), c)
+    assert "def add(A: T.Tensor" in str(caught.value)
+    assert (c == 7).all()
+
+
+@BOTH
+def test_a_failed_assertion_has_its_message_and_line(asserting: PrimFunc, backend: str) -> None:
+    kernel = JITKernel(asserting, out_idx=-1, execution_backend=backend)
+    assert [1, 2, 3, 4] == kernel(np.array([1, 2, 3, 4], np.float32)).tolist()
+    with pytest.raises(DeviceAssertError, match="too large") as caught:
+        kernel(np.array([1, 2, 30, 4], np.float32))
+    assert 'T.device_assert(A[i] < 10, "too large")' in str(caught.value)
+
+
+def test_threads_may_call_one_kernel_at_once(vector_add: Make) -> None:
+    kernel = JITKernel(vector_add(10_000), out_idx=-1)
+    wrong = []
+
+    def work() -> None:
+        a, b = np.random.default_rng().random((2, 10_000), np.float32)
+        wrong.extend(1 for _ in range(50) if not np.array_equal(a + b, kernel(a, b)))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [] == wrong
+
+
+def test_a_kernel_shows_its_texts(vector_add: Make) -> None:
+    kernel = JITKernel(vector_add(100), out_idx=-1)
+    assert 'extern "C" int32_t add(' in kernel.get_kernel_source()
+    assert kernel.get_host_source().startswith("def call(*args):")
+    assert "@T.prim_func" in kernel.show_ir("input")
+    assert "# input\n" in kernel.show_ir()
+    assert ["A", "B", "C"] == [param.name for param in kernel.params]
+    assert "JITKernel(add, target='cpu')" == repr(kernel)
+
+
+def test_the_source_can_be_read_without_having_been_compiled(vector_add: Make) -> None:
+    assert 'extern "C"' in JITKernel(vector_add(9), execution_backend="reference").get_kernel_source()
+
+
+def test_an_unknown_pass_names_the_nearest(vector_add: Make) -> None:
+    with pytest.raises(OptionError) as caught:
+        JITKernel(vector_add(100)).show_ir("inputs")
+    assert "show_ir: unknown name 'inputs'\nhint: did you mean 'input'?" == str(caught.value)
+
+
+def test_only_kernels_are_compiled() -> None:
+    with pytest.raises(OptionError) as caught:
+        JITKernel(lambda a: a)  # type: ignore[arg-type]
+    assert (
+        "compile: expected a kernel, got function\n"
+        "hint: pass a function marked @T.prim_func; call the function that returns it first"
+    ) == str(caught.value)
+
+
+def test_the_environment_chooses_the_execution_backend(vector_add: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILELANG_EXECUTION_BACKEND", "reference")
+    assert "reference" == JITKernel(vector_add(10)).execution_backend
+
+
+def test_a_kernel_has_a_profiler(vector_add: Make) -> None:
+    profiler = JITKernel(vector_add(100), out_idx=-1).get_profiler(TensorSupplyType.Integer)
+    profiler.assert_allclose(lambda a, b: a + b, rtol=0, atol=0)
+    assert profiler.do_bench(warmup=1, rep=1) > 0
