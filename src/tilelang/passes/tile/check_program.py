@@ -150,8 +150,10 @@ def _never_happens(context: Context, domain: Domain) -> bool:
             ends = (first.low, last.high) if step.loop.step > 0 else (last.low, first.high)
             if ends[0] is not None and ends[1] is not None and ends[0] >= ends[1]:
                 return True
-        if isinstance(step.loop, ParallelLoop) and any((int_const(e) or 1) < 1 for e in step.loop.extents):
-            return True
+        if isinstance(step.loop, ParallelLoop):
+            counts = [bounds(extent, around).high for extent in step.loop.extents]
+            if any(count is not None and count < 1 for count in counts):
+                return True
         step = step.outer
     return False
 

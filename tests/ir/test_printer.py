@@ -1,0 +1,217 @@
+"""The IR as text: what users read when they ask for it."""
+
+from __future__ import annotations
+
+import pytest
+from loops import buffer, bx, exprs, i, j, k, load, serial, store
+
+from tilelang.dtypes import BOOL, FLOAT32, FLOAT64, INT32, INT64, as_dtype
+from tilelang.errors import Loc
+from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.callee import Routine
+from tilelang.ir.expr import Call, Const, Reinterpret, Var, as_expr, binary, cast, const, select, unary
+from tilelang.ir.func import Level, PrimFunc, ScalarParam, TensorParam
+from tilelang.ir.printer import to_text
+from tilelang.ir.scalar import BinaryOp, UnaryOp
+from tilelang.ir.stmt import (
+    Alloc,
+    Assert,
+    Atomic,
+    AtomicOp,
+    Bind,
+    Break,
+    CallStmt,
+    Continue,
+    For,
+    ForKind,
+    If,
+    Launch,
+    LaunchHints,
+    ParallelLoop,
+    PipelineSpec,
+    Print,
+    Reduction,
+    Seq,
+    While,
+)
+from tilelang.isa.catalogue import INTRINSICS
+from tilelang.ops.copy import Copy
+from tilelang.ops.fill import Fill
+from tilelang.ops.gemm import Gemm
+from tilelang.ops.reduce import Reduce, ReduceOp
+
+FLOAT16 = as_dtype("float16")
+M = Var("M", INT32, index=True)
+A = Buffer("A", (M, as_expr(64)), FLOAT16, Scope.GLOBAL)
+S, C = buffer("S", 16, 64, scope=Scope.SHARED, dtype=FLOAT16), buffer("C", 16, 16)
+x = buffer("x", scope=Scope.VAR)
+p = Var("p", BOOL)
+
+
+def lines(node, **options):
+    return to_text(node, **options).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("expected", "expr"),
+    [
+        ("bx * 64 + i", bx * 64 + i),
+        ("(bx + i) * 64", (bx + i) * 64),
+        ("bx - (i - j)", bx - (i - j)),
+        ("bx - i - j", bx - i - j),
+        ("i // (j * 4)", i // (j * 4)),
+        ("i // j * 4", i // j * 4),
+        ("-i * 4", -i * 4),
+        ("-(i * 4)", -(i * 4)),
+        ("i - -4", Const(0, INT32) + i - Const(-4, INT32)),
+        ("i << 2 & 7 | j ^ 1", i << 2 & 7 | j ^ 1),
+        ("i & (7 | j)", i & (7 | j)),
+        ("(i < 4) == (j < 4)", (i < 4) == (j < 4)),
+        ("not i < 4", unary(UnaryOp.NOT, i < 4)),
+        ("not (p and i < 4)", unary(UnaryOp.NOT, binary(BinaryOp.AND, p, i < 4))),
+        ("p and (p or i < 4)", binary(BinaryOp.AND, p, binary(BinaryOp.OR, p, i < 4))),
+        ("T.min(i, T.max(j, 3))", binary(BinaryOp.MIN, i, binary(BinaryOp.MAX, j, 3))),
+        ("T.truncdiv(i, 3)", binary(BinaryOp.TRUNCDIV, i, 3)),
+        ("T.if_then_else(i < 4, C[i, 0], 0.0)", select(i < 4, load(C, i, 0), 0.0)),
+        ("T.float32(S[0, i]) * 2.0", cast(load(S, 0, i), FLOAT32) * 2.0),
+        ("S[0, i] * 2.5", load(S, 0, i) * 2.5),
+        ('T.reinterpret(x, "int32")', Reinterpret(load(x), INT32)),
+        ("T.exp2(x)", Call(INTRINSICS["exp2"], (load(x),), FLOAT32)),
+        ("x", load(x)),
+    ],
+)
+def test_expressions_have_the_parentheses_they_need(expected, expr):
+    assert expected == to_text(expr).replace("0 + i", "i")
+
+
+@pytest.mark.parametrize(
+    ("expected", "literal"),
+    [
+        ("0.1", const(0.1, FLOAT32)),
+        ("0.1", as_expr(0.1)),
+        ("T.float64(0.1)", const(0.1, FLOAT64)),
+        ("T.float16(0.1)", const(0.1, FLOAT16)),
+        ("T.bfloat16(0.5)", const(0.5, as_dtype("bfloat16"))),
+        ("1e-30", const(1e-30, FLOAT32)),
+        ('-T.infinity("float16")', const(float("-inf"), FLOAT16)),
+        ('T.float32("nan")', const(float("nan"), FLOAT32)),
+        ("7", const(7, INT32)),
+        ("T.int64(7)", const(7, INT64)),
+        ("True", Const(True, BOOL)),
+    ],
+)
+def test_literals_keep_value_and_dtype(expected, literal):
+    assert expected == to_text(literal)
+
+
+@pytest.mark.parametrize(
+    ("expected", "start", "extent"),
+    [
+        ("S", (0, 0), (16, 64)),
+        ("S[:, bx * 4:bx * 4 + 4]", (0, bx * 4), (16, 4)),
+        ("S[3, :]", (3, 0), (1, 64)),
+        ("S[0:8, 8:16]", (0, 8), (8, 8)),
+        ("S[i:i + 1, 0:1]", (i, 0), (1, 1)),
+    ],
+)
+def test_regions_are_slices(expected, start, extent):
+    assert expected == to_text(Region(S, exprs(*start), exprs(*extent)))
+
+
+def test_a_whole_kernel_reads_like_the_language():
+    whole = Region(S, exprs(0, 0), exprs(16, 64))
+    by = Var("by", INT32, index=True)
+    body = Seq((
+        Alloc(S), Alloc(C), Alloc(x, const(0.5, FLOAT32)),
+        Fill(Region(C, exprs(0, 0), exprs(16, 16)), const(0.0, FLOAT32)),
+        For(k, as_expr(0), M // 16, 1, ForKind.PIPELINED, Seq((
+            Copy(Region(A, exprs(by * 16, 0), exprs(16, 64)), whole),
+            Gemm(whole, whole, Region(C, exprs(0, 0), exprs(16, 16)), transpose_b=True),
+        )), pipeline=PipelineSpec(2, (0, 1), (0, 1))),
+        Reduce(ReduceOp.MAX, Region(C, exprs(0, 0), exprs(16, 16)), Region(C, exprs(0, 0), exprs(16, 1)), 1, clear=False),
+        ParallelLoop((i, j), exprs(16, 64), If(i < j, store(S, i, j, 0.0), If(i < 4, Break(), Continue()))),
+    ))  # fmt: skip
+    launch = Launch((bx, by), (M // 4, as_expr(2)), (128, 1, 1), body, LaunchHints(swizzle=(10, "row")))
+    func = PrimFunc("main", (TensorParam(A), ScalarParam(Var("n", INT32, index=True))), launch, symbols=(M,))
+    assert [
+        'M = T.dynamic("M", "int32")',
+        "@T.prim_func",
+        'def main(A: T.Tensor((M, 64), "float16"), n: T.int32):',
+        "    with T.Kernel(M // 4, 2, threads=128) as (bx, by):",
+        '        T.use_swizzle(10, order="row")',
+        '        S = T.alloc_shared((16, 64), "float16")',
+        '        C = T.alloc_fragment((16, 16), "float32")',
+        '        x = T.alloc_var("float32", init=0.5)',
+        "        T.fill(C, 0.0)",
+        "        for k in T.Pipelined(M // 16, num_stages=2, order=[0, 1], stage=[0, 1]):",
+        "            T.copy(A[by * 16:by * 16 + 16, :], S)",
+        "            T.gemm(S, S, C, transpose_B=True)",
+        "        T.reduce_max(C, C[:, 0], dim=1, clear=False)",
+        "        for i, j in T.Parallel(16, 64):",
+        "            if i < j:",
+        "                S[i, j] = 0.0",
+        "            elif i < 4:",
+        "                break",
+        "            else:",
+        "                continue",
+    ] == lines(func)
+
+
+def test_thread_level_nodes_are_printed():
+    routine = Routine("gemm_f32", {}, {})
+    region = Region(C, exprs(i, 0), exprs(4, 16))
+    reduction = Reduction(x, (), "+")
+    body = Seq((
+        For(i, as_expr(0), as_expr(8), 2, ForKind.VECTORIZED, store(x, load(x) + load(C, i, 0)), reductions=(reduction,)),
+        For(i, as_expr(1), as_expr(8), 1, ForKind.UNROLLED, Seq(()), unroll_factor=4),
+        CallStmt(routine, (region, i * 4), (region,), ()),
+        While(load(x) > 0, store(x, load(x) - 1.0)),
+        Bind(p, load(x) > 0),
+        Atomic(AtomicOp.ADD, A, exprs(0, i), const(1.0, FLOAT16)),
+        Atomic(AtomicOp.LOAD, A, exprs(0, i), None, Var("old", FLOAT16)),
+        Atomic(AtomicOp.MAX, A, exprs(0, i), const(1.0, FLOAT16), Var("old", FLOAT16)),
+        Assert(load(x) > 0, 'not "good"'),
+        Print(load(x), "x is"),
+    ))  # fmt: skip
+    assert [
+        "# thread level",
+        "@T.prim_func",
+        "def f():",
+        "    for i in T.vectorized(0, 8, 2):  # reduces x by +",
+        "        x = x + C[i, 0]",
+        "    for i in T.unroll(1, 8, unroll_factor=4):",
+        "        pass",
+        "    gemm_f32(C[i:i + 4, :], i * 4)",
+        "    while x > 0.0:",
+        "        x = x - 1.0",
+        "    p = x > 0.0",
+        "    T.atomic_add(A[0, i], 1.0)",
+        "    old = T.atomic_load(A[0, i])",
+        "    old_1 = T.atomic_max(A[0, i], 1.0, return_prev=True)",
+        '    T.device_assert(x > 0.0, "not \\"good\\"")',
+        '    T.print(x, "x is")',
+    ] == lines(PrimFunc("f", (), body, Level.THREAD))
+
+
+def test_two_variables_of_one_name_are_told_apart_while_both_are_visible():
+    other = Var("i", INT32, index=True)
+    nested = serial(i, 4, serial(other, 4, store(C, i, other, 0.0)))
+    assert ["for i in T.serial(4):", "    for i_1 in T.serial(4):", "        C[i, i_1] = 0.0"] == lines(nested)
+    in_turn = Seq((serial(i, 4, store(C, i, 0, 0.0)), serial(other, 4, store(C, other, 0, 0.0))))
+    assert ["for i in T.serial(4):", "    C[i, 0] = 0.0"] * 2 == lines(in_turn)
+
+
+def test_a_view_names_what_it_shows():
+    view = Buffer("V", exprs(1024), FLOAT16, Scope.SHARED, view_of=S)
+    assert ['V = T.view(S, (1024,), "float16")'] == lines(Alloc(view))
+
+
+def test_places_are_shown_on_request():
+    stmt = Alloc(C, loc=Loc("kernel.py", 12))
+    assert ['C = T.alloc_fragment((16, 16), "float32")  # kernel.py:12'] == lines(stmt, mark_loc=True)
+    assert ['C = T.alloc_fragment((16, 16), "float32")'] == lines(stmt)
+
+
+def test_text_does_not_depend_on_what_was_printed_before():
+    stmt = serial(i, 4, store(C, i, j, 0.0))
+    assert to_text(stmt) == to_text(stmt)
