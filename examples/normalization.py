@@ -36,9 +36,8 @@ def layer_norm(M, N, block_M=4, dtype="float32"):
                 variance[i] = var_val / N
 
             for i, j in T.Parallel(block_M, N):
-                rows[i, j] = (rows[i, j] - mean[i]) / T.sqrt(variance[i] + 1e-5) * weight[j] + bias[j]
-
-            T.copy(rows, Y[bx * block_M, 0])
+                normal = (rows[i, j] - mean[i]) / T.sqrt(variance[i] + 1e-5)
+                Y[bx * block_M + i, j] = normal * weight[j] + bias[j]
 
     return main
 
@@ -59,8 +58,7 @@ def rms_norm(M, N, block_M=4, eps=1e-6, dtype="float32"):
             for i in T.Parallel(block_M):
                 scale[i] = T.rsqrt(scale[i] / N + eps)
             for i, j in T.Parallel(block_M, N):
-                rows[i, j] = rows[i, j] * scale[i] * weight[j]
-            T.copy(rows, Y[bx * block_M, 0])
+                Y[bx * block_M + i, j] = rows[i, j] * scale[i] * weight[j]
 
     return main
 

@@ -21,8 +21,7 @@ def softmax(M, N, block_M=1, dtype="float32"):
                 rows[i, j] = T.exp(rows[i, j] - largest[i])
             T.reduce_sum(rows, total, dim=1)
             for i, j in T.Parallel(block_M, N):
-                rows[i, j] = rows[i, j] / total[i]
-            T.copy(rows, Y[bx * block_M, 0])
+                Y[bx * block_M + i, j] = rows[i, j] / total[i]
 
     return main
 
