@@ -10,11 +10,15 @@ import enum
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import ml_dtypes
 import numpy as np
 
 from tilelang.errors import OptionError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 class Kind(enum.Enum):
@@ -110,7 +114,7 @@ class DType(str):
 _TF32_MAX = float(np.uint32(0x7F7FE000).view(np.float32))  # PTX ISA 9.7.14.5: tf32 keeps 10 mantissa bits
 
 # name: kind, bits, storage in host memory
-_ROWS: tuple[tuple[str, Kind, int, object], ...] = (
+_ROWS: tuple[tuple[str, Kind, int, npt.DTypeLike], ...] = (
     ("bool", Kind.BOOL, 8, np.bool_),
     ("int4", Kind.INT, 4, ml_dtypes.int4),
     ("int8", Kind.INT, 8, np.int8),
@@ -161,7 +165,7 @@ ALIASES: Mapping[str, str] = MappingProxyType(
 )
 
 _PYTHON_TYPES = {bool: "bool", int: "int32", float: "float32"}
-_FROM_NUMPY = {row.numpy: row for row in reversed(SCALARS.values()) if row != "tfloat32"}
+_FROM_NUMPY = {row.numpy: row for row in reversed(list(SCALARS.values())) if row != "tfloat32"}
 _VECTOR = re.compile(r"([a-z][a-z0-9_]*?)x(\d+)")
 
 

@@ -17,7 +17,7 @@ def test_parameters_of_every_kind():
         B: T.Buffer([K * 2], "int32"),
         S: T.StridedTensor((K, 2), (T.dynamic("ld"), 1), np.int32),
         n: T.int32,
-        scale: "float32",
+        scale: "float32",  # noqa: F821
         flag: bool,
     ):
         with T.Kernel(K) as bx:

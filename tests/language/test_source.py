@@ -42,7 +42,7 @@ def test_kernel_from_python_dash_c():
 def test_kernel_in_a_class_and_in_a_deeply_indented_place():
     class Holder:
         @T.prim_func
-        def main(A: T.Tensor((2,), "int32")):  # noqa: N805
+        def main(A: T.Tensor((2,), "int32")):
             with T.Kernel(1) as bx:
                 A[0] = 1
 

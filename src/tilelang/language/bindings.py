@@ -41,9 +41,9 @@ class Poison:
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _use
     __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __invert__ = _use
     __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __lshift__ = __rshift__ = __abs__ = _use
-    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _use  # type: ignore[assignment]
+    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _use
     __getitem__ = __setitem__ = __iter__ = __len__ = __bool__ = __index__ = __int__ = __float__ = __call__ = _use
-    __str__ = __format__ = _use  # type: ignore[assignment]
+    __str__ = __format__ = _use
     __hash__ = object.__hash__
 
 

@@ -150,7 +150,7 @@ class Frame:
         """`name: annotation` without a value: in eager style it gives a tensor argument its type."""
         value = read(get)
         if hasattr(value, "resolve_annotation"):
-            return value.resolve_annotation(annotation)  # type: ignore[union-attr]
+            return value.resolve_annotation(annotation)
         if value is MISSING:
             raise StagingError(
                 f"'{name}' is annotated but has no value", hint=f"assign it, or make '{name}' a parameter"

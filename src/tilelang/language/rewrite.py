@@ -234,7 +234,7 @@ class _Rewriter(ast.NodeTransformer):
         if len(node.targets) == 1 and isinstance(only, ast.Name):
             return [at, self._bind(only, value)]
         if len(node.targets) == 1 and isinstance(only, ast.Subscript | ast.Attribute):
-            return [at, ast.Assign([self.generic_visit(only)], value)]
+            return [at, ast.Assign([self._place(only)], value)]
         # Several targets: all values are read before the first name changes, so that swaps mean what they say.
         temporary = self._handle()
         arity = len(only.elts) if len(node.targets) == 1 and isinstance(only, ast.Tuple | ast.List) else None
@@ -253,7 +253,12 @@ class _Rewriter(ast.NodeTransformer):
             for index, element in enumerate(target.elts):
                 out.extend(self._unpack(element, ast.Subscript(value, ast.Constant(index), ast.Load())))
             return out
-        return [ast.Assign([self.generic_visit(target)], value)]
+        return [ast.Assign([self._place(target)], value)]
+
+    def _place(self, target: ast.expr) -> ast.expr:
+        """An element or attribute on the left: Python stores it, only what is inside is rewritten."""
+        self.generic_visit(target)
+        return target
 
     def _bind(self, name: ast.Name, value: ast.expr) -> ast.stmt:
         arguments = [ast.Constant(name.id), value]
@@ -282,7 +287,7 @@ class _Rewriter(ast.NodeTransformer):
         value = _call("annotated", annotation, self.visit(node.value))
         if isinstance(node.target, ast.Name):
             return [at, self._bind(node.target, value)]
-        return [at, ast.Assign([self.generic_visit(node.target)], value)]
+        return [at, ast.Assign([self._place(node.target)], value)]
 
     # -- control flow -------------------------------------------------------------------------------------------
     def visit_For(self, node: ast.For) -> list[ast.stmt]:

@@ -1,0 +1,133 @@
+"""Loops and branches, plain and staged, nested in each other."""
+
+import numpy as np
+import pytest
+
+import tilelang.language as T
+from tilelang.errors import ProgramError, StagingError
+from tilelang.ir.stmt import Alloc, For, If, While
+from tilelang.ir.visit import walk
+from tilelang.sim.tile_interp import run_reference
+
+
+def test_a_plain_loop_inside_a_staged_one_is_unrolled_into_its_body():
+    @T.prim_func
+    def main(A: T.Tensor((6,), "int32")):
+        with T.Kernel(1) as bx:
+            for i in range(2):
+                for offset in (0, 2, 4):
+                    if offset == 2:
+                        continue
+                    A[i + offset] = i + 10 * offset
+
+    a = np.zeros(6, np.int32)
+    run_reference(main, [a])
+    assert [0, 1, 0, 0, 40, 41] == a.tolist()
+
+
+def test_a_branch_on_a_constant_expression_is_decided_while_staging():
+    @T.prim_func
+    def main(A: T.Tensor((4,), "int32")):
+        with T.Kernel(1) as bx:
+            if T.int32(3) > 2:
+                name = A
+            else:
+                name = None
+            name[0] = 7
+
+    assert not [s for s in walk(main.body) if isinstance(s, If)]
+
+
+def test_nested_branches_share_one_new_name():
+    @T.prim_func
+    def main(A: T.Tensor((8,), "int32")):
+        with T.Kernel(1) as bx:
+            for i in T.serial(8):
+                if i % 2 == 0:
+                    if i > 3:
+                        x = i
+                    else:
+                        x = -i
+                else:
+                    x = 100 + i
+                A[i] = x
+
+    a = np.zeros(8, np.int32)
+    run_reference(main, [a])
+    assert [0, 101, -2, 103, 4, 105, 6, 107] == a.tolist()
+    assert 1 == len([s for s in walk(main.body) if isinstance(s, Alloc)])
+
+
+def test_a_while_loop_carries_what_it_changes():
+    @T.prim_func
+    def main(A: T.Tensor((1,), "int32"), n: T.int32):
+        with T.Kernel(1) as bx:
+            steps = 0
+            x = n
+            while x != 1:
+                if x % 2 == 0:
+                    x = x // 2
+                else:
+                    x = 3 * x + 1
+                steps += 1
+            A[0] = steps
+
+    assert 1 == len([s for s in walk(main.body) if isinstance(s, While)])
+    a = np.zeros(1, np.int32)
+    run_reference(main, [a, 27])
+    assert 111 == a[0]
+
+
+def test_a_plain_while_loop_that_becomes_staged_is_an_error():
+    with pytest.raises(StagingError, match="began as a plain Python value and became a staged one"):
+
+        @T.prim_func
+        def main(A: T.Tensor((4,), "int32")):
+            with T.Kernel(1) as bx:
+                i = 0
+                values = [0]
+                while values[-1] < 3:
+                    values.append(A[i])
+                    i += 1
+
+
+def test_a_name_of_one_side_only_has_no_value_after_the_branch():
+    with pytest.raises(ProgramError, match="'y' has no value here: it is assigned only inside the branch above"):
+
+        @T.prim_func
+        def main(A: T.Tensor((4,), "int32")):
+            with T.Kernel(1) as bx:
+                if A[0] > 0:
+                    y = 1
+                A[1] = y
+
+
+def test_a_name_may_be_used_again_by_a_later_loop():
+    @T.prim_func
+    def main(A: T.Tensor((4,), "int32")):
+        with T.Kernel(1) as bx:
+            for i in T.serial(2):
+                x = A[i] + 1
+                A[i] = x
+            for i in T.serial(2):
+                x = A[i] * 2
+                A[i + 2] = x
+
+    a = np.array([1, 2, 0, 0], np.int32)
+    run_reference(main, [a])
+    assert [2, 3, 4, 6] == a.tolist()
+
+
+def test_allocations_inside_a_loop_belong_to_the_iteration():
+    @T.prim_func
+    def main(A: T.Tensor((4,), "int32")):
+        with T.Kernel(1) as bx:
+            for i in T.serial(4):
+                seen = T.alloc_var("int32", 5)
+                seen += i
+                A[i] = seen
+
+    assert any(isinstance(s, For) and any(isinstance(c, Alloc) for c in walk(s)) for s in walk(main.body))
+    a = np.zeros(4, np.int32)
+    run_reference(main, [a])
+    assert [5, 6, 7, 8] == a.tolist()
