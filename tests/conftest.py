@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 if "PYTEST_XDIST_WORKER" not in os.environ:
     os.environ["TILELANG_CACHE_DIR"] = tempfile.mkdtemp(prefix="tilelang-tests-")
     atexit.register(shutil.rmtree, os.environ["TILELANG_CACHE_DIR"], ignore_errors=True)
+os.environ["TILELANG_CHECK"] = "1"  # verify every program after every pass
 for _name in ("TILELANG_DEFAULT_TARGET", "TILELANG_EXECUTION_BACKEND", "TILELANG_DISABLE_CACHE"):
     os.environ.pop(_name, None)
 
