@@ -74,7 +74,8 @@ template <class Bits, int E, int M, int Bias, specials S> struct minifloat {
     explicit minifloat(float x) {
         const uint32_t u = bits_of(x), magnitude = u & 0x7fffffffu, sign = (u >> 31) << (E + M);
         const uint32_t even = magnitude >> (23 - M) & 1u;
-        const uint32_t normal = ((magnitude + ((1u << (22 - M)) - 1u) + even) >> (23 - M)) - ((uint32_t)(127 - Bias) << M);
+        const uint32_t rounded = (magnitude + ((1u << (22 - M)) - 1u) + even) >> (23 - M);
+        const uint32_t normal = rounded - ((uint32_t)(127 - Bias) << M);
         constexpr uint32_t aligner = (uint32_t)(127 + 1 - Bias - M + 23) << 23;
         const uint32_t subnormal = bits_of(float_of(magnitude) + float_of(aligner)) - aligner;
         const uint32_t code = magnitude < ((uint32_t)(128 - Bias) << 23) ? subnormal : normal;
@@ -124,8 +125,8 @@ struct float8_e8m0fnu {  // a power of two: the exponent of a float; 255 is NaN
     uint8_t bits;
     float8_e8m0fnu() = default;
     explicit float8_e8m0fnu(float x) {
-        const uint32_t u = bits_of(x), code = (u + 0x400000u) >> 23;  // halves go up
-        bits = (uint8_t)(u == 0u || code > 255u ? 255u : code);
+        const uint32_t u = bits_of(x), code = (u + 0x400000u - (uint32_t)(u == 0x400000u)) >> 23;  // halves go up
+        bits = (uint8_t)(u - 1u >= 0x7f7fffffu ? 255u : code);  // only positive finite numbers have one
     }
     operator float() const { return float_of(bits == 255 ? 0x7fc00000u : bits ? (uint32_t)bits << 23 : 0x400000u); }
 };

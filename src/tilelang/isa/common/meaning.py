@@ -74,7 +74,7 @@ def absolute(x: Value) -> Value:
 
 
 def fma(a: Value, b: Value, c: Value) -> Value:
-    """a * b + c, rounded once; integers wrap."""
+    """The product of a and b, plus c, rounded once; integers wrap."""
     dtype = np.asarray(a).dtype
     if dtype.kind != "f":
         return np.asarray(a * b + c).astype(dtype)[()]
@@ -127,7 +127,7 @@ def leading_zeros(x: Value) -> Value:
 
 
 def dot4(a: Value, b: Value, c: Value) -> Value:
-    """c plus the products of the four bytes packed in a and b; the bytes are signed as a and b are."""
+    """The sum of c and the products of the four bytes packed in a and b; the bytes are signed as a and b are."""
     dtype = np.asarray(a).dtype
     lane = np.dtype(np.int8 if dtype.kind == "i" else np.uint8)
     x, y, total = np.broadcast_arrays(np.asarray(a), np.asarray(b), np.asarray(c))

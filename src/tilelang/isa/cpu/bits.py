@@ -40,14 +40,14 @@ static inline uint32_t dp4a(uint32_t a, uint32_t b, uint32_t c) {
 )
 
 POPCOUNT: Mapping[str, Spelling] = {
-    "uint4": Spelling("tl::popcount({0} & 15u)", _COUNTS),
+    "uint4": Spelling("tl::popcount(({0}) & 15u)", _COUNTS),
     "uint8": Spelling("tl::popcount({0})", _COUNTS),
     "uint16": Spelling("tl::popcount({0})", _COUNTS),
     "uint32": Spelling("tl::popcount({0})", _COUNTS),
     "uint64": Spelling("tl::popcount64({0})", _COUNTS),
 }
 CLZ: Mapping[str, Spelling] = {
-    "uint4": Spelling("tl::clz({0} & 15u, 4)", _COUNTS),
+    "uint4": Spelling("tl::clz(({0}) & 15u, 4)", _COUNTS),
     "uint8": Spelling("tl::clz({0}, 8)", _COUNTS),
     "uint16": Spelling("tl::clz({0}, 16)", _COUNTS),
     "uint32": Spelling("tl::clz({0}, 32)", _COUNTS),

@@ -80,9 +80,8 @@ def _path(a: DType, b: DType, c: DType) -> _Path | None:
     name_a, name_b = cpp_type(a).name, cpp_type(b).name
     if a.is_float and b.is_float:
         if c == "float64":
-            return _Path(
-                "tl::multiply_add<double>", f"tl::load_single<{name_a}, double>", f"tl::load_single<{name_b}, double>", SINGLE
-            )
+            wide_a, wide_b = (f"tl::load_single<{name}, double>" for name in (name_a, name_b))
+            return _Path("tl::multiply_add<double>", wide_a, wide_b, SINGLE)
         return _float_path(a, b) if c in ("float32", "float16", "bfloat16") and "float64" not in (a, b) else None
     if c == "int32" and a.is_int and b.is_int and a.bits <= 32 and b.bits <= 32:
         return _integer_path(a, b)
@@ -93,9 +92,10 @@ def _float_path(a: DType, b: DType) -> _Path:
     rounded_a, rounded_b = rounded_operands(a, b)
     name_a, name_b = cpp_type(a).name, cpp_type(b).name
     if rounded_a == rounded_b == "bfloat16":
-        pairs = Helper("gemm_bfloat16", "", needs=_helpers(rounded_a) + (PAIRS,))
+        pairs = Helper("gemm_bfloat16", "", needs=(*_helpers(rounded_a), PAIRS))
         return _Path("tl::multiply_add_pairs", f"tl::load_pair<{name_a}>", f"tl::load_pair<{name_b}>", pairs)
-    single = Helper(f"gemm_{rounded_a!s}_{rounded_b!s}", "", needs=_helpers(rounded_a) + _helpers(rounded_b) + (SINGLE,))
+    needs = (*_helpers(rounded_a), *_helpers(rounded_b), SINGLE)
+    single = Helper(f"gemm_{rounded_a!s}_{rounded_b!s}", "", needs=needs)
     return _Path(
         "tl::multiply_add<float>",
         f"tl::load_single<{name_a}, float, {cpp_type(rounded_a).name}>",

@@ -319,6 +319,11 @@ template <class Memory> struct load_pair {
     static constexpr int group = 2;
     static constexpr bool plain = same<Memory, bfloat16>::value;
     TL_INLINE uint32_t get(const Memory* from, int64_t step, int count) {
+        if (plain && step == 1 && count == 2) {
+            uint32_t both;
+            __builtin_memcpy(&both, from, 4);
+            return both;
+        }
         const uint32_t low = bfloat16(from[0]).bits;
         return count > 1 ? low | (uint32_t)bfloat16(from[step]).bits << 16 : low;
     }
@@ -367,6 +372,10 @@ template <class Memory, uint32_t moved> struct load_quad {
     static constexpr bool plain = moved == 0;
     TL_INLINE uint32_t get(const Memory* from, int64_t step, int count) {
         uint32_t bytes = 0;
+        if (step == 1 && count == 4) {
+            __builtin_memcpy(&bytes, from, 4);
+            return bytes ^ moved;
+        }
         TL_UNROLL for (int t = 0; t < 4; ++t) if (t < count) bytes |= (uint32_t)(uint8_t)from[t * step] << (8 * t);
         return bytes ^ moved;
     }

@@ -46,7 +46,7 @@ def _double(text: str) -> Spelling:
 
 def _rounding(name: str) -> Mapping[str, Spelling]:
     unchanged = Spelling("({0})")
-    return {**_std(name), **{integer: unchanged for integer in (*_SIGNED, *_UNSIGNED)}}
+    return {**_std(name), **dict.fromkeys((*_SIGNED, *_UNSIGNED), unchanged)}
 
 
 def _fma_integers() -> Mapping[str, Spelling]:

@@ -1,8 +1,8 @@
 """C++ texts of elementary functions that vectorize: no branches, no calls, no tables but one.
 
 Gives helpers that define overloads in `namespace tl`. Invariant: with the compiler's strict floating point (no
-reassociation; contraction is allowed), results are within 2 units in the last place (tanh and sigmoid 3, tan 4), and infinities, NaN, zeros
-and subnormal numbers come out as IEEE 754 has them.
+reassociation; contraction is allowed), results are within 2 units in the last place (tanh and sigmoid 3, tan 4), and
+infinities, NaN, zeros and subnormal numbers come out as IEEE 754 has them.
 
 The polynomials were fitted for this file: least squares on 4000 Chebyshev points of the interval, in relative error,
 with points reweighted by their error until it is level (Lawson's method); the leading coefficients that are exact
@@ -32,7 +32,7 @@ def _pi_bits(bits: int) -> int:
 
 
 def _split(value: int, bits: int, widths: tuple[int, ...]) -> tuple[float, ...]:
-    """value / 2**bits as a sum of floats, each with at most the given number of significant bits."""
+    """The value over 2**bits as a sum of floats, each with at most the given number of significant bits."""
     parts = []
     for width in widths:
         drop = max(abs(value).bit_length() - width, 0)
@@ -79,7 +79,8 @@ static inline int32_t low_integer(float shifted) { return (int32_t)(bits_of(shif
 static inline int32_t low_integer(double shifted) { return (int32_t)bits_of(shifted); }
 // exp(r) - 1 on |r| <= ln(2) / 2; 2^-28.2
 static inline float expm1_near_zero(float r) {
-    const float p = 0x1.fffffcp-2f + r * (0x1.55548ap-3f + r * (0x1.555916p-5f + r * (0x1.123fd2p-7f + r * 0x1.6a1a5ap-10f)));
+    const float high = 0x1.555916p-5f + r * (0x1.123fd2p-7f + r * 0x1.6a1a5ap-10f);
+    const float p = 0x1.fffffcp-2f + r * (0x1.55548ap-3f + r * high);
     return r + r * r * p;
 }
 static inline float exp(float x) {
