@@ -1,6 +1,6 @@
 import pytest
 
-from tilelang.errors import OptionError
+from tilelang.errors import CacheError, OptionError
 from tilelang.options import (
     VARIABLES,
     CompileOptions,
@@ -86,6 +86,18 @@ def test_the_cache_folder_is_the_chosen_one_or_the_user_s(monkeypatch: pytest.Mo
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", "/home/me")
     assert "/home/me/.cache/tilelang" == str(cache_folder())
+
+
+def test_no_home_folder_is_one_error_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TILELANG_CACHE_DIR", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    with pytest.raises(CacheError) as caught:
+        cache_folder()
+    assert (
+        "compile cache: there is no home folder to keep it in\n"
+        "hint: set TILELANG_CACHE_DIR to a folder that can be written, or TILELANG_DISABLE_CACHE=1"
+    ) == str(caught.value)
 
 
 @pytest.mark.parametrize(("text", "enabled"), [("1", False), ("true", False), ("0", True), ("", True), ("off", True)])

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from tilelang.errors import OptionError
+from tilelang.errors import CacheError, OptionError
 
 
 class PassConfigKey(str, enum.Enum):
@@ -226,12 +226,20 @@ def is_cache_enabled() -> bool:
 
 
 def cache_folder() -> Path:
-    """Where compiled kernels are kept."""
-    chosen = environment("TILELANG_CACHE_DIR")
-    if chosen:
-        return Path(chosen).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME", "").strip()
-    return (Path(base) if base else Path.home() / ".cache") / "tilelang"
+    """Where compiled kernels are kept.
+
+    Raises:
+        CacheError: The user has no home folder, and no other place is named.
+    """
+    chosen = environment("TILELANG_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME", "").strip()
+    try:
+        folder = Path(chosen or "~/.cache").expanduser()
+    except RuntimeError:
+        raise CacheError(
+            "compile cache: there is no home folder to keep it in",
+            hint="set TILELANG_CACHE_DIR to a folder that can be written, or TILELANG_DISABLE_CACHE=1",
+        ) from None
+    return folder if environment("TILELANG_CACHE_DIR") else folder / "tilelang"
 
 
 def num_threads() -> int | None:

@@ -1,3 +1,5 @@
+import inspect
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ def f(a: int, b: int = 2, *, c: int = 3) -> None:
 
 
 def test_defaults_are_filled_in() -> None:
-    assert {"a": 1, "b": 2, "c": 4} == bind_call(f, (1,), {"c": 4})
+    assert {"a": 1, "b": 2, "c": 4} == bind_call("f", inspect.signature(f), (1,), {"c": 4})
 
 
 @pytest.mark.parametrize(
@@ -24,7 +26,7 @@ def test_defaults_are_filled_in() -> None:
 )
 def test_a_call_that_does_not_fit_is_refused(args: tuple[int, ...], keywords: dict[str, int], message: str) -> None:
     with pytest.raises(ArgumentError) as caught:
-        bind_call(f, args, keywords)
+        bind_call("f", inspect.signature(f), args, keywords)
     assert f"{message}\nhint: the signature is f(a: int, b: int = 2, *, c: int = 3) -> None" == str(caught.value)
 
 

@@ -134,8 +134,32 @@ def test_a_failure_of_the_kernel_is_reported() -> None:
         Recorder(signature(tensor("c", 3)), status=3).call(np.zeros(3, np.float32))
 
 
-def test_strided_and_vector_parameters_have_no_short_way() -> None:
-    assert "" == call_text(signature(tensor("c", M, strides=(N,)), symbols=(M, N)))
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+def test_strided_parameters_go_the_short_way(framework: str) -> None:
+    s = signature(tensor("a", M, 3, strides=(N, Const(1, INT32))), tensor("c", 2), symbols=(M, N))
+    base: Any = np.zeros((4, 7), np.float32)
+    c: Any = np.zeros(2, np.float32)
+    if framework == "torch":
+        torch = pytest.importorskip("torch")
+        base, c = torch.zeros(4, 7), torch.zeros(2)
+    r = Recorder(s)
+    r.call(base[:, 1:4], c)
+    assert [] == r.long
+    assert tuple(bind(s, (base[:, 1:4], c)).c_arguments()) == r.launched[0]
+    with pytest.raises(ArgumentError, match=r"has strides \(7, 2\), expected \(N, 1\)"):
+        r.call(base[:, 1:7:2], c)
+
+
+@pytest.mark.parametrize("stride", [N, Const(1, INT32)])
+def test_strides_within_an_element_go_the_long_way(stride: Expr) -> None:
+    symbols = (N,) if stride is N else ()
+    r = Recorder(signature(tensor("a", 3, strides=(stride,)), tensor("c", 2), symbols=symbols))
+    odd = np.lib.stride_tricks.as_strided(np.zeros(8, np.float32), (3,), (6,))
+    with pytest.raises(ArgumentError):
+        r.call(odd, np.zeros(2, np.float32))
+
+
+def test_vector_parameters_have_no_short_way() -> None:
     assert "" == call_text(signature(tensor("c", 3, dtype="float32x2")))
 
 

@@ -15,6 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, overload
 
+import numpy as np
+
 from tilelang.dtypes import DType
 from tilelang.errors import ArgumentError, StagingError
 from tilelang.ir.func import PrimFunc
@@ -23,7 +25,7 @@ from tilelang.jit.kernel import JITKernel
 from tilelang.jit.signature import bind_call, is_array, key_of_value
 from tilelang.language.eager import is_eager, stage
 from tilelang.language.types import TensorType
-from tilelang.runtime.arrays import borrow
+from tilelang.runtime.arrays import borrow, is_torch_tensor
 from tilelang.runtime.parameters import OutIdx
 from tilelang.target import Target, TargetLike, parse_execution_backend, parse_target
 
@@ -67,6 +69,7 @@ class JitFunction:
     def __init__(self, func: Callable[..., Any], options: JitOptions) -> None:
         self.func = func
         self.options = options
+        self._signature = inspect.signature(func)
         self._kernels: dict[Any, JITKernel] = {}
         functools.update_wrapper(self, func)
 
@@ -77,7 +80,7 @@ class JitFunction:
             ArgumentError: The arguments do not fit the function's signature.
             StagingError: The function returns something other than a kernel.
         """
-        values = bind_call(self.func, args, keywords)
+        values = bind_call(self.func.__name__, self._signature, args, keywords)
         key = (key_of_value(values), *self.options.chosen())
         if key not in self._kernels:
             self._kernels.setdefault(key, self.options.compile(self.get_tir(*args, **keywords)))
@@ -127,9 +130,8 @@ class _EagerKernel:
     single: bool
     arguments: tuple[str, ...]
 
-    def run(self, values: Mapping[str, Any]) -> Any:
-        """Calls the kernel and gives what the user's function returns."""
-        given = [values[name] for name in self.arguments]
+    def run(self, given: Sequence[Any]) -> Any:
+        """Calls the kernel with tensors and scalars in order, and gives what the user's function returns."""
         results = self.kernel(*given)
         made = self.kernel.signature.outputs
         results = dict(zip(made, (results,) if len(made) == 1 else results or (), strict=True))
@@ -165,8 +167,11 @@ class EagerFunction:
     def __init__(self, func: Callable[..., Any], options: JitOptions) -> None:
         self.func = func
         self.options = options
-        self._parameters = inspect.signature(func).parameters
+        self._signature = inspect.signature(func)
+        self._parameters = self._signature.parameters
+        self._scalars = {n: i for i, (n, p) in enumerate(self._parameters.items()) if isinstance(p.annotation, DType)}
         self._kernels: dict[Any, _EagerKernel] = {}
+        self._recognized: dict[Any, tuple[_EagerKernel, tuple[int, ...]]] = {}
         functools.update_wrapper(self, func)
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
@@ -175,16 +180,41 @@ class EagerFunction:
         Raises:
             ArgumentError: An argument does not fit; nothing has been run.
         """
-        values = bind_call(self.func, args, keywords)
+        glance = None if keywords else self._glance(args)
+        known = self._recognized.get(glance)
+        if known is not None:
+            kernel, positions = known
+            return kernel.run([args[i] for i in positions])
+        values = bind_call(self.func.__name__, self._signature, args, keywords)
         parts = _Parts()
         for name, value in values.items():
-            if isinstance(self._parameters[name].annotation, DType):
+            if name in self._scalars:
                 parts.scalars.append(name)
             elif is_array(value):
                 parts.tensors[name] = self._described(name, value)
             else:
                 parts.values[name] = value
-        return self._kernel(parts).run(values)
+        kernel = self._kernel(parts)
+        names = list(self._parameters)
+        positions = tuple(names.index(name) for name in kernel.arguments)
+        if glance is not None and all(position < len(args) for position in positions):
+            self._recognized[glance] = kernel, positions
+        return kernel.run([values[name] for name in kernel.arguments])
+
+    def _glance(self, args: Sequence[Any]) -> Any:
+        """A key that is quick to make and equal only for calls of one kernel; None if that takes more than a glance."""
+        key: list[Any] = [self.options.chosen()]
+        for position, value in enumerate(args):
+            kind = type(value)
+            if position in self._scalars.values():
+                key.append(None)
+            elif kind in (int, float, bool, str):
+                key.append((kind, value))
+            elif kind is np.ndarray or is_torch_tensor(value):
+                key.append((kind, value.shape, value.dtype))
+            else:
+                return None
+        return tuple(key)
 
     def compile(self, *args: Any, **keywords: Any) -> JITKernel:
         """Builds without running.
@@ -231,7 +261,7 @@ class EagerFunction:
             else:
                 parts.values[name] = value
         for name, parameter in self._parameters.items():
-            if isinstance(parameter.annotation, DType):
+            if name in self._scalars:
                 parts.values.pop(name, None)
                 parts.scalars.append(name)
             elif name in parts.tensors or name in parts.values:

@@ -6,7 +6,7 @@ Takes a call of the user's function; gives its arguments by name, and a hashable
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,17 +16,18 @@ from tilelang.errors import ArgumentError
 from tilelang.runtime.arrays import is_torch_tensor
 
 
-def bind_call(fn: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a call by name, defaults included.
+def bind_call(
+    name: str, signature: inspect.Signature, args: Sequence[Any], keywords: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The arguments of a call of the function `name` by name, defaults included.
 
     Raises:
         ArgumentError: The call does not fit the function's signature.
     """
-    signature = inspect.signature(fn)
     try:
         bound = signature.bind(*args, **keywords)
     except TypeError as error:
-        raise ArgumentError(f"{fn.__name__}: {error}", hint=f"the signature is {fn.__name__}{signature}") from None
+        raise ArgumentError(f"{name}: {error}", hint=f"the signature is {name}{signature}") from None
     bound.apply_defaults()
     return dict(bound.arguments)
 

@@ -268,8 +268,25 @@ def allocate(like: object, shape: tuple[int, ...], dtype: DType) -> Any:
     torch = sys.modules.get("torch")
     row = torch_dtype(dtype)
     if torch is not None and row is not None and (like is None or isinstance(like, torch.Tensor)):
-        return torch.empty(shape, dtype=row)
+        return empty_tensor(shape, row)
     return np.empty(shape, dtype.numpy)
+
+
+HUGE_PAGES_FROM_BYTES = 1 << 22  # where NumPy starts to ask the system for huge pages
+
+
+def empty_tensor(shape: tuple[int, ...], dtype: Any) -> Any:
+    """An uninitialized torch tensor of a torch dtype; a large one lies in memory of NumPy, in huge pages.
+
+    The first touch of 64 MiB in small pages takes several times as long as writing them.
+    """
+    torch = sys.modules["torch"]
+    size_bytes = math.prod(shape) * dtype.itemsize
+    if size_bytes < HUGE_PAGES_FROM_BYTES:
+        return torch.empty(shape, dtype=dtype)
+    memory = np.empty(size_bytes + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    return torch.from_numpy(memory[start : start + size_bytes]).view(dtype).view(shape)
 
 
 def hand_over(array: Any, like: object) -> Any:

@@ -22,8 +22,7 @@ from tilelang.ir.visit import walk_expr
 from tilelang.runtime.arrays import torch_dtype
 from tilelang.runtime.parameters import Signature
 
-_READABLE = 0x101  # NumPy's flags C_CONTIGUOUS and ALIGNED
-_WRITABLE = 0x501  # and WRITEABLE
+_DENSE, _ALIGNED, _WRITABLE = 0x001, 0x100, 0x400  # NumPy's flags C_CONTIGUOUS, ALIGNED and WRITEABLE
 _ADDRESS_OFFSET = object.__basicsize__  # PyArrayObject: the object's head, then the address of the elements
 
 Launch = Callable[..., Any]
@@ -63,6 +62,7 @@ def make_fast_call(signature: Signature, entry: Callable[..., int], long_way: La
         "Tensor": getattr(torch, "Tensor", None),
         "strided": getattr(torch, "strided", None),
         "torch_empty": getattr(torch, "empty", None),
+        "empty_tensor": empty_tensor,
         "Address": ctypes.c_size_t.from_address,
     }
     for index, param in enumerate(signature.params):
@@ -82,6 +82,12 @@ def _addresses_are_where_numpy_says() -> bool:
     return all(read(id(a) + _ADDRESS_OFFSET).value == a.__array_interface__["data"][0] for a in samples)
 
 
+def _is_small(param: TensorParam) -> bool:
+    """Whether huge pages are certainly nothing for a parameter."""
+    shape = param.buffer.static_shape
+    return shape is not None and math.prod(shape) * param.dtype.bytes < HUGE_PAGES_FROM_BYTES
+
+
 class _Writer:
     """Writes the text of the function, once for NumPy arrays and once for torch tensors."""
 
@@ -91,7 +97,7 @@ class _Writer:
         self.tensors = [i for i in signature.inputs if isinstance(signature.params[i], TensorParam)]
         self.scalars = [i for i in signature.inputs if isinstance(signature.params[i], ScalarParam)]
         for param in signature.params:
-            if isinstance(param, TensorParam) and (param.buffer.strides is not None or param.dtype.lanes > 1):
+            if param.dtype.lanes > 1:
                 raise _NoShortWay
 
     def text(self) -> str:
@@ -112,7 +118,7 @@ class _Writer:
     def _branch(self, framework: str, tests: Sequence[str]) -> list[str]:
         """What is done if all arguments are of one framework and pass the tests."""
         self.names = {p.var: f"a{i}" for i in self.scalars if isinstance(p := self.signature.params[i], ScalarParam)}
-        binds, checks = self._symbols()
+        binds, checks = self._symbols(framework)
         body = [*self._allocations(framework), *self._launch(framework)]
         if checks:
             body = [f"if {' and '.join(checks)}:", *(f"    {line}" for line in body)]
@@ -125,15 +131,17 @@ class _Writer:
     def _numpy_tests(self) -> list[str]:
         tests = [" and ".join(f"type(a{i}) is ndarray" for i in self.tensors)]
         for i in self.tensors:
-            mask = _WRITABLE if i in self.signature.written else _READABLE
+            dense = 0 if self._strides(i) else _DENSE
+            mask = dense | _ALIGNED | (_WRITABLE if i in self.signature.written else 0)
             tests += [f"a{i}.dtype is D{i} and a{i}.flags.num & {mask} == {mask} and {self._shape_test(i)}"]
         return tests
 
     def _torch_tests(self) -> list[str]:
         tests = [" and ".join(f"type(a{i}) is Tensor" for i in self.tensors)]
         for i in self.tensors:
+            dense = "" if self._strides(i) else f"and a{i}.is_contiguous() "
             tests.append(
-                f"a{i}.dtype is E{i} and a{i}.is_cpu and a{i}.layout is strided and a{i}.is_contiguous() "
+                f"a{i}.dtype is E{i} and a{i}.is_cpu and a{i}.layout is strided {dense}"
                 f"and not a{i}.is_neg() and {self._shape_test(i)}"
             )
         return tests
@@ -158,23 +166,43 @@ class _Writer:
                 tests.append(f"type(a{i}) is int and {low} <= a{i} <= {high}")
         return tests
 
-    def _symbols(self) -> tuple[list[str], list[str]]:
-        """Statements that take symbolic shapes apart, and the tests that follow."""
+    def _strides(self, index: int) -> tuple[Expr, ...]:
+        """The declared strides of a parameter; none for a dense one."""
+        param = self.signature.params[index]
+        return param.buffer.strides or () if isinstance(param, TensorParam) else ()
+
+    def _symbols(self, framework: str) -> tuple[list[str], list[str]]:
+        """Statements that take symbolic shapes and strides apart, and the tests that follow."""
         binds: list[str] = []
+        checks: list[str] = []
         deferred: list[tuple[str, Expr]] = []
+
+        def take_apart(source: str, prefix: str, exprs: Sequence[Expr], unit: int) -> None:
+            names = [f"{prefix}_{axis}" for axis in range(len(exprs))]
+            if names:
+                binds.append(f"{', '.join(names)}{',' if len(names) == 1 else ''} = {source}")
+            for name, expr in zip(names, exprs, strict=True):
+                if isinstance(expr, Const):
+                    checks.append(f"{name} == {int(expr.value) * unit}")
+                    continue
+                if unit > 1:
+                    checks.append(f"{name} % {unit} == 0")
+                if isinstance(expr, Var) and expr not in self.names:
+                    self.names[expr] = name if unit == 1 else f"{name} // {unit}"
+                else:
+                    deferred.append((name if unit == 1 else f"{name} // {unit}", expr))
+
         for i in self.tensors:
             param = self.signature.params[i]
             assert isinstance(param, TensorParam)
-            if param.buffer.static_shape is not None:
-                continue
-            extents = [f"s{i}_{axis}" for axis in range(param.buffer.rank)]
-            binds.append(f"{', '.join(extents)}{',' if len(extents) == 1 else ''} = a{i}.shape")
-            for extent, expr in zip(extents, param.shape, strict=True):
-                if isinstance(expr, Var) and expr not in self.names:
-                    self.names[expr] = extent
-                else:
-                    deferred.append((extent, expr))
-        return binds, [f"{extent} == {self._expr(expr)}" for extent, expr in deferred]
+            if param.buffer.static_shape is None:
+                take_apart(f"a{i}.shape", f"s{i}", param.shape, 1)
+            if framework == "torch":
+                take_apart(f"a{i}.stride()", f"t{i}", self._strides(i), 1)
+            else:
+                take_apart(f"a{i}.strides", f"t{i}", self._strides(i), param.dtype.numpy.itemsize)
+        checks += [f"{given} == {self._expr(expr)}" for given, expr in deferred]
+        return binds, checks
 
     def _allocations(self, framework: str) -> list[str]:
         lines = []
@@ -184,8 +212,10 @@ class _Writer:
             if any(isinstance(e, Binary) and e.op is BinaryOp.SUB for d in param.shape for e in walk_expr(d)):
                 raise _NoShortWay  # an extent could be negative, which the long way words
             shape = "".join(f"{self._expr(e)}, " for e in param.shape)
-            if framework == "torch":
+            if framework == "torch" and _is_small(param):
                 lines.append(f"a{i} = torch_empty(({shape}), dtype=E{i})")
+            elif framework == "torch":
+                lines.append(f"a{i} = empty_tensor(({shape}), E{i})")
             else:
                 lines.append(f"a{i} = np_empty(({shape}), D{i})")
         return lines
@@ -219,7 +249,7 @@ class _Writer:
                 return repr(int(value))
             case Var():
                 if expr in self.names:
-                    return self.names[expr]
+                    return f"({self.names[expr]})" if " " in self.names[expr] else self.names[expr]
             case Binary(op=BinaryOp.ADD | BinaryOp.SUB | BinaryOp.MUL as op, a=a, b=b):
                 return f"({self._expr(a)} {op.value} {self._expr(b)})"
             case Binary(op=BinaryOp.FLOORDIV | BinaryOp.FLOORMOD as op, a=a, b=Const(value=value)) if value:

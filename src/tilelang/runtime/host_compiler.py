@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 from tilelang.codegen.source import Source
-from tilelang.errors import NOWHERE, CompilerBug, Loc, Note, ToolchainError
+from tilelang.errors import CompilerBug, Loc, Note, ToolchainError
 from tilelang.options import CompileOptions, is_cache_enabled
 from tilelang.runtime import cache
 from tilelang.runtime.library import Entry, open_entry
@@ -120,10 +120,10 @@ def _rejection(
     )
 
 
-def _place_of(source: Source, number: int) -> Loc:
+def _place_of(source: Source, number: int) -> Loc | None:
     """The user's place for a generated line, or for the nearest one before it that has one."""
     before = [line for line in source.lines if line <= number]
-    return source.lines[max(before)] if before else NOWHERE
+    return source.lines[max(before)] if before else None
 
 
 def _shortened(log: str, lines: int = 20) -> str:
