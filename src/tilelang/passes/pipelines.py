@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilelang.passes.base import Pass
-from tilelang.passes.thread import guard_bounds, simplify_body, vectorize_loops
+from tilelang.passes.thread import guard_bounds, simplify_body, stream_stores, vectorize_loops
 from tilelang.passes.tile import check_program, inline_bindings
 from tilelang.passes.tile.lower_tile_ops import Lowerings, lower_tile_ops
 
@@ -17,4 +17,5 @@ def cpu(lowerings: Lowerings) -> tuple[Pass, ...]:
         vectorize_loops.PASS,
         guard_bounds.PASS,
         simplify_body.PASS,
+        stream_stores.PASS,
     )

@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tilelang.ir.compare import ExprKey, expr_key
-from tilelang.ir.expr import Binary, Cast, Expr, Load, Unary, Var, const, int_const
-from tilelang.ir.scalar import BinaryOp, UnaryOp
+from tilelang.ir.expr import Binary, Expr, Load, Var, const
+from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Atomic, Bind, Break, CallStmt, For, Print, Stmt, While
 from tilelang.ir.visit import sub_statements, substitute, walk, walk_expr
+from tilelang.passes.thread.strides import coefficient
 
 _MOST_STATEMENTS = 24  # a longer body is not worth having two or three times
 _FLIPPED = {BinaryOp.LT: BinaryOp.GT, BinaryOp.GT: BinaryOp.LT, BinaryOp.LE: BinaryOp.GE, BinaryOp.GE: BinaryOp.LE}
@@ -71,30 +72,6 @@ def _sort(split: Split, test: Binary, var: Var) -> None:
     end = room if factor == 1 else (room + (factor - 1)) // factor
     ends = split.upper if op in (BinaryOp.LT, BinaryOp.LE) else split.lower
     ends.setdefault(expr_key(end), (end, []))[1].append(test)
-
-
-def coefficient(expr: Expr, var: Var) -> int | None:
-    """The factor of a variable in an index expression, or None if the expression is not linear in it."""
-    match expr:
-        case Var():
-            return 1 if expr is var else 0
-        case Binary(op=BinaryOp.ADD | BinaryOp.SUB as op, a=a, b=b):
-            x, y = coefficient(a, var), coefficient(b, var)
-            return None if x is None or y is None else x + y if op is BinaryOp.ADD else x - y
-        case Binary(op=BinaryOp.MUL, a=a, b=b):
-            x, y = coefficient(a, var), coefficient(b, var)
-            if x == y == 0:
-                return 0
-            p, q = int_const(a), int_const(b)
-            if q is not None and x is not None:
-                return x * q
-            return p * y if p is not None and y is not None else None
-        case Unary(op=UnaryOp.NEG, a=a):
-            x = coefficient(a, var)
-            return None if x is None else -x
-        case Cast(a=a) if expr.is_index:
-            return coefficient(a, var)
-    return None if any(e is var for e in walk_expr(expr)) else 0
 
 
 def _is_splittable(loop: For) -> bool:

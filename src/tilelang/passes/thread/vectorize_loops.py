@@ -21,7 +21,7 @@ from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Alloc, Bind, For, ForKind, If, Launch, Reduction, Seq, Stmt, Store, While
 from tilelang.ir.visit import Rewriter, expressions, walk, walk_expr
 from tilelang.passes.base import Pass, PassContext
-from tilelang.passes.thread.split_loops import coefficient
+from tilelang.passes.thread.strides import stride_along
 
 _FEWEST_TRIPS = 4  # shorter loops are unrolled by compilers, and vectorized as straight code
 _CHOICE = {"max": (BinaryOp.MAX, BinaryOp.GT), "min": (BinaryOp.MIN, BinaryOp.LT)}
@@ -164,29 +164,11 @@ def _is_worthwhile(loop: For) -> bool:
     for stmt in walk(loop.body):
         if isinstance(stmt, For | While):
             return False
-        if isinstance(stmt, Store) and _stride(stmt.buffer, stmt.indices, loop.var) not in (0, 1):
+        if isinstance(stmt, Store) and stride_along(stmt.buffer, stmt.indices, loop.var) not in (0, 1):
             return False
         for root in expressions(stmt):
-            loads += [_stride(e.buffer, e.indices, loop.var) for e in walk_expr(root) if isinstance(e, Load)]
+            loads += [stride_along(e.buffer, e.indices, loop.var) for e in walk_expr(root) if isinstance(e, Load)]
     return not loads or any(stride in (0, 1) for stride in loads)
-
-
-def _stride(buffer: Buffer, indices: tuple[Expr, ...], var: Var) -> int | None:
-    """How far an access moves with each iteration, in elements; None if that is not a known number."""
-    total = 0
-    step: int | None = 1
-    for axis in reversed(range(len(indices))):
-        factor = coefficient(indices[axis], var)
-        if factor is None:
-            return None
-        if factor:
-            stride = step if buffer.strides is None else int_const(buffer.strides[axis])
-            if stride is None:
-                return None
-            total += factor * stride
-        extent = int_const(buffer.shape[axis])
-        step = None if step is None or extent is None else step * extent
-    return total
 
 
 class _Vectorize:
