@@ -211,3 +211,11 @@ class TestTorch:
 
     def test_dtypes_that_torch_lacks_are_numpy(self) -> None:
         assert isinstance(allocate(self.torch.zeros(1), (2,), as_dtype("float4_e2m1fn")), np.ndarray)
+
+    @pytest.mark.parametrize("name", ["bool", "float16", "bfloat16", "float32", "float8_e4m3fn"])
+    def test_a_large_tensor_is_made_like_a_small_one(self, name: str) -> None:
+        large = allocate(self.torch.zeros(1), (2048, 4097), as_dtype(name))
+        assert (getattr(self.torch, name), (2048, 4097), (4097, 1)) == (large.dtype, tuple(large.shape), large.stride())
+        assert 0 == large.data_ptr() % 64
+        large.zero_()
+        assert 0 == large.to(self.torch.float32).sum().item()

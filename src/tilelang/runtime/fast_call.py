@@ -8,6 +8,7 @@ long way, which also words every error.
 from __future__ import annotations
 
 import ctypes
+import math
 import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -19,7 +20,7 @@ from tilelang.ir.expr import Binary, Const, Expr, Var
 from tilelang.ir.func import ScalarParam, TensorParam
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.visit import walk_expr
-from tilelang.runtime.arrays import torch_dtype
+from tilelang.runtime.arrays import HUGE_PAGES_FROM_BYTES, empty_tensor, torch_dtype
 from tilelang.runtime.parameters import Signature
 
 _DENSE, _ALIGNED, _WRITABLE = 0x001, 0x100, 0x400  # NumPy's flags C_CONTIGUOUS, ALIGNED and WRITEABLE
@@ -85,7 +86,7 @@ def _addresses_are_where_numpy_says() -> bool:
 def _is_small(param: TensorParam) -> bool:
     """Whether huge pages are certainly nothing for a parameter."""
     shape = param.buffer.static_shape
-    return shape is not None and math.prod(shape) * param.dtype.bytes < HUGE_PAGES_FROM_BYTES
+    return shape is not None and math.prod(shape) * param.dtype.storage_bytes < HUGE_PAGES_FROM_BYTES
 
 
 class _Writer:
