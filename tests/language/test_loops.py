@@ -146,3 +146,8 @@ def test_a_pipeline_block_without_a_loop_is_an_error():
             with T.Kernel(1) as bx:
                 with T.pipeline(num_stages=2):
                     A[0] = 1
+
+
+def test_places_given_to_groups_are_not_taken_for_places_of_statements():
+    loop = T.Pipelined(4, num_stages=2, order=[-1, 0], stage=[-1, 0], group=[[0], [1, 2]])
+    assert (2, None, None) == (loop.pipeline.num_stages, loop.pipeline.order, loop.pipeline.stage)

@@ -201,9 +201,11 @@ def Pipelined(
         order: Position of each effectful statement, placed by hand.
         stage: Stage of each effectful statement, placed by hand; lower runs an iteration earlier.
         sync: Accepted for older programs; synchronisation is the compiler's work.
-        group: Accepted for older programs, likewise.
+        group: Accepted for older programs, likewise; `order` and `stage` then place groups and are not needed either.
     """
-    del sync, group
+    del sync
+    if group is not None:
+        order = stage = None
     bounds = (start,) if stop is None else (start, stop)
     return LoopSpec("Pipelined", (_range("T.Pipelined", bounds),), pipeline=pipeline_spec(num_stages, order, stage))
 
