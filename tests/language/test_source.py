@@ -34,6 +34,19 @@ def test_kernel_from_exec():
     assert [0, 2, 4, 6] == namespace["a"].tolist()
 
 
+def test_kernel_from_a_literal_given_to_exec():
+    namespace = {"T": T}
+    exec("@T.prim_func\ndef main(A: T.Tensor((4,), 'int32')):\n    with T.Kernel(1) as bx:\n        A[0] = 1\n", namespace)
+    assert "main" == namespace["main"].name
+
+
+def test_a_text_that_nobody_holds_cannot_be_found():
+    text = ["@T.prim_func", "def main(A: T.Tensor((4,), 'int32')):", "    pass"]
+    with pytest.raises(StagingError, match="the source of 'main' cannot be found") as caught:
+        exec("\n".join(text), {"T": T})
+    assert "keep the text in a variable while `exec` runs it" in str(caught.value)
+
+
 def test_kernel_from_python_dash_c():
     result = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
     assert "[0, 2, 4, 6]\n" == result.stdout

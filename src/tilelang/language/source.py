@@ -74,7 +74,8 @@ def function_source(fn: types.FunctionType) -> FunctionSource:
             return found
     raise StagingError(
         f"the source of '{fn.__name__}' cannot be found ({code.co_filename}, line {code.co_firstlineno})",
-        hint="define the kernel in a file or a notebook cell; if the file changed since it was imported, restart",
+        hint="define the kernel in a file or a notebook cell, or keep the text in a variable while `exec` runs it; "
+        "if the file changed since it was imported, restart Python",
     )
 
 
@@ -105,8 +106,8 @@ def _candidate_texts() -> Iterator[str]:
     """Texts that may hold the source of code without a file, likeliest first."""
     frame = inspect.currentframe()
     while frame is not None:
-        for namespace in (frame.f_locals, frame.f_globals):
-            yield from [v for v in namespace.values() if isinstance(v, str) and "def " in v]
+        for values in (frame.f_locals.values(), frame.f_globals.values(), frame.f_code.co_consts):
+            yield from [v for v in list(values) if isinstance(v, str) and "def " in v]
         frame = frame.f_back
     arguments = list(getattr(sys, "orig_argv", ()))
     if "-c" in arguments:
