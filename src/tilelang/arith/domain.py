@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from tilelang.ir.expr import Const, Expr, ExprLike, Load, Var, as_expr, int_const
+from tilelang.ir.expr import Const, Expr, ExprLike, Load, Var, as_expr, children, int_const
 from tilelang.ir.func import PrimFunc, TensorParam
-from tilelang.ir.visit import walk_expr
 
 
 @dataclass(frozen=True)
@@ -121,4 +120,12 @@ def _end(value: ExprLike | None) -> int | Expr | None:
 
 
 def _loads(expr: Expr) -> bool:
-    return any(isinstance(node, Load) for node in walk_expr(expr))
+    stack, seen = [expr], set()
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Load):
+            return True
+        if id(node) not in seen:
+            seen.add(id(node))
+            stack.extend(children(node))
+    return False

@@ -16,7 +16,8 @@ from tilelang.ir.scalar import COMPARISONS, BinaryOp, UnaryOp
 
 __all__ = ["Analysis", "Interval", "analysis_of", "bounds"]
 
-_DEEP_ENOUGH = 3  # choices inside of choices whose conditions are taken into account
+_DEEP_CHOICES = 3  # choices inside of choices whose conditions are taken into account
+_MANY_CHOICES = 200  # conditions of choices looked at in one domain, so that nests of choices stay affordable
 
 
 def bounds(expr: Expr, domain: Domain) -> Interval:
@@ -37,7 +38,21 @@ def analysis_of(domain: Domain, *, expand: bool = True) -> Analysis:
     if not isinstance(made, Analysis):
         parent = None if domain.parent is None else analysis_of(domain.parent, expand=expand)
         made = domain.memo[name] = Analysis(domain, parent, expand=expand)
+        if domain.fact is not None:  # asks for this very analysis, so it must be there already
+            made.learn(domain.fact)
     return made
+
+
+class _Allowance:
+    """How often something may still be done."""
+
+    def __init__(self, left: int) -> None:
+        self._left = left
+
+    def take(self) -> bool:
+        """Uses one, if any is left."""
+        self._left -= 1
+        return self._left >= 0
 
 
 class Analysis(Linearizer):
@@ -60,8 +75,10 @@ class Analysis(Linearizer):
         self._depth: int = domain.memo.get("depth", parent._depth if parent else 0)  # type: ignore[assignment]
         self._bounds: dict[int, tuple[Expr, Interval]] = {}
         self._atoms: dict[int, tuple[Expr, Interval]] = {}
-        if domain.fact is not None:
-            self._learn(domain.fact)
+        self._inside: dict[tuple[int, bool], tuple[Expr, Analysis]] = {}
+        self._settled: dict[int, tuple[Expr, bool]] = {}
+        self._choices = parent._choices if parent and self._depth else _Allowance(_MANY_CHOICES)
+        self._asking = False
 
     # -- what the domain says of atoms ----------------------------------------------------------------------
     def bounds(self, expr: Expr) -> Interval:
@@ -96,8 +113,17 @@ class Analysis(Linearizer):
         return self.domain.values.get(var) if self._expand else None
 
     def is_nonnegative(self, linear: Sum) -> bool:
-        """Whether a sum is known never to be negative."""
-        return combine.is_nonnegative(linear, self)
+        """Whether a sum is known never to be negative.
+
+        A question that comes up within another is answered from intervals alone, so that asking always ends.
+        """
+        if self._asking:
+            return super().is_nonnegative(linear)
+        self._asking = True
+        try:
+            return combine.is_nonnegative(linear, self)
+        finally:
+            self._asking = False
 
     def is_exact(self, expr: Expr) -> bool:
         """Whether an integer operation on data cannot wrap and takes its operands as they are."""
@@ -124,11 +150,13 @@ class Analysis(Linearizer):
         """Whether an expression has the same value in index position, where nothing wraps, and elsewhere."""
         if isinstance(expr, Const | Var | Load):
             return True
-        if expr.dtype.is_int and not expr.is_index and not self.is_exact(expr):
-            return False
-        if isinstance(expr, Binary) and expr.a.is_index != expr.b.is_index and not self.is_exact(expr):
-            return False
-        return all(self.is_settled(child) for child in children(expr))
+        known = self._settled.get(id(expr))
+        if known is None:
+            mixed = isinstance(expr, Binary) and expr.a.is_index != expr.b.is_index
+            wraps = (mixed or (expr.dtype.is_int and not expr.is_index)) and not self.is_exact(expr)
+            settled = not wraps and all(self.is_settled(child) for child in children(expr))
+            known = self._settled[id(expr)] = (expr, settled)
+        return known[1]
 
     # -- bounds ---------------------------------------------------------------------------------------------
     def _compute(self, expr: Expr) -> Interval:
@@ -181,20 +209,18 @@ class Analysis(Linearizer):
 
     def inside(self, condition: Expr, *, holds: bool) -> Analysis:
         """What is known within the part of an expression that is evaluated only if a condition holds (or not)."""
-        if self._depth >= _DEEP_ENOUGH:
-            return self
-        memo = self.domain.memo.setdefault(f"inside {self._expand}", {})
         key = (id(condition), holds)
-        entry = memo.get(key)  # type: ignore[attr-defined]
+        entry = self._inside.get(key)
         if entry is None:
+            if self._depth >= _DEEP_CHOICES or not self._choices.take():
+                return self
             fact = condition if holds else Unary(UnaryOp.NOT, condition, condition.dtype)
             domain = self.domain.assume(fact, momentary=True)
             if domain is self.domain:
                 return self
             domain.memo["depth"] = self._depth + 1
-            entry = memo[key] = (condition, analysis_of(domain, expand=self._expand))  # type: ignore[index]
-        found: Analysis = entry[1]
-        return found
+            entry = self._inside[key] = (condition, analysis_of(domain, expand=self._expand))
+        return entry[1]
 
     def _truth(self, expr: Expr) -> Interval:
         known = self.conditions.get(expr_key(expr)) if self.conditions else None
@@ -217,7 +243,8 @@ class Analysis(Linearizer):
         return TRUTH
 
     # -- learning -------------------------------------------------------------------------------------------
-    def _learn(self, fact: Range | Stepped | Expr) -> None:
+    def learn(self, fact: Range | Stepped | Expr) -> None:
+        """Takes in the fact that the domain adds to its parent; called once, when the analysis is made."""
         match fact:
             case Range(var=var, low=low, high=high):
                 self._learn_range(var, low, high)
@@ -269,15 +296,15 @@ class Analysis(Linearizer):
         elif op is BinaryOp.NE:
             self._learn_difference(gap)
 
-    def _learn_sum(self, fact: Sum) -> None:
-        """Notes `fact >= 0`, and what it says of each atom alone."""
+    def _learn_sum(self, fact: Sum, unfold: int = 2) -> None:
+        """Notes `fact >= 0`, and what it says of each atom alone; minima within minima `unfold` levels deep."""
         fact = combine.tightened(fact)
         if not fact.terms:
             return
         if len(fact.terms) > 1:
             self.facts.append(fact)
-        for weaker in combine.unfolded(fact, self):
-            self._learn_sum(weaker)
+        for weaker in combine.unfolded(fact, self) if unfold else ():
+            self._learn_sum(weaker, unfold - 1)
         bounded = self.sum_bounds(fact)
         for term, coefficient in fact.terms.items():
             if len(term) != 1:
@@ -324,6 +351,8 @@ class Analysis(Linearizer):
         self._bounds.clear()
         self._atoms.clear()
         self._sums.clear()
+        self._inside.clear()
+        self._settled.clear()
 
 
 NEGATED = {

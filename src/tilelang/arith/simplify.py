@@ -10,9 +10,10 @@ from __future__ import annotations
 from tilelang.arith.affine import Sum, to_expr
 from tilelang.arith.domain import Domain
 from tilelang.arith.interval import analysis_of
-from tilelang.arith.match import fill
+from tilelang.arith.match import Bindings, fill
 from tilelang.arith.prove import decide_with
-from tilelang.arith.rules import RULES_BY_OPERATOR, operator_of
+from tilelang.arith.ranges import of_dtype
+from tilelang.arith.rules import RULES_BY_OPERATOR, Rule, operator_of
 from tilelang.dtypes import BOOL, INT64, DType
 from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var, binary, children
 from tilelang.ir.scalar import COMPARISONS, LOGICAL, BinaryOp
@@ -47,7 +48,7 @@ class _Simplifier(Rewriter):
             return node
         known = self._seen.get(id(node))
         if known is None:
-            known = self._seen[id(node)] = (node, _retyped(self._simplified(node), node))
+            known = self._seen[id(node)] = (node, self._simplified(node))
         return known[1]
 
     def _simplified(self, node: Expr) -> Expr:
@@ -70,7 +71,7 @@ class _Simplifier(Rewriter):
         if not (node.dtype.is_int or node.dtype.is_bool) or node.dtype.lanes > 1:
             return None
         value = self._analysis.bounds(node).value
-        return None if value is None else _literal(value, node.dtype)
+        return None if value is None else _literal(value, node)
 
     def _with_operands(self, node: Expr) -> Expr:
         """The node over simplified operands; those evaluated on a condition are simplified with its knowledge."""
@@ -80,15 +81,25 @@ class _Simplifier(Rewriter):
                 return self.expr(node.a if test.value else node.b)
             a = self._inside(test, holds=True).expr(node.a)
             b = self._inside(test, holds=False).expr(node.b)
-            unchanged = test is node.condition and a is node.a and b is node.b
-            return node if unchanged else Select(test, a, b, node.dtype)
+            if test is node.condition and a is node.a and b is node.b:
+                return node
+            return self._if_same_kind(node, Select(test, a, b, node.dtype))
         if isinstance(node, Binary) and node.op in LOGICAL:
             a = self.expr(node.a)
             if isinstance(a, Const):
                 return binary(node.op, a, self.expr(node.b))
             b = self._inside(a, holds=node.op is BinaryOp.AND).expr(node.b)
             return node if a is node.a and b is node.b else binary(node.op, a, b)
-        return self.rebuild_expr(node)
+        return self._if_same_kind(node, self.rebuild_expr(node))
+
+    def _if_same_kind(self, old: Expr, new: Expr) -> Expr:
+        """`new`, unless operands that are now index arithmetic turn wrapping into exact arithmetic that differs."""
+        mine, width = _operands(new), of_dtype(_width(old))
+        if all(a.is_index for a in mine) and not all(a.is_index for a in _operands(old)):
+            parts = mine if new.dtype.is_bool else (*mine, new)
+            if not all(self._analysis.bounds(part).within(width) for part in parts):
+                return old
+        return _retyped(new, old)
 
     def _inside(self, condition: Expr, *, holds: bool) -> _Simplifier:
         inner = self._analysis.inside(condition, holds=holds)
@@ -121,13 +132,26 @@ class _Simplifier(Rewriter):
         for rule in RULES_BY_OPERATOR.get(operator_of(node), ()):
             found = rule.bindings(node)
             if found is not None:
-                return _retyped(fill(rule.result, found), node)
+                new = self._filled(rule, found, node)
+                if new is not None:
+                    return new
         return node
+
+    def _filled(self, rule: Rule, found: Bindings, node: Expr) -> Expr | None:
+        """A rule's result in place of a node; None if index arithmetic in it would lose the wrapping of data."""
+        new = fill(rule.result, found)
+        if not all(a.is_index for a in _operands(node)):
+            width = of_dtype(_width(node))
+            parts = [a for a in found.values() if a.is_index] + ([new] if new.is_index else [])
+            if not all(self._analysis.bounds(part).within(width) for part in parts):
+                return None
+        new = _retyped(new, node)
+        return None if new is node else new
 
     def _as_sum(self, node: Expr) -> Expr | None:
         new = to_expr(self._keeping.sum(node))
         if isinstance(new, Const):
-            return _literal(int(new.value), node.dtype)
+            return _literal(int(new.value), node)
         return _retyped(new, node) if _convertible(new, node.dtype) and cost(new) < cost(node) else None
 
     def _chosen(self, node: Binary) -> Expr | None:
@@ -138,7 +162,9 @@ class _Simplifier(Rewriter):
         if first_is_less is None:
             return None
         chosen = node.a if first_is_less is (node.op is BinaryOp.MIN) else node.b
-        return chosen if _convertible(chosen, node.dtype) else None
+        if chosen.is_index and not node.is_index and not self._analysis.bounds(chosen).within(of_dtype(node.dtype)):
+            return None
+        return _retyped(chosen, node) if _convertible(chosen, node.dtype) else None
 
     def _cancelled(self, node: Binary) -> Binary:
         """A comparison of exact sums without what both sides have in common."""
@@ -155,8 +181,26 @@ class _Simplifier(Rewriter):
         return new if cost(new) < cost(node) else node
 
 
-def _literal(value: int, dtype: DType) -> Const:
-    return Const(bool(value), dtype) if dtype.is_bool else Const(value, dtype)
+def _operands(expr: Expr) -> tuple[Expr, ...]:
+    """The integers that an operation computes with."""
+    if isinstance(expr, Binary | Unary | Select | Cast):
+        return tuple(child for child in children(expr) if child.dtype.is_int)
+    return ()
+
+
+def _width(expr: Expr) -> DType:
+    """The dtype in which an operation on integer data computes."""
+    if not isinstance(expr, Binary):
+        return expr.dtype
+    return expr.b.dtype if expr.a.is_index else expr.a.dtype
+
+
+def _literal(value: int, old: Expr) -> Const | None:
+    """A literal in place of an expression; None if it could not be exact as that was."""
+    if old.dtype.is_bool:
+        return Const(bool(value), old.dtype)
+    new = Const(value, old.dtype)
+    return new if new.is_index or not old.is_index else None
 
 
 def _convertible(new: Expr, dtype: DType) -> bool:
@@ -168,7 +212,8 @@ def _retyped(new: Expr, old: Expr) -> Expr:
     if new.dtype == old.dtype:
         return new
     if isinstance(new, Const) and (new.dtype.is_int or new.dtype.is_bool):
-        return _literal(int(new.value), old.dtype)
+        literal = _literal(int(new.value), old)
+        return old if literal is None else literal
     return Cast(new, old.dtype) if _convertible(new, old.dtype) else old
 
 
