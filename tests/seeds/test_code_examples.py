@@ -302,6 +302,21 @@ def test_matmul_compiles_with_the_sizes_of_the_document() -> None:
     np.testing.assert_allclose(func(a, b).astype(np.float32), expected, rtol=1e-2, atol=1e-1)
 
 
+def test_matmul_is_called_with_torch_tensors_and_an_output_of_the_caller() -> None:
+    torch = pytest.importorskip("torch")
+    func = jitted(matmul_kernel, 2)(
+        M=256, N=256, K=256,
+        block_M=128, block_N=128, block_K=32
+    )
+
+    # func is now a compiled kernel that can be called from PyTorch
+    A = torch.randn(256, 256).to(torch.float16)
+    B = torch.randn(256, 256).to(torch.float16)
+    C = torch.empty(256, 256, dtype=torch.float16)
+    func(A, B, C)
+    torch.testing.assert_close(C, (A.float() @ B.float()).half(), rtol=1e-2, atol=1e-1)
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_matmul(backend: str) -> None:
     func = jitted(matmul_kernel, 2, backend)(M=100, N=70, K=50, block_M=64, block_N=64, block_K=32)
