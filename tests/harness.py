@@ -17,10 +17,10 @@ def run_reference_on_copies(func: PrimFunc, arguments: Sequence[Any]) -> list[An
     return copies
 
 
-def run_cpu_on_copies(func: PrimFunc, arguments: Sequence[Any]) -> list[Any]:
+def run_cpu_on_copies(func: PrimFunc, arguments: Sequence[Any], compile_flags: str | None = None) -> list[Any]:
     """The arguments after the compiled CPU kernel ran on copies of them."""
     copies = [np.array(a) if isinstance(a, np.ndarray) else a for a in arguments]
-    tilelang.compile(func, target="cpu", execution_backend="cc")(*copies)
+    tilelang.compile(func, target="cpu", execution_backend="cc", compile_flags=compile_flags)(*copies)
     return copies
 
 
@@ -35,10 +35,12 @@ def assert_same(expected: Any, actual: Any, rtol: float = 0.0, atol: float = 0.0
         np.testing.assert_allclose(actual.astype(wide), expected.astype(wide), rtol=rtol, atol=atol, equal_nan=True)
 
 
-def run_everywhere(func: PrimFunc, *arguments: Any, rtol: float = 1e-5, atol: float = 1e-6) -> list[Any]:
+def run_everywhere(
+    func: PrimFunc, *arguments: Any, rtol: float = 1e-5, atol: float = 1e-6, compile_flags: str | None = None
+) -> list[Any]:
     """The tensors after the kernel ran, the same on the reference interpreter and the CPU target."""
     expected = run_reference_on_copies(func, arguments)
-    actual = run_cpu_on_copies(func, arguments)
+    actual = run_cpu_on_copies(func, arguments, compile_flags)
     for want, got in zip(expected, actual, strict=True):
         if isinstance(want, np.ndarray):
             assert_same(want, got, rtol, atol)

@@ -1,0 +1,227 @@
+"""Expressions as C++: what they compute is what `ir.scalar` says, and their text is readable."""
+
+import numpy as np
+import pytest
+from harness import run_everywhere
+from programs import index_var
+
+from tilelang.codegen.cpp_expr import ExprPrinter, float_literal
+from tilelang.codegen.names import Names
+from tilelang.dtypes import BOOL, FLOAT32, INT32, as_dtype
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import Call, Cast, Load, Reinterpret, Var, as_expr, binary, cast, const, select, unary
+from tilelang.ir.func import PrimFunc, TensorParam
+from tilelang.ir.scalar import BITWISE, COMPARISONS, INTEGER_ONLY, LOGICAL, BinaryOp, UnaryOp
+from tilelang.ir.stmt import Launch, ParallelLoop, Seq, Store
+from tilelang.isa.catalogue import INTRINSICS
+
+INTEGERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
+FLOATS = ["float16", "bfloat16", "float32", "float64"]
+EIGHT_BITS = ["float8_e4m3fn", "float8_e5m2"]
+ARITHMETIC = [op for op in BinaryOp if op not in LOGICAL]
+
+
+def global_buffer(name, shape, dtype):
+    return Buffer(name, tuple(as_expr(e) for e in shape), as_dtype(dtype), Scope.GLOBAL)
+
+
+class Elementwise:
+    """A kernel that applies expressions to elements of arrays, one output row each; compiled once for many dtypes."""
+
+    def __init__(self):
+        self.params, self.arguments, self.launches = [], [], []
+
+    def add(self, dtype, make, x, y):
+        """Outputs for all expressions `make(x, y)`."""
+        i, count, number = index_var("i"), as_expr(len(x)), len(self.launches)
+        inputs = [global_buffer(f"{letter}{number}", (len(x),), dtype) for letter in "XY"]
+        exprs = make(*(Load(buffer, (i,), buffer.dtype) for buffer in inputs))
+        outs = [global_buffer(f"O{number}_{n}", (len(x),), e.dtype) for n, e in enumerate(exprs)]
+        body = [ParallelLoop((i,), (count,), Store(out, (i,), e)) for out, e in zip(outs, exprs, strict=True)]
+        self.launches.append(Launch((index_var("bx"),), (as_expr(1),), (128, 1, 1), Seq(tuple(body))))
+        self.params += [*inputs, *outs]
+        self.arguments += [x, y, *(np.zeros(len(x), out.dtype.numpy) for out in outs)]
+
+    def check(self, rtol=0.0, atol=0.0):
+        """Runs everything on both executors."""
+        func = PrimFunc("elementwise", tuple(TensorParam(b) for b in self.params), Seq(tuple(self.launches)))
+        run_everywhere(func, *self.arguments, rtol=rtol, atol=atol, compile_flags="-O1")
+
+
+def pairs(values, dtype):
+    """All pairs of some values as two arrays."""
+    array = np.array(values, np.float64 if isinstance(values[0], float) else as_dtype(dtype).numpy)
+    a, b = np.meshgrid(array.astype(as_dtype(dtype).numpy), array.astype(as_dtype(dtype).numpy))
+    return a.ravel(), b.ravel()
+
+
+def test_integer_operators_wrap_floor_and_never_trap():
+    kernel = Elementwise()
+    for dtype in INTEGERS:
+        low, high = as_dtype(dtype).limits
+        values = [v for v in (low, low + 1, -7, -2, -1, 0, 1, 2, 3, 7, high // 2, high) if low <= v <= high]
+        kernel.add(dtype, lambda a, b: [binary(op, a, b) for op in ARITHMETIC], *pairs(values, dtype))
+    kernel.check()
+
+
+def test_float_operators_round_once_and_propagate_nan():
+    kernel = Elementwise()
+    operators = [op for op in ARITHMETIC if op not in INTEGER_ONLY | BITWISE]
+    for dtype in (*FLOATS, *EIGHT_BITS):
+        values = [0.0, -0.0, 1.0, -1.0, 1.5, -2.25, 0.1, 3.0, 7.7, 100.0, np.nan]
+        values += [] if dtype in EIGHT_BITS else [np.inf, -np.inf, 1e4]
+        kernel.add(dtype, lambda a, b: [binary(op, a, b) for op in operators], *pairs(values, dtype))
+    kernel.check()
+
+
+def test_casts_agree_with_numpy():
+    kernel = Elementwise()
+    for source in ("bool", "int8", "uint32", "int64", "float16", "bfloat16", "float32", "float64"):
+        dtype = as_dtype(source)
+        values = [0, 1, 2, 100, 127] if not dtype.is_bool else [0, 1]
+        values += [-1, -3] if dtype.kind.value in ("int", "float") else []
+        values += [0.1, -1.7, 65.5] if dtype.is_float else []
+        x = np.array(values).astype(dtype.numpy)
+        targets = [as_dtype(t) for t in (*INTEGERS, *FLOATS, *EIGHT_BITS, "bool", "int4", "tfloat32")]
+        if dtype.is_float:  # a negative float has no unsigned value
+            targets = [t for t in targets if t.kind.value != "uint"]
+        kernel.add(source, lambda a, _, targets=targets: [cast(a, t) for t in targets], x, x)
+    kernel.check()
+
+
+def test_four_bit_integers_wrap():
+    kernel = Elementwise()
+    operators = [BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL, BinaryOp.MAX, BinaryOp.BITXOR]
+    kernel.add("int4", lambda a, b: [binary(op, a, b) for op in operators], *pairs(list(range(-8, 8)), "int4"))
+    kernel.check()
+
+
+def test_unary_operators_selections_and_bits():
+    values = np.array([-(2**31), -5, -1, 0, 1, 9, 2**31 - 1], np.int32)
+
+    def make(a, b):
+        return [
+            unary(UnaryOp.NEG, a),
+            unary(UnaryOp.INVERT, a),
+            unary(UnaryOp.NOT, a > 0),
+            select(a > b, a, const(3, INT32)),
+            Reinterpret(a, FLOAT32),
+            abs(Reinterpret(a, FLOAT32)),
+            binary(BinaryOp.AND, a > 0, b < 0),
+            binary(BinaryOp.OR, a > 0, b < 0),
+            binary(BinaryOp.BITAND, a > 0, b < 0),
+            a << 3,
+            a >> 2,
+        ]
+
+    kernel = Elementwise()
+    kernel.add("int32", make, values, values[::-1].copy())
+    kernel.check()
+
+
+def test_common_intrinsics_have_a_text_that_agrees_with_their_meaning():
+    names = ("exp", "exp2", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "erf", "sin", "floor", "isnan")
+    kernel = Elementwise()
+    for dtype in ("float32", "int32"):
+        x = np.array([0.25, 0.5, 1.0, 2.0, 3.0]).astype(as_dtype(dtype).numpy)
+        kernel.add(dtype, lambda a, _: [_call(INTRINSICS[name], a) for name in names], x, x)
+    kernel.check(rtol=1e-6, atol=1e-6)
+
+
+def test_intrinsics_on_a_narrow_float_round_once():
+    kernel = Elementwise()
+    x = np.array([0.25, 0.5, 1.0, 2.0, 3.0]).astype(as_dtype("bfloat16").numpy)
+    kernel.add("bfloat16", lambda a, _: [_call(INTRINSICS[name], a) for name in ("exp", "log", "sqrt", "tanh")], x, x)
+    kernel.check()
+
+
+def _call(callee, *args):
+    return Call(callee, args, callee.result(tuple(a.dtype for a in args)))
+
+
+def test_index_arithmetic_is_exact_and_wraps_only_where_it_meets_data():
+    i = index_var("i")
+    out = global_buffer("O", (4,), "int64")
+    narrow = global_buffer("P", (4,), "int32")
+    big = (i + 1) * 70000 * 70000
+    body = Seq((Store(out, (i,), cast(big, as_dtype("int64"))), Store(narrow, (i,), cast(big // 3, INT32) + Load(narrow, (i,), INT32))))
+    loop = ParallelLoop((i,), (as_expr(4),), body)
+    launch = Launch((index_var("bx"),), (as_expr(1),), (1, 1, 1), loop)
+    func = PrimFunc("exact", (TensorParam(out), TensorParam(narrow)), launch)
+    values = run_everywhere(func, np.zeros(4, np.int64), np.ones(4, np.int32), compile_flags="-O1")[0]
+    assert [4_900_000_000 * n for n in (1, 2, 3, 4)] == values.tolist()
+
+
+def printer(*nodes):
+    names = Names()
+    for node in nodes:
+        names.declare(node)
+    return ExprPrinter(names)
+
+
+def test_parentheses_stand_only_where_cpp_needs_them():
+    i, j = index_var("i"), index_var("j")
+    show = printer(i, j).index
+    assert "(i + 1) * 4 + j" == show((i + 1) * 4 + j)
+    assert "i - (j - 1)" == show(i - (j - 1))
+    assert "-(i + j)" == show(-(i + j))
+    assert "tl_floordiv<int64_t>(i, 3)" == show(i // 3)
+    assert "(i + j) / 3" == show(binary(BinaryOp.TRUNCDIV, i + j, 3))
+    assert "i < j && j < 5 || i == 0" == printer(i, j).condition(
+        binary(BinaryOp.OR, binary(BinaryOp.AND, i < j, j < 5), binary(BinaryOp.EQ, i, 0))
+    )
+
+
+def test_offsets_use_the_strides_of_the_buffer():
+    n, i, j = index_var("n"), index_var("i"), index_var("j")
+    dense = Buffer("A", (as_expr(4), n, as_expr(8)), FLOAT32, Scope.GLOBAL)
+    strided = Buffer("B", (as_expr(4), n), FLOAT32, Scope.GLOBAL, strides=(n, as_expr(2)))
+    show = printer(dense, strided, n, i, j)
+    assert "A[i * n * 8 + j * 8 + 3]" == show.element(dense, (i, j, as_expr(3)))
+    assert "B[i * n + j * 2]" == show.element(strided, (i, j))
+    assert "A[0]" == show.element(dense, (as_expr(0), as_expr(0), as_expr(0)))
+
+
+def test_a_copy_within_a_packed_dtype_moves_bits():
+    a = Buffer("A", (as_expr(4),), as_dtype("bfloat16"), Scope.GLOBAL)
+    i = index_var("i")
+    show = printer(a, i)
+    assert "A[i]" == show.stored(Load(a, (i,), a.dtype), a.dtype)
+    x = Var("x", FLOAT32)
+    show.names.declare(x)
+    assert "tl::bfloat16((float)(x))" == show.stored(cast(x, a.dtype), a.dtype)
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "expected"),
+    [
+        (1.0, "float32", "1.0f"),
+        (-0.0, "float32", "-0.0f"),
+        (0.1, "float64", "0.1"),
+        (1e-05, "float32", "1e-05f"),
+        (float("inf"), "float32", "__builtin_inff()"),
+        (float("-inf"), "float64", "-__builtin_inf()"),
+        (float("nan"), "float32", '__builtin_nanf("")'),
+    ],
+)
+def test_float_literals(value, dtype, expected):
+    assert expected == float_literal(value, as_dtype(dtype))[0]
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "expected"),
+    [
+        (5, "int32", "5"),
+        (2**31, "uint32", "2147483648u"),
+        (2**63, "uint64", "9223372036854775808ULL"),
+        (-(2**63), "int64", "INT64_MIN"),
+        (7, "int64", "7LL"),
+    ],
+)
+def test_integer_literals(value, dtype, expected):
+    assert expected == printer().value(Reinterpret(const(value, as_dtype(dtype)), as_dtype(dtype)))
+
+
+def test_comparisons_give_truth_values():
+    assert {BOOL} == {binary(op, Var("x", INT32), Var("y", INT32)).dtype for op in COMPARISONS}
+    assert Cast(Var("x", INT32), BOOL).dtype.is_bool

@@ -1,0 +1,13 @@
+"""Generated source and what decides its compiled result."""
+
+from tilelang.codegen.source import Source
+
+
+def test_comments_do_not_decide_the_compiled_result():
+    one = Source("cpp", "// a.py:1: x = 1\nint x;\n    // a.py:2: y\n", "f")
+    other = Source("cpp", "// b.py:7: x = 1\nint x;\n", "f")
+    assert one.key_text == other.key_text
+
+
+def test_code_decides_the_compiled_result():
+    assert Source("cpp", "int x;\n", "f").key_text != Source("cpp", "int y;\n", "f").key_text
