@@ -49,6 +49,7 @@ class DType(str):
     __slots__ = ("bits", "kind", "lanes", "numpy")
 
     def __new__(cls, name: object) -> DType:
+        """The dtype meant by `name`; see `as_dtype`."""
         row = as_dtype(name)
         return row if cls is DType else cls._make(str(row), row.kind, row.bits, row.lanes, row.numpy)
 
@@ -184,6 +185,8 @@ def as_dtype(value: object) -> DType:
     if type(value).__module__ == "torch":  # str(torch.float16) == "torch.float16"
         return _from_name(str(value).removeprefix("torch."))
     try:
+        if value is None:  # which NumPy takes for float64
+            raise TypeError
         return _FROM_NUMPY[np.dtype(value)]  # type: ignore[call-overload]
     except (TypeError, KeyError):
         raise OptionError(

@@ -1,0 +1,21 @@
+"""What the IR knows of functions and procedures, on the example of one of each."""
+
+import numpy as np
+
+from tilelang.dtypes import FLOAT32, as_dtype
+from tilelang.ir.callee import Callee, Routine
+from tilelang.ir.expr import Call, const
+
+
+def test_a_callee_says_what_a_call_gives_and_computes() -> None:
+    double = Callee("double", 1, lambda given: given[0], lambda x: x + x, lambda given: FLOAT32)
+    half = as_dtype("float16")
+    call = Call(double, (const(1.5, half),), double.result((half,)))
+    assert "float16" == call.dtype
+    assert 3.0 == double.meaning(np.float32(1.5))
+    assert "float32" == double.compute((half,))
+
+
+def test_a_routine_is_spelled_per_language() -> None:
+    routine = Routine("gemm", {"cpp": "tl::gemm<float>"}, {"cpp": "helper"})
+    assert "tl::gemm<float>" == routine.spell["cpp"]

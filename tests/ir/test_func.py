@@ -1,0 +1,25 @@
+"""Functions and their parameters."""
+
+from tilelang.dtypes import INT32, as_dtype
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import Var, as_expr
+from tilelang.ir.func import Level, PrimFunc, ScalarParam, TensorParam
+from tilelang.ir.stmt import Seq
+
+
+def test_a_tensor_parameter_speaks_for_its_buffer() -> None:
+    n = Var("n", INT32, index=True)
+    param = TensorParam(Buffer("A", (n, as_expr(3)), as_dtype("float16"), Scope.GLOBAL))
+    assert ("A", "float16") == (param.name, param.dtype)
+    assert n is param.shape[0]
+
+
+def test_a_scalar_parameter_speaks_for_its_variable() -> None:
+    param = ScalarParam(Var("count", INT32))
+    assert ("count", "int32") == (param.name, param.dtype)
+
+
+def test_a_function_starts_at_tile_level() -> None:
+    func = PrimFunc("main", (), Seq(()))
+    assert (Level.TILE, (), ()) == (func.level, func.symbols, func.attrs)
+    assert func != PrimFunc("main", (), Seq(()))

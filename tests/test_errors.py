@@ -1,0 +1,97 @@
+"""How errors render, and how they find their place."""
+
+from pathlib import Path
+
+import pytest
+
+from tilelang import errors
+from tilelang.dtypes import as_dtype
+from tilelang.errors import NOWHERE, Loc, Note, ProgramError, TileLangError, UnknownName
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> str:
+    path = tmp_path / "kernel.py"
+    path.write_text("def kernel():\n    T.copy(A_s, B_s)\n    T.clear(\n        C_f)\n")
+    return str(path)
+
+
+def test_an_error_shows_its_message_place_notes_and_hint(source: str) -> None:
+    error = ProgramError(
+        "T.copy: 'A_s' is (64, 32) but 'B_s' is (32, 32)",
+        loc=Loc(source, 2, 4, 2, 20),
+        notes=(Note("'B_s' is allocated here", Loc(source, 1, 0, 1, 3)), Note("no place")),
+        hint="pass equal extents",
+    )
+    expected = (
+        "T.copy: 'A_s' is (64, 32) but 'B_s' is (32, 32)\n"
+        f" --> {source}:2:5\n"
+        "2 |     T.copy(A_s, B_s)\n"
+        "  |     ^^^^^^^^^^^^^^^^\n"
+        "note: 'B_s' is allocated here\n"
+        f" --> {source}:1:1\n"
+        "1 | def kernel():\n"
+        "  | ^^^\n"
+        "note: no place\n"
+        "hint: pass equal extents"
+    )
+    assert expected == str(error)
+
+
+def test_a_place_over_several_lines_is_marked_to_the_end_of_the_first(source: str) -> None:
+    assert Loc(source, 3, 4, 4, 12).render().endswith("3 |     T.clear(\n  |     ^^^^^^^^")
+
+
+def test_a_macro_call_shows_the_chain_of_callers(source: str) -> None:
+    text = Loc(source, 2, 4, 2, 20, caller=Loc(source, 1, 4, 1, 10)).render()
+    assert text.index(f"{source}:2:5") < text.index("called from") < text.index(f"{source}:1:5")
+
+
+def test_a_place_without_its_file_still_names_it() -> None:
+    assert " --> gone.py:7:1" == Loc("gone.py", 7).render()
+    assert "gone.py:7" == str(Loc("gone.py", 7))
+
+
+def test_nowhere_renders_nothing() -> None:
+    assert "" == NOWHERE.render()
+    assert "<unknown>" == str(NOWHERE)
+
+
+def test_an_error_without_a_place_shows_the_line_that_called_the_package() -> None:
+    with pytest.raises(TileLangError) as caught:
+        as_dtype("no such dtype")
+    first, where, line, _ = str(caught.value).splitlines()
+    assert "dtype: unknown name 'no such dtype'" == first
+    assert "test_errors.py:" in where
+    assert line.endswith('as_dtype("no such dtype")')
+
+
+def test_the_innermost_place_marks_an_error_that_passes() -> None:
+    inner, outer = Loc("a.py", 2), Loc("a.py", 1)
+    with pytest.raises(ProgramError) as caught, outer, inner:
+        raise ProgramError("message")
+    assert inner is caught.value.loc
+
+
+def test_an_error_with_a_place_keeps_it() -> None:
+    own = Loc("a.py", 5)
+    with pytest.raises(ProgramError) as caught, Loc("a.py", 1):
+        raise ProgramError("message", loc=own)
+    assert own is caught.value.loc
+
+
+def test_other_exceptions_pass_a_place_untouched() -> None:
+    with pytest.raises(KeyError), Loc("a.py", 1):
+        raise KeyError("x")
+
+
+def test_every_error_is_a_tilelang_error_and_says_what_it_is() -> None:
+    classes = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)]
+    assert len(classes) > 10
+    for cls in classes:
+        assert issubclass(cls, TileLangError)
+        assert cls.__doc__
+
+
+def test_an_unknown_name_answers_hasattr() -> None:
+    assert issubclass(UnknownName, AttributeError)
