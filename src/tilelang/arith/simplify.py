@@ -78,7 +78,7 @@ class _Simplifier(Rewriter):
         if isinstance(node, Select):
             test = self.expr(node.condition)
             if isinstance(test, Const):
-                return self.expr(node.a if test.value else node.b)
+                return self._chosen_side(self.expr(node.a if test.value else node.b), node)
             a = self._inside(test, holds=True).expr(node.a)
             b = self._inside(test, holds=False).expr(node.b)
             if test is node.condition and a is node.a and b is node.b:
@@ -162,9 +162,13 @@ class _Simplifier(Rewriter):
         if first_is_less is None:
             return None
         chosen = node.a if first_is_less is (node.op is BinaryOp.MIN) else node.b
+        return self._chosen_side(chosen, node)
+
+    def _chosen_side(self, chosen: Expr, node: Expr) -> Expr:
+        """An operand in place of the whole; the node itself if it does more to the operand than pass it on."""
         if chosen.is_index and not node.is_index and not self._analysis.bounds(chosen).within(of_dtype(node.dtype)):
-            return None
-        return _retyped(chosen, node) if _convertible(chosen, node.dtype) else None
+            return node
+        return _retyped(chosen, node)
 
     def _cancelled(self, node: Binary) -> Binary:
         """A comparison of exact sums without what both sides have in common."""
