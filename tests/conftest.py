@@ -42,3 +42,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for number, item in enumerate(sweeps):
         if number % 4:
             item.add_marker(pytest.mark.skip(reason="a sampled sweep; TILELANG_SLOW_TESTS=1 runs all of it"))
+
+
+@pytest.fixture(autouse=True)
+def _messages_without_the_calling_line(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error without a place of its own names the line that called; in tests that line is the test itself.
+
+    Whole messages are easier to compare without it; a test that wants it asks for the fixture `calling_line`.
+    """
+    if "calling_line" not in request.fixturenames:
+        monkeypatch.setattr("tilelang.errors._calling_line", lambda: None)
+
+
+@pytest.fixture
+def calling_line() -> None:
+    """Lets errors without a place of their own name the line of the test that called."""

@@ -57,7 +57,7 @@ def test_nowhere_renders_nothing() -> None:
     assert "<unknown>" == str(NOWHERE)
 
 
-def test_an_error_without_a_place_shows_the_line_that_called_the_package() -> None:
+def test_an_error_without_a_place_shows_the_line_that_called_the_package(calling_line: None) -> None:
     with pytest.raises(TileLangError) as caught:
         as_dtype("no such dtype")
     first, where, line, _ = str(caught.value).splitlines()

@@ -7,9 +7,18 @@ Invariant: whatever goes wrong because of a user's program or call leaves the pa
 
 from __future__ import annotations
 
+import functools
+import itertools
 import linecache
+import os
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
+from typing import ParamSpec, TypeVar
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_STANDARD_LIBRARY = os.path.dirname(functools.__file__) + os.sep
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +94,13 @@ class TileLangError(Exception):
         self.loc = loc
         self.notes = notes
         self.hint = hint
+        self._calling_line = _calling_line()
 
     def __str__(self) -> str:
         parts = [self.message]
-        if self.loc is not None and self.loc.file:
-            parts.append(self.loc.render())
+        place = self.loc if self.loc is not None and self.loc.file else self._calling_line
+        if place is not None:
+            parts.append(place.render())
         for note in self.notes:
             parts.append(f"note: {note.text}")
             if note.loc is not None and note.loc.file:
@@ -97,6 +108,52 @@ class TileLangError(Exception):
         if self.hint:
             parts.append(f"hint: {self.hint}")
         return "\n".join(parts)
+
+
+def _calling_line() -> Loc | None:
+    """The line of the user's program that called into this package: the place of an error that has no better one."""
+    frame = sys._getframe(1)
+    while frame is not None and not _is_user_code(frame.f_code.co_filename):
+        frame = frame.f_back  # type: ignore[assignment]
+    if frame is None:
+        return None
+    code = frame.f_code
+    line = end_line = frame.f_lineno
+    column, end_column = 0, 0
+    if hasattr(code, "co_positions"):  # Python 3.11 knows the columns of every instruction
+        place = next(itertools.islice(code.co_positions(), frame.f_lasti // 2, None), (None, None, None, None))
+        if None not in place:
+            line, end_line, column, end_column = place  # type: ignore[assignment]
+    return Loc(code.co_filename, line, column, end_line, end_column, code.co_name)
+
+
+def _is_user_code(file: str) -> bool:
+    """Whether a file is neither this package, nor code it generated, nor the standard library."""
+    if file.startswith(("<tilelang", _PACKAGE)):
+        return False
+    return not file.startswith(_STANDARD_LIBRARY) or "site-packages" in file
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def user_facing(function: Callable[P, R]) -> Callable[P, R]:
+    """A function of the public interface: errors of ours leave it without the frames of the compiler below.
+
+    What is our own fault keeps its traceback.
+    """
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except CompilerBug:
+            raise
+        except TileLangError as error:
+            raise error.with_traceback(None) from error.__cause__
+
+    return call
 
 
 class StagingError(TileLangError):

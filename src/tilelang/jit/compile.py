@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from tilelang.errors import user_facing
 from tilelang.ir.func import Param, PrimFunc
 from tilelang.ir.printer import to_text
 from tilelang.jit.kernel import JITKernel
@@ -30,6 +31,7 @@ def compile(
     return JITKernel(func, out_idx, target, execution_backend, pass_configs, compile_flags, verbose)
 
 
+@user_facing
 def par_compile(
     funcs: Sequence[PrimFunc], *args: Any, num_workers: int | None = None, ignore_error: bool = False, **options: Any
 ) -> list[JITKernel | None]:
@@ -77,6 +79,7 @@ class Lowered:
         return self.kernel_source
 
 
+@user_facing
 def lower(
     func: PrimFunc, target: TargetLike = "auto", pass_configs: Mapping[str, object] | None = None
 ) -> Lowered:

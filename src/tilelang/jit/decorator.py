@@ -18,7 +18,7 @@ from typing import Any, overload
 import numpy as np
 
 from tilelang.dtypes import DType
-from tilelang.errors import ArgumentError, StagingError
+from tilelang.errors import ArgumentError, StagingError, user_facing
 from tilelang.ir.func import PrimFunc
 from tilelang.jit.compile import compile
 from tilelang.jit.kernel import JITKernel
@@ -73,6 +73,7 @@ class JitFunction:
         self._kernels: dict[Any, JITKernel] = {}
         functools.update_wrapper(self, func)
 
+    @user_facing
     def __call__(self, *args: Any, **keywords: Any) -> JITKernel:
         """The kernel for these arguments, compiled on the first call.
 
@@ -174,6 +175,7 @@ class EagerFunction:
         self._recognized: dict[Any, tuple[_EagerKernel, tuple[int, ...]]] = {}
         functools.update_wrapper(self, func)
 
+    @user_facing
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Runs the kernel for the shapes and dtypes of these arguments, compiled on the first call.
 
@@ -216,6 +218,7 @@ class EagerFunction:
                 return None
         return tuple(key)
 
+    @user_facing
     def compile(self, *args: Any, **keywords: Any) -> JITKernel:
         """Builds without running.
 
@@ -342,6 +345,7 @@ def jit(
     """
     options = JitOptions(out_idx, target, execution_backend, pass_configs, compile_flags, verbose)
 
+    @user_facing
     def decorate(function: Callable[..., Any] | PrimFunc) -> Any:
         if isinstance(function, PrimFunc):
             return options.compile(function)

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilelang.dtypes import unknown_name
-from tilelang.errors import NOWHERE, DeviceAssertError, OptionError, ResourceError
+from tilelang.errors import NOWHERE, DeviceAssertError, OptionError, ResourceError, TileLangError, user_facing
 from tilelang.ir.func import Param, PrimFunc, ScalarParam, TensorParam
-from tilelang.jit.program import Program, compile_program, generate_source, snapshots
+from tilelang.jit.program import Program, check, compile_program, generate_source, snapshots
 from tilelang.options import CompileOptions
 from tilelang.profile.inputs import TensorSupplyType
 from tilelang.profile.profiler import Profiler
@@ -49,6 +49,7 @@ class JITKernel:
         TileLangError: Any of the package's errors that compiling can meet.
     """
 
+    @user_facing
     def __init__(
         self,
         func: PrimFunc,
@@ -72,6 +73,8 @@ class JITKernel:
         self._program: Program | None = None
         if self.execution_backend == "cc":
             self._program = compile_program(func, self.target, self.options)
+        else:
+            check(func, self.target, self.options)  # both ways of running refuse the same programs
         self._call, self._knows_torch = self._make_call()
 
     @property
@@ -95,9 +98,12 @@ class JITKernel:
             ArgumentError: An argument does not fit; nothing has been run.
             DeviceAssertError: An assertion of the kernel failed while it ran.
         """
-        if keywords:
-            args = order_keywords(self.signature, args, keywords)
-        return self._call(*args)
+        try:
+            if keywords:
+                args = order_keywords(self.signature, args, keywords)
+            return self._call(*args)
+        except TileLangError as error:  # what `user_facing` does, without its cost on every call
+            raise error.with_traceback(None) from error.__cause__
 
     def _make_call(self) -> tuple[Callable[..., Any], bool]:
         knows_torch = "torch" in sys.modules

@@ -79,6 +79,17 @@ def _build(family: Family, source: Source, func: PrimFunc, options: CompileOptio
         return Program(source, family.build(source, options))
 
 
+def check(func: PrimFunc, target: Target, options: CompileOptions) -> None:
+    """Refuses what the compiler would refuse, without compiling.
+
+    Raises:
+        ProgramError: The program breaks a rule of the language.
+    """
+    checks = [p for p in resolve(target).backend().passes if p.name == "check_program"]
+    with func.loc:
+        run_passes(func, tuple(checks), PassContext(options))
+
+
 def snapshots(func: PrimFunc, target: Target, options: CompileOptions) -> list[Snapshot]:
     """The function as it came, and after each pass."""
     result: list[Snapshot] = []

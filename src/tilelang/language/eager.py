@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilelang.dtypes import INT32, DType
-from tilelang.errors import ArgumentError, StagingError, TileLangError
+from tilelang.errors import ArgumentError, StagingError, user_facing
 from tilelang.ir.expr import Expr, ExprLike, Var, as_expr, int_const
 from tilelang.ir.func import PrimFunc, TensorParam
 from tilelang.ir.visit import substitute
@@ -183,6 +183,7 @@ def empty(shape: ExprLike | tuple[ExprLike, ...], dtype: object = "float32") -> 
     return proxy
 
 
+@user_facing
 def stage(
     fn: types.FunctionType,
     tensors: Mapping[str, tuple[tuple[int, ...], DType] | None],
@@ -202,18 +203,15 @@ def stage(
         ArgumentError: Shapes that do not fit the annotations.
         StagingError, ProgramError: As for `T.prim_func`.
     """
-    try:
-        call = _Call(rewrite(fn, enter_frame), tensors, values, dims or {})
-        sizes = _probe(fn, call)
-        stager = _EagerStager(call, sizes)
-        with staging(stager):
-            result = run_rewritten(stager, call.rewritten, [], _arguments(fn, stager))
-            in_signature = {n: stager.params[n] for n in inspect.signature(fn).parameters if n in stager.params}
-            stager.params = {**in_signature, **stager.params}
-            outputs = _outputs(stager, result)
-            func = finish(stager, fn.__name__, call.rewritten.loc)
-    except TileLangError as error:
-        raise error.with_traceback(None) from error.__cause__
+    call = _Call(rewrite(fn, enter_frame), tensors, values, dims or {})
+    sizes = _probe(fn, call)
+    stager = _EagerStager(call, sizes)
+    with staging(stager):
+        result = run_rewritten(stager, call.rewritten, [], _arguments(fn, stager))
+        in_signature = {n: stager.params[n] for n in inspect.signature(fn).parameters if n in stager.params}
+        stager.params = {**in_signature, **stager.params}
+        outputs = _outputs(stager, result)
+        func = finish(stager, fn.__name__, call.rewritten.loc)
     return EagerProgram(func, outputs, not isinstance(result, tuple))
 
 

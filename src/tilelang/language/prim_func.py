@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilelang.dtypes import SCALARS, DType, as_dtype
-from tilelang.errors import Loc, ProgramError, StagingError, TileLangError
+from tilelang.errors import Loc, ProgramError, StagingError, user_facing
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.builder import as_body
 from tilelang.ir.expr import Const, Var
@@ -38,13 +38,10 @@ def prim_func(fn: types.FunctionType) -> PrimFunc:
         StagingError: Python that has no meaning in a kernel.
         ProgramError: A program that breaks a rule of the language.
     """
-    namespace = sys._getframe(1).f_locals
-    try:
-        return stage_prim_func(fn, namespace)
-    except TileLangError as error:
-        raise error.with_traceback(None) from error.__cause__
+    return stage_prim_func(fn, sys._getframe(1).f_locals)
 
 
+@user_facing
 def stage_prim_func(fn: types.FunctionType, namespace: Mapping[str, Any]) -> PrimFunc:
     """`prim_func` with the local names of the place where `fn` was defined, for annotations kept as text."""
     if not isinstance(fn, types.FunctionType):
