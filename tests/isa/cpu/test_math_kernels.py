@@ -4,6 +4,7 @@ from cpp import NATIVE, PLAIN, call, compile_functions, needs_compiler
 
 from tilelang.dtypes import FLOAT32, FLOAT64
 from tilelang.isa.catalogue import INTRINSICS
+from tilelang.isa.intrinsic import Helper, ordered_helpers
 
 pytestmark = [needs_compiler, pytest.mark.filterwarnings("ignore::RuntimeWarning")]
 
@@ -46,6 +47,15 @@ def library(request):
                 f" _Pragma(\"omp simd\") for (int64_t i = 0; i < n; ++i) y[i] = {text.of(*operands)}; }}"
             )
     return compile_functions(helpers, functions, request.param)
+
+
+def test_every_function_brings_the_helpers_it_needs():
+    parts = []
+    for number, name in enumerate((*FLOAT32_BOUNDS, "pow")):
+        own = ordered_helpers(h for h in [INTRINSICS[name].spelling("cpp", FLOAT32).helper] if h is not None)
+        text = "\n".join(helper.text for helper in own)
+        parts.append(Helper(name, f"namespace alone_{number} {{\n{text}\n}}", headers=tuple(x for h in own for x in h.headers)))
+    compile_functions(parts, [], PLAIN)
 
 
 def worst(exact, actual):

@@ -61,6 +61,18 @@ def _turn_table() -> str:
 
 _FIRST, _SECOND, _THIRD = (part.hex() for part in _split(_pi_bits(320), 321, (27, 27, 53)))  # pi / 2
 
+LOW_INTEGER = Helper(
+    "low_integer",
+    """\
+namespace tl {
+// Adding 1.5 * 2^23 (2^52) rounds to an integer, which the low bits then hold.
+static inline int32_t low_integer(float shifted) { return (int32_t)(bits_of(shifted) - 0x4b400000u); }
+static inline int32_t low_integer(double shifted) { return (int32_t)bits_of(shifted); }
+}  // namespace tl
+""",
+    needs=(BIT_CASTS,),
+)
+
 EXP = Helper(
     "exp",
     """\
@@ -74,9 +86,6 @@ static inline double scale(double x, int64_t n) {
     const int64_t half = n >> 1;
     return x * double_of((uint64_t)(half + 1023) << 52) * double_of((uint64_t)(n - half + 1023) << 52);
 }
-// Adding 1.5 * 2^23 (2^52) rounds to an integer, which the low bits then hold.
-static inline int32_t low_integer(float shifted) { return (int32_t)(bits_of(shifted) - 0x4b400000u); }
-static inline int32_t low_integer(double shifted) { return (int32_t)bits_of(shifted); }
 // exp(r) - 1 on |r| <= ln(2) / 2; 2^-28.2
 static inline float expm1_near_zero(float r) {
     const float high = 0x1.555916p-5f + r * (0x1.123fd2p-7f + r * 0x1.6a1a5ap-10f);
@@ -103,7 +112,7 @@ static inline double exp(double x) {
 }
 }  // namespace tl
 """,
-    needs=(BIT_CASTS,),
+    needs=(LOW_INTEGER,),
 )
 
 EXP2 = Helper(
@@ -296,7 +305,7 @@ static inline float tan(float x) {
 }
 }  // namespace tl
 """,
-    needs=(BIT_CASTS,),
+    needs=(LOW_INTEGER,),
 )
 
 POW = Helper(
