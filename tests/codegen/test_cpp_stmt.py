@@ -103,3 +103,23 @@ def test_vector_dtypes_move_as_a_whole():
             T.copy(s, B)
 
     assert "tl_vector<tl::float16, 2> s[4];" in source(main)
+
+
+def test_loops_side_by_side_keep_their_computed_ends_apart():
+    N = T.dynamic("N")
+
+    @T.prim_func
+    def main(A: T.Tensor((N, 3), "int32"), B: T.Tensor((N, 3), "int32")):
+        with T.Kernel(1) as bx:
+            s = T.alloc_shared((9, 3), "int32")
+            T.fill(s, 5)
+            T.copy(s, A[0, 0])
+            T.copy(s, B[0, 0])
+            for i in T.serial(T.min(N, 7)):
+                A[i, 0] = 1
+            for i in T.serial(T.min(N, 6)):
+                A[i, 1] = 2
+
+    a, _ = run_everywhere(main, np.zeros((8, 3), np.int32), np.zeros((8, 3), np.int32), compile_flags="-O1")
+    assert [1, 1, 1, 1, 1, 1, 1, 5] == a[:, 0].tolist()
+    assert [2, 2, 2, 2, 2, 2, 5, 5] == a[:, 1].tolist()

@@ -170,13 +170,13 @@ class StmtPrinter:
 
     def _for(self, node: For) -> None:
         out, exprs = self._out, self._exprs
+        start, stop = exprs.index(node.start), exprs.index(node.stop)
+        if not _is_stable(node.stop):
+            bound = self._names.fresh(f"{node.var.name}_end")  # stands beside the loop, not inside
+            out.line(f"const int64_t {bound} = {stop};")
+            stop = bound
         with self._names.scope():
-            start, stop = exprs.index(node.start), exprs.index(node.stop)
             var = self._names.declare(node.var)
-            if not _is_stable(node.stop):
-                bound = self._names.fresh(f"{var}_end")
-                out.line(f"const int64_t {bound} = {stop};")
-                stop = bound
             if node.kind is ForKind.VECTORIZED:
                 out.directive("#pragma omp simd" + "".join(f" {self._clause(r)}" for r in node.reductions))
             elif node.kind is ForKind.UNROLLED:
