@@ -119,6 +119,14 @@ def test_unary_operators_selections_and_bits():
     kernel.check()
 
 
+@pytest.mark.parametrize(("source", "dtype"), [("int8", "uint8"), ("uint16", "float16"), ("int16", "bfloat16")])
+def test_literals_of_narrow_integers_are_read_as_other_dtypes_of_their_width(source, dtype):
+    kernel = Elementwise()
+    x = np.array([1, 2], as_dtype(source).numpy)
+    kernel.add(source, lambda a, _: [Reinterpret(const(100, as_dtype(source)), as_dtype(dtype))], x, x)
+    kernel.check()
+
+
 def test_common_intrinsics_have_a_text_that_agrees_with_their_meaning():
     names = ("exp", "exp2", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "erf", "sin", "floor", "isnan")
     kernel = Elementwise()

@@ -275,6 +275,8 @@ class ExprPrinter:
         text = self.value(expr.a)
         if is_packed(source):
             text = f"{self.storage(source)}({text})"
+        elif source.is_int and source.bits < 32:  # C++ has no literals of narrow integers
+            text = f"{value_type(source)}({text})"
         text = f"tl_bits<{self.storage(dtype)}>({text})"
         return self.loaded(text, dtype), PREFIX if is_packed(dtype) else POSTFIX
 
