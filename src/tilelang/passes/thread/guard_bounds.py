@@ -103,7 +103,7 @@ class _Guard:
         if known is not None:
             chosen = node.then_body if known else node.else_body
             return None if chosen is None else self.stmt(chosen, domain, splitting=splitting)
-        self._open.extend(_conjuncts(condition))
+        self._open.extend(test for test in _conjuncts(condition) if decide(test, domain) is None)
         then = self.stmt(node.then_body, domain.assume(condition), splitting=splitting)
         other = node.else_body and self.stmt(node.else_body, domain.assume(_not(condition)), splitting=splitting)
         if then is None and other is None:
@@ -155,7 +155,8 @@ class _Guard:
         tests = self._open[mark:]
         if not splitting or not tests:
             return guarded
-        split = plan_split(node, tests)
+        # a test that stays open although it is assumed would be split at again and again
+        split = plan_split(node, [test for test in tests if decide(test, domain.assume(test)) is not None])
         if not split.invariant and not split.varying:
             del self._open[mark:]
             return self._whole(node, domain, splitting=True)

@@ -1,0 +1,180 @@
+"""Accesses out of range: loads give the safe value, stores are dropped, and the bulk of a loop runs without tests."""
+
+import numpy as np
+import pytest
+from harness import run_everywhere
+
+import tilelang.language as T
+from tilelang.backends.cpu import BACKEND
+from tilelang.ir.expr import Select
+from tilelang.ir.stmt import For, If
+from tilelang.ir.visit import any_expr, walk
+from tilelang.passes.runner import run_passes
+
+FLAGS = "-O1"
+
+
+def lowered(func):
+    return run_passes(func, BACKEND.passes)
+
+
+def has_tests(func):
+    body = lowered(func).body
+    return any(isinstance(s, If) for s in walk(body)) or any_expr(body, lambda e: isinstance(e, Select))
+
+
+def loops(func):
+    return [s.var.name for s in walk(lowered(func).body) if isinstance(s, For)]
+
+
+def add(size, block):
+    @T.prim_func
+    def main(A: T.Tensor((size,), "float32"), B: T.Tensor((size,), "float32")):
+        with T.Kernel(T.ceildiv(size, block)) as bx:
+            for i in T.Parallel(block):
+                B[bx * block + i] = A[bx * block + i] + 1.0
+
+    return main
+
+
+def test_no_test_is_left_where_tiles_divide():
+    assert not has_tests(add(64, 16))
+    assert ["i"] == loops(add(64, 16))
+
+
+def test_where_tiles_do_not_divide_the_loop_ends_early_and_has_no_tests():
+    assert not has_tests(add(70, 16))
+    assert ["i"] == loops(add(70, 16))
+    run_everywhere(add(70, 16), np.ones(70, np.float32), np.zeros(70, np.float32), compile_flags=FLAGS)
+
+
+def test_a_tile_that_hangs_over_is_filled_with_zero_in_loops_of_its_own():
+    @T.prim_func
+    def main(A: T.Tensor((20, 30), "int32"), B: T.Tensor((2, 2, 16, 16), "int32")):
+        with T.Kernel(2, 2) as (bx, by):
+            s = T.alloc_shared((16, 16), "int32")
+            T.copy(A[by * 16, bx * 16], s)
+            T.copy(s, B[by, bx, :, :])
+
+    assert not has_tests(main)
+    a = np.arange(600, dtype=np.int32).reshape(20, 30) + 1
+    run_everywhere(main, a, np.full((2, 2, 16, 16), -1, np.int32), compile_flags=FLAGS)
+
+
+@pytest.mark.parametrize("size", [0, 1, 15, 16, 17, 50])
+def test_negative_and_symbolic_indices(size):
+    @T.prim_func
+    def main(
+        A: T.Tensor((T.dyn["n"],), "int32"),
+        B: T.Tensor((T.dyn["n"],), "int32"),
+        C: T.Tensor((3, 16), "int32"),
+        D: T.Tensor((T.dyn["n"],), "int32"),
+    ):
+        with T.Kernel(3) as bx:
+            for i in T.Parallel(16):
+                C[bx, i] = A[bx * 16 + i - 5] + B[20 - i * 3] * 100
+                D[i * 2 + bx * 32] = i
+
+    a = np.arange(1, size + 1, dtype=np.int32)
+    run_everywhere(main, a, -a, np.zeros((3, 16), np.int32), a * 0, compile_flags=FLAGS)
+
+
+def test_different_bounds_in_one_loop():
+    @T.prim_func
+    def main(A: T.Tensor((10,), "int32"), B: T.Tensor((13,), "int32"), C: T.Tensor((20,), "int32")):
+        with T.Kernel(2) as bx:
+            for i in T.Parallel(16):
+                C[bx * 16 + i] = A[bx * 16 + i] * 100 + B[bx * 16 + i - 2]
+
+    a, b = np.arange(1, 11, dtype=np.int32), np.arange(1, 14, dtype=np.int32)
+    run_everywhere(main, a, b, np.zeros(20, np.int32), compile_flags=FLAGS)
+
+
+def test_safe_values_are_honored_by_copies_loops_and_scalars():
+    @T.prim_func
+    def main(A: T.Tensor((5, 6), "float32"), B: T.Tensor((8, 8), "float32"), C: T.Tensor((10,), "float32")):
+        with T.Kernel(1):
+            T.annotate_safe_value({A: -1.5})
+            s = T.alloc_shared((8, 8), "float32")
+            T.copy(A[0:8, 0:8], s)
+            T.copy(s, B)
+            for i in T.Parallel(10):
+                C[i] = A[0, i - 2]
+            for k in T.serial(9, 10):
+                C[k] = A[k, k]
+
+    run_everywhere(
+        main, np.ones((5, 6), np.float32), np.zeros((8, 8), np.float32), np.zeros(10, np.float32), compile_flags=FLAGS
+    )
+
+
+def test_the_users_own_condition_makes_tests_needless():
+    @T.prim_func
+    def main(A: T.Tensor((T.dyn["n"],), "float32"), n: T.int32):
+        with T.Kernel(T.ceildiv(A.shape[0], 16)) as bx:
+            for i in T.Parallel(16):
+                if bx * 16 + i < A.shape[0]:
+                    A[bx * 16 + i] = A[bx * 16 + i] * 2.0
+
+    assert not has_tests(main)
+    run_everywhere(main, np.arange(37, dtype=np.float32), 1, compile_flags=FLAGS)
+
+
+def test_a_load_under_a_condition_of_the_same_expression_needs_no_test():
+    @T.prim_func
+    def main(A: T.Tensor((13,), "float32"), B: T.Tensor((16,), "float32")):
+        with T.Kernel(1):
+            k = T.alloc_var("int32", init=0)
+            while k < 16:
+                B[k] = T.if_then_else(T.all_of(k >= 0, k < 13), A[k], -1.0)
+                k += 1
+
+    run_everywhere(main, np.arange(13, dtype=np.float32), np.zeros(16, np.float32), compile_flags=FLAGS)
+
+
+def test_rows_out_of_range_are_decided_once_per_block():
+    @T.prim_func
+    def main(A: T.Tensor((5, 8), "int32"), B: T.Tensor((8, 8), "int32")):
+        with T.Kernel(8) as bx:
+            for i in T.Parallel(8):
+                B[bx, i] = A[bx - 1, i] + 1
+
+    run_everywhere(main, np.ones((5, 8), np.int32), np.zeros((8, 8), np.int32), compile_flags=FLAGS)
+
+
+def test_indices_from_memory_are_guarded_where_they_are_used():
+    @T.prim_func
+    def main(A: T.Tensor((6,), "int32"), I: T.Tensor((8,), "int32"), B: T.Tensor((8,), "int32")):
+        with T.Kernel(1):
+            for i in T.serial(10):
+                B[I[i]] = A[I[i] - 1] + A[I[i]]
+
+    index = np.array([0, 7, 3, -1, 8, 2**31 - 1, -(2**31), 5], np.int32)
+    run_everywhere(main, np.arange(1, 7, dtype=np.int32), index, np.zeros(8, np.int32), compile_flags=FLAGS)
+
+
+def test_a_dropped_load_still_wraps_as_data():
+    @T.prim_func
+    def main(A: T.Tensor((4,), "int32"), B: T.Tensor((4,), "int32")):
+        with T.Kernel(1):
+            T.annotate_safe_value({A: 9})
+            for i in T.Parallel(4):
+                B[i] = (A[i + 4] + 2147483647) // 2
+
+    assert [-1073741820] * 4 == run_everywhere(
+        main, np.zeros(4, np.int32), np.zeros(4, np.int32), compile_flags=FLAGS
+    )[1].tolist()
+
+
+def test_a_condition_that_a_loop_can_decide_only_in_part_ends_the_splitting():
+    @T.prim_func
+    def main(A: T.Tensor((3, 8, 4), "int32")):
+        with T.Kernel(3) as bx:
+            for i, j in T.Parallel(8, 4):
+                value = T.int32(1)
+                if (1 < i + 15) and (bx == 0):
+                    value = 2
+                A[bx, i, j] = value
+
+    (a,) = run_everywhere(main, np.zeros((3, 8, 4), np.int32), compile_flags=FLAGS)
+    assert [2, 1, 1] == a[:, 7, 3].tolist()
