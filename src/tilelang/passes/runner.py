@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilelang.errors import CompilerBug
+from tilelang.errors import CompilerBug, TileLangError
 from tilelang.ir.func import PrimFunc
 from tilelang.ir.printer import to_text
 from tilelang.ir.verify import verify
@@ -66,6 +66,5 @@ def _verify(func: PrimFunc, step: Pass) -> None:
         raise CompilerBug(f"pass {step.name}: promised {step.writes.value} level, left {func.level.value} level")
     try:
         verify(func)
-    except CompilerBug as bug:
-        bug.message = f"after pass {step.name}: {bug.message}"
-        raise
+    except TileLangError as error:
+        raise CompilerBug(f"after pass {step.name}: {error.message}", loc=error.loc) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilelang.errors import NoLowering
 from tilelang.ir.buffer import Region
 from tilelang.ir.builder import Builder
-from tilelang.ir.expr import Const, Expr, Var, cast
+from tilelang.ir.expr import Const, Expr, Var, cast, int_const
 from tilelang.ir.stmt import Bind, Store
 from tilelang.lower.cpu.nest import axes, indices, load, nest, scratch
 from tilelang.ops.copy import Copy, Transpose
@@ -14,22 +14,12 @@ from tilelang.ops.fill import Fill
 
 def lower_copy(op: Copy, build: Builder) -> None:
     """One loop per dimension, the last innermost: contiguous rows move as vectors."""
-    _move(build, op.src, op.dst)
+    _move(build, apart(op.name, op.src, op.dst, build), op.dst)
 
 
 def lower_transpose(op: Transpose, build: Builder) -> None:
-    """Rows of the destination are written in order; a tile turned in place goes through a second one."""
-    source = op.src
-    if source.buffer.storage is op.dst.buffer.storage:
-        extent = source.static_extent
-        if extent is None:
-            raise NoLowering(
-                f"T.transpose: '{source.buffer.name}' is turned in place, which needs constant extents",
-                hint="transpose into another buffer",
-            )
-        copied = scratch(build, f"{source.buffer.name}_copy", extent, source.dtype)
-        _move(build, source, copied)
-        source = copied
+    """Rows of the destination are written in order."""
+    source = apart(op.name, op.src, op.dst, build)
     rows, columns = matrix_axes(op.dst)
     source_rows, source_columns = matrix_axes(source)
 
@@ -39,6 +29,39 @@ def lower_transpose(op: Transpose, build: Builder) -> None:
         build.emit(Store(op.dst.buffer, indices(op.dst, at, (rows, columns)), cast(value, op.dst.dtype)))
 
     nest(build, (op.dst.extent[rows], op.dst.extent[columns]), body, "ji")
+
+
+def apart(name: str, source: Region, target: Region, build: Builder) -> Region:
+    """The source, or a copy of it if it may overlap the target: all of it is read before any of that is written.
+
+    Raises:
+        NoLowering: A copy is needed, and its size is not known.
+    """
+    if source.buffer.storage is not target.buffer.storage or _are_disjoint(source, target):
+        return source
+    extent = source.static_extent
+    if extent is None:
+        raise NoLowering(
+            f"{name}: both sides are parts of '{source.buffer.storage.name}' and may overlap, which needs constant "
+            "extents",
+            hint="go through another buffer, or slice with constants",
+        )
+    copied = scratch(build, f"{source.buffer.name}_copy", extent, source.dtype)
+    _move(build, source, copied)
+    return copied
+
+
+def _are_disjoint(a: Region, b: Region) -> bool:
+    """Whether two regions of one buffer share no index in some dimension, as far as constants tell."""
+    if a.buffer is not b.buffer:
+        return False
+    for start_a, extent_a, start_b, extent_b in zip(a.start, a.extent, b.start, b.extent, strict=True):
+        first_a, length_a, first_b, length_b = (int_const(e) for e in (start_a, extent_a, start_b, extent_b))
+        if first_a is None or length_a is None or first_b is None or length_b is None:
+            continue
+        if first_a + length_a <= first_b or first_b + length_b <= first_a:
+            return True
+    return False
 
 
 def lower_fill(op: Fill, build: Builder) -> None:

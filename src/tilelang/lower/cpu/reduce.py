@@ -6,15 +6,18 @@ tree; another one is folded row by row into a row of running values, so that eve
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 
 from tilelang.dtypes import DType
 from tilelang.ir.buffer import Region
 from tilelang.ir.builder import Builder
+from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import Expr, Var, binary, cast, const, int_const
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Store
+from tilelang.lower.cpu.copy import apart
 from tilelang.lower.cpu.nest import assign, axes, indices, load, loop, nest, read, scratch, variable
 from tilelang.ops.reduce import Reduce, ReduceOp, neutral
 from tilelang.ops.scan import Scan, ScanOp
@@ -71,7 +74,7 @@ class _Fold:
 
 def lower_reduce(op: Reduce, build: Builder) -> None:
     """Chooses the loop order by where the folded dimension lies."""
-    fold = _Fold(op)
+    fold = _Fold(dataclasses.replace(op, src=apart(op.name, op.src, op.dst, build)))
     row = [int_const(extent) for extent in fold.inner]
     if not row or None in row or math.prod(e or 0 for e in row) * fold.dtype.storage_bytes > _SCRATCH_BYTES:
         _fold_elements(fold, build)
@@ -120,7 +123,9 @@ def _fold_rows(fold: _Fold, build: Builder, row: list[int]) -> None:
 
 
 def lower_scan(op: Scan, build: Builder) -> None:
-    """One running value per line along the dimension."""
+    """One running value per line along the dimension; a scan in place writes each element after it read it."""
+    if not _is_same(op.src, op.dst):
+        op = dataclasses.replace(op, src=apart(op.name, op.src, op.dst, build))
     dtype: DType = op.accumulator
     across = [axis for axis in axes(op.src) if axis != op.dim]
     across_dst = _matching_axes(op.src, op.dst, op.dim)
@@ -142,6 +147,13 @@ def lower_scan(op: Scan, build: Builder) -> None:
         loop(build, "k", extent, element)
 
     nest(build, [op.src.extent[axis] for axis in across], line, "ijlmnop")
+
+
+def _is_same(src: Region, dst: Region) -> bool:
+    if src.buffer is not dst.buffer:
+        return False
+    parts = zip((*src.start, *src.extent), (*dst.start, *dst.extent), strict=True)
+    return all(same_expr(a, b) for a, b in parts)
 
 
 def _matching_axes(src: Region, dst: Region, dim: int) -> tuple[int, ...]:

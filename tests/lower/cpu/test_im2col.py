@@ -1,0 +1,20 @@
+"""Patches of an image as rows of a matrix, at the borders of image and matrix."""
+
+import numpy as np
+import pytest
+from harness import run_everywhere
+
+import tilelang.language as T
+
+
+@pytest.mark.parametrize(("kernel", "stride", "dilation", "pad"), [(3, 1, 1, 1), (2, 2, 1, 0), (3, 2, 2, 3), (5, 1, 1, 0)])
+def test_every_tile_of_the_matrix(kernel, stride, dilation, pad):
+    @T.prim_func
+    def main(X: T.Tensor((2, 4, 5, 3), "int32"), M: T.Tensor((4, 3, 16, 24), "int32")):
+        with T.Kernel(3, 4) as (bx, by):
+            s = T.alloc_shared((16, 24), "int32")
+            T.c2d_im2col(X, s, by, bx, kernel, stride, dilation, pad)
+            T.copy(s, M[by, bx, :, :])
+
+    x = np.arange(1, 121, dtype=np.int32).reshape(2, 4, 5, 3)
+    run_everywhere(main, x, np.zeros((4, 3, 16, 24), np.int32), compile_flags="-O1")

@@ -1,0 +1,56 @@
+"""Passes run in order, are checked, and can be looked at."""
+
+import dataclasses
+
+import pytest
+
+import tilelang.language as T
+from tilelang.errors import CompilerBug
+from tilelang.ir.func import Level
+from tilelang.ir.stmt import Break
+from tilelang.passes.base import Pass
+from tilelang.passes.runner import run_passes
+
+
+def make():
+    @T.prim_func
+    def main(A: T.Tensor((4,), "float32")):
+        with T.Kernel(1):
+            A[0] = 1.0
+
+    return main
+
+
+def renamed(to):
+    return Pass(f"to_{to}", lambda func, _: dataclasses.replace(func, name=to), Level.TILE, Level.TILE)
+
+
+def test_passes_run_in_order():
+    assert "c" == run_passes(make(), (renamed("b"), renamed("c"))).name
+
+
+def test_snapshots_begin_with_the_input_and_follow_the_passes():
+    snapshots = []
+    run_passes(make(), (renamed("b"), renamed("c")), snapshots=snapshots)
+    assert ["input", "to_b", "to_c"] == [s.name for s in snapshots]
+    assert "A[0] = " in snapshots[0].text
+
+
+def test_a_pass_is_not_given_a_function_of_another_level():
+    step = Pass("late", lambda func, _: func, Level.THREAD, Level.THREAD)
+    with pytest.raises(CompilerBug, match="pass late: reads thread level, got tile level"):
+        run_passes(make(), (step,))
+
+
+def test_a_pass_that_breaks_its_promise_is_named(monkeypatch):
+    monkeypatch.setenv("TILELANG_CHECK", "1")
+    step = Pass("lazy", lambda func, _: func, Level.TILE, Level.THREAD)
+    with pytest.raises(CompilerBug, match="pass lazy: promised thread level, left tile level"):
+        run_passes(make(), (step,))
+
+
+def test_a_pass_that_leaves_an_ill_formed_function_is_named(monkeypatch):
+    monkeypatch.setenv("TILELANG_CHECK", "1")
+    step = Pass("wild", lambda func, _: dataclasses.replace(func, body=Break()), Level.TILE, Level.TILE)
+    with pytest.raises(CompilerBug, match="after pass wild: "):
+        run_passes(make(), (step,))

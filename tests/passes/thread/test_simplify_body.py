@@ -1,0 +1,75 @@
+"""Shorter code of the same meaning."""
+
+import numpy as np
+from harness import run_everywhere
+from programs import index_var
+
+import tilelang.language as T
+from tilelang.backends.cpu import BACKEND
+from tilelang.dtypes import FLOAT32
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import Binary, as_expr, const
+from tilelang.ir.func import Level, PrimFunc, TensorParam
+from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.stmt import Break, For, ForKind, If, Launch, Seq, Store
+from tilelang.ir.visit import any_expr, walk
+from tilelang.passes.runner import run_passes
+from tilelang.passes.thread.simplify_body import PASS
+
+A = Buffer("A", (as_expr(64),), FLOAT32, Scope.GLOBAL)
+ONE = const(1.0, FLOAT32)
+
+
+def simplified(*body):
+    launch = Launch((index_var("bx"),), (as_expr(1),), (1, 1, 1), Seq(tuple(body)))
+    func = PrimFunc("f", (TensorParam(A),), launch, Level.THREAD)
+    return [s for s in walk(run_passes(func, (PASS,)).body) if not isinstance(s, Seq | Launch)]
+
+
+def loop(var, start, stop, body):
+    return For(var, as_expr(start), as_expr(stop), 1, ForKind.SERIAL, body)
+
+
+def test_a_loop_that_runs_once_is_its_body():
+    i = index_var("i")
+    (store,) = simplified(loop(i, 3, 4, Store(A, (i + 1,), ONE)))
+    assert isinstance(store, Store)
+    assert 4 == store.indices[0].value
+
+
+def test_a_loop_that_never_runs_and_what_is_empty_are_gone():
+    i, j = index_var("i"), index_var("j")
+    assert [] == simplified(loop(i, 3, 3, Store(A, (i,), ONE)), loop(i, 0, 9, loop(j, 5, 2, Store(A, (j,), ONE))))
+
+
+def test_a_loop_that_is_left_early_stays_a_loop():
+    i = index_var("i")
+    kept = simplified(loop(i, 0, 1, Seq((Store(A, (i,), ONE), Break()))))
+    assert isinstance(kept[0], For)
+
+
+def test_conditions_known_from_loops_are_decided():
+    i = index_var("i")
+    kept = simplified(loop(i, 0, 8, If(i < 8, Store(A, (i,), ONE), Store(A, (i + 1,), ONE))))
+    assert [For, Store] == [type(s) for s in kept]
+    assert [] == simplified(loop(i, 0, 8, If(i > 7, Store(A, (i,), ONE))))
+
+
+def test_floor_division_becomes_the_machines_where_both_agree():
+    @T.prim_func
+    def main(B: T.Tensor((64,), "int32"), C: T.Tensor((64,), "int32")):
+        with T.Kernel(1):
+            for i in T.Parallel(64):
+                C[i // 8 * 8 + i % 8] = B[(i - 5) // 3 % 64]
+
+    body = run_passes(main, BACKEND.passes).body
+    floors = (BinaryOp.FLOORDIV, BinaryOp.FLOORMOD)
+    assert any_expr(body, lambda e: isinstance(e, Binary) and e.op in floors)  # (i - 5) may be negative
+    assert not any_expr(body, lambda e: isinstance(e, Binary) and e.op in floors and not any_minus(e.a))
+    run_everywhere(main, np.arange(64, dtype=np.int32), np.zeros(64, np.int32), compile_flags="-O1")
+
+
+def any_minus(expr):
+    from tilelang.ir.visit import walk_expr
+
+    return any(getattr(e, "value", 0) == -5 or getattr(e, "op", None) is BinaryOp.SUB for e in walk_expr(expr))

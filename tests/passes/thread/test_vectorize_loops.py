@@ -1,0 +1,162 @@
+"""Loops become vector lanes where iterations allow it, and folds get scalars of their own."""
+
+import numpy as np
+import pytest
+from harness import run_everywhere
+
+import tilelang.language as T
+from tilelang.backends.cpu import BACKEND
+from tilelang.ir.stmt import For, ForKind
+from tilelang.ir.visit import walk
+from tilelang.passes.runner import run_passes
+
+FLAGS = "-O2"
+
+
+def kinds(func):
+    """Per innermost loop, whether it is a vector loop and the operators of its reductions."""
+    found = [s for s in walk(run_passes(func, BACKEND.passes).body) if isinstance(s, For)]
+    inner = [s for s in found if not any(isinstance(t, For) for t in walk(s.body))]
+    return [(s.kind is ForKind.VECTORIZED, "".join(r.op for r in s.reductions)) for s in inner]
+
+
+def fold(update, shape=(37,)):
+    @T.prim_func
+    def main(A: T.Tensor(shape, "float32"), B: T.Tensor((1,), "float32")):
+        with T.Kernel(1):
+            s = T.alloc_fragment(shape, "float32")
+            m = T.alloc_fragment((1,), "float32")
+            T.copy(A, s)
+            m[0] = 1.0
+            for j in T.Parallel(shape[0]):
+                m[0] = update(m[0], s[j])
+            B[0] = m[0]
+
+    return main
+
+
+def test_an_elementwise_loop_is_a_vector_loop():
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32")):
+        with T.Kernel(1):
+            for i in T.Parallel(64):
+                A[i] = A[i] * 2.0
+
+    assert [(True, "")] == kinds(main)
+
+
+@pytest.mark.parametrize(
+    ("update", "ops"),
+    [
+        (lambda m, x: m + x, "+"),
+        (lambda m, x: m - x * x, "+"),
+        (lambda m, x: m * x, "*"),
+        (lambda m, x: T.max(m, x), "max|"),
+        (lambda m, x: T.min(x * 2.0, m), "min|"),
+        (lambda m, x: T.max(T.max(m, x), -x), "max|"),
+    ],
+)
+def test_folds_are_recognized_and_agree_with_the_reference(update, ops):
+    func = fold(update)
+    assert (True, ops) in kinds(func)
+    run_everywhere(func, np.random.uniform(0.5, 1.5, 37).astype(np.float32), np.zeros(1, np.float32), rtol=1e-4)
+
+
+@pytest.mark.parametrize("place", [0, 17, 36])
+def test_nan_wins_wherever_it_stands(place):
+    x = np.random.uniform(-1, 1, 37).astype(np.float32)
+    x[place] = np.nan
+    for update in (lambda m, x: T.max(m, x), lambda m, x: T.min(m, x)):
+        assert np.isnan(run_everywhere(fold(update), x, np.zeros(1, np.float32), compile_flags=FLAGS)[1][0])
+
+
+def test_infinities_and_a_nan_to_start_from():
+    @T.prim_func
+    def main(A: T.Tensor((33,), "float32"), B: T.Tensor((3,), "float32")):
+        with T.Kernel(1):
+            m = T.alloc_var("float32", init=-T.infinity("float32"))
+            n = T.alloc_var("float32")
+            n = B[0]
+            k = T.alloc_var("float32", init=T.infinity("float32"))
+            for j in T.Parallel(33):
+                m = T.max(m, A[j])
+                n = T.max(n, A[j])
+                k = T.min(k, A[j])
+            B[0] = m
+            B[1] = n
+            B[2] = k
+
+    a = np.full(33, -np.inf, np.float32)
+    run_everywhere(main, a, np.array([np.nan, 0, 0], np.float32), compile_flags=FLAGS)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "bfloat16", "float64"])
+def test_folds_of_other_dtypes(dtype):
+    @T.prim_func
+    def main(A: T.Tensor((45,), dtype), B: T.Tensor((3,), dtype)):
+        with T.Kernel(1):
+            s = T.alloc_fragment((45,), dtype)
+            m = T.alloc_fragment((3,), dtype)
+            T.copy(A, s)
+            T.copy(B, m)
+            for j in T.Parallel(45):
+                m[0] = m[0] + s[j]
+                m[1] = T.max(m[1], s[j])
+                m[2] = T.min(m[2], s[j])
+            T.copy(m, B)
+
+    storage = T.dtype(dtype).numpy
+    a = np.random.randint(0, 4, 45).astype(storage)
+    run_everywhere(main, a, np.ones(3, storage), compile_flags=FLAGS)
+
+
+def test_several_statements_in_one_loop_and_folds_along_two_loops():
+    @T.prim_func
+    def main(A: T.Tensor((8, 16), "float32"), B: T.Tensor((8,), "float32"), C: T.Tensor((2,), "float32")):
+        with T.Kernel(1):
+            s = T.alloc_fragment((8, 16), "float32")
+            rows = T.alloc_fragment((8,), "float32")
+            T.copy(A, s)
+            T.clear(rows)
+            total = T.alloc_var("float32", init=0.0)
+            for i, j in T.Parallel(8, 16):
+                s[i, j] = s[i, j] * 2.0
+                rows[i] += s[i, j]
+                total += s[i, j]
+            T.copy(rows, B)
+            C[0] = total
+
+    assert (True, "++") in kinds(main)
+    run_everywhere(main, np.random.rand(8, 16).astype(np.float32), np.zeros(8, np.float32), np.zeros(2, np.float32))
+
+
+def test_a_recurrence_stays_serial():
+    @T.prim_func
+    def main(A: T.Tensor((64,), "int32")):
+        with T.Kernel(1):
+            for i in T.serial(1, 64):
+                A[i] = A[i] + A[i - 1]
+
+    assert [(False, "")] == kinds(main)
+    run_everywhere(main, np.arange(64, dtype=np.int32), compile_flags=FLAGS)
+
+
+def test_a_loop_asked_to_be_vectorized_that_cannot_be_stays_right():
+    @T.prim_func
+    def main(A: T.Tensor((64,), "int32")):
+        with T.Kernel(1):
+            for i in T.vectorized(8):
+                A[i + 1] = A[i] + 1
+
+    assert [(False, "")] == kinds(main)
+    run_everywhere(main, np.arange(64, dtype=np.int32), compile_flags=FLAGS)
+
+
+def test_stores_far_apart_are_left_to_scalar_code():
+    @T.prim_func
+    def main(A: T.Tensor((16, 16), "int32"), B: T.Tensor((16, 16), "int32")):
+        with T.Kernel(1):
+            for i, j in T.Parallel(16, 16):
+                B[j, i] = A[i, j]
+
+    assert [(False, "")] == kinds(main)
