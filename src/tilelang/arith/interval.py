@@ -77,7 +77,7 @@ class Analysis(Linearizer):
         self._atoms: dict[int, tuple[Expr, Interval]] = {}
         self._inside: dict[tuple[int, bool], tuple[Expr, Analysis]] = {}
         self._settled: dict[int, tuple[Expr, bool]] = {}
-        self._choices = parent._choices if parent and self._depth else _Allowance(_MANY_CHOICES)
+        self._choices: _Allowance = parent._choices if parent and self._depth else _Allowance(_MANY_CHOICES)
         self._asking = False
 
     # -- what the domain says of atoms ----------------------------------------------------------------------

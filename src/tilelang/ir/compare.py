@@ -14,9 +14,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tilelang.errors import CompilerBug, Loc
+from tilelang.errors import CompilerBug, Loc, ProgramError
 from tilelang.ir.buffer import Buffer
-from tilelang.ir.callee import Callee
+from tilelang.ir.callee import Callee, Routine
 from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Reinterpret, Select, Unary, Var, children
 from tilelang.ir.func import PrimFunc, ScalarParam, TensorParam
 from tilelang.ir.scalar import convert
@@ -162,9 +162,6 @@ class _Encoder:
                     self._use_buffer(buffer, path)
                 case ScalarParam(var=var):
                     self._define(var, path)
-                    for field in dataclasses.fields(param):
-                        if field.name != "var":
-                            self._value(getattr(param, field.name), f"{path}.{field.name}")
         self._value(func.attrs, "attrs")
         self._stmt(func.body, "body")
 
@@ -225,8 +222,10 @@ class _Encoder:
             self._value(tuple(value.items()), path)
         elif isinstance(value, enum.Enum):
             self._emit((type(value).__name__, value.name), path, value.name)
-        elif isinstance(value, Callee):
-            self._emit(("callee", value.name), path, value.name)
+        elif isinstance(value, Callee | Routine):
+            self._emit((type(value).__name__, value.name), path, value.name)
+            if isinstance(value, Routine):
+                self._value(value.spell, f"{path}.spell")
         elif dataclasses.is_dataclass(value) and not isinstance(value, type):
             self._emit(type(value).__qualname__, path, type(value).__qualname__)
             for field in dataclasses.fields(value):
@@ -292,4 +291,9 @@ def _plain(value: object, path: str) -> object:
         return "set", sorted(map(repr, value))
     if isinstance(value, Layout):
         return "layout", value.shape, hashlib.sha256(value.table.tobytes()).hexdigest()
-    raise CompilerBug(f"digest: {path} holds a {type(value).__name__}, which has no stable form")
+    if isinstance(value, type):
+        return "type", value.__module__, value.__qualname__
+    raise ProgramError(
+        f"{path}: a {type(value).__name__} has no form that stays the same from run to run",
+        hint="use numbers, strings, tuples or dicts of them",
+    )

@@ -133,6 +133,8 @@ class Expr:
         return unary(UnaryOp.NOT if self.dtype.is_bool else UnaryOp.INVERT, self)
 
     def __abs__(self) -> Expr:
+        if self.dtype.is_bool:
+            return cast(self, INT32)
         return select(binary(BinaryOp.LT, self, 0), -self, self) if self.dtype.is_int else _float_abs(self)
 
     # -- comparisons ----------------------------------------------------------------------------------------
@@ -199,7 +201,10 @@ def _node(cls: type[T]) -> type[T]:
 
 @_node
 class Const(Expr):
-    """A literal. `weak` marks one that came from a bare Python number and takes the dtype of its partner."""
+    """A literal. `weak` marks one that came from a bare Python number and takes the dtype of its partner.
+
+    A literal that was given another width than that of indices, such as `T.uint8(3)`, is data.
+    """
 
     value: Number
     dtype: DType
@@ -207,7 +212,7 @@ class Const(Expr):
 
     @cached_property
     def is_index(self) -> bool:  # noqa: D102  see `Expr`
-        return self.dtype.is_int
+        return self.dtype in (INT32, INT64) or (self.weak and self.dtype.is_int)
 
 
 @_node
@@ -395,6 +400,9 @@ def _follow(literal: Const, dtype: DType) -> Expr:
     return const(literal.value, dtype)
 
 
+_ON_TRUTHS = COMPARISONS | {BinaryOp.MIN, BinaryOp.MAX, BinaryOp.BITAND, BinaryOp.BITOR, BinaryOp.BITXOR}
+
+
 def binary(op: BinaryOp, left: ExprLike, right: ExprLike) -> Expr:
     """`left op right`, with operands brought to one dtype and constants folded.
 
@@ -417,7 +425,7 @@ def binary(op: BinaryOp, left: ExprLike, right: ExprLike) -> Expr:
         raise ProgramError(f"operator {op.value}: needs integers, got {a.dtype!s}")
     index = a.is_index and b.is_index
     operand = promote(a.dtype, b.dtype) if index else a.dtype
-    if operand.is_bool and op not in COMPARISONS | BITWISE | {BinaryOp.MIN, BinaryOp.MAX}:
+    if operand.is_bool and op not in _ON_TRUTHS:
         a, b, operand = cast(a, INT32), cast(b, INT32), INT32
     dtype = BOOL if op in COMPARISONS else operand
     if isinstance(a, Const) and isinstance(b, Const):
@@ -431,8 +439,7 @@ def _fold(op: BinaryOp, a: Const, b: Const, dtype: DType, index: bool) -> Const:
         value = exact_binary(op, int(a.value), int(b.value))
         if op in COMPARISONS:
             return Const(bool(value), BOOL)
-        fits = INT32 if -(2**31) <= value < 2**31 else INT64
-        return Const(int(value), fits if weak else promote(dtype, fits) if fits == INT64 else dtype, weak=weak)
+        return _exact_literal(int(value), dtype, weak)
     result = data_binary(op, convert(a.value, a.dtype), convert(b.value, b.dtype), dtype)
     if dtype.is_bool:
         return Const(bool(result), BOOL)
@@ -440,6 +447,13 @@ def _fold(op: BinaryOp, a: Const, b: Const, dtype: DType, index: bool) -> Const:
         wide = data_binary(op, convert(a.value, FLOAT64), convert(b.value, FLOAT64), FLOAT64)
         return Const(float(wide), dtype, weak=True)
     return Const(float(result) if dtype.is_float else int(result), dtype, weak=weak)
+
+
+def _exact_literal(value: int, dtype: DType, weak: bool) -> Const:
+    """A literal of index arithmetic: of `dtype` unless the value needs 64 bits."""
+    if not -(2**31) <= value < 2**31:
+        return Const(value, INT64, weak=weak)
+    return Const(value, INT32 if weak else dtype, weak=weak)
 
 
 def _logical(op: BinaryOp, a: Expr, b: Expr) -> Expr:
@@ -467,8 +481,8 @@ def unary(op: UnaryOp, operand: ExprLike) -> Expr:
         raise ProgramError(f"operator ~: needs an integer, got {a.dtype!s}")
     if isinstance(a, Const):
         if a.dtype.is_int:
-            value: Number = -int(a.value) if op is UnaryOp.NEG else ~int(a.value)
-            return Const(value, a.dtype, weak=a.weak) if a.weak else const(value, a.dtype)
+            value = -int(a.value) if op is UnaryOp.NEG else ~int(a.value)
+            return _exact_literal(value, a.dtype, a.weak) if a.is_index else const(value, a.dtype)
         return Const(float(data_unary(op, convert(a.value, FLOAT64), FLOAT64)), a.dtype, weak=a.weak)
     return Unary(op, a, a.dtype)
 
@@ -520,8 +534,10 @@ def power(base: Expr, exponent: ExprLike) -> Expr:
 def _float_abs(a: Expr) -> Expr:
     if isinstance(a, Const):
         return Const(abs(float(a.value)), a.dtype, weak=a.weak)
+    if a.dtype.bits < 16:  # some have no sign bit, or use its code for NaN
+        return cast(_float_abs(cast(a, FLOAT32)), a.dtype)
     # clears the sign bit, so that abs(-0.0) is 0.0 and NaN stays NaN
-    bits = {16: "uint16", 32: "uint32", 64: "uint64", 8: "uint8"}[a.dtype.bits]
+    bits = f"uint{a.dtype.bits}"
     mask = (1 << (a.dtype.bits - 1)) - 1
     return Reinterpret(Reinterpret(a, as_dtype(bits)) & const(mask, as_dtype(bits)), a.dtype)
 

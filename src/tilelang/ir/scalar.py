@@ -59,6 +59,7 @@ BITWISE = frozenset({BinaryOp.BITAND, BinaryOp.BITOR, BinaryOp.BITXOR, BinaryOp.
 _TRUTHS = COMPARISONS | LOGICAL
 INTEGER_ONLY = BITWISE | {BinaryOp.TRUNCDIV, BinaryOp.TRUNCMOD}
 
+_INDEX_BITS = 64  # where index arithmetic needs a width at all: shifts
 Value = Any  # a Python number, a NumPy scalar or a NumPy array
 
 
@@ -106,13 +107,16 @@ def _max(a: Value, b: Value) -> Value:
     return max(a, b) if isinstance(a, int) and isinstance(b, int) else np.maximum(a, b)
 
 
-def _shift(shift: Callable[[Value, Value], Value]) -> Callable[[Value, Value], Value]:
-    def apply(a: Value, b: Value) -> Value:
-        if isinstance(a, int) and isinstance(b, int):
-            return shift(a, b) if b >= 0 else 0
-        return shift(a, b)
+def _shl(a: Value, b: Value) -> Value:
+    if isinstance(a, int) and isinstance(b, int):
+        return a << b if 0 <= b < _INDEX_BITS else 0
+    return operator.lshift(a, b)
 
-    return apply
+
+def _shr(a: Value, b: Value) -> Value:
+    if isinstance(a, int) and isinstance(b, int):
+        return a >> b if 0 <= b < _INDEX_BITS else -int(a < 0)
+    return operator.rshift(a, b)
 
 
 _BINARY: dict[BinaryOp, Callable[[Value, Value], Value]] = {
@@ -137,8 +141,8 @@ _BINARY: dict[BinaryOp, Callable[[Value, Value], Value]] = {
     BinaryOp.BITAND: operator.and_,
     BinaryOp.BITOR: operator.or_,
     BinaryOp.BITXOR: operator.xor,
-    BinaryOp.SHL: _shift(operator.lshift),
-    BinaryOp.SHR: _shift(operator.rshift),
+    BinaryOp.SHL: _shl,  # by less than 0 or by the width and more: nothing but zeros, or copies of the sign
+    BinaryOp.SHR: _shr,
 }
 
 
@@ -196,6 +200,8 @@ def convert(value: Value, dtype: DType) -> Value:
                 wrapped -= 1 << dtype.bits
             return np.asarray(wrapped).astype(dtype.numpy)[()]
         array = np.asarray(value)
+        if array.dtype == object:  # a Python integer beyond 64 bits
+            array = array.astype(np.float64)
         if dtype.is_bool:
             return (array != 0)[()]
         if dtype.bits < 8 and dtype.is_int:

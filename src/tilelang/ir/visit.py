@@ -119,10 +119,10 @@ class Rewriter:
         match node:
             case Binary(op=op, a=a, b=b):
                 x, y = self.expr(a), self.expr(b)
-                return node if x is a and y is b else binary(op, x, y)
+                return node if x is a and y is b else _typed_as(node, binary(op, x, y))
             case Unary(op=op, a=a):
                 x = self.expr(a)
-                return node if x is a else unary(op, x)
+                return node if x is a else _typed_as(node, unary(op, x))
             case Cast(a=a, dtype=dtype):
                 x = self.expr(a)
                 return node if x is a else cast(x, dtype)
@@ -131,7 +131,7 @@ class Rewriter:
                 return node if x is a else Reinterpret(x, dtype)
             case Select(condition=c, a=a, b=b):
                 z, x, y = self.expr(c), self.expr(a), self.expr(b)
-                return node if z is c and x is a and y is b else select(z, x, y)
+                return node if z is c and x is a and y is b else _typed_as(node, select(z, x, y))
             case Load(buffer=buffer, indices=indices, dtype=dtype):
                 new, changed = self.buffer(buffer), self.exprs(indices)
                 return node if new is buffer and changed is indices else Load(new, changed, dtype)
@@ -194,6 +194,11 @@ class Rewriter:
                 parts = tuple(self._part(v) for v in value)
                 return value if all(x is y for x, y in zip(parts, value, strict=True)) else parts
         return value
+
+
+def _typed_as(old: Expr, new: Expr) -> Expr:
+    """`new` in the dtype of `old`, for whose users that was right; index arithmetic has no width to keep."""
+    return new if new.dtype == old.dtype or (new.is_index and old.is_index) else cast(new, old.dtype)
 
 
 class _Substitute(Rewriter):
