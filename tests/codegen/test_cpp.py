@@ -100,6 +100,19 @@ def test_parameters_that_are_only_read_are_const():
     assert 'extern "C" int32_t copy_row(const float* A, float* B) {' in kernel.get_kernel_source()
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_blocks_of_uneven_length_are_handed_out_one_by_one(causal):
+    @T.prim_func
+    def main(A: T.Tensor((64, 16), "float32")):
+        with T.Kernel(8) as bx:
+            for k in T.serial(bx + 1 if causal else 8):
+                for i in T.Parallel(16):
+                    A[bx * 8 + k, i] = 1.0
+
+    text = tilelang.compile(main, target="cpu", compile_flags=FLAGS).get_kernel_source()
+    assert f"schedule({'dynamic' if causal else 'static'})" in text
+
+
 def test_a_tile_level_function_cannot_be_printed():
     @T.prim_func
     def main(A: T.Tensor((4,), "float32")):

@@ -22,7 +22,7 @@ from tilelang.errors import NOWHERE, CompilerBug, Loc
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Load, Var, int_const
 from tilelang.ir.func import Level, PrimFunc, ScalarParam, TensorParam
-from tilelang.ir.stmt import Alloc, Assert, Atomic, CallStmt, Launch, Print, Stmt, Store
+from tilelang.ir.stmt import Alloc, Assert, Atomic, CallStmt, For, Launch, Print, Stmt, Store, While
 from tilelang.ir.visit import expressions, walk, walk_expr
 from tilelang.isa.intrinsic import Helper, ordered_helpers
 
@@ -121,7 +121,7 @@ class _Program:
             self._block_function(launch, name, captured, plan)
         with self._entry.block(), self._names.scope():
             arguments = [self._names[node] for node in captured] + _coordinates(self._grid(launch))
-            self._run_blocks(name, arguments, plan.arena_bytes)
+            self._run_blocks(name, arguments, plan.arena_bytes, "static" if _is_even(launch) else "dynamic")
 
     def _grid(self, launch: Launch) -> list[str]:
         """Declares the grid's extents and the number of blocks; gives the extents' text."""
@@ -138,14 +138,14 @@ class _Program:
         self._entry.line(f"const int64_t blocks = int64_t({texts[0]}){''.join(f' * {t}' for t in texts[1:])};")
         return texts
 
-    def _run_blocks(self, name: str, arguments: list[str], arena_bytes: int) -> None:
+    def _run_blocks(self, name: str, arguments: list[str], arena_bytes: int, schedule: str) -> None:
         out = self._entry
         if arena_bytes:
             self._exprs.need(ARENA_HELPER)
             arguments = [*arguments, f"tl_arena({arena_bytes})"]
         if self._may_fail:
             arguments = [*arguments, f"&{FAILED}"]
-        out.directive("#pragma omp parallel for schedule(static) if (blocks > 1)")
+        out.directive(f"#pragma omp parallel for schedule({schedule}) if (blocks > 1)")
         with out.block("for (int64_t block = 0; block < blocks; ++block)"):
             call = f"{name}({', '.join(arguments)});"
             if self._may_fail:
@@ -171,6 +171,19 @@ class _Program:
         if isinstance(node, Buffer):
             return self._pointer(node)
         return f"{'int64_t' if node.index else value_type(node.dtype)} {self._names[node]}"
+
+
+def _is_even(launch: Launch) -> bool:
+    """Whether blocks take about the same time: no loop around other work has a trip count that differs among them."""
+    blocks = set(launch.block_vars)
+    for stmt in walk(launch.body):
+        if isinstance(stmt, While):
+            return False
+        if isinstance(stmt, For) and any(isinstance(s, For | CallStmt) for s in walk(stmt.body)):
+            bounds = (e for bound in (stmt.start, stmt.stop) for e in walk_expr(bound))
+            if any(isinstance(e, Load) or isinstance(e, Var) and e in blocks for e in bounds):
+                return False
+    return True
 
 
 def _coordinates(extents: list[str]) -> list[str]:

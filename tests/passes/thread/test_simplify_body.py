@@ -6,13 +6,13 @@ from programs import index_var
 
 import tilelang.language as T
 from tilelang.backends.cpu import BACKEND
-from tilelang.dtypes import FLOAT32
+from tilelang.dtypes import BOOL, FLOAT32
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.expr import Binary, as_expr, const
+from tilelang.ir.expr import Binary, Var, as_expr, const
 from tilelang.ir.func import Level, PrimFunc, TensorParam
 from tilelang.ir.scalar import BinaryOp
-from tilelang.ir.stmt import Break, For, ForKind, If, Launch, Seq, Store
-from tilelang.ir.visit import any_expr, walk
+from tilelang.ir.stmt import Bind, Break, For, ForKind, If, Launch, Seq, Store
+from tilelang.ir.visit import any_expr, walk, walk_expr
 from tilelang.passes.runner import run_passes
 from tilelang.passes.thread.simplify_body import PASS
 
@@ -55,6 +55,12 @@ def test_conditions_known_from_loops_are_decided():
     assert [] == simplified(loop(i, 0, 8, If(i > 7, Store(A, (i,), ONE))))
 
 
+def test_a_binding_that_turns_out_constant_is_its_value():
+    i, known = index_var("i"), Var("known", BOOL)
+    body = Seq((Bind(known, i < 8), If(known, Store(A, (i,), ONE), Store(A, (i + 1,), ONE))))
+    assert [For, Store] == [type(s) for s in simplified(loop(i, 0, 8, body))]
+
+
 def test_floor_division_becomes_the_machines_where_both_agree():
     @T.prim_func
     def main(B: T.Tensor((64,), "int32"), C: T.Tensor((64,), "int32")):
@@ -70,6 +76,4 @@ def test_floor_division_becomes_the_machines_where_both_agree():
 
 
 def any_minus(expr):
-    from tilelang.ir.visit import walk_expr
-
     return any(getattr(e, "value", 0) == -5 or getattr(e, "op", None) is BinaryOp.SUB for e in walk_expr(expr))

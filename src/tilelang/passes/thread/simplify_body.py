@@ -71,13 +71,17 @@ class _Simplify:
 
     def _seq(self, node: Seq, domain: Domain) -> Stmt | None:
         body: list[Stmt] = []
+        constants: dict[Var, Expr] = {}
         for child in node.body:
-            new = self.stmt(child, domain)
+            new = self.stmt(substitute_stmt(child, constants) if constants else child, domain)
             if new is None:
                 continue
-            body.append(new)
             if isinstance(new, Bind):
+                if isinstance(new.value, Const) and not new.value.is_index:
+                    constants[new.var] = new.value
+                    continue
                 domain = domain.with_value(new.var, new.value)
+            body.append(new)
         if not body:
             return None
         same = len(body) == len(node.body) and all(x is y for x, y in zip(body, node.body, strict=True))
