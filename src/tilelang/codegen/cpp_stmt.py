@@ -16,8 +16,8 @@ from tilelang.codegen.cpp_types import value_type
 from tilelang.codegen.emitter import Emitter
 from tilelang.codegen.storage import StoragePlan
 from tilelang.errors import CompilerBug, Loc
-from tilelang.ir.buffer import Buffer, Region, Scope
-from tilelang.ir.expr import Const, Expr, Load, Var, int_const
+from tilelang.ir.buffer import Region, Scope
+from tilelang.ir.expr import Const, Expr, Var, int_const
 from tilelang.ir.stmt import (
     Alloc,
     Assert,
@@ -37,7 +37,6 @@ from tilelang.ir.stmt import (
     Store,
     While,
 )
-from tilelang.ir.visit import walk_expr
 from tilelang.isa.intrinsic import Helper
 
 _OMP_OPERATOR = {"+": "+", "*": "*", "min": "min", "max": "max", "&": "&", "|": "|", "^": "^"}
@@ -219,7 +218,7 @@ def _var_type(var: Var) -> str:
 
 def _is_stable(expr: Expr) -> bool:
     """Whether asking for the value before each iteration gives the same each time, and costs nothing."""
-    return not any(isinstance(e, Load) for e in walk_expr(expr)) and isinstance(expr, Const | Var)
+    return isinstance(expr, Const | Var)
 
 
 def _trips(node: For) -> int:
@@ -227,11 +226,6 @@ def _trips(node: For) -> int:
     if start is None or stop is None:
         return 4
     return min(max(1, len(range(start, stop, node.step))), 64)
-
-
-def is_device_buffer(buffer: Buffer) -> bool:
-    """Whether the buffer is passed to block programs rather than made by them."""
-    return buffer.scope is Scope.GLOBAL
 
 
 FAIL = Helper(
