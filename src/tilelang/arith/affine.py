@@ -217,14 +217,14 @@ class Linearizer:
             return self._floordiv(a, 1 << count) if count is not None and 0 <= count < 64 else self._atom(expr)
         if op is BinaryOp.BITAND:  # x & (2**k - 1) == x % 2**k, for negative x too
             mask = count is not None and count > 0 and count & (count + 1) == 0
-            return self._floormod(a, count + 1) if count is not None and mask else self._atom(expr)
+            return self.remainder(a, count + 1) if count is not None and mask else self._atom(expr)
         if op in _TRUNCATING and not (self.is_nonnegative(a) and self.is_nonnegative(b)):
             return self._atom(expr)
         if count == 0:
             return Sum({}, 0)
         floor = op is BinaryOp.FLOORDIV or op is BinaryOp.TRUNCDIV
         if count is not None and count > 0:
-            return self._floordiv(a, count) if floor else self._floormod(a, count)
+            return self._floordiv(a, count) if floor else self.remainder(a, count)
         split = self._split_symbolic(a, b) if count is None else None
         return self._atom(expr) if split is None else split[0] if floor else split[1]
 
@@ -267,7 +267,8 @@ class Linearizer:
                     return quotient.plus(self._floordiv(outer, divisor * first.constant))
         return quotient.plus(self._divided(BinaryOp.FLOORDIV, rest, divisor))
 
-    def _floormod(self, a: Sum, divisor: int) -> Sum:
+    def remainder(self, a: Sum, divisor: int) -> Sum:
+        """`a % divisor` for a positive divisor."""
         _, rest = self._split(a, divisor)
         fixed = _same_quotient(self.sum_bounds(rest), divisor)
         if fixed is not None:
@@ -362,7 +363,7 @@ def _widens(expr: Cast) -> bool:
 
 
 def to_expr(linear: Sum) -> Expr:
-    """A sum as an expression: positive terms first, each `atom * coefficient`, the constant last."""
+    """A sum as an expression: what is added first, then what is subtracted, each as `atom * coefficient`."""
     parts = list(_signed(linear))
     result: Expr | None = None
     for negative, part in sorted(parts, key=lambda p: p[0]):

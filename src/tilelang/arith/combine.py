@@ -7,7 +7,7 @@ only said of sums that are non-negative wherever the facts hold. The search has 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Protocol
 
 from tilelang.arith.affine import Sum, Term, without
@@ -31,10 +31,16 @@ class Knowledge(Protocol):
     def term_bounds(self, term: Term) -> Interval:
         """Bounds of a product of atoms."""
 
+    def remainder(self, a: Sum, divisor: int) -> Sum:
+        """`a % divisor` for a positive divisor."""
+
+    def inside(self, condition: Expr, *, holds: bool) -> Knowledge:
+        """What is known where a condition holds, or does not."""
+
 
 def is_nonnegative(target: Sum, knowledge: Knowledge) -> bool:
     """Whether `target >= 0` can be shown."""
-    return _Search(knowledge).holds(target, DEPTH)
+    return _Search().holds(target, knowledge, DEPTH)
 
 
 def tightened(a: Sum) -> Sum:
@@ -57,75 +63,84 @@ def unfolded(fact: Sum, knowledge: Knowledge) -> Iterator[Sum]:
                 return
 
 
+Case = tuple[Sum, Knowledge]
+
+
 class _Search:
-    def __init__(self, knowledge: Knowledge) -> None:
-        self._knowledge = knowledge
+    def __init__(self) -> None:
         self._steps = STEPS
 
-    def holds(self, target: Sum, depth: int) -> bool:
+    def holds(self, target: Sum, knowledge: Knowledge, depth: int) -> bool:
         target = tightened(target)
         self._steps -= 1
-        low, hopeless = self._low(target)
+        low, hopeless = _low(target, knowledge)
         if low is not None and low >= 0:
             return True
         if depth == 0 or self._steps <= 0:
             return False
+        facts = [*knowledge.facts, *_facts_of_atoms(target, knowledge)]
         for term in hopeless[:1] if hopeless else target.terms:
-            for other in self._without(target, term):
-                if all(self.holds(part, depth - 1) for part in other):
+            for cases in _without(target, term, facts, knowledge):
+                if all(self.holds(part, known, depth - 1) for part, known in cases):
                     return True
                 if self._steps <= 0:
                     return False
         return False
 
-    def _low(self, target: Sum) -> tuple[int | None, list[Term]]:
-        """The least value by intervals alone, and the terms without a lower bound, which a proof must remove."""
-        low, hopeless = target.constant, []
-        for term, coefficient in target.terms.items():
-            bounds = self._knowledge.term_bounds(term)
-            end = bounds.low if coefficient > 0 else bounds.high
-            if end is None:
-                hopeless.append(term)
-            else:
-                low += coefficient * end
-        return (None if hopeless else low), hopeless
 
-    def _without(self, target: Sum, term: Term) -> Iterator[tuple[Sum, ...]]:
-        """Sums without `term`; if all sums of one tuple are non-negative, so is the target."""
-        coefficient = target.terms[term]
-        for fact in self._facts(term):
-            for mine, factor in fact.terms.items():
-                if (factor > 0) != (coefficient > 0):
-                    continue
-                rest = without(term, mine)
-                if rest is None or (rest and not self._is_nonnegative_term(rest)):
-                    continue
-                # a*target - b*fact*rest >= 0  and  fact*rest >= 0  give  target >= 0, for a, b > 0
-                common = math.gcd(coefficient, factor)
-                scaled = fact.multiplied(rest) if rest else fact
-                yield (target.times(abs(factor) // common).plus(scaled, -abs(coefficient) // common),)
-        yield from self._cases(target, term, coefficient)
+def _low(target: Sum, knowledge: Knowledge) -> tuple[int | None, list[Term]]:
+    """The least value by intervals alone, and the terms without a lower bound, which a proof must remove."""
+    low, hopeless = target.constant, []
+    for term, coefficient in target.terms.items():
+        bounds = knowledge.term_bounds(term)
+        end = bounds.low if coefficient > 0 else bounds.high
+        if end is None:
+            hopeless.append(term)
+        else:
+            low += coefficient * end
+    return (None if hopeless else low), hopeless
 
-    def _is_nonnegative_term(self, term: Term) -> bool:
-        low = self._knowledge.term_bounds(term).low
-        return low is not None and low >= 0
 
-    def _facts(self, term: Term) -> Iterable[Sum]:
-        yield from self._knowledge.facts
+def _without(target: Sum, term: Term, facts: list[Sum], knowledge: Knowledge) -> Iterator[tuple[Case, ...]]:
+    """Sums without `term`; if all sums of one tuple are non-negative, so is the target."""
+    coefficient = target.terms[term]
+    for fact in facts:
+        for mine, factor in fact.terms.items():
+            if (factor > 0) != (coefficient > 0):
+                continue
+            rest = without(term, mine)
+            if rest is None or (rest and not _is_nonnegative_term(rest, knowledge)):
+                continue
+            # a*target - b*fact*rest >= 0  and  fact*rest >= 0  give  target >= 0, for a, b > 0
+            common = math.gcd(coefficient, factor)
+            scaled = fact.multiplied(rest) if rest else fact
+            yield ((target.times(abs(factor) // common).plus(scaled, -abs(coefficient) // common), knowledge),)
+    yield from _cases(target, term, coefficient, knowledge)
+
+
+def _is_nonnegative_term(term: Term, knowledge: Knowledge) -> bool:
+    low = knowledge.term_bounds(term).low
+    return low is not None and low >= 0
+
+
+def _cases(target: Sum, term: Term, coefficient: int, knowledge: Knowledge) -> Iterator[tuple[Case, ...]]:
+    """A choice between two values is settled by looking at both."""
+    expr = term[0].expr
+    if len(term) != 1 or not expr.is_index:
+        return
+    rest = Sum({t: c for t, c in target.terms.items() if t != term}, target.constant)
+    if isinstance(expr, Select):
+        sides = ((expr.a, True), (expr.b, False))
+        inner = [(side, knowledge.inside(expr.condition, holds=holds)) for side, holds in sides]
+        yield tuple((rest.plus(known.sum(side), coefficient), known) for side, known in inner)
+    elif isinstance(expr, Binary) and expr.op is (BinaryOp.MIN if coefficient > 0 else BinaryOp.MAX):
+        yield tuple((rest.plus(knowledge.sum(side), coefficient), knowledge) for side in (expr.a, expr.b))
+
+
+def _facts_of_atoms(target: Sum, knowledge: Knowledge) -> Iterator[Sum]:
+    for term in target.terms:
         for key in term:
-            yield from _facts_of_atom(key, self._knowledge)
-
-    def _cases(self, target: Sum, term: Term, coefficient: int) -> Iterator[tuple[Sum, ...]]:
-        """A choice between two values is settled by looking at both."""
-        expr = term[0].expr
-        if len(term) != 1 or not expr.is_index:
-            return
-        least = isinstance(expr, Binary) and expr.op is BinaryOp.MIN and coefficient > 0
-        most = isinstance(expr, Binary) and expr.op is BinaryOp.MAX and coefficient < 0
-        if isinstance(expr, Select) or least or most:
-            assert isinstance(expr, Binary | Select)
-            rest = Sum({t: c for t, c in target.terms.items() if t != term}, target.constant)
-            yield tuple(rest.plus(self._knowledge.sum(side), coefficient) for side in (expr.a, expr.b))
+            yield from _facts_of_atom(key, knowledge)
 
 
 def _facts_of_atom(key: ExprKey, knowledge: Knowledge) -> Iterator[Sum]:
@@ -141,9 +156,11 @@ def _facts_of_atom(key: ExprKey, knowledge: Knowledge) -> Iterator[Sum]:
                 return
             a = knowledge.sum(expr.a)
             if expr.op is BinaryOp.FLOORDIV:
-                rest = a.plus(this, -divisor.constant)  # 0 <= x - c * (x // c) <= c - 1
-                yield rest
-                yield Sum({}, divisor.constant - 1).plus(rest, -1)
+                rest = a.plus(this, -divisor.constant)  # x - c * (x // c) is x % c, from 0 to c - 1
+                known = knowledge.remainder(a, divisor.constant)
+                low, high = (0, divisor.constant - 1) if known.terms else (known.constant, known.constant)
+                yield rest.plus(Sum({}, -low))
+                yield Sum({}, high).plus(rest, -1)
         case BinaryOp.MIN:
             yield knowledge.sum(expr.a).plus(this, -1)
             yield knowledge.sum(expr.b).plus(this, -1)
