@@ -1,4 +1,7 @@
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,3 +58,33 @@ def test_a_file_that_is_no_library_is_refused(tmp_path: Path) -> None:
 def test_a_missing_entry_is_our_fault() -> None:
     with pytest.raises(CompilerBug, match="has no function 'absent'"):
         build(Source("cpp", TEXT, "absent"))
+
+
+_FORK = """
+import os, signal
+import numpy as np
+import tilelang, tilelang.language as T
+
+@T.prim_func
+def fill(A: T.Tensor((64,), "int32")):
+    with T.Kernel(64) as bx:
+        A[bx] = bx
+
+kernel = tilelang.compile(fill, target="cpu")
+kernel(np.zeros(64, np.int32))
+child = os.fork()
+if child == 0:
+    signal.alarm(20)
+    a = np.zeros(64, np.int32)
+    kernel(a)
+    os._exit(0 if (a == np.arange(64)).all() else 1)
+_, status = os.waitpid(child, 0)
+print("status", status)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_kernel_runs_in_a_child_forked_after_it_ran_in_the_parent() -> None:
+    environment = {**os.environ, "OMP_NUM_THREADS": "2"}
+    result = subprocess.run([sys.executable, "-c", _FORK], capture_output=True, text=True, env=environment, check=True)
+    assert "status 0\n" == result.stdout

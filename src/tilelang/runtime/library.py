@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,15 +52,29 @@ def open_entry(path: Path, name: str) -> Entry:
         raise ToolchainError(f"cannot load the compiled kernel {path}: {error}") from None
     if not hasattr(library, name):
         raise CompilerBug(f"the compiled kernel {path} has no function {name!r}")
-    _limit_threads(library)
+    _prepare_threads(library)
     return Entry(library, name, path)
 
 
-def _limit_threads(library: ctypes.CDLL) -> None:
-    """Obeys TILELANG_NUM_THREADS, through the OpenMP runtime that the library is linked with."""
-    count = num_threads()
-    if count is None or not hasattr(library, "omp_set_num_threads"):
+_OPENMP: list[Callable[[int], None]] = []  # `omp_set_num_threads` of the OpenMP runtime in use, once there is one
+
+
+def _prepare_threads(library: ctypes.CDLL) -> None:
+    """Obeys TILELANG_NUM_THREADS, and makes kernels safe in forked children, through the library's OpenMP runtime."""
+    if not hasattr(library, "omp_set_num_threads"):
         return
-    library.omp_set_num_threads.argtypes = [ctypes.c_int]
-    library.omp_set_num_threads.restype = None
-    library.omp_set_num_threads(count)
+    set_threads = library.omp_set_num_threads
+    set_threads.argtypes, set_threads.restype = [ctypes.c_int], None
+    if not _OPENMP:
+        _OPENMP.append(set_threads)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=_use_one_thread)
+    count = num_threads()
+    if count is not None:
+        set_threads(count)
+
+
+def _use_one_thread() -> None:
+    """In a forked child the threads of the parent are gone, but OpenMP would wait for them."""
+    for set_threads in _OPENMP:
+        set_threads(1)
