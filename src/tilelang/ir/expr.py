@@ -384,8 +384,14 @@ def unify(a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
         return _follow(x, y.dtype), y
     if isinstance(y, Const) and y.weak and not (isinstance(x, Const) and x.weak):
         return x, _follow(y, x.dtype)
+    if isinstance(x, Const) and isinstance(y, Const) and x.weak and y.weak and (x.dtype.is_float or y.dtype.is_float):
+        return _weak_float(x), _weak_float(y)
     dtype = promote(x.dtype, y.dtype)
     return cast(x, dtype), cast(y, dtype)
+
+
+def _weak_float(literal: Const) -> Const:
+    return literal if literal.dtype.is_float else Const(float(literal.value), FLOAT32, weak=True)
 
 
 def _follow(literal: Const, dtype: DType) -> Expr:

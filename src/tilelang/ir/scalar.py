@@ -212,7 +212,7 @@ def convert(value: Value, dtype: DType) -> Value:
             array = array.astype(np.float32)
         if dtype.is_float and dtype.bits < 32 and array.dtype.kind in "iub":
             array = array.astype(np.float32 if array.dtype.itemsize <= 2 else np.float64)
-        if dtype.is_float and dtype.bits <= 8 and (array.dtype == np.float64 or array.dtype.kind == "V"):
+        if dtype.is_float and dtype.bits <= 8 and array.dtype not in (np.float32, dtype.numpy):
             array = array.astype(np.float32)  # some pairs of ml_dtypes have no direct conversion
         return array.astype(dtype.numpy)[()]
 
