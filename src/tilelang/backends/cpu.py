@@ -6,11 +6,11 @@ from types import MappingProxyType
 
 from tilelang.backends.backend import Backend
 from tilelang.codegen.cpp import emit
-from tilelang.lower.cpu.atomic import lower_atomic_tile
-from tilelang.lower.cpu.copy import lower_copy, lower_fill, lower_transpose
-from tilelang.lower.cpu.gemm import lower_gemm
-from tilelang.lower.cpu.im2col import lower_im2col
-from tilelang.lower.cpu.reduce import lower_reduce, lower_scan
+from tilelang.lowering.cpu.atomic import lower_atomic_tile
+from tilelang.lowering.cpu.copy import lower_copy, lower_fill, lower_transpose
+from tilelang.lowering.cpu.gemm import lower_gemm
+from tilelang.lowering.cpu.im2col import lower_im2col
+from tilelang.lowering.cpu.reduce import lower_reduce, lower_scan
 from tilelang.ops.atomic import AtomicTile
 from tilelang.ops.copy import Copy, Transpose
 from tilelang.ops.fill import Fill
@@ -20,7 +20,6 @@ from tilelang.ops.reduce import Reduce
 from tilelang.ops.scan import Scan
 from tilelang.passes import pipelines
 from tilelang.passes.tile.lower_tile_ops import Lowerings
-
 
 LOWERINGS: Lowerings = MappingProxyType(
     {

@@ -7,7 +7,7 @@ from tilelang.ir.buffer import Region
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Const, Expr, Var, cast, int_const
 from tilelang.ir.stmt import Bind, Store
-from tilelang.lower.cpu.nest import axes, indices, load, nest, scratch
+from tilelang.lowering.cpu.nest import axes, indices, load, nest, scratch
 from tilelang.ops.copy import Copy, Transpose
 from tilelang.ops.fill import Fill
 

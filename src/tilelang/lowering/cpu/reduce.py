@@ -17,8 +17,8 @@ from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import Expr, Var, binary, cast, const, int_const
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Store
-from tilelang.lower.cpu.copy import apart
-from tilelang.lower.cpu.nest import assign, axes, indices, load, loop, nest, read, scratch, variable
+from tilelang.lowering.cpu.copy import apart
+from tilelang.lowering.cpu.nest import assign, axes, indices, load, loop, nest, read, scratch, variable
 from tilelang.ops.reduce import Reduce, ReduceOp, neutral
 from tilelang.ops.scan import Scan, ScanOp
 

@@ -8,7 +8,7 @@ from tilelang.ir.builder import Builder
 from tilelang.ir.expr import as_expr, const, int_const
 from tilelang.ir.stmt import Alloc, For, Store
 from tilelang.ir.visit import walk
-from tilelang.lower.cpu.nest import assign, axes, indices, load, nest, read, scratch, variable
+from tilelang.lowering.cpu.nest import assign, axes, indices, load, nest, read, scratch, variable
 
 A = Buffer("A", tuple(as_expr(e) for e in (4, 6, 8)), FLOAT32, Scope.SHARED)
 ROW = index_var("r")

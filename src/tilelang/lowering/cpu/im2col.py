@@ -9,7 +9,7 @@ from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Expr, Load, Var, binary, cast, conjunction, const, select
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Bind, Store
-from tilelang.lower.cpu.nest import indices, loop
+from tilelang.lowering.cpu.nest import indices, loop
 from tilelang.ops.im2col import Im2Col
 
 
