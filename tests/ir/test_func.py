@@ -23,3 +23,11 @@ def test_a_function_starts_at_tile_level() -> None:
     func = PrimFunc("main", (), Seq(()))
     assert (Level.TILE, (), ()) == (func.level, func.symbols, func.attrs)
     assert func != PrimFunc("main", (), Seq(()))
+
+
+def test_functions_and_expressions_show_their_text() -> None:
+    n = Var("n", INT32, index=True)
+    func = PrimFunc("main", (ScalarParam(n),), Seq(()))
+    assert "PrimFunc(main)" == repr(func)
+    assert str(func).startswith("@T.prim_func\ndef main(n: T.int32):")
+    assert "n * 2 + 1" == repr(n * 2 + 1)

@@ -53,6 +53,11 @@ class Expr:
 
     dtype: DType
 
+    def __repr__(self) -> str:
+        from tilelang.ir.printer import to_text  # noqa: PLC0415  the printer imports the nodes
+
+        return to_text(self)
+
     # -- arithmetic -----------------------------------------------------------------------------------------
     def __add__(self, other: ExprLike) -> Expr:
         return binary(BinaryOp.ADD, self, other)

@@ -82,3 +82,11 @@ class PrimFunc:
     symbols: tuple[Var, ...] = ()
     attrs: tuple[tuple[str, object], ...] = ()
     loc: Loc = field(default=NOWHERE, repr=False)
+
+    def __repr__(self) -> str:
+        return f"PrimFunc({self.name})"
+
+    def __str__(self) -> str:
+        from tilelang.ir.printer import to_text  # noqa: PLC0415  the printer imports the nodes
+
+        return to_text(self)
