@@ -143,6 +143,15 @@ def test_intrinsics_on_a_narrow_float_round_once():
     kernel.check()
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int4"])
+def test_intrinsics_on_narrow_integers_wrap_before_they_are_used(dtype):
+    kernel = Elementwise()
+    x, y = pairs([*range(-8, 8)] if dtype == "int4" else [0, 1, 3, 100, 127], dtype)
+    low = const(as_dtype(dtype).limits[0], as_dtype(dtype))
+    kernel.add(dtype, lambda a, b: [_call(INTRINSICS["fma"], a, b, a) > b, _call(INTRINSICS["abs"], a + low) < b], x, y)
+    kernel.check()
+
+
 def _call(callee, *args):
     return Call(callee, args, callee.result(tuple(a.dtype for a in args)))
 

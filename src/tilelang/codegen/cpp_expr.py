@@ -288,9 +288,7 @@ class ExprPrinter:
         spelling = callee.spelling("cpp", compute)
         self.need(spelling.helper)
         text = spelling.of(*(self._operand(a, compute) for a in expr.args))
-        if is_packed(expr.dtype):
-            return self.rounded(text, expr.dtype), PREFIX
-        return text, TERNARY
+        return self._wrapped(text, expr.dtype, TERNARY)
 
     def _operand(self, expr: Expr, compute: DType) -> str:
         return self.value(expr if expr.dtype == compute and not expr.is_index else Cast(expr, compute))
