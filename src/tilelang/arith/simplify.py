@@ -129,6 +129,8 @@ class _Simplifier(Rewriter):
                 chosen = self._chosen(node)
                 if chosen is not None:
                     return chosen
+        if isinstance(node, Binary) and node.op in _SETTLED_BY_SUMS and node.a.is_index and node.b.is_index:
+            return node
         for rule in RULES_BY_OPERATOR.get(operator_of(node), ()):
             found = rule.bindings(node)
             if found is not None:
@@ -220,6 +222,17 @@ def _retyped(new: Expr, old: Expr) -> Expr:
         return old if literal is None else literal
     return Cast(new, old.dtype) if _convertible(new, old.dtype) else old
 
+
+# of these, sums know all that the rules know, if the operands are index arithmetic
+_SETTLED_BY_SUMS = COMPARISONS | {
+    BinaryOp.ADD,
+    BinaryOp.SUB,
+    BinaryOp.MUL,
+    BinaryOp.FLOORDIV,
+    BinaryOp.FLOORMOD,
+    BinaryOp.SHL,
+    BinaryOp.SHR,
+}
 
 _COSTS = {
     BinaryOp.FLOORDIV: 8,
