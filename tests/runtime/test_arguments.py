@@ -87,6 +87,11 @@ def test_extents_of_zero_and_one_have_no_strides_to_check(shape: tuple[int, int]
     assert shape == bind(s, (base,)).values[0].shape  # type: ignore[union-attr]
 
 
+def test_an_empty_array_has_no_strides_to_check() -> None:
+    s = signature(tensor("c", 5, N, strides=(3, 1)), symbols=(N,))
+    assert (5, 0) == bind(s, (np.zeros((5, 0), np.float32),)).values[0].shape  # type: ignore[union-attr]
+
+
 def test_a_tensor_of_rank_zero_is_bound() -> None:
     view = bind(signature(tensor("c")), (np.zeros((), np.float32),)).values[0]
     assert isinstance(view, ArrayView)

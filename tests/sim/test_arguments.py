@@ -86,6 +86,11 @@ def test_the_stride_of_a_single_element_says_nothing(program):
     program.run(zeros(1, 3))
 
 
+def test_the_strides_of_an_empty_array_say_nothing(program):
+    program.tensor("A", (5, 0), strides=(64, 1))
+    program.run(zeros(5, 0))
+
+
 def test_a_symbol_that_no_argument_gives(program):
     n = program.symbol("n")
     program.tensor("A", (n * 2,))

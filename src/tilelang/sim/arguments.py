@@ -58,7 +58,7 @@ def _facts(param: TensorParam, array: np.ndarray) -> list[tuple[str, Expr, int]]
         for axis, (extent, size) in enumerate(zip(param.shape, array.shape, strict=False))
     ]
     for axis, stride in enumerate(param.buffer.strides or ()):
-        if array.shape[axis] > 1:  # the stride of a dimension that is never stepped along says nothing
+        if array.size and array.shape[axis] > 1:  # the stride of a dimension that is never stepped along says nothing
             facts.append((f"argument '{param.name}': stride {axis}", stride, array.strides[axis] // array.itemsize))
         elif isinstance(stride, Var):
             facts.append((f"argument '{param.name}': stride {axis}", stride, array.strides[axis] // array.itemsize))
