@@ -102,19 +102,20 @@ _PACKING = Helper(
     "gemm_packing",
     """\
 namespace tl {
-// Transposes a square of lanes: log2(lanes) rounds of perfect shuffles.
-template <class T> TL_INLINE void transpose_square(const T* from, T* to, int64_t pitch, int rows) {
+// Transposes a square of lanes: log2(lanes) rounds of perfect shuffles. `stride` and `pitch` lie between lines of both.
+template <class T>
+TL_INLINE void transpose_square(const T* from, int64_t stride, T* to, int64_t pitch, int rows) {
     constexpr int L = simd<T>::lanes;
 #if defined(__clang__)
     for (int i = 0; i < rows; ++i)
-        for (int j = 0; j < L; ++j) to[i * pitch + j] = from[j * L + i];
+        for (int j = 0; j < L; ++j) to[i * pitch + j] = from[j * stride + i];
 #else
     typename simd<T>::vec x[L], y[L];
     decltype(x[0] == x[0]) low, high;
     TL_UNROLL for (int i = 0; i < L; ++i) {
         low[i] = i / 2 + i % 2 * L;
         high[i] = i / 2 + i % 2 * L + L / 2;
-        x[i] = *(const typename simd<T>::loose*)(from + i * L);
+        x[i] = *(const typename simd<T>::loose*)(from + i * stride);
     }
     TL_UNROLL for (int round = 1; round < L; round *= 2) {
         TL_UNROLL for (int i = 0; i < L / 2; ++i) {
@@ -158,6 +159,12 @@ static void pack_across(const typename Load::memory* from, typename Load::in* to
         for (int p = 0; p * G < k; p += L) {
             const int here = lines - i < L ? lines - i : L, left = k - p * G;
             const typename Load::memory* corner = from + i * stride + p * G;
+            if constexpr (Load::plain && G == 1) {
+                if (here == L && left >= L) {
+                    transpose_square(corner, stride, to + (int64_t)p * pitch + i, pitch, L);
+                    continue;
+                }
+            }
             if (left >= L * G) {
                 for (int r = 0; r < here; ++r)
                     for (int e = 0; e < L; ++e) square[r * L + e] = Load::get(corner + r * stride + e * G, 1, G);
@@ -166,7 +173,8 @@ static void pack_across(const typename Load::memory* from, typename Load::in* to
             }
             for (int r = here; r < L; ++r)
                 for (int e = 0; e < L; ++e) square[r * L + e] = 0;
-            transpose_square(square, to + (int64_t)p * pitch + i, pitch, left >= L * G ? L : (left + G - 1) / G);
+            const int rows = left >= L * G ? L : (left + G - 1) / G;
+            transpose_square(square, (int64_t)L, to + (int64_t)p * pitch + i, pitch, rows);
         }
 }
 }  // namespace tl

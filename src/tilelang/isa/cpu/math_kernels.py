@@ -77,14 +77,23 @@ EXP = Helper(
     "exp",
     """\
 namespace tl {
-// x * 2^n in two steps, so that no factor overflows or vanishes where the result does not
-static inline float scale(float x, int32_t n) {
-    const int32_t half = n >> 1;
-    return x * float_of((uint32_t)(half + 127) << 23) * float_of((uint32_t)(n - half + 127) << 23);
+// Where to round to an integer n by an addition: the low bits of the sum hold n + 254, which `scale` takes apart.
+static constexpr float scale_origin = 0x1.8p+23f + 254.0f;
+// x * 2^n in two steps, so that no factor overflows or vanishes where the result does not; |n| <= 250
+static inline float scale(float x, float shifted) {
+    const uint32_t both = bits_of(shifted), half = both >> 1;
+    return x * float_of(half << 23) * float_of((both - half) << 23);
 }
 static inline double scale(double x, int64_t n) {
     const int64_t half = n >> 1;
     return x * double_of((uint64_t)(half + 1023) << 52) * double_of((uint64_t)(n - half + 1023) << 52);
+}
+// x within two bounds of either sign, by comparing bits as integers, for which processors have one instruction; the
+// result for NaN is one of the bounds
+static inline float between(float low, float x, float high) {
+    const int32_t most = (int32_t)bits_of(high), u = (int32_t)bits_of(x);
+    const uint32_t least = bits_of(low), v = (uint32_t)(u < most ? u : most);
+    return float_of(v < least ? v : least);
 }
 // exp(r) - 1 on |r| <= ln(2) / 2; 2^-28.2
 static inline float expm1_near_zero(float r) {
@@ -93,10 +102,11 @@ static inline float expm1_near_zero(float r) {
     return r + r * r * p;
 }
 static inline float exp(float x) {
-    const float limited = x < -104.0f ? -104.0f : x > 89.0f ? 89.0f : x;  // keeps NaN
-    const int32_t n = low_integer(limited * 0x1.715476p+0f + 0x1.8p+23f);
+    const float limited = between(-104.0f, x, 89.0f);
+    const float shifted = limited * 0x1.715476p+0f + scale_origin, n = shifted - scale_origin;
     const float r = (limited - n * 0x1.63p-1f) - n * -0x1.bd0106p-13f;  // ln(2), the first part of 9 bits
-    return scale(1.0f + expm1_near_zero(r), n);
+    const float value = scale(1.0f + expm1_near_zero(r), shifted);
+    return x == x ? value : x;
 }
 // exp(r) on |r| <= ln(2) / 2; 2^-57.8
 static inline double exp(double x) {
@@ -121,11 +131,11 @@ EXP2 = Helper(
 namespace tl {
 // 2^r on |r| <= 1/2; 2^-28.8
 static inline float exp2(float x) {
-    const float limited = x < -151.0f ? -151.0f : x > 129.0f ? 129.0f : x;
-    const int32_t n = low_integer(limited + 0x1.8p+23f);
-    const float r = limited - n;
+    const float limited = between(-151.0f, x, 129.0f);
+    const float shifted = limited + scale_origin, r = limited - (shifted - scale_origin);
     const float high = 0x1.c6aed8p-5f + r * (0x1.3b2d68p-7f + r * (0x1.5f4706p-10f + r * 0x1.41f61ep-13f));
-    return scale(1.0f + r * (0x1.62e430p-1f + r * (0x1.ebfbdcp-3f + r * high)), n);
+    const float value = scale(1.0f + r * (0x1.62e430p-1f + r * (0x1.ebfbdcp-3f + r * high)), shifted);
+    return x == x ? value : x;
 }
 }  // namespace tl
 """,
@@ -138,11 +148,12 @@ EXP10 = Helper(
 namespace tl {
 // 10^r on |r| <= log10(2) / 2; 2^-28.8
 static inline float exp10(float x) {
-    const float limited = x < -46.0f ? -46.0f : x > 39.0f ? 39.0f : x;
-    const int32_t n = low_integer(limited * 0x1.a934f0p+1f + 0x1.8p+23f);
+    const float limited = between(-46.0f, x, 39.0f);
+    const float shifted = limited * 0x1.a934f0p+1f + scale_origin, n = shifted - scale_origin;
     const float r = (limited - n * 0x1.344p-2f) - n * 0x1.3509f8p-18f;  // log10(2), the first part of 11 bits
     const float high = 0x1.046f5ep+1f + r * (0x1.2bd9f2p+0f + r * (0x1.158b96p-1f + r * 0x1.a68430p-3f));
-    return scale(1.0f + r * (0x1.26bb1cp+1f + r * (0x1.53524ap+1f + r * high)), n);
+    const float value = scale(1.0f + r * (0x1.26bb1cp+1f + r * (0x1.53524ap+1f + r * high)), shifted);
+    return x == x ? value : x;
 }
 }  // namespace tl
 """,
