@@ -242,6 +242,8 @@ static __attribute__((noinline)) void gemm(const typename LoadA::memory* a, cons
         if constexpr (!in_place && TA) pack_along<LoadA, M, M, lda>(from, rows, k);
         if constexpr (!in_place && !TA)
             for (int i = 0; i < M; ++i) pack_line<LoadA>(from + i * lda, rows + (int64_t)i * elements, k);
+        // GCC 12 fails on values that are widened in vector registers and read from there (convert_mode_scalar)
+        if constexpr (!in_place) __asm__ volatile("" : : "r"(rows) : "memory");
         const typename LoadB::memory* bp = TB ? b + k0 : b + k0 * ldb;
         for (int j = 0; j + W <= N; j += W)
             gemm_columns<Op, LoadB, M, V, W, chunk, AI, AP, ldb, ldc, TB>(ap, bp + j * (TB ? ldb : 1), c + j, k, clear);
