@@ -152,6 +152,14 @@ def test_intrinsics_on_narrow_integers_wrap_before_they_are_used(dtype):
     kernel.check()
 
 
+def test_the_least_integer_does_not_widen_what_it_meets():
+    kernel = Elementwise()
+    x, y = pairs([0, 1, -1, 2**31 - 1, -(2**31)], "int32")
+    low = const(-(2**31), INT32)
+    kernel.add("int32", lambda a, b: [a + low < b, a * low > b, low - a == b, Reinterpret(low, as_dtype("uint32"))], x, y)
+    kernel.check()
+
+
 def _call(callee, *args):
     return Call(callee, args, callee.result(tuple(a.dtype for a in args)))
 

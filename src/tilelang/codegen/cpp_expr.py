@@ -343,6 +343,8 @@ def _literal(expr: Const) -> Text:
         return ("true" if value else "false"), POSTFIX
     if dtype.is_float:
         return float_literal(float(value), dtype)
+    if value == -(2**31) and dtype.bits == 32:
+        return "INT32_MIN", POSTFIX  # -2147483648 would be a long, in which sums do not wrap
     text = _int_literal(int(value))
     if dtype.kind.value == "uint":
         text += "ULL" if dtype.bits == 64 else "u" if dtype.bits == 32 else ""
