@@ -188,9 +188,9 @@ def as_dtype(value: object) -> DType:
         if value is None:  # which NumPy takes for float64
             raise TypeError
         return _FROM_NUMPY[np.dtype(value)]  # type: ignore[call-overload]
-    except (TypeError, KeyError):
+    except (TypeError, ValueError, KeyError):
         raise OptionError(
-            f"dtype: {value!r} is not a dtype",
+            f"dtype: {value!r:.60} is not a dtype",
             hint="write a name such as 'float16', T.float16, torch.float16 or numpy.float16",
         ) from None
 

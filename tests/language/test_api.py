@@ -28,9 +28,19 @@ def test_a_missing_argument_is_told_with_the_form() -> None:
     assert "T.scale: missing a required argument: 'src'" == caught.value.message
 
 
-def test_a_type_error_of_another_kind_is_left_alone() -> None:
-    with pytest.raises(TypeError, match="multiply"):
-        scale([], {})  # type: ignore[arg-type]
+def test_operands_of_a_wrong_kind_are_shown_with_the_form() -> None:
+    with pytest.raises(StagingError) as caught:
+        scale([], factor={})  # type: ignore[arg-type]
+    assert "T.scale: does not take ([], factor={}): can't multiply sequence by non-int of type 'dict'" == (
+        caught.value.message
+    )
+    assert "the form is T.scale(src, factor=2)" == caught.value.hint
+
+
+def test_classes_are_named_as_the_user_names_them() -> None:
+    with pytest.raises(StagingError) as caught:
+        T.Tensor()  # type: ignore[call-arg]
+    assert "T.Tensor: missing a required argument: 'shape'" == caught.value.message
 
 
 def test_a_tile_operator_outside_of_a_kernel_function_says_so() -> None:

@@ -91,7 +91,7 @@ def test_what_atomics_refuse(tensor: Tensor, stager: Stager) -> None:
         (lambda: T.atomic_load(c[0]), "T.atomic_load: 'C' is a tile (8,), but one element is needed"),
         (lambda: T.atomic_add(c, tensor("D", (8, 4))), "T.atomic_add: 'D' is (8, 4) but 'C' is (8, 8)"),
         (lambda: T.atomic_addx2(c[0, 0], c[0, 2], return_prev=True), "T.atomic_addx2: return_prev is for one element"),
-        (lambda: T.atomic_addx2(T.alloc_var("float32"), c[0, 2]), "T.atomic_addx2: 'var' is a scalar and has no"),
+        (lambda: T.atomic_addx2(T.alloc_var("float32"), c[0, 2]), "T.atomic_addx2: 'var' is a mutable scalar"),
     ):
         with pytest.raises(ProgramError) as caught:
             call()

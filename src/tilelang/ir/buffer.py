@@ -50,6 +50,9 @@ class Buffer:
     view_of: Buffer | None = None
     loc: Loc = NOWHERE
 
+    def __repr__(self) -> str:
+        return f"<{self.name}: {self.dtype!s} {self.shape!r} in {self.scope.value}>"
+
     @property
     def rank(self) -> int:
         """Number of dimensions."""

@@ -11,6 +11,7 @@ wraps at its dtype's width.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -52,6 +53,7 @@ class Expr:
     """The root of all expressions; subclasses are frozen dataclasses with a `dtype`."""
 
     dtype: DType
+    __array_ufunc__ = None  # NumPy scalars leave `scalar * expression` to us
 
     def __repr__(self) -> str:
         from tilelang.ir.printer import to_text  # noqa: PLC0415  the printer imports the nodes
@@ -346,14 +348,28 @@ def as_expr(value: ExprLike, dtype: DType | None = None) -> Expr:
         return as_expr(value.__tilelang_expr__(), dtype)
     if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
         return Const(bool(value), dtype or BOOL) if dtype in (None, BOOL) else const(int(value), dtype)
-    if isinstance(value, int) or hasattr(value, "__index__"):
-        number = int(value)
-        if dtype is not None:
-            return const(number, dtype)
-        return Const(number, INT32 if -(2**31) <= number < 2**31 else INT64, weak=True)
-    if isinstance(value, float) or hasattr(value, "__float__"):  # type: ignore[unreachable]
-        return const(float(value), dtype) if dtype is not None else Const(float(value), FLOAT32, weak=True)
-    raise StagingError(f"expected a number or an expression, got {type(value).__name__} {value!r:.60}")
+    number = _plain_number(value)
+    if number is None:
+        raise StagingError(f"expected a number or an expression, got {type(value).__name__} {value!r:.60}")
+    if dtype is not None:
+        return const(number, dtype)
+    if isinstance(number, float):
+        return Const(number, FLOAT32, weak=True)
+    if not -(2**63) <= number < 2**64:
+        raise ProgramError(f"the integer {number} needs more than 64 bits")
+    return Const(number, INT32 if -(2**31) <= number < 2**31 else INT64, weak=True)
+
+
+def _plain_number(value: object) -> int | float | None:
+    """A number of Python, or of a library whose scalars convert to those; None for anything else."""
+    if isinstance(value, int | float):
+        return value
+    if isinstance(value, type) or getattr(value, "shape", ()) != ():
+        return None
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return float(value) if hasattr(value, "__float__") else None
 
 
 def const(value: Number, dtype: DType) -> Const:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tilelang.dtypes import DType
 from tilelang.errors import ProgramError
+from tilelang.ir.buffer import Scope
 from tilelang.ir.expr import Expr, ExprLike, Load, Var, as_expr, cast
 from tilelang.ir.stmt import Atomic, AtomicOp
 from tilelang.language.api import api
@@ -173,6 +174,11 @@ def _add_vector(what: str, dst: Load, value: object, lanes: int, return_prev: bo
 
 def _element(operand: object, what: str) -> Load:
     if isinstance(operand, Load):
+        if operand.buffer.scope is Scope.VAR:
+            raise ProgramError(
+                f"{what}: '{operand.buffer.name}' is a mutable scalar, which no other block shares",
+                hint=f"assign it, as in `{operand.buffer.name} += x`, or name an element of a buffer",
+            )
         return operand
     if isinstance(operand, TileProxy):
         if operand.ndim == 0:

@@ -28,6 +28,7 @@ from tilelang.errors import ArgumentError, StagingError, user_facing
 from tilelang.ir.expr import Expr, ExprLike, Var, as_expr, int_const
 from tilelang.ir.func import PrimFunc, TensorParam
 from tilelang.ir.visit import substitute
+from tilelang.language.api import api
 from tilelang.language.prim_func import declare_parameter, enter_frame, finish, run_rewritten
 from tilelang.language.proxy import BufferProxy
 from tilelang.language.rewrite import Rewritten, rewrite
@@ -135,6 +136,7 @@ class TensorArgument:
         )
 
 
+@api
 def const(names: str) -> Any:
     """Sizes that follow from the arguments: `M, N = T.const("M, N")`; a single name gives a single size.
 
@@ -164,6 +166,7 @@ def _size(stager: _EagerStager, name: str) -> Any:
     return stager.dims[name]
 
 
+@api
 def empty(shape: ExprLike | tuple[ExprLike, ...], dtype: object = "float32") -> BufferProxy:
     """A tensor that the call allocates, to be written by the kernels and returned: `C = T.empty((M, N), T.float16)`.
 

@@ -19,8 +19,10 @@ from tilelang.ir.stmt import Alloc, Assert
 from tilelang.language.bindings import MISSING, Poison, Undeclared, is_number, number_dtype, read
 from tilelang.language.control import Branch, Loop, PlainLoop, StagedFor, StagedWhile
 from tilelang.language.loops import LoopSpec, serial
+from tilelang.language.proxy import TileProxy
 from tilelang.language.rewrite import Site
 from tilelang.language.stage import Stager, is_mutable, reads_memory
+from tilelang.language.types import TensorType
 
 _COMPARE = {op.value: op for op in (BinaryOp.EQ, BinaryOp.NE, BinaryOp.LT, BinaryOp.LE, BinaryOp.GT, BinaryOp.GE)}
 _PYTHON_COMPARE = {
@@ -154,6 +156,11 @@ class Frame:
         if value is MISSING:
             raise StagingError(
                 f"'{name}' is annotated but has no value", hint=f"assign it, or make '{name}' a parameter"
+            )
+        if isinstance(annotation, TensorType) and not isinstance(value, TileProxy):
+            raise StagingError(
+                f"'{name}' is annotated as a tensor, but it is {value!r:.40}",
+                hint="pass an array of NumPy, torch or any library that speaks DLPack",
             )
         return value
 

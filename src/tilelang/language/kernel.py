@@ -10,6 +10,7 @@ from tilelang.errors import NoLowering, ProgramError
 from tilelang.ir.builder import as_body
 from tilelang.ir.expr import Const, Expr, ExprLike, Var, as_expr
 from tilelang.ir.stmt import Launch, LaunchHints
+from tilelang.language.api import api
 from tilelang.language.stage import Hints, Stager, current
 
 
@@ -30,6 +31,7 @@ class Kernel:
             range, or a kernel inside of another, of a loop or of a branch.
     """
 
+    @api
     def __init__(
         self,
         *grid: ExprLike,
@@ -82,6 +84,7 @@ class Kernel:
 class block:
     """`with T.block("root"):` without a kernel around is a grid of one block; inside a kernel it is only a scope."""
 
+    @api
     def __init__(self, name: str = "root") -> None:
         self._stager: Stager = current("T.block")
         self._kernel = Kernel(1) if self._stager.hints is None else None

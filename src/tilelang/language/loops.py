@@ -17,6 +17,7 @@ from tilelang.ir.builder import as_body
 from tilelang.ir.expr import Const, Expr, ExprLike, Var, as_expr, binary, int_const, select
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Bind, For, ForKind, If, ParallelLoop, PipelineSpec, Stmt
+from tilelang.language.api import api
 from tilelang.language.stage import Stager, current, reads_memory
 
 _KINDS = {
@@ -142,6 +143,7 @@ def _range(what: str, arguments: tuple[ExprLike, ...]) -> tuple[Expr, Expr, int]
     return start, stop, step
 
 
+@api
 def serial(*bounds: ExprLike, annotations: object = None) -> LoopSpec:
     """A plain loop: `for i in T.serial(stop)`, `(start, stop)` or `(start, stop, step)`; the step is a constant.
 
@@ -154,17 +156,20 @@ def serial(*bounds: ExprLike, annotations: object = None) -> LoopSpec:
     return LoopSpec("serial", (_range("T.serial", bounds),))
 
 
+@api
 def unroll(*bounds: ExprLike, explicit: bool = False, unroll_factor: int | None = None) -> LoopSpec:
     """A loop that the compiler shall unroll: fully, or by `unroll_factor`; same bounds as `T.serial`."""
     del explicit
     return LoopSpec("unroll", (_range("T.unroll", bounds),), unroll_factor=unroll_factor)
 
 
+@api
 def vectorized(*bounds: ExprLike) -> LoopSpec:
     """A loop over neighbouring elements that shall become vector instructions; same bounds as `T.serial`."""
     return LoopSpec("vectorized", (_range("T.vectorized", bounds),))
 
 
+@api
 def Parallel(*extents: ExprLike, coalesced_width: int | None = None, loop_layout: object = None) -> LoopSpec:
     """An elementwise nest: `for i, j in T.Parallel(M, N)`.
 
@@ -183,6 +188,7 @@ def Parallel(*extents: ExprLike, coalesced_width: int | None = None, loop_layout
     return LoopSpec("Parallel", tuple((zero, _bound("T.Parallel", e), 1) for e in extents))
 
 
+@api
 def Pipelined(
     start: ExprLike,
     stop: ExprLike | None = None,
@@ -226,6 +232,7 @@ class pipeline:
         ProgramError: The block holds no loop over `range` or `T.serial`.
     """
 
+    @api
     def __init__(
         self, num_stages: int = 2, order: Sequence[int] | None = None, stage: Sequence[int] | None = None
     ) -> None:
@@ -244,6 +251,7 @@ class pipeline:
             )
 
 
+@api
 def grid(*extents: ExprLike) -> LoopSpec:
     """Nested plain loops: `for i, j in T.grid(M, N)`."""
     if not extents:
@@ -252,6 +260,7 @@ def grid(*extents: ExprLike) -> LoopSpec:
     return LoopSpec("grid", tuple((zero, _bound("T.grid", e), 1) for e in extents))
 
 
+@api
 def Persistent(
     domain: Sequence[ExprLike], wave_size: ExprLike, index: ExprLike, group_size: int = 8
 ) -> LoopSpec:

@@ -286,9 +286,13 @@ def ceildiv(a: ExprLike, b: ExprLike) -> Scalar:
     """
     if is_number(b) and not b:
         raise ProgramError("T.ceildiv: division by zero")
-    if _all_numbers(a, b):
-        return -(-a // b)
-    return (a + b - 1) // b
+    divisor = as_expr(b)
+    rounded_up = binary(BinaryOp.FLOORDIV, as_expr(a) + divisor - 1, divisor)
+    if not rounded_up.dtype.is_int:
+        raise ProgramError(
+            f"T.ceildiv: needs integers, got {rounded_up.dtype!s}", hint="for floats write T.ceil(a / b)"
+        )
+    return -(-a // b) if _all_numbers(a, b) else rounded_up
 
 
 @api
@@ -348,4 +352,5 @@ def bitwise_xor(a: ExprLike, b: ExprLike) -> Scalar:
 @api
 def bitwise_not(a: ExprLike) -> Scalar:
     """`~a`."""
-    return ~a if isinstance(a, Expr) else ~_python_number(a)  # type: ignore[operator]
+    result = ~as_expr(a)
+    return result.value if is_number(a) and isinstance(result, Const) else result

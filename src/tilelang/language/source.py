@@ -8,8 +8,11 @@ prompt's history, and accept a text only if compiling it gives this very functio
 from __future__ import annotations
 
 import ast
+import contextlib
 import inspect
 import linecache
+import os
+import stat
 import sys
 import types
 from collections.abc import Iterator
@@ -72,10 +75,14 @@ def function_source(fn: types.FunctionType) -> FunctionSource:
         found = _match(text, code)
         if found is not None:
             return found
+    hint = (
+        "define the kernel in a file or a notebook cell, or keep the text in a variable while `exec` runs it; "
+        "if the file changed since it was imported, restart Python"
+    )
+    if code.co_filename == "<stdin>":
+        hint = "what is piped into Python leaves no text behind: save the program and run `python program.py`"
     raise StagingError(
-        f"the source of '{fn.__name__}' cannot be found ({code.co_filename}, line {code.co_firstlineno})",
-        hint="define the kernel in a file or a notebook cell, or keep the text in a variable while `exec` runs it; "
-        "if the file changed since it was imported, restart Python",
+        f"the source of '{fn.__name__}' cannot be found ({code.co_filename}, line {code.co_firstlineno})", hint=hint
     )
 
 
@@ -113,6 +120,15 @@ def _candidate_texts() -> Iterator[str]:
     if "-c" in arguments:
         yield from arguments[arguments.index("-c") + 1 :][:1]
     yield from _prompt_history()
+    yield from _redirected_input()
+
+
+def _redirected_input() -> Iterator[str]:
+    """The program of `python < program.py`; what a pipe has given cannot be read again."""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        status = os.fstat(0)
+        if stat.S_ISREG(status.st_mode):
+            yield os.pread(0, status.st_size, 0).decode()
 
 
 def _prompt_history() -> Iterator[str]:

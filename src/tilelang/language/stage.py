@@ -160,7 +160,8 @@ def staging(stager: Stager) -> Iterator[Stager]:
         raise StagingError("the kernel's Python code recurses without end", loc=stager.loc) from error
     except Exception as error:
         message = f"{type(error).__name__} while the kernel was staged: {error}"
-        raise StagingError(message, loc=stager.loc) from error
+        hint = "NumPy computes with numbers: write T.exp(x) for a value of the running kernel" * ("ufunc" in message)
+        raise StagingError(message, loc=stager.loc, hint=hint) from error
     finally:
         _CURRENT.reset(token)
 

@@ -36,6 +36,7 @@ class dtype(DType):
 
     __slots__ = ()
 
+    @api
     def __call__(self, value: ExprLike | str | None = None) -> Expr:
         """`value` converted to this dtype; without a value, an unnamed variable of it."""
         if value is None:
@@ -111,6 +112,7 @@ class TensorType:
     dtype: DType
     strides: tuple[Expr, ...] | None
 
+    @api
     def __init__(self, shape: ShapeLike, dtype: DTypeLike = "float32", strides: ShapeLike | None = None) -> None:
         what = "T.Tensor" if strides is None else "T.StridedTensor"
         extents = as_shape(shape, what)
@@ -150,6 +152,7 @@ class PointerType:
 
     dtype: DType
 
+    @api
     def __init__(self, dtype: DTypeLike = "uint8") -> None:
         object.__setattr__(self, "dtype", plain_dtype(dtype, "T.ptr"))
 
@@ -222,9 +225,11 @@ def symbolic(name: str, dtype: DTypeLike = "int32") -> Variable | tuple[Variable
 class _Dyn:
     """`T.dyn['K']`: a symbolic dimension for annotations, the same one wherever the name is the same."""
 
+    @api
     def __getitem__(self, name: str) -> Variable | tuple[Variable, ...]:
         return dynamic(name)
 
+    @api
     def __call__(self, name: str, dtype: DTypeLike = "int32") -> Variable | tuple[Variable, ...]:
         return dynamic(name, dtype)
 

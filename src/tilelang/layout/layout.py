@@ -34,7 +34,12 @@ class Layout:
     """
 
     def __init__(self, shape: Sequence[int] | int, forward: IndexFunction) -> None:
-        extents = (shape,) if isinstance(shape, int) else tuple(shape)
+        extents = tuple(shape) if isinstance(shape, list | tuple) else (shape,)
+        if not callable(forward):
+            raise ProgramError(
+                f"T.Layout: the index function is {forward!r:.40}",
+                hint="write a lambda, as in T.Layout((8, 8), lambda i, j: i * 8 + j)",
+            )
         for extent in extents:
             if isinstance(extent, bool) or not isinstance(extent, int | np.integer) or extent < 0:
                 raise ProgramError(
@@ -65,8 +70,6 @@ class Layout:
         try:
             places = self(*grid)
             table = np.stack([np.broadcast_to(np.asarray(p), self.shape) for p in places], axis=-1)
-        except TileLangError:
-            raise
         except Exception:  # the function decides with Python's `if`, or calls `T.` functions: ask it one by one
             table = self._table_one_by_one()
         if table.dtype.kind not in "iu":

@@ -75,6 +75,8 @@ def _row_bytes(buffer: Any, what: str) -> int:
     shape = static_shape(buffer, what)
     if len(shape) < 2:
         raise ProgramError(f"{what}: needs a buffer of two or more dimensions, given {len(shape)}")
+    if not hasattr(buffer, "dtype"):
+        raise ProgramError(f"{what}: needs a buffer, got {buffer!r:.40}")
     bits: int = shape[-1] * buffer.dtype.bits * buffer.dtype.lanes
     return bits // 8 if bits % 8 == 0 else 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import NoReturn
 
 import numpy as np
 
@@ -23,6 +24,13 @@ class GemmWarpPolicy(enum.Enum):
     Square = "square"
     FullRow = "full_row"
     FullCol = "full_col"
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        raise ProgramError(
+            f"T.GemmWarpPolicy: {value!r:.40} is no policy",
+            hint="write T.GemmWarpPolicy.Square, .FullRow or .FullCol",
+        )
 
 
 _EIGHT_BIT_FLOATS = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")

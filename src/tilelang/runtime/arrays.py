@@ -254,7 +254,7 @@ def _dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
 def framework_of(values: Sequence[object]) -> object:
     """The array among the arguments whose framework the outputs shall have, or None."""
     for value in values:
-        if isinstance(value, np.ndarray) or is_torch_tensor(value) or hasattr(value, "__dlpack__"):
+        if is_torch_tensor(value) or hasattr(value, "__dlpack__") or hasattr(value, "__array_interface__"):
             return value
     return None
 

@@ -145,9 +145,9 @@ def _written_buffers(stmt: Stmt) -> tuple[Buffer, ...]:
 def _output_indices(func: PrimFunc, out_idx: OutIdx) -> tuple[int, ...]:
     if out_idx is None:
         return ()
-    wanted = [out_idx] if isinstance(out_idx, int) and not isinstance(out_idx, bool) else out_idx
+    wanted: Sequence[Any] = out_idx if isinstance(out_idx, list | tuple) else [out_idx]
     count = len(func.params)
-    if isinstance(wanted, bool | str) or not all(isinstance(i, int) and not isinstance(i, bool) for i in wanted):
+    if not all(isinstance(i, int) and not isinstance(i, bool) for i in wanted):
         raise OptionError(
             f"{func.name}: out_idx={out_idx!r} is neither an integer nor a list of integers",
             loc=func.loc,
