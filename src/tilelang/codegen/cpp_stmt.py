@@ -12,7 +12,7 @@ from collections.abc import Callable
 from tilelang.codegen.cpp_atomic import atomic_lines
 from tilelang.codegen.cpp_expr import ExprPrinter
 from tilelang.codegen.cpp_print import print_lines
-from tilelang.codegen.cpp_types import value_type
+from tilelang.codegen.cpp_types import is_packed, value_type
 from tilelang.codegen.emitter import Emitter
 from tilelang.codegen.storage import StoragePlan
 from tilelang.errors import CompilerBug, Loc
@@ -112,7 +112,10 @@ class StmtPrinter:
                 if buffer.scope is Scope.VAR:
                     out.line(f"{self._names[buffer]} = {exprs.value(value)};")
                 else:
-                    out.line(f"{exprs.element(buffer, indices)} = {exprs.stored(value, buffer.dtype)};")
+                    # compilers vectorize moves of bits, not of the structs around them
+                    part = ".bits" if is_packed(buffer.dtype) else ""
+                    place, element = exprs.element(buffer, indices), exprs.stored(value, buffer.dtype)
+                    out.line(f"{place}{part} = {element}{part};")
             case For():
                 self._for(node)
             case While(condition=condition, body=body):
