@@ -46,4 +46,4 @@ def layer_norm(rows: int, cols: int):
 
 def attention(batch: int, heads: int, length: int, dim: int):
     factory = example("03_attention/flash_attention.py").flash_attention
-    return factory(batch, heads, length, dim, block_M=64, block_N=128, dtype="float32")
+    return factory(batch, heads, length, dim, block_M=128, block_N=256, dtype="float32")
