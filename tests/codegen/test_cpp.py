@@ -8,7 +8,7 @@ from programs import random_program
 import tilelang
 import tilelang.language as T
 from tilelang.codegen.cpp import emit
-from tilelang.errors import CompilerBug
+from tilelang.errors import CompilerBug, ResourceError
 
 FLAGS = "-O1"
 
@@ -74,6 +74,34 @@ def test_names_that_clash_with_cpp_or_with_each_other():
                     float[i] = float[i] + register
 
     run_everywhere(int32_t, np.zeros(4, np.int32), np.arange(4, dtype=np.int32), compile_flags=FLAGS)
+
+
+def test_names_that_clash_with_those_of_the_entry():
+    @T.prim_func
+    def main(block: T.float32, blocks: T.float32, grid_x: T.float32, blocks_arg: T.float32, A: T.Tensor((6,), "float32")):
+        n = T.alloc_global((A.shape[0],), "float32")
+        with T.Kernel(2) as bx:
+            for i in T.Parallel(3):
+                n[bx * 3 + i] = block + 10 * blocks
+        with T.Kernel(2) as bx:
+            for i in T.Parallel(3):
+                A[bx * 3 + i] = n[bx * 3 + i] + 100 * grid_x + 1000 * blocks_arg
+
+    values = run_everywhere(main, 1.0, 2.0, 3.0, 4.0, np.zeros(6, np.float32), compile_flags=FLAGS)
+    assert [4321.0] * 6 == values[4].tolist()
+
+
+def test_tiles_beyond_all_memory_are_an_error_and_not_the_end_of_the_process():
+    @T.prim_func
+    def main(A: T.Tensor((4,), "int32")):
+        with T.Kernel(1):
+            tile = T.alloc_shared((1 << 24, 1 << 24), "float64")
+            tile[0, 0] = 1.0
+            A[0] = T.cast(tile[0, 0], "int32")
+
+    kernel = tilelang.compile(main, target="cpu", compile_flags=FLAGS)
+    with pytest.raises(ResourceError, match="not enough memory for the tiles"):
+        kernel(np.zeros(4, np.int32))
 
 
 def test_large_tiles_come_from_the_arena_of_each_thread():

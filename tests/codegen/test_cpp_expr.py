@@ -227,6 +227,9 @@ def test_a_copy_within_a_packed_dtype_moves_bits():
         (float("inf"), "float32", "__builtin_inff()"),
         (float("-inf"), "float64", "-__builtin_inf()"),
         (float("nan"), "float32", '__builtin_nanf("")'),
+        (1e300, "float32", "__builtin_inff()"),
+        (-1e300, "bfloat16", "-__builtin_inff()"),
+        (1e300, "float64", "1e+300"),
     ],
 )
 def test_float_literals(value, dtype, expected):

@@ -56,6 +56,18 @@ def test_a_tile_of_a_global_tensor_reads_zero_out_of_range(capfd):
     assert printed_by_reference(main, a) == printed_by_cpu(capfd, main, a)
 
 
+def test_tensors_with_the_names_of_helper_variables(capfd):
+    @T.prim_func
+    def main(at: T.Tensor((3,), "int32"), shape: T.Tensor((3,), "int32"), element: T.Tensor((1, 2), "int32")):
+        with T.Kernel(1):
+            T.print(at)
+            T.print(shape)
+            T.print(element)
+
+    arguments = (np.arange(3, dtype=np.int32), np.arange(3, 6, dtype=np.int32), np.array([[7, 8]], np.int32))
+    assert printed_by_reference(main, *arguments) == printed_by_cpu(capfd, main, *arguments)
+
+
 def test_blocks_do_not_write_between_each_others_lines(capfd):
     @T.prim_func
     def main(A: T.Tensor((4, 8), "int32")):

@@ -77,6 +77,18 @@ def test_the_users_line_stands_above_its_code_and_is_mapped():
     assert text[line - 1].strip().endswith(": A[i] = A[i] * 2.0")
 
 
+def test_a_line_that_ends_in_backslashes_does_not_swallow_the_code_below():
+    @T.prim_func
+    def main(A: T.Tensor((4,), "int32")):
+        with T.Kernel(1):
+            A[0] = 1  # one \ \
+            A[1] = 2  # */ /* \\
+            A[2] = 3  # ??/
+            A[3] = 4
+
+    assert [1, 2, 3, 4] == run_everywhere(main, np.zeros(4, np.int32), compile_flags=FLAGS)[0].tolist()
+
+
 def test_the_first_failing_assertion_stops_the_launch_and_names_its_line():
     @T.prim_func
     def main(A: T.Tensor((8,), "int32")):

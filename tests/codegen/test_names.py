@@ -20,6 +20,10 @@ from tilelang.ir.expr import Var
         ("_hidden", "v_hidden"),
         ("a__b", "a_b"),
         ("tl_max", "v_tl_max"),
+        ("omp_get_num_threads", "v_omp_get_num_threads"),
+        ("INT32_MAX", "INT32_MAX_"),
+        ("M_PI", "M_PI_"),
+        ("BLOCK_M", "BLOCK_M"),
         ("", "v"),
     ],
 )

@@ -3,7 +3,7 @@
 Takes a `PrimFunc` in which every access is in range and every tile operator has been lowered; gives a `Source` that a
 person can read: the user's names, and the user's source line above the code it became. The entry follows the C ABI
 `int32_t entry(pointers and scalars in the order of the parameters, int64_t for each symbol)`; it returns 0, n + 1 if
-assertion number n failed, or -1 if there was no memory for a workspace.
+assertion number n failed, or -1 if there was no memory for a workspace or for the tiles of a block.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilelang.codegen.cpp_expr import ExprPrinter
-from tilelang.codegen.cpp_stmt import ARENA, FAILED, StmtPrinter
+from tilelang.codegen.cpp_stmt import ARENA, FAIL, FAILED, StmtPrinter
 from tilelang.codegen.cpp_types import is_packed, value_type
 from tilelang.codegen.emitter import Emitter
 from tilelang.codegen.names import Names, identifier
@@ -50,7 +50,10 @@ class _Program:
         self._blocks, self._entry = Emitter(), Emitter()
         self._asserts: list[tuple[str, Loc]] = []
         self._written = {b.storage for b in _written_buffers(func.body)}
-        self._may_fail = any(isinstance(s, Assert) for s in walk(func.body))
+        self._plans = {s: plan_storage(s.body) for s in walk(func.body) if isinstance(s, Launch)}
+        self._asserting = any(isinstance(s, Assert) for s in walk(func.body))
+        self._may_fail = self._asserting or any(plan.arena_bytes for plan in self._plans.values())
+        self._arguments: dict[ScalarParam, str] = {}  # what scalars are called that the ABI passes in another type
 
     def source(self) -> Source:
         """Everything, put together."""
@@ -83,6 +86,9 @@ class _Program:
             self._names.declare(param.buffer if isinstance(param, TensorParam) else param.var)
         for symbol in self._func.symbols:
             self._names.declare(symbol)
+        for param in self._func.params:
+            if isinstance(param, ScalarParam) and not _arrives_as_it_is(param):
+                self._arguments[param] = self._names.fresh(f"{self._names[param.var]}_arg")
 
     def _abi_parameters(self) -> list[str]:
         parameters = []
@@ -90,22 +96,18 @@ class _Program:
             if isinstance(param, TensorParam):
                 parameters.append(self._pointer(param.buffer))
             else:
-                parameters.append(f"{_abi_type(param)} {self._abi_name(param)}")
+                name = self._arguments.get(param, self._names[param.var])
+                parameters.append(f"{_abi_type(param)} {name}")
         return parameters + [f"int64_t {self._names[symbol]}" for symbol in self._func.symbols]
 
-    def _abi_name(self, param: ScalarParam) -> str:
-        name = self._names[param.var]
-        return name if _arrives_as_it_is(param) else f"{name}_arg"
-
     def _convert_scalars(self) -> None:
-        for param in self._func.params:
-            if isinstance(param, ScalarParam) and not _arrives_as_it_is(param):
-                dtype = param.dtype
-                kind = value_type(dtype)
-                text = f"({kind}){self._abi_name(param)}"
-                if is_packed(dtype):
-                    text = self._exprs.rounded(text, dtype)
-                self._entry.line(f"const {kind} {self._names[param.var]} = {text};")
+        for param, argument in self._arguments.items():
+            dtype = param.dtype
+            kind = value_type(dtype)
+            text = f"({kind}){argument}"
+            if is_packed(dtype):
+                text = self._exprs.rounded(text, dtype)
+            self._entry.line(f"const {kind} {self._names[param.var]} = {text};")
 
     def _pointer(self, buffer: Buffer) -> str:
         const = "" if buffer.storage in self._written else "const "
@@ -114,17 +116,21 @@ class _Program:
     # -- launches ---------------------------------------------------------------------------------------------
     def _launch(self, launch: Launch) -> None:
         """The loop over the grid goes to the entry, the block program to a function of its own."""
-        plan = plan_storage(launch.body)
+        plan = self._plans[launch]
         captured = _captured(launch, self._names)
         name = self._names.fresh_everywhere(f"{identifier(self._func.name).rstrip('_')}_block")
         with self._names.scope():
             self._block_function(launch, name, captured, plan)
         with self._entry.block(), self._names.scope():
-            arguments = [self._names[node] for node in captured] + _coordinates(self._grid(launch))
-            self._run_blocks(name, arguments, plan.arena_bytes, "static" if _is_even(launch) else "dynamic")
+            count, block = self._names.fresh("blocks"), self._names.fresh("block")
+            arguments = [self._names[node] for node in captured] + _coordinates(block, self._grid(launch, count))
+            schedule = "static" if _is_even(launch) else "dynamic"
+            self._entry.directive(f"#pragma omp parallel for schedule({schedule}) if ({count} > 1)")
+            with self._entry.block(f"for (int64_t {block} = 0; {block} < {count}; ++{block})"):
+                self._run_block(name, arguments, plan.arena_bytes)
 
-    def _grid(self, launch: Launch) -> list[str]:
-        """Declares the grid's extents and the number of blocks; gives the extents' text."""
+    def _grid(self, launch: Launch, count: str) -> list[str]:
+        """Declares the grid's extents and the number of blocks, `count`; gives the extents' text."""
         texts = []
         for axis, extent in zip("xyz", launch.grid, strict=False):
             known = int_const(extent)
@@ -135,23 +141,25 @@ class _Program:
             self._exprs.need("tl_max")
             self._entry.line(f"const int64_t {name} = tl_max<int64_t>({self._exprs.index(extent)}, 0);")
             texts.append(name)
-        self._entry.line(f"const int64_t blocks = int64_t({texts[0]}){''.join(f' * {t}' for t in texts[1:])};")
+        self._entry.line(f"const int64_t {count} = int64_t({texts[0]}){''.join(f' * {t}' for t in texts[1:])};")
         return texts
 
-    def _run_blocks(self, name: str, arguments: list[str], arena_bytes: int, schedule: str) -> None:
+    def _run_block(self, name: str, arguments: list[str], arena_bytes: int) -> None:
+        """The call of the block program, unless an assertion has failed or there is no memory for the tiles."""
         out = self._entry
+        if self._may_fail:
+            out.line(f"if (__atomic_load_n(&{FAILED}, __ATOMIC_RELAXED) != 0) continue;")
         if arena_bytes:
             self._exprs.need(ARENA_HELPER)
-            arguments = [*arguments, f"tl_arena({arena_bytes})"]
-        if self._may_fail:
+            out.line(f"unsigned char* const {ARENA} = tl_arena({arena_bytes});")
+            with out.block(f"if ({ARENA} == nullptr)"):
+                self._exprs.need(FAIL)
+                out.line(f"tl_fail(&{FAILED}, -1);")
+                out.line("continue;")
+            arguments = [*arguments, ARENA]
+        if self._asserting:
             arguments = [*arguments, f"&{FAILED}"]
-        out.directive(f"#pragma omp parallel for schedule({schedule}) if (blocks > 1)")
-        with out.block("for (int64_t block = 0; block < blocks; ++block)"):
-            call = f"{name}({', '.join(arguments)});"
-            if self._may_fail:
-                out.line(f"if (__atomic_load_n(&{FAILED}, __ATOMIC_RELAXED) == 0) {call}")
-            else:
-                out.line(call)
+        out.line(f"{name}({', '.join(arguments)});")
 
     def _block_function(self, launch: Launch, name: str, captured: list[Var | Buffer], plan: StoragePlan) -> None:
         out = self._blocks
@@ -159,7 +167,7 @@ class _Program:
         parameters += [f"int64_t {self._names.declare(var)}" for var in launch.block_vars]
         if plan.arena_bytes:
             parameters.append(f"unsigned char* {ARENA}")
-        if self._may_fail:
+        if self._asserting:
             parameters.append(f"int32_t* {FAILED}")
         printer = StmtPrinter(out, self._exprs, plan=plan, launch=None, asserts=self._asserts)
         with out.block(f"static void {name}({', '.join(parameters)})"):
@@ -186,14 +194,14 @@ def _is_even(launch: Launch) -> bool:
     return True
 
 
-def _coordinates(extents: list[str]) -> list[str]:
+def _coordinates(block: str, extents: list[str]) -> list[str]:
     """A block's indices as text over its number: the first dimension of the grid runs fastest."""
     texts = []
-    rest = "block"
+    rest = block
     for n, extent in enumerate(extents):
         last = n == len(extents) - 1
         texts.append(rest if last else f"{rest} % {extent}")
-        rest = f"block / {extent}" if n == 0 else f"{rest} / {extent}"
+        rest = f"{block} / {extent}" if n == 0 else f"{rest} / {extent}"
     return texts
 
 
@@ -259,7 +267,7 @@ def _buffers_named(stmt: Stmt) -> Iterator[Buffer]:
 ARENA_HELPER = Helper(
     "tl_arena",
     f"""\
-// Memory for the tiles of one block, kept by each thread between blocks and calls.
+// Memory for the tiles of one block, kept by each thread between blocks and calls; null if there is none.
 static inline unsigned char* tl_arena(size_t bytes) {{
     static thread_local struct Arena {{
         void* data = nullptr;
@@ -270,7 +278,6 @@ static inline unsigned char* tl_arena(size_t bytes) {{
         std::free(arena.data);
         arena.data = std::aligned_alloc({_CACHE_LINE_BYTES}, bytes);
         arena.size = arena.data == nullptr ? 0 : bytes;
-        if (arena.data == nullptr) std::abort();
     }}
     return (unsigned char*)arena.data;
 }}

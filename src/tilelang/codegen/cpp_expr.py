@@ -18,7 +18,7 @@ from tilelang.dtypes import FLOAT32, INT64, DType
 from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Reinterpret, Select, Unary, Var, int_const
-from tilelang.ir.scalar import COMPARISONS, LOGICAL, BinaryOp, UnaryOp
+from tilelang.ir.scalar import COMPARISONS, LOGICAL, BinaryOp, UnaryOp, convert
 from tilelang.isa.common.convert import conversion
 from tilelang.isa.intrinsic import Helper, Intrinsic
 
@@ -355,7 +355,9 @@ def _literal(expr: Const) -> Text:
 
 
 def float_literal(value: float, dtype: DType = FLOAT32) -> Text:
-    """A floating-point constant in the value type of its dtype."""
+    """A floating-point constant in the value type of its dtype; a bare literal beyond float32 is infinite there."""
+    if dtype.bits != 64:
+        value = float(convert(value, FLOAT32))
     if math.isnan(value):
         return ('__builtin_nan("")' if dtype.bits == 64 else '__builtin_nanf("")'), POSTFIX
     if math.isinf(value):

@@ -73,10 +73,10 @@ def _tile(message: str, region: Region, exprs: ExprPrinter) -> list[str]:
     name = exprs.names.fresh("shape")
     extents = [exprs.index(extent) for extent in region.extent]
     with exprs.names.scope():
-        exprs.names.fresh("at")
+        place = exprs.names.fresh("at")
         at = [Var(f"at{axis}", INT32, index=True) for axis in range(buffer.rank)]
         for axis, var in enumerate(at):
-            exprs.names.alias(var, f"at[{axis}]")
+            exprs.names.alias(var, f"{place}[{axis}]")
         where = tuple(start + var for start, var in zip(region.start, at, strict=True))
         value: Expr = Load(buffer, where, buffer.dtype)
         if buffer.scope is Scope.GLOBAL:
@@ -90,7 +90,7 @@ def _tile(message: str, region: Region, exprs: ExprPrinter) -> list[str]:
         header,
         *commas,
         f'std::fputs("{"," if buffer.rank == 1 else ""}) {buffer.dtype!s}\\n", stdout);',
-        f"tl_print_tile({name}, [&](const int64_t* at) {{ {element}; }});",
+        f"tl_print_tile({name}, [&](const int64_t* {place}) {{ {element}; }});",
     ]
 
 

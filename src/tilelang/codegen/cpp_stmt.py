@@ -97,8 +97,9 @@ class StmtPrinter:
         if not loc.file or (self._shown is not None and (self._shown.file, self._shown.line) == (loc.file, loc.line)):
             return
         self._shown = loc
-        text = linecache.getline(loc.file, loc.line).strip().rstrip("\\")
-        self._out.line(f"// {os.path.basename(loc.file)}:{loc.line}: {text}" if text else f"// {loc}")
+        text = linecache.getline(loc.file, loc.line).strip()
+        place = f"{os.path.basename(loc.file)}:{loc.line}: {text}" if text else str(loc)
+        self._out.line(f"// {_one_line(place)}")
 
     def _plain(self, node: Stmt) -> None:
         out, exprs = self._out, self._exprs
@@ -161,7 +162,7 @@ class StmtPrinter:
             exprs.need(WORKSPACE)
             count = " * ".join(f"({exprs.index(extent)})" for extent in buffer.shape) or "1"
             memory = self._names.fresh(f"{name}_memory")
-            out.line(f"const TlWorkspace {memory}(({count}) * int64_t(sizeof({kind})));")
+            out.line(f"const tl_workspace {memory}(({count}) * int64_t(sizeof({kind})));")
             out.line(f"if ({memory}.data == nullptr) return -1;")
             out.line(f"{kind}* const {name} = ({kind}*){memory}.data;")
         elif self._plan is not None and buffer in self._plan.offsets:
@@ -215,6 +216,11 @@ class StmtPrinter:
         return self._exprs.index(expr) if expr.is_index else self._exprs.value(expr)
 
 
+def _one_line(text: str) -> str:
+    """Text that ends a comment where the line ends: a backslash there, blanks behind it or not, would continue it."""
+    return " ".join(text.splitlines()).rstrip("\\ \t\0")
+
+
 def _var_type(var: Var) -> str:
     return "int64_t" if var.index else value_type(var.dtype)
 
@@ -234,7 +240,7 @@ def _trips(node: For) -> int:
 FAIL = Helper(
     "tl_fail",
     """\
-// Records that an assertion failed; the first one of a call counts.
+// Records what went wrong: the number of an assertion, or -1. The first failure of a call counts.
 static inline void tl_fail(int32_t* failed, int32_t number) {
     int32_t none = 0;
     __atomic_compare_exchange_n(failed, &none, number, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
@@ -242,14 +248,14 @@ static inline void tl_fail(int32_t* failed, int32_t number) {
 """,
 )
 WORKSPACE = Helper(
-    "TlWorkspace",
+    "tl_workspace",
     """\
 // Memory of one call, shared by its launches.
-struct TlWorkspace {
+struct tl_workspace {
     void* const data;
-    explicit TlWorkspace(int64_t bytes) : data(std::malloc(bytes > 0 ? size_t(bytes) : 1)) {}
-    ~TlWorkspace() { std::free(data); }
-    TlWorkspace(const TlWorkspace&) = delete;
+    explicit tl_workspace(int64_t bytes) : data(std::malloc(bytes > 0 ? size_t(bytes) : 1)) {}
+    ~tl_workspace() { std::free(data); }
+    tl_workspace(const tl_workspace&) = delete;
 };
 """,
     headers=("<cstdlib>",),

@@ -24,8 +24,11 @@ _RESERVED = frozenset(
     co_return co_yield typeof restrict main errno stdin stdout stderr NAN INFINITY assert offsetof NULL EOF
     printf fflush malloc free memcpy memset abs exp log sqrt sin cos tan floor ceil round trunc pow fma linux unix
     int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t ptrdiff_t std tl I signbit isnan
-    isinf""".split()
+    isinf BUFSIZ RAND_MAX SEEK_SET SEEK_CUR SEEK_END EXIT_SUCCESS EXIT_FAILURE HUGE_VAL HUGE_VALF MAXFLOAT alloca
+    M_E M_LOG2E M_LOG10E M_LN2 M_LN10 M_PI M_PI_2 M_PI_4 M_1_PI M_2_PI M_2_SQRTPI M_SQRT2 M_SQRT1_2""".split()
 )
+_LIMITS = re.compile(r"(U?INT\w*|PTRDIFF|SIZE|WCHAR|WINT)_(MIN|MAX|WIDTH|C)|FP_\w+")  # macros of <cstdint> and <cmath>
+_FOREIGN = ("tl_", "omp_", "GOMP_")  # our helpers, and an entry of that name would stand in for the OpenMP runtime's
 _BAD = re.compile(r"[^A-Za-z0-9_]")
 
 
@@ -33,9 +36,9 @@ def identifier(name: str) -> str:
     """The nearest identifier that C and C++ accept: letters outside ASCII become their code points."""
     text = _BAD.sub(lambda m: "_" if m[0] in ".- " else f"u{ord(m[0]):x}", name) or "v"
     text = re.sub(r"__+", "_", text)  # two underscores in a row are the implementation's
-    if text[0].isdigit() or text[0] == "_" or text.startswith("tl_"):
+    if text[0].isdigit() or text[0] == "_" or text.startswith(_FOREIGN):
         text = "v" + text if text[0] == "_" else "v_" + text
-    return text + "_" if text in _RESERVED else text
+    return text + "_" if text in _RESERVED or _LIMITS.fullmatch(text) else text
 
 
 class Names:

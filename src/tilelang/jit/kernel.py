@@ -136,7 +136,9 @@ class JITKernel:
             message, loc = asserts[status - 1]
             raise DeviceAssertError(message or "assertion failed", loc=loc if loc is not NOWHERE else None)
         raise ResourceError(
-            f"{self.prim_func.name}: no memory for the workspace of T.alloc_global", loc=self.prim_func.loc
+            f"{self.prim_func.name}: not enough memory for the tiles of its blocks and its T.alloc_global workspaces",
+            loc=self.prim_func.loc,
+            hint="allocate smaller tiles, or run fewer threads with TILELANG_NUM_THREADS",
         )
 
     # -- looking inside -------------------------------------------------------------------------------------
