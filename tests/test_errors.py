@@ -85,6 +85,14 @@ def test_other_exceptions_pass_a_place_untouched() -> None:
         raise KeyError("x")
 
 
+def test_recursion_without_end_below_a_place_is_told_in_the_users_words() -> None:
+    with pytest.raises(ProgramError, match="nested too deeply") as caught, Loc("kernel.py", 3):
+        raise RecursionError
+    assert Loc("kernel.py", 3) == caught.value.loc
+    with pytest.raises(RecursionError), NOWHERE:
+        raise RecursionError
+
+
 def test_every_error_is_a_tilelang_error_and_says_what_it_is() -> None:
     classes = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)]
     assert len(classes) > 10

@@ -25,6 +25,9 @@ _STANDARD_LIBRARY = os.path.dirname(functools.__file__) + os.sep
 class Loc:
     """A place in the user's program; used as a context manager it marks errors that pass through.
 
+    Python's own error for recursion becomes a `ProgramError`: everything that treats a statement recurses over its
+    expressions.
+
     Lines count from 1 and columns from 0, in characters; `end_col` is exclusive.
     `caller` is the place from which the surrounding macro was called.
     """
@@ -43,6 +46,12 @@ class Loc:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         if isinstance(error, TileLangError) and error.loc is None and self.file:
             error.loc = self
+        if isinstance(error, RecursionError) and self.file:
+            raise ProgramError(
+                "an expression of this statement is nested too deeply",
+                loc=self,
+                hint="give names to its parts, as in `part = a + b`, or write a sum of many terms as a loop",
+            ) from None
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}" if self.file else "<unknown>"

@@ -1,4 +1,5 @@
 import json
+import linecache
 import subprocess
 import sys
 from collections.abc import Callable
@@ -65,6 +66,24 @@ def test_places_come_back_from_the_cache(asserting: PrimFunc, monkeypatch: pytes
     assert dict(fresh.lines) == dict(kept.lines)
     with pytest.raises(DeviceAssertError, match="too large"):
         JITKernel(asserting)(np.full(4, 99, np.float32), np.zeros(4, np.float32))
+
+
+def test_a_line_that_changed_in_place_is_shown_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def source(comment: str) -> str:
+        text = (
+            "import tilelang.language as T\n@T.prim_func\ndef main(A: T.Tensor((4,), 'int32')):\n"
+            f"    with T.Kernel(1):\n        A[0] = 1  # {comment}\n"
+        )
+        Path("kernel.py").write_text(text)
+        linecache.clearcache()
+        names: dict[str, PrimFunc] = {}
+        exec(compile(text, "kernel.py", "exec"), names)
+        return generate_source(names["main"], CPU, CompileOptions()).text
+
+    assert "# first" in source("first")
+    assert "# other" in source("other")
 
 
 def test_snapshots_start_with_the_input(vector_add: Make) -> None:

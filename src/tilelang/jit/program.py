@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+import linecache
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -105,9 +106,13 @@ def _generate(func: PrimFunc, family: Family, options: CompileOptions) -> Source
 
 
 def _function_key(func: PrimFunc, target: Target, options: CompileOptions) -> str:
-    """All that decides the generated source; places take part, since messages and line maps show them."""
-    places = [str((s.loc.file, s.loc.line, s.loc.col)) for s in walk(func.body)]
-    return cache.key_of(digest(func), "\n".join(places), str(target), options.key, package_fingerprint())
+    """All that decides the generated source; the user's lines take part, since comments, messages and maps show them."""
+    with func.loc:
+        places = [
+            str((s.loc.file, s.loc.line, s.loc.col, linecache.getline(s.loc.file, s.loc.line)))
+            for s in walk(func.body)
+        ]
+        return cache.key_of(digest(func), "\n".join(places), str(target), options.key, package_fingerprint())
 
 
 @functools.lru_cache(maxsize=1)
