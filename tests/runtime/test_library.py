@@ -75,16 +75,18 @@ kernel(np.zeros(64, np.int32))
 child = os.fork()
 if child == 0:
     signal.alarm(20)
-    a = np.zeros(64, np.int32)
+    a, b = np.zeros(64, np.int32), np.zeros(64, np.int32)
     kernel(a)
-    os._exit(0 if (a == np.arange(64)).all() else 1)
+    tilelang.compile(fill, target="cpu", compile_flags="-O1")(b)  # opens another library
+    os._exit(0 if (a == np.arange(64)).all() and (a == b).all() else 1)
 _, status = os.waitpid(child, 0)
 print("status", status)
 """
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
-def test_a_kernel_runs_in_a_child_forked_after_it_ran_in_the_parent() -> None:
-    environment = {**os.environ, "OMP_NUM_THREADS": "2"}
+@pytest.mark.parametrize("variable", ["OMP_NUM_THREADS", "TILELANG_NUM_THREADS"])
+def test_kernels_run_in_a_child_forked_after_one_ran_in_the_parent(variable: str) -> None:
+    environment = {**os.environ, variable: "2"}
     result = subprocess.run([sys.executable, "-c", _FORK], capture_output=True, text=True, env=environment, check=True)
     assert "status 0\n" == result.stdout

@@ -56,7 +56,26 @@ def open_entry(path: Path, name: str) -> Entry:
     return Entry(library, name, path)
 
 
-_OPENMP: list[Callable[[int], None]] = []  # `omp_set_num_threads` of the OpenMP runtime in use, once there is one
+@dataclass
+class _OpenMp:
+    """The OpenMP runtime of this process.
+
+    Attributes:
+        set_threads: `omp_set_num_threads`, once a library that uses the runtime has been opened.
+        forked: Whether a process above this one had opened it: its threads are gone, but OpenMP would wait for them.
+    """
+
+    set_threads: Callable[[int], None] | None = None
+    forked: bool = False
+
+    def use_one_thread(self) -> None:
+        """What a forked child does first."""
+        self.forked = True
+        if self.set_threads is not None:
+            self.set_threads(1)
+
+
+_OPENMP = _OpenMp()  # two threads that open the first library at once both fill it in, to the same effect
 
 
 def _prepare_threads(library: ctypes.CDLL) -> None:
@@ -65,16 +84,10 @@ def _prepare_threads(library: ctypes.CDLL) -> None:
         return
     set_threads = library.omp_set_num_threads
     set_threads.argtypes, set_threads.restype = [ctypes.c_int], None
-    if not _OPENMP:
-        _OPENMP.append(set_threads)
+    if _OPENMP.set_threads is None:
+        _OPENMP.set_threads = set_threads
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=_use_one_thread)
+            os.register_at_fork(after_in_child=_OPENMP.use_one_thread)
     count = num_threads()
-    if count is not None:
+    if count is not None and not _OPENMP.forked:
         set_threads(count)
-
-
-def _use_one_thread() -> None:
-    """In a forked child the threads of the parent are gone, but OpenMP would wait for them."""
-    for set_threads in _OPENMP:
-        set_threads(1)
