@@ -96,7 +96,9 @@ def __getattr__(name: str) -> Any:
         return value
     if name == "__version__":
         return import_module("importlib.metadata").version("tilelang")
-    near = import_module("difflib").get_close_matches(name, __dir__(), n=1, cutoff=0.5)
+    if name in ("autotune", "autotuner", "carver"):
+        raise UnknownName(f"tilelang.{name}: this version has no tuning yet", hint="pass the tile sizes to the kernel")
+    near = import_module("difflib").get_close_matches(name, __dir__(), n=1, cutoff=0.6)
     raise UnknownName(f"tilelang: unknown name {name!r}", hint=f"did you mean tilelang.{near[0]}?" if near else "")
 
 

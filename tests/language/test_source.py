@@ -1,14 +1,17 @@
 """Kernels are found wherever Python lets one define them."""
 
+import importlib
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tilelang.language as T
 from tilelang.errors import StagingError
+from tilelang.ir.printer import to_text
 from tilelang.sim.tile_interp import run_reference
 
 PROGRAM = """
@@ -184,3 +187,35 @@ def test_annotations_as_text_see_what_the_definition_saw():
 def test_a_lambda_is_no_kernel():
     with pytest.raises(StagingError, match="a lambda cannot be a kernel"):
         T.prim_func(lambda A: None)
+
+
+EDITED = """
+import tilelang.language as T
+
+@T.prim_func
+def main(A: T.Tensor((4,), "int32")):
+    with T.Kernel(1) as bx:
+        A[0] = {}
+"""
+
+
+def test_a_module_that_was_edited_and_reloaded_is_read_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    (tmp_path / "edited_kernel.py").write_text(EDITED.format(1))
+    module = importlib.import_module("edited_kernel")
+    (tmp_path / "edited_kernel.py").write_text(EDITED.format(22))
+    assert "A[0] = 22" in to_text(importlib.reload(module).main)
+
+
+def test_a_program_on_standard_input_is_read_from_the_file_it_came_from(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    with program.open() as text:
+        result = subprocess.run([sys.executable], stdin=text, capture_output=True, text=True, check=True)
+    assert "[0, 2, 4, 6]\n" == result.stdout
+
+
+def test_a_program_from_a_pipe_says_to_save_it() -> None:
+    result = subprocess.run([sys.executable], input=PROGRAM, capture_output=True, text=True, check=False)
+    assert "hint: what is piped into Python leaves no text behind: save the program" in result.stderr

@@ -186,7 +186,8 @@ class Expr:
 
     def __float__(self) -> float:
         raise StagingError(
-            "a value known only when the kernel runs cannot become a Python float", hint="write T.float32(x)"
+            "a value known only when the kernel runs cannot become a Python float",
+            hint="write T.float32(x) to convert it, and T.exp(x), T.sqrt(x), ... in place of math.exp and its kin",
         )
 
     def __iter__(self) -> Iterable[Expr]:

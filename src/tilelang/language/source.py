@@ -66,8 +66,7 @@ def function_source(fn: types.FunctionType) -> FunctionSource:
     code = fn.__code__
     if code.co_name == "<lambda>":
         raise StagingError("a lambda cannot be a kernel or a macro", hint="write it as a `def`")
-    lines = tuple(linecache.getlines(code.co_filename, fn.__globals__))
-    if lines:
+    for lines in _versions_of_file(fn):
         node = _find(_parse(code.co_filename, lines), code)
         if node is not None:
             return FunctionSource(node, code.co_filename, lines)
@@ -84,6 +83,21 @@ def function_source(fn: types.FunctionType) -> FunctionSource:
     raise StagingError(
         f"the source of '{fn.__name__}' cannot be found ({code.co_filename}, line {code.co_firstlineno})", hint=hint
     )
+
+
+def _versions_of_file(fn: types.FunctionType) -> Iterator[tuple[str, ...]]:
+    """The lines of the function's file; if that has changed meanwhile, the versions that hold this very function."""
+    file = fn.__code__.co_filename
+    known = tuple(linecache.getlines(file, fn.__globals__))
+    linecache.checkcache(file)
+    present = tuple(linecache.getlines(file, fn.__globals__))
+    if known == present:
+        yield from [known] if known else []
+        return
+    for lines in (present, known):
+        with contextlib.suppress(SyntaxError):
+            if any(_same_code(c, fn.__code__) for c in _code_objects(compile("".join(lines), file, "exec"))):
+                yield lines
 
 
 def _parse(file: str, lines: tuple[str, ...]) -> ast.Module:

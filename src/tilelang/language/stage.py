@@ -159,9 +159,13 @@ def staging(stager: Stager) -> Iterator[Stager]:
     except RecursionError as error:
         raise StagingError("the kernel's Python code recurses without end", loc=stager.loc) from error
     except Exception as error:
-        message = f"{type(error).__name__} while the kernel was staged: {error}"
-        hint = "NumPy computes with numbers: write T.exp(x) for a value of the running kernel" * ("ufunc" in message)
-        raise StagingError(message, loc=stager.loc, hint=hint) from error
+        if "__array_ufunc__" in str(error):
+            raise StagingError(
+                "a function of NumPy is given a value known only when the kernel runs",
+                loc=stager.loc,
+                hint="write T.exp(x) in place of numpy.exp(x), and likewise for its kin",
+            ) from None
+        raise StagingError(f"{type(error).__name__} while the kernel was staged: {error}", loc=stager.loc) from error
     finally:
         _CURRENT.reset(token)
 

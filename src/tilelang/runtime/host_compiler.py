@@ -97,7 +97,8 @@ def _rejection(
     """The error for a compilation that failed; the source is left where it was compiled."""
     place = _PLACE.search(log)
     if place is None:
-        what = f"was killed by signal {-status}" if status < 0 else f"failed with status {status}"
+        what = f"failed with status {status}" if status else "wrote no file"
+        what = f"was killed by signal {-status}" if status < 0 else what
         return ToolchainError(
             f"{compiler}: {what} while compiling kernel '{source.entry}'\n{_shortened(log)}".rstrip(),
             notes=(kept,),

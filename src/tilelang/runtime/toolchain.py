@@ -84,7 +84,12 @@ def find_command() -> tuple[str, ...]:
     """
     chosen = environment("CXX")
     if chosen:
-        words = shlex.split(chosen)
+        try:
+            words = shlex.split(chosen)
+        except ValueError as error:
+            raise ToolchainError(
+                f"CXX={chosen}: not a command line: {error}", hint="write CXX as in a shell: a program and its options"
+            ) from None
         path = shutil.which(words[0])
         if path is None:
             raise ToolchainError(f"CXX={chosen}: no such program", hint=f"unset CXX, or {_INSTALL}")
