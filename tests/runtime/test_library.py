@@ -90,3 +90,22 @@ def test_kernels_run_in_a_child_forked_after_one_ran_in_the_parent(variable: str
     environment = {**os.environ, variable: "2"}
     result = subprocess.run([sys.executable, "-c", _FORK], capture_output=True, text=True, env=environment, check=True)
     assert "status 0\n" == result.stdout
+
+
+_THREAD = """
+import os, sys, threading
+from tilelang.codegen.source import Source
+from tilelang.runtime.host_compiler import build
+
+count = build(Source("cpp", sys.argv[1], "threads")).typed([])
+thread = threading.Thread(target=lambda: print(count(), os.environ.get("OMP_NUM_THREADS")))
+thread.start()
+thread.join()
+"""
+
+
+def test_the_number_of_threads_is_obeyed_in_every_thread_of_the_process() -> None:
+    environment = {**os.environ, "TILELANG_NUM_THREADS": "3", "OMP_NUM_THREADS": "2"}
+    command = [sys.executable, "-c", _THREAD, TEXT]
+    result = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    assert result.stdout in ("3 2\n", "0 2\n")  # 0 without OpenMP

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,7 +48,8 @@ def open_entry(path: Path, name: str) -> Entry:
         CompilerBug: The entry is not there.
     """
     try:
-        library = ctypes.CDLL(str(path))
+        with _default_threads():
+            library = ctypes.CDLL(str(path))
     except OSError as error:
         raise ToolchainError(f"cannot load the compiled kernel {path}: {error}") from None
     if not hasattr(library, name):
@@ -76,6 +78,26 @@ class _OpenMp:
 
 
 _OPENMP = _OpenMp()  # two threads that open the first library at once both fill it in, to the same effect
+
+
+@contextmanager
+def _default_threads() -> Iterator[None]:
+    """Lets an OpenMP runtime that is loaded inside start from TILELANG_NUM_THREADS, in all threads of the process.
+
+    A runtime reads the environment when it is loaded; what is set later counts for the thread that sets it.
+    """
+    count, given = num_threads(), os.environ.get("OMP_NUM_THREADS")
+    if count is None or _OPENMP.set_threads is not None:
+        yield
+        return
+    os.environ["OMP_NUM_THREADS"] = str(count)
+    try:
+        yield
+    finally:
+        if given is None:
+            del os.environ["OMP_NUM_THREADS"]
+        else:
+            os.environ["OMP_NUM_THREADS"] = given
 
 
 def _prepare_threads(library: ctypes.CDLL) -> None:
