@@ -53,7 +53,14 @@ def test_flags_are_a_text_or_a_list_and_come_after_those_of_pass_configs() -> No
     assert ("-DA", "-O1", "-DB=x y") == options.compile_flags
 
 
+def test_pass_configs_of_another_kind_are_refused() -> None:
+    with pytest.raises(OptionError, match=r"pass_configs: expected a dict, got \['tl.simplify'\]"):
+        CompileOptions.from_user(["tl.simplify"])  # type: ignore[arg-type]
+
+
 def test_flags_of_another_kind_are_refused() -> None:
+    with pytest.raises(OptionError, match="compile_flags: '-DA=\"' is not a list of flags: No closing quotation"):
+        CompileOptions.from_user(compile_flags='-DA="')
     with pytest.raises(OptionError, match="compile_flags: expected a text or a list of texts, got 3"):
         CompileOptions.from_user(compile_flags=3)  # type: ignore[arg-type]
 

@@ -122,8 +122,14 @@ class CompileOptions:
         """The options that `pass_configs`, `compile_flags` and `verbose` ask for.
 
         Raises:
-            OptionError: An unknown pass-config key, or flags that are neither text nor a list of texts.
+            OptionError: `pass_configs` is no mapping or has an unknown key, or flags that are neither text nor a list
+                of texts.
         """
+        if not isinstance(pass_configs, Mapping | None):
+            raise OptionError(
+                f"pass_configs: expected a dict, got {pass_configs!r:.60}",
+                hint="write pass_configs={'tl.enable_fast_math': True}",
+            )
         configs = {_canonical_key(key): value for key, value in (pass_configs or {}).items()}
         device_flags = configs.pop(PassConfigKey.TL_DEVICE_COMPILE_FLAGS.value, None)
         flags = (*_flags(device_flags, "pass_configs"), *_flags(compile_flags, "compile_flags"))
@@ -150,7 +156,10 @@ def _flags(value: object, what: str) -> tuple[str, ...]:
     if value is None:
         return ()
     if isinstance(value, str):
-        return tuple(shlex.split(value))
+        try:
+            return tuple(shlex.split(value))
+        except ValueError as error:
+            raise OptionError(f"{what}: {value!r} is not a list of flags: {error}") from None
     if isinstance(value, list | tuple) and all(isinstance(flag, str) for flag in value):
         return tuple(value)
     raise OptionError(

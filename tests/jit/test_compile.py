@@ -63,6 +63,15 @@ def test_errors_of_many_are_raised_or_left_out(vector_add: Make) -> None:
     assert None is second
 
 
+def test_wrong_wishes_about_many_kernels_are_errors(vector_add: Make) -> None:
+    with pytest.raises(OptionError, match="num_workers must be a positive integer, got -1"):
+        par_compile([vector_add(8)], num_workers=-1)
+    with pytest.raises(OptionError, match="num_workers must be a positive integer, got '2'"):
+        par_compile([vector_add(8)], num_workers="2")  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="expected a list, got PrimFunc"):
+        par_compile(vector_add(8))  # type: ignore[arg-type]
+
+
 def test_lowering_gives_texts_without_a_compiler(vector_add: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "no-such-compiler")
     lowered = lower(vector_add(21), target="c")

@@ -190,6 +190,16 @@ class TestEager:
             scaled(ones(3, 50))
 
 
+    def test_what_is_given_to_build_has_a_meaning(self) -> None:
+        with pytest.raises(ArgumentError, match="'blok' is neither a parameter nor a size") as caught:
+            scaled.compile(M=4, N=40, blok=8)
+        assert "did you mean 'block'?" == caught.value.hint
+        with pytest.raises(ArgumentError, match="scaled: too many positional arguments"):
+            scaled.compile(ones(3, 50), 1.0, 8, 9, 10)
+        with pytest.raises(ArgumentError, match="scaled: multiple values for argument"):
+            scaled.compile(ones(3, 50), A=ones(3, 50))
+
+
 def test_the_package_s_name_is_the_decorator() -> None:
     @tilelang.jit(out_idx=[-1])
     def copy(n: int):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from tilelang.errors import user_facing
+from tilelang.errors import OptionError, user_facing
 from tilelang.ir.func import Param, PrimFunc
 from tilelang.ir.printer import to_text
 from tilelang.jit.kernel import JITKernel
@@ -45,18 +45,38 @@ def par_compile(
         num_workers: How many compile at once; one per core without it.
         ignore_error: Give None for a kernel that does not compile, instead of raising its error.
         options: Further arguments of `compile`.
-    """
 
-    def one(func: PrimFunc) -> JITKernel | None:
+    Raises:
+        OptionError: `funcs` is no list, or `num_workers` no positive integer.
+        TileLangError: The first error of a kernel, unless `ignore_error`.
+    """
+    return in_parallel(lambda func: compile(func, *args, **options), funcs, num_workers, ignore_error)
+
+
+def in_parallel(
+    make: Callable[[Any], JITKernel], items: Iterable[Any], num_workers: int | None, ignore_error: bool
+) -> list[JITKernel | None]:
+    """`make` of each item, in threads; None for those that fail if `ignore_error`.
+
+    Raises:
+        OptionError: `items` cannot be iterated over, or `num_workers` is no positive integer.
+    """
+    workers = num_workers if num_workers is not None else os.cpu_count() or 1
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+        raise OptionError(f"par_compile: num_workers must be a positive integer, got {num_workers!r:.40}")
+    if not isinstance(items, Iterable):
+        raise OptionError(f"par_compile: expected a list, got {type(items).__name__}", hint="write par_compile([...])")
+
+    def one(item: Any) -> JITKernel | None:
         try:
-            return compile(func, *args, **options)
+            return make(item)
         except Exception:
             if ignore_error:
                 return None
             raise
 
-    with ThreadPoolExecutor(num_workers or os.cpu_count() or 1) as pool:
-        return list(pool.map(one, funcs))
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(one, items))
 
 
 @dataclass(frozen=True)

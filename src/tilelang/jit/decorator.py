@@ -2,16 +2,14 @@
 
 Two styles. *Lazy*: the function returns a prim_func; calling it with tunables gives a `JITKernel`. *Eager*: the
 function takes tensors and opens `T.Kernel` itself; calling it compiles for the shapes and dtypes at hand, runs, and
-returns the outputs. Invariant: equal arguments never compile twice.
+returns the outputs. Invariant: equal arguments give one and the same kernel, whichever threads ask for it.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, overload
 
@@ -20,7 +18,7 @@ import numpy as np
 from tilelang.dtypes import DType
 from tilelang.errors import ArgumentError, StagingError, user_facing
 from tilelang.ir.func import PrimFunc
-from tilelang.jit.compile import compile
+from tilelang.jit.compile import compile, in_parallel
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.signature import bind_call, is_array, key_of_value
 from tilelang.language.eager import is_eager, stage
@@ -119,7 +117,7 @@ class JitFunction:
             num_workers: How many compile at once; one per core without it.
             ignore_error: Give None for a kernel that does not compile, instead of raising its error.
         """
-        return _in_parallel(self, configs, num_workers, ignore_error)
+        return _compile_all(self, configs, num_workers, ignore_error)
 
 
 @dataclass
@@ -240,7 +238,7 @@ class EagerFunction:
         self, configs: Sequence[Any], num_workers: int | None = None, ignore_error: bool = False
     ) -> list[JITKernel | None]:
         """Compiles for many sets of arguments at once; each as for `compile`."""
-        return _in_parallel(self.compile, configs, num_workers, ignore_error)
+        return _compile_all(self.compile, configs, num_workers, ignore_error)
 
     def _described(self, name: str, value: Any) -> tuple[tuple[int, ...], DType]:
         view = borrow(value)
@@ -251,15 +249,10 @@ class EagerFunction:
 
     def _parts_to_compile(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> _Parts:
         parts = _Parts()
-        for name, value in zip(self._parameters, args, strict=False):
+        parts.dims.update({name: value for name, value in keywords.items() if name not in self._parameters})
+        own = {name: value for name, value in keywords.items() if name in self._parameters}
+        for name, value in bind_call(self.func.__name__, self._signature, args, own, partial=True).items():
             if is_array(value):
-                parts.tensors[name] = self._described(name, value)
-            else:
-                parts.values[name] = value
-        for name, value in keywords.items():
-            if name not in self._parameters:
-                parts.dims[name] = value
-            elif is_array(value):
                 parts.tensors[name] = self._described(name, value)
             else:
                 parts.values[name] = value
@@ -287,19 +280,16 @@ class EagerFunction:
         return self._kernels.setdefault(key, _EagerKernel(kernel, program.outputs, program.single, names))
 
 
-def _in_parallel(
+@user_facing
+def _compile_all(
     make: Callable[..., JITKernel], configs: Sequence[Any], num_workers: int | None, ignore_error: bool
 ) -> list[JITKernel | None]:
-    def one(config: Any) -> JITKernel | None:
-        try:
-            return make(**config) if isinstance(config, Mapping) else make(*config)
-        except Exception:
-            if ignore_error:
-                return None
-            raise
+    """A kernel for each mapping of keywords or tuple of arguments."""
 
-    with ThreadPoolExecutor(num_workers or os.cpu_count() or 1) as pool:
-        return list(pool.map(one, configs))
+    def one(config: Any) -> JITKernel:
+        return make(**config) if isinstance(config, Mapping) else make(*config)
+
+    return in_parallel(one, configs, num_workers, ignore_error)
 
 
 @overload

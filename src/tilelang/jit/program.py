@@ -106,7 +106,7 @@ def _generate(func: PrimFunc, family: Family, options: CompileOptions) -> Source
 
 
 def _function_key(func: PrimFunc, target: Target, options: CompileOptions) -> str:
-    """All that decides the generated source; the user's lines take part, since comments, messages and maps show them."""
+    """All that decides the generated source; the user's lines take part, since comments and messages show them."""
     with func.loc:
         places = [
             str((s.loc.file, s.loc.line, s.loc.col, linecache.getline(s.loc.file, s.loc.line)))

@@ -17,18 +17,19 @@ from tilelang.runtime.arrays import is_torch_tensor
 
 
 def bind_call(
-    name: str, signature: inspect.Signature, args: Sequence[Any], keywords: Mapping[str, Any]
+    name: str, signature: inspect.Signature, args: Sequence[Any], keywords: Mapping[str, Any], *, partial: bool = False
 ) -> dict[str, Any]:
-    """The arguments of a call of the function `name` by name, defaults included.
+    """The arguments of a call of the function `name` by name, defaults included; if `partial`, only those given.
 
     Raises:
         ArgumentError: The call does not fit the function's signature.
     """
     try:
-        bound = signature.bind(*args, **keywords)
+        bound = (signature.bind_partial if partial else signature.bind)(*args, **keywords)
     except TypeError as error:
         raise ArgumentError(f"{name}: {error}", hint=f"the signature is {name}{signature}") from None
-    bound.apply_defaults()
+    if not partial:
+        bound.apply_defaults()
     return dict(bound.arguments)
 
 

@@ -17,6 +17,7 @@ fixes the sizes that `T.const` stands for, and once to record the program.
 from __future__ import annotations
 
 import ast
+import difflib
 import inspect
 import types
 from collections.abc import Mapping
@@ -84,6 +85,7 @@ class _EagerStager(Stager):
         super().__init__(call.rewritten.loc)
         self.call = call
         self.dims = dims  # None while they are being found
+        self.asked: set[str] = set()  # the names that `T.const` was given
         self.consts: dict[str, Var] = {}
         self.types: dict[str, TensorType] = {}
 
@@ -156,6 +158,7 @@ def const(names: str) -> Any:
 
 
 def _size(stager: _EagerStager, name: str) -> Any:
+    stager.asked.add(name)
     if stager.dims is None:
         return stager.consts.setdefault(name, Var(name, INT32, index=True))
     if name not in stager.dims:
@@ -203,7 +206,7 @@ def stage(
         dims: Sizes for names of `T.const` that no tensor fixes.
 
     Raises:
-        ArgumentError: Shapes that do not fit the annotations.
+        ArgumentError: Shapes that do not fit the annotations, or a size under a name that means nothing.
         StagingError, ProgramError: As for `T.prim_func`.
     """
     call = _Call(rewrite(fn, enter_frame), tensors, values, dims or {})
@@ -211,11 +214,24 @@ def stage(
     stager = _EagerStager(call, sizes)
     with staging(stager):
         result = run_rewritten(stager, call.rewritten, [], _arguments(fn, stager))
+        _check_given(fn, call, stager.asked)
         in_signature = {n: stager.params[n] for n in inspect.signature(fn).parameters if n in stager.params}
         stager.params = {**in_signature, **stager.params}
         outputs = _outputs(stager, result)
         func = finish(stager, fn.__name__, call.rewritten.loc)
     return EagerProgram(func, outputs, not isinstance(result, tuple))
+
+
+def _check_given(fn: types.FunctionType, call: _Call, asked: set[str]) -> None:
+    """Raises for a size that was given under a name which means nothing."""
+    for name in call.given_dims:
+        if name not in asked:
+            near = difflib.get_close_matches(name, [*inspect.signature(fn).parameters, *asked], n=1)
+            raise ArgumentError(
+                f"{fn.__name__}: '{name}' is neither a parameter nor a size of T.const",
+                loc=call.rewritten.loc,
+                hint=f"did you mean '{near[0]}'?" if near else "",
+            )
 
 
 def _arguments(fn: types.FunctionType, stager: _EagerStager) -> dict[str, Any]:

@@ -6,7 +6,6 @@ Invariant: with `TILELANG_CHECK=1` in the environment (the tests set it) every p
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,6 +13,7 @@ from tilelang.errors import CompilerBug, TileLangError
 from tilelang.ir.func import PrimFunc
 from tilelang.ir.printer import to_text
 from tilelang.ir.verify import verify
+from tilelang.options import environment_flag
 from tilelang.passes.base import Pass, PassContext
 
 
@@ -46,7 +46,7 @@ def run_passes(
         snapshots: A list that receives the input and the result of each pass.
     """
     context = context or PassContext()
-    checking = os.environ.get("TILELANG_CHECK") == "1"
+    checking = environment_flag("TILELANG_CHECK")
     if snapshots is not None:
         snapshots.append(Snapshot("input", func))
     for step in passes:

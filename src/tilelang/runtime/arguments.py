@@ -116,7 +116,7 @@ class _Binding:
         self._solve_symbols(views)
         for index, view in views.items():
             self._check_shape(index, view)
-        bound = Bound([], like=framework_of([self.args[k] for k in range(len(self.args))]))
+        bound = Bound([], like=framework_of(self.args))
         made: dict[int, Any] = {}
         for index in signature.outputs:
             if index in views:

@@ -73,10 +73,10 @@ def _compiled(source: Source, compiler: Compiler, flags: tuple[str, ...], option
     """The shared object's bytes."""
     folder = Path(tempfile.mkdtemp(prefix="tilelang-"))
     text, output = folder / "kernel.cpp", folder / "kernel.so"
-    text.write_text(source.text)
+    text.write_text(source.text, encoding="utf-8", errors="backslashreplace")
     line = [*compiler.command, *flags, str(text), *options.compile_flags, "-o", str(output)]
     try:
-        result = subprocess.run(line, capture_output=True, text=True, check=False)
+        result = subprocess.run(line, capture_output=True, text=True, errors="replace", check=False)
     except OSError as error:
         shutil.rmtree(folder)
         raise ToolchainError(f"{compiler}: cannot be started: {error}") from None
