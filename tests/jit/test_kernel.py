@@ -171,3 +171,34 @@ def test_a_kernel_has_a_profiler(vector_add: Make) -> None:
     profiler = JITKernel(vector_add(100), out_idx=-1).get_profiler(TensorSupplyType.Integer)
     profiler.assert_allclose(lambda a, b: a + b, rtol=0, atol=0)
     assert profiler.do_bench(warmup=1, rep=1) > 0
+
+
+@pytest.mark.parametrize("backend", ["cc", "reference"])
+def test_no_wrong_call_touches_an_output(backend: str) -> None:
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def main(A: T.Tensor((n,), "float32"), B: T.Tensor((n,), "float32"), s: T.float32):
+        with T.Kernel(n) as bx:
+            B[bx] = A[bx] * s
+
+    kernel = JITKernel(main, target="cpu", execution_backend=backend)
+    a, b = np.ones(4, np.float32), np.full(4, 7, np.float32)
+    wrong: list[tuple[object, ...]] = [
+        (a, b),
+        (a, b, 1.0, 1.0),
+        (a, b, "x"),
+        (a, b, None),
+        (None, b, 1.0),
+        (a.tolist(), b, 1.0),
+        (a[:3], b, 1.0),
+        (a.reshape(2, 2), b, 1.0),
+        (a.astype(np.float64), b, 1.0),
+        (np.ones(8, np.float32)[::2], b, 1.0),
+        (a, b[::-1], 1.0),
+        (a, b.view(np.int32), 1.0),
+    ]
+    for arguments in wrong:
+        with pytest.raises(ArgumentError):
+            kernel(*arguments)
+    assert [7.0] * 4 == b.tolist()

@@ -56,3 +56,12 @@ def test_an_assertion_that_holds_emits_nothing(tensor: Tensor, stager: Stager) -
     (statement,) = stager.statements
     assert isinstance(statement, Assert)
     assert "never" == statement.message
+
+
+def test_statements_on_one_line_are_named_each_by_its_own_argument() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((4,), "int32")):
+        with T.Kernel(1):
+            T.print(A[0]); T.print(A[1])  # noqa: E702
+
+    assert ["A[0]", "A[1]"] == [s.source for s in walk(main.body) if isinstance(s, Print)]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import linecache
-import textwrap
 
 from tilelang.errors import Loc, ProgramError
 from tilelang.ir.expr import Const, Expr, ExprLike, as_bool, as_expr
@@ -58,9 +57,11 @@ def _argument_text(loc: Loc, function: str) -> str:
     if not loc.file:
         return ""
     last = max(loc.line, loc.end_line)
-    text = textwrap.dedent("".join(linecache.getline(loc.file, n) for n in range(loc.line, last + 1)))
+    lines = [linecache.getline(loc.file, n) for n in range(loc.line, last + 1)]
+    lines[-1] = lines[-1][: loc.end_col or None]  # other statements may stand on the same lines
+    lines[0] = lines[0][loc.col :]
     try:
-        tree = ast.parse(text)
+        tree = ast.parse("".join(lines))
     except SyntaxError:
         return ""
     for node in ast.walk(tree):
