@@ -123,6 +123,7 @@ def package_sections() -> list[str]:
     parts = ["## Compiling and calling\n"]
     for name in public_names(tilelang):
         value = getattr(tilelang, name)
+        value = getattr(value, "__wrapped__", value) if inspect.ismodule(value) else value  # `jit` is a module, too
         if inspect.ismodule(value) or (inspect.isclass(value) and issubclass(value, errors.TileLangError)):
             continue
         parts.append(entry("tilelang.", name, value))

@@ -27,7 +27,15 @@ def compile(
     compile_flags: str | Sequence[str] | None = None,
     verbose: bool = False,
 ) -> JITKernel:
-    """A kernel that is ready to run; see `JITKernel` for the arguments."""
+    """A kernel that is ready to run; see `JITKernel` for the arguments.
+
+    Raises:
+        ProgramError: The program breaks a rule of the language.
+        NoLowering: It asks for something that the target does not have.
+        OptionError: An option is unknown, or `out_idx` names no tensor.
+        ToolchainError: There is no usable compiler.
+        CacheError: The cache folder cannot be written.
+    """
     return JITKernel(func, out_idx, target, execution_backend, pass_configs, compile_flags, verbose)
 
 

@@ -332,6 +332,14 @@ def jit(
         pass_configs: Switches by `PassConfigKey` or its text.
         compile_flags: Appended to the compiler's command line.
         verbose: Print the compiler's command line and log.
+
+    Raises:
+        OptionError: The target, the backend, a key of `pass_configs` or `out_idx` is unknown.
+        StagingError: What is decorated is no function.
+
+    Example:
+        `kernel = matmul(1024, 1024, 1024)`; also `matmul.compile(...)`, which never runs anything,
+        `matmul.par_compile([...])`, `matmul.get_tir(...)` and `matmul.get_kernel_source(...)`
     """
     options = JitOptions(out_idx, target, execution_backend, pass_configs, compile_flags, verbose)
 

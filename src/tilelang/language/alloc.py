@@ -82,6 +82,9 @@ def alloc_var(dtype: DTypeLike, init: ExprLike | str | None = None, scope: str =
         init: Its first value; undefined without one.
         scope: "local.var"; nothing else.
 
+    Raises:
+        ProgramError: `init` is no scalar, or the scope is another one.
+
     Example:
         `best = T.alloc_var(T.float32, -T.infinity(T.float32))`
     """

@@ -24,6 +24,9 @@ def print(obj: TileProxy | ExprLike, msg: str = "") -> None:
         obj: An expression, an element, a buffer or a region.
         msg: What to print in front; the source text of `obj` otherwise.
 
+    Raises:
+        ProgramError: `obj` is text.
+
     Example:
         `T.print(C_local, msg="accumulator:")`
     """
@@ -41,6 +44,10 @@ def device_assert(condition: ExprLike, msg: str = "") -> None:
     Args:
         condition: A truth value, usually an expression.
         msg: What the error says; the source text of the condition otherwise.
+
+    Raises:
+        ProgramError: The condition is no scalar.
+        DeviceAssertError: When the kernel runs and the condition does not hold; names this line.
 
     Example:
         `T.device_assert(idx[i] < N, "index out of range")`

@@ -120,6 +120,9 @@ def rng_init(seed: ExprLike, seq: ExprLike = 0, off: ExprLike = 0) -> None:
         seed: Chooses the family of sequences.
         seq: Chooses one of them; make it differ between blocks and elements.
         off: How many numbers to skip.
+
+    Raises:
+        StagingError: One of them is no scalar.
     """
     stager = current("T.rng_init")
 

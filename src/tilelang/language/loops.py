@@ -158,14 +158,14 @@ def serial(*bounds: ExprLike, annotations: object = None) -> LoopSpec:
 
 @api
 def unroll(*bounds: ExprLike, explicit: bool = False, unroll_factor: int | None = None) -> LoopSpec:
-    """A loop that the compiler shall unroll: fully, or by `unroll_factor`; same bounds as `T.serial`."""
+    """A loop that the compiler shall unroll: fully, or by `unroll_factor`; same bounds and errors as `T.serial`."""
     del explicit
     return LoopSpec("unroll", (_range("T.unroll", bounds),), unroll_factor=unroll_factor)
 
 
 @api
 def vectorized(*bounds: ExprLike) -> LoopSpec:
-    """A loop over neighbouring elements that shall become vector instructions; same bounds as `T.serial`."""
+    """A loop over neighbouring elements that shall become vector instructions; bounds and errors of `T.serial`."""
     return LoopSpec("vectorized", (_range("T.vectorized", bounds),))
 
 
@@ -180,6 +180,10 @@ def Parallel(*extents: ExprLike, coalesced_width: int | None = None, loop_layout
         extents: One per loop variable.
         coalesced_width: Elements per vector access, a wish for GPU targets.
         loop_layout: Layout of iterations over threads, a wish for GPU targets.
+
+    Raises:
+        ProgramError: No extents, or extents that are not integers; when the kernel is compiled, an iteration that
+            depends on another one.
     """
     del coalesced_width, loop_layout
     if not extents:
@@ -208,6 +212,10 @@ def Pipelined(
         stage: Stage of each effectful statement, placed by hand; lower runs an iteration earlier.
         sync: Accepted for older programs; synchronisation is the compiler's work.
         group: Accepted for older programs, likewise; `order` and `stage` then place groups and are not needed either.
+
+    Raises:
+        ProgramError: Bounds that are not integers, a negative `num_stages`; when the kernel is compiled, an `order` or
+            `stage` that breaks a dependence.
     """
     del sync
     if group is not None:
@@ -253,7 +261,11 @@ class pipeline:
 
 @api
 def grid(*extents: ExprLike) -> LoopSpec:
-    """Nested plain loops: `for i, j in T.grid(M, N)`."""
+    """Nested plain loops: `for i, j in T.grid(M, N)`.
+
+    Raises:
+        ProgramError: No extents, or extents that are not integers.
+    """
     if not extents:
         raise ProgramError("T.grid: needs at least one extent")
     zero = Const(0, INT32, weak=True)

@@ -69,5 +69,8 @@ def macro(fn: Callable[..., Any]) -> Macro:
 
     Calls inside a kernel inline its body there, with local names of its own; assigning a parameter never changes
     the caller's variable. An error inside names the line in the macro and the chain of calls that led there.
+
+    Raises:
+        StagingError: What is decorated is no function; at a call, one from within itself or outside of a kernel.
     """
     return Macro(fn)

@@ -214,6 +214,9 @@ def cast(value: ExprLike | DTypeLike, dtype: DTypeLike) -> Expr:
     Integers wrap, floats round to nearest even, a float becomes an integer by truncation towards zero (outside of
     the integer's range it is unspecified).
 
+    Raises:
+        ProgramError: The value is no scalar, or its vector width differs.
+
     Example:
         `T.cast(acc[i], T.float16)`
     """
@@ -254,7 +257,7 @@ def infinity(dtype: DTypeLike) -> Expr:
 
 @api
 def max_value(dtype: DTypeLike) -> Expr:
-    """The largest finite value of a dtype."""
+    """The largest finite value of a dtype, as a constant of it."""
     row = plain_dtype(dtype, "T.max_value")
     return const(row.limits[1], row)
 
@@ -280,6 +283,9 @@ _DIVISIONS = (BinaryOp.FLOORDIV, BinaryOp.FLOORMOD, BinaryOp.TRUNCDIV, BinaryOp.
 @api
 def ceildiv(a: ExprLike, b: ExprLike) -> Scalar:
     """`a / b` rounded up, for integers: how many tiles of `b` cover `a`.
+
+    Raises:
+        ProgramError: An operand is no integer, or `b` is the constant 0.
 
     Example:
         `with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M)) as (bx, by):`

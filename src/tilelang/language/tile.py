@@ -64,7 +64,10 @@ def copy(
 
 @api
 def async_copy(src: Operand, dst: Operand, coalesced_width: int | None = None, loop_layout: object = None) -> None:
-    """A `T.copy` that a GPU may carry out in the background; whoever reads the destination sees it complete."""
+    """A `T.copy` that a GPU may carry out in the background; whoever reads the destination sees it complete.
+
+    Shapes, arguments and errors are those of `T.copy`.
+    """
     _emit(Copy(*align(src, dst, "T.async_copy")))
 
 
@@ -108,6 +111,9 @@ def c2d_im2col(
         stride: Step of the window.
         dilation: Distance of neighbours within the window.
         pad: Zeros around the image.
+
+    Raises:
+        ProgramError: The tile is not two-dimensional, or a size is no plain int.
     """
     what = "T.c2d_im2col"
     rows, columns = as_expr(nhw_step), as_expr(c_step)
@@ -182,6 +188,11 @@ def gemm(
 def fill(buffer: Operand, value: ExprLike) -> None:
     """Sets every element of a buffer or region to one value, converted to its dtype.
 
+    Shapes: any; the value is a scalar.
+
+    Raises:
+        ProgramError: The value is a tile or no number, or the region leaves its on-chip buffer.
+
     Example:
         `T.fill(scores_max, -T.infinity(T.float32))`
     """
@@ -191,6 +202,11 @@ def fill(buffer: Operand, value: ExprLike) -> None:
 @api
 def clear(buffer: Operand) -> None:
     """Sets every element of a buffer or region to zero.
+
+    Shapes: any.
+
+    Raises:
+        ProgramError: The region leaves its on-chip buffer.
 
     Example:
         `T.clear(C_local)`

@@ -140,6 +140,11 @@ Buffer = TensorType
 def StridedTensor(shape: ShapeLike, strides: ShapeLike, dtype: DTypeLike = "float32") -> TensorType:
     """The annotation of a tensor that is not dense: strides are in elements, ints or symbolic.
 
+    Shapes: as many strides as extents.
+
+    Raises:
+        ProgramError: The numbers of extents and strides differ, or one of them is no integer.
+
     Example:
         `A: T.StridedTensor((M, N), (T.dyn['ld'], 1), T.float16)`
     """
