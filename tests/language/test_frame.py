@@ -65,6 +65,46 @@ def test_tuple_assignment_swaps_elements_and_scalars():
     assert ([2, 1], [4, 3]) == (a.tolist(), b.tolist())
 
 
+def test_a_scalar_allocated_just_before_is_read_before_it_changes():
+    @T.prim_func
+    def main(A: T.Tensor((4,), "int32")):
+        with T.Kernel(1):
+            x = T.int32(0)
+            y = T.alloc_var("int32", init=7)
+            y, x = x, y
+            z = T.alloc_var("int32", init=3)
+            before = z
+            z += 1
+            A[0] = x
+            A[1] = y
+            A[2] = before
+            A[3] = z
+
+    a = out(4)
+    run_reference(main, [a])
+    assert [7, 0, 3, 4] == a.tolist()
+
+
+def test_another_name_for_a_loop_variable_may_be_rebound():
+    @T.macro
+    def twice(p):
+        p = p * 2
+        return p
+
+    @T.prim_func
+    def main(A: T.Tensor((4,), "int32")):
+        with T.Kernel(1):
+            for i in T.serial(4):
+                r = i
+                for _ in T.serial(2):
+                    r = r + 10
+                A[i] = r + twice(i)
+
+    a = out(4)
+    run_reference(main, [a])
+    assert [20, 23, 26, 29] == a.tolist()
+
+
 def test_a_value_is_read_when_it_is_assigned():
     @T.prim_func
     def main(A: T.Tensor((2,), "int32")):

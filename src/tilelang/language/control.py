@@ -54,7 +54,7 @@ class Region:
                 self.value = self._before[name] = Undeclared(name, self.stager.statements)
                 return True
             return False
-        if isinstance(old, Var) and any(v is old for v in self.stager.loop_vars):
+        if isinstance(old, Var) and name in self.frame.loop_targets:
             return False  # assigning it is an error, raised where it happens
         if is_mutable(old) and name not in self.frame.borrowed:
             return False
@@ -148,13 +148,13 @@ class StagedFor(Loop):
         """Yields the loop variables once and records the loop around what was recorded meanwhile."""
         spec, loc = self._spec, self.stager.loc
         opened = spec.open(self.stager, self._targets)
-        self.stager.loop_vars.extend(opened.vars)
+        self.frame.loop_targets.extend(self._targets)
         self._enter()
         for prologue in opened.prologue:
             self.stager.emit(prologue)
         yield opened.value
         body = self._exit()
-        del self.stager.loop_vars[len(self.stager.loop_vars) - len(opened.vars) :]
+        del self.frame.loop_targets[len(self.frame.loop_targets) - len(self._targets) :]
         self.stager.loc = loc
         self.stager.emit(opened.close(as_body(body, loc)))
 

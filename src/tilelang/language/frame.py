@@ -46,6 +46,8 @@ class Frame:
         self._depth = stager.depth
         self.borrowed = set(borrowed)  # parameters still naming the caller's mutable scalars
         self.frozen: list[set[str]] = []  # names that no staged body around may rebind
+        self.loop_targets: list[str] = []  # names of the variables of the staged loops around
+        self._begun = 0  # how many statements the open block had when the present statement began
         self.result: object = None
 
     # -- places -------------------------------------------------------------------------------------------------
@@ -57,6 +59,7 @@ class Frame:
             loc = dataclasses.replace(loc, caller=self._call_site)
         self.stager.loc = loc
         self.stager.targets = site.targets
+        self._begun = len(self.stager.statements)
 
     # -- assignment ---------------------------------------------------------------------------------------------
     def assign(self, name: str, value: Any, get: Callable[[], object] | None = None) -> Any:
@@ -66,7 +69,7 @@ class Frame:
             raise value.error()
         if isinstance(old, Undeclared):
             return self._first_assignment(name, value, old)
-        if old is not MISSING and isinstance(old, Var) and any(v is old for v in self.stager.loop_vars):
+        if isinstance(old, Var) and name in self.loop_targets:
             raise ProgramError(
                 f"the loop variable '{name}' cannot be assigned",
                 hint=f"use another name: `{name}_ = {name} + ...`; to skip iterations use `continue` or a step",
@@ -96,7 +99,7 @@ class Frame:
         """Whether a value is a mutable scalar allocated by this very statement."""
         if not is_mutable(value):
             return False
-        last = self.stager.statements[-1] if self.stager.statements else None
+        last = self.stager.statements[-1] if len(self.stager.statements) > self._begun else None
         return isinstance(last, Alloc) and last.buffer is value.buffer  # type: ignore[attr-defined]
 
     def _store(self, name: str, target: Load, value: Any) -> Load:

@@ -36,7 +36,6 @@ class Stager(Builder):
         targets: The names on the left of the statement being evaluated.
         hints: Of the innermost `T.Kernel`, or None outside of one.
         attrs: What `T.func_attr` said.
-        loop_vars: Variables of the staged loops around, outermost first.
         pending_pipeline: What `with T.pipeline(...)` asked of the next loop, until a loop takes it.
         call_site: Where the macro being inlined was called from.
         active_macros: The macros being inlined, outermost first.
@@ -49,7 +48,6 @@ class Stager(Builder):
         self.targets: tuple[str, ...] = ()
         self.hints: Hints | None = None
         self.attrs: dict[str, object] = {}
-        self.loop_vars: list[Var] = []
         self.pending_pipeline: PipelineSpec | None = None
         self.call_site: Loc | None = None
         self.active_macros: list[object] = []
