@@ -96,7 +96,12 @@ class ExprPrinter:
             return self.value(expr)
         if isinstance(expr, Cast) and expr.dtype == dtype:
             return self._converted(expr)  # straight to bits, without going through the value they stand for
-        return f"{self.storage(dtype)}({self.value(expr)})"
+        element = self.storage(dtype)
+        text, tight = self._value(expr)
+        rounding = f"{element}::rounded("
+        if text.startswith(rounding) and tight >= PREFIX:
+            text = text[len(rounding) : -1]  # rounded by becoming an element
+        return f"{element}({text})"
 
     def storage(self, dtype: DType) -> str:
         """The type of elements of a dtype, which from now on is defined."""
@@ -105,7 +110,9 @@ class ExprPrinter:
         return storage_type(dtype)
 
     def rounded(self, text: str, dtype: DType) -> str:
-        """A number brought to the nearest (or wrapped) value of a packed dtype; binds as a prefix operator."""
+        """A number brought to the nearest (or wrapped) value of a packed dtype; binds at least as a prefix operator."""
+        if dtype in ("float16", "bfloat16", "float8_e5m2"):
+            return f"{self.storage(dtype)}::rounded({text})"
         return f"({value_type(dtype)}){self.storage(dtype)}({text})"
 
     def loaded(self, text: str, dtype: DType) -> str:
@@ -248,6 +255,8 @@ class ExprPrinter:
     def _cast(self, expr: Cast) -> Text:
         dtype = expr.dtype
         if is_packed(dtype):
+            if expr.a.dtype == "float32":
+                return self.rounded(self.value(expr.a), dtype), PREFIX
             return f"({value_type(dtype)}){self._converted(expr)}", PREFIX
         source = INT64 if expr.a.is_index else expr.a.dtype
         if dtype.is_bool or dtype == "tfloat32":

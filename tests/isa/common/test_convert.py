@@ -24,7 +24,7 @@ def library(request):
         helpers += [text.helper, cpp_type(source).helper, cpp_type(destination).helper]
         functions.append(
             f"void {source}_to_{destination}(const {cpp_type(source).name}* x, {cpp_type(destination).name}* y, int64_t n)"
-            f" {{ _Pragma(\"omp simd\") for (int64_t i = 0; i < n; ++i) y[i] = {text.of('x[i]')}; }}"
+            f' {{ _Pragma("omp simd") for (int64_t i = 0; i < n; ++i) y[i] = {text.of("x[i]")}; }}'
         )
     return compile_functions(helpers, functions, request.param)
 
@@ -93,18 +93,26 @@ def test_nan_in_float4_is_a_zero_as_in_ml_dtypes(library):
 
 def test_float64_rounds_to_float16_once(library):
     steps = np.arange(-40, 41) * 2.0**-40
-    values = np.concatenate([1 + 2.0**-11 + steps, 2.0**-25 + steps * 2**-10, [65519.99999, 65520.0, np.inf, np.nan, -0.0]])
+    values = np.concatenate(
+        [1 + 2.0**-11 + steps, 2.0**-25 + steps * 2**-10, [65519.99999, 65520.0, np.inf, np.nan, -0.0]]
+    )
     with np.errstate(all="ignore"):
         expected = values.astype(np.float16)
     assert_same(expected, converted(library, values, as_dtype("float64"), as_dtype("float16")), as_dtype("float16"))
 
 
 @pytest.mark.parametrize("destination", FLOATS)
-@pytest.mark.parametrize("source", ["int4", "uint4", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
+@pytest.mark.parametrize(
+    "source", ["int4", "uint4", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
+)
 def test_integers_become_floats_as_a_cast_in_the_reference(library, source, destination):
     dtype = as_dtype(source)
     low, high = dtype.limits
-    numbers = [n for n in (0, 1, 3, 7, -1, -8, 17, 100, 2049, 4097, 16777217, 2**31 - 1, 2**40 + 1, low, high) if low <= n <= high]
+    numbers = [
+        n
+        for n in (0, 1, 3, 7, -1, -8, 17, 100, 2049, 4097, 16777217, 2**31 - 1, 2**40 + 1, low, high)
+        if low <= n <= high
+    ]
     values = np.array([convert(number, dtype) for number in numbers]).astype(dtype.numpy)
     expected = convert(values, as_dtype(destination))
     assert_same(expected, converted(library, values, dtype, as_dtype(destination)), as_dtype(destination))
@@ -142,7 +150,11 @@ def test_tfloat32_keeps_ten_bits_of_the_fraction(library):
 
 @pytest.mark.parametrize("source", list(SCALARS))
 def test_only_zero_is_false(library, source):
-    values = all_values(SCALARS[source]) if SCALARS[source].bits <= 8 and source != "bool" else np.array([0, 1], SCALARS[source].numpy)
+    values = (
+        all_values(SCALARS[source])
+        if SCALARS[source].bits <= 8 and source != "bool"
+        else np.array([0, 1], SCALARS[source].numpy)
+    )
     actual = converted(library, values, SCALARS[source], as_dtype("bool"))
     with np.errstate(all="ignore"):
         assert (values.astype(np.float32) != 0).tolist() == actual.tolist()
@@ -155,4 +167,22 @@ def test_vector_dtypes_have_no_type_of_their_own():
 
 def test_narrow_values_are_computed_with_in_a_wider_type():
     names = ("float16", "float8_e5m2", "float64", "int4", "uint8", "bool")
-    assert ["float", "float", "double", "int32_t", "uint8_t", "bool"] == [cpp_arithmetic(as_dtype(name)) for name in names]
+    assert ["float", "float", "double", "int32_t", "uint8_t", "bool"] == [
+        cpp_arithmetic(as_dtype(name)) for name in names
+    ]
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "float8_e5m2"])
+def test_rounding_in_place_is_the_way_there_and_back(name):
+    element = cpp_type(as_dtype(name))
+    text = (
+        f"void rounded(const float* x, float* y, int64_t n) "
+        f'{{ _Pragma("omp simd") for (int64_t i = 0; i < n; ++i) y[i] = {element.name}::rounded(x[i]); }}'
+    )
+    values = samples()
+    result = np.zeros(values.shape, np.float32)
+    for flags in (NATIVE, PLAIN):
+        call(compile_functions([element.helper], [text], flags).rounded, values, result, values.size)
+        with np.errstate(all="ignore"):
+            expected = values.astype(as_dtype(name).numpy).astype(np.float32)
+        assert_same(expected, result, as_dtype("float32"))

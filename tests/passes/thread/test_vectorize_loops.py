@@ -160,3 +160,47 @@ def test_stores_far_apart_are_left_to_scalar_code():
                 B[j, i] = A[i, j]
 
     assert [(False, "")] == kinds(main)
+
+
+def product(rows, cols, depth, where, bound="constant"):
+    @T.prim_func
+    def main(
+        A: T.Tensor((rows, depth), "float32"),
+        B: T.Tensor((depth, cols), "float32"),
+        C: T.Tensor((rows, cols), "float32"),
+    ):
+        with T.Kernel(T.ceildiv(cols, 16), T.ceildiv(rows, 8)) as (bx, by):
+            for i, j in T.Parallel(8, 16):
+                if where == "scalar":
+                    total = T.float32(0.0)
+                    for k in T.serial(depth):
+                        total += A[by * 8 + i, k] * B[k, bx * 16 + j]
+                    C[by * 8 + i, bx * 16 + j] = total
+                else:
+                    C[by * 8 + i, bx * 16 + j] = 0.0
+                    for k in T.serial(depth if bound == "constant" else T.min(depth, j)):
+                        C[by * 8 + i, bx * 16 + j] += A[by * 8 + i, k] * B[k, bx * 16 + j]
+
+    return main
+
+
+@pytest.mark.parametrize("where", ["scalar", "element"])
+@pytest.mark.parametrize("sizes", [(16, 32, 24), (9, 17, 5)])
+def test_lanes_run_across_the_columns_of_a_product_not_down_them(where, sizes):
+    rows, cols, depth = sizes
+    func = product(rows, cols, depth, where)
+    loops = [s for s in walk(run_passes(func, BACKEND.passes).body) if isinstance(s, For)]
+    assert {"j"} == {s.var.name for s in loops if s.kind is ForKind.VECTORIZED}
+    assert not any(s.reductions for s in loops)
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((rows, depth), dtype=np.float32), rng.standard_normal((depth, cols), dtype=np.float32)
+    run_everywhere(func, a, b, np.zeros((rows, cols), np.float32), compile_flags=FLAGS)
+
+
+def test_a_loop_inside_whose_end_differs_among_lanes_is_left_alone():
+    func = product(16, 32, 24, "element", bound="varying")
+    loops = [s for s in walk(run_passes(func, BACKEND.passes).body) if isinstance(s, For)]
+    assert not any(s.var.name == "j" and s.kind is ForKind.VECTORIZED for s in loops)
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((16, 24), dtype=np.float32), rng.standard_normal((24, 32), dtype=np.float32)
+    run_everywhere(func, a, b, np.zeros((16, 32), np.float32), compile_flags=FLAGS)

@@ -49,6 +49,10 @@ struct bfloat16 {  // the upper half of a float
         bits = (uint16_t)(magnitude > 0x7f800000u ? (u >> 16 & 0x8000u) | 0x7fc0u : rounded);
     }
     operator float() const { return float_of((uint32_t)bits << 16); }
+    static float rounded(float x) {
+        const uint32_t u = bits_of(x), nearest = (u + 0x7fffu + (u >> 16 & 1u)) & 0xffff0000u;
+        return float_of(x == x ? nearest : 0x7fc00000u | (u & 0x80000000u));
+    }
 };
 }  // namespace tl
 """,
@@ -56,9 +60,9 @@ struct bfloat16 {  // the upper half of a float
 )
 
 # Decoding: the fields are moved to where a float has them; a multiplication by a power of two corrects the exponent
-# and makes subnormal numbers normal at once. Encoding: normal numbers are rounded as integers, since a carry out of
-# the fraction is a carry into the exponent; subnormal ones by an addition that shifts their last bit to that of a
-# float.
+# and makes subnormal numbers normal at once. Encoding: an addition shifts the last bit to that of a float, which rounds
+# it; a carry out of the fraction is a carry into the exponent. Types without infinities round normal numbers as
+# integers. `rounded` is the way there and back without the code in between.
 _MINIFLOAT = Helper(
     "minifloat",
     """\
@@ -70,9 +74,31 @@ template <class Bits, int E, int M, int Bias, specials S> struct minifloat {
     static constexpr uint32_t infinity = ((1u << E) - 1u) << M;  // the code above the largest finite one, under ieee
     static constexpr uint32_t largest = S == specials::ieee ? infinity - 1u
         : S == specials::only_nan ? sign_bit - 2u : sign_bit - 1u;
+    // The sum of a magnitude, at most just above the largest one, and a power of two so large that the sum has its last
+    // bit where a minifloat has it.
+    struct alignment {
+        static constexpr uint32_t smallest = (uint32_t)(128 - Bias + 23 - M) << 23;
+        uint32_t power;
+        float sum;
+        explicit alignment(uint32_t magnitude) {
+            constexpr int32_t beyond = (126 - Bias + (1 << E)) << 23, least = (128 - Bias) << 23;
+            const int32_t bounded = (int32_t)magnitude < beyond ? (int32_t)magnitude : beyond;
+            const int32_t exponent = bounded & 0x7f800000;
+            power = (uint32_t)((exponent > least ? exponent : least) + ((23 - M) << 23));
+            sum = float_of((uint32_t)bounded) + float_of(power);
+        }
+    };
     minifloat() = default;
     explicit minifloat(float x) {
         const uint32_t u = bits_of(x), magnitude = u & 0x7fffffffu, sign = (u >> 31) << (E + M);
+        if constexpr (S == specials::ieee) {
+            const uint32_t payload = M > 4 ? magnitude >> (23 - M) & ((1u << M) - 1u) : 1u << (M - 1);
+            const alignment a(magnitude);
+            const uint32_t code = bits_of(a.sum) - a.power + ((a.power - alignment::smallest) >> (23 - M));
+            const uint32_t finite = code < infinity ? code : infinity;
+            bits = (Bits)(sign | (magnitude > 0x7f800000u ? infinity | (payload ? payload : 1u) : finite));
+            return;
+        }
         const uint32_t even = magnitude >> (23 - M) & 1u;
         const uint32_t rounded = (magnitude + ((1u << (22 - M)) - 1u) + even) >> (23 - M);
         const uint32_t normal = rounded - ((uint32_t)(127 - Bias) << M);
@@ -80,12 +106,7 @@ template <class Bits, int E, int M, int Bias, specials S> struct minifloat {
         const uint32_t subnormal = bits_of(float_of(magnitude) + float_of(aligner)) - aligner;
         const uint32_t code = magnitude < ((uint32_t)(128 - Bias) << 23) ? subnormal : normal;
         uint32_t result;
-        if constexpr (S == specials::ieee) {
-            const uint32_t payload = M > 4 ? magnitude >> (23 - M) & ((1u << M) - 1u) : 1u << (M - 1);
-            const uint32_t nan = infinity | (payload ? payload : 1u);
-            const uint32_t finite = code > largest ? infinity : code;
-            result = sign | (magnitude > 0x7f800000u ? nan : magnitude >= 0x7f800000u ? infinity : finite);
-        } else if constexpr (S == specials::only_nan) {
+        if constexpr (S == specials::only_nan) {
             result = sign | (magnitude >= 0x7f800000u || code > largest ? sign_bit - 1u : code);
         } else if constexpr (S == specials::unsigned_zero) {
             const uint32_t finite = code ? sign | code : 0u;
@@ -104,6 +125,16 @@ template <class Bits, int E, int M, int Bias, specials S> struct minifloat {
         if constexpr (S == specials::only_nan) u = magnitude == sign_bit - 1u ? 0x7fc00000u : u;
         if constexpr (S == specials::unsigned_zero) u = (bits & (2u * sign_bit - 1u)) == sign_bit ? 0x7fc00000u : u;
         return float_of(u | sign);
+    }
+    static float rounded(float x) {
+        if constexpr (S == specials::ieee) {
+            const uint32_t u = bits_of(x), magnitude = u & 0x7fffffffu;
+            const alignment a(magnitude);
+            const uint32_t nearest = bits_of(a.sum - float_of(a.power));
+            const uint32_t value = nearest < (uint32_t)(126 - Bias + (1 << E)) << 23 ? nearest : 0x7f800000u;
+            return float_of((magnitude > 0x7f800000u ? magnitude : value) | (u & 0x80000000u));
+        }
+        return (float)minifloat(x);
     }
 };
 typedef minifloat<uint16_t, 5, 10, 15, specials::ieee> float16;

@@ -1,9 +1,10 @@
-"""Marks innermost loops whose iterations may run as vector lanes, and gives their reductions scalars of their own.
+"""Marks loops whose iterations may run as vector lanes, and gives reductions scalars of their own.
 
 Takes serial loops, gives loops of kind VECTORIZED whose `reductions` name mutable scalars. A loop that folds into an
-element of a buffer gets a scalar that is loaded before and stored after it. Invariant: the results are the same up to
-reassociation of `+` and `*`; NaN still wins in min and max, by a second reduction that remembers whether one was seen,
-since compilers' own min and max reductions lose it.
+element of a buffer gets a scalar that is loaded before and stored after it. The innermost loop is the one that is
+marked, unless it strides through memory and the loop around it does not, as in a product of matrices.
+Invariant: the results are the same up to reassociation of `+` and `*`; NaN still wins in min and max, by a second
+reduction that remembers whether one was seen, since compilers' own min and max reductions lose it.
 """
 
 from __future__ import annotations
@@ -29,9 +30,41 @@ _CHOICE = {"max": (BinaryOp.MAX, BinaryOp.GT), "min": (BinaryOp.MIN, BinaryOp.LT
 
 def vectorize(loop: For, domain: Domain) -> Stmt:
     """The loop as vector lanes with whatever must surround it, or the loop itself, as a serial one."""
-    serial = loop if loop.kind is not ForKind.VECTORIZED else dataclasses.replace(loop, kind=ForKind.SERIAL)
-    if not _is_worthwhile(loop):
-        return serial
+    return _folding(loop, domain, ForKind.VECTORIZED) if _is_worthwhile(loop) else _serial(loop)
+
+
+def vectorize_around(loop: For, domain: Domain) -> Stmt | None:
+    """A loop whose lanes each run the loop inside of it, if only so all of them move along neighbors in memory."""
+    inner = [stmt for stmt in walk(loop.body) if isinstance(stmt, For)]
+    if len(inner) != 1 or not _is_worthwhile(loop, inner[0]) or _moves_along(inner[0], inner[0].var):
+        return None
+    if any(isinstance(e, Load) or e is loop.var for bound in (inner[0].start, inner[0].stop) for e in walk_expr(bound)):
+        return None
+    inside = domain.with_loop(loop.var, loop.start, loop.stop, loop.step)
+    verdict = lanes(loop.var, loop.body, inside, step=loop.step)
+    if not verdict or verdict.private or verdict.reductions:
+        return None
+    body = _Inner(inner[0], _folding(inner[0], inside, ForKind.SERIAL)).visit(loop.body) or loop.body
+    return dataclasses.replace(loop, kind=ForKind.VECTORIZED, body=body)
+
+
+class _Inner(Rewriter):
+    """Puts a statement in the place of a loop."""
+
+    def __init__(self, loop: For, new: Stmt) -> None:
+        self._loop, self._new = loop, new
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        return self._new if node is self._loop else self.rebuild_stmt(node)
+
+
+def _serial(loop: For) -> For:
+    return loop if loop.kind is not ForKind.VECTORIZED else dataclasses.replace(loop, kind=ForKind.SERIAL)
+
+
+def _folding(loop: For, domain: Domain, kind: ForKind) -> Stmt:
+    """The loop with its reductions in scalars of their own, or as it is if its iterations may not be lanes."""
+    serial = _serial(loop)
     inside = domain.with_loop(loop.var, loop.start, loop.stop, loop.step)
     verdict = lanes(loop.var, loop.body, inside, step=loop.step)
     if not verdict or verdict.private:
@@ -49,8 +82,9 @@ def vectorize(loop: For, domain: Domain) -> Stmt:
         before += folded.before
         after += folded.after
         reductions += folded.reductions
-    lanes_loop = dataclasses.replace(loop, kind=ForKind.VECTORIZED, body=body, reductions=tuple(reductions))
-    return Seq((*before, lanes_loop, *after), loc=loop.loc) if before or after else lanes_loop
+    clauses = tuple(reductions) if kind is ForKind.VECTORIZED else ()
+    folding = dataclasses.replace(loop, kind=kind, body=body, reductions=clauses)
+    return Seq((*before, folding, *after), loc=loop.loc) if before or after else folding
 
 
 class _Folded:
@@ -153,8 +187,13 @@ class _Running(Rewriter):
         )
 
 
-def _is_worthwhile(loop: For) -> bool:
-    """Whether lanes would run on neighbors in memory: every store does, and a load if there are any."""
+def _is_worthwhile(loop: For, inner: For | None = None) -> bool:
+    """Whether lanes would run on neighbors in memory: every store does, and a load if there are any.
+
+    Args:
+        loop: The loop.
+        inner: The one loop that may stand inside; every load must run on neighbors then.
+    """
     if loop.kind is ForKind.UNROLLED or loop.step != 1:
         return False
     start, stop = int_const(loop.start), int_const(loop.stop)
@@ -162,13 +201,20 @@ def _is_worthwhile(loop: For) -> bool:
         return False
     loads: list[int | None] = []
     for stmt in walk(loop.body):
-        if isinstance(stmt, For | While):
+        if isinstance(stmt, For | While) and stmt is not inner:
             return False
         if isinstance(stmt, Store) and stride_along(stmt.buffer, stmt.indices, loop.var) not in (0, 1):
             return False
         for root in expressions(stmt):
             loads += [stride_along(e.buffer, e.indices, loop.var) for e in walk_expr(root) if isinstance(e, Load)]
-    return not loads or any(stride in (0, 1) for stride in loads)
+    near = [stride in (0, 1) for stride in loads]
+    return all(near) if inner is not None else not near or any(near)
+
+
+def _moves_along(loop: For, var: Var) -> bool:
+    """Whether all loads of a loop stay or go to the neighbor when a variable takes its next value."""
+    loads = (e for stmt in walk(loop.body) for root in expressions(stmt) for e in walk_expr(root))
+    return all(stride_along(e.buffer, e.indices, var) in (0, 1) for e in loads if isinstance(e, Load))
 
 
 class _Vectorize:
@@ -178,6 +224,9 @@ class _Vectorize:
         with node.loc:
             match node:
                 case For():
+                    around = vectorize_around(node, domain)
+                    if around is not None:
+                        return around
                     inside = domain.with_loop(node.var, node.start, node.stop, node.step)
                     body = self.stmt(node.body, inside)
                     if body is not node.body:
