@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 from loops import buffer, i, j, largest, load, store
 
-from tilelang.analysis.reductions import PICK, as_update, find_updates
+from tilelang.analysis.reductions import PICK, as_update
 from tilelang.dtypes import INT32, as_dtype
 from tilelang.ir.buffer import Scope
 from tilelang.ir.expr import Call, Reinterpret, binary, cast, select
 from tilelang.ir.scalar import BinaryOp
-from tilelang.ir.stmt import If, Seq
 from tilelang.isa.catalogue import INTRINSICS
 
 S, m = buffer("S", 8, 8), buffer("m", 8)
@@ -73,8 +72,3 @@ def test_is_an_update(op, made):
 )
 def test_is_not_an_update(made):
     assert as_update(made) is None
-
-
-def test_updates_are_found_in_program_order():
-    body = Seq((store(x, load(x) + e), If(e > 0, store(m, i, largest(load(m, i), e))), store(S, i, j, 0.0)))
-    assert ["+", "max"] == [update.op for update in find_updates(body)]

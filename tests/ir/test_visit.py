@@ -7,16 +7,33 @@ from tilelang.ir.callee import Callee
 from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import Binary, Call, Const, Expr, Load, Reinterpret, Var, binary, cast, const, select, unary
 from tilelang.ir.scalar import BinaryOp, UnaryOp
-from tilelang.ir.stmt import Bind, For, ForKind, If, Launch, ParallelLoop, Reduction, Seq, Stmt, Store
+from tilelang.ir.stmt import (
+    Atomic,
+    AtomicOp,
+    Bind,
+    Break,
+    Continue,
+    For,
+    ForKind,
+    If,
+    Launch,
+    ParallelLoop,
+    Reduction,
+    Seq,
+    Stmt,
+    Store,
+)
 from tilelang.ir.visit import (
     Rewriter,
     any_expr,
     expressions,
+    jumps,
     sub_statements,
     substitute,
     substitute_stmt,
     walk,
     walk_expr,
+    written_buffers,
 )
 from tilelang.ops.copy import Copy
 
@@ -155,3 +172,23 @@ def test_any_expression_is_looked_at():
 
 def test_comparison_operators_are_rebuilt_too():
     assert same_expr(binary(BinaryOp.LT, j, 3), substitute(i < 3, {i: j}))
+
+
+def test_a_statement_writes_what_it_stores_copies_or_updates_but_not_what_it_loads():
+    atomic = Atomic(AtomicOp.ADD, A, (i, j), f)
+    peek = Atomic(AtomicOp.LOAD, A, (i, j), None, f)
+    whole = Region(B, (const(0, INT32), const(0, INT32)), B.shape)
+    copy = Copy(Region(A, (i, j), B.shape), whole)
+    assert [(A,), (A,), (), (B,), ()] == [written_buffers(s) for s in (store(f), atomic, peek, copy, loop(store(f)))]
+
+
+def test_jumps_belong_to_the_innermost_loop():
+    guarded = If(p, Seq((store(f), Continue())))
+    assert jumps(guarded)
+    assert not jumps(guarded, Break)
+    assert not jumps(loop(guarded))
+
+
+def test_atomics_that_combine_have_an_operator():
+    assert BinaryOp.BITXOR is AtomicOp.XOR.operator
+    assert [None] * 3 == [op.operator for op in (AtomicOp.EXCHANGE, AtomicOp.LOAD, AtomicOp.STORE)]

@@ -21,9 +21,7 @@ from tilelang.ir.stmt import (
     Atomic,
     AtomicOp,
     Bind,
-    Break,
     CallStmt,
-    Continue,
     For,
     If,
     Launch,
@@ -35,7 +33,7 @@ from tilelang.ir.stmt import (
     TileOp,
     While,
 )
-from tilelang.ir.visit import expressions, sub_statements
+from tilelang.ir.visit import expressions, jumps, sub_statements
 
 Loop = For | ParallelLoop | While
 
@@ -175,7 +173,7 @@ class Accesses:
 def accesses(stmt: Stmt) -> Accesses:
     """All memory accesses in a statement and everything below it."""
     collector = _Collector()
-    collector.stmt(stmt, Context(uncertain=_jumps(stmt)))
+    collector.stmt(stmt, Context(uncertain=jumps(stmt)))
     return Accesses(
         tuple(collector.found),
         frozenset(collector.local),
@@ -270,7 +268,7 @@ class _Collector:
                     self._expr(extent, node, context)
                 self.defined.update(variables)
                 certain = all((int_const(extent) or 0) > 0 for extent in extents)
-        uncertain = context.uncertain or not certain or _jumps(node.body)
+        uncertain = context.uncertain or not certain or jumps(node.body)
         inner = Context(context, loop=node, uncertain=uncertain)
         if isinstance(node, While):
             self._expr(node.condition, node, inner)
@@ -334,10 +332,3 @@ class _Collector:
     ) -> None:
         position = len(self.found)
         self.found.append(Access(buffer, start, extent, write, stmt, position, context, update, atomic))
-
-
-def _jumps(stmt: Stmt) -> bool:
-    """Whether a `break` or `continue` in the statement may skip what follows in the surrounding loop."""
-    if isinstance(stmt, Break | Continue):
-        return True
-    return not isinstance(stmt, Loop) and any(_jumps(child) for child in sub_statements(stmt))

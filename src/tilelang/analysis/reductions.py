@@ -16,8 +16,8 @@ from tilelang.ir.buffer import Buffer
 from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import Binary, Call, Cast, Expr, Load, Select
 from tilelang.ir.scalar import COMPARISONS, BinaryOp
-from tilelang.ir.stmt import Stmt, Store
-from tilelang.ir.visit import walk, walk_expr
+from tilelang.ir.stmt import Store
+from tilelang.ir.visit import walk_expr
 
 PICK = "pick"
 """The operator of an update that chooses between the old value and another by looking at the old value."""
@@ -78,12 +78,6 @@ def as_update(store: Store) -> Update | None:
     if op is None:
         return Update(store, PICK, previous) if _is_pick(store.value, store) else None
     return Update(store, op, previous) if _keeps_meaning(op, store.buffer.dtype, crossed) else None
-
-
-def find_updates(body: Stmt) -> tuple[Update, ...]:
-    """All associative updates in a statement, in program order."""
-    found = (as_update(s) for s in walk(body) if isinstance(s, Store))
-    return tuple(update for update in found if update is not None)
 
 
 def _is_element(load: Load, store: Store) -> bool:

@@ -23,7 +23,7 @@ from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Load, Var, int_const
 from tilelang.ir.func import Level, PrimFunc, ScalarParam, TensorParam
 from tilelang.ir.stmt import Alloc, Assert, Atomic, CallStmt, For, Launch, Print, Stmt, Store, While
-from tilelang.ir.visit import expressions, walk, walk_expr
+from tilelang.ir.visit import expressions, walk, walk_expr, written_buffers
 from tilelang.isa.intrinsic import Helper, ordered_helpers
 
 _CACHE_LINE_BYTES = 64
@@ -49,7 +49,7 @@ class _Program:
         self._exprs = ExprPrinter(self._names)
         self._blocks, self._entry = Emitter(), Emitter()
         self._asserts: list[tuple[str, Loc]] = []
-        self._written = {b.storage for b in _written_buffers(func.body)}
+        self._written = {b.storage for s in walk(func.body) for b in written_buffers(s)}
         self._plans = {s: plan_storage(s.body) for s in walk(func.body) if isinstance(s, Launch)}
         self._asserting = any(isinstance(s, Assert) for s in walk(func.body))
         self._may_fail = self._asserting or any(plan.arena_bytes for plan in self._plans.values())
@@ -213,14 +213,6 @@ def _arrives_as_it_is(param: ScalarParam) -> bool:
 def _abi_type(param: ScalarParam) -> str:
     dtype: DType = param.dtype
     return "double" if dtype.is_float else "int64_t"
-
-
-def _written_buffers(body: Stmt) -> Iterator[Buffer]:
-    for stmt in walk(body):
-        if isinstance(stmt, Store | Atomic):
-            yield stmt.buffer
-        elif isinstance(stmt, CallStmt):
-            yield from (region.buffer for region in stmt.writes)
 
 
 def _captured(launch: Launch, names: Names) -> list[Var | Buffer]:

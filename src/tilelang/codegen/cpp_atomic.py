@@ -13,18 +13,9 @@ from tilelang.dtypes import DType
 from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Scope
 from tilelang.ir.expr import Expr, Var, binary, cast
-from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Atomic, AtomicOp
 from tilelang.isa.intrinsic import Helper
 
-_COMBINE = {
-    AtomicOp.ADD: BinaryOp.ADD,
-    AtomicOp.MAX: BinaryOp.MAX,
-    AtomicOp.MIN: BinaryOp.MIN,
-    AtomicOp.AND: BinaryOp.BITAND,
-    AtomicOp.OR: BinaryOp.BITOR,
-    AtomicOp.XOR: BinaryOp.BITXOR,
-}
 _FETCH = {
     AtomicOp.ADD: "__atomic_fetch_add",
     AtomicOp.AND: "__atomic_fetch_and",
@@ -73,13 +64,13 @@ def _previous(node: Atomic, exprs: ExprPrinter, place: str, kind: str, value: Ex
         return f"{_FETCH[op]}(&{place}, {exprs.stored(value, dtype)}, __ATOMIC_ACQ_REL)"
     exprs.need(UPDATE)
     stored = exprs.stored(value, dtype)
-    if op in (AtomicOp.EXCHANGE, AtomicOp.STORE):
+    if op.operator is None:
         return f"tl_atomic_update(&{place}, [&]({kind}) -> {kind} {{ return {stored}; }})"
     with exprs.names.scope():
         old = Var("element", dtype)
         name = exprs.names.declare(old)
         exprs.names.alias(old, exprs.loaded(name, dtype))
-        change = exprs.stored(binary(_COMBINE[op], old, value), dtype)
+        change = exprs.stored(binary(op.operator, old, value), dtype)
     return f"tl_atomic_update(&{place}, [&]({kind} {name}) -> {kind} {{ return {change}; }})"
 
 

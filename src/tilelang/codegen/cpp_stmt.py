@@ -39,7 +39,6 @@ from tilelang.ir.stmt import (
 )
 from tilelang.isa.intrinsic import Helper
 
-_OMP_OPERATOR = {"+": "+", "*": "*", "min": "min", "max": "max", "&": "&", "|": "|", "^": "^"}
 ARENA = "tl_arena_base"
 FAILED = "tl_failed"
 
@@ -190,7 +189,7 @@ class StmtPrinter:
                 self.body(node.body)
 
     def _clause(self, reduction: Reduction) -> str:
-        return f"reduction({_OMP_OPERATOR[reduction.op]}: {self._names[reduction.buffer]})"
+        return f"reduction({reduction.op}: {self._names[reduction.buffer]})"
 
     def _if(self, node: If) -> None:
         with self._out.block(f"if ({self._exprs.condition(node.condition)})"):

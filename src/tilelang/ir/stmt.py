@@ -17,7 +17,7 @@ from tilelang.errors import NOWHERE, Loc
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.callee import Routine
 from tilelang.ir.expr import Expr, Var
-from tilelang.ir.scalar import Value
+from tilelang.ir.scalar import BinaryOp, Value
 
 if TYPE_CHECKING:
     import numpy as np
@@ -96,7 +96,7 @@ class Reduction:
 
     buffer: Buffer
     indices: tuple[Expr, ...]
-    op: str  # "+", "*", "min", "max", "&", "|", "^"
+    op: str  # "+", "*", "min", "max", "&", "|", "^", as OpenMP names them
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,6 +165,21 @@ class AtomicOp(enum.Enum):
     EXCHANGE = "exchange"
     LOAD = "load"
     STORE = "store"
+
+    @property
+    def operator(self) -> BinaryOp | None:
+        """What combines the element with the operand; None for those that only move values."""
+        return _ATOMIC_OPERATORS.get(self)
+
+
+_ATOMIC_OPERATORS = {
+    AtomicOp.ADD: BinaryOp.ADD,
+    AtomicOp.MAX: BinaryOp.MAX,
+    AtomicOp.MIN: BinaryOp.MIN,
+    AtomicOp.AND: BinaryOp.BITAND,
+    AtomicOp.OR: BinaryOp.BITOR,
+    AtomicOp.XOR: BinaryOp.BITXOR,
+}
 
 
 @dataclass(frozen=True, eq=False)

@@ -63,7 +63,6 @@ RULES: Mapping[Level, tuple[type[Stmt], ...]] = MappingProxyType(
 _FOR_KINDS: Mapping[Level, frozenset[ForKind]] = MappingProxyType(
     {Level.TILE: frozenset(ForKind), Level.THREAD: frozenset(ForKind) - {ForKind.PIPELINED}}
 )
-_EXPRESSIONS = (Const, Var, Binary, Unary, Select, Cast, Reinterpret, Load, Call)
 
 
 def verify(func: PrimFunc) -> None:

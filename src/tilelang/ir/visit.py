@@ -27,7 +27,22 @@ from tilelang.ir.expr import (
     select,
     unary,
 )
-from tilelang.ir.stmt import PipelineSpec, Reduction, Seq, Stmt
+from tilelang.ir.stmt import (
+    Atomic,
+    AtomicOp,
+    Break,
+    CallStmt,
+    Continue,
+    For,
+    ParallelLoop,
+    PipelineSpec,
+    Reduction,
+    Seq,
+    Stmt,
+    Store,
+    TileOp,
+    While,
+)
 
 T = TypeVar("T")
 
@@ -77,6 +92,27 @@ def _expressions_in(value: object) -> Iterator[Expr]:
     elif isinstance(value, tuple):
         for item in value:
             yield from _expressions_in(item)
+
+
+def written_buffers(stmt: Stmt) -> tuple[Buffer, ...]:
+    """The buffers that a statement itself may write, not those of its sub-statements."""
+    match stmt:
+        case Store(buffer=buffer):
+            return (buffer,)
+        case Atomic(buffer=buffer, op=op):
+            return () if op is AtomicOp.LOAD else (buffer,)
+        case TileOp():
+            return tuple(region.buffer for region in stmt.writes())
+        case CallStmt(writes=writes):
+            return tuple(region.buffer for region in writes)
+    return ()
+
+
+def jumps(stmt: Stmt, *kinds: type[Stmt]) -> bool:
+    """Whether a statement holds a `break` or `continue`, or one of these two kinds, of the loop around it."""
+    if isinstance(stmt, kinds or (Break, Continue)):
+        return True
+    return not isinstance(stmt, For | ParallelLoop | While) and any(jumps(s, *kinds) for s in sub_statements(stmt))
 
 
 _FIELDS: dict[type, tuple[str, ...]] = {}

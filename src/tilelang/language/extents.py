@@ -31,11 +31,6 @@ def difference(a: ExprLike, b: ExprLike) -> int | None:
     return rest.get((), 0)
 
 
-def same_extent(a: ExprLike, b: ExprLike) -> bool:
-    """Whether two extents are equal for all values of the variables."""
-    return difference(a, b) == 0
-
-
 def match_regions(a: Region, b: Region) -> tuple[Region, Region] | None:
     """Two regions with equal extents once unit extents are dropped, or None if theirs differ.
 

@@ -9,11 +9,11 @@ import numpy as np
 from tilelang.errors import ProgramError
 from tilelang.ir.buffer import Region
 from tilelang.ir.expr import Expr
-from tilelang.ir.scalar import BinaryOp, convert, data_binary
+from tilelang.ir.scalar import convert, data_binary
 from tilelang.ir.stmt import AtomicOp, TileMemory, TileOp
 from tilelang.ops.describe import check_extents, check_memory, check_scalars
 
-_OPERATOR = {AtomicOp.ADD: BinaryOp.ADD, AtomicOp.MAX: BinaryOp.MAX, AtomicOp.MIN: BinaryOp.MIN}
+_ON_TILES = (AtomicOp.ADD, AtomicOp.MAX, AtomicOp.MIN)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class AtomicTile(TileOp):
 
     def check(self) -> None:
         """The operator exists on tiles, and the extents agree."""
-        if self.op not in _OPERATOR:
+        if self.op not in _ON_TILES:
             raise ProgramError(
                 f"{self.name}: works on one element, not on tiles", hint="name one element: C[i, j] instead of C[i, :]"
             )
@@ -50,12 +50,13 @@ class AtomicTile(TileOp):
 
     def reference(self, memory: TileMemory) -> None:
         """The operator, elementwise, in the destination's dtype."""
-        dtype = self.dst.dtype
+        dtype, operator = self.dst.dtype, self.op.operator
+        assert operator is not None  # `check` saw to it
         raw = memory.read(self.src) if isinstance(self.src, Region) else memory.value(self.src)
         values = np.asarray(convert(raw, dtype))
 
         def change(old: np.ndarray) -> np.ndarray:
             operand = values.reshape(old.shape) if isinstance(self.src, Region) else values
-            return np.asarray(data_binary(_OPERATOR[self.op], old, operand, dtype))
+            return np.asarray(data_binary(operator, old, operand, dtype))
 
         memory.update(self.dst, change)

@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilelang.errors import Loc, OptionError, ProgramError
-from tilelang.ir.buffer import Buffer
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Const, Expr, Var, int_const
 from tilelang.ir.func import Param, PrimFunc, ScalarParam, TensorParam
 from tilelang.ir.printer import to_text
-from tilelang.ir.stmt import Atomic, AtomicOp, CallStmt, Stmt, Store, TileOp
-from tilelang.ir.visit import walk, walk_expr
+from tilelang.ir.visit import walk, walk_expr, written_buffers
 
 OutIdx = int | Sequence[int] | None
 
@@ -123,23 +121,10 @@ def shape_text(exprs: Sequence[Expr]) -> str:
 
 def written_params(func: PrimFunc) -> frozenset[int]:
     """The indices of the parameters that some statement may write."""
-    storages = {buffer.storage for stmt in walk(func.body) for buffer in _written_buffers(stmt)}
+    storages = {buffer.storage for stmt in walk(func.body) for buffer in written_buffers(stmt)}
     return frozenset(
         i for i, param in enumerate(func.params) if isinstance(param, TensorParam) and param.buffer in storages
     )
-
-
-def _written_buffers(stmt: Stmt) -> tuple[Buffer, ...]:
-    match stmt:
-        case Store(buffer=buffer):
-            return (buffer,)
-        case Atomic(buffer=buffer, op=op):
-            return () if op is AtomicOp.LOAD else (buffer,)
-        case TileOp():
-            return tuple(region.buffer for region in stmt.writes())
-        case CallStmt(writes=writes):
-            return tuple(region.buffer for region in writes)
-    return ()
 
 
 def _output_indices(func: PrimFunc, out_idx: OutIdx) -> tuple[int, ...]:

@@ -12,8 +12,8 @@ import numpy as np
 from tilelang.errors import NOWHERE, DataRace, Loc, Note
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Load
-from tilelang.ir.stmt import Atomic, Launch, Stmt, Store, TileOp
-from tilelang.ir.visit import expressions, walk, walk_expr
+from tilelang.ir.stmt import Atomic, Launch, TileOp
+from tilelang.ir.visit import expressions, walk, walk_expr, written_buffers
 
 Where = tuple[int, ...] | tuple[slice, ...]  # one element, or a box
 
@@ -180,9 +180,11 @@ def _watched(launch: Launch) -> dict[Buffer, int]:
     named: set[Buffer] = set()
     written: set[Buffer] = set()
     for stmt in walk(launch.body):
-        targets = {buffer for buffer in _written(stmt) if not buffer.scope.on_chip}
+        targets = {buffer for buffer in written_buffers(stmt) if not buffer.scope.on_chip}
         written |= {buffer.storage for buffer in targets}
         named |= targets
+        if isinstance(stmt, Atomic):
+            named.add(stmt.buffer)
         for root in expressions(stmt):
             named |= {node.buffer for node in walk_expr(root) if isinstance(node, Load)}
         if isinstance(stmt, TileOp):
@@ -190,12 +192,3 @@ def _watched(launch: Launch) -> dict[Buffer, int]:
     return {
         storage: min(b.dtype.numpy.itemsize for b in named | {storage} if b.storage is storage) for storage in written
     }
-
-
-def _written(stmt: Stmt) -> list[Buffer]:
-    match stmt:
-        case Store(buffer=buffer) | Atomic(buffer=buffer):
-            return [buffer]
-        case TileOp():
-            return [region.buffer for region in stmt.writes()]
-    return []

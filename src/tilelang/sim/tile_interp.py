@@ -18,7 +18,7 @@ from tilelang.errors import CompilerBug, DeviceAssertError, SimulationError
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.expr import Expr
 from tilelang.ir.func import PrimFunc
-from tilelang.ir.scalar import BinaryOp, Value, convert, data_binary
+from tilelang.ir.scalar import Value, convert, data_binary
 from tilelang.ir.stmt import (
     Alloc,
     Assert,
@@ -74,16 +74,6 @@ class _Leave(enum.Enum):
 
     BREAK = enum.auto()
     CONTINUE = enum.auto()
-
-
-_ATOMIC_OPERATORS = {
-    AtomicOp.ADD: BinaryOp.ADD,
-    AtomicOp.MAX: BinaryOp.MAX,
-    AtomicOp.MIN: BinaryOp.MIN,
-    AtomicOp.AND: BinaryOp.BITAND,
-    AtomicOp.OR: BinaryOp.BITOR,
-    AtomicOp.XOR: BinaryOp.BITXOR,
-}
 
 
 class Interpreter:
@@ -190,12 +180,9 @@ class Interpreter:
             return
 
         def change(old: Value) -> Value:
-            match op:
-                case AtomicOp.LOAD:
-                    return None
-                case AtomicOp.EXCHANGE:
-                    return operand
-            return data_binary(_ATOMIC_OPERATORS[op], old, operand, buffer.dtype)
+            if op.operator is None:
+                return None if op is AtomicOp.LOAD else operand
+            return data_binary(op.operator, old, operand, buffer.dtype)
 
         old = cells.exchange(where, change)
         if stmt.result is not None:

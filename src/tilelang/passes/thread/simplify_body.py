@@ -14,8 +14,8 @@ from tilelang.arith.simplify import simplify
 from tilelang.ir.expr import Binary, Const, Expr, Var, const, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import BinaryOp
-from tilelang.ir.stmt import Bind, Break, Continue, For, If, Launch, Seq, Stmt, While
-from tilelang.ir.visit import Rewriter, sub_statements, substitute_stmt
+from tilelang.ir.stmt import Bind, For, If, Launch, Seq, Stmt, While
+from tilelang.ir.visit import Rewriter, jumps, substitute_stmt
 from tilelang.passes.base import Pass, PassContext
 
 _TRUNCATING = {BinaryOp.FLOORDIV: BinaryOp.TRUNCDIV, BinaryOp.FLOORMOD: BinaryOp.TRUNCMOD}
@@ -95,7 +95,7 @@ class _Simplify:
             trips = len(range(first, last, node.step))
             if trips == 0:
                 return None
-            if trips == 1 and not _leaves(node.body):
+            if trips == 1 and not jumps(node.body):
                 return self.stmt(substitute_stmt(node.body, {node.var: const(first, node.var.dtype)}), domain)
         body = self.stmt(node.body, domain.with_loop(node.var, start, stop, node.step))
         if body is None:
@@ -124,13 +124,6 @@ class _Simplify:
         body = self.stmt(node.body, domain) or Seq((), loc=node.loc)
         same = grid is node.grid and body is node.body
         return node if same else dataclasses.replace(node, grid=grid, body=body)
-
-
-def _leaves(stmt: Stmt) -> bool:
-    """Whether a loop's body has a `break` or `continue` of its own."""
-    if isinstance(stmt, Break | Continue):
-        return True
-    return not isinstance(stmt, For | While) and any(_leaves(s) for s in sub_statements(stmt))
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:

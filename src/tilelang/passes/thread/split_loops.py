@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from tilelang.ir.compare import ExprKey, expr_key
 from tilelang.ir.expr import Binary, Expr, Load, Var, const
 from tilelang.ir.scalar import BinaryOp
-from tilelang.ir.stmt import Atomic, Bind, Break, CallStmt, For, Print, Stmt, While
-from tilelang.ir.visit import sub_statements, substitute, walk, walk_expr
+from tilelang.ir.stmt import Atomic, Bind, Break, CallStmt, For, Print, Stmt
+from tilelang.ir.visit import jumps, substitute, walk, walk_expr
 from tilelang.passes.thread.strides import coefficient
 
 _MOST_STATEMENTS = 24  # a longer body is not worth having two or three times
@@ -78,14 +78,7 @@ def _is_splittable(loop: For) -> bool:
     statements = list(walk(loop.body))
     if len(statements) > _MOST_STATEMENTS or any(isinstance(s, CallStmt | Print) for s in statements):
         return False
-    return not _breaks(loop.body)
-
-
-def _breaks(stmt: Stmt) -> bool:
-    """Whether the loop that this is the body of may be left early."""
-    if isinstance(stmt, Break):
-        return True
-    return not isinstance(stmt, For | While) and any(_breaks(s) for s in sub_statements(stmt))
+    return not jumps(loop.body, Break)
 
 
 def _defined(body: Stmt) -> set[Var]:
