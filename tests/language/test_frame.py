@@ -216,6 +216,56 @@ def test_and_does_not_evaluate_its_right_side_needlessly():
     assert [0, 1, 1, 0, 0] == b.tolist()
 
 
+@T.macro
+def counted(calls, value):
+    calls[0] += 1
+    return value
+
+
+def test_the_condition_of_a_while_is_evaluated_before_each_iteration():
+    @T.prim_func
+    def main(A: T.Tensor((2,), "int32"), n: T.int32):
+        with T.Kernel(1):
+            x = T.int32(0)
+            while counted(A, x) < n:
+                x += 1
+                if x == 9:
+                    continue
+            A[1] = x
+
+    for n, expected in ((5, [6, 5]), (0, [1, 0]), (12, [13, 12])):
+        a = out(2)
+        run_reference(main, [a, n])
+        assert expected == a.tolist()
+
+
+def test_what_an_operand_does_happens_only_where_it_is_evaluated():
+    @T.prim_func
+    def main(A: T.Tensor((1,), "int32"), B: T.Tensor((3, 4), "int32")):
+        with T.Kernel(1):
+            for i in T.serial(4):
+                if i > 1 and counted(A, i) == 3:
+                    B[0, i] = 1
+                if i < 3 or counted(A, i) == 7:
+                    B[1, i] = 1
+                B[2, i] = counted(A, 10) + i if i < 1 else (counted(A, 20) if 1 < i < counted(A, 3) else i)
+
+    a, b = out(1), np.zeros((3, 4), np.int32)
+    run_reference(main, [a, b])
+    assert [2 + 1 + 1 + (2 + 1)] == a.tolist()
+    assert [[0, 0, 0, 1], [1, 1, 1, 0], [10, 1, 20, 3]] == b.tolist()
+
+
+def test_a_chained_comparison_with_effects_in_its_middle_is_an_error():
+    with pytest.raises(StagingError, match="an operand with effects in the middle of a chained comparison"):
+
+        @T.prim_func
+        def main(A: T.Tensor((4,), "int32")):
+            with T.Kernel(1) as bx:
+                if 0 < A[0] < counted(A, 1) < 5:
+                    A[1] = 2
+
+
 def test_a_name_that_lives_only_inside_a_loop_is_an_error_after_it():
     with pytest.raises(ProgramError) as caught:
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from tilelang.dtypes import BOOL
 from tilelang.errors import StagingError
 from tilelang.ir.builder import as_body
-from tilelang.ir.expr import Const, Expr, Load, Var, as_bool, as_expr
+from tilelang.ir.expr import Const, Expr, Load, Var, as_bool, as_expr, unary
+from tilelang.ir.scalar import UnaryOp
 from tilelang.ir.stmt import Break, Continue, If, While
 from tilelang.language.bindings import MISSING, Poison, Undeclared, is_number, number_dtype, read
 from tilelang.language.loops import LoopSpec
@@ -177,8 +179,11 @@ class StagedWhile(Loop):
     def run(self) -> Iterator[Any]:
         """Yields once and records the loop around what was recorded meanwhile."""
         loc = self.stager.loc
-        condition = as_bool(as_expr(self._condition()))
         self._enter()
+        condition = as_bool(as_expr(self._condition()))
+        if self.stager.statements:  # what its macros and atomics do happens before each iteration
+            self.stager.emit(If(unary(UnaryOp.NOT, condition), Break(loc=loc), loc=loc))
+            condition = Const(True, BOOL)
         yield None
         body = self._exit()
         self.stager.loc = loc

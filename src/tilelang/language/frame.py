@@ -11,11 +11,12 @@ import operator
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from tilelang.dtypes import DType
+from tilelang.dtypes import BOOL, DType
 from tilelang.errors import ProgramError, StagingError
+from tilelang.ir.builder import as_body
 from tilelang.ir.expr import Const, Expr, Load, Var, as_bool, as_expr, binary, cast, select, unary
 from tilelang.ir.scalar import BinaryOp, UnaryOp
-from tilelang.ir.stmt import Alloc, Assert
+from tilelang.ir.stmt import Alloc, Assert, If, Stmt, Store
 from tilelang.language.bindings import MISSING, Poison, Undeclared, is_number, number_dtype, read
 from tilelang.language.control import Branch, Loop, PlainLoop, StagedFor, StagedWhile
 from tilelang.language.loops import LoopSpec, serial
@@ -180,12 +181,28 @@ class Frame:
         value = operands[0]()
         for operand in operands[1:]:
             if isinstance(value, Expr):
-                value = binary(op, as_bool(value), as_bool(as_expr(operand())))
+                right, effects = self._apart(operand)
+                value = self._and_then(op, as_bool(value), as_bool(as_expr(right)), effects)
             elif bool(value) is (op is BinaryOp.OR):
                 return value
             else:
                 value = operand()
         return value
+
+    def _apart(self, operand: Callable[[], Any]) -> tuple[Any, list[Stmt]]:
+        """An operand that is evaluated only under a condition, and the statements that its macros and atomics emit."""
+        self.stager.open_block()
+        value = operand()
+        return value, self.stager.close_block()
+
+    def _and_then(self, op: BinaryOp, left: Expr, right: Expr, effects: list[Stmt]) -> Expr:
+        """`left op right`; `effects` happen only where `right` is evaluated."""
+        if not effects:
+            return binary(op, left, right)
+        result = self.stager.mutable("holds", BOOL, left)
+        test = result if op is BinaryOp.AND else unary(UnaryOp.NOT, result)
+        self.stager.emit(If(test, as_body([*effects, Store(result.buffer, (), right, loc=self.stager.loc)])))
+        return self.stager.bind("holds", result)
 
     def not_(self, value: Any) -> Any:
         """`not value`."""
@@ -194,27 +211,47 @@ class Frame:
     def if_exp(self, test: Any, a: Callable[[], Any], b: Callable[[], Any]) -> Any:
         """`a if test else b`."""
         if isinstance(test, Expr) and not isinstance(test, Const):
-            x, y = a(), b()
+            (x, effects_of_x), (y, effects_of_y) = self._apart(a), self._apart(b)
             for side in (x, y):
                 if not (isinstance(side, Expr) or is_number(side)):
                     raise StagingError(
                         f"both sides of a staged `if ... else ...` must be scalars, got {type(side).__name__}"
                     )
-            return select(test, x, y)
+            if not effects_of_x and not effects_of_y:
+                return select(test, x, y)
+            result = self.stager.mutable("chosen", select(test, x, y).dtype, None)
+            sides = []
+            for effects, side in ((effects_of_x, x), (effects_of_y, y)):
+                store = Store(result.buffer, (), cast(side, result.dtype), loc=self.stager.loc)
+                sides.append(as_body([*effects, store]))
+            self.stager.emit(If(as_bool(test), *sides))
+            return self.stager.bind("chosen", result)
         return a() if (test.value if isinstance(test, Const) else test) else b()
 
     def compare(self, left: Any, ops: tuple[str, ...], *operands: Callable[[], Any]) -> Any:
         """`left op a op b ...`: each operand is evaluated once."""
         result: Any = True
-        for op, operand in zip(ops, operands, strict=True):
-            right = operand()
+        for place, (op, operand) in enumerate(zip(ops, operands, strict=True), start=1):
+            effects: list[Stmt] = []
+            if result is True:
+                right = operand()
+            else:
+                right, effects = self._apart(operand)
+            if effects and place < len(ops):
+                raise StagingError(
+                    "an operand with effects in the middle of a chained comparison",
+                    hint="assign it to a name first, and compare with that",
+                )
             if isinstance(left, Expr) or isinstance(right, Expr):
                 step: Any = binary(_COMPARE[op], left, right)
             else:
                 step = _PYTHON_COMPARE[op](left, right)
                 if not step and not isinstance(result, Expr):
                     return step
-            result = step if result is True else binary(BinaryOp.AND, as_bool(as_expr(result)), as_bool(as_expr(step)))
+            if result is True:
+                result = step
+            else:
+                result = self._and_then(BinaryOp.AND, as_bool(as_expr(result)), as_bool(as_expr(step)), effects)
             left = right
         return result
 
@@ -257,9 +294,11 @@ class Frame:
 
     def while_loop(self, condition: Callable[[], Any]) -> Loop:
         """The handle of a `while`."""
-        first = condition()
+        first, effects = self._apart(condition)
         if isinstance(first, Expr):
             return StagedWhile(self, condition)
+        for effect in effects:
+            self.stager.emit(effect)
         return PlainLoop(self, self._plain_while(first, condition))
 
     def _plain_while(self, first: Any, condition: Callable[[], Any]) -> Iterator[None]:
