@@ -163,6 +163,10 @@ def test_vector_parameters_have_no_short_way() -> None:
     assert "" == call_text(signature(tensor("c", 3, dtype="float32x2")))
 
 
+def test_outputs_without_a_tensor_to_go_by_are_left_to_the_long_way() -> None:
+    assert "" == call_text(signature(ScalarParam(N), tensor("C", 4), out_idx=-1))
+
+
 def test_an_extent_that_may_be_negative_is_left_to_the_long_way() -> None:
     assert "" == call_text(signature(tensor("a", M), tensor("c", M - 3), symbols=(M,), out_idx=-1))
 

@@ -36,6 +36,15 @@ def drop_units(extents: Sequence[Expr]) -> tuple[Expr, ...]:
     return tuple(extent for extent in extents if int_const(extent) != 1)
 
 
+def matrix_axes(region: Region) -> tuple[int, ...]:
+    """The dimensions of a region that is a matrix: units beyond two are dropped, the foremost first."""
+    axes = list(range(len(region.extent)))
+    for axis in tuple(axes):
+        if len(axes) > 2 and int_const(region.extent[axis]) == 1:
+            axes.remove(axis)
+    return tuple(axes)
+
+
 def may_equal(a: Expr, b: Expr) -> bool:
     """Whether two extents may agree: always, unless both are constant and differ."""
     x, y = int_const(a), int_const(b)

@@ -11,11 +11,11 @@ import numpy as np
 from tilelang.dtypes import DType
 from tilelang.errors import ProgramError
 from tilelang.ir.buffer import Region, Scope
-from tilelang.ir.expr import Const, Expr, int_const
+from tilelang.ir.expr import Const, Expr
 from tilelang.ir.scalar import convert
 from tilelang.ir.stmt import TileMemory, TileOp
 from tilelang.ops.accumulate import accumulator
-from tilelang.ops.describe import check_scalars, extent_text, may_equal, operand_text, shape_text
+from tilelang.ops.describe import check_scalars, extent_text, matrix_axes, may_equal, operand_text, shape_text
 
 
 class GemmWarpPolicy(enum.Enum):
@@ -199,20 +199,11 @@ class Gemm(TileOp):
 
     def _matrix(self, memory: TileMemory, region: Region) -> np.ndarray:
         values = memory.read(region)
-        rows, columns = (axis for axis in _matrix_axes(region))
+        rows, columns = matrix_axes(region)
         rounded = np.asarray(convert(values, self.operand)).astype(self.accumulator.numpy)
         return rounded.reshape(values.shape[rows], values.shape[columns])
 
 
-def _matrix_axes(region: Region) -> tuple[int, ...]:
-    """The axes that are left when unit extents, the foremost first, are dropped as long as there are more than two."""
-    axes = list(range(len(region.extent)))
-    for axis in tuple(axes):
-        if len(axes) > 2 and int_const(region.extent[axis]) == 1:
-            axes.remove(axis)
-    return tuple(axes)
-
-
 def matrix_extents(region: Region) -> tuple[Expr, ...]:
     """The extents of a region as a matrix: units beyond two dimensions are dropped, the foremost first."""
-    return tuple(region.extent[axis] for axis in _matrix_axes(region))
+    return tuple(region.extent[axis] for axis in matrix_axes(region))

@@ -6,7 +6,6 @@ an `ArgumentError` leaves here, and what is bound satisfies everything that the 
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Expr, Var
 from tilelang.ir.func import ScalarParam, TensorParam
 from tilelang.ir.visit import walk_expr
-from tilelang.runtime.arrays import ArrayView, allocate, borrow, framework_of, hand_over
+from tilelang.runtime.arrays import ArrayView, allocate, borrow, dense_strides, framework_of, hand_over
 from tilelang.runtime.parameters import Signature, dims_and_strides, shape_text, solve, unknown_of
 
 
@@ -249,11 +248,10 @@ class _Binding:
         if view.is_dense:
             return
         name = param.name
-        dense = tuple(math.prod(view.shape[axis + 1 :]) for axis in range(len(view.shape)))
         make = f"{name}.contiguous()" if view.framework == "torch" else f"numpy.ascontiguousarray({name})"
         strides = "no whole elements" if view.strides is None else str(view.strides)
         raise self._fail(
-            f"'{name}' is not contiguous: its strides are {strides}, expected {dense}",
+            f"'{name}' is not contiguous: its strides are {strides}, expected {dense_strides(view.shape)}",
             f"pass {make}, or declare the parameter with T.StridedTensor",
         )
 

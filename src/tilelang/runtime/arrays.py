@@ -229,7 +229,7 @@ def _borrow_dlpack(value: Any) -> ArrayView:
     else:
         tensor, read_only = _DlTensor.from_address(get(capsule, b"dltensor")), False
     shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
-    strides = tuple(tensor.strides[i] for i in range(tensor.ndim)) if tensor.strides else _dense_strides(shape)
+    strides = tuple(tensor.strides[i] for i in range(tensor.ndim)) if tensor.strides else dense_strides(shape)
     code = _DL_CODES.get(tensor.code, f"code{tensor.code}_")
     name = code if code == "bool" or code.startswith(("float8", "float4")) else f"{code}{tensor.bits}"
     pointer = (tensor.data or 0) + tensor.byte_offset
@@ -247,7 +247,8 @@ def _borrow_dlpack(value: Any) -> ArrayView:
     )
 
 
-def _dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
+def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Distances of neighbors per dimension in a row-major array without gaps, in elements."""
     return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 

@@ -100,6 +100,8 @@ class _Writer:
         for param in signature.params:
             if param.dtype.lanes > 1:
                 raise _NoShortWay
+        if signature.outputs and not self.tensors:
+            raise _NoShortWay  # the outputs' framework depends on what is imported by the time of the call
 
     def text(self) -> str:
         """The whole function."""

@@ -9,6 +9,7 @@ from tilelang.ir.expr import Const, Expr, Var, cast, int_const
 from tilelang.ir.stmt import Bind, Store
 from tilelang.lowering.cpu.nest import axes, indices, load, nest, scratch
 from tilelang.ops.copy import Copy, Transpose
+from tilelang.ops.describe import matrix_axes
 from tilelang.ops.fill import Fill
 
 
@@ -80,12 +81,3 @@ def _move(build: Builder, source: Region, target: Region) -> None:
         build.emit(Store(target.buffer, indices(target, at), cast(load(source, at), target.dtype)))
 
     nest(build, [target.extent[axis] for axis in axes(target)], body)
-
-
-def matrix_axes(region: Region) -> tuple[int, ...]:
-    """The two dimensions of a region that is a matrix, once unit extents beyond two are dropped, the foremost first."""
-    left = list(range(len(region.extent)))
-    units = [axis for axis in left if axis not in axes(region)]
-    while len(left) > 2 and units:
-        left.remove(units.pop(0))
-    return tuple(left)
