@@ -131,3 +131,32 @@ def test_allocations_inside_a_loop_belong_to_the_iteration():
     a = np.zeros(4, np.int32)
     run_reference(main, [a])
     assert [5, 6, 7, 8] == a.tolist()
+
+
+def test_while_true_runs_in_the_kernel_until_it_is_left():
+    @T.prim_func
+    def main(A: T.Tensor((2,), "int32"), n: T.int32):
+        with T.Kernel(1) as bx:
+            steps = T.alloc_var("int32", init=0)
+            while True:
+                steps += 2
+                if steps >= n:
+                    break
+            A[0] = steps
+
+    a = np.zeros(2, np.int32)
+    run_reference(main, [a, 7])
+    assert 8 == a[0]
+
+
+def test_while_true_without_a_way_out_is_an_error():
+    with pytest.raises(StagingError) as caught:
+
+        @T.prim_func
+        def main(A: T.Tensor((2,), "int32")):
+            with T.Kernel(1) as bx:
+                while 1:
+                    A[0] += 1
+
+    assert "`while 1` without `break` never ends" == caught.value.message
+    assert "state the condition, or leave the loop with `break`" == caught.value.hint

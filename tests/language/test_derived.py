@@ -104,10 +104,19 @@ def test_random_numbers_are_those_of_the_generator_and_differ_between_sequences(
             T.rng_init(7, 2, 1)
             A[0] = T.rng_rand()
 
-    drawn, skipped = np.zeros((3, 4), np.uint32), np.zeros(4, np.uint32)
+    @T.prim_func
+    def constant_seed(A: T.Tensor((3,), "uint32")):
+        with T.Kernel(1):
+            for i in T.serial(3):
+                T.rng_init(7, i)
+                A[i] = T.rng_rand()
+
+    drawn, skipped, first = np.zeros((3, 4), np.uint32), np.zeros(4, np.uint32), np.zeros(3, np.uint32)
     run_reference(draw, [7, drawn])
     run_reference(skip, [skipped])
+    run_reference(constant_seed, [first])
     assert drawn[2, 1] == skipped[0]
+    assert drawn[:, 0].tolist() == first.tolist()
     assert 12 == len(set(drawn.ravel().tolist()))
 
 

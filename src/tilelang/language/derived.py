@@ -129,8 +129,8 @@ def rng_init(seed: ExprLike, seq: ExprLike = 0, off: ExprLike = 0) -> None:
     def hold(value: Word) -> Word:
         return value if isinstance(value, int) else stager.bind("seed", value)
 
-    mixed = _mix(hold(_mod64(_wide(seed) * 0xD1342543DE82EF95 + _wide(seq))), hold)
-    stager.mutable(_STATE, _UINT64, _mod64(mixed + _wide(off) * _GAMMA))
+    mixed = _mix(hold(_mod64(_mod64(_wide(seed) * 0xD1342543DE82EF95) + _wide(seq))), hold)
+    stager.mutable(_STATE, _UINT64, _mod64(mixed + _mod64(_wide(off) * _GAMMA)))
 
 
 @api

@@ -301,6 +301,10 @@ class Frame:
             self.stager.emit(effect)
         return PlainLoop(self, self._plain_while(first, condition))
 
+    def forever(self) -> Expr:
+        """The condition of `while True`: a loop of the kernel, since plain Python could not tell when to leave it."""
+        return Const(True, BOOL)
+
     def _plain_while(self, first: Any, condition: Callable[[], Any]) -> Iterator[None]:
         value = first
         while True:

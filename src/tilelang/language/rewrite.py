@@ -312,7 +312,15 @@ class _Rewriter(ast.NodeTransformer):
         self._no_else(node, "while")
         handle = self._handle()
         at = self._at(node, node.test)
-        begin = _store(handle, _call("while_loop", _thunk(self.visit(node.test))))
+        endless = isinstance(node.test, ast.Constant) and bool(node.test.value)
+        if endless and not any(isinstance(n, ast.Break) for n in ast.walk(node)):
+            raise StagingError(
+                f"`while {ast.unparse(node.test)}` without `break` never ends",
+                loc=self.source.loc(node, node.test),
+                hint="state the condition, or leave the loop with `break`",
+            )
+        test = _call("forever") if endless else self.visit(node.test)
+        begin = _store(handle, _call("while_loop", _thunk(test)))
         body = self._loop_body(handle, node.body)
         unused = ast.Name(self._handle(), ast.Store())
         loop = ast.For(unused, _method(handle, "run"), [at, *body], [])
