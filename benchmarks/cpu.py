@@ -1,7 +1,8 @@
 """Measures this machine: the kernels of the examples against what a user would otherwise call, PyTorch.
 
 Both sides run in one process with the same number of threads, in interleaved rounds; the table shows medians.
-Run as `python benchmarks/cpu.py [--threads N] [--rounds N] [--only TEXT]`; results are kept under `results/`.
+Run as `python benchmarks/cpu.py [--threads N] [--rounds N] [--only TEXT] [--ordinary]`; results are kept under
+`results/`.
 """
 
 import argparse
@@ -119,6 +120,26 @@ def other_rows(torch, kernels, args) -> dict[str, Callable[[], Row]]:
         check(kernel(x, w, b), theirs(), 1e-4)
         return compare(f"LayerNorm {rows}x{cols}", lambda: kernel(x, w, b), theirs, 8 * x.numel(), "GB/s", 1.0, args)
 
+    def softmax_into(rows: int, cols: int) -> Row:
+        x = torch.randn(rows, cols)
+        ours, theirs = torch.empty_like(x), torch.empty_like(x)
+        kernel = kernels.softmax_into(rows, cols)
+        kernel(x, ours)
+        check(ours, torch.softmax(x, -1, out=theirs), 1e-4)
+        return compare(f"softmax {rows}x{cols}, output given", lambda: kernel(x, ours),
+                       lambda: torch.softmax(x, -1, out=theirs), 8 * x.numel(), "GB/s", 1.0, args)
+
+    def layer_norm_into(rows: int, cols: int) -> Row:
+        x, w, b = torch.randn(rows, cols), torch.randn(cols), torch.randn(cols)
+        ours, theirs, mean, scale = torch.empty_like(x), torch.empty_like(x), torch.empty(rows, 1), torch.empty(rows, 1)
+        kernel, layer_norm_out = kernels.layer_norm_into(rows, cols), torch.ops.aten.native_layer_norm.out
+        call = lambda: layer_norm_out(x, (cols,), w, b, 1e-5, out0=theirs, out1=mean, out2=scale)  # noqa: E731
+        kernel(x, w, b, ours)
+        call()
+        check(ours, theirs, 1e-4)
+        return compare(f"LayerNorm {rows}x{cols}, output given", lambda: kernel(x, w, b, ours), call, 8 * x.numel(),
+                       "GB/s", 1.0, args)
+
     def attention(batch: int, heads: int, length: int, dim: int) -> Row:
         q, k, v = torch.randn(3, batch, heads, length, dim).unbind()
         kernel = kernels.attention(batch, heads, length, dim)
@@ -131,7 +152,9 @@ def other_rows(torch, kernels, args) -> dict[str, Callable[[], Row]]:
     return {
         "vector add": lambda: add(1 << 25),
         "softmax": lambda: softmax(4096, 4096),
+        "softmax, output given": lambda: softmax_into(4096, 4096),
         "LayerNorm": lambda: layer_norm(4096, 4096),
+        "LayerNorm, output given": lambda: layer_norm_into(4096, 4096),
         "attention": lambda: attention(1, 8, 1024, 64),
     }
 
@@ -145,6 +168,22 @@ start = time.perf_counter()
 factory(1024, 1024, 1024)
 print((time.perf_counter() - start) * 1e3)
 """
+
+
+def ordinary_rows(torch, kernels, args) -> dict[str, Callable[[], Row]]:
+    """Programs written without a thought for this machine; there are no targets."""
+
+    def row(label: str, make: Callable[[], tuple[Callable, tuple, Callable]], unit: str = "GB/s") -> Row:
+        kernel, arrays, theirs = make()
+        expected, moved = theirs(*arrays), sum(a.nbytes for a in arrays)
+        check(kernel(*arrays), expected, 2e-2)
+        moved += expected.nbytes
+        result = compare(label, lambda: kernel(*arrays), lambda: theirs(*arrays), moved, unit, 0, args)
+        result.target = ""
+        return result
+
+    makers = kernels.ordinary(torch)
+    return {label: lambda label=label, make=make: row(label, make) for label, make in makers.items()}
 
 
 def overhead_rows(torch, numpy, kernels, args) -> dict[str, Callable[[], Row]]:
@@ -194,7 +233,7 @@ def cpu_name() -> str:
 def show(row: Row) -> None:
     theirs = f"{row.theirs:10.3f} {row.unit}" if row.theirs is not None else " " * 13
     ratio = f"{row.ratio:7.2f}x" if row.theirs is not None else " " * 8
-    verdict = "yes" if row.met else "NO"
+    verdict = "" if not row.target else "yes" if row.met else "NO"
     print(f"{row.name:<38}{row.ours:10.3f} {row.unit:<3}{theirs}{row.figure:>16}{ratio}  {row.target:<9} {verdict}",
           flush=True)
 
@@ -205,6 +244,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=0.3, help="of each side in each round")
     parser.add_argument("--only", default="", help="rows whose name contains this")
+    parser.add_argument("--ordinary", action="store_true", help="programs of every kind as well, without targets")
     args = parser.parse_args()
     for name in ("OMP_NUM_THREADS", "TILELANG_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = str(args.threads)  # before the libraries start their threads
@@ -223,6 +263,7 @@ def main() -> None:
         **gemm_rows(torch, kernels, args),
         **other_rows(torch, kernels, args),
         **overhead_rows(torch, numpy, kernels, args),
+        **(ordinary_rows(torch, kernels, args) if args.ordinary else {}),
     }
     rows = []
     for label, make in makers.items():
