@@ -34,12 +34,12 @@ def test_dtypes_in_every_spelling_have_one_key() -> None:
     assert key_of_value(T.float16) == key_of_value(np.float16) == key_of_value(np.dtype("float16"))
 
 
-@pytest.mark.parametrize(("a", "b"), [(1, 1.0), (1, True), ([1], (1,)), ([1, 2], [2, 1]), ({"a": 1}, {"a": 2})])
+@pytest.mark.parametrize(("a", "b"), [(1, 1.0), (1, True), ([1], (1,)), ([1, 2], [2, 1]), ({"a": 1}, {"a": 2}), (0.0, -0.0)])
 def test_values_that_mean_different_things_have_different_keys(a: object, b: object) -> None:
     assert key_of_value(a) != key_of_value(b)
 
 
-@pytest.mark.parametrize("value", [[1, [2, 3]], {"a": [1], "b": 2}, {1, 2}, (None, "x"), np.float32])
+@pytest.mark.parametrize("value", [[1, [2, 3]], {"a": [1], "b": 2}, {1, 2}, (None, "x"), np.float32, float("nan")])
 def test_keys_are_hashable_and_equal_for_equal_content(value: object) -> None:
     assert hash(key_of_value(value)) == hash(key_of_value(value))
     assert key_of_value(value) == key_of_value(value)

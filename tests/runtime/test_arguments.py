@@ -139,6 +139,7 @@ def test_wrong_keywords_are_refused(args: Any, keywords: Any, message: str) -> N
         ("float32", 3, 3.0),
         ("float16", np.float16(1.5), 1.5),
         ("float32", np.array(2.5), 2.5),
+        ("float64", -(10**400), float("-inf")),
         ("bool", False, 0),
         ("bool", np.True_, 1),
     ],
@@ -166,6 +167,11 @@ def test_torch_tensors_are_bound() -> None:
     s = signature(tensor("a", M, dtype="bfloat16"), tensor("c", M), symbols=(M,), out_idx=-1)
     result = bind(s, (torch.zeros(3, dtype=torch.bfloat16),)).result()
     assert (torch.float32, (3,)) == (result.dtype, tuple(result.shape))
+
+
+def test_an_array_is_no_scalar() -> None:
+    with pytest.raises(ArgumentError, match=r"'x' must be an integer \(int32\), got ndarray array\(\[1, 2\]\)"):
+        bind(signature(ScalarParam(Var("x", as_dtype("int32")))), (np.array([1, 2]),))
 
 
 def test_a_bool_parameter_is_no_other_number() -> None:

@@ -208,7 +208,9 @@ class EagerFunction:
             kind = type(value)
             if position in self._scalars.values():
                 key.append(None)
-            elif kind in (int, float, bool, str):
+            elif kind is float:
+                key.append((kind, value.hex()))
+            elif kind in (int, bool, str):
                 key.append((kind, value))
             elif kind is np.ndarray or is_torch_tensor(value):
                 key.append((kind, value.shape, value.dtype))

@@ -66,6 +66,8 @@ def key_of_value(value: Any) -> Any:
         return (dict, *sorted(((repr(k), key_of_value(v)) for k, v in value.items()), key=lambda item: item[0]))
     if isinstance(value, set | frozenset):
         return (frozenset, frozenset(key_of_value(item) for item in value))
+    if isinstance(value, float):
+        return (type(value), value.hex())  # 0.0 and -0.0 differ, and NaN meets itself
     try:
         hash(value)
     except TypeError:

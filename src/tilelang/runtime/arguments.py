@@ -6,6 +6,7 @@ an `ArgumentError` leaves here, and what is bound satisfies everything that the 
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -308,9 +309,11 @@ def _scalar(kernel: str, param: ScalarParam, value: Any) -> int | float:
         value = value.item()  # a NumPy scalar, or an array of one element without dimensions
     if dtype.is_float:
         if isinstance(value, int | float):
-            return float(value)
-    elif isinstance(value, int) or hasattr(value, "__index__"):
-        number = operator.index(value)
+            try:
+                return float(value)
+            except OverflowError:  # as a literal beyond the largest float would be
+                return math.inf if value > 0 else -math.inf
+    elif (number := _integer(value)) is not None:
         low, high = dtype.limits
         if low <= number <= high:
             return number
@@ -318,6 +321,14 @@ def _scalar(kernel: str, param: ScalarParam, value: Any) -> int | float:
     family = "a number" if dtype.is_float else "a bool" if dtype.is_bool else "an integer"
     given = "None" if value is None else f"{type(value).__name__} {_short(value)}"
     raise ArgumentError(f"{kernel}: '{param.name}' must be {family} ({dtype!s}), got {given}")
+
+
+def _integer(value: Any) -> int | None:
+    """The integer that a value stands for, or None if it is none; arrays of several elements have the method too."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
 
 
 def _address(kernel: str, param: ScalarParam, value: Any) -> int:
