@@ -59,7 +59,7 @@ def test_a_linear_form_has_the_value_of_its_expression(data, seed):
         (({i: 1}, 0), (i * n + i) - n * i),
     ],
 )
-def test_linear_expressions_are_recognised(expected, expr):
+def test_linear_expressions_are_recognized(expected, expr):
     form = linear_form(expr)
     assert expected == (dict(form.terms), form.constant)
     assert expected[0].get(i, 0) == form.coefficient(i)

@@ -194,7 +194,7 @@ def test_the_absolute_value_of_integers():
     assert 2.5 == abs(as_expr(-2.5)).value
 
 
-def test_integer_literals_are_recognised():
+def test_integer_literals_are_recognized():
     assert 3 == int_const(3)
     assert 3 == int_const(const(3, INT32))
     assert int_const(True) is None

@@ -141,7 +141,7 @@ class ExprPrinter:
         return " + ".join(terms) or "0"
 
     def _stride(self, buffer: Buffer, position: int) -> str:
-        """Distance of neighbours along one dimension, as text that binds at least as tight as a product."""
+        """Distance of neighbors along one dimension, as text that binds at least as tight as a product."""
         if buffer.strides is not None:
             text, tight = self._index(buffer.strides[position])
             return text if tight >= POSTFIX else f"({text})"

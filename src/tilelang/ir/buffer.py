@@ -37,7 +37,7 @@ class Buffer:
         shape: Extents in elements; on-chip buffers have constant ones.
         dtype: Element dtype.
         scope: Where it lives.
-        strides: Distance of neighbours per dimension, in elements; None means row-major and dense.
+        strides: Distance of neighbors per dimension, in elements; None means row-major and dense.
         view_of: The buffer whose bytes this one names, for `T.view` and `T.reshape`.
         loc: Where it was declared.
     """

@@ -92,7 +92,7 @@ class PipelineSpec:
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """A variable that a vectorised loop updates by one associative operator; found by a pass."""
+    """A variable that a vectorized loop updates by one associative operator; found by a pass."""
 
     buffer: Buffer
     indices: tuple[Expr, ...]

@@ -165,7 +165,7 @@ def unroll(*bounds: ExprLike, explicit: bool = False, unroll_factor: int | None 
 
 @api
 def vectorized(*bounds: ExprLike) -> LoopSpec:
-    """A loop over neighbouring elements that shall become vector instructions; bounds and errors of `T.serial`."""
+    """A loop over neighboring elements that shall become vector instructions; bounds and errors of `T.serial`."""
     return LoopSpec("vectorized", (_range("T.vectorized", bounds),))
 
 
@@ -210,7 +210,7 @@ def Pipelined(
         num_stages: Versions of each buffer in flight.
         order: Position of each effectful statement, placed by hand.
         stage: Stage of each effectful statement, placed by hand; lower runs an iteration earlier.
-        sync: Accepted for older programs; synchronisation is the compiler's work.
+        sync: Accepted for older programs; synchronization is the compiler's work.
         group: Accepted for older programs, likewise; `order` and `stage` then place groups and are not needed either.
 
     Raises:

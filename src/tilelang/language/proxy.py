@@ -72,7 +72,7 @@ class TileProxy:
 
     @property
     def strides(self) -> tuple[int | Expr, ...]:
-        """Distance of neighbours along each dimension, in elements."""
+        """Distance of neighbors along each dimension, in elements."""
         steps = self.buffer.strides
         if steps is None:
             shape = self.buffer.shape

@@ -109,7 +109,7 @@ def c2d_im2col(
         c_step: Which tile of columns.
         kernel: Extent of the square window.
         stride: Step of the window.
-        dilation: Distance of neighbours within the window.
+        dilation: Distance of neighbors within the window.
         pad: Zeros around the image.
 
     Raises:

@@ -47,7 +47,7 @@ def all_values(dtype: DType):
 
 
 def samples():
-    """float32 of every exponent and sign with many fractions, all halves between float16 neighbours among them."""
+    """float32 of every exponent and sign with many fractions, all halves between float16 neighbors among them."""
     high = np.arange(2**19, dtype=np.uint32) << np.uint32(13)
     near = np.concatenate([high, high + np.uint32(1 << 12), high + np.uint32((1 << 12) + 1), high - np.uint32(1)])
     return near.view(np.float32)

@@ -3,7 +3,7 @@
 Gives `cpp_type` (which C++ type stores a dtype in memory), `cpp_arithmetic` (in which type its values are computed
 with) and `conversion` (the text of a cast). Invariant: a narrow float is a struct that only holds bits; it becomes a
 number through `(float)x` and is made by an explicit, correctly rounded construction. Every conversion is free of
-branches and calls, so that loops over them vectorise.
+branches and calls, so that loops over them vectorize.
 """
 
 from __future__ import annotations

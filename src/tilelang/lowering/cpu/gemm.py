@@ -30,7 +30,7 @@ def lower_gemm(op: Gemm, build: Builder) -> None:
 
 
 def _shape(op: Gemm) -> GemmShape | None:
-    """Sizes and strides, if all are constants and elements of a row are neighbours in memory."""
+    """Sizes and strides, if all are constants and elements of a row are neighbors in memory."""
     sizes = [int_const(size) for size in op.sizes]
     leading = [_leading(region) for region in (op.a, op.b, op.c)]
     if None in sizes or None in leading or 0 in sizes:
