@@ -178,3 +178,21 @@ def test_a_condition_that_a_loop_can_decide_only_in_part_ends_the_splitting():
 
     (a,) = run_everywhere(main, np.zeros((3, 8, 4), np.int32), compile_flags=FLAGS)
     assert [2, 1, 1] == a[:, 7, 3].tolist()
+
+
+def test_data_in_indices_does_not_wrap_in_the_tests():
+    @T.prim_func
+    def main(A: T.Tensor((6,), "int32"), I: T.Tensor((4,), "uint8"), B: T.Tensor((4, 3), "int32")):
+        with T.Kernel(4) as bx:
+            s = T.alloc_shared((3,), "int32")
+            T.copy(A[I[bx] - 2], s)
+            T.copy(s, B[bx, 0])
+        with T.Kernel(4) as bx:
+            A[I[bx] - 3] = 100
+
+    a, _, b = run_everywhere(
+        main, np.arange(1, 7, dtype=np.int32), np.array([0, 1, 4, 7], np.uint8), np.zeros((4, 3), np.int32),
+        compile_flags=FLAGS,
+    )  # fmt: skip
+    assert [[0, 0, 1], [0, 1, 2], [3, 4, 5], [6, 0, 0]] == b.tolist()
+    assert [1, 100, 3, 4, 100, 6] == a.tolist()
