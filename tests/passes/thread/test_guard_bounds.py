@@ -196,3 +196,16 @@ def test_data_in_indices_does_not_wrap_in_the_tests():
     )  # fmt: skip
     assert [[0, 0, 1], [0, 1, 2], [3, 4, 5], [6, 0, 0]] == b.tolist()
     assert [1, 100, 3, 4, 100, 6] == a.tolist()
+
+
+def test_a_loop_is_not_versioned_again_by_a_test_that_more_facts_hide():
+    M, N = T.dynamic("M, N")
+
+    @T.prim_func
+    def main(A: T.Tensor((M, N), "int32"), B: T.Tensor((102,), "int32")):
+        with T.Kernel(4) as bx:
+            T.copy(A[bx % 3, 0:17], B[bx * 34 : bx * 34 + 17])
+
+    a = np.arange(40, dtype=np.int32).reshape(2, 20)
+    _, b = run_everywhere(main, a, np.full(102, 7, np.int32), compile_flags=FLAGS)
+    assert [*range(17), *[7] * 17, *range(20, 37), *[7] * 17, *[0] * 17, *[7] * 17] == b.tolist()

@@ -81,6 +81,7 @@ class _Guard:
     def __init__(self, safe: Safe) -> None:
         self._safe = safe
         self._open: list[Expr] = []
+        self._assumed: frozenset[ExprKey] = frozenset()  # tests that a loop around was versioned by, decided or not
 
     # -- statements -------------------------------------------------------------------------------------------
     def stmt(self, node: Stmt, domain: Domain, *, splitting: bool) -> Stmt | None:
@@ -174,8 +175,7 @@ class _Guard:
         tests = self._open[mark:]
         if not splitting or not tests:
             return guarded
-        # a test that stays open although it is assumed would be split at again and again
-        split = plan_split(node, [test for test in tests if decide(test, domain.assume(test)) is not None])
+        split = plan_split(node, [test for test in tests if expr_key(test) not in self._assumed])
         if not split.invariant and not split.varying:
             del self._open[mark:]
             return self._whole(node, domain, splitting=True)
@@ -192,10 +192,12 @@ class _Guard:
 
     def _version(self, node: For, domain: Domain, tests: list[Expr]) -> Stmt | None:
         """The loop without the tests that do not depend on it, if they hold; else with them."""
-        condition = conjunction({expr_key(test): test for test in tests}.values())
+        by_key = {expr_key(test): test for test in tests}
+        condition, single = conjunction(by_key.values()), len(by_key) == 1
+        outside, self._assumed = self._assumed, self._assumed | by_key.keys()
         fast = self._for(node, _assuming(domain, tests), splitting=True)
-        single = len({expr_key(test) for test in tests}) == 1
         slow = self._for(node, domain.assume(_not(tests[0])) if single else domain, splitting=single)
+        self._assumed = outside
         if fast is None and slow is None:
             return None
         return If(condition, fast or Seq((), loc=node.loc), slow, loc=node.loc)
