@@ -110,7 +110,8 @@ def _fma_float64(a: float, b: float, c: float) -> float:
 
 def popcount(x: Value) -> Value:
     """How many bits are set, in an unsigned dtype."""
-    return np.bitwise_count(np.asarray(x).astype(np.uint64)).astype(np.int32)[()]
+    octets = np.asarray(x).astype(np.uint64)[..., None].view(np.uint8)  # bitwise_count would need NumPy 2
+    return np.unpackbits(octets, axis=-1).sum(axis=-1, dtype=np.int32)[()]
 
 
 def leading_zeros(x: Value) -> Value:
