@@ -206,7 +206,11 @@ class Elementwise(Writer):
         inner.indices.append((v, 0, extent - 1))
         inner.blocked.add(buffer.storage)
         inner.own.append((buffer.at([*subscripts, v]), buffer))
-        self.out.line(f"for {v} in T.{self.pick.one(('vectorized', 'unroll', 'Parallel'))}({extent}):")
+        ints = [b for b in scope.readable() if b.dtype in ("int32", "uint8", "int64", "int8")]
+        bound = str(extent)
+        if ints and self.pick.often(15):
+            bound = f"{self.make.element_plain(scope, self.pick.one(ints))} % {extent + 1}"
+        self.out.line(f"for {v} in T.{self.pick.one(('vectorized', 'unroll', 'Parallel'))}({bound}):")
         self.out.depth += 1
         self._body(inner, buffer, [*subscripts, v], whole=False)
         self.out.depth -= 1

@@ -232,11 +232,20 @@ class Expressions:
         )
 
     def _mixed(self, scope: Scope, dtype: str, fuel: int) -> str:
-        one, other = self.dtype(scope, INTEGERS), self.dtype(scope, ("bool", "index", *INTEGERS))
+        """Operands of different dtypes, bare literals and indices among them."""
+        one, other = self.dtype(scope, INTEGERS), self.dtype(scope, ("bool", "index", "literal", *INTEGERS))
         a = self.integer(scope, one, fuel)
-        b = self.index(scope, -9, 90) if other == "index" else self.number(scope, other, fuel, None)
-        op = self.pick.one(("+", "-", "*", "//", "%", "^", "&"))
-        return f"T.cast({a} {op} {b}, '{dtype}')"
+        if other == "index":
+            b = self.index(scope, -9, 90)
+        elif other == "literal":
+            b = self.pick.one(("300", "-1", "100000", "2147483648", "-129", "(-70000)"))
+        else:
+            b = self.number(scope, other, fuel, None)
+        forms = ("{a} + {b}", "{a} - {b}", "{a} * {b}", "{a} // {b}", "{a} % {b}", "{a} ^ {b}", "{a} & {b}", "{b} - {a}",
+                 "T.max({a}, {b})", "T.min({b}, {a})", "({a} if {c} else {b})")  # fmt: skip
+        form = self.pick.one(forms)
+        condition = self.truth(scope, fuel) if "{c}" in form else ""
+        return f"T.cast({form.format(a=a, b=b, c=condition)}, '{dtype}')"
 
     def _function(self, scope: Scope, dtype: str, fuel: int) -> str:
         form = self.pick.one(
@@ -446,6 +455,10 @@ class Expressions:
     def _comparison(self, scope: Scope, dtype: str, fuel: int) -> str:
         ops = ("<", "<=", "==", "!=", ">", ">=")
         a, b = self.number(scope, dtype, fuel, None, 4, True), self.number(scope, dtype, fuel, None, 4, True)
+        if self.pick.often(15) and not is_float(dtype):
+            b = self.pick.one(
+                (self.index(scope, -9, 90), self.integer(scope, self.dtype(scope, INTEGERS), fuel), "-1", "200")
+            )
         if self.pick.often(15):
             c = self.number(scope, dtype, fuel, None, 4, True)
             return f"({a} {self.pick.one(ops)} {b} {self.pick.one(ops)} {c})"

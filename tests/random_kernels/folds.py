@@ -210,3 +210,27 @@ class Folds(Elementwise):
             source = self.pick.one(tiles).name if tiles else value
             self.out.line(f"T.atomic_{op}({shared.name}, {source})")
         return True
+
+    def _previous(self, scope: Scope) -> bool:
+        """An atomic on an element of the block's own, which gives what was there before."""
+        targets = [
+            b for b in self._targets(scope) if b.dtype in ("int32", "uint32", "int64", "float32", "int16", "float16")
+        ]
+        if not targets:
+            return False
+        buffer = self.pick.one(targets)
+        where = buffer.at([self._place(scope, buffer, d) for d in range(len(buffer.shape))])
+        value = self.make.number(scope, buffer.dtype, 1, buffer.bound, buffer.grain)
+        op = self.pick.one(
+            ("max", "min", "exchange") if buffer.bound else ("add", "max", "exchange", "xor", "and", "load")
+        )
+        if op == "load":
+            text = f"T.atomic_load({where})"
+        else:
+            text = f"T.atomic_{op}({where}, {value}, return_prev=True)"
+        old = Scalar(self.name("a"), buffer.dtype, buffer.bound, buffer.grain)
+        if buffer.special:
+            return False
+        self.out.line(f"{old.name} = {text}")
+        scope.scalars.append(old)
+        return True

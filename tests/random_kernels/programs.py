@@ -181,6 +181,8 @@ class Programs(Control):
             self._tile_macro,
             self._versions,
             self._tests,
+            self._previous,
+            self._random,
         ]
         nested: list[Callable[[Scope, int], bool]] = [
             self._serial,

@@ -304,3 +304,11 @@ class Tiles(Folds):
         test = self.make.truth(scope, 1)
         self.out.line(f"T.device_assert({test} or not {test})")
         return True
+
+    def _random(self, scope: Scope) -> bool:
+        """Numbers of a generator of the block's own."""
+        self.out.line(f"T.rng_init({self.pick.below(5)}, {self.make.index(scope, 0, 9)}, {self.pick.below(3)})")
+        drawn = Scalar(self.name("r"), "uint32")
+        self.out.line(f"{drawn.name} = T.rng_rand()")
+        scope.scalars.append(drawn)
+        return True
