@@ -144,6 +144,17 @@ def test_calls_compute_in_the_dtype_that_the_callee_names():
     assert (4.5, half.numpy, [np.dtype("f")]) == (float(result), result.dtype, seen)
 
 
+def test_operators_and_calls_on_tf32_compute_in_float32_and_casts_round():
+    tf32, made = as_dtype("tfloat32"), evaluator()
+    x = Var("x", tf32)
+    made.env[x] = np.float32(252)
+    precise = x + Const(2.0**-4, tf32)
+    double = Callee("f", 1, lambda d: d[0], lambda a: a * np.float32(1 + 2.0**-12), lambda _: FLOAT32)
+    assert 252.0625 == made.data(precise)
+    assert 252 + 252 / 4096 == made.data(Call(double, (x,), tf32))
+    assert 252 == made.data(Cast(Cast(precise, FLOAT32), tf32))
+
+
 def test_bits_are_reinterpreted():
     made = evaluator()
     assert 0x3F800000 == made.data(Reinterpret(const(1.0, FLOAT32), as_dtype("uint32")))

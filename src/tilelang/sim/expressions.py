@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tilelang.dtypes import FLOAT32
 from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.callee import Callee
@@ -142,5 +143,6 @@ class Evaluator:
     def _call(self, callee: Callee, args: tuple[Expr, ...], expr: Expr) -> Data:
         compute = callee.compute(tuple(arg.dtype for arg in args))
         operands = [self._as_data(arg) for arg in args]
-        meaning, dtype = callee.meaning, expr.dtype
+        meaning = callee.meaning
+        dtype = FLOAT32 if expr.dtype == "tfloat32" else expr.dtype  # as in operators: only a cast to tf32 rounds
         return lambda: convert(meaning(*[convert(operand(), compute) for operand in operands]), dtype)
