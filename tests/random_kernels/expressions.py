@@ -108,8 +108,8 @@ class Expressions:
         return self.index(scope, 0, extent - 1)
 
     # -- indices ----------------------------------------------------------------------------------------------
-    def index(self, scope: Scope, low: int, high: int, fuel: int = 1) -> str:
-        """Index arithmetic with a value from low to high."""
+    def index(self, scope: Scope, low: int, high: int, fuel: int = 1, data: bool = True) -> str:
+        """Index arithmetic with a value from low to high; where it stands as a value, data in it would wrap."""
         n = max(1, high - low + 1)
         kind = self.pick.below(10)
         inside = [v for v in scope.indices if low <= v[1] and v[2] <= high]
@@ -142,7 +142,7 @@ class Expressions:
                 base = "(" + form.format(a=name, b=other, c=self.pick.one((2, 3, 7)), n=n, m=n - 1) + ")"
             return f"({base} + {low})" if low > 0 else f"({base} - {-low})" if low else base
         ints = [b for b in scope.readable() if b.dtype in ("int32", "uint8", "int64", "int8")]
-        if kind == 9 and ints and fuel:
+        if kind == 9 and ints and fuel and data:
             base = f"({self.element_plain(scope, self.pick.one(ints))} % {n})"  # data as an index
             return f"({base} + {low})" if low > 0 else f"({base} - {-low})" if low else base
         return str(low + self.pick.below(n)) if low >= 0 else f"({low + self.pick.below(n)} + 0 * 1)"
@@ -343,7 +343,7 @@ class Expressions:
             )
             return f"T.cast({inner}, '{dtype}')"
         if self.pick.often(20) and bound >= 4:
-            return f"T.cast({self.index(scope, -4, 4)}, '{dtype}')"
+            return f"T.cast({self.index(scope, -4, 4, data=False)}, '{dtype}')"
         return f"T.{dtype}({self.literal(bound, grain)})"
 
     def _sum(self, scope: Scope, dtype: str, fuel: int, bound: int, grain: int, special: bool) -> str:
