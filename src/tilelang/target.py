@@ -6,6 +6,7 @@ for by this version.
 
 from __future__ import annotations
 
+import enum
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,13 +17,95 @@ from tilelang.errors import NoLowering, OptionError
 from tilelang.options import environment
 
 
+class Feature(enum.Flag):
+    """What a GPU can do beyond the instructions that all of them have."""
+
+    NONE = 0
+    MMA_F16 = enum.auto()  # mma.sync m16n8k8 on float16, ldmatrix
+    MMA_INT8 = enum.auto()  # mma.sync m8n8k16 on int8, m8n8k32 on int4
+    MMA_AMPERE = enum.auto()  # mma.sync m16n8k16, bfloat16, tf32, float64 m8n8k4, int8 m16n8k32
+    MMA_FLOAT8 = enum.auto()  # mma.sync m16n8k32 on float8
+    CP_ASYNC = enum.auto()  # global -> shared without registers
+    STMATRIX = enum.auto()
+    CONVERT_FLOAT8 = enum.auto()  # cvt to and from float8 in one instruction
+    BFLOAT16_MATH = enum.auto()  # bfloat16 conversion and arithmetic instructions
+    REDUX = enum.auto()  # redux.sync on integers
+    MBARRIER = enum.auto()
+    CLUSTER = enum.auto()
+    TMA = enum.auto()
+    WGMMA = enum.auto()  # and setmaxnreg; only in sm_90a
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """One row of the table of GPUs.
+
+    Attributes:
+        name: As compilers spell it.
+        features: What it can do.
+        shared_bytes: Shared memory a block may have.
+        shared_bytes_per_sm: Shared memory of a multiprocessor.
+        threads_per_sm: Threads a multiprocessor holds.
+        blocks_per_sm: Blocks a multiprocessor holds.
+
+    Source: CUDA C++ Programming Guide, "Compute Capabilities", technical specifications per compute capability; the
+    features from the PTX ISA, "Target ISA Notes" of each instruction.
+    """
+
+    name: str
+    features: Feature
+    shared_bytes: int
+    shared_bytes_per_sm: int
+    threads_per_sm: int
+    blocks_per_sm: int
+
+    @property
+    def number(self) -> int:
+        """90 of "sm_90a"."""
+        return int(self.name.removeprefix("sm_").rstrip("af"))
+
+
+MAX_THREADS = 1024  # per block; Source: CUDA C++ Programming Guide, "Compute Capabilities"
+REGISTERS_PER_SM = 65536  # of 32 bits
+MAX_REGISTERS = 255  # per thread
+WARP_SIZE = 32
+
+_TURING = Feature.MMA_F16 | Feature.MMA_INT8
+_AMPERE = (
+    _TURING | Feature.MMA_AMPERE | Feature.CP_ASYNC | Feature.BFLOAT16_MATH | Feature.REDUX | Feature.MBARRIER
+)
+_ADA = _AMPERE | Feature.MMA_FLOAT8 | Feature.CONVERT_FLOAT8
+_HOPPER = _ADA | Feature.STMATRIX | Feature.CLUSTER | Feature.TMA
+_KIB = 1024
+
+ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
+    {
+        row.name: row
+        for row in (
+            Architecture("sm_75", _TURING, 64 * _KIB, 64 * _KIB, 1024, 16),
+            Architecture("sm_80", _AMPERE, 163 * _KIB, 164 * _KIB, 2048, 32),
+            Architecture("sm_86", _AMPERE, 99 * _KIB, 100 * _KIB, 1536, 16),
+            Architecture("sm_87", _AMPERE, 163 * _KIB, 164 * _KIB, 1536, 16),
+            Architecture("sm_89", _ADA, 99 * _KIB, 100 * _KIB, 1536, 24),
+            Architecture("sm_90", _HOPPER, 227 * _KIB, 228 * _KIB, 2048, 32),
+            Architecture("sm_90a", _HOPPER | Feature.WGMMA, 227 * _KIB, 228 * _KIB, 2048, 32),
+            Architecture("sm_100", _HOPPER, 227 * _KIB, 228 * _KIB, 2048, 32),
+            Architecture("sm_100a", _HOPPER, 227 * _KIB, 228 * _KIB, 2048, 32),
+            Architecture("sm_103a", _HOPPER, 227 * _KIB, 228 * _KIB, 2048, 32),
+            Architecture("sm_120", _HOPPER, 99 * _KIB, 100 * _KIB, 1536, 24),
+            Architecture("sm_120a", _HOPPER, 99 * _KIB, 100 * _KIB, 1536, 24),
+        )
+    }
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """A machine to compile for.
 
     Attributes:
-        kind: The family, which picks the backend: "cpu".
-        arch: The member of the family; "native" is the machine at hand.
+        kind: The family, which picks the backend: "cpu" or "cuda".
+        arch: The member of the family: a row of `ARCHITECTURES`, or "native" for the CPU at hand.
     """
 
     kind: str
@@ -30,6 +113,15 @@ class Target:
 
     def __str__(self) -> str:
         return self.kind if self.arch == "native" else f"{self.kind}:{self.arch}"
+
+    @property
+    def architecture(self) -> Architecture:
+        """The row of a GPU target."""
+        return ARCHITECTURES[self.arch]
+
+    def has(self, features: Feature) -> bool:
+        """Whether a GPU target can do all of these."""
+        return features in self.architecture.features
 
 
 TargetLike = str | Mapping[str, object] | Target | None

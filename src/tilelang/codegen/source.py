@@ -9,6 +9,44 @@ from tilelang.errors import Loc
 
 
 @dataclass(frozen=True)
+class KernelArgument:
+    """One argument of a kernel on a device.
+
+    Attributes:
+        kind: "tensor" (the data pointer of a parameter), "scalar" (the value of a parameter), "symbol" (the value of a
+            symbolic dim or stride), "workspace" (a pointer to memory that the runtime allocates) or "failure" (a
+            pointer to the int32 that receives the number of a failed assertion).
+        index: Which parameter, symbol or workspace, counted from 0.
+        ctype: The type in C: "int32_t", "int64_t", "float", "void*", ...
+    """
+
+    kind: str
+    index: int
+    ctype: str
+
+
+@dataclass(frozen=True)
+class DeviceLaunch:
+    """One kernel launch of a device program.
+
+    Attributes:
+        name: The kernel's name in the source.
+        grid: Extents as Python expressions over the names of symbols and of scalar parameters.
+        threads: Threads per block as (x, y, z).
+        shared_bytes: Dynamic shared memory of a block.
+        cluster: Blocks per cluster.
+        arguments: In order.
+    """
+
+    name: str
+    grid: tuple[str, ...]
+    threads: tuple[int, int, int]
+    shared_bytes: int
+    cluster: tuple[int, int, int]
+    arguments: tuple[KernelArgument, ...]
+
+
+@dataclass(frozen=True)
 class Source:
     """Generated source text.
 
@@ -19,6 +57,8 @@ class Source:
         lines: The user's place for lines of `text`, counted from 1, where there is one.
         asserts: Message and place of each assertion; the entry returns n + 1 when number n failed.
         flags: Compiler flags this text needs beyond the defaults.
+        launches: The kernels in the order in which they run, for device languages.
+        workspaces: Bytes of each workspace, as Python expressions over the names of symbols and scalar parameters.
     """
 
     language: str
@@ -27,6 +67,8 @@ class Source:
     lines: Mapping[int, Loc] = field(default_factory=dict)
     asserts: tuple[tuple[str, Loc], ...] = ()
     flags: tuple[str, ...] = ()
+    launches: tuple[DeviceLaunch, ...] = ()
+    workspaces: tuple[str, ...] = ()
 
     @property
     def key_text(self) -> str:

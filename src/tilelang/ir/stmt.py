@@ -17,7 +17,9 @@ from tilelang.errors import NOWHERE, Loc
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.callee import Routine
 from tilelang.ir.expr import Expr, Var
+from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.scalar import BinaryOp, Value
+from tilelang.layout.fragment import Fragment
 
 if TYPE_CHECKING:
     import numpy as np
@@ -119,11 +121,20 @@ class ParallelLoop(Stmt):
     """An elementwise nest: `for v0, v1, ... in T.Parallel(e0, e1, ...)`.
 
     Iterations run as if in row-major order; apart from associative updates they do not depend on each other.
+
+    Attributes:
+        vars: One per dimension.
+        extents: How many iterations each dimension has.
+        body: One iteration.
+        coalesced_width: Elements per access that the user asks for.
+        layout: Which thread runs which iterations: the user's wish, or what a pass decided.
     """
 
     vars: tuple[Var, ...]
     extents: tuple[Expr, ...]
     body: Stmt
+    coalesced_width: int | None = None
+    layout: Fragment | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,16 +229,18 @@ class Print(Stmt):
 
 @dataclass(frozen=True, eq=False)
 class CallStmt(Stmt):
-    """A call of a routine that works on memory, such as a matrix micro-kernel; thread level only.
+    """A call of a routine with an effect: a matrix micro-kernel, an instruction on memory, a barrier, a shuffle.
 
     A region among the arguments stands for the address of its first element; strides and extents that the routine
-    needs are arguments of their own. `reads` and `writes` say what the call touches.
+    needs are arguments of their own. `reads` and `writes` say what the call touches; `result` receives its value if it
+    has one, and is visible to the statements after it in the same `Seq`.
     """
 
     routine: Routine
     args: tuple[Expr | Region, ...]
-    reads: tuple[Region, ...]
-    writes: tuple[Region, ...]
+    reads: tuple[Region, ...] = ()
+    writes: tuple[Region, ...] = ()
+    result: Var | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +274,9 @@ class Launch(Stmt):
         threads: Threads per block as (x, y, z).
         body: The program of one block.
         hints: What the kernel says about itself.
+        thread: The index of a thread in its block, x running fastest; None where no statement names it. At thread
+            level on a GPU the body is the program of this thread.
+        plan: What passes have decided so far.
     """
 
     block_vars: tuple[Var, ...]
@@ -268,6 +284,14 @@ class Launch(Stmt):
     threads: tuple[int, int, int]
     body: Stmt
     hints: LaunchHints = LaunchHints()
+    thread: Var | None = None
+    plan: LaunchPlan = LaunchPlan()
+
+    @property
+    def num_threads(self) -> int:
+        """Threads per block."""
+        x, y, z = self.threads
+        return x * y * z
 
 
 class TileMemory(Protocol):
@@ -294,7 +318,13 @@ class TileMemory(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class TileOp(Stmt, abc.ABC):
-    """A tile operator: what it does, never how. Subclasses live in `ops`."""
+    """A tile operator: what it does, never how. Subclasses live in `ops`.
+
+    Attributes:
+        choice: The lowering that does it, where a target has several; written once, by `choose_lowerings`.
+    """
+
+    choice: str = field(default="", kw_only=True)
 
     @property
     @abc.abstractmethod

@@ -116,7 +116,7 @@ def jumps(stmt: Stmt, *kinds: type[Stmt]) -> bool:
 
 
 _FIELDS: dict[type, tuple[str, ...]] = {}
-_SKIPPED = frozenset({"loc", "hints", "var", "vars", "block_vars", "result"})  # variables defined here are not uses
+_SKIPPED = frozenset({"loc", "hints", "plan", "layout", "var", "vars", "block_vars", "thread", "result"})  # variables defined here are not uses
 
 
 def _fields(cls: type) -> tuple[str, ...]:

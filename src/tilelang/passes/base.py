@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.options import CompileOptions
+from tilelang.target import Target
 
 
 @dataclass(frozen=True)
@@ -15,9 +16,11 @@ class PassContext:
 
     Attributes:
         options: What the user asked for.
+        target: What is compiled for.
     """
 
     options: CompileOptions = CompileOptions()
+    target: Target = Target("cpu")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,27 @@
+"""What passes decide about a launch on a GPU and hand on: where tiles live, and what the host needs to start it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilelang.ir.buffer import Buffer
+from tilelang.layout.fragment import Fragment
+from tilelang.layout.layout import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchPlan:
+    """The decisions about one launch; each field is written by one pass.
+
+    Attributes:
+        fragments: Which thread holds which elements of each fragment buffer.
+        shared_layouts: Where elements of a shared buffer lie, for those that are not row-major. A layout of fewer
+            dimensions than its buffer applies to the last ones, versions of a tile lying one after another.
+        shared_offsets: Where each shared buffer begins in the block's shared memory, in bytes.
+        shared_bytes: Shared memory of a block, in bytes.
+    """
+
+    fragments: tuple[tuple[Buffer, Fragment], ...] = ()
+    shared_layouts: tuple[tuple[Buffer, Layout], ...] = ()
+    shared_offsets: tuple[tuple[Buffer, int], ...] = ()
+    shared_bytes: int = 0

@@ -1,0 +1,100 @@
+"""What a simulator offers to the meanings of instructions; `sim` implements it.
+
+Invariant: values have one entry per lane along axis 0, in lane order; entries of lanes that are not `active` are
+arbitrary and must not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from tilelang.ir.buffer import Buffer
+from tilelang.isa.instruction import Timeline
+
+LANES = 32  # threads per warp. Source: PTX ISA, "Glossary", WARP_SZ
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """The addresses that a region argument stands for, one per lane.
+
+    Attributes:
+        buffer: The memory.
+        offset: Elements of `buffer.dtype` from the beginning of `buffer`, per lane. Shape (32,), int64.
+    """
+
+    buffer: Buffer
+    offset: np.ndarray
+
+    def __add__(self, elements: int | np.ndarray) -> Pointer:
+        """The addresses some elements further."""
+        return Pointer(self.buffer, self.offset + elements)
+
+
+@dataclass(frozen=True)
+class Wait:
+    """What a warp that cannot go on yields; it is resumed once `ready` says so.
+
+    Attributes:
+        what: What it waits for, for reports of deadlocks.
+        ready: Asked by the scheduler whenever another warp has run.
+    """
+
+    what: str
+    ready: Callable[[], bool]
+
+
+class Warp(Protocol):
+    """One warp of a running block, as instructions see it."""
+
+    @property
+    def active(self) -> np.ndarray:
+        """Which lanes execute the instruction. Shape (32,), bool."""
+
+    @property
+    def lane(self) -> np.ndarray:
+        """The lanes' numbers, 0 to 31. Shape (32,)."""
+
+    @property
+    def index(self) -> int:
+        """The warp's number in its block."""
+
+    def read(self, pointer: Pointer, count: int = 1, *, where: np.ndarray | None = None) -> np.ndarray:
+        """`count` neighboring elements per lane, as one vector access. Shape (32, count).
+
+        Reports what is out of bounds, misaligned, never written, or raced for. Lanes outside `where` read nothing.
+        """
+
+    def write(self, pointer: Pointer, values: np.ndarray, *, where: np.ndarray | None = None) -> None:
+        """Stores `values`, of shape (32, count), as one vector access."""
+
+    def update(self, pointer: Pointer, change: Callable[[np.ndarray], np.ndarray], *, where: np.ndarray | None = None) -> np.ndarray:
+        """Replaces one element per lane by `change` of it, indivisibly and lane after lane; gives the old values."""
+
+    def defer(self, timeline: Timeline, work: Callable[[], None]) -> None:
+        """Queues work that lands when a wait guarantees it, or at once in eager mode."""
+
+    def commit(self, timeline: Timeline) -> None:
+        """Closes the group of work queued since the last commit."""
+
+    def wait(self, timeline: Timeline, pending: int) -> None:
+        """Lands all groups but the newest `pending` ones."""
+
+    def meet(self, barrier: int = 0, threads: int | None = None) -> Iterator[Wait]:
+        """Arrives at a barrier of the block and waits for the others; all threads of the block unless told."""
+
+    def meet_lanes(self, mask: np.ndarray | int) -> Iterator[Wait]:
+        """Brings the lanes of a mask together and makes their writes visible to each other."""
+
+    def fence(self) -> None:
+        """Orders the memory accesses of the active lanes."""
+
+    def report(self, text: str) -> None:
+        """Prints a line, as `T.print` does."""
+
+    def state(self, name: str, make: Callable[[], Any]) -> Any:
+        """State that the instructions of a family share within a block, such as its barriers; made on first use."""

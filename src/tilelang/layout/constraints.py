@@ -1,0 +1,62 @@
+"""The words in which operators speak about layouts; the solver reads them, a conflict names the two that disagree.
+
+A variable is anything hashable: the buffer, or the loop, that gets a layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from tilelang.errors import NOWHERE, Loc
+from tilelang.layout.digits import DigitMap
+from tilelang.layout.fragment import Fragment
+from tilelang.layout.layout import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Who asks: the words for it, such as "T.gemm accumulates in it", and the place."""
+
+    text: str
+    loc: Loc = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Is:
+    """An instruction or the user fixes a fragment's layout; value digits may come in any order."""
+
+    var: Hashable
+    layout: Fragment
+    why: Why
+
+
+@dataclass(frozen=True, slots=True)
+class Through:
+    """Element `access(x)` of `var` is used by the thread that owns x of `loop`."""
+
+    var: Hashable
+    loop: Hashable
+    access: DigitMap
+    why: Why
+
+
+@dataclass(frozen=True, slots=True)
+class Prefer:
+    """A free choice, best first."""
+
+    var: Hashable
+    candidates: tuple[Fragment, ...]
+    why: Why
+
+
+@dataclass(frozen=True, slots=True)
+class InShared:
+    """A shared buffer should lie like this, so that the accesses of an instruction meet no bank conflicts."""
+
+    var: Hashable
+    layout: Layout
+    why: Why
+
+
+Constraint = Is | Through | Prefer | InShared

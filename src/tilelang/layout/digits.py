@@ -1,0 +1,167 @@
+"""Maps given by digits: each input coordinate is a mixed-radix number, and each digit moves the output by a stride.
+
+Takes digits, gives `DigitMap`s, which apply to ints, NumPy arrays and expressions with the same code (only `+ * // %`).
+Invariant: maps are integers only, so any question about one can be settled by its `table`; `compose` and `inverse`
+give an exact result or raise `NotDigits`, never an approximation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+
+class NotDigits(ValueError):
+    """The map asked for exists, but not as digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """One digit of an input coordinate.
+
+    Attributes:
+        size: How many values it has.
+        stride: How far one step moves the output, per output dimension.
+    """
+
+    size: int
+    stride: tuple[int, ...]
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it moves nothing."""
+        return self.size == 1 or not any(self.stride)
+
+
+@dataclass(frozen=True)
+class DigitMap:
+    """A map from input coordinates to output coordinates.
+
+    Attributes:
+        inputs: The digits of each input coordinate, least significant first.
+        out_shape: Extents of the output; a map may reach beyond them, where nothing lives.
+    """
+
+    inputs: tuple[tuple[Mode, ...], ...]
+    out_shape: tuple[int, ...]
+
+    def __call__(self, *coordinates: Any) -> tuple[Any, ...]:
+        """Where input coordinates lead: ints, arrays or expressions, as those given."""
+        out: list[Any] = [0] * len(self.out_shape)
+        for coordinate, modes in zip(coordinates, self.inputs, strict=True):
+            for digit, mode in zip(split(coordinate, modes), modes, strict=True):
+                for axis, stride in enumerate(mode.stride):
+                    if stride and mode.size > 1:
+                        moved = digit if stride == 1 else digit * stride
+                        out[axis] = moved if isinstance(out[axis], int) and out[axis] == 0 else out[axis] + moved
+        return tuple(out)
+
+    @property
+    def in_shape(self) -> tuple[int, ...]:
+        """How many values each input coordinate has."""
+        return tuple(math.prod(mode.size for mode in modes) for modes in self.inputs)
+
+    @cached_property
+    def table(self) -> np.ndarray:
+        """Where every input leads.
+
+        Shapes: (*in_shape, rank of the output).
+        """
+        grid = np.indices(self.in_shape, dtype=np.int64)
+        return np.stack([np.broadcast_to(np.asarray(o, np.int64), self.in_shape) for o in self(*grid)], axis=-1)
+
+    def inverse(self) -> DigitMap:
+        """From output to input coordinates; where several inputs lead to one output, their idle digits are 0.
+
+        Post-condition: `self(*inverse(*x)) == x` for every x below `in_shape` of the result.
+
+        Raises:
+            NotDigits: A digit moves two dimensions, or the digits of a dimension leave gaps or overlap.
+        """
+        per_axis: list[list[tuple[int, int, tuple[int, ...]]]] = [[] for _ in self.out_shape]
+        for position, modes in enumerate(self.inputs):
+            place = 1
+            for mode in modes:
+                moved = [(axis, stride) for axis, stride in enumerate(mode.stride) if stride]
+                if mode.size > 1 and len(moved) > 1:
+                    raise NotDigits("a digit moves two dimensions")
+                if mode.size > 1 and moved:
+                    axis, stride = moved[0]
+                    step = tuple(place if k == position else 0 for k in range(len(self.inputs)))
+                    per_axis[axis].append((stride, mode.size, step))
+                place *= mode.size
+        return DigitMap(tuple(_dense(axis, digits, len(self.inputs)) for axis, digits in enumerate(per_axis)), self.in_shape)
+
+
+def _dense(axis: int, digits: list[tuple[int, int, tuple[int, ...]]], rank: int) -> tuple[Mode, ...]:
+    expected, modes = 1, []
+    for stride, size, step in sorted(digits):
+        if stride != expected:
+            raise NotDigits(f"dimension {axis}: gap or overlap at stride {stride}, expected {expected}")
+        modes.append(Mode(size, step))
+        expected *= size
+    return tuple(modes) or (Mode(1, (0,) * rank),)
+
+
+def split(coordinate: Any, modes: Sequence[Mode]) -> list[Any]:
+    """The digits of a coordinate, least significant first; the last one takes what is left."""
+    digits = []
+    for position, mode in enumerate(modes):
+        last = position == len(modes) - 1
+        digits.append(coordinate if last else coordinate % mode.size)
+        if not last:
+            coordinate = coordinate // mode.size
+    return digits
+
+
+def compose(outer: DigitMap, inner: DigitMap) -> DigitMap:
+    """`outer` after `inner`.
+
+    Post-condition: `compose(f, g)(*x) == f(*g(*x))` for every x.
+
+    Raises:
+        NotDigits: A digit of `inner` moves two dimensions, or straddles digits of `outer`.
+    """
+    idle = (0,) * len(outer.out_shape)
+    inputs = []
+    for modes in inner.inputs:
+        new: list[Mode] = []
+        for mode in modes:
+            moved = [(axis, stride) for axis, stride in enumerate(mode.stride) if stride]
+            if mode.size == 1 or not moved:
+                new.append(Mode(mode.size, idle))
+            elif len(moved) > 1:
+                raise NotDigits("a digit moves two dimensions")
+            else:
+                new.extend(_through(outer.inputs[moved[0][0]], moved[0][1], mode.size))
+        inputs.append(tuple(new) or (Mode(1, idle),))
+    return DigitMap(tuple(inputs), outer.out_shape)
+
+
+def _through(digits: tuple[Mode, ...], stride: int, size: int) -> list[Mode]:
+    """Where `size` steps of `stride` in a coordinate with these digits move the output, as digits."""
+    out: list[Mode] = []
+    place = 1
+    for digit in digits:
+        top = place * digit.size
+        if size > 1 and stride < top:
+            if stride % place:
+                raise NotDigits(f"stride {stride} falls inside a digit of place {place}")
+            step = stride // place
+            if digit.size % step:
+                raise NotDigits(f"step {step} does not divide a digit of {digit.size}")
+            taken = min(size, digit.size // step)
+            if size % taken:
+                raise NotDigits(f"{size} steps straddle a digit of {digit.size}")
+            out.append(Mode(taken, tuple(s * step for s in digit.stride)))
+            size //= taken
+            stride = top
+        place = top
+    if size > 1:
+        raise NotDigits("runs past the last digit")
+    return out

@@ -1,0 +1,62 @@
+"""What a lowering is: one way to do one tile operator on one kind of machine, and what it may know when it does.
+
+Takes nothing; gives the words that lowerings and the passes that use them share. Invariant: a lowering never chooses;
+what was decided about layouts and threads is in its `Site`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from tilelang.ir.buffer import Buffer
+from tilelang.ir.builder import Builder
+from tilelang.ir.expr import Expr
+from tilelang.ir.stmt import TileOp
+from tilelang.layout.constraints import Constraint
+from tilelang.layout.fragment import Fragment
+from tilelang.layout.layout import Layout
+from tilelang.options import CompileOptions
+from tilelang.target import Target
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where an operator is done.
+
+    Attributes:
+        target: What is compiled for.
+        options: What the user asked for.
+        threads: How many threads do it together; all of the block, or those of one group.
+        thread: The index of the executing thread among them; None before threads exist.
+        fragments: The layout of each fragment, once inferred.
+        registers: The buffer of shape (values,) in which the executing thread holds its part of each fragment.
+        shared_layouts: Where elements of shared buffers lie, for those that are not row-major.
+    """
+
+    target: Target
+    options: CompileOptions
+    threads: int
+    thread: Expr | None = None
+    fragments: Mapping[Buffer, Fragment] = field(default_factory=dict)
+    registers: Mapping[Buffer, Buffer] = field(default_factory=dict)
+    shared_layouts: Mapping[Buffer, Layout] = field(default_factory=dict)
+
+
+class Lowering(Protocol):
+    """One way to do one operator. The operator given is always an instance of the class it is listed under."""
+
+    name: str  # "gemm.mma"
+
+    def refusal(self, op: Any, site: Site) -> str:
+        """Why it cannot do this operator here, in a few words; empty if it can."""
+
+    def constrain(self, op: Any, site: Site) -> Iterable[Constraint]:
+        """What it needs of the layouts of the operator's fragments and shared buffers."""
+
+    def lower(self, op: Any, site: Site, build: Builder) -> None:
+        """Emits what the executing thread does."""
+
+
+Lowerings = Mapping[type[TileOp], tuple[Lowering, ...]]
