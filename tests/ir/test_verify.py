@@ -8,7 +8,6 @@ from loops import buffer, bx, exprs, i, j, load, serial, store
 from tilelang.dtypes import FLOAT32, INT32, INT64, as_dtype
 from tilelang.errors import CompilerBug, Loc, ProgramError
 from tilelang.ir.buffer import Buffer, Region, Scope
-from tilelang.ir.callee import Routine
 from tilelang.ir.expr import Binary, Load, Reinterpret, Var, as_expr, const
 from tilelang.ir.func import Level, PrimFunc, TensorParam
 from tilelang.ir.scalar import BinaryOp
@@ -18,7 +17,6 @@ from tilelang.ir.stmt import (
     AtomicOp,
     Bind,
     Break,
-    CallStmt,
     Continue,
     For,
     ForKind,
@@ -112,7 +110,6 @@ REGION = Region(A, exprs(0), exprs(4))
         ("Atomic add: has no value", Level.TILE, Atomic(AtomicOp.ADD, A, exprs(0), None)),
         ("ParallelLoop is not allowed at thread level", Level.THREAD, ParallelLoop((i,), exprs(4), Seq(()))),
         ("Copy is not allowed at thread level", Level.THREAD, Copy(REGION, REGION)),
-        ("CallStmt is not allowed at tile level", Level.TILE, CallStmt(Routine("r", {}, {}), (), (), ())),
         (
             "kind Pipelined is not allowed at thread level",
             Level.THREAD,

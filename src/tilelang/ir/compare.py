@@ -130,7 +130,7 @@ def _encode(func: PrimFunc) -> _Encoder:
     return encoder
 
 
-_DEFINES = frozenset({"var", "vars", "block_vars", "result"})
+_DEFINES = frozenset({"var", "vars", "block_vars", "thread", "result"})
 
 
 class _Encoder:
@@ -195,7 +195,7 @@ class _Encoder:
             self._buffers.pop(stmt.buffer, None)
             self._seen.clear()
         for field in dataclasses.fields(stmt):
-            if field.name == "loc":
+            if field.name in ("loc", "plan"):  # a plan follows from the rest
                 continue
             value = getattr(stmt, field.name)
             where = f"{path}.{field.name}"

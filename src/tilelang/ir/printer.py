@@ -211,7 +211,8 @@ class _Printer:
             case Alloc():
                 self._line(self._alloc(node), node)
             case Store(buffer=buffer, indices=indices, value=value):
-                self._line(f"{self._element(buffer, indices)} = {self._bare(value, buffer.dtype)}", node)
+                lanes = value.dtype.lanes // buffer.dtype.lanes
+                self._line(f"{self._element(buffer, indices, lanes)} = {self._bare(value, buffer.dtype)}", node)
             case For() | ParallelLoop() | Launch():
                 self._loop(node)
             case While(condition=condition, body=body):
@@ -230,10 +231,13 @@ class _Printer:
             case Print(operand=operand, message=message):
                 suffix = f", {_quote(message)}" if message else ""
                 self._line(f"T.print({self._part(operand)}{suffix})", node)
-            case CallStmt(routine=routine, args=args):
-                self._line(f"{routine.name}({', '.join(self._part(a) for a in args)})", node)
+            case CallStmt(routine=routine, args=args, result=result):
+                call = f"{routine.name}({', '.join(self._part(a) for a in args)})"
+                self._line(call if result is None else f"{self.name(result)} = {call}", node)
             case TileOp():
-                self._line(f"{node.name}({', '.join(self._fields(node, skip={'op'}))})", node)
+                chosen = f"  # {node.choice}" if node.choice else ""
+                fields = ", ".join(self._fields(node, skip={"op", "choice"}))
+                self._line(f"{node.name}({fields}){chosen}", node)
             case _:
                 self._line(f"{type(node).__name__}({', '.join(self._fields(node))})", node)
 
@@ -386,8 +390,8 @@ class _Printer:
                 return f"T.{dtype!s}({self.expr(a)})" if dtype.lanes == 1 else f'T.cast({self.expr(a)}, "{dtype!s}")'
             case Reinterpret(a=a, dtype=dtype):
                 return f'T.reinterpret({self.expr(a)}, "{dtype!s}")'
-            case Load(buffer=buffer, indices=indices):
-                return self._element(buffer, indices)
+            case Load(buffer=buffer, indices=indices, dtype=dtype):
+                return self._element(buffer, indices, dtype.lanes // buffer.dtype.lanes)
             case Call(callee=callee, args=args):
                 return f"T.{callee.name}({', '.join(self.expr(a) for a in args)})"
         return f"{type(node).__name__}()"
@@ -417,10 +421,13 @@ class _Printer:
             return f"({text})" if text.startswith("-") and outer > _SIGN else text
         return self.expr(node, outer)
 
-    def _element(self, buffer: Buffer, indices: Sequence[Expr]) -> str:
+    def _element(self, buffer: Buffer, indices: Sequence[Expr], lanes: int = 1) -> str:
         if not indices:
             return self.name(buffer)
-        return f"{self.name(buffer)}[{', '.join(self.expr(i) for i in indices)}]"
+        parts = [self.expr(i) for i in indices]
+        if lanes > 1:
+            parts[-1] += f":{self.expr(indices[-1] + lanes)}"
+        return f"{self.name(buffer)}[{', '.join(parts)}]"
 
     def region(self, node: Region) -> str:
         """A region as slices; the name alone if it is the whole buffer."""

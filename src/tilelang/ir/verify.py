@@ -56,7 +56,7 @@ _ANYWHERE = (Seq, Bind, Alloc, Store, For, While, If, Break, Continue, Atomic, A
 
 RULES: Mapping[Level, tuple[type[Stmt], ...]] = MappingProxyType(
     {
-        Level.TILE: (*_ANYWHERE, ParallelLoop, TileOp),
+        Level.TILE: (*_ANYWHERE, CallStmt, ParallelLoop, TileOp),
         Level.THREAD: (*_ANYWHERE, CallStmt),
     }
 )
@@ -136,7 +136,10 @@ class _Verifier:
             case Store(buffer=buffer, indices=indices, value=value):
                 self._element(buffer, indices, "Store")
                 self._expr(value)
-                self._same("Store", buffer.dtype, value)
+                if value.dtype.lanes == buffer.dtype.lanes:
+                    self._same("Store", buffer.dtype, value)
+                elif lane_dtype(value.dtype) != lane_dtype(buffer.dtype):  # a vector access writes neighbors
+                    self._bug(f"Store: {value.dtype!s} into '{buffer.name}' of {buffer.dtype!s}")
             case Atomic(op=op, buffer=buffer, indices=indices, value=value, result=result):
                 self._element(buffer, indices, "Atomic")
                 if (value is None) is not (op is AtomicOp.LOAD):
@@ -155,9 +158,11 @@ class _Verifier:
                     self._region(field)
                 for expr in expressions(node):
                     self._expr(expr)
-            case CallStmt(args=args, reads=reads, writes=writes):
+            case CallStmt(args=args, reads=reads, writes=writes, result=result):
                 for operand in (*args, *reads, *writes):
                     self._operand(operand)
+                if result is not None:
+                    self._visible.add(result)
 
     def _scoped(self, body: Stmt, *variables: Var) -> None:
         """A body in a scope of its own, with variables that only it sees."""
@@ -201,7 +206,7 @@ class _Verifier:
         for _, value in node.hints.safe_values:
             self._expr(value)
         outer, self._loops, self._launched = self._loops, 0, True
-        self._scoped(node.body, *node.block_vars)
+        self._scoped(node.body, *node.block_vars, *(() if node.thread is None else (node.thread,)))
         self._loops, self._launched = outer, False
 
     def _alloc(self, node: Alloc) -> None:
@@ -334,11 +339,13 @@ class _Verifier:
             match stmt:
                 case Bind(var=var) | For(var=var):
                     found = var is thing
-                case ParallelLoop(vars=variables) | Launch(block_vars=variables):
+                case ParallelLoop(vars=variables):
                     found = any(v is thing for v in variables)
+                case Launch(block_vars=variables, thread=thread):
+                    found = thing is thread or any(v is thing for v in variables)
                 case Alloc(buffer=buffer):
                     found = buffer is thing
-                case Atomic(result=result):
+                case Atomic(result=result) | CallStmt(result=result):
                     found = result is thing
                 case _:
                     found = False
