@@ -116,7 +116,8 @@ def jumps(stmt: Stmt, *kinds: type[Stmt]) -> bool:
 
 
 _FIELDS: dict[type, tuple[str, ...]] = {}
-_SKIPPED = frozenset({"loc", "hints", "plan", "layout", "var", "vars", "block_vars", "thread", "result"})  # variables defined here are not uses
+# variables defined by a statement are not uses; hints and plans are not parts of the program
+_SKIPPED = frozenset({"loc", "hints", "plan", "layout", "var", "vars", "block_vars", "thread", "result"})
 
 
 def _fields(cls: type) -> tuple[str, ...]:

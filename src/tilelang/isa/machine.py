@@ -72,7 +72,9 @@ class Warp(Protocol):
     def write(self, pointer: Pointer, values: np.ndarray, *, where: np.ndarray | None = None) -> None:
         """Stores `values`, of shape (32, count), as one vector access."""
 
-    def update(self, pointer: Pointer, change: Callable[[np.ndarray], np.ndarray], *, where: np.ndarray | None = None) -> np.ndarray:
+    def update(
+        self, pointer: Pointer, change: Callable[[np.ndarray], np.ndarray], *, where: np.ndarray | None = None
+    ) -> np.ndarray:
         """Replaces one element per lane by `change` of it, indivisibly and lane after lane; gives the old values."""
 
     def defer(self, timeline: Timeline, work: Callable[[], None]) -> None:

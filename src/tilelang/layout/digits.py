@@ -95,7 +95,8 @@ class DigitMap:
                     step = tuple(place if k == position else 0 for k in range(len(self.inputs)))
                     per_axis[axis].append((stride, mode.size, step))
                 place *= mode.size
-        return DigitMap(tuple(_dense(axis, digits, len(self.inputs)) for axis, digits in enumerate(per_axis)), self.in_shape)
+        rank = len(self.inputs)
+        return DigitMap(tuple(_dense(axis, digits, rank) for axis, digits in enumerate(per_axis)), self.in_shape)
 
 
 def _dense(axis: int, digits: list[tuple[int, int, tuple[int, ...]]], rank: int) -> tuple[Mode, ...]:
