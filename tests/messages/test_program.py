@@ -282,13 +282,14 @@ hint: if iterations must run in order, write `for i in T.serial(7):`
         errors.NoLowering,
         """\
 tx = T.get_thread_binding()
+A[tx, 0] = 1.0
 """,
         """\
-T.get_thread_binding: says what single GPU threads do, which has no meaning on target cpu; this version has no GPU target yet
- --> kernel.py:7:9
-7 |         tx = T.get_thread_binding()
-  |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^
-hint: write a T.Parallel loop: the compiler shares its iterations among the threads
+the thread index: says what single GPU threads do, which has no meaning on target cpu
+ --> kernel.py:8:9
+8 |         A[tx, 0] = 1.0
+  |         ^^^^^^^^^^^^^^
+hint: share the work with T.Parallel and tile operators, or compile for a GPU
 """,
     ),
     "a kernel inside a kernel": (

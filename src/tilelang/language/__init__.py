@@ -109,6 +109,16 @@ from tilelang.language.tile import (
     reduce_sum,
     transpose,
 )
+from tilelang.language.threads import (
+    get_block_binding,
+    get_block_bindings,
+    get_lane_idx,
+    get_thread_binding,
+    get_thread_bindings,
+    get_warp_group_idx,
+    get_warp_idx,
+    thread_binding,
+)
 from tilelang.language.types import (
     DTYPES,
     Buffer,
@@ -198,6 +208,13 @@ __all__ = [
     "floormod",
     "func_attr",
     "gemm",
+    "get_block_binding",
+    "get_block_bindings",
+    "get_lane_idx",
+    "get_thread_binding",
+    "get_thread_bindings",
+    "get_warp_group_idx",
+    "get_warp_idx",
     "grid",
     "if_then_else",
     "im2col",
@@ -233,6 +250,7 @@ __all__ = [
     "shift_left",
     "shift_right",
     "symbolic",
+    "thread_binding",
     "transpose",
     "truncdiv",
     "truncmod",

@@ -66,7 +66,7 @@ class Kernel:
         names = stager.targets if len(stager.targets) == len(self._grid) else ("bx", "by", "bz")[: len(self._grid)]
         self._vars = tuple(Var(stager.unique(name), INT32, index=True) for name in names)
         self._loc = stager.loc
-        stager.hints = Hints()
+        stager.hints = Hints(block_vars=self._vars, threads=self._threads)
         stager.open_block()
         return self._vars if len(self._vars) > 1 else self._vars[0]
 
@@ -78,7 +78,8 @@ class Kernel:
             assert hints is not None
             launch = _freeze(hints, self._cluster)
             program = as_body(body, self._loc)
-            stager.emit(Launch(self._vars, self._grid, self._threads, program, launch, loc=self._loc))
+            thread = hints.thread
+            stager.emit(Launch(self._vars, self._grid, self._threads, program, launch, thread, loc=self._loc))
 
 
 class block:

@@ -21,12 +21,9 @@ _REDUCE = "write T.reduce_sum, T.reduce_max or T.reduce_min, or update a scalar 
 _ROLES = "leave it out: T.Pipelined overlaps loads and arithmetic without roles for warps"
 _MEMORY = "index the buffer: A[i, j]"
 _CALL = "write it with the operators of the language, or mark a Python function @T.macro"
-_BLOCK = "use the block indices of `with T.Kernel(...) as (bx, by):`"
 
 _GROUPS: tuple[tuple[str, str], ...] = (
-    (_LOOP, "get_thread_binding get_thread_bindings thread_binding get_lane_idx get_warp_idx get_warp_idx_sync "
-            "get_warp_group_idx"),
-    (_BLOCK, "get_block_binding get_block_bindings"),
+    (_LOOP, "get_warp_idx_sync"),
     (_ORDER, "sync_threads sync_warp sync_grid sync_cluster alloc_barrier alloc_cluster_barrier "
              "create_list_of_mbarrier get_mbarrier barrier_arrive barrier_wait mbarrier_arrive "
              "mbarrier_wait_parity mbarrier_expect_tx fence_proxy_async attr"),

@@ -20,13 +20,16 @@ from tilelang.ir.visit import walk_expr
 
 @dataclass
 class Hints:
-    """What a kernel body says about itself while it is staged; becomes `LaunchHints`."""
+    """What is known of a kernel, and what its body says about it, while it is staged; becomes a `Launch`."""
 
     layouts: dict[Buffer, object] = field(default_factory=dict)
     safe_values: dict[Buffer, Expr] = field(default_factory=dict)
     swizzle: tuple[int, str] | None = None
     l2_hit_ratios: dict[Buffer, float] = field(default_factory=dict)
     min_blocks_per_sm: int | None = None
+    block_vars: tuple[Var, ...] = ()
+    threads: tuple[int, int, int] = (1, 1, 1)
+    thread: Var | None = None  # once a statement has asked for it
 
 
 class Stager(Builder):

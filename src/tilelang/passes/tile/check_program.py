@@ -16,14 +16,14 @@ from tilelang.arith.domain import Domain, of_function
 from tilelang.arith.interval import bounds
 from tilelang.arith.prove import proves
 from tilelang.arith.ranges import Interval, add, scale
-from tilelang.errors import NOWHERE, Loc, Note, ProgramError
+from tilelang.errors import NOWHERE, Loc, NoLowering, Note, ProgramError
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.expr import Expr, Load, Var, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.printer import to_text
-from tilelang.ir.stmt import Alloc, Bind, For, Launch, ParallelLoop, Seq, Stmt, TileOp
+from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, Launch, ParallelLoop, Seq, Stmt, TileOp
 from tilelang.ir.verify import verify
-from tilelang.ir.visit import walk
+from tilelang.ir.visit import expressions, walk, walk_expr
 from tilelang.passes.base import Pass, PassContext
 
 MAX_THREADS = 1024
@@ -32,13 +32,16 @@ MAX_THREADS = 1024
 _UNCHECKED = (Scope.GLOBAL, Scope.BARRIER)
 
 
-def check_program(func: PrimFunc, _: PassContext | None = None) -> PrimFunc:
+def check_program(func: PrimFunc, context: PassContext | None = None) -> PrimFunc:
     """The function as it is, if it keeps the rules of the language.
 
     Raises:
         ProgramError: The first rule that is broken, with its place.
+        NoLowering: The program says what single threads do, and the target has none.
     """
     verify(func)
+    if context is None or context.target.kind == "cpu":
+        refuse_threads(func, "target cpu", "share the work with T.Parallel and tile operators, or compile for a GPU")
     launches: list[Launch] = []
     for stmt in walk(func.body):
         if isinstance(stmt, TileOp):
@@ -51,6 +54,23 @@ def check_program(func: PrimFunc, _: PassContext | None = None) -> PrimFunc:
         with launch.loc:
             _check_launch(launch, around)
     return func
+
+
+def refuse_threads(func: PrimFunc, where: str, hint: str) -> None:
+    """Refuses a program that names single threads.
+
+    Raises:
+        NoLowering: At the first statement that does.
+    """
+    threads = {launch.thread for launch in walk(func.body) if isinstance(launch, Launch) and launch.thread is not None}
+    for stmt in walk(func.body):
+        named = isinstance(stmt, CallStmt) or any(e in threads for root in expressions(stmt) for e in walk_expr(root))
+        if named:
+            with stmt.loc:
+                name = f"T.{stmt.routine.name}" if isinstance(stmt, CallStmt) else "the thread index"
+                raise NoLowering(
+                    f"{name}: says what single GPU threads do, which has no meaning on {where}", hint=hint
+                )
 
 
 def _check_launch(launch: Launch, domain: Domain) -> None:

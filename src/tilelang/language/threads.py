@@ -1,0 +1,137 @@
+"""Which thread, warp and block is running: where level 3 begins.
+
+Takes nothing from the program but its kernel, gives index expressions. Invariant: asking for the thread's index gives
+the kernel a thread variable; statements that depend on it are executed by every thread that reaches them, as in CUDA.
+"""
+
+from __future__ import annotations
+
+from tilelang.dtypes import INT32
+from tilelang.errors import ProgramError
+from tilelang.ir.expr import Const, Expr, ExprLike, Var, as_expr, int_const
+from tilelang.language.api import api
+from tilelang.language.stage import Hints, Stager, current
+from tilelang.target import WARP_SIZE
+
+WARPGROUP_THREADS = 128  # Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"
+_DIMS = "xyz"
+
+
+@api
+def get_thread_binding(dim: int = 0) -> Expr:
+    """The index of the executing thread in its block, along dimension 0 (x), 1 (y) or 2 (z).
+
+    Raises:
+        ProgramError: There is no kernel around, or no such dimension.
+
+    Example:
+        `tx = T.get_thread_binding()`
+    """
+    stager, hints = _kernel("T.get_thread_binding")
+    return _along(_dimension("T.get_thread_binding", dim), stager, hints)
+
+
+@api
+def get_thread_bindings() -> tuple[Expr, Expr, Expr]:
+    """The index of the executing thread along x, y and z."""
+    stager, hints = _kernel("T.get_thread_bindings")
+    x, y, z = (_along(dim, stager, hints) for dim in range(3))
+    return x, y, z
+
+
+@api
+def thread_binding(*extents: ExprLike, thread: str = "threadIdx.x") -> Expr:
+    """The index of the executing thread along the dimension that `thread` names, as older programs write it.
+
+    Args:
+        extents: The number of threads in that dimension, or 0 and that number; the name may stand last.
+        thread: "threadIdx.x", "threadIdx.y" or "threadIdx.z".
+
+    Raises:
+        ProgramError: The name means no dimension, or the number is not that of the kernel.
+
+    Example:
+        `tx = T.thread_binding(0, 128, thread="threadIdx.x")`
+    """
+    what = "T.thread_binding"
+    given = list(extents)
+    if given and isinstance(given[-1], str):
+        thread = given.pop()
+    head, _, axis = thread.partition(".")
+    if head != "threadIdx" or axis not in _DIMS or not axis:
+        raise ProgramError(f"{what}: {thread!r} names no thread index", hint="write thread='threadIdx.x'")
+    stager, hints = _kernel(what)
+    dim = _DIMS.index(axis)
+    if given and int_const(as_expr(given[-1])) != hints.threads[dim]:
+        raise ProgramError(
+            f"{what}: {given[-1]!r} threads along {axis}, but the kernel has {hints.threads[dim]}",
+            hint=f"write T.thread_binding({hints.threads[dim]}, {thread!r}), or change threads= of T.Kernel",
+        )
+    return _along(dim, stager, hints)
+
+
+@api
+def get_block_binding(dim: int = 0) -> Expr:
+    """The index of the running block along dimension 0, 1 or 2 of the grid; 0 along dimensions that it does not have."""
+    _, hints = _kernel("T.get_block_binding")
+    dim = _dimension("T.get_block_binding", dim)
+    return hints.block_vars[dim] if dim < len(hints.block_vars) else Const(0, INT32)
+
+
+@api
+def get_block_bindings() -> tuple[Expr, Expr, Expr]:
+    """The index of the running block along the three dimensions of the grid."""
+    x, y, z = (get_block_binding(dim) for dim in range(3))
+    return x, y, z
+
+
+@api
+def get_lane_idx(warp_size: int = WARP_SIZE) -> Expr:
+    """The index of the executing thread in its warp, 0 to 31."""
+    return _linear(*_kernel("T.get_lane_idx")) % warp_size
+
+
+@api
+def get_warp_idx(warp_size: int = WARP_SIZE) -> Expr:
+    """The index of the executing thread's warp in its block."""
+    return _linear(*_kernel("T.get_warp_idx")) // warp_size
+
+
+@api
+def get_warp_group_idx(warp_size: int = WARP_SIZE, warps_per_group: int = WARPGROUP_THREADS // WARP_SIZE) -> Expr:
+    """The index of the executing thread's group of four warps in its block."""
+    return _linear(*_kernel("T.get_warp_group_idx")) // (warp_size * warps_per_group)
+
+
+def _kernel(what: str) -> tuple[Stager, Hints]:
+    stager = current(what)
+    if stager.hints is None:
+        raise ProgramError(
+            f"{what}: stands outside of a kernel", hint="write it inside `with T.Kernel(...)`, which has threads"
+        )
+    return stager, stager.hints
+
+
+def _dimension(what: str, dim: int) -> int:
+    if dim not in (0, 1, 2):
+        raise ProgramError(f"{what}: there is no dimension {dim!r}", hint="the dimensions are 0 (x), 1 (y) and 2 (z)")
+    return dim
+
+
+def _linear(stager: Stager, hints: Hints) -> Var:
+    if hints.thread is None:
+        hints.thread = Var(stager.unique("thread"), INT32, index=True)
+    return hints.thread
+
+
+def _along(dim: int, stager: Stager, hints: Hints) -> Expr:
+    """The part of the linear index that runs along one dimension; x runs fastest."""
+    x, y, z = hints.threads
+    extent = hints.threads[dim]
+    if extent == 1:
+        return Const(0, INT32)
+    linear: Expr = _linear(stager, hints)
+    below = (1, x, x * y)[dim]
+    above = (y * z, z, 1)[dim]
+    linear = linear if below == 1 else linear // below
+    return linear if above == 1 else linear % extent
