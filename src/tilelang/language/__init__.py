@@ -88,6 +88,16 @@ from tilelang.language.math import (
     truncmod,
 )
 from tilelang.language.prim_func import prim_func
+from tilelang.language.threads import (
+    get_block_binding,
+    get_block_bindings,
+    get_lane_idx,
+    get_thread_binding,
+    get_thread_bindings,
+    get_warp_group_idx,
+    get_warp_idx,
+    thread_binding,
+)
 from tilelang.language.tile import (
     async_copy,
     c2d_im2col,
@@ -108,16 +118,6 @@ from tilelang.language.tile import (
     reduce_min,
     reduce_sum,
     transpose,
-)
-from tilelang.language.threads import (
-    get_block_binding,
-    get_block_bindings,
-    get_lane_idx,
-    get_thread_binding,
-    get_thread_bindings,
-    get_warp_group_idx,
-    get_warp_idx,
-    thread_binding,
 )
 from tilelang.language.types import (
     DTYPES,

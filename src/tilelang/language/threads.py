@@ -72,7 +72,7 @@ def thread_binding(*extents: ExprLike, thread: str = "threadIdx.x") -> Expr:
 
 @api
 def get_block_binding(dim: int = 0) -> Expr:
-    """The index of the running block along dimension 0, 1 or 2 of the grid; 0 along dimensions that it does not have."""
+    """The index of the running block along dimension 0, 1 or 2; 0 along those that the grid does not have."""
     _, hints = _kernel("T.get_block_binding")
     dim = _dimension("T.get_block_binding", dim)
     return hints.block_vars[dim] if dim < len(hints.block_vars) else Const(0, INT32)
