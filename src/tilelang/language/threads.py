@@ -40,7 +40,7 @@ def get_thread_bindings() -> tuple[Expr, Expr, Expr]:
 
 
 @api
-def thread_binding(*extents: ExprLike, thread: str = "threadIdx.x") -> Expr:
+def thread_binding(*extents: ExprLike | str, thread: str = "threadIdx.x") -> Expr:
     """The index of the executing thread along the dimension that `thread` names, as older programs write it.
 
     Args:
@@ -54,9 +54,9 @@ def thread_binding(*extents: ExprLike, thread: str = "threadIdx.x") -> Expr:
         `tx = T.thread_binding(0, 128, thread="threadIdx.x")`
     """
     what = "T.thread_binding"
-    given = list(extents)
-    if given and isinstance(given[-1], str):
-        thread = given.pop()
+    given = [extent for extent in extents if not isinstance(extent, str)]
+    for name in extents:
+        thread = name if isinstance(name, str) else thread
     head, _, axis = thread.partition(".")
     if head != "threadIdx" or axis not in _DIMS or not axis:
         raise ProgramError(f"{what}: {thread!r} names no thread index", hint="write thread='threadIdx.x'")
