@@ -73,9 +73,12 @@ class Warp(Protocol):
         """Stores `values`, of shape (32, count), as one vector access."""
 
     def update(
-        self, pointer: Pointer, change: Callable[[np.ndarray], np.ndarray], *, where: np.ndarray | None = None
+        self, pointer: Pointer, change: Callable[[Any, int], Any], *, where: np.ndarray | None = None
     ) -> np.ndarray:
-        """Replaces one element per lane by `change` of it, indivisibly and lane after lane; gives the old values."""
+        """Replaces one element per lane, indivisibly and lane after lane; gives the old values. Shape (32,).
+
+        `change(old, lane)` gives the new element for the lane from the element that it finds, a NumPy scalar.
+        """
 
     def defer(self, timeline: Timeline, work: Callable[[], None]) -> None:
         """Queues work that lands when a wait guarantees it, or at once in eager mode."""
@@ -88,6 +91,12 @@ class Warp(Protocol):
 
     def meet(self, barrier: int = 0, threads: int | None = None) -> Iterator[Wait]:
         """Arrives at a barrier of the block and waits for the others; all threads of the block unless told."""
+
+    def converge(self, mask: np.ndarray | int, what: str) -> None:
+        """Reports divergence unless every existing lane that the active lanes' masks name executes `what` now.
+
+        Orders no memory accesses. `mask` has one bit per lane; an array holds the mask that each lane gave.
+        """
 
     def meet_lanes(self, mask: np.ndarray | int) -> Iterator[Wait]:
         """Brings the lanes of a mask together and makes their writes visible to each other."""
