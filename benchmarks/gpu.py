@@ -1,0 +1,320 @@
+"""Measures a GPU: our kernels against what a user would otherwise call, cuBLAS and PyTorch's kernels.
+
+Both sides run in one process, in interleaved rounds in random order on random data, each after a warm-up of its own;
+the table shows medians of device time. Run as `python benchmarks/gpu.py [copy gemm attention dynamic compile launch]
+[--rounds N]`; results are kept under `results/`.
+"""
+
+import argparse
+import json
+import os
+import platform
+import random
+import re
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+RESULTS = Path(__file__).resolve().parent / "results"
+FLUSH_BYTES = 256 << 20  # several times any L2
+
+
+@dataclass
+class Row:
+    """One line; `ratio` is the other side's time over ours, or the bound over the value."""
+
+    group: str
+    name: str
+    ours: float
+    theirs: float | None
+    unit: str
+    figure: str
+    ratio: float
+    target: float
+    what: str
+
+    @property
+    def met(self) -> bool:
+        """Whether the target is reached."""
+        return self.ratio >= self.target
+
+
+class Bench:
+    """The rows so far, and how one is measured."""
+
+    def __init__(self, torch, args) -> None:
+        self.torch, self.args, self.rows = torch, args, []
+        self.flush = torch.empty(FLUSH_BYTES, dtype=torch.int8, device="cuda")
+        self.copy_rate = 0.0
+
+    def device_ms(self, call, repeats: int) -> float:
+        """The median device time of a call whose data is not in L2."""
+        torch = self.torch
+        times = []
+        for _ in range(repeats):
+            self.flush.zero_()
+            start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            start.record()
+            call()
+            stop.record()
+            times.append((start, stop))
+        torch.cuda.synchronize()
+        return statistics.median(a.elapsed_time(b) for a, b in times)
+
+    def race(self, *calls) -> list[float]:
+        """Median milliseconds of each side, over rounds in which the sides take turns in random order."""
+        samples = [[] for _ in calls]
+        for _ in range(self.args.rounds):
+            for side in random.sample(range(len(calls)), len(calls)):
+                self.device_ms(calls[side], 3)  # its own clock, not its predecessor's
+                samples[side].append(self.device_ms(calls[side], self.args.repeats))
+        return [statistics.median(s) for s in samples]
+
+    def compare(self, group, name, ours, theirs, work, unit, target) -> None:
+        """A row whose target is a share of the other side's speed."""
+        mine, other = self.race(ours, theirs)
+        self.add(Row(group, name, mine, other, "ms", f"{work / mine * 1e-6:.0f} {unit}", other / mine, target, "rival"))
+
+    def moved(self, group, name, ours, theirs, size_bytes, target) -> None:
+        """A row whose target is a share of the measured copy rate."""
+        mine, other = self.race(ours, theirs)
+        rate = size_bytes / mine * 1e-6
+        self.add(Row(group, name, mine, other, "ms", f"{rate:.0f} GB/s", rate / self.copy_rate, target, "copy rate"))
+
+    def add(self, row: Row) -> None:
+        """Keeps a row and shows it."""
+        self.rows.append(row)
+        theirs = "" if row.theirs is None else f"{row.theirs:10.4f}"
+        verdict = "yes" if row.met else "NO"
+        print(f"{row.group:<10}{row.name:<34}{row.ours:10.4f}{theirs:>11} {row.unit:<4}{row.figure:>14}"
+              f"{row.ratio:8.3f} of {row.what:<10} >= {row.target:<5g} {verdict}", flush=True)
+
+
+def close(result, expected, tolerance: float, name: str) -> None:
+    error = (result.double() - expected.double()).norm() / expected.double().norm()
+    if not error <= tolerance:
+        raise SystemExit(f"{name}: wrong result, relative error {error:g}")
+
+
+def memory_rows(bench: Bench, kernels) -> None:
+    torch = bench.torch
+    functional = torch.nn.functional
+    source = torch.randn(1 << 29, device="cuda")
+    target = torch.empty_like(source)
+    mine, = bench.race(lambda: target.copy_(source))
+    bench.copy_rate = 2 * source.nbytes / mine * 1e-6
+    print(f"device copy: {bench.copy_rate:.0f} GB/s")
+
+    size = 1 << 28
+    (a, b), (c, d) = torch.randn(2, size, device="cuda"), torch.empty(2, size, device="cuda")
+    add = kernels.vector_add(size)
+    add(a, b, c)
+    close(c, a + b, 0, "vector add")
+    bench.compare("memory", "vector add 2^28 float32", lambda: add(a, b, c), lambda: torch.add(a, b, out=d), 12 * size,
+                  "GB/s", 0.98)
+
+    for cols in (1024, 4096, 16384, 65536):
+        rows = (1 << 28) // cols
+        x = torch.randn(rows, cols, device="cuda")
+        w, shift = torch.randn(cols, device="cuda"), torch.randn(cols, device="cuda")
+        y = torch.full_like(x, float("nan"))
+        pairs = {
+            "softmax": (kernels.softmax(rows, cols), (x, y), lambda x=x: torch.softmax(x, -1)),
+            "LayerNorm": (kernels.layer_norm(rows, cols), (x, w, shift, y),
+                          lambda x=x, w=w, s=shift: functional.layer_norm(x, (x.shape[1],), w, s, 1e-5)),
+            "RMSNorm": (kernels.rms_norm(rows, cols), (x, w, y),
+                        lambda x=x, w=w: functional.rms_norm(x, (x.shape[1],), w, 1e-6)),
+        }
+        for name, (kernel, arrays, theirs) in pairs.items():
+            y.fill_(float("nan"))
+            kernel(*arrays)
+            close(y, theirs(), 1e-4, name)
+            label = f"{name} {rows}x{cols} float32"
+            bench.moved("memory", label, lambda k=kernel, p=arrays: k(*p), theirs, 2 * x.nbytes, 0.90)
+
+    n = 32768
+    matrix, vector = torch.randn(n, n, device="cuda").half(), torch.randn(n, device="cuda").half()
+    out = torch.empty(n, device="cuda").half()
+    gemv = kernels.gemv(n, n)
+    gemv(matrix, vector, out)
+    close(out, matrix @ vector, 1e-2, "GEMV")
+    bench.moved("memory", f"GEMV {n}x{n} float16", lambda: gemv(matrix, vector, out), lambda: matrix @ vector,
+                matrix.nbytes, 0.90)
+
+    n = 16384
+    x, y = torch.randn(n, n, device="cuda"), torch.empty(n, n, device="cuda")
+    turn = kernels.transpose(n, n)
+    turn(x, y)
+    close(y, x.T, 0, "transpose")
+    label = f"transpose {n}x{n} float32"
+    bench.moved("memory", label, lambda: turn(x, y), lambda: x.T.contiguous(), 2 * x.nbytes, 0.90)
+
+
+def gemm_rows(bench: Bench, kernels) -> None:
+    torch = bench.torch
+    for shape, tiles, target in (
+        ((4096, 4096, 4096), {"block_M": 128, "block_N": 128, "block_K": 32, "num_stages": 4, "threads": 128}, 0.60),
+        ((4096, 4096, 4096), {"block_M": 128, "block_N": 256, "block_K": 32, "num_stages": 4, "threads": 256}, 0.60),
+        ((4096, 4096, 4096), {"block_M": 128, "block_N": 128, "block_K": 64, "num_stages": 3, "threads": 256}, 0.60),
+    ):
+        M, N, K = shape
+        a, b = torch.randn(M, K, device="cuda").half(), torch.randn(K, N, device="cuda").half()
+        c, d = torch.full((2, M, N), float("nan"), device="cuda").half()
+        kernel = kernels.gemm(M, N, K, **tiles)
+        kernel(a, b, c)
+        close(c, a.float() @ b.float(), 2e-3, "GEMM")
+        name = f"{M}^3 f16 {tiles['block_M']}x{tiles['block_N']}x{tiles['block_K']} t{tiles['threads']}"
+        bench.compare("GEMM", name, lambda: kernel(a, b, c), lambda: torch.matmul(a, b, out=d), 2 * M * N * K,
+                      "GFLOP/s", target)
+
+
+def dynamic_rows(bench: Bench, kernels) -> None:
+    torch = bench.torch
+    tiles = {"block_M": 128, "block_N": 128, "block_K": 32, "num_stages": 4, "threads": 128}
+    dynamic = kernels.dynamic_gemm(**tiles)
+    for size in (2048, 4096):
+        a, b = torch.randn(2, size, size, device="cuda").half()
+        c, d = torch.empty(2, size, size, device="cuda").half()
+        static = kernels.gemm(size, size, size, **tiles)
+        static(a, b, d)
+        dynamic(a, b, c)
+        close(c, d, 0, "dynamic GEMM")
+        bench.compare("dynamic", f"{size}^3 f16 against static", lambda: dynamic(a, b, c), lambda: static(a, b, d),
+                      2 * size**3, "GFLOP/s", 0.95)
+
+
+def attention_rows(bench: Bench, kernels) -> None:
+    torch = bench.torch
+    functional = torch.nn.functional
+    for tiles in (
+        {"block_M": 128, "block_N": 64, "threads": 128, "num_stages": 2},
+        {"block_M": 128, "block_N": 64, "threads": 256, "num_stages": 2},
+        {"block_M": 128, "block_N": 128, "threads": 256, "num_stages": 2},
+    ):
+        batch, heads, length, dim = 4, 32, 4096, 128
+        q, k, v = torch.randn(3, batch, heads, length, dim, device="cuda").half()
+        out = torch.full_like(q, float("nan"))
+        kernel = kernels.attention(batch, heads, length, dim, **tiles)
+        kernel(q, k, v, out)
+        theirs = lambda q=q, k=k, v=v: functional.scaled_dot_product_attention(q, k, v)  # noqa: E731
+        close(out, theirs(), 5e-3, "attention")
+        mine, other = bench.race(lambda: kernel(q, k, v, out), theirs)
+        work = 4 * batch * heads * length * length * dim
+        rate = work / mine * 1e-9
+        name = f"{tiles['block_M']}x{tiles['block_N']} t{tiles['threads']} f16"
+        bench.add(Row("attention", name, mine, other, "ms", f"{rate:.0f} TFLOP/s", rate / 300, 1.0, "300 TFLOP/s"))
+
+
+_COLD = """
+import sys, time
+sys.path.insert(0, {folder!r})
+import os
+os.environ["TILELANG_CACHE_DIR"] = {cache!r}
+import tilelang, tilelang.language
+import gpu_kernels
+start = time.perf_counter()
+kernel = gpu_kernels.{call}
+print((time.perf_counter() - start) * 1e3)
+"""
+
+
+def compile_rows(bench: Bench, kernels) -> None:
+    """Cold: a fresh process and an empty cache; cached: a fresh process and a full one."""
+    import tempfile
+
+    folder = str(Path(__file__).resolve().parent)
+    for name, call, most in (
+        ("tiled GEMM", "gemm(4096, 4096, 4096)", 500),
+        ("FlashAttention", "attention(4, 32, 4096, 128)", 900),
+    ):
+        cold, warm = [], []
+        for _ in range(bench.args.rounds):
+            with tempfile.TemporaryDirectory() as cache:
+                script = _COLD.format(folder=folder, cache=cache, call=call)
+                for samples in (cold, warm):
+                    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+                    if done.returncode:
+                        raise SystemExit(done.stderr)
+                    samples.append(float(done.stdout))
+        for label, samples, limit in ((f"{name}, cold", cold, most), (f"{name}, cached", warm, 30)):
+            value = statistics.median(samples)
+            bench.add(Row("compile", label, value, None, "ms", "", limit / value, 1.0, f"{limit} ms"))
+
+
+def launch_rows(bench: Bench, kernels) -> None:
+    torch = bench.torch
+
+    def host_us(call) -> float:
+        for _ in range(100):
+            call()
+        torch.cuda.synchronize()
+        samples = []
+        for _ in range(30):
+            start = time.perf_counter()
+            for _ in range(200):  # fewer than the queue holds
+                call()
+            samples.append((time.perf_counter() - start) / 200 * 1e6)
+            torch.cuda.synchronize()
+        return statistics.median(samples)
+
+    for count, limit in ((3, 3.5), (19, 5.0)):
+        kernel = kernels.tiny_add(count)
+        arrays = [torch.ones(16, device="cuda") for _ in range(count)]
+        out = torch.empty_like(arrays[0])
+        value = host_us(lambda k=kernel, p=arrays: k(*p))
+        other = host_us(lambda p=arrays, o=out: torch.add(p[0], p[1], out=o))
+        bench.add(Row("launch", f"{count} tensors, against torch.add", value, other, "us", "", limit / value, 1.0,
+                      f"{limit} us"))
+
+
+GROUPS = {
+    "copy": memory_rows, "gemm": gemm_rows, "dynamic": dynamic_rows, "attention": attention_rows,
+    "compile": compile_rows, "launch": launch_rows,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("groups", nargs="*", help=f"any of {', '.join(GROUPS)}; all without it")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--out", default="", help="write the results here and not under results/")
+    args = parser.parse_args()
+    unknown = [group for group in args.groups if group not in GROUPS]
+    if unknown:
+        parser.error(f"unknown group {unknown[0]!r}; the groups are {', '.join(GROUPS)}")
+    sys.path.insert(0, str(Path(__file__).resolve().parent))
+    import gpu_kernels
+    import torch
+
+    if not torch.cuda.is_available():
+        raise SystemExit("no CUDA device answers: this benchmark measures one")
+    torch.manual_seed(0)
+    device = torch.cuda.get_device_name()
+    print(f"{device}, torch {torch.__version__}, {os.cpu_count()} cores\n")
+    bench = Bench(torch, args)
+    failures = {}
+    for name in args.groups or GROUPS:
+        try:
+            GROUPS[name](bench, gpu_kernels)
+        except Exception as error:  # the other groups are still worth their time on the device
+            failures[name] = f"{type(error).__name__}: {error}"
+            print(f"{name}: {failures[name]}", flush=True)
+    slug = re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
+    path = Path(args.out) if args.out else RESULTS / f"{slug}.json"
+    path.parent.mkdir(exist_ok=True, parents=True)
+    record = {
+        "device": device, "torch": torch.__version__, "cuda": torch.version.cuda, "python": platform.python_version(),
+        "date": time.strftime("%Y-%m-%d"), "rounds": args.rounds, "repeats": args.repeats,
+        "copy_rate_gb_s": bench.copy_rate, "failures": failures,
+        "rows": [{**asdict(row), "met": row.met} for row in bench.rows],
+    }
+    path.write_text(json.dumps(record, indent=2) + "\n")
+    print(f"\nkept in {path}")
+
+
+if __name__ == "__main__":
+    main()

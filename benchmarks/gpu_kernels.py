@@ -1,0 +1,218 @@
+"""The kernels that are measured on a GPU, as a user would write them: tiles, no thread in sight.
+
+Each function takes sizes and gives a compiled kernel for torch tensors, outputs last among the parameters.
+"""
+
+from kernels import example
+
+import tilelang
+import tilelang.language as T
+
+
+def build(func, **options):
+    return tilelang.compile(func, target="cuda", **options)
+
+
+def vector_add(size: int, block: int = 2048, threads: int = 256):
+    @T.prim_func
+    def add(A: T.Tensor((size,), "float32"), B: T.Tensor((size,), "float32"), C: T.Tensor((size,), "float32")):
+        with T.Kernel(T.ceildiv(size, block), threads=threads) as bx:
+            for i in T.Parallel(block):
+                C[bx * block + i] = A[bx * block + i] + B[bx * block + i]
+
+    return build(add)
+
+
+def row_threads(cols: int) -> int:
+    """Threads for a block that holds a row in registers: about 16 values each."""
+    return min(1024, max(128, cols // 16))
+
+
+def softmax(rows: int, cols: int, dtype: str = "float32"):
+    @T.prim_func
+    def main(X: T.Tensor((rows, cols), dtype), Y: T.Tensor((rows, cols), dtype)):
+        with T.Kernel(rows, threads=row_threads(cols)) as bx:
+            row = T.alloc_fragment((cols,), "float32")
+            largest = T.alloc_fragment((1,), "float32")
+            total = T.alloc_fragment((1,), "float32")
+            T.copy(X[bx, :], row)
+            T.reduce_max(row, largest)
+            for j in T.Parallel(cols):
+                row[j] = T.exp(row[j] - largest[0])
+            T.reduce_sum(row, total)
+            for j in T.Parallel(cols):
+                Y[bx, j] = row[j] / total[0]
+
+    return build(main)
+
+
+def layer_norm(rows: int, cols: int, dtype: str = "float32"):
+    @T.prim_func
+    def main(
+        X: T.Tensor((rows, cols), dtype), W: T.Tensor((cols,), dtype), B: T.Tensor((cols,), dtype),
+        Y: T.Tensor((rows, cols), dtype),
+    ):
+        with T.Kernel(rows, threads=row_threads(cols)) as bx:
+            row = T.alloc_fragment((cols,), "float32")
+            squares = T.alloc_fragment((cols,), "float32")
+            mean = T.alloc_fragment((1,), "float32")
+            variance = T.alloc_fragment((1,), "float32")
+            T.copy(X[bx, :], row)
+            T.reduce_sum(row, mean)
+            for j in T.Parallel(cols):
+                squares[j] = (row[j] - mean[0] / cols) * (row[j] - mean[0] / cols)
+            T.reduce_sum(squares, variance)
+            for j in T.Parallel(cols):
+                Y[bx, j] = (row[j] - mean[0] / cols) * T.rsqrt(variance[0] / cols + 1e-5) * W[j] + B[j]
+
+    return build(main)
+
+
+def rms_norm(rows: int, cols: int, dtype: str = "float32"):
+    @T.prim_func
+    def main(X: T.Tensor((rows, cols), dtype), W: T.Tensor((cols,), dtype), Y: T.Tensor((rows, cols), dtype)):
+        with T.Kernel(rows, threads=row_threads(cols)) as bx:
+            row = T.alloc_fragment((cols,), "float32")
+            squares = T.alloc_fragment((cols,), "float32")
+            total = T.alloc_fragment((1,), "float32")
+            T.copy(X[bx, :], row)
+            for j in T.Parallel(cols):
+                squares[j] = row[j] * row[j]
+            T.reduce_sum(squares, total)
+            for j in T.Parallel(cols):
+                Y[bx, j] = row[j] * T.rsqrt(total[0] / cols + 1e-6) * W[j]
+
+    return build(main)
+
+
+def gemv(rows: int, cols: int, dtype: str = "float16", block_rows: int = 4, block_cols: int = 2048):
+    @T.prim_func
+    def main(A: T.Tensor((rows, cols), dtype), X: T.Tensor((cols,), dtype), Y: T.Tensor((rows,), dtype)):
+        with T.Kernel(T.ceildiv(rows, block_rows), threads=256) as bx:
+            total = T.alloc_fragment((block_rows,), "float32")
+            T.clear(total)
+            for k in T.serial(T.ceildiv(cols, block_cols)):
+                for i, j in T.Parallel(block_rows, block_cols):
+                    total[i] += T.float32(A[bx * block_rows + i, k * block_cols + j]) * T.float32(X[k * block_cols + j])
+            T.copy(total, Y[bx * block_rows])
+
+    return build(main)
+
+
+def transpose(rows: int, cols: int, dtype: str = "float32", tile: int = 64):
+    @T.prim_func
+    def main(X: T.Tensor((rows, cols), dtype), Y: T.Tensor((cols, rows), dtype)):
+        with T.Kernel(T.ceildiv(cols, tile), T.ceildiv(rows, tile), threads=256) as (bx, by):
+            here = T.alloc_shared((tile, tile), dtype)
+            turned = T.alloc_fragment((tile, tile), dtype)
+            T.copy(X[by * tile, bx * tile], here)
+            T.transpose(here, turned)
+            T.copy(turned, Y[bx * tile, by * tile])
+
+    return build(main)
+
+
+def gemm_program(M, N, K, block_M=128, block_N=128, block_K=32, num_stages=3, threads=128, dtype="float16",
+                 panel=8):
+    @T.prim_func
+    def gemm(A: T.Tensor((M, K), dtype), B: T.Tensor((K, N), dtype), C: T.Tensor((M, N), dtype)):
+        with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads) as (bx, by):
+            A_shared = T.alloc_shared((block_M, block_K), dtype)
+            B_shared = T.alloc_shared((block_K, block_N), dtype)
+            C_local = T.alloc_fragment((block_M, block_N), "float32")
+            T.use_swizzle(panel_size=panel)
+            T.clear(C_local)
+            for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages):
+                T.copy(A[by * block_M, k * block_K], A_shared)
+                T.copy(B[k * block_K, bx * block_N], B_shared)
+                T.gemm(A_shared, B_shared, C_local)
+            T.copy(C_local, C[by * block_M, bx * block_N])
+
+    return gemm
+
+
+def gemm(M, N, K, **tiles):
+    return build(gemm_program(M, N, K, **tiles))
+
+
+def dynamic_gemm(**tiles):
+    return build(gemm_program(T.dynamic("M"), T.dynamic("N"), T.dynamic("K"), **tiles))
+
+
+def attention_program(batch, heads, length, dim, block_M=128, block_N=64, num_stages=2, threads=128, *,
+                      causal=False, dtype="float16"):
+    """FlashAttention with the scores scaled inside the exponential, in base 2."""
+    shape = (batch, heads, length, dim)
+    scale = (1.0 / dim) ** 0.5 * 1.44269504
+
+    @T.prim_func
+    def attention(Q: T.Tensor(shape, dtype), K: T.Tensor(shape, dtype), V: T.Tensor(shape, dtype),
+                  O: T.Tensor(shape, dtype)):
+        with T.Kernel(T.ceildiv(length, block_M), heads, batch, threads=threads) as (bx, by, bz):
+            Q_shared = T.alloc_shared((block_M, dim), dtype)
+            K_shared = T.alloc_shared((block_N, dim), dtype)
+            V_shared = T.alloc_shared((block_N, dim), dtype)
+            S = T.alloc_fragment((block_M, block_N), "float32")
+            P = T.alloc_fragment((block_M, block_N), dtype)
+            acc = T.alloc_fragment((block_M, dim), "float32")
+            largest = T.alloc_fragment((block_M,), "float32")
+            previous = T.alloc_fragment((block_M,), "float32")
+            rescale = T.alloc_fragment((block_M,), "float32")
+            row_sum = T.alloc_fragment((block_M,), "float32")
+            total = T.alloc_fragment((block_M,), "float32")
+
+            T.copy(Q[bz, by, bx * block_M, 0], Q_shared)
+            T.clear(acc)
+            T.clear(total)
+            T.fill(largest, -T.infinity("float32"))
+            last = T.min(T.ceildiv(length, block_N), T.ceildiv((bx + 1) * block_M, block_N))
+            for k in T.Pipelined(last if causal else T.ceildiv(length, block_N), num_stages=num_stages):
+                T.copy(K[bz, by, k * block_N, 0], K_shared)
+                T.copy(V[bz, by, k * block_N, 0], V_shared)
+                if causal:
+                    for i, j in T.Parallel(block_M, block_N):
+                        S[i, j] = T.if_then_else(bx * block_M + i >= k * block_N + j, 0.0, -T.infinity("float32"))
+                else:
+                    T.clear(S)
+                T.gemm(Q_shared, K_shared, S, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
+                T.copy(largest, previous)
+                T.reduce_max(S, largest, dim=1, clear=False)
+                for i in T.Parallel(block_M):
+                    rescale[i] = T.exp2(previous[i] * scale - largest[i] * scale)
+                for i, j in T.Parallel(block_M, block_N):
+                    S[i, j] = T.exp2(S[i, j] * scale - largest[i] * scale)
+                T.reduce_sum(S, row_sum, dim=1)
+                for i in T.Parallel(block_M):
+                    total[i] = total[i] * rescale[i] + row_sum[i]
+                T.copy(S, P)
+                for i, j in T.Parallel(block_M, dim):
+                    acc[i, j] *= rescale[i]
+                T.gemm(P, V_shared, acc, policy=T.GemmWarpPolicy.FullRow)
+            for i, j in T.Parallel(block_M, dim):
+                acc[i, j] /= total[i]
+            T.copy(acc, O[bz, by, bx * block_M, 0])
+
+    return attention
+
+
+def attention(batch, heads, length, dim, **tiles):
+    return build(attention_program(batch, heads, length, dim, **tiles), pass_configs={"tl.enable_fast_math": True})
+
+
+def tiny_add(count: int = 3):
+    """A launch with `count` tensors that does next to nothing, to measure the host's share."""
+    if count == 3:
+        return build(example("vector_add.py").add.get_tir(16, block=16))
+    shape = T.Tensor((16,), "float32")
+
+    @T.prim_func
+    def many(
+        a: shape, b: shape, c: shape, d: shape, e: shape, f: shape, g: shape, h: shape, i: shape, j: shape, k: shape,
+        l: shape, m: shape, n: shape, o: shape, p: shape, q: shape, r: shape, s: shape,
+    ):
+        with T.Kernel(1, threads=32):
+            for x in T.Parallel(16):
+                s[x] = a[x] + b[x] + c[x] + d[x] + e[x] + f[x] + g[x] + h[x] + i[x] + j[x] + k[x] + l[x] + m[x] \
+                    + n[x] + o[x] + p[x] + q[x] + r[x]
+
+    return build(many)
