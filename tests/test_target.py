@@ -1,7 +1,23 @@
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from tilelang.errors import NoLowering, OptionError
-from tilelang.target import Target, parse_execution_backend, parse_target
+from tilelang.target import ARCHITECTURES, Target, arch_of, parse_execution_backend, parse_target, present_arch
+
+
+@pytest.fixture(autouse=True)
+def _no_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine without a GPU, whatever this one has."""
+    monkeypatch.setattr("ctypes.CDLL", _no_library)
+    present_arch.cache_clear()
+    yield
+    present_arch.cache_clear()
+
+
+def _no_library(name: str) -> None:
+    raise OSError(f"{name}: cannot open shared object file")
 
 
 @pytest.mark.parametrize(
@@ -18,25 +34,100 @@ def test_the_environment_gives_the_default(monkeypatch: pytest.MonkeyPatch, text
 
 
 def test_an_argument_beats_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TILELANG_DEFAULT_TARGET", "cuda")
+    monkeypatch.setenv("TILELANG_DEFAULT_TARGET", "hip")
     assert Target("cpu") == parse_target("cpu")
-    with pytest.raises(NoLowering, match="TILELANG_DEFAULT_TARGET: 'cuda' is not available"):
+    with pytest.raises(NoLowering, match="TILELANG_DEFAULT_TARGET: 'hip' is not available"):
         parse_target("auto")
 
 
-@pytest.mark.parametrize("given", ["cuda", "hip", {"kind": "cuda", "arch": "sm_90a"}, "cuda -arch=sm_90a"])
+@pytest.mark.parametrize(
+    ("given", "arch"),
+    [
+        ("cuda", "sm_90a"),
+        ("sm_80", "sm_80"),
+        ("cuda -arch=sm_80", "sm_80"),
+        ("cuda -arch sm_86", "sm_86"),
+        ("nvptx", "sm_90a"),
+        ({"kind": "cuda", "arch": "sm_90a"}, "sm_90a"),
+        ('{"kind": "cuda", "arch": "sm_120a"}', "sm_120a"),
+        (Target("cuda", "sm_75"), "sm_75"),
+    ],
+)
+def test_every_spelling_of_a_gpu_means_its_architecture(given: object, arch: str) -> None:
+    assert Target("cuda", arch) == parse_target(given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("capability", "arch"),
+    [
+        ((9, 0), "sm_90a"), ((8, 0), "sm_80"), ((7, 5), "sm_75"), ((8, 8), "sm_87"), ((12, 0), "sm_120a"),
+        ((12, 1), "sm_120"), ((10, 0), "sm_100a"), ((10, 3), "sm_103a"), ((7, 0), None), ((30, 0), None),
+    ],
+)  # fmt: skip
+def test_a_capability_gets_the_best_code_that_runs_on_it(capability: tuple[int, int], arch: str | None) -> None:
+    assert arch == arch_of(*capability)
+
+
+def test_cuda_without_an_architecture_is_the_device_present(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tilelang.target.present_arch", lambda: "sm_86")
+    assert Target("cuda", "sm_86") == parse_target("cuda")
+    assert Target("cuda", "sm_86") == parse_target("auto")
+    assert Target("cpu") == parse_target("cpu")
+
+
+def test_auto_is_the_cpu_where_no_device_answers() -> None:
+    assert Target("cpu") == parse_target("auto")
+
+
+def test_the_first_device_is_asked_of_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Driver:
+        def cuInit(self, flags: int) -> int:
+            return 0
+
+        def cuDeviceGet(self, device: Any, index: int) -> int:
+            return 0
+
+        def cuDeviceGetAttribute(self, value: Any, attribute: int, device: Any) -> int:
+            value._obj.value = {75: 8, 76: 9}[attribute]
+            return 0
+
+    monkeypatch.setattr("ctypes.CDLL", lambda name: Driver())
+    assert Target("cuda", "sm_89") == parse_target("auto")
+
+
+def test_a_driver_that_does_not_start_is_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Driver:
+        def cuInit(self, flags: int) -> int:
+            return 100
+
+    monkeypatch.setattr("ctypes.CDLL", lambda name: Driver())
+    assert Target("cpu") == parse_target("auto")
+
+
+@pytest.mark.parametrize("given", ["hip", "rocm", {"kind": "metal"}])
 def test_targets_of_other_versions_say_what_to_write(given: object) -> None:
     with pytest.raises(NoLowering) as caught:
         parse_target(given)  # type: ignore[arg-type]
-    assert "write target='cpu', or target='auto' to take the best target present" == caught.value.hint
-
-
-def test_the_message_for_a_gpu_is_whole() -> None:
-    with pytest.raises(NoLowering) as caught:
-        parse_target("cuda")
     assert (
-        "target: 'cuda' is not available; this version compiles for the CPU only\n"
-        "hint: write target='cpu', or target='auto' to take the best target present"
+        "write target='cuda', target='cpu', or target='auto' to take the best target present" == caught.value.hint
+    )
+
+
+def test_the_message_for_an_absent_family_is_whole() -> None:
+    with pytest.raises(NoLowering) as caught:
+        parse_target("hip")
+    assert (
+        "target: 'hip' is not available; this version compiles for NVIDIA GPUs and for the CPU\n"
+        "hint: write target='cuda', target='cpu', or target='auto' to take the best target present"
+    ) == str(caught.value)
+
+
+def test_an_unknown_architecture_names_the_nearest() -> None:
+    with pytest.raises(OptionError) as caught:
+        parse_target({"kind": "cuda", "arch": "sm_91a"})
+    known = ", ".join(ARCHITECTURES)
+    assert (
+        f"target: unknown arch 'sm_91a' of 'cuda'; the known ones are {known}\nhint: did you mean 'sm_90a'?"
     ) == str(caught.value)
 
 
@@ -45,7 +136,8 @@ def test_the_message_for_a_gpu_is_whole() -> None:
     [
         ("cpi", "target: unknown name 'cpi'\nhint: did you mean 'cpu'?"),
         (7, "target: expected a name or a mapping with 'kind', got 7\n"
-            "hint: write target='cpu' or target={'kind': 'cpu'}"),
+            "hint: write target='cpu' or target={'kind': 'cuda', 'arch': 'sm_90a'}"),
+        ("cuda sm_80", "target: cannot read 'sm_80' of 'cuda sm_80'\nhint: write options as in 'cuda -arch=sm_90a'"),
         ({"arch": "x"}, "target: {'arch': 'x'} has no 'kind'\nhint: write {'kind': 'cpu'}"),
         ({"kind": "cpu", "speed": 9}, "target: unknown field 'speed' in {'kind': 'cpu', 'speed': 9}\n"
                                       "hint: the fields are 'kind' and 'arch'"),
@@ -78,13 +170,32 @@ def test_the_environment_gives_the_default_execution_backend(monkeypatch: pytest
     assert "cc" == parse_execution_backend("cc")
 
 
-@pytest.mark.parametrize("given", ["simulator", "nvrtc", "nvcc"])
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [("auto", "nvrtc"), (None, "nvrtc"), ("nvcc", "nvcc"), ("simulator", "simulator"), ("reference", "reference")],
+)
+def test_execution_backends_of_a_gpu(given: str | None, expected: str) -> None:
+    assert expected == parse_execution_backend(given, Target("cuda", "sm_80"))
+
+
+@pytest.mark.parametrize("given", ["simulator", "nvrtc", "nvcc", "cython"])
 def test_execution_backends_of_other_targets_say_what_to_write(given: str) -> None:
     with pytest.raises(OptionError) as caught:
         parse_execution_backend(given)
     assert (
         f"execution_backend: '{given}' does not run on the CPU target\n"
         "hint: write 'cc' for compiled code, 'reference' for the interpreter, or 'auto'"
+    ) == str(caught.value)
+
+
+def test_a_backend_of_the_environment_that_does_not_fit_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILELANG_EXECUTION_BACKEND", "cc")
+    with pytest.raises(OptionError) as caught:
+        parse_execution_backend(None, Target("cuda", "sm_80"))
+    assert (
+        "TILELANG_EXECUTION_BACKEND: 'cc' does not run on the CUDA target\n"
+        "hint: write 'nvrtc' or 'nvcc' for compiled code, 'simulator' for the thread-level program on the CPU, "
+        "'reference' for the interpreter, or 'auto'"
     ) == str(caught.value)
 
 

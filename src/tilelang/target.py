@@ -1,12 +1,15 @@
 """What we compile for: the names users write, and the record they stand for.
 
-Takes "auto", a name, a JSON text, a mapping, None; gives a `Target`. Invariant: a `Target` that exists can be compiled
-for by this version.
+Takes "auto", a name, a JSON text, a mapping, None; gives a `Target` and the way to run on it. Invariant: a `Target`
+that exists can be compiled for by this version; the driver is asked for its devices only where that decides something.
 """
 
 from __future__ import annotations
 
+import ctypes
+import difflib
 import enum
+import functools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -126,25 +129,36 @@ class Target:
 
 TargetLike = str | Mapping[str, object] | Target | None
 
-ALIASES: Mapping[str, str] = MappingProxyType({"cpu": "cpu", "c": "cpu", "llvm": "cpu", "host": "cpu"})
-ABSENT = ("cuda", "hip", "rocm", "metal", "webgpu")  # families of the language that this version cannot compile for
+ALIASES: Mapping[str, str] = MappingProxyType(
+    {"cpu": "cpu", "c": "cpu", "llvm": "cpu", "host": "cpu", "cuda": "cuda", "nvptx": "cuda"}
+)
+ABSENT = ("hip", "rocm", "metal", "webgpu")  # families of the language that this version cannot compile for
+DEFAULT_ARCH = "sm_90a"  # of "cuda" where no device is present
 
-EXECUTION_BACKENDS = ("auto", "cc", "reference")
-ABSENT_BACKENDS = ("simulator", "nvrtc", "nvcc", "cython", "ctypes", "dlpack", "tvm_ffi", "torch")
+# per kind of target: the ways to run its kernels, the one that "auto" means first
+EXECUTION_BACKENDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"cpu": ("cc", "reference"), "cuda": ("nvrtc", "nvcc", "simulator", "reference")}
+)
+_MEANINGS = {
+    "cc": "'cc' for compiled code",
+    "nvrtc": "'nvrtc' or 'nvcc' for compiled code",
+    "simulator": "'simulator' for the thread-level program on the CPU",
+    "reference": "'reference' for the interpreter",
+}
+_PUBLISHED_BACKENDS = ("cython", "ctypes", "dlpack", "tvm_ffi", "torch")  # of the published package; no choice here
 
 
 def parse_target(value: TargetLike = None) -> Target:
     """The target that a user means.
 
     Raises:
-        OptionError: The name or the mapping means nothing.
+        OptionError: The name, the mapping or the architecture means nothing.
         NoLowering: The family is known, but this version cannot compile for it.
     """
     if isinstance(value, Target):
         return value
     if value is None or value == "auto":
-        default = environment("TILELANG_DEFAULT_TARGET")
-        return Target("cpu") if default == "auto" else _parse(default, "TILELANG_DEFAULT_TARGET")
+        return _parse(environment("TILELANG_DEFAULT_TARGET"), "TILELANG_DEFAULT_TARGET")
     return _parse(value, "target")
 
 
@@ -154,7 +168,7 @@ def _parse(value: object, what: str) -> Target:
     if not isinstance(value, str):
         raise OptionError(
             f"{what}: expected a name or a mapping with 'kind', got {value!r}",
-            hint="write target='cpu' or target={'kind': 'cpu'}",
+            hint="write target='cpu' or target={'kind': 'cuda', 'arch': 'sm_90a'}",
         )
     text = value.strip()
     if text.startswith("{"):
@@ -164,7 +178,26 @@ def _parse(value: object, what: str) -> Target:
             raise OptionError(
                 f"{what}: {text!r} is not valid JSON: {error}", hint="""write '{"kind": "cpu"}'"""
             ) from None
-    return _from_name(text.split()[0] if text else text, "native", what)
+    name, *options = text.split() or [""]
+    return _from_name(name, _arch_option(options, text, what), what)
+
+
+_FIELDS = ("kind", "arch", "keys", "tag", "mcpu", "num-cores")
+
+
+def _arch_option(options: list[str], text: str, what: str) -> str:
+    """The architecture that the options after a name ask for, as in "cuda -arch=sm_80"."""
+    arch = "native"
+    words = iter(options)
+    for word in words:
+        name, equals, given = word.lstrip("-").partition("=")
+        given = given if equals else next(words, "")
+        if not word.startswith("-") or name not in _FIELDS or not given:
+            raise OptionError(
+                f"{what}: cannot read {word!r} of {text!r}", hint="write options as in 'cuda -arch=sm_90a'"
+            )
+        arch = given if name == "arch" else arch
+    return arch
 
 
 def _from_mapping(value: Mapping[str, object], what: str) -> Target:
@@ -172,7 +205,7 @@ def _from_mapping(value: Mapping[str, object], what: str) -> Target:
     if not isinstance(kind, str):
         raise OptionError(f"{what}: {dict(value)!r} has no 'kind'", hint="write {'kind': 'cpu'}")
     for key in value:
-        if key not in ("kind", "arch", "keys", "tag", "mcpu", "num-cores"):
+        if key not in _FIELDS:
             raise OptionError(
                 f"{what}: unknown field {key!r} in {dict(value)!r}", hint="the fields are 'kind' and 'arch'"
             )
@@ -184,35 +217,104 @@ def _from_mapping(value: Mapping[str, object], what: str) -> Target:
 
 def _from_name(name: str, arch: str, what: str) -> Target:
     if name == "auto":
-        return Target("cpu")
-    if name in ABSENT or name.startswith("sm_"):
+        present = present_arch()
+        return Target("cuda", present) if present else Target("cpu")
+    if name.startswith("sm_"):
+        name, arch = "cuda", name if arch == "native" else arch
+    if name in ABSENT:
         raise NoLowering(
-            f"{what}: {name!r} is not available; this version compiles for the CPU only",
-            hint="write target='cpu', or target='auto' to take the best target present",
+            f"{what}: {name!r} is not available; this version compiles for NVIDIA GPUs and for the CPU",
+            hint="write target='cuda', target='cpu', or target='auto' to take the best target present",
         )
     if name not in ALIASES:
         raise unknown_name(what, name, ["auto", *ALIASES, *ABSENT])
+    if ALIASES[name] == "cuda":
+        return Target("cuda", _cuda_arch(arch, what))
     if arch != "native":
         raise OptionError(f"{what}: unknown arch {arch!r} of 'cpu'", hint="leave 'arch' out; 'native' is the only one")
     return Target(ALIASES[name])
 
 
-def parse_execution_backend(value: str | None = None) -> str:
-    """The execution backend that a user means: "cc" (a compiled kernel) or "reference".
+def _cuda_arch(arch: str, what: str) -> str:
+    if arch == "native":
+        return present_arch() or DEFAULT_ARCH
+    if arch in ARCHITECTURES:
+        return arch
+    near = difflib.get_close_matches(arch, ARCHITECTURES, n=1, cutoff=0.5)
+    known = ", ".join(ARCHITECTURES)
+    raise OptionError(
+        f"{what}: unknown arch {arch!r} of 'cuda'; the known ones are {known}",
+        hint=f"did you mean {near[0]!r}?" if near else "write target={'kind': 'cuda', 'arch': 'sm_90a'}",
+    )
+
+
+# -- the device at hand --------------------------------------------------------------------------------------
+_CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76  # Source: CUDA Driver API, enum CUdevice_attribute
+
+
+def arch_of(major: int, minor: int) -> str | None:
+    """The best row of `ARCHITECTURES` whose code runs on devices of a compute capability, or None if none does.
+
+    Code for an architecture runs on devices of the same major number and no smaller minor number; what ends in "a" runs
+    on that very capability only.
+
+    Source: CUDA C++ Programming Guide, "Binary Compatibility" and "Feature Set Compiler Targets".
+    """
+    number = major * 10 + minor
+    if f"sm_{number}a" in ARCHITECTURES:
+        return f"sm_{number}a"
+    fitting = [a for a in ARCHITECTURES.values() if a.number // 10 == major and a.number <= number]
+    plain = [a for a in fitting if not a.name.endswith("a")]
+    return max(plain, key=lambda a: a.number).name if plain else None
+
+
+@functools.lru_cache(maxsize=1)
+def present_arch() -> str | None:
+    """The architecture of the first device that the driver shows, or None without a driver or a device we know.
+
+    The answer is kept: a device does not come or go while a process runs.
+    """
+    capability = _ask_driver()
+    return None if capability is None else arch_of(*capability)
+
+
+def _ask_driver() -> tuple[int, int] | None:
+    """The compute capability of the first device."""
+    try:
+        driver = ctypes.CDLL("nvcuda.dll" if hasattr(ctypes, "WinDLL") else "libcuda.so.1")
+        if driver.cuInit(0) != 0:
+            return None
+        device, major, minor = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
+        answers = (
+            driver.cuDeviceGet(ctypes.byref(device), 0),
+            driver.cuDeviceGetAttribute(ctypes.byref(major), _CAPABILITY_MAJOR, device),
+            driver.cuDeviceGetAttribute(ctypes.byref(minor), _CAPABILITY_MINOR, device),
+        )
+    except (OSError, AttributeError):
+        return None
+    return None if any(answers) else (major.value, minor.value)
+
+
+# -- how a kernel runs ---------------------------------------------------------------------------------------
+def parse_execution_backend(value: str | None = None, target: Target = Target("cpu")) -> str:
+    """The execution backend that a user means for a target.
 
     Raises:
-        OptionError: The name means nothing, or belongs to a target that is not there.
+        OptionError: The name means nothing, or does not run kernels of this target.
     """
-    name = value
+    allowed = EXECUTION_BACKENDS[target.kind]
+    name, what = value, "execution_backend"
     if name is None or name == "auto":
-        name = environment("TILELANG_EXECUTION_BACKEND")
+        name, what = environment("TILELANG_EXECUTION_BACKEND"), "TILELANG_EXECUTION_BACKEND"
     if name == "auto":
-        return "cc"
-    if name in EXECUTION_BACKENDS:
+        return allowed[0]
+    if name in allowed:
         return name
-    if name in ABSENT_BACKENDS:
+    others = {other for names in EXECUTION_BACKENDS.values() for other in names}
+    if name in others or name in _PUBLISHED_BACKENDS:
+        ways = ", ".join(_MEANINGS[other] for other in allowed if other in _MEANINGS)
+        family = "CPU" if target.kind == "cpu" else target.kind.upper()
         raise OptionError(
-            f"execution_backend: {name!r} does not run on the CPU target",
-            hint="write 'cc' for compiled code, 'reference' for the interpreter, or 'auto'",
+            f"{what}: {name!r} does not run on the {family} target", hint=f"write {ways}, or 'auto'"
         )
-    raise unknown_name("execution_backend", str(name), [*EXECUTION_BACKENDS, *ABSENT_BACKENDS])
+    raise unknown_name(what, str(name), ["auto", *sorted(others)])
