@@ -206,7 +206,19 @@ class ReadBeforeWrite(SimulationError):
 
 
 class DataRace(SimulationError):
-    """Two blocks of one launch touched an element, at least one of them writing without an atomic."""
+    """Two blocks, or two threads of a block that nothing orders, touched an element, one writing without an atomic."""
+
+
+class MisalignedAccess(SimulationError):
+    """A vector access at an address that is no multiple of its width."""
+
+
+class BarrierDivergence(SimulationError):
+    """A barrier that only some of its threads reach, or reach with different ideas of who takes part."""
+
+
+class Deadlock(SimulationError):
+    """All warps that have not ended wait, and nothing that they wait for can happen."""
 
 
 class DeviceAssertError(TileLangError):

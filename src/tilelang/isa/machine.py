@@ -81,7 +81,11 @@ class Warp(Protocol):
         """
 
     def defer(self, timeline: Timeline, work: Callable[[], None]) -> None:
-        """Queues work that lands when a wait guarantees it, or at once in eager mode."""
+        """Queues work that lands when a wait guarantees it, or at once in eager mode.
+
+        `work` does nothing but read and write memory through this warp: it may be asked before what it touches, and
+        lands for some lanes earlier than for others if these wait earlier.
+        """
 
     def commit(self, timeline: Timeline) -> None:
         """Closes the group of work queued since the last commit."""
@@ -97,6 +101,9 @@ class Warp(Protocol):
 
         Orders no memory accesses. `mask` has one bit per lane; an array holds the mask that each lane gave.
         """
+
+    def arrive(self, barrier: int, threads: int) -> None:
+        """Arrives at a named barrier of that many threads without waiting for the others."""
 
     def meet_lanes(self, mask: np.ndarray | int) -> Iterator[Wait]:
         """Brings the lanes of a mask together and makes their writes visible to each other."""
