@@ -123,11 +123,15 @@ def split(coordinate: Any, modes: Sequence[Mode]) -> list[Any]:
 def compose(outer: DigitMap, inner: DigitMap) -> DigitMap:
     """`outer` after `inner`.
 
-    Post-condition: `compose(f, g)(*x) == f(*g(*x))` for every x.
+    Post-condition: `compose(f, g)(*x) == f(*g(*x))` for every x, those included that `g` leads beyond the last digit
+    of `f`, which takes what is left.
 
     Raises:
-        NotDigits: A digit of `inner` moves two dimensions, or straddles digits of `outer`.
+        NotDigits: A digit of `inner` moves two dimensions, straddles digits of `outer`, or may carry into another.
     """
+    for axis, digits in enumerate(outer.inputs):
+        if len(digits) > 1:
+            _check_carries(inner, axis)
     idle = (0,) * len(outer.out_shape)
     inputs = []
     for modes in inner.inputs:
@@ -144,25 +148,71 @@ def compose(outer: DigitMap, inner: DigitMap) -> DigitMap:
     return DigitMap(tuple(inputs), outer.out_shape)
 
 
+def _check_carries(inner: DigitMap, axis: int) -> None:
+    """Raises if the digits that move a dimension overlap, so that their sum is not written digit by digit."""
+    reach = 0
+    moving = [(mode.stride[axis], mode.size) for modes in inner.inputs for mode in modes if mode.size > 1]
+    for stride, size in sorted(pair for pair in moving if pair[0]):
+        if stride <= reach:
+            raise NotDigits(f"dimension {axis}: digits overlap at stride {stride}")
+        reach += stride * (size - 1)
+
+
 def _through(digits: tuple[Mode, ...], stride: int, size: int) -> list[Mode]:
     """Where `size` steps of `stride` in a coordinate with these digits move the output, as digits."""
     out: list[Mode] = []
     place = 1
-    for digit in digits:
+    for position, digit in enumerate(digits):
         top = place * digit.size
-        if size > 1 and stride < top:
+        last = position == len(digits) - 1
+        if size > 1 and (last or stride < top):
             if stride % place:
                 raise NotDigits(f"stride {stride} falls inside a digit of place {place}")
             step = stride // place
-            if digit.size % step:
+            if not last and digit.size % step:
                 raise NotDigits(f"step {step} does not divide a digit of {digit.size}")
-            taken = min(size, digit.size // step)
+            taken = size if last else min(size, digit.size // step)
             if size % taken:
                 raise NotDigits(f"{size} steps straddle a digit of {digit.size}")
             out.append(Mode(taken, tuple(s * step for s in digit.stride)))
             size //= taken
             stride = top
         place = top
-    if size > 1:
-        raise NotDigits("runs past the last digit")
     return out
+
+
+def merged(modes: Sequence[Mode]) -> tuple[Mode, ...]:
+    """The same digits with neighbors joined that step on where the other ends; digits of one value are left out."""
+    out: list[Mode] = []
+    for mode in modes:
+        if mode.size == 1:
+            continue
+        if out and mode.stride == tuple(out[-1].size * s for s in out[-1].stride):
+            out[-1] = Mode(out[-1].size * mode.size, out[-1].stride)
+        else:
+            out.append(mode)
+    return tuple(out)
+
+
+def identity(shape: Sequence[int]) -> DigitMap:
+    """The map that leaves every coordinate where it is."""
+    rank = len(shape)
+    return DigitMap(tuple((Mode(e, unit(rank, axis)),) for axis, e in enumerate(shape)), tuple(shape))
+
+
+def drop_dim(shape: Sequence[int], dim: int, *, keep: bool = False) -> DigitMap:
+    """The map that forgets one coordinate, or makes it 0 if `keep`.
+
+    Shapes: (e0, ..., en) -> (e0, ..., en) without `dim`, or with extent 1 there.
+    """
+    left = [axis for axis in range(len(shape)) if axis != dim or keep]
+    inputs = tuple(
+        (Mode(extent, tuple(1 if axis == other and axis != dim else 0 for other in left)),)
+        for axis, extent in enumerate(shape)
+    )
+    return DigitMap(inputs, tuple(1 if axis == dim else shape[axis] for axis in left))
+
+
+def unit(rank: int, axis: int, step: int = 1) -> tuple[int, ...]:
+    """The stride that moves one dimension."""
+    return tuple(step if k == axis else 0 for k in range(rank))

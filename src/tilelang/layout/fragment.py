@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tilelang.layout.digits import DigitMap, Mode
+from tilelang.layout.digits import DigitMap, Mode, merged, unit
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,75 @@ class Fragment:
         thread, value = self.owners(*coordinate)
         return thread, value
 
+    @cached_property
+    def normalized(self) -> Fragment:
+        """The fragment of the same owners whose values are numbered along the last dimension first.
+
+        Digits are joined where they can be, and value digits that move nothing are dropped.
+        """
+        rank = len(self.shape)
+        moving = [mode for mode in self.value if not mode.is_idle]
+
+        def place(mode: Mode) -> tuple[int, int]:
+            axis = next(axis for axis in reversed(range(rank)) if mode.stride[axis])
+            return -axis, mode.stride[axis]
+
+        return Fragment(self.shape, merged(self.thread), merged(sorted(moving, key=place)))
+
+    @cached_property
+    def first_thread(self) -> np.ndarray:
+        """The first thread that holds each element.
+
+        Shapes: the tile's.
+
+        Raises:
+            NotDigits: The digits leave gaps or overlap.
+        """
+        thread, _ = self.owners(*np.indices(self.shape, dtype=np.int64, sparse=True))
+        return np.broadcast_to(np.asarray(thread, np.int64), self.shape)
+
+    @cached_property
+    def copies(self) -> np.ndarray:
+        """How far the copies of an element lie from the first thread that holds it, in threads, the first included.
+
+        Shapes: (replication,).
+        """
+        steps = np.zeros(1, np.int64)
+        place = 1
+        for mode in self.thread:
+            if mode.is_idle:
+                steps = (steps[None, :] + place * np.arange(mode.size)[:, None]).reshape(-1)
+            place *= mode.size
+        return steps
+
+    def first_copy(self, thread: Any) -> Any:
+        """The first of the threads that hold what this one holds: an int, an array or an expression, as given."""
+        first: Any = 0
+        place = 1
+        for mode in self.thread:
+            value, thread = thread % mode.size, thread // mode.size
+            if not mode.is_idle:
+                first = first + value * place
+            place *= mode.size
+        return first
+
+    def holds(self, other: Fragment) -> bool:
+        """Whether every thread that holds an element of `other` holds that element of this fragment as well."""
+        if self.shape != other.shape or self.threads != other.threads:
+            return False
+        if self.thread == other.thread and self._value_digits == other._value_digits:
+            return True
+        theirs = other.first_thread[..., None] + other.copies
+        return bool((self.first_copy(theirs) == self.first_thread[..., None]).all())
+
+    def same_owners(self, other: Fragment) -> bool:
+        """Whether every element is held by the same threads in both; the order of values may differ."""
+        return self.replication == other.replication and self.holds(other)
+
+    @property
+    def _value_digits(self) -> frozenset[Mode]:
+        return frozenset(mode for mode in self.value if not mode.is_idle)
+
     def __repr__(self) -> str:
         digits = ", ".join(f"{mode.size}:{mode.stride}" for mode in self.thread)
         values = ", ".join(f"{mode.size}:{mode.stride}" for mode in self.value)
@@ -116,5 +185,5 @@ def replicated(shape: Sequence[int], threads: int) -> Fragment:
     rank = len(shape)
     value = []
     for axis in reversed(range(rank)):
-        value.append(Mode(shape[axis], tuple(1 if k == axis else 0 for k in range(rank))))
+        value.append(Mode(shape[axis], unit(rank, axis)))
     return fragment(shape, [Mode(threads, (0,) * rank)], value)

@@ -1,0 +1,89 @@
+"""The default layout of a loop nest: neighbors of the last dimension to neighboring threads, a vector to each.
+
+Takes extents, a number of threads and a vector width, gives a `Fragment`. Invariant: every coordinate is covered; what
+the digits cover beyond the extents is as little as keeps accesses coalesced, and is never reached by a vector that
+also reaches inside.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+from tilelang.layout.digits import Mode, unit
+from tilelang.layout.fragment import Fragment, fragment
+
+WARP = 32
+LINE_BYTES = 128
+"""What one request of a warp is best made of. Source: CUDA C++ Best Practices Guide, "Coalesced Access to Global
+Memory": accesses of a warp become as many transactions of 32 bytes as are needed, four of which make a cache line."""
+
+_HALVING = 1.25  # cost of cutting the bytes that neighboring threads touch in a row by half, below one line
+
+
+def blocked(
+    extents: Sequence[int], threads: int, vector: int = 1, *, bytes_per_element: int = 4, copies: bool = True
+) -> Fragment:
+    """A coalesced layout of a nest over a group of threads.
+
+    Args:
+        extents: Of the nest.
+        threads: In the group; any number.
+        vector: Neighbors along the last dimension that one thread takes at a time; divides its extent.
+        bytes_per_element: Size of what is accessed, to tell whether accesses are coalesced.
+        copies: Threads left without work hold copies of others' elements where they can; otherwise they are put
+            beyond the extents.
+
+    Shapes: (threads, values) -> extents.
+    """
+    return _blocked(tuple(extents), threads, vector, bytes_per_element, copies)
+
+
+@lru_cache(maxsize=1024)
+def _blocked(extents: tuple[int, ...], threads: int, vector: int, size: int, copies: bool) -> Fragment:
+    rank = len(extents)
+    if rank == 0:
+        return fragment((), [Mode(threads, ())], [])
+    units = (*extents[:-1], -(-extents[-1] // vector))
+    counts = min(_splits(units, threads), key=lambda split: _cost(split, units, threads, vector, size))
+    idle = threads // math.prod(counts)
+    reach = [vector * counts[axis] if axis == rank - 1 else counts[axis] for axis in range(rank)]
+    thread = [
+        Mode(counts[axis], unit(rank, axis, vector if axis == rank - 1 else 1)) for axis in reversed(range(rank))
+    ]
+    # idle threads stand beyond the first dimension if nothing else does, so that one comparison tells them apart
+    rounds = [-(-extents[axis] // reach[axis]) for axis in range(rank)]
+    beyond = not copies and idle > 1
+    thread.append(Mode(idle, unit(rank, 0, reach[0] * rounds[0]) if beyond else (0,) * rank))
+    value = [Mode(vector, unit(rank, rank - 1))]
+    value += [Mode(rounds[axis], unit(rank, axis, reach[axis])) for axis in reversed(range(rank))]
+    return fragment(extents, thread, value)
+
+
+def _splits(units: Sequence[int], threads: int) -> Iterator[tuple[int, ...]]:
+    """How many threads each dimension may get: divisors that leave no dimension with an idle half."""
+    if not units:
+        yield ()
+        return
+    for count in _divisors(threads):
+        if count == 1 or count < 2 * units[-1]:
+            for rest in _splits(units[:-1], threads // count):
+                yield (*rest, count)
+
+
+@lru_cache(maxsize=64)
+def _divisors(number: int) -> tuple[int, ...]:
+    return tuple(n for n in range(1, number + 1) if number % n == 0)
+
+
+def _cost(
+    counts: tuple[int, ...], units: tuple[int, ...], threads: int, vector: int, size: int
+) -> tuple[float, int, int, tuple[int, ...]]:
+    """What a split costs, less is better: rounds of the threads, weighed by how poorly they coalesce."""
+    rounds = math.prod(-(-extent // count) for extent, count in zip(units, counts, strict=True))
+    row = min(LINE_BYTES, units[-1] * vector * size)
+    run = min(row, counts[-1] * vector * size)
+    coalescing = _HALVING ** math.log2(row / run) if run else 1.0
+    # among equals: a row for one warp, so that what is folded along rows stays in it; then longer rows; fewer idle
+    return (rounds * coalescing, abs(min(counts[-1], threads) - min(WARP, threads)), -math.prod(counts), counts)
