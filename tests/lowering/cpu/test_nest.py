@@ -1,27 +1,14 @@
 """Loop nests over regions."""
 
-from programs import index_var
-
 from tilelang.dtypes import FLOAT32
-from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import as_expr, const, int_const
 from tilelang.ir.stmt import Alloc, For, Store
 from tilelang.ir.visit import walk
-from tilelang.lowering.cpu.nest import assign, axes, indices, load, nest, read, scratch, variable
+from tilelang.lowering.cpu.nest import assign, nest, read, scratch, variable
 
 A = Buffer("A", tuple(as_expr(e) for e in (4, 6, 8)), FLOAT32, Scope.SHARED)
-ROW = index_var("r")
-REGION = Region(A, (ROW, as_expr(0), as_expr(2)), (as_expr(1), as_expr(6), as_expr(4)))
-
-
-def test_unit_extents_take_no_coordinate():
-    i, j = index_var("i"), index_var("j")
-    assert (1, 2) == axes(REGION)
-    at = indices(REGION, (i, j))
-    assert at[0] is ROW
-    assert at[1] is i
-    assert load(REGION, (i, j)).buffer is A
 
 
 def test_loops_run_in_row_major_order():

@@ -6,7 +6,8 @@ from tilelang.ir.buffer import Region
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Var, cast
 from tilelang.ir.stmt import Atomic, Bind
-from tilelang.lowering.cpu.nest import axes, indices, load, nest
+from tilelang.lowering.cpu.nest import nest
+from tilelang.lowering.regions import axes, indices, load
 from tilelang.ops.atomic import AtomicTile
 
 

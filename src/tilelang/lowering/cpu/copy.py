@@ -5,9 +5,10 @@ from __future__ import annotations
 from tilelang.errors import NoLowering
 from tilelang.ir.buffer import Region
 from tilelang.ir.builder import Builder
-from tilelang.ir.expr import Const, Expr, Var, cast, int_const
+from tilelang.ir.expr import Const, Expr, Var, cast
 from tilelang.ir.stmt import Bind, Store
-from tilelang.lowering.cpu.nest import axes, indices, load, nest, scratch
+from tilelang.lowering.cpu.nest import nest, scratch
+from tilelang.lowering.regions import axes, indices, load, may_overlap
 from tilelang.ops.copy import Copy, Transpose
 from tilelang.ops.describe import matrix_axes
 from tilelang.ops.fill import Fill
@@ -38,7 +39,7 @@ def apart(name: str, source: Region, target: Region, build: Builder) -> Region:
     Raises:
         NoLowering: A copy is needed, and its size is not known.
     """
-    if source.buffer.storage is not target.buffer.storage or _are_disjoint(source, target):
+    if not may_overlap(source, target):
         return source
     extent = source.static_extent
     if extent is None:
@@ -50,19 +51,6 @@ def apart(name: str, source: Region, target: Region, build: Builder) -> Region:
     copied = scratch(build, f"{source.buffer.name}_copy", extent, source.dtype)
     _move(build, source, copied)
     return copied
-
-
-def _are_disjoint(a: Region, b: Region) -> bool:
-    """Whether two regions of one buffer share no index in some dimension, as far as constants tell."""
-    if a.buffer is not b.buffer:
-        return False
-    for start_a, extent_a, start_b, extent_b in zip(a.start, a.extent, b.start, b.extent, strict=True):
-        first_a, length_a, first_b, length_b = (int_const(e) for e in (start_a, extent_a, start_b, extent_b))
-        if first_a is None or length_a is None or first_b is None or length_b is None:
-            continue
-        if first_a + length_a <= first_b or first_b + length_b <= first_a:
-            return True
-    return False
 
 
 def lower_fill(op: Fill, build: Builder) -> None:

@@ -11,7 +11,8 @@ from tilelang.ir.expr import Const, Expr, Var, binary, cast, const, int_const, s
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import CallStmt, Store
 from tilelang.isa.cpu.gemm import GemmShape, gemm_routine
-from tilelang.lowering.cpu.nest import assign, indices, load, loop, nest, read, variable
+from tilelang.lowering.cpu.nest import assign, loop, nest, read, variable
+from tilelang.lowering.regions import indices, load
 from tilelang.ops.describe import matrix_axes
 from tilelang.ops.gemm import Gemm
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from tilelang.dtypes import INT32, DType
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import Builder, as_body
-from tilelang.ir.expr import Expr, Load, Var, as_expr, const, int_const
+from tilelang.ir.expr import Expr, Load, Var, as_expr
 from tilelang.ir.stmt import Alloc, For, ForKind, Store
+from tilelang.lowering.regions import ZERO, whole
 
 _LETTERS = "ijklmnop"
-ZERO = const(0, INT32)
 
 
 def loop(build: Builder, name: str, extent: Expr, body: Callable[[Var], None]) -> None:
@@ -40,30 +40,6 @@ def nest(
     inner(0, ())
 
 
-def axes(region: Region) -> tuple[int, ...]:
-    """The dimensions of a region that are not the constant 1."""
-    return tuple(axis for axis, extent in enumerate(region.extent) if int_const(extent) != 1)
-
-
-def indices(region: Region, coordinates: Sequence[Expr], along: Sequence[int] | None = None) -> tuple[Expr, ...]:
-    """The buffer indices of an element of a region.
-
-    Args:
-        region: The region.
-        coordinates: One per dimension in `along`; 0 elsewhere.
-        along: Dimensions that the coordinates belong to; those that are not the constant 1 by default.
-    """
-    result = list(region.start)
-    for axis, coordinate in zip(axes(region) if along is None else along, coordinates, strict=True):
-        result[axis] = coordinate if int_const(result[axis]) == 0 else result[axis] + coordinate
-    return tuple(result)
-
-
-def load(region: Region, coordinates: Sequence[Expr], along: Sequence[int] | None = None) -> Load:
-    """An element of a region, as an expression."""
-    return Load(region.buffer, indices(region, coordinates, along), region.dtype)
-
-
 def variable(build: Builder, name: str, dtype: DType, init: Expr | None = None) -> Buffer:
     """Allocates a mutable scalar."""
     buffer = Buffer(name, (), dtype, Scope.VAR)
@@ -76,7 +52,7 @@ def scratch(build: Builder, name: str, extents: Sequence[int], dtype: DType) -> 
     shape = tuple(as_expr(extent) for extent in extents)
     buffer = Buffer(name, shape, dtype, Scope.LOCAL)
     build.emit(Alloc(buffer))
-    return Region(buffer, tuple(ZERO for _ in shape), shape)
+    return whole(buffer)
 
 
 def read(buffer: Buffer) -> Load:

@@ -13,68 +13,21 @@ from collections.abc import Callable
 from tilelang.dtypes import DType
 from tilelang.ir.buffer import Region
 from tilelang.ir.builder import Builder
-from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import Expr, Var, binary, cast, const, int_const
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Store
 from tilelang.lowering.cpu.copy import apart
-from tilelang.lowering.cpu.nest import assign, axes, indices, load, loop, nest, read, scratch, variable
-from tilelang.ops.reduce import Reduce, ReduceOp, neutral
+from tilelang.lowering.cpu.nest import assign, loop, nest, read, scratch, variable
+from tilelang.lowering.fold import At, Fold
+from tilelang.lowering.regions import axes, indices, load, same_region
+from tilelang.ops.reduce import Reduce
 from tilelang.ops.scan import Scan, ScanOp
 
-_OPERATOR = {
-    ReduceOp.SUM: BinaryOp.ADD,
-    ReduceOp.ABSSUM: BinaryOp.ADD,
-    ReduceOp.MAX: BinaryOp.MAX,
-    ReduceOp.ABSMAX: BinaryOp.MAX,
-    ReduceOp.MIN: BinaryOp.MIN,
-    ReduceOp.BITAND: BinaryOp.BITAND,
-    ReduceOp.BITOR: BinaryOp.BITOR,
-    ReduceOp.BITXOR: BinaryOp.BITXOR,
-}
 _SCRATCH_BYTES = 64 * 1024  # a row of running values beyond this is folded element by element instead
-
-At = tuple[Expr, ...]
-
-
-class _Fold:
-    """What the ways of doing one `Reduce` share: operands by coordinates, and the first value of a fold."""
-
-    def __init__(self, op: Reduce) -> None:
-        self.op, self.dtype = op, op.accumulator
-        self.along = int_const(op.src.extent[op.dim])
-        outer = [axis for axis in axes(op.src) if axis < op.dim]
-        inner = [axis for axis in axes(op.src) if axis > op.dim]
-        self.outer = [op.src.extent[axis] for axis in outer]
-        self.inner = [op.src.extent[axis] for axis in inner]
-        self._source_axes = (*outer, op.dim, *inner)
-
-    @property
-    def start(self) -> Expr:
-        """The value that changes nothing; what an empty dimension folds to, if it is empty."""
-        dtype = self.op.dst.dtype if self.along == 0 else self.dtype
-        return cast(const(neutral(self.op.op, dtype), dtype), self.dtype)
-
-    def source(self, outer: At, k: Expr, inner: At) -> Expr:
-        """An element of the source in the accumulator's dtype."""
-        value = cast(load(self.op.src, (*outer, k, *inner), self._source_axes), self.dtype)
-        return abs(value) if self.op.op.of_magnitudes and not self.dtype.is_bool else value
-
-    def combine(self, a: Expr, b: Expr) -> Expr:
-        """One step of the fold."""
-        return binary(_OPERATOR[self.op.op], a, b)
-
-    def result(self, build: Builder, at: At, folded: Expr) -> None:
-        """Stores the outcome for one element of the destination."""
-        dst = self.op.dst
-        if not self.op.clear:
-            folded = self.combine(cast(load(dst, at), self.dtype), folded)
-        build.emit(Store(dst.buffer, indices(dst, at), cast(folded, dst.dtype)))
-
 
 def lower_reduce(op: Reduce, build: Builder) -> None:
     """Chooses the loop order by where the folded dimension lies."""
-    fold = _Fold(dataclasses.replace(op, src=apart(op.name, op.src, op.dst, build)))
+    fold = Fold(dataclasses.replace(op, src=apart(op.name, op.src, op.dst, build)))
     row = [int_const(extent) for extent in fold.inner]
     if not row or None in row or math.prod(e or 0 for e in row) * fold.dtype.storage_bytes > _SCRATCH_BYTES:
         _fold_elements(fold, build)
@@ -82,7 +35,7 @@ def lower_reduce(op: Reduce, build: Builder) -> None:
         _fold_rows(fold, build, [e or 0 for e in row])
 
 
-def _fold_elements(fold: _Fold, build: Builder) -> None:
+def _fold_elements(fold: Fold, build: Builder) -> None:
     def element(at: tuple[Var, ...]) -> None:
         outer, inner = at[: len(fold.outer)], at[len(fold.outer) :]
         running = variable(build, "folded", fold.dtype, fold.start)
@@ -97,7 +50,7 @@ def _fold_elements(fold: _Fold, build: Builder) -> None:
     nest(build, [*fold.outer, *fold.inner], element, "ijlmnop")
 
 
-def _fold_rows(fold: _Fold, build: Builder, row: list[int]) -> None:
+def _fold_rows(fold: Fold, build: Builder, row: list[int]) -> None:
     def rows(outer: tuple[Var, ...]) -> None:
         running = scratch(build, "folded", row, fold.dtype)
         every = tuple(range(len(row)))
@@ -124,7 +77,7 @@ def _fold_rows(fold: _Fold, build: Builder, row: list[int]) -> None:
 
 def lower_scan(op: Scan, build: Builder) -> None:
     """One running value per line along the dimension; a scan in place writes each element after it read it."""
-    if not _is_same(op.src, op.dst):
+    if not same_region(op.src, op.dst):
         op = dataclasses.replace(op, src=apart(op.name, op.src, op.dst, build))
     dtype: DType = op.accumulator
     across = [axis for axis in axes(op.src) if axis != op.dim]
@@ -147,13 +100,6 @@ def lower_scan(op: Scan, build: Builder) -> None:
         loop(build, "k", extent, element)
 
     nest(build, [op.src.extent[axis] for axis in across], line, "ijlmnop")
-
-
-def _is_same(src: Region, dst: Region) -> bool:
-    if src.buffer is not dst.buffer:
-        return False
-    parts = zip((*src.start, *src.extent), (*dst.start, *dst.extent), strict=True)
-    return all(same_expr(a, b) for a, b in parts)
 
 
 def _matching_axes(src: Region, dst: Region, dim: int) -> tuple[int, ...]:

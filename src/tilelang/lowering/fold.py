@@ -1,0 +1,75 @@
+"""What all ways of doing one `T.reduce_*` share: operands by coordinates, the first value of a fold, its outcome.
+
+Takes a `Reduce`, gives expressions and stores. Invariant: the fold runs in the accumulator's dtype and is converted to
+the destination's once, as the operator's reference does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from tilelang.ir.builder import Builder
+from tilelang.ir.expr import Expr, binary, cast, const, int_const
+from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.stmt import Store
+from tilelang.lowering.regions import axes, indices, load
+from tilelang.ops.reduce import Reduce, ReduceOp, neutral
+
+OPERATORS: Mapping[ReduceOp, BinaryOp] = MappingProxyType(
+    {
+        ReduceOp.SUM: BinaryOp.ADD,
+        ReduceOp.ABSSUM: BinaryOp.ADD,
+        ReduceOp.MAX: BinaryOp.MAX,
+        ReduceOp.ABSMAX: BinaryOp.MAX,
+        ReduceOp.MIN: BinaryOp.MIN,
+        ReduceOp.BITAND: BinaryOp.BITAND,
+        ReduceOp.BITOR: BinaryOp.BITOR,
+        ReduceOp.BITXOR: BinaryOp.BITXOR,
+    }
+)
+
+At = tuple[Expr, ...]
+
+
+class Fold:
+    """The parts of one `Reduce`.
+
+    Attributes:
+        op: The operator.
+        dtype: The dtype of the running value.
+        along: Extent of the folded dimension, if constant.
+        outer: Extents of the dimensions before it, constant units dropped.
+        inner: Extents of those behind it.
+    """
+
+    def __init__(self, op: Reduce) -> None:
+        self.op, self.dtype = op, op.accumulator
+        self.along = int_const(op.src.extent[op.dim])
+        outer = [axis for axis in axes(op.src) if axis < op.dim]
+        inner = [axis for axis in axes(op.src) if axis > op.dim]
+        self.outer = [op.src.extent[axis] for axis in outer]
+        self.inner = [op.src.extent[axis] for axis in inner]
+        self._source_axes = (*outer, op.dim, *inner)
+
+    @property
+    def start(self) -> Expr:
+        """The value that changes nothing; what an empty dimension folds to, if it is empty."""
+        dtype = self.op.dst.dtype if self.along == 0 else self.dtype
+        return cast(const(neutral(self.op.op, dtype), dtype), self.dtype)
+
+    def source(self, outer: At, k: Expr, inner: At) -> Expr:
+        """An element of the source in the accumulator's dtype."""
+        value = cast(load(self.op.src, (*outer, k, *inner), self._source_axes), self.dtype)
+        return abs(value) if self.op.op.of_magnitudes and not self.dtype.is_bool else value
+
+    def combine(self, a: Expr, b: Expr) -> Expr:
+        """One step of the fold."""
+        return binary(OPERATORS[self.op.op], a, b)
+
+    def result(self, build: Builder, at: At, folded: Expr) -> None:
+        """Stores the outcome for one element of the destination."""
+        dst = self.op.dst
+        if not self.op.clear:
+            folded = self.combine(cast(load(dst, at), self.dtype), folded)
+        build.emit(Store(dst.buffer, indices(dst, at), cast(folded, dst.dtype)))

@@ -1,0 +1,71 @@
+"""Elements of regions by coordinate: how every lowering, for whatever machine, names what an operator touches.
+
+Takes regions and coordinates, gives buffer indices. Invariant: coordinates count the dimensions whose extent is not the
+constant 1, as the operators of `ops` compare extents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilelang.dtypes import INT32
+from tilelang.ir.buffer import Buffer, Region
+from tilelang.ir.compare import same_expr
+from tilelang.ir.expr import Expr, Load, const, int_const
+
+ZERO = const(0, INT32)
+
+
+def axes(region: Region) -> tuple[int, ...]:
+    """The dimensions of a region that are not the constant 1."""
+    return tuple(axis for axis, extent in enumerate(region.extent) if int_const(extent) != 1)
+
+
+def indices(region: Region, coordinates: Sequence[Expr], along: Sequence[int] | None = None) -> tuple[Expr, ...]:
+    """The buffer indices of an element of a region.
+
+    Args:
+        region: The region.
+        coordinates: One per dimension in `along`; 0 elsewhere.
+        along: Dimensions that the coordinates belong to; those that are not the constant 1 by default.
+    """
+    result = list(region.start)
+    for axis, coordinate in zip(axes(region) if along is None else along, coordinates, strict=True):
+        result[axis] = coordinate if int_const(result[axis]) == 0 else result[axis] + coordinate
+    return tuple(result)
+
+
+def load(region: Region, coordinates: Sequence[Expr], along: Sequence[int] | None = None) -> Load:
+    """An element of a region, as an expression."""
+    return Load(region.buffer, indices(region, coordinates, along), region.dtype)
+
+
+def whole(buffer: Buffer) -> Region:
+    """All of a buffer."""
+    return Region(buffer, tuple(ZERO for _ in buffer.shape), buffer.shape)
+
+
+def may_overlap(a: Region, b: Region) -> bool:
+    """Whether two regions may share bytes: they lie in one buffer, and constants do not tell them apart."""
+    if a.buffer.storage is not b.buffer.storage:
+        return False
+    return not (a.buffer is b.buffer and _are_disjoint(a, b))
+
+
+def _are_disjoint(a: Region, b: Region) -> bool:
+    """Whether two regions of one buffer share no index in some dimension, as far as constants tell."""
+    for start_a, extent_a, start_b, extent_b in zip(a.start, a.extent, b.start, b.extent, strict=True):
+        first_a, length_a, first_b, length_b = (int_const(e) for e in (start_a, extent_a, start_b, extent_b))
+        if first_a is None or length_a is None or first_b is None or length_b is None:
+            continue
+        if first_a + length_a <= first_b or first_b + length_b <= first_a:
+            return True
+    return False
+
+
+def same_region(a: Region, b: Region) -> bool:
+    """Whether two regions are visibly one and the same."""
+    if a.buffer is not b.buffer:
+        return False
+    parts = zip((*a.start, *a.extent), (*b.start, *b.extent), strict=True)
+    return all(same_expr(x, y) for x, y in parts)

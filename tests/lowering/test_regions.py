@@ -1,0 +1,40 @@
+"""Elements of regions by coordinate."""
+
+from programs import index_var
+
+from tilelang.dtypes import FLOAT32
+from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.expr import as_expr
+from tilelang.lowering.regions import axes, indices, load, may_overlap, same_region, whole
+
+A = Buffer("A", tuple(as_expr(e) for e in (4, 6, 8)), FLOAT32, Scope.SHARED)
+ROW = index_var("r")
+REGION = Region(A, (ROW, as_expr(0), as_expr(2)), (as_expr(1), as_expr(6), as_expr(4)))
+
+
+def box(buffer, start, extent):
+    return Region(buffer, tuple(as_expr(e) for e in start), tuple(as_expr(e) for e in extent))
+
+
+def test_unit_extents_take_no_coordinate():
+    i, j = index_var("i"), index_var("j")
+    assert (1, 2) == axes(REGION)
+    at = indices(REGION, (i, j))
+    assert at[0] is ROW
+    assert at[1] is i
+    assert load(REGION, (i, j)).buffer is A
+
+
+def test_regions_are_told_apart_by_constants_alone():
+    left, right = box(A, (0, 0, 0), (4, 6, 4)), box(A, (0, 0, 4), (4, 6, 4))
+    assert not may_overlap(left, right)
+    assert may_overlap(left, whole(A))
+    assert may_overlap(REGION, left)
+    view = Buffer("V", (as_expr(192),), FLOAT32, Scope.SHARED, view_of=A)
+    assert may_overlap(whole(view), left)
+    assert not may_overlap(left, whole(Buffer("B", A.shape, FLOAT32, Scope.SHARED)))
+
+
+def test_a_region_is_the_same_as_one_of_equal_parts():
+    assert same_region(box(A, (0, 0, 0), (4, 6, 8)), whole(A))
+    assert not same_region(REGION, whole(A))
