@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilelang.errors import Note
 from tilelang.ir.buffer import Buffer
 from tilelang.layout.fragment import Fragment
 from tilelang.layout.layout import Layout
@@ -19,9 +20,14 @@ class LaunchPlan:
             dimensions than its buffer applies to the last ones, versions of a tile lying one after another.
         shared_offsets: Where each shared buffer begins in the block's shared memory, in bytes.
         shared_bytes: Shared memory of a block, in bytes.
+        versions: How many versions a pipeline keeps of each shared buffer that it fills ahead; they are the buffer's
+            first dimension.
+        notes: What passes want to tell whoever asks, such as why a loop is not pipelined.
     """
 
     fragments: tuple[tuple[Buffer, Fragment], ...] = ()
     shared_layouts: tuple[tuple[Buffer, Layout], ...] = ()
     shared_offsets: tuple[tuple[Buffer, int], ...] = ()
     shared_bytes: int = 0
+    versions: tuple[tuple[Buffer, int], ...] = ()
+    notes: tuple[Note, ...] = ()

@@ -49,7 +49,7 @@ Ends = Mapping[ExprKey, tuple[Expr, list[Expr]]]
 def in_range(buffer: Buffer, indices: tuple[Expr, ...], domain: Domain) -> list[Expr] | None:
     """The tests that an access needs; None if it is certainly out of range."""
     tests = []
-    for index, extent in zip(map(_exact, indices), buffer.shape, strict=True):
+    for index, extent in zip(map(exact, indices), buffer.shape, strict=True):
         for test in (index >= 0, index < extent):
             known = decide(test, domain)
             if known is False:
@@ -59,19 +59,19 @@ def in_range(buffer: Buffer, indices: tuple[Expr, ...], domain: Domain) -> list[
     return tests
 
 
-def _exact(index: Expr) -> Expr:
+def exact(index: Expr) -> Expr:
     """An index as it counts where it stands: data in it is computed with in 64 bits, and does not wrap."""
     if index.is_index:
         return index
     match index:
         case Binary(op=op, a=a, b=b) if a.dtype.is_int and b.dtype.is_int:
-            return binary(op, _exact(a), _exact(b))
+            return binary(op, exact(a), exact(b))
         case Unary(op=op, a=a) if a.dtype.is_int:
-            return unary(op, _exact(a))
+            return unary(op, exact(a))
         case Select(condition=condition, a=a, b=b):
-            return select(condition, _exact(a), _exact(b))
+            return select(condition, exact(a), exact(b))
         case Cast(a=a, dtype=dtype) if a.dtype.is_int:
-            return cast(cast(_exact(a), dtype), INT64)
+            return cast(cast(exact(a), dtype), INT64)
     return cast(index, INT64)
 
 
