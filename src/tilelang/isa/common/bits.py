@@ -10,7 +10,7 @@ from functools import reduce
 from tilelang.dtypes import INT32, SCALARS, DType, Kind, promote
 from tilelang.errors import ProgramError
 from tilelang.isa.common import meaning
-from tilelang.isa.cpu import bits as cpu
+from tilelang.isa.common.spell import spellings
 from tilelang.isa.intrinsic import Intrinsic
 
 
@@ -44,7 +44,7 @@ def packed_dtype(dtypes: tuple[DType, ...]) -> DType:
 
 
 BITS: tuple[Intrinsic, ...] = (
-    Intrinsic("popcount", 1, int32_result, meaning.popcount, unsigned_twin, {"cpp": cpu.POPCOUNT}),
-    Intrinsic("clz", 1, int32_result, meaning.leading_zeros, unsigned_twin, {"cpp": cpu.CLZ}),
-    Intrinsic("dp4a", 3, packed_dtype, meaning.dot4, packed_dtype, {"cpp": cpu.DP4A}, "CUDA C++ __dp4a"),
+    Intrinsic("popcount", 1, int32_result, meaning.popcount, unsigned_twin, spellings("popcount")),
+    Intrinsic("clz", 1, int32_result, meaning.leading_zeros, unsigned_twin, spellings("clz")),
+    Intrinsic("dp4a", 3, packed_dtype, meaning.dot4, packed_dtype, spellings("dp4a"), "CUDA C++ __dp4a"),
 )

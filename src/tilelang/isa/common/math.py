@@ -6,7 +6,7 @@ values count as float32, except for the functions that leave integers as they ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
@@ -14,8 +14,8 @@ import numpy as np
 
 from tilelang.dtypes import BOOL, FLOAT32, FLOAT64, DType, promote
 from tilelang.isa.common import meaning
-from tilelang.isa.cpu import math as cpu
-from tilelang.isa.intrinsic import Intrinsic, Spelling
+from tilelang.isa.common.spell import spellings
+from tilelang.isa.intrinsic import Intrinsic
 
 Rule = Callable[[tuple[DType, ...]], DType]
 
@@ -53,13 +53,12 @@ def _row(
     name: str,
     arity: int,
     function: Callable[..., Any],
-    spell: Mapping[str, Spelling],
     *,
     result: Rule = float_result,
     compute: Rule = float_compute,
     source: str = "",
 ) -> Intrinsic:
-    return Intrinsic(name, arity, result, function, compute, {"cpp": spell}, source)
+    return Intrinsic(name, arity, result, function, compute, spellings(name), source)
 
 
 _wide, _quiet = meaning.wide, meaning.quiet
@@ -68,48 +67,48 @@ _C = "ISO C, 7.12"
 _FAST = "as the name without underscores, with less accuracy where the target has something faster"
 
 MATH: tuple[Intrinsic, ...] = (
-    _row("exp", 1, _wide(np.exp), cpu.EXP, source=_C),
-    _row("exp2", 1, _wide(np.exp2), cpu.EXP2, source=_C),
-    _row("exp10", 1, _wide(meaning.exp10), cpu.EXP10, source=_C),
-    _row("log", 1, _wide(np.log), cpu.LOG, source=_C),
-    _row("log2", 1, _wide(np.log2), cpu.LOG2, source=_C),
-    _row("log10", 1, _wide(np.log10), cpu.LOG10, source=_C),
-    _row("log1p", 1, _wide(np.log1p), cpu.LOG1P, source=_C),
-    _row("sqrt", 1, _quiet(np.sqrt), cpu.SQRT, source=_C),
-    _row("rsqrt", 1, _wide(meaning.rsqrt), cpu.RSQRT),
-    _row("pow", 2, _wide(np.power), cpu.POW, source=_C),
-    _row("tanh", 1, _wide(np.tanh), cpu.TANH, source=_C),
-    _row("sigmoid", 1, _wide(meaning.sigmoid), cpu.SIGMOID),
-    _row("erf", 1, _wide(meaning.erf), cpu.ERF, source=_C),
-    _row("sin", 1, _wide(np.sin), cpu.SIN, source=_C),
-    _row("cos", 1, _wide(np.cos), cpu.COS, source=_C),
-    _row("tan", 1, _wide(np.tan), cpu.TAN, source=_C),
-    _row("asin", 1, _wide(np.arcsin), cpu.ASIN, source=_C),
-    _row("acos", 1, _wide(np.arccos), cpu.ACOS, source=_C),
-    _row("atan", 1, _wide(np.arctan), cpu.ATAN, source=_C),
-    _row("sinh", 1, _wide(np.sinh), cpu.SINH, source=_C),
-    _row("cosh", 1, _wide(np.cosh), cpu.COSH, source=_C),
-    _row("atan2", 2, _wide(np.arctan2), cpu.ATAN2, source=_C),
-    _row("fmod", 2, _quiet(np.fmod), cpu.FMOD, source=_C),
-    _row("floor", 1, meaning.on_integers_identity(np.floor), cpu.FLOOR, source=_C, **_rounding),
-    _row("ceil", 1, meaning.on_integers_identity(np.ceil), cpu.CEIL, source=_C, **_rounding),
-    _row("trunc", 1, meaning.on_integers_identity(np.trunc), cpu.TRUNC, source=_C, **_rounding),
-    _row("round", 1, meaning.on_integers_identity(np.rint), cpu.ROUND, source="nearest, ties to even", **_rounding),
-    _row("nearbyint", 1, meaning.on_integers_identity(np.rint), cpu.ROUND, source=_C, **_rounding),
-    _row("fma", 3, _quiet(meaning.fma), cpu.FMA, source=_C, **_rounding),
-    _row("abs", 1, _quiet(meaning.absolute), cpu.ABS, source="IEEE 754, 5.5.1", **_rounding),
-    _row("isnan", 1, np.isnan, cpu.ISNAN, result=bool_result),
-    _row("isinf", 1, np.isinf, cpu.ISINF, result=bool_result),
-    _row("isfinite", 1, np.isfinite, cpu.ISFINITE, result=bool_result),
-    _row("__exp", 1, _wide(np.exp), cpu.EXP, source=_FAST),
-    _row("__exp2", 1, _wide(np.exp2), cpu.EXP2, source=_FAST),
-    _row("__exp10", 1, _wide(meaning.exp10), cpu.EXP10, source=_FAST),
-    _row("__log", 1, _wide(np.log), cpu.LOG, source=_FAST),
-    _row("__log2", 1, _wide(np.log2), cpu.LOG2, source=_FAST),
-    _row("__log10", 1, _wide(np.log10), cpu.LOG10, source=_FAST),
-    _row("__sin", 1, _wide(np.sin), cpu.SIN, source=_FAST),
-    _row("__cos", 1, _wide(np.cos), cpu.COS, source=_FAST),
-    _row("__tan", 1, _wide(np.tan), cpu.TAN, source=_FAST),
-    _row("__pow", 2, _wide(np.power), cpu.POW, source=_FAST),
-    _row("__fdividef", 2, _quiet(np.true_divide), cpu.FDIVIDEF, source=_FAST),
+    _row("exp", 1, _wide(np.exp), source=_C),
+    _row("exp2", 1, _wide(np.exp2), source=_C),
+    _row("exp10", 1, _wide(meaning.exp10), source=_C),
+    _row("log", 1, _wide(np.log), source=_C),
+    _row("log2", 1, _wide(np.log2), source=_C),
+    _row("log10", 1, _wide(np.log10), source=_C),
+    _row("log1p", 1, _wide(np.log1p), source=_C),
+    _row("sqrt", 1, _quiet(np.sqrt), source=_C),
+    _row("rsqrt", 1, _wide(meaning.rsqrt)),
+    _row("pow", 2, _wide(np.power), source=_C),
+    _row("tanh", 1, _wide(np.tanh), source=_C),
+    _row("sigmoid", 1, _wide(meaning.sigmoid)),
+    _row("erf", 1, _wide(meaning.erf), source=_C),
+    _row("sin", 1, _wide(np.sin), source=_C),
+    _row("cos", 1, _wide(np.cos), source=_C),
+    _row("tan", 1, _wide(np.tan), source=_C),
+    _row("asin", 1, _wide(np.arcsin), source=_C),
+    _row("acos", 1, _wide(np.arccos), source=_C),
+    _row("atan", 1, _wide(np.arctan), source=_C),
+    _row("sinh", 1, _wide(np.sinh), source=_C),
+    _row("cosh", 1, _wide(np.cosh), source=_C),
+    _row("atan2", 2, _wide(np.arctan2), source=_C),
+    _row("fmod", 2, _quiet(np.fmod), source=_C),
+    _row("floor", 1, meaning.on_integers_identity(np.floor), source=_C, **_rounding),
+    _row("ceil", 1, meaning.on_integers_identity(np.ceil), source=_C, **_rounding),
+    _row("trunc", 1, meaning.on_integers_identity(np.trunc), source=_C, **_rounding),
+    _row("round", 1, meaning.on_integers_identity(np.rint), source="nearest, ties to even", **_rounding),
+    _row("nearbyint", 1, meaning.on_integers_identity(np.rint), source=_C, **_rounding),
+    _row("fma", 3, _quiet(meaning.fma), source=_C, **_rounding),
+    _row("abs", 1, _quiet(meaning.absolute), source="IEEE 754, 5.5.1", **_rounding),
+    _row("isnan", 1, np.isnan, result=bool_result),
+    _row("isinf", 1, np.isinf, result=bool_result),
+    _row("isfinite", 1, np.isfinite, result=bool_result),
+    _row("__exp", 1, _wide(np.exp), source=_FAST),
+    _row("__exp2", 1, _wide(np.exp2), source=_FAST),
+    _row("__exp10", 1, _wide(meaning.exp10), source=_FAST),
+    _row("__log", 1, _wide(np.log), source=_FAST),
+    _row("__log2", 1, _wide(np.log2), source=_FAST),
+    _row("__log10", 1, _wide(np.log10), source=_FAST),
+    _row("__sin", 1, _wide(np.sin), source=_FAST),
+    _row("__cos", 1, _wide(np.cos), source=_FAST),
+    _row("__tan", 1, _wide(np.tan), source=_FAST),
+    _row("__pow", 2, _wide(np.power), source=_FAST),
+    _row("__fdividef", 2, _quiet(np.true_divide), source=_FAST),
 )

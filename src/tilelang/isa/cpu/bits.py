@@ -39,21 +39,24 @@ static inline uint32_t dp4a(uint32_t a, uint32_t b, uint32_t c) {
     headers=("<cstdint>",),
 )
 
-POPCOUNT: Mapping[str, Spelling] = {
+_POPCOUNT = {
     "uint4": Spelling("tl::popcount(({0}) & 15u)", _COUNTS),
     "uint8": Spelling("tl::popcount({0})", _COUNTS),
     "uint16": Spelling("tl::popcount({0})", _COUNTS),
     "uint32": Spelling("tl::popcount({0})", _COUNTS),
     "uint64": Spelling("tl::popcount64({0})", _COUNTS),
 }
-CLZ: Mapping[str, Spelling] = {
+_CLZ = {
     "uint4": Spelling("tl::clz(({0}) & 15u, 4)", _COUNTS),
     "uint8": Spelling("tl::clz({0}, 8)", _COUNTS),
     "uint16": Spelling("tl::clz({0}, 16)", _COUNTS),
     "uint32": Spelling("tl::clz({0}, 32)", _COUNTS),
     "uint64": Spelling("tl::clz64({0})", _COUNTS),
 }
-DP4A: Mapping[str, Spelling] = {
+_DP4A = {
     "int32": Spelling("tl::dp4a((int32_t)({0}), (int32_t)({1}), (int32_t)({2}))", _DOT4),
     "uint32": Spelling("tl::dp4a((uint32_t)({0}), (uint32_t)({1}), (uint32_t)({2}))", _DOT4),
 }
+
+# by the names of `isa.common.bits`
+BITS: Mapping[str, Mapping[str, Spelling]] = {"popcount": _POPCOUNT, "clz": _CLZ, "dp4a": _DP4A}

@@ -60,44 +60,70 @@ def _fma_integers() -> Mapping[str, Spelling]:
     return {name: wide.get(name, narrow) for name in (*_SIGNED, *_UNSIGNED)}
 
 
-EXP = _own("exp", kernels.EXP, float64=None)
-EXP2 = _own("exp2", kernels.EXP2, float64=_double("std::exp2({0})"))
-EXP10 = _own("exp10", kernels.EXP10, float64=_double("std::pow(10.0, {0})"))
-LOG = _own("log", kernels.LOG, float64=_double("std::log({0})"))
-LOG2 = _own("log2", kernels.LOG, float64=_double("std::log2({0})"))
-LOG10 = _own("log10", kernels.LOG, float64=_double("std::log10({0})"))
-LOG1P = _own("log1p", kernels.LOG, float64=_double("std::log1p({0})"))
-SQRT = _std("sqrt")
-RSQRT = {
-    "float32": Spelling("(1.0f / std::sqrt({0}))", _CMATH),
-    "float64": Spelling("(1.0 / std::sqrt({0}))", _CMATH),
+_EXP = _own("exp", kernels.EXP, float64=None)
+_EXP2 = _own("exp2", kernels.EXP2, float64=_double("std::exp2({0})"))
+_EXP10 = _own("exp10", kernels.EXP10, float64=_double("std::pow(10.0, {0})"))
+_LOG = _own("log", kernels.LOG, float64=_double("std::log({0})"))
+_LOG2 = _own("log2", kernels.LOG, float64=_double("std::log2({0})"))
+_LOG10 = _own("log10", kernels.LOG, float64=_double("std::log10({0})"))
+_POW = _own("pow", kernels.POW, float64=_double("std::pow({0}, {1})"), arity=2)
+_SIN = _own("sin", kernels.TRIGONOMETRY, float64=_double("std::sin({0})"))
+_COS = _own("cos", kernels.TRIGONOMETRY, float64=_double("std::cos({0})"))
+_TAN = _own("tan", kernels.TRIGONOMETRY, float64=_double("std::tan({0})"))
+_ROUND = _rounding("nearbyint")  # in the default rounding mode: nearest, ties to even
+
+# by the names of `isa.common.math`; there is nothing faster than the accurate functions
+MATH: Mapping[str, Mapping[str, Spelling]] = {
+    "exp": _EXP,
+    "exp2": _EXP2,
+    "exp10": _EXP10,
+    "log": _LOG,
+    "log2": _LOG2,
+    "log10": _LOG10,
+    "log1p": _own("log1p", kernels.LOG, float64=_double("std::log1p({0})")),
+    "sqrt": _std("sqrt"),
+    "rsqrt": {
+        "float32": Spelling("(1.0f / std::sqrt({0}))", _CMATH),
+        "float64": Spelling("(1.0 / std::sqrt({0}))", _CMATH),
+    },
+    "pow": _POW,
+    "tanh": _own("tanh", kernels.TANH, float64=_double("std::tanh({0})")),
+    "sigmoid": _own("sigmoid", kernels.SIGMOID, float64=None),
+    "erf": _own("erf", kernels.ERF, float64=_double("std::erf({0})")),
+    "sin": _SIN,
+    "cos": _COS,
+    "tan": _TAN,
+    "asin": _std("asin"),
+    "acos": _std("acos"),
+    "atan": _std("atan"),
+    "sinh": _std("sinh"),
+    "cosh": _std("cosh"),
+    "atan2": _std("atan2", 2),
+    "fmod": _std("fmod", 2),
+    "floor": _rounding("floor"),
+    "ceil": _rounding("ceil"),
+    "trunc": _rounding("trunc"),
+    "round": _ROUND,
+    "nearbyint": _ROUND,
+    "fma": {**_std("fma", 3), **_fma_integers()},
+    "abs": {
+        **_std("abs"),
+        **{name: Spelling("({0})") for name in _UNSIGNED},
+        **{name: Spelling("tl::magnitude((int32_t)({0}))", _ON_INTEGERS) for name in _SIGNED},
+        "int64": Spelling("tl::magnitude((int64_t)({0}))", _ON_INTEGERS),
+    },
+    "isnan": _std("isnan"),
+    "isinf": _std("isinf"),
+    "isfinite": _std("isfinite"),
+    "__exp": _EXP,
+    "__exp2": _EXP2,
+    "__exp10": _EXP10,
+    "__log": _LOG,
+    "__log2": _LOG2,
+    "__log10": _LOG10,
+    "__sin": _SIN,
+    "__cos": _COS,
+    "__tan": _TAN,
+    "__pow": _POW,
+    "__fdividef": {name: Spelling("(({0}) / ({1}))") for name in ("float32", "float64")},
 }
-POW = _own("pow", kernels.POW, float64=_double("std::pow({0}, {1})"), arity=2)
-TANH = _own("tanh", kernels.TANH, float64=_double("std::tanh({0})"))
-SIGMOID = _own("sigmoid", kernels.SIGMOID, float64=None)
-ERF = _own("erf", kernels.ERF, float64=_double("std::erf({0})"))
-SIN = _own("sin", kernels.TRIGONOMETRY, float64=_double("std::sin({0})"))
-COS = _own("cos", kernels.TRIGONOMETRY, float64=_double("std::cos({0})"))
-TAN = _own("tan", kernels.TRIGONOMETRY, float64=_double("std::tan({0})"))
-ASIN = _std("asin")
-ACOS = _std("acos")
-ATAN = _std("atan")
-SINH = _std("sinh")
-COSH = _std("cosh")
-ATAN2 = _std("atan2", 2)
-FMOD = _std("fmod", 2)
-FLOOR = _rounding("floor")
-CEIL = _rounding("ceil")
-TRUNC = _rounding("trunc")
-ROUND = _rounding("nearbyint")  # in the default rounding mode: nearest, ties to even
-FMA = {**_std("fma", 3), **_fma_integers()}
-ABS = {
-    **_std("abs"),
-    **{name: Spelling("({0})") for name in _UNSIGNED},
-    **{name: Spelling("tl::magnitude((int32_t)({0}))", _ON_INTEGERS) for name in _SIGNED},
-    "int64": Spelling("tl::magnitude((int64_t)({0}))", _ON_INTEGERS),
-}
-ISNAN = _std("isnan")
-ISINF = _std("isinf")
-ISFINITE = _std("isfinite")
-FDIVIDEF = {name: Spelling("(({0}) / ({1}))") for name in ("float32", "float64")}
