@@ -9,6 +9,7 @@ Source: CUDA C++ Programming Guide, "Tensor Memory Access, swizzle modes": share
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tilelang.errors import ProgramError
@@ -16,24 +17,25 @@ from tilelang.layout.layout import Coordinate, Layout, static_shape
 
 _CHUNK_BITS = 128
 _BANKS_BYTES = 128  # all banks side by side
+MODES = (128, 64, 32)
+"""Bytes of a row within which each mode permutes, widest first."""
 
 
-def make_swizzled_layout(buffer: Any) -> Layout:
+def make_swizzled_layout(buffer: Any, k_major: bool = True, allow_pad: bool = True) -> Layout:
     """The layout without bank conflicts that suits a shared buffer: the widest mode that its rows allow.
 
-    Rows of a multiple of 128 bytes use the 128-byte mode, then 64, then 32; other rows stay as they are.
+    Rows of a multiple of 128 bytes use the 128-byte mode, then 64, then 32; other rows stay as they are. `k_major` and
+    `allow_pad` are taken for the sake of existing programs: the modes suit both orders, and nothing is padded.
 
     Shapes: (..., rows, columns) -> (..., row, permuted column).
 
     Example:
         `T.annotate_layout({A_s: T.make_swizzled_layout(A_s)})`
     """
-    row_bytes = _row_bytes(buffer, "make_swizzled_layout")
-    for mode_bytes in (128, 64, 32):
-        if row_bytes % mode_bytes == 0 and row_bytes:
-            return _swizzled(buffer, mode_bytes)
-    shape = static_shape(buffer, "make_swizzled_layout")
-    return Layout(shape, lambda *coordinates: coordinates)
+    del k_major, allow_pad
+    shape, bits = _shape_and_bits(buffer, "make_swizzled_layout")
+    mode = widest_mode(shape[-1] * bits)
+    return swizzled(shape, bits, mode) if mode else Layout(shape, lambda *coordinates: coordinates)
 
 
 def make_mma_swizzle_layout(buffer: Any, is_smooth: bool = False) -> Layout:
@@ -50,7 +52,7 @@ def make_full_bank_swizzled_layout(buffer: Any) -> Layout:
     Raises:
         ProgramError: The rows are no multiple of 128 bytes.
     """
-    return _swizzled(buffer, 128)
+    return _mode_of(buffer, 128)
 
 
 def make_half_bank_swizzled_layout(buffer: Any) -> Layout:
@@ -59,7 +61,7 @@ def make_half_bank_swizzled_layout(buffer: Any) -> Layout:
     Raises:
         ProgramError: The rows are no multiple of 64 bytes.
     """
-    return _swizzled(buffer, 64)
+    return _mode_of(buffer, 64)
 
 
 def make_quarter_bank_swizzled_layout(buffer: Any) -> Layout:
@@ -68,31 +70,22 @@ def make_quarter_bank_swizzled_layout(buffer: Any) -> Layout:
     Raises:
         ProgramError: The rows are no multiple of 32 bytes.
     """
-    return _swizzled(buffer, 32)
+    return _mode_of(buffer, 32)
 
 
-def _row_bytes(buffer: Any, what: str) -> int:
-    shape = static_shape(buffer, what)
-    if len(shape) < 2:
-        raise ProgramError(f"{what}: needs a buffer of two or more dimensions, given {len(shape)}")
-    if not hasattr(buffer, "dtype"):
-        raise ProgramError(f"{what}: needs a buffer, got {buffer!r:.40}")
-    bits: int = shape[-1] * buffer.dtype.bits * buffer.dtype.lanes
-    return bits // 8 if bits % 8 == 0 else 1
+def widest_mode(row_bits: int) -> int:
+    """Bytes of the widest mode for rows of so many bits; 0 if none divides them."""
+    return next((mode for mode in MODES if row_bits and row_bits % (8 * mode) == 0), 0)
 
 
-def _swizzled(buffer: Any, mode_bytes: int) -> Layout:
-    what = "swizzled layout"
-    row_bytes = _row_bytes(buffer, what)
-    if row_bytes % mode_bytes:
-        raise ProgramError(
-            f"{what}: rows of {row_bytes} bytes are no multiple of {mode_bytes}", hint="write T.make_swizzled_layout"
-        )
-    chunk = _CHUNK_BITS // (buffer.dtype.bits * buffer.dtype.lanes)  # elements per chunk
+def swizzled(shape: Sequence[int], element_bits: int, mode_bytes: int) -> Layout:
+    """The layout of a mode on rows of a multiple of `mode_bytes`.
+
+    Shapes: (..., rows, columns) -> (..., row, permuted column).
+    """
+    chunk = _CHUNK_BITS // element_bits  # elements per chunk
     chunks = mode_bytes // 16
     rows_per_bank_line = _BANKS_BYTES // mode_bytes
-    if chunk == 0:
-        raise ProgramError(f"{what}: elements of {buffer.dtype!s} are wider than a chunk of 16 bytes")
 
     def place(*coordinates: Coordinate) -> tuple[Coordinate, ...]:
         *leading, row, column = coordinates
@@ -100,4 +93,28 @@ def _swizzled(buffer: Any, mode_bytes: int) -> Layout:
         index = column // chunk
         return (*leading, row, (index ^ key) * chunk + column % chunk)  # key < chunks: XOR moves within the mode
 
-    return Layout(static_shape(buffer, what), place)
+    return Layout(shape, place)
+
+
+def _shape_and_bits(buffer: Any, what: str) -> tuple[tuple[int, ...], int]:
+    """The extents of a buffer and the bits of an element, or of a vector of them."""
+    shape = static_shape(buffer, what)
+    if len(shape) < 2:
+        raise ProgramError(f"{what}: needs a buffer of two or more dimensions, given {len(shape)}")
+    if not hasattr(buffer, "dtype"):
+        raise ProgramError(f"{what}: needs a buffer, got {buffer!r:.40}")
+    bits: int = 8 * buffer.dtype.storage_bytes  # elements narrower than a byte take one each
+    if bits > _CHUNK_BITS:
+        raise ProgramError(f"{what}: elements of {buffer.dtype!s} are wider than a chunk of 16 bytes")
+    return shape, bits
+
+
+def _mode_of(buffer: Any, mode_bytes: int) -> Layout:
+    what = "swizzled layout"
+    shape, bits = _shape_and_bits(buffer, what)
+    if not shape[-1] or shape[-1] * bits % (8 * mode_bytes):
+        raise ProgramError(
+            f"{what}: rows of {shape[-1] * bits / 8:g} bytes are no multiple of {mode_bytes}",
+            hint="write T.make_swizzled_layout",
+        )
+    return swizzled(shape, bits, mode_bytes)

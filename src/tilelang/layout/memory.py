@@ -1,0 +1,123 @@
+"""Layouts of shared memory: the common ones, what stays side by side in one, and what an access of a warp costs.
+
+Takes shapes and addresses, gives `Layout`s, offsets and counts. Invariant: `offsets` is where elements lie when the
+coordinates that a layout gives are laid out row-major, which is how shared memory is flattened.
+
+Source: CUDA C++ Programming Guide, "Shared Memory" (compute capability 5.x and later): 32 banks, successive words of 4
+bytes in successive banks, lanes that read one word share it. "CUDA C++ Best Practices Guide" and Nsight Compute's
+"Shared Memory" table: accesses of 8 bytes are done by half warps, of 16 bytes by quarter warps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from tilelang.layout.layout import Coordinate, Layout
+
+BANKS = 32
+WORD = 4  # bytes
+LANES = 32
+MAX_VECTOR_BYTES = 16
+
+
+def row_major(shape: Sequence[int]) -> Layout:
+    """The layout that changes nothing."""
+    return Layout(shape, lambda *coordinates: coordinates)
+
+
+def padded(shape: Sequence[int], pad: int) -> Layout:
+    """Row-major with `pad` unused elements behind each row but the last.
+
+    Shapes: (..., rows, columns) -> (..., offset).
+    """
+    width = shape[-1] + pad
+
+    def place(*coordinates: Coordinate) -> tuple[Coordinate, ...]:
+        *leading, row, column = coordinates
+        return (*leading, row * width + column)
+
+    return Layout(shape, place)
+
+
+def offsets(layout: Layout) -> np.ndarray:
+    """Where every element lies, in elements from the beginning.
+
+    Shapes: the layout's.
+    """
+    box = layout.output_shape
+    weights = np.array([int(np.prod(box[axis + 1 :])) for axis in range(len(box))], np.int64)
+    return layout.table @ weights
+
+
+@lru_cache(maxsize=256)
+def contiguous_elements(layout: Layout) -> int:
+    """How many neighbors along the last dimension stay neighbors and begin at a multiple of their number.
+
+    The largest power of two n such that elements n * k to n * k + n - 1 of every row do: the width of accesses and of
+    rows of matrices that the layout allows.
+    """
+    places = offsets(layout)
+    if not places.size:
+        return 1
+    extent = layout.shape[-1] if layout.shape else 1
+    count = extent & -extent
+    while count > 1:
+        groups = places.reshape(-1, count)
+        if (groups[:, :1] % count == 0).all() and (groups == groups[:, :1] + np.arange(count)).all():
+            return count
+        count //= 2
+    return 1
+
+
+def wavefronts(addresses: np.ndarray, width: int) -> np.ndarray:
+    """How many cycles shared memory needs for accesses of a warp.
+
+    Args:
+        addresses: In bytes, one per lane; negative for lanes that take no part.
+        width: Bytes per lane, a power of two up to 16.
+
+    Shapes: addresses (..., 32) -> (...).
+    """
+    words = max(1, width // WORD)
+    flat = addresses.reshape(-1, LANES)
+    total = np.zeros(len(flat), np.int64)
+    per_phase = LANES // words
+    for phase in range(words):
+        lanes = flat[:, phase * per_phase : (phase + 1) * per_phase]
+        touched = lanes[:, :, None] // WORD + np.arange(words)
+        touched = np.where(lanes[:, :, None] < 0, -1, touched).reshape(len(flat), -1)
+        total += _most_in_one_bank(touched)
+    return total.reshape(addresses.shape[:-1])
+
+
+def _most_in_one_bank(words: np.ndarray) -> np.ndarray:
+    """The number of different words in the fullest bank.
+
+    Shapes: words (accesses, words per access), negative where there is none -> (accesses,).
+    """
+    ordered = np.sort(words, axis=1)
+    new = np.ones(ordered.shape, bool)
+    new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    new &= ordered >= 0
+    counts = np.zeros((len(words), BANKS), np.int64)
+    rows = np.broadcast_to(np.arange(len(words))[:, None], words.shape)
+    np.add.at(counts, (rows[new], ordered[new] % BANKS), 1)
+    return np.asarray(counts.max(axis=1))
+
+
+def least_wavefronts(addresses: np.ndarray, width: int) -> np.ndarray:
+    """The cycles that the same accesses would need without any conflict.
+
+    Shapes: addresses (..., 32) -> (...).
+    """
+    words = max(1, width // WORD)
+    active = (addresses >= 0).reshape(*addresses.shape[:-1], words, LANES // words)
+    return np.asarray(active.any(axis=-1).sum(axis=-1))
+
+
+def conflicts(addresses: np.ndarray, width: int) -> int:
+    """The cycles that accesses of a warp lose to bank conflicts, all accesses together."""
+    return int((wavefronts(addresses, width) - least_wavefronts(addresses, width)).sum())

@@ -1,0 +1,104 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tilelang.layout.layout import Layout
+from tilelang.layout.memory import (
+    conflicts,
+    contiguous_elements,
+    least_wavefronts,
+    offsets,
+    padded,
+    row_major,
+    wavefronts,
+)
+from tilelang.layout.swizzle import swizzled
+
+LANES = np.arange(32)
+
+
+def test_row_major_offsets() -> None:
+    assert np.arange(12).reshape(3, 4).tolist() == offsets(row_major((3, 4))).tolist()
+
+
+def test_padded_rows_begin_further_apart() -> None:
+    assert [0, 68, 136] == offsets(padded((3, 64), 4))[:, 0].tolist()
+
+
+def test_a_swizzle_permutes_the_tile() -> None:
+    assert np.arange(512).tolist() == np.sort(offsets(swizzled((8, 64), 16, 128)).reshape(-1)).tolist()
+
+
+@pytest.mark.parametrize(
+    ("layout", "expected"),
+    [
+        (row_major((4, 64)), 64),
+        (row_major((4, 100)), 4),
+        (row_major((4, 33)), 1),
+        (row_major((96,)), 32),
+        (swizzled((8, 64), 16, 128), 8),
+        (swizzled((8, 32), 32, 128), 4),
+        (padded((4, 64), 8), 8),
+        (padded((4, 64), 1), 1),
+        (Layout((4, 4), lambda i, j: (j, i)), 1),
+    ],
+)
+def test_how_many_neighbors_stay_neighbors(layout: Layout, expected: int) -> None:
+    assert expected == contiguous_elements(layout)
+
+
+@given(st.integers(1, 6), st.sampled_from([4, 12, 16, 24]), st.integers(0, 9))
+def test_neighbors_that_stay_are_adjacent_and_aligned(rows: int, columns: int, pad: int) -> None:
+    layout = padded((rows, columns), pad)
+    n = contiguous_elements(layout)
+    groups = offsets(layout).reshape(rows, -1, n)
+    assert (groups == groups[..., :1] + np.arange(n)).all()
+    assert (groups[..., 0] % n == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("addresses", "width", "expected"),
+    [
+        (LANES * 4, 4, 1),
+        (LANES * 0, 4, 1),  # one word for all
+        (LANES * 2, 2, 1),  # two lanes share a word
+        (LANES * 8, 4, 2),
+        (LANES * 128, 4, 32),
+        (LANES * 132, 4, 1),
+        (LANES * 8, 8, 2),
+        (LANES * 16, 16, 4),
+        (LANES * 32, 16, 8),
+        (np.where(LANES < 8, LANES * 128, -1), 4, 8),
+        (np.full(32, -1), 4, 0),
+    ],
+)
+def test_cycles_of_usual_patterns(addresses: np.ndarray, width: int, expected: int) -> None:
+    assert expected == wavefronts(addresses, width)
+
+
+def test_accesses_are_counted_one_by_one() -> None:
+    both = np.stack([LANES * 4, LANES * 128])
+    assert [1, 32] == wavefronts(both, 4).tolist()
+    assert [1, 1] == least_wavefronts(both, 4).tolist()
+    assert 31 == conflicts(both, 4)
+
+
+def test_matrix_rows_meet_no_conflicts_in_a_swizzled_tile() -> None:
+    """ldmatrix reads 8 rows of 16 bytes at a time."""
+    places = offsets(swizzled((32, 64), 16, 128))[:, 0] * 2
+    assert 0 == conflicts(places, 16)
+    assert 28 == conflicts(offsets(row_major((32, 64)))[:, 0] * 2, 16)
+
+
+@given(st.lists(st.integers(0, 200), min_size=32, max_size=32), st.sampled_from([4, 8, 16]))
+def test_cycles_are_those_of_the_fullest_bank(places: list[int], width: int) -> None:
+    addresses = np.array(places) * width
+    words, expected = width // 4, 0
+    for phase in range(words):
+        banks: dict[int, set[int]] = {}
+        for address in addresses[phase * (32 // words) : (phase + 1) * (32 // words)]:
+            for word in range(address // 4, address // 4 + words):
+                banks.setdefault(word % 32, set()).add(word)
+        expected += max(len(bank) for bank in banks.values())
+    assert expected == wavefronts(addresses, width)
