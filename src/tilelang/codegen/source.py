@@ -59,6 +59,7 @@ class Source:
         flags: Compiler flags this text needs beyond the defaults.
         launches: The kernels in the order in which they run, for device languages.
         workspaces: Bytes of each workspace, as Python expressions over the names of symbols and scalar parameters.
+        foreign: Whether the text holds code of the user's own: inline PTX, imported source, calls of its functions.
     """
 
     language: str
@@ -69,6 +70,7 @@ class Source:
     flags: tuple[str, ...] = ()
     launches: tuple[DeviceLaunch, ...] = ()
     workspaces: tuple[str, ...] = ()
+    foreign: bool = False
 
     @property
     def key_text(self) -> str:
