@@ -1,0 +1,143 @@
+"""Turns every access to shared memory into one at an offset: applies the layouts that were decided.
+
+Takes a thread-level function whose accesses to shared buffers have logical indices; gives one in which shared buffers
+have one dimension, are as long as their layouts reach, and are indexed by the place in memory, in elements. Invariant:
+an access of neighboring elements stays one of neighboring elements, since layouts are only chosen where that holds.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+
+from tilelang.dtypes import INT32
+from tilelang.errors import CompilerBug
+from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.expr import Expr, Load, const
+from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.launch import LaunchPlan
+from tilelang.ir.stmt import Atomic, Launch, Seq, Stmt, Store
+from tilelang.ir.visit import Rewriter
+from tilelang.layout.layout import Layout
+from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.thread.guard_bounds import exact
+
+_ZERO, _ONE = const(0, INT32), const(1, INT32)
+
+
+def physical_elements(buffer: Buffer, layout: Layout | None) -> int:
+    """How many elements of memory a buffer takes, gaps of its layout included."""
+    shape = buffer.static_shape
+    if shape is None:
+        raise CompilerBug(f"shared buffer '{buffer.name}' has a symbolic shape")
+    if layout is None:
+        return math.prod(shape)
+    versions = math.prod(shape[: len(shape) - len(layout.shape)])
+    return versions * math.prod(layout.output_shape)
+
+
+def place(buffer: Buffer, layout: Layout | None, indices: tuple[Expr, ...]) -> Expr:
+    """Where an element lies, in elements from the beginning of its buffer."""
+    at = tuple(exact(index) for index in indices)
+    if layout is None:
+        return _row_major(at, buffer.static_shape or ())
+    leading = len(at) - len(layout.shape)
+    coordinates = (*at[:leading], *layout(*at[leading:]))
+    return _row_major(coordinates, (*(buffer.static_shape or ())[:leading], *layout.output_shape))
+
+
+def _row_major(coordinates: tuple[Expr, ...], shape: tuple[int, ...]) -> Expr:
+    """Every coordinate times its own constant, which is how one reads and simplifies it best."""
+    total: Expr = _ZERO
+    stride = math.prod(shape)
+    for coordinate, extent in zip(coordinates, shape, strict=True):
+        stride = stride // extent if extent else 0
+        total = total + coordinate * stride if stride != 1 else total + coordinate
+    return total
+
+
+class _Flatten(Rewriter):
+    """The rewriting of one launch."""
+
+    def __init__(self, plan: LaunchPlan) -> None:
+        self._layouts: Mapping[Buffer, Layout] = dict(plan.shared_layouts)
+        self.flat: dict[Buffer, Buffer] = {}
+
+    def buffer(self, node: Buffer) -> Buffer:
+        if node.scope is not Scope.SHARED:
+            return node
+        known = self.flat.get(node)
+        if known is None:
+            known = self.flat[node] = self._flattened(node)
+        return known
+
+    def _flattened(self, node: Buffer) -> Buffer:
+        layout = self._layouts.get(node)
+        if node.view_of is not None and (layout is not None or node.storage in self._layouts):
+            raise CompilerBug(f"'{node.name}' is a view, and a view needs bytes in row-major order")
+        base = None if node.view_of is None else self.buffer(node.view_of)
+        shape = (const(physical_elements(node, layout), INT32),)
+        return dataclasses.replace(node, shape=shape, strides=None, view_of=base)
+
+    def _offset(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        return (place(buffer, self._layouts.get(buffer), self.exprs(indices)),)
+
+    def expr(self, node: Expr) -> Expr:
+        if isinstance(node, Load) and node.buffer.scope is Scope.SHARED:
+            return Load(self.buffer(node.buffer), self._offset(node.buffer, node.indices), node.dtype)
+        return self.rebuild_expr(node)
+
+    def region(self, node: Region) -> Region:
+        """A region becomes the address of its first element, with what it surely spans."""
+        if node.buffer.scope is not Scope.SHARED:
+            return Rewriter.region(self, node)
+        start = self._offset(node.buffer, node.start)
+        return Region(self.buffer(node.buffer), start, (self._span(node),))
+
+    def _span(self, node: Region) -> Expr:
+        """Elements in a row from the first one on; 1 where the layout does not say how a box lies."""
+        extent, shape = node.static_extent, node.buffer.static_shape
+        if extent is None or shape is None or node.buffer in self._layouts:
+            return _ONE
+        stride, span = 1, 1
+        for length, size in zip(reversed(extent), reversed(shape), strict=True):
+            span += (length - 1) * stride
+            stride *= size
+        return const(max(span, 1), INT32)
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if isinstance(node, Store | Atomic) and node.buffer.scope is Scope.SHARED:
+            value = node.value if node.value is None else self.expr(node.value)
+            indices = self._offset(node.buffer, node.indices)
+            return dataclasses.replace(node, buffer=self.buffer(node.buffer), indices=indices, value=value)  # type: ignore[arg-type]
+        return self.rebuild_stmt(node)
+
+
+def flatten_launch(launch: Launch) -> Launch:
+    """The launch with its shared memory flat; its plan speaks of the flat buffers."""
+    flatten = _Flatten(launch.plan)
+    body = flatten.visit(launch.body) or Seq((), loc=launch.body.loc)
+    if not flatten.flat:
+        return launch
+    renamed = flatten.flat
+    plan = dataclasses.replace(
+        launch.plan,
+        shared_layouts=(),
+        shared_offsets=tuple((renamed.get(b, b), offset) for b, offset in launch.plan.shared_offsets),
+        versions=tuple((renamed.get(b, b), count) for b, count in launch.plan.versions),
+    )
+    return dataclasses.replace(launch, body=body, plan=plan)
+
+
+class _Launches(Rewriter):
+    def stmt(self, node: Stmt) -> Stmt | None:
+        return flatten_launch(node) if isinstance(node, Launch) else self.rebuild_stmt(node)
+
+
+def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
+    body = _Launches().visit(func.body) or Seq((), loc=func.body.loc)
+    return func if body is func.body else dataclasses.replace(func, body=body)
+
+
+PASS = Pass("flatten_shared", _run, Level.THREAD, Level.THREAD)

@@ -1,0 +1,232 @@
+"""Gives every shared buffer its place in the block's shared memory; those that never live together may share bytes.
+
+Takes a thread-level function; writes `plan.shared_offsets` and `plan.shared_bytes` of its launches. Invariant: two
+buffers overlap only if no statement that touches one can run between two that touch the other, counting a loop as a
+whole for what is allocated outside of it. Sharing bytes costs a barrier where one buffer follows the other; inside of
+loops that is paid over and over, so buffers share there only if the block would not fit otherwise.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tilelang.errors import CompilerBug, Note, ResourceError
+from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.expr import Load
+from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.stmt import Alloc, For, Launch, Seq, Stmt, While
+from tilelang.ir.visit import Rewriter, expressions, sub_statements, walk_expr, written_buffers
+from tilelang.layout.layout import Layout
+from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.thread.flatten_shared import physical_elements
+from tilelang.target import Target
+
+_ALIGN = 128  # all banks side by side, and what bulk copies need
+_ALIGN_PERMUTED = 1024  # eight rows of 128 bytes: hardware that permutes does it by bits of the address
+_BARRIER_BYTES = 8  # Source: PTX ISA, "mbarrier", an opaque object of 64 bits
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One buffer to be placed.
+
+    Attributes:
+        buffer: The buffer, which owns its bytes.
+        bytes: What it takes, all versions together.
+        align: What its offset is a multiple of.
+        first: The position of the first statement that touches it; loops count as the planner's rules say.
+        last: The position of the last one.
+        versions: How many versions of it a pipeline keeps.
+    """
+
+    buffer: Buffer
+    bytes: int
+    align: int
+    first: int
+    last: int
+    versions: int = 1
+
+    def meets(self, other: Tile) -> bool:
+        """Whether both live at some moment."""
+        return self.first <= other.last and other.first <= self.last
+
+
+def plan_launch(launch: Launch, target: Target) -> Launch:
+    """The launch with its shared memory laid out.
+
+    Raises:
+        ResourceError: A block of the target has less shared memory.
+    """
+    narrow = _tiles(launch, whole_loops=False)
+    limit = target.architecture.shared_bytes
+    tiles = _tiles(launch, whole_loops=True)
+    offsets, total = place(tiles)
+    if total > limit:
+        tiles = narrow
+        offsets, total = place(tiles)
+    if total > limit:
+        raise _too_much(tiles, total, limit, target)
+    plan = dataclasses.replace(
+        launch.plan, shared_offsets=tuple((t.buffer, offsets[t.buffer]) for t in tiles), shared_bytes=total
+    )
+    return dataclasses.replace(launch, plan=plan)
+
+
+def place(tiles: Sequence[Tile]) -> tuple[Mapping[Buffer, int], int]:
+    """Offsets of the tiles, and the bytes that hold them all: the largest first, each at the lowest place that fits."""
+    placed: list[tuple[int, Tile]] = []
+    for tile in sorted(tiles, key=lambda t: (-t.bytes, t.first)):
+        offset = 0
+        for begin, other in sorted((p for p in placed if p[1].meets(tile)), key=lambda p: p[0]):
+            if offset + tile.bytes <= begin:
+                break
+            offset = max(offset, _rounded(begin + other.bytes, tile.align))
+        placed.append((offset, tile))
+    return {tile.buffer: offset for offset, tile in placed}, max((o + t.bytes for o, t in placed), default=0)
+
+
+def _rounded(value: int, align: int) -> int:
+    return -(-value // align) * align
+
+
+# -- when buffers live -------------------------------------------------------------------------------------------
+
+
+def _tiles(launch: Launch, *, whole_loops: bool) -> list[Tile]:
+    life = _Life(whole_loops)
+    life.visit(launch.body, 0)
+    layouts, versions = dict(launch.plan.shared_layouts), dict(launch.plan.versions)
+    tiles = []
+    for buffer in life.allocated:
+        size, align = _size(buffer, layouts.get(buffer))
+        if buffer.scope is Scope.BARRIER:
+            first, last = 0, life.position  # the hardware looks at it behind our back
+        elif buffer in life.spans:
+            first, last = life.spans[buffer]
+        else:
+            continue  # never touched
+        tiles.append(Tile(buffer, size, align, first, last, versions.get(buffer, 1)))
+    return tiles
+
+
+def _size(buffer: Buffer, layout: Layout | None) -> tuple[int, int]:
+    """Bytes and alignment of a buffer."""
+    elements = physical_elements(buffer, layout)
+    if buffer.scope is Scope.BARRIER:
+        return max(elements, 1) * _BARRIER_BYTES, _BARRIER_BYTES
+    size = max(elements, 1) * buffer.dtype.storage_bytes
+    permuted = layout is not None and size % _ALIGN_PERMUTED == 0
+    return size, _ALIGN_PERMUTED if permuted else _ALIGN
+
+
+class _Life:
+    """Collects from when to when each buffer is touched."""
+
+    def __init__(self, whole_loops: bool) -> None:
+        self._whole_loops = whole_loops
+        self.position = 0
+        self.allocated: dict[Buffer, None] = {}
+        self.spans: dict[Buffer, tuple[int, int]] = {}
+
+    def visit(self, stmt: Stmt, loops: int) -> None:
+        """Numbers the statements below one, inside of so many loops."""
+        begin = self.position
+        self.position += 1
+        if isinstance(stmt, Alloc) and stmt.buffer.view_of is None and _in_shared(stmt.buffer):
+            self.allocated[stmt.buffer] = None
+        for buffer in _touched(stmt):
+            first, _ = self.spans.get(buffer, (begin, begin))
+            self.spans[buffer] = (first, begin)
+        is_loop = isinstance(stmt, For | While)
+        around = set(self.allocated)
+        for child in sub_statements(stmt):
+            self.visit(child, loops + is_loop)
+        if is_loop:
+            self._close_loop(begin, around, outermost=loops == 0)
+
+    def _close_loop(self, begin: int, around: set[Buffer], *, outermost: bool) -> None:
+        """What comes into a loop from outside lives as long as the loop does: the next iteration may want it."""
+        for buffer, (first, last) in self.spans.items():
+            if last >= begin and (buffer in around or self._whole_loops and outermost):
+                self.spans[buffer] = (min(first, begin), self.position)
+        self.position += 1
+
+
+def _in_shared(buffer: Buffer) -> bool:
+    return buffer.scope in (Scope.SHARED, Scope.BARRIER)
+
+
+def _touched(stmt: Stmt) -> Iterator[Buffer]:
+    """The shared buffers that a statement itself touches, those that own the bytes."""
+    for field in (*written_buffers(stmt), *_regions(stmt)):
+        if field.scope is Scope.SHARED:
+            yield field.storage
+    for root in expressions(stmt):
+        for node in walk_expr(root):
+            if isinstance(node, Load) and node.buffer.scope is Scope.SHARED:
+                yield node.buffer.storage
+
+
+def _regions(stmt: Stmt) -> Iterator[Buffer]:
+    for field in dataclasses.fields(stmt):
+        value = getattr(stmt, field.name)
+        for item in value if isinstance(value, tuple) else (value,):
+            if isinstance(item, Region):
+                yield item.buffer
+            elif isinstance(item, Buffer) and not isinstance(stmt, Alloc):
+                yield item
+
+
+# -- when it does not fit ----------------------------------------------------------------------------------------
+
+
+def _too_much(tiles: Sequence[Tile], total: int, limit: int, target: Target) -> ResourceError:
+    notes = []
+    for tile in sorted(tiles, key=lambda t: -t.bytes):
+        text = f"'{tile.buffer.name}' takes {tile.bytes} bytes"
+        if tile.versions > 1:
+            text += f": {tile.versions} stages of {tile.bytes // tile.versions}"
+        notes.append(Note(text, tile.buffer.loc if tile.buffer.loc.file else None))
+    return ResourceError(
+        f"T.Kernel: a block needs {total} bytes of shared memory, but {target.arch} has {limit}",
+        notes=tuple(notes),
+        hint=_advice(tiles, limit),
+    )
+
+
+def _advice(tiles: Sequence[Tile], limit: int) -> str:
+    """The largest number of stages that fits, or how much smaller the tiles must be."""
+    most = max((tile.versions for tile in tiles), default=1)
+    for stages in range(most - 1, 0, -1):
+        fewer = [_with_versions(tile, min(tile.versions, stages)) for tile in tiles]
+        needed = place(fewer)[1]
+        if needed <= limit:
+            return f"num_stages={stages} fits, with {needed} bytes"
+    needed = place([_with_versions(tile, 1) for tile in tiles])[1]
+    factor = -(-needed // limit)
+    one = "even with num_stages=1 they take" if most > 1 else "they take"
+    return f"make the tiles {factor} times smaller: {one} {needed} bytes"
+
+
+def _with_versions(tile: Tile, versions: int) -> Tile:
+    if tile.versions < 1:
+        raise CompilerBug(f"'{tile.buffer.name}' has {tile.versions} versions")
+    return dataclasses.replace(tile, bytes=tile.bytes // tile.versions * versions, versions=versions)
+
+
+class _Launches(Rewriter):
+    def __init__(self, target: Target) -> None:
+        self._target = target
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        return plan_launch(node, self._target) if isinstance(node, Launch) else self.rebuild_stmt(node)
+
+
+def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
+    body = _Launches(context.target).visit(func.body) or Seq((), loc=func.body.loc)
+    return func if body is func.body else dataclasses.replace(func, body=body)
+
+
+PASS = Pass("plan_shared_memory", _run, Level.THREAD, Level.THREAD)
