@@ -8,6 +8,7 @@ from tilelang.errors import ProgramError, StagingError
 from tilelang.ir.expr import Binary, Const, Var
 from tilelang.language.proxy import BufferProxy
 from tilelang.language.stage import Stager
+from tilelang.layout.fragment import replicated
 from tilelang.ops.copy import Copy, Transpose
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
@@ -150,3 +151,23 @@ def test_running_totals(stager: Stager) -> None:
     assert (ScanOp.SUM, 0, False) == (first.op, first.dim, first.reverse)
     assert first.src.buffer is first.dst.buffer
     assert (ScanOp.MAX, 1, True) == (second.op, second.dim, second.reverse)
+
+
+def test_options_of_copies_and_loops_are_checked():
+    def staged(body):
+        @T.prim_func
+        def f(A: T.Tensor((16,), T.float32), B: T.Tensor((16,), T.float32)):
+            with T.Kernel(1) as _:
+                body(A, B)
+
+        return f
+
+    for body, message in (
+        (lambda a, b: T.copy(a, b, coalesced_width=3), "T.copy: coalesced_width is 3"),
+        (lambda a, b: T.copy(a, b, eviction_policy="soon"), "T.copy: eviction_policy is 'soon'"),
+        (lambda a, b: T.copy(a, b, loop_layout=1), "T.copy: loop_layout is 1, not a Fragment"),
+        (lambda a, b: T.Parallel(4, 4, loop_layout=replicated((4,), 32)), "T.Parallel: loop_layout has 1 dimensions"),
+    ):
+        with pytest.raises(ProgramError) as caught:
+            staged(body)
+        assert caught.value.message.startswith(message)

@@ -19,6 +19,7 @@ from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Bind, For, ForKind, If, ParallelLoop, PipelineSpec, Stmt
 from tilelang.language.api import api
 from tilelang.language.stage import Stager, current, reads_memory
+from tilelang.layout.fragment import Fragment
 
 _KINDS = {
     "serial": ForKind.SERIAL,
@@ -57,6 +58,8 @@ class LoopSpec:
         pipeline: Of `T.Pipelined`.
         unroll_factor: Of `T.unroll`.
         persistent: Of `T.Persistent`.
+        coalesced_width: Of `T.Parallel`.
+        layout: Of `T.Parallel`.
     """
 
     kind: str
@@ -64,6 +67,8 @@ class LoopSpec:
     pipeline: PipelineSpec | None = None
     unroll_factor: int | None = None
     persistent: tuple[Expr, Expr, int] | None = None
+    coalesced_width: int | None = None
+    layout: Fragment | None = None
 
     def __iter__(self) -> Iterator[Any]:
         raise StagingError(
@@ -93,7 +98,8 @@ class LoopSpec:
         value: Any = variables if rank > 1 else variables[0]
         if self.kind == "Parallel":
             extents = tuple(stop for _, stop, _ in ranges)
-            return OpenedLoop(variables, value, (), lambda body: ParallelLoop(variables, extents, body))
+            width, layout = self.coalesced_width, self.layout
+            return OpenedLoop(variables, value, (), lambda body: ParallelLoop(variables, extents, body, width, layout))
         return OpenedLoop(variables, value, (), lambda body: self._nest(variables, ranges, body))
 
     def _nest(self, variables: Sequence[Var], ranges: Sequence[tuple[Expr, Expr, int]], body: Stmt) -> Stmt:
@@ -179,17 +185,44 @@ def Parallel(*extents: ExprLike, coalesced_width: int | None = None, loop_layout
     Args:
         extents: One per loop variable.
         coalesced_width: Elements per vector access, a wish for GPU targets.
-        loop_layout: Layout of iterations over threads, a wish for GPU targets.
+        loop_layout: The `Fragment` that says which thread runs which iterations, a wish for GPU targets.
 
     Raises:
-        ProgramError: No extents, or extents that are not integers; when the kernel is compiled, an iteration that
-            depends on another one.
+        ProgramError: No extents, extents that are not integers, or options without meaning; when the kernel is
+            compiled, an iteration that depends on another one.
     """
-    del coalesced_width, loop_layout
+    what = "T.Parallel"
     if not extents:
-        raise ProgramError("T.Parallel: needs at least one extent")
+        raise ProgramError(f"{what}: needs at least one extent")
+    layout = loop_fragment(what, loop_layout)
+    if layout is not None and len(layout.shape) != len(extents):
+        raise ProgramError(f"{what}: loop_layout has {len(layout.shape)} dimensions, but the loop has {len(extents)}")
     zero = Const(0, INT32, weak=True)
-    return LoopSpec("Parallel", tuple((zero, _bound("T.Parallel", e), 1) for e in extents))
+    return LoopSpec(
+        "Parallel",
+        tuple((zero, _bound(what, e), 1) for e in extents),
+        coalesced_width=access_width(what, coalesced_width),
+        layout=layout,
+    )
+
+
+def access_width(what: str, value: object) -> int | None:
+    """The checked option `coalesced_width`."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1 or value & (value - 1):
+        raise ProgramError(f"{what}: coalesced_width is {value!r:.40}", hint="write a power of two, such as 4 or 8")
+    return value
+
+
+def loop_fragment(what: str, value: object) -> Fragment | None:
+    """The checked option `loop_layout`."""
+    if value is None or isinstance(value, Fragment):
+        return value
+    raise ProgramError(
+        f"{what}: loop_layout is {value!r:.40}, not a Fragment",
+        hint="leave it out, or make one with tilelang.layout.fragment.fragment(shape, thread digits, value digits)",
+    )
 
 
 @api

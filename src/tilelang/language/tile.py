@@ -10,6 +10,7 @@ from tilelang.errors import ProgramError
 from tilelang.ir.expr import Const, Expr, ExprLike, as_bool, as_expr, cast
 from tilelang.ir.stmt import TileOp
 from tilelang.language.api import api
+from tilelang.language.loops import access_width, loop_fragment
 from tilelang.language.regions import Operand, align, scalar_operand, tile_dim, tile_region
 from tilelang.language.stage import current
 from tilelang.ops.copy import Copy, Transpose
@@ -18,6 +19,8 @@ from tilelang.ops.gemm import Gemm, GemmWarpPolicy
 from tilelang.ops.im2col import Im2Col
 from tilelang.ops.reduce import Reduce, ReduceOp
 from tilelang.ops.scan import Scan, ScanOp
+
+_EVICTIONS = ("evict_normal", "evict_first", "evict_last")
 
 
 def _emit(op: TileOp) -> None:
@@ -51,15 +54,27 @@ def copy(
         coalesced_width: Elements per access; steers GPU targets only.
         disable_tma: Steers GPU targets only.
         eviction_policy: "evict_normal", "evict_first" or "evict_last"; steers GPU targets only.
-        loop_layout: Steers GPU targets only.
+        loop_layout: The `Fragment` that says which thread copies which elements; steers GPU targets only.
 
     Raises:
-        ProgramError: The extents differ, or a region leaves its on-chip buffer.
+        ProgramError: The extents differ, a region leaves its on-chip buffer, or an option has no meaning.
 
     Example:
         `T.copy(A[by * block_M, ko * block_K], A_s)`
     """
-    _emit(Copy(*align(src, dst, "T.copy")))
+    what = "T.copy"
+    if eviction_policy not in (None, *_EVICTIONS):
+        known = ", ".join(_EVICTIONS)
+        raise ProgramError(f"{what}: eviction_policy is {eviction_policy!r:.40}", hint=f"one of {known}")
+    _emit(
+        Copy(
+            *align(src, dst, what),
+            coalesced_width=access_width(what, coalesced_width),
+            layout=loop_fragment(what, loop_layout),
+            eviction=eviction_policy or _EVICTIONS[0],
+            bulk=not _plain_bool(what, "disable_tma", disable_tma),
+        )
+    )
 
 
 @api
@@ -68,7 +83,9 @@ def async_copy(src: Operand, dst: Operand, coalesced_width: int | None = None, l
 
     Shapes, arguments and errors are those of `T.copy`.
     """
-    _emit(Copy(*align(src, dst, "T.async_copy")))
+    what = "T.async_copy"
+    width, layout = access_width(what, coalesced_width), loop_fragment(what, loop_layout)
+    _emit(Copy(*align(src, dst, what), coalesced_width=width, layout=layout))
 
 
 @api

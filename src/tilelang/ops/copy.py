@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tilelang.errors import ProgramError
 from tilelang.ir.buffer import Region
 from tilelang.ir.stmt import TileMemory, TileOp
+from tilelang.layout.fragment import Fragment
 from tilelang.ops.describe import (
     check_extents,
     check_lanes,
@@ -24,10 +25,22 @@ class Copy(TileOp):
     Both regions have the same extents once unit extents are dropped; the front end has resolved element positions
     and the alignment of ranks. A global source reads 0 (or its safe value) out of bounds; a global destination drops
     what is out of bounds.
+
+    Attributes:
+        src: What is read.
+        dst: What is written.
+        coalesced_width: Elements per access that the user asks for.
+        layout: Which thread copies which elements, if the user says so; over the extents without units.
+        eviction: How long global memory should stay cached: "evict_normal", "evict_first" or "evict_last".
+        bulk: Whether the user allows the copy engine that moves whole boxes.
     """
 
     src: Region
     dst: Region
+    coalesced_width: int | None = field(default=None, kw_only=True)
+    layout: Fragment | None = field(default=None, kw_only=True)
+    eviction: str = field(default="evict_normal", kw_only=True)
+    bulk: bool = field(default=True, kw_only=True)
 
     @property
     def name(self) -> str:

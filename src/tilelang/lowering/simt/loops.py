@@ -1,0 +1,258 @@
+"""Tile operators as parallel loops over their elements.
+
+Takes operators, emits `ParallelLoop`s and the scratch tiles they need. Invariant: the loops mean what the operators
+mean; which thread runs which iteration is decided later, for these loops as for the user's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tilelang.dtypes import INT32, DType
+from tilelang.errors import NoLowering
+from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.builder import Builder, as_body
+from tilelang.ir.expr import Const, Expr, Load, Var, as_expr, cast
+from tilelang.ir.stmt import Alloc, Atomic, Bind, For, ForKind, ParallelLoop, Print, Store
+from tilelang.layout.fragment import Fragment
+from tilelang.lowering.fold import Fold
+from tilelang.lowering.patches import gather, patch
+from tilelang.lowering.regions import ZERO, axes, indices, load, may_overlap, same_region, whole
+from tilelang.ops.atomic import AtomicTile
+from tilelang.ops.copy import Copy, Transpose
+from tilelang.ops.describe import matrix_axes
+from tilelang.ops.fill import Fill
+from tilelang.ops.im2col import Im2Col
+from tilelang.ops.reduce import Reduce
+from tilelang.ops.scan import Scan
+
+_LETTERS = "ijklmnop"
+
+Element = Callable[[tuple[Var, ...]], None]
+
+
+def parallel(
+    build: Builder,
+    extents: Sequence[Expr],
+    element: Element,
+    *,
+    letters: str = _LETTERS,
+    coalesced_width: int | None = None,
+    layout: Fragment | None = None,
+) -> None:
+    """`for i, j, ... in T.Parallel(*extents)` over what `element` emits; no loop at all for a single element."""
+    if not extents:
+        element(())
+        return
+    variables = tuple(Var(letters[d % len(letters)], INT32, index=True) for d in range(len(extents)))
+    with build.block() as statements:
+        element(variables)
+    body = as_body(statements, build.loc)
+    build.emit(ParallelLoop(variables, tuple(extents), body, coalesced_width, layout))
+
+
+def scratch(build: Builder, name: str, extents: Sequence[int], dtype: DType, scope: Scope) -> Region:
+    """Allocates a tile of this block; gives the whole of it as a region."""
+    buffer = Buffer(name, tuple(as_expr(extent) for extent in extents), dtype, scope)
+    build.emit(Alloc(buffer))
+    return whole(buffer)
+
+
+def _extents(region: Region) -> list[Expr]:
+    return [region.extent[axis] for axis in axes(region)]
+
+
+def move(
+    build: Builder,
+    src: Region,
+    dst: Region,
+    *,
+    coalesced_width: int | None = None,
+    layout: Fragment | None = None,
+) -> None:
+    """`dst[...] = src[...]`, regions that do not overlap."""
+
+    def element(at: tuple[Var, ...]) -> None:
+        build.emit(Store(dst.buffer, indices(dst, at), cast(load(src, at), dst.dtype)))
+
+    parallel(build, _extents(dst), element, coalesced_width=coalesced_width, layout=layout)
+
+
+def apart(name: str, src: Region, dst: Region, build: Builder) -> Region:
+    """The source, or a copy of it in registers if it may overlap the target: all is read before any is written.
+
+    Raises:
+        NoLowering: A copy is needed, and its size is not known.
+    """
+    if not may_overlap(src, dst):
+        return src
+    copied = scratch(build, f"{src.buffer.name}_copy", _constant(name, src), src.dtype, Scope.FRAGMENT)
+    move(build, src, copied)
+    return copied
+
+
+def _constant(name: str, region: Region) -> tuple[int, ...]:
+    """The extents of a region that needs a copy."""
+    extent = region.static_extent
+    if extent is None:
+        raise NoLowering(
+            f"{name}: needs a copy of its part of '{region.buffer.name}', whose extents are not constant",
+            hint="go through another buffer, or slice with constants",
+        )
+    return extent
+
+
+# -- moving data ---------------------------------------------------------------------------------------------
+def expand_copy(op: Copy, build: Builder) -> None:
+    """One iteration per element of the destination."""
+    source = apart(op.name, op.src, op.dst, build)
+    move(build, source, op.dst, coalesced_width=op.coalesced_width, layout=op.layout)
+
+
+def expand_transpose(op: Transpose, build: Builder) -> None:
+    """One iteration per element, in the destination's order."""
+    source = apart(op.name, op.src, op.dst, build)
+    rows, columns = matrix_axes(op.dst)
+    source_rows, source_columns = matrix_axes(source)
+
+    def element(at: tuple[Var, ...]) -> None:
+        j, i = at
+        value = load(source, (i, j), (source_rows, source_columns))
+        build.emit(Store(op.dst.buffer, indices(op.dst, at, (rows, columns)), cast(value, op.dst.dtype)))
+
+    parallel(build, (op.dst.extent[rows], op.dst.extent[columns]), element, letters="ji")
+
+
+def expand_fill(op: Fill, build: Builder) -> None:
+    """The value is computed once and stored everywhere."""
+    value: Expr = cast(op.value, op.dst.dtype)
+    if not isinstance(value, Const):
+        filler = Var("value", op.dst.dtype)
+        build.emit(Bind(filler, value))
+        value = filler
+    parallel(build, _extents(op.dst), lambda at: build.emit(Store(op.dst.buffer, indices(op.dst, at), value)))
+
+
+def expand_atomic(op: AtomicTile, build: Builder) -> None:
+    """One atomic update per element; a scalar operand is computed once."""
+    dst, src = op.dst, op.src
+    operand: Var | None = None
+    if not isinstance(src, Region):
+        operand = Var("value", dst.dtype)
+        build.emit(Bind(operand, cast(src, dst.dtype)))
+
+    def element(at: tuple[Var, ...]) -> None:
+        value = cast(load(src, at), dst.dtype) if isinstance(src, Region) else operand
+        build.emit(Atomic(op.op, dst.buffer, indices(dst, at), value))
+
+    parallel(build, _extents(dst), element)
+
+
+def expand_im2col(op: Im2Col, build: Builder) -> None:
+    """One iteration per element of the tile."""
+
+    def element(at: tuple[Var, ...]) -> None:
+        i, j = at
+        gather(op, patch(op, i, build), i, j, build)
+
+    parallel(build, op.dst.extent[-2:], element)
+
+
+def expand_print(stmt: Print, region: Region, build: Builder) -> None:
+    """A tile in registers is brought to shared memory, from where one thread prints it."""
+    shown = scratch(build, region.buffer.name, _constant("T.print", region), region.dtype, Scope.SHARED)
+    move(build, region, shown)
+    build.emit(Print(shown, stmt.message, stmt.source))
+
+
+# -- folding -------------------------------------------------------------------------------------------------
+_REGISTERS = (Scope.FRAGMENT, Scope.LOCAL, Scope.VAR)
+
+
+def expand_reduce(op: Reduce, build: Builder) -> None:
+    """A loop over all elements that updates one running value per element of the destination."""
+    fold = Fold(op)
+    out = [*fold.outer, *fold.inner]
+    if fold.along == 0:
+        parallel(build, out, lambda at: fold.result(build, at, fold.start))
+    elif op.src.static_extent is None:
+        _fold_unknown(fold, build, out)
+    elif op.dst.buffer.scope in _REGISTERS and op.dst.dtype == fold.dtype and not may_overlap(op.src, op.dst):
+        if op.clear:
+            parallel(
+                build, out, lambda at: build.emit(Store(op.dst.buffer, indices(op.dst, at), fold.start))
+            )
+        _accumulate(fold, build, op.dst)
+    else:
+        running = _running(fold, build, [int(e.value) for e in out if isinstance(e, Const)])
+        parallel(build, out, lambda at: build.emit(Store(running.buffer, at, fold.start)))
+        _accumulate(fold, build, running)
+        parallel(build, out, lambda at: fold.result(build, at, load(running, at, tuple(range(len(at))))))
+
+
+def _running(fold: Fold, build: Builder, extents: Sequence[int]) -> Region:
+    scope = Scope.FRAGMENT if extents else Scope.VAR
+    return scratch(build, f"{fold.op.dst.buffer.name}_fold", extents, fold.dtype, scope)
+
+
+def _accumulate(fold: Fold, build: Builder, into: Region) -> None:
+    """`into[...] = combine(into[...], src[...])` for every element of the source."""
+    outer = len(fold.outer)
+    along = axes(into)
+
+    def element(at: tuple[Var, ...]) -> None:
+        rest = (*at[:outer], *at[outer + 1 :])
+        value = fold.combine(load(into, rest, along), fold.source(at[:outer], at[outer], at[outer + 1 :]))
+        build.emit(Store(into.buffer, indices(into, rest, along), value))
+
+    parallel(build, [*fold.outer, fold.op.src.extent[fold.op.dim], *fold.inner], element)
+
+
+def _fold_unknown(fold: Fold, build: Builder, out: Sequence[Expr]) -> None:
+    """Extents that are only known when the kernel runs: one running scalar per element of the destination."""
+    outer = len(fold.outer)
+
+    def element(at: tuple[Var, ...]) -> None:
+        running = Buffer("folded", (), fold.dtype, Scope.VAR)
+        build.emit(Alloc(running, fold.start))
+        value = Load(running, (), fold.dtype)
+
+        def step(k: Var) -> None:
+            build.emit(Store(running, (), fold.combine(value, fold.source(at[:outer], k, at[outer:]))))
+
+        extent = fold.op.src.extent[fold.op.dim]
+        if out:
+            var = Var("k", INT32, index=True)
+            with build.block() as statements:
+                step(var)
+            build.emit(For(var, ZERO, extent, 1, ForKind.SERIAL, as_body(statements, build.loc)))
+        else:
+            parallel(build, [extent], lambda k: step(k[0]), letters="k")
+        fold.result(build, at, value)
+
+    parallel(build, out, element, letters="ijlmnop")
+
+
+# -- scanning ------------------------------------------------------------------------------------------------
+def expand_scan(op: Scan, build: Builder) -> None:
+    """A scan whose operands all threads can reach, between copies to and from shared memory where they are not."""
+    in_place = same_region(op.src, op.dst)
+    src, dst = op.src, op.dst
+    if src.buffer.scope in _REGISTERS or may_overlap(src, dst) and not in_place:
+        src = scratch(build, f"{src.buffer.name}_line", _constant(op.name, src), src.dtype, Scope.SHARED)
+        move(build, op.src, src)
+    if dst.buffer.scope in _REGISTERS:
+        dst = src if _alike(src, op) else _target(op, build)
+    build.emit(Scan(op.op, src, dst, op.dim, op.reverse, choice=op.choice))
+    if dst.buffer is not op.dst.buffer:
+        move(build, dst, op.dst)
+
+
+def _alike(src: Region, op: Scan) -> bool:
+    """Whether the running values may replace the scratch copy of the source."""
+    return src.buffer is not op.src.buffer and op.src.dtype == op.dst.dtype
+
+
+def _target(op: Scan, build: Builder) -> Region:
+    name = f"{op.dst.buffer.name}_line"
+    return scratch(build, name, _constant(op.name, op.dst), op.dst.dtype, Scope.SHARED)

@@ -1,0 +1,66 @@
+"""Turns the operators that work element by element into parallel loops, so that one pass spreads all of them.
+
+Takes a tile-level function, gives one in which `Copy` without an instruction of its own, `Fill`, `Transpose`,
+`AtomicTile`, `Im2Col` and `Reduce` are `ParallelLoop`s, scans have operands that all threads can reach, and tiles in
+registers are printed from shared memory.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from tilelang.ir.buffer import Region, Scope
+from tilelang.ir.builder import Builder
+from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.stmt import Print, Seq, Stmt, TileOp
+from tilelang.ir.visit import Rewriter
+from tilelang.lowering.simt import loops
+from tilelang.ops.atomic import AtomicTile
+from tilelang.ops.copy import Copy, Transpose
+from tilelang.ops.fill import Fill
+from tilelang.ops.im2col import Im2Col
+from tilelang.ops.reduce import Reduce
+from tilelang.ops.scan import Scan
+from tilelang.passes.base import Pass, PassContext
+
+BY_LOOP = "copy.loop"
+"""The choice of copies that move element by element, through registers."""
+
+# An expansion takes an instance of its key's class; Python's types cannot say so of a mapping
+_EXPANSIONS: Mapping[type[TileOp], Callable[[Any, Builder], None]] = MappingProxyType(
+    {
+        AtomicTile: loops.expand_atomic,
+        Copy: loops.expand_copy,
+        Fill: loops.expand_fill,
+        Im2Col: loops.expand_im2col,
+        Reduce: loops.expand_reduce,
+        Scan: loops.expand_scan,
+        Transpose: loops.expand_transpose,
+    }
+)
+
+
+class _Expand(Rewriter):
+    def stmt(self, node: Stmt) -> Stmt | None:
+        build = Builder(node.loc)
+        match node:
+            case Copy(choice=choice) if choice not in ("", BY_LOOP):
+                return node
+            case TileOp() if type(node) in _EXPANSIONS:
+                _EXPANSIONS[type(node)](node, build)
+            case Print(operand=Region() as region) if region.buffer.scope is Scope.FRAGMENT:
+                loops.expand_print(node, region, build)
+            case _:
+                return self.rebuild_stmt(node)
+        return build.finish()
+
+
+def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
+    body = _Expand().visit(func.body) or Seq((), loc=func.body.loc)
+    return func if body is func.body else dataclasses.replace(func, body=body)
+
+
+PASS = Pass("expand_to_loops", _run, Level.TILE, Level.TILE)
