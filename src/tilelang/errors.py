@@ -181,6 +181,10 @@ class NoLowering(TileLangError):
     """An operator or name that has no meaning on the chosen target; notes hold every refusal."""
 
 
+class LayoutConflict(TileLangError):
+    """Two uses of a fragment need different layouts, and none of them can be given another one."""
+
+
 class ResourceError(TileLangError):
     """More of something than the target has."""
 
@@ -227,6 +231,10 @@ class DeviceAssertError(TileLangError):
 
 class ToolchainError(TileLangError):
     """No usable compiler was found, or the compiler rejected our source or crashed."""
+
+
+class DriverError(TileLangError):
+    """No usable GPU or driver was found, or the driver refused to do something."""
 
 
 class CacheError(TileLangError):

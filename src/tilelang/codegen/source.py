@@ -36,6 +36,7 @@ class DeviceLaunch:
         shared_bytes: Dynamic shared memory of a block.
         cluster: Blocks per cluster.
         arguments: In order.
+        cooperative: Whether all blocks must run at once, as barriers of the whole grid need.
     """
 
     name: str
@@ -44,6 +45,7 @@ class DeviceLaunch:
     shared_bytes: int
     cluster: tuple[int, int, int]
     arguments: tuple[KernelArgument, ...]
+    cooperative: bool = False
 
 
 @dataclass(frozen=True)

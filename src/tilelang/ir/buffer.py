@@ -40,6 +40,8 @@ class Buffer:
         strides: Distance of neighbors per dimension, in elements; None means row-major and dense.
         view_of: The buffer whose bytes this one names, for `T.view` and `T.reshape`.
         loc: Where it was declared.
+        alignment_bytes: The address of a parameter's first element is a multiple of this on a GPU; the caller checks.
+            Of a view, its storage's counts.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Buffer:
     strides: tuple[Expr, ...] | None = None
     view_of: Buffer | None = None
     loc: Loc = NOWHERE
+    alignment_bytes: int = 16
 
     def __repr__(self) -> str:
         return f"<{self.name}: {self.dtype!s} {self.shape!r} in {self.scope.value}>"
