@@ -2,8 +2,8 @@
 
 import pytest
 
-from tilelang.codegen.cpp_types import is_packed, storage_helpers, storage_type, value_type
-from tilelang.dtypes import SCALARS, as_dtype
+from tilelang.codegen.cpp_types import storage_helpers, storage_type, value_type
+from tilelang.dtypes import as_dtype
 
 
 @pytest.mark.parametrize(
@@ -23,10 +23,6 @@ from tilelang.dtypes import SCALARS, as_dtype
 def test_types_of_elements_and_of_values(name, storage, value):
     dtype = as_dtype(name)
     assert (storage, value) == (storage_type(dtype), value_type(dtype))
-
-
-def test_packed_dtypes_are_those_whose_value_type_differs():
-    assert {d for d in SCALARS.values() if storage_type(d) != value_type(d)} == {d for d in SCALARS.values() if is_packed(d)}
 
 
 def test_packed_and_vector_dtypes_need_a_definition():

@@ -17,5 +17,5 @@ def test_a_callee_says_what_a_call_gives_and_computes() -> None:
 
 
 def test_a_routine_is_spelled_per_language() -> None:
-    routine = Routine("gemm", {"cpp": "tl::gemm<float>"}, {"cpp": "helper"})
-    assert "tl::gemm<float>" == routine.spell["cpp"]
+    routine = Routine("gemm", {"cpp": "tl::gemm<float>({0})"}, {"cpp": "helper"})
+    assert "tl::gemm<float>(a)" == routine.spell["cpp"].format("a")

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilelang.codegen.cpp_expr import ExprPrinter
-from tilelang.codegen.cpp_stmt import ARENA, FAIL, FAILED, StmtPrinter
-from tilelang.codegen.cpp_types import is_packed, value_type
+from tilelang.codegen.c_expr import ExprPrinter
+from tilelang.codegen.cpp_stmt import ARENA, FAIL, FAILED, CppStmtPrinter
+from tilelang.codegen.cpp_types import CPP, value_type
+from tilelang.codegen.dialect import is_packed
 from tilelang.codegen.emitter import Emitter
 from tilelang.codegen.names import Names, identifier
 from tilelang.codegen.source import Source
@@ -46,7 +47,7 @@ class _Program:
     def __init__(self, func: PrimFunc) -> None:
         self._func = func
         self._names = Names()
-        self._exprs = ExprPrinter(self._names)
+        self._exprs = ExprPrinter(self._names, CPP)
         self._blocks, self._entry = Emitter(), Emitter()
         self._asserts: list[tuple[str, Loc]] = []
         self._written = {b.storage for s in walk(func.body) for b in written_buffers(s)}
@@ -60,7 +61,7 @@ class _Program:
         func = self._func
         entry_name = self._names.fresh(func.name)
         self._declare_parameters()
-        host = StmtPrinter(self._entry, self._exprs, plan=None, launch=self._launch, asserts=self._asserts)
+        host = CppStmtPrinter(self._entry, self._exprs, plan=None, launch=self._launch, asserts=self._asserts)
         parameters = ", ".join(self._abi_parameters())
         with self._entry.block(f'extern "C" int32_t {entry_name}({parameters})'):
             self._convert_scalars()
@@ -169,7 +170,7 @@ class _Program:
             parameters.append(f"unsigned char* {ARENA}")
         if self._asserting:
             parameters.append(f"int32_t* {FAILED}")
-        printer = StmtPrinter(out, self._exprs, plan=plan, launch=None, asserts=self._asserts)
+        printer = CppStmtPrinter(out, self._exprs, plan=plan, launch=None, asserts=self._asserts)
         with out.block(f"static void {name}({', '.join(parameters)})"):
             printer.body(launch.body)
         out.loc = NOWHERE

@@ -7,7 +7,7 @@ thread and needs neither.
 
 from __future__ import annotations
 
-from tilelang.codegen.cpp_expr import ExprPrinter
+from tilelang.codegen.c_expr import ExprPrinter
 from tilelang.codegen.cpp_types import value_type
 from tilelang.dtypes import DType
 from tilelang.errors import CompilerBug

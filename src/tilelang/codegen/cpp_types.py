@@ -1,4 +1,4 @@
-"""How dtypes look in C++: the type of an element in memory and the type of a value in an expression.
+"""The words of C++: how dtypes look in memory and in expressions, and how to write what the language leaves open.
 
 Narrow floats and four-bit integers are *packed*: in memory they are structs of bits, in expressions they are the float
 or int32_t of the same value. Invariant: the value of an expression of a packed dtype is representable in that dtype.
@@ -6,8 +6,12 @@ or int32_t of the same value. Invariant: the value of an expression of a packed 
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
+from tilelang.codegen.cpp_helpers import HELPERS
+from tilelang.codegen.dialect import Dialect
 from tilelang.dtypes import DType, lane_dtype
-from tilelang.isa.common.convert import cpp_arithmetic, cpp_type
+from tilelang.isa.common.convert import conversion, cpp_arithmetic, cpp_type
 from tilelang.isa.intrinsic import Helper
 
 VECTOR = Helper(
@@ -17,11 +21,6 @@ VECTOR = Helper(
 template <typename T, int N> struct tl_vector { T lane[N]; };
 """,
 )
-
-
-def is_packed(dtype: DType) -> bool:
-    """Whether memory holds bits that become a number by a conversion."""
-    return dtype.lanes == 1 and (dtype.is_float and dtype.bits < 32 or dtype.is_int and dtype.bits < 8)
 
 
 def storage_type(dtype: DType) -> str:
@@ -40,3 +39,23 @@ def storage_helpers(dtype: DType) -> tuple[Helper, ...]:
 def value_type(dtype: DType) -> str:
     """The type of a value in an expression."""
     return storage_type(dtype) if dtype.lanes > 1 else cpp_arithmetic(dtype)
+
+
+# compiled with -fwrapv; everything is 64 bits wide, which costs a CPU nothing
+CPP = Dialect(
+    language="cpp",
+    storage_type=storage_type,
+    storage_helpers=storage_helpers,
+    value_type=value_type,
+    conversion=conversion,
+    helpers=HELPERS,
+    index_types=MappingProxyType({64: "int64_t"}),
+    least=MappingProxyType({32: "INT32_MIN", 64: "INT64_MIN"}),
+    nan=MappingProxyType({32: '__builtin_nanf("")', 64: '__builtin_nan("")'}),
+    infinity=MappingProxyType({32: "__builtin_inff()", 64: "__builtin_inf()"}),
+    address="{0} + {1}",
+    wraps=True,
+    shifts=False,
+    vectors=False,
+    moves_bits=True,
+)

@@ -34,7 +34,8 @@ class Routine:
 
     Attributes:
         name: The helper's name, for printed IR.
-        spell: Per language, the called name with its template arguments.
+        spell: Per language, the text of the call, in which `{0}`, `{1}`, ... stand for the arguments: pointers for
+            regions, values for expressions.
         helper: Per language, what must stand before the first call; see `isa.intrinsic.Helper`.
     """
 

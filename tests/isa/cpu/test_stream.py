@@ -8,4 +8,4 @@ def test_the_routine_writes_a_cache_line():
     helper = STREAM_LINE.helper["cpp"]
     assert isinstance(helper, Helper)
     assert f"__builtin_memcpy(to, from, {LINE_BYTES})" in helper.text
-    assert STREAM_LINE.spell["cpp"] in helper.text
+    assert STREAM_LINE.spell["cpp"].format("void* to", "const void* from") in helper.text

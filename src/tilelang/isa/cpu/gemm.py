@@ -71,7 +71,7 @@ def gemm_routine(a: DType, b: DType, c: DType, shape: GemmShape) -> Routine | No
     else:
         text, base = f"tl::gemm<{path.step}, {path.load_a}, {path.load_b}, {shape.arguments()}>", KERNEL
     helper = Helper(f"gemm {a!s} {b!s} {c!s}", "", needs=(*needs, path.helper, base))
-    return Routine("gemm", {"cpp": text}, {"cpp": helper})
+    return Routine("gemm", {"cpp": f"{text}({{0}}, {{1}}, {{2}}, {{3}})"}, {"cpp": helper})
 
 
 def _path(a: DType, b: DType, c: DType) -> _Path | None:

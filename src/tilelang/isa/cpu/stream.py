@@ -40,4 +40,4 @@ static inline void tl_stream_line(void* to, const void* from) {
 # Called with the address of a line's worth of elements in global memory and that of an aligned line on chip. Streaming
 # stores become visible to other threads with the locked instruction of the barrier that ends the launch.
 # Source: Intel SDM volume 1, 10.4.6.2 and volume 3A, 8.2.5
-STREAM_LINE = Routine("stream_line", {"cpp": "tl_stream_line"}, {"cpp": _STREAM})
+STREAM_LINE = Routine("stream_line", {"cpp": "tl_stream_line({0}, {1})"}, {"cpp": _STREAM})

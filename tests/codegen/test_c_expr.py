@@ -5,7 +5,8 @@ import pytest
 from harness import run_everywhere
 from programs import index_var
 
-from tilelang.codegen.cpp_expr import ExprPrinter, float_literal
+from tilelang.codegen.c_expr import ExprPrinter, float_literal
+from tilelang.codegen.cpp_types import CPP
 from tilelang.codegen.names import Names
 from tilelang.dtypes import BOOL, FLOAT32, INT32, as_dtype
 from tilelang.ir.buffer import Buffer, Scope
@@ -181,7 +182,7 @@ def printer(*nodes):
     names = Names()
     for node in nodes:
         names.declare(node)
-    return ExprPrinter(names)
+    return ExprPrinter(names, CPP)
 
 
 def test_parentheses_stand_only_where_cpp_needs_them():
@@ -233,7 +234,7 @@ def test_a_copy_within_a_packed_dtype_moves_bits():
     ],
 )
 def test_float_literals(value, dtype, expected):
-    assert expected == float_literal(value, as_dtype(dtype))[0]
+    assert expected == float_literal(value, CPP, as_dtype(dtype))[0]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,221 @@
+"""Prints statements for languages of the C family: what they share, with hooks for what each does its own way.
+
+Takes statements, gives lines. Invariant: every statement's text is a whole number of lines, preceded by the user's
+source line wherever that changes.
+"""
+
+from __future__ import annotations
+
+import abc
+import linecache
+import os
+
+from tilelang.codegen.c_expr import ExprPrinter
+from tilelang.codegen.dialect import is_packed
+from tilelang.codegen.emitter import Emitter
+from tilelang.errors import CompilerBug, Loc
+from tilelang.ir.buffer import Region, Scope
+from tilelang.ir.expr import Const, Expr, Var
+from tilelang.ir.stmt import (
+    Alloc,
+    Assert,
+    Atomic,
+    Bind,
+    Break,
+    CallStmt,
+    Continue,
+    For,
+    If,
+    Launch,
+    Print,
+    Seq,
+    Stmt,
+    Store,
+    While,
+)
+from tilelang.isa.intrinsic import Helper
+
+
+class StmtPrinter(abc.ABC):
+    """Appends the text of statements to an emitter.
+
+    Args:
+        out: Receives the lines.
+        exprs: Prints the expressions.
+        asserts: Receives message and place of each assertion.
+    """
+
+    def __init__(self, out: Emitter, exprs: ExprPrinter, asserts: list[tuple[str, Loc]]) -> None:
+        self._out, self._exprs, self._asserts = out, exprs, asserts
+        self._names, self._types = exprs.names, exprs.types
+        self._shown: Loc | None = None
+
+    # -- what each language does its own way --------------------------------------------------------------------
+    @abc.abstractmethod
+    def _alloc(self, node: Alloc) -> None:
+        """Defines a buffer that is no mutable scalar."""
+
+    @abc.abstractmethod
+    def _atomic(self, node: Atomic) -> list[str]:
+        """The lines of an atomic statement; declares its result."""
+
+    @abc.abstractmethod
+    def _print(self, node: Print) -> list[str]:
+        """The lines of a print statement."""
+
+    @abc.abstractmethod
+    def _fail(self, number: int) -> list[str]:
+        """The lines that end the launch because of an assertion, counted from 1."""
+
+    @abc.abstractmethod
+    def _pragma(self, node: For) -> str:
+        """The directive in front of a loop; empty for none."""
+
+    def _launch(self, node: Launch) -> None:
+        raise CompilerBug("codegen: a launch within a launch")
+
+    # -- what they share ----------------------------------------------------------------------------------------
+    def stmt(self, node: Stmt) -> None:
+        """Prints one statement."""
+        self._out.loc = node.loc
+        with node.loc:
+            if isinstance(node, Seq):
+                self._seq(node)
+                return
+            self._comment(node.loc)
+            self._plain(node)
+
+    def body(self, node: Stmt) -> None:
+        """Prints the inside of a braced block, which is a scope of names."""
+        with self._names.scope(), self._types.scope():
+            for child in node.body if isinstance(node, Seq) else (node,):
+                self.stmt(child)
+
+    def _seq(self, node: Seq) -> None:
+        if any(isinstance(child, Bind | Alloc) for child in node.body):
+            with self._out.block():
+                self.body(node)
+        else:
+            for child in node.body:
+                self.stmt(child)
+
+    def _comment(self, loc: Loc) -> None:
+        """The user's line above the code it became."""
+        if not loc.file or (self._shown is not None and (self._shown.file, self._shown.line) == (loc.file, loc.line)):
+            return
+        self._shown = loc
+        text = linecache.getline(loc.file, loc.line).strip()
+        place = f"{os.path.basename(loc.file)}:{loc.line}: {text}" if text else str(loc)
+        self._out.line(f"// {_one_line(place)}")
+
+    def _plain(self, node: Stmt) -> None:
+        out, exprs = self._out, self._exprs
+        match node:
+            case Bind():
+                self._bind(node)
+            case Alloc(buffer=buffer, init=init) if buffer.scope is Scope.VAR:
+                first = exprs.value(init) if init is not None else "{}"
+                out.line(f"{exprs.value_type(buffer.dtype)} {self._names.declare(buffer)} = {first};")
+            case Alloc():
+                self._alloc(node)
+            case Store():
+                self._store(node)
+            case For():
+                self._for(node)
+            case While(condition=condition, body=body):
+                with out.block(f"while ({exprs.condition(condition)})"), self._types.given(condition):
+                    self.body(body)
+            case If():
+                self._if(node)
+            case Break():
+                out.line("break;")
+            case Continue():
+                out.line("continue;")
+            case Atomic():
+                self._lines(self._atomic(node))
+            case Assert(condition=condition, message=message):
+                self._asserts.append((message, node.loc))
+                with out.block(f"if (!({exprs.condition(condition)}))"):
+                    self._lines(self._fail(len(self._asserts)))
+            case Print():
+                self._lines(self._print(node))
+            case CallStmt():
+                self._call(node)
+            case Launch():
+                self._launch(node)
+            case _:
+                raise CompilerBug(f"codegen: no text for statement {type(node).__name__}")
+
+    def _lines(self, lines: list[str]) -> None:
+        for line in lines:
+            self._out.line(line)
+
+    def _bind(self, node: Bind) -> None:
+        var, exprs = node.var, self._exprs
+        if var.index:
+            text = exprs.index(node.value)
+            kind = exprs.index_type(self._types.bind(var, node.value))
+        else:
+            text, kind = exprs.value(node.value), exprs.value_type(var.dtype)
+        self._out.line(f"const {kind} {self._names.declare(var)} = {text};")
+
+    def _store(self, node: Store) -> None:
+        buffer, value, exprs = node.buffer, node.value, self._exprs
+        if buffer.scope is Scope.VAR:
+            self._out.line(f"{self._names[buffer]} = {exprs.value(value)};")
+        elif value.dtype.lanes != buffer.dtype.lanes:
+            place = exprs.vector(buffer, node.indices, value.dtype)
+            self._out.line(f"{place} = {exprs.value(value)};")
+        else:
+            part = ".bits" if is_packed(buffer.dtype) and exprs.dialect.moves_bits else ""
+            place, element = exprs.element(buffer, node.indices), exprs.stored(value, buffer.dtype)
+            self._out.line(f"{place}{part} = {element}{part};")
+
+    def _for(self, node: For) -> None:
+        out, exprs = self._out, self._exprs
+        start, stop = exprs.index(node.start), exprs.exact(node.stop)
+        limit = stop.text
+        if not _is_stable(node.stop):
+            limit = self._names.fresh(f"{node.var.name}_end")  # stands beside the loop, not inside
+            out.line(f"const {exprs.index_type(stop.bits)} {limit} = {stop.text};")
+        with self._names.scope(), self._types.scope():
+            kind = exprs.index_type(self._types.loop(node))
+            var = self._names.declare(node.var)
+            pragma = self._pragma(node)
+            if pragma:
+                out.directive(pragma)
+            compare = "<" if node.step > 0 else ">"
+            step = f"++{var}" if node.step == 1 else f"{var} += {node.step}"
+            with out.block(f"for ({kind} {var} = {start}; {var} {compare} {limit}; {step})"):
+                self.body(node.body)
+
+    def _if(self, node: If) -> None:
+        with self._out.block(f"if ({self._exprs.condition(node.condition)})"), self._types.given(node.condition):
+            self.body(node.then_body)
+        if node.else_body is not None:
+            with self._out.block("else"), self._types.given(node.condition, holds=False):
+                self.body(node.else_body)
+
+    def _call(self, node: CallStmt) -> None:
+        routine, exprs, language = node.routine, self._exprs, self._exprs.dialect.language
+        helper = routine.helper.get(language)
+        if language not in routine.spell or not isinstance(helper, Helper | None):
+            raise CompilerBug(f"codegen: routine {routine.name} has no {language} text")
+        exprs.need(helper)
+        args = [exprs.address(a) if isinstance(a, Region) else exprs.argument(a) for a in node.args]
+        text = routine.spell[language].format(*args)
+        if node.result is not None:
+            kind = exprs.index_type(self._types.declare(node.result)) if node.result.index else ""
+            kind = kind or exprs.value_type(node.result.dtype)
+            text = f"const {kind} {self._names.declare(node.result)} = {text}"
+        self._out.line(f"{text};")
+
+
+def _one_line(text: str) -> str:
+    """Text that ends a comment where the line ends: a backslash there, blanks behind it or not, would continue it."""
+    return " ".join(text.splitlines()).rstrip("\\ \t\0")
+
+
+def _is_stable(expr: Expr) -> bool:
+    """Whether asking for the value before each iteration gives the same each time, and costs nothing."""
+    return isinstance(expr, Const | Var)

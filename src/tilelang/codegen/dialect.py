@@ -1,0 +1,59 @@
+"""What distinguishes one language of the C family from another, for the printers that they share.
+
+Gives `Dialect`, a record of words and of small functions from dtypes to words. Invariant: a printer that knows its
+dialect never asks which language it prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tilelang.dtypes import DType
+from tilelang.isa.intrinsic import Helper, Spelling
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """The words of one language.
+
+    Attributes:
+        language: The key of `Intrinsic.spell` and `Routine.spell`.
+        storage_type: The type of one element in memory.
+        storage_helpers: What must be defined before the storage type is named.
+        value_type: The type of a value in an expression.
+        conversion: The text of a cast; its operand and value have the storage types.
+        helpers: Functions for operators that the language defines otherwise, by name.
+        index_types: The type that holds exact integers of so many bits.
+        least: The smallest integer of so many bits.
+        nan: NaN in a type of so many bits.
+        infinity: Positive infinity in a type of so many bits.
+        address: A pointer to an element, from the name of a buffer and an offset.
+        wraps: Whether signed arithmetic wraps as it stands.
+        shifts: Whether a division by a power of two that rounds down is written as a shift; compilers that cannot see
+            that a value is never negative do not find it.
+        vectors: Whether several neighboring elements move in one access.
+        moves_bits: Whether stores of packed elements name their bits; some compilers vectorize moves of bits, not of
+            the structs around them.
+    """
+
+    language: str
+    storage_type: Callable[[DType], str]
+    storage_helpers: Callable[[DType], tuple[Helper, ...]]
+    value_type: Callable[[DType], str]
+    conversion: Callable[[DType, DType], Spelling]
+    helpers: Mapping[str, Helper]
+    index_types: Mapping[int, str]
+    least: Mapping[int, str]
+    nan: Mapping[int, str]
+    infinity: Mapping[int, str]
+    address: str
+    wraps: bool
+    shifts: bool
+    vectors: bool
+    moves_bits: bool
+
+
+def is_packed(dtype: DType) -> bool:
+    """Whether memory holds structs of bits that become a number by a conversion."""
+    return dtype.lanes == 1 and (dtype.is_float and dtype.bits < 32 or dtype.is_int and dtype.bits < 8)

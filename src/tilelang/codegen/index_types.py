@@ -1,0 +1,150 @@
+"""In which integer type index arithmetic is exact, expression by expression.
+
+Takes the facts that hold where the printer stands, gives widths in bits. Invariant: the value of an expression, and
+of every part of it that was asked about, fits in the width that was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tilelang.arith.domain import Domain
+from tilelang.arith.interval import bounds
+from tilelang.arith.ranges import Interval, of_dtype
+from tilelang.dtypes import INT32
+from tilelang.ir.buffer import Buffer
+from tilelang.ir.expr import Expr, Var, int_const
+from tilelang.ir.stmt import For
+
+_NARROW = of_dtype(INT32)
+
+
+class IndexTypes:
+    """All index arithmetic in the widest type; for machines on which that costs nothing."""
+
+    def bits(self, expr: Expr) -> int:
+        """The width that holds the value of an integer expression."""
+        return 64
+
+    def offset_bits(self, buffer: Buffer) -> int | None:
+        """The width that holds every offset into a buffer; None if it takes a look at the indices."""
+        return 64
+
+    def is_nonnegative(self, expr: Expr) -> bool:
+        """Whether a value is known never to be negative."""
+        return False
+
+    def declare(self, var: Var) -> int:
+        """The width of a variable that the source declares now, from what is known of it."""
+        return 64
+
+    def declared(self, var: Var) -> int:
+        """The width that a variable was declared with."""
+        return 64
+
+    def bind(self, var: Var, value: Expr) -> int:
+        """The width of a variable that is bound to a value, which is known from now on in this scope."""
+        return 64
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """What is learned inside is forgotten afterwards."""
+        yield
+
+    @contextmanager
+    def given(self, condition: Expr, *, holds: bool = True, momentary: bool = False) -> Iterator[None]:
+        """Inside, a condition holds (or does not); `momentary` as in `Domain.assume`."""
+        yield
+
+    def loop(self, node: For) -> int:
+        """The width of a loop's variable, whose range is known from now on in this scope."""
+        return 64
+
+
+class ProvenIndexTypes(IndexTypes):
+    """32 bits where the facts at hand prove that they suffice, otherwise 64.
+
+    Args:
+        domain: What holds in all of the function.
+    """
+
+    def __init__(self, domain: Domain) -> None:
+        self._domain = domain
+        self._declared: dict[Var, int] = {}
+
+    def bits(self, expr: Expr) -> int:  # noqa: D102  see `IndexTypes`
+        known = int_const(expr)
+        value = Interval(known, known) if known is not None else bounds(expr, self._domain)
+        return 32 if value.within(_NARROW) else 64
+
+    def offset_bits(self, buffer: Buffer) -> int | None:  # noqa: D102
+        # an access is made only where its indices are in range, so a static size bounds every part of the sum
+        shape = buffer.static_shape
+        if buffer.scope.on_chip or shape is None:
+            return 32 if buffer.scope.on_chip else None
+        strides = buffer.strides
+        if strides is None:
+            count = 1
+            for extent in shape:
+                count *= extent
+            return 32 if count <= 2**31 else 64
+        steps = [int_const(stride) for stride in strides]
+        known = [step for step in steps if step is not None]
+        if len(known) < len(steps):
+            return None
+        reach = sum(abs(step) * max(extent - 1, 0) for step, extent in zip(known, shape, strict=True))
+        return 32 if reach < 2**31 else 64
+
+    def is_nonnegative(self, expr: Expr) -> bool:  # noqa: D102
+        low = bounds(expr, self._domain).low
+        return low is not None and low >= 0
+
+    def declare(self, var: Var) -> int:  # noqa: D102
+        self._declared[var] = bits = self.bits(var)
+        return bits
+
+    def declared(self, var: Var) -> int:  # noqa: D102
+        return self._declared.get(var, 64)
+
+    def bind(self, var: Var, value: Expr) -> int:  # noqa: D102
+        self._domain = self._domain.with_value(var, value)
+        self._declared[var] = bits = self.bits(value)
+        return bits
+
+    def learn(self, domain: Domain) -> None:
+        """Replaces the facts at hand, in this scope."""
+        self._domain = domain
+
+    @property
+    def domain(self) -> Domain:
+        """The facts at hand."""
+        return self._domain
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:  # noqa: D102
+        before = self._domain
+        try:
+            yield
+        finally:
+            self._domain = before
+
+    @contextmanager
+    def given(self, condition: Expr, *, holds: bool = True, momentary: bool = False) -> Iterator[None]:  # noqa: D102
+        before = self._domain
+        self._domain = before.assume(condition if holds else ~condition, momentary=momentary)
+        try:
+            yield
+        finally:
+            self._domain = before
+
+    def loop(self, node: For) -> int:  # noqa: D102
+        before = self._domain
+        self._domain = before.with_loop(node.var, node.start, node.stop, node.step)
+        # the variable passes the end by up to a step before the loop ends
+        last = bounds(node.stop, before)
+        high = None if last.high is None else last.high + max(node.step, 0)
+        low = None if last.low is None else last.low + min(node.step, 0)
+        reach = bounds(node.start, before).hull(Interval(low, high))
+        self._declared[node.var] = bits = 32 if reach.within(_NARROW) else 64
+        return bits

@@ -1,0 +1,14 @@
+"""What dialects say of dtypes."""
+
+from tilelang.codegen.cpp_types import CPP
+from tilelang.codegen.dialect import is_packed
+from tilelang.dtypes import SCALARS, as_dtype
+
+
+def test_packed_dtypes_are_those_whose_values_have_another_type_than_their_elements():
+    packed = {d for d in SCALARS.values() if CPP.storage_type(d) != CPP.value_type(d)}
+    assert packed == {d for d in SCALARS.values() if is_packed(d)}
+
+
+def test_short_vectors_are_not_packed():
+    assert not is_packed(as_dtype("float16x8"))
