@@ -33,21 +33,44 @@ class Is:
 
 @dataclass(frozen=True, slots=True)
 class Through:
-    """Element `access(x)` of `var` is used by the thread that owns x of `loop`."""
+    """Element `access(x)` of `var` is used by the thread that owns x of `loop`.
+
+    `loop` is a loop nest, or a fragment whose elements are folded or moved into `var`.
+
+    Attributes:
+        var: The fragment that is accessed.
+        loop: What spreads the work.
+        access: Coordinates of `loop`, and of what each thread walks alone, to coordinates of `var`.
+        why: Who asks.
+        writes: Whether elements are stored, so that every copy of them must be; copies more than needed may be read.
+        free: How many of the last inputs of `access` each thread walks alone, such as a serial loop in the nest.
+    """
 
     var: Hashable
     loop: Hashable
     access: DigitMap
     why: Why
+    writes: bool = True
+    free: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Prefer:
-    """A free choice, best first."""
+    """A free choice, best first; the heaviest choices are made first.
+
+    Attributes:
+        var: The fragment or loop nest.
+        candidates: Best first.
+        why: Who asks.
+        weight: What is at stake, such as the bytes that a loop moves.
+        vector: Neighbors along the last dimension that a thread should have, for layouts made from those of others.
+    """
 
     var: Hashable
     candidates: tuple[Fragment, ...]
     why: Why
+    weight: int = 0
+    vector: int = 1
 
 
 @dataclass(frozen=True, slots=True)

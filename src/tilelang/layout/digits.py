@@ -72,8 +72,10 @@ class DigitMap:
 
         Shapes: (*in_shape, rank of the output).
         """
-        grid = np.indices(self.in_shape, dtype=np.int64)
-        return np.stack([np.broadcast_to(np.asarray(o, np.int64), self.in_shape) for o in self(*grid)], axis=-1)
+        table = np.zeros((*self.in_shape, len(self.out_shape)), np.int64)
+        for axis, place in enumerate(self(*np.indices(self.in_shape, dtype=np.int64, sparse=True))):
+            table[..., axis] = place
+        return table
 
     def inverse(self) -> DigitMap:
         """From output to input coordinates; where several inputs lead to one output, their idle digits are 0.

@@ -1,0 +1,34 @@
+"""Why fragments and tiles lie as they do, in words.
+
+Takes layouts and the reasons for them, gives one line each. Invariant: every line names the statement that decided.
+"""
+
+from __future__ import annotations
+
+from tilelang.layout.constraints import Why
+from tilelang.layout.fragment import Fragment
+from tilelang.layout.layout import Layout
+from tilelang.layout.solve import Conflict
+
+
+def place(why: Why) -> str:
+    """Who asks and where: `T.gemm accumulates in it (line 12)`."""
+    return f"{why.text} (line {why.loc.line})" if why.loc.line else why.text
+
+
+def fragment_line(name: str, layout: Fragment, why: Why) -> str:
+    """How a fragment is spread, and who decided it."""
+    copies = f", {layout.replication} copies" if layout.replication > 1 else ""
+    count = "1 value" if layout.values == 1 else f"{layout.values} values"
+    return f"{name}: {layout.threads} threads hold {count} each{copies}; fixed by {place(why)}"
+
+
+def shared_line(name: str, layout: Layout, why: Why) -> str:
+    """How a shared tile lies, and who decided it."""
+    return f"{name}: lies in shared memory as {layout!r}; {place(why)}"
+
+
+def conversion_line(name: str, conflict: Conflict, size: int) -> str:
+    """What a conversion costs, and between which statements it stands."""
+    other = "" if conflict.fixed_by is None else f"; its layout is fixed by {place(conflict.fixed_by)}"
+    return f"{name}: goes through {size} bytes of shared memory for {place(conflict.constraint.why)}{other}"

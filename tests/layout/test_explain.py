@@ -1,0 +1,27 @@
+from tilelang.errors import Loc
+from tilelang.layout.blocked import blocked
+from tilelang.layout.constraints import Is, Why
+from tilelang.layout.explain import conversion_line, fragment_line, shared_line
+from tilelang.layout.fragment import replicated
+from tilelang.layout.memory import row_major
+from tilelang.layout.solve import Conflict
+
+GEMM = Why("T.gemm accumulates in it", Loc("kernel.py", 12))
+
+
+def test_a_fragment_names_who_fixed_it() -> None:
+    line = fragment_line("C", blocked((64, 64), 128, 4), GEMM)
+    assert "C: 128 threads hold 32 values each; fixed by T.gemm accumulates in it (line 12)" == line
+    assert "128 threads hold 1 value each, 128 copies" in fragment_line("m", replicated((1,), 128), Why("user"))
+
+
+def test_a_shared_tile_names_who_asked() -> None:
+    assert "A: lies in shared memory as Layout((8, 8) -> (8, 8)); user" == shared_line("A", row_major((8, 8)), Why("user"))
+
+
+def test_a_conversion_names_both_sides_and_its_cost() -> None:
+    wish = Is("P", replicated((64,), 128), Why("T.annotate_layout", Loc("kernel.py", 5)))
+    line = conversion_line("P", Conflict(wish, GEMM, wish.layout), 256)
+    assert "P: goes through 256 bytes of shared memory for T.annotate_layout (line 5)" in line
+    assert "its layout is fixed by T.gemm accumulates in it (line 12)" in line
+    assert conversion_line("P", Conflict(wish, None, None), 256).endswith("(line 5)")

@@ -1,0 +1,138 @@
+import pytest
+
+from tilelang.errors import Loc
+from tilelang.layout.blocked import blocked
+from tilelang.layout.constraints import Constraint, InShared, Is, Prefer, Through, Why
+from tilelang.layout.digits import DigitMap, Mode, drop_dim, identity
+from tilelang.layout.fragment import Fragment, digit, fragment, replicated
+from tilelang.layout.memory import padded
+from tilelang.layout.solve import solve
+from tilelang.layout.swizzle import swizzled
+
+
+def accumulator(m: int, n: int, warps: int) -> Fragment:
+    """What `mma` leaves, warps below each other."""
+    value = [digit(2, 0, 1), digit(2, 8, 0), digit(n // 8, 0, 8), digit(m // 16 // warps, 16 * warps, 0)]
+    return fragment((m, n), [digit(4, 0, 2), digit(8, 1, 0), digit(warps, 16, 0)], value)
+
+
+def operand(m: int, k: int, warps: int) -> Fragment:
+    """What `mma` takes as A."""
+    value = [digit(2, 0, 1), digit(2, 8, 0), digit(2, 0, 8), digit(k // 16, 0, 16), digit(m // 16 // warps, 16 * warps, 0)]
+    return fragment((m, k), [digit(4, 0, 2), digit(8, 1, 0), digit(warps, 16, 0)], value)
+
+
+def why(text: str, line: int) -> Why:
+    return Why(text, Loc("kernel.py", line))
+
+
+def uses(loop: str, line: int, *accesses: tuple[str, DigitMap], reads: tuple[str, ...] = ()) -> list[Constraint]:
+    return [Through(var, loop, access, why("T.Parallel", line), writes=var not in reads) for var, access in accesses]
+
+
+ROWS = drop_dim((64, 128), 1)
+SCORES = identity((64, 128))
+VECTOR = identity((64,))
+ATTENTION: list[Constraint] = [
+    Is("S", accumulator(64, 128, 4), why("T.gemm accumulates in it", 31)),
+    Is("O", accumulator(64, 64, 4), why("T.gemm accumulates in it", 44)),
+    Is("P", operand(64, 128, 4), why("T.gemm reads it", 44)),
+    *uses("max", 36, ("m", ROWS), ("S", SCORES), reads=("S",)),
+    *uses("exp", 39, ("S", SCORES), ("m", ROWS), reads=("m",)),
+    *uses("cast", 40, ("P", SCORES), ("S", SCORES), reads=("S",)),
+    *uses("scale", 41, ("scale", VECTOR), ("m", VECTOR), ("m_prev", VECTOR), reads=("m", "m_prev")),
+    *uses("keep", 35, ("m_prev", VECTOR), ("m", VECTOR), reads=("m",)),
+    *uses("rescale", 47, ("O", identity((64, 64))), ("scale", drop_dim((64, 64), 1)), reads=("scale",)),
+]
+
+
+def test_attention_needs_no_conversion() -> None:
+    found = solve(ATTENTION)
+    assert () == found.conflicts
+    for name in ("m", "m_prev", "scale"):
+        assert 4 == found.layouts[name].replication
+        assert found.layouts[name].same_owners(found.layouts["m"])
+    assert operand(64, 128, 4) == found.layouts["P"]
+    assert 31 == found.reasons["m"].loc.line
+
+
+def test_the_order_of_constraints_does_not_change_what_is_fixed() -> None:
+    there, back = solve(ATTENTION), solve(ATTENTION[::-1])
+    assert () == back.conflicts
+    assert all(layout.same_owners(back.layouts[var]) for var, layout in there.layouts.items())
+
+
+def test_a_second_wish_is_a_conflict_that_names_both() -> None:
+    other = blocked((64, 128), 128, 8)
+    found = solve([*ATTENTION, Is("P", other, why("T.annotate_layout", 12))])
+    (conflict,) = found.conflicts
+    assert "P" == conflict.constraint.var
+    assert (44, 12) == (conflict.fixed_by and conflict.fixed_by.loc.line, conflict.constraint.why.loc.line)
+    assert other == conflict.needed
+
+
+def test_a_nest_follows_what_it_writes() -> None:
+    small, large = blocked((64,), 64), replicated((64,), 64)
+    found = solve([
+        Is("a", large, why("a", 1)), Is("b", small, why("b", 2)),
+        *uses("loop", 3, ("a", VECTOR), ("b", VECTOR), reads=("a",)),
+    ])  # fmt: skip
+    assert found.layouts["loop"].same_owners(small)
+    assert () == found.conflicts  # every thread holds all of what is read
+
+
+def test_reading_fewer_copies_than_there_are_threads_is_a_conflict() -> None:
+    found = solve([
+        Is("a", blocked((64,), 64), why("a", 1)), Is("b", replicated((64,), 64), why("b", 2)),
+        *uses("loop", 3, ("a", VECTOR), ("b", VECTOR), reads=("a",)),
+    ])  # fmt: skip
+    assert ["a"] == [conflict.constraint.var for conflict in found.conflicts]
+    assert found.conflicts[0].needed is not None
+    assert 64 == found.conflicts[0].needed.replication
+
+
+def test_the_heaviest_choice_comes_first() -> None:
+    wide, narrow = blocked((8, 64), 64, 4), blocked((8, 64), 64, 1)
+    tile = identity((8, 64))
+    found = solve([
+        *uses("load", 1, ("x", tile)), *uses("store", 2, ("x", tile), reads=("x",)),
+        Prefer("store", (narrow,), why("store", 2), weight=1), Prefer("load", (wide,), why("load", 1), weight=2),
+    ])  # fmt: skip
+    assert wide.same_owners(found.layouts["store"])
+    assert () == found.conflicts
+
+
+def test_an_open_choice_suits_what_is_known() -> None:
+    """A row vector of an accumulator, used with a tile that nobody fixed."""
+    c = accumulator(64, 32, 4)
+    tile = blocked((64, 48), 128, 4)
+    found = solve([
+        Is("C", c, why("T.gemm", 1)),
+        *uses("fold", 2, ("m", drop_dim((64, 32), 1)), ("C", identity((64, 32))), reads=("C",)),
+        *uses("load", 3, ("x", identity((64, 48)))),
+        *uses("both", 4, ("x", identity((64, 48))), ("m", drop_dim((64, 48), 1)), reads=("m",)),
+        Prefer("both", (tile,), why("T.Parallel", 4), weight=1, vector=4),
+    ])  # fmt: skip
+    assert () == found.conflicts
+    assert found.layouts["m"].same_owners(solve([Is("m", found.layouts["m"], why("", 0))]).layouts["m"])
+    assert 4 == found.layouts["x"].value[0].size
+
+
+def test_what_digits_do_not_tell_is_a_conflict_without_a_layout() -> None:
+    diagonal = DigitMap(((Mode(8, (1,)),), (Mode(8, (1,)),)), (15,))
+    found = solve([
+        *uses("loop", 1, ("x", diagonal)), Prefer("loop", (blocked((8, 8), 64),), why("T.Parallel", 1)),
+    ])  # fmt: skip
+    assert [(None, None)] == [(c.needed, c.fixed_by) for c in found.conflicts]
+
+
+def test_the_first_wish_for_shared_memory_stands() -> None:
+    first, second = swizzled((8, 64), 16, 128), padded((8, 64), 8)
+    found = solve([InShared("A", first, why("T.gemm", 1)), InShared("A", second, why("T.gemm", 2))])
+    assert {"A": first} == found.shared
+    assert 1 == found.shared_reasons["A"].loc.line
+
+
+@pytest.mark.parametrize("constraints", [[], [Is("x", replicated((2,), 32), Why("user"))]])
+def test_little_is_asked(constraints: list[Constraint]) -> None:
+    assert len(constraints) == len(solve(constraints).layouts)
