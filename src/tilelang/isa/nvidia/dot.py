@@ -68,7 +68,7 @@ def dp4a(a: DType, b: DType) -> Instruction:
         return np.broadcast_to((total & 0xFFFFFFFF).astype(np.uint32), (32,)).view(result.numpy)
 
     return Instruction(
-        "dp4a",
+        f"dp4a_{a!s}_{b!s}",
         {"cuda": f"{helper.name}({{0}}, {{1}}, {{2}})"},
         {"cuda": helper},
         simulate,

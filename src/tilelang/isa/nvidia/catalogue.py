@@ -1,0 +1,80 @@
+"""Every instruction of NVIDIA's GPUs that this version knows, by name.
+
+Gives `INSTRUCTIONS`. Families that are made per dtype stand with each dtype they take, atomic operations of other than
+relaxed order with int32 alone. Instructions made of the user's own text are not among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from tilelang.dtypes import SCALARS, DType, as_dtype
+from tilelang.isa.instruction import Instruction
+from tilelang.isa.nvidia.atom import mma
+from tilelang.isa.nvidia.atomic import OPERATIONS, atomic, atomic_add_vector
+from tilelang.isa.nvidia.atomic_text import ORDERS, SCOPES
+from tilelang.isa.nvidia.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT, SIZES, cp_async
+from tilelang.isa.nvidia.debug import CLOCK64, GLOBAL_TIMER, NANOSLEEP, TRAP
+from tilelang.isa.nvidia.dot import dp4a
+from tilelang.isa.nvidia.fence import FENCE_BLOCK, FENCE_DEVICE, FENCE_SYSTEM
+from tilelang.isa.nvidia.ldmatrix import ldmatrix, stmatrix
+from tilelang.isa.nvidia.memory import CacheHint, load, prefetch, store
+from tilelang.isa.nvidia.mma import ATOMS
+from tilelang.isa.nvidia.sync import BAR_ARRIVE, BAR_SYNC, SYNC_THREADS, SYNC_WARP
+from tilelang.isa.nvidia.warp import (
+    ACTIVE_MASK,
+    ALL,
+    ANY,
+    BALLOT,
+    ELECT,
+    MATCH_ALL,
+    MATCH_ANY,
+    redux,
+    shuffle,
+)
+
+_ACCESSED = ("uint8", "float16", "float32", "float64", "float16x2", "float32x2", "float16x8", "float32x4")
+
+
+def _instructions() -> Iterator[Instruction]:
+    yield from (SYNC_THREADS, BAR_SYNC, BAR_ARRIVE, SYNC_WARP, FENCE_BLOCK, FENCE_DEVICE, FENCE_SYSTEM)
+    for dtype in (*SCALARS.values(), as_dtype("float16x2"), as_dtype("int8x4")):
+        yield from (shuffle(mode, dtype) for mode in ("idx", "up", "down", "xor"))
+    yield from (BALLOT, ANY, ALL, MATCH_ANY, MATCH_ALL, ACTIVE_MASK, ELECT)
+    for name in ("int32", "uint32"):
+        yield from (redux(op, SCALARS[name]) for op in ("add", "min", "max", "and", "or", "xor"))
+        yield from (dp4a(SCALARS[name], SCALARS[other]) for other in ("int32", "uint32"))
+    yield from (*(cp_async(size) for size in SIZES), CP_ASYNC_COMMIT, CP_ASYNC_WAIT)
+    yield from _accesses()
+    yield from _atomics()
+    yield from (TRAP, CLOCK64, GLOBAL_TIMER, NANOSLEEP)
+    yield from (mma(atom) for atom in ATOMS)
+    for count in (1, 2, 4):
+        yield from (make(count, trans) for make in (ldmatrix, stmatrix) for trans in (False, True))
+
+
+def _accesses() -> Iterator[Instruction]:
+    for dtype in map(as_dtype, _ACCESSED):
+        for hint in CacheHint:
+            yield from (load(dtype, hint), store(dtype, hint), load(dtype, hint, read_only=True))
+    yield from (prefetch("L1"), prefetch("L2"))
+
+
+def _atomics() -> Iterator[Instruction]:
+    for dtype in SCALARS.values():
+        yield from (atomic(op, dtype) for op in OPERATIONS if dtype.is_int or op not in ("and", "or", "xor"))
+    for order in ORDERS:
+        for scope in SCOPES:
+            if (order, scope) != ("relaxed", "gpu"):
+                yield from (atomic(op, SCALARS["int32"], order, scope) for op in OPERATIONS)
+    for name in ("float32", "float16", "bfloat16"):
+        lanes = (2, 4) if name == "float32" else (2, 4, 8)
+        yield from (atomic_add_vector(_vector(name, count)) for count in lanes)
+
+
+def _vector(name: str, lanes: int) -> DType:
+    return as_dtype(f"{name}x{lanes}")
+
+
+INSTRUCTIONS: Mapping[str, Instruction] = MappingProxyType({record.name: record for record in _instructions()})

@@ -1,0 +1,74 @@
+"""What the meanings of instructions have in common: one value per lane, masks of lanes, and values that nobody knows.
+
+Takes and gives arrays with one entry per lane.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilelang.dtypes import DType, Kind
+from tilelang.errors import SimulationError
+from tilelang.isa.machine import LANES, Warp
+
+NUMBERS = np.arange(LANES)
+
+
+def spread(value: Any) -> np.ndarray:
+    """An argument as an array with one entry per lane. Shape (32,)."""
+    return np.broadcast_to(np.asarray(value), (LANES,))
+
+
+def integers(value: Any) -> np.ndarray:
+    """An integer argument as one int64 per lane. Shape (32,)."""
+    return spread(value).astype(np.int64)
+
+
+def mask_of(lanes: np.ndarray) -> int:
+    """The mask with a bit for each lane that is true."""
+    return int((lanes.astype(np.uint64) << NUMBERS.astype(np.uint64)).sum())
+
+
+def participants(warp: Warp, mask: Any, what: str) -> np.ndarray:
+    """Which lanes take part in an instruction together with each lane. Shape (32, 32), bool; row by row.
+
+    Raises:
+        SimulationError: A lane executes the instruction with a mask that leaves it out, which PTX does not define.
+    """
+    masks = integers(mask)
+    named = (masks[:, None] >> NUMBERS[None, :] & 1).astype(bool)
+    outside = warp.active & ~named[NUMBERS, NUMBERS]
+    if outside.any():
+        lane = int(np.flatnonzero(outside)[0])
+        raise SimulationError(
+            f"{what}: lane {lane} executes it with the mask {int(masks[lane]):#x}, which leaves that lane out",
+            hint="name every lane that gets here in the mask",
+        )
+    warp.converge(masks, what)
+    return np.asarray(named & warp.active[None, :])
+
+
+def uniform(warp: Warp, value: Any, what: str) -> int:
+    """The value that all active lanes agree on.
+
+    Raises:
+        SimulationError: They do not.
+    """
+    values = np.unique(integers(value)[warp.active])
+    if values.size != 1:
+        raise SimulationError(f"{what}: lanes of a warp disagree, they have {', '.join(map(str, values[:4]))}")
+    return int(values[0])
+
+
+def unknown(dtype: DType) -> Any:
+    """A stand-in for a value that the machine does not define: NaN, or a number that nobody expects."""
+    if dtype.is_float:
+        return np.array(np.nan).astype(dtype.numpy)[()]
+    if dtype.is_bool:
+        return np.True_
+    pattern = 0x5A5A5A5A5A5A5A5A & ((1 << dtype.bits) - 1)
+    if dtype.kind is Kind.INT and pattern >> (dtype.bits - 1):
+        pattern -= 1 << dtype.bits
+    return np.array(pattern).astype(dtype.numpy)[()]

@@ -1,0 +1,112 @@
+"""Barriers: of the block, of some of its warps, and of the lanes of a warp.
+
+Source: PTX ISA, "Parallel Synchronization and Communication Instructions: bar, barrier", "bar.warp.sync"; CUDA C++
+Programming Guide, "Synchronization Functions".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tilelang.errors import SimulationError
+from tilelang.isa.instruction import Effect, Group, Instruction
+from tilelang.isa.intrinsic import Helper
+from tilelang.isa.machine import LANES, Wait, Warp
+from tilelang.isa.nvidia.lanes import integers, participants, uniform
+
+BARRIERS = 16  # of a block; number 0 is the one that all threads use. Source: PTX ISA, "bar", "Description"
+_SOURCE = "PTX ISA, 'Parallel Synchronization and Communication Instructions: bar, barrier'"
+
+
+def _sync_threads(warp: Warp) -> Iterator[Wait]:
+    yield from warp.meet()
+
+
+def _named(warp: Warp, barrier: Any, count: Any, what: str) -> tuple[int, int]:
+    number, threads = uniform(warp, barrier, what), uniform(warp, count, what)
+    if not 0 <= number < BARRIERS:
+        raise SimulationError(
+            f"{what}: barrier {number} does not exist", hint=f"a block has barriers 0 to {BARRIERS - 1}"
+        )
+    if threads <= 0 or threads % LANES:
+        raise SimulationError(f"{what}: {threads} threads are no whole number of warps of {LANES}")
+    return number, threads
+
+
+def _bar_sync(warp: Warp, barrier: Any, count: Any) -> Iterator[Wait]:
+    number, threads = _named(warp, barrier, count, "bar.sync")
+    yield from warp.meet(number, threads)
+
+
+def _bar_arrive(warp: Warp, barrier: Any, count: Any) -> None:
+    number, threads = _named(warp, barrier, count, "bar.arrive")
+    warp.arrive(number, threads)
+
+
+def _sync_warp(warp: Warp, mask: Any) -> Iterator[Wait]:
+    participants(warp, mask, "__syncwarp")
+    yield from warp.meet_lanes(integers(mask))
+
+
+SYNC_THREADS = Instruction(
+    "sync_threads",
+    {"cuda": "__syncthreads()"},
+    {},
+    _sync_threads,
+    group=Group.BLOCK,
+    effect=Effect.SYNC_BLOCK,
+    source="CUDA C++ Programming Guide, 'Synchronization Functions'",
+)
+"""All threads of the block meet; called with nothing."""
+
+BAR_SYNC = Instruction(
+    "bar_sync",
+    {"cuda": "tl_bar_sync({0}, {1})"},
+    {
+        "cuda": Helper(
+            "tl_bar_sync",
+            """\
+__device__ __forceinline__ void tl_bar_sync(int barrier, int threads) {
+    asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+""",
+        )
+    },
+    _bar_sync,
+    group=Group.WARP,
+    effect=Effect.SYNC_SOME,
+    source=_SOURCE,
+)
+"""Some warps meet; called with the barrier's number, 0 to 15, and how many threads arrive, a multiple of 32."""
+
+BAR_ARRIVE = Instruction(
+    "bar_arrive",
+    {"cuda": "tl_bar_arrive({0}, {1})"},
+    {
+        "cuda": Helper(
+            "tl_bar_arrive",
+            """\
+__device__ __forceinline__ void tl_bar_arrive(int barrier, int threads) {
+    asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+""",
+        )
+    },
+    _bar_arrive,
+    group=Group.WARP,
+    effect=Effect.SYNC_SOME,
+    source=_SOURCE,
+)
+"""Arrives at a barrier that others wait at; called as `BAR_SYNC`."""
+
+SYNC_WARP = Instruction(
+    "sync_warp",
+    {"cuda": "__syncwarp({0})"},
+    {},
+    _sync_warp,
+    group=Group.WARP,
+    effect=Effect.SYNC_SOME,
+    source="PTX ISA, 'Parallel Synchronization and Communication Instructions: bar.warp.sync'",
+)
+"""The lanes of a mask meet and see each other's writes; called with the mask."""
