@@ -1,0 +1,159 @@
+"""Subscripts of a loop nest as maps by digits: which element of a tile an iteration touches.
+
+Takes the subscripts of an access in a `ParallelLoop`, gives an `AccessMap`. Invariant: the map is exact; subscripts
+that are not sums of digits of the nest's variables and of what each thread walks alone give None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilelang.arith.affine import Sum, to_expr
+from tilelang.arith.domain import Domain
+from tilelang.arith.interval import Analysis, analysis_of
+from tilelang.arith.ranges import Interval
+from tilelang.ir.evaluate import evaluate
+from tilelang.ir.expr import Expr, Load, Var
+from tilelang.ir.visit import walk_expr
+from tilelang.layout.digits import DigitMap, Mode, unit
+from tilelang.layout.fit import fit
+
+
+@dataclass(frozen=True)
+class AccessMap:
+    """Where iterations lead.
+
+    Attributes:
+        map: Coordinates of the nest, then of what each thread walks alone, to coordinates of the buffer.
+        free: How many inputs the latter are: serial loops inside the nest, and everything outside of it.
+    """
+
+    map: DigitMap
+    free: int
+
+
+def access_map(
+    indices: Sequence[Expr],
+    variables: Sequence[Var],
+    extents: Sequence[int],
+    shape: Sequence[int],
+    domain: Domain,
+    changing: Collection[Var] = (),
+) -> AccessMap | None:
+    """The map of an access, or None if digits do not tell it.
+
+    Args:
+        indices: The subscripts.
+        variables: The nest's.
+        extents: Of the nest.
+        shape: Of the buffer.
+        domain: What is known at the access.
+        changing: Variables that hold data of an iteration; a subscript with one of them has no map.
+    """
+    analysis = analysis_of(domain)
+    inner: list[Sum] = []
+    outer: list[Sum] = []
+    for index in indices:
+        parts = _parted(analysis.sum(index), frozenset(variables), frozenset(changing))
+        if parts is None:
+            return None
+        inner.append(parts[0])
+        outer.append(parts[1])
+    nest = _nest_digits(inner, variables, extents, tuple(shape))
+    if nest is None:
+        return None
+    walked: list[Mode] = []
+    for axis, extent in enumerate(shape):
+        free = _free_digits(nest, axis, extent)
+        if free is None or not _stays_free(outer[axis], nest, axis, analysis):
+            return None
+        walked += free
+    return AccessMap(DigitMap((*nest.inputs, *((mode,) for mode in walked)), tuple(shape)), len(walked))
+
+
+def _parted(total: Sum, mine: frozenset[Var], changing: frozenset[Var]) -> tuple[Sum, Sum] | None:
+    """A subscript as a sum over the nest's variables, and the rest of it."""
+    inner, outer = Sum({}, 0), Sum({}, total.constant)
+    for term, coefficient in total.terms.items():
+        named: set[Var] = set()
+        for key in term:
+            for node in walk_expr(key.expr):
+                if isinstance(node, Load):
+                    return None
+                if isinstance(node, Var):
+                    named.add(node)
+        if named & changing:
+            return None
+        if named <= mine:
+            inner = inner.plus(Sum({term: coefficient}, 0))
+        elif named & mine:
+            return None
+        else:
+            outer = outer.plus(Sum({term: coefficient}, 0))
+    return inner, outer
+
+
+def _nest_digits(
+    sums: Sequence[Sum], variables: Sequence[Var], extents: Sequence[int], shape: tuple[int, ...]
+) -> DigitMap | None:
+    """The part of the subscripts that depends on the nest, as digits of its variables."""
+    rank = len(shape)
+    strides = {var: [0] * rank for var in variables}
+    for axis, total in enumerate(sums):
+        for term, coefficient in total.terms.items():
+            var = term[0].expr
+            if len(term) > 1 or not isinstance(var, Var):
+                return _by_table(sums, variables, extents, shape)
+            if coefficient < 0:
+                return None
+            strides[var][axis] = coefficient
+    inputs = tuple((Mode(n, tuple(strides[var])),) for var, n in zip(variables, extents, strict=True))
+    return DigitMap(inputs, shape)
+
+
+def _by_table(
+    sums: Sequence[Sum], variables: Sequence[Var], extents: Sequence[int], shape: tuple[int, ...]
+) -> DigitMap | None:
+    grid = np.indices(tuple(extents), dtype=np.int64)
+    places = dict(zip(variables, grid, strict=True))
+    table = np.zeros((*extents, len(shape)), np.int64)
+    for axis, total in enumerate(sums):
+        table[..., axis] = evaluate(to_expr(total), places, exact=True)
+    return fit(table, shape)
+
+
+def _places(nest: DigitMap, axis: int) -> list[tuple[int, int]]:
+    """(stride, size) of the digits that move a dimension, least first."""
+    return sorted(
+        (mode.stride[axis], mode.size) for modes in nest.inputs for mode in modes if mode.size > 1 and mode.stride[axis]
+    )
+
+
+def _free_digits(nest: DigitMap, axis: int, extent: int) -> list[Mode] | None:
+    """The digits of a dimension that the nest leaves alone; None if its own ones overlap."""
+    free, expected = [], 1
+    rank = len(nest.out_shape)
+    for stride, size in _places(nest, axis):
+        if stride % expected:
+            return None
+        if stride > expected:
+            free.append(Mode(stride // expected, unit(rank, axis, expected)))
+        expected = stride * size
+    if expected < extent:
+        free.append(Mode(-(-extent // expected), unit(rank, axis, expected)))
+    return free
+
+
+def _stays_free(rest: Sum, nest: DigitMap, axis: int, analysis: Analysis) -> bool:
+    """Whether what else a subscript adds moves only digits that the nest leaves alone."""
+    places = _places(nest, axis)
+    if not places:
+        return True
+    top = places[-1][0] * places[-1][1]
+    low = analysis.remainder(rest, top)
+    if low.terms:  # it may move what lies below the nest's first digit
+        return analysis.sum_bounds(low).within(Interval(0, places[0][0] - 1))
+    return all(low.constant // stride % size == 0 for stride, size in places)
