@@ -1,0 +1,265 @@
+"""Whether two accesses of a block's threads may touch one element from different threads.
+
+Takes `Touch`es, gives proofs. Invariant: an answer of False is a proof that no two different threads touch one element
+by these two accesses, or that it does not matter; True means "they may". Questions about constant index arithmetic of
+the thread index are settled by looking at all threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilelang.analysis.thread_accesses import Free, Touch
+from tilelang.analysis.uniform import Uniformity
+from tilelang.arith.affine import Linearizer, Sum, to_expr
+from tilelang.arith.domain import Domain
+from tilelang.arith.interval import analysis_of
+from tilelang.arith.ranges import ANYTHING, Interval, add, scale
+from tilelang.ir.buffer import Buffer
+from tilelang.ir.evaluate import evaluate
+from tilelang.ir.expr import Binary, Expr, Load, Var
+from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.stmt import Launch
+from tilelang.ir.visit import walk_expr
+
+_MANY = 1 << 17  # elements looked at one by one; beyond, ranges decide
+
+
+@dataclass(frozen=True, slots=True)
+class _Index:
+    """One dimension of a touch: `common + own`, where threads differ in `own` only.
+
+    Attributes:
+        common: What all threads and both moments agree on; None if the dimension is not plain.
+        own: The value per thread and free variables, of shape (threads, combinations); None if it is not plain.
+        reach: Bounds of everything but `common`; of the whole index if `common` is None.
+        fixed: Whether `own` is 0.
+    """
+
+    common: Sum | None
+    own: np.ndarray | None
+    reach: Interval
+    fixed: bool = False
+
+
+class Conflicts:
+    """Answers for one launch.
+
+    Args:
+        launch: At thread level.
+        uniform: What is the same in all threads.
+    """
+
+    def __init__(self, launch: Launch, uniform: Uniformity) -> None:
+        self._threads = launch.num_threads
+        self._thread = launch.thread
+        self._uniform = uniform
+        self._offsets: Mapping[Buffer, int] = dict(launch.plan.shared_offsets)
+        self._linear = Linearizer()
+        self._indices: dict[int, tuple[Touch, tuple[_Index, ...]]] = {}
+        self._active: dict[int, tuple[Touch, np.ndarray | None]] = {}
+        self._known: dict[tuple[int, int], tuple[Touch, Touch, bool]] = {}
+
+    def conflict(self, x: Touch, y: Touch, domain: Domain) -> bool:
+        """Whether the accesses may touch one element from two threads, in an order that matters.
+
+        Args:
+            x: The earlier access.
+            y: The later one, seen from whose moment both are told.
+            domain: What is known at the later one.
+        """
+        if not (x.write or y.write) or x.atomic and y.atomic or self._threads == 1:
+            return False
+        if x.buffer.storage is not y.buffer.storage:
+            return self._share_bytes(x.buffer.storage, y.buffer.storage)
+        known = self._known.get((id(x), id(y)))
+        if known is None:
+            known = self._known[(id(x), id(y))] = (x, y, self._meet(x, y, domain))
+        return known[2]
+
+    def _share_bytes(self, a: Buffer, b: Buffer) -> bool:
+        """Whether two buffers lie over each other in the arena."""
+        if a not in self._offsets or b not in self._offsets:
+            return False
+        first, second = self._offsets[a], self._offsets[b]
+        return first < second + self._size(b) and second < first + self._size(a)
+
+    @staticmethod
+    def _size(buffer: Buffer) -> int:
+        return buffer.bytes or 1
+
+    # -- elements --------------------------------------------------------------------------------------------
+    def _meet(self, x: Touch, y: Touch, domain: Domain) -> bool:
+        if x.buffer is not y.buffer:
+            return True
+        pairs: list[tuple[int, np.ndarray, np.ndarray]] = []
+        mine, other = self._touch(x), self._touch(y)
+        for d, (f, g) in enumerate(zip(mine, other, strict=True)):
+            if self._apart(f, g, x.extent[d], y.extent[d], domain):
+                return False
+            if f.common is None or g.common is None or f.own is None or g.own is None:
+                continue
+            gap = f.common.plus(g.common, -1)
+            if not gap.terms and x.extent[d] is not None and y.extent[d] is not None:
+                pairs.append((d, f.own + gap.constant, g.own))
+        return self._different_threads(x, y, pairs)
+
+    def _touch(self, touch: Touch) -> tuple[_Index, ...]:
+        known = self._indices.get(id(touch))
+        if known is None:
+            known = self._indices[id(touch)] = (touch, tuple(self._index(e, touch) for e in touch.start))
+        return known[1]
+
+    def _apart(self, f: _Index, g: _Index, length: int | None, other: int | None, domain: Domain) -> bool:
+        """Whether ranges alone show that a dimension's indices never agree."""
+        if f.common is None or g.common is None:
+            gap = add(f.reach, scale(g.reach, -1)) if f.common is None and g.common is None else ANYTHING
+        else:
+            common = f.common.plus(g.common, -1)
+            if length == other == 1 and f.fixed and g.fixed and self._versions(f.common, g.common):
+                return True
+            gap = add(analysis_of(domain).sum_bounds(common), add(f.reach, scale(g.reach, -1)))
+        above = other is not None and gap.low is not None and gap.low >= other
+        below = length is not None and gap.high is not None and gap.high <= -length
+        return above or below
+
+    def _versions(self, f: Sum, g: Sum) -> bool:
+        """Whether both are `(...) % S`, of numbers that differ by a constant that S does not divide."""
+        a, b = _remainder(f), _remainder(g)
+        if a is None or b is None:
+            return False
+        gap = self._linear.sum(a.a).plus(self._linear.sum(b.a), -1)
+        modulus, same = self._linear.sum(a.b), self._linear.sum(b.b)
+        if modulus.terms or same.terms or modulus.constant != same.constant or modulus.constant <= 0:
+            return False
+        return not gap.terms and gap.constant % modulus.constant != 0
+
+    def _index(self, expr: Expr | None, touch: Touch) -> _Index:
+        if expr is None or not expr.dtype.is_int:
+            return _Index(None, None, ANYTHING)
+        numbered = {f.var: f for f in touch.free}
+        linear = self._linear.sum(expr)
+        common, own = Sum({}, linear.constant), Sum({}, 0)
+        for term, factor in linear.terms.items():
+            names = {n for key in term for n in walk_expr(key.expr) if isinstance(n, Var | Load)}
+            if all(isinstance(n, Var) and n not in numbered and self._uniform.is_uniform(n) for n in names):
+                common.terms[term] = factor
+            elif all(n is self._thread or n in numbered for n in names):
+                own.terms[term] = factor
+            else:
+                return _Index(None, None, ANYTHING)
+        if not own.terms:
+            return _Index(common, np.zeros((self._threads, 1), np.int64), Interval(0, 0), fixed=True)
+        table = self._table(to_expr(own), touch)
+        if table is None:
+            return _Index(common, None, self._reach(own, numbered))
+        return _Index(common, table, Interval(int(table.min()), int(table.max())) if table.size else ANYTHING)
+
+    def _reach(self, own: Sum, free: Mapping[Var, Free]) -> Interval:
+        domain = Domain()
+        if self._thread is not None:
+            domain = domain.with_range(self._thread, 0, self._threads - 1)
+        for entry in free.values():
+            domain = domain.with_range(entry.var, entry.low, entry.high)
+        return analysis_of(domain).sum_bounds(own)
+
+    def _axes(self, touch: Touch) -> list[tuple[Var, range]] | None:
+        """The free variables whose values are known, unless these are too many."""
+        axes, count = [], self._threads
+        for entry in touch.free:
+            if entry.values is not None:
+                count *= len(entry.values)
+                axes.append((entry.var, entry.values))
+        return axes if count <= _MANY else None
+
+    def _table(self, expr: Expr, touch: Touch) -> np.ndarray | None:
+        """The values of an expression of the thread index and free variables."""
+        names = {n for n in walk_expr(expr) if isinstance(n, Var)}
+        axes = self._axes(touch)
+        if axes is None:
+            return None
+        shape = (self._threads, *(len(values) for _, values in axes))
+        env: dict[Var, np.ndarray] = {}
+        if self._thread is not None:
+            env[self._thread] = _along(range(self._threads), 0, len(shape))
+        for axis, (var, values) in enumerate(axes, 1):
+            env[var] = _along(values, axis, len(shape))
+        if any(n not in env for n in names):
+            return None
+        return np.broadcast_to(np.asarray(evaluate(expr, env)), shape).reshape(self._threads, -1)
+
+    def _mask(self, touch: Touch) -> np.ndarray | None:
+        """For which threads and free variables the access happens, as far as its conditions are plain."""
+        known = self._active.get(id(touch))
+        if known is None:
+            mask: np.ndarray | None = None
+            for condition in touch.conditions:
+                if any(isinstance(n, Load) for n in walk_expr(condition)):
+                    continue
+                table = self._table(condition, touch)
+                if table is not None:
+                    mask = table.astype(bool) if mask is None else mask & table.astype(bool)
+            known = self._active[id(touch)] = (touch, mask)
+        return known[1]
+
+    def _different_threads(self, x: Touch, y: Touch, pairs: list[tuple[int, np.ndarray, np.ndarray]]) -> bool:
+        """Whether, in the dimensions given, an element of `x` is one of `y` for another thread."""
+        a, b = self._mask(x), self._mask(y)
+        dims = [d for d, _, _ in pairs]
+        mine = _elements([v for _, v, _ in pairs], [x.extent[d] or 1 for d in dims], a, self._threads)
+        other = _elements([v for _, _, v in pairs], [y.extent[d] or 1 for d in dims], b, self._threads)
+        if mine is None or other is None:
+            return True
+        (places, threads), (other_places, other_threads) = mine, other
+        if not len(threads) or not len(other_threads):
+            return False
+        low = np.minimum(places.min(axis=0), other_places.min(axis=0))
+        size = np.maximum(places.max(axis=0), other_places.max(axis=0)) - low + 1
+        weights = np.concatenate([np.cumprod(size[::-1])[::-1][1:], [1]]) if len(size) else size
+        keys, first, last = _owners((places - low) @ weights, threads)
+        other_keys, other_first, other_last = _owners((other_places - low) @ weights, other_threads)
+        _, i, j = np.intersect1d(keys, other_keys, assume_unique=True, return_indices=True)
+        alone = (first[i] == last[i]) & (other_first[j] == other_last[j]) & (first[i] == other_first[j])
+        return not bool(alone.all())
+
+
+def _remainder(linear: Sum) -> Binary | None:
+    if linear.constant or len(linear.terms) != 1:
+        return None
+    (term, factor), = linear.terms.items()
+    node = term[0].expr
+    plain = factor == 1 and len(term) == 1 and isinstance(node, Binary) and node.op is BinaryOp.FLOORMOD
+    return node if plain and isinstance(node, Binary) else None
+
+
+def _along(values: range, axis: int, rank: int) -> np.ndarray:
+    return np.arange(values.start, values.stop, values.step).reshape([-1 if a == axis else 1 for a in range(rank)])
+
+
+def _elements(
+    starts: list[np.ndarray], extents: list[int], mask: np.ndarray | None, threads: int
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Every element that every thread touches: (places, dimensions) and the thread of each; None if too many."""
+    width = max([s.shape[1] for s in starts] + [1 if mask is None else mask.shape[1]])
+    box = int(np.prod(extents, dtype=np.int64)) if extents else 1
+    if threads * width * box > _MANY:
+        return None
+    owner = np.broadcast_to(np.arange(threads)[:, None], (threads, width)).reshape(-1)
+    keep = slice(None) if mask is None else np.broadcast_to(mask, (threads, width)).reshape(-1)
+    owner = owner[keep]
+    spread = [np.broadcast_to(s, (threads, width)).reshape(-1)[keep] for s in starts]
+    places = np.stack(spread, axis=-1) if spread else np.zeros((len(owner), 0), np.int64)
+    inside = np.indices(extents).reshape(len(extents), -1).T if extents else np.zeros((1, 0), np.int64)
+    every = (places[:, None, :] + inside[None, :, :]).reshape(len(owner) * len(inside), len(starts))
+    return every.astype(np.int64), np.repeat(owner, len(inside))
+
+
+def _owners(keys: np.ndarray, threads: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Each key once, with the first and the last thread that has it."""
+    order = np.argsort(keys, kind="stable")
+    keys, threads = keys[order], threads[order]
+    begins = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+    return keys[begins], np.minimum.reduceat(threads, begins), np.maximum.reduceat(threads, begins)

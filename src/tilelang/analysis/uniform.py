@@ -1,0 +1,105 @@
+"""Which values are the same in all threads of a block, and which control flow all of them follow together.
+
+Takes a thread-level launch, gives a `Uniformity`. Invariant: what is called uniform has one value in all threads that
+reach it, provided that conflicting accesses are separated by barriers; divergent means unknown.
+"""
+
+from __future__ import annotations
+
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import Expr, Load, Var
+from tilelang.ir.stmt import (
+    Alloc,
+    Atomic,
+    Bind,
+    Break,
+    CallStmt,
+    Continue,
+    For,
+    If,
+    Launch,
+    Stmt,
+    Store,
+    While,
+)
+from tilelang.ir.visit import sub_statements, walk, walk_expr, written_buffers
+
+_OF_THREAD = (Scope.LOCAL, Scope.VAR, Scope.FRAGMENT)
+
+
+class Uniformity:
+    """The answers for one launch.
+
+    Attributes:
+        variables: Names whose value may differ between threads, the thread index among them.
+        memory: Buffers whose contents may differ between threads, or change under the block's eyes.
+        loops: Loops that threads may leave at different times.
+    """
+
+    def __init__(self, launch: Launch) -> None:
+        self.variables: set[Var] = set() if launch.thread is None else {launch.thread}
+        # another block may write what this block also writes, between the reads of two threads
+        self.memory: set[Buffer] = {
+            buffer.storage for s in walk(launch.body) for buffer in written_buffers(s) if buffer.scope is Scope.GLOBAL
+        }
+        self.loops: set[Stmt] = set()
+        size = -1
+        while size != (size := len(self.variables) + len(self.memory) + len(self.loops)):
+            self._visit(launch.body, divergent=False, loop=None)
+
+    def is_uniform(self, expr: Expr) -> bool:
+        """Whether all threads that reach the expression compute the same value."""
+        for node in walk_expr(expr):
+            if isinstance(node, Var) and node in self.variables:
+                return False
+            if isinstance(node, Load) and node.buffer.storage in self.memory:
+                return False
+        return True
+
+    def diverges(self, stmt: Stmt) -> bool:
+        """Whether threads may go different ways at a branch, or leave a loop at different times."""
+        match stmt:
+            case If(condition=condition):
+                return not self.is_uniform(condition)
+            case For() | While():
+                return stmt in self.loops
+        return False
+
+    def _visit(self, stmt: Stmt, *, divergent: bool, loop: Stmt | None) -> None:
+        match stmt:
+            case Bind(var=var, value=value):
+                if not self.is_uniform(value):
+                    self.variables.add(var)
+            case Alloc(buffer=buffer, init=init):
+                if init is not None and (divergent or not self.is_uniform(init)):
+                    self.memory.add(buffer.storage)
+            case Store(buffer=buffer, indices=indices, value=value):
+                different = divergent or not all(map(self.is_uniform, (*indices, value)))
+                if different and buffer.scope in _OF_THREAD:
+                    self.memory.add(buffer.storage)
+            case CallStmt(writes=writes, result=result):
+                self._result(result)
+                self.memory.update(r.buffer.storage for r in writes if r.buffer.scope in _OF_THREAD)
+            case Atomic(result=result):
+                self._result(result)
+            case Break() | Continue():
+                if divergent and loop is not None:
+                    self.loops.add(loop)
+            case For(var=var, start=start, stop=stop):
+                if not (self.is_uniform(start) and self.is_uniform(stop)):
+                    self.loops.add(stmt)
+                if stmt in self.loops:
+                    self.variables.add(var)
+            case While(condition=condition):
+                if not self.is_uniform(condition):
+                    self.loops.add(stmt)
+        inside = divergent or self.diverges(stmt)
+        inner = stmt if isinstance(stmt, For | While) else loop
+        for child in sub_statements(stmt):
+            # what all threads meet in a loop, each at its own time, they still do not do together
+            self._visit(child, divergent=inside, loop=inner)
+
+    def _result(self, result: Var | None) -> None:
+        """The values of instructions may depend on the lane."""
+        if result is not None:
+            self.variables.add(result)

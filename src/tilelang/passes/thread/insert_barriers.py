@@ -1,0 +1,456 @@
+"""Inserts the barriers that keep the threads of a block from meeting on shared memory in the wrong order.
+
+Takes a thread-level function in which accesses of different threads may meet; gives one in which between any two
+accesses to one element by different threads, at least one of them a write, stands a barrier of the block, and one
+after the wait where the write is asynchronous. Global memory counts as far as one block touches it. Barriers stand
+where all threads pass, as late as possible, and outside of a loop where that is enough; those of the user count.
+Invariant: nothing but barriers is added.
+
+What single threads do under conditions of their own is the program's business: no barrier can stand there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tilelang.analysis.thread_accesses import Moments, Touch, plain, touches_of
+from tilelang.analysis.thread_conflicts import Conflicts
+from tilelang.analysis.uniform import Uniformity
+from tilelang.arith.domain import Domain, of_function
+from tilelang.arith.prove import proves
+from tilelang.dtypes import as_dtype
+from tilelang.errors import CompilerBug
+from tilelang.ir.expr import Expr, Var, const, int_const, unary
+from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.scalar import UnaryOp
+from tilelang.ir.stmt import Bind, Break, CallStmt, Continue, For, If, Launch, Seq, Stmt, While
+from tilelang.ir.visit import Rewriter, sub_statements, walk
+from tilelang.isa.instruction import Effect, Instruction, Timeline
+from tilelang.isa.nvidia.sync import SYNC_THREADS, SYNC_WARP
+from tilelang.passes.base import Pass, PassContext
+from tilelang.target import WARP_SIZE
+
+_ROUNDS = 40  # over one loop; asynchronous copies settle after as many as the pipeline has stages
+_MANY_TRIALS = 16  # barriers that are tried without
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """An access since which no barrier has separated the threads.
+
+    Attributes:
+        touch: The access.
+        commits: Groups committed since an asynchronous write was started; None for any other access, and for an
+            asynchronous one that a wait has made complete for its own thread.
+    """
+
+    touch: Touch
+    commits: int | None = None
+
+
+_State = Mapping[tuple[int, int | None], _Pending]  # by what and how old
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What is known where a statement stands."""
+
+    domain: Domain
+    values: Mapping[Var, Expr]
+    conditions: tuple[Expr, ...]
+
+
+class _Restart(Exception):
+    """A barrier was placed before a loop whose body is being looked at."""
+
+
+class _Launch:
+    """The analysis of one launch: walks it in program order with the accesses that are pending.
+
+    Attributes:
+        before: The statements before which a barrier stands.
+        ends: The loop bodies at whose end one stands.
+        missing: Whether a conflict was met while nothing may be inserted.
+    """
+
+    def __init__(self, launch: Launch, domain: Domain) -> None:
+        self._launch = launch
+        self._uniform = Uniformity(launch)
+        self._conflicts = Conflicts(launch, self._uniform)
+        for var, extent in zip(launch.block_vars, launch.grid, strict=True):
+            domain = domain.with_loop(var, 0, extent)
+        self._around = _Around(domain, {}, ())
+        self.before: set[Stmt] = set()
+        self.ends: set[Stmt] = set()
+        self._insert = True
+        self.missing = False
+        self._touches: dict[Stmt, list[Touch]] = {}
+        self._moments: dict[Stmt, Moments] = {}
+        self._units: dict[Stmt, list[Touch]] = {}
+        self._counts: dict[Stmt, tuple[bool, bool]] = {}
+        self._settled: set[Stmt] = set()  # loops whose own iterations have been looked at
+        self._entered: list[tuple[Stmt, frozenset[int]]] = []  # loops around, with what was pending before each
+        self._leaving: list[tuple[list[_State], list[_State]]] = []  # states at `break` and `continue`
+
+    def run(self) -> None:
+        """Finds all barriers."""
+        while True:
+            try:
+                self._settled.clear()
+                self._stmt(self._launch.body, {}, self._around)
+                break
+            except _Restart:
+                self._entered.clear()
+                self._leaving.clear()
+        if len(self._inside_of_loops()) <= _MANY_TRIALS:
+            self._drop_needless()
+            self._share_before_branches()
+
+    def _inside_of_loops(self) -> list[Stmt]:
+        """The barriers that are executed again and again, in program order."""
+        chosen = self.before | self.ends
+        loops = [s for s in walk(self._launch.body) if isinstance(s, For | While)]
+        return list(dict.fromkeys(s for loop in loops for s in walk(loop.body) if s in chosen))
+
+    def _drop_needless(self) -> None:
+        """Removes barriers without which all is well: what came later in a loop may do for what came first."""
+        for stmt in self._inside_of_loops():
+            before, ends = set(self.before), set(self.ends)
+            self.before.discard(stmt)
+            self.ends.discard(stmt)
+            if not self.is_enough():
+                self.before, self.ends = before, ends
+
+    def _share_before_branches(self) -> None:
+        """Moves a barrier from a branch to before it, if that saves one behind the branch."""
+        for loop in (s for s in walk(self._launch.body) if isinstance(s, For | While)):
+            for branch in (s for s in walk(loop.body) if isinstance(s, If)):
+                inside = {s for s in walk(branch) if s is not branch and s in self.before}
+                if not inside or branch in self.before:
+                    continue
+                before, ends, count = set(self.before), set(self.ends), len(self._inside_of_loops())
+                self.before = (self.before - inside) | {branch}
+                if self.is_enough():
+                    self._drop_needless()
+                if not self.is_enough() or len(self._inside_of_loops()) >= count:
+                    self.before, self.ends = before, ends
+
+    def is_enough(self) -> bool:
+        """Whether the barriers there are separate all conflicting accesses."""
+        self._insert, self.missing = False, False
+        self._settled.clear()
+        self._stmt(self._launch.body, {}, self._around)
+        self._insert = True
+        return not self.missing
+
+    # -- statements ------------------------------------------------------------------------------------------
+    def _stmt(self, stmt: Stmt, state: _State | None, around: _Around) -> _State | None:
+        """The state after a statement; None if what follows is not reached."""
+        if state is None:
+            return None
+        if isinstance(stmt, Seq):
+            return self._seq(stmt, state, around)
+        if stmt in self.before:
+            state = _met(state)
+        if not any(self._counted(stmt)) and not isinstance(stmt, Break | Continue):
+            return state
+        if isinstance(stmt, If | For | While) and self._uniform.diverges(stmt):
+            return self._unit(stmt, state, around)
+        match stmt:
+            case If():
+                return self._if(stmt, state, around)
+            case For() | While():
+                return self._loop(stmt, state, around)
+            case Break() | Continue():
+                if self._leaving:
+                    self._leaving[-1][isinstance(stmt, Continue)].append(state)
+                return None
+            case CallStmt(routine=Instruction() as routine) if routine.effect:
+                return self._instruction(stmt, routine, self._leaf(stmt, state, around))
+        return self._leaf(stmt, state, around)
+
+    def _seq(self, stmt: Seq, state: _State | None, around: _Around) -> _State | None:
+        for child in stmt.body:
+            state = self._stmt(child, state, around)
+            if isinstance(child, Bind) and child.var.index and child.value.is_index:
+                value = plain(child.value, around.values)
+                if value is not None:
+                    around = dataclasses.replace(around, values={**around.values, child.var: value})
+        return state
+
+    def _leaf(self, stmt: Stmt, state: _State, around: _Around) -> _State:
+        touches = self._touches.get(stmt)
+        if touches is None:
+            touches = self._touches[stmt] = touches_of(stmt, around.values, around.conditions)
+        return self._pass(stmt, touches, state, around)
+
+    def _pass(self, stmt: Stmt, touches: Iterable[Touch], state: _State, around: _Around) -> _State:
+        """The state after accesses for which a barrier may stand before `stmt`."""
+        touches = list(touches)
+        clashing = [
+            p for p in state.values() if p.commits is None and self._clashes(p.touch, touches, around.domain)
+        ]
+        if clashing:
+            self._place(stmt, clashing)
+            state = _met(state)
+        return {**state, **_keyed(_Pending(t, 0 if t.asynchronous else None) for t in touches)}
+
+    def _clashes(self, earlier: Touch, touches: Iterable[Touch], domain: Domain) -> bool:
+        return any(self._conflicts.conflict(earlier, touch, domain) for touch in touches)
+
+    def _place(self, stmt: Stmt, clashing: list[_Pending]) -> None:
+        """Puts a barrier before a statement, or before the loop that all of the clashing accesses precede."""
+        if not self._insert:
+            self.missing = True
+            return
+        depth = -1
+        for pending in clashing:
+            outermost = next((n for n, (_, old) in enumerate(self._entered) if id(pending.touch) in old), None)
+            depth = len(self._entered) if outermost is None else max(depth, outermost)
+        if depth == len(self._entered):
+            self.before.add(stmt)
+            return
+        loop = self._entered[depth][0]
+        if loop in self.before:  # it met there already, so the access is one of the loop's own
+            self.before.add(stmt)
+            return
+        self.before.add(loop)
+        raise _Restart
+
+    def _instruction(self, stmt: CallStmt, routine: Instruction, state: _State) -> _State:
+        if self._is_barrier(stmt, routine):
+            return _met(state)
+        if routine.timeline is Timeline.CP_ASYNC and Effect.COMMIT in routine.effect:
+            return _keyed(
+                p if p.commits is None else _Pending(p.touch, min(p.commits + 1, _ROUNDS)) for p in state.values()
+            )
+        if routine.timeline is Timeline.CP_ASYNC and Effect.WAIT in routine.effect:
+            left = int_const(stmt.args[0]) if isinstance(stmt.args[0], Expr) else None
+            return _keyed(
+                _Pending(p.touch) if p.commits is not None and p.commits > (left or 0) else p for p in state.values()
+            )
+        return state
+
+    def _is_barrier(self, stmt: CallStmt, routine: Instruction) -> bool:
+        if Effect.SYNC_BLOCK in routine.effect:
+            return True
+        threads = self._launch.num_threads
+        if routine is not SYNC_WARP or threads > WARP_SIZE or not isinstance(stmt.args[0], Expr):
+            return False
+        mask, needed = int_const(stmt.args[0]), (1 << threads) - 1
+        return mask is not None and mask & needed == needed
+
+    # -- control flow ----------------------------------------------------------------------------------------
+    def _unit(self, stmt: Stmt, state: _State, around: _Around) -> _State:
+        """A statement in which no barrier stands: all its accesses at once."""
+        touches = self._units.get(stmt)
+        if touches is None:
+            touches = self._units[stmt] = self._all_touches(stmt, around)
+        return self._pass(stmt, touches, state, around)
+
+    def _all_touches(self, stmt: Stmt, around: _Around) -> list[Touch]:
+        """What a statement and everything below it touches, seen from after it."""
+        touches = touches_of(stmt, around.values, around.conditions)
+        match stmt:
+            case Seq(body=body):
+                for child in body:
+                    touches += self._all_touches(child, around)
+                    if isinstance(child, Bind) and child.var.index and child.value.is_index:
+                        value = plain(child.value, around.values)
+                        if value is not None:
+                            around = dataclasses.replace(around, values={**around.values, child.var: value})
+            case If(condition=condition, then_body=then_body, else_body=else_body):
+                touches += self._all_touches(then_body, _under(around, condition, holds=True))
+                if else_body is not None:
+                    touches += self._all_touches(else_body, _under(around, condition, holds=False))
+            case For() | While():
+                moments = self._moments_of(stmt, around)
+                inside = [*touches, *self._all_touches(stmt.body, _inside(around, stmt))]
+                touches = [moments.after(touch) for touch in inside]
+        return touches
+
+    def _if(self, stmt: If, state: _State, around: _Around) -> _State | None:
+        state = self._leaf(stmt, state, around)
+        then = self._stmt(stmt.then_body, state, _under(around, stmt.condition, holds=True))
+        if stmt.else_body is None:
+            return _joined([then, state])
+        return _joined([then, self._stmt(stmt.else_body, state, _under(around, stmt.condition, holds=False))])
+
+    def _loop(self, stmt: For | While, state: _State, around: _Around) -> _State | None:
+        if isinstance(stmt, For):
+            state = self._leaf(stmt, state, around)
+        if stmt not in self._settled:  # first what its own iterations need of each other
+            self._settled.add(stmt)
+            self._iterate(stmt, {}, around)
+        return self._iterate(stmt, state, around) if self._has_sync(stmt) else self._unit(stmt, state, around)
+
+    def _has_sync(self, stmt: Stmt) -> bool:
+        """Whether anything inside a loop separates accesses, so that it must be walked through."""
+        if self._counted(stmt)[1]:
+            return True
+        return any(s in self.before or s in self.ends for child in sub_statements(stmt) for s in walk(child))
+
+    def _iterate(self, stmt: For | While, entry: _State, around: _Around) -> _State | None:
+        """Walks a loop until nothing new is pending at its head; gives the state after it."""
+        moments = self._moments_of(stmt, around)
+        inside = _inside(around, stmt)
+        # a barrier before the loop ends what is pending now, but not what a wait inside of it makes complete
+        self._entered.append((stmt, frozenset(id(p.touch) for p in entry.values() if p.commits is None)))
+        head: dict[tuple[int, int | None], _Pending] = dict(entry)
+        exits: list[_State] = []
+        for _ in range(_ROUNDS):
+            self._leaving.append(([], []))
+            start: _State = head
+            if isinstance(stmt, While):
+                start = self._leaf_of_while(stmt, head, around)
+            last = self._stmt(stmt.body, start, inside)
+            breaks, continues = self._leaving.pop()
+            exits = [*breaks, *continues, *([] if last is None else [last])]
+            again = _joined([*continues, last])
+            if again is not None and stmt.body in self.ends:
+                again = _met(again)
+            size = len(head)
+            for pending in () if again is None else again.values():
+                moved = moments.back(pending.touch)
+                if moved is not None:
+                    head.update(_keyed([_Pending(moved, pending.commits)]))
+            if len(head) == size:
+                break
+        else:
+            raise CompilerBug("insert_barriers: the accesses of a loop do not settle")
+        self._entered.pop()
+        after = [_keyed(_Pending(moments.after(p.touch), p.commits) for p in state.values()) for state in exits]
+        return _joined([*after, *([] if self._surely_runs(stmt, around) else [entry])])
+
+    def _leaf_of_while(self, stmt: While, head: _State, around: _Around) -> _State:
+        """The accesses of the condition, before each iteration; what they need stands at the end of the body."""
+        touches = self._touches.get(stmt)
+        if touches is None:
+            touches = self._touches[stmt] = touches_of(stmt, around.values, around.conditions)
+        entered = self._entered[-1][1]
+        clashing = [p for p in head.values() if p.commits is None and self._clashes(p.touch, touches, around.domain)]
+        if clashing and not self._insert:
+            self.missing = True
+        elif any(id(p.touch) not in entered for p in clashing):
+            self.ends.add(stmt.body)
+            raise _Restart
+        elif clashing:
+            self._place(stmt, clashing)
+        return {**head, **_keyed(_Pending(t) for t in touches)}
+
+    def _surely_runs(self, stmt: For | While, around: _Around) -> bool:
+        if not isinstance(stmt, For):
+            return False
+        return proves(stmt.start < stmt.stop if stmt.step > 0 else stmt.start > stmt.stop, around.domain)
+
+    def _moments_of(self, stmt: For | While, around: _Around) -> Moments:
+        known = self._moments.get(stmt)
+        if known is None:
+            known = self._moments[stmt] = Moments(stmt, around.domain)
+        return known
+
+    # -- what a statement holds ------------------------------------------------------------------------------
+    def _counted(self, stmt: Stmt) -> tuple[bool, bool]:
+        """Whether a statement or anything below it touches memory or leaves a loop, and whether it synchronizes."""
+        known = self._counts.get(stmt)
+        if known is None:
+            sync = isinstance(stmt, CallStmt) and isinstance(stmt.routine, Instruction) and bool(stmt.routine.effect)
+            touches = sync or isinstance(stmt, Break | Continue) or bool(touches_of(stmt, {}))
+            for child in sub_statements(stmt):
+                below = self._counted(child)
+                touches, sync = touches or below[0], sync or below[1]
+            known = self._counts[stmt] = (touches, sync)
+        return known
+
+
+def _inside(around: _Around, loop: For | While) -> _Around:
+    if isinstance(loop, For):
+        return dataclasses.replace(around, domain=around.domain.with_loop(loop.var, loop.start, loop.stop, loop.step))
+    return around
+
+
+def _under(around: _Around, condition: Expr, *, holds: bool) -> _Around:
+    value = plain(condition if holds else unary(UnaryOp.NOT, condition), around.values)
+    if value is None:
+        return around
+    return _Around(around.domain.assume(value), around.values, (*around.conditions, value))
+
+
+def _keyed(pending: Iterable[_Pending]) -> dict[tuple[int, int | None], _Pending]:
+    return {(id(p.touch), p.commits): p for p in pending}
+
+
+def _met(state: _State) -> _State:
+    """After a barrier only what is still under way is pending."""
+    return {key: p for key, p in state.items() if p.commits is not None}
+
+
+def _joined(states: Iterable[_State | None]) -> _State | None:
+    """Everything that is pending on one of several ways."""
+    reached = [state for state in states if state is not None]
+    return {key: p for state in reached for key, p in state.items()} if reached else None
+
+
+# -- the rewriting -----------------------------------------------------------------------------------------------
+
+
+class _Insert(Rewriter):
+    def __init__(self, found: _Launch, launch: Launch) -> None:
+        self._found = found
+        self._launch = launch
+
+    def _barrier(self, stmt: Stmt) -> Stmt:
+        threads = self._launch.num_threads
+        if threads > WARP_SIZE:
+            return CallStmt(SYNC_THREADS, (), loc=stmt.loc)
+        return CallStmt(SYNC_WARP, (const((1 << threads) - 1, as_dtype("uint32")),), loc=stmt.loc)
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if isinstance(node, Seq):
+            body: list[Stmt] = []
+            for child in node.body:
+                if child in self._found.before:
+                    body.append(self._barrier(child))
+                body.append(self._rebuilt(child))
+            if node in self._found.ends:
+                body.append(self._barrier(node))
+            return Seq(tuple(body), loc=node.loc)
+        new = self._rebuilt(node)
+        if node not in self._found.before and node not in self._found.ends:
+            return new
+        first = [self._barrier(node)] if node in self._found.before else []
+        last = [self._barrier(node)] if node in self._found.ends else []
+        return Seq((*first, new, *last), loc=node.loc)
+
+    def _rebuilt(self, node: Stmt) -> Stmt:
+        with node.loc:
+            return (self.stmt(node) if isinstance(node, Seq) else self.rebuild_stmt(node)) or node
+
+
+def insert_barriers(launch: Launch, domain: Domain = Domain()) -> Launch:
+    """The launch with the barriers it needs."""
+    if launch.num_threads == 1:
+        return launch
+    found = _Launch(launch, domain)
+    found.run()
+    if not found.before and not found.ends:
+        return launch
+    return dataclasses.replace(launch, body=_Insert(found, launch).visit(launch.body) or launch.body)
+
+
+class _Launches(Rewriter):
+    def __init__(self, domain: Domain) -> None:
+        self._domain = domain
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        return insert_barriers(node, self._domain) if isinstance(node, Launch) else self.rebuild_stmt(node)
+
+
+def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
+    body = _Launches(of_function(func)).visit(func.body) or Seq((), loc=func.body.loc)
+    return func if body is func.body else dataclasses.replace(func, body=body)
+
+
+PASS = Pass("insert_barriers", _run, Level.THREAD, Level.THREAD)
