@@ -104,9 +104,7 @@ class StmtPrinter(abc.ABC):
         if not loc.file or (self._shown is not None and (self._shown.file, self._shown.line) == (loc.file, loc.line)):
             return
         self._shown = loc
-        text = linecache.getline(loc.file, loc.line).strip()
-        place = f"{os.path.basename(loc.file)}:{loc.line}: {text}" if text else str(loc)
-        self._out.line(f"// {_one_line(place)}")
+        self._out.line(users_line(loc))
 
     def _plain(self, node: Stmt) -> None:
         out, exprs = self._out, self._exprs
@@ -209,6 +207,13 @@ class StmtPrinter(abc.ABC):
             kind = kind or exprs.value_type(node.result.dtype)
             text = f"const {kind} {self._names.declare(node.result)} = {text}"
         self._out.line(f"{text};")
+
+
+def users_line(loc: Loc) -> str:
+    """A comment that shows where the user wrote something, and what."""
+    text = linecache.getline(loc.file, loc.line).strip()
+    place = f"{os.path.basename(loc.file)}:{loc.line}: {text}" if text else str(loc)
+    return f"// {_one_line(place)}"
 
 
 def _one_line(text: str) -> str:

@@ -42,6 +42,12 @@ class Emitter:
             self._depth -= 1
             self.line(end)
 
+    def include(self, other: Emitter) -> None:
+        """Appends the lines of another emitter, indented as lines are here."""
+        margin = "    " * self._depth
+        self._lines.extend(margin + text if text and not text.startswith("#") else text for text in other._lines)
+        self._locs.extend(other._locs)
+
     def finish(self, preamble: str = "") -> tuple[str, dict[int, Loc]]:
         """The text after a preamble, and the user's place of each line that has one."""
         head = preamble.splitlines()

@@ -32,19 +32,43 @@ _FOREIGN = ("tl_", "omp_", "GOMP_")  # our helpers, and an entry of that name wo
 _BAD = re.compile(r"[^A-Za-z0-9_]")
 
 
-def identifier(name: str) -> str:
-    """The nearest identifier that C and C++ accept: letters outside ASCII become their code points."""
+# Source: CUDA C++ Programming Guide, "Built-in Vector Types", "Built-in Variables"; C math functions in float and the
+# types of narrow floats, which our text uses beside the user's names
+CUDA_WORDS = re.compile(
+    r"(u?char|u?short|u?int|u?long|u?longlong|float|double)[1-4]|dim3|(thread|block)Idx|(block|grid)Dim|warpSize|min|max"
+    r"|\w+_t|clock(64)?|f?(abs|max|min|mod)f?|(exp|exp2|exp10|log|log2|log10|log1p|sqrt|r?sqrt|pow|a?(sin|cos|tan)h?"
+    r"|atan2|erf|floor|ceil|trunc|rint|round|copysign|fma|sincos|ldexp)f?"
+)
+
+
+def identifier(name: str, words: re.Pattern[str] | None = None) -> str:
+    """The nearest identifier that C and C++ accept: letters outside ASCII become their code points.
+
+    Args:
+        name: The user's name.
+        words: What a language reserves beyond C++.
+    """
     text = _BAD.sub(lambda m: "_" if m[0] in ".- " else f"u{ord(m[0]):x}", name) or "v"
     text = re.sub(r"__+", "_", text)  # two underscores in a row are the implementation's
     if text[0].isdigit() or text[0] == "_" or text.startswith(_FOREIGN):
         text = "v" + text if text[0] == "_" else "v_" + text
-    return text + "_" if text in _RESERVED or _LIMITS.fullmatch(text) else text
+    taken = text in _RESERVED or _LIMITS.fullmatch(text) or words is not None and words.fullmatch(text)
+    return text + "_" if taken else text
 
 
 class Names:
-    """The identifiers in use, by scope."""
+    """The identifiers in use, by scope.
 
-    def __init__(self) -> None:
+    Args:
+        words: What the language reserves beyond C++.
+
+    Attributes:
+        used: The variables and buffers whose names were asked for.
+    """
+
+    def __init__(self, words: re.Pattern[str] | None = None) -> None:
+        self.used: set[Var | Buffer] = set()
+        self._words = words
         self._of: dict[Var | Buffer, str] = {}
         self._taken: list[set[str]] = [set()]
 
@@ -64,7 +88,7 @@ class Names:
 
     def fresh(self, wish: str) -> str:
         """An identifier like `wish` that nothing visible uses; taken from now on in the current scope."""
-        base = name = identifier(wish)
+        base = name = identifier(wish, self._words)
         number = 1
         while any(name in taken for taken in self._taken):
             name = f"{base}_{number}"
@@ -83,6 +107,7 @@ class Names:
         self._of[node] = name
 
     def __getitem__(self, node: Var | Buffer) -> str:
+        self.used.add(node)
         return self._of[node]
 
     def __contains__(self, node: object) -> bool:

@@ -1,0 +1,142 @@
+"""Prints the statements of one thread's program as CUDA C++."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from tilelang.codegen.c_expr import ExprPrinter
+from tilelang.codegen.c_stmt import StmtPrinter
+from tilelang.codegen.cuda_print import print_lines
+from tilelang.codegen.emitter import Emitter
+from tilelang.errors import CompilerBug, Loc
+from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.expr import cast, int_const
+from tilelang.ir.launch import LaunchPlan
+from tilelang.ir.stmt import Alloc, Atomic, AtomicOp, CallStmt, For, ForKind, Print
+from tilelang.ir.visit import walk
+from tilelang.isa.instruction import Effect, Instruction, Timeline
+from tilelang.isa.intrinsic import Helper
+from tilelang.isa.nvidia.atomic import atomic
+
+ARENA = "tl_shared"
+FAILED = "tl_failed"
+_FEW_TRIPS = 4  # so short a loop is better unrolled, whatever it waits for
+
+
+class CudaStmtPrinter(StmtPrinter):
+    """Appends the CUDA text of statements to an emitter.
+
+    Args:
+        out: Receives the lines.
+        exprs: Prints the expressions.
+        plan: Where shared buffers live.
+        written: The buffers that the kernel may write; pointers to others are to constants.
+        asserts: Receives message and place of each assertion.
+    """
+
+    def __init__(
+        self,
+        out: Emitter,
+        exprs: ExprPrinter,
+        plan: LaunchPlan,
+        written: Set[Buffer],
+        asserts: list[tuple[str, Loc]],
+    ) -> None:
+        super().__init__(out, exprs, asserts)
+        self._offsets, self._written = dict(plan.shared_offsets), written
+
+    def _alloc(self, node: Alloc) -> None:
+        buffer, exprs = node.buffer, self._exprs
+        if buffer.view_of is not None:
+            base = self._names[buffer.view_of]
+            kind = pointer_type(buffer, exprs, self._written)
+            self._out.line(f"{kind} const {self._names.declare(buffer)} = ({kind}){base};")
+            return
+        name, kind = self._names.declare(buffer), exprs.storage(buffer.dtype)
+        if buffer.scope in (Scope.SHARED, Scope.BARRIER):
+            if buffer not in self._offsets:
+                raise CompilerBug(f"codegen: '{buffer.name}' has no place in shared memory")
+            offset = self._offsets[buffer]
+            place = f"({ARENA} + {offset})" if offset else ARENA
+            self._out.line(f"{kind}* const {name} = ({kind}*){place};")
+        elif buffer.scope is Scope.LOCAL:
+            elements = max(1, (buffer.bytes or 0) // buffer.dtype.storage_bytes)
+            self._out.line(f"alignas(16) {kind} {name}[{elements}];")
+        else:
+            raise CompilerBug(f"codegen: '{buffer.name}' of scope {buffer.scope.value} in the program of a thread")
+
+    def _atomic(self, node: Atomic) -> list[str]:
+        exprs, buffer, dtype = self._exprs, node.buffer, node.buffer.dtype
+        instruction = atomic(_ATOMICS[node.op], dtype, _order(node))
+        exprs.need(_helper(instruction))
+        args = [exprs.address(Region(buffer, node.indices, ()))]
+        if node.value is not None:
+            args.append(exprs.value(cast(node.value, dtype)))
+        text = instruction.spell[exprs.dialect.language].format(*args)
+        if node.result is None:
+            return [f"{text};"]
+        return [f"const {exprs.value_type(dtype)} {self._names.declare(node.result)} = {text};"]
+
+    def _print(self, node: Print) -> list[str]:
+        return print_lines(node, self._exprs)
+
+    def _fail(self, number: int) -> list[str]:
+        self._exprs.need(FAIL)
+        return [f"tl_fail({FAILED}, {number});"]
+
+    def _pragma(self, node: For) -> str:
+        if node.kind is ForKind.UNROLLED or node.kind is ForKind.VECTORIZED:
+            return f"#pragma unroll {node.unroll_factor}" if node.unroll_factor else "#pragma unroll"
+        if not _is_short(node) and any(_waits(s) for s in walk(node.body)):
+            return "#pragma unroll 1"  # copies of a pipelined loop cost more registers than they save
+        return ""
+
+
+def pointer_type(buffer: Buffer, exprs: ExprPrinter, written: Set[Buffer]) -> str:
+    """A pointer to elements of a buffer that exists already."""
+    const = "" if buffer.scope.on_chip or buffer.storage in written else "const "
+    return f"{const}{exprs.storage(buffer.dtype)}*"
+
+
+# Relaxed updates are complete when the kernel is; who reads a value may rely on what its writer wrote before it.
+_ATOMICS = {op: op.value for op in AtomicOp}
+
+
+def _order(node: Atomic) -> str:
+    if node.buffer.scope is not Scope.GLOBAL:
+        return "relaxed"  # within a block, barriers order everything else
+    if node.op is AtomicOp.LOAD:
+        return "acquire"
+    if node.op is AtomicOp.STORE:
+        return "release"
+    return "relaxed" if node.result is None else "acq_rel"
+
+
+def _helper(instruction: Instruction) -> Helper | None:
+    helper = instruction.helper.get("cuda")
+    return helper if isinstance(helper, Helper) else None
+
+
+def _is_short(node: For) -> bool:
+    start, stop = int_const(node.start), int_const(node.stop)
+    return start is not None and stop is not None and len(range(start, stop, node.step)) <= _FEW_TRIPS
+
+
+def _waits(stmt: object) -> bool:
+    """Whether a statement meets other threads or leaves work under way."""
+    if not isinstance(stmt, CallStmt) or not isinstance(stmt.routine, Instruction):
+        return False
+    return stmt.routine.effect is not Effect.NONE or stmt.routine.timeline is not Timeline.IN_ORDER
+
+
+FAIL = Helper(
+    "tl_fail",
+    """\
+// Records the number of a failed assertion, unless another has failed before, and ends the launch.
+__device__ __noinline__ void tl_fail(int* failed, int number) {
+    atomicCAS_system(failed, 0, number);
+    __threadfence_system();
+    __trap();
+}
+""",
+)
