@@ -11,10 +11,12 @@ from tilelang.errors import Loc
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.expr import Expr, ExprLike, Load, Var, as_bool, as_expr, cast
-from tilelang.ir.func import PrimFunc, ScalarParam, TensorParam
+from tilelang.ir.func import Level, PrimFunc, ScalarParam, TensorParam
+from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.stmt import (
     Alloc,
     Bind,
+    CallStmt,
     For,
     ForKind,
     If,
@@ -25,7 +27,13 @@ from tilelang.ir.stmt import (
     Store,
     While,
 )
+from tilelang.ir.verify import verify
+from tilelang.isa.instruction import Instruction
+from tilelang.isa.nvidia.sync import SYNC_THREADS
+from tilelang.sim.counters import Counters
+from tilelang.sim.run import simulate
 from tilelang.sim.tile_interp import run_reference
+from tilelang.target import Target
 
 
 def exprs(values: Sequence[ExprLike]) -> tuple[Expr, ...]:
@@ -135,6 +143,60 @@ class Program:
         run_reference(self.finish(), arguments, printer=self.printed.append, seed=seed)
 
 
+class ThreadProgram(Program):
+    """A thread-level `PrimFunc` in the making, for the simulator."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.thread = Var("thread", INT32, index=True)
+
+    @contextmanager
+    def kernel(self, *grid: ExprLike, threads: int = 64, plan: LaunchPlan = LaunchPlan()) -> Iterator[tuple[Var, ...]]:
+        blocks = tuple(Var(f"b{'xyz'[axis]}", INT32, index=True) for axis in range(len(grid)))
+        with self.builder.block() as body:
+            yield blocks
+        self.emit(
+            Launch(blocks, exprs(grid), (threads, 1, 1), as_body(body), thread=self.thread, plan=plan)
+        )
+
+    def shared(self, name: str, shape: Sequence[ExprLike], dtype: str = "float32") -> Buffer:
+        return self.alloc(name, shape, dtype, Scope.SHARED)
+
+    def local(self, name: str, shape: Sequence[ExprLike], dtype: str = "float32") -> Buffer:
+        return self.alloc(name, shape, dtype, Scope.LOCAL)
+
+    def call(self, instruction: Instruction, *args: ExprLike | Region, result: Var | None = None) -> None:
+        operands = tuple(a if isinstance(a, Region) else as_expr(a) for a in args)
+        self.emit(CallStmt(instruction, operands, result=result))
+
+    def at(self, buffer: Buffer, *start: ExprLike) -> Region:
+        return Region(buffer, exprs(start), exprs([1] * buffer.rank))
+
+    def sync(self) -> None:
+        self.call(SYNC_THREADS)
+
+    def finish(self) -> PrimFunc:
+        return PrimFunc("kernel", tuple(self.params), self.builder.finish(), Level.THREAD, tuple(self.symbols))
+
+    def simulate(
+        self,
+        *arguments: np.ndarray | int | float,
+        arch: str = "sm_80",
+        lazy: bool = True,
+        seed: int = 0,
+        report: Counters | None = None,
+    ) -> None:
+        func = self.finish()
+        verify(func)
+        target = Target("cuda", arch)
+        simulate(func, arguments, target=target, lazy=lazy, seed=seed, report=report, printer=self.printed.append)
+
+
 @pytest.fixture
 def program() -> Program:
     return Program()
+
+
+@pytest.fixture
+def threads() -> ThreadProgram:
+    return ThreadProgram()

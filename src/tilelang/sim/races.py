@@ -7,15 +7,19 @@ they happen to run here. Only memory that some statement of the launch may write
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from tilelang.errors import NOWHERE, DataRace, Loc, Note
-from tilelang.ir.buffer import Buffer
+from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Load
-from tilelang.ir.stmt import Atomic, Launch, TileOp
+from tilelang.ir.stmt import Atomic, CallStmt, Launch, TileOp
 from tilelang.ir.visit import expressions, walk, walk_expr, written_buffers
 
-Where = tuple[int, ...] | tuple[slice, ...]  # one element, or a box
+Where = tuple[int, ...] | tuple[slice, ...] | tuple[np.ndarray]  # one element, a box, or places in a row
 
 # An access is kept as one number: the block, counted from 1, above the place in the program. 0: there was none.
 _PLACE_BITS = 32
@@ -62,6 +66,10 @@ class Watch:
         """The block and the place that a number stands for."""
         return self._blocks[(stamp >> _PLACE_BITS) - 1], self._locs[stamp & (1 << _PLACE_BITS) - 1]
 
+    def unit(self, storage: Buffer) -> int | None:
+        """Bytes of the smallest element by which the memory is accessed, or None if nobody can write it."""
+        return self._units.get(storage)
+
     def ledger(self, buffer: Buffer, shape: tuple[int, ...], storage_bytes: int) -> Ledger | None:
         """The record of a buffer's elements, or None if nobody can write its memory.
 
@@ -79,6 +87,16 @@ class Watch:
         units = (per_element,) if per_element > 1 else ()
         return Ledger(self, buffer, self._records[buffer.storage].reshape(_SLOTS, *shape, *units))
 
+    def flat_ledger(self, storage: Buffer, storage_bytes: int, text: Callable[[tuple[int, ...]], str]) -> Ledger:
+        """The record of a memory as one row of units.
+
+        Args:
+            storage: A global buffer that owns its bytes and that somebody may write.
+            storage_bytes: Size of its memory.
+            text: A unit as a user would write it.
+        """
+        return Ledger(self, storage, np.zeros((_SLOTS, storage_bytes // self._units[storage]), np.int64), text)
+
 
 _SLOTS = 5
 
@@ -90,10 +108,18 @@ class Ledger:
     the same block as the first.
     """
 
-    def __init__(self, watch: Watch, buffer: Buffer, slots: np.ndarray) -> None:
+    def __init__(
+        self, watch: Watch, buffer: Buffer, slots: np.ndarray, text: Callable[[tuple[int, ...]], str] | None = None
+    ) -> None:
         self._watch = watch
         self._buffer = buffer
+        self._text = text or functools.partial(element_text, buffer)
         self._writer, self._reader, self._other_reader, self._atomic, self._other_atomic = slots
+
+    def at(self, loc: Loc) -> Ledger:
+        """The same record, for an access of this statement."""
+        self._watch.loc = loc
+        return self
 
     def read(self, where: Where) -> None:
         """The running block reads elements.
@@ -158,7 +184,7 @@ class Ledger:
         else:
             hint = f"use atomics for all accesses to '{name}', or write it in a T.Kernel of its own"
         return DataRace(
-            f"{element_text(self._buffer, element)} is {before} by block {_block_text(there)} and {now} by block "
+            f"{self._text(element)} is {before} by block {_block_text(there)} and {now} by block "
             f"{_block_text(here)} of one launch, and blocks run in no order",
             notes=(Note(f"{before} here by block {_block_text(there)}", loc),),
             hint=hint,
@@ -169,10 +195,17 @@ def _block_text(block: tuple[int, ...]) -> str:
     return str(block[0]) if len(block) == 1 else str(block)
 
 
-def _element(where: tuple[int | slice, ...], at: np.ndarray) -> tuple[int, ...]:
+def _element(where: Where, at: np.ndarray) -> tuple[int, ...]:
     """The indices of the element at a position within what was accessed."""
     offsets = [*at, *[0] * len(where)]  # of a single element only the position among its units is given
-    return tuple(int(w.start) + int(i) if isinstance(w, slice) else w for w, i in zip(where, offsets, strict=False))
+    element: list[int] = []
+    parts: list[Any] = list(where)
+    for part, offset in zip(parts, offsets, strict=False):
+        if isinstance(part, slice):
+            element.append(int(part.start) + int(offset))
+        else:
+            element.append(int(part[tuple(at)] if isinstance(part, np.ndarray) else part))
+    return tuple(element)
 
 
 def _watched(launch: Launch) -> dict[Buffer, int]:
@@ -189,6 +222,8 @@ def _watched(launch: Launch) -> dict[Buffer, int]:
             named |= {node.buffer for node in walk_expr(root) if isinstance(node, Load)}
         if isinstance(stmt, TileOp):
             named |= {region.buffer for region in stmt.reads()}
+        if isinstance(stmt, CallStmt):
+            named |= {operand.buffer for operand in (*stmt.args, *stmt.reads) if isinstance(operand, Region)}
     return {
         storage: min(b.dtype.numpy.itemsize for b in named | {storage} if b.storage is storage) for storage in written
     }

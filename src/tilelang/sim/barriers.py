@@ -1,0 +1,126 @@
+"""The barriers of a block: who has arrived, whose turn it is, and what arriving orders.
+
+Takes arrivals of whole warps, gives waits to yield. Invariant: a barrier lets everybody go exactly when as many threads
+as it expects have arrived, and then begins anew; what its threads did before is ordered before what the waiting ones do
+after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tilelang.errors import BarrierDivergence, Loc, Note
+from tilelang.isa.machine import LANES, Wait
+from tilelang.sim.clocks import Clocks
+
+MAX_BARRIERS = 16  # per block. Source: PTX ISA, "barrier{.cta}"
+
+
+@dataclass
+class Barrier:
+    """One barrier in its present generation.
+
+    Attributes:
+        generation: How often it has let its threads go.
+        expected: Threads that it waits for; 0 before the first arrival.
+        arrived: The warps that have arrived, and where.
+        waiting: Those of them that wait.
+        released: What the arrived threads know.
+    """
+
+    generation: int = 0
+    expected: int = 0
+    arrived: list[tuple[int, Loc]] = field(default_factory=list)
+    waiting: list[int] = field(default_factory=list)
+    released: np.ndarray | None = None
+
+
+class Barriers:
+    """All barriers of a running block.
+
+    Args:
+        warps: How many warps the block has.
+        threads: The threads of each, by number in the block.
+        clocks: What orders accesses.
+    """
+
+    def __init__(self, threads: list[np.ndarray], clocks: Clocks) -> None:
+        self._threads, self._clocks = threads, clocks
+        self._barriers: dict[int, Barrier] = {}
+        self.full_meetings = 0
+
+    def arrive(self, number: int, warp: int, loc: Loc, threads: int | None, *, waits: bool) -> Barrier:
+        """A warp arrives.
+
+        Raises:
+            BarrierDivergence: It expects another number of threads than those before it, or one too many comes.
+        """
+        expected = len(self._threads) * LANES if threads is None else threads
+        if not 0 <= number < MAX_BARRIERS or expected <= 0 or expected % LANES:
+            raise BarrierDivergence(
+                f"barrier {number} of {expected} threads: a block has barriers 0 to {MAX_BARRIERS - 1}, and each "
+                f"counts whole warps of {LANES} threads"
+            )
+        barrier = self._barriers.setdefault(number, Barrier())
+        if not barrier.arrived:
+            barrier.expected = expected
+        elif barrier.expected != expected:
+            raise BarrierDivergence(
+                f"barrier {number}: warp {warp} expects {expected} threads, but warp {barrier.arrived[0][0]} expects "
+                f"{barrier.expected}",
+                notes=(Note(f"warp {barrier.arrived[0][0]} arrived here", barrier.arrived[0][1]),),
+                hint="give all arrivals at one barrier the same number of threads",
+            )
+        for other, place in barrier.arrived:
+            if other == warp:
+                raise BarrierDivergence(
+                    f"barrier {number}: warp {warp} arrives twice before the others have arrived once",
+                    notes=(Note("it arrived here before", place),),
+                    hint="let every warp arrive once per use of the barrier, or use a second barrier",
+                )
+        barrier.arrived.append((warp, loc))
+        if waits:
+            barrier.waiting.append(warp)
+        if len(barrier.arrived) * LANES == expected:
+            self._open(barrier, warp)
+        else:
+            self._release(barrier, warp)
+        return barrier
+
+    def meet(self, number: int, warp: int, loc: Loc, threads: int | None) -> Iterator[Wait]:
+        """A warp arrives and waits for the others."""
+        barrier = self._barriers.setdefault(number, Barrier())
+        generation = barrier.generation
+        self.arrive(number, warp, loc, threads, waits=True)
+        yield Wait(self._text(number, barrier), lambda: barrier.generation > generation)
+
+    def absent(self, ended: set[int]) -> tuple[int, Barrier, list[int]] | None:
+        """A barrier that waits for warps that have ended: its number, itself, and these warps."""
+        for number, barrier in self._barriers.items():
+            missing = ended - {warp for warp, _ in barrier.arrived}
+            if barrier.waiting and missing:
+                return number, barrier, sorted(missing)
+        return None
+
+    def _text(self, number: int, barrier: Barrier) -> str:
+        threads = "all" if barrier.expected == len(self._threads) * LANES else str(barrier.expected)
+        return f"barrier {number} of {threads} threads"
+
+    def _release(self, barrier: Barrier, warp: int) -> None:
+        known = self._clocks.release(self._threads[warp])
+        barrier.released = known if barrier.released is None else np.maximum(barrier.released, known)
+
+    def _open(self, barrier: Barrier, last: int) -> None:
+        if len(barrier.waiting) == len(self._threads):
+            self._clocks.meet_all()
+            self.full_meetings += 1
+        else:
+            self._release(barrier, last)
+            assert barrier.released is not None
+            for warp in barrier.waiting:
+                self._clocks.acquire(self._threads[warp], barrier.released)
+        barrier.generation += 1
+        barrier.arrived, barrier.waiting, barrier.released = [], [], None

@@ -1,0 +1,82 @@
+"""What is ordered before what among the threads of a block: a clock per thread, joined where threads synchronize.
+
+Takes the meetings of threads as they happen, answers whether an earlier access of one thread is ordered before what
+another does now. Invariant: only barriers, warp synchronization and atomics order threads; the order in which the
+scheduler happened to run them never does.
+
+One counter of meetings serves as the clock of every thread. A meeting of the whole block moves `floor`: whatever
+happened up to then is ordered before everything after it, and needs no entry per thread.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+class Clocks:
+    """The clocks of one launch; blocks run one after another and each begins with `begin_block`.
+
+    Attributes:
+        now: Counts meetings; an access is stamped with it.
+        floor: Accesses stamped with at most this are ordered before whatever happens now.
+        threads: Threads of the block.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self.now = 1
+        self.floor = 0
+        self._seen: np.ndarray | None = None  # [t, u]: up to when t knows the accesses of u; made when first needed
+        self._atomics: dict[object, np.ndarray] = {}
+
+    def begin_block(self) -> None:
+        """All that happened so far is ordered before the block that begins."""
+        self.meet_all()
+        self._seen = None
+        self._atomics.clear()
+
+    def meet_all(self) -> None:
+        """All threads of the block meet."""
+        self.floor = self.now
+        self.now += 1
+
+    def meet(self, threads: np.ndarray) -> None:
+        """These threads meet, and know each other's accesses from now on."""
+        self.acquire(threads, self.release(threads))
+
+    def release(self, threads: np.ndarray) -> np.ndarray:
+        """What these threads know, their own accesses included; for others to acquire. Shape (threads,)."""
+        seen = self._table()
+        known: np.ndarray = seen[threads].max(axis=0)
+        known[threads] = self.now
+        self.now += 1
+        return known
+
+    def acquire(self, threads: np.ndarray, known: np.ndarray) -> None:
+        """These threads learn what was released."""
+        seen = self._table()
+        seen[threads] = np.maximum(seen[threads], known)
+
+    def pass_through(self, key: object, thread: int) -> None:
+        """A thread updates an element indivisibly: it learns from those that did so before, and tells those after."""
+        one = np.array([thread])
+        known = self._atomics.get(key)
+        if known is not None:
+            self.acquire(one, known)
+        released = self.release(one)
+        self._atomics[key] = released if known is None else np.maximum(known, released)
+
+    def knows(self, threads: np.ndarray, earlier: np.ndarray, times: np.ndarray) -> np.ndarray:
+        """Whether accesses of the threads `earlier` at `times` are ordered before what `threads` do now.
+
+        Shapes: all the same, which is also that of the answer.
+        """
+        known: np.ndarray = (times <= self.floor) | (threads == earlier)
+        if self._seen is not None:
+            known |= self._seen[threads, earlier] >= times
+        return known
+
+    def _table(self) -> np.ndarray:
+        if self._seen is None:
+            self._seen = np.zeros((self.threads, self.threads), np.int64)
+        return self._seen

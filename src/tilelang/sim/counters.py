@@ -1,0 +1,170 @@
+"""What a simulated kernel did, counted as the hardware's profiler would: instructions, bytes, transactions, conflicts.
+
+Takes what warps execute, gives sums and a table. Invariant: one warp executing one instruction counts once, however
+many of its lanes are active; counting never changes a run.
+
+The rules of memory, per request of a warp:
+- global memory moves in sectors of 32 bytes; a request costs as many as its lanes touch
+  (Source: CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory");
+- shared memory has 32 banks of 4 bytes, and one wavefront serves one word of each bank; lanes that want the same word
+  share it. Accesses of 8 bytes per lane are served a half warp at a time, those of 16 bytes a quarter
+  (Source: CUDA C++ Programming Guide, "Shared Memory" of each compute capability; Nsight Compute, "Shared memory").
+"""
+
+from __future__ import annotations
+
+import collections
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tilelang.errors import Loc
+
+SECTOR_BYTES = 32
+BANKS = 32
+BANK_BYTES = 4
+_PHASE_BYTES = BANKS * BANK_BYTES
+
+
+@dataclass
+class Traffic:
+    """Accesses of one kind, in sum or of one line.
+
+    Attributes:
+        requests: Instructions of a warp.
+        bytes: What the lanes asked for.
+        transactions: Sectors of global memory, or wavefronts of shared memory.
+        ideal: The least transactions that could serve the requests: every byte once, no conflict.
+    """
+
+    requests: int = 0
+    bytes: int = 0
+    transactions: int = 0
+    ideal: int = 0
+
+    @property
+    def extra(self) -> int:
+        """Transactions beyond the ideal."""
+        return self.transactions - self.ideal
+
+
+@dataclass
+class Counters:
+    """The counts of a run.
+
+    Attributes:
+        instructions: Executions by a warp, per kind: "load global 16", "mma.sync ...", "float op", ...
+        traffic: Per "global load", "global store", "shared load", "shared store", "global atomic", "shared atomic".
+        lines: The same per line of the user's program.
+        launches: How many kernels ran.
+        blocks: How many blocks.
+        warps: How many warps.
+        barriers: How often a whole block met.
+    """
+
+    instructions: collections.Counter[str] = field(default_factory=collections.Counter)
+    traffic: dict[str, Traffic] = field(default_factory=dict)
+    lines: dict[tuple[str, Loc], Traffic] = field(default_factory=dict)
+    launches: int = 0
+    blocks: int = 0
+    warps: int = 0
+    barriers: int = 0
+
+    @property
+    def bank_conflicts(self) -> int:
+        """Wavefronts of shared memory beyond those that the accesses need."""
+        return sum(traffic.extra for kind, traffic in self.traffic.items() if kind.startswith("shared"))
+
+    def count(self, kind: str, times: int = 1) -> None:
+        """A warp executes an instruction."""
+        self.instructions[kind] += times
+
+    def global_access(self, kind: str, addresses: np.ndarray, width: int, loc: Loc) -> None:
+        """A warp touches global memory.
+
+        Args:
+            kind: "load", "store" or "atomic".
+            addresses: Per active lane, in bytes from the beginning of a buffer that is aligned to a sector.
+            width: Bytes per lane.
+            loc: The user's line.
+        """
+        sectors = distinct_sectors(addresses, width)
+        ideal = len(np.unique(addresses)) * width
+        self._enter(f"global {kind}", loc, len(addresses) * width, sectors, -(-ideal // SECTOR_BYTES))
+
+    def shared_access(self, kind: str, addresses: np.ndarray, lanes: np.ndarray, width: int, loc: Loc) -> None:
+        """A warp touches shared memory.
+
+        Args:
+            kind: "load", "store" or "atomic".
+            addresses: Per active lane, in bytes.
+            lanes: The numbers of these lanes.
+            width: Bytes per lane.
+            loc: The user's line.
+        """
+        fronts, ideal = wavefronts(addresses, lanes, width)
+        self._enter(f"shared {kind}", loc, len(addresses) * width, fronts, ideal)
+
+    def _enter(self, kind: str, loc: Loc, size: int, transactions: int, ideal: int) -> None:
+        for traffic in (self.traffic.setdefault(kind, Traffic()), self.lines.setdefault((kind, loc), Traffic())):
+            traffic.requests += 1
+            traffic.bytes += size
+            traffic.transactions += transactions
+            traffic.ideal += ideal
+
+    # -- for people -----------------------------------------------------------------------------------------
+    def table(self) -> str:
+        """The counts as text, and the lines of the program that cost transactions they need not."""
+        lines = [
+            f"launches {self.launches}   blocks {self.blocks}   warps {self.warps}   block barriers {self.barriers}",
+            "",
+            f"{'memory':<16}{'requests':>12}{'bytes':>16}{'transactions':>14}{'ideal':>12}{'extra':>12}",
+        ]
+        lines += [f"{kind:<16}{_row(traffic)}" for kind, traffic in sorted(self.traffic.items())]
+        lines += ["", f"{'instruction':<44}{'warps':>12}"]
+        order = sorted(self.instructions.items(), key=lambda item: (-item[1], item[0]))
+        lines += [f"{kind:<44}{times:>12}" for kind, times in order]
+        costly = sorted(
+            ((kind, loc, traffic) for (kind, loc), traffic in self.lines.items() if traffic.extra > 0),
+            key=lambda row: (-row[2].extra, row[0], str(row[1])),
+        )
+        if costly:
+            lines += ["", f"{'costly lines':<44}{'requests':>12}{'transactions':>14}{'extra':>12}"]
+            for kind, loc, traffic in costly[:_COSTLY]:
+                place = f"{kind} {str(loc).rsplit('/', 1)[-1]}"
+                lines.append(f"{place:<44}{traffic.requests:>12}{traffic.transactions:>14}{traffic.extra:>12}")
+        return "\n".join(lines)
+
+
+_COSTLY = 10  # as many lines as a person looks at
+
+
+def _row(traffic: Traffic) -> str:
+    return (
+        f"{traffic.requests:>12}{traffic.bytes:>16}{traffic.transactions:>14}{traffic.ideal:>12}{traffic.extra:>12}"
+    )
+
+
+def distinct_sectors(addresses: np.ndarray, width: int) -> int:
+    """How many sectors accesses of `width` bytes at these addresses touch."""
+    first, last = addresses // SECTOR_BYTES, (addresses + width - 1) // SECTOR_BYTES
+    reach = int((last - first).max(initial=0)) + 1
+    touched = first[:, None] + np.arange(reach)
+    return len(np.unique(touched[touched <= last[:, None]]))
+
+
+def wavefronts(addresses: np.ndarray, lanes: np.ndarray, width: int) -> tuple[int, int]:
+    """How many wavefronts serve accesses of `width` bytes, and how many would if no banks collided.
+
+    Shapes: addresses and lanes (active lanes,).
+    """
+    per_phase = min(BANKS, max(1, _PHASE_BYTES // max(width, BANK_BYTES)))  # lanes that are served together
+    words_per_lane = -(-width // BANK_BYTES)
+    words = addresses[:, None] // BANK_BYTES + np.arange(words_per_lane)
+    phases = np.broadcast_to(lanes[:, None] // per_phase, words.shape)
+    count = ideal = 0
+    for phase in np.unique(phases):
+        distinct = np.unique(words[phases == phase])
+        count += int(np.bincount(distinct % BANKS).max(initial=0))
+        ideal += -(-len(distinct) // BANKS)
+    return count, ideal

@@ -1,0 +1,554 @@
+"""The memory that threads share, as a warp accesses it: the arena of a block, and the arrays of a kernel.
+
+Takes one offset per lane and gives values per lane, or stores them. Invariant: every access is checked before it
+happens: bounds per dimension, alignment of vectors, contents that nobody wrote, other threads and blocks that nothing
+keeps away, asynchronous work in flight. What is not kept apart in memory (tiles that share bytes of the arena) is not
+kept apart here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from tilelang.dtypes import lane_dtype
+from tilelang.errors import DataRace, Loc, MisalignedAccess, Note, OutOfBounds, ReadBeforeWrite, SimulationError
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.sim.counters import Counters
+from tilelang.sim.history import Conflict, History
+from tilelang.sim.memory import poison
+from tilelang.sim.races import Ledger, element_text
+
+LANES = 32
+MAX_VECTOR_BYTES = 16  # of one access of a thread. Source: PTX ISA, "ld", vector sizes
+Change = Callable[[np.ndarray, np.ndarray], Any]
+Index = Any  # a Python int that all lanes share, or one int64 per lane
+_STEPS = [np.arange(n) for n in range(LANES + 1)]
+
+
+class Accessor(Protocol):
+    """Who accesses memory: a warp.
+
+    Attributes:
+        mask: Which lanes do. Shape (32,), bool.
+        lanes: Their numbers, or None if all do.
+        threads: Number in the block of every lane's thread. Shape (32,).
+        loc: The statement.
+        counters: Where accesses are counted, if anywhere.
+        footprint: Receives what asynchronous work will touch, while it is only asked; None while it happens.
+    """
+
+    mask: np.ndarray
+    lanes: np.ndarray | None
+    threads: np.ndarray
+    loc: Loc
+    counters: Counters | None
+    footprint: Footprint | None
+
+
+@dataclass
+class Footprint:
+    """What asynchronous work touches: windows with units per lane.
+
+    Attributes:
+        reads: Window, lanes, units of its history; units have the lanes along axis 0.
+        writes: The same.
+    """
+
+    reads: list[tuple[Window, np.ndarray, np.ndarray]] = field(default_factory=list)
+    writes: list[tuple[Window, np.ndarray, np.ndarray]] = field(default_factory=list)
+
+
+@dataclass
+class Storage:
+    """Bytes that several windows may name.
+
+    Attributes:
+        bytes: The contents.
+        flags: A 1 for every byte whose contents are defined; None if all are.
+        base: Where the bytes begin, modulo any alignment that matters.
+        history: Who touched them within the block; None if nobody can write them.
+        unit: Bytes per unit of the history and the ledger.
+        ledger: Which blocks touched them; None if only one does, or nobody can write them.
+    """
+
+    bytes: np.ndarray
+    flags: np.ndarray | None = None
+    base: int = 0
+    history: History | None = None
+    unit: int = 1
+    ledger: Ledger | None = None
+
+    def track_contents(self) -> np.ndarray:
+        """The flags, made if all was defined so far."""
+        if self.flags is None:
+            self.flags = np.ones(self.bytes.size, np.uint8)
+        return self.flags
+
+    def undefine(self) -> None:
+        """Nobody has written anything yet."""
+        self.flags = np.zeros(self.bytes.size, np.uint8)
+
+
+class Window:
+    """A buffer in a storage.
+
+    Args:
+        buffer: What is named.
+        storage: Where it lies.
+        begin: Byte of the storage at which index 0 of every dimension lies.
+        extents: The shape in numbers.
+        strides: In elements, per dimension; row-major if None.
+    """
+
+    def __init__(
+        self,
+        buffer: Buffer,
+        storage: Storage,
+        begin: int,
+        extents: tuple[int, ...],
+        strides: Sequence[int] | None = None,
+    ) -> None:
+        self.buffer, self.storage, self.extents = buffer, storage, extents
+        dtype = buffer.dtype
+        self.itemsize = dtype.numpy.itemsize
+        self.per_element = dtype.lanes
+        self.memory = "global" if buffer.scope is Scope.GLOBAL else "shared"
+        dense = row_major(extents)
+        self.strides = tuple(s * dtype.lanes for s in (dense if strides is None else strides))
+        self._begin = begin
+        first = begin % self.itemsize
+        usable = (storage.bytes.size - first) // self.itemsize * self.itemsize
+        self.data = storage.bytes[first : first + usable].view(dtype.numpy)
+        self._first = begin // self.itemsize  # of `data`, where offset 0 lies
+        self._poison = poison(lane_dtype(dtype))
+        self._flags: np.ndarray | None = None
+        self._flags_of: np.ndarray | None = None
+        self._whole = np.full(self.itemsize, 1, np.uint8).view(f"u{self.itemsize}")[0]
+        self._low, self._high = self._reach()
+
+    def _reach(self) -> tuple[int, int]:
+        """The least and the greatest offset of an element, in scalars; empty if the second is less."""
+        if 0 in self.extents:
+            return 0, -1
+        ends = [(extent - 1) * stride for extent, stride in zip(self.extents, self.strides, strict=True)]
+        return sum(min(0, end) for end in ends), sum(max(0, end) for end in ends) + self.per_element - 1
+
+    # -- addresses ------------------------------------------------------------------------------------------
+    def offset(self, warp: Accessor, indices: tuple[Index, ...], count: int) -> Index:
+        """The offset of an element in scalars, checked per dimension.
+
+        Args:
+            warp: Who asks; lanes that are not active may have any index.
+            indices: One per dimension.
+            count: Neighboring scalars along the last dimension that are accessed.
+
+        Raises:
+            OutOfBounds: An active lane leaves the buffer.
+        """
+        total: Index = 0
+        last = len(indices) - 1
+        for axis, index in enumerate(indices):
+            extent = self.extents[axis]
+            if axis == last and count > self.per_element:
+                extent -= count // self.per_element - 1
+                if self.strides[axis] != self.per_element and self.extents[axis] > 1:
+                    raise SimulationError(
+                        f"'{self.buffer.name}': a vector of {count} along dimension {axis}, whose neighbors are "
+                        f"{self.strides[axis]} elements apart"
+                    )
+            if isinstance(index, int):
+                if not 0 <= index < extent:
+                    self._leave(warp, indices, axis, index, count)
+            elif ((index < 0) | (index >= extent)).any():
+                outside = ((index < 0) | (index >= extent)) & warp.mask
+                if outside.any():
+                    lane = int(np.flatnonzero(outside)[0])
+                    self._leave(warp, tuple(_of_lane(i, lane) for i in indices), axis, int(index[lane]), count, lane)
+            stride = self.strides[axis]
+            total = total + (index if stride == 1 else index * stride)
+        return total
+
+    def _leave(
+        self, warp: Accessor, indices: tuple[Index, ...], axis: int, index: int, count: int, lane: int | None = None
+    ) -> None:
+        lane = int(np.flatnonzero(warp.mask)[0]) if lane is None else lane
+        element = element_text(self.buffer, tuple(_of_lane(i, lane) for i in indices))
+        vector = f" of {count} elements" if count > self.per_element else ""
+        raise OutOfBounds(
+            f"{element}: thread {warp.threads[lane]} accesses index {index}{vector} of dimension {axis}, which has "
+            f"extent {self.extents[axis]}",
+            hint="compare the index with the extent before the access",
+        )
+
+    def contain(self, warp: Accessor, offset: np.ndarray, count: int) -> None:
+        """Checks offsets that no indices belong to.
+
+        Raises:
+            OutOfBounds: An active lane leaves the buffer.
+        """
+        outside = ((offset < self._low) | (offset + count - 1 > self._high)) & warp.mask
+        if outside.any():
+            lane = int(np.flatnonzero(outside)[0])
+            raise OutOfBounds(
+                f"'{self.buffer.name}': thread {warp.threads[lane]} accesses {count} elements at offset "
+                f"{int(offset[lane])}, but the buffer ends at {self._high + 1}",
+                hint="compare the index with the extent before the access",
+            )
+
+    def _aligned(self, warp: Accessor, elements: np.ndarray, count: int) -> None:
+        size = count * self.itemsize
+        width = min(MAX_VECTOR_BYTES, size & -size)
+        bad = (elements * self.itemsize + (self.storage.base + self._begin)) % width != 0
+        if bad.any():
+            at = int(np.flatnonzero(bad)[0])
+            lane = at if warp.lanes is None else int(warp.lanes[at])
+            raise MisalignedAccess(
+                f"{self._element(int(elements[at]))}: thread {warp.threads[lane]} accesses {count} elements "
+                f"({size} bytes) at byte {int(elements[at]) * self.itemsize + self._begin + self.storage.base}, which "
+                f"is no multiple of {width}",
+                hint="align the start of the access, or access fewer elements at once",
+            )
+
+    # -- access ---------------------------------------------------------------------------------------------
+    def read(
+        self, warp: Accessor, offset: Index, count: int = 1, *, moving: bool = False
+    ) -> tuple[Any, np.ndarray | None]:
+        """Reads `count` neighbors per active lane.
+
+        Args:
+            warp: Who reads.
+            offset: Where, in scalars; checked by `offset` or `contain`.
+            count: How many.
+            moving: Whether undefined contents may be read, because they are only moved.
+
+        Returns:
+            The values, of shape (32,) or (32, count), or one that all lanes share; and which of them are defined, or
+            None if all are.
+
+        Raises:
+            ReadBeforeWrite: The contents are undefined, or on their way.
+            DataRace: Another thread or block may be writing them.
+        """
+        storage = self.storage
+        if isinstance(offset, int) and count == 1 and storage.history is None and storage.flags is None:
+            if warp.counters is not None:
+                self._count(warp, "load", np.full(_active(warp), offset), 1)
+            return self.data[offset + self._first], None
+        where, elements = self._elements(warp, offset, count)
+        if count > 1:
+            self._aligned(warp, where, count)
+        values = self.data[elements + self._first if self._first else elements]
+        defined = None
+        if storage.flags is not None:
+            defined = self._typed_flags()[elements + self._first] == self._whole
+            if defined.all():
+                defined = None
+            elif not moving:
+                raise self._undefined(warp, elements, defined)
+        if storage.history is not None:
+            self._note_read(warp, elements)
+        if warp.counters is not None:
+            self._count(warp, "load", where, count)
+        if warp.lanes is None:
+            return values, defined
+        return _spread(values, warp.lanes), None if defined is None else _spread(defined, warp.lanes)
+
+    def write(
+        self, warp: Accessor, offset: Index, values: Any, count: int = 1, *, defined: np.ndarray | None = None
+    ) -> None:
+        """Writes `count` neighbors per active lane.
+
+        Args:
+            warp: Who writes.
+            offset: Where, in scalars; checked by `offset` or `contain`.
+            values: One for all, or of shape (32,) or (32, count).
+            count: How many.
+            defined: Which of the values are; None means all.
+
+        Raises:
+            DataRace: Another thread or block may be accessing them, or lanes write different values.
+        """
+        where, elements = self._elements(warp, offset, count)
+        if count > 1:
+            self._aligned(warp, where, count)
+        values = self._of_active(warp, values, elements.shape)
+        at = elements + self._first
+        footprint = warp.footprint
+        if self.storage.history is not None:
+            units, stamps = self._units(warp, elements)
+            found = self.storage.history.write(
+                units, stamps, lambda: self._differs(at, values, units), enter=footprint is None
+            )
+            if found is not None:
+                raise self._conflict(found, elements)
+            if footprint is None:
+                self._note_blocks_write(warp, units)
+        if warp.counters is not None:
+            self._count(warp, "store", where, count)
+        if footprint is not None:
+            footprint.writes.append((self, _lanes(warp), self._plain_units(elements)))
+            return
+        self.data[at] = values
+        if defined is not None:
+            self.storage.track_contents()
+            known = self._of_active(warp, defined, elements.shape)
+            self._typed_flags()[at] = np.where(known, self._whole, 0)
+        elif self.storage.flags is not None:
+            self._typed_flags()[at] = self._whole
+        if self.storage.history is not None:
+            collided = self.storage.history.collisions(units, stamps)
+            if collided.any():
+                self._lanes_agree(warp, elements, units, stamps, collided, values, at)
+
+    def update(
+        self, warp: Accessor, offset: np.ndarray, change: Change, *, stores: bool = True, loads: bool = True
+    ) -> np.ndarray:
+        """Replaces one element per active lane, lane after lane where lanes name the same; gives the old values.
+
+        Args:
+            warp: Who does it.
+            offset: Where, in scalars, per lane; checked by `offset` or `contain`.
+            change: From old values to new ones, both of shape (32,), and the lanes for which the new ones matter.
+            stores: Whether the element may change.
+            loads: Whether its old contents matter.
+        """
+        lanes = _lanes(warp)
+        elements = offset[lanes]
+        at = elements + self._first
+        if loads and self.storage.flags is not None:
+            defined = self._typed_flags()[at] == self._whole
+            if not defined.all():
+                raise self._undefined(warp, elements, defined)
+        if self.storage.history is not None:
+            self._note_atomic(warp, elements, lanes)
+        if warp.counters is not None:
+            self._count(warp, "atomic", elements, 1)
+        old = np.zeros(LANES, self.data.dtype)
+        left = np.arange(len(lanes))
+        while len(left):  # one lane per element and round
+            _, first = np.unique(at[left], return_index=True)
+            turn = left[first]
+            old[lanes[turn]] = self.data[at[turn]]
+            if stores:
+                self.data[at[turn]] = np.asarray(change(old, lanes[turn]))[lanes[turn]]
+            left = np.delete(left, first)
+        if stores and self.storage.flags is not None:
+            self._typed_flags()[at] = self._whole
+        return old
+
+    # -- asynchronous work ----------------------------------------------------------------------------------
+    def begin_arrival(self, warp: Accessor, lanes: np.ndarray, units: np.ndarray) -> None:
+        """Asynchronous work of these lanes will write units. Shapes: lanes (n,), units (n, ...)."""
+        if self.storage.history is not None:
+            self.storage.history.begin_arrival(units, self._stamps(warp, lanes, units))
+
+    def begin_departure(self, warp: Accessor, lanes: np.ndarray, units: np.ndarray) -> None:
+        """Asynchronous work of these lanes will read units. Shapes: lanes (n,), units (n, ...)."""
+        if self.storage.history is not None:
+            self.storage.history.begin_departure(units, self._stamps(warp, lanes, units))
+
+    def end_arrival(self, units: np.ndarray) -> None:
+        """Asynchronous work is about to write units."""
+        if self.storage.history is not None:
+            self.storage.history.end_arrival(units)
+
+    def end_departure(self, units: np.ndarray) -> None:
+        """Asynchronous work is about to read units."""
+        if self.storage.history is not None:
+            self.storage.history.end_departure(units)
+
+    # -- parts of an access -----------------------------------------------------------------------------------
+    def _elements(self, warp: Accessor, offset: Index, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Offsets of the active lanes, and of all elements they access. Shapes: (active,) and (active[, count])."""
+        if isinstance(offset, int):
+            where = np.full(_active(warp), offset)
+        else:
+            where = offset if warp.lanes is None else offset[warp.lanes]
+        return where, where if count == 1 else where[:, None] + (_STEPS[count] if count <= LANES else np.arange(count))
+
+    def _of_active(self, warp: Accessor, values: Any, shape: tuple[int, ...]) -> np.ndarray:
+        array = np.asarray(values)
+        if array.ndim and warp.lanes is not None:
+            array = array[warp.lanes]
+        if array.ndim == 1 and len(shape) == 2:
+            array = array[:, None]
+        return np.broadcast_to(array, shape)
+
+    def _typed_flags(self) -> np.ndarray:
+        flags = self.storage.flags
+        assert flags is not None
+        if self._flags is None or self._flags_of is not flags:
+            first = self._begin % self.itemsize
+            self._flags_of = flags
+            self._flags = flags[first : first + self.data.size * self.itemsize].view(f"u{self.itemsize}")
+        return self._flags
+
+    def _plain_units(self, elements: np.ndarray) -> np.ndarray:
+        per, begin = self.itemsize // self.storage.unit, self._begin // self.storage.unit
+        if per == 1:
+            return elements + begin if begin else elements
+        units: np.ndarray = (elements * per + begin)[..., None] + np.arange(per)
+        return units
+
+    def _units(self, warp: Accessor, elements: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        units = self._plain_units(elements)
+        return units, self._stamps(warp, warp.lanes, units)
+
+    def _stamps(self, warp: Accessor, lanes: np.ndarray | None, units: np.ndarray) -> np.ndarray:
+        history = self.storage.history
+        assert history is not None
+        threads = warp.threads if lanes is None else warp.threads[lanes]
+        stamps = history.stamps(threads, warp.loc, self.buffer.name)
+        return np.broadcast_to(stamps.reshape(-1, *[1] * (units.ndim - 1)), units.shape)
+
+    def _note_read(self, warp: Accessor, elements: np.ndarray) -> None:
+        history, footprint = self.storage.history, warp.footprint
+        assert history is not None
+        units, stamps = self._units(warp, elements)
+        found = history.read(units, stamps, enter=footprint is None)
+        if found is not None:
+            raise self._conflict(found, elements)
+        if footprint is not None:
+            footprint.reads.append((self, _lanes(warp), units))
+        elif self.storage.ledger is not None:
+            self.storage.ledger.at(warp.loc).read((units,))
+
+    def _note_blocks_write(self, warp: Accessor, units: np.ndarray) -> None:
+        if self.storage.ledger is not None:
+            self.storage.ledger.at(warp.loc).write((units,))
+
+    def _note_atomic(self, warp: Accessor, elements: np.ndarray, lanes: np.ndarray) -> None:
+        history = self.storage.history
+        assert history is not None
+        units, stamps = self._units(warp, elements)
+        history.follow_atomics(self._plain_units(elements).reshape(len(lanes), -1)[:, 0], warp.threads[lanes])
+        found = history.atomic(units, stamps)
+        if found is not None:
+            raise self._conflict(found, elements)
+        if self.storage.ledger is not None:
+            self.storage.ledger.at(warp.loc).atomic((units,))
+
+    def _differs(self, at: np.ndarray, values: np.ndarray, units: np.ndarray) -> np.ndarray:
+        changed = _bits(self.data[at]) != _bits(values)
+        return changed if changed.ndim == units.ndim else np.broadcast_to(changed[..., None], units.shape)
+
+    def _count(self, warp: Accessor, kind: str, where: np.ndarray, count: int) -> None:
+        counters = warp.counters
+        assert counters is not None
+        width = count * self.itemsize
+        addresses = where * self.itemsize + (self._begin + self.storage.base)
+        counters.count(f"{kind} {self.memory} {width * 8}")
+        if self.memory == "global":
+            counters.global_access(kind, addresses, width, warp.loc)
+        else:
+            counters.shared_access(kind, addresses, _lanes(warp), width, warp.loc)
+
+    # -- what went wrong --------------------------------------------------------------------------------------
+    def _element(self, offset: int) -> str:
+        """An element by its offset, as a user would write it."""
+        rest = offset
+        order = sorted(range(len(self.extents)), key=lambda axis: -abs(self.strides[axis]))
+        found: dict[int, int] = {}
+        for axis in order:
+            stride = self.strides[axis] or 1
+            found[axis] = rest // stride if self.extents[axis] > 1 else 0
+            rest -= found[axis] * self.strides[axis]
+        return element_text(self.buffer, tuple(found[axis] for axis in range(len(self.extents))))
+
+    def element_of_unit(self, where: tuple[int, ...]) -> str:
+        """An element by a unit of the storage, for the ledger."""
+        return self._element((where[0] * self.storage.unit - self._begin) // self.itemsize)
+
+    def _undefined(self, warp: Accessor, elements: np.ndarray, defined: np.ndarray) -> ReadBeforeWrite:
+        at = tuple(np.argwhere(~defined)[0])
+        lane = _lanes(warp)[at[0]]
+        hint = "write all of it first"
+        if self.memory == "global":
+            hint = "a workspace is undefined until a kernel writes it; launch one that does first"
+        return ReadBeforeWrite(
+            f"{self._element(int(elements[at]))} is read by thread {warp.threads[lane]} before anything was written "
+            "there",
+            hint=hint,
+        )
+
+    def _conflict(self, found: Conflict, elements: np.ndarray) -> SimulationError:
+        element = self._element(int(elements[found.position[: elements.ndim]]))
+        alias = f" as '{found.place.buffer}'" if found.place.buffer != self.buffer.name else ""
+        if found.pending:
+            verb = "fills" if found.before == "written" else "reads"
+            kind = ReadBeforeWrite if found.now == "read" and found.before == "written" else DataRace
+            return kind(
+                f"{element} is {found.now} by thread {found.thread} while an asynchronous copy of thread "
+                f"{found.other} that {verb} it may still be in flight",
+                notes=(Note(f"the copy was started here{alias}", found.place.loc),),
+                hint="commit the copy, wait for it in the thread that started it, then meet at a barrier",
+            )
+        one_warp = found.thread // LANES == found.other // LANES
+        barrier = "T.sync_warp() or T.sync_threads()" if one_warp else "T.sync_threads()"
+        return DataRace(
+            f"{element} is {found.before} by thread {found.other} and {found.now} by thread {found.thread} of one "
+            "block, and nothing orders the two",
+            notes=(Note(f"{found.before} here by thread {found.other}{alias}", found.place.loc),),
+            hint=f"put {barrier} between the two",
+        )
+
+    def _lanes_agree(
+        self,
+        warp: Accessor,
+        elements: np.ndarray,
+        units: np.ndarray,
+        stamps: np.ndarray,
+        collided: np.ndarray,
+        values: np.ndarray,
+        at: np.ndarray,
+    ) -> None:
+        """Raises if two lanes wrote different values to one element in one statement."""
+        wrong = collided & self._differs(at, values, units)
+        if wrong.any():
+            position = tuple(np.argwhere(wrong)[0])
+            history = self.storage.history
+            assert history is not None
+            other = history.collided_with(int(units[position]))
+            thread = int(warp.threads[_lanes(warp)[position[0]]])
+            raise DataRace(
+                f"{self._element(int(elements[position[: elements.ndim]]))} is written by threads {thread} and "
+                f"{other} of one warp in one statement, with different values",
+                hint="let one of them write, or give each an element of its own",
+            )
+
+
+def row_major(extents: Sequence[int]) -> tuple[int, ...]:
+    """The strides of a dense array whose last dimension runs fastest."""
+    strides: list[int] = []
+    step = 1
+    for extent in reversed(extents):
+        strides.append(step)
+        step *= extent
+    return tuple(reversed(strides))
+
+
+def _active(warp: Accessor) -> int:
+    return LANES if warp.lanes is None else len(warp.lanes)
+
+
+def _lanes(warp: Accessor) -> np.ndarray:
+    return _STEPS[LANES] if warp.lanes is None else warp.lanes
+
+
+def _of_lane(index: Index, lane: int) -> int:
+    return int(index) if np.ndim(index) == 0 else int(index[lane])
+
+
+def _spread(values: np.ndarray, lanes: np.ndarray) -> np.ndarray:
+    """Values of the active lanes in their places among all lanes."""
+    out = np.zeros((LANES, *values.shape[1:]), values.dtype)
+    out[lanes] = values
+    return out
+
+
+def _bits(values: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}")

@@ -1,0 +1,264 @@
+"""Who of a block's threads touched which piece of memory last, and whether that is ordered before what happens now.
+
+Takes the accesses of warps as arrays of units (the smallest pieces that any access of the memory uses) with one stamp
+per thread, gives the first `Conflict` with an access that nothing orders. Invariant: it never changes the memory, and
+an answer of None means that no conflict was found.
+
+Kept per unit are the last writer, the last reader, a reader of another warp, another reader of the same warp, and the
+last user of an atomic. That is exact where blocks synchronize as a whole; where only parts of a block do, a conflict
+with a reader that two others displaced may go unseen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilelang.errors import NOWHERE, Loc
+from tilelang.sim.clocks import Clocks
+
+# A stamp is one number: the time, the place in the program, the thread. 0: there was no access.
+_TIME_SHIFT = 32
+_PLACE_SHIFT = 12
+_THREAD_MASK = (1 << _PLACE_SHIFT) - 1
+_PLACE_MASK = (1 << (_TIME_SHIFT - _PLACE_SHIFT)) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in the program an access stands, and by what name it called the memory."""
+
+    loc: Loc
+    buffer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Two accesses to one unit that nothing orders.
+
+    Attributes:
+        position: Which of the units that were handed in, as an index into their array.
+        thread: Who touches it now.
+        other: Who touched it before.
+        before: What the other did: "written", "read", "updated by an atomic".
+        now: What happens now.
+        place: Where the other did it.
+        pending: Whether the other's access is part of asynchronous work that has not landed.
+    """
+
+    position: tuple[int, ...]
+    thread: int
+    other: int
+    before: str
+    now: str
+    place: Place
+    pending: bool = False
+
+
+class Places:
+    """Numbers for places, so that a stamp can hold one."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[Loc, str], int] = {}
+        self._places: list[Place] = []
+
+    def number(self, loc: Loc, buffer: str) -> int:
+        """The number of a place."""
+        number = self._numbers.get((loc, buffer))
+        if number is None:
+            number = self._numbers[loc, buffer] = len(self._places)
+            self._places.append(Place(loc, buffer))
+        return number
+
+    def place(self, number: int) -> Place:
+        """The place of a number."""
+        return self._places[number] if number < len(self._places) else Place(NOWHERE, "")
+
+
+class History:
+    """The accesses to one memory.
+
+    Args:
+        units: How many the memory has.
+        clocks: What is ordered before what.
+        places: Shared by all histories of a launch.
+    """
+
+    def __init__(self, units: int, clocks: Clocks, places: Places) -> None:
+        self._clocks, self._places = clocks, places
+        self._units = units
+        self._writer = np.zeros(units, np.int64)
+        self._reader = np.zeros(units, np.int64)
+        self._other = np.zeros(units, np.int64)
+        self._peer = np.zeros(units, np.int64)
+        self._atomic: np.ndarray | None = None
+        self._arriving: np.ndarray | None = None  # stamps of asynchronous writes that have not landed
+        self._leaving: np.ndarray | None = None  # and of the reads of their sources
+
+    def stamps(self, threads: np.ndarray, loc: Loc, buffer: str) -> np.ndarray:
+        """One stamp per thread for accesses that happen now. Shape: as `threads`."""
+        base = (self._clocks.now << _TIME_SHIFT) | (self._places.number(loc, buffer) << _PLACE_SHIFT)
+        return threads | base
+
+    # -- accesses -------------------------------------------------------------------------------------------
+    def read(self, units: np.ndarray, stamps: np.ndarray, *, enter: bool = True) -> Conflict | None:
+        """Threads read units.
+
+        Shapes: units (n, ...), stamps the same.
+        """
+        found = (
+            self._pending(self._arriving, units, stamps, "read")
+            or self._against(self._writer, units, stamps, "written", "read")
+            or self._against(self._atomic, units, stamps, "updated by an atomic", "read")
+        )
+        if found is None and enter:
+            self._enter_reader(units, stamps)
+        return found
+
+    def write(
+        self, units: np.ndarray, stamps: np.ndarray, differs: Callable[[], np.ndarray], *, enter: bool = True
+    ) -> Conflict | None:
+        """Threads write units; two writes of one value do not conflict.
+
+        Args:
+            units: Shape (n, ...).
+            stamps: The same shape.
+            differs: Asked when two writes meet: where the memory will change, in the shape of `units`.
+            enter: Whether the access happens now; False only asks whether it might.
+        """
+        found = (
+            self._pending(self._arriving, units, stamps, "written")
+            or self._pending(self._leaving, units, stamps, "written")
+            or self._against(self._writer, units, stamps, "written", "written", differs)
+            or self._against(self._atomic, units, stamps, "updated by an atomic", "written")
+            or self._against_readers(units, stamps, "written")
+        )
+        if found is None and enter:
+            self._writer[units] = stamps
+        return found
+
+    def atomic(self, units: np.ndarray, stamps: np.ndarray) -> Conflict | None:
+        """Threads update units indivisibly."""
+        now = "updated by an atomic"
+        found = (
+            self._pending(self._arriving, units, stamps, now)
+            or self._pending(self._leaving, units, stamps, now)
+            or self._against(self._writer, units, stamps, "written", now)
+            or self._against_readers(units, stamps, now)
+        )
+        if found is None:
+            if self._atomic is None:
+                self._atomic = np.zeros(self._units, np.int64)
+            self._atomic[units] = stamps
+        return found
+
+    def follow_atomics(self, units: np.ndarray, threads: np.ndarray) -> None:
+        """Threads that update units indivisibly are ordered after those that updated the same units before.
+
+        Shapes: (n,) both.
+        """
+        for unit, thread in zip(units.tolist(), threads.tolist(), strict=True):
+            self._clocks.pass_through((id(self), unit), thread)
+
+    def collisions(self, units: np.ndarray, stamps: np.ndarray) -> np.ndarray:
+        """Which of the units that were just written have another thread of the same access as their last writer."""
+        collided: np.ndarray = self._writer[units] != stamps
+        return collided
+
+    def collided_with(self, unit: int) -> int:
+        """The thread that wrote the unit last."""
+        return int(self._writer[unit]) & _THREAD_MASK
+
+    # -- asynchronous work ----------------------------------------------------------------------------------
+    def begin_arrival(self, units: np.ndarray, stamps: np.ndarray) -> None:
+        """Units will be written at some time up to `end_arrival`."""
+        if self._arriving is None:
+            self._arriving = np.zeros(self._units, np.int64)
+        self._arriving[units] = stamps
+
+    def end_arrival(self, units: np.ndarray) -> None:
+        """The write is about to land."""
+        if self._arriving is not None:
+            self._arriving[units] = 0
+
+    def begin_departure(self, units: np.ndarray, stamps: np.ndarray) -> None:
+        """Units will be read at some time up to `end_departure`."""
+        if self._leaving is None:
+            self._leaving = np.zeros(self._units, np.int64)
+        self._leaving[units] = stamps
+
+    def end_departure(self, units: np.ndarray) -> None:
+        """The read happens now."""
+        if self._leaving is not None:
+            self._leaving[units] = 0
+
+    # -- the rules ------------------------------------------------------------------------------------------
+    def _enter_reader(self, units: np.ndarray, stamps: np.ndarray) -> None:
+        earlier = self._reader[units]
+        late = earlier >= (self._clocks.floor + 1) << _TIME_SHIFT
+        if late.any():  # keep whom we displace, unless it is the same thread
+            warps = ((earlier ^ stamps) & _THREAD_MASK) >> 5
+            elsewhere = late & (warps != 0)
+            if elsewhere.any():
+                self._other[units[elsewhere]] = earlier[elsewhere]
+            beside = late & (warps == 0) & ((earlier ^ stamps) & _THREAD_MASK != 0)
+            if beside.any():
+                self._peer[units[beside]] = earlier[beside]
+        self._reader[units] = stamps
+        doubled = self._reader[units] != stamps
+        if doubled.any():
+            self._peer[units[doubled]] = stamps[doubled]
+
+    def _against_readers(self, units: np.ndarray, stamps: np.ndarray, now: str) -> Conflict | None:
+        for slots in (self._reader, self._other, self._peer):
+            found = self._against(slots, units, stamps, "read", now)
+            if found is not None:
+                return found
+        return None
+
+    def _against(
+        self,
+        slots: np.ndarray | None,
+        units: np.ndarray,
+        stamps: np.ndarray,
+        before: str,
+        now: str,
+        differs: Callable[[], np.ndarray] | None = None,
+    ) -> Conflict | None:
+        if slots is None:
+            return None
+        earlier = slots[units]
+        late = earlier >= (self._clocks.floor + 1) << _TIME_SHIFT
+        if not late.any():  # nearly always: a barrier lies between
+            return None
+        ordered = self._clocks.knows(stamps & _THREAD_MASK, earlier & _THREAD_MASK, earlier >> _TIME_SHIFT)
+        conflicts = late & ~ordered
+        if differs is not None and conflicts.any():
+            conflicts &= differs()
+        return self._first(conflicts, earlier, stamps, before, now)
+
+    def _pending(self, slots: np.ndarray | None, units: np.ndarray, stamps: np.ndarray, now: str) -> Conflict | None:
+        if slots is None:
+            return None
+        before = "written" if slots is self._arriving else "read"
+        earlier = slots[units]
+        return self._first(earlier != 0, earlier, stamps, before, now, pending=True)
+
+    def _first(
+        self,
+        where: np.ndarray,
+        earlier: np.ndarray,
+        stamps: np.ndarray,
+        before: str,
+        now: str,
+        *,
+        pending: bool = False,
+    ) -> Conflict | None:
+        if not where.any():
+            return None
+        at = tuple(int(i) for i in np.argwhere(where)[0])
+        stamp = int(earlier[at])
+        place = self._places.place(stamp >> _PLACE_SHIFT & _PLACE_MASK)
+        return Conflict(at, int(stamps[at]) & _THREAD_MASK, stamp & _THREAD_MASK, before, now, place, pending)

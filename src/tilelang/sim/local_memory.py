@@ -1,0 +1,174 @@
+"""The registers of a warp's threads: arrays and scalars that every lane has to itself.
+
+Takes one offset that all lanes share, or one per lane; gives and stores one value (or vector) per lane. Invariant:
+contents that a lane has not written are not read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilelang.dtypes import lane_dtype
+from tilelang.errors import OutOfBounds, ReadBeforeWrite
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.sim.device_memory import LANES, Accessor, Change, Index, row_major
+from tilelang.sim.memory import poison
+from tilelang.sim.races import element_text
+
+_LANE = np.arange(LANES)
+
+
+class Registers:
+    """A buffer of which every lane has its own.
+
+    Args:
+        buffer: A LOCAL or VAR buffer of constant shape.
+        of: Whose bytes it names, for a view.
+    """
+
+    def __init__(self, buffer: Buffer, of: Registers | None = None) -> None:
+        shape = buffer.static_shape
+        assert shape is not None
+        self.buffer, self.extents = buffer, shape
+        self.per_element = buffer.dtype.lanes
+        self.strides = tuple(s * self.per_element for s in row_major(shape))
+        numpy = buffer.dtype.numpy
+        self.size = int(np.prod(shape, dtype=np.int64)) * self.per_element
+        self._whole = np.full(numpy.itemsize, 1, np.uint8).view(f"u{numpy.itemsize}")[0]
+        if of is None:
+            self.data = np.full((LANES, self.size), poison(lane_dtype(buffer.dtype)), numpy)
+            self._flags = np.zeros((LANES, self.size * numpy.itemsize), np.uint8)
+        else:
+            self.data = of.data.view(numpy)
+            self._flags = of._flags
+        self._defined = self._flags.view(f"u{numpy.itemsize}")
+
+    def forget(self, warp: Accessor) -> None:
+        """The active lanes allocate the buffer anew: its contents are undefined."""
+        if warp.lanes is None:
+            self._flags[:] = 0
+        else:
+            self._flags[warp.lanes] = 0
+
+    # -- addresses ------------------------------------------------------------------------------------------
+    def offset(self, warp: Accessor, indices: tuple[Index, ...], count: int) -> Index:
+        """The offset of an element in scalars.
+
+        Raises:
+            OutOfBounds: An active lane leaves the buffer.
+        """
+        total: Index = 0
+        for index, extent, stride in zip(indices, self.extents, self.strides, strict=True):
+            if isinstance(index, int):
+                if not 0 <= index < extent:
+                    self._leave(warp, indices)
+            elif (((index < 0) | (index >= extent)) & warp.mask).any():
+                self._leave(warp, indices)
+            total = total + index * stride
+        if count > self.per_element and not (isinstance(total, int) and total <= self.size - count):
+            self.contain(warp, np.full(LANES, total), count)
+        return total
+
+    def contain(self, warp: Accessor, offset: np.ndarray, count: int) -> None:
+        """Checks the offsets of the active lanes.
+
+        Raises:
+            OutOfBounds: A lane leaves the buffer.
+        """
+        outside = ((offset < 0) | (offset > self.size - count)) & warp.mask
+        if outside.any():
+            lane = int(np.flatnonzero(outside)[0])
+            raise OutOfBounds(
+                f"'{self.buffer.name}': thread {warp.threads[lane]} accesses {count} elements at {int(offset[lane])}, "
+                f"but it has {self.size}"
+            )
+
+    def _leave(self, warp: Accessor, indices: tuple[Index, ...]) -> None:
+        for lane in np.flatnonzero(warp.mask):
+            point = tuple(int(i) if isinstance(i, int) else int(i[lane]) for i in indices)
+            if not all(0 <= i < extent for i, extent in zip(point, self.extents, strict=True)):
+                raise OutOfBounds(
+                    f"{element_text(self.buffer, point)}: thread {warp.threads[lane]} is outside of the shape "
+                    f"{self.extents}",
+                    hint="compare the index with the extent before the access",
+                )
+
+    # -- access ---------------------------------------------------------------------------------------------
+    def read(
+        self, warp: Accessor, offset: Index, count: int = 1, *, moving: bool = False
+    ) -> tuple[Any, np.ndarray | None]:
+        """The values of shape (32,) or (32, count), and which are defined, or None if all are.
+
+        Raises:
+            ReadBeforeWrite: The active lanes have not written them, unless they are only moved.
+        """
+        where: Any
+        if isinstance(offset, int):
+            where = (slice(None), offset) if count == 1 else (slice(None), slice(offset, offset + count))
+        else:
+            offset = offset if warp.lanes is None else np.where(warp.mask, offset, 0)
+            where = (_LANE, offset) if count == 1 else (_LANE[:, None], offset[:, None] + np.arange(count))
+        values = self.data[where].copy()
+        defined = self._defined[where] == self._whole
+        if not defined.all():
+            if moving:
+                return values, defined
+            known = defined if defined.ndim == 1 else defined.all(axis=1)
+            unknown = ~known & warp.mask
+            if unknown.any():
+                raise self._undefined(warp, offset, defined, int(np.flatnonzero(unknown)[0]))
+        return values, None
+
+    def write(
+        self, warp: Accessor, offset: Index, values: Any, count: int = 1, *, defined: np.ndarray | None = None
+    ) -> None:
+        """Stores one value for all, or values of shape (32,) or (32, count)."""
+        array = np.asarray(values)
+        if count > 1 and array.ndim == 1:
+            array = array[:, None]
+        flags = self._whole if defined is None else np.where(defined, self._whole, self._whole.dtype.type(0))
+        lanes = warp.lanes
+        where: Any
+        if isinstance(offset, int):
+            columns = offset if count == 1 else slice(offset, offset + count)
+            where = (slice(None) if lanes is None else lanes, columns)
+        else:
+            rows = _LANE if lanes is None else lanes
+            columns = offset if lanes is None else offset[lanes]
+            where = (rows, columns) if count == 1 else (rows[:, None], columns[:, None] + np.arange(count))
+        if lanes is not None:
+            array = array[lanes] if array.ndim and len(array) == LANES else array
+            flags = flags[lanes] if np.ndim(flags) else flags
+        self.data[where] = array
+        self._defined[where] = flags
+
+    def update(
+        self, warp: Accessor, offset: np.ndarray, change: Change, *, stores: bool = True, loads: bool = True
+    ) -> np.ndarray:
+        """Replaces one element per active lane by `change` of it and of the lanes; gives the old values."""
+        old: np.ndarray = self.read(warp, offset, moving=not loads)[0]
+        if stores:
+            self.write(warp, offset, change(old, np.flatnonzero(warp.mask)))
+        return old
+
+    def _undefined(self, warp: Accessor, offset: Index, defined: np.ndarray, lane: int) -> ReadBeforeWrite:
+        first = int(offset) if isinstance(offset, int) else int(offset[lane])
+        if defined.ndim == 2:
+            first += int(np.argmin(defined[lane]))
+        name = self.buffer.name
+        point: list[int] = []
+        for stride in self.strides:
+            point.append(first // stride)
+            first %= stride
+        hint = (
+            f"give it a first value: {name} = T.alloc_var(dtype, init=0)"
+            if self.buffer.scope is Scope.VAR
+            else f"write all of it first, for example with T.clear({name})"
+        )
+        return ReadBeforeWrite(
+            f"{element_text(self.buffer, tuple(point))} of thread {warp.threads[lane]} is read before anything was "
+            "written there",
+            hint=hint,
+        )

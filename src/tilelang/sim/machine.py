@@ -1,0 +1,317 @@
+"""A running block and its warps: what the meanings of instructions work on.
+
+Takes the memory of the launch, gives warps that implement `isa.machine.Warp`. Invariant: whatever a warp does to memory
+passes through the checks of `device_memory` and `local_memory`; what one warp does is seen by others only through
+memory, barriers and the state that instructions share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilelang.errors import NOWHERE, BarrierDivergence, CompilerBug, Loc
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.isa.instruction import Timeline
+from tilelang.isa.machine import LANES, Pointer, Wait
+from tilelang.sim.barriers import Barriers
+from tilelang.sim.clocks import Clocks
+from tilelang.sim.counters import Counters
+from tilelang.sim.device_memory import Footprint, Window
+from tilelang.sim.lane_expressions import Value
+from tilelang.sim.local_memory import Registers
+from tilelang.sim.timelines import Timelines
+
+_LANE = np.arange(LANES)
+_ALL = (1 << LANES) - 1
+
+
+@dataclass(frozen=True)
+class ElementPointer(Pointer):
+    """A pointer to an element whose indices are known, so that each of them can be checked.
+
+    Attributes:
+        indices: Per dimension, one for all lanes or one per lane.
+    """
+
+    indices: tuple[Value, ...] = ()
+
+
+class Block:
+    """What the warps of a running block share.
+
+    Args:
+        index: The block in its grid.
+        threads: How many it has.
+        clocks: What orders accesses.
+        window: The shared and global memory of a buffer, by slot.
+        buffers: All that the program names, by slot.
+        lazy: Whether asynchronous work happens as late as its waits allow.
+        counters: Where its doings are counted, if anywhere.
+        printer: Receives what it prints.
+    """
+
+    def __init__(
+        self,
+        index: tuple[int, ...],
+        threads: int,
+        *,
+        clocks: Clocks,
+        window: Callable[[int], Window],
+        buffers: Sequence[Buffer],
+        lazy: bool,
+        counters: Counters | None,
+        printer: Callable[[str], object],
+    ) -> None:
+        self.index, self.threads = index, threads
+        self.clocks, self.window, self.buffers = clocks, window, buffers
+        self.lazy, self.counters, self.printer = lazy, counters, printer
+        self.slots = {buffer: slot for slot, buffer in enumerate(buffers)}
+        self._states: dict[str, Any] = {}
+        count = -(-threads // LANES)
+        numbers = [np.arange(w * LANES, min((w + 1) * LANES, threads)) for w in range(count)]
+        self.barriers = Barriers(numbers, clocks)
+
+    def state(self, name: str, make: Callable[[], Any]) -> Any:
+        """State that a family of instructions keeps for the block."""
+        if name not in self._states:
+            self._states[name] = make()
+        return self._states[name]
+
+
+class SimWarp:
+    """One warp; see `isa.machine.Warp` for what it offers to instructions, and `lane_expressions.Frame` to closures.
+
+    Attributes:
+        env: The value of every variable, by its slot.
+        cells: The memory of every buffer, by its slot.
+        mask: Which lanes are active.
+        lanes: Their numbers, or None if all 32 are.
+        present: The lanes that have a thread.
+        threads: The number in the block of every lane's thread.
+        loc: The statement that is executed.
+        broken: Lanes that have left the innermost loop that can be left.
+    """
+
+    def __init__(self, block: Block, index: int, env: list[Value]) -> None:
+        self.block, self._index = block, index
+        self.env = env
+        self.cells: list[Window | Registers | None] = [None] * len(block.buffers)
+        self.threads = _LANE + index * LANES
+        self.present = self.threads < block.threads
+        self.loc: Loc = NOWHERE
+        self.counters = block.counters
+        self.footprint: Footprint | None = None
+        self.broken = np.zeros(LANES, bool)
+        self.timelines = Timelines(self, block.lazy)
+        self.mask = self.present
+        self.lanes: np.ndarray | None = None
+        self.set_mask(self.present)
+
+    def set_mask(self, mask: np.ndarray) -> None:
+        """Makes these lanes the active ones."""
+        self.mask = mask
+        self.lanes = None if mask.all() else np.flatnonzero(mask)
+
+    def cell(self, slot: int) -> Window | Registers:
+        """The memory of a buffer."""
+        found = self.cells[slot]
+        if found is None:
+            buffer = self.block.buffers[slot]
+            if buffer.scope in (Scope.LOCAL, Scope.VAR, Scope.FRAGMENT):
+                raise CompilerBug(f"'{buffer.name}' is used before it is allocated")
+            found = self.cells[slot] = self.block.window(slot)
+        return found
+
+    def allocate(self, slot: int, storage: int) -> None:
+        """The active lanes allocate registers, undefined, or name those of an older buffer."""
+        buffer = self.block.buffers[slot]
+        found = self.cells[slot]
+        if buffer.view_of is not None:
+            if found is None:
+                owner = self.cell(storage)
+                assert isinstance(owner, Registers)
+                self.cells[slot] = Registers(buffer, owner)
+            return
+        if found is None:
+            found = self.cells[slot] = Registers(buffer)
+        assert isinstance(found, Registers)
+        found.forget(self)
+
+    # -- isa.machine.Warp -----------------------------------------------------------------------------------
+    @property
+    def active(self) -> np.ndarray:
+        """Which lanes execute the instruction."""
+        return self.mask
+
+    @property
+    def lane(self) -> np.ndarray:
+        """The lanes' numbers."""
+        return _LANE
+
+    @property
+    def index(self) -> int:
+        """The warp's number in its block."""
+        return self._index
+
+    def read(self, pointer: Pointer, count: int = 1, *, where: np.ndarray | None = None) -> np.ndarray:
+        """`count` neighboring elements per lane. Shape (32, count)."""
+        cell, offset, scalars = self._target(pointer, count)
+
+        def read() -> np.ndarray:
+            self._check(cell, pointer, offset, scalars)
+            values = np.asarray(cell.read(self, _shared(offset, cell), scalars)[0])
+            return values if values.ndim == 2 else np.broadcast_to(values.reshape(-1, 1), (LANES, 1))
+
+        values: np.ndarray = self._within(where, read, lambda: np.zeros((LANES, scalars), cell.data.dtype))
+        return values
+
+    def write(self, pointer: Pointer, values: np.ndarray, *, where: np.ndarray | None = None) -> None:
+        """Stores `values`, of shape (32, count), as one vector access."""
+        array = np.asarray(values)
+        array = array if array.ndim == 2 else np.broadcast_to(array.reshape(-1, 1), (LANES, 1))
+        cell = self._cell_of(pointer.buffer)
+        count = array.shape[1]
+
+        def write() -> None:
+            offset = pointer.offset * cell.per_element
+            self._check(cell, pointer, offset, count)
+            converted = array.astype(cell.data.dtype, copy=False)
+            cell.write(self, _shared(offset, cell), converted if count > 1 else converted[:, 0], count)
+
+        self._within(where, write, lambda: None)
+
+    def update(
+        self, pointer: Pointer, change: Callable[[Any, int], Any], *, where: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Replaces one element per lane, indivisibly and lane after lane; gives the old values. Shape (32,)."""
+        cell, offset, scalars = self._target(pointer, 1)
+
+        def each(old: np.ndarray, lanes: np.ndarray) -> np.ndarray:
+            new = old.copy()
+            for lane in lanes.tolist():
+                new[lane] = change(old[lane], lane)
+            return new
+
+        def update() -> np.ndarray:
+            self._check(cell, pointer, offset, scalars)
+            found: np.ndarray = cell.update(self, offset, each)
+            return found
+
+        old: np.ndarray = self._within(where, update, lambda: np.zeros(LANES, cell.data.dtype))
+        return old
+
+    def defer(self, timeline: Timeline, work: Callable[[], None]) -> None:
+        """Queues work that lands when a wait guarantees it, or at once in eager mode."""
+        self.timelines.defer(timeline, work)
+
+    def commit(self, timeline: Timeline) -> None:
+        """Closes the group of work queued since the last commit."""
+        self.timelines.commit(timeline)
+
+    def wait(self, timeline: Timeline, pending: int) -> None:
+        """Lands all groups but the newest `pending` ones."""
+        self.timelines.wait(timeline, int(pending))
+
+    def meet(self, barrier: int = 0, threads: int | None = None) -> Iterator[Wait]:
+        """Arrives at a barrier of the block and waits for the others."""
+        self._need_whole_warp(barrier)
+        yield from self.block.barriers.meet(barrier, self.index, self.loc, threads)
+
+    def arrive(self, barrier: int, threads: int) -> None:
+        """Arrives at a named barrier without waiting for the others."""
+        self._need_whole_warp(barrier)
+        self.block.barriers.arrive(barrier, self.index, self.loc, threads, waits=False)
+
+    def converge(self, mask: np.ndarray | int, what: str) -> None:
+        """Reports divergence unless all lanes that the active lanes' masks name execute `what` now."""
+        for named, here in self._companies(mask):
+            if (here & ~named).any() or (named & ~here).any():
+                raise BarrierDivergence(
+                    f"{what}: lanes {_numbers(here)} of warp {self.index} execute it together, but their mask names "
+                    f"lanes {_numbers(named)}",
+                    hint="name exactly the lanes that reach the statement together",
+                )
+
+    def meet_lanes(self, mask: np.ndarray | int) -> Iterator[Wait]:
+        """Brings the lanes of a mask together and makes their writes visible to each other."""
+        self.converge(mask, "sync_warp")
+        for named, _ in self._companies(mask):
+            self.block.clocks.meet(self.threads[named])
+        yield from ()
+
+    def _companies(self, mask: np.ndarray | int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Per mask that active lanes give: the lanes that it names, and those that give it."""
+        masks = np.broadcast_to(np.asarray(mask, np.int64) & _ALL, (LANES,))
+        for one in np.unique(masks[self.mask]).tolist():
+            yield (one >> _LANE & 1).astype(bool) & self.present, self.mask & (masks == one)
+
+    def fence(self) -> None:
+        """Orders the accesses of the active lanes; barriers do so by themselves, and nothing else waits for it."""
+
+    def report(self, text: str) -> None:
+        """Prints a line."""
+        self.block.printer(text)
+
+    def state(self, name: str, make: Callable[[], Any]) -> Any:
+        """State that the instructions of a family share within a block."""
+        return self.block.state(name, make)
+
+    # -- pointers -------------------------------------------------------------------------------------------
+    def _cell_of(self, buffer: Buffer) -> Window | Registers:
+        return self.cell(self.block.slots[buffer])
+
+    def _target(self, pointer: Pointer, count: int) -> tuple[Window | Registers, np.ndarray, int]:
+        cell = self._cell_of(pointer.buffer)
+        if cell.per_element == 1:
+            return cell, pointer.offset, count
+        return cell, pointer.offset * cell.per_element, count * cell.per_element
+
+    def _check(self, cell: Window | Registers, pointer: Pointer, offset: np.ndarray, count: int) -> None:
+        if isinstance(pointer, ElementPointer):
+            cell.offset(self, pointer.indices, count)
+        else:
+            cell.contain(self, offset, count)
+
+    def _within(self, where: np.ndarray | None, access: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
+        """Does an access for those active lanes that take part in it."""
+        if where is None:
+            return access()
+        outer = self.mask
+        inner = outer & np.asarray(where, bool)
+        if not inner.any():
+            return otherwise()
+        self.set_mask(inner)
+        try:
+            return access()
+        finally:
+            self.set_mask(outer)
+
+    def _need_whole_warp(self, barrier: int) -> None:
+        if not np.array_equal(self.mask, self.present):
+            raise BarrierDivergence(
+                f"barrier {barrier}: only lanes {_numbers(self.mask)} of warp {self.index} reach it",
+                hint="all threads of a warp must arrive together: move the barrier out of the branch or loop whose "
+                "condition differs between threads",
+            )
+
+
+def _shared(offset: np.ndarray, cell: Window | Registers) -> Any:
+    """The offset as one number where registers are indexed alike by all lanes, which is faster."""
+    if isinstance(cell, Registers) and (offset == offset[0]).all():
+        return int(offset[0])
+    return offset
+
+
+def _numbers(mask: np.ndarray) -> str:
+    """Lanes as text, runs of them shortened: `0-15, 31`."""
+    parts: list[str] = []
+    lanes = np.flatnonzero(mask)
+    if not len(lanes):
+        return "none"
+    for run in np.split(lanes, np.flatnonzero(np.diff(lanes) != 1) + 1):
+        parts.append(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}")
+    return ", ".join(parts)

@@ -1,0 +1,357 @@
+"""The simulator: runs a thread-level program for a GPU on NumPy arrays, and reports what would go wrong there.
+
+Takes a function and its arguments, runs its launches in order, the blocks of each in an order drawn by seed, and the
+warps of a block interleaved likewise. Invariant: it knows the program and the meanings of its instructions, never what
+a pass thought necessary; the same seed gives the same run.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from tilelang.errors import ArgumentError, CompilerBug
+from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.expr import Load
+from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, If, Launch, Seq, Stmt
+from tilelang.ir.visit import expressions, walk, walk_expr
+from tilelang.isa.machine import LANES, Wait
+from tilelang.sim.arguments import bind_arguments
+from tilelang.sim.clocks import Clocks
+from tilelang.sim.counters import Counters
+from tilelang.sim.device_memory import Storage, Window
+from tilelang.sim.expressions import Evaluator
+from tilelang.sim.history import History, Places
+from tilelang.sim.interp import StatementCompiler
+from tilelang.sim.lane_expressions import Slots, Value
+from tilelang.sim.machine import Block, SimWarp
+from tilelang.sim.memory import Memory
+from tilelang.sim.races import Watch
+from tilelang.sim.scheduler import run_warps
+from tilelang.target import Target
+
+_POINTER_ALIGNMENT = 256  # bytes; what memory that a framework allocates is aligned to at least
+_ARENA_ALIGNMENT = 1024  # bytes; of the shared memory of a block, and of buffers that no plan has placed
+_POISON = 0xFF  # NaN in every float dtype that has one
+
+
+def simulate(
+    func: PrimFunc,
+    arguments: Sequence[np.ndarray | int | float],
+    *,
+    target: Target,
+    lazy: bool = True,
+    seed: int = 0,
+    report: Counters | None = None,
+    printer: Callable[[str], object] = print,
+) -> None:
+    """Runs a thread-level function on arrays; outputs are written in place.
+
+    Args:
+        func: The function, as it would be printed for the target.
+        arguments: One per parameter, in order: arrays for tensors, numbers for scalars.
+        target: The GPU.
+        lazy: Let asynchronous work happen as late as its waits allow; otherwise at once.
+        seed: Draws the order of blocks and warps.
+        report: Receives the counts of what was done.
+        printer: Receives the text of every `T.print`.
+
+    Raises:
+        ArgumentError: An argument does not fit its parameter; nothing was run.
+        SimulationError: The program would go wrong on the GPU; the subclass says how.
+        DeviceAssertError: An assertion of the program failed.
+    """
+    if func.level is not Level.THREAD:
+        raise CompilerBug(f"{func.name}: the simulator runs thread-level programs")
+    with func.loc, np.errstate(all="ignore"):
+        Simulation(func, target, lazy, seed, report, printer).run(arguments)
+
+
+class Simulation:
+    """One run of one function: the host's side of it."""
+
+    def __init__(
+        self,
+        func: PrimFunc,
+        target: Target,
+        lazy: bool,
+        seed: int,
+        report: Counters | None,
+        printer: Callable[[str], object],
+    ) -> None:
+        self._func, self._target, self._lazy = func, target, lazy
+        self._counters, self._printer = report, printer
+        self._choice = random.Random(seed)
+        self._evaluator = Evaluator(lambda buffer, where: self._memory.cells(buffer).load(where))
+        self._memory = Memory(lambda buffer: self._evaluator.indices(buffer.shape))
+        self._arrays: dict[Buffer, DeviceArray] = {}
+
+    def run(self, arguments: Sequence[np.ndarray | int | float]) -> None:
+        """Binds the arguments and executes the body."""
+        bind_arguments(self._func, arguments, self._evaluator, self._memory)
+        self._execute(self._func.body)
+
+    def _execute(self, stmt: Stmt) -> None:
+        evaluator = self._evaluator
+        with stmt.loc:
+            match stmt:
+                case Seq(body=body):
+                    for part in body:
+                        self._execute(part)
+                case Bind(var=var, value=value):
+                    evaluator.env[var] = evaluator.index(value) if var.index else evaluator.data(value)
+                case Alloc(buffer=buffer):
+                    if buffer.view_of is None:
+                        self._memory.allocate(buffer)
+                        self._arrays.pop(buffer, None)
+                case If():
+                    chosen = stmt.then_body if evaluator.data(stmt.condition) else stmt.else_body
+                    if chosen is not None:
+                        self._execute(chosen)
+                case For():
+                    for trip in range(evaluator.index(stmt.start), evaluator.index(stmt.stop), stmt.step):
+                        evaluator.assign(stmt.var, trip)
+                        self._execute(stmt.body)
+                case Launch():
+                    self._launch(stmt)
+                case _:
+                    raise CompilerBug(f"{type(stmt).__name__} stands outside of a launch")
+
+    def array(self, buffer: Buffer) -> DeviceArray:
+        """The global memory that owns the bytes of a buffer."""
+        storage = buffer.storage
+        found = self._arrays.get(storage)
+        if found is None:
+            cells = self._memory.cells(storage)
+            found = self._arrays[storage] = DeviceArray(storage, cells.data, bool((cells.written == cells.whole).all()))
+        return found
+
+    def _launch(self, stmt: Launch) -> None:
+        grid = self._evaluator.indices(stmt.grid)
+        blocks = [point[::-1] for point in itertools.product(*map(range, grid[::-1]))]
+        self._choice.shuffle(blocks)
+        counters = self._counters
+        if counters is not None:
+            counters.launches += 1
+        launch = _Launch(self, stmt, many_blocks=len(blocks) > 1)
+        for index in blocks:
+            launch.run_block(index)
+
+    # -- for launches ---------------------------------------------------------------------------------------
+    @property
+    def facts(self) -> dict[object, Value]:
+        """What the host's variables stand for."""
+        return dict(self._evaluator.env.items())
+
+    def extents(self, buffer: Buffer) -> tuple[int, ...]:
+        """A global buffer's shape in numbers, checked against its storage."""
+        return tuple(self._memory.cells(buffer).extents)
+
+    def compiler(self, slots: Slots) -> StatementCompiler:
+        """What compiles the body of a launch."""
+        return StatementCompiler(slots, self._target, counting=self._counters is not None)
+
+    def block(
+        self, index: tuple[int, ...], threads: int, clocks: Clocks, slots: Slots, window: Callable[[int], Window]
+    ) -> Block:
+        """A block that is about to run."""
+        return Block(
+            index,
+            threads,
+            clocks=clocks,
+            window=window,
+            buffers=slots.buffers,
+            lazy=self._lazy,
+            counters=self._counters,
+            printer=self._printer,
+        )
+
+    @property
+    def choice(self) -> random.Random:
+        """Where the order of things comes from."""
+        return self._choice
+
+    @property
+    def counters(self) -> Counters | None:
+        """Where things are counted, if anywhere."""
+        return self._counters
+
+
+class DeviceArray:
+    """An argument or workspace as a row of bytes.
+
+    Attributes:
+        storage: The bytes from the first to the last element, whatever lies between.
+        begin: Where index 0 of every dimension lies, in bytes.
+        strides: In elements, per dimension.
+        writable: Whether the kernel may write it.
+    """
+
+    def __init__(self, buffer: Buffer, array: np.ndarray, defined: bool) -> None:
+        lanes, itemsize = buffer.dtype.lanes, array.itemsize
+        name = f"argument '{buffer.name}'"
+        moves = [s if extent > 1 else 0 for s, extent in zip(array.strides, array.shape, strict=True)]
+        if any(move % itemsize for move in moves):
+            raise ArgumentError(f"{name}: expected strides of whole elements, got {array.strides} bytes")
+        steps = [move // itemsize for move in moves]
+        ends = [(extent - 1) * step for extent, step in zip(array.shape, steps, strict=True)]
+        low, high = sum(min(0, end) for end in ends), sum(max(0, end) for end in ends)
+        self.writable = array.flags.writeable
+        if array.size == 0:
+            flat = np.zeros(0, np.uint8)
+        else:
+            corner = array[tuple(slice(-1, None) if step < 0 else slice(0, 1) for step in steps)].reshape(-1)[:1]
+            row = np.lib.stride_tricks.as_strided(corner, (high - low + 1,), (itemsize,), writeable=self.writable)
+            flat = row.view(np.uint8)
+        self.storage = Storage(flat, base=_alignment(array) + low * itemsize)
+        if not defined:
+            self.storage.undefine()
+        self.begin = -low * itemsize
+        steps = steps[: buffer.rank]
+        if any(step % lanes for step in steps):
+            raise ArgumentError(f"{name}: expected strides of whole vectors of {lanes}")
+        self.strides = tuple(step // lanes for step in steps)
+
+
+class _Launch:
+    """One launch: its code, its memory, and the record of who touched it."""
+
+    def __init__(self, simulation: Simulation, stmt: Launch, *, many_blocks: bool) -> None:
+        self._simulation, self._stmt = simulation, stmt
+        self._clocks, self._places = Clocks(stmt.num_threads), Places()
+        self._watch, self._many = Watch(stmt), many_blocks
+        self._slots = slots = Slots()
+        facts = simulation.facts
+        slots.invariant.update(facts, stmt.block_vars)  # type: ignore[arg-type]
+        if stmt.thread is not None:
+            slots.invariant.add(stmt.thread)
+        self._code = simulation.compiler(slots).compile(stmt.body)
+        self._env: list[Value] = [None] * slots.variables
+        self._set(facts)
+        self._windows: dict[int, Window] = {}
+        self._globals: dict[Buffer, DeviceArray] = {}
+        self._arena, self._offsets = self._plan_arena()
+
+    def run_block(self, index: tuple[int, ...]) -> None:
+        """Runs one block to its end."""
+        simulation, stmt = self._simulation, self._stmt
+        self._watch.enter(index)
+        self._clocks.begin_block()
+        self._arena.bytes[:] = _POISON
+        self._arena.undefine()
+        block = simulation.block(index, stmt.num_threads, self._clocks, self._slots, self._window)
+        self._set(dict(zip(stmt.block_vars, index, strict=True)))
+        warps = []
+        for number in range(-(-stmt.num_threads // LANES)):
+            warp = SimWarp(block, number, list(self._env))
+            if stmt.thread is not None and self._slots.knows(stmt.thread):
+                warp.env[self._slots.var(stmt.thread)] = warp.threads
+            warps.append(warp)
+        run_warps(warps, self._start, simulation.choice, block.barriers)
+        self._clocks.meet_all()
+        for warp in warps:
+            warp.timelines.finish()
+        counters = simulation.counters
+        if counters is not None:
+            counters.blocks += 1
+            counters.warps += len(warps)
+            counters.barriers += block.barriers.full_meetings
+
+    def _start(self, warp: SimWarp) -> Iterator[Wait]:
+        if self._code.waits:
+            yield from self._code.run(warp)
+        else:
+            self._code.run(warp)
+
+    def _set(self, values: dict[object, Value]) -> None:
+        for var, value in values.items():
+            if self._slots.knows(var):
+                self._env[self._slots.var(var)] = value
+
+    # -- memory ---------------------------------------------------------------------------------------------
+    def _window(self, slot: int) -> Window:
+        found = self._windows.get(slot)
+        if found is None:
+            buffer = self._slots.buffers[slot]
+            found = self._global(buffer) if buffer.scope is Scope.GLOBAL else self._shared(buffer)
+            self._windows[slot] = found
+        return found
+
+    def _shared(self, buffer: Buffer) -> Window:
+        shape = buffer.static_shape
+        if shape is None or buffer.storage not in self._offsets:
+            raise CompilerBug(f"'{buffer.name}' has no place in shared memory")
+        return Window(buffer, self._arena, self._offsets[buffer.storage], shape)
+
+    def _global(self, buffer: Buffer) -> Window:
+        array = self._simulation.array(buffer)
+        storage = buffer.storage
+        extents = self._simulation.extents(buffer)
+        window = Window(buffer, array.storage, array.begin, extents, array.strides if buffer is storage else None)
+        if storage not in self._globals:
+            self._globals[storage] = array
+            self._record(storage, array, window)
+        return window
+
+    def _record(self, storage: Buffer, array: DeviceArray, window: Window) -> None:
+        """Watches the accesses to global memory that the launch may write."""
+        memory, unit = array.storage, self._watch.unit(storage)
+        memory.history = memory.ledger = None
+        if unit is None:
+            return
+        if not array.writable:
+            raise ArgumentError(
+                f"argument '{storage.name}': is read-only, but the kernel writes it", hint="pass a copy of it"
+            )
+        memory.unit = unit
+        memory.history = History(memory.bytes.size // unit, self._clocks, self._places)
+        if self._many:
+            memory.ledger = self._watch.flat_ledger(storage, memory.bytes.size, window.element_of_unit)
+
+    def _plan_arena(self) -> tuple[Storage, dict[Buffer, int]]:
+        """Shared memory, and where buffers lie in it; those that no plan has placed come behind the others."""
+        plan = self._stmt.plan
+        offsets = dict(plan.shared_offsets)
+        named = {buffer for buffer in _buffers(self._stmt.body) if buffer.scope in (Scope.SHARED, Scope.BARRIER)}
+        named.update(offsets)
+        size = plan.shared_bytes
+        for buffer, offset in offsets.items():
+            size = max(size, offset + (buffer.bytes or 0))
+        for buffer in sorted((b for b in named if b.view_of is None and b not in offsets), key=_order_of(self._slots)):
+            offsets[buffer] = -(-size // _ARENA_ALIGNMENT) * _ARENA_ALIGNMENT
+            size = offsets[buffer] + (buffer.bytes or 0)
+        arena = Storage(np.zeros(size, np.uint8))
+        arena.unit = min((buffer.dtype.numpy.itemsize for buffer in named), default=1)
+        arena.history = History(-(-size // arena.unit), self._clocks, self._places)
+        return arena, offsets
+
+
+def _order_of(slots: Slots) -> Callable[[Buffer], int]:
+    return slots.buffer
+
+
+def _buffers(stmt: Stmt) -> Iterator[Buffer]:
+    """All buffers that a statement and those below it name."""
+    for part in walk(stmt):
+        buffer = getattr(part, "buffer", None)
+        if isinstance(buffer, Buffer):
+            yield buffer
+        if isinstance(part, CallStmt):
+            yield from (o.buffer for o in (*part.args, *part.reads, *part.writes) if isinstance(o, Region))
+        for root in expressions(part):
+            yield from (node.buffer for node in walk_expr(root) if isinstance(node, Load))
+
+
+def _alignment(array: np.ndarray) -> int:
+    """Where index 0 lies modulo the alignment of a pointer, as if the memory that it is a part of were aligned."""
+    address = int(array.__array_interface__["data"][0])
+    owner: object = array
+    while isinstance(owner, np.ndarray) and isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    if isinstance(owner, np.ndarray) and owner.flags.owndata:
+        return (address - int(owner.__array_interface__["data"][0])) % _POINTER_ALIGNMENT
+    return address % _POINTER_ALIGNMENT

@@ -1,0 +1,115 @@
+"""Asynchronous work of one warp, in groups that waits count.
+
+Takes work, commits and waits of the active lanes, each lane having its own count of groups. Invariant: lazily, work
+happens for a lane in the first wait that guarantees it, and not before; eagerly, when it is queued. In between, what it
+will read and write is marked, so that whoever touches it is reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from tilelang.errors import Loc
+from tilelang.isa.instruction import Timeline
+from tilelang.isa.machine import LANES
+from tilelang.sim.device_memory import Accessor, Footprint
+
+Work = Callable[[], None]
+
+
+class Worker(Accessor, Protocol):
+    """A warp that does the work."""
+
+    def set_mask(self, mask: np.ndarray) -> None:
+        """Makes these lanes the active ones."""
+
+
+@dataclass
+class _Pending:
+    work: Work
+    lanes: np.ndarray  # for which it has not landed
+    group: np.ndarray  # of each lane
+    footprint: Footprint
+    loc: Loc
+
+
+@dataclass
+class _Queue:
+    committed: np.ndarray = field(default_factory=lambda: np.zeros(LANES, np.int64))  # groups that each lane closed
+    pending: list[_Pending] = field(default_factory=list)
+
+
+class Timelines:
+    """The queues of one warp.
+
+    Args:
+        warp: Who does the work.
+        lazy: Whether it happens as late as its waits allow.
+    """
+
+    def __init__(self, warp: Worker, lazy: bool) -> None:
+        self._warp, self._lazy = warp, lazy
+        self._queues: dict[Timeline, _Queue] = {}
+
+    def defer(self, timeline: Timeline, work: Work) -> None:
+        """Queues work of the active lanes."""
+        warp = self._warp
+        if not self._lazy:
+            work()
+            return
+        footprint = warp.footprint = Footprint()
+        try:
+            work()
+        finally:
+            warp.footprint = None
+        for window, lanes, units in footprint.writes:
+            window.begin_arrival(warp, lanes, units)
+        for window, lanes, units in footprint.reads:
+            window.begin_departure(warp, lanes, units)
+        queue = self._queue(timeline)
+        queue.pending.append(_Pending(work, warp.mask.copy(), queue.committed.copy(), footprint, warp.loc))
+
+    def commit(self, timeline: Timeline) -> None:
+        """Closes the open group of the active lanes."""
+        self._queue(timeline).committed[self._warp.mask] += 1
+
+    def wait(self, timeline: Timeline, pending: int) -> None:
+        """Lands all groups of the active lanes but the newest `pending` ones."""
+        queue = self._queue(timeline)
+        if not queue.pending:
+            return
+        limit = queue.committed - pending
+        for item in queue.pending:
+            due = item.lanes & self._warp.mask & (item.group < limit)
+            if due.any():
+                self._land(item, due)
+        queue.pending = [item for item in queue.pending if item.lanes.any()]
+
+    def finish(self) -> None:
+        """Lands everything: the block is over."""
+        for queue in self._queues.values():
+            for item in queue.pending:
+                self._land(item, item.lanes.copy())
+            queue.pending = []
+
+    def _queue(self, timeline: Timeline) -> _Queue:
+        return self._queues.setdefault(timeline, _Queue())
+
+    def _land(self, item: _Pending, due: np.ndarray) -> None:
+        warp = self._warp
+        for window, lanes, units in item.footprint.writes:
+            window.end_arrival(units[due[lanes]])
+        for window, lanes, units in item.footprint.reads:
+            window.end_departure(units[due[lanes]])
+        mask, loc, counters = warp.mask, warp.loc, warp.counters
+        warp.set_mask(due)
+        warp.loc, warp.counters = item.loc, None  # it was counted when it was queued
+        item.work()
+        warp.set_mask(mask)
+        warp.loc, warp.counters = loc, counters
+        item.lanes = item.lanes & ~due
+
