@@ -4,7 +4,7 @@ import pytest
 
 import tilelang.language as T
 from tilelang.dtypes import INT32
-from tilelang.errors import NoLowering, ProgramError, StagingError, TileLangError, UnknownName
+from tilelang.errors import ProgramError, StagingError, TileLangError
 from tilelang.ir.expr import Cast, Const, Expr, Load, Var, int_const
 from tilelang.ir.stmt import Store
 from tilelang.language.proxy import BufferProxy, RegionProxy
@@ -211,9 +211,12 @@ def test_unknown_attributes(tensor: Tensor) -> None:
     assert not hasattr(a, "__array_interface__")
 
 
-def test_raw_pointers_belong_to_level_3(tensor: Tensor) -> None:
-    with pytest.raises(NoLowering, match="T.access_ptr"):
-        tensor("A", (4,)).access_ptr("r")
+def test_a_tile_has_an_address(tensor: Tensor) -> None:
+    a = tensor("A", (4,))
+    pointer = a.access_ptr("r")
+    assert ("r", a.region.buffer) == (pointer.mode, pointer.region.buffer)
+    with pytest.raises(ProgramError, match="access_ptr: mode is 'x'"):
+        a.access_ptr("x")
 
 
 def test_stores_outside_of_a_kernel_are_errors(tensor: Tensor) -> None:

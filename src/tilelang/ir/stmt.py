@@ -254,6 +254,7 @@ class LaunchHints:
         l2_hit_ratios: `T.annotate_l2_hit_ratio`, per global buffer.
         cluster: Extents of a cluster of blocks.
         min_blocks_per_sm: Occupancy asked for.
+        sources: The user's own C++, to stand before the kernel.
     """
 
     layouts: tuple[tuple[Buffer, object], ...] = ()
@@ -262,6 +263,7 @@ class LaunchHints:
     l2_hit_ratios: tuple[tuple[Buffer, float], ...] = ()
     cluster: tuple[int, ...] = (1, 1, 1)
     min_blocks_per_sm: int | None = None
+    sources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

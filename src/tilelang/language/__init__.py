@@ -45,6 +45,7 @@ from tilelang.language.atomic import (
 from tilelang.language.debug import device_assert, print
 from tilelang.language.derived import all_of, any_of, dp4a, evaluate, rng_init, rng_rand
 from tilelang.language.eager import const, empty
+from tilelang.language.extern import call_extern, import_source, inline_ptx
 from tilelang.language.kernel import Kernel, block
 from tilelang.language.level3 import PRIMITIVES
 from tilelang.language.loops import (
@@ -87,7 +88,26 @@ from tilelang.language.math import (
     truncdiv,
     truncmod,
 )
+from tilelang.language.pointers import (
+    access_ptr,
+    address_of,
+    ldg,
+    ldg32,
+    ldg64,
+    ldg128,
+    ptx_commit_group,
+    ptx_cp_async,
+    ptx_ldmatrix,
+    ptx_mma,
+    ptx_stmatrix,
+    ptx_wait_group,
+    stg,
+    stg32,
+    stg64,
+    stg128,
+)
 from tilelang.language.prim_func import prim_func
+from tilelang.language.sync import barrier_arrive_named, sync_threads, sync_warp, thread_fence
 from tilelang.language.threads import (
     get_block_binding,
     get_block_bindings,
@@ -131,6 +151,23 @@ from tilelang.language.types import (
     ptr,
     symbolic,
 )
+from tilelang.language.warp import (
+    activemask,
+    all_sync,
+    any_sync,
+    ballot_sync,
+    match_all_sync,
+    match_any_sync,
+    shfl_down,
+    shfl_sync,
+    shfl_up,
+    shfl_xor,
+    warp_reduce_bitand,
+    warp_reduce_bitor,
+    warp_reduce_max,
+    warp_reduce_min,
+    warp_reduce_sum,
+)
 from tilelang.layout import Layout, make_linear_layout, make_swizzled_layout
 from tilelang.ops.gemm import GemmWarpPolicy
 
@@ -142,6 +179,44 @@ globals().update(FUNCTIONS)  # exp, sqrt, __exp, ...
 globals().update(PRIMITIVES)  # sync_threads, get_thread_binding, ...
 
 __all__ = [
+    "call_extern",
+    "import_source",
+    "inline_ptx",
+    "access_ptr",
+    "address_of",
+    "ldg",
+    "ldg32",
+    "ldg64",
+    "ldg128",
+    "ptx_commit_group",
+    "ptx_cp_async",
+    "ptx_ldmatrix",
+    "ptx_mma",
+    "ptx_stmatrix",
+    "ptx_wait_group",
+    "stg",
+    "stg32",
+    "stg64",
+    "stg128",
+    "barrier_arrive_named",
+    "sync_threads",
+    "sync_warp",
+    "thread_fence",
+    "activemask",
+    "all_sync",
+    "any_sync",
+    "ballot_sync",
+    "match_all_sync",
+    "match_any_sync",
+    "shfl_down",
+    "shfl_sync",
+    "shfl_up",
+    "shfl_xor",
+    "warp_reduce_bitand",
+    "warp_reduce_bitor",
+    "warp_reduce_max",
+    "warp_reduce_min",
+    "warp_reduce_sum",
     "Buffer",
     "Cast",
     "GemmWarpPolicy",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from types import TracebackType
 
 from tilelang.dtypes import INT32
-from tilelang.errors import NoLowering, ProgramError
+from tilelang.errors import ProgramError
 from tilelang.ir.builder import as_body
 from tilelang.ir.expr import Const, Expr, ExprLike, Var, as_expr
 from tilelang.ir.stmt import Launch, LaunchHints
@@ -44,8 +44,7 @@ class Kernel:
         self._stager = current("T.Kernel")
         if not 1 <= len(grid) <= 3:
             raise ProgramError(f"T.Kernel: a grid has one to three extents, got {len(grid)}")
-        if prelude is not None:
-            raise NoLowering("T.Kernel: prelude= needs a GPU target, and this version has none yet")
+        self._sources = [] if prelude is None else [prelude]
         self._grid = tuple(_extent(extent) for extent in grid)
         self._threads = _triple("threads", 128 if threads is None else threads)
         if self._threads[0] * self._threads[1] * self._threads[2] > 1024:
@@ -66,7 +65,7 @@ class Kernel:
         names = stager.targets if len(stager.targets) == len(self._grid) else ("bx", "by", "bz")[: len(self._grid)]
         self._vars = tuple(Var(stager.unique(name), INT32, index=True) for name in names)
         self._loc = stager.loc
-        stager.hints = Hints(block_vars=self._vars, threads=self._threads)
+        stager.hints = Hints(block_vars=self._vars, threads=self._threads, sources=list(self._sources))
         stager.open_block()
         return self._vars if len(self._vars) > 1 else self._vars[0]
 
@@ -108,6 +107,7 @@ def _freeze(hints: Hints, cluster: tuple[int, int, int]) -> LaunchHints:
         tuple(hints.l2_hit_ratios.items()),
         cluster,
         hints.min_blocks_per_sm,
+        tuple(hints.sources),
     )
 
 

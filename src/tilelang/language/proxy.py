@@ -15,8 +15,8 @@ from tilelang.errors import ProgramError, StagingError, UnknownName
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Expr, ExprLike, Load, as_expr, cast, int_const
 from tilelang.ir.stmt import Store
+from tilelang.language.address import Pointer
 from tilelang.language.extents import difference, match_regions, plain, product, shape_text, text
-from tilelang.language.level3 import refuse
 from tilelang.language.stage import current
 from tilelang.language.types import dtype, user_dtype
 from tilelang.ops.copy import Copy
@@ -229,9 +229,12 @@ class TileProxy:
             )
         return cast(expr, as_expr(0).dtype) if expr.dtype.is_bool else expr
 
-    def access_ptr(self, *args: object, **kwargs: object) -> NoReturn:
-        """A raw pointer to the tile (level 3); on target cpu an error."""
-        refuse("access_ptr")
+    def access_ptr(self, mode: str = "rw", *extents: ExprLike) -> Pointer:
+        """The address of the tile's first element (level 3); `T.access_ptr` says more."""
+        del extents
+        if mode not in ("r", "w", "rw"):
+            raise ProgramError(f"access_ptr: mode is {mode!r:.40}", hint="write 'r', 'w' or 'rw'")
+        return Pointer(self.region, mode)
 
     # -- a tile is not a value -----------------------------------------------------------------------------------
     def __tilelang_expr__(self) -> Expr:

@@ -1,0 +1,97 @@
+"""The user's own PTX and C++ inside a kernel (level 3).
+
+Emits calls of instructions that are made of the user's text. Invariant: only a GPU can run them, and the text reaches
+the compiler as it was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilelang.dtypes import as_dtype
+from tilelang.errors import ProgramError
+from tilelang.ir.buffer import Region, Scope
+from tilelang.ir.expr import Expr, ExprLike, Load, as_expr
+from tilelang.isa.nvidia.extern import call_extern as extern_instruction
+from tilelang.isa.nvidia.extern import inline_ptx as ptx_instruction
+from tilelang.language.address import Pointer
+from tilelang.language.api import api
+from tilelang.language.pointers import Place, as_argument, emit_call
+from tilelang.language.stage import current
+
+
+@api
+def inline_ptx(template: str, outputs: Sequence[Expr] = (), inputs: Sequence[ExprLike] = ()) -> None:
+    """PTX as the user writes it.
+
+    Args:
+        template: The instructions; `%0`, `%1`, ... stand for the outputs and then the inputs, `%%` for a percent sign.
+        outputs: Places that the PTX writes: mutable scalars of `T.alloc_var`, elements of local buffers.
+        inputs: Values that it reads.
+
+    Raises:
+        ProgramError: An output is no place that a register can stand for, or the template names more operands than
+            there are.
+
+    Example:
+        `T.inline_ptx("mul.hi.u32 %0, %1, %2;", [high], [a, b])`
+    """
+    what = "T.inline_ptx"
+    places = [_output(what, place) for place in outputs]
+    values = [as_expr(value) for value in inputs]
+    instruction = ptx_instruction(template, [p.dtype for p in places], [v.dtype for v in values])
+    emit_call(what, instruction, *places, *values, writes=tuple(places))
+
+
+@api
+def call_extern(dtype: object, name: str, *args: ExprLike | Place) -> Expr | None:
+    """Calls a C++ function of `T.import_source`.
+
+    Args:
+        dtype: Of its value; "handle" or "void" for a function without one.
+        name: The function's name.
+        args: Values, and addresses of `T.address_of` or whole tiles. What addresses lead to counts as read and
+            written, unless `access_ptr("r")` says otherwise.
+
+    Returns:
+        The value, or None if there is none.
+
+    Example:
+        `y = T.call_extern("float32", "my_activation", x)`
+    """
+    what = "T.call_extern"
+    result = None if str(dtype) in ("handle", "void", "None", "") else as_dtype(dtype)
+    operands = [as_argument(what, arg) for arg in args]
+    modes = [arg.mode if isinstance(arg, Pointer) else "rw" for arg in args]
+    regions = [(o, mode) for o, mode in zip(operands, modes, strict=True) if isinstance(o, Region)]
+    reads = tuple(region for region, mode in regions if "r" in mode)
+    writes = tuple(region for region, mode in regions if "w" in mode)
+    return emit_call(what, extern_instruction(result, name, len(operands)), *operands, reads=reads, writes=writes)
+
+
+@api
+def import_source(text: str) -> None:
+    """C++ that stands before the kernel: functions for `T.call_extern`.
+
+    Example:
+        `T.import_source("__device__ float twice(float x) { return 2 * x; }")`
+
+    Raises:
+        ProgramError: There is no kernel around, or the text is none.
+    """
+    stager = current("T.import_source")
+    if not isinstance(text, str):
+        raise ProgramError(f"T.import_source: expected a text, got {type(text).__name__}")
+    if stager.hints is None:
+        raise ProgramError("T.import_source: stands outside of a kernel", hint="write it inside `with T.Kernel(...)`")
+    if text not in stager.hints.sources:
+        stager.hints.sources.append(text)
+
+
+def _output(what: str, place: Expr) -> Region:
+    if not isinstance(place, Load) or place.buffer.scope not in (Scope.VAR, Scope.LOCAL):
+        raise ProgramError(
+            f"{what}: an output is {place!r:.40}, which no register can stand for",
+            hint="allocate it with T.alloc_var(dtype) or T.alloc_local, and store it afterwards",
+        )
+    return Region(place.buffer, place.indices, tuple(as_expr(1) for _ in place.indices))

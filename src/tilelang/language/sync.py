@@ -1,0 +1,93 @@
+"""Where threads wait for each other, and where memory accesses are put in order (level 3).
+
+Emits calls of barrier and fence instructions. Invariant: a barrier orders the memory accesses before it, of the threads
+that take part, before those after it.
+"""
+
+from __future__ import annotations
+
+from tilelang.dtypes import INT32
+from tilelang.errors import ProgramError
+from tilelang.ir.expr import ExprLike, as_expr, cast, int_const
+from tilelang.ir.stmt import CallStmt
+from tilelang.isa.instruction import Instruction
+from tilelang.isa.nvidia.fence import FENCE_BLOCK, FENCE_DEVICE, FENCE_SYSTEM
+from tilelang.isa.nvidia.sync import BAR_ARRIVE, BAR_SYNC, SYNC_THREADS, SYNC_WARP
+from tilelang.language.api import api
+from tilelang.language.stage import current
+from tilelang.language.warp import FULL_MASK, lane_mask
+
+_BARRIERS = 16  # per block; Source: PTX ISA, "barrier{.cta}"
+_FENCES = {"block": FENCE_BLOCK, "device": FENCE_DEVICE, "system": FENCE_SYSTEM}
+
+
+@api
+def sync_threads(barrier_id: ExprLike | None = None, arrive_count: ExprLike | None = None) -> None:
+    """Every thread of the block waits here for all others; with a number, those that share the barrier of that number.
+
+    Args:
+        barrier_id: One of 16 barriers of the block, 0 to 15; the barrier of the whole block without it.
+        arrive_count: How many threads take part, a multiple of 32; all of the block without it.
+
+    Raises:
+        ProgramError: There is no such barrier, or it cannot count so many threads.
+
+    Example:
+        `T.sync_threads()`
+    """
+    what = "T.sync_threads"
+    if barrier_id is None:
+        _emit(what, SYNC_THREADS)
+    else:
+        _emit(what, BAR_SYNC, *_named(what, barrier_id, arrive_count))
+
+
+@api
+def barrier_arrive_named(barrier_id: ExprLike, arrive_count: ExprLike | None = None) -> None:
+    """Counts as arrived at a barrier of the block without waiting for the others. As `T.sync_threads` otherwise."""
+    what = "T.barrier_arrive_named"
+    _emit(what, BAR_ARRIVE, *_named(what, barrier_id, arrive_count))
+
+
+@api
+def sync_warp(mask: ExprLike = FULL_MASK) -> None:
+    """The lanes of a warp that `mask` names wait for each other and see each other's writes."""
+    _emit("T.sync_warp", SYNC_WARP, lane_mask(mask))
+
+
+@api
+def thread_fence(scope: str = "device") -> None:
+    """Puts the memory accesses of this thread before it in front of those after it, as others see them.
+
+    Args:
+        scope: Who sees them in that order: "block", "device" or "system".
+
+    Raises:
+        ProgramError: There is no such scope.
+    """
+    if scope not in _FENCES:
+        raise ProgramError(f"T.thread_fence: {scope!r:.40} is no scope", hint="write 'block', 'device' or 'system'")
+    _emit("T.thread_fence", _FENCES[scope])
+
+
+def _named(what: str, barrier_id: ExprLike, arrive_count: ExprLike | None) -> tuple[ExprLike, ExprLike]:
+    stager = current(what)
+    number = int_const(as_expr(barrier_id))
+    if number is not None and not 0 <= number < _BARRIERS:
+        raise ProgramError(f"{what}: there is no barrier {number}", hint=f"a block has {_BARRIERS}, 0 to 15")
+    x, y, z = stager.hints.threads if stager.hints is not None else (1, 1, 1)
+    threads = x * y * z if arrive_count is None else arrive_count
+    count = int_const(as_expr(threads))
+    if count is not None and (count % 32 or not 0 < count <= x * y * z):
+        raise ProgramError(
+            f"{what}: {count} threads take part, but the block has {x * y * z}, in warps of 32",
+            hint="write a multiple of 32 that is not larger than the block",
+        )
+    return cast(barrier_id, INT32), cast(threads, INT32)
+
+
+def _emit(what: str, instruction: Instruction, *operands: ExprLike) -> None:
+    stager = current(what)
+    if stager.hints is None:
+        raise ProgramError(f"{what}: stands outside of a kernel", hint="write it inside `with T.Kernel(...)`")
+    stager.emit(CallStmt(instruction, tuple(as_expr(operand) for operand in operands)))
