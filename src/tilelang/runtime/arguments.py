@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,15 @@ from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Expr, Var
 from tilelang.ir.func import ScalarParam, TensorParam
 from tilelang.ir.visit import walk_expr
-from tilelang.runtime.arrays import ArrayView, allocate, borrow, dense_strides, framework_of, hand_over
+from tilelang.runtime.arrays import (
+    ArrayView,
+    allocate,
+    allocate_on_device,
+    borrow,
+    dense_strides,
+    framework_of,
+    hand_over,
+)
 from tilelang.runtime.parameters import Signature, dims_and_strides, shape_text, solve, unknown_of
 
 
@@ -33,12 +41,14 @@ class Bound:
         symbols: The values of the signature's symbols, in order.
         outputs: The arrays that were allocated, in the order of return.
         like: The argument whose framework the outputs take.
+        device: The CUDA device on which the arrays are; None for host memory.
     """
 
     values: list[ArrayView | int | float]
     symbols: list[int] = field(default_factory=list)
     outputs: list[Any] = field(default_factory=list)
     like: object = None
+    device: int | None = None
 
     def result(self) -> Any:
         """What the call returns: nothing, the output, or a tuple of outputs."""
@@ -51,16 +61,36 @@ class Bound:
         return [*plain, *self.symbols]
 
 
-def bind(signature: Signature, args: Sequence[Any]) -> Bound:
+@dataclass(frozen=True)
+class Devices:
+    """What binding may ask about the CUDA devices that a kernel runs on.
+
+    Attributes:
+        arch: What the kernel was compiled for, for messages.
+        device_of: The number of the device that an address belongs to.
+        current: The number of the device that is used where no argument says which.
+    """
+
+    arch: str
+    device_of: Callable[[int], int]
+    current: Callable[[], int]
+
+
+def bind(signature: Signature, args: Sequence[Any], devices: Devices | None = None) -> Bound:
     """Checks the arguments and allocates the outputs that were not passed.
 
     A caller passes the inputs only, or all parameters, outputs included.
+
+    Args:
+        signature: What the kernel takes.
+        args: What was passed.
+        devices: The arrays must be on one of these; without them, in host memory.
 
     Raises:
         ArgumentError: An argument does not fit.
     """
     with signature.loc:
-        return _Binding(signature, args).run()
+        return _Binding(signature, args, devices).run()
 
 
 def order_keywords(signature: Signature, args: Sequence[Any], keywords: dict[str, Any]) -> tuple[Any, ...]:
@@ -93,9 +123,11 @@ def order_keywords(signature: Signature, args: Sequence[Any], keywords: dict[str
 class _Binding:
     """One call being checked."""
 
-    def __init__(self, signature: Signature, args: Sequence[Any]) -> None:
+    def __init__(self, signature: Signature, args: Sequence[Any], devices: Devices | None) -> None:
         self.signature = signature
         self.args = args
+        self.devices = devices
+        self.home: tuple[str, int] | None = None  # the argument that said which device, and the device
         self.env: dict[Var, Any] = {}
         self.origin: dict[Var, str] = {}  # which argument gave a symbol its value
         self.given: dict[int, Any] = {}
@@ -110,19 +142,19 @@ class _Binding:
             if isinstance(param, TensorParam):
                 views[index] = self._view(index, param, value)
             else:
-                numbers[index] = _scalar(signature.name, param, value)
+                numbers[index] = _scalar(signature.name, param, value, on_device=self.devices is not None)
                 self.env[param.var] = numbers[index]
                 self.origin[param.var] = f"'{param.name}'"
         self._solve_symbols(views)
         for index, view in views.items():
             self._check_shape(index, view)
-        bound = Bound([], like=framework_of(self.args))
+        bound = Bound([], like=framework_of(self.args), device=self._device())
         made: dict[int, Any] = {}
         for index in signature.outputs:
             if index in views:
                 made[index] = self.given[index]
             else:
-                made[index] = self._allocate(index, bound.like)
+                made[index] = self._allocate(index, bound)
                 borrowed = borrow(made[index])
                 assert borrowed is not None
                 views[index] = borrowed
@@ -160,11 +192,7 @@ class _Binding:
                 f"'{name}' must be a {dtype!s} array of shape {shape_text(param.shape)}, got {given}",
                 "" if value is None else f"write numpy.asarray(..., dtype={lane!r})",
             )
-        if view.device != "cpu":
-            raise self._fail(
-                f"'{name}' is on device {view.device}, expected host memory",
-                f"pass {name}.cpu(); the kernel was compiled for the CPU",
-            )
+        self._check_place(name, view)
         if view.dtype is None or _storage_name(view.dtype) != lane:
             convert = f"{name}.to(torch.{lane})" if view.framework == "torch" else f"{name}.astype({lane!r})"
             raise self._fail(f"'{name}' has dtype {view.dtype_text}, expected {dtype!s}", f"pass {convert}")
@@ -183,6 +211,40 @@ class _Binding:
                 f"pass an array that can be written, such as {name}.copy()",
             )
         return view
+
+    def _check_place(self, name: str, view: ArrayView) -> None:
+        if self.devices is None:
+            if view.device != "cpu":
+                raise self._fail(
+                    f"'{name}' is on device {view.device}, expected host memory",
+                    f"pass {name}.cpu(); the kernel was compiled for the CPU",
+                )
+            return
+        family, _, number = view.device.partition(":")
+        if family != "cuda":
+            place = "in host memory" if family == "cpu" else f"on device {view.device}"
+            move = f"{name}.cuda()" if view.framework == "torch" else f"torch.from_numpy({name}).cuda()"
+            raise self._fail(
+                f"'{name}' is {place}, expected memory of a CUDA device",
+                f"pass {move}; the kernel was compiled for {self.devices.arch}",
+            )
+        if 0 in view.shape and not number:
+            return  # an empty array has no memory that could be somewhere
+        device = int(number) if number else self.devices.device_of(view.pointer)
+        if self.home is None:
+            self.home = name, device
+        elif self.home[1] != device:
+            other, elsewhere = self.home
+            raise self._fail(
+                f"'{name}' is on device cuda:{device}, but '{other}' is on cuda:{elsewhere}",
+                "pass tensors that are all on one device",
+            )
+
+    def _device(self) -> int | None:
+        """The device on which the kernel runs."""
+        if self.devices is None:
+            return None
+        return self.devices.current() if self.home is None else self.home[1]
 
     def _solve_symbols(self, views: dict[int, ArrayView]) -> None:
         """Binds every symbol from the first argument that decides it."""
@@ -269,7 +331,7 @@ class _Binding:
                     f"strides are in elements; an array of shape {view.shape} with other strides needs a copy",
                 )
 
-    def _allocate(self, index: int, like: object) -> Any:
+    def _allocate(self, index: int, bound: Bound) -> Any:
         param = self.signature.params[index]
         assert isinstance(param, TensorParam)
         shape = tuple(int(evaluate(expr, self.env)) for expr in param.shape)
@@ -277,7 +339,16 @@ class _Binding:
             shape = (*shape, param.dtype.lanes)
         if any(extent < 0 for extent in shape):
             raise self._fail(f"output '{param.name}' would have the shape {shape}")
-        return allocate(like, shape, param.dtype)
+        if bound.device is None:
+            return allocate(bound.like, shape, param.dtype)
+        array = allocate_on_device(bound.like, shape, param.dtype, bound.device)
+        if array is None:
+            raise self._fail(
+                f"output '{param.name}' of dtype {param.dtype!s} cannot be allocated on a device: neither torch nor "
+                "CuPy has been imported, or it has no such dtype",
+                f"pass '{param.name}' as an argument",
+            )
+        return array
 
 
 def _storage_name(dtype: DType) -> str:
@@ -296,7 +367,7 @@ def _short(value: object) -> str:
 
 
 # -- scalars -------------------------------------------------------------------------------------------------
-def _scalar(kernel: str, param: ScalarParam, value: Any) -> int | float:
+def _scalar(kernel: str, param: ScalarParam, value: Any, *, on_device: bool = False) -> int | float:
     """A scalar argument as the entry takes it.
 
     Raises:
@@ -304,7 +375,7 @@ def _scalar(kernel: str, param: ScalarParam, value: Any) -> int | float:
     """
     dtype = param.dtype
     if dtype == "uint64" and getattr(value, "ndim", 0) > 0:  # T.ptr: an address, or the array that lies there
-        return _address(kernel, param, value)
+        return _address(kernel, param, value, on_device)
     if isinstance(value, np.generic) or (hasattr(value, "item") and getattr(value, "ndim", 1) == 0):
         value = value.item()  # a NumPy scalar, or an array of one element without dimensions
     if dtype.is_float:
@@ -331,10 +402,11 @@ def _integer(value: Any) -> int | None:
         return None
 
 
-def _address(kernel: str, param: ScalarParam, value: Any) -> int:
+def _address(kernel: str, param: ScalarParam, value: Any, on_device: bool) -> int:
     view = borrow(value)
-    if view is not None and view.device == "cpu":
+    if view is not None and view.device.partition(":")[0] == ("cuda" if on_device else "cpu"):
         return view.pointer
+    place = "memory of a CUDA device" if on_device else "host memory"
     raise ArgumentError(
-        f"{kernel}: '{param.name}' must be an address or an array in host memory, got {type(value).__name__}"
+        f"{kernel}: '{param.name}' must be an address or an array in {place}, got {type(value).__name__}"
     )

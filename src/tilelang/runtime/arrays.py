@@ -1,7 +1,8 @@
 """Borrows and makes arrays of any framework without importing one.
 
-Takes NumPy arrays, torch tensors, and whatever speaks DLPack or `__array_interface__`; gives an `ArrayView`: where the
-elements lie and what they are. Invariant: nothing is copied, and torch is touched only when the caller already has it.
+Takes NumPy arrays, torch tensors, and whatever speaks DLPack, `__array_interface__` or `__cuda_array_interface__`;
+gives an `ArrayView`: where the elements lie and what they are. Invariant: nothing is copied, and a framework is touched
+only when the caller already has it.
 """
 
 from __future__ import annotations
@@ -29,11 +30,12 @@ class ArrayView:
         dtype_text: The framework's own name of the dtype, for messages.
         shape: Extents.
         strides: Distance of neighbors per dimension, in elements; None if they are not whole elements.
-        pointer: Address of the first element; 0 unless it is host memory.
-        device: "cpu", or the framework's name of another device.
+        pointer: Address of the first element; 0 unless it is memory of the host or of a CUDA device.
+        device: "cpu", "cuda:0", "cuda" where only the driver knows which, or the framework's name of another device.
         writable: Whether the owner allows writing.
         aligned: Whether the address is a multiple of the element's size.
         owner: Keeps the memory alive.
+        stream: The CUDA stream on which the owner works, where it says so.
     """
 
     framework: str
@@ -46,6 +48,7 @@ class ArrayView:
     writable: bool
     aligned: bool
     owner: object
+    stream: int | None = None
 
     @property
     def is_dense(self) -> bool:
@@ -92,7 +95,8 @@ def borrow(value: Any) -> ArrayView | None:
         return _borrow_numpy(value, "numpy", value)
     if is_torch_tensor(value):
         return _borrow_torch(value)
-    if hasattr(value, "__cuda_array_interface__"):
+    immutable = type(value).__module__.split(".")[0] in _IMMUTABLE  # DLPack also waits for what they still compute
+    if not immutable and hasattr(value, "__cuda_array_interface__"):
         return _borrow_device(value)
     if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
         return _borrow_dlpack(value)
@@ -132,7 +136,9 @@ def _borrow_torch(tensor: Any) -> ArrayView:
     if lazy:  # the memory holds other values than the tensor; reading needs a copy, and writing cannot work
         tensor = tensor.resolve_neg().resolve_conj()
     strided = str(tensor.layout) == "torch.strided"
-    pointer = tensor.data_ptr() if on_host and strided else 0
+    if tensor.is_cuda and strided and tensor.is_neg():
+        tensor, lazy = tensor.resolve_neg(), True
+    pointer = tensor.data_ptr() if (on_host or tensor.is_cuda) and strided else 0
     return ArrayView(
         framework="torch",
         dtype=_known_dtype(tensor.dtype),
@@ -148,20 +154,26 @@ def _borrow_torch(tensor: Any) -> ArrayView:
 
 
 def _borrow_device(value: Any) -> ArrayView:
+    """Source: Numba documentation, "CUDA Array Interface (Version 3)"."""
     interface = value.__cuda_array_interface__
     dtype = np.dtype(interface["typestr"])
     pointer, read_only = interface["data"]
+    shape, steps, size = tuple(interface["shape"]), interface.get("strides"), max(1, dtype.itemsize)
+    whole = steps is None or all(step % size == 0 for step in steps)
+    strides = dense_strides(shape) if steps is None else tuple(step // size for step in steps) if whole else None
+    number = getattr(getattr(value, "device", None), "id", None)  # as CuPy says it
     return ArrayView(
         framework=type(value).__module__.split(".")[0],
         dtype=_known_dtype(dtype),
         dtype_text=str(dtype),
-        shape=tuple(interface["shape"]),
-        strides=None,
-        pointer=0,
-        device="cuda",
+        shape=shape,
+        strides=strides,
+        pointer=pointer or 0,
+        device="cuda" if number is None else f"cuda:{number}",
         writable=not read_only,
-        aligned=pointer % max(1, dtype.itemsize) == 0,
+        aligned=(pointer or 0) % size == 0,
         owner=value,
+        stream=interface.get("stream"),
     )
 
 
@@ -199,6 +211,7 @@ class _DlVersioned(ctypes.Structure):
 
 
 _DL_READ_ONLY = 1
+_DL_LEGACY_STREAM = 1  # Source: Python array API standard, __dlpack__, the meaning of `stream` for CUDA
 _DL_CODES = {  # Source: dlpack.h, enum DLDataTypeCode
     0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool", 8: "float8_e4m3", 10: "float8_e4m3fn",
     11: "float8_e4m3fnuz", 12: "float8_e5m2", 13: "float8_e5m2fnuz", 14: "float8_e8m0fnu", 17: "float4_e2m1fn",
@@ -211,16 +224,17 @@ def _borrow_dlpack(value: Any) -> ArrayView:
     framework = type(value).__module__.split(".")[0]
     kind, number = value.__dlpack_device__()
     device = _DL_DEVICES.get(int(kind), f"device kind {int(kind)}")
-    if device != "cpu":
+    device = device if device == "cpu" else f"{device}:{number}"
+    if device != "cpu" and not device.startswith("cuda"):
         shape = tuple(getattr(value, "shape", ()))
         dtype = getattr(value, "dtype", None)
-        return ArrayView(
-            framework, _known_dtype(dtype), str(dtype), shape, None, 0, f"{device}:{number}", True, True, value
-        )
+        return ArrayView(framework, _known_dtype(dtype), str(dtype), shape, None, 0, device, True, True, value)
+    # on a device the producer makes its work visible to the legacy default stream, on which the kernel then runs
+    keywords = {} if device == "cpu" else {"stream": _DL_LEGACY_STREAM}
     try:
-        capsule = value.__dlpack__(max_version=(1, 0))
+        capsule = value.__dlpack__(max_version=(1, 0), **keywords)
     except TypeError:  # a producer from before version 1
-        capsule = value.__dlpack__()
+        capsule = value.__dlpack__(**keywords)
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     if "versioned" in repr(capsule):
@@ -240,7 +254,7 @@ def _borrow_dlpack(value: Any) -> ArrayView:
         shape=shape,
         strides=strides,
         pointer=pointer,
-        device="cpu",
+        device=device,
         writable=not read_only and framework not in _IMMUTABLE,
         aligned=pointer % max(1, tensor.bits // 8) == 0,
         owner=(value, capsule),
@@ -252,10 +266,13 @@ def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
+_PROTOCOLS = ("__dlpack__", "__array_interface__", "__cuda_array_interface__")
+
+
 def framework_of(values: Sequence[object]) -> object:
     """The array among the arguments whose framework the outputs shall have, or None."""
     for value in values:
-        if is_torch_tensor(value) or hasattr(value, "__dlpack__") or hasattr(value, "__array_interface__"):
+        if is_torch_tensor(value) or any(hasattr(value, name) for name in _PROTOCOLS):
             return value
     return None
 
@@ -271,6 +288,25 @@ def allocate(like: object, shape: tuple[int, ...], dtype: DType) -> Any:
     if torch is not None and row is not None and (like is None or isinstance(like, torch.Tensor)):
         return empty_tensor(shape, row)
     return np.empty(shape, dtype.numpy)
+
+
+def allocate_on_device(like: object, shape: tuple[int, ...], dtype: DType, device: int) -> Any:
+    """An uninitialized array on a CUDA device, in the framework of `like`; torch's or CuPy's without one.
+
+    Gives None where no framework at hand can make one.
+    """
+    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
+    row = torch_dtype(dtype)
+    home = type(like).__module__.split(".")[0]
+    if torch is not None and row is not None and (like is None or isinstance(like, torch.Tensor) or home == "numba"):
+        return torch.empty(shape, dtype=row, device=f"cuda:{device}")
+    if home in _IMMUTABLE and hasattr(like, "__array_namespace__"):
+        made = like.__array_namespace__().empty(shape, dtype=dtype.numpy, device=getattr(like, "device", None))
+        return made.block_until_ready() if hasattr(made, "block_until_ready") else made
+    if cupy is not None:
+        with cupy.cuda.Device(device):
+            return cupy.empty(shape, dtype.numpy)
+    return None
 
 
 HUGE_PAGES_FROM_BYTES = 1 << 22  # where NumPy starts to ask the system for huge pages

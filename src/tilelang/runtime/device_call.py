@@ -1,0 +1,262 @@
+"""Calls of a kernel on CUDA devices: from the user's arguments to launches on the framework's stream.
+
+Takes a `Signature` and a function that compiles variants; gives something to call. Invariant: a call that raises
+`ArgumentError` or `ResourceError` has launched nothing; no call synchronizes; threads may call at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilelang.codegen.source import KernelArgument
+from tilelang.errors import DriverError
+from tilelang.ir.expr import int_const
+from tilelang.ir.func import ScalarParam, TensorParam
+from tilelang.passes.tile.specialize_symbols import Facts
+from tilelang.runtime.arguments import Bound, Devices, bind
+from tilelang.runtime.arrays import ArrayView
+from tilelang.runtime.cuda_driver import Driver, open_driver
+from tilelang.runtime.device_fast_call import FastCall, device_call_text, make_device_call
+from tilelang.runtime.device_program import DeviceProgram
+from tilelang.runtime.failures import FAILURES, FailureBoard
+from tilelang.runtime.launch_block import Block, Placed, make_block, packed_scalar
+from tilelang.runtime.parameters import Signature, dims_and_strides
+from tilelang.runtime.streams import current_stream, workspaces
+
+ALIGNMENT_BYTES = 16  # the widest access of a thread; what programs rely on unless compiled for less
+_MULTIPLES = (16, 8)
+_MAX_VARIANTS = 8  # per kernel; calls beyond them take the program that relies on nothing
+_MAX_PLANS = 1024  # sizes remembered per kernel
+_WIDE = 2**31
+
+
+@dataclass(eq=False)
+class Plan:
+    """All that is known of calls with the same sizes on the same device.
+
+    Attributes:
+        program: What is launched.
+        placed: Its launches, those of an empty grid left out.
+        symbols: The values of the program's symbols.
+        workspaces: Bytes of each.
+        flag: The address to which failed assertions report; 0 without assertions.
+        blocks: Memory for launches that no call is using.
+    """
+
+    program: DeviceProgram
+    placed: tuple[Placed | None, ...]
+    symbols: tuple[int, ...]
+    workspaces: tuple[int, ...]
+    flag: int
+    blocks: list[Block] = field(default_factory=list)
+
+    def take(self) -> Block:
+        """A block for one call; it comes back to `blocks` afterwards."""
+        try:
+            return self.blocks.pop()
+        except IndexError:
+            return make_block([placed for placed in self.placed if placed is not None])
+
+
+class DeviceCaller:
+    """What a call of a kernel on CUDA devices does.
+
+    Args:
+        signature: What the call must bring.
+        arch: What the kernel is compiled for.
+        compile_variant: Compiles the kernel for calls of which some facts are known.
+        opener: Gives the driver.
+        board: Where failed assertions report.
+    """
+
+    def __init__(
+        self,
+        signature: Signature,
+        arch: str,
+        compile_variant: Callable[[Facts], DeviceProgram],
+        opener: Callable[[], Driver] = open_driver,
+        board: FailureBoard = FAILURES,
+    ) -> None:
+        self.signature = signature
+        self.arch = arch
+        self._compile = compile_variant
+        self._opener = opener
+        self._board = board
+        self._programs: dict[Facts, DeviceProgram] = {}
+        self._plans: dict[Any, Plan] = {}
+        self._fast: dict[DeviceProgram, FastCall | None] = {}
+        self._lock = threading.Lock()
+        self._symbolic = [
+            i for i, param in enumerate(signature.params)
+            if isinstance(param, TensorParam) and any(int_const(e) is None for e in dims_and_strides(param))
+        ]  # fmt: skip
+        self.call: Callable[..., Any] = lambda *args: self.long_way(args)
+
+    def program(self, facts: Facts) -> DeviceProgram:
+        """The program for calls of which these facts hold, compiled when it is first needed."""
+        with self._lock:
+            if facts not in self._programs:
+                self._programs[facts] = self._compile(facts)
+            return self._programs[facts]
+
+    def host_source(self) -> str:
+        """The text of the function that checks the arguments of a call at a glance and launches."""
+        return device_call_text(self.signature, self.program(Facts()))
+
+    def synchronize(self) -> None:
+        """Waits until everything that was launched in the current context is done.
+
+        Raises:
+            DeviceAssertError: An assertion of a kernel has failed.
+            DriverError: Something else went wrong on the device.
+        """
+        try:
+            self._opener().synchronize()
+        except DriverError:
+            self._board.check()
+            raise
+        self._board.check()
+
+    # -- a call ---------------------------------------------------------------------------------------------
+    def long_way(self, args: Sequence[Any]) -> Any:
+        """Does everything that a call needs, with all checks and messages."""
+        self._board.check()
+        driver = self._opener()
+        devices = Devices(self.arch, driver.device_of, lambda: driver.current_device() or 0)
+        bound = bind(self.signature, args, devices)
+        assert bound.device is not None
+        facts, program, names = self._chosen(bound)
+        with driver.inside(bound.device) as context:
+            key = (bound.device, context, facts, tuple(bound.symbols), tuple(sorted(names.items())))
+            plan = self._plans.get(key)
+            if plan is None:
+                if len(self._plans) >= _MAX_PLANS:
+                    self._plans.clear()
+                plan = self._plans[key] = self._make_plan(driver, program, bound.device, names)
+            self._launch(driver, plan, bound)
+        self._prepare_fast(driver, plan, facts, bound)
+        return bound.result()
+
+    def _launch(self, driver: Driver, plan: Plan, bound: Bound) -> None:
+        """Launches a plan's kernels; the calling thread's context is one of the device."""
+        stream = current_stream(bound)
+        block = plan.take()
+        slots = iter(block.slots)
+        with workspaces(plan.workspaces, bound, stream, driver) as spaces:
+            for placed in plan.placed:
+                if placed is None:
+                    continue
+                slot = next(slots)
+                values = [
+                    self._value(argument, code, plan, bound, spaces)
+                    for argument, code in zip(placed.launch.arguments, placed.format.letters, strict=True)
+                ]
+                placed.format.write(block, slot, stream, values)
+                status = driver.launch(slot.config, slot.function, slot.parameters, None)
+                if status:
+                    self.fail(status, placed.launch.name)
+        plan.blocks.append(block)
+
+    def _value(
+        self, argument: KernelArgument, code: str, plan: Plan, bound: Bound, spaces: Sequence[int]
+    ) -> int | float:
+        match argument.kind:
+            case "symbol":
+                return plan.symbols[argument.index]
+            case "workspace":
+                return spaces[argument.index]
+            case "failure":
+                return plan.flag
+        value = bound.values[argument.index]
+        if isinstance(value, ArrayView):
+            return value.pointer
+        return packed_scalar(value, self.signature.params[argument.index].dtype, code)
+
+    def fail(self, status: int, kernel: str) -> None:
+        """Raises for a launch that the driver refused.
+
+        Raises:
+            DeviceAssertError: Because an assertion failed before.
+            DriverError: For another reason.
+        """
+        self._board.check()
+        raise self._opener().error(status, f"{self.signature.name}: launch of {kernel}")
+
+    # -- what is known of a call ----------------------------------------------------------------------------
+    def _facts(self, bound: Bound) -> Facts:
+        signature = self.signature
+        multiples = tuple(
+            (symbol.name, factor)
+            for symbol, value in zip(signature.symbols, bound.symbols, strict=True)
+            if (factor := next((n for n in _MULTIPLES if value > 0 and value % n == 0), 0))
+        )
+        misaligned = tuple(
+            param.name
+            for param, value in zip(signature.params, bound.values, strict=True)
+            if isinstance(value, ArrayView) and value.pointer % ALIGNMENT_BYTES
+        )
+        facts = Facts(multiples, misaligned, any(self._is_wide(bound.values[i]) for i in self._symbolic))
+        if facts in self._programs or len(self._programs) < _MAX_VARIANTS:
+            return facts
+        return Facts((), misaligned, facts.wide)
+
+    def _chosen(self, bound: Bound) -> tuple[Facts, DeviceProgram, dict[str, int | float]]:
+        """The program for a call, and the values by which its grids and workspaces are computed."""
+        facts = self._facts(bound)
+        program = self.program(facts)
+        names = self._names(bound, program, facts)
+        if not facts.wide and any(size >= _WIDE for size in program.workspaces(names)):
+            facts = dataclasses.replace(facts, wide=True)
+            program = self.program(facts)
+            names = self._names(bound, program, facts)
+        return facts, program, names
+
+    def _is_wide(self, value: ArrayView | int | float) -> bool:
+        """Whether elements of an array lie so far apart that 32 bits do not hold the distance."""
+        if not isinstance(value, ArrayView) or value.strides is None:
+            return False
+        span = sum(abs(stride) * max(extent - 1, 0) for stride, extent in zip(value.strides, value.shape, strict=True))
+        return span >= _WIDE
+
+    def _names(self, bound: Bound, program: DeviceProgram, facts: Facts) -> dict[str, int | float]:
+        found: dict[str, int | float] = {
+            param.name: value
+            for param, value in zip(self.signature.params, bound.values, strict=True)
+            if isinstance(param, ScalarParam) and not isinstance(value, ArrayView) and param.name in program.used_names
+        }
+        factors = dict(facts.multiples)
+        pairs = zip(self.signature.symbols, program.signature.symbols, bound.symbols, strict=True)
+        for general, special, value in pairs:
+            found[special.name] = value // factors.get(general.name, 1)
+        return found
+
+    def _make_plan(
+        self, driver: Driver, program: DeviceProgram, device: int, names: Mapping[str, int | float]
+    ) -> Plan:
+        grids = program.grids(names)
+        functions = program.functions(driver, device)
+        parts = zip(program.launches, grids, functions, program.formats, strict=True)
+        placed = tuple(
+            Placed(launch, grid, function, layout) if 0 not in grid else None
+            for launch, grid, function, layout in parts
+        )
+        flag = program.flag(driver).address if program.asserts else 0
+        symbols = tuple(int(names[symbol.name]) for symbol in program.signature.symbols)
+        return Plan(program, placed, symbols, tuple(program.workspaces(names)), flag)
+
+    # -- the short way --------------------------------------------------------------------------------------
+    def _prepare_fast(self, driver: Driver, plan: Plan, facts: Facts, bound: Bound) -> None:
+        """Lets further calls like this one take the short way, if there is one."""
+        if facts.misaligned or None in plan.placed:
+            return
+        program = plan.program
+        if program not in self._fast:
+            self._fast[program] = make_device_call(self.signature, program, driver, self)
+        fast = self._fast[program]
+        if fast is not None:
+            fast.learn(plan, bound)
+            self.call = fast.call

@@ -1,0 +1,320 @@
+"""The short way from torch tensors to launches: a function written for one signature and one compiled program.
+
+Takes a `Signature`, a `DeviceProgram` and the long way; gives a function of the call's arguments. Invariant: the short
+way launches only what the long way has launched before with arguments of the same sizes on the same device; whatever it
+does not recognize at a glance goes the long way, which also words every error.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tilelang.codegen.source import KernelArgument
+from tilelang.ir.expr import Expr, int_const
+from tilelang.ir.func import ScalarParam, TensorParam
+from tilelang.ir.visit import walk_expr
+from tilelang.runtime.arguments import Bound
+from tilelang.runtime.arrays import ArrayView, is_torch_tensor, torch_dtype
+from tilelang.runtime.cuda_driver import INVALID_CONTEXT, INVALID_HANDLE, Driver
+from tilelang.runtime.device_program import DeviceProgram
+from tilelang.runtime.launch_block import Block
+from tilelang.runtime.parameters import Signature
+
+
+class Plan(Protocol):
+    """What the short way needs of what the long way found out."""
+
+    program: DeviceProgram
+    symbols: tuple[int, ...]
+    workspaces: tuple[int, ...]
+    blocks: list[Block]
+
+    def take(self) -> Block:
+        """A block that no call is using."""
+
+
+class Caller(Protocol):
+    """The long way."""
+
+    def long_way(self, args: Any) -> Any:
+        """Does everything."""
+
+    def fail(self, status: int, kernel: str) -> None:
+        """Raises."""
+
+
+@dataclass(frozen=True)
+class FastCall:
+    """A short way.
+
+    Attributes:
+        call: Takes the arguments of a call.
+        plans: What is known of calls, by their keys.
+        signature: Of the kernel.
+        keyed_tensors: Parameters whose shape or strides take part in the key.
+        keyed_scalars: Parameters whose value takes part in the key.
+    """
+
+    call: Callable[..., Any]
+    plans: dict[Any, Any]
+    signature: Signature
+    keyed_tensors: tuple[int, ...]
+    keyed_scalars: tuple[int, ...]
+
+    def learn(self, plan: Plan, bound: Bound) -> None:
+        """Lets calls with the sizes of this one take the short way."""
+        if not is_torch_tensor(bound.like) or any(
+            isinstance(value, ArrayView) and value.framework != "torch" for value in bound.values
+        ):
+            return
+        torch = sys.modules["torch"]
+        parts: list[Any] = [bound.device]
+        for i in self.keyed_tensors:
+            view = bound.values[i]
+            assert isinstance(view, ArrayView)
+            parts += [view.shape, view.strides] if _strides(self.signature, i) else [view.shape]
+        parts += [bound.values[i] for i in self.keyed_scalars]
+        key = tuple(parts) if len(parts) > 1 else parts[0]
+        shapes = [view.shape for i in self.signature.outputs if isinstance(view := bound.values[i], ArrayView)]
+        place = torch.device(f"cuda:{bound.device}")
+        if len(self.plans) >= _MAX_PLANS:
+            self.plans.clear()
+        self.plans[key] = (plan, plan.blocks, place, *plan.symbols, *plan.workspaces, *shapes)
+
+
+_MAX_PLANS = 1024  # sizes remembered per program
+_FLOAT_LIMIT = 3.4028235677973366e38  # from here on a number rounds to infinity in float32
+
+
+class _NoShortWay(Exception):
+    """The signature has something that only the long way knows."""
+
+
+def device_call_text(signature: Signature, program: DeviceProgram, *, several: bool = False) -> str:
+    """The text of the function that `make_device_call` makes; empty if everything goes the long way.
+
+    Args:
+        signature: Of the kernel.
+        program: What is launched.
+        several: Whether there are devices to mix up.
+    """
+    try:
+        return _Writer(signature, program, several=several).text()
+    except _NoShortWay:
+        return ""
+
+
+def make_device_call(
+    signature: Signature, program: DeviceProgram, driver: Driver, caller: Caller
+) -> FastCall | None:
+    """The short way for a program; None if there is none or torch is not there.
+
+    Args:
+        signature: Of the kernel.
+        program: What is launched.
+        driver: Launches.
+        caller: The long way.
+    """
+    torch = sys.modules.get("torch")
+    text = device_call_text(signature, program, several=driver.device_count() > 1)
+    if torch is None or not text:
+        return None
+    plans: dict[Any, Any] = {}
+
+    def failed(status: int, first: bool, kernel: str, args: Any) -> Any:
+        if first and status in (INVALID_CONTEXT, INVALID_HANDLE):
+            return caller.long_way(args)  # a thread without a context, or with another one
+        return caller.fail(status, kernel)
+
+    names: dict[str, Any] = {
+        "plans": plans,
+        "launch": driver.launch,
+        "long_way": caller.long_way,
+        "failed": failed,
+        "Tensor": torch.Tensor,
+        "empty": torch.empty,
+        "uint8": torch.uint8,
+        "stream_of": torch._C._cuda_getCurrentRawStream,
+        "current_device": torch._C._cuda_getDevice,
+    }
+    if program.asserts:
+        names["flag"], names["check"] = program.flag(driver).number, program.flag(driver).check
+    for n, layout in enumerate(program.formats):
+        names[f"pack{n}"] = layout.pack.pack_into
+    for index, param in enumerate(signature.params):
+        names[f"E{index}"] = torch_dtype(param.dtype)
+    exec(compile(text, f"<call of {signature.name}>", "exec"), names)
+    return FastCall(names["call"], plans, signature, *_keyed(signature, program))
+
+
+def _strides(signature: Signature, index: int) -> tuple[Expr, ...]:
+    """The declared strides of a parameter; none for a dense one."""
+    param = signature.params[index]
+    return param.buffer.strides or () if isinstance(param, TensorParam) else ()
+
+
+def _keyed(signature: Signature, program: DeviceProgram) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The input tensors and scalars that decide a plan."""
+    tensors = []
+    scalars = []
+    for i in signature.inputs:
+        param = signature.params[i]
+        if isinstance(param, TensorParam):
+            exprs = (*param.shape, *_strides(signature, i))
+            if any(int_const(e) is None for e in exprs):
+                tensors.append(i)
+        elif param.name in program.used_names or _decides_a_shape(signature, param):
+            scalars.append(i)
+    return tuple(tensors), tuple(scalars)
+
+
+def _decides_a_shape(signature: Signature, scalar: ScalarParam) -> bool:
+    """Whether a tensor's extents or strides depend on a scalar parameter."""
+    return any(
+        node is scalar.var
+        for i, param in enumerate(signature.params)
+        if isinstance(param, TensorParam)
+        for expr in (*param.shape, *_strides(signature, i))
+        for node in walk_expr(expr)
+    )
+
+
+class _Writer:
+    """Writes the text of the function."""
+
+    def __init__(self, signature: Signature, program: DeviceProgram, *, several: bool) -> None:
+        self.signature, self.program, self.several = signature, program, several
+        self.tensors = [i for i in signature.inputs if isinstance(signature.params[i], TensorParam)]
+        self.scalars = [i for i in signature.inputs if isinstance(signature.params[i], ScalarParam)]
+        self.keyed = _keyed(signature, program)
+        if not self.tensors or any(param.dtype.lanes > 1 for param in signature.params):
+            raise _NoShortWay
+        if any(param.dtype.bits < 8 for param in signature.params):
+            raise _NoShortWay
+
+    def text(self) -> str:
+        """The whole function."""
+        inputs = self.signature.inputs
+        names = "".join(f"a{i}, " for i in inputs)
+        first, *others = self.tensors
+        lines = [
+            "def call(*args):",
+            f"    if len(args) == {len(inputs)}:",
+            f"        {names[:-2]}{',' if len(inputs) == 1 else ''} = args",
+            "        if (",
+            *(f"            {'and ' if n else ''}{test}" for n, test in enumerate(self._tests())),
+            "        ):",
+            f"            device = a{first}.get_device()",
+            f"            plan = plans.get({self._key()})",
+            "            if plan is not None"
+            + "".join(f" and a{i}.get_device() == device" for i in others)
+            + (" and current_device() == device" if self.several else "")
+            + ":",
+            *(f"                p{i} = a{i}.data_ptr()" for i in self.tensors),
+            f"                if not ({' | '.join(f'p{i}' for i in self.tensors)}) & 15:",
+            *(f"                    {line}" for line in self._launches()),
+            "    return long_way(args)",
+        ]
+        return "\n".join(lines) + "\n"
+
+    def _tests(self) -> list[str]:
+        tests = [" and ".join(f"type(a{i}) is Tensor" for i in self.tensors)]
+        for i in self.tensors:
+            param = self.signature.params[i]
+            assert isinstance(param, TensorParam)
+            shape = param.buffer.static_shape
+            test = f"a{i}.dtype is E{i}"
+            if not _strides(self.signature, i):
+                test += f" and a{i}.is_contiguous()"
+            if shape is not None:
+                test += f" and a{i}.shape == {shape}"
+            strides = [int_const(e) for e in _strides(self.signature, i)]
+            if strides and None not in strides and shape is not None:
+                test += f" and a{i}.stride() == {tuple(strides)}"
+            if self._may_be_negated(param):
+                test += f" and not a{i}.is_neg()"
+            tests.append(test)
+        for i in self.scalars:
+            dtype = self.signature.params[i].dtype
+            if dtype.is_float:
+                limit = "" if dtype.bits == 64 else f" and {-_FLOAT_LIMIT!r} < a{i} < {_FLOAT_LIMIT!r}"
+                tests.append(f"type(a{i}) is float{limit}")
+            elif dtype.is_bool:
+                tests.append(f"type(a{i}) is bool")
+            else:
+                low, high = dtype.limits
+                tests.append(f"type(a{i}) is int and {low} <= a{i} <= {high}")
+        return tests
+
+    def _may_be_negated(self, param: TensorParam) -> bool:
+        """Whether a tensor that passes the other tests can hold the negative of its values.
+
+        Such are imaginary parts of conjugated tensors, whose elements lie two apart: dense only if there is but one.
+        """
+        if not param.dtype.is_float or param.dtype.bits < 16 or str(param.dtype) == "bfloat16":
+            return False
+        shape = param.buffer.static_shape
+        return param.buffer.strides is not None or shape is None or all(extent == 1 for extent in shape)
+
+    def _key(self) -> str:
+        tensors, scalars = self.keyed
+        parts = ["device"]
+        for i in tensors:
+            parts.append(f"a{i}.shape")
+            if _strides(self.signature, i):
+                parts.append(f"a{i}.stride()")
+        parts += [f"a{i}" for i in scalars]
+        return f"({', '.join(parts)})" if len(parts) > 1 else "device"
+
+    def _launches(self) -> list[str]:
+        signature, program = self.signature, self.program
+        symbols = [f"y{n}" for n in range(len(program.signature.symbols))]
+        sizes = [f"w{n}" for n in range(len(program.code.source.workspaces))]
+        shapes = [f"s{i}" for i in signature.outputs]
+        lines = [", ".join(["known", "blocks", "place", *symbols, *sizes, *shapes]) + " = plan"]
+        for i in signature.outputs:
+            lines += [f"a{i} = empty(s{i}, dtype=E{i}, device=place)", f"p{i} = a{i}.data_ptr()"]
+        for n in range(len(sizes)):
+            lines += [f"x{n} = empty(w{n}, dtype=uint8, device=place)", f"q{n} = x{n}.data_ptr()"]
+        if program.asserts:
+            lines += ["if flag.value:", "    check()"]
+        lines += [
+            "try:",
+            "    block = blocks.pop()",
+            "except IndexError:",
+            "    block = known.take()",
+            "memory, slots = block",
+            "stream = stream_of(device)",
+        ]
+        for n, launch in enumerate(program.launches):
+            values = "".join(f", {self._value(argument, program.formats[n].letters[k])}"
+                             for k, argument in enumerate(launch.arguments))  # fmt: skip
+            lines += [
+                f"start, attributes, count, config, function, parameters = slots[{n}]",
+                f"pack{n}(memory, start, stream, attributes, count{values})",
+                "status = launch(config, function, parameters, None)",
+                "if status:",
+                f"    return failed(status, {n == 0}, {launch.name!r}, args)",
+            ]
+        outputs = ", ".join(f"a{i}" for i in signature.outputs)
+        outputs = f"({outputs})" if len(signature.outputs) > 1 else outputs or "None"
+        return [*lines, "blocks.append(block)", f"return {outputs}"]
+
+    def _value(self, argument: KernelArgument, code: str) -> str:
+        match argument.kind:
+            case "symbol":
+                return f"y{argument.index}"
+            case "workspace":
+                return f"q{argument.index}"
+            case "failure":
+                return "known.flag"
+        param = self.signature.params[argument.index]
+        if isinstance(param, TensorParam):
+            return f"p{argument.index}"
+        if param.dtype.is_float and not (code == "d" or (code == "f" and param.dtype.bits == 32)):
+            raise _NoShortWay  # the value has to be rounded first
+        return f"a{argument.index}"
+

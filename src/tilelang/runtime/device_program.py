@@ -1,0 +1,163 @@
+"""A compiled program on the devices of this machine: loaded once per context, checked against what the device has.
+
+Takes `DeviceCode` and the signature of the function it was made from; gives functions that can be launched and the
+grids to launch them with. Invariant: a launch that cannot work is refused here, before it happens.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from types import CodeType
+
+from tilelang.codegen.source import DeviceLaunch, KernelArgument
+from tilelang.errors import CompilerBug, DriverError, ResourceError
+from tilelang.runtime.cuda_driver import MAX_SHARED_BYTES, Driver
+from tilelang.runtime.device_code import DeviceCode
+from tilelang.runtime.failures import FailureBoard, Flag
+from tilelang.runtime.launch_block import LaunchFormat, format_of, letter
+from tilelang.runtime.parameters import Signature
+from tilelang.target import MAX_THREADS, arch_of
+
+GRID_LIMITS = (2**31 - 1, 65535, 65535)  # Source: CUDA C++ Programming Guide, "Compute Capabilities"
+_CALLABLE = {"min": min, "max": max, "abs": abs, "int": int}
+
+
+class DeviceProgram:
+    """One compiled program.
+
+    Args:
+        signature: Of the function that was compiled.
+        code: What came of it.
+        board: Where its assertions report.
+
+    Attributes:
+        signature: As given.
+        code: As given.
+        launches: Its kernels in order.
+        formats: How the arguments of each are laid out.
+        used_names: The names of symbols and scalar parameters that decide a grid or the size of a workspace.
+    """
+
+    def __init__(self, signature: Signature, code: DeviceCode, board: FailureBoard) -> None:
+        self.signature = signature
+        self.code = code
+        self.launches = code.source.launches
+        self.formats = tuple(self._format(launch) for launch in self.launches)
+        self._board = board
+        self._grids = [[_compiled(text) for text in launch.grid] for launch in self.launches]
+        self._workspaces = [_compiled(text) for text in code.source.workspaces]
+        texts = [text for grid in self._grids for text in grid] + self._workspaces
+        self.used_names = frozenset(name for text in texts for name in text.co_names)
+        self._loaded: dict[int, tuple[int, ...]] = {}
+        self._flag: Flag | None = None
+        self._lock = threading.Lock()
+
+    def _format(self, launch: DeviceLaunch) -> LaunchFormat:
+        return format_of([letter(argument.ctype, self._element_bytes(argument)) for argument in launch.arguments])
+
+    def _element_bytes(self, argument: KernelArgument) -> int | None:
+        return self.signature.params[argument.index].dtype.storage_bytes if argument.kind == "scalar" else None
+
+    @property
+    def asserts(self) -> bool:
+        """Whether its kernels may report that an assertion failed."""
+        return bool(self.code.source.asserts)
+
+    # -- loading --------------------------------------------------------------------------------------------
+    def functions(self, driver: Driver, device: int) -> tuple[int, ...]:
+        """The kernels, loaded into the calling thread's context, which is one of the device.
+
+        Raises:
+            DriverError: The device cannot run this code, or the driver cannot read it.
+            ResourceError: A kernel asks for more than the device has.
+        """
+        context = driver.current_context()
+        with self._lock:
+            if context not in self._loaded:
+                self._check_device(driver, device)
+                self._loaded[context] = self._load(driver)
+            return self._loaded[context]
+
+    def flag(self, driver: Driver) -> Flag:
+        """Where the program reports; a context must be current."""
+        with self._lock:
+            if self._flag is None:
+                self._flag = self._board.flag(driver, self.code.source)
+            return self._flag
+
+    def _check_device(self, driver: Driver, device: int) -> None:
+        name, arch = self.signature.name, self.code.arch
+        major, minor = driver.capability(device)
+        number = int(arch.removeprefix("sm_").rstrip("af"))
+        exact = not arch[-1].isdigit()
+        fits = number == major * 10 + minor if exact else number // 10 == major and number % 10 <= minor
+        if not fits:
+            best = arch_of(major, minor)
+            raise DriverError(
+                f"{name}: compiled for {arch}, which device cuda:{device} of compute capability {major}.{minor} cannot "
+                "run",
+                hint=f"compile with target={{'kind': 'cuda', 'arch': {best!r}}}" if best else "",
+            )
+        available = driver.attribute(device, MAX_SHARED_BYTES)
+        for launch in self.launches:
+            threads = launch.threads[0] * launch.threads[1] * launch.threads[2]
+            if threads > MAX_THREADS:
+                raise ResourceError(
+                    f"{name}: {threads} threads per block asked, {MAX_THREADS} available",
+                    hint="pass fewer `threads=` to T.Kernel",
+                )
+            if launch.shared_bytes > available:
+                raise ResourceError(
+                    f"{name}: shared memory: {launch.shared_bytes} bytes asked, {available} available on "
+                    f"cuda:{device}",
+                    hint="reduce num_stages or the tiles",
+                )
+
+    def _load(self, driver: Driver) -> tuple[int, ...]:
+        with driver.unrecorded():
+            module = driver.load(self.code.cubin)
+            functions = []
+            for launch in self.launches:
+                function = driver.function(module, launch.name)
+                driver.allow_shared(function, launch.shared_bytes)
+                functions.append(function)
+        return tuple(functions)
+
+    # -- sizes ----------------------------------------------------------------------------------------------
+    def grids(self, names: Mapping[str, int | float]) -> list[tuple[int, int, int]]:
+        """The grid of each launch for these values of symbols and scalar parameters.
+
+        Raises:
+            ResourceError: A grid is larger than any device can start.
+        """
+        result = []
+        for texts in self._grids:
+            extents = [int(_evaluated(text, names)) for text in texts]
+            for axis, (extent, limit) in enumerate(zip(extents, GRID_LIMITS, strict=False)):
+                if extent > limit:
+                    raise ResourceError(
+                        f"{self.signature.name}: a grid of {extent} blocks along {'xyz'[axis]} asked, at most {limit} "
+                        "can be started",
+                        hint="put the longest extent first in T.Kernel(...), or give each block more to do",
+                    )
+            x, y, z = (*(max(extent, 0) for extent in extents), 1, 1)[:3]
+            result.append((x, y, z))
+        return result
+
+    def workspaces(self, names: Mapping[str, int | float]) -> list[int]:
+        """Bytes of each workspace for these values of symbols and scalar parameters."""
+        return [int(_evaluated(text, names)) for text in self._workspaces]
+
+
+def _compiled(text: str) -> CodeType:
+    try:
+        return compile(text, "<tilelang grid>", "eval")
+    except SyntaxError as error:
+        raise CompilerBug(f"a grid or workspace size is no Python expression: {text!r}") from error
+
+
+def _evaluated(code: CodeType, names: Mapping[str, int | float]) -> int | float:
+    result: int | float = eval(code, {"__builtins__": {}, **_CALLABLE}, dict(names))
+    return result
+

@@ -1,0 +1,194 @@
+"""NVRTC: CUDA C++ to machine code inside this process.
+
+Takes text, an architecture and flags; gives a `Compilation`. Invariant: the library is looked for when the first kernel
+has to be compiled, never before, and its version is known without opening it where a cache key needs it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib
+import importlib.util
+import os
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilelang.errors import ToolchainError
+
+INSTALL = (
+    "pip install 'tilelang[cuda]' (NVRTC of CUDA 13), or `pip install nvidia-cuda-nvrtc-cu12` for drivers of CUDA 12, "
+    "or set CUDA_HOME to a CUDA toolkit"
+)
+
+# where wheels of NVIDIA put the library below a folder of Python's path
+_WHEELS = ("nvidia/cu13/lib/libnvrtc.so.13", "nvidia/cuda_nvrtc/lib/libnvrtc.so.12")
+_SYSTEM = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so")
+_NO_CACHE_SINCE = (12, 9)  # NVRTC keeps files of its own unless told not to; ours are enough
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """What a compiler made of a text.
+
+    Attributes:
+        code: Machine code or PTX; None if the text was rejected.
+        log: What the compiler said.
+        command: The command line, as it was or would be typed.
+    """
+
+    code: bytes | None
+    log: str
+    command: str
+
+
+@dataclass(frozen=True)
+class Nvrtc:
+    """An opened NVRTC.
+
+    Attributes:
+        library: Its functions.
+        version: As (major, minor).
+        numbers: The architectures that it knows: 90 for sm_90.
+    """
+
+    library: ctypes.CDLL
+    version: tuple[int, int]
+    numbers: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"NVRTC {self.version[0]}.{self.version[1]}"
+
+    def compile(self, text: str, arch: str, flags: Sequence[str] = (), *, ptx: bool = False) -> Compilation:
+        """Machine code for an architecture such as "sm_90a", or its PTX; the interpreter lock is free meanwhile.
+
+        Raises:
+            ToolchainError: The architecture is not known to this version.
+        """
+        number = int(re.sub(r"\D", "", arch))
+        if number not in self.numbers:
+            known = ", ".join(f"sm_{n}" for n in self.numbers)
+            raise ToolchainError(f"{self} cannot compile for {arch}; it knows {known}", hint=f"newer: {INSTALL}")
+        chosen = f"--gpu-architecture={arch.replace('sm_', 'compute_') if ptx else arch}"
+        quiet = ("--no-cache",) if self.version >= _NO_CACHE_SINCE else ()
+        options = (chosen, "--std=c++17", *quiet, *flags)
+        program = ctypes.c_void_p()
+        self._call("nvrtcCreateProgram", ctypes.byref(program), text.encode("utf-8", "backslashreplace"),
+                   b"kernel.cu", 0, None, None)  # fmt: skip
+        try:
+            words = (ctypes.c_char_p * len(options))(*[option.encode() for option in options])
+            status = self.library.nvrtcCompileProgram(program, len(options), words)
+            log = self._text("nvrtcGetProgramLogSize", "nvrtcGetProgramLog", program)
+            code = None
+            if status == 0:
+                kind = "PTX" if ptx else "CUBIN"
+                code = self._bytes(f"nvrtcGet{kind}Size", f"nvrtcGet{kind}", program)
+        finally:
+            self.library.nvrtcDestroyProgram(ctypes.byref(program))
+        return Compilation(code, log.strip(), " ".join(["nvrtc", *options, "kernel.cu"]))
+
+    def _call(self, name: str, *args: object) -> None:
+        status = getattr(self.library, name)(*args)
+        if status:
+            explain = self.library.nvrtcGetErrorString
+            explain.restype = ctypes.c_char_p
+            raise ToolchainError(f"{self}: {name} failed: {explain(status).decode()}")
+
+    def _bytes(self, size_name: str, name: str, program: ctypes.c_void_p) -> bytes:
+        size = ctypes.c_size_t()
+        self._call(size_name, program, ctypes.byref(size))
+        buffer = ctypes.create_string_buffer(size.value)
+        self._call(name, program, buffer)
+        return buffer.raw
+
+    def _text(self, size_name: str, name: str, program: ctypes.c_void_p) -> str:
+        return self._bytes(size_name, name, program).rstrip(b"\0").decode("utf-8", "replace")
+
+
+@functools.lru_cache(maxsize=1)
+def open_nvrtc() -> Nvrtc:
+    """NVRTC, opened.
+
+    Raises:
+        ToolchainError: It is not there, or too old to be used.
+    """
+    path = find_nvrtc()
+    try:
+        for builtins in sorted(Path(path).parent.glob("libnvrtc-builtins.so*")):
+            ctypes.CDLL(str(builtins))  # NVRTC opens it by its bare name, which then is known
+        library = ctypes.CDLL(path)
+    except OSError as error:
+        raise ToolchainError(f"NVRTC: cannot open {path}: {error}", hint=INSTALL) from None
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    try:
+        library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+        count = ctypes.c_int()
+        library.nvrtcGetNumSupportedArchs(ctypes.byref(count))
+        numbers = (ctypes.c_int * count.value)()
+        library.nvrtcGetSupportedArchs(numbers)
+        _ = library.nvrtcGetCUBIN
+    except AttributeError:
+        version = f" {major.value}.{minor.value}" if major.value else ""
+        raise ToolchainError(f"NVRTC{version} ({path}) is too old: 11.8 or newer is needed", hint=INSTALL) from None
+    return Nvrtc(library, (major.value, minor.value), tuple(numbers))
+
+
+@functools.lru_cache(maxsize=1)
+def find_nvrtc() -> str:
+    """The path or name under which NVRTC can be opened: a wheel's, or what cuda-pathfinder or the system knows.
+
+    Raises:
+        ToolchainError: It is nowhere.
+    """
+    for folder in sys.path:  # before cuda-pathfinder, whose import takes longer than loading a cached kernel
+        for relative in _WHEELS:
+            path = Path(folder, relative)
+            if path.is_file():
+                return str(path)
+    found = _by_pathfinder()
+    if found:
+        return found
+    for root in (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"):
+        for name in _SYSTEM:
+            path = Path(root or "", "lib64", name)
+            if root and path.is_file():
+                return str(path)
+    for name in _SYSTEM:
+        try:
+            ctypes.CDLL(name)
+        except OSError:
+            continue
+        return name
+    raise ToolchainError(
+        "no NVRTC found: it is in no package of this Python, not below CUDA_HOME, and not among the system's libraries",
+        hint=f"{INSTALL}, or compile with execution_backend='nvcc'",
+    )
+
+
+def _by_pathfinder() -> str | None:
+    """What cuda-pathfinder finds, where it is installed; it knows conda and every toolkit layout."""
+    try:
+        pathfinder = importlib.import_module("cuda.pathfinder")
+    except ImportError:
+        return None
+    try:
+        return str(pathfinder.load_nvidia_dynamic_lib("nvrtc").abs_path)
+    except RuntimeError:  # the root of its errors for what is nowhere
+        return None
+
+
+def identity() -> str:
+    """Names the NVRTC at hand without opening it, for cache keys.
+
+    Raises:
+        ToolchainError: It is nowhere.
+    """
+    path = find_nvrtc()
+    if not os.path.isabs(path):
+        return f"{path} {open_nvrtc()}"
+    real = os.path.realpath(path)
+    status = os.stat(real)
+    return f"{real} {status.st_size} {status.st_mtime_ns}"

@@ -1,0 +1,65 @@
+"""What ptxas says of the kernels it assembled: registers, memory, spills, and warnings worth a user's attention.
+
+Takes the log of a compiler that ran ptxas with -v; gives `Resources` per kernel and the warnings.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What one kernel uses.
+
+    Attributes:
+        registers: Of 32 bits, per thread.
+        shared_bytes: Shared memory of a block: what the kernel declares, and what its launch adds.
+        spill_bytes: Bytes of code that store spilled registers, plus those that load them again; 0 is what one wants.
+        local_bytes: Local memory of a thread: spilled registers, and arrays that could not be kept in registers.
+    """
+
+    registers: int
+    shared_bytes: int
+    spill_bytes: int
+    local_bytes: int
+
+
+_ENTRY = re.compile(r"Compiling entry function '([^']+)'")
+_PROPERTIES = re.compile(r"Function properties for (\S+)")
+_SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_USED = re.compile(r"Used (\d+) registers")
+_SHARED = re.compile(r"(\d+) bytes smem")
+_SAID = re.compile(r"ptxas\s*(?:,[^:]*)?(?:warning|info)\s*:\s*(.*)")
+_ADVICE = re.compile(r"\bC7[5-9]\d\d\b|[Pp]otential [Pp]erformance [Ll]oss")
+
+
+def resources_of(log: str) -> dict[str, Resources]:
+    """The figures of each kernel that a verbose log of ptxas names."""
+    found: dict[str, Resources] = {}
+    entry = described = ""
+    local = spills = 0
+    for line in log.splitlines():
+        if match := _ENTRY.search(line):
+            entry, local, spills = match[1], 0, 0
+        elif match := _PROPERTIES.search(line):
+            described = match[1]
+        elif match := _SPILLS.search(line):
+            if described == entry:
+                local, spills = int(match[1]), int(match[2]) + int(match[3])
+        elif (match := _USED.search(line)) and entry:
+            shared = _SHARED.search(line)
+            found[entry] = Resources(int(match[1]), int(shared[1]) if shared else 0, spills, local)
+            entry = ""
+    return found
+
+
+def warnings_of(log: str) -> tuple[str, ...]:
+    """What ptxas warns of: the advice numbered C75xx, such as matrix instructions that it had to serialize."""
+    found: dict[str, None] = {}
+    for line in log.splitlines():
+        match = _SAID.search(line)
+        if match and ("warning" in line.partition(":")[0] or _ADVICE.search(line)):
+            found[match[1].strip()] = None
+    return tuple(found)
