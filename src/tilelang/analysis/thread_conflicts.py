@@ -7,6 +7,7 @@ the thread index are settled by looking at all threads.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -189,7 +190,8 @@ class Conflicts:
             env[var] = _along(values, axis, len(shape))
         if any(n not in env for n in names):
             return None
-        return np.broadcast_to(np.asarray(evaluate(expr, env)), shape).reshape(self._threads, -1)
+        values = np.broadcast_to(np.asarray(evaluate(expr, env)), shape)
+        return values.reshape(self._threads, math.prod(shape[1:]))
 
     def _mask(self, touch: Touch) -> np.ndarray | None:
         """For which threads and free variables the access happens, as far as its conditions are plain."""
@@ -243,7 +245,7 @@ def _elements(
     starts: list[np.ndarray], extents: list[int], mask: np.ndarray | None, threads: int
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Every element that every thread touches: (places, dimensions) and the thread of each; None if too many."""
-    width = max([s.shape[1] for s in starts] + [1 if mask is None else mask.shape[1]])
+    (width,) = np.broadcast_shapes((1,), *(s.shape[1:] for s in starts), () if mask is None else mask.shape[1:])
     box = int(np.prod(extents, dtype=np.int64)) if extents else 1
     if threads * width * box > _MANY:
         return None
