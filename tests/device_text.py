@@ -58,3 +58,17 @@ def _by_nvrtc(source: str, architecture: str) -> bytes:
     cubin = b" " * size
     nvrtc.nvrtcGetCUBIN(program, cubin)
     return cubin
+
+
+# What host compilers lack of CUDA: with it, helpers of plain C++ run on the CPU.
+HOST = Helper(
+    "host",
+    """\
+#define __device__
+#define __forceinline__ inline
+#define __align__(n) alignas(n)
+struct alignas(8) uint2 { unsigned x, y; };
+struct alignas(16) uint4 { unsigned x, y, z, w; };
+""",
+    headers=("<cmath>", "<cstdint>"),
+)

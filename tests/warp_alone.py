@@ -1,0 +1,112 @@
+"""One warp without a block around it, for the meanings of instructions; whatever they ask of others is recorded."""
+
+import itertools
+
+import numpy as np
+
+from tilelang.dtypes import INT32, as_dtype
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import const
+from tilelang.isa.machine import Pointer
+
+FULL = 0xFFFFFFFF
+
+
+class WarpAlone:
+    """Has memory in buffers, a queue of asynchronous work, and a record of what it was asked for.
+
+    Attributes:
+        asked: (name, arguments) of barriers, fences and the like, in order.
+        lines: What was printed.
+    """
+
+    def __init__(self, active=None):
+        self.active = np.ones(32, bool) if active is None else np.asarray(active, bool)
+        self.lane = np.arange(32)
+        self.index = 0
+        self.asked, self.lines = [], []
+        self._memory, self._states = {}, {}
+        self._open, self._groups = [], []
+
+    def buffer(self, dtype, values, scope=Scope.GLOBAL):
+        """A pointer to the beginning of a new buffer, for all lanes."""
+        dtype = as_dtype(dtype)
+        values = np.asarray(values).astype(dtype.numpy)
+        buffer = Buffer("m", (const(values.size, INT32),), dtype, scope)
+        self._memory[buffer] = values.copy()
+        return Pointer(buffer, np.zeros(32, np.int64))
+
+    def values(self, pointer):
+        return self._memory[pointer.buffer]
+
+    def _where(self, where):
+        return self.active if where is None else where
+
+    def read(self, pointer, count=1, *, where=None):
+        memory, where = self._memory[pointer.buffer], self._where(where)
+        assert (pointer.offset[where] % count == 0).all(), "misaligned"
+        out = np.zeros((32, count), memory.dtype)
+        out[where] = memory[pointer.offset[where][:, None] + np.arange(count)]
+        return out
+
+    def write(self, pointer, values, *, where=None):
+        memory, where = self._memory[pointer.buffer], self._where(where)
+        assert values.dtype == memory.dtype
+        assert (pointer.offset[where] % values.shape[1] == 0).all(), "misaligned"
+        memory[pointer.offset[where][:, None] + np.arange(values.shape[1])] = values[where]
+
+    def update(self, pointer, change, *, where=None):
+        memory = self._memory[pointer.buffer]
+        old = np.zeros(32, memory.dtype)
+        for lane in np.flatnonzero(self._where(where)):
+            place = pointer.offset[lane]
+            old[lane] = memory[place]
+            memory[place] = change(memory[place], int(lane))
+        return old
+
+    def defer(self, timeline, work):
+        self._open.append(work)
+
+    def commit(self, timeline):
+        self._groups.append(self._open)
+        self._open = []
+
+    def wait(self, timeline, pending):
+        while len(self._groups) > pending:
+            for work in self._groups.pop(0):
+                work()
+
+    def meet(self, barrier=0, threads=None):
+        self.asked.append(("meet", barrier, threads))
+        return iter(())
+
+    def arrive(self, barrier, threads):
+        self.asked.append(("arrive", barrier, threads))
+
+    def converge(self, mask, what):
+        self.asked.append(("converge", what))
+
+    def meet_lanes(self, mask):
+        self.asked.append(("meet_lanes",))
+        return iter(())
+
+    def fence(self):
+        self.asked.append(("fence",))
+
+    def report(self, text):
+        self.lines.append(text)
+
+    def state(self, name, make):
+        return self._states.setdefault(name, make())
+
+
+def run(instruction, warp, *arguments):
+    """The instruction's value, with whatever it waits for taken as having come."""
+    value = instruction.simulate(warp, *arguments)
+    if hasattr(value, "__next__"):
+        try:
+            for _ in itertools.count():
+                assert next(value).ready()
+        except StopIteration as stop:
+            return stop.value
+    return value
