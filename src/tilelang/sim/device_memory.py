@@ -48,6 +48,9 @@ class Accessor(Protocol):
     counters: Counters | None
     footprint: Footprint | None
 
+    def changed(self) -> None:
+        """Told after every write."""
+
 
 @dataclass
 class Footprint:
@@ -129,6 +132,7 @@ class Window:
         self._flags_of: np.ndarray | None = None
         self._whole = np.full(self.itemsize, 1, np.uint8).view(f"u{self.itemsize}")[0]
         self._low, self._high = self._reach()
+        self.size = self._high + 1
 
     def _reach(self) -> tuple[int, int]:
         """The least and the greatest offset of an element, in scalars; empty if the second is less."""
@@ -241,16 +245,17 @@ class Window:
         where, elements = self._elements(warp, offset, count)
         if count > 1:
             self._aligned(warp, where, count)
-        values = self.data[elements + self._first if self._first else elements]
+        if storage.history is not None:  # first, because a race is the better explanation of undefined contents
+            self._note_read(warp, elements)
+        at = elements + self._first if self._first else elements
+        values = self.data[at]
         defined = None
         if storage.flags is not None:
-            defined = self._typed_flags()[elements + self._first] == self._whole
+            defined = self._typed_flags()[at] == self._whole
             if defined.all():
                 defined = None
             elif not moving:
                 raise self._undefined(warp, elements, defined)
-        if storage.history is not None:
-            self._note_read(warp, elements)
         if warp.counters is not None:
             self._count(warp, "load", where, count)
         if warp.lanes is None:
@@ -293,6 +298,7 @@ class Window:
             footprint.writes.append((self, _lanes(warp), self._plain_units(elements)))
             return
         self.data[at] = values
+        warp.changed()
         if defined is not None:
             self.storage.track_contents()
             known = self._of_active(warp, defined, elements.shape)
@@ -317,6 +323,8 @@ class Window:
             loads: Whether its old contents matter.
         """
         lanes = _lanes(warp)
+        if stores:
+            warp.changed()
         elements = offset[lanes]
         at = elements + self._first
         if loads and self.storage.flags is not None:

@@ -39,14 +39,14 @@ from tilelang.ir.stmt import (
 )
 from tilelang.ir.visit import expressions, jumps, walk_expr
 from tilelang.isa.instruction import Instruction
-from tilelang.isa.machine import LANES, Wait
+from tilelang.isa.machine import LANES, Pointer, Wait
 from tilelang.sim.lane_expressions import LaneCompiler, Slots, Value, per_lane, uniform_int
-from tilelang.sim.machine import ElementPointer, SimWarp
+from tilelang.sim.machine import Block, ElementPointer, RegisterPointer, SimWarp
 from tilelang.sim.printing import scalar_text, tile_text
 from tilelang.target import Target
 
 Run = Callable[[SimWarp], Any]
-_PATIENCE = 1024  # iterations of a `while` after which other warps get their turn: it may wait for what they write
+_PATIENCE = 1024  # iterations of a `while` after which other warps get their turn
 _NO_LANES = np.zeros(LANES, bool)
 
 
@@ -259,7 +259,7 @@ class StatementCompiler:
         def generate(w: SimWarp) -> Iterator[Wait]:
             outer, outer_broken = w.mask, w.broken
             w.broken = _NO_LANES
-            alive, trips = outer, 0
+            alive, trips, version = outer, 0, w.block.version
             while True:
                 w.loc = loc
                 if alive is not w.mask:
@@ -275,8 +275,9 @@ class StatementCompiler:
                 if not alive.any():
                     break
                 trips += 1
-                if trips % _PATIENCE == 0:
-                    yield Wait("its next iteration", _at_once)
+                if trips % _PATIENCE == 0:  # it may wait for what others write
+                    yield Wait("a change of memory", _changed_since(w.block, version))
+                    version = w.block.version
             w.set_mask(outer)
             w.broken = outer_broken
 
@@ -374,12 +375,16 @@ class StatementCompiler:
         slot = self._slots.buffer(buffer)
         where = [self._lanes.index(i) for i in argument.start]
 
-        def point(w: SimWarp) -> ElementPointer:
+        registers = buffer.scope in (Scope.LOCAL, Scope.VAR)
+
+        def point(w: SimWarp) -> Pointer:
             cell = w.cells[slot] or w.cell(slot)
             indices = tuple([i(w) for i in where])
             offset: Value = 0
             for index, stride in zip(indices, cell.strides, strict=True):
                 offset = offset + index * (stride // cell.per_element)
+            if registers and isinstance(offset, int):
+                return RegisterPointer(buffer, offset)
             return ElementPointer(buffer, per_lane(offset), indices)
 
         return point
@@ -448,8 +453,8 @@ def _continue(w: SimWarp) -> None:
     w.set_mask(_NO_LANES)
 
 
-def _at_once() -> bool:
-    return True
+def _changed_since(block: Block, version: int) -> Callable[[], bool]:
+    return lambda: block.version != version
 
 
 def _split(chosen: Value, mask: np.ndarray) -> tuple[np.ndarray | None, np.ndarray | None]:

@@ -20,8 +20,8 @@ from tilelang.isa.machine import LANES, Pointer, Wait
 from tilelang.sim.barriers import Barriers
 from tilelang.sim.clocks import Clocks
 from tilelang.sim.counters import Counters
-from tilelang.sim.device_memory import Footprint, Window
-from tilelang.sim.lane_expressions import Value
+from tilelang.sim.device_memory import Footprint, Index, Window
+from tilelang.sim.lane_expressions import Value, per_lane
 from tilelang.sim.local_memory import Registers
 from tilelang.sim.timelines import Timelines
 
@@ -40,6 +40,31 @@ class ElementPointer(Pointer):
     indices: tuple[Value, ...] = ()
 
 
+class RegisterPointer(Pointer):
+    """A pointer to registers that all lanes index alike, the usual case, for which no arrays are needed.
+
+    Attributes:
+        place: Elements from the beginning of the buffer.
+    """
+
+    place: int
+
+    def __init__(self, buffer: Buffer, place: int) -> None:
+        object.__setattr__(self, "buffer", buffer)
+        object.__setattr__(self, "place", place)
+
+    @property
+    def offset(self) -> np.ndarray:
+        """The same offset for every lane."""
+        return np.full(LANES, self.place)
+
+    def __add__(self, elements: int | np.ndarray) -> Pointer:
+        """The addresses some elements further."""
+        if isinstance(elements, int):
+            return RegisterPointer(self.buffer, self.place + elements)
+        return Pointer(self.buffer, self.offset + elements)
+
+
 class Block:
     """What the warps of a running block share.
 
@@ -52,6 +77,9 @@ class Block:
         lazy: Whether asynchronous work happens as late as its waits allow.
         counters: Where its doings are counted, if anywhere.
         printer: Receives what it prints.
+
+    Attributes:
+        version: Grows with every write to any memory, so that a warp can tell whether waiting for one is in vain.
     """
 
     def __init__(
@@ -69,6 +97,7 @@ class Block:
         self.index, self.threads = index, threads
         self.clocks, self.window, self.buffers = clocks, window, buffers
         self.lazy, self.counters, self.printer = lazy, counters, printer
+        self.version = 0
         self.slots = {buffer: slot for slot, buffer in enumerate(buffers)}
         self._states: dict[str, Any] = {}
         count = -(-threads // LANES)
@@ -141,6 +170,10 @@ class SimWarp:
         assert isinstance(found, Registers)
         found.forget(self)
 
+    def changed(self) -> None:
+        """Something was written."""
+        self.block.version += 1
+
     # -- isa.machine.Warp -----------------------------------------------------------------------------------
     @property
     def active(self) -> np.ndarray:
@@ -159,46 +192,71 @@ class SimWarp:
 
     def read(self, pointer: Pointer, count: int = 1, *, where: np.ndarray | None = None) -> np.ndarray:
         """`count` neighboring elements per lane. Shape (32, count)."""
-        cell, offset, scalars = self._target(pointer, count)
+        return self._read(pointer, count, where, moving=False)[0]
 
-        def read() -> np.ndarray:
-            self._check(cell, pointer, offset, scalars)
-            values = np.asarray(cell.read(self, _shared(offset, cell), scalars)[0])
-            return values if values.ndim == 2 else np.broadcast_to(values.reshape(-1, 1), (LANES, 1))
+    def take(
+        self, pointer: Pointer, count: int = 1, *, where: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Like `read`, but undefined contents may be among the values; the second array says which are defined."""
+        values, defined = self._read(pointer, count, where, moving=True)
+        return values, np.ones(values.shape, bool) if defined is None else defined
 
-        values: np.ndarray = self._within(where, read, lambda: np.zeros((LANES, scalars), cell.data.dtype))
-        return values
-
-    def write(self, pointer: Pointer, values: np.ndarray, *, where: np.ndarray | None = None) -> None:
-        """Stores `values`, of shape (32, count), as one vector access."""
-        array = np.asarray(values)
-        array = array if array.ndim == 2 else np.broadcast_to(array.reshape(-1, 1), (LANES, 1))
+    def _read(
+        self, pointer: Pointer, count: int, where: np.ndarray | None, *, moving: bool
+    ) -> tuple[np.ndarray, np.ndarray | None]:
         cell = self._cell_of(pointer.buffer)
-        count = array.shape[1]
+        count *= cell.per_element
+
+        def read() -> tuple[np.ndarray, np.ndarray | None]:
+            values, defined = cell.read(self, self._address(cell, pointer, count), count, moving=moving)
+            if count > 1:
+                return values, defined
+            return values[:, None], None if defined is None else defined[:, None]
+
+        if where is None:
+            return read()
+        found: tuple[np.ndarray, np.ndarray | None] = self._within(
+            where, read, lambda: (np.zeros((LANES, count), cell.data.dtype), None)
+        )
+        return found
+
+    def write(
+        self,
+        pointer: Pointer,
+        values: np.ndarray,
+        *,
+        where: np.ndarray | None = None,
+        defined: np.ndarray | None = None,
+    ) -> None:
+        """Stores `values`, of shape (32, count), as one vector access; `defined` says which of them are, if not all."""
+        cell = self._cell_of(pointer.buffer)
+        array, count = values.astype(cell.data.dtype, copy=False), values.shape[1]
+        known = None if defined is None or defined.all() else defined
+        if count == 1:
+            array, known = array[:, 0], None if known is None else known[:, 0]
 
         def write() -> None:
-            offset = pointer.offset * cell.per_element
-            self._check(cell, pointer, offset, count)
-            converted = array.astype(cell.data.dtype, copy=False)
-            cell.write(self, _shared(offset, cell), converted if count > 1 else converted[:, 0], count)
+            cell.write(self, self._address(cell, pointer, count), array, count, defined=known)
 
-        self._within(where, write, lambda: None)
+        if where is None:
+            write()
+        else:
+            self._within(where, write, lambda: None)
 
     def update(
         self, pointer: Pointer, change: Callable[[Any, int], Any], *, where: np.ndarray | None = None
     ) -> np.ndarray:
         """Replaces one element per lane, indivisibly and lane after lane; gives the old values. Shape (32,)."""
-        cell, offset, scalars = self._target(pointer, 1)
+        cell = self._cell_of(pointer.buffer)
 
         def each(old: np.ndarray, lanes: np.ndarray) -> np.ndarray:
-            new = old.copy()
+            new: np.ndarray = old.copy()
             for lane in lanes.tolist():
                 new[lane] = change(old[lane], lane)
             return new
 
         def update() -> np.ndarray:
-            self._check(cell, pointer, offset, scalars)
-            found: np.ndarray = cell.update(self, offset, each)
+            found: np.ndarray = cell.update(self, per_lane(self._address(cell, pointer, 1)), each)
             return found
 
         old: np.ndarray = self._within(where, update, lambda: np.zeros(LANES, cell.data.dtype))
@@ -228,6 +286,8 @@ class SimWarp:
 
     def converge(self, mask: np.ndarray | int, what: str) -> None:
         """Reports divergence unless all lanes that the active lanes' masks name execute `what` now."""
+        if self.lanes is None and isinstance(mask, int) and mask & _ALL == _ALL:
+            return
         for named, here in self._companies(mask):
             if (here & ~named).any() or (named & ~here).any():
                 raise BarrierDivergence(
@@ -258,23 +318,25 @@ class SimWarp:
 
     def state(self, name: str, make: Callable[[], Any]) -> Any:
         """State that the instructions of a family share within a block."""
+        self.block.version += 1
         return self.block.state(name, make)
 
     # -- pointers -------------------------------------------------------------------------------------------
     def _cell_of(self, buffer: Buffer) -> Window | Registers:
         return self.cell(self.block.slots[buffer])
 
-    def _target(self, pointer: Pointer, count: int) -> tuple[Window | Registers, np.ndarray, int]:
-        cell = self._cell_of(pointer.buffer)
-        if cell.per_element == 1:
-            return cell, pointer.offset, count
-        return cell, pointer.offset * cell.per_element, count * cell.per_element
-
-    def _check(self, cell: Window | Registers, pointer: Pointer, offset: np.ndarray, count: int) -> None:
+    def _address(self, cell: Window | Registers, pointer: Pointer, count: int) -> Index:
+        """Where a pointer points, in scalars, if `count` of them are there for every active lane."""
+        if isinstance(pointer, RegisterPointer):
+            place = pointer.place * cell.per_element
+            if not 0 <= place <= cell.size - count:
+                cell.contain(self, pointer.offset * cell.per_element, count)
+            return place
         if isinstance(pointer, ElementPointer):
-            cell.offset(self, pointer.indices, count)
-        else:
-            cell.contain(self, offset, count)
+            return cell.offset(self, pointer.indices, count)
+        offset = pointer.offset if cell.per_element == 1 else pointer.offset * cell.per_element
+        cell.contain(self, offset, count)
+        return offset
 
     def _within(self, where: np.ndarray | None, access: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
         """Does an access for those active lanes that take part in it."""
@@ -297,13 +359,6 @@ class SimWarp:
                 hint="all threads of a warp must arrive together: move the barrier out of the branch or loop whose "
                 "condition differs between threads",
             )
-
-
-def _shared(offset: np.ndarray, cell: Window | Registers) -> Any:
-    """The offset as one number where registers are indexed alike by all lanes, which is faster."""
-    if isinstance(cell, Registers) and (offset == offset[0]).all():
-        return int(offset[0])
-    return offset
 
 
 def _numbers(mask: np.ndarray) -> str:
