@@ -13,6 +13,7 @@ class WarpOfRegisters:
 
     def __init__(self):
         self._memory = {}
+        self._known = {}
 
     def registers(self, dtype, values):
         """A pointer to the lanes' own arrays."""
@@ -46,10 +47,26 @@ class WarpOfRegisters:
         out[where] = memory[tuple(i[where] for i in index)]
         return out
 
-    def write(self, pointer, values, *, where=None):
+    def take(self, pointer, count=1, *, where=None):
+        known = self._known.get(pointer.buffer)
+        values = self.read(pointer, count, where=where)
+        return values, np.ones(values.shape, bool) if known is None else known[self._at(pointer, count)[1]]
+
+    def write(self, pointer, values, *, where=None, defined=None):
         memory, index = self._at(pointer, values.shape[1])
         where = np.ones(32, bool) if where is None else where
         memory[tuple(i[where] for i in index)] = values[where]
+        if defined is not None:
+            known = self._known.setdefault(pointer.buffer, np.ones(memory.shape, bool))
+            known[tuple(i[where] for i in index)] = defined[where]
+
+    def forget(self, pointer, known):
+        """Makes a lane's values undefined where `known` says so."""
+        self._known[pointer.buffer] = known
+
+    def known(self, pointer):
+        """Which values are defined."""
+        return self._known[pointer.buffer]
 
 
 def gather(matrix, layout):

@@ -69,8 +69,23 @@ class Warp(Protocol):
         Reports what is out of bounds, misaligned, never written, or raced for. Lanes outside `where` read nothing.
         """
 
-    def write(self, pointer: Pointer, values: np.ndarray, *, where: np.ndarray | None = None) -> None:
-        """Stores `values`, of shape (32, count), as one vector access."""
+    def take(
+        self, pointer: Pointer, count: int = 1, *, where: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Like `read`, but undefined contents may be among the values; the second array says which are defined.
+
+        For instructions that move contents, or that compute on padding as well. Shapes: (32, count) both.
+        """
+
+    def write(
+        self,
+        pointer: Pointer,
+        values: np.ndarray,
+        *,
+        where: np.ndarray | None = None,
+        defined: np.ndarray | None = None,
+    ) -> None:
+        """Stores `values`, of shape (32, count), as one vector access; `defined` says which of them are, if not all."""
 
     def update(
         self, pointer: Pointer, change: Callable[[Any, int], Any], *, where: np.ndarray | None = None

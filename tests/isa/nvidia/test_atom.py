@@ -152,6 +152,30 @@ def test_tf32_operands_lose_their_lowest_bits():
     assert np.array_equal(np.full((32, 4), 4.0), warp.values(c))
 
 
+def test_undefined_padding_makes_its_row_and_column_undefined_and_nothing_else():
+    atom = next(atom for atom in ATOMS if atom.name == "m16n8k8_f32_tf32_tf32")
+    warp = WarpOfRegisters()
+    zeros = {
+        name: np.zeros(layout.shape, np.float32) for name, layout in zip("cab", (atom.c, atom.a, atom.b), strict=True)
+    }
+    c, a, b = (
+        warp.registers(dtype, gather(zeros[name], layout))
+        for name, layout, dtype in (
+            ("c", atom.c, atom.c_dtype),
+            ("a", atom.a, atom.a_dtype),
+            ("b", atom.b, atom.b_dtype),
+        )
+    )
+    rows, columns = np.ones((16, 8), bool), np.ones((8, 8), bool)
+    rows[3, 5], columns[6, 0] = False, False
+    warp.forget(a, gather(rows, atom.a))
+    warp.forget(b, gather(columns, atom.b))
+    mma(atom).simulate(warp, c, a, b)
+    expected = np.ones((16, 8), bool)
+    expected[3, :], expected[:, 6] = False, False
+    assert np.array_equal(expected, scatter(warp.known(c), atom.c))
+
+
 def test_an_instruction_is_made_once():
     assert mma(ATOMS[0]) is mma(ATOMS[0])
     assert mma(ATOMS[0]).name in mma(ATOMS[0]).helper["cuda"].text

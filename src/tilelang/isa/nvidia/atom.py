@@ -115,13 +115,14 @@ def mma(atom: MmaAtom) -> Instruction:
 
     def simulate(warp: Warp, c: Pointer, a: Pointer, b: Pointer) -> None:
         warp.converge(ALL_LANES, f"mma.sync.{atom.name}")
-        left = _matrix(warp, a, atom.a, atom.a_dtype)
-        right = _matrix(warp, b, atom.b, atom.b_dtype)
+        left, left_known = _matrix(warp, a, atom.a, atom.a_dtype)
+        right, right_known = _matrix(warp, b, atom.b, atom.b_dtype)
         where = _places(atom.c)
-        sums = _read(warp, c, atom.c.values)
+        sums, known = _take(warp, c, atom.c.values)
         wide = np.int64 if atom.c_dtype.is_int else np.float64
         total = sums.astype(wide) + (left.astype(wide) @ right.astype(wide).T)[where]
-        _write(warp, c, np.asarray(convert(total, atom.c_dtype)))
+        known &= np.logical_and.outer(left_known.all(axis=1), right_known.all(axis=1))[where]
+        _put(warp, c, np.asarray(convert(total, atom.c_dtype)), known)
 
     return Instruction(
         name=name,
@@ -139,25 +140,28 @@ def _places(layout: Fragment) -> tuple[np.ndarray, ...]:
     return tuple(np.moveaxis(layout.table, -1, 0))
 
 
-def _matrix(warp: Warp, pointer: Pointer, layout: Fragment, dtype: DType) -> np.ndarray:
-    values = _read(warp, pointer, layout.values)
+def _matrix(warp: Warp, pointer: Pointer, layout: Fragment, dtype: DType) -> tuple[np.ndarray, np.ndarray]:
+    """An operand, and which of its elements are defined: padding need not be."""
+    values, known = _take(warp, pointer, layout.values)
     if dtype == "tfloat32":
         values = (np.ascontiguousarray(values).view(np.uint32) & _TF32_MASK).view(np.float32)
-    matrix = np.zeros(layout.shape, values.dtype)
-    matrix[_places(layout)] = values
-    return matrix
+    matrix, defined = np.zeros(layout.shape, values.dtype), np.zeros(layout.shape, bool)
+    matrix[_places(layout)], defined[_places(layout)] = values, known
+    return matrix, defined
 
 
-def _read(warp: Warp, pointer: Pointer, count: int) -> np.ndarray:
-    """A thread's values, register by register. Shape (32, count)."""
+def _take(warp: Warp, pointer: Pointer, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """A thread's values, register by register, and which are defined. Shapes: (32, count) both."""
     step = math.gcd(count, per_register(pointer.buffer.dtype))
-    return np.concatenate([warp.read(pointer + at, step) for at in range(0, count, step)], axis=1)
+    parts = [warp.take(pointer + at, step) for at in range(0, count, step)]
+    values, known = (np.concatenate(arrays, axis=1) for arrays in zip(*parts, strict=True))
+    return values, known
 
 
-def _write(warp: Warp, pointer: Pointer, values: np.ndarray) -> None:
+def _put(warp: Warp, pointer: Pointer, values: np.ndarray, known: np.ndarray) -> None:
     step = math.gcd(values.shape[1], per_register(pointer.buffer.dtype))
     for at in range(0, values.shape[1], step):
-        warp.write(pointer + at, values[:, at : at + step])
+        warp.write(pointer + at, values[:, at : at + step], defined=known[:, at : at + step])
 
 
 # Each element of a dtype narrower than a byte has a byte of its own in registers, and the instruction wants them packed

@@ -23,6 +23,7 @@ from tilelang.target import Feature
 
 ROW_BYTES = 16
 ROWS = 8
+REGISTER_BYTES = 4
 
 
 @dataclass(frozen=True)
@@ -79,13 +80,13 @@ def ldmatrix(count: int, trans: bool = False) -> Instruction:
     def simulate(warp: Warp, target: Pointer, row: Pointer) -> None:
         warp.converge(ALL_LANES, "ldmatrix")
         size = row.buffer.dtype.numpy.itemsize
-        rows = warp.read(row, ROW_BYTES // size, where=np.arange(LANES) < count * ROWS)
-        units = np.ascontiguousarray(rows[: count * ROWS]).view(np.uint16).reshape(count, ROWS, ROWS)
-        pairs = units[tuple(np.moveaxis(atom.registers.table, -1, 0))]  # (32, 2 * count)
-        values = np.ascontiguousarray(pairs).view(target.buffer.dtype.numpy)
-        step = 4 // target.buffer.dtype.numpy.itemsize
+        values, known = warp.take(row, ROW_BYTES // size, where=np.arange(LANES) < count * ROWS)
+        held = _held(atom, np.ascontiguousarray(values).view(np.uint8)).view(target.buffer.dtype.numpy)
+        held_known = _whole(_held(atom, np.repeat(known, size, axis=1)), held.shape)
+        step = REGISTER_BYTES // target.buffer.dtype.numpy.itemsize
         for register in range(count):
-            warp.write(target + register * step, values[:, register * step : (register + 1) * step])
+            part = slice(register * step, (register + 1) * step)
+            warp.write(target + register * step, held[:, part], defined=held_known[:, part])
 
     return Instruction(
         name=name,
@@ -116,13 +117,13 @@ def stmatrix(count: int, trans: bool = False) -> Instruction:
 
     def simulate(warp: Warp, row: Pointer, source: Pointer) -> None:
         warp.converge(ALL_LANES, "stmatrix")
-        step = 4 // source.buffer.dtype.numpy.itemsize
-        parts = [warp.read(source + register * step, step) for register in range(count)]
-        pairs = np.ascontiguousarray(np.concatenate(parts, axis=1)).view(np.uint16)
-        units = np.zeros((LANES // ROWS, ROWS, ROWS), np.uint16)
-        units[tuple(np.moveaxis(atom.registers.table, -1, 0))] = pairs
-        values = units.reshape(LANES, ROWS).view(row.buffer.dtype.numpy)
-        warp.write(row, values, where=np.arange(LANES) < count * ROWS)
+        size = source.buffer.dtype.numpy.itemsize
+        step = REGISTER_BYTES // size
+        taken = [warp.take(source + register * step, step) for register in range(count)]
+        values, known = (np.ascontiguousarray(np.concatenate(arrays, axis=1)) for arrays in zip(*taken, strict=True))
+        rows = _rows(atom, values.view(np.uint8)).view(row.buffer.dtype.numpy)
+        rows_known = _whole(_rows(atom, np.repeat(known, size, axis=1)), rows.shape)
+        warp.write(row, rows, where=np.arange(LANES) < count * ROWS, defined=rows_known)
 
     return Instruction(
         name=name,
@@ -133,3 +134,21 @@ def stmatrix(count: int, trans: bool = False) -> Instruction:
         needs=Feature.STMATRIX,
         source='PTX ISA, "stmatrix"',
     )
+
+
+def _held(atom: MatrixCopyAtom, rows: np.ndarray) -> np.ndarray:
+    """What each lane holds of matrices given by their rows, in bytes. Shapes: (32, 16) -> (32, 4 * count)."""
+    units = rows[: atom.count * ROWS].reshape(atom.count, ROWS, ROWS, 2)
+    return np.ascontiguousarray(units[tuple(np.moveaxis(atom.registers.table, -1, 0))]).reshape(LANES, -1)
+
+
+def _rows(atom: MatrixCopyAtom, held: np.ndarray) -> np.ndarray:
+    """The rows of the matrices that lanes hold, in bytes; zeros beyond them. Shapes: (32, 4 * count) -> (32, 16)."""
+    units = np.zeros((LANES // ROWS, ROWS, ROWS, 2), held.dtype)
+    units[tuple(np.moveaxis(atom.registers.table, -1, 0))] = held.reshape(LANES, -1, 2)
+    return units.reshape(LANES, ROW_BYTES)
+
+
+def _whole(known: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Which elements have all of their bytes defined."""
+    return np.asarray(known.reshape(*shape, -1).all(axis=-1))

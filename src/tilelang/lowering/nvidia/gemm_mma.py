@@ -207,10 +207,10 @@ class _Accumulator:
 def _operand(emit: Emitter, share: Share, wanted: Fragment, lane: Expr, position: Expr, site: Site) -> Operand:
     """An operand by where it lies; `position` is the warp's among those with rows of their own."""
     buffer = share.region.buffer
+    origin = emit.short(position * (share.atoms * share.atom.shape[0]))
     if buffer.scope is Scope.FRAGMENT:
         order = FragmentOrder(site.fragments[buffer], wanted)
-        return FragmentOperand(emit, share, lane, order, site.registers[buffer])
-    origin = emit.short(position * (share.atoms * share.atom.shape[0]))
+        return FragmentOperand(emit, share, lane, origin, order, site.registers[buffer])
     return SharedOperand(emit, share, lane, origin, site.shared_layouts.get(buffer))
 
 

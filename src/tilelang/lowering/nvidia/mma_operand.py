@@ -16,7 +16,7 @@ import numpy as np
 from tilelang.arith.simplify import simplify
 from tilelang.dtypes import FLOAT32, DType
 from tilelang.ir.buffer import Buffer, Region
-from tilelang.ir.expr import Cast, Expr, ExprLike, Load, Reinterpret, Select, binary, const, int_const
+from tilelang.ir.expr import Cast, Expr, ExprLike, Load, Reinterpret, Select, binary, conjunction, const, int_const
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import CallStmt
 from tilelang.isa.nvidia.atom import per_register
@@ -199,13 +199,14 @@ class SharedOperand:
 
     def fetch(self, step: Expr, *, tail: bool) -> None:
         """Loads the registers of all instructions of a step."""
-        if self._by_matrix and not tail:
-            for load in self._loads:
-                self._load_matrices(step, *load)
-        else:
+        if not self._by_matrix or tail:
             self._load_elements(step, tail=tail)
+            return
+        for load in self._loads:
+            self._load_matrices(step, *load)
+        emit, registers = self._emit, self._registers
         if self._share.dtype == "tfloat32":
-            _round_tf32(self._emit, self._registers, self._count)
+            emit.loop("v", self._count, lambda v: emit.store(registers, v, _rounded(emit.load(registers, v))))
 
     def _load_matrices(self, step: Expr, matrices: int, first: int, times: int, row: Expr, k: Expr) -> None:
         share, emit = self._share, self._emit
@@ -240,7 +241,7 @@ class SharedOperand:
             row_of_value, k_of_value = share.tile.coordinates(0, group * width)
             along_k = emit.short(k + k_of_value + step * share.step)
             at = share.at(self._inside(row + row_of_value, share.rows - 1), along_k)
-            value: Expr = Load(share.region.buffer, at, dtype)
+            value = _rounded(Load(share.region.buffer, at, dtype))
             if tail:
                 value = Select(along_k < share.depth, value, const(0, dtype), dtype)
             emit.store(self._registers, group * width, value)
@@ -255,18 +256,22 @@ class SharedOperand:
 class FragmentOperand:
     """An operand that the warp already holds; used where it is if its values lie as the instruction wants them."""
 
-    def __init__(self, emit: Emitter, share: Share, lane: Expr, order: FragmentOrder, held: Buffer) -> None:
+    def __init__(
+        self, emit: Emitter, share: Share, lane: Expr, origin: Expr, order: FragmentOrder, held: Buffer
+    ) -> None:
         """Decides whether values must be moved.
 
         Args:
             emit: Where statements go.
             share: What the warp needs.
             lane: The executing lane.
+            origin: The warp's first row.
             order: Where its values are.
             held: The registers of the fragment.
         """
         self._emit, self._share, self._order, self._held = emit, share, order, held
-        _, self._k = share.tile.coordinates(lane, 0)
+        row, self._k = share.tile.coordinates(lane, 0)
+        self._row = origin + row
         direct = order.keeps(share.atom.values) and share.depth % share.step == 0 and share.dtype != "tfloat32"
         count = share.tile.values
         self._moved = None if direct else emit.registers(f"{share.region.buffer.name}_r", count, share.dtype)
@@ -284,15 +289,16 @@ class FragmentOperand:
 
         def move(v: Expr) -> None:
             row, k = share.tile.coordinates(0, v)
-            value: Expr = emit.load(self._held, self._place(row, k + step * share.step))
-            if tail:
-                inside = emit.short(self._k + k + step * share.step < share.depth)
-                value = Select(inside, value, const(0, share.dtype), share.dtype)
+            along_k = k + step * share.step
+            value = _rounded(emit.load(self._held, self._place(row, along_k)))
+            inside = [self._k + along_k < share.depth] if tail else []
+            if share.cover > share.rows and share.dtype == "tfloat32":  # what is only moved may be undefined
+                inside.append(self._row + row < share.rows)
+            if inside:
+                value = Select(emit.short(conjunction(inside)), value, const(0, share.dtype), share.dtype)
             emit.store(moved, v, value)
 
         emit.loop("v", share.tile.values, move)
-        if share.dtype == "tfloat32":
-            _round_tf32(emit, moved, share.tile.values)
 
     def registers(self, atom: Expr, step: Expr) -> Region:
         """The registers of one instruction."""
@@ -303,10 +309,6 @@ class FragmentOperand:
         return self._emit.part(self._held, place, share.atom.values)
 
 
-def _round_tf32(emit: Emitter, buffer: Buffer, count: int) -> None:
-    """Rounds an operand's registers, of which the instruction would drop the lowest bits."""
-
-    def element(v: Expr) -> None:
-        emit.store(buffer, v, Cast(Reinterpret(emit.load(buffer, v), FLOAT32), buffer.dtype))
-
-    emit.loop("v", count, element)
+def _rounded(value: Expr) -> Expr:
+    """An element as the instruction takes it: of tf32 it would drop the lowest bits."""
+    return Cast(Reinterpret(value, FLOAT32), value.dtype) if value.dtype == "tfloat32" else value
