@@ -4,7 +4,7 @@ import pytest
 
 import tilelang.language as T
 from tilelang.dtypes import INT32
-from tilelang.errors import ProgramError, StagingError, TileLangError
+from tilelang.errors import ProgramError, StagingError, TileLangError, UnknownName
 from tilelang.ir.expr import Cast, Const, Expr, Load, Var, int_const
 from tilelang.ir.stmt import Store
 from tilelang.language.proxy import BufferProxy, RegionProxy
