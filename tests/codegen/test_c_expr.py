@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from cuda_host import needs_compiler, run_source, sequential_source
+from elementwise import ARITHMETIC, EIGHT_BITS, FLOATS, INTEGERS, Elementwise, global_buffer, pairs
 from harness import run_everywhere
 from programs import index_var
 
@@ -12,57 +14,28 @@ from tilelang.dtypes import BOOL, FLOAT32, INT32, as_dtype
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Call, Cast, Load, Reinterpret, Var, as_expr, binary, cast, const, select, unary
 from tilelang.ir.func import PrimFunc, TensorParam
-from tilelang.ir.scalar import BITWISE, COMPARISONS, INTEGER_ONLY, LOGICAL, BinaryOp, UnaryOp
+from tilelang.ir.scalar import BITWISE, COMPARISONS, INTEGER_ONLY, BinaryOp, UnaryOp
 from tilelang.ir.stmt import Launch, ParallelLoop, Seq, Store
 from tilelang.isa.catalogue import INTRINSICS
 
-INTEGERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
-FLOATS = ["float16", "bfloat16", "float32", "float64"]
-EIGHT_BITS = ["float8_e4m3fn", "float8_e5m2"]
-ARITHMETIC = [op for op in BinaryOp if op not in LOGICAL]
 
-
-def global_buffer(name, shape, dtype):
-    return Buffer(name, tuple(as_expr(e) for e in shape), as_dtype(dtype), Scope.GLOBAL)
-
-
-class Elementwise:
-    """A kernel that applies expressions to elements of arrays, one output row each; compiled once for many dtypes."""
-
-    def __init__(self):
-        self.params, self.arguments, self.launches = [], [], []
-
-    def add(self, dtype, make, x, y):
-        """Outputs for all expressions `make(x, y)`."""
-        i, count, number = index_var("i"), as_expr(len(x)), len(self.launches)
-        inputs = [global_buffer(f"{letter}{number}", (len(x),), dtype) for letter in "XY"]
-        exprs = make(*(Load(buffer, (i,), buffer.dtype) for buffer in inputs))
-        outs = [global_buffer(f"O{number}_{n}", (len(x),), e.dtype) for n, e in enumerate(exprs)]
-        body = [ParallelLoop((i,), (count,), Store(out, (i,), e)) for out, e in zip(outs, exprs, strict=True)]
-        self.launches.append(Launch((index_var("bx"),), (as_expr(1),), (128, 1, 1), Seq(tuple(body))))
-        self.params += [*inputs, *outs]
-        self.arguments += [x, y, *(np.zeros(len(x), out.dtype.numpy) for out in outs)]
-
-    def check(self, rtol=0.0, atol=0.0):
-        """Runs everything on both executors."""
-        func = PrimFunc("elementwise", tuple(TensorParam(b) for b in self.params), Seq(tuple(self.launches)))
-        run_everywhere(func, *self.arguments, rtol=rtol, atol=atol, compile_flags="-O1")
-
-
-def pairs(values, dtype):
-    """All pairs of some values as two arrays."""
-    array = np.array(values, np.float64 if isinstance(values[0], float) else as_dtype(dtype).numpy)
-    a, b = np.meshgrid(array.astype(as_dtype(dtype).numpy), array.astype(as_dtype(dtype).numpy))
-    return a.ravel(), b.ravel()
-
-
-def test_integer_operators_wrap_floor_and_never_trap():
+def integer_operators():
     kernel = Elementwise()
     for dtype in INTEGERS:
         low, high = as_dtype(dtype).limits
         values = [v for v in (low, low + 1, -7, -2, -1, 0, 1, 2, 3, 7, high // 2, high) if low <= v <= high]
         kernel.add(dtype, lambda a, b: [binary(op, a, b) for op in ARITHMETIC], *pairs(values, dtype))
-    kernel.check()
+    return kernel
+
+
+def test_integer_operators_wrap_floor_and_never_trap():
+    integer_operators().check()
+
+
+@needs_compiler
+def test_integer_operators_wrap_without_undefined_overflow(capfd):
+    integer_operators().check_cuda()
+    assert "" == capfd.readouterr().err
 
 
 def test_float_operators_round_once_and_propagate_nan():
@@ -97,7 +70,7 @@ def test_four_bit_integers_wrap():
     kernel.check()
 
 
-def test_unary_operators_selections_and_bits():
+def unary_operators_selections_and_bits():
     values = np.array([-(2**31), -5, -1, 0, 1, 9, 2**31 - 1], np.int32)
 
     def make(a, b):
@@ -117,7 +90,44 @@ def test_unary_operators_selections_and_bits():
 
     kernel = Elementwise()
     kernel.add("int32", make, values, values[::-1].copy())
-    kernel.check()
+    return kernel
+
+
+def test_unary_operators_selections_and_bits():
+    unary_operators_selections_and_bits().check()
+
+
+def the_least_integer():
+    kernel = Elementwise()
+    x, y = pairs([0, 1, -1, 2**31 - 1, -(2**31)], "int32")
+    low = const(-(2**31), INT32)
+    kernel.add("int32", lambda a, b: [a + low < b, a * low > b, low - a == b, Reinterpret(low, as_dtype("uint32"))], x, y)
+    return kernel
+
+
+def test_the_least_integer_does_not_widen_what_it_meets():
+    the_least_integer().check()
+
+
+def wide_floats_and_casts():
+    """Operators and casts of dtypes whose elements are numbers in both languages."""
+    kernel = Elementwise()
+    operators = [op for op in ARITHMETIC if op not in INTEGER_ONLY | BITWISE]
+    for dtype in ("float32", "float64"):
+        values = [0.0, -0.0, 1.0, -1.0, 1.5, -2.25, 0.1, 3.0, 7.7, 1e4, np.nan, np.inf, -np.inf]
+        kernel.add(dtype, lambda a, b: [binary(op, a, b) for op in operators], *pairs(values, dtype))
+    for source in ("bool", "int8", "uint16", "int32", "uint32", "int64", "float32", "float64"):
+        x = np.array([0, 1, 1] if source == "bool" else [0, 1, 2, 100, 127]).astype(as_dtype(source).numpy)
+        targets = [as_dtype(t) for t in (*INTEGERS, "float32", "float64", "bool", "int4", "tfloat32")]
+        kernel.add(source, lambda a, _, targets=targets: [cast(a, t) for t in targets], x, x)
+    return kernel
+
+
+@needs_compiler
+@pytest.mark.parametrize("make", [unary_operators_selections_and_bits, the_least_integer, wide_floats_and_casts])
+def test_cuda_computes_the_same(make, capfd):
+    make().check_cuda()
+    assert "" == capfd.readouterr().err
 
 
 @pytest.mark.parametrize(("source", "dtype"), [("int8", "uint8"), ("uint16", "float16"), ("int16", "bfloat16")])
@@ -153,19 +163,12 @@ def test_intrinsics_on_narrow_integers_wrap_before_they_are_used(dtype):
     kernel.check()
 
 
-def test_the_least_integer_does_not_widen_what_it_meets():
-    kernel = Elementwise()
-    x, y = pairs([0, 1, -1, 2**31 - 1, -(2**31)], "int32")
-    low = const(-(2**31), INT32)
-    kernel.add("int32", lambda a, b: [a + low < b, a * low > b, low - a == b, Reinterpret(low, as_dtype("uint32"))], x, y)
-    kernel.check()
-
-
 def _call(callee, *args):
     return Call(callee, args, callee.result(tuple(a.dtype for a in args)))
 
 
-def test_index_arithmetic_is_exact_and_wraps_only_where_it_meets_data():
+@pytest.mark.parametrize("language", ["cpp", "cuda"])
+def test_index_arithmetic_is_exact_and_wraps_only_where_it_meets_data(language, capfd):
     i = index_var("i")
     out = global_buffer("O", (4,), "int64")
     narrow = global_buffer("P", (4,), "int32")
@@ -174,7 +177,13 @@ def test_index_arithmetic_is_exact_and_wraps_only_where_it_meets_data():
     loop = ParallelLoop((i,), (as_expr(4),), body)
     launch = Launch((index_var("bx"),), (as_expr(1),), (1, 1, 1), loop)
     func = PrimFunc("exact", (TensorParam(out), TensorParam(narrow)), launch)
-    values = run_everywhere(func, np.zeros(4, np.int64), np.ones(4, np.int32), compile_flags="-O1")[0]
+    arguments = [np.zeros(4, np.int64), np.ones(4, np.int32)]
+    if language == "cpp":
+        values = run_everywhere(func, *arguments, compile_flags="-O1")[0]
+    else:
+        run_source(func, sequential_source(func), arguments)
+        values = arguments[0]
+    assert "" == capfd.readouterr().err
     assert [4_900_000_000 * n for n in (1, 2, 3, 4)] == values.tolist()
 
 

@@ -166,8 +166,7 @@ class IndexPrinter(abc.ABC):
     def _index(self, expr: Expr) -> IndexText:
         match expr:
             case Const(value=value):
-                text = int_literal(int(value), self.dialect)
-                return IndexText(text, PREFIX if value < 0 else POSTFIX, self.types.bits(expr))
+                return self._literal_index(int(value))
             case Var(index=True):
                 return IndexText(self.names[expr], POSTFIX, self.types.declared(expr))
             case Binary(op=op, a=a, b=b) if expr.dtype.is_int:
@@ -230,9 +229,11 @@ class IndexPrinter(abc.ABC):
             nonnegative = self.types.is_nonnegative(a)
             if divisor & (divisor - 1) == 0 and (nonnegative or op in _FLOORED):
                 if op in _QUOTIENTS:
-                    return IndexText(f"{tight(x, SHIFT)} >> {divisor.bit_length() - 1}", SHIFT, x.bits)
-                mask = int_literal(divisor - 1, self.dialect)
-                return IndexText(f"{tight(x, BITAND)} & {mask}", BITAND, x.bits)
+                    amount = divisor.bit_length() - 1
+                    x = self._widened(x, 32 if amount < 32 else 64)
+                    return IndexText(f"{tight(x, SHIFT)} >> {amount}", SHIFT, x.bits)
+                mask = self._literal_index(divisor - 1)
+                return IndexText(f"{tight(x, BITAND)} & {mask.text}", BITAND, max(x.bits, mask.bits))
             if nonnegative and x.bits == 32 and divisor < 2**31:
                 sign = "/" if op in _QUOTIENTS else "%"
                 kind = self.index_type(32)
@@ -240,7 +241,13 @@ class IndexPrinter(abc.ABC):
         if op in _FLOORED:
             return None
         sign = "/" if op in _QUOTIENTS else "%"
-        return IndexText(f"{tight(x, PRODUCT)} {sign} {int_literal(divisor, self.dialect)}", PRODUCT, x.bits)
+        y = self._literal_index(divisor)
+        return IndexText(f"{tight(x, PRODUCT)} {sign} {y.text}", PRODUCT, max(x.bits, y.bits))
+
+    def _literal_index(self, value: int) -> IndexText:
+        text = int_literal(value, self.dialect)
+        bits = 64 if text.endswith("LL") or value == -(2**63) else 32
+        return IndexText(text, PREFIX if value < 0 else POSTFIX, max(bits, self.types.least))
 
     def _widened(self, x: IndexText, bits: int) -> IndexText:
         """The same in a type of at least `bits`."""

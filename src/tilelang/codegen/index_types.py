@@ -21,7 +21,13 @@ _NARROW = of_dtype(INT32)
 
 
 class IndexTypes:
-    """All index arithmetic in the widest type; for machines on which that costs nothing."""
+    """All index arithmetic in the widest type; for machines on which that costs nothing.
+
+    Attributes:
+        least: The width of the narrowest type in use.
+    """
+
+    least = 64
 
     def bits(self, expr: Expr) -> int:
         """The width that holds the value of an integer expression."""
@@ -68,6 +74,8 @@ class ProvenIndexTypes(IndexTypes):
     Args:
         domain: What holds in all of the function.
     """
+
+    least = 32
 
     def __init__(self, domain: Domain) -> None:
         self._domain = domain
@@ -141,10 +149,10 @@ class ProvenIndexTypes(IndexTypes):
     def loop(self, node: For) -> int:  # noqa: D102
         before = self._domain
         self._domain = before.with_loop(node.var, node.start, node.stop, node.step)
-        # the variable passes the end by up to a step before the loop ends
+        # the variable reaches the end or passes it by less than a step
         last = bounds(node.stop, before)
-        high = None if last.high is None else last.high + max(node.step, 0)
-        low = None if last.low is None else last.low + min(node.step, 0)
+        high = None if last.high is None else last.high + max(node.step - 1, 0)
+        low = None if last.low is None else last.low + min(node.step + 1, 0)
         reach = bounds(node.start, before).hull(Interval(low, high))
         self._declared[node.var] = bits = 32 if reach.within(_NARROW) else 64
         return bits
