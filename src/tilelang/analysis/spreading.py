@@ -1,0 +1,245 @@
+"""How the iterations of a `T.Parallel` loop may be spread over threads that each have scalars of their own.
+
+Takes a loop and what is known around it, gives a `Spreading`. Invariant: running the iterations in any order, each by
+one thread (or by several that only repeat what they do on memory of their own), gives the sequential result, provided
+that folds are accumulated per thread and combined afterwards, that updates in `atomics` are indivisible, that stores in
+`final` happen in the iterations named alone, and that scalars in `last` take the value of the last iteration; where
+`reason` says something, the iterations must run in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tilelang.analysis.accesses import Access, Accesses, accesses
+from tilelang.analysis.reductions import PICK, Update
+from tilelang.analysis.subscripts import Comparison
+from tilelang.arith.domain import Domain
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.compare import expr_key
+from tilelang.ir.expr import Expr, Load, Var, int_const
+from tilelang.ir.stmt import AtomicOp, ParallelLoop, Stmt, Store
+from tilelang.ir.visit import walk_expr
+
+_OF_THREAD = (Scope.VAR, Scope.LOCAL)
+_OF_BLOCK = (Scope.SHARED, Scope.GLOBAL)
+
+ATOMICS = {
+    "+": AtomicOp.ADD,
+    "min": AtomicOp.MIN,
+    "max": AtomicOp.MAX,
+    "&": AtomicOp.AND,
+    "|": AtomicOp.OR,
+    "^": AtomicOp.XOR,
+}
+_BITS = ("&", "|", "^")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fold:
+    """An element that iterations update by one associative operator.
+
+    Attributes:
+        buffer: The element's buffer.
+        indices: Where it is, in the loop's variables.
+        op: "+", "*", "min", "max", "&", "|" or "^".
+        moved_by: Which loop variables choose the element; iterations that differ in one of them update different ones.
+        updates: The stores that do it.
+    """
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    op: str
+    moved_by: frozenset[Var]
+    updates: tuple[Update, ...]
+
+
+@dataclass(slots=True)
+class Spreading:
+    """What must be kept in mind when a loop is spread.
+
+    Attributes:
+        folds: Elements that several iterations update, in order of first appearance.
+        atomics: Updates of elements that iterations may share without any pattern.
+        final: Stores that several iterations make to one element, with the variables whose last value decides.
+        last: Scalars from around the loop whose value from the last iteration is used afterwards.
+        reason: Why the iterations must run in order; empty if they need not.
+    """
+
+    folds: list[Fold] = field(default_factory=list)
+    atomics: dict[Store, Update] = field(default_factory=dict)
+    final: dict[Store, tuple[Var, ...]] = field(default_factory=dict)
+    last: list[Buffer] = field(default_factory=list)
+    reason: str = ""
+
+
+def spread(loop: ParallelLoop, domain: Domain, used_outside: Callable[[Buffer], bool]) -> Spreading:
+    """How the iterations of a loop may be spread.
+
+    Args:
+        loop: The loop; no parallel loop stands inside of it.
+        domain: What is known around it.
+        used_outside: Whether a buffer's contents after the loop matter.
+    """
+    inside = domain
+    for var, extent in zip(loop.vars, loop.extents, strict=True):
+        inside = inside.with_loop(var, 0, extent)
+    found = accesses(loop.body)
+    judge = _Judge(loop, found, Comparison(found, inside), used_outside)
+    for storage, touching in found.by_storage().items():
+        if any(a.write and not a.atomic for a in touching):
+            judge.storage(storage, touching)
+    return judge.verdict
+
+
+class _Judge:
+    def __init__(
+        self, loop: ParallelLoop, found: Accesses, compare: Comparison, used_outside: Callable[[Buffer], bool]
+    ) -> None:
+        self._loop, self._found, self._compare = loop, found, compare
+        self._extents = dict(zip(loop.vars, loop.extents, strict=True))
+        self._used_outside = used_outside
+        self.verdict = Spreading()
+
+    def storage(self, storage: Buffer, touching: list[Access]) -> None:
+        """Looks at one piece of memory that the loop writes."""
+        if all(self._moves(var, touching) for var in self._vars()):
+            return  # every iteration has elements of its own
+        of_thread = storage.scope in _OF_THREAD
+        if of_thread and touching[0].write and touching[0].update is None:
+            self._private(storage, touching)
+        elif any(a.update is not None and a.write for a in touching):
+            self._updates(storage, touching)
+        elif of_thread:
+            self._refuse(f"an iteration may use what another one left in '{storage.name}'")
+        else:
+            self._stores(storage, touching)
+
+    def _vars(self) -> list[Var]:
+        """The variables that take more than one value."""
+        return [var for var, extent in self._extents.items() if int_const(extent) != 1]
+
+    def _moves(self, var: Var, touching: list[Access]) -> bool:
+        """Whether iterations that differ in a variable touch different elements."""
+        trips = int_const(self._extents[var])
+        return all(
+            self._compare.apart(first, second, var, trips, others=self._loop.vars)
+            for i, first in enumerate(touching)
+            for second in touching[i:]
+            if first.write or second.write
+        )
+
+    def _refuse(self, reason: str) -> None:
+        self.verdict.reason = self.verdict.reason or reason
+
+    # -- updates ----------------------------------------------------------------------------------------------
+    def _updates(self, storage: Buffer, touching: list[Access]) -> None:
+        operators = {None if a.update is None else a.update.op for a in touching}
+        (op, *others) = operators
+        if others or op is None or any(a.buffer is not storage for a in touching):
+            self._refuse(f"iterations update '{storage.name}' and use it in other ways")
+            return
+        groups: dict[object, list[Access]] = {}
+        for access in touching:
+            groups.setdefault(tuple(expr_key(index) for index in access.start), []).append(access)
+        for group in groups.values():
+            self._fold(storage, op, group)
+
+    def _fold(self, storage: Buffer, op: str, group: list[Access]) -> None:
+        updates = tuple(a.update for a in group if a.write and a.update is not None)
+        named = self._named(group[0])
+        moved_by = frozenset(var for var in self._vars() if self._moves(var, group))
+        plain = named is not None and named <= moved_by and op != PICK
+        if plain and _has_neutral(op, storage):
+            self.verdict.folds.append(Fold(storage, group[0].start, op, moved_by, updates))
+        elif moved_by == frozenset(self._vars()):
+            return
+        elif storage.scope in _OF_BLOCK and _is_atomic(op, storage):
+            self.verdict.atomics.update({update.store: update for update in updates})
+        else:
+            self._refuse(f"iterations update elements of '{storage.name}' that they may share")
+
+    def _named(self, access: Access) -> frozenset[Var] | None:
+        """The loop variables in an access's subscripts; None if something else in them changes between iterations."""
+        named = set()
+        for linear in self._compare.sums(access):
+            for term in linear.terms:
+                for node in (e for key in term for e in walk_expr(key.expr)):
+                    if isinstance(node, Load) and node.buffer.storage in self._changing():
+                        return None
+                    if isinstance(node, Var) and node in self._found.defined:
+                        return None
+                    if isinstance(node, Var) and node in self._extents:
+                        named.add(node)
+        return frozenset(named)
+
+    def _changing(self) -> frozenset[Buffer]:
+        return frozenset(a.buffer.storage for a in self._found.writes) | self._found.local
+
+    # -- plain stores -----------------------------------------------------------------------------------------
+    def _private(self, storage: Buffer, touching: list[Access]) -> None:
+        """A scalar, or an array of the thread, that iterations write before they read it."""
+        first = touching[0]
+        certain = not first.context.uncertain and not first.context.conditions()
+        if storage.rank == 0 and not certain:
+            self._refuse(f"an iteration may use what another one left in '{storage.name}'")
+        elif self._used_outside(storage):
+            if storage.rank == 0 and first.buffer is storage:
+                self.verdict.last.append(storage)
+            else:
+                self._refuse(f"what the last iteration leaves in '{storage.name}' is used afterwards")
+
+    def _stores(self, storage: Buffer, touching: list[Access]) -> None:
+        """Stores of several iterations to one element: the last one counts."""
+        for access in touching:
+            named = self._named(access)
+            if named is None or not isinstance(access.stmt, Store) and access.write:
+                continue  # subscripts that come from data: that iterations do not clash is the user's promise
+            still = tuple(var for var in self._vars() if var not in named)
+            if not still or not access.write:
+                continue
+            assert isinstance(access.stmt, Store)
+            if storage.scope is Scope.FRAGMENT:
+                if self._depends(access.stmt, frozenset(still)):
+                    self._refuse(f"iterations write different values to one element of '{storage.name}'")
+            elif access.context.uncertain or access.context.conditions() or any(not a.write for a in touching):
+                self._refuse(f"iterations write one element of '{storage.name}' now and then")
+            else:
+                self.verdict.final[access.stmt] = still
+
+    def _depends(self, store: Store, still: frozenset[Var]) -> bool:
+        """Whether the stored value may depend on some variables."""
+        stack, seen = [store.value], set()
+        while stack:
+            for node in walk_expr(stack.pop()):
+                if isinstance(node, Var):
+                    if node in still or (node in self._found.defined and node not in self._found.values):
+                        return True
+                    if node in self._found.values and node not in seen:
+                        seen.add(node)
+                        stack.append(self._found.values[node])
+                if isinstance(node, Load) and node.buffer.storage in self._changing():
+                    return True
+        return False
+
+
+def _has_neutral(op: str, buffer: Buffer) -> bool:
+    return buffer.dtype.lanes == 1 and (op != "*" or not buffer.dtype.is_bool)
+
+
+def _is_atomic(op: str, buffer: Buffer) -> bool:
+    """Whether there are atomic instructions, or loops made of them, for an update."""
+    dtype = buffer.dtype
+    if dtype.lanes > 1 or dtype.is_bool or op not in ATOMICS:
+        return False
+    return dtype.is_int if op in _BITS else True
+
+
+def is_private(storage: Buffer, stmt: Stmt) -> bool:
+    """Whether a statement writes a buffer of the thread before it reads it, so that older contents do not matter."""
+    touching = accesses(stmt).by_storage().get(storage)
+    if not touching:
+        return True
+    first = touching[0]
+    return first.write and not first.context.uncertain and not first.context.conditions()

@@ -1,0 +1,199 @@
+"""A loop nest spread over the threads of a block: which iterations the executing thread runs, as loops of its own.
+
+Takes a layout of iterations and the thread's index, gives coordinates and emits the loops around a body. Invariant:
+over all threads every iteration is run by exactly one set of copies, none beyond the extents is run, and a test stands
+outside of every loop whose variable it does not name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilelang.dtypes import INT32
+from tilelang.errors import NOWHERE, Loc
+from tilelang.ir.expr import Expr, Var, conjunction, const
+from tilelang.ir.stmt import For, ForKind, If, Stmt
+from tilelang.layout.digits import Mode, split
+from tilelang.layout.fragment import Fragment
+
+ZERO = const(0, INT32)
+_UNROLLED = 16  # iterations of loops that need not be unrolled, but gain from loads in flight
+_LETTERS = "uvwxyz"
+
+
+@dataclass(frozen=True, slots=True)
+class ValueDigit:
+    """A digit of the value index, which becomes a loop: its variable and how its steps move the coordinates."""
+
+    var: Var
+    mode: Mode
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadDigit:
+    """A digit of the thread index.
+
+    Attributes:
+        place: How many threads lie between two of its steps.
+        size: How many values it has.
+        stride: How its steps move the coordinates.
+    """
+
+    place: int
+    size: int
+    stride: tuple[int, ...]
+
+    def of(self, thread: Expr, threads: int) -> Expr:
+        """Its value in the executing thread."""
+        above = thread if self.place == 1 else thread // self.place
+        return above if self.place * self.size >= threads else above % self.size
+
+
+class Spread:
+    """One nest, spread.
+
+    Attributes:
+        layout: Which thread runs which iterations.
+        extents: How many iterations each dimension has.
+        digits: The loops of the executing thread, least significant first.
+        vector: The digit whose steps are neighbors along a dimension, to be tried as vector accesses; None if there is
+            none.
+    """
+
+    def __init__(self, layout: Fragment, thread: Expr) -> None:
+        self.layout, self.extents, self._thread = layout, layout.shape, thread
+        self.digits = tuple(
+            ValueDigit(Var(_LETTERS[n % len(_LETTERS)], INT32, index=True), mode)
+            for n, mode in enumerate(mode for mode in layout.value if not mode.is_idle)
+        )
+        self.vector = self._find_vector()
+
+    def _find_vector(self) -> ValueDigit | None:
+        rank = len(self.extents)
+        for axis in reversed(range(rank)):
+            along = tuple(1 if k == axis else 0 for k in range(rank))
+            for digit in self.digits:
+                if digit.mode.stride == along:
+                    return digit
+        return None
+
+    # -- coordinates ------------------------------------------------------------------------------------------
+    def coordinates(self) -> tuple[Expr, ...]:
+        """The coordinate of the iteration at hand, in the thread's index and the digits' variables."""
+        return tuple(self._coordinate(axis) for axis in range(len(self.extents)))
+
+    def _coordinate(self, axis: int, without: ValueDigit | None = None) -> Expr:
+        total: Expr = ZERO
+        parts = zip(split(self._thread, self.layout.thread), self.layout.thread, strict=True)
+        for part, mode in [*parts, *((d.var, d.mode) for d in reversed(self.digits) if d is not without)]:
+            step = mode.stride[axis]
+            if step and mode.size > 1:
+                moved = part if step == 1 else part * step
+                total = moved if total is ZERO else total + moved
+        return total
+
+    def thread_digits(self) -> list[ThreadDigit]:
+        """The digits of the thread index in steps of primes, so that each either moves a coordinate or does not."""
+        found, place = [], 1
+        for mode in self.layout.thread:
+            inside = 1
+            for prime in primes(mode.size):
+                found.append(ThreadDigit(place * inside, prime, tuple(s * inside for s in mode.stride)))
+                inside *= prime
+            place *= mode.size
+        return found
+
+    def is_first_copy(self) -> Expr | None:
+        """Whether the thread is the first of those that run the same iterations; None if it is the only one."""
+        return self.are_zero([d for d in self.thread_digits() if not any(d.stride)])
+
+    def are_zero(self, digits: Sequence[ThreadDigit]) -> Expr | None:
+        """Whether some digits of the executing thread's index are 0; None if there are none."""
+        tests = [d.of(self._thread, self.layout.threads) == 0 for d in joined(digits)]
+        return conjunction(tests) if tests else None
+
+    # -- loops ------------------------------------------------------------------------------------------------
+    def around(self, body: Stmt, *, unroll: bool, loc: Loc = NOWHERE, only: Sequence[int] | None = None) -> Stmt:
+        """The body in the loops of the executing thread, under the tests that keep it within the extents.
+
+        Args:
+            body: What one iteration does.
+            unroll: Whether all loops must be unrolled, since registers are indexed by their variables.
+            loc: The place of the loops.
+            only: The dimensions to run through; digits that move others are left out.
+        """
+        axes = range(len(self.extents)) if only is None else only
+        digits = [d for d in self.digits if any(d.mode.stride[axis] for axis in axes)]
+        vector = self.vector if only is None else None
+        # the most significant digit outermost, the vector innermost
+        order = [d for d in reversed(digits) if d is not vector] + ([] if vector is None else [vector])
+        tests = self._tests(axes, order, vector)
+        trips = 1
+        for level in reversed(range(len(order))):
+            body = _under(tests[level + 1], body, loc)
+            digit = order[level]
+            body = self._loop(digit, body, unroll=unroll, trips=trips, is_vector=digit is vector, loc=loc)
+            trips *= 1 if digit is vector else digit.mode.size
+        return _under(tests[0], body, loc)
+
+    @staticmethod
+    def _loop(digit: ValueDigit, body: Stmt, *, unroll: bool, trips: int, is_vector: bool, loc: Loc) -> Stmt:
+        size = digit.mode.size
+        kind, factor = ForKind.UNROLLED, None
+        if is_vector:
+            kind = ForKind.VECTORIZED
+        elif not unroll and trips * size > _UNROLLED:
+            factor = _UNROLLED // trips
+            kind = ForKind.UNROLLED if factor > 1 else ForKind.SERIAL
+            factor = factor if factor > 1 else None
+        return For(digit.var, ZERO, const(size, INT32), 1, kind, body, unroll_factor=factor, loc=loc)
+
+    def _tests(
+        self, axes: Sequence[int], order: Sequence[ValueDigit], vector: ValueDigit | None
+    ) -> list[list[Expr]]:
+        """Per loop level, the tests of dimensions that the digits run beyond; level n is inside of n loops."""
+        tests: list[list[Expr]] = [[] for _ in range(len(order) + 1)]
+        for axis in axes:
+            extent = self.extents[axis]
+            if self.layout.cover[axis] <= extent:
+                continue
+            whole = vector if vector is not None and self._is_whole(axis, vector) else None
+            level = max((n + 1 for n, d in enumerate(order) if d.mode.stride[axis] and d is not whole), default=0)
+            tests[level].append(self._coordinate(axis, whole) < extent)
+        return tests
+
+    def _is_whole(self, axis: int, vector: ValueDigit) -> bool:
+        """Whether a vector lies within an extent as a whole or not at all."""
+        size = vector.mode.size
+        if not vector.mode.stride[axis] or self.extents[axis] % size:
+            return False
+        others = [*self.layout.thread, *(d.mode for d in self.digits if d is not vector)]
+        return all(mode.size == 1 or mode.stride[axis] % size == 0 for mode in others)
+
+
+def _under(tests: list[Expr], body: Stmt, loc: Loc) -> Stmt:
+    return If(conjunction(tests), body, loc=loc) if tests else body
+
+
+def joined(digits: Sequence[ThreadDigit]) -> list[ThreadDigit]:
+    """Neighboring digits of the thread index as one."""
+    joined: list[ThreadDigit] = []
+    for digit in digits:
+        last = joined[-1] if joined else None
+        if last is not None and last.place * last.size == digit.place:
+            joined[-1] = ThreadDigit(last.place, last.size * digit.size, last.stride)
+        else:
+            joined.append(digit)
+    return joined
+
+
+def primes(number: int) -> list[int]:
+    """The prime factors of a number, smallest first."""
+    factors, divisor = [], 2
+    while number > 1:
+        while number % divisor == 0:
+            factors.append(divisor)
+            number //= divisor
+        divisor += 1
+    return factors

@@ -1,0 +1,334 @@
+"""From the program of a block to the program of one of its threads: what each thread does of what all do together.
+
+Takes a tile-level function whose fragments and parallel loops have layouts, gives a thread-level one: scalars and
+control flow are replicated in every thread, stores of the block's own program are made by one thread, parallel loops
+and operators are shared out, and fragments are arrays of registers. Barriers are inserted later.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tilelang.analysis.accesses import accesses
+from tilelang.analysis.per_thread import PerThread
+from tilelang.analysis.spreading import is_private, spread
+from tilelang.arith.domain import Domain, of_function
+from tilelang.dtypes import INT32
+from tilelang.errors import CompilerBug, NoLowering
+from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.builder import Builder
+from tilelang.ir.expr import Expr, Load, Var, as_expr, const, int_const, unary
+from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.scalar import UnaryOp
+from tilelang.ir.stmt import (
+    Alloc,
+    Assert,
+    Atomic,
+    AtomicOp,
+    Bind,
+    For,
+    ForKind,
+    If,
+    Launch,
+    ParallelLoop,
+    Print,
+    Seq,
+    Stmt,
+    Store,
+    TileOp,
+)
+from tilelang.ir.visit import Rewriter, sub_statements
+from tilelang.layout.blocked import blocked
+from tilelang.lowering.lowering import Lowerings, Site
+from tilelang.lowering.simt.parallel import lower_parallel, values_of
+from tilelang.lowering.simt.places import is_replicated, replicated_place
+from tilelang.lowering.simt.strided import can_stride, lower_strided
+from tilelang.passes.base import Pass, PassContext
+
+ZERO = const(0, INT32)
+_OF_BLOCK = (Scope.SHARED, Scope.GLOBAL)
+_OF_THREAD = (Scope.VAR, Scope.LOCAL)
+
+
+def lower_to_threads(lowerings: Lowerings) -> Pass:
+    """The pass for one target's table of lowerings."""
+
+    def run(func: PrimFunc, context: PassContext) -> PrimFunc:
+        body = _Launches(lowerings, context, of_function(func)).visit(func.body) or Seq((), loc=func.body.loc)
+        return dataclasses.replace(func, body=body, level=Level.THREAD)
+
+    return Pass("lower_to_threads", run, Level.TILE, Level.THREAD)
+
+
+class _Launches(Rewriter):
+    def __init__(self, lowerings: Lowerings, context: PassContext, domain: Domain) -> None:
+        self._lowerings, self._context, self._domain = lowerings, context, domain
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if not isinstance(node, Launch):
+            return self.rebuild_stmt(node)
+        thread = Var("thread", INT32, index=True) if node.thread is None else node.thread
+        node = dataclasses.replace(node, thread=thread)
+        fragments = dict(node.plan.fragments)
+        registers = {
+            buffer: Buffer(buffer.name, (as_expr(values_of(layout)),), buffer.dtype, Scope.LOCAL, loc=buffer.loc)
+            for buffer, layout in fragments.items()
+        }
+        site = Site(
+            self._context.target,
+            self._context.options,
+            node.num_threads,
+            thread,
+            fragments,
+            registers,
+            dict(node.plan.shared_layouts),
+        )
+        domain = self._domain.with_range(thread, 0, node.num_threads - 1)
+        for var, extent in zip(node.block_vars, node.grid, strict=True):
+            domain = domain.with_loop(var, 0, extent)
+        body = _Block(node, site, self._lowerings).stmt(node.body, domain)
+        return dataclasses.replace(node, body=body or Seq((), loc=node.loc))
+
+
+class _Block:
+    """The rewriting of one launch."""
+
+    def __init__(self, launch: Launch, site: Site, lowerings: Lowerings) -> None:
+        self._site, self._lowerings = site, lowerings
+        self._own = PerThread(launch)
+        self._reads = _Reads(launch.body)
+        self._registers = _Registers(site)
+        assert site.thread is not None
+        self._thread = site.thread
+        self._elected = self._thread == 0
+
+    # -- statements -----------------------------------------------------------------------------------------------
+    def stmt(self, node: Stmt, domain: Domain) -> Stmt | None:
+        """What the executing thread does of a statement; None if that is nothing."""
+        with node.loc:
+            match node:
+                case Seq():
+                    return self._seq(node, domain)
+                case ParallelLoop():
+                    return self._parallel(node, domain)
+                case TileOp():
+                    return self._operator(node)
+                case Alloc(buffer=buffer):
+                    return self._alloc(node, buffer)
+                case Store(buffer=buffer):
+                    made = self._store(node)
+                    return self._by_one(made, node) if buffer.scope in _OF_BLOCK else made
+                case Atomic():
+                    return self._atomic(node)
+                case Print() | Assert():
+                    return self._by_one(self._registers.rebuild_stmt(node), node)
+                case If() | For():
+                    return self._nested(node, domain)
+            return self._whole(node, domain)
+
+    def _seq(self, node: Seq, domain: Domain) -> Stmt | None:
+        body: list[Stmt] = []
+        for child in node.body:
+            made = self.stmt(child, domain)
+            if isinstance(child, Bind):
+                domain = domain.with_value(child.var, child.value)
+            if made is None:
+                continue
+            visible = isinstance(child, Atomic) and child.result is not None
+            for part in made.body if visible and isinstance(made, Seq) else (made,):
+                self._append(body, part)
+        return Seq(tuple(body), loc=node.loc) if body else None
+
+    def _append(self, body: list[Stmt], part: Stmt) -> None:
+        """Neighboring stores of the elected thread stand under one condition."""
+        last = body[-1] if body else None
+        if isinstance(last, If) and isinstance(part, If) and last.condition is part.condition is self._elected:
+            joined = (*_parts(last.then_body), *_parts(part.then_body))
+            body[-1] = dataclasses.replace(last, then_body=Seq(joined, loc=last.loc))
+        else:
+            body.append(part)
+
+    def _nested(self, node: If | For, domain: Domain) -> Stmt | None:
+        if isinstance(node, For):
+            inside = domain.with_loop(node.var, node.start, node.stop, node.step)
+            body = self.stmt(node.body, inside) or Seq((), loc=node.body.loc)
+            kind = ForKind.SERIAL if node.kind is ForKind.PIPELINED else node.kind
+            start, stop = self._registers.exprs((node.start, node.stop))
+            return dataclasses.replace(node, start=start, stop=stop, body=body, kind=kind, pipeline=None)
+        condition = self._registers.expr(node.condition)
+        then = self.stmt(node.then_body, domain.assume(condition)) or Seq((), loc=node.loc)
+        other = node.else_body and self.stmt(node.else_body, domain.assume(unary(UnaryOp.NOT, condition)))
+        return dataclasses.replace(node, condition=condition, then_body=then, else_body=other)
+
+    def _whole(self, node: Stmt, domain: Domain) -> Stmt | None:
+        """Statements that are executed by every thread as they are, over registers."""
+        inside = list(sub_statements(node))
+        if not inside:
+            return self._registers.rebuild_stmt(node)
+        (body,) = inside
+        made = _Bodiless(self._registers, body, self.stmt(body, domain) or Seq((), loc=body.loc))
+        return made.rebuild_stmt(node)
+
+    def _by_one(self, made: Stmt | None, node: Stmt) -> Stmt | None:
+        """An effect of the block's own program happens once; one that is a thread's own, in each that reaches it."""
+        if made is None or self._site.threads == 1 or self._own.is_own(node):
+            return made
+        return If(self._elected, made, loc=node.loc)
+
+    def _alloc(self, node: Alloc, buffer: Buffer) -> Stmt | None:
+        if buffer in self._site.registers:
+            return Alloc(self._site.registers[buffer], loc=node.loc)
+        if buffer.scope is Scope.FRAGMENT:
+            raise CompilerBug(f"'{buffer.name}': a tile in registers without a layout")
+        return self._registers.rebuild_stmt(node)
+
+    def _store(self, node: Store) -> Stmt | None:
+        if node.buffer not in self._site.registers:
+            return self._registers.rebuild_stmt(node)
+        register, at = self._registers.element(node.buffer, node.indices)
+        return Store(register, at, self._registers.expr(node.value), loc=node.loc)
+
+    def _atomic(self, node: Atomic) -> Stmt | None:
+        """An atomic update of the block's own program happens once; every thread learns the previous value."""
+        made = self._registers.rebuild_stmt(node)
+        if node.op is AtomicOp.LOAD and node.buffer.scope is not Scope.SHARED or node.result is None:
+            return made if node.op is AtomicOp.LOAD else self._by_one(made, node)
+        if self._own.is_own(node) or self._site.threads == 1 or not isinstance(made, Atomic):
+            return made
+        result, dtype = node.result, node.buffer.dtype
+        previous = Var(result.name, dtype)
+        shared = Buffer(f"{result.name}_seen", (as_expr(1),), dtype, Scope.SHARED)
+        taken = (dataclasses.replace(made, result=previous), Store(shared, (ZERO,), previous, loc=node.loc))
+        return Seq(
+            (
+                Alloc(shared, loc=node.loc),
+                If(self._elected, Seq(taken, loc=node.loc), loc=node.loc),
+                Bind(result, Load(shared, (ZERO,), dtype), loc=node.loc),
+            ),
+            loc=node.loc,
+        )
+
+    # -- what all threads do together -----------------------------------------------------------------------------
+    def _operator(self, node: TileOp) -> Stmt | None:
+        self._together(node, node.name)
+        for lowering in self._lowerings.get(type(node), ()):
+            if lowering.name == node.choice:
+                build = Builder(node.loc)
+                lowering.lower(node, self._site, build)
+                return build.finish()
+        raise CompilerBug(f"{node.name}: there is no lowering {node.choice!r}")
+
+    def _together(self, node: Stmt, name: str) -> None:
+        if node in self._own.under:
+            raise NoLowering(
+                f"{name}: needs all threads of the block, but stands where only some of them come",
+                hint="take it out of the branch or loop that depends on the thread index",
+            )
+
+    def _parallel(self, loop: ParallelLoop, domain: Domain) -> Stmt | None:
+        self._together(loop, "T.Parallel")
+        if any(int_const(extent) == 0 for extent in loop.extents):
+            return None
+        how = spread(loop, domain, lambda buffer: self._reads.outside(loop, buffer))
+        if how.reason:
+            return self.stmt(in_order(loop), domain)
+        build = Builder(loop.loc)
+        extents = [int_const(extent) for extent in loop.extents]
+        if None in extents:
+            if not can_stride(how):
+                return self.stmt(in_order(loop), domain)
+            lower_strided(loop, how, self._site, build)
+        else:
+            constant = tuple(extent for extent in extents if extent is not None)
+            layout = loop.layout or blocked(constant, self._site.threads, copies=False)
+            lower_parallel(loop, layout, how, self._site, build)
+        return build.finish()
+
+
+def in_order(loop: ParallelLoop) -> Stmt:
+    """The loop as serial ones, which all threads run together."""
+    body = loop.body
+    for var, extent in zip(reversed(loop.vars), reversed(loop.extents), strict=True):
+        body = For(var, ZERO, extent, 1, ForKind.SERIAL, body, loc=loop.loc)
+    return body
+
+
+def _parts(body: Stmt) -> tuple[Stmt, ...]:
+    return body.body if isinstance(body, Seq) else (body,)
+
+
+class _Registers(Rewriter):
+    """Names elements of fragments that every thread holds by their registers."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def element(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]]:
+        """The register of an element."""
+        layout = self._site.fragments[buffer]
+        if not is_replicated(layout):
+            raise CompilerBug(f"'{buffer.name}': a single element of a tile that is spread over the threads")
+        return self._site.registers[buffer], (replicated_place(layout, self.exprs(indices)),)
+
+    def expr(self, node: Expr) -> Expr:
+        if isinstance(node, Load) and node.buffer in self._site.registers:
+            register, at = self.element(node.buffer, node.indices)
+            return Load(register, at, node.dtype)
+        return self.rebuild_expr(node)
+
+    def region(self, node: Region) -> Region:
+        if node.buffer not in self._site.registers:
+            return super().region(node)
+        if not is_replicated(self._site.fragments[node.buffer]):
+            raise NoLowering(
+                f"'{node.buffer.name}': an instruction of single threads names a tile that is spread over them",
+                hint="allocate it with T.alloc_local",
+            )
+        register, at = self.element(node.buffer, node.start)
+        return Region(register, at, register.shape)
+
+
+class _Bodiless(Rewriter):
+    """Rebuilds a statement around a body that was treated already."""
+
+    def __init__(self, registers: _Registers, old: Stmt, new: Stmt) -> None:
+        self._registers, self._old, self._new = registers, old, new
+
+    def expr(self, node: Expr) -> Expr:
+        return self._registers.expr(node)
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        return self._new if node is self._old else self.rebuild_stmt(node)
+
+
+class _Reads:
+    """Where scalars and arrays of threads are read."""
+
+    def __init__(self, body: Stmt) -> None:
+        self._units: list[tuple[Stmt, frozenset[Buffer]]] = []
+        self._collect(body)
+
+    def outside(self, loop: ParallelLoop, buffer: Buffer) -> bool:
+        """Whether something beside the loop reads what a buffer held before it."""
+        return any(
+            unit is not loop and buffer in read and not (isinstance(unit, ParallelLoop) and is_private(buffer, unit))
+            for unit, read in self._units
+        )
+
+    def _collect(self, node: Stmt) -> None:
+        children = [] if isinstance(node, ParallelLoop) else list(sub_statements(node))
+        seen = accesses(node if not children else _without(node))
+        read = frozenset(a.buffer.storage for a in seen.reads if a.buffer.scope in _OF_THREAD)
+        if read:
+            self._units.append((node, read))
+        for child in children:
+            self._collect(child)
+
+
+def _without(node: Stmt) -> Stmt:
+    """The statement with nothing in it: what it reads itself."""
+    empty = Seq((), loc=node.loc)
+    if isinstance(node, Seq):
+        return empty
+    changes = {f.name: empty for f in dataclasses.fields(node) if isinstance(getattr(node, f.name), Stmt)}
+    return dataclasses.replace(node, **changes)  # type: ignore[arg-type]
