@@ -1,0 +1,74 @@
+import pytest
+
+import tilelang.language as T
+from tilelang.errors import ProgramError
+from tilelang.ir.stmt import CallStmt, Launch
+from tilelang.ir.visit import walk
+
+TWICE = "__device__ float twice(float x) { return 2 * x; }"
+
+
+def calls(kernel):
+    return [s for s in walk(kernel.body) if isinstance(s, CallStmt)]
+
+
+def test_the_users_functions_are_called_with_values_and_addresses():
+    @T.prim_func
+    def kernel(A: T.Tensor((32,), "float32")):
+        with T.Kernel(1, threads=32):
+            T.import_source(TWICE)
+            T.import_source(TWICE)
+            tx = T.get_thread_binding()
+            A[tx] = T.call_extern("float32", "twice", A[tx])
+            T.call_extern("handle", "touch", A.access_ptr("r"), tx)
+
+    launch = next(s for s in walk(kernel.body) if isinstance(s, Launch))
+    first, second = calls(kernel)
+    assert (TWICE,) == launch.hints.sources
+    assert "float32" == first.result.dtype
+    assert second.result is None
+    assert (["A"], []) == ([r.buffer.name for r in second.reads], [r.buffer.name for r in second.writes])
+
+
+def test_a_prelude_is_source_before_the_kernel():
+    @T.prim_func
+    def kernel(A: T.Tensor((32,), "float32")):
+        with T.Kernel(1, threads=32, prelude=TWICE):
+            A[0] = T.call_extern("float32", "twice", A[0])
+
+    launch = next(s for s in walk(kernel.body) if isinstance(s, Launch))
+    assert (TWICE,) == launch.hints.sources
+
+
+def test_inline_ptx_writes_scalars_and_elements_of_local_buffers():
+    @T.prim_func
+    def kernel(A: T.Tensor((32,), "uint32")):
+        with T.Kernel(1, threads=32):
+            high = T.alloc_var("uint32")
+            low = T.alloc_local((2,), "uint32")
+            T.inline_ptx("mul.hi.u32 %0, %2, %3; mul.lo.u32 %1, %2, %3;", [high, low[1]], [A[0], A[1]])
+            A[2] = high + low[1]
+
+    (call,) = calls(kernel)
+    assert ["high", "low"] == [region.buffer.name for region in call.writes]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda A: T.inline_ptx("mov.b32 %0, 1;", [A[0]]),
+         "T.inline_ptx: an output is A[0], which no register can stand for"),
+        (lambda A: T.inline_ptx("mov.b32 %3, 1;"), "T.inline_ptx: the template names %3, but there are 0 operands"),
+        (lambda A: T.call_extern("float32", "two words"), "T.call_extern: 'two words' is no name of a C++ function"),
+        (lambda A: T.import_source(3), "T.import_source: expected a text, got int"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_called_is_refused(call, message):
+    with pytest.raises(ProgramError) as caught:
+
+        @T.prim_func
+        def kernel(A: T.Tensor((32,), "uint32")):
+            with T.Kernel(1, threads=32):
+                call(A)
+
+    assert message == caught.value.message

@@ -1,0 +1,47 @@
+import pytest
+
+import tilelang.language as T
+from tilelang.errors import ProgramError
+from tilelang.ir.stmt import CallStmt
+from tilelang.ir.visit import walk
+from tilelang.isa.nvidia.fence import FENCE_BLOCK, FENCE_DEVICE, FENCE_SYSTEM
+from tilelang.isa.nvidia.sync import BAR_ARRIVE, BAR_SYNC, SYNC_THREADS, SYNC_WARP
+
+
+def test_barriers_and_fences_are_calls_of_their_instructions():
+    @T.prim_func
+    def kernel(A: T.Tensor((128,), "float32")):
+        with T.Kernel(1, threads=128):
+            T.sync_threads()
+            T.sync_threads(3, 64)
+            T.barrier_arrive_named(2)
+            T.sync_warp()
+            T.thread_fence()
+            T.thread_fence("block")
+            T.thread_fence("system")
+
+    calls = [s for s in walk(kernel.body) if isinstance(s, CallStmt)]
+    expected = [SYNC_THREADS, BAR_SYNC, BAR_ARRIVE, SYNC_WARP, FENCE_DEVICE, FENCE_BLOCK, FENCE_SYSTEM]
+    assert expected == [call.routine for call in calls]
+    assert [3, 64] == [arg.value for arg in calls[1].args]
+    assert [2, 128] == [arg.value for arg in calls[2].args]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: T.sync_threads(16), "T.sync_threads: there is no barrier 16"),
+        (lambda: T.sync_threads(1, 50), "T.sync_threads: 50 threads take part, but the block has 128, in warps of 32"),
+        (lambda: T.sync_threads(1, 256), "T.sync_threads: 256 threads take part, but the block has 128, in warps of 32"),
+        (lambda: T.thread_fence("grid"), "T.thread_fence: 'grid' is no scope"),
+    ],
+)
+def test_barriers_that_cannot_be_are_refused(call, message):
+    with pytest.raises(ProgramError) as caught:
+
+        @T.prim_func
+        def kernel(A: T.Tensor((128,), "float32")):
+            with T.Kernel(1, threads=128):
+                call()
+
+    assert message == caught.value.message

@@ -1,0 +1,82 @@
+import pytest
+
+import tilelang.language as T
+from tilelang.errors import ProgramError
+from tilelang.ir.stmt import CallStmt
+from tilelang.ir.visit import walk
+
+
+def calls(kernel):
+    return [s for s in walk(kernel.body) if isinstance(s, CallStmt)]
+
+
+def test_a_shuffle_keeps_the_dtype_of_its_value():
+    @T.prim_func
+    def kernel(A: T.Tensor((32,), "float16")):
+        with T.Kernel(1, threads=32):
+            tx = T.get_thread_binding()
+            A[tx] = T.shfl_xor(A[tx], 1)
+
+    (call,) = calls(kernel)
+    assert "shuffle_xor_float16" == call.routine.name
+    assert "float16" == call.result.dtype
+    assert [0xFFFFFFFF, 1, 32] == [call.args[n].value for n in (0, 2, 3)]
+
+
+def test_a_truth_value_is_shuffled_as_a_number():
+    @T.prim_func
+    def kernel(A: T.Tensor((32,), "int32")):
+        with T.Kernel(1, threads=32):
+            tx = T.get_thread_binding()
+            if T.shfl_down(A[tx] > 0, 1):
+                A[tx] = 1
+
+    (call,) = calls(kernel)
+    assert "int32" == call.result.dtype
+
+
+@pytest.mark.parametrize("fold", ["sum", "max", "min", "bitand", "bitor"])
+def test_a_fold_over_a_warp_takes_five_shuffles(fold):
+    @T.prim_func
+    def kernel(A: T.Tensor((32,), "int32")):
+        with T.Kernel(1, threads=32):
+            tx = T.get_thread_binding()
+            A[tx] = getattr(T, f"warp_reduce_{fold}")(A[tx])
+
+    assert [16, 8, 4, 2, 1] == [call.args[2].value for call in calls(kernel)]
+
+
+def test_votes_and_matches_give_masks_and_truths():
+    @T.prim_func
+    def kernel(A: T.Tensor((32,), "uint32")):
+        with T.Kernel(1, threads=32):
+            tx = T.get_thread_binding()
+            positive = A[tx] > 1
+            some = T.any_sync(positive)
+            every = T.all_sync(positive)
+            mask = T.ballot_sync(positive) | T.match_any_sync(A[tx]) | T.match_all_sync(A[tx], 0xFFFF) | T.activemask()
+            A[tx] = T.if_then_else(some, mask, T.if_then_else(every, mask + 1, mask + 2))
+
+    names = ["any", "all", "ballot", "match_any", "match_all"]
+    assert names == [c.routine.name for c in calls(kernel)][:5]
+    assert ["bool", "bool", "uint32", "uint32", "uint32"] == [str(c.result.dtype) for c in calls(kernel)][:5]
+
+
+def test_the_width_of_a_shuffle_is_a_power_of_two():
+    with pytest.raises(ProgramError) as caught:
+
+        @T.prim_func
+        def kernel(A: T.Tensor((32,), "float32")):
+            with T.Kernel(1, threads=32):
+                A[0] = T.shfl_up(A[0], 1, width=12)
+
+    assert "T.shfl_up: width is 12" == caught.value.message
+    assert "write 2, 4, 8, 16 or 32" == caught.value.hint
+
+
+def test_a_warp_instruction_needs_a_kernel_around_it():
+    with pytest.raises(ProgramError, match="T.activemask: stands outside of a kernel"):
+
+        @T.prim_func
+        def kernel(A: T.Tensor((32,), "float32")):
+            T.activemask()
