@@ -38,5 +38,5 @@ $(VENV)/.package: pyproject.toml | $(BIN)/python
 	touch $@
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --editable '.[dev,cuda]'
 	touch $@ $(VENV)/.package

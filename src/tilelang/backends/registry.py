@@ -15,7 +15,8 @@ from tilelang.backends.backend import Backend
 from tilelang.codegen.source import Source
 from tilelang.errors import CompilerBug
 from tilelang.options import CompileOptions
-from tilelang.runtime import host_compiler
+from tilelang.runtime import device_code, host_compiler
+from tilelang.runtime.device_code import DeviceCode
 from tilelang.runtime.library import Entry
 from tilelang.target import Target
 
@@ -27,15 +28,15 @@ class Family:
     Attributes:
         kind: The `Target.kind` that it serves.
         module: Where its `BACKEND` is.
-        build: Makes source callable, through the cache.
-        identity: Names the toolchain and machine that `build` depends on, for cache keys; starts no process when the
-            answer is known on disk.
+        build: Compiles source for a target by the compiler that an execution backend names, through the cache.
+        identity: Names the toolchain and machine that `build` depends on, for cache keys, from the options and the
+            execution backend; starts no process and opens no library when the answer is known.
     """
 
     kind: str
     module: str
-    build: Callable[[Source, CompileOptions], Entry]
-    identity: Callable[[CompileOptions], str]
+    build: Callable[[Source, Target, CompileOptions, str], Entry | DeviceCode]
+    identity: Callable[[CompileOptions, str], str]
 
     def backend(self) -> Backend:
         """The compiler proper."""
@@ -46,7 +47,20 @@ class Family:
 
 
 FAMILIES: Mapping[str, Family] = MappingProxyType(
-    {"cpu": Family("cpu", "tilelang.backends.cpu", host_compiler.build, host_compiler.identity)}
+    {
+        "cpu": Family(
+            "cpu",
+            "tilelang.backends.cpu",
+            lambda source, target, options, compiler: host_compiler.build(source, options),
+            lambda options, compiler: host_compiler.identity(options),
+        ),
+        "cuda": Family(
+            "cuda",
+            "tilelang.backends.cuda",
+            lambda source, target, options, compiler: device_code.build(source, target.arch, compiler, options),
+            lambda options, compiler: device_code.identity(compiler, options),
+        ),
+    }
 )
 
 

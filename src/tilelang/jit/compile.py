@@ -12,6 +12,7 @@ from tilelang.errors import OptionError, user_facing
 from tilelang.ir.func import Param, PrimFunc
 from tilelang.ir.printer import to_text
 from tilelang.jit.kernel import JITKernel
+from tilelang.jit.processes import warm_cache
 from tilelang.jit.program import generate_source, snapshots
 from tilelang.options import CompileOptions
 from tilelang.runtime.parameters import OutIdx
@@ -45,7 +46,9 @@ def par_compile(
 ) -> list[JITKernel | None]:
     """Compiles many kernels at once, each with the same options as `compile` takes.
 
-    The C++ compiler is a process of its own, so threads are enough to use every core.
+    The C++ compiler is a process of its own, so threads are enough to use every core on the CPU target. Most of the
+    time that a kernel for a GPU takes is spent in Python, so those are compiled in processes, which leave their results
+    in the compile cache.
 
     Args:
         funcs: The kernels.
@@ -58,13 +61,20 @@ def par_compile(
         OptionError: `funcs` is no list, or `num_workers` no positive integer.
         TileLangError: The first error of a kernel, unless `ignore_error`.
     """
-    return in_parallel(lambda func: compile(func, *args, **options), funcs, num_workers, ignore_error)
+    target = parse_target(args[1] if len(args) > 1 else options.get("target", "auto"))
+    return in_parallel(lambda func: compile(func, *args, **options), funcs, num_workers, ignore_error, target)
 
 
 def in_parallel(
-    make: Callable[[Any], JITKernel], items: Iterable[Any], num_workers: int | None, ignore_error: bool
+    make: Callable[[Any], JITKernel],
+    items: Iterable[Any],
+    num_workers: int | None,
+    ignore_error: bool,
+    target: Target,
 ) -> list[JITKernel | None]:
-    """`make` of each item, in threads; None for those that fail if `ignore_error`.
+    """`make` of each item; None for those that fail if `ignore_error`.
+
+    For a GPU, processes fill the compile cache first; what one of them could not do is done here.
 
     Raises:
         OptionError: `items` cannot be iterated over, or `num_workers` is no positive integer.
@@ -83,6 +93,9 @@ def in_parallel(
                 return None
             raise
 
+    items = list(items)
+    if target.kind != "cpu" and workers > 1 and len(items) > 1:
+        warm_cache(make, items, workers)
     with ThreadPoolExecutor(workers) as pool:
         return list(pool.map(one, items))
 

@@ -41,7 +41,8 @@ class JitOptions:
 
     def chosen(self) -> tuple[Target, str]:
         """The target and execution backend, with what the environment says now."""
-        return parse_target(self.target), parse_execution_backend(self.execution_backend)
+        target = parse_target(self.target)
+        return target, parse_execution_backend(self.execution_backend, target)
 
     def compile(self, func: PrimFunc, out_idx: OutIdx = None) -> JITKernel:
         """A kernel under these options."""
@@ -117,7 +118,7 @@ class JitFunction:
             num_workers: How many compile at once; one per core without it.
             ignore_error: Give None for a kernel that does not compile, instead of raising its error.
         """
-        return _compile_all(self, configs, num_workers, ignore_error)
+        return _compile_all(self, configs, num_workers, ignore_error, self.options.chosen()[0])
 
 
 @dataclass
@@ -240,7 +241,7 @@ class EagerFunction:
         self, configs: Sequence[Any], num_workers: int | None = None, ignore_error: bool = False
     ) -> list[JITKernel | None]:
         """Compiles for many sets of arguments at once; each as for `compile`."""
-        return _compile_all(self.compile, configs, num_workers, ignore_error)
+        return _compile_all(self.compile, configs, num_workers, ignore_error, self.options.chosen()[0])
 
     def _described(self, name: str, value: Any) -> tuple[tuple[int, ...], DType]:
         view = borrow(value)
@@ -284,14 +285,14 @@ class EagerFunction:
 
 @user_facing
 def _compile_all(
-    make: Callable[..., JITKernel], configs: Sequence[Any], num_workers: int | None, ignore_error: bool
+    make: Callable[..., JITKernel], configs: Sequence[Any], num_workers: int | None, ignore_error: bool, target: Target
 ) -> list[JITKernel | None]:
     """A kernel for each mapping of keywords or tuple of arguments."""
 
     def one(config: Any) -> JITKernel:
         return make(**config) if isinstance(config, Mapping) else make(*config)
 
-    return in_parallel(one, configs, num_workers, ignore_error)
+    return in_parallel(one, configs, num_workers, ignore_error, target)
 
 
 @overload
@@ -330,7 +331,7 @@ def jit(
         func: The function, where the decorator is used bare.
         out_idx: The parameters that a kernel allocates and returns.
         target: What to compile for; "auto" takes the best target present.
-        execution_backend: "cc" or "reference".
+        execution_backend: "auto", or one of `tilelang.target.EXECUTION_BACKENDS` of the target.
         pass_configs: Switches by `PassConfigKey` or its text.
         compile_flags: Appended to the compiler's command line.
         verbose: Print the compiler's command line and log.

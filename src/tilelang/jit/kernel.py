@@ -6,23 +6,22 @@ raises `ArgumentError` has not run the kernel and has not touched any argument.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilelang.dtypes import unknown_name
-from tilelang.errors import NOWHERE, DeviceAssertError, OptionError, ResourceError, TileLangError, user_facing
-from tilelang.ir.func import Param, PrimFunc, ScalarParam, TensorParam
-from tilelang.jit.program import Program, check, compile_program, generate_source, snapshots
+from tilelang.errors import OptionError, TileLangError, user_facing
+from tilelang.ir.func import Param, PrimFunc
+from tilelang.jit.program import generate_source, snapshots
+from tilelang.jit.runners import DeviceRunner, Runner, make_runner, simulator_runner
 from tilelang.options import CompileOptions
 from tilelang.profile.inputs import TensorSupplyType
 from tilelang.profile.profiler import Profiler
-from tilelang.runtime.arguments import Bound, bind, order_keywords
-from tilelang.runtime.arrays import ArrayView
-from tilelang.runtime.fast_call import call_text, make_fast_call
-from tilelang.runtime.library import FLOAT, INTEGER, POINTER
+from tilelang.runtime.arguments import order_keywords
+from tilelang.runtime.device_code import DeviceCode
 from tilelang.runtime.parameters import OutIdx, Signature
-from tilelang.sim.tile_interp import run_reference
+from tilelang.runtime.ptxas_log import Resources
+from tilelang.sim.counters import Counters
 from tilelang.target import TargetLike, parse_execution_backend, parse_target
 
 
@@ -33,7 +32,8 @@ class JITKernel:
         func: The kernel, as `@T.prim_func` made it.
         out_idx: The parameters that a call allocates and returns: an index, a negative one, or several.
         target: What to compile for; "auto" takes the best target present.
-        execution_backend: "cc" compiles with the C++ compiler, "reference" runs the reference interpreter.
+        execution_backend: "cc" compiles with the C++ compiler, "nvrtc" and "nvcc" compile for a GPU, "simulator" runs a
+            GPU's thread-level program on the CPU with checks, "reference" runs the reference interpreter.
         pass_configs: Switches by `PassConfigKey` or its text.
         compile_flags: Appended to the compiler's command line.
         verbose: Print the compiler's command line and log.
@@ -67,15 +67,11 @@ class JITKernel:
             )
         self.prim_func = func
         self.target = parse_target(target)
-        self.execution_backend = parse_execution_backend(execution_backend)
+        self.execution_backend = parse_execution_backend(execution_backend, self.target)
         self.options = CompileOptions.from_user(pass_configs, compile_flags, verbose=verbose)
         self.signature = Signature.of(func, out_idx)
-        self._program: Program | None = None
-        if self.execution_backend == "cc":
-            self._program = compile_program(func, self.target, self.options)
-        else:
-            check(func, self.target, self.options)  # both ways of running refuse the same programs
-        self._call, self._knows_torch = self._make_call()
+        self._runner: Runner = make_runner(func, self.signature, self.target, self.options, self.execution_backend)
+        self._simulator: Any = self._runner if self.execution_backend == "simulator" else None
 
     @property
     def out_idx(self) -> list[int]:
@@ -96,61 +92,131 @@ class JITKernel:
 
         Raises:
             ArgumentError: An argument does not fit; nothing has been run.
-            DeviceAssertError: An assertion of the kernel failed while it ran.
+            DeviceAssertError: An assertion of the kernel failed while it ran; on a GPU, in an earlier call.
+            DriverError: There is no GPU to run on, or it refused the launch.
         """
         try:
             if keywords:
                 args = order_keywords(self.signature, args, keywords)
-            return self._call(*args)
+            return self._runner.call(*args)
         except TileLangError as error:  # what `user_facing` does, without its cost on every call
             raise error.with_traceback(None) from error.__cause__
 
-    def _make_call(self) -> tuple[Callable[..., Any], bool]:
-        knows_torch = "torch" in sys.modules
-        if self._program is None:
-            return lambda *args: self._interpret(args), knows_torch
-        kinds = [_c_type(param) for param in self.prim_func.params] + [INTEGER] * len(self.signature.symbols)
-        entry = self._program.entry.typed(kinds)
+    @user_facing
+    def simulate(
+        self, *args: Any, report: bool | Counters = False, lazy: bool = True, seed: int = 0, **keywords: Any
+    ) -> Any:
+        """Runs a GPU's thread-level program on host arrays, and reports what would go wrong on the device.
 
-        def long_way(args: Sequence[Any]) -> Any:
-            if not self._knows_torch and "torch" in sys.modules:
-                self._call, self._knows_torch = self._make_call()
-            bound = bind(self.signature, args)
-            status = entry(*bound.c_arguments())
-            if status:
-                self._fail(status)
-            return bound.result()
+        Args:
+            args: As for a call, in host memory.
+            report: Print a table of instructions, bytes, transactions and bank conflicts; or where to put the counts.
+            lazy: Let asynchronous work land as late as its waits allow; at once otherwise.
+            seed: Draws the order in which blocks and warps run; the same seed gives the same run.
+            keywords: Arguments by name.
 
-        return make_fast_call(self.signature, entry, long_way, self._fail), knows_torch
+        Returns:
+            What a call returns.
 
-    def _interpret(self, args: Sequence[Any]) -> Any:
-        bound: Bound = bind(self.signature, args)
-        run_reference(self.prim_func, [v.as_numpy() if isinstance(v, ArrayView) else v for v in bound.values])
-        return bound.result()
+        Raises:
+            SimulationError: The kernel would go wrong; the subclass says how.
+            OptionError: The kernel is compiled for the CPU.
+        """
+        if self.target.kind == "cpu":
+            raise OptionError(
+                "simulate: the simulator runs programs of GPUs, and this kernel is compiled for the CPU",
+                hint="compile with target={'kind': 'cuda', 'arch': 'sm_90a'}",
+            )
+        if keywords:
+            args = order_keywords(self.signature, args, keywords)
+        if self._simulator is None:
+            self._simulator = simulator_runner(self.prim_func, self.signature, self.target, self.options)
+        counters = report if isinstance(report, Counters) else Counters() if report else None
+        result = self._simulator.simulate(args, lazy=lazy, seed=seed, counters=counters)
+        if counters is not None and not isinstance(report, Counters):
+            print(counters.table())  # noqa: T201  the user asked for it
+        return result
 
-    def _fail(self, status: int) -> None:
-        """Raises for the entry's answer that something went wrong."""
-        assert self._program is not None
-        asserts = self._program.source.asserts
-        if 0 < status <= len(asserts):
-            message, loc = asserts[status - 1]
-            raise DeviceAssertError(message or "assertion failed", loc=loc if loc is not NOWHERE else None)
-        raise ResourceError(
-            f"{self.prim_func.name}: not enough memory for the tiles of its blocks and its T.alloc_global workspaces",
-            loc=self.prim_func.loc,
-            hint="allocate smaller tiles, or run fewer threads with TILELANG_NUM_THREADS",
-        )
+    @user_facing
+    def synchronize(self) -> None:
+        """Waits until what was launched is done, and says if an assertion of a kernel failed.
+
+        Raises:
+            DeviceAssertError: One has failed; the process cannot use the device any more.
+            DriverError: Something else went wrong on the device.
+        """
+        if isinstance(self._runner, DeviceRunner):
+            self._runner.caller.synchronize()
 
     # -- looking inside -------------------------------------------------------------------------------------
     def get_kernel_source(self) -> str:
         """The generated source of the kernel."""
-        if self._program is not None:
-            return self._program.source.text
+        if self._runner.program is not None:
+            return self._runner.program.source.text
         return generate_source(self.prim_func, self.target, self.options).text
 
+    @user_facing
     def get_host_source(self) -> str:
         """The text of the function that checks the arguments of a call at a glance and launches the kernel."""
-        return call_text(self.signature)
+        return self._runner.host_source()
+
+    @user_facing
+    def get_ptx(self) -> str:
+        """The kernel in PTX.
+
+        Raises:
+            OptionError: The kernel is not compiled for a GPU.
+        """
+        return self._device_code("get_ptx").ptx()
+
+    @user_facing
+    def get_sass(self) -> str:
+        """The machine code in words; needs cuobjdump or nvdisasm.
+
+        Raises:
+            OptionError: The kernel is not compiled for a GPU.
+            ToolchainError: There is no disassembler.
+        """
+        return self._device_code("get_sass").sass()
+
+    @user_facing
+    def get_cubin(self) -> bytes:
+        """The machine code.
+
+        Raises:
+            OptionError: The kernel is not compiled for a GPU.
+        """
+        return self._device_code("get_cubin").cubin
+
+    @property
+    def resources(self) -> Resources:
+        """Registers, shared memory and spilled bytes: the most that any of the program's kernels uses."""
+        found = self.kernel_resources.values()
+        return Resources(
+            max((r.registers for r in found), default=0),
+            max((r.shared_bytes for r in found), default=0),
+            max((r.spill_bytes for r in found), default=0),
+            max((r.local_bytes for r in found), default=0),
+        )
+
+    @property
+    def kernel_resources(self) -> Mapping[str, Resources]:
+        """The same for each kernel by its name in the source."""
+        return self._device_code("resources").resources
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the assembler warned of, such as matrix instructions that it had to serialize."""
+        return self._device_code("warnings").warnings
+
+    def _device_code(self, asked: str) -> DeviceCode:
+        if isinstance(self._runner, DeviceRunner):
+            return self._runner.code
+        raise OptionError(
+            f"{asked}: the kernel is not compiled for a GPU: target {str(self.target)!r}, execution_backend "
+            f"{self.execution_backend!r}",
+            hint="compile with target={'kind': 'cuda', 'arch': 'sm_90a'}",
+        )
 
     def show_ir(self, pass_name: str | None = None) -> str:
         """The program as text: after the named pass, or as it came and after each pass.
@@ -168,11 +234,5 @@ class JITKernel:
 
     def get_profiler(self, tensor_supply_type: TensorSupplyType = TensorSupplyType.Auto) -> Profiler:
         """A profiler that makes inputs of the kernel's shapes and measures it."""
-        return Profiler(self, self.signature, tensor_supply_type)
-
-
-def _c_type(param: Param) -> type:
-    if isinstance(param, TensorParam):
-        return POINTER
-    assert isinstance(param, ScalarParam)
-    return FLOAT if param.dtype.is_float else INTEGER
+        on_device = isinstance(self._runner, DeviceRunner)
+        return Profiler(self, self.signature, tensor_supply_type, "cuda" if on_device else "cpu")

@@ -1,4 +1,4 @@
-"""From a `PrimFunc` to generated source and from there to an entry, with everything known kept.
+"""From a `PrimFunc` to generated source and from there to code, with everything known kept.
 
 Takes a tile-level function, a target and options; gives a `Program`. Invariant: what is kept is found again only under
 the same function, source places, target, options, toolchain and version of this package, so a cached result is what
@@ -7,6 +7,7 @@ compiling anew would give.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import linecache
@@ -14,9 +15,10 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from tilelang.backends.registry import Family, resolve
-from tilelang.codegen.source import Source
+from tilelang.backends.registry import resolve
+from tilelang.codegen.source import DeviceLaunch, KernelArgument, Source
 from tilelang.errors import Loc
 from tilelang.ir.compare import digest
 from tilelang.ir.func import PrimFunc
@@ -25,8 +27,9 @@ from tilelang.options import CompileOptions, is_cache_enabled
 from tilelang.passes.base import PassContext
 from tilelang.passes.runner import Snapshot, run_passes
 from tilelang.runtime import cache
+from tilelang.runtime.device_code import DeviceCode
 from tilelang.runtime.library import Entry
-from tilelang.target import Target
+from tilelang.target import EXECUTION_BACKENDS, Target
 
 
 @dataclass(frozen=True)
@@ -35,49 +38,55 @@ class Program:
 
     Attributes:
         source: What was generated.
-        entry: The compiled entry.
+        built: What the compiler made of it: an entry to call on the host, or machine code for a device.
     """
 
     source: Source
-    entry: Entry
+    built: Entry | DeviceCode
 
 
 _PROGRAMS: dict[str, Program] = {}  # programs of this process, by all that decides them
 
 
-def compile_program(func: PrimFunc, target: Target, options: CompileOptions) -> Program:
-    """The whole compiler: passes, printer, C++ compiler, each skipped where its result is known."""
-    family = resolve(target)
+def compile_program(func: PrimFunc, target: Target, options: CompileOptions, compiler: str = "") -> Program:
+    """The whole compiler: passes, printer, C++ or CUDA compiler, each skipped where its result is known.
+
+    Args:
+        func: The tile-level function.
+        target: What to compile for.
+        options: What the user asked for.
+        compiler: The execution backend that names the compiler; the target's first without it.
+    """
+    compiler = compiler or EXECUTION_BACKENDS[target.kind][0]
     if not is_cache_enabled():
-        return _build(family, _generate(func, family, options), func, options)
+        return _build(generate_source(func, target, options), func, target, options, compiler)
     function_key = _function_key(func, target, options)
-    key = cache.key_of(function_key, family.identity(options))
+    key = cache.key_of(function_key, resolve(target).identity(options, compiler))
     if key not in _PROGRAMS:
-        source = _kept_source(function_key, func, family, options)
-        _PROGRAMS.setdefault(key, _build(family, source, func, options))
+        source = _kept_source(function_key, func, target, options)
+        _PROGRAMS.setdefault(key, _build(source, func, target, options, compiler))
     return _PROGRAMS[key]
 
 
 def generate_source(func: PrimFunc, target: Target, options: CompileOptions) -> Source:
     """The generated source of a function, from the disk cache where possible."""
-    family = resolve(target)
     if not is_cache_enabled():
-        return _generate(func, family, options)
-    return _kept_source(_function_key(func, target, options), func, family, options)
+        return _generate(func, target, options)
+    return _kept_source(_function_key(func, target, options), func, target, options)
 
 
-def _kept_source(key: str, func: PrimFunc, family: Family, options: CompileOptions) -> Source:
+def _kept_source(key: str, func: PrimFunc, target: Target, options: CompileOptions) -> Source:
     kept = cache.lookup(key, ".source")
     if kept is not None:
         return _source_from_json(kept)
-    source = _generate(func, family, options)
+    source = _generate(func, target, options)
     cache.store(key, ".source", _source_as_json(source))
     return source
 
 
-def _build(family: Family, source: Source, func: PrimFunc, options: CompileOptions) -> Program:
+def _build(source: Source, func: PrimFunc, target: Target, options: CompileOptions, compiler: str) -> Program:
     with func.loc:
-        return Program(source, family.build(source, options))
+        return Program(source, resolve(target).build(source, target, options, compiler))
 
 
 def check(func: PrimFunc, target: Target, options: CompileOptions) -> None:
@@ -88,21 +97,27 @@ def check(func: PrimFunc, target: Target, options: CompileOptions) -> None:
     """
     checks = [p for p in resolve(target).backend().passes if p.name == "check_program"]
     with func.loc:
-        run_passes(func, tuple(checks), PassContext(options))
+        run_passes(func, tuple(checks), PassContext(options, target))
 
 
 def snapshots(func: PrimFunc, target: Target, options: CompileOptions) -> list[Snapshot]:
     """The function as it came, and after each pass."""
     result: list[Snapshot] = []
     with func.loc:
-        run_passes(func, resolve(target).backend().passes, PassContext(options), snapshots=result)
+        run_passes(func, resolve(target).backend().passes, PassContext(options, target), snapshots=result)
     return result
 
 
-def _generate(func: PrimFunc, family: Family, options: CompileOptions) -> Source:
-    backend = family.backend()
+def lowered(func: PrimFunc, target: Target, options: CompileOptions) -> PrimFunc:
+    """The function after all passes: what is printed for the target, and what the simulator runs."""
     with func.loc:
-        return backend.emit(run_passes(func, backend.passes, PassContext(options)))
+        return run_passes(func, resolve(target).backend().passes, PassContext(options, target))
+
+
+def _generate(func: PrimFunc, target: Target, options: CompileOptions) -> Source:
+    program = lowered(func, target, options)
+    with func.loc:
+        return resolve(target).backend().emit(program)
 
 
 def _function_key(func: PrimFunc, target: Target, options: CompileOptions) -> str:
@@ -153,6 +168,9 @@ def _source_as_json(source: Source) -> bytes:
         "lines": [[line, number(loc)] for line, loc in source.lines.items()],
         "asserts": [[message, number(loc)] for message, loc in source.asserts],
         "flags": list(source.flags),
+        "launches": [dataclasses.asdict(launch) for launch in source.launches],
+        "workspaces": list(source.workspaces),
+        "foreign": source.foreign,
     }
     return json.dumps({**fields, "places": table}).encode()
 
@@ -170,4 +188,13 @@ def _source_from_json(data: bytes) -> Source:
         {line: places[n] for line, n in fields["lines"]},
         tuple((message, places[n]) for message, n in fields["asserts"]),
         tuple(fields["flags"]),
+        tuple(_launch_from_json(launch) for launch in fields["launches"]),
+        tuple(fields["workspaces"]),
+        fields["foreign"],
     )
+
+
+def _launch_from_json(fields: dict[str, Any]) -> DeviceLaunch:
+    arguments = tuple(KernelArgument(**argument) for argument in fields.pop("arguments"))
+    lists = {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
+    return DeviceLaunch(**{**fields, **lists, "arguments": arguments})

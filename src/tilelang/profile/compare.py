@@ -11,8 +11,12 @@ from tilelang.runtime.arrays import borrow
 
 
 def as_float64(value: Any) -> np.ndarray:
-    """A host array's values, wide enough to compare."""
+    """An array's values, wide enough to compare; those of a GPU are fetched."""
     view = borrow(value)
+    if view is not None and view.device.startswith("cuda"):
+        fetch = getattr(value, "cpu", None) or getattr(value, "get", None)  # as torch and CuPy call it
+        value = np.asarray(value) if fetch is None else fetch()
+        view = borrow(value)
     if view is None:
         return np.asarray(value, dtype=np.float64)
     if view.device != "cpu" or view.dtype is None or view.strides is None:

@@ -31,7 +31,10 @@ class TensorSupplyType(enum.Enum):
 
 
 def supply(
-    param: Param, kind: TensorSupplyType = TensorSupplyType.Auto, sizes: Mapping[str, int] | None = None
+    param: Param,
+    kind: TensorSupplyType = TensorSupplyType.Auto,
+    sizes: Mapping[str, int] | None = None,
+    device: str = "cpu",
 ) -> Any:
     """An argument for a parameter: a torch tensor if torch is imported, else a NumPy array; 1 for scalars.
 
@@ -39,9 +42,10 @@ def supply(
         param: The parameter.
         kind: What the elements are.
         sizes: Values of symbolic dims by name.
+        device: "cpu", or "cuda" for the current GPU; then the tensor is torch's or CuPy's.
 
     Raises:
-        ArgumentError: A symbolic dim has no value.
+        ArgumentError: A symbolic dim has no value, or no framework at hand has arrays on a GPU.
     """
     if not isinstance(param, TensorParam):
         return 1.0 if param.dtype.is_float else 1
@@ -49,10 +53,19 @@ def supply(
     values = _values(kind, shape, param.dtype)
     torch = sys.modules.get("torch")
     row = torch_dtype(param.dtype)
-    if torch is None or row is None:
-        return values.astype(param.dtype.numpy)
-    wide = torch.from_numpy(values)
-    return wide.to(row)
+    if torch is not None and row is not None:
+        return torch.from_numpy(values).to(row).to(device)
+    narrow = values.astype(param.dtype.numpy)
+    if device == "cpu":
+        return narrow
+    cupy = sys.modules.get("cupy")
+    if cupy is None:
+        raise ArgumentError(
+            f"profiler: '{param.name}' of dtype {param.dtype!s} must be on a GPU, where neither torch nor CuPy can put "
+            "it",
+            hint="import torch first, or pass input_tensors=[...]",
+        )
+    return cupy.asarray(narrow)
 
 
 def _shape(param: TensorParam, sizes: Mapping[str, int]) -> tuple[int, ...]:

@@ -22,14 +22,20 @@ class Profiler:
         func: The kernel.
         signature: What a call of it must bring.
         supply_type: What the elements of made-up inputs are.
+        device: "cpu" or "cuda": where the kernel takes its arguments, and whose clock measures it.
     """
 
     def __init__(
-        self, func: Callable[..., Any], signature: Signature, supply_type: TensorSupplyType = TensorSupplyType.Auto
+        self,
+        func: Callable[..., Any],
+        signature: Signature,
+        supply_type: TensorSupplyType = TensorSupplyType.Auto,
+        device: str = "cpu",
     ) -> None:
         self.func = func
         self.signature = signature
         self.supply_type = supply_type
+        self.device = device
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Calls the kernel."""
@@ -37,7 +43,7 @@ class Profiler:
 
     def make_inputs(self, **sizes: int) -> list[Any]:
         """Made-up arguments for a call; symbolic dims take their values by name."""
-        return [supply(self.signature.params[i], self.supply_type, sizes) for i in self.signature.inputs]
+        return [supply(self.signature.params[i], self.supply_type, sizes, self.device) for i in self.signature.inputs]
 
     def do_bench(
         self,
@@ -78,6 +84,7 @@ class Profiler:
             quantiles=quantiles,
             backend=backend,
             return_mode=return_mode,
+            device=self.device,
         )
 
     def run_once(self, func: Callable[..., Any] | None = None) -> Any:

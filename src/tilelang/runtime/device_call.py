@@ -15,8 +15,8 @@ from typing import Any
 from tilelang.codegen.source import KernelArgument
 from tilelang.errors import DriverError
 from tilelang.ir.expr import int_const
+from tilelang.ir.facts import Facts
 from tilelang.ir.func import ScalarParam, TensorParam
-from tilelang.passes.tile.specialize_symbols import Facts
 from tilelang.runtime.arguments import Bound, Devices, bind
 from tilelang.runtime.arrays import ArrayView
 from tilelang.runtime.cuda_driver import Driver, open_driver

@@ -37,13 +37,20 @@ def framework(like: object) -> str:
     return ""
 
 
+def stream_of(home: str, device: int) -> int:
+    """The stream on which a framework works now; nobody's is the legacy default stream."""
+    if home == "torch":
+        return torch_stream()(device)
+    if home == "cupy":
+        return int(sys.modules["cupy"].cuda.get_current_stream().ptr)
+    return LEGACY
+
+
 def current_stream(bound: Bound) -> int:
     """The stream on which the framework of a call's arrays works now."""
     home = framework(bound.like)
-    if home == "torch":
-        return torch_stream()(bound.device or 0)
-    if home == "cupy":
-        return int(sys.modules["cupy"].cuda.get_current_stream().ptr)
+    if home:
+        return stream_of(home, bound.device or 0)
     for value in bound.values:
         if isinstance(value, ArrayView) and value.stream is not None:
             return value.stream

@@ -9,30 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Expr, Var, const
+from tilelang.ir.facts import INDEX_BITS, Facts
 from tilelang.ir.func import PrimFunc, TensorParam
 from tilelang.ir.stmt import Launch, Stmt
 from tilelang.ir.visit import Rewriter
-
-INDEX_BITS = "tilelang.index_bits"  # attribute of a function: 64 if parameters may have 2**31 elements or more
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What is known of a call. The default is what a program is compiled for before there is any.
-
-    Attributes:
-        multiples: Names of symbols, and a number that each is a multiple of; symbols not named may be anything.
-        misaligned: Names of tensors that may begin at any element; all others begin at a multiple of 16 bytes.
-        wide: Whether a tensor of symbolic shape may have 2**31 elements or more.
-    """
-
-    multiples: tuple[tuple[str, int], ...] = ()
-    misaligned: tuple[str, ...] = ()
-    wide: bool = False
 
 
 def specialize(func: PrimFunc, facts: Facts) -> PrimFunc:
