@@ -1,0 +1,76 @@
+"""Operands for every instruction of NVIDIA's catalogue, found by its name: for compilers, simulators and devices alike."""
+
+import re
+from dataclasses import dataclass
+
+from tilelang.dtypes import BOOL, INT32, SCALARS, DType, as_dtype, lane_dtype
+
+UINT32 = SCALARS["uint32"]
+
+
+@dataclass(frozen=True)
+class Address:
+    """The address of an element of a dtype, in memory of this scope."""
+
+    dtype: DType
+    scope: str = "global"
+
+
+@dataclass(frozen=True)
+class Mask:
+    """The mask of the lanes that take part."""
+
+
+Operand = Address | Mask | DType | int
+_MATRIX = ("mma", "ldmatrix", "stmatrix")
+
+
+def operands(name: str) -> list[Operand] | None:
+    """What an instruction is called with: addresses, values of a dtype, constants; None for matrix instructions."""
+    parts = name.removeprefix("tl_").split("_")
+    if parts[0] in _MATRIX:
+        return None
+    if name in _FIXED:
+        return _FIXED[name]
+    match parts:
+        case ["shuffle", _, *rest]:
+            return [Mask(), _dtype(rest), 1, 32]
+        case ["redux", _, *rest]:
+            return [Mask(), _dtype(rest)]
+        case ["dp4a", a, b]:
+            return [as_dtype(a), as_dtype(b), UINT32 if a == b == "uint32" else INT32]
+        case ["cp", "async", _]:
+            return [Address(SCALARS["float16"], "shared"), Address(SCALARS["float16"]), BOOL]
+        case ["load", *rest]:
+            return [Address(lane_dtype(_dtype(rest))), BOOL]
+        case ["store", *rest]:
+            return [Address(lane_dtype(_dtype(rest))), _dtype(rest), BOOL]
+        case ["prefetch", _]:
+            return [Address(SCALARS["float32"]), BOOL]
+        case ["atomic", op, *rest]:
+            dtype = _dtype(rest)
+            return [Address(lane_dtype(dtype)), *[dtype] * {"load": 0, "cas": 2}.get(op, 1)]
+    raise KeyError(name)
+
+
+_FIXED: dict[str, list[Operand]] = {
+    **{name: [] for name in ("sync_threads", "fence_block", "fence_device", "fence_system", "active_mask")},
+    **{name: [] for name in ("cp_async_commit", "trap", "clock64", "global_timer")},
+    **{name: [Mask(), BOOL] for name in ("ballot", "any", "all")},
+    **{name: [Mask(), SCALARS["float32"]] for name in ("match_any", "match_all")},
+    "sync_warp": [Mask()],
+    "elect": [Mask()],
+    "bar_sync": [1, 32],
+    "bar_arrive": [1, 64],
+    "cp_async_wait": [0],
+    "nanosleep": [20],
+}
+
+
+def _dtype(parts: list[str]) -> DType:
+    """The dtype whose name begins a list of words."""
+    for count in (2, 1):
+        name = "_".join(parts[:count])
+        if re.sub(r"x\d+$", "", name) in SCALARS:
+            return as_dtype(name)
+    raise KeyError("_".join(parts))
