@@ -20,7 +20,7 @@ def mapped(indices: tuple[Expr | int, ...], shape: tuple[int, ...], extents: tup
     domain = Domain().with_loop(k, 0, 4)
     for var, extent in zip((i, j), extents, strict=False):
         domain = domain.with_loop(var, 0, extent)
-    return access_map(exprs, (i, j)[: len(extents)], extents, shape, domain)
+    return access_map(exprs, (i, j)[: len(extents)], extents, shape, domain, {k})
 
 
 def test_variables_lead_straight_to_dimensions() -> None:
@@ -73,8 +73,8 @@ def test_what_digits_do_not_tell(indices: tuple[Expr, ...], shape: tuple[int, ..
     assert mapped(indices, shape) is None
 
 
-def test_data_of_an_iteration_has_no_map() -> None:
-    assert access_map((i, k), (i,), (8,), (8, 4), Domain(), {k}) is None
+def test_variables_from_elsewhere_have_no_map() -> None:
+    assert access_map((i, k), (i,), (8,), (8, 4), Domain()) is None
 
 
 def test_one_element_is_touched_by_all() -> None:

@@ -28,7 +28,7 @@ class AccessMap:
 
     Attributes:
         map: Coordinates of the nest, then of what each thread walks alone, to coordinates of the buffer.
-        free: How many inputs the latter are: serial loops inside the nest, and everything outside of it.
+        free: How many inputs the latter are: serial loops inside the nest, and parts of the buffer.
     """
 
     map: DigitMap
@@ -41,7 +41,7 @@ def access_map(
     extents: Sequence[int],
     shape: Sequence[int],
     domain: Domain,
-    changing: Collection[Var] = (),
+    walked: Collection[Var] = (),
 ) -> AccessMap | None:
     """The map of an access, or None if digits do not tell it.
 
@@ -51,13 +51,13 @@ def access_map(
         extents: Of the nest.
         shape: Of the buffer.
         domain: What is known at the access.
-        changing: Variables that hold data of an iteration; a subscript with one of them has no map.
+        walked: Variables of loops inside the nest; a subscript with any other than these and the nest's has no map.
     """
     analysis = analysis_of(domain)
     inner: list[Sum] = []
     outer: list[Sum] = []
     for index in indices:
-        parts = _parted(analysis.sum(index), frozenset(variables), frozenset(changing))
+        parts = _parted(analysis.sum(index), frozenset(variables), frozenset(walked))
         if parts is None:
             return None
         inner.append(parts[0])
@@ -65,16 +65,16 @@ def access_map(
     nest = _nest_digits(inner, variables, extents, tuple(shape))
     if nest is None:
         return None
-    walked: list[Mode] = []
+    alone: list[Mode] = []
     for axis, extent in enumerate(shape):
         free = _free_digits(nest, axis, extent)
         if free is None or not _stays_free(outer[axis], nest, axis, analysis):
             return None
-        walked += free
-    return AccessMap(DigitMap((*nest.inputs, *((mode,) for mode in walked)), tuple(shape)), len(walked))
+        alone += free
+    return AccessMap(DigitMap((*nest.inputs, *((mode,) for mode in alone)), tuple(shape)), len(alone))
 
 
-def _parted(total: Sum, mine: frozenset[Var], changing: frozenset[Var]) -> tuple[Sum, Sum] | None:
+def _parted(total: Sum, mine: frozenset[Var], walked: frozenset[Var]) -> tuple[Sum, Sum] | None:
     """A subscript as a sum over the nest's variables, and the rest of it."""
     inner, outer = Sum({}, 0), Sum({}, total.constant)
     for term, coefficient in total.terms.items():
@@ -85,14 +85,12 @@ def _parted(total: Sum, mine: frozenset[Var], changing: frozenset[Var]) -> tuple
                     return None
                 if isinstance(node, Var):
                     named.add(node)
-        if named & changing:
-            return None
         if named <= mine:
             inner = inner.plus(Sum({term: coefficient}, 0))
-        elif named & mine:
-            return None
-        else:
+        elif named <= walked:
             outer = outer.plus(Sum({term: coefficient}, 0))
+        else:
+            return None
     return inner, outer
 
 

@@ -102,17 +102,18 @@ class Layout:
         if places.min() < 0:
             where = np.unravel_index(int(places.min(axis=1).argmin()), self.shape)
             raise ProgramError(f"T.Layout: {_coordinate(where)} lies at a negative place")
+        if _are_distinct(places):
+            return
         _, first, inverse, counts = np.unique(
             places, axis=0, return_index=True, return_inverse=True, return_counts=True
         )
-        if (counts > 1).any():
-            doubled = int(np.argmax(counts > 1))
-            one, other = np.flatnonzero(inverse.reshape(-1) == doubled)[:2]
-            raise ProgramError(
-                f"T.Layout: {_coordinate(np.unravel_index(one, self.shape))} and "
-                f"{_coordinate(np.unravel_index(other, self.shape))} lie in one place, {tuple(map(int, places[one]))}",
-                hint="a layout gives every coordinate a place of its own",
-            )
+        doubled = int(np.argmax(counts > 1))
+        one, other = np.flatnonzero(inverse.reshape(-1) == doubled)[:2]
+        raise ProgramError(
+            f"T.Layout: {_coordinate(np.unravel_index(one, self.shape))} and "
+            f"{_coordinate(np.unravel_index(other, self.shape))} lie in one place, {tuple(map(int, places[one]))}",
+            hint="a layout gives every coordinate a place of its own",
+        )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Layout):
@@ -124,6 +125,15 @@ class Layout:
 
     def __repr__(self) -> str:
         return f"Layout({self.shape} -> {self.output_shape})"
+
+
+def _are_distinct(places: np.ndarray) -> bool:
+    """Whether no two rows are equal. Shapes: places (n, rank), not negative."""
+    box = [int(n) + 1 for n in places.max(axis=0)]
+    if math.prod(box) > 64 * len(places) + 4096:  # too sparse to count
+        return len(np.unique(places, axis=0)) == len(places)
+    flat = np.ravel_multi_index(tuple(places.T), tuple(box)) if box else np.zeros(len(places), np.int64)
+    return int(np.bincount(flat).max()) <= 1
 
 
 def _coordinate(coordinate: Sequence[Any]) -> str:

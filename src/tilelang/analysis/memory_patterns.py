@@ -1,0 +1,156 @@
+"""How a loop nest walks through memory: which dimension its accesses are contiguous along, and how wide they may be.
+
+Takes the accesses of a nest to global and shared memory, gives `MemoryPattern`s. Invariant: an alignment that is given
+is proven for every iteration, from what is known of sizes and offsets and from the alignment of the buffers themselves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tilelang.analysis.accesses import Access
+from tilelang.arith.affine import Sum
+from tilelang.arith.domain import Domain
+from tilelang.arith.interval import Analysis, analysis_of
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import Expr, Var, const, int_const
+from tilelang.ir.visit import walk_expr
+
+VECTOR_BYTES = 16
+"""The widest access of a thread. Source: PTX ISA, "ld": vectors of up to 16 bytes, aligned to their size."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPattern:
+    """One access of a nest to global or shared memory.
+
+    Attributes:
+        buffer: What is accessed.
+        bytes: Of an element.
+        still: The variables of the nest that do not move it.
+        widths: For each variable along which neighboring iterations touch neighboring elements, how many elements an
+            aligned access may have, at most, if it begins at a multiple of that many iterations.
+    """
+
+    buffer: Buffer
+    bytes: int
+    still: frozenset[Var]
+    widths: dict[Var, int]
+
+    @property
+    def is_global(self) -> bool:
+        """Whether it goes to global memory."""
+        return self.buffer.scope is Scope.GLOBAL
+
+    def cost(self, var: Var, vector: int) -> float:
+        """What an element costs if `vector` neighbors along a variable belong to one thread: requests and lines.
+
+        A request is an instruction of a warp; a line is 128 bytes that a request touches.
+        """
+        if var in self.still:
+            return 2.0 / vector
+        if var not in self.widths:
+            return 0.0  # every lane has a line of its own, whatever the vector
+        width = min(vector, self.widths[var])
+        return (1.0 + max(1.0, vector * self.bytes / 4)) / width
+
+
+def patterns(accesses: Iterable[Access], variables: Sequence[Var], domain: Domain) -> list[MemoryPattern]:
+    """The accesses to global and shared memory among those given, each as it walks along the variables of a nest."""
+    found = []
+    for access in accesses:
+        if access.buffer.scope in (Scope.GLOBAL, Scope.SHARED) and access.buffer.rank and access.extent is None:
+            found.append(_pattern(access, variables, analysis_of(access.context.domain(domain))))
+    return found
+
+
+def _pattern(access: Access, variables: Sequence[Var], analysis: Analysis) -> MemoryPattern:
+    sums = [analysis.sum(index) for index in access.start]
+    strides = _strides(access.buffer)
+    size = access.buffer.dtype.storage_bytes
+    moved = {var: [axis for axis, total in enumerate(sums) if _names(total, var)] for var in variables}
+    still = frozenset(var for var in variables if not moved[var])
+    last = len(sums) - 1
+    widths: dict[Var, int] = {}
+    for var in variables:
+        if moved[var] != [last] or int_const(strides[last]) != 1 or access.atomic:
+            continue
+        rest = _without(sums[last], var)
+        if rest is not None:
+            offsets = [*sums[:last], rest]
+            divisor = 0
+            for offset, stride in zip(offsets, strides, strict=True):
+                divisor = math.gcd(divisor, _divisor(offset, analysis) * _divisor(analysis.sum(stride), analysis))
+            widths[var] = _width(divisor, access.buffer, size)
+    return MemoryPattern(access.buffer, size, still, widths)
+
+
+def _names(total: Sum, var: Var) -> bool:
+    return any(node is var for term in total.terms for key in term for node in walk_expr(key.expr))
+
+
+def _without(total: Sum, var: Var) -> Sum | None:
+    """What is left of a sum that has the variable once and only plainly; None for other sums."""
+    alone = next((t for t in total.terms if len(t) == 1 and t[0].expr is var), None)
+    if alone is None or total.terms[alone] != 1:
+        return None
+    rest = total.plus(Sum({alone: 1}, 0), -1)
+    return None if _names(rest, var) else rest
+
+
+def _strides(buffer: Buffer) -> tuple[Expr, ...]:
+    if buffer.strides is not None:
+        return buffer.strides
+    strides: list[Expr] = []
+    distance: Expr = const(1, buffer.shape[-1].dtype)
+    for extent in reversed(buffer.shape):
+        strides.append(distance)
+        distance = distance * extent
+    return tuple(reversed(strides))
+
+
+def _divisor(total: Sum, analysis: Analysis) -> int:
+    """A number that divides every value of a sum; 0 if it is always 0."""
+    divisor = abs(total.constant)
+    for term, coefficient in total.terms.items():
+        factor = abs(coefficient)
+        for key in term:
+            step = analysis.stepping(key)
+            if step is not None and step[1] == 0:
+                factor *= step[0]
+        divisor = math.gcd(divisor, factor)
+    return divisor
+
+
+def _width(divisor: int, buffer: Buffer, size: int) -> int:
+    """The elements of the widest aligned access at multiples of `divisor` elements."""
+    aligned = buffer.storage.alignment_bytes if buffer.scope is Scope.GLOBAL else VECTOR_BYTES
+    widest = max(1, min(VECTOR_BYTES, aligned) // size)
+    width = 1
+    while width * 2 <= widest and divisor % (width * 2) == 0:
+        width *= 2
+    return width
+
+
+def best_vector(found: Sequence[MemoryPattern], var: Var, run: int) -> int:
+    """The power of two that divides `run` with which accesses along a variable cost least; the smallest of equals."""
+    best, least = 1, math.inf
+    width = 1
+    while run % width == 0 and width <= VECTOR_BYTES:
+        cost = sum(pattern.cost(var, width) for pattern in found)
+        if cost < least:
+            best, least = width, cost
+        width *= 2
+    return best
+
+
+def fastest(found: Sequence[MemoryPattern], variables: Sequence[Var]) -> Var | None:
+    """The variable along which most of the memory traffic is contiguous, the last of equals; None without any."""
+    gain = dict.fromkeys(variables, 0)
+    for pattern in found:
+        for var in pattern.widths:
+            gain[var] += pattern.bytes * (8 if pattern.is_global else 1)
+    best = max(gain.values(), default=0)
+    return next((var for var in reversed(variables) if gain[var] == best), None) if best else None

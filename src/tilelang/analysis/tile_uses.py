@@ -1,0 +1,131 @@
+"""Who touches the tiles of a block's threads, and how: parallel loops, tile operators, or scalar code.
+
+Takes a launch, gives `TileUses`. Invariant: every access to a buffer of the asked scopes is listed, but for buffers
+that an iteration of a parallel loop allocates for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from tilelang.analysis.access_maps import AccessMap, access_map
+from tilelang.analysis.accesses import Access, Accesses, accesses
+from tilelang.arith.domain import Domain, of_function
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import Var, int_const
+from tilelang.ir.func import PrimFunc
+from tilelang.ir.stmt import Alloc, CallStmt, For, Launch, ParallelLoop, TileOp
+from tilelang.ir.visit import walk
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NestUse:
+    """An access in a parallel loop.
+
+    Attributes:
+        access: The access.
+        nest: The outermost parallel loop around it.
+        map: Which iterations touch which elements; None where digits do not tell it.
+    """
+
+    access: Access
+    nest: ParallelLoop
+    map: AccessMap | None
+
+
+@dataclass(slots=True)
+class Uses:
+    """The uses of one buffer, in program order.
+
+    Attributes:
+        nests: In parallel loops.
+        operators: By tile operators.
+        calls: By calls of instructions.
+        scalar: In scalar code: subscripts, conditions and values outside of all of these.
+    """
+
+    nests: list[NestUse] = field(default_factory=list)
+    operators: list[Access] = field(default_factory=list)
+    calls: list[Access] = field(default_factory=list)
+    scalar: list[Access] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class TileUses:
+    """What touches the tiles of a launch.
+
+    Attributes:
+        found: All accesses of the launch.
+        domain: What is known in all of the launch.
+        of: The uses of each buffer, in order of first use.
+        nests: The outermost parallel loops in program order, with what is known in their bodies.
+    """
+
+    found: Accesses
+    domain: Domain
+    of: Mapping[Buffer, Uses]
+    nests: Mapping[ParallelLoop, Domain]
+
+
+def static_extents(nest: ParallelLoop) -> tuple[int, ...] | None:
+    """The extents of a loop nest as integers above zero, or None."""
+    extents = tuple(int_const(extent) or 0 for extent in nest.extents)
+    return extents if all(extent > 0 for extent in extents) else None
+
+
+def around_launch(func: PrimFunc, launch: Launch) -> Domain:
+    """What is known in the body of a launch."""
+    domain = of_function(func)
+    for var, extent in zip(launch.block_vars, launch.grid, strict=True):
+        domain = domain.with_loop(var, 0, extent)
+    if launch.thread is not None:
+        domain = domain.with_range(launch.thread, 0, launch.num_threads - 1)
+    return domain
+
+
+def tile_uses(func: PrimFunc, launch: Launch, scopes: Collection[Scope]) -> TileUses:
+    """Who touches the buffers of some scopes."""
+    domain = around_launch(func, launch)
+    found = accesses(launch.body)
+    nests: dict[ParallelLoop, Domain] = {}
+    private: dict[ParallelLoop, frozenset[Buffer]] = {}
+    for loop, context in found.loops:
+        if isinstance(loop, ParallelLoop) and not any(isinstance(o, ParallelLoop) for o in context.loops()):
+            inside = context.domain(domain)
+            for var, extent in zip(loop.vars, loop.extents, strict=True):
+                inside = inside.with_loop(var, 0, extent)
+            nests[loop] = inside
+            private[loop] = frozenset(s.buffer for s in walk(loop.body) if isinstance(s, Alloc))
+    uses: dict[Buffer, Uses] = {}
+    for access in found.all:
+        if access.buffer.scope not in scopes:
+            continue
+        nest = next((loop for loop in access.context.loops() if isinstance(loop, ParallelLoop)), None)
+        if nest is not None and access.buffer.storage in private[nest]:
+            continue
+        of = uses.setdefault(access.buffer, Uses())
+        if nest is not None:
+            of.nests.append(NestUse(access, nest, _map(access, nest, domain)))
+        elif isinstance(access.stmt, TileOp) and access.extent is not None:
+            of.operators.append(access)
+        elif isinstance(access.stmt, CallStmt) and access.extent is not None:
+            of.calls.append(access)
+        else:
+            of.scalar.append(access)
+    return TileUses(found, domain, uses, nests)
+
+
+def _map(access: Access, nest: ParallelLoop, domain: Domain) -> AccessMap | None:
+    extents, shape = static_extents(nest), access.buffer.static_shape
+    if extents is None or shape is None or access.extent is not None:
+        return None
+    domain = access.context.domain(domain)
+    return access_map(access.start, nest.vars, extents, shape, domain, _walked(access, nest))
+
+
+def _walked(access: Access, nest: ParallelLoop) -> set[Var]:
+    """The variables of the loops of constant extent between a nest and an access in it."""
+    loops = access.context.loops()
+    inside = [loop for loop in loops[loops.index(nest) + 1 :] if isinstance(loop, For)]
+    return {loop.var for loop in inside if int_const(loop.start) == 0 and int_const(loop.stop)}

@@ -1,0 +1,191 @@
+"""Decides which tiles live in registers spread over threads: moves the others to shared memory.
+
+Takes a tile-level function, gives one in which every `FRAGMENT` buffer is touched by tile operators, by parallel loops
+of constant extents whose subscripts are digits, and by scalar code only if each thread can hold all of it; and in which
+no `LOCAL` buffer is subscripted by the variables of a parallel loop around its allocation. Invariant: shared memory is
+always right, so whatever is not proven to be spread goes there; what goes there is noted in the plan.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable
+
+from tilelang.analysis.spreading import spread
+from tilelang.analysis.tile_uses import NestUse, TileUses, Uses, static_extents, tile_uses
+from tilelang.errors import Note
+from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.builder import Builder
+from tilelang.ir.expr import Var
+from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.stmt import Alloc, Atomic, Launch, ParallelLoop, Seq, Stmt
+from tilelang.ir.visit import Rewriter, walk, walk_expr
+from tilelang.layout.fragment import Fragment
+from tilelang.lowering.simt.loops import move, scratch
+from tilelang.ops.gemm import Gemm
+from tilelang.passes.base import Pass, PassContext
+
+SMALL = 16
+"""Elements of a fragment that each thread may hold all of, so that scalar code can name any of them."""
+
+
+def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
+    body = _Launches(func).visit(func.body) or Seq((), loc=func.body.loc)
+    return func if body is func.body else dataclasses.replace(func, body=body)
+
+
+class _Launches(Rewriter):
+    def __init__(self, func: PrimFunc) -> None:
+        self._func = func
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        return _demoted(self._func, node) if isinstance(node, Launch) else self.rebuild_stmt(node)
+
+
+def _demoted(func: PrimFunc, launch: Launch) -> Launch:
+    uses = tile_uses(func, launch, (Scope.FRAGMENT, Scope.LOCAL))
+    judge = _Judge(uses)
+    notes: list[Note] = []
+    scopes: dict[Buffer, Scope] = dict.fromkeys(_private(launch), Scope.LOCAL)
+    for buffer in _storages(launch):
+        spread_out = buffer.scope is Scope.FRAGMENT or judge.is_subscripted_by_nests(buffer)
+        if buffer in scopes or not spread_out:
+            continue
+        reason = judge.refusal(buffer)
+        scopes[buffer] = Scope.SHARED if reason else Scope.FRAGMENT
+        if reason:
+            notes.append(Note(f"'{buffer.name}' is kept in shared memory: {reason}", buffer.loc))
+    if all(scope is buffer.scope for buffer, scope in scopes.items()):
+        return launch
+    move_to = _MoveTo(scopes)
+    body = move_to.visit(launch.body) or Seq((), loc=launch.loc)
+    layouts = tuple(
+        (move_to.buffer(buffer), layout)
+        for buffer, layout in launch.hints.layouts
+        if move_to.buffer(buffer).scope is Scope.FRAGMENT or not isinstance(layout, Fragment)
+    )
+    hints = dataclasses.replace(launch.hints, layouts=layouts)
+    plan = dataclasses.replace(launch.plan, notes=(*launch.plan.notes, *notes))
+    return dataclasses.replace(launch, body=body, hints=hints, plan=plan)
+
+
+def _storages(launch: Launch) -> list[Buffer]:
+    """The tiles in registers that own their bytes, in order of allocation."""
+    allocated = [s.buffer for s in walk(launch.body) if isinstance(s, Alloc) and s.buffer.view_of is None]
+    return [buffer for buffer in allocated if buffer.scope in (Scope.FRAGMENT, Scope.LOCAL)]
+
+
+def _private(launch: Launch) -> Iterable[Buffer]:
+    """Tiles that an iteration of a parallel loop allocates for itself: its thread's own, whatever they were called."""
+    for nest in walk(launch.body):
+        if isinstance(nest, ParallelLoop):
+            for stmt in walk(nest.body):
+                if isinstance(stmt, Alloc) and stmt.buffer.scope in (Scope.FRAGMENT, Scope.SHARED):
+                    yield stmt.buffer
+
+
+class _Judge:
+    """Which tiles can be spread over threads."""
+
+    def __init__(self, uses: TileUses) -> None:
+        self._uses = uses
+        self._of: dict[Buffer, list[tuple[Buffer, Uses]]] = {}
+        for buffer, of in uses.of.items():
+            self._of.setdefault(buffer.storage, []).append((buffer, of))
+        self._in_order: dict[ParallelLoop, str] = {}
+
+    def is_subscripted_by_nests(self, storage: Buffer) -> bool:
+        """Whether iterations of parallel loops have elements of their own in it."""
+        return any(_names(use) for _, of in self._of.get(storage, ()) for use in of.nests)
+
+    def refusal(self, storage: Buffer) -> str:
+        """Why a tile cannot be spread over threads; empty if it can."""
+        names = self._of.get(storage, [])
+        if any(buffer is not storage for buffer, _ in names):
+            return "its bytes have several names"
+        for _, of in names:
+            reason = self._refusal(storage, of)
+            if reason:
+                return reason
+        return ""
+
+    def _refusal(self, storage: Buffer, of: Uses) -> str:
+        everywhere = bool(of.scalar or of.calls)  # each thread must hold all of it
+        if everywhere and storage.scope is Scope.FRAGMENT and math.prod(storage.static_shape or (0,)) > SMALL:
+            return "scalar code names its elements"
+        for use in of.nests:
+            if static_extents(use.nest) is None:
+                return "a parallel loop that uses it has extents that are not constant"
+            if isinstance(use.access.stmt, Atomic):
+                return "it is updated atomically"
+            if use.map is None and (use.access.write or not everywhere):
+                return "a subscript of it cannot be told by digits of the loop's variables"
+            reason = self._order(use.nest)
+            if reason:
+                return reason
+        return ""
+
+    def _order(self, nest: ParallelLoop) -> str:
+        """Why the iterations of a loop must run in order; empty if they need not."""
+        if nest not in self._in_order:
+            self._in_order[nest] = spread(nest, self._uses.nests[nest], self._is_used_outside(nest)).reason
+        return self._in_order[nest]
+
+    def _is_used_outside(self, nest: ParallelLoop) -> _UsedOutside:
+        return _UsedOutside(
+            frozenset(a.buffer.storage for a in self._uses.found.reads if nest not in a.context.loops())
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class _UsedOutside:
+    read: frozenset[Buffer]
+
+    def __call__(self, buffer: Buffer) -> bool:
+        return buffer.storage in self.read
+
+
+def _names(use: NestUse) -> bool:
+    """Whether a subscript names a variable of the nest."""
+    variables = frozenset(use.nest.vars)
+    return any(node in variables for e in use.access.start for node in walk_expr(e) if isinstance(node, Var))
+
+
+class _MoveTo(Rewriter):
+    """Gives buffers other scopes; products keep sums in registers."""
+
+    def __init__(self, scopes: dict[Buffer, Scope]) -> None:
+        self._scopes = scopes
+        self._new: dict[Buffer, Buffer] = {}
+
+    def buffer(self, node: Buffer) -> Buffer:
+        if node not in self._new:
+            scope = self._scopes.get(node.storage, node.scope)
+            base = None if node.view_of is None else self.buffer(node.view_of)
+            same = scope is node.scope and base is node.view_of
+            self._new[node] = node if same else dataclasses.replace(node, scope=scope, view_of=base)
+        return self._new[node]
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        new = self.rebuild_stmt(node)
+        if isinstance(new, Gemm) and isinstance(node, Gemm):
+            was, now = node.c.buffer.scope, new.c.buffer.scope
+            if was is Scope.FRAGMENT and now is Scope.SHARED and new.choice:
+                return _through_registers(new)
+        return new
+
+
+def _through_registers(op: Gemm) -> Stmt:
+    """A product whose sums are in shared memory, by way of a fragment."""
+    build = Builder(op.loc)
+    extents = op.c.static_extent or ()
+    sums = scratch(build, f"{op.c.buffer.name}_sums", extents, op.c.dtype, Scope.FRAGMENT)
+    if not op.always_clears:
+        move(build, op.c, sums)
+    build.emit(dataclasses.replace(op, c=Region(sums.buffer, sums.start, sums.extent)))
+    move(build, sums, op.c)
+    return Seq(tuple(build.statements), loc=op.loc)
+
+
+PASS = Pass("demote_fragments", _run, Level.TILE, Level.TILE)

@@ -1,0 +1,330 @@
+"""Decides which thread holds which elements and runs which iterations, and how tiles lie in shared memory.
+
+Takes a tile-level function and the lowerings of its operators, gives the function with `ParallelLoop.layout`,
+`LaunchPlan.fragments` and `LaunchPlan.shared_layouts` written. Invariant: wherever a fragment is accessed, the threads
+that execute the access hold the element, and a store reaches all of its copies; uses that disagree about a layout go
+through shared memory, and the plan's notes say so.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Hashable, Iterator
+
+from tilelang.analysis.accesses import Access
+from tilelang.analysis.memory_patterns import MemoryPattern, best_vector, fastest, patterns
+from tilelang.analysis.tile_uses import NestUse, TileUses, static_extents, tile_uses
+from tilelang.errors import CompilerBug, LayoutConflict, Note, ProgramError
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.stmt import Alloc, CallStmt, Launch, ParallelLoop, Seq, Stmt, TileOp
+from tilelang.ir.visit import Rewriter, walk
+from tilelang.layout.blocked import blocked
+from tilelang.layout.constraints import Constraint, Is, Prefer, Through, Why
+from tilelang.layout.explain import conversion_line, fragment_line, place, shared_line
+from tilelang.layout.fragment import Fragment, replicated
+from tilelang.layout.layout import Layout
+from tilelang.layout.solve import Conflict, solve
+from tilelang.layout.through import run_length, vectorized
+from tilelang.lowering.lowering import Lowering, Lowerings, Site
+from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.tile.convert_layouts import convert, cost_in_bytes, replaced, turned
+from tilelang.passes.tile.shared_layouts import TileAccess, choose, tile_access
+
+_ROUNDS = 8  # conversions may ask for further ones; that ends soon or never
+
+
+def infer_layouts(lowerings: Lowerings) -> Pass:
+    """The pass, for operators that are done by these lowerings."""
+
+    def run(func: PrimFunc, context: PassContext) -> PrimFunc:
+        body = _Launches(func, context, lowerings).visit(func.body) or Seq((), loc=func.body.loc)
+        return func if body is func.body else dataclasses.replace(func, body=body)
+
+    return Pass("infer_layouts", run, Level.TILE, Level.TILE)
+
+
+class _Launches(Rewriter):
+    def __init__(self, func: PrimFunc, context: PassContext, lowerings: Lowerings) -> None:
+        self._func, self._context, self._lowerings = func, context, lowerings
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if not isinstance(node, Launch):
+            return self.rebuild_stmt(node)
+        launch = _turned(self._func, node)
+        notes: list[Note] = []
+        for _ in range(_ROUNDS):
+            inference = _Inference(self._func, launch, self._context, self._lowerings)
+            conversions = inference.conversions(notes)
+            if not conversions:
+                return inference.decided(notes)
+            launch = dataclasses.replace(launch, body=convert(launch.body, conversions, inference.uses))
+        raise CompilerBug("infer_layouts: conversions of layouts do not come to an end")
+
+
+def _turned(func: PrimFunc, launch: Launch) -> Launch:
+    """The launch with the dimension along which memory is contiguous last in every nest."""
+    uses = tile_uses(func, launch, (Scope.FRAGMENT,))
+    new: dict[ParallelLoop, ParallelLoop] = {}
+    for nest in uses.nests:
+        found = patterns(_accesses_of(nest, uses), nest.vars, uses.domain)
+        var = fastest(found, nest.vars)
+        if var is not None and var is not nest.vars[-1] and nest.layout is None:
+            axis = nest.vars.index(var)
+            new[nest] = turned(nest, [*(a for a in range(len(nest.vars)) if a != axis), axis])
+    return dataclasses.replace(launch, body=replaced(launch.body, new)) if new else launch
+
+
+def _accesses_of(nest: ParallelLoop, uses: TileUses) -> list[Access]:
+    return [access for access in uses.found.all if nest in access.context.loops()]
+
+
+class _Inference:
+    """One round: the constraints of a launch, solved."""
+
+    def __init__(self, func: PrimFunc, launch: Launch, context: PassContext, lowerings: Lowerings) -> None:
+        self._launch, self._lowerings = launch, lowerings
+        self._threads = launch.num_threads
+        self._site = Site(context.target, context.options, self._threads)
+        self.uses = tile_uses(func, launch, (Scope.FRAGMENT,))
+        self._of_nest: dict[ParallelLoop, list[Access]] = {nest: [] for nest in self.uses.nests}
+        for access in self.uses.found.all:
+            for loop in access.context.loops():
+                if isinstance(loop, ParallelLoop) and loop in self._of_nest:
+                    self._of_nest[loop].append(access)
+        self._patterns: dict[ParallelLoop, list[MemoryPattern]] = {
+            nest: patterns(found, nest.vars, self.uses.domain) for nest, found in self._of_nest.items()
+        }
+        self._users: dict[int, Stmt] = {}  # the statement that each constraint comes from
+        self._constraints: list[Constraint] = []
+        for constraint, user in self._collect():
+            self._constraints.append(constraint)
+            if user is not None:
+                self._users[id(constraint)] = user
+        self._solution = solve(self._constraints)
+
+    # -- constraints ----------------------------------------------------------------------------------------
+    def _collect(self) -> Iterator[tuple[Constraint, Stmt | None]]:
+        """The constraints, what cannot be converted first, each with the statement to convert at."""
+        for constraint in (*self._named_by_scalars(), *self._annotated(), *self._wished()):
+            yield constraint, None
+        operators = [stmt for stmt in walk(self._launch.body) if isinstance(stmt, TileOp)]
+        asked = [(constraint, op) for op in operators for constraint in self._asked_by(op)]
+        yield from (pair for pair in asked if isinstance(pair[0], Is) and _writes(pair[1], pair[0].var))
+        yield from (pair for pair in asked if not (isinstance(pair[0], Is) and _writes(pair[1], pair[0].var)))
+        for buffer, of in self.uses.of.items():
+            for use in of.nests:
+                if use.map is not None and static_extents(use.nest) is not None:
+                    yield _through(buffer, use), use.nest
+        for nest in self.uses.nests:
+            preference = self._preference(nest)
+            if preference is not None:
+                yield preference, None
+        for buffer in self._fragments():
+            shape = buffer.static_shape or ()
+            layout = blocked(shape, self._threads, bytes_per_element=buffer.dtype.storage_bytes)
+            yield Prefer(buffer, (layout,), Why("no statement", buffer.loc), -1), None
+
+    def _fragments(self) -> list[Buffer]:
+        allocated = (stmt.buffer for stmt in walk(self._launch.body) if isinstance(stmt, Alloc))
+        return [buffer for buffer in allocated if buffer.scope is Scope.FRAGMENT]
+
+    def _named_by_scalars(self) -> Iterator[Is]:
+        for buffer, of in self.uses.of.items():
+            named = (*of.scalar, *of.calls)
+            if named:
+                layout = replicated(buffer.static_shape or (), self._threads)
+                yield Is(buffer, layout, Why("code outside of parallel loops names its elements", named[0].loc))
+
+    def _annotated(self) -> Iterator[Is]:
+        for buffer, layout in self._launch.hints.layouts:
+            if buffer.scope is Scope.FRAGMENT and isinstance(layout, Fragment):
+                self._check_wish(layout, f"T.annotate_layout: the layout of '{buffer.name}'")
+                yield Is(buffer, layout, Why(f"T.annotate_layout of '{buffer.name}'", buffer.loc))
+
+    def _wished(self) -> Iterator[Is]:
+        for nest in self.uses.nests:
+            if nest.layout is not None:
+                with nest.loc:
+                    self._check_wish(nest.layout, "T.Parallel: the layout of the loop")
+                    if nest.layout.shape != static_extents(nest):
+                        raise ProgramError(
+                            f"T.Parallel: the layout is for a loop of {nest.layout.shape}, this one has other extents",
+                            hint="make the layout for the loop's extents",
+                        )
+                yield Is(nest, nest.layout, Why("the layout of T.Parallel", nest.loc))
+
+    def _check_wish(self, layout: Fragment, what: str) -> None:
+        if layout.threads != self._threads:
+            raise ProgramError(
+                f"{what} is for {layout.threads} threads, but the kernel has {self._threads}",
+                hint=f"spread it over {self._threads} threads, with copies if there are fewer elements",
+            )
+
+    def _asked_by(self, op: TileOp) -> list[Constraint]:
+        with op.loc:
+            return list(self._lowering(op).constrain(op, self._site))
+
+    def _lowering(self, op: TileOp) -> Lowering:
+        rows = self._lowerings.get(type(op), ())
+        for row in rows:
+            if op.choice in ("", row.name):
+                return row
+        raise CompilerBug(f"{op.name}: no lowering is called '{op.choice}'")
+
+    def _preference(self, nest: ParallelLoop) -> Prefer | None:
+        """A coalesced layout of a nest, in vectors as wide as its accesses to memory allow."""
+        extents = static_extents(nest)
+        if extents is None:
+            return None
+        found = self._patterns[nest]
+        vector = self._vector(nest, extents[-1])
+        fed = math.prod(extents) // self._threads  # iterations per thread, if all have some
+        while nest.coalesced_width is None and vector > max(1, fed):
+            vector //= 2
+        size = max((pattern.bytes for pattern in found if pattern.widths), default=4)
+        holds = any(access.buffer.scope is Scope.FRAGMENT for access in self._of_nest[nest])
+        layout = blocked(extents, self._threads, vector, bytes_per_element=size, copies=holds)
+        moved = sum(pattern.bytes * (8 if pattern.is_global else 1) for pattern in found)
+        return Prefer(nest, (layout,), Why("T.Parallel", nest.loc), math.prod(extents) * moved, vector)
+
+    def _vector(self, nest: ParallelLoop, run: int) -> int:
+        if nest.coalesced_width is not None:
+            return math.gcd(nest.coalesced_width, run)
+        return best_vector(self._patterns[nest], nest.vars[-1], run)
+
+    # -- conflicts ------------------------------------------------------------------------------------------
+    def conversions(self, notes: list[Note]) -> dict[Stmt, list[Buffer]]:
+        """What must be converted where; what it costs is noted."""
+        found: dict[Stmt, list[Buffer]] = {}
+        for conflict in self._solution.conflicts:
+            constraint = conflict.constraint
+            user = self._users.get(id(constraint))
+            buffer = constraint.var
+            if user is None or not isinstance(buffer, Buffer):
+                raise _unsolvable(conflict)
+            if self._is_served_by_copies(conflict):
+                continue
+            if buffer not in found.setdefault(user, []):
+                found[user].append(buffer)
+                text = conversion_line(buffer.name, conflict, cost_in_bytes(buffer))
+                notes.append(Note(text, constraint.why.loc))
+            elif isinstance(constraint, Is):
+                raise _unsolvable(conflict)
+        return {user: buffers for user, buffers in found.items() if buffers}
+
+    def _is_served_by_copies(self, conflict: Conflict) -> bool:
+        """Whether every thread holds all that is read, so that it does not matter which element it is."""
+        constraint = conflict.constraint
+        layout = self._solution.layouts.get(constraint.var)
+        reads = isinstance(constraint, Through) and not constraint.writes
+        return reads and layout is not None and layout.replication == layout.threads
+
+    # -- the result -----------------------------------------------------------------------------------------
+    def decided(self, notes: list[Note]) -> Launch:
+        """The launch with its layouts written."""
+        solution = self._solution
+        new: dict[ParallelLoop, ParallelLoop] = {}
+        for nest in self.uses.nests:
+            layout = solution.layouts.get(nest)
+            if layout is not None:
+                vector = self._vector(nest, run_length(layout))
+                new[nest] = dataclasses.replace(nest, layout=vectorized(layout, vector))
+        fragments = tuple((buffer, solution.layouts[buffer]) for buffer in self._fragments())
+        lines = [
+            Note(fragment_line(buffer.name, layout, solution.reasons[buffer]), buffer.loc)
+            for buffer, layout in fragments
+        ]
+        shared, shared_notes = self._shared_layouts(new)
+        plan = dataclasses.replace(
+            self._launch.plan,
+            fragments=fragments,
+            shared_layouts=shared,
+            notes=(*self._launch.plan.notes, *notes, *lines, *shared_notes),
+        )
+        return dataclasses.replace(self._launch, body=replaced(self._launch.body, new), plan=plan)
+
+    def _shared_layouts(
+        self, nests: dict[ParallelLoop, ParallelLoop]
+    ) -> tuple[tuple[tuple[Buffer, Layout], ...], list[Note]]:
+        """The layouts of shared buffers: the user's, then those of instructions, then the cheapest for loops."""
+        allocated = [stmt.buffer for stmt in walk(self._launch.body) if isinstance(stmt, Alloc)]
+        viewed = {buffer.storage for buffer in allocated if buffer.view_of is not None}
+        wishes = dict(self._launch.hints.layouts)
+        found: list[tuple[Buffer, Layout]] = []
+        notes: list[Note] = []
+        for buffer in allocated:
+            if buffer.scope is not Scope.SHARED:
+                continue
+            wish = wishes.get(buffer)
+            if buffer.view_of is not None or buffer in viewed:
+                _check_not_laid_out(buffer, wish)
+                continue
+            if isinstance(wish, Layout):
+                layout, why = wish, Why(f"T.annotate_layout of '{buffer.name}'", buffer.loc)
+            elif buffer in self._solution.shared:
+                layout, why = self._solution.shared[buffer], self._solution.shared_reasons[buffer]
+            else:
+                cheapest = self._cheapest(buffer, nests)
+                if cheapest is None:
+                    continue
+                layout, why = cheapest, Why("parallel loops access it with fewer bank conflicts", buffer.loc)
+            found.append((buffer, layout))
+            notes.append(Note(shared_line(buffer.name, layout, why), why.loc))
+        return tuple(found), notes
+
+    def _cheapest(self, buffer: Buffer, nests: dict[ParallelLoop, ParallelLoop]) -> Layout | None:
+        touching = [access for access in self.uses.found.all if access.buffer is buffer]
+        if any(isinstance(access.stmt, CallStmt) for access in touching):
+            return None  # instructions of the user's own address it by themselves
+        samples: list[TileAccess] = []
+        keep = 1
+        for access in touching:
+            nest = next((loop for loop in access.context.loops() if loop in nests), None)
+            if isinstance(access.stmt, TileOp):
+                keep = 16
+            elif isinstance(nest, ParallelLoop):
+                layout = nests[nest].layout
+                assert layout is not None
+                domain = access.context.domain(self.uses.domain)
+                sample = tile_access(access, nest, layout, min(2, buffer.rank), domain)
+                if sample is not None:
+                    samples.append(sample)
+        return choose(buffer, samples, keep)
+
+
+def _check_not_laid_out(buffer: Buffer, wish: object) -> None:
+    """Raises if the user laid out a tile whose bytes have several names."""
+    if wish is not None:
+        raise ProgramError(
+            f"T.annotate_layout: the bytes of '{buffer.name}' have another name, by T.view or T.reshape, which needs "
+            "them in row-major order",
+            loc=buffer.loc,
+            hint="leave the annotation out, or copy the tile instead of viewing it",
+        )
+
+
+def _writes(op: TileOp, var: Hashable) -> bool:
+    return any(region.buffer is var for region in op.writes())
+
+
+def _through(buffer: Buffer, use: NestUse) -> Through:
+    assert use.map is not None
+    access = use.access
+    return Through(
+        buffer, use.nest, use.map.map, Why("T.Parallel", access.loc), writes=access.write, free=use.map.free
+    )
+
+
+def _unsolvable(conflict: Conflict) -> LayoutConflict:
+    constraint = conflict.constraint
+    name = getattr(constraint.var, "name", "a loop")
+    fixed = conflict.fixed_by
+    return LayoutConflict(
+        f"'{name}': {place(constraint.why)} needs another layout than {'nothing' if fixed is None else place(fixed)}",
+        loc=constraint.why.loc,
+        notes=() if fixed is None else (Note(f"the layout of '{name}' is fixed by {fixed.text}", fixed.loc),),
+        hint="copy it into a fragment of its own for one of the two",
+    )
+
