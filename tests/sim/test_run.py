@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tilelang.errors import DataRace, OutOfBounds, ReadBeforeWrite
+from tilelang.errors import DataRace, ReadBeforeWrite
 
 
 def zeros(*shape, dtype=np.float32):

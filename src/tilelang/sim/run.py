@@ -205,7 +205,8 @@ class DeviceArray:
             flat = np.zeros(0, np.uint8)
         else:
             corner = array[tuple(slice(-1, None) if step < 0 else slice(0, 1) for step in steps)].reshape(-1)[:1]
-            row = np.lib.stride_tricks.as_strided(corner, (high - low + 1,), (itemsize,), writeable=self.writable)
+            bits = corner.view(f"u{itemsize}")  # as_strided does not know all dtypes of ml_dtypes
+            row = np.lib.stride_tricks.as_strided(bits, (high - low + 1,), (itemsize,), writeable=self.writable)
             flat = row.view(np.uint8)
         self.storage = Storage(flat, base=_alignment(array) + low * itemsize)
         if not defined:

@@ -1,0 +1,97 @@
+"""What barriers order, and what nothing orders."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tilelang.sim.clocks import Clocks
+
+
+def knows(clocks, thread, other, time):
+    return bool(clocks.knows(np.array([thread]), np.array([other]), np.array([time]))[0])
+
+
+def test_a_thread_knows_what_it_did_itself():
+    clocks = Clocks(4)
+    assert knows(clocks, 1, 1, clocks.now)
+
+
+def test_nobody_knows_what_others_do_without_meeting():
+    clocks = Clocks(4)
+    assert not knows(clocks, 0, 1, clocks.now)
+
+
+def test_all_know_everything_after_a_meeting_of_the_block():
+    clocks = Clocks(4)
+    time = clocks.now
+    clocks.meet_all()
+    assert knows(clocks, 0, 1, time)
+    assert not knows(clocks, 0, 1, clocks.now)
+
+
+def test_a_meeting_of_some_teaches_only_those():
+    clocks = Clocks(4)
+    time = clocks.now
+    clocks.meet(np.array([0, 1]))
+    assert knows(clocks, 0, 1, time)
+    assert not knows(clocks, 2, 1, time)
+
+
+def test_knowledge_is_handed_on():
+    clocks = Clocks(4)
+    time = clocks.now
+    clocks.meet(np.array([0, 1]))
+    clocks.meet(np.array([1, 2]))
+    assert knows(clocks, 2, 0, time)
+
+
+def test_one_side_may_release_and_the_other_acquire():
+    clocks = Clocks(4)
+    before = clocks.now
+    known = clocks.release(np.array([0]))
+    after = clocks.now
+    clocks.acquire(np.array([3]), known)
+    assert knows(clocks, 3, 0, before)
+    assert not knows(clocks, 3, 0, after)
+    assert not knows(clocks, 0, 3, before)
+
+
+def test_updates_of_one_element_order_their_threads():
+    clocks = Clocks(4)
+    time = clocks.now
+    clocks.pass_through("element", 0)
+    assert not knows(clocks, 1, 0, time)
+    clocks.pass_through("element", 1)
+    assert knows(clocks, 1, 0, time)
+    clocks.pass_through("another", 2)
+    assert not knows(clocks, 2, 0, time)
+
+
+def test_a_new_block_knows_what_came_before():
+    clocks = Clocks(2)
+    clocks.meet(np.array([0]))
+    time = clocks.now
+    clocks.begin_block()
+    assert knows(clocks, 1, 0, time)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.one_of(st.integers(0, 4), st.sets(st.integers(0, 4), min_size=1)), max_size=20))
+def test_the_clocks_agree_with_sets_of_known_events(steps):
+    """Model: each thread carries the set of accesses that it knows; an int is an access, a set is a meeting."""
+    clocks, known, events = Clocks(5), [set() for _ in range(5)], []
+    for step in steps:
+        if isinstance(step, int):
+            events.append((step, clocks.now))
+            known[step].add(len(events) - 1)
+        elif len(step) == 5:
+            clocks.meet_all()
+            known = [set.union(*known) for _ in range(5)]
+        else:
+            clocks.meet(np.array(sorted(step)))
+            union = set.union(*[known[t] for t in step])
+            for thread in step:
+                known[thread] = set(union)
+    for number, (thread, time) in enumerate(events):
+        for other in range(5):
+            assert (number in known[other]) == knows(clocks, other, thread, time)
