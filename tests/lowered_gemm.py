@@ -22,8 +22,8 @@ from tilelang.lowering.lowering import Site
 from tilelang.lowering.regions import whole
 from tilelang.ops.gemm import Gemm, GemmWarpPolicy
 from tilelang.options import CompileOptions
-from tilelang.passes.thread import flatten_shared, plan_shared_memory
 from tilelang.passes.base import PassContext
+from tilelang.passes.thread import flatten_shared, plan_shared_memory
 from tilelang.sim.run import simulate
 from tilelang.target import Target
 

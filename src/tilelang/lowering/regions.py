@@ -45,6 +45,13 @@ def whole(buffer: Buffer) -> Region:
     return Region(buffer, tuple(ZERO for _ in buffer.shape), buffer.shape)
 
 
+def is_whole(region: Region) -> bool:
+    """Whether a region is visibly all of its buffer."""
+    starts = all(int_const(start) == 0 for start in region.start)
+    extents = zip(region.extent, region.buffer.shape, strict=True)
+    return starts and all(same_expr(extent, size) for extent, size in extents)
+
+
 def may_overlap(a: Region, b: Region) -> bool:
     """Whether two regions may share bytes: they lie in one buffer, and constants do not tell them apart."""
     if a.buffer.storage is not b.buffer.storage:

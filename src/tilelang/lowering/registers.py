@@ -1,7 +1,7 @@
 """Register arrays and unrolled loops: the common shape of lowerings that keep tiles in registers.
 
-Takes a builder, emits allocations and loops. Invariant: a loop emitted here is unrolled, so that arrays indexed by its
-variable have constant indices and stay in registers.
+Takes a builder, emits allocations and loops. Invariant: a loop emitted here is unrolled unless its body indexes no
+register array by its variable, so that such arrays have constant indices and stay in registers.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Emitter:
         self._domain = self._domain.with_range(var, 0, extent - 1)
         return var
 
-    def loop(self, name: str, extent: int, body: Callable[[Expr], None]) -> None:
-        """`for name in range(extent)`, unrolled; a single iteration needs no loop."""
+    def loop(self, name: str, extent: int, body: Callable[[Expr], None], kind: ForKind = ForKind.UNROLLED) -> None:
+        """`for name in range(extent)`, unrolled unless told; a single iteration needs no loop."""
         if extent == 1:
             body(ZERO)
             return
@@ -60,7 +60,7 @@ class Emitter:
             body(var)
         self._domain = outside
         stop = const(extent, INT32)
-        self.build.emit(For(var, ZERO, stop, 1, ForKind.UNROLLED, as_body(statements, self.build.loc)))
+        self.build.emit(For(var, ZERO, stop, 1, kind, as_body(statements, self.build.loc)))
 
     def registers(self, name: str, count: int, dtype: DType) -> Buffer:
         """Allocates an array of the executing thread."""

@@ -7,24 +7,25 @@ see `mma_operand` for what fills the padding.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tilelang.arith.domain import Domain
 from tilelang.dtypes import FLOAT32, DType
 from tilelang.errors import CompilerBug
-from tilelang.ir.buffer import Buffer, Region, Scope
-from tilelang.ir.builder import Builder, as_body
-from tilelang.ir.expr import Const, Expr, Var, cast, const, int_const
-from tilelang.ir.stmt import CallStmt, If
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.builder import Builder
+from tilelang.ir.expr import Expr, Var, const, int_const
+from tilelang.ir.stmt import CallStmt
 from tilelang.isa.nvidia.atom import MmaAtom, mma
 from tilelang.isa.nvidia.mma import choose_atom
 from tilelang.layout.constraints import Constraint, InShared, Is, Why
 from tilelang.layout.fragment import Fragment
+from tilelang.lowering.accumulator import Accumulator
 from tilelang.lowering.fragment_order import FragmentOrder
 from tilelang.lowering.lowering import Site
 from tilelang.lowering.nvidia.mma_operand import FragmentOperand, Operand, Share, SharedOperand
-from tilelang.lowering.regions import ZERO
+from tilelang.lowering.regions import ZERO, is_whole
 from tilelang.lowering.registers import Emitter
 from tilelang.lowering.warp_partition import WarpPartition, partition, placed
 from tilelang.ops.describe import matrix_axes
@@ -68,7 +69,7 @@ class GemmMma:
             scope = region.buffer.scope
             if scope is not Scope.FRAGMENT and (letter == "C" or scope is not Scope.SHARED):
                 return f"{letter} is in scope {scope.value}"
-            if scope is Scope.FRAGMENT and not _is_whole(region):
+            if scope is Scope.FRAGMENT and not is_whole(region):
                 return f"{letter} is a part of a fragment"
         return ""
 
@@ -100,7 +101,7 @@ class GemmMma:
         rows, columns = plan.warps.rows, plan.warps.columns
         a = _operand(emit, plan.a, plan.left, lane, warp % rows, site)
         b = _operand(emit, plan.b, plan.right, lane, warp // rows % columns, site)
-        sums = _Accumulator(emit, op, plan, site)
+        sums = Accumulator(emit, op, site, plan.accumulator, plan.atom.c_dtype, run=plan.atom.c.values)
         sums.begin()
 
         def step(at: Expr, *, tail: bool = False) -> None:
@@ -123,85 +124,13 @@ class GemmMma:
 
 
 def _multiply(
-    emit: Emitter, plan: _Plan, sums: _Accumulator, a: Operand, b: Operand, i: Expr, j: Expr, step: Expr
+    emit: Emitter, plan: _Plan, sums: Accumulator, a: Operand, b: Operand, i: Expr, j: Expr, step: Expr
 ) -> None:
     """One instruction."""
-    c_part, a_part, b_part = sums.registers(i, j), a.registers(i, step), b.registers(j, step)
+    height, width, _ = plan.atom.shape
+    c_part = sums.registers(i * height, j * width)
+    a_part, b_part = a.registers(i, step), b.registers(j, step)
     emit.build.emit(CallStmt(mma(plan.atom), (c_part, a_part, b_part), (c_part, a_part, b_part), (c_part,)))
-
-
-class _Accumulator:
-    """C in registers: in place where its values lie as the instruction wants them, else moved there and back."""
-
-    def __init__(self, emit: Emitter, op: Gemm, plan: _Plan, site: Site) -> None:
-        self._emit, self._op, self._plan = emit, op, plan
-        self._held = site.registers[op.c.buffer]
-        self._order = FragmentOrder(site.fragments[op.c.buffer], plan.accumulator)
-        self._axes = matrix_axes(op.c)
-        self._per_atom = plan.atom.c.values
-        dtype = plan.atom.c_dtype
-        direct = op.c.dtype == dtype and self._order.keeps(self._per_atom)
-        self._moved = None if direct else emit.registers(f"{op.c.buffer.name}_r", plan.accumulator.values, dtype)
-
-    @property
-    def _dtype(self) -> DType:
-        return self._plan.atom.c_dtype
-
-    def _place(self, row: Expr | int, column: Expr | int) -> Expr:
-        coordinate: list[Expr | int] = [0] * self._op.c.buffer.rank
-        coordinate[self._axes[0]], coordinate[self._axes[1]] = row, column
-        return self._emit.short(self._order.place(*coordinate))
-
-    def begin(self) -> None:
-        """Fetches or clears the sums."""
-        clear = self._op.clear_accum
-        if clear is None:
-            self._fetch()
-        elif isinstance(clear, Const):
-            self._zero() if clear.value else self._fetch()
-        else:
-            build = self._emit.build
-            with build.block() as cleared:
-                self._zero()
-            with build.block() as kept:
-                self._fetch()
-            build.emit(If(clear, as_body(cleared, build.loc), as_body(kept, build.loc) if kept else None))
-
-    def _zero(self) -> None:
-        target = self._held if self._moved is None else self._moved
-        zero = const(0, self._dtype)
-        count = self._plan.accumulator.values
-        self._emit.loop("v", count, lambda v: self._emit.store(target, v, zero))
-
-    def _fetch(self) -> None:
-        moved = self._moved
-        if moved is not None:
-            self._each(lambda v, at: self._emit.store(moved, v, cast(self._emit.load(self._held, at), self._dtype)))
-
-    def end(self) -> None:
-        """Brings the sums back to where they belong."""
-        moved = self._moved
-        if moved is not None:
-            dtype = self._op.c.dtype
-            self._each(lambda v, at: self._emit.store(self._held, at, cast(self._emit.load(moved, v), dtype)))
-
-    def _each(self, move: Callable[[Expr, Expr], None]) -> None:
-        wanted = self._plan.accumulator
-        axes = self._axes
-
-        def value(v: Expr) -> None:
-            coordinate = wanted.coordinates(0, v)
-            move(v, self._place(coordinate[axes[0]], coordinate[axes[1]]))
-
-        self._emit.loop("v", wanted.values, value)
-
-    def registers(self, i: Expr, j: Expr) -> Region:
-        """The sums of one instruction."""
-        height, width, _ = self._plan.atom.shape
-        if self._moved is None:
-            return self._emit.part(self._held, self._place(i * height, j * width), self._per_atom)
-        index = i * self._plan.warps.column_atoms + j
-        return self._emit.part(self._moved, index * self._per_atom, self._per_atom)
 
 
 def _operand(emit: Emitter, share: Share, wanted: Fragment, lane: Expr, position: Expr, site: Site) -> Operand:
@@ -244,12 +173,6 @@ def _of_buffer(tile: Fragment, axes: tuple[int, ...], buffer: Buffer) -> Fragmen
 def _sums(op: Gemm) -> DType:
     """The dtype in which instructions accumulate: that of C, but there is none that keeps bfloat16 sums."""
     return FLOAT32 if op.c.dtype == "bfloat16" else op.c.dtype
-
-
-def _is_whole(region: Region) -> bool:
-    """Whether a region is all of its buffer."""
-    starts = all(int_const(start) == 0 for start in region.start)
-    return starts and region.static_extent == region.buffer.static_shape
 
 
 LOWERING = GemmMma()

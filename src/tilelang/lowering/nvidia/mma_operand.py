@@ -7,25 +7,22 @@ as anything, since it only reaches elements of C that are not there.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from tilelang.arith.simplify import simplify
 from tilelang.dtypes import FLOAT32, DType
 from tilelang.ir.buffer import Buffer, Region
-from tilelang.ir.expr import Cast, Expr, ExprLike, Load, Reinterpret, Select, binary, conjunction, const, int_const
+from tilelang.ir.expr import Cast, Expr, ExprLike, Load, Reinterpret, Select, binary, conjunction, const
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import CallStmt
 from tilelang.isa.nvidia.atom import per_register
 from tilelang.isa.nvidia.ldmatrix import ROW_BYTES, ROWS, ldmatrix
 from tilelang.layout.fragment import Fragment, digit, fragment
 from tilelang.layout.layout import Layout
-from tilelang.layout.memory import contiguous_elements, row_major
 from tilelang.lowering.fragment_order import FragmentOrder
-from tilelang.lowering.nvidia.operand_layout import WarpAccess, choose_layout
+from tilelang.lowering.operand_layout import WarpAccess, choose_layout, keeps_runs
 from tilelang.lowering.regions import indices
 from tilelang.lowering.registers import Emitter, vector
 
@@ -103,18 +100,6 @@ class Share:
         """The buffer's indices of an element."""
         return indices(self.region, (row, k), (self.row_axis, self.k_axis))
 
-    def keeps_runs(self, layout: Layout | None, run: int) -> bool:
-        """Whether aligned groups of `run` neighbors of the operand lie in one aligned piece of memory."""
-        buffer = self.region.buffer
-        shape = buffer.static_shape
-        if shape is None:
-            return False
-        known = row_major(shape[-2:]) if layout is None else layout
-        if len(known.shape) < len(shape) and math.prod(known.output_shape) % run:
-            return False
-        start = simplify(self.region.start[-1] % run)
-        return int_const(start) == 0 and contiguous_elements(known) >= run
-
     def layout(self) -> Layout | None:
         """How the operand should lie in shared memory; None for row-major, or where there is no choice."""
         buffer = self.region.buffer
@@ -162,8 +147,8 @@ class SharedOperand:
         self._count = share.tile.values
         self._registers = emit.registers(f"{self._name}_r", self._count, share.dtype)
         chunk = ROW_BYTES // share.dtype.numpy.itemsize
-        self._by_matrix = share.suits_matrix_loads and share.keeps_runs(layout, chunk)
-        self._width = share.width if share.keeps_runs(layout, share.width) else 1
+        self._by_matrix = share.suits_matrix_loads and keeps_runs(share.region, layout, chunk)
+        self._width = share.width if keeps_runs(share.region, layout, share.width) else 1
         self._loads = self._matrix_loads() if self._by_matrix else []
         self._start = None if self._by_matrix else self._lane_start()
 

@@ -14,7 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tilelang.arith.simplify import simplify
 from tilelang.dtypes import DType
+from tilelang.ir.buffer import Region
+from tilelang.ir.expr import int_const
 from tilelang.layout.layout import Coordinate, Layout
 from tilelang.layout.memory import BANKS, MAX_VECTOR_BYTES, WORD, conflicts, contiguous_elements, offsets, padded
 from tilelang.layout.memory import row_major as row_major_layout
@@ -56,6 +59,18 @@ def choose_layout(shape: tuple[int, int], dtype: DType, accesses: Sequence[WarpA
         if not count:
             break
     return None if best is None or np.array_equal(offsets(best).reshape(-1), np.arange(math.prod(shape))) else best
+
+
+def keeps_runs(region: Region, layout: Layout | None, run: int) -> bool:
+    """Whether aligned groups of `run` neighbors of a region lie in one aligned piece of memory."""
+    shape = region.buffer.static_shape
+    if shape is None:
+        return False
+    known = row_major_layout(shape[-2:]) if layout is None else layout
+    if len(known.shape) < len(shape) and math.prod(known.output_shape) % run:
+        return False
+    start = simplify(region.start[-1] % run)
+    return int_const(start) == 0 and contiguous_elements(known) >= run
 
 
 def lost(layout: Layout, access: WarpAccess, dtype: DType) -> int:
