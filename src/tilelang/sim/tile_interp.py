@@ -26,6 +26,7 @@ from tilelang.ir.stmt import (
     AtomicOp,
     Bind,
     Break,
+    CallStmt,
     Continue,
     For,
     If,
@@ -38,6 +39,7 @@ from tilelang.ir.stmt import (
     TileOp,
     While,
 )
+from tilelang.isa.instruction import Instruction
 from tilelang.sim.arguments import bind_arguments
 from tilelang.sim.expressions import Evaluator
 from tilelang.sim.memory import Box, Cells, Memory
@@ -99,6 +101,7 @@ class Interpreter:
             Atomic: self._atomic,
             Assert: self._assert,
             Print: self._print,
+            CallStmt: self._call,
             Launch: self._launch,
         }
 
@@ -204,6 +207,12 @@ class Interpreter:
             values, defined = cells.fetch(box)
             text = tile_text(stmt.message, operand.buffer.name, values, operand.dtype, defined)
         self._printer(text)
+
+    def _call(self, stmt: CallStmt) -> None:
+        """What only orders work of threads has nothing to do in a sequential program."""
+        orders = isinstance(stmt.routine, Instruction) and stmt.routine.effect and not (stmt.reads or stmt.writes)
+        if not orders or stmt.result is not None:
+            raise CompilerBug(f"the reference interpreter cannot run {stmt.routine.name}")
 
     def _launch(self, stmt: Launch) -> None:
         grid = self._evaluator.indices(stmt.grid)

@@ -201,7 +201,7 @@ def _check_pipeline(loop: For, domain: Domain) -> None:
     assert spec is not None
     if spec.order is None and spec.stage is None:
         return
-    body = _effectful(loop.body)
+    body = effectful(loop.body)
     for key, places in (("order", spec.order), ("stage", spec.stage)):
         if places is not None and len(places) != len(body):
             raise ProgramError(
@@ -224,14 +224,14 @@ def _check_pipeline(loop: For, domain: Domain) -> None:
         _check_order([(slots[id(a.stmt)], a) for a in touching if id(a.stmt) in slots], order, stage, compare)
 
 
-def _effectful(body: Stmt) -> list[Stmt]:
+def effectful(body: Stmt) -> list[Stmt]:
     """The statements that `order` and `stage` count."""
     statements = body.body if isinstance(body, Seq) else (body,)
     return [
         inner
         for stmt in statements
         if not isinstance(stmt, Alloc | Bind)
-        for inner in (_effectful(stmt) if isinstance(stmt, Seq) else [stmt])
+        for inner in (effectful(stmt) if isinstance(stmt, Seq) else [stmt])
     ]
 
 

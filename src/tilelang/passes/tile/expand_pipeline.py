@@ -1,0 +1,266 @@
+"""Makes pipelined loops what the machine runs: versions of buffers, a prologue, a loop in which copies run ahead.
+
+Takes a tile-level function as `plan_pipeline` leaves it; gives one without pipelined loops, in which asynchronous
+copies are closed into groups and waited for. Invariant: iteration i of a statement of stage s runs at time i + s if
+there is an iteration i, and each time closes exactly one group of copies, whether there was something to copy or not;
+so a wait can count groups, for any trip count.
+
+A loop over k with last stage m becomes, for copies of stage 0 and everything else in stage m:
+
+    for each t in 0, ..., m - 1:  if there is an iteration t: copies of iteration t; commit
+    for k:  wait until the copies of iteration k are there; if there is an iteration k + m: its copies; commit; the rest
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+
+from tilelang.dtypes import INT32
+from tilelang.errors import CompilerBug
+from tilelang.ir.buffer import Buffer, Region
+from tilelang.ir.expr import Const, Expr, Load, Var, const, int_const
+from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.stmt import Alloc, Atomic, Bind, CallStmt, For, ForKind, If, Launch, Seq, Stmt, Store, TileOp
+from tilelang.ir.visit import Rewriter, substitute, substitute_stmt, walk
+from tilelang.isa.nvidia.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT
+from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.tile.plan_pipeline import LoopBody, Placement, crossing, is_asynchronous, parts
+from tilelang.passes.tile.settle_copies import settle, shared_storages
+
+
+class _Version(Rewriter):
+    """Replaces buffers by one of their versions."""
+
+    def __init__(self, versions: Mapping[Buffer, Buffer], number: Expr) -> None:
+        self._versions = versions
+        self._number = number
+
+    def _index(self, buffer: Buffer) -> Expr:
+        return self._number % self._versions[buffer].shape[0]
+
+    def expr(self, node: Expr) -> Expr:
+        if isinstance(node, Load) and node.buffer in self._versions:
+            return Load(self._versions[node.buffer], (self._index(node.buffer), *self.exprs(node.indices)), node.dtype)
+        return self.rebuild_expr(node)
+
+    def region(self, node: Region) -> Region:
+        inner = Rewriter.region(self, node)
+        if node.buffer not in self._versions:
+            return inner
+        one = const(1, INT32)
+        start = (self._index(node.buffer), *inner.start)
+        return Region(self._versions[node.buffer], start, (one, *inner.extent))
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if isinstance(node, Store | Atomic) and node.buffer in self._versions:
+            new = self.rebuild_stmt(node)
+            assert isinstance(new, Store | Atomic)
+            buffer = self._versions[node.buffer]
+            return dataclasses.replace(new, buffer=buffer, indices=(self._index(node.buffer), *new.indices))
+        new = self.rebuild_stmt(node)
+        source = getattr(node, "src", None)
+        if isinstance(node, TileOp) and isinstance(source, Region) and source.buffer in self._versions:
+            dim = getattr(node, "dim", None)  # counts the dimensions of the source
+            if new is not None and dim is not None:
+                return dataclasses.replace(new, dim=dim + 1)  # type: ignore[call-arg]
+        return new
+
+
+class _Loop:
+    """The expansion of one loop."""
+
+    def __init__(self, loop: For) -> None:
+        spec = loop.pipeline
+        if spec is None or spec.stage is None or spec.order is None:
+            raise CompilerBug("expand_pipeline: a loop without a plan")
+        self._loop = loop
+        self._body = LoopBody(loop)
+        self._placement = Placement(spec.stage, spec.order)
+        counts = crossing(self._body, self._placement)
+        self.versions = {buffer: _versioned(buffer, count) for buffer, count in counts.items()}
+        self._last = [n for n, stage in enumerate(spec.stage) if stage == self._placement.last]
+        self._copies = frozenset(n for n, s in enumerate(self._body.statements) if is_asynchronous(s))
+        self.emitted: set[Stmt] = set()
+        self._sequence = sorted(range(len(spec.order)), key=lambda n: self._placement.order[n])
+
+    def expand(self) -> Stmt:
+        """Allocations of the versions, the prologue and the loop."""
+        loop, last = self._loop, self._placement.last
+        made: list[Stmt] = [Alloc(buffer, loc=loop.loc) for buffer in self.versions.values()]
+        for time in range(last):
+            present = [n for n in self._sequence if self._placement.stage[n] <= time]
+            made += self._wait(present)
+            made += self._time(present, {stage: self._at(time - stage) for stage in range(time + 1)})
+        body = self._wait(self._sequence)
+        kept = [p for p in parts(loop.body) if isinstance(p, Alloc) and p.buffer not in self.versions]
+        body += kept
+        ahead = {stage: loop.var + (last - stage) * loop.step for stage in range(last)}
+        body += self._time(self._sequence, {**ahead, last: loop.var})
+        serial = dataclasses.replace(loop, kind=ForKind.SERIAL, pipeline=None, body=Seq(tuple(body), loc=loop.loc))
+        return Seq((*made, serial), loc=loop.loc)
+
+    def _at(self, number: int) -> Expr:
+        """The loop variable's value in an iteration counted from 0."""
+        start = int_const(self._loop.start)
+        step = number * self._loop.step
+        return const(start + step, INT32) if start is not None else self._loop.start + step
+
+    def _time(self, present: Sequence[int], values: Mapping[int, Expr]) -> list[Stmt]:
+        """What runs at one time: statements in order, those of one iteration under one test; one group is closed.
+
+        Args:
+            present: The statements.
+            values: The loop variable's value per stage.
+        """
+        made: list[Stmt] = []
+        group: list[int] = []
+        closing = max((position for position, n in enumerate(present) if n in self._copies), default=-1)
+
+        def flush() -> None:
+            if group:
+                made.extend(self._guarded(group, values[self._placement.stage[group[0]]]))
+                group.clear()
+
+        for position, number in enumerate(present):
+            if group and self._placement.stage[number] != self._placement.stage[group[0]]:
+                flush()
+            group.append(number)
+            if position == closing:
+                flush()
+                made.append(CallStmt(CP_ASYNC_COMMIT, (), loc=self._loop.loc))
+        flush()
+        if self._copies and closing < 0:
+            made.append(CallStmt(CP_ASYNC_COMMIT, (), loc=self._loop.loc))
+        return made
+
+    def _guarded(self, numbers: Sequence[int], value: Expr) -> list[Stmt]:
+        """Statements of one iteration, if there is such an iteration."""
+        loop = self._loop
+        statements = list(self._statements(numbers, value))
+        if value is loop.var:
+            return statements
+        exists = value < loop.stop if loop.step > 0 else value > loop.stop
+        if isinstance(exists, Const):
+            return statements if exists.value else []
+        body = statements[0] if len(statements) == 1 else Seq(tuple(statements), loc=loop.loc)
+        return [If(exists, body, loc=loop.loc)]
+
+    def _statements(self, numbers: Sequence[int], value: Expr) -> Iterator[Stmt]:
+        """Statements of one iteration, with the names they need, on that iteration's versions."""
+        loop = self._loop
+        rewrite = _Version(self.versions, self._number(value)) if self.versions else None
+        in_place = value is loop.var
+        fresh: dict[Var, Expr] = {} if in_place else {loop.var: value}
+        for number in numbers:
+            stmt = self._body.statements[number]
+            for name in self._body.names_before(number, self._last) if in_place else self._body.names(stmt):
+                if name in fresh:
+                    continue
+                new = name if in_place else Var(name.name, name.dtype, index=name.index)
+                bound = substitute(self._body.value(name), fresh)
+                fresh[name] = new
+                yield Bind(new, rewrite.expr(bound) if rewrite else bound, loc=stmt.loc)
+            moved = substitute_stmt(stmt, fresh) if fresh else stmt
+            if rewrite:
+                moved = rewrite.visit(moved) or Seq((), loc=stmt.loc)
+            if number in self._copies:
+                self.emitted.add(moved)
+            yield moved
+
+    def _number(self, value: Expr) -> Expr:
+        """The number of an iteration, counted from 0."""
+        start, step = self._loop.start, self._loop.step
+        if step < 0:
+            number = start - value
+        else:
+            number = value if int_const(start) == 0 else value - start
+        return number if abs(step) == 1 else number // abs(step)
+
+    def _wait(self, present: Sequence[int]) -> list[Stmt]:
+        """Waits until what the statements of one time need has been copied, as groups of earlier times count."""
+        stage = self._placement.stage
+        distances = []
+        for copy in self._copies:
+            target = self._body.statements[copy].dst.buffer  # type: ignore[attr-defined]
+            users = {n for n, _, _ in self._body.storages[target]} - {copy}
+            distances += [stage[n] - stage[copy] for n in users if n in present]
+        if not distances:
+            return []
+        return [CallStmt(CP_ASYNC_WAIT, (const(min(distances) - 1, INT32),), loc=self._loop.loc)]
+
+
+def _versioned(buffer: Buffer, count: int) -> Buffer:
+    strides = buffer.strides
+    if strides is not None:
+        raise CompilerBug(f"expand_pipeline: '{buffer.name}' has strides")
+    return dataclasses.replace(buffer, shape=(const(count, INT32), *buffer.shape))
+
+
+class _Expand(Rewriter):
+    """Expands the loops of one launch, outer ones first.
+
+    Attributes:
+        versions: The original and the versioned form of every buffer that got versions.
+        copies: The asynchronous copies that the loops close and await.
+    """
+
+    def __init__(self) -> None:
+        self.versions: list[tuple[Buffer, Buffer]] = []
+        self.copies: set[Stmt] = set()
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if isinstance(node, For) and node.kind is ForKind.PIPELINED:
+            loop = _Loop(node)
+            expanded = loop.expand()
+            self.versions += loop.versions.items()
+            self.copies |= loop.emitted
+            return self.rebuild_stmt(expanded)
+        return self.rebuild_stmt(node)
+
+
+class _Drop(Rewriter):
+    """Drops allocations of buffers that nothing uses any more."""
+
+    def __init__(self, unused: set[Buffer]) -> None:
+        self._unused = unused
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if isinstance(node, Alloc) and node.buffer in self._unused:
+            return None
+        return self.rebuild_stmt(node)
+
+
+def expand_launch(launch: Launch) -> Launch:
+    """The launch without pipelined loops, all its asynchronous copies waited for."""
+    expand = _Expand()
+    body = expand.visit(launch.body) or Seq((), loc=launch.loc)
+    body = settle(body, expand.copies)
+    if body is launch.body:
+        return launch
+    used = {storage for s in walk(body) if not isinstance(s, Alloc) for storage in shared_storages(s)}
+    replaced = {old for old, _ in expand.versions if old not in used}
+    if replaced:
+        body = _Drop(replaced).visit(body) or Seq((), loc=launch.loc)
+    layouts = [entry for entry in launch.hints.layouts if entry[0] not in replaced]
+    layouts += [(new, layout) for old, layout in launch.hints.layouts for was, new in expand.versions if was is old]
+    counts = tuple((new, int_const(new.shape[0]) or 1) for _, new in expand.versions)
+    return dataclasses.replace(
+        launch,
+        body=body,
+        hints=dataclasses.replace(launch.hints, layouts=tuple(layouts)),
+        plan=dataclasses.replace(launch.plan, versions=(*launch.plan.versions, *counts)),
+    )
+
+
+class _Launches(Rewriter):
+    def stmt(self, node: Stmt) -> Stmt | None:
+        return expand_launch(node) if isinstance(node, Launch) else self.rebuild_stmt(node)
+
+
+def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
+    body = _Launches().visit(func.body) or Seq((), loc=func.body.loc)
+    return func if body is func.body else dataclasses.replace(func, body=body)
+
+
+PASS = Pass("expand_pipeline", _run, Level.TILE, Level.TILE)

@@ -1,0 +1,461 @@
+"""Decides which iteration's work each statement of a pipelined loop does, and which loops stay serial.
+
+Takes a tile-level function whose operators have their lowerings; gives one in which every loop that is still
+`PIPELINED` names a stage and a position for each of its effectful statements, and all others are serial, with the
+reason among the notes of the launch. Invariant: running the statements of iteration i at time i + stage, those of one
+time in the order of their positions, gives the sequential result if each buffer of `crossing` has as many versions as
+it says there.
+
+Left to itself the compiler lets asynchronous copies into shared memory run `num_stages - 1` iterations ahead, where
+nothing but the loop's own later statements looks at what they bring.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tilelang.analysis.accesses import Access, accesses
+from tilelang.errors import Note
+from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.expr import Const, Expr, Load, Var, int_const
+from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.stmt import Alloc, Atomic, Bind, CallStmt, For, ForKind, Launch, PipelineSpec, Seq, Stmt
+from tilelang.ir.visit import Rewriter, expressions, jumps, walk, walk_expr
+from tilelang.isa.instruction import Instruction, Timeline
+from tilelang.lowering.nvidia.copy_async import NAME as ASYNCHRONOUS
+from tilelang.ops.copy import Copy
+from tilelang.ops.fill import Fill
+from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.tile.check_program import effectful
+
+SYNCHRONOUS = "copy.loop"
+
+# the number of a statement, what it does to the memory in question (None: a name's value reads it), whether it writes
+Touching = tuple[int, Access | None, bool]
+
+
+def parts(body: Stmt) -> list[Stmt]:
+    """The statements of a loop's body in program order, allocations and names for values included."""
+    return [p for s in body.body for p in parts(s)] if isinstance(body, Seq) else [body]
+
+
+def is_asynchronous(stmt: Stmt) -> bool:
+    """Whether a statement is a copy that only a wait completes."""
+    return isinstance(stmt, Copy) and stmt.choice == ASYNCHRONOUS
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """When the statements of a loop run, one entry per effectful statement.
+
+    Attributes:
+        stage: How many iterations' time after the first stage a statement runs.
+        order: The position among what runs at one time.
+    """
+
+    stage: tuple[int, ...]
+    order: tuple[int, ...]
+
+    @property
+    def last(self) -> int:
+        """The highest stage."""
+        return max(self.stage, default=0)
+
+
+# -- what statements touch ---------------------------------------------------------------------------------------
+
+
+class LoopBody:
+    """What the statements of one pipelined loop touch.
+
+    Attributes:
+        loop: The loop.
+        statements: Its effectful statements.
+        allocated: The buffers that its body allocates.
+    """
+
+    def __init__(self, loop: For) -> None:
+        self.loop = loop
+        self.statements = effectful(loop.body)
+        body = parts(loop.body)
+        self.allocated = {s.buffer for s in body if isinstance(s, Alloc)}
+        self._values = {s.var: s.value for s in body if isinstance(s, Bind)}
+        self.touched = [self._touched(s) for s in self.statements]
+        self.storages: dict[Buffer, list[Touching]] = {}  # for each piece of memory, which statements touch it
+        for number, touched in enumerate(self.touched):
+            for storage, access, write in touched:
+                self.storages.setdefault(storage, []).append((number, access, write))
+
+    def _touched(self, stmt: Stmt) -> list[tuple[Buffer, Access | None, bool]]:
+        """(storage, access, whether it writes) of a statement; no access for memory that a name's value reads."""
+        found = accesses(stmt)
+        touched: list[tuple[Buffer, Access | None, bool]] = [
+            (a.buffer.storage, a, a.write) for a in found.all if a.buffer.storage not in found.local
+        ]
+        touched += [(storage, None, False) for storage in self.read_by_names(stmt)]
+        return touched
+
+    def names(self, stmt: Stmt) -> list[Var]:
+        """The names of the body that a statement uses, directly or through other names, in the order of need."""
+        needed: dict[Var, None] = {}
+
+        def need(expr: Expr) -> None:
+            for node in walk_expr(expr):
+                if isinstance(node, Var) and node in self._values and node not in needed:
+                    need(self._values[node])
+                    needed[node] = None
+
+        for inner in walk(stmt):
+            for root in expressions(inner):
+                need(root)
+        return list(needed)
+
+    def names_before(self, number: int, users: Sequence[int]) -> list[Var]:
+        """The names that stand before a statement and that some of these statements use, in program order."""
+        used = {name for user in users for name in self.names(self.statements[user])}
+        before: list[Var] = []
+        for part in parts(self.loop.body):
+            if part is self.statements[number]:
+                break
+            if isinstance(part, Bind) and part.var in used:
+                before.append(part.var)
+        return before
+
+    def is_volatile(self, name: Var) -> bool:
+        """Whether the value of a name is memory's that the loop changes, so that it must be read where it stands."""
+        loads = {node.buffer.storage for node in walk_expr(self._values[name]) if isinstance(node, Load)}
+        return any(storage in loads and write for touched in self.touched for storage, _, write in touched)
+
+    def read_by_names(self, stmt: Stmt) -> Iterator[Buffer]:
+        """The memory that the values of a statement's names read."""
+        for name in self.names(stmt):
+            for node in walk_expr(self._values[name]):
+                if isinstance(node, Load):
+                    yield node.buffer.storage
+
+    def value(self, name: Var) -> Expr:
+        """What a name of the body stands for."""
+        return self._values[name]
+
+    def fills_first(self, buffer: Buffer) -> int | None:
+        """The statement that writes a shared buffer as a whole in every iteration, before anything else touches it."""
+        touching = self.storages.get(buffer, [])
+        first = touching[0][0] if touching else -1
+        if first < 0 or not fills(self.statements[first], buffer):
+            return None
+        mine = [access for number, access, _ in touching if number == first]
+        plain = all(access is not None and access.buffer is buffer for _, access, _ in touching)
+        return first if len(mine) == 1 and plain else None
+
+    def results(self, stmt: Stmt) -> set[Var]:
+        """The values that a statement leaves to those after it."""
+        return {s.result for s in walk(stmt) if isinstance(s, CallStmt | Atomic) and s.result is not None}
+
+
+def fills(stmt: Stmt, buffer: Buffer) -> bool:
+    """Whether a statement writes all of a buffer without looking at what is there."""
+    match stmt:
+        case Copy(dst=dst):
+            return dst.buffer is buffer and stmt.src.buffer.storage is not buffer and _is_whole(dst)
+        case Fill(dst=dst):
+            return dst.buffer is buffer and _is_whole(dst)
+    return False
+
+
+def _is_whole(region: Region) -> bool:
+    extent, shape = region.static_extent, region.buffer.static_shape
+    return extent == shape and all(int_const(s) == 0 for s in region.start)
+
+
+def crossing(body: LoopBody, placement: Placement) -> dict[Buffer, int]:
+    """How many versions each buffer needs that statements of several stages use."""
+    versions = {}
+    for storage, touching in body.storages.items():
+        stages = [placement.stage[number] for number, _, _ in touching]
+        written = any(write for _, _, write in touching)
+        if written and max(stages) > min(stages) and storage.scope is Scope.SHARED and not _keeps(touching, placement):
+            versions[storage] = max(stages) - min(stages) + 1
+    return versions
+
+
+def _keeps(touching: Sequence[Touching], placement: Placement) -> bool:
+    """Whether accesses to one piece of memory keep their order without further versions of it."""
+    stage, order = placement.stage, placement.order
+    for n, _, first_writes in touching:
+        for m, _, second_writes in touching:
+            if n >= m or not (first_writes or second_writes):
+                continue
+            within = (stage[n], order[n]) < (stage[m], order[m])
+            into_next = (stage[m], order[m]) < (stage[n] + 1, order[n])
+            if not (within and into_next):
+                return False
+    return True
+
+
+# -- what stands in the way --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Why a placement is not possible.
+
+    Attributes:
+        reason: In a few words.
+        statements: Those that take part; empty where it is the loop as a whole.
+    """
+
+    reason: str
+    statements: frozenset[int] = frozenset()
+
+
+def obstacle(body: LoopBody, placement: Placement, outside: Mapping[Buffer, str]) -> Obstacle | None:
+    """The first thing that stands in the way of a placement; None if it is right.
+
+    Args:
+        body: The loop.
+        placement: When its statements shall run.
+        outside: Buffers whose versions would not do, because of what happens outside of the loop, with the reason.
+    """
+    for storage, touching in body.storages.items():
+        stages = {placement.stage[number] for number, _, _ in touching}
+        if len(stages) < 2 and _in_order(touching, placement):
+            continue
+        found = _memory_obstacle(body, placement, storage, touching, outside)
+        if found is not None:
+            return found
+    last = [n for n, stage in enumerate(placement.stage) if stage == placement.last]
+    in_place = frozenset(last) if sorted(last, key=lambda n: placement.order[n]) == last else frozenset()
+    for number, stmt in enumerate(body.statements):
+        for name in body.names(stmt):
+            if number not in in_place and body.is_volatile(name):
+                return Obstacle(f"the memory that '{name.name}' reads is written in the loop", frozenset((number,)))
+        for var in body.results(stmt):
+            users = {m for m, other in enumerate(body.statements) if m != number and _uses(other, var, body)}
+            if users and not users | {number} <= in_place:
+                return Obstacle(f"'{var.name}' would be needed at another time", frozenset(users | {number}))
+    return None
+
+
+def _uses(stmt: Stmt, var: Var, body: LoopBody) -> bool:
+    roots = [e for s in walk(stmt) for e in expressions(s)] + [body.value(name) for name in body.names(stmt)]
+    return any(node is var for root in roots for node in walk_expr(root))
+
+
+def _in_order(touching: Sequence[Touching], placement: Placement) -> bool:
+    return _keeps(touching, placement) or not any(write for _, _, write in touching)
+
+
+def _memory_obstacle(
+    body: LoopBody,
+    placement: Placement,
+    storage: Buffer,
+    touching: Sequence[Touching],
+    outside: Mapping[Buffer, str],
+) -> Obstacle | None:
+    if not any(write for _, _, write in touching):
+        return None
+    who = frozenset(number for number, _, _ in touching)
+    if _keeps(touching, placement) and storage not in body.allocated:
+        return None
+    if storage.scope is not Scope.SHARED:
+        return Obstacle(f"'{storage.name}' is written in one iteration while another one still uses it", who)
+    first = body.fills_first(storage)
+    if first is None:
+        return Obstacle(f"'{storage.name}' is not filled as a whole before its other uses in an iteration", who)
+    when = (placement.stage[first], placement.order[first])
+    for number in sorted(who - {first}):
+        if (placement.stage[number], placement.order[number]) < when:
+            return Obstacle(f"'{storage.name}' would be used before it is filled", who)
+    rest = [t for t in touching if t[0] != first]
+    if len({placement.stage[n] for n, _, _ in rest}) > 1 or not _keeps_within(rest, placement):
+        if any(write for _, _, write in rest):
+            return Obstacle(f"'{storage.name}' is written in several stages", who)
+    if storage in outside:
+        return Obstacle(outside[storage], who)
+    return None
+
+
+def _keeps_within(touching: Sequence[Touching], placement: Placement) -> bool:
+    """Whether accesses of one iteration keep their order."""
+    when = [(placement.stage[n], placement.order[n]) for n, _, _ in touching]
+    return when == sorted(when)
+
+
+def _whole_obstacle(loop: For) -> str:
+    """What about the loop as a whole keeps it from being pipelined; empty if nothing does."""
+    if jumps(loop.body):
+        return "it is left or continued in the middle of an iteration"
+    for stmt in walk(loop.body):
+        routine = stmt.routine if isinstance(stmt, CallStmt) else None
+        if isinstance(routine, Instruction) and routine.timeline is not Timeline.IN_ORDER:
+            return f"it waits for asynchronous work by hand ({routine.name})"
+    return ""
+
+
+# -- the plan ----------------------------------------------------------------------------------------------------
+
+
+def plan_loop(loop: For, outside: Mapping[Buffer, str]) -> tuple[Placement | None, str]:
+    """When the statements of a pipelined loop run, or None and why it stays serial."""
+    spec = loop.pipeline or PipelineSpec()
+    whole = _whole_obstacle(loop)
+    if whole:
+        return None, whole
+    body = LoopBody(loop)
+    by_hand = _by_hand(spec, len(body.statements))
+    if by_hand is not None:
+        found = obstacle(body, by_hand, outside)
+        return (None, found.reason) if found else (by_hand, "") if by_hand.last else (None, "all stages are equal")
+    if spec.num_stages < 2:
+        return None, f"num_stages={spec.num_stages} keeps one version of each buffer"
+    return _automatic(body, spec.num_stages, outside)
+
+
+def _by_hand(spec: PipelineSpec, count: int) -> Placement | None:
+    """The user's placement, if there is one that speaks of every statement."""
+    if spec.order is None and spec.stage is None:
+        return None
+    order = spec.order or tuple(range(count))
+    stage = spec.stage or (0,) * count
+    if len(order) != count or len(stage) != count or min((*order, *stage), default=0) < 0:
+        return None  # negative entries mean groups of an older kind, which the compiler places itself
+    low = min(stage, default=0)
+    return Placement(tuple(s - low for s in stage), order)
+
+
+def _automatic(body: LoopBody, stages: int, outside: Mapping[Buffer, str]) -> tuple[Placement | None, str]:
+    """Copies ahead, everything else in place; copies that cannot run ahead are left in place one by one."""
+    producers = [
+        n for n, s in enumerate(body.statements) if is_asynchronous(s) and body.fills_first(_target(s)) == n
+    ]
+    reason = "no copy into a shared buffer that it fills as a whole is asynchronous"
+    while producers:
+        placement = _ahead(producers, len(body.statements), stages)
+        found = obstacle(body, placement, outside)
+        if found is None:
+            return placement, ""
+        reason = found.reason
+        left = [n for n in producers if n not in found.statements]
+        producers = left if len(left) < len(producers) else []
+    return None, reason
+
+
+def _target(stmt: Stmt) -> Buffer:
+    assert isinstance(stmt, Copy)
+    return stmt.dst.buffer
+
+
+def _ahead(producers: Sequence[int], count: int, stages: int) -> Placement:
+    sequence = [*producers, *(n for n in range(count) if n not in producers)]
+    order = [0] * count
+    for position, number in enumerate(sequence):
+        order[number] = position
+    return Placement(tuple(0 if n in producers else stages - 1 for n in range(count)), tuple(order))
+
+
+def _runs_ahead(body: LoopBody, number: int, placement: Placement) -> bool:
+    """Whether all uses of what a copy brings come at least one iteration's time later."""
+    users = [n for n, _, _ in body.storages[_target(body.statements[number])] if n != number]
+    return bool(users) and min(placement.stage[n] for n in users) > placement.stage[number]
+
+
+# -- the pass ----------------------------------------------------------------------------------------------------
+
+
+def _outside_uses(launch: Launch) -> dict[For, dict[Buffer, str]]:
+    """For each pipelined loop, the buffers that need to be one and the same inside and outside of it."""
+    pipelined = [s for s in walk(launch.body) if isinstance(s, For) and s.kind is ForKind.PIPELINED]
+    bodies = {loop: LoopBody(loop) for loop in pipelined}
+    inside = {loop: {s for s in walk(loop.body) if isinstance(s, For)} for loop in pipelined}
+    result: dict[For, dict[Buffer, str]] = {loop: {} for loop in pipelined}
+    views = {s.buffer.view_of.storage for s in walk(launch.body) if isinstance(s, Alloc) and s.buffer.view_of}
+    for access in accesses(launch.body).all:
+        around = access.context.loops()
+        storage = access.buffer.storage
+        if storage.scope is not Scope.SHARED:
+            continue
+        for loop in pipelined:
+            if storage in views:
+                result[loop][storage] = f"'{storage.name}' has views"
+            elif loop not in around and not access.write:
+                others = [o for o in around if isinstance(o, For) and o in bodies and loop not in inside[o]]
+                if not any(bodies[other].fills_first(storage) is not None for other in others):
+                    result[loop][storage] = f"'{storage.name}' is also read outside of the loop"
+    return result
+
+
+class _Plan(Rewriter):
+    """Plans the loops of one launch."""
+
+    def __init__(self, launch: Launch) -> None:
+        self._outside = _outside_uses(launch)
+        self._pipelined = 0  # loops around that run ahead
+        self.notes: list[Note] = []
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if isinstance(node, For) and node.kind is ForKind.PIPELINED:
+            return self._loop(node)
+        if isinstance(node, Copy) and is_asynchronous(node) and self._pipelined:
+            return dataclasses.replace(node, choice=SYNCHRONOUS)  # a wait for it would stop all that run ahead
+        return self.rebuild_stmt(node)
+
+    def _loop(self, node: For) -> Stmt:
+        placement, reason = plan_loop(node, self._outside[node])
+        if placement is None:
+            wanted = node.pipeline is not None and (node.pipeline.num_stages > 1 or node.pipeline.stage is not None)
+            if wanted:
+                self.notes.append(Note(f"T.Pipelined: the loop stays serial: {reason}", node.loc))
+            serial = self.visit(node.body) or Seq((), loc=node.loc)
+            return dataclasses.replace(node, kind=ForKind.SERIAL, pipeline=None, body=serial)
+        body = LoopBody(node)
+        ahead = {s for n, s in enumerate(body.statements) if is_asynchronous(s) and _runs_ahead(body, n, placement)}
+        self._pipelined += 1
+        kept = self._keeping(node.body, ahead)
+        self._pipelined -= 1
+        stages = node.pipeline.num_stages if node.pipeline is not None else 0
+        return dataclasses.replace(node, body=kept, pipeline=PipelineSpec(stages, placement.order, placement.stage))
+
+    def _keeping(self, stmt: Stmt, ahead: set[Stmt]) -> Stmt:
+        """A loop's body in which only the copies that run ahead stay asynchronous."""
+        if isinstance(stmt, Seq):
+            return Seq(tuple(self._keeping(s, ahead) for s in stmt.body), loc=stmt.loc)
+        if stmt in ahead:
+            return stmt
+        return self.visit(stmt) or Seq((), loc=stmt.loc)
+
+
+class _FillInZeros(Rewriter):
+    """Takes asynchronous copies back that should fill in something else than zero, which hardware cannot."""
+
+    def __init__(self, launch: Launch) -> None:
+        self.safe = {b.storage for b, value in launch.hints.safe_values if not isinstance(value, Const) or value.value}
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if isinstance(node, Copy) and is_asynchronous(node) and node.src.buffer.storage in self.safe:
+            return dataclasses.replace(node, choice=SYNCHRONOUS)
+        return self.rebuild_stmt(node)
+
+
+class _Launches(Rewriter):
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if not isinstance(node, Launch):
+            return self.rebuild_stmt(node)
+        zeros = _FillInZeros(node)
+        if zeros.safe:
+            node = dataclasses.replace(node, body=zeros.visit(node.body) or Seq((), loc=node.loc))
+        plan = _Plan(node)
+        body = plan.visit(node.body) or Seq((), loc=node.loc)
+        if body is node.body:
+            return node
+        notes = (*node.plan.notes, *plan.notes)
+        return dataclasses.replace(node, body=body, plan=dataclasses.replace(node.plan, notes=notes))
+
+
+def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
+    body = _Launches().visit(func.body) or Seq((), loc=func.body.loc)
+    return func if body is func.body else dataclasses.replace(func, body=body)
+
+
+PASS = Pass("plan_pipeline", _run, Level.TILE, Level.TILE)

@@ -1,0 +1,177 @@
+"""Closes and awaits asynchronous copies that no pipeline takes care of: a wait right before the first use.
+
+Takes tile-level statements whose pipelines are expanded, gives them with commits and waits. Invariant: whatever
+statement touches the destination of such a copy runs after a wait that covers it; no copy is left under way at the end
+of a loop's body or a branch. Groups complete in the order in which they were closed, so that the wait at the beginning
+of a pipelined loop's iterations also covers what was copied before the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from tilelang.dtypes import INT32
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import Expr, Load, const, int_const
+from tilelang.ir.stmt import CallStmt, For, Seq, Stmt, TileOp
+from tilelang.ir.visit import Rewriter, expressions, walk, walk_expr, written_buffers
+from tilelang.isa.nvidia.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT
+from tilelang.lowering.regions import may_overlap
+from tilelang.ops.copy import Copy
+from tilelang.passes.tile.plan_pipeline import is_asynchronous
+
+
+def shared_storages(stmt: Stmt) -> Iterator[Buffer]:
+    """The shared buffers that a statement itself touches, those that own the bytes."""
+    reads = stmt.reads() if isinstance(stmt, TileOp) else stmt.reads if isinstance(stmt, CallStmt) else ()
+    for buffer in (*written_buffers(stmt), *(region.buffer for region in reads)):
+        if buffer.scope is Scope.SHARED:
+            yield buffer.storage
+    for root in expressions(stmt):
+        for node in walk_expr(root):
+            if isinstance(node, Load) and node.buffer.scope is Scope.SHARED:
+                yield node.buffer.storage
+
+
+def settle(body: Stmt, owned: AbstractSet[Stmt]) -> Stmt:
+    """The statements with every asynchronous copy in a group, and waited for before its first use.
+
+    Args:
+        body: What a block does.
+        owned: Copies that a pipeline closes and awaits.
+    """
+    if all(s in owned for s in walk(body) if is_asynchronous(s)):
+        return body
+    return _Settle(owned).visit(body) or body
+
+
+@dataclass(slots=True)
+class _Group:
+    """Copies closed together.
+
+    Attributes:
+        copies: The copies.
+        newer: Groups closed since; None if that is not known.
+    """
+
+    copies: list[Copy]
+    newer: int | None = 0
+
+    @property
+    def targets(self) -> set[Buffer]:
+        """What they fill."""
+        return {copy.dst.buffer.storage for copy in self.copies}
+
+
+class _Settle(Rewriter):
+    def __init__(self, owned: AbstractSet[Stmt]) -> None:
+        self.owned = owned
+
+    def is_free(self, stmt: Stmt) -> bool:
+        """Whether a statement is an asynchronous copy that nobody takes care of."""
+        return is_asynchronous(stmt) and stmt not in self.owned
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if isinstance(node, Seq):
+            return _Sequence(self).settled(node)
+        if self.is_free(node):  # alone in a body
+            return _Sequence(self).settled(Seq((node,), loc=node.loc))
+        return self.rebuild_stmt(node)
+
+
+class _Sequence:
+    """One sequence: knows what is under way from statement to statement."""
+
+    def __init__(self, settle: _Settle) -> None:
+        self._settle = settle
+        self._made: list[Stmt] = []
+        self._open: list[Copy] = []
+        self._groups: list[_Group] = []  # oldest first
+
+    def settled(self, node: Seq) -> Stmt:
+        """The sequence with commits and waits."""
+        for child in _inlined(node):
+            if isinstance(child, Copy) and self._settle.is_free(child):
+                self._start(child)
+                continue
+            self._close(child)
+            self._await(self._touched(child), child)
+            new = self._settle.visit(child)
+            if new is not None:
+                self._made.append(new)
+            self._count(child)
+        self._close(node)
+        self._await(list(self._groups), node)
+        return Seq(tuple(self._made), loc=node.loc)
+
+    def _start(self, copy: Copy) -> None:
+        """Another copy; one that needs what is under way, or writes over it, comes after."""
+        reads = {s for s in shared_storages(copy) if s is not copy.dst.buffer.storage}
+        before = [c for c in self._open if c.dst.buffer.storage in reads or may_overlap(c.dst, copy.dst)]
+        if before:
+            self._close(copy)
+        self._await(
+            [g for g in self._groups if g.targets & reads or any(may_overlap(c.dst, copy.dst) for c in g.copies)], copy
+        )
+        self._open.append(copy)
+        self._made.append(copy)
+
+    def _close(self, at: Stmt) -> None:
+        """Closes the group of the copies since the last one."""
+        if self._open:
+            self._made.append(CallStmt(CP_ASYNC_COMMIT, (), loc=at.loc))
+            self._age(1)
+            self._groups.append(_Group(self._open))
+            self._open = []
+
+    def _age(self, count: int | None) -> None:
+        for group in self._groups:
+            group.newer = None if count is None or group.newer is None else group.newer + count
+
+    def _await(self, groups: list[_Group], at: Stmt) -> None:
+        """Waits for the newest of these groups, and so for all before it."""
+        if groups:
+            left = groups[-1].newer or 0
+            self._made.append(CallStmt(CP_ASYNC_WAIT, (const(left, INT32),), loc=at.loc))
+            self._groups = self._groups[self._groups.index(groups[-1]) + 1 :]
+
+    def _touched(self, stmt: Stmt) -> list[_Group]:
+        """The groups that must be complete before a statement."""
+        touched = {storage for inner in walk(stmt) for storage in shared_storages(inner)}
+        first = _first_wait(stmt)
+        return [
+            group
+            for group in self._groups
+            if group.targets & touched and not (first is not None and group.newer is not None and group.newer >= first)
+        ]
+
+    def _count(self, stmt: Stmt) -> None:
+        """What a statement's own commits and waits mean for the groups under way."""
+        if isinstance(stmt, CallStmt) and stmt.routine is CP_ASYNC_COMMIT:
+            self._age(1)
+        elif any(_closes(inner, self._settle) for inner in walk(stmt)):
+            self._age(None)
+
+
+def _inlined(node: Seq) -> Iterator[Stmt]:
+    for child in node.body:
+        if isinstance(child, Seq):
+            yield from _inlined(child)
+        else:
+            yield child
+
+
+def _closes(stmt: Stmt, settle: _Settle) -> bool:
+    return settle.is_free(stmt) or isinstance(stmt, CallStmt) and stmt.routine is CP_ASYNC_COMMIT
+
+
+def _first_wait(stmt: Stmt) -> int | None:
+    """How many groups the wait that begins every iteration of a pipelined loop leaves under way."""
+    if not isinstance(stmt, For) or not isinstance(stmt.body, Seq) or not stmt.body.body:
+        return None
+    first = stmt.body.body[0]
+    if not isinstance(first, CallStmt) or first.routine is not CP_ASYNC_WAIT or not isinstance(first.args[0], Expr):
+        return None
+    return int_const(first.args[0])
