@@ -23,3 +23,15 @@ def test_lines_count_from_one_after_the_preamble():
     text, lines = out.finish("#include <cstdint>\n\n")
     assert {4: here} == lines
     assert "int y;" == text.splitlines()[3]
+
+
+def test_lines_of_another_emitter_are_indented_and_keep_their_places():
+    outer, inner = Emitter(), Emitter()
+    inner.loc = Loc("user.py", 3, 0)
+    inner.directive("#pragma unroll")
+    inner.line("x = 1;")
+    with outer.block("if (y)"):
+        outer.include(inner)
+    text, lines = outer.finish()
+    assert "if (y) {\n#pragma unroll\n    x = 1;\n}\n" == text
+    assert {2: inner.loc, 3: inner.loc} == lines

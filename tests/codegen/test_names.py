@@ -2,7 +2,7 @@
 
 import pytest
 
-from tilelang.codegen.names import Names, identifier
+from tilelang.codegen.names import CUDA_WORDS, Names, identifier
 from tilelang.dtypes import FLOAT32
 from tilelang.ir.expr import Var
 
@@ -63,3 +63,17 @@ def test_a_node_can_go_by_an_existing_identifier():
     names.alias(x, "y[0]")
     assert x in names
     assert "y[0]" == names[x]
+
+
+@pytest.mark.parametrize("name", ["threadIdx", "uint4", "float2", "half_t", "expf", "min", "clock64"])
+def test_what_cuda_reserves_is_free_in_cpp(name):
+    assert (name, f"{name}_") == (identifier(name), identifier(name, CUDA_WORDS))
+
+
+def test_names_that_were_asked_for_are_known():
+    names = Names()
+    x, y = Var("x", FLOAT32), Var("y", FLOAT32)
+    names.declare(x)
+    names.declare(y)
+    assert "y" == names[y]
+    assert {y} == names.used

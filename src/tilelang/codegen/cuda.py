@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Set
+from contextlib import contextmanager
 
 from tilelang.arith.domain import of_function
 from tilelang.arith.ranges import of_dtype
@@ -36,6 +37,7 @@ from tilelang.isa.nvidia.types import INTEGERS
 
 # Source: CUDA C++ Programming Guide, "Compute Capabilities", maximum dimensions of a grid of thread blocks
 _MAX_GRID = (2**31 - 1, 65535, 65535)
+_LINE_LENGTH = 120
 _FIXED_WIDTH = re.compile(r"\bu?int(8|16|32|64)_t\b")
 
 
@@ -137,8 +139,7 @@ class _Program:
         if launch.loc.file:
             self._out.line(users_line(launch.loc))
         bounds = f"{launch.num_threads}" + (f", {m}" if (m := launch.hints.min_blocks_per_sm) else "")
-        declared = f'extern "C" __global__ void __launch_bounds__({bounds}) {name}({", ".join(parameters)})'
-        with self._out.block(declared):
+        with self._open(f'extern "C" __global__ void __launch_bounds__({bounds}) {name}', parameters):
             self._out.include(head)
             self._out.include(body)
         self._out.loc = NOWHERE
@@ -153,6 +154,20 @@ class _Program:
                 tuple(arguments),
             )
         )
+
+    @contextmanager
+    def _open(self, head: str, parameters: list[str]) -> Iterator[None]:
+        """The head of a function, in one line if that is not too long, and its braces."""
+        whole = f"{head}({', '.join(parameters)})"
+        if len(whole) <= _LINE_LENGTH:
+            with self._out.block(whole):
+                yield
+            return
+        self._out.line(f"{head}(")
+        for number, parameter in enumerate(parameters, start=1):
+            self._out.line(f"    {parameter}{',' if number < len(parameters) else ''}")
+        with self._out.block(")"):
+            yield
 
     def _learn(self, launch: Launch) -> None:
         """What holds of the indices of blocks and threads."""
