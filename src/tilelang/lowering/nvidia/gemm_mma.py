@@ -55,22 +55,28 @@ class GemmMma:
     name = "gemm.mma"
 
     def refusal(self, op: Gemm, site: Site) -> str:
-        """Why matrix instructions cannot do it; empty if they can."""
-        sizes = [int_const(size) for size in op.sizes]
-        if None in sizes or 0 in sizes:
+        """Why matrix instructions cannot do it; empty if they can.
+
+        Raises:
+            ResourceError: The user asked for a policy that cannot split the threads.
+        """
+        m, n, k = (int_const(size) or 0 for size in op.sizes)
+        if not (m and n and k):
             return "its extents are not constants above zero"
         if not op.a.dtype == op.b.dtype == op.operand:
             return f"its operands are {op.a.dtype!s} and {op.b.dtype!s}"
-        if choose_atom(site.target, op.operand, op.operand, _sums(op), sizes[2] or 0) is None:
+        atom = choose_atom(site.target, op.operand, op.operand, _sums(op), k)
+        if atom is None:
             return f"{site.target.arch} multiplies no {op.operand!s} with sums in {_sums(op)!s} by matrix instructions"
-        if op.policy is GemmWarpPolicy.Square and site.threads % WARP_SIZE:
-            return f"{site.threads} threads are no whole number of warps"
         for letter, region in zip("ABC", (op.a, op.b, op.c), strict=True):
             scope = region.buffer.scope
             if scope is not Scope.FRAGMENT and (letter == "C" or scope is not Scope.SHARED):
                 return f"{letter} is in scope {scope.value}"
             if scope is Scope.FRAGMENT and not is_whole(region):
                 return f"{letter} is a part of a fragment"
+        if op.policy is GemmWarpPolicy.Square and site.threads % WARP_SIZE:
+            return f"{site.threads} threads are no whole number of warps"
+        partition(m, n, atom, site.threads, op.policy)
         return ""
 
     def constrain(self, op: Gemm, site: Site) -> Iterable[Constraint]:

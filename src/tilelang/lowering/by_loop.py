@@ -1,0 +1,34 @@
+"""The lowering of operators that another pass writes as parallel loops: a row of the table that never refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tilelang.errors import CompilerBug
+from tilelang.ir.builder import Builder
+from tilelang.ir.stmt import TileOp
+from tilelang.layout.constraints import Constraint
+from tilelang.lowering.lowering import Site
+
+
+class ByLoop:
+    """Stands for the loops that `expand_to_loops` makes.
+
+    Attributes:
+        name: The choice as that pass knows it, such as "copy.loop".
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def refusal(self, op: TileOp, site: Site) -> str:
+        """Loops can do everything."""
+        return ""
+
+    def constrain(self, op: TileOp, site: Site) -> Iterable[Constraint]:
+        """The loops speak for themselves."""
+        return ()
+
+    def lower(self, op: TileOp, site: Site, build: Builder) -> None:
+        """Never asked, since no such operator is left."""
+        raise CompilerBug(f"{op.name}: chosen to be done by loops, but no pass has written them")

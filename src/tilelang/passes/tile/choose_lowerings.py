@@ -1,0 +1,213 @@
+"""Decides how each tile operator is done: writes the name of its lowering into it.
+
+Takes a target's table of lowerings; gives the pass. Where lowerings need operands in other places or dtypes than the
+user has them, the pass puts tiles of its own between: sums that are not a whole fragment go through one, a wide operand
+is rounded into one, and the result of a product leaves for global memory through shared memory where that makes whole
+rows of it. Invariant: the choice is the first row of the table that does not refuse, and the program means the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+from tilelang.arith.domain import Domain
+from tilelang.arith.prove import proves
+from tilelang.dtypes import DType
+from tilelang.errors import NoLowering, Note
+from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.expr import Const, Expr, int_const, unary
+from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.scalar import UnaryOp
+from tilelang.ir.stmt import Alloc, For, If, Launch, Seq, Stmt, TileOp, seq
+from tilelang.ir.visit import Rewriter, walk
+from tilelang.lowering.lowering import Lowering, Lowerings, Site
+from tilelang.lowering.regions import is_whole, whole
+from tilelang.ops.copy import Copy
+from tilelang.ops.describe import drop_units
+from tilelang.ops.gemm import Gemm, matrix_extents
+from tilelang.passes.base import Pass, PassContext
+
+_ROW_BYTES = 16  # the widest store of a thread
+_STAGED_ELEMENTS = 4096  # a tile from which on the detour through shared memory pays
+
+
+def choose_lowerings(lowerings: Lowerings) -> Pass:
+    """The pass for one target's table of lowerings."""
+
+    def run(func: PrimFunc, context: PassContext) -> PrimFunc:
+        body = _Launches(lowerings, context).visit(func.body) or Seq((), loc=func.body.loc)
+        return func if body is func.body else dataclasses.replace(func, body=body)
+
+    return Pass("choose_lowerings", run, Level.TILE, Level.TILE)
+
+
+class _Launches(Rewriter):
+    def __init__(self, lowerings: Lowerings, context: PassContext) -> None:
+        self._lowerings, self._context = lowerings, context
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if isinstance(node, Launch):
+            return _Choose(self._lowerings, self._context, node).rebuild_stmt(node)
+        return self.rebuild_stmt(node)
+
+
+class _Choose(Rewriter):
+    """The choices of one launch."""
+
+    def __init__(self, lowerings: Lowerings, context: PassContext, launch: Launch) -> None:
+        self._lowerings = lowerings
+        self._site = Site(context.target, context.options, launch.num_threads)
+        self._sums = {op.c.buffer for op in walk(launch) if isinstance(op, Gemm)}
+        self._shared_bytes = _shared_bytes(launch)
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if isinstance(node, Seq):
+            return self._sequence(node)
+        if isinstance(node, TileOp):
+            return seq(self._done(node), node.loc)
+        return self.rebuild_stmt(node)
+
+    def _sequence(self, node: Seq) -> Stmt:
+        """The statements; what an operator became stands among its neighbors, where other passes expect it."""
+        body: list[Stmt] = []
+        for old in node.body:
+            if isinstance(old, TileOp):
+                with old.loc:
+                    body.extend(self._done(old))
+            else:
+                new = self.visit(old)
+                body.extend([] if new is None else [new])
+        same = len(body) == len(node.body) and all(x is y for x, y in zip(body, node.body, strict=True))
+        return node if same else Seq(tuple(body), loc=node.loc)
+
+    def _done(self, op: TileOp) -> list[Stmt]:
+        """The operator with its choice, and what must stand around it."""
+        match op:
+            case Gemm():
+                statements = self._gemm(op)
+            case Copy() if self._leaves_by_rows(op):
+                statements = self._by_rows(op)
+            case _:
+                statements = [self._chosen(op)]
+        return [s if s.loc.file else dataclasses.replace(s, loc=op.loc) for s in statements]
+
+    def _chosen(self, op: TileOp) -> TileOp:
+        """The operator with the first lowering that does not refuse; as it is if the table has no row for it.
+
+        Raises:
+            NoLowering: All refuse.
+        """
+        rows = self._lowerings.get(type(op))
+        if rows is None:
+            return op
+        lowering, refusals = self._first(op, rows)
+        if lowering is None:
+            notes = tuple(Note(f"{name}: {reason}") for name, reason in refusals)
+            raise NoLowering(f"{op.name}: {self._site.target} has no way to do it", notes=notes)
+        return dataclasses.replace(op, choice=lowering.name)
+
+    def _first(self, op: TileOp, rows: Sequence[Lowering]) -> tuple[Lowering | None, list[tuple[str, str]]]:
+        refusals: list[tuple[str, str]] = []
+        for lowering in rows:
+            reason = lowering.refusal(op, self._site)
+            if not reason:
+                return lowering, refusals
+            refusals.append((lowering.name, reason))
+        return None, refusals
+
+    # -- products -------------------------------------------------------------------------------------------
+    def _gemm(self, op: Gemm) -> list[Stmt]:
+        before: list[Stmt] = []
+        after: list[Stmt] = []
+        if op.c.buffer.scope is not Scope.FRAGMENT or not is_whole(op.c):
+            op = self._with_sums_in_fragment(op, before, after)
+        operand = op.operand
+        a, b = (self._ready(region, operand, before) for region in (op.a, op.b))
+        op = dataclasses.replace(op, a=a, b=b)
+        if self._first(op, self._lowerings.get(Gemm, ()))[0] is None:
+            # single threads want their operands in shared memory
+            a, b = (self._moved(r, operand, Scope.SHARED, before) if _held(r) else r for r in (op.a, op.b))
+            op = dataclasses.replace(op, a=a, b=b)
+        return [*before, self._chosen(op), *after]
+
+    def _with_sums_in_fragment(self, op: Gemm, before: list[Stmt], after: list[Stmt]) -> Gemm:
+        """The product into a fragment of its own; old sums are fetched unless they are cleared."""
+        tile = _tile(op.c, op.c.dtype, Scope.FRAGMENT)
+        before.append(Alloc(tile))
+        sums = whole(tile)
+        fetch = self._chosen(Copy(op.c, sums))
+        clear = op.clear_accum
+        if clear is None or (isinstance(clear, Const) and not clear.value):
+            before.append(fetch)
+        elif not isinstance(clear, Const):
+            before.append(If(unary(UnaryOp.NOT, clear), fetch))
+        after.append(self._chosen(Copy(sums, op.c)))
+        return dataclasses.replace(op, c=sums)
+
+    def _ready(self, region: Region, operand: DType, before: list[Stmt]) -> Region:
+        """An operand in the dtype that is multiplied, and all of its buffer if it is in a fragment."""
+        if region.dtype == operand and (is_whole(region) or not _held(region)):
+            return region
+        return self._moved(region, operand, Scope.FRAGMENT, before)
+
+    def _moved(self, region: Region, dtype: DType, scope: Scope, before: list[Stmt]) -> Region:
+        """A copy of an operand in a tile of its own."""
+        tile = _tile(region, dtype, scope)
+        before += [Alloc(tile), self._chosen(Copy(region, whole(tile)))]
+        return whole(tile)
+
+    # -- results --------------------------------------------------------------------------------------------
+    def _leaves_by_rows(self, op: Copy) -> bool:
+        """Whether a result of a product should leave through shared memory.
+
+        Each thread of a product holds pairs of neighbors, so that narrow results would leave in stores of 4 bytes.
+        """
+        src, dst = op.src, op.dst
+        if src.buffer not in self._sums or src.buffer.scope is not Scope.FRAGMENT or op.layout is not None:
+            return False
+        extents = src.static_extent
+        size = dst.dtype.storage_bytes
+        if dst.buffer.scope is not Scope.GLOBAL or extents is None or size > 2 or op.coalesced_width is not None:
+            return False
+        elements = math.prod(extents)
+        limit = self._site.target.architecture.shared_bytes
+        if elements < _STAGED_ELEMENTS or self._shared_bytes + elements * size > limit:
+            return False
+        return int_const(dst.extent[-1]) == extents[-1] and _has_wide_rows(dst, _ROW_BYTES // size)
+
+    def _by_rows(self, op: Copy) -> list[Stmt]:
+        """The copy through a tile in shared memory, which rounds on the way in."""
+        tile = whole(_tile(op.src, op.dst.dtype, Scope.SHARED))
+        inward, outward = Copy(op.src, tile), dataclasses.replace(op, src=tile)
+        return [Alloc(tile.buffer), self._chosen(inward), self._chosen(outward)]
+
+
+def _held(region: Region) -> bool:
+    return region.buffer.scope is Scope.FRAGMENT
+
+
+def _tile(region: Region, dtype: DType, scope: Scope) -> Buffer:
+    """A buffer for the elements of a region."""
+    extents = matrix_extents(region) if len(drop_units(region.extent)) <= 2 else drop_units(region.extent)
+    suffix = "shared" if scope is Scope.SHARED else "fragment"
+    name = f"{region.buffer.name}_{suffix}"
+    return Buffer(name, tuple(extents), dtype, scope, loc=region.buffer.loc)
+
+
+def _has_wide_rows(region: Region, count: int) -> bool:
+    """Whether every `count` neighbors of a row, counted from its beginning, are one aligned piece of memory."""
+    buffer = region.buffer
+
+    def multiple(expr: Expr) -> bool:
+        return proves((expr % count) == 0, Domain())
+
+    return buffer.strides is None and all(map(multiple, (region.extent[-1], region.start[-1], buffer.shape[-1])))
+
+
+def _shared_bytes(launch: Launch) -> int:
+    """Shared memory that a launch's tiles may take, with the versions that pipelines keep of them."""
+    stages = [loop.pipeline.num_stages for loop in walk(launch) if isinstance(loop, For) and loop.pipeline]
+    tiles = [s.buffer for s in walk(launch) if isinstance(s, Alloc) and s.buffer.scope is Scope.SHARED]
+    return max([1, *stages]) * sum(tile.bytes or 0 for tile in tiles if tile.view_of is None)

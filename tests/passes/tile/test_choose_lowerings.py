@@ -1,0 +1,191 @@
+"""Which lowering each operator gets, and the tiles that are put between."""
+
+import pytest
+
+import tilelang.language as T
+from tilelang.errors import NoLowering, ResourceError
+from tilelang.ir.buffer import Scope
+from tilelang.ir.stmt import Alloc, Launch, TileOp
+from tilelang.ir.visit import walk
+from tilelang.lowering.by_loop import ByLoop
+from tilelang.lowering.nvidia import gemm_mma
+from tilelang.lowering.simt import gemm_fma
+from tilelang.ops.copy import Copy
+from tilelang.ops.gemm import Gemm
+from tilelang.passes.base import PassContext
+from tilelang.passes.tile.choose_lowerings import choose_lowerings
+from tilelang.target import Target
+
+TABLE = {Gemm: (gemm_mma.LOWERING, gemm_fma.LOWERING), Copy: (ByLoop("copy.loop"),)}
+POLICY = T.GemmWarpPolicy
+
+
+def chosen(func, arch="sm_80", table=TABLE):
+    return choose_lowerings(table).run(func, PassContext(target=Target("cuda", arch)))
+
+
+def ops(func, kind=TileOp):
+    return [s for s in walk(func.body) if isinstance(s, kind)]
+
+
+def tiles(func):
+    return {s.buffer.name: s.buffer for s in walk(func.body) if isinstance(s, Alloc)}
+
+
+def product(dtype="float16", accum="float32", *, a="shared", b="shared", c="fragment", other=None, threads=128, **options):
+    """A product whose operands lie in the given scopes."""
+    alloc = {"shared": T.alloc_shared, "fragment": T.alloc_fragment}
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 32), dtype), B: T.Tensor((32, 64), other or dtype), C: T.Tensor((64, 64), accum)):
+        with T.Kernel(1, threads=threads):
+            x = alloc[a]((64, 32), dtype)
+            y = alloc[b]((32, 64), other or dtype)
+            z = alloc[c]((64, 64), accum)
+            T.copy(A, x)
+            T.copy(B, y)
+            T.gemm(x, y, z, **options)
+            T.copy(z, C)
+
+    return main
+
+
+@pytest.mark.parametrize(
+    ("dtype", "accum", "arch", "name"),
+    [
+        ("float16", "float32", "sm_75", "gemm.mma"),
+        ("bfloat16", "float32", "sm_75", "gemm.fma"),
+        ("bfloat16", "bfloat16", "sm_80", "gemm.mma"),
+        ("float32", "float32", "sm_90a", "gemm.fma"),
+        ("tfloat32", "float32", "sm_80", "gemm.mma"),
+        ("int8", "int32", "sm_75", "gemm.mma"),
+        ("float8_e4m3fn", "float32", "sm_80", "gemm.fma"),
+        ("float8_e4m3fn", "float32", "sm_89", "gemm.mma"),
+    ],
+)
+def test_the_first_row_that_does_not_refuse_is_taken(dtype, accum, arch, name):
+    func = chosen(product(dtype, accum), arch)
+    assert [name] == [op.choice for op in ops(func, Gemm)]
+    assert {"copy.loop"} == {op.choice for op in ops(func, Copy)}
+
+
+def test_threads_that_are_no_whole_warps_multiply_by_themselves():
+    assert ["gemm.fma"] == [op.choice for op in ops(chosen(product(threads=48)), Gemm)]
+
+
+@pytest.mark.parametrize("policy", [POLICY.FullRow, POLICY.FullCol])
+def test_a_policy_that_was_asked_for_needs_whole_warps(policy):
+    with pytest.raises(ResourceError, match="48 threads are no whole number of warps") as caught:
+        chosen(product(threads=48, policy=policy))
+    assert "threads=64" in caught.value.hint
+    assert caught.value.loc is not None
+
+
+def test_sums_in_shared_memory_go_through_a_fragment():
+    func = chosen(product(c="shared"))
+    names = [(type(op).__name__, [r.buffer.name for r in op.writes()]) for op in ops(func)][2:5]
+    assert [("Copy", ["z_fragment"]), ("Gemm", ["z_fragment"]), ("Copy", ["z"])] == names
+    assert tiles(func)["z_fragment"].scope is Scope.FRAGMENT
+
+
+def test_sums_that_are_cleared_are_not_fetched():
+    func = chosen(product(c="shared", clear_accum=True))
+    assert 1 == sum("z_fragment" in [r.buffer.name for r in op.writes()] for op in ops(func))
+
+
+def test_sums_are_fetched_unless_a_condition_clears_them():
+    @T.prim_func
+    def main(A: T.Tensor((64, 32), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64, 32), "float16")
+            c = T.alloc_shared((64, 64), "float32")
+            T.copy(A, a)
+            for k in T.serial(3):
+                T.gemm(a, a, c, transpose_B=True, clear_accum=k == 0)
+            T.copy(c, C)
+
+    func = chosen(main)
+    text = str(func)
+    assert "if not k == 0:" in text or "if k != 0:" in text
+
+
+@pytest.mark.parametrize("where", ["a", "b"])
+@pytest.mark.parametrize("scope", ["shared", "fragment"])
+def test_a_wide_operand_is_rounded_into_a_fragment(where, scope):
+    dtypes = ("float32", "float16") if where == "a" else ("float16", "float32")
+    func = chosen(product(dtypes[0], "float32", other=dtypes[1], **{where: scope}))
+    (gemm,) = ops(func, Gemm)
+    assert "gemm.mma" == gemm.choice
+    moved = gemm.a if where == "a" else gemm.b
+    assert ("float16", Scope.FRAGMENT) == (moved.dtype, moved.buffer.scope)
+
+
+@pytest.mark.parametrize("where", ["a", "b"])
+def test_single_threads_find_operands_in_shared_memory(where):
+    func = chosen(product("float32", "float32", **{where: "fragment"}))
+    (gemm,) = ops(func, Gemm)
+    assert "gemm.fma" == gemm.choice
+    assert [Scope.SHARED, Scope.SHARED] == [gemm.a.buffer.scope, gemm.b.buffer.scope]
+
+
+def test_a_part_of_a_fragment_is_copied_out():
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_fragment((64, 64), "float16")
+            s = T.alloc_shared((64, 64), "float16")
+            c = T.alloc_fragment((64, 64), "float32")
+            T.copy(A, a)
+            T.copy(A, s)
+            T.gemm(a[:, 16:48], s[16:48, :], c)
+            T.copy(c, C)
+
+    (gemm,) = ops(chosen(main), Gemm)
+    assert "a_fragment" == gemm.a.buffer.name
+    assert "s" == gemm.b.buffer.name
+
+
+@pytest.mark.parametrize(
+    ("columns", "size", "out", "staged"),
+    [
+        (256, 128, "float16", True),
+        (256, 128, "float32", False),  # two float32 of four lanes fill a sector
+        (250, 128, "float16", False),  # rows begin at odd places
+        (256, 32, "float16", False),  # too little to pay
+    ],
+)
+def test_narrow_results_leave_in_rows(columns, size, out, staged):
+    @T.prim_func
+    def main(A: T.Tensor((256, 32), "float16"), C: T.Tensor((256, columns), out)):
+        with T.Kernel(T.ceildiv(columns, size), T.ceildiv(256, size), threads=128) as (bx, by):
+            a = T.alloc_shared((size, 32), "float16")
+            c = T.alloc_fragment((size, size), "float32")
+            T.copy(A[by * size, 0], a)
+            T.gemm(a, a, c, transpose_B=True, clear_accum=True)
+            T.copy(c, C[by * size, bx * size])
+
+    found = tiles(chosen(main))
+    assert staged == ("c_shared" in found)
+    if staged:
+        assert ("float16", Scope.SHARED) == (found["c_shared"].dtype, found["c_shared"].scope)
+
+
+def test_all_refusals_are_told():
+    class Never(ByLoop):
+        def refusal(self, op, site):
+            return f"it is {self.name}"
+
+    with pytest.raises(NoLowering, match="cuda:sm_80 has no way to do it") as caught:
+        chosen(product(), table={Gemm: (Never("one"), Never("two"))})
+    assert ["one: it is one", "two: it is two"] == [note.text for note in caught.value.notes]
+
+
+def test_what_is_not_in_the_table_is_left_alone():
+    func = product()
+    assert func is chosen(func, table={}) or [""] * 4 == [op.choice for op in ops(chosen(func, table={}))]
+
+
+def test_statements_keep_their_places():
+    func = chosen(product(c="shared"))
+    launch = next(s for s in walk(func.body) if isinstance(s, Launch))
+    assert all(s.loc.file for s in walk(launch.body))
