@@ -142,6 +142,6 @@ MATH: Mapping[str, Texts] = {
     "__sin": _fast("__sinf", _SIN),
     "__cos": _fast("__cosf", _COS),
     "__tan": _fast("__tanf", _TAN),
-    "__pow": _fast("__powf", _POW),
+    "__pow": _fast("__powf", _POW),  # by way of a logarithm, so that a negative base gives NaN
     "__fdividef": {"float32": Spelling("__fdividef({0}, {1})"), "float64": Spelling("(({0}) / ({1}))")},
 }

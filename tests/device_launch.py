@@ -1,0 +1,74 @@
+"""Runs small CUDA sources on the GPU at hand, straight through the driver, for tests that compare it with meanings."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+try:
+    from cuda.bindings import driver, nvrtc
+
+    GPUS = driver.cuInit(0)[0] == driver.CUresult.CUDA_SUCCESS and driver.cuDeviceGetCount()[1] or 0
+except (ImportError, RuntimeError):
+    GPUS = 0
+
+needs_gpu = pytest.mark.skipif(GPUS == 0, reason="needs an NVIDIA GPU")
+
+
+def _ask(answer):
+    status, *values = answer
+    assert int(status) == 0, status
+    return values[0] if len(values) == 1 else values
+
+
+@cache
+def _device():
+    device = _ask(driver.cuDeviceGet(0))
+    _ask(driver.cuCtxSetCurrent(_ask(driver.cuDevicePrimaryCtxRetain(device))))
+    attributes = driver.CUdevice_attribute
+    major, minor = (
+        _ask(driver.cuDeviceGetAttribute(attribute, device))
+        for attribute in (
+            attributes.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+            attributes.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+        )
+    )
+    return f"sm_{major}{minor}" + ("a" if major >= 9 else "")
+
+
+def architecture():
+    """The name of the GPU's architecture."""
+    return _device()
+
+
+class Module:
+    """A compiled source, whose kernels are called by name with NumPy arrays, which they may change."""
+
+    def __init__(self, source):
+        name = architecture()
+        program = _ask(nvrtc.nvrtcCreateProgram(source.encode(), b"test.cu", 0, [], []))
+        (status,) = nvrtc.nvrtcCompileProgram(program, 1, [f"--gpu-architecture={name}".encode()])
+        if int(status):
+            log = b" " * _ask(nvrtc.nvrtcGetProgramLogSize(program))
+            nvrtc.nvrtcGetProgramLog(program, log)
+            pytest.fail(log.decode()[:4000])
+        cubin = b" " * _ask(nvrtc.nvrtcGetCUBINSize(program))
+        _ask(nvrtc.nvrtcGetCUBIN(program, cubin))
+        self._module = _ask(driver.cuModuleLoadData(cubin))
+
+    def run(self, name, *arrays, threads=32, blocks=1):
+        """Calls a kernel that takes a pointer per array."""
+        kernel = _ask(driver.cuModuleGetFunction(self._module, name.encode()))
+        memory = [_ask(driver.cuMemAlloc(max(array.nbytes, 16))) for array in arrays]
+        try:
+            for place, array in zip(memory, arrays, strict=True):
+                _ask(driver.cuMemcpyHtoD(place, array.ctypes.data, array.nbytes))
+            addresses = [np.array([int(place)], np.uint64) for place in memory]
+            pointers = np.array([address.ctypes.data for address in addresses], np.uint64)
+            _ask(driver.cuLaunchKernel(kernel, blocks, 1, 1, threads, 1, 1, 0, 0, pointers.ctypes.data, 0))
+            _ask(driver.cuCtxSynchronize())
+            for place, array in zip(memory, arrays, strict=True):
+                _ask(driver.cuMemcpyDtoH(array.ctypes.data, place, array.nbytes))
+        finally:
+            for place in memory:
+                driver.cuMemFree(place)
