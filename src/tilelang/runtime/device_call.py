@@ -18,7 +18,7 @@ from tilelang.ir.expr import int_const
 from tilelang.ir.facts import Facts
 from tilelang.ir.func import ScalarParam, TensorParam
 from tilelang.runtime.arguments import Bound, Devices, bind
-from tilelang.runtime.arrays import ArrayView
+from tilelang.runtime.arrays import ArrayView, is_torch_tensor
 from tilelang.runtime.cuda_driver import Driver, open_driver
 from tilelang.runtime.device_fast_call import FastCall, device_call_text, make_device_call
 from tilelang.runtime.device_program import DeviceProgram
@@ -202,7 +202,8 @@ class DeviceCaller:
         facts = Facts(multiples, misaligned, any(self._is_wide(bound.values[i]) for i in self._symbolic))
         if facts in self._programs or len(self._programs) < _MAX_VARIANTS:
             return facts
-        return Facts((), misaligned, facts.wide)
+        tensors = tuple(param.name for param in signature.params if isinstance(param, TensorParam))
+        return Facts((), tensors if misaligned else (), facts.wide)
 
     def _chosen(self, bound: Bound) -> tuple[Facts, DeviceProgram, dict[str, int | float]]:
         """The program for a call, and the values by which its grids and workspaces are computed."""
@@ -251,7 +252,7 @@ class DeviceCaller:
     # -- the short way --------------------------------------------------------------------------------------
     def _prepare_fast(self, driver: Driver, plan: Plan, facts: Facts, bound: Bound) -> None:
         """Lets further calls like this one take the short way, if there is one."""
-        if facts.misaligned or None in plan.placed:
+        if facts.misaligned or None in plan.placed or not is_torch_tensor(bound.like):
             return
         program = plan.program
         if program not in self._fast:

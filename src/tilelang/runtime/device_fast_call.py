@@ -17,7 +17,7 @@ from tilelang.ir.expr import Expr, int_const
 from tilelang.ir.func import ScalarParam, TensorParam
 from tilelang.ir.visit import walk_expr
 from tilelang.runtime.arguments import Bound
-from tilelang.runtime.arrays import ArrayView, is_torch_tensor, torch_dtype
+from tilelang.runtime.arrays import ArrayView, torch_dtype
 from tilelang.runtime.cuda_driver import INVALID_CONTEXT, INVALID_HANDLE, Driver
 from tilelang.runtime.device_program import DeviceProgram
 from tilelang.runtime.launch_block import Block
@@ -65,11 +65,7 @@ class FastCall:
     keyed_scalars: tuple[int, ...]
 
     def learn(self, plan: Plan, bound: Bound) -> None:
-        """Lets calls with the sizes of this one take the short way."""
-        if not is_torch_tensor(bound.like) or any(
-            isinstance(value, ArrayView) and value.framework != "torch" for value in bound.values
-        ):
-            return
+        """Lets calls of torch tensors with the sizes of this one take the short way."""
         torch = sys.modules["torch"]
         parts: list[Any] = [bound.device]
         for i in self.keyed_tensors:
@@ -110,7 +106,7 @@ def device_call_text(signature: Signature, program: DeviceProgram, *, several: b
 def make_device_call(
     signature: Signature, program: DeviceProgram, driver: Driver, caller: Caller
 ) -> FastCall | None:
-    """The short way for a program; None if there is none or torch is not there.
+    """The short way for a program, for a caller who has torch tensors; None if there is none.
 
     Args:
         signature: Of the kernel.
@@ -118,9 +114,9 @@ def make_device_call(
         driver: Launches.
         caller: The long way.
     """
-    torch = sys.modules.get("torch")
+    torch = sys.modules["torch"]
     text = device_call_text(signature, program, several=driver.device_count() > 1)
-    if torch is None or not text:
+    if not text:
         return None
     plans: dict[Any, Any] = {}
 

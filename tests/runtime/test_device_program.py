@@ -1,0 +1,105 @@
+from typing import Any
+
+import pytest
+from fake_cuda import FakeCuda, cuda, device_code, driver, launch, signature, tensor  # noqa: F401
+
+from tilelang.codegen.source import DeviceLaunch
+from tilelang.errors import CompilerBug, DriverError, ResourceError
+from tilelang.runtime.cuda_driver import Driver
+from tilelang.runtime.device_program import DeviceProgram
+from tilelang.runtime.failures import FailureBoard
+
+
+def program(*launches: DeviceLaunch, **fields: Any) -> DeviceProgram:
+    return DeviceProgram(signature(tensor("A", 8)), device_code(*launches, **fields), FailureBoard())
+
+
+def test_code_is_loaded_once_per_context(cuda: FakeCuda, driver: Driver) -> None:
+    made = program(launch(name="one"), launch(name="two"))
+    driver.enter(0)
+    first = made.functions(driver, 0)
+    assert ["one", "two"] == [cuda.functions[function] for function in first]
+    assert first == made.functions(driver, 0)
+    assert 1 == len(cuda.modules)
+    cuda.context = 4000
+    assert first != made.functions(driver, 0)
+    assert 2 == len(cuda.modules)
+
+
+def test_loading_is_allowed_while_a_graph_is_recorded(cuda: FakeCuda, driver: Driver) -> None:
+    driver.enter(0)
+    program(launch()).functions(driver, 0)
+    first = cuda.calls.index("cuThreadExchangeStreamCaptureMode")
+    assert first < cuda.calls.index("cuModuleLoadData")
+    assert "cuThreadExchangeStreamCaptureMode" == cuda.calls[-1]
+
+
+@pytest.mark.parametrize(
+    ("arch", "capability", "fits"),
+    [
+        ("sm_80", (8, 6), True), ("sm_80", (8, 0), True), ("sm_86", (8, 0), False), ("sm_90a", (9, 0), True),
+        ("sm_90", (9, 0), True), ("sm_90a", (10, 0), False), ("sm_80", (9, 0), False), ("sm_120", (12, 1), True),
+        ("sm_120a", (12, 1), False), ("sm_100a", (10, 3), False),
+    ],
+)  # fmt: skip
+def test_code_runs_on_devices_of_its_family(arch: str, capability: tuple[int, int], fits: bool) -> None:
+    driver = Driver(FakeCuda(capability=capability))
+    driver.enter(0)
+    made = program(launch(), arch=arch)
+    if fits:
+        made.functions(driver, 0)
+    else:
+        with pytest.raises(DriverError, match=f"kernel: compiled for {arch}, which device cuda:0"):
+            made.functions(driver, 0)
+
+
+def test_the_message_for_another_device_names_its_architecture() -> None:
+    driver = Driver(FakeCuda(capability=(8, 9)))
+    driver.enter(0)
+    with pytest.raises(DriverError) as caught:
+        program(launch()).functions(driver, 0)
+    assert (
+        "kernel: compiled for sm_90a, which device cuda:0 of compute capability 8.9 cannot run\n"
+        "hint: compile with target={'kind': 'cuda', 'arch': 'sm_89'}"
+    ) == str(caught.value)
+
+
+def test_more_shared_memory_than_the_device_has_is_refused(cuda: FakeCuda, driver: Driver) -> None:
+    driver.enter(0)
+    cuda.shared = 101376
+    with pytest.raises(ResourceError) as caught:
+        program(launch(shared_bytes=101377)).functions(driver, 0)
+    assert (
+        "kernel: shared memory: 101377 bytes asked, 101376 available on cuda:0\n"
+        "hint: reduce num_stages or the tiles"
+    ) == str(caught.value)
+
+
+def test_more_threads_than_a_block_may_have_are_refused(driver: Driver) -> None:
+    driver.enter(0)
+    with pytest.raises(ResourceError, match="kernel: 2048 threads per block asked, 1024 available"):
+        program(launch(threads=(1024, 2, 1))).functions(driver, 0)
+
+
+def test_grids_and_workspaces_are_computed_from_names() -> None:
+    made = program(
+        launch(grid=("((M + 127) // 128)", "n")), launch(name="two", grid=("min(M, 7)",)), workspaces=("(M * 4)",)
+    )
+    assert {"M", "n", "min"} == made.used_names
+    assert [(8, 3, 1), (7, 1, 1)] == made.grids({"M": 1000, "n": 3})
+    assert [4000] == made.workspaces({"M": 1000, "n": 3})
+
+
+def test_a_negative_extent_is_an_empty_grid() -> None:
+    assert [(0, 1, 1)] == program(launch(grid=("M - 5",))).grids({"M": 3})
+
+
+@pytest.mark.parametrize(("grid", "axis"), [(("M", "1", "70000"), "z"), (("1", "65536"), "y"), (("2**31",), "x")])
+def test_a_grid_that_no_device_can_start_is_refused(grid: tuple[str, ...], axis: str) -> None:
+    with pytest.raises(ResourceError, match=f"blocks along {axis} asked, at most"):
+        program(launch(grid=grid)).grids({"M": 3})
+
+
+def test_a_grid_that_is_no_expression_is_our_fault() -> None:
+    with pytest.raises(CompilerBug, match="no Python expression"):
+        program(launch(grid=("M +",)))
