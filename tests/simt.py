@@ -19,20 +19,9 @@ from tilelang.ir.func import ScalarParam
 from tilelang.ir.scalar import convert, data_binary
 from tilelang.ir.stmt import (
     Alloc,
-    Assert,
-    Atomic,
     AtomicOp,
-    Bind,
-    Break,
-    CallStmt,
-    Continue,
-    For,
-    If,
     Launch,
-    Print,
     Seq,
-    Store,
-    While,
 )
 
 LANES = 32

@@ -7,13 +7,21 @@ from simt import run_in_step
 import tilelang.language as T
 from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
-from tilelang.passes.tile import expand_to_loops, flatten_parallel, inline_bindings
+from tilelang.passes.tile import demote_fragments, expand_to_loops, flatten_parallel, inline_bindings
+from tilelang.passes.tile.infer_layouts import infer_layouts
 from tilelang.passes.tile.lower_to_threads import lower_to_threads
 from tilelang.sim.tile_interp import run_reference
 from tilelang.target import Target
 
 SM80 = PassContext(target=Target("cuda", "sm_80"))
-PASSES = (inline_bindings.PASS, expand_to_loops.PASS, flatten_parallel.PASS, lower_to_threads({}))
+PASSES = (
+    inline_bindings.PASS,
+    expand_to_loops.PASS,
+    flatten_parallel.PASS,
+    demote_fragments.PASS,
+    infer_layouts({}),
+    lower_to_threads({}),
+)
 
 
 def ints(*shape, dtype=np.float32, seed=0, low=-8, high=8):

@@ -3,7 +3,8 @@
 Takes a thread-level function in which a load out of bounds means the safe value and a store out of bounds means
 nothing; gives one in which no access leaves its buffer. Where a test depends on a loop's variable in a monotone way,
 the loop is split into the part where all tests succeed and what is left at its ends, so that the bulk of the work runs
-without tests; iterations keep their order. Tests that remain stand at the access.
+without tests; iterations keep their order. Tests that remain stand at the access, as all do on a GPU, where code that
+exists twice costs more than a predicate. A vector access is tested as a whole.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from tilelang.arith.domain import Domain, of_function
 from tilelang.arith.interval import NEGATED
 from tilelang.arith.prove import decide
 from tilelang.arith.simplify import simplify
-from tilelang.dtypes import INT64
-from tilelang.ir.buffer import Buffer, Scope
+from tilelang.dtypes import BOOL, INT32, INT64, DType
+from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.compare import ExprKey, expr_key
 from tilelang.ir.expr import (
     Binary,
@@ -32,13 +33,15 @@ from tilelang.ir.expr import (
     cast,
     conjunction,
     const,
+    int_const,
     select,
     unary,
 )
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import BinaryOp, UnaryOp
-from tilelang.ir.stmt import Alloc, Atomic, Bind, For, If, Launch, Seq, Stmt, Store, While
+from tilelang.ir.stmt import Alloc, Atomic, Bind, CallStmt, For, If, Launch, Seq, Stmt, Store, While
 from tilelang.ir.visit import Rewriter
+from tilelang.isa.instruction import Instruction
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.thread.split_loops import Split, plan_split
 
@@ -46,11 +49,22 @@ Safe = Mapping[Buffer, Expr]
 Ends = Mapping[ExprKey, tuple[Expr, list[Expr]]]
 
 
-def in_range(buffer: Buffer, indices: tuple[Expr, ...], domain: Domain) -> list[Expr] | None:
-    """The tests that an access needs; None if it is certainly out of range."""
+def in_range(
+    buffer: Buffer, indices: tuple[Expr, ...], domain: Domain, reach: tuple[Expr, ...] = ()
+) -> list[Expr] | None:
+    """The tests that an access needs; None if it is certainly out of range.
+
+    Args:
+        buffer: What is accessed.
+        indices: The first element.
+        domain: What is known there.
+        reach: How many elements are accessed per dimension; one where nothing is said.
+    """
     tests = []
-    for index, extent in zip(map(exact, indices), buffer.shape, strict=True):
-        for test in (index >= 0, index < extent):
+    lengths = reach or (const(1, INT32),) * len(indices)
+    for index, extent, length in zip(map(exact, indices), buffer.shape, lengths, strict=True):
+        last = index if int_const(length) == 1 else index + (length - 1)
+        for test in (index >= 0, last < extent):
             known = decide(test, domain)
             if known is False:
                 return None
@@ -101,6 +115,8 @@ class _Guard:
                     return self._store(node, domain)
                 case Atomic():
                     return self._atomic(node, domain)
+                case CallStmt(routine=Instruction() as instruction) if instruction.predicate is not None:
+                    return self._call(node, instruction.predicate, domain)
             return _Expressions(self, domain).rebuild_stmt(node)
 
     def _seq(self, node: Seq, domain: Domain, *, splitting: bool) -> Stmt | None:
@@ -134,7 +150,7 @@ class _Guard:
 
     def _store(self, node: Store, domain: Domain) -> Stmt | None:
         indices = self._values(node.indices, domain)
-        tests = self._tests(node.buffer, indices, domain)
+        tests = self._tests(node.buffer, indices, domain, _reach(node.buffer, node.value.dtype))
         if tests is None:
             return None
         inside = _assuming(domain, tests)
@@ -164,6 +180,22 @@ class _Guard:
             Bind(result, Load(seen, (), dtype), loc=node.loc),
         )
         return Seq(parts, loc=node.loc)  # `_seq` takes it apart, so that the result is visible afterwards
+
+    def _call(self, node: CallStmt, predicate: int, domain: Domain) -> Stmt | None:
+        """An instruction that asks by itself whether its global access happens: the tests join what it asks."""
+        made = _Expressions(self, domain).rebuild_stmt(node)
+        assert isinstance(made, CallStmt)
+        first = made.args[predicate]
+        assert isinstance(first, Expr)
+        asked, inside = first, domain.assume(first)
+        for region in made.args:
+            if isinstance(region, Region):
+                tests = self._tests(region.buffer, region.start, inside, region.extent)
+                asked = const(False, BOOL) if tests is None else conjunction((asked, *tests))
+        if asked is first:
+            return made
+        args = tuple(asked if n == predicate else arg for n, arg in enumerate(made.args))
+        return dataclasses.replace(made, args=args)
 
     # -- loops ------------------------------------------------------------------------------------------------
     def _for(self, node: For, domain: Domain, *, splitting: bool) -> Stmt | None:
@@ -250,17 +282,22 @@ class _Guard:
         return _NOTHING if body is None else dataclasses.replace(loop, body=body)
 
     # -- expressions ------------------------------------------------------------------------------------------
-    def _tests(self, buffer: Buffer, indices: tuple[Expr, ...], domain: Domain) -> list[Expr] | None:
+    def _tests(
+        self, buffer: Buffer, indices: tuple[Expr, ...], domain: Domain, reach: tuple[Expr, ...] = ()
+    ) -> list[Expr] | None:
         if buffer.scope is not Scope.GLOBAL:
             return []
-        tests = in_range(buffer, indices, domain)
+        tests = in_range(buffer, indices, domain, reach)
         self._open.extend(tests or ())
         return tests
 
     def load(self, node: Load, indices: tuple[Expr, ...], domain: Domain) -> Expr:
         """A load that gives the safe value out of range."""
-        tests = self._tests(node.buffer, indices, domain)
-        outside = self._safe.get(node.buffer.storage, const(0, node.dtype) if node.dtype.lanes == 1 else None)
+        reach = _reach(node.buffer, node.dtype)
+        tests = self._tests(node.buffer, indices, domain, reach)
+        outside: Expr | None = Const(0, node.dtype) if reach or node.dtype.lanes == 1 else None
+        if not reach:
+            outside = self._safe.get(node.buffer.storage, outside)
         if tests is None and outside is not None:
             # a bare integer would turn the data arithmetic around it into index arithmetic, which does not wrap
             return Reinterpret(outside, node.dtype) if node.dtype.is_int else outside
@@ -305,6 +342,13 @@ class _Expressions(Rewriter):
 _NOTHING = Seq(())
 
 
+def _reach(buffer: Buffer, dtype: DType) -> tuple[Expr, ...]:
+    """The elements that a vector access touches per dimension; nothing for an access to one element."""
+    lanes = dtype.lanes // buffer.dtype.lanes
+    ones = (const(1, INT32),) * (buffer.rank - 1)
+    return () if lanes == 1 else (*ones, const(lanes, INT32))
+
+
 def _assuming(domain: Domain, tests: Iterable[Expr]) -> Domain:
     for test in tests:
         domain = domain.assume(test)
@@ -341,25 +385,34 @@ def _clamped(value: Expr, low: Expr, high: Expr, domain: Domain) -> Expr:
     return value
 
 
-def _guard_launch(launch: Launch, domain: Domain) -> Launch:
+def _guard_launch(launch: Launch, domain: Domain, *, splitting: bool) -> Launch:
     for var, extent in zip(launch.block_vars, launch.grid, strict=True):
         domain = domain.with_loop(var, 0, extent)
+    if launch.thread is not None:
+        domain = domain.with_range(launch.thread, 0, launch.num_threads - 1)
     safe = {buffer.storage: cast(value, buffer.dtype) for buffer, value in launch.hints.safe_values}
-    body = _Guard(safe).stmt(launch.body, domain, splitting=True)
+    body = _Guard(safe).stmt(launch.body, domain, splitting=splitting)
     return launch if body is launch.body else dataclasses.replace(launch, body=body or Seq((), loc=launch.loc))
 
 
 class _Launches(Rewriter):
-    def __init__(self, domain: Domain) -> None:
-        self._domain = domain
+    def __init__(self, domain: Domain, *, splitting: bool) -> None:
+        self._domain, self._splitting = domain, splitting
 
     def stmt(self, node: Stmt) -> Stmt | None:
-        return _guard_launch(node, self._domain) if isinstance(node, Launch) else self.rebuild_stmt(node)
+        if isinstance(node, Launch):
+            return _guard_launch(node, self._domain, splitting=self._splitting)
+        return self.rebuild_stmt(node)
 
 
-def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    body = _Launches(of_function(func)).visit(func.body) or Seq((), loc=func.body.loc)
-    return func if body is func.body else dataclasses.replace(func, body=body)
+def guard_bounds(*, splitting: bool) -> Pass:
+    """The pass for machines on which splitting loops pays, or does not."""
+
+    def run(func: PrimFunc, _: PassContext) -> PrimFunc:
+        body = _Launches(of_function(func), splitting=splitting).visit(func.body) or Seq((), loc=func.body.loc)
+        return func if body is func.body else dataclasses.replace(func, body=body)
+
+    return Pass("guard_bounds", run, Level.THREAD, Level.THREAD)
 
 
-PASS = Pass("guard_bounds", _run, Level.THREAD, Level.THREAD)
+PASS = guard_bounds(splitting=True)

@@ -121,6 +121,8 @@ class _Simplify:
         grid = _Expressions(domain).exprs(node.grid)
         for var, extent in zip(node.block_vars, grid, strict=True):
             domain = domain.with_loop(var, 0, extent)
+        if node.thread is not None:
+            domain = domain.with_range(node.thread, 0, node.num_threads - 1)
         body = self.stmt(node.body, domain) or Seq((), loc=node.loc)
         same = grid is node.grid and body is node.body
         return node if same else dataclasses.replace(node, grid=grid, body=body)

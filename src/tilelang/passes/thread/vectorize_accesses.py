@@ -1,0 +1,494 @@
+"""Turns loops over neighboring elements into vector accesses of up to 16 bytes around scalar code.
+
+Takes thread-level loops of kind VECTORIZED, gives none: accesses to global and shared memory that are proven aligned,
+and that lie within their buffer as a whole or not at all, become loads before and stores after an unrolled loop over
+the lanes; everything else stays in that loop.
+
+    for w in vectorized(8):                      x_lanes[0:8] = x[i * 8 : i * 8 + 8]
+        s[i * 8 + w] = x[i * 8 + w] * 2    =>    for w in unroll(8): s_lanes[w] = x_lanes[w] * 2
+                                                 s[i * 8 : i * 8 + 8] = s_lanes[0:8]
+
+Invariant: the same elements are read and written, and what the loop's iterations do to one element keeps its order.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from tilelang.arith.domain import Domain, of_function
+from tilelang.arith.prove import decide
+from tilelang.dtypes import INT32, DType, as_dtype
+from tilelang.errors import Loc
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.compare import same_expr
+from tilelang.ir.expr import (
+    Binary,
+    Const,
+    Expr,
+    Load,
+    Select,
+    Var,
+    as_expr,
+    children,
+    conjunction,
+    const,
+    int_const,
+    select,
+    unary,
+)
+from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.scalar import LOGICAL, BinaryOp, UnaryOp
+from tilelang.ir.stmt import Alloc, Atomic, Bind, CallStmt, For, ForKind, If, Launch, Print, Seq, Stmt, Store, While
+from tilelang.ir.visit import Rewriter, expressions, jumps, substitute, substitute_stmt, walk, walk_expr
+from tilelang.layout.layout import Layout
+from tilelang.layout.memory import contiguous_elements
+from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.thread.strides import coefficient
+
+MAX_BYTES = 16  # of one access. Source: CUDA C++ Programming Guide, "Device Memory Accesses"
+_MOST_LANES = 64  # longer loops stay loops
+_MEMORY = (Scope.GLOBAL, Scope.SHARED)
+ZERO = const(0, INT32)
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What holds in all of a launch: layouts of shared buffers, and buffers whose safe value is not 0."""
+
+    layouts: Mapping[Buffer, Layout] = field(default_factory=dict)
+    guarded: frozenset[Buffer] = frozenset()
+
+
+def width(buffer: Buffer, indices: tuple[Expr, ...], var: Var, trips: int, domain: Domain, facts: _Facts) -> int:
+    """How many neighbors one access may take: a power of two that divides the trips, 1 if the access stays scalar.
+
+    Args:
+        buffer: What is accessed.
+        indices: Where, in the loop's variable.
+        var: The loop's variable, which runs from 0.
+        trips: The loop's iterations.
+        domain: What is known around the loop.
+        facts: What is known of the launch.
+    """
+    if buffer.scope not in (*_MEMORY, Scope.LOCAL) or buffer.dtype.lanes > 1 or not indices:
+        return 1
+    steps = [coefficient(index, var) for index in indices]
+    if steps[-1] != 1 or any(step != 0 for step in steps[:-1]):
+        return 1
+    most = min(MAX_BYTES, buffer.storage.alignment_bytes) if buffer.scope is Scope.GLOBAL else MAX_BYTES
+    lanes = min(trips & -trips, most // buffer.dtype.storage_bytes)
+    start = tuple(substitute(index, {var: ZERO}) for index in indices)
+    while lanes > 1 and not _fits(buffer, start, lanes, domain, facts):
+        lanes //= 2
+    return max(lanes, 1)
+
+
+def _fits(buffer: Buffer, start: tuple[Expr, ...], lanes: int, domain: Domain, facts: _Facts) -> bool:
+    layout = facts.layouts.get(buffer.storage)
+    if layout is not None:
+        if buffer.view_of is not None or contiguous_elements(layout) % lanes or _size(layout) % lanes:
+            return False
+        return _divides(lanes, start[-1], domain)
+    offset = _offset(buffer, start)
+    if offset is None or not _divides(lanes, offset, domain):
+        return False
+    if buffer.scope is not Scope.GLOBAL:
+        return True
+    end = buffer.shape[-1]
+    if decide(start[-1] + (lanes - 1) < end, domain) and decide(start[-1] >= 0, domain):
+        return True
+    # inside as a whole or outside as a whole
+    return buffer.storage not in facts.guarded and _divides(lanes, start[-1], domain) and _divides(lanes, end, domain)
+
+
+def _size(layout: Layout) -> int:
+    return math.prod(layout.output_shape)
+
+
+def _divides(lanes: int, value: Expr, domain: Domain) -> bool:
+    known = int_const(value)
+    return known % lanes == 0 if known is not None else decide(value % lanes == 0, domain) is True
+
+
+def _offset(buffer: Buffer, start: tuple[Expr, ...]) -> Expr | None:
+    """The row-major offset of an element from the beginning; None if its neighbors are not neighbors in memory."""
+    strides = buffer.strides
+    if strides is not None and int_const(strides[-1]) != 1:
+        return None
+    total: Expr = ZERO
+    for axis, index in enumerate(start):
+        if strides is not None:
+            total = total + index * strides[axis]
+        else:
+            total = total * buffer.shape[axis] + index
+    return total
+
+
+# -- one loop ----------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """An access of the loop's body.
+
+    Attributes:
+        buffer: What is accessed.
+        indices: Where, names of index arithmetic replaced by their values.
+        node: The load or the store.
+        position: Its place in program order.
+        plain: Whether it happens in every iteration, or under `conditions` alone, which are the same in all.
+        conditions: What holds where it happens.
+    """
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    node: Load | Store
+    position: int
+    plain: bool
+    conditions: tuple[Expr, ...]
+
+
+class _Body:
+    """The accesses of a loop's body."""
+
+    def __init__(self, loop: For) -> None:
+        self._var = loop.var
+        self._values: dict[Var, Expr] = {}
+        self._varying: set[Var] = {loop.var}
+        self.uses: list[_Use] = []
+        self._stmt(loop.body, plain=True)
+
+    def _stmt(self, node: Stmt, *, plain: bool) -> None:
+        match node:
+            case Seq(body=body):
+                for child in body:
+                    self._stmt(child, plain=plain)
+            case Store(buffer=buffer, indices=indices, value=value):
+                for expr in (*indices, value):
+                    self._expr(expr, plain, ())
+                self._add(buffer, indices, node, plain, ())
+            case Bind(var=var, value=value):
+                self._expr(value, plain, ())
+                self._varying.add(var)
+                if var.index and value.is_index:
+                    self._values[var] = value
+            case _:
+                for expr in expressions(node):
+                    self._expr(expr, plain and isinstance(node, Alloc | If), ())
+                for child in _children(node):
+                    self._stmt(child, plain=False)
+
+    def _expr(self, node: Expr, plain: bool, conditions: tuple[Expr, ...]) -> None:
+        match node:
+            case Select(condition=condition, a=a, b=b):
+                self._expr(condition, plain, conditions)
+                fixed = plain and self._is_fixed(condition)
+                self._expr(a, fixed, (*conditions, condition))
+                self._expr(b, fixed, (*conditions, unary(UnaryOp.NOT, condition)))
+            case Binary(op=op, a=a, b=b) if op in LOGICAL:
+                self._expr(a, plain, conditions)
+                reached = a if op is BinaryOp.AND else unary(UnaryOp.NOT, a)
+                self._expr(b, plain and self._is_fixed(a), (*conditions, reached))
+            case _:
+                for child in children(node):
+                    self._expr(child, plain, conditions)
+                if isinstance(node, Load):
+                    self._add(node.buffer, node.indices, node, plain, conditions)
+
+    def _is_fixed(self, condition: Expr) -> bool:
+        """Whether a condition is the same in all iterations, and can be asked before the loop."""
+        return not any(isinstance(e, Load) or isinstance(e, Var) and e in self._varying for e in walk_expr(condition))
+
+    def _add(
+        self,
+        buffer: Buffer,
+        indices: tuple[Expr, ...],
+        node: Load | Store,
+        plain: bool,
+        conditions: tuple[Expr, ...],
+    ) -> None:
+        resolved = tuple(self._resolved(index) for index in indices)
+        named = {e for index in resolved for e in walk_expr(index) if isinstance(e, Var)}
+        loads = any(isinstance(e, Load) for index in resolved for e in walk_expr(index))
+        inner = (named & self._varying) - {self._var}
+        self.uses.append(
+            _Use(buffer, resolved, node, len(self.uses), plain and not loads and not inner, conditions)
+        )
+
+    def _resolved(self, index: Expr) -> Expr:
+        while any(isinstance(e, Var) and e in self._values for e in walk_expr(index)):
+            index = substitute(index, self._values)
+        return index
+
+
+def _children(node: Stmt) -> Iterator[Stmt]:
+    for name in ("then_body", "else_body", "body"):
+        child = getattr(node, name, None)
+        if isinstance(child, Stmt):
+            yield child
+
+
+class _Lanes:
+    """One loop on its way to vector accesses."""
+
+    def __init__(self, loop: For, trips: int, domain: Domain, facts: _Facts) -> None:
+        self._loop, self._trips, self._domain, self._facts = loop, trips, domain, facts
+        self._uses = _Body(loop).uses
+        self._before: list[Stmt] = []
+        self._after: list[Stmt] = []
+
+    def lower(self) -> Stmt:
+        """The loop as vector accesses around lanes."""
+        loop = self._loop
+        if jumps(loop.body) or any(isinstance(s, Atomic | CallStmt | Print | While) for s in walk(loop.body)):
+            return self._lanes(loop.body)
+        direct = self._direct()
+        if direct is not None:
+            return direct
+        loads = {use.node: lanes for use in self._uses if (lanes := self._load_width(use)) > 1}
+        stores = {use.node: lanes for use in self._uses if (lanes := self._store_width(use)) > 1}
+        if not loads and not stores:
+            return self._lanes(loop.body)
+        replaced: dict[Load | Store, Buffer] = {}
+        for use in self._uses:
+            if use.node in loads:
+                replaced[use.node] = self._fetch(use, loads[use.node], replaced)
+            elif use.node in stores:
+                replaced[use.node] = self._put(use, stores[use.node])
+        body = _Replace(replaced, loop.var).visit(loop.body) or Seq((), loc=loop.loc)
+        return Seq((*self._before, self._lanes(body), *self._after), loc=loop.loc)
+
+    def _lanes(self, body: Stmt) -> Stmt:
+        kind = ForKind.UNROLLED if self._trips <= _MOST_LANES else ForKind.SERIAL
+        return dataclasses.replace(self._loop, body=body, kind=kind)
+
+    def _width(self, use: _Use) -> int:
+        return width(use.buffer, use.indices, self._loop.var, self._trips, self._domain, self._facts)
+
+    def _others(self, use: _Use, *, stores: bool) -> list[_Use]:
+        kind = Store if stores else Load
+        same = [o for o in self._uses if o.buffer.storage is use.buffer.storage and o is not use]
+        return [o for o in same if isinstance(o.node, kind)]
+
+    # -- what may be moved out of the lanes -----------------------------------------------------------------------
+    def _load_width(self, use: _Use) -> int:
+        """A load moves before the loop: nothing in the loop may have written what it reads."""
+        if not use.plain or isinstance(use.node, Store) or use.buffer.scope not in _MEMORY:
+            return 1
+        for other in self._others(use, stores=True):
+            if other.position < use.position or not _same(other, use):
+                return 1
+        return self._width(use)
+
+    def _store_width(self, use: _Use) -> int:
+        """A store moves behind the loop: nothing in the loop may touch its element afterwards."""
+        if not use.plain or isinstance(use.node, Load) or use.buffer.scope not in _MEMORY:
+            return 1
+        if self._others(use, stores=True):
+            return 1
+        for other in self._others(use, stores=False):
+            if other.position > use.position or not _same(other, use):
+                return 1
+        return self._width(use)
+
+    # -- code -----------------------------------------------------------------------------------------------------
+    def _direct(self) -> Stmt | None:
+        """A plain move of neighbors, which needs no lanes."""
+        body = self._loop.body
+        if not isinstance(body, Store) or len(self._uses) > 2 or self._uses[-1].node is not body:
+            return None
+        if all(use.buffer.scope not in _MEMORY for use in self._uses):
+            return None
+        target = self._uses[-1]
+        lanes = self._width(target)
+        if isinstance(body.value, Load) and body.value is self._uses[0].node and len(self._uses) == 2:
+            source = self._uses[0]
+            if not target.plain or not source.plain or source.buffer.storage is target.buffer.storage:
+                return None
+            lanes = min(lanes, self._width(source))
+            made = [self._vector_store(target, n, self._vector_load(source, n, lanes)) for n in self._starts(lanes)]
+        elif _is_zero(body.value) and target.plain and len(self._uses) == 1:
+            assert isinstance(body.value, Const)
+            zero = Const(body.value.value, _vector(target.buffer.dtype, lanes))
+            made = [self._vector_store(target, n, zero) for n in self._starts(lanes)]
+        else:
+            return None
+        return None if lanes == 1 else made[0] if len(made) == 1 else Seq(tuple(made), loc=body.loc)
+
+    def _starts(self, lanes: int) -> range:
+        return range(0, self._trips, lanes)
+
+    def _at(self, use: _Use, first: int) -> tuple[Expr, ...]:
+        return tuple(substitute(index, {self._loop.var: const(first, INT32)}) for index in use.indices)
+
+    def _vector_load(self, use: _Use, first: int, lanes: int) -> Expr:
+        return Load(use.buffer, self._at(use, first), _vector(use.buffer.dtype, lanes))
+
+    def _vector_store(self, use: _Use, first: int, value: Expr) -> Stmt:
+        return Store(use.buffer, self._at(use, first), value, loc=self._loc(use))
+
+    def _loc(self, use: _Use) -> Loc:
+        return use.node.loc if isinstance(use.node, Store) else self._loop.loc
+
+    def _room(self, use: _Use) -> Buffer:
+        name = f"{use.buffer.name}_lanes"
+        buffer = Buffer(name, (as_expr(self._trips),), use.buffer.dtype, Scope.LOCAL)
+        self._before.append(Alloc(buffer, loc=self._loop.loc))
+        return buffer
+
+    def _fetch(self, use: _Use, lanes: int, known: Mapping[Load | Store, Buffer]) -> Buffer:
+        for other in self._uses[: use.position]:  # the same elements are read once
+            if other.node in known and isinstance(other.node, Load) and _same(other, use) and not use.conditions:
+                if not other.conditions:
+                    return known[other.node]
+        room = self._room(use)
+        for first in self._starts(lanes):
+            value = self._vector_load(use, first, lanes)
+            if use.conditions:
+                value = select(conjunction(use.conditions), value, Const(0, value.dtype))
+            self._before.append(Store(room, (const(first, INT32),), value, loc=self._loop.loc))
+        return room
+
+    def _put(self, use: _Use, lanes: int) -> Buffer:
+        room = self._room(use)
+        for first in self._starts(lanes):
+            value = Load(room, (const(first, INT32),), _vector(room.dtype, lanes))
+            self._after.append(self._vector_store(use, first, value))
+        return room
+
+
+class _Replace(Rewriter):
+    """Puts lanes in the place of accesses."""
+
+    def __init__(self, replaced: Mapping[Load | Store, Buffer], var: Var) -> None:
+        self._replaced, self._var = replaced, var
+
+    def expr(self, node: Expr) -> Expr:
+        if isinstance(node, Load) and node in self._replaced:
+            return Load(self._replaced[node], (self._var,), node.dtype)
+        return self.rebuild_expr(node)
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if isinstance(node, Store) and node in self._replaced:
+            return Store(self._replaced[node], (self._var,), self.expr(node.value), loc=node.loc)
+        return self.rebuild_stmt(node)
+
+
+def _is_zero(value: Expr) -> bool:
+    """Whether all bits of a value are 0."""
+    return isinstance(value, Const) and value.value == 0 and math.copysign(1, value.value) > 0
+
+
+def _same(a: _Use, b: _Use) -> bool:
+    return a.buffer is b.buffer and all(same_expr(x, y) for x, y in zip(a.indices, b.indices, strict=True))
+
+
+def _vector(dtype: DType, lanes: int) -> DType:
+    return as_dtype(f"{dtype!s}x{lanes}") if lanes > 1 else dtype
+
+
+# -- all loops ---------------------------------------------------------------------------------------------------
+class _Vectorize:
+    """Visits loops with what is known around them."""
+
+    def __init__(self, facts: _Facts) -> None:
+        self._facts = facts
+
+    def stmt(self, node: Stmt, domain: Domain) -> Stmt:
+        """The statement without loops of kind VECTORIZED."""
+        with node.loc:
+            match node:
+                case Launch():
+                    return self._launch(node, domain)
+                case Seq():
+                    return self._seq(node, domain)
+                case For(kind=ForKind.VECTORIZED):
+                    return self._vector_loop(node, domain)
+                case For():
+                    inside = domain.with_loop(node.var, node.start, node.stop, node.step)
+                    return _with(node, body=self.stmt(node.body, inside))
+                case If():
+                    then = self.stmt(node.then_body, domain.assume(node.condition))
+                    other = node.else_body and self.stmt(
+                        node.else_body, domain.assume(unary(UnaryOp.NOT, node.condition))
+                    )
+                    return _with(node, then_body=then, else_body=other)
+                case While():
+                    return _with(node, body=self.stmt(node.body, domain))
+        return node
+
+    def _launch(self, node: Launch, domain: Domain) -> Stmt:
+        for var, extent in zip(node.block_vars, node.grid, strict=True):
+            domain = domain.with_loop(var, 0, extent)
+        if node.thread is not None:
+            domain = domain.with_range(node.thread, 0, node.num_threads - 1)
+        guarded = frozenset(
+            buffer.storage
+            for buffer, value in node.hints.safe_values
+            if not isinstance(value, Const) or value.value != 0
+        )
+        facts = _Facts(dict(node.plan.shared_layouts), guarded)
+        return _with(node, body=_Vectorize(facts).stmt(node.body, domain))
+
+    def _seq(self, node: Seq, domain: Domain) -> Stmt:
+        body = []
+        for child in node.body:
+            body.append(self.stmt(child, domain))
+            if isinstance(child, Bind):
+                domain = domain.with_value(child.var, child.value)
+        return _with(node, body=tuple(body))
+
+    def _vector_loop(self, node: For, domain: Domain) -> Stmt:
+        start, stop = int_const(node.start), int_const(node.stop)
+        if start is None or stop is None or node.step != 1:
+            serial = dataclasses.replace(node, kind=ForKind.SERIAL)
+            return self.stmt(serial, domain)
+        if start:
+            shifted = substitute_stmt(node.body, {node.var: node.var + start})
+            node = dataclasses.replace(node, start=ZERO, stop=const(stop - start, INT32), body=shifted)
+        if stop - start < 1:
+            return Seq((), loc=node.loc)
+        inside = domain.with_loop(node.var, 0, stop - start)
+        return self._hoisted(dataclasses.replace(node, body=self.stmt(node.body, inside)), domain)
+
+    def _hoisted(self, node: For, domain: Domain) -> Stmt:
+        """The loop under the conditions and behind the names of its body that are the same in all iterations."""
+        body = node.body
+        if isinstance(body, If) and body.else_body is None and _is_fixed(body.condition, node.var):
+            inner = dataclasses.replace(node, body=body.then_body)
+            return If(body.condition, self._hoisted(inner, domain.assume(body.condition)), loc=body.loc)
+        if isinstance(body, Seq) and body.body:
+            first, *rest = body.body
+            if isinstance(first, Bind) and _is_fixed(first.value, node.var):
+                inner = dataclasses.replace(node, body=rest[0] if len(rest) == 1 else Seq(tuple(rest), loc=body.loc))
+                inside = domain.with_value(first.var, first.value)
+                return Seq((first, self._hoisted(inner, inside)), loc=node.loc)
+        trips = int_const(node.stop)
+        assert trips is not None
+        return _Lanes(node, trips, domain, self._facts).lower()
+
+
+def _is_fixed(expr: Expr, var: Var) -> bool:
+    return not any(e is var or isinstance(e, Load) for e in walk_expr(expr))
+
+
+def _with(node: Stmt, **changes: object) -> Stmt:
+    """The statement with other parts; the same one if they are the same."""
+    same = all(
+        new is (old := getattr(node, name)) or isinstance(new, tuple) and _are_same(new, old)
+        for name, new in changes.items()
+    )
+    return node if same else dataclasses.replace(node, **changes)  # type: ignore[arg-type]
+
+
+def _are_same(a: tuple[object, ...], b: object) -> bool:
+    return isinstance(b, tuple) and len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
+
+
+def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
+    body = _Vectorize(_Facts()).stmt(func.body, of_function(func))
+    return func if body is func.body else dataclasses.replace(func, body=body)
+
+
+PASS = Pass("vectorize_accesses", _run, Level.THREAD, Level.THREAD)
