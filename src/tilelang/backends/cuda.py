@@ -1,4 +1,4 @@
-"""How programs are compiled for NVIDIA GPUs: lowerings for tile operators, passes, printer."""
+"""How programs are compiled for NVIDIA GPUs: ways to do each tile operator, passes, printer."""
 
 from __future__ import annotations
 
@@ -6,16 +6,21 @@ from types import MappingProxyType
 
 from tilelang.backends.backend import Backend
 from tilelang.codegen.cuda import emit
+from tilelang.lowering.by_loop import ByLoop
 from tilelang.lowering.lowering import Lowerings
-from tilelang.passes.tile import check_program, inline_bindings
+from tilelang.lowering.nvidia.copy_async import AsyncCopy
+from tilelang.lowering.nvidia.gemm_mma import GemmMma
+from tilelang.lowering.simt.gemm_fma import GemmFma
+from tilelang.ops.copy import Copy
+from tilelang.ops.gemm import Gemm
+from tilelang.passes import pipelines
 
-LOWERINGS: Lowerings = MappingProxyType({})
-
-BACKEND = Backend(
-    kind="cuda",
-    passes=(
-        check_program.PASS,
-        inline_bindings.PASS,
-    ),
-    emit=emit,
+# The first row that does not refuse does the operator; operators without rows become parallel loops
+LOWERINGS: Lowerings = MappingProxyType(
+    {
+        Copy: (AsyncCopy(), ByLoop("copy.loop")),
+        Gemm: (GemmMma(), GemmFma()),
+    }
 )
+
+BACKEND = Backend(kind="cuda", passes=pipelines.gpu(LOWERINGS), emit=emit)

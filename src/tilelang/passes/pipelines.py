@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
+from tilelang.lowering.lowering import Lowerings as GpuLowerings
 from tilelang.passes.base import Pass
-from tilelang.passes.thread import guard_bounds, simplify_body, stream_stores, vectorize_loops
-from tilelang.passes.tile import check_program, forward_copies, inline_bindings
+from tilelang.passes.thread import (
+    flatten_shared,
+    guard_bounds,
+    insert_barriers,
+    plan_shared_memory,
+    simplify_body,
+    stream_stores,
+    vectorize_accesses,
+    vectorize_loops,
+)
+from tilelang.passes.tile import (
+    check_program,
+    demote_fragments,
+    expand_pipeline,
+    expand_to_loops,
+    flatten_parallel,
+    forward_copies,
+    inline_bindings,
+    plan_pipeline,
+    rasterize_grid,
+)
+from tilelang.passes.tile.choose_lowerings import choose_lowerings
+from tilelang.passes.tile.infer_layouts import infer_layouts
 from tilelang.passes.tile.lower_tile_ops import Lowerings, lower_tile_ops
+from tilelang.passes.tile.lower_to_threads import lower_to_threads
 
 
 def cpu(lowerings: Lowerings) -> tuple[Pass, ...]:
@@ -19,4 +42,27 @@ def cpu(lowerings: Lowerings) -> tuple[Pass, ...]:
         guard_bounds.PASS,
         simplify_body.PASS,
         stream_stores.PASS,
+    )
+
+
+def gpu(lowerings: GpuLowerings) -> tuple[Pass, ...]:
+    """From what the front end leaves to the program of one thread."""
+    return (
+        check_program.PASS,
+        inline_bindings.PASS,
+        rasterize_grid.PASS,
+        choose_lowerings(lowerings),
+        plan_pipeline.PASS,
+        expand_pipeline.PASS,
+        expand_to_loops.PASS,
+        flatten_parallel.PASS,
+        demote_fragments.PASS,
+        infer_layouts(lowerings),
+        lower_to_threads(lowerings),
+        vectorize_accesses.PASS,
+        guard_bounds.PASS,
+        plan_shared_memory.PASS,
+        insert_barriers.PASS,
+        flatten_shared.PASS,
+        simplify_body.PASS,
     )
