@@ -145,9 +145,7 @@ class LoopBody:
         first = touching[0][0] if touching else -1
         if first < 0 or not fills(self.statements[first], buffer):
             return None
-        mine = [access for number, access, _ in touching if number == first]
-        plain = all(access is not None and access.buffer is buffer for _, access, _ in touching)
-        return first if len(mine) == 1 and plain else None
+        return first if sum(number == first for number, _, _ in touching) == 1 else None
 
     def results(self, stmt: Stmt) -> set[Var]:
         """The values that a statement leaves to those after it."""

@@ -149,6 +149,9 @@ class _Sequence:
 
     def _count(self, stmt: Stmt) -> None:
         """What a statement's own commits and waits mean for the groups under way."""
+        if _surely_runs(stmt):
+            first = _first_wait(stmt)
+            self._groups = [g for g in self._groups if first is None or g.newer is None or g.newer < first]
         if isinstance(stmt, CallStmt) and stmt.routine is CP_ASYNC_COMMIT:
             self._age(1)
         elif any(_closes(inner, self._settle) for inner in walk(stmt)):
@@ -175,3 +178,10 @@ def _first_wait(stmt: Stmt) -> int | None:
     if not isinstance(first, CallStmt) or first.routine is not CP_ASYNC_WAIT or not isinstance(first.args[0], Expr):
         return None
     return int_const(first.args[0])
+
+
+def _surely_runs(stmt: Stmt) -> bool:
+    if not isinstance(stmt, For):
+        return False
+    start, stop = int_const(stmt.start), int_const(stmt.stop)
+    return start is not None and stop is not None and len(range(start, stop, stmt.step)) > 0
