@@ -1,6 +1,6 @@
 """Whole programs as CUDA: random kernels compute what the reference interpreter does; the host's facts are right."""
 
-import re
+import dataclasses
 
 import numpy as np
 import pytest
@@ -15,8 +15,10 @@ from tilelang.codegen.cuda import emit
 from tilelang.codegen.source import KernelArgument
 from tilelang.dtypes import FLOAT32, as_dtype
 from tilelang.errors import CompilerBug
-from tilelang.ir.expr import Load, as_expr, cast
-from tilelang.ir.stmt import Bind, Seq, Store
+from tilelang.ir.expr import Load, Var, as_expr, cast
+from tilelang.ir.facts import INDEX_BITS
+from tilelang.ir.stmt import Bind, CallStmt, If, LaunchHints, Seq, Store
+from tilelang.isa.nvidia.extern import call_extern
 
 
 @needs_compiler
@@ -131,9 +133,37 @@ def test_threads_are_counted_with_x_running_fastest():
 
 def test_sixteen_bytes_move_in_one_access():
     text = emit(staged_copy(asynchronous=False)).text
-    piece = r"\*\(const uint4\*\)&A\[\(int64_t\)\(bx \* 64 \+ \(thread >> 2\)\) \* 256"
-    assert re.search(rf"\*\(uint4\*\)&A_s\[.*\] = bx \* 64 \+ \(thread >> 2\) < M \? {piece}.* : uint4\{{\}};", text)
-    assert "= tl_float32x8_to_float16x8(*(const tl_words<2>*)&wide[0]);" in text
+    place = "(bx * 64 + (thread >> 2)) * 256 + (k * 32 + (thread & 3) * 8)"
+    assert f"= bx * 64 + (thread >> 2) < M ? *(const uint4*)&A[{place}] : uint4{{}};" in text
+    assert f"*(uint4*)&B[{place}] = tl_float32x8_to_float16x8(*(const tl_words<2>*)&wide[0]);" in text
+
+
+def test_offsets_are_64_bits_wide_where_a_tensor_may_be_that_large():
+    func = staged_copy()
+    text = emit(dataclasses.replace(func, attrs=((INDEX_BITS, 64),))).text
+    assert "&A[(int64_t)(bx * 64 + (thread >> 2)) * 256 + k * 32 + (thread & 3) * 8]" in text
+
+
+def test_a_multiple_of_a_symbol_counts_as_an_extent():
+    part, thread = index("M_div16"), index("thread")
+    a = buffer("A", (part * 16,), "float32")
+    store = If(thread < part * 16, Store(a, (thread,), cast(0.0, FLOAT32)))
+    func = kernel("fill", (a,), [store], thread=thread, symbols=(part,), grid=(-(-(part * 16) // 128),))
+    source = emit(func)
+    assert "if (thread < M_div16 * 16) {" in source.text  # which does not overflow, since extents do not
+    assert ("(-((-(M_div16 * 16)) // 128))",) == source.launches[0].grid
+
+
+def test_the_users_own_functions_stand_once_before_the_kernels():
+    a = buffer("A", (1,), "float32")
+    twice = "__device__ float twice(float x) { return 2 * x; }\n"
+    result = Var("result", FLOAT32)
+    call = CallStmt(call_extern(FLOAT32, "twice", 1), (cast(1.5, FLOAT32),), result=result)
+    body = [call, Store(a, (as_expr(0),), result)]
+    text = emit(kernel("use", (a,), body, hints=LaunchHints(sources=(twice,)))).text
+    assert 1 == text.count(twice)
+    assert text.index(twice) < text.index("__global__")
+    assert "const float result = (float)(twice(1.5f));" in text
 
 
 def test_copies_in_flight_are_calls_of_their_instructions():

@@ -134,4 +134,5 @@ def test_offsets_of_small_static_tensors_need_32_bits():
     assert 64 == bits(2**11 + 1, 8, strides=(2**20, 1))
     assert bits(K, 8) is None
     assert bits(4, 8, strides=(N, 1)) is None
+    assert 32 == ProvenIndexTypes(domain(), wide=False).offset_bits(Buffer("A", (K, as_expr(8)), FLOAT32, Scope.GLOBAL))
     assert 32 == bits(64, scope=Scope.SHARED)

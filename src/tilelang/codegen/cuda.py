@@ -28,10 +28,11 @@ from tilelang.codegen.names import CUDA_WORDS, Names, identifier
 from tilelang.codegen.source import DeviceLaunch, KernelArgument, Source
 from tilelang.errors import NOWHERE, CompilerBug, Loc
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.expr import Expr, Var, as_expr
+from tilelang.ir.expr import Const, Expr, Var, as_expr
+from tilelang.ir.facts import INDEX_BITS
 from tilelang.ir.func import Level, PrimFunc, ScalarParam, TensorParam
 from tilelang.ir.stmt import Alloc, Assert, Launch, Seq, Stmt
-from tilelang.ir.visit import walk, written_buffers
+from tilelang.ir.visit import walk, walk_expr, written_buffers
 from tilelang.isa.intrinsic import ordered_helpers
 from tilelang.isa.nvidia.types import INTEGERS
 
@@ -58,12 +59,13 @@ class _Program:
     def __init__(self, func: PrimFunc) -> None:
         self._func = func
         self._names = Names(CUDA_WORDS)
-        self._types = ProvenIndexTypes(of_function(func))
+        self._types = ProvenIndexTypes(of_function(func), wide=dict(func.attrs).get(INDEX_BITS) == 64)
         self._exprs = ExprPrinter(self._names, CUDA, self._types)
         self._out = Emitter()
         self._asserts: list[tuple[str, Loc]] = []
         self._workspaces: list[Buffer] = []
         self._launches: list[DeviceLaunch] = []
+        self._users: dict[str, None] = {}  # the user's own C++, each text once
 
     def source(self) -> Source:
         """Everything, put together."""
@@ -87,6 +89,8 @@ class _Program:
         parts: list[str] = []
         for helper in ordered_helpers(helpers):
             parts += [helper.text.rstrip("\n"), ""]
+        for text in self._users:
+            parts += [text.rstrip("\n"), ""]
         text, lines = self._out.finish("\n".join(parts) + "\n" if parts else "")
         sizes = tuple(_bytes_text(buffer) for buffer in self._workspaces)
         name = self._launches[0].name if self._launches else identifier(self._func.name, CUDA_WORDS)
@@ -105,6 +109,9 @@ class _Program:
         for symbol in self._func.symbols:
             self._names.declare(symbol)
             self._declare_index(symbol)
+        for param in self._func.params:
+            for extent in param.shape if isinstance(param, TensorParam) else ():
+                self._declare_extent(extent)
 
     def _declare_index(self, var: Var) -> None:
         """The host refuses values that the variable's dtype cannot hold."""
@@ -114,9 +121,16 @@ class _Program:
                 self._types.learn(self._types.domain.with_range(var, low, high))
             self._types.declare(var)
 
+    def _declare_extent(self, extent: Expr) -> None:
+        """The same for an extent that is computed from symbols."""
+        narrow = all(e.dtype.bits <= 32 for e in walk_expr(extent) if isinstance(e, Var))
+        if not isinstance(extent, Const | Var) and narrow:
+            self._types.learn(self._types.domain.assume(extent <= 2**31 - 1))
+
     # -- launches ---------------------------------------------------------------------------------------------
     def _launch(self, launch: Launch) -> None:
         """Prints the body first, which shows what it needs, and then the head in front of it."""
+        self._users.update(dict.fromkeys(launch.hints.sources))
         name = self._names.fresh_everywhere(f"{identifier(self._func.name).rstrip('_')}_kernel")
         written = {buffer.storage for stmt in walk(launch.body) for buffer in written_buffers(stmt)}
         body, head = Emitter(), Emitter()

@@ -6,6 +6,7 @@ of every part of it that was asked about, fits in the width that was given.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -73,12 +74,13 @@ class ProvenIndexTypes(IndexTypes):
 
     Args:
         domain: What holds in all of the function.
+        wide: Whether elements of a tensor of symbolic shape may lie 2**31 elements apart, or further.
     """
 
     least = 32
 
-    def __init__(self, domain: Domain) -> None:
-        self._domain = domain
+    def __init__(self, domain: Domain, *, wide: bool = True) -> None:
+        self._domain, self._symbolic = domain, None if wide else 32
         self._declared: dict[Var, int] = {}
 
     def bits(self, expr: Expr) -> int:  # noqa: D102  see `IndexTypes`
@@ -87,21 +89,16 @@ class ProvenIndexTypes(IndexTypes):
         return 32 if value.within(_NARROW) else 64
 
     def offset_bits(self, buffer: Buffer) -> int | None:  # noqa: D102
-        # an access is made only where its indices are in range, so a static size bounds every part of the sum
+        # an access is made only where its indices are in range, so a known size bounds every part of the sum
+        if buffer.scope.on_chip:
+            return 32
         shape = buffer.static_shape
-        if buffer.scope.on_chip or shape is None:
-            return 32 if buffer.scope.on_chip else None
-        strides = buffer.strides
-        if strides is None:
-            count = 1
-            for extent in shape:
-                count *= extent
-            return 32 if count <= 2**31 else 64
-        steps = [int_const(stride) for stride in strides]
-        known = [step for step in steps if step is not None]
-        if len(known) < len(steps):
-            return None
-        reach = sum(abs(step) * max(extent - 1, 0) for step, extent in zip(known, shape, strict=True))
+        steps = [int_const(stride) for stride in buffer.strides or ()]
+        if shape is None or None in steps:
+            return self._symbolic
+        if buffer.strides is None:
+            return 32 if math.prod(shape) <= 2**31 else 64
+        reach = sum(abs(step or 0) * max(extent - 1, 0) for step, extent in zip(steps, shape, strict=True))
         return 32 if reach < 2**31 else 64
 
     def is_nonnegative(self, expr: Expr) -> bool:  # noqa: D102
