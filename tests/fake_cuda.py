@@ -20,6 +20,7 @@ import pytest
 
 from tilelang.codegen.source import DeviceLaunch, KernelArgument, Source
 from tilelang.dtypes import INT32, as_dtype
+from tilelang.errors import ToolchainError
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Const, Expr, Var, const
 from tilelang.ir.func import Param, PrimFunc, ScalarParam, TensorParam
@@ -27,7 +28,19 @@ from tilelang.ir.stmt import Seq, Store
 from tilelang.options import CompileOptions
 from tilelang.runtime.cuda_driver import Driver
 from tilelang.runtime.device_code import DeviceCode
+from tilelang.runtime.nvrtc import open_nvrtc
 from tilelang.runtime.parameters import Signature
+
+
+def _has_nvrtc() -> bool:
+    try:
+        open_nvrtc()
+    except ToolchainError:
+        return False
+    return True
+
+
+needs_nvrtc = pytest.mark.skipif(not _has_nvrtc(), reason="needs NVRTC")
 
 
 @dataclass

@@ -27,6 +27,7 @@ INSTALL = (
 # where wheels of NVIDIA put the library below a folder of Python's path
 _WHEELS = ("nvidia/cu13/lib/libnvrtc.so.13", "nvidia/cuda_nvrtc/lib/libnvrtc.so.12")
 _SYSTEM = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so")
+_ROOTS = ("/usr/local/cuda",)
 _NO_CACHE_SINCE = (12, 9)  # NVRTC keeps files of its own unless told not to; ours are enough
 
 
@@ -151,7 +152,7 @@ def find_nvrtc() -> str:
     found = _by_pathfinder()
     if found:
         return found
-    for root in (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"):
+    for root in (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), *_ROOTS):
         for name in _SYSTEM:
             path = Path(root or "", "lib64", name)
             if root and path.is_file():

@@ -1,0 +1,87 @@
+import numpy as np
+import pytest
+
+import tilelang
+import tilelang.language as T
+from tilelang.arith.domain import of_function
+from tilelang.arith.prove import proves
+from tilelang.ir.compare import digest, same_func
+from tilelang.ir.expr import Var
+from tilelang.ir.facts import INDEX_BITS, Facts
+from tilelang.ir.func import PrimFunc, TensorParam
+from tilelang.ir.printer import to_text
+from tilelang.ir.verify import verify
+from tilelang.ir.visit import any_expr
+from tilelang.passes.tile.specialize_symbols import specialize
+from tilelang.sim.tile_interp import run_reference
+
+
+@pytest.fixture(scope="module")
+def scaled() -> PrimFunc:
+    M, N = T.dynamic("M"), T.dynamic("N")
+
+    @T.prim_func
+    def scaled(A: T.Tensor((M, N), "float32"), C: T.Tensor((N, M), "float32")):
+        workspace = T.alloc_global((M, N), "float32")
+        with T.Kernel(M) as bx:
+            T.annotate_safe_value({A: 3.0})
+            for j in T.Parallel(N):
+                workspace[bx, j] = A[bx, j] * 2 + M
+        with T.Kernel(M) as bx:
+            flat = T.reshape(C, (M * N,))
+            for j in T.serial(N):
+                flat[j * M + bx] = workspace[bx, j] + N
+
+    return scaled
+
+
+def tensor_of(func: PrimFunc, index: int) -> TensorParam:
+    param = func.params[index]
+    assert isinstance(param, TensorParam)
+    return param
+
+
+def test_without_facts_nothing_changes(scaled: PrimFunc) -> None:
+    assert same_func(scaled, specialize(scaled, Facts()))
+
+
+@pytest.mark.parametrize("names", [(), ("M",), ("N",), ("M", "N")])
+def test_the_meaning_stays(scaled: PrimFunc, names: tuple[str, ...]) -> None:
+    special = specialize(scaled, Facts(tuple((name, 4) for name in names), misaligned=("A",), wide=True))
+    verify(special)
+    kernel = tilelang.compile(special, target="cpu")  # whose calls solve 4 * M_div4 for M_div4
+    for m, n in ((1, 1), (2, 3), (5, 1)):
+        a = np.arange(16 * m * n, dtype=np.float32).reshape(4 * m, 4 * n)
+        expected, actual = (np.zeros((4 * n, 4 * m), np.float32) for _ in range(2))
+        run_reference(scaled, [a, expected])
+        kernel(a, actual)
+        np.testing.assert_array_equal(expected, actual)
+
+
+def test_a_symbol_that_divides_is_gone_and_its_multiple_can_be_proven(scaled: PrimFunc) -> None:
+    special = specialize(scaled, Facts((("N", 16),)))
+    assert ["M", "N_div16"] == [symbol.name for symbol in special.symbols]
+    old = scaled.symbols[1]
+    assert not any_expr(special.body, lambda e: isinstance(e, Var) and e is old)
+    assert "N_div16 * 16" in to_text(special)
+    extent = tensor_of(special, 0).shape[1]
+    assert proves(extent % 16 == 0, of_function(special))
+    assert not proves(tensor_of(special, 0).shape[0] % 16 == 0, of_function(special))
+
+
+def test_a_misaligned_tensor_says_so(scaled: PrimFunc) -> None:
+    special = specialize(scaled, Facts(misaligned=("A",)))
+    assert [4, 16] == [tensor_of(special, n).buffer.alignment_bytes for n in (0, 1)]
+    assert digest(scaled) != digest(special)
+
+
+def test_a_wide_program_says_so(scaled: PrimFunc) -> None:
+    assert ((INDEX_BITS, 64),) == specialize(scaled, Facts(wide=True)).attrs
+    assert digest(scaled) != digest(specialize(scaled, Facts(wide=True)))
+
+
+def test_buffers_are_replaced_everywhere(scaled: PrimFunc) -> None:
+    special = specialize(scaled, Facts((("M", 8), ("N", 8))))
+    text = to_text(special)
+    for name in ("(M,", " M)", "M *", "N)"):
+        assert name not in text.replace("M_div8", "").replace("N_div8", "")
