@@ -130,13 +130,23 @@ def lowered(case, lowering):
         build.emit(Alloc(registers.get(region.buffer, region.buffer)))
     for param, region in zip(params, (op.a, op.b, op.c), strict=True):
         if region.buffer in fragments:
-            _move(build, param, fragments[region.buffer], registers[region.buffer], thread, case.threads, to_registers=True)
+            _move(
+                build,
+                param,
+                fragments[region.buffer],
+                registers[region.buffer],
+                thread,
+                case.threads,
+                to_registers=True,
+            )
         else:
             _fill_shared(build, param, region, thread, case.threads)
     build.emit(CallStmt(SYNC_THREADS, ()))
-    lowering.lower(op, dataclasses.replace(
-        site, thread=thread, fragments=fragments, registers=registers, shared_layouts=shared
-    ), build)
+    lowering.lower(
+        op,
+        dataclasses.replace(site, thread=thread, fragments=fragments, registers=registers, shared_layouts=shared),
+        build,
+    )
     _move(build, params[2], fragments[op.c.buffer], registers[op.c.buffer], thread, case.threads, to_registers=False)
     plan = LaunchPlan(shared_layouts=tuple(shared.items()))
     block = Var("bx", INT32, index=True)

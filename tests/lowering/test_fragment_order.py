@@ -1,0 +1,43 @@
+"""Where an instruction's values are among those that a thread holds."""
+
+import numpy as np
+import pytest
+
+from tilelang.errors import CompilerBug
+from tilelang.layout.fragment import digit, fragment
+from tilelang.lowering.fragment_order import FragmentOrder
+
+LANES = [digit(4, 0, 2), digit(8, 1, 0)]
+PAIRS, ROWS, COLUMNS = digit(2, 0, 1), digit(2, 8, 0), digit(4, 0, 8)
+WANTED = fragment((16, 32), LANES, [PAIRS, ROWS, COLUMNS])
+
+
+def test_values_in_the_wanted_order_are_used_in_place():
+    order = FragmentOrder(WANTED, WANTED)
+    assert np.array_equal(np.arange(16), order.places)
+    assert order.keeps(4)
+
+
+def test_another_order_of_digits_moves_values():
+    order = FragmentOrder(fragment((16, 32), LANES, [PAIRS, COLUMNS, ROWS]), WANTED)
+    assert [0, 1, 8, 9, 2, 3, 10, 11] == order.places[:8].tolist()
+    assert order.keeps(2)
+    assert not order.keeps(4)
+
+
+def test_a_place_follows_from_the_coordinate():
+    order = FragmentOrder(fragment((16, 32), LANES, [PAIRS, COLUMNS, ROWS]), WANTED)
+    for value, place in enumerate(order.places):
+        assert place == order.place(*WANTED.coordinates(0, value))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        fragment((16, 32), [digit(4, 0, 8), digit(8, 1, 0)], [PAIRS, ROWS, digit(4, 0, 2)]),
+        fragment((16, 32), LANES, [PAIRS, ROWS]),
+    ],
+)
+def test_other_owners_are_a_fault_of_ours(other):
+    with pytest.raises(CompilerBug):
+        _ = FragmentOrder(other, WANTED).places
