@@ -19,7 +19,7 @@ from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Load, Select, Var, children, int_const, unary
 from tilelang.ir.scalar import UnaryOp
 from tilelang.ir.stmt import Atomic, AtomicOp, Bind, CallStmt, For, Print, Stmt, Store, While
-from tilelang.ir.visit import expressions, substitute, walk, walk_expr
+from tilelang.ir.visit import expressions, substitute, walk, walk_expr, written_buffers
 from tilelang.isa.instruction import Instruction, Timeline
 
 SHARED_BY_THREADS = (Scope.SHARED, Scope.GLOBAL)
@@ -87,6 +87,19 @@ def touches_of(stmt: Stmt, values: Mapping[Var, Expr], conditions: tuple[Expr, .
         conditions: What holds where it stands.
     """
     return list(_Collector(stmt, values).collect(conditions))
+
+
+def touches_anything(stmt: Stmt) -> tuple[bool, bool]:
+    """Whether a statement itself touches memory that threads share, and whether it writes there."""
+    writes = any(buffer.scope in SHARED_BY_THREADS for buffer in written_buffers(stmt))
+    regions = stmt.reads if isinstance(stmt, CallStmt) else ()
+    reads = isinstance(stmt, Print | Atomic) or any(region.buffer.scope in SHARED_BY_THREADS for region in regions)
+    touches = writes or reads or any(
+        isinstance(node, Load) and node.buffer.scope in SHARED_BY_THREADS
+        for root in expressions(stmt)
+        for node in walk_expr(root)
+    )
+    return touches, writes
 
 
 class _Collector:

@@ -15,7 +15,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tilelang.analysis.thread_accesses import Moments, Touch, plain, touches_of
+from tilelang.analysis.thread_accesses import Moments, Touch, plain, touches_anything, touches_of
 from tilelang.analysis.thread_conflicts import Conflicts
 from tilelang.analysis.uniform import Uniformity
 from tilelang.arith.domain import Domain, of_function
@@ -62,6 +62,19 @@ class _Around:
     conditions: tuple[Expr, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Inside:
+    """What a statement and everything below it does: anything that matters, writes, separations of accesses."""
+
+    matters: bool
+    writes: bool
+    syncs: bool
+
+    def joined(self, other: _Inside) -> _Inside:
+        """What two statements do together."""
+        return _Inside(self.matters or other.matters, self.writes or other.writes, self.syncs or other.syncs)
+
+
 class _Restart(Exception):
     """A barrier was placed before a loop whose body is being looked at."""
 
@@ -89,7 +102,8 @@ class _Launch:
         self._touches: dict[Stmt, list[Touch]] = {}
         self._moments: dict[Stmt, Moments] = {}
         self._units: dict[Stmt, list[Touch]] = {}
-        self._counts: dict[Stmt, tuple[bool, bool]] = {}
+        self._counts: dict[Stmt, _Inside] = {}
+        self._plain: set[Stmt] = set()  # loops whose iterations need nothing of each other, and separate nothing
         self._settled: set[Stmt] = set()  # loops whose own iterations have been looked at
         self._entered: list[tuple[Stmt, frozenset[int]]] = []  # loops around, with what was pending before each
         self._leaving: list[tuple[list[_State], list[_State]]] = []  # states at `break` and `continue`
@@ -154,7 +168,7 @@ class _Launch:
             return self._seq(stmt, state, around)
         if stmt in self.before:
             state = _met(state)
-        if not any(self._counted(stmt)) and not isinstance(stmt, Break | Continue):
+        if not self._counted(stmt).matters:
             return state
         if isinstance(stmt, If | For | While) and self._uniform.diverges(stmt):
             return self._unit(stmt, state, around)
@@ -281,14 +295,20 @@ class _Launch:
     def _loop(self, stmt: For | While, state: _State, around: _Around) -> _State | None:
         if isinstance(stmt, For):
             state = self._leaf(stmt, state, around)
+        if stmt in self._plain:
+            return self._unit(stmt, state, around)
         if stmt not in self._settled:  # first what its own iterations need of each other
             self._settled.add(stmt)
-            self._iterate(stmt, {}, around)
-        return self._iterate(stmt, state, around) if self._has_sync(stmt) else self._unit(stmt, state, around)
+            if self._counted(stmt).writes or self._counted(stmt).syncs:
+                self._iterate(stmt, {}, around)
+        if self._insert and not self._separates(stmt):
+            self._plain.add(stmt)
+            return self._unit(stmt, state, around)
+        return self._iterate(stmt, state, around)
 
-    def _has_sync(self, stmt: Stmt) -> bool:
+    def _separates(self, stmt: Stmt) -> bool:
         """Whether anything inside a loop separates accesses, so that it must be walked through."""
-        if self._counted(stmt)[1]:
+        if self._counted(stmt).syncs:
             return True
         return any(s in self.before or s in self.ends for child in sub_statements(stmt) for s in walk(child))
 
@@ -352,16 +372,16 @@ class _Launch:
         return known
 
     # -- what a statement holds ------------------------------------------------------------------------------
-    def _counted(self, stmt: Stmt) -> tuple[bool, bool]:
-        """Whether a statement or anything below it touches memory or leaves a loop, and whether it synchronizes."""
+    def _counted(self, stmt: Stmt) -> _Inside:
+        """What a statement and everything below it does that matters here."""
         known = self._counts.get(stmt)
         if known is None:
+            touches, writes = touches_anything(stmt)
             sync = isinstance(stmt, CallStmt) and isinstance(stmt.routine, Instruction) and bool(stmt.routine.effect)
-            touches = sync or isinstance(stmt, Break | Continue) or bool(touches_of(stmt, {}))
+            known = _Inside(touches or sync or isinstance(stmt, Break | Continue), writes, sync)
             for child in sub_statements(stmt):
-                below = self._counted(child)
-                touches, sync = touches or below[0], sync or below[1]
-            known = self._counts[stmt] = (touches, sync)
+                known = known.joined(self._counted(child))
+            self._counts[stmt] = known
         return known
 
 
