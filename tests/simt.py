@@ -23,6 +23,17 @@ from tilelang.ir.stmt import (
     Launch,
     Seq,
 )
+from tilelang.lowering.simt.scan import SimtScan
+from tilelang.ops.scan import Scan
+from tilelang.passes.base import PassContext
+from tilelang.passes.runner import run_passes
+from tilelang.passes.thread import guard_bounds, simplify_body, vectorize_accesses
+from tilelang.passes.tile import demote_fragments, expand_to_loops, flatten_parallel, inline_bindings
+from tilelang.passes.tile.choose_lowerings import choose_lowerings
+from tilelang.passes.tile.infer_layouts import infer_layouts
+from tilelang.passes.tile.lower_to_threads import lower_to_threads
+from tilelang.sim.tile_interp import run_reference
+from tilelang.target import Target
 
 LANES = 32
 
@@ -284,6 +295,41 @@ def lane_of(expr, lane):
         case Cast(a=a):
             return Cast(lane_of(a, lane), dtype)
     raise AssertionError(f"no vector value: {expr}")
+
+
+SM80 = PassContext(target=Target("cuda", "sm_80"))
+LOWERINGS = {Scan: (SimtScan(),)}
+TO_THREADS = (
+    inline_bindings.PASS,
+    choose_lowerings(LOWERINGS),
+    expand_to_loops.PASS,
+    flatten_parallel.PASS,
+    demote_fragments.PASS,
+    infer_layouts(LOWERINGS),
+    lower_to_threads(LOWERINGS),
+)
+TO_ACCESSES = (
+    *TO_THREADS,
+    vectorize_accesses.PASS,
+    guard_bounds.guard_bounds(splitting=False),
+    simplify_body.PASS,
+)
+
+
+def assert_threads_agree(func, *arguments, passes=TO_ACCESSES, **options):
+    """The reference and the program of all threads in step agree; gives the machine, for its counts."""
+    expected = [np.array(a) if isinstance(a, np.ndarray) else a for a in arguments]
+    run_reference(func, expected)
+    options.setdefault("guarded", passes is TO_ACCESSES)
+    actual, machine = run_in_step(run_passes(func, passes, SM80), arguments, **options)
+    for want, got in zip(expected, actual, strict=True):
+        np.testing.assert_array_equal(want, got)
+    return machine
+
+
+def ints(*shape, dtype=np.float32, seed=0, low=-8, high=8):
+    """Small integers, whose sums are exact in any order."""
+    return np.random.default_rng(seed).integers(low, high, shape).astype(dtype)
 
 
 def run_in_step(func, arguments, **options):

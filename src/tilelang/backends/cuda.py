@@ -11,8 +11,10 @@ from tilelang.lowering.lowering import Lowerings
 from tilelang.lowering.nvidia.copy_async import AsyncCopy
 from tilelang.lowering.nvidia.gemm_mma import GemmMma
 from tilelang.lowering.simt.gemm_fma import GemmFma
+from tilelang.lowering.simt.scan import SimtScan
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
+from tilelang.ops.scan import Scan
 from tilelang.passes import pipelines
 
 # The first row that does not refuse does the operator; operators without rows become parallel loops
@@ -20,6 +22,7 @@ LOWERINGS: Lowerings = MappingProxyType(
     {
         Copy: (AsyncCopy(), ByLoop("copy.loop")),
         Gemm: (GemmMma(), GemmFma()),
+        Scan: (SimtScan(),),
     }
 )
 

@@ -76,3 +76,10 @@ def same_region(a: Region, b: Region) -> bool:
         return False
     parts = zip((*a.start, *a.extent), (*b.start, *b.extent), strict=True)
     return all(same_expr(x, y) for x, y in parts)
+
+
+def matching_axes(src: Region, dst: Region, dim: int) -> tuple[int, ...]:
+    """The destination's dimensions that belong to the source's, in the order across the scanned one, then it."""
+    by_source = dict(zip(axes(src), axes(dst), strict=True))
+    along = by_source.get(dim, 0)  # along a unit dimension the only coordinate is 0, which any dimension takes
+    return (*(by_source[axis] for axis in axes(src) if axis != dim), along)

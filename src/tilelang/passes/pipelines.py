@@ -60,7 +60,7 @@ def gpu(lowerings: GpuLowerings) -> tuple[Pass, ...]:
         infer_layouts(lowerings),
         lower_to_threads(lowerings),
         vectorize_accesses.PASS,
-        guard_bounds.PASS,
+        guard_bounds.guard_bounds(splitting=False),
         plan_shared_memory.PASS,
         insert_barriers.PASS,
         flatten_shared.PASS,

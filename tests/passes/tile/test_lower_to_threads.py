@@ -2,43 +2,9 @@
 
 import numpy as np
 import pytest
-from simt import run_in_step
+from simt import assert_threads_agree, ints
 
 import tilelang.language as T
-from tilelang.passes.base import PassContext
-from tilelang.passes.runner import run_passes
-from tilelang.passes.tile import demote_fragments, expand_to_loops, flatten_parallel, inline_bindings
-from tilelang.passes.tile.infer_layouts import infer_layouts
-from tilelang.passes.tile.lower_to_threads import lower_to_threads
-from tilelang.sim.tile_interp import run_reference
-from tilelang.target import Target
-
-SM80 = PassContext(target=Target("cuda", "sm_80"))
-PASSES = (
-    inline_bindings.PASS,
-    expand_to_loops.PASS,
-    flatten_parallel.PASS,
-    demote_fragments.PASS,
-    infer_layouts({}),
-    lower_to_threads({}),
-)
-
-
-def ints(*shape, dtype=np.float32, seed=0, low=-8, high=8):
-    return np.random.default_rng(seed).integers(low, high, shape).astype(dtype)
-
-
-def lowered(func):
-    return run_passes(func, PASSES, SM80)
-
-
-def assert_same(func, *arguments, **options):
-    expected = [np.array(a) if isinstance(a, np.ndarray) else a for a in arguments]
-    run_reference(func, expected)
-    actual, machine = run_in_step(lowered(func), arguments, **options)
-    for want, got in zip(expected, actual, strict=True):
-        np.testing.assert_array_equal(want, got)
-    return machine
 
 
 @pytest.mark.parametrize("threads", [1, 32, 96, 128, 256])
@@ -53,7 +19,7 @@ def test_elementwise_loops(shape, threads):
                 s[i, j] = s[i, j] * 2 + i - j
             T.copy(s, B)
 
-    assert_same(f, ints(*shape), ints(*shape))
+    assert_threads_agree(f, ints(*shape), ints(*shape))
 
 
 def test_blocks_of_the_sequential_program_store_once():
@@ -72,7 +38,7 @@ def test_blocks_of_the_sequential_program_store_once():
                 else:
                     B[i] = -x
 
-    assert_same(f, ints(8, dtype=np.int32), ints(8, dtype=np.int32))
+    assert_threads_agree(f, ints(8, dtype=np.int32), ints(8, dtype=np.int32))
 
 
 @pytest.mark.parametrize("threads", [32, 96, 128])
@@ -95,7 +61,7 @@ def test_reductions_of_shared_tiles(shape, threads, op):
             T.copy(r, R)
             T.copy(c, C)
 
-    assert_same(f, ints(*shape, dtype=np.float16), ints(shape[0], dtype=np.float16), ints(shape[1], dtype=np.float16))
+    assert_threads_agree(f, ints(*shape, dtype=np.float16), ints(shape[0], dtype=np.float16), ints(shape[1], dtype=np.float16))
 
 
 @pytest.mark.parametrize("threads", [1, 32, 48, 96, 256])
@@ -117,7 +83,7 @@ def test_scalars_that_a_loop_updates(n, threads):
             B[1] = high
             B[2] = last
 
-    assert_same(f, ints(n), ints(4))
+    assert_threads_agree(f, ints(n), ints(4))
 
 
 def test_updates_without_a_pattern_are_atomic():
@@ -131,7 +97,7 @@ def test_updates_without_a_pattern_are_atomic():
                 M[i // 25] = T.max(M[i // 25], i)
             T.copy(h, H)
 
-    assert_same(f, ints(200, dtype=np.int32, low=0), ints(8, dtype=np.int32), ints(8, dtype=np.int32))
+    assert_threads_agree(f, ints(200, dtype=np.int32, low=0), ints(8, dtype=np.int32), ints(8, dtype=np.int32))
 
 
 def test_updates_that_cannot_be_shared_out_run_in_order():
@@ -148,7 +114,7 @@ def test_updates_that_cannot_be_shared_out_run_in_order():
             B[0] = best[0]
             B[1] = kept
 
-    assert_same(f, ints(50, dtype=np.int32), ints(2, dtype=np.int32))
+    assert_threads_agree(f, ints(50, dtype=np.int32), ints(2, dtype=np.int32))
 
 
 def test_loops_of_unknown_extents():
@@ -170,7 +136,7 @@ def test_loops_of_unknown_extents():
             D[1] = last
 
     for shape in ((3, 50), (1, 1), (70, 2), (0, 4)):
-        assert_same(f, ints(*shape), ints(*shape), ints(shape[0]), ints(2))
+        assert_threads_agree(f, ints(*shape), ints(*shape), ints(shape[0]), ints(2))
 
 
 def test_previous_values_reach_every_thread():
@@ -181,4 +147,4 @@ def test_previous_values_reach_every_thread():
             for i in T.Parallel(10):
                 B[ticket * 10 + i] = ticket + i
 
-    assert_same(f, ints(2, dtype=np.int32) * 0, ints(40, dtype=np.int32))
+    assert_threads_agree(f, ints(2, dtype=np.int32) * 0, ints(40, dtype=np.int32))

@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable
 
 from tilelang.dtypes import DType
-from tilelang.ir.buffer import Region
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Expr, Var, binary, cast, const, int_const
 from tilelang.ir.scalar import BinaryOp
@@ -19,7 +18,7 @@ from tilelang.ir.stmt import Store
 from tilelang.lowering.cpu.copy import apart
 from tilelang.lowering.cpu.nest import assign, loop, nest, read, scratch, variable
 from tilelang.lowering.fold import At, Fold
-from tilelang.lowering.regions import axes, indices, load, same_region
+from tilelang.lowering.regions import axes, indices, load, matching_axes, same_region
 from tilelang.ops.reduce import Reduce
 from tilelang.ops.scan import Scan, ScanOp
 
@@ -81,7 +80,7 @@ def lower_scan(op: Scan, build: Builder) -> None:
         op = dataclasses.replace(op, src=apart(op.name, op.src, op.dst, build))
     dtype: DType = op.accumulator
     across = [axis for axis in axes(op.src) if axis != op.dim]
-    across_dst = _matching_axes(op.src, op.dst, op.dim)
+    across_dst = matching_axes(op.src, op.dst, op.dim)
     limits = dtype.limits if not dtype.is_float else (-math.inf, math.inf)
     first = const(0 if op.op is ScanOp.SUM else limits[0], dtype)
     step = BinaryOp.ADD if op.op is ScanOp.SUM else BinaryOp.MAX
@@ -100,10 +99,3 @@ def lower_scan(op: Scan, build: Builder) -> None:
         loop(build, "k", extent, element)
 
     nest(build, [op.src.extent[axis] for axis in across], line, "ijlmnop")
-
-
-def _matching_axes(src: Region, dst: Region, dim: int) -> tuple[int, ...]:
-    """The destination's dimensions that belong to the source's, in the order across the scanned one, then it."""
-    by_source = dict(zip(axes(src), axes(dst), strict=True))
-    along = by_source.get(dim, 0)  # along a unit dimension the only coordinate is 0, which any dimension takes
-    return (*(by_source[axis] for axis in axes(src) if axis != dim), along)
