@@ -20,6 +20,16 @@ def test_layouts_are_noted_per_buffer(stager: Stager) -> None:
     assert Layout((4,), lambda i: 3 - i) == stager.hints.layouts[b.buffer]
 
 
+def test_fragments_say_which_thread_holds_what(stager: Stager) -> None:
+    a, b = T.alloc_shared((8, 64), "float16"), T.alloc_fragment((8, 64), "float16")
+    layout = T.Fragment((8, 64), lambda i, j: (j, i))
+    T.annotate_layout({b: layout})
+    assert stager.hints is not None
+    assert layout is stager.hints.layouts[b.buffer]
+    with pytest.raises(ProgramError, match="'shared' is in shared memory, where no thread holds it"):
+        T.annotate_layout({a: layout})
+
+
 def test_a_layout_has_the_shape_of_its_buffer(tensor: Tensor, stager: Stager) -> None:
     a = T.alloc_shared((8, 64), "float16")
     with pytest.raises(ProgramError) as caught:

@@ -54,11 +54,12 @@ def access_map(
         walked: Variables of loops inside the nest; a subscript with any other than these and the nest's has no map.
     """
     analysis = analysis_of(domain)
+    known = frozenset((*variables, *walked))
     inner: list[Sum] = []
     outer: list[Sum] = []
     for index in indices:
-        parts = _parted(analysis.sum(index), frozenset(variables), frozenset(walked))
-        if parts is None:
+        parts = _parted(analysis.sum(index), frozenset(variables))
+        if parts is None or not _names_only(index, known):
             return None
         inner.append(parts[0])
         outer.append(parts[1])
@@ -74,23 +75,24 @@ def access_map(
     return AccessMap(DigitMap((*nest.inputs, *((mode,) for mode in alone)), tuple(shape)), len(alone))
 
 
-def _parted(total: Sum, mine: frozenset[Var], walked: frozenset[Var]) -> tuple[Sum, Sum] | None:
-    """A subscript as a sum over the nest's variables, and the rest of it."""
+def _names_only(index: Expr, known: frozenset[Var]) -> bool:
+    """Whether a subscript is made of these variables alone; others are not told even where they cancel out."""
+    return all(
+        node in known if isinstance(node, Var) else not isinstance(node, Load) for node in walk_expr(index)
+    )
+
+
+def _parted(total: Sum, mine: frozenset[Var]) -> tuple[Sum, Sum] | None:
+    """A subscript as a sum over the nest's variables, and the rest of it; None where a term mixes the two."""
     inner, outer = Sum({}, 0), Sum({}, total.constant)
     for term, coefficient in total.terms.items():
-        named: set[Var] = set()
-        for key in term:
-            for node in walk_expr(key.expr):
-                if isinstance(node, Load):
-                    return None
-                if isinstance(node, Var):
-                    named.add(node)
+        named = {node for key in term for node in walk_expr(key.expr) if isinstance(node, Var)}
         if named <= mine:
             inner = inner.plus(Sum({term: coefficient}, 0))
-        elif named <= walked:
-            outer = outer.plus(Sum({term: coefficient}, 0))
-        else:
+        elif named & mine:
             return None
+        else:
+            outer = outer.plus(Sum({term: coefficient}, 0))
     return inner, outer
 
 

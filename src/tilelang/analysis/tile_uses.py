@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from tilelang.analysis.access_maps import AccessMap, access_map
 from tilelang.analysis.accesses import Access, Accesses, accesses
@@ -19,19 +20,29 @@ from tilelang.ir.stmt import Alloc, CallStmt, For, Launch, ParallelLoop, TileOp
 from tilelang.ir.visit import walk
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class NestUse:
     """An access in a parallel loop.
 
     Attributes:
         access: The access.
         nest: The outermost parallel loop around it.
-        map: Which iterations touch which elements; None where digits do not tell it.
+        domain: What is known in all of the launch.
     """
 
     access: Access
     nest: ParallelLoop
-    map: AccessMap | None
+    domain: Domain
+
+    @cached_property
+    def map(self) -> AccessMap | None:
+        """Which iterations touch which elements; None where digits do not tell it."""
+        access = self.access
+        extents, shape = static_extents(self.nest), access.buffer.static_shape
+        if extents is None or shape is None or access.extent is not None:
+            return None
+        domain = access.context.domain(self.domain)
+        return access_map(access.start, self.nest.vars, extents, shape, domain, _walked(access, self.nest))
 
 
 @dataclass(slots=True)
@@ -106,7 +117,7 @@ def tile_uses(func: PrimFunc, launch: Launch, scopes: Collection[Scope]) -> Tile
             continue
         of = uses.setdefault(access.buffer, Uses())
         if nest is not None:
-            of.nests.append(NestUse(access, nest, _map(access, nest, domain)))
+            of.nests.append(NestUse(access, nest, domain))
         elif isinstance(access.stmt, TileOp) and access.extent is not None:
             of.operators.append(access)
         elif isinstance(access.stmt, CallStmt) and access.extent is not None:
@@ -114,14 +125,6 @@ def tile_uses(func: PrimFunc, launch: Launch, scopes: Collection[Scope]) -> Tile
         else:
             of.scalar.append(access)
     return TileUses(found, domain, uses, nests)
-
-
-def _map(access: Access, nest: ParallelLoop, domain: Domain) -> AccessMap | None:
-    extents, shape = static_extents(nest), access.buffer.static_shape
-    if extents is None or shape is None or access.extent is not None:
-        return None
-    domain = access.context.domain(domain)
-    return access_map(access.start, nest.vars, extents, shape, domain, _walked(access, nest))
 
 
 def _walked(access: Access, nest: ParallelLoop) -> set[Var]:

@@ -168,7 +168,7 @@ from tilelang.language.warp import (
     warp_reduce_min,
     warp_reduce_sum,
 )
-from tilelang.layout import Layout, make_linear_layout, make_swizzled_layout
+from tilelang.layout import Fragment, Layout, make_linear_layout, make_mma_swizzle_layout, make_swizzled_layout
 from tilelang.ops.gemm import GemmWarpPolicy
 
 Cast = cast
@@ -221,6 +221,7 @@ __all__ = [
     "Cast",
     "GemmWarpPolicy",
     "Kernel",
+    "Fragment",
     "Layout",
     "Parallel",
     "Persistent",
@@ -296,6 +297,7 @@ __all__ = [
     "infinity",
     "macro",
     "make_linear_layout",
+    "make_mma_swizzle_layout",
     "make_swizzled_layout",
     "max",
     "max_value",

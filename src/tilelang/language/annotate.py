@@ -16,18 +16,20 @@ from tilelang.language.extents import shape_text
 from tilelang.language.proxy import BufferProxy
 from tilelang.language.regions import as_buffer
 from tilelang.language.stage import Hints, current
+from tilelang.layout.fragment import Fragment
 from tilelang.layout.layout import Layout
 
 
 @api
-def annotate_layout(layouts: Mapping[BufferProxy, Layout]) -> None:
-    """Says how buffers lie in shared memory; GPU targets obey, others need not.
+def annotate_layout(layouts: Mapping[BufferProxy, Layout | Fragment]) -> None:
+    """Says how buffers lie in shared memory, and which thread holds what of a fragment; GPU targets obey.
 
     Args:
-        layouts: From buffer to `T.Layout`, `T.make_swizzled_layout(buffer)` or an index function.
+        layouts: From shared buffer to `T.Layout`, `T.make_swizzled_layout(buffer)` or an index function, and from
+            fragment to `T.Fragment`.
 
     Raises:
-        ProgramError: A layout's shape differs from its buffer's.
+        ProgramError: A layout's shape differs from its buffer's, or a shared buffer has the layout of a fragment.
 
     Example:
         `T.annotate_layout({A_s: T.make_swizzled_layout(A_s)})`
@@ -40,7 +42,12 @@ def annotate_layout(layouts: Mapping[BufferProxy, Layout]) -> None:
             raise ProgramError(f"{what}: '{buffer.name}' is a global tensor; its layout is the caller's")
         if callable(layout) and not isinstance(layout, Layout):
             layout = Layout(buffer.static_shape or (), layout)
-        if not isinstance(layout, Layout):
+        if isinstance(layout, Fragment) and buffer.scope is Scope.SHARED:
+            raise ProgramError(
+                f"{what}: '{buffer.name}' is in shared memory, where no thread holds it",
+                hint=f"write T.make_swizzled_layout({buffer.name}) or T.Layout(shape, lambda i, j: ...)",
+            )
+        if not isinstance(layout, Layout | Fragment):
             raise ProgramError(
                 f"{what}: {layout!r:.40} for '{buffer.name}' is not a layout",
                 hint=f"write T.make_swizzled_layout({buffer.name}) or T.Layout(shape, lambda i, j: ...)",

@@ -221,7 +221,7 @@ def loop_fragment(what: str, value: object) -> Fragment | None:
         return value
     raise ProgramError(
         f"{what}: loop_layout is {value!r:.40}, not a Fragment",
-        hint="leave it out, or make one with tilelang.layout.fragment.fragment(shape, thread digits, value digits)",
+        hint="leave it out, or write T.Fragment(extents, lambda i, j: (thread, place))",
     )
 
 

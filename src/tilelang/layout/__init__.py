@@ -1,5 +1,6 @@
 """Integer maps from coordinates to places in memory; knows nothing of the IR."""
 
+from tilelang.layout.annotated import Fragment
 from tilelang.layout.layout import Layout, make_linear_layout
 from tilelang.layout.swizzle import (
     make_full_bank_swizzled_layout,
@@ -10,6 +11,7 @@ from tilelang.layout.swizzle import (
 )
 
 __all__ = [
+    "Fragment",
     "Layout",
     "make_full_bank_swizzled_layout",
     "make_half_bank_swizzled_layout",

@@ -52,49 +52,54 @@ class _Launches(Rewriter):
     def stmt(self, node: Stmt) -> Stmt | None:
         if not isinstance(node, Launch):
             return self.rebuild_stmt(node)
-        launch = _turned(self._func, node)
+        uses = tile_uses(self._func, node, (Scope.FRAGMENT,))
+        launch = _turned(node, uses)
         notes: list[Note] = []
         for _ in range(_ROUNDS):
-            inference = _Inference(self._func, launch, self._context, self._lowerings)
+            if launch is not node:
+                uses = tile_uses(self._func, launch, (Scope.FRAGMENT,))
+            inference = _Inference(launch, uses, self._context, self._lowerings)
             conversions = inference.conversions(notes)
             if not conversions:
                 return inference.decided(notes)
-            launch = dataclasses.replace(launch, body=convert(launch.body, conversions, inference.uses))
+            launch = dataclasses.replace(launch, body=convert(launch.body, conversions, uses))
         raise CompilerBug("infer_layouts: conversions of layouts do not come to an end")
 
 
-def _turned(func: PrimFunc, launch: Launch) -> Launch:
+def _turned(launch: Launch, uses: TileUses) -> Launch:
     """The launch with the dimension along which memory is contiguous last in every nest."""
-    uses = tile_uses(func, launch, (Scope.FRAGMENT,))
     new: dict[ParallelLoop, ParallelLoop] = {}
-    for nest in uses.nests:
-        found = patterns(_accesses_of(nest, uses), nest.vars, uses.domain)
-        var = fastest(found, nest.vars)
-        if var is not None and var is not nest.vars[-1] and nest.layout is None:
-            axis = nest.vars.index(var)
-            new[nest] = turned(nest, [*(a for a in range(len(nest.vars)) if a != axis), axis])
+    for nest, touched in _accesses_of(uses).items():
+        if len(nest.vars) == 1 or nest.layout is not None:
+            continue
+        var = fastest(patterns(touched, nest.vars, uses.domain), nest.vars)
+        if var is not None and var is not nest.vars[-1]:
+            others = [axis for axis, other in enumerate(nest.vars) if other is not var]
+            new[nest] = turned(nest, [*others, *(set(range(len(nest.vars))) - set(others))])
     return dataclasses.replace(launch, body=replaced(launch.body, new)) if new else launch
 
 
-def _accesses_of(nest: ParallelLoop, uses: TileUses) -> list[Access]:
-    return [access for access in uses.found.all if nest in access.context.loops()]
+def _accesses_of(uses: TileUses) -> dict[ParallelLoop, list[Access]]:
+    """The accesses in each nest."""
+    found: dict[ParallelLoop, list[Access]] = {nest: [] for nest in uses.nests}
+    for access in uses.found.all:
+        for loop in access.context.loops():
+            if isinstance(loop, ParallelLoop) and loop in found:
+                found[loop].append(access)
+    return found
 
 
 class _Inference:
     """One round: the constraints of a launch, solved."""
 
-    def __init__(self, func: PrimFunc, launch: Launch, context: PassContext, lowerings: Lowerings) -> None:
+    def __init__(self, launch: Launch, uses: TileUses, context: PassContext, lowerings: Lowerings) -> None:
         self._launch, self._lowerings = launch, lowerings
         self._threads = launch.num_threads
         self._site = Site(context.target, context.options, self._threads)
-        self.uses = tile_uses(func, launch, (Scope.FRAGMENT,))
-        self._of_nest: dict[ParallelLoop, list[Access]] = {nest: [] for nest in self.uses.nests}
-        for access in self.uses.found.all:
-            for loop in access.context.loops():
-                if isinstance(loop, ParallelLoop) and loop in self._of_nest:
-                    self._of_nest[loop].append(access)
+        self._uses = uses
+        self._of_nest = _accesses_of(uses)
         self._patterns: dict[ParallelLoop, list[MemoryPattern]] = {
-            nest: patterns(found, nest.vars, self.uses.domain) for nest, found in self._of_nest.items()
+            nest: patterns(found, nest.vars, self._uses.domain) for nest, found in self._of_nest.items()
         }
         self._users: dict[int, Stmt] = {}  # the statement that each constraint comes from
         self._constraints: list[Constraint] = []
@@ -113,11 +118,11 @@ class _Inference:
         asked = [(constraint, op) for op in operators for constraint in self._asked_by(op)]
         yield from (pair for pair in asked if isinstance(pair[0], Is) and _writes(pair[1], pair[0].var))
         yield from (pair for pair in asked if not (isinstance(pair[0], Is) and _writes(pair[1], pair[0].var)))
-        for buffer, of in self.uses.of.items():
+        for buffer, of in self._uses.of.items():
             for use in of.nests:
                 if use.map is not None and static_extents(use.nest) is not None:
                     yield _through(buffer, use), use.nest
-        for nest in self.uses.nests:
+        for nest in self._uses.nests:
             preference = self._preference(nest)
             if preference is not None:
                 yield preference, None
@@ -131,7 +136,7 @@ class _Inference:
         return [buffer for buffer in allocated if buffer.scope is Scope.FRAGMENT]
 
     def _named_by_scalars(self) -> Iterator[Is]:
-        for buffer, of in self.uses.of.items():
+        for buffer, of in self._uses.of.items():
             named = (*of.scalar, *of.calls)
             if named:
                 layout = replicated(buffer.static_shape or (), self._threads)
@@ -139,12 +144,20 @@ class _Inference:
 
     def _annotated(self) -> Iterator[Is]:
         for buffer, layout in self._launch.hints.layouts:
-            if buffer.scope is Scope.FRAGMENT and isinstance(layout, Fragment):
+            if buffer.scope is not Scope.FRAGMENT:
+                continue
+            if not isinstance(layout, Fragment):
+                raise ProgramError(
+                    f"T.annotate_layout: '{buffer.name}' is a fragment, but its layout is one of memory",
+                    loc=buffer.loc,
+                    hint="write T.Fragment(shape, lambda i, j: (thread, place)), or leave the annotation out",
+                )
+            with buffer.loc:
                 self._check_wish(layout, f"T.annotate_layout: the layout of '{buffer.name}'")
                 yield Is(buffer, layout, Why(f"T.annotate_layout of '{buffer.name}'", buffer.loc))
 
     def _wished(self) -> Iterator[Is]:
-        for nest in self.uses.nests:
+        for nest in self._uses.nests:
             if nest.layout is not None:
                 with nest.loc:
                     self._check_wish(nest.layout, "T.Parallel: the layout of the loop")
@@ -226,7 +239,7 @@ class _Inference:
         """The launch with its layouts written."""
         solution = self._solution
         new: dict[ParallelLoop, ParallelLoop] = {}
-        for nest in self.uses.nests:
+        for nest in self._uses.nests:
             layout = solution.layouts.get(nest)
             if layout is not None:
                 vector = self._vector(nest, run_length(layout))
@@ -275,7 +288,7 @@ class _Inference:
         return tuple(found), notes
 
     def _cheapest(self, buffer: Buffer, nests: dict[ParallelLoop, ParallelLoop]) -> Layout | None:
-        touching = [access for access in self.uses.found.all if access.buffer is buffer]
+        touching = [access for access in self._uses.found.all if access.buffer is buffer]
         if any(isinstance(access.stmt, CallStmt) for access in touching):
             return None  # instructions of the user's own address it by themselves
         samples: list[TileAccess] = []
@@ -287,7 +300,7 @@ class _Inference:
             elif isinstance(nest, ParallelLoop):
                 layout = nests[nest].layout
                 assert layout is not None
-                domain = access.context.domain(self.uses.domain)
+                domain = access.context.domain(self._uses.domain)
                 sample = tile_access(access, nest, layout, min(2, buffer.rank), domain)
                 if sample is not None:
                     samples.append(sample)
