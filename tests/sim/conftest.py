@@ -200,3 +200,8 @@ def program() -> Program:
 @pytest.fixture
 def threads() -> ThreadProgram:
     return ThreadProgram()
+
+
+@pytest.fixture(scope="session")
+def programs() -> tuple[type[Program], type[ThreadProgram]]:
+    return Program, ThreadProgram

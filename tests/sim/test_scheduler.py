@@ -1,0 +1,95 @@
+"""The order of warps: any that is ready, the same for the same seed, and an account of who waits."""
+
+import random
+
+import pytest
+
+from tilelang.errors import BarrierDivergence, Deadlock, Loc, OutOfBounds
+from tilelang.isa.machine import Wait
+from tilelang.sim.barriers import Barriers
+from tilelang.sim.clocks import Clocks
+from tilelang.sim.scheduler import run_warps
+
+
+class Runner:
+    def __init__(self, index):
+        self.index = index
+        self.loc = Loc("kernel.py", 10 + index)
+
+
+def run(programs, seed=0):
+    """Runs one generator function per warp; each gets a list that all share."""
+    trace = []
+    runners = [Runner(i) for i in range(len(programs))]
+    run_warps(
+        runners, lambda w: programs[w.index](trace), random.Random(seed), Barriers([], Clocks(len(programs) * 32))
+    )
+    return trace
+
+
+def talker(name):
+    def program(trace):
+        for step in range(3):
+            trace.append((name, step))
+            yield Wait("nothing", lambda: True)
+
+    return program
+
+
+def test_every_warp_runs_to_its_end():
+    trace = run([talker("a"), talker("b")])
+    assert 6 == len(trace)
+    assert [0, 1, 2] == [step for name, step in trace if name == "a"]
+
+
+def test_the_same_seed_gives_the_same_order():
+    programs = [talker(name) for name in "abcd"]
+    assert run(programs, 3) == run(programs, 3)
+    assert 1 < len({tuple(run(programs, seed)) for seed in range(8)})
+
+
+def test_a_warp_waits_until_it_is_ready():
+    def first(trace):
+        yield Wait("the other", lambda: "other" in trace)
+        trace.append("first")
+
+    def second(trace):
+        yield Wait("nothing", lambda: True)
+        trace.append("other")
+
+    for seed in range(4):
+        assert ["other", "first"] == run([first, second], seed)
+
+
+def test_a_deadlock_names_every_wait():
+    def stuck(trace):
+        yield Wait("a bus", lambda: False)
+
+    def fine(trace):
+        yield Wait("nothing", lambda: True)
+
+    with pytest.raises(Deadlock) as error:
+        run([stuck, fine, stuck])
+    assert "warps 0, 2 wait forever" == error.value.message
+    assert [("warp 0 waits for a bus", 10), ("warp 2 waits for a bus", 12)] == [
+        (note.text, note.loc.line) for note in error.value.notes
+    ]
+    assert 10 == error.value.loc.line
+
+
+def test_an_error_leaves_with_the_line_of_its_warp():
+    def fails(trace):
+        yield Wait("nothing", lambda: True)
+        raise OutOfBounds("too far")
+
+    with pytest.raises(OutOfBounds) as error:
+        run([fails])
+    assert 10 == error.value.loc.line
+
+
+def test_waiting_for_a_warp_that_has_ended_is_divergence(threads):
+    with threads.kernel(1, threads=64):
+        with threads.branch(threads.thread >= 32):
+            threads.sync()
+    with pytest.raises(BarrierDivergence):
+        threads.simulate()
