@@ -160,7 +160,7 @@ def test_a_device_that_is_not_the_current_one_is_entered_for_the_launch(torch: F
 
 
 def dynamic(cuda: FakeCuda) -> Calls:
-    s = signature(tensor("A", M, 4), tensor("C", M, 4), symbols=(M,))
+    s = signature(tensor("A", 4, M), tensor("C", 4, M), symbols=(M,))
     arguments = (("tensor", 0, "void*"), ("tensor", 1, "void*"), ("symbol", 0, "int32_t"))
 
     def make(facts: Facts) -> Any:
@@ -174,18 +174,26 @@ def test_sizes_that_divide_evenly_get_a_variant_of_their_own(cuda: FakeCuda, tor
     calls = dynamic(cuda)
     for rows in (32, 5, 24, 64, 32, 7, 0):
         if rows:
-            calls(*[FakeTensor((rows, 4), torch.float32) for _ in range(2)])
+            calls(*[FakeTensor((4, rows), torch.float32) for _ in range(2)])
     assert [Facts((("M", 16),)), Facts(), Facts((("M", 8),))] == calls.variants
     assert [(2, 2), (5, 5), (3, 3), (4, 4), (2, 2), (7, 7)] == [
         (done.grid[0], done.values("QQi")[2]) for done in cuda.launches
     ]
 
 
+def test_an_outermost_size_makes_no_variants(cuda: FakeCuda, torch: FakeTorch) -> None:  # noqa: F811
+    s = signature(tensor("A", M, 4), symbols=(M,))
+    calls = Calls(cuda, s, lambda facts: device_code(launch(("tensor", 0, "void*"), grid=("M",))))
+    for rows in (32, 5, 24):
+        calls(FakeTensor((rows, 4), torch.float32))
+    assert [Facts()] == calls.variants
+
+
 def test_sizes_seen_before_take_the_short_way_in_any_order(cuda: FakeCuda, torch: FakeTorch) -> None:
     calls = dynamic(cuda)
     for _ in range(3):
         for rows in (32, 48, 5, 7):
-            calls(*[FakeTensor((rows, 4), torch.float32) for _ in range(2)])
+            calls(*[FakeTensor((4, rows), torch.float32) for _ in range(2)])
             assert rows == cuda.launches[-1].values("QQi")[2] * (16 if rows % 16 == 0 else 1)
     assert 8 >= calls.long
 
@@ -193,7 +201,7 @@ def test_sizes_seen_before_take_the_short_way_in_any_order(cuda: FakeCuda, torch
 def test_an_empty_grid_launches_nothing(cuda: FakeCuda, torch: FakeTorch) -> None:
     calls = dynamic(cuda)
     for _ in range(2):
-        calls(*[FakeTensor((0, 4), torch.float32) for _ in range(2)])
+        calls(*[FakeTensor((4, 0), torch.float32) for _ in range(2)])
     assert [] == cuda.launches
 
 
@@ -201,7 +209,7 @@ def test_tensors_beyond_32_bits_get_a_wide_program(cuda: FakeCuda, torch: FakeTo
     calls = dynamic(cuda)
     tensors = [FakeTensor((4, 4), torch.float32) for _ in range(2)]
     for t in tensors:
-        t.shape = (2**30 + 1, 4)
+        t.shape, t.strides = (4, 2**30 + 1), (2**30 + 1, 1)
     calls(*tensors)
     assert [Facts(wide=True)] == calls.variants
 

@@ -95,7 +95,9 @@ class DeviceRunner:
 
     Attributes:
         caller: What calls do.
-        code: The machine code of the program that relies on nothing about a call.
+        program: The program for the usual calls, in which symbolic sizes divide evenly; others are compiled when a call
+            needs them.
+        code: Its machine code.
     """
 
     def __init__(
@@ -104,7 +106,9 @@ class DeviceRunner:
         self._func, self._signature, self._target, self._options = func, signature, target, options
         self._compiler = compiler
         self.caller = DeviceCaller(signature, target.arch, self._variant)
-        self.program: Program | None = compile_program(func, target, options, compiler)
+        self.program: Program | None = compile_program(
+            self._specialized(self.caller.usual_facts), target, options, compiler
+        )
         code = self.program.built
         assert isinstance(code, DeviceCode)
         self.code = code
@@ -116,11 +120,12 @@ class DeviceRunner:
     def host_source(self) -> str:  # noqa: D102  see `Runner`
         return self.caller.host_source()
 
+    def _specialized(self, facts: Facts) -> PrimFunc:
+        return self._func if facts == Facts() else import_module(_SPECIALIZE).specialize(self._func, facts)
+
     def _variant(self, facts: Facts) -> DeviceProgram:
         """The program for calls of which these facts hold."""
-        func = self._func
-        if facts != Facts():
-            func = import_module(_SPECIALIZE).specialize(func, facts)
+        func = self._specialized(facts)
         code = compile_program(func, self._target, self._options, self._compiler).built
         assert isinstance(code, DeviceCode)
         return DeviceProgram(Signature.of(func, self._signature.outputs), code, FAILURES)

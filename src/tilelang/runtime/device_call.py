@@ -14,9 +14,10 @@ from typing import Any
 
 from tilelang.codegen.source import KernelArgument
 from tilelang.errors import DriverError
-from tilelang.ir.expr import int_const
+from tilelang.ir.expr import Var, int_const
 from tilelang.ir.facts import Facts
 from tilelang.ir.func import ScalarParam, TensorParam
+from tilelang.ir.visit import walk_expr
 from tilelang.runtime.arguments import Bound, Devices, bind
 from tilelang.runtime.arrays import ArrayView, is_torch_tensor
 from tilelang.runtime.cuda_driver import Driver, open_driver
@@ -94,7 +95,13 @@ class DeviceCaller:
             i for i, param in enumerate(signature.params)
             if isinstance(param, TensorParam) and any(int_const(e) is None for e in dims_and_strides(param))
         ]  # fmt: skip
+        self._dividing = _dividing_symbols(signature)
         self.call: Callable[..., Any] = lambda *args: self.long_way(args)
+
+    @property
+    def usual_facts(self) -> Facts:
+        """What is known of most calls: sizes that divide evenly."""
+        return Facts(tuple((name, _MULTIPLES[0]) for name in self._dividing))
 
     def program(self, facts: Facts) -> DeviceProgram:
         """The program for calls of which these facts hold, compiled when it is first needed."""
@@ -105,7 +112,7 @@ class DeviceCaller:
 
     def host_source(self) -> str:
         """The text of the function that checks the arguments of a call at a glance and launches."""
-        return device_call_text(self.signature, self.program(Facts()))
+        return device_call_text(self.signature, self.program(self.usual_facts))
 
     def synchronize(self) -> None:
         """Waits until everything that was launched in the current context is done.
@@ -192,7 +199,8 @@ class DeviceCaller:
         multiples = tuple(
             (symbol.name, factor)
             for symbol, value in zip(signature.symbols, bound.symbols, strict=True)
-            if (factor := next((n for n in _MULTIPLES if value > 0 and value % n == 0), 0))
+            if symbol.name in self._dividing
+            and (factor := next((n for n in _MULTIPLES if value > 0 and value % n == 0), 0))
         )
         misaligned = tuple(
             param.name
@@ -261,3 +269,18 @@ class DeviceCaller:
         if fast is not None:
             fast.learn(plan, bound)
             self.call = fast.call
+
+
+def _dividing_symbols(signature: Signature) -> tuple[str, ...]:
+    """Names of the symbols whose divisors decide how wide rows can be read: extents but the first, and strides.
+
+    The first extent of a dense tensor of several dimensions moves none of its elements.
+    """
+    found: dict[str, None] = {}
+    for param in signature.params:
+        if isinstance(param, TensorParam):
+            inner = param.shape[1:] if param.buffer.rank > 1 else param.shape
+            for expr in (*inner, *(param.buffer.strides or ())):
+                found |= dict.fromkeys(node.name for node in walk_expr(expr) if isinstance(node, Var))
+    symbols = {symbol.name for symbol in signature.symbols}
+    return tuple(name for name in found if name in symbols)
