@@ -49,6 +49,7 @@ CALLED = {
 }
 _QUOTIENTS = frozenset({BinaryOp.FLOORDIV, BinaryOp.TRUNCDIV})
 _REMAINDERS = frozenset({BinaryOp.FLOORMOD, BinaryOp.TRUNCMOD})
+_BITS = frozenset({BinaryOp.BITAND, BinaryOp.BITOR, BinaryOp.BITXOR})
 _FLOORED = frozenset({BinaryOp.FLOORDIV, BinaryOp.FLOORMOD})
 
 Text = tuple[str, int]  # the text and its precedence
@@ -208,20 +209,28 @@ class IndexPrinter(abc.ABC):
         if op in INFIX and op is not BinaryOp.DIV:
             if max(x.bits, y.bits) < bits:
                 x = self._widened(x, bits)
-            return IndexText(*infix(op, x, y), max(x.bits, y.bits))
+            width = max(x.bits, y.bits)
+            if self.dialect.shifts and op in _BITS:
+                x, y = self._clear(x), self._clear(y)
+            return IndexText(*infix(op, x, y), width)
         if amount is not None and amount > 0 and op in _QUOTIENTS | _REMAINDERS:
             short = self._divided(op, a, x, amount)
             if short is not None:
                 return short
         if self.dialect.shifts and amount is not None and 0 <= amount < 31 and op in (BinaryOp.SHL, BinaryOp.SHR):
             if op is BinaryOp.SHR:
-                return IndexText(f"{tight(x, SHIFT)} >> {amount}", SHIFT, x.bits)
+                return IndexText(f"{tight(x, PREFIX)} >> {amount}", SHIFT, x.bits)
             x = self._widened(x, bits)
             return IndexText(f"{tight(x, PRODUCT)} * {2**amount}", PRODUCT, x.bits)
         name = CALLED[op]
         self.need(name)
         bits = max(x.bits, y.bits, bits)
         return IndexText(f"{name}<{self.index_type(bits)}>({x.text}, {y.text})", POSTFIX, bits)
+
+    @staticmethod
+    def _clear(x: IndexText) -> IndexText:
+        """An operand of an operator whose precedence few people know."""
+        return x if x.level >= PREFIX else IndexText(f"({x.text})", POSTFIX, x.bits)
 
     def _divided(self, op: BinaryOp, a: Expr, x: IndexText, divisor: int) -> IndexText | None:
         """Quotient or remainder by a positive constant, where it is shorter than a call."""
@@ -231,9 +240,9 @@ class IndexPrinter(abc.ABC):
                 if op in _QUOTIENTS:
                     amount = divisor.bit_length() - 1
                     x = self._widened(x, 32 if amount < 32 else 64)
-                    return IndexText(f"{tight(x, SHIFT)} >> {amount}", SHIFT, x.bits)
+                    return IndexText(f"{tight(x, PREFIX)} >> {amount}", SHIFT, x.bits)
                 mask = self._literal_index(divisor - 1)
-                return IndexText(f"{tight(x, BITAND)} & {mask.text}", BITAND, max(x.bits, mask.bits))
+                return IndexText(f"{tight(x, PREFIX)} & {mask.text}", BITAND, max(x.bits, mask.bits))
             if nonnegative and x.bits == 32 and divisor < 2**31:
                 sign = "/" if op in _QUOTIENTS else "%"
                 kind = self.index_type(32)

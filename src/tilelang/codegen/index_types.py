@@ -9,13 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
+from tilelang.arith import ranges
 from tilelang.arith.domain import Domain
 from tilelang.arith.interval import bounds
 from tilelang.arith.ranges import Interval, of_dtype
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer
-from tilelang.ir.expr import Expr, Var, int_const
+from tilelang.ir.expr import Binary, Expr, Var, int_const
 from tilelang.ir.stmt import For
 
 _NARROW = of_dtype(INT32)
@@ -84,9 +86,21 @@ class ProvenIndexTypes(IndexTypes):
         self._declared: dict[Var, int] = {}
 
     def bits(self, expr: Expr) -> int:  # noqa: D102  see `IndexTypes`
+        return 32 if any(known.within(_NARROW) for known in self._knowledge(expr)) else 64
+
+    def _estimate(self, expr: Expr) -> Interval:
+        """Bounds from those of the operands alone, which mostly suffice and are found at once."""
         known = int_const(expr)
-        value = Interval(known, known) if known is not None else bounds(expr, self._domain)
-        return 32 if value.within(_NARROW) else 64
+        if known is not None:
+            return Interval(known, known)
+        if not isinstance(expr, Binary) or not expr.is_index:
+            return bounds(expr, self._domain)
+        memo: Any = self._domain.memo.setdefault(__name__, {})
+        found = memo.get(id(expr))
+        if found is None:
+            value = ranges.apply(expr.op, self._estimate(expr.a), self._estimate(expr.b))
+            found = memo[id(expr)] = (expr, value)  # which keeps the expression, and so its identity, alive
+        return found[1]  # type: ignore[no-any-return]
 
     def offset_bits(self, buffer: Buffer) -> int | None:  # noqa: D102
         # an access is made only where its indices are in range, so a known size bounds every part of the sum
@@ -102,8 +116,12 @@ class ProvenIndexTypes(IndexTypes):
         return 32 if reach < 2**31 else 64
 
     def is_nonnegative(self, expr: Expr) -> bool:  # noqa: D102
-        low = bounds(expr, self._domain).low
-        return low is not None and low >= 0
+        return any((low := known.low) is not None and low >= 0 for known in self._knowledge(expr))
+
+    def _knowledge(self, expr: Expr) -> Iterator[Interval]:
+        """Bounds, the cheaper ones first."""
+        yield self._estimate(expr)
+        yield bounds(expr, self._domain)
 
     def declare(self, var: Var) -> int:  # noqa: D102
         self._declared[var] = bits = self.bits(var)
