@@ -190,8 +190,8 @@ class Conflicts:
             env[var] = _along(values, axis, len(shape))
         if any(n not in env for n in names):
             return None
-        values = np.broadcast_to(np.asarray(evaluate(expr, env)), shape)
-        return values.reshape(self._threads, math.prod(shape[1:]))
+        table: np.ndarray = np.broadcast_to(np.asarray(evaluate(expr, env)), shape)
+        return table.reshape(self._threads, math.prod(shape[1:]))
 
     def _mask(self, touch: Touch) -> np.ndarray | None:
         """For which threads and free variables the access happens, as far as its conditions are plain."""

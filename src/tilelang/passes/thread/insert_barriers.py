@@ -119,8 +119,8 @@ class _Launch:
                 self._entered.clear()
                 self._leaving.clear()
         if len(self._inside_of_loops()) <= _MANY_TRIALS:
-            self._drop_needless()
             self._share_before_branches()
+            self._drop_needless()
 
     def _inside_of_loops(self) -> list[Stmt]:
         """The barriers that are executed again and again, in program order."""
@@ -144,11 +144,12 @@ class _Launch:
                 inside = {s for s in walk(branch) if s is not branch and s in self.before}
                 if not inside or branch in self.before:
                     continue
-                before, ends, count = set(self.before), set(self.ends), len(self._inside_of_loops())
-                self.before = (self.before - inside) | {branch}
-                if self.is_enough():
-                    self._drop_needless()
-                if not self.is_enough() or len(self._inside_of_loops()) >= count:
+                before, ends = set(self.before), set(self.ends)
+                for other in self._inside_of_loops():
+                    self.before, self.ends = before - inside - {other} | {branch}, ends - {other}
+                    if other not in inside and self.is_enough():
+                        break
+                else:
                     self.before, self.ends = before, ends
 
     def is_enough(self) -> bool:
