@@ -8,92 +8,20 @@ kept apart here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from tilelang.dtypes import lane_dtype
-from tilelang.errors import DataRace, Loc, MisalignedAccess, Note, OutOfBounds, ReadBeforeWrite, SimulationError
+from tilelang.errors import ReadBeforeWrite, SimulationError
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.sim.counters import Counters
-from tilelang.sim.history import Conflict, History
+from tilelang.isa.machine import LANES
+from tilelang.sim import violations
+from tilelang.sim.history import Conflict
 from tilelang.sim.memory import poison
-from tilelang.sim.races import Ledger, element_text
-
-LANES = 32
-MAX_VECTOR_BYTES = 16  # of one access of a thread. Source: PTX ISA, "ld", vector sizes
-Change = Callable[[np.ndarray, np.ndarray], Any]
-Index = Any  # a Python int that all lanes share, or one int64 per lane
-_STEPS = [np.arange(n) for n in range(LANES + 1)]
-
-
-class Accessor(Protocol):
-    """Who accesses memory: a warp.
-
-    Attributes:
-        mask: Which lanes do. Shape (32,), bool.
-        lanes: Their numbers, or None if all do.
-        threads: Number in the block of every lane's thread. Shape (32,).
-        loc: The statement.
-        counters: Where accesses are counted, if anywhere.
-        footprint: Receives what asynchronous work will touch, while it is only asked; None while it happens.
-    """
-
-    mask: np.ndarray
-    lanes: np.ndarray | None
-    threads: np.ndarray
-    loc: Loc
-    counters: Counters | None
-    footprint: Footprint | None
-
-    def changed(self) -> None:
-        """Told after every write."""
-
-
-@dataclass
-class Footprint:
-    """What asynchronous work touches: windows with units per lane.
-
-    Attributes:
-        reads: Window, lanes, units of its history; units have the lanes along axis 0.
-        writes: The same.
-    """
-
-    reads: list[tuple[Window, np.ndarray, np.ndarray]] = field(default_factory=list)
-    writes: list[tuple[Window, np.ndarray, np.ndarray]] = field(default_factory=list)
-
-
-@dataclass
-class Storage:
-    """Bytes that several windows may name.
-
-    Attributes:
-        bytes: The contents.
-        flags: A 1 for every byte whose contents are defined; None if all are.
-        base: Where the bytes begin, modulo any alignment that matters.
-        history: Who touched them within the block; None if nobody can write them.
-        unit: Bytes per unit of the history and the ledger.
-        ledger: Which blocks touched them; None if only one does, or nobody can write them.
-    """
-
-    bytes: np.ndarray
-    flags: np.ndarray | None = None
-    base: int = 0
-    history: History | None = None
-    unit: int = 1
-    ledger: Ledger | None = None
-
-    def track_contents(self) -> np.ndarray:
-        """The flags, made if all was defined so far."""
-        if self.flags is None:
-            self.flags = np.ones(self.bytes.size, np.uint8)
-        return self.flags
-
-    def undefine(self) -> None:
-        """Nobody has written anything yet."""
-        self.flags = np.zeros(self.bytes.size, np.uint8)
+from tilelang.sim.races import element_text
+from tilelang.sim.storage import MAX_VECTOR_BYTES, Accessor, Change, Index, Storage, active_lanes
 
 
 class Window:
@@ -160,10 +88,7 @@ class Window:
             if axis == last and count > self.per_element:
                 extent -= count // self.per_element - 1
                 if self.strides[axis] != self.per_element and self.extents[axis] > 1:
-                    raise SimulationError(
-                        f"'{self.buffer.name}': a vector of {count} along dimension {axis}, whose neighbors are "
-                        f"{self.strides[axis]} elements apart"
-                    )
+                    raise violations.scattered_vector(self.buffer.name, count, axis, self.strides[axis])
             if isinstance(index, int):
                 if not 0 <= index < extent:
                     self._leave(warp, indices, axis, index, count)
@@ -181,12 +106,8 @@ class Window:
     ) -> None:
         lane = int(np.flatnonzero(warp.mask)[0]) if lane is None else lane
         element = element_text(self.buffer, tuple(_of_lane(i, lane) for i in indices))
-        vector = f" of {count} elements" if count > self.per_element else ""
-        raise OutOfBounds(
-            f"{element}: thread {warp.threads[lane]} accesses index {index}{vector} of dimension {axis}, which has "
-            f"extent {self.extents[axis]}",
-            hint="compare the index with the extent before the access",
-        )
+        thread, width = int(warp.threads[lane]), count // self.per_element
+        raise violations.outside_dimension(element, thread, index, width, axis, self.extents[axis])
 
     def contain(self, warp: Accessor, offset: np.ndarray, count: int) -> None:
         """Checks offsets that no indices belong to.
@@ -197,10 +118,8 @@ class Window:
         outside = ((offset < self._low) | (offset + count - 1 > self._high)) & warp.mask
         if outside.any():
             lane = int(np.flatnonzero(outside)[0])
-            raise OutOfBounds(
-                f"'{self.buffer.name}': thread {warp.threads[lane]} accesses {count} elements at offset "
-                f"{int(offset[lane])}, but the buffer ends at {self._high + 1}",
-                hint="compare the index with the extent before the access",
+            raise violations.outside_buffer(
+                self.buffer.name, int(warp.threads[lane]), int(offset[lane]), count, self._high + 1
             )
 
     def _aligned(self, warp: Accessor, elements: np.ndarray, count: int) -> None:
@@ -210,11 +129,9 @@ class Window:
         if bad.any():
             at = int(np.flatnonzero(bad)[0])
             lane = at if warp.lanes is None else int(warp.lanes[at])
-            raise MisalignedAccess(
-                f"{self._element(int(elements[at]))}: thread {warp.threads[lane]} accesses {count} elements "
-                f"({size} bytes) at byte {int(elements[at]) * self.itemsize + self._begin + self.storage.base}, which "
-                f"is no multiple of {width}",
-                hint="align the start of the access, or access fewer elements at once",
+            byte = int(elements[at]) * self.itemsize + self._begin + self.storage.base
+            raise violations.misaligned(
+                self._element(int(elements[at])), int(warp.threads[lane]), count, size, byte, width
             )
 
     # -- access ---------------------------------------------------------------------------------------------
@@ -295,7 +212,7 @@ class Window:
         if warp.counters is not None:
             self._count(warp, "store", where, count)
         if footprint is not None:
-            footprint.writes.append((self, _lanes(warp), self._plain_units(elements)))
+            footprint.writes.append((self, active_lanes(warp), self._plain_units(elements)))
             return
         self.data[at] = values
         warp.changed()
@@ -308,7 +225,7 @@ class Window:
         if self.storage.history is not None:
             collided = self.storage.history.collisions(units, stamps)
             if collided.any():
-                self._lanes_agree(warp, elements, units, stamps, collided, values, at)
+                self._lanes_agree(warp, elements, units, collided & self._differs(at, values, units))
 
     def update(
         self, warp: Accessor, offset: np.ndarray, change: Change, *, stores: bool = True, loads: bool = True
@@ -322,7 +239,7 @@ class Window:
             stores: Whether the element may change.
             loads: Whether its old contents matter.
         """
-        lanes = _lanes(warp)
+        lanes = active_lanes(warp)
         if stores:
             warp.changed()
         elements = offset[lanes]
@@ -376,7 +293,7 @@ class Window:
             where = np.full(_active(warp), offset)
         else:
             where = offset if warp.lanes is None else offset[warp.lanes]
-        return where, where if count == 1 else where[:, None] + (_STEPS[count] if count <= LANES else np.arange(count))
+        return where, where if count == 1 else where[:, None] + np.arange(count)
 
     def _of_active(self, warp: Accessor, values: Any, shape: tuple[int, ...]) -> np.ndarray:
         array = np.asarray(values)
@@ -421,7 +338,7 @@ class Window:
         if found is not None:
             raise self._conflict(found, elements)
         if footprint is not None:
-            footprint.reads.append((self, _lanes(warp), units))
+            footprint.reads.append((self, active_lanes(warp), units))
         elif self.storage.ledger is not None:
             self.storage.ledger.at(warp.loc).read((units,))
 
@@ -453,19 +370,20 @@ class Window:
         if self.memory == "global":
             counters.global_access(kind, addresses, width, warp.loc)
         else:
-            counters.shared_access(kind, addresses, _lanes(warp), width, warp.loc)
+            counters.shared_access(kind, addresses, active_lanes(warp), width, warp.loc)
 
     # -- what went wrong --------------------------------------------------------------------------------------
     def _element(self, offset: int) -> str:
         """An element by its offset, as a user would write it."""
-        rest = offset
-        order = sorted(range(len(self.extents)), key=lambda axis: -abs(self.strides[axis]))
-        found: dict[int, int] = {}
-        for axis in order:
-            stride = self.strides[axis] or 1
-            found[axis] = rest // stride if self.extents[axis] > 1 else 0
-            rest -= found[axis] * self.strides[axis]
-        return element_text(self.buffer, tuple(found[axis] for axis in range(len(self.extents))))
+        rest = offset - self._low
+        found = [0] * len(self.extents)
+        for axis in sorted(range(len(self.extents)), key=lambda axis: -abs(self.strides[axis])):
+            extent, stride = self.extents[axis], self.strides[axis]
+            if extent > 1 and stride:
+                steps = rest // abs(stride)
+                rest -= steps * abs(stride)
+                found[axis] = steps if stride > 0 else extent - 1 - steps
+        return element_text(self.buffer, tuple(found))
 
     def element_of_unit(self, where: tuple[int, ...]) -> str:
         """An element by a unit of the storage, for the ledger."""
@@ -473,59 +391,25 @@ class Window:
 
     def _undefined(self, warp: Accessor, elements: np.ndarray, defined: np.ndarray) -> ReadBeforeWrite:
         at = tuple(np.argwhere(~defined)[0])
-        lane = _lanes(warp)[at[0]]
-        hint = "write all of it first"
-        if self.memory == "global":
-            hint = "a workspace is undefined until a kernel writes it; launch one that does first"
-        return ReadBeforeWrite(
-            f"{self._element(int(elements[at]))} is read by thread {warp.threads[lane]} before anything was written "
-            "there",
-            hint=hint,
-        )
+        thread = int(warp.threads[active_lanes(warp)[at[0]]])
+        return violations.undefined(self._element(int(elements[at])), thread, self.memory)
 
     def _conflict(self, found: Conflict, elements: np.ndarray) -> SimulationError:
         element = self._element(int(elements[found.position[: elements.ndim]]))
-        alias = f" as '{found.place.buffer}'" if found.place.buffer != self.buffer.name else ""
-        if found.pending:
-            verb = "fills" if found.before == "written" else "reads"
-            kind = ReadBeforeWrite if found.now == "read" and found.before == "written" else DataRace
-            return kind(
-                f"{element} is {found.now} by thread {found.thread} while an asynchronous copy of thread "
-                f"{found.other} that {verb} it may still be in flight",
-                notes=(Note(f"the copy was started here{alias}", found.place.loc),),
-                hint="commit the copy, wait for it in the thread that started it, then meet at a barrier",
-            )
-        one_warp = found.thread // LANES == found.other // LANES
-        barrier = "T.sync_warp() or T.sync_threads()" if one_warp else "T.sync_threads()"
-        return DataRace(
-            f"{element} is {found.before} by thread {found.other} and {found.now} by thread {found.thread} of one "
-            "block, and nothing orders the two",
-            notes=(Note(f"{found.before} here by thread {found.other}{alias}", found.place.loc),),
-            hint=f"put {barrier} between the two",
-        )
+        return violations.conflicting(element, self.buffer.name, found)
 
     def _lanes_agree(
-        self,
-        warp: Accessor,
-        elements: np.ndarray,
-        units: np.ndarray,
-        stamps: np.ndarray,
-        collided: np.ndarray,
-        values: np.ndarray,
-        at: np.ndarray,
+        self, warp: Accessor, elements: np.ndarray, units: np.ndarray, wrong: np.ndarray
     ) -> None:
-        """Raises if two lanes wrote different values to one element in one statement."""
-        wrong = collided & self._differs(at, values, units)
+        """Raises if lanes wrote to one unit in one statement what another lane's write replaced."""
         if wrong.any():
             position = tuple(np.argwhere(wrong)[0])
             history = self.storage.history
             assert history is not None
-            other = history.collided_with(int(units[position]))
-            thread = int(warp.threads[_lanes(warp)[position[0]]])
-            raise DataRace(
-                f"{self._element(int(elements[position[: elements.ndim]]))} is written by threads {thread} and "
-                f"{other} of one warp in one statement, with different values",
-                hint="let one of them write, or give each an element of its own",
+            raise violations.disagreeing(
+                self._element(int(elements[position[: elements.ndim]])),
+                int(warp.threads[active_lanes(warp)[position[0]]]),
+                history.collided_with(int(units[position])),
             )
 
 
@@ -541,10 +425,6 @@ def row_major(extents: Sequence[int]) -> tuple[int, ...]:
 
 def _active(warp: Accessor) -> int:
     return LANES if warp.lanes is None else len(warp.lanes)
-
-
-def _lanes(warp: Accessor) -> np.ndarray:
-    return _STEPS[LANES] if warp.lanes is None else warp.lanes
 
 
 def _of_lane(index: Index, lane: int) -> int:

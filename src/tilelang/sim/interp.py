@@ -1,4 +1,4 @@
-"""Statements of a thread-level program as closures over a warp.
+"""The control flow of a thread-level program as closures over a warp.
 
 Takes statements, gives `Code`: a function that runs at once, or one that makes a generator where a warp may have to
 wait. Invariant: a statement is only run with at least one active lane; `break` and `continue` take lanes out of the
@@ -10,39 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import GeneratorType
 from typing import Any
 
 import numpy as np
 
 from tilelang.dtypes import DType
-from tilelang.errors import CompilerBug, DeviceAssertError, Note
-from tilelang.ir.buffer import Region, Scope
-from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Select, Unary, Var
-from tilelang.ir.scalar import convert, data_binary
-from tilelang.ir.stmt import (
-    Alloc,
-    Assert,
-    Atomic,
-    AtomicOp,
-    Bind,
-    Break,
-    CallStmt,
-    Continue,
-    For,
-    If,
-    Print,
-    Seq,
-    Stmt,
-    Store,
-    While,
-)
-from tilelang.ir.visit import expressions, jumps, walk_expr
-from tilelang.isa.instruction import Instruction
-from tilelang.isa.machine import LANES, Pointer, Wait
+from tilelang.ir.scalar import convert
+from tilelang.ir.stmt import Break, CallStmt, Continue, For, If, Seq, Stmt, While
+from tilelang.ir.visit import jumps
+from tilelang.isa.machine import LANES, Wait
+from tilelang.sim.effects import EffectCompiler
 from tilelang.sim.lane_expressions import LaneCompiler, Slots, Value, per_lane, uniform_int
-from tilelang.sim.machine import Block, ElementPointer, RegisterPointer, SimWarp
-from tilelang.sim.printing import scalar_text, tile_text
+from tilelang.sim.machine import Block, SimWarp
 from tilelang.target import Target
 
 Run = Callable[[SimWarp], Any]
@@ -76,8 +55,8 @@ class StatementCompiler:
 
     def __init__(self, slots: Slots, target: Target, *, counting: bool = False) -> None:
         self._slots = slots
-        self._target, self._counting = target, counting
         self._lanes = LaneCompiler(slots)
+        self._effects = EffectCompiler(slots, self._lanes, target, counting=counting)
 
     def compile(self, stmt: Stmt) -> Code:
         """The statement as code."""
@@ -95,43 +74,8 @@ class StatementCompiler:
             case Continue():
                 return Code(_continue, jumps=True)
             case CallStmt():
-                return Code(self._call(stmt), waits=True)
-        return Code(self._at(stmt, self._leaf(stmt)))
-
-    def _leaf(self, stmt: Stmt) -> Run:
-        match stmt:
-            case Bind(var=var, value=value):
-                slot, evaluate = self._slots.var(var), self._lanes.bound(var, value)
-                return lambda w: w.env.__setitem__(slot, evaluate(w))
-            case Alloc():
-                return self._alloc(stmt)
-            case Store():
-                return self._store(stmt)
-            case Atomic():
-                return self._atomic(stmt)
-            case Assert():
-                return self._assert(stmt)
-            case Print():
-                return self._print(stmt)
-        raise CompilerBug(f"the simulator cannot run {type(stmt).__name__}")
-
-    def _at(self, stmt: Stmt, run: Run) -> Run:
-        """The same, with its place known to whoever complains, and what it computes counted."""
-        loc = stmt.loc
-        tally = tuple(_operations(stmt).items()) if self._counting else ()
-
-        def execute(w: SimWarp) -> None:
-            w.loc = loc
-            run(w)
-
-        def count(w: SimWarp) -> None:
-            w.loc = loc
-            if w.counters is not None:
-                for kind, times in tally:
-                    w.counters.count(kind, times)
-            run(w)
-
-        return count if tally else execute
+                return Code(self._effects.call(stmt), waits=True)
+        return Code(self._effects.compile(stmt))
 
     # -- control flow ---------------------------------------------------------------------------------------
     def _seq(self, parts: list[Code]) -> Code:
@@ -283,166 +227,6 @@ class StatementCompiler:
 
         return Code(generate, waits=True)
 
-    # -- memory ---------------------------------------------------------------------------------------------
-    def _alloc(self, stmt: Alloc) -> Run:
-        buffer = stmt.buffer
-        slot, owner = self._slots.buffer(buffer), self._slots.buffer(buffer.storage)
-        if buffer.scope not in (Scope.LOCAL, Scope.VAR):
-            return lambda w: None  # shared memory is there from the beginning
-        if stmt.init is None:
-            return lambda w: w.allocate(slot, owner)
-        init = self._lanes.data(stmt.init)
-
-        def allocate(w: SimWarp) -> None:
-            value = init(w)
-            w.allocate(slot, owner)
-            w.cell(slot).write(w, 0, value, buffer.dtype.lanes)
-
-        return allocate
-
-    def _store(self, stmt: Store) -> Run:
-        slot, count = self._slots.buffer(stmt.buffer), stmt.value.dtype.lanes
-        where = [self._lanes.index(i) for i in stmt.indices]
-        moved = self._lanes.moved(stmt.value)
-        value = self._lanes.data(stmt.value)
-
-        def store(w: SimWarp) -> None:
-            result = value(w)
-            cell = w.cells[slot] or w.cell(slot)
-            cell.write(w, cell.offset(w, tuple([i(w) for i in where]), count), result, count)
-
-        def move(w: SimWarp) -> None:
-            result, defined = moved(w)  # type: ignore[misc]
-            cell = w.cells[slot] or w.cell(slot)
-            cell.write(w, cell.offset(w, tuple([i(w) for i in where]), count), result, count, defined=defined)
-
-        return store if moved is None else move
-
-    def _atomic(self, stmt: Atomic) -> Run:
-        buffer, op = stmt.buffer, stmt.op
-        slot = self._slots.buffer(buffer)
-        where = [self._lanes.index(i) for i in stmt.indices]
-        value = None if stmt.value is None else self._lanes.data(stmt.value)
-        result = None if stmt.result is None else self._slots.var(stmt.result)
-        index = stmt.result is not None and stmt.result.index
-        loads = not (op is AtomicOp.STORE or (op is AtomicOp.EXCHANGE and result is None))
-
-        def update(w: SimWarp) -> None:
-            operand = None if value is None else per_lane(convert(value(w), buffer.dtype))
-            cell = w.cells[slot] or w.cell(slot)
-            offset = per_lane(cell.offset(w, tuple([i(w) for i in where]), 1))
-
-            def change(old: np.ndarray, lanes: np.ndarray) -> Value:
-                return operand if op.operator is None else data_binary(op.operator, old, operand, buffer.dtype)
-
-            old = cell.update(w, offset, change, stores=op is not AtomicOp.LOAD, loads=loads)
-            if result is not None:
-                w.env[result] = old.astype(np.int64) if index else old
-
-        return update
-
-    # -- instructions ---------------------------------------------------------------------------------------
-    def _call(self, stmt: CallStmt) -> Run:
-        routine, loc = stmt.routine, stmt.loc
-        if not isinstance(routine, Instruction):
-            raise CompilerBug(f"{routine.name}: has no meaning for the simulator", loc=loc)
-        if not self._target.has(routine.needs):
-            raise CompilerBug(f"{routine.name}: {self._target} cannot do that", loc=loc)
-        arguments = [self._argument(argument) for argument in stmt.args]
-        result = None if stmt.result is None else self._slots.var(stmt.result)
-        var, name, simulate = stmt.result, routine.name, routine.simulate
-
-        def generate(w: SimWarp) -> Iterator[Wait]:
-            w.loc = loc
-            if w.counters is not None:
-                w.counters.count(name)
-            value = simulate(w, *[argument(w) for argument in arguments])
-            if isinstance(value, GeneratorType):
-                value = yield from value
-            if result is not None and var is not None:
-                w.env[result] = _result(value, var)
-
-        return generate
-
-    def _argument(self, argument: Expr | Region) -> Callable[[SimWarp], Any]:
-        if isinstance(argument, Const):
-            constant = argument.value
-            return lambda w: constant
-        if isinstance(argument, Expr):
-            evaluate = self._lanes.data(argument)
-            return lambda w: per_lane(evaluate(w))
-        buffer = argument.buffer
-        slot = self._slots.buffer(buffer)
-        where = [self._lanes.index(i) for i in argument.start]
-
-        registers = buffer.scope in (Scope.LOCAL, Scope.VAR)
-
-        def point(w: SimWarp) -> Pointer:
-            cell = w.cells[slot] or w.cell(slot)
-            indices = tuple([i(w) for i in where])
-            offset: Value = 0
-            for index, stride in zip(indices, cell.strides, strict=True):
-                offset = offset + index * (stride // cell.per_element)
-            if registers and isinstance(offset, int):
-                return RegisterPointer(buffer, offset)
-            return ElementPointer(buffer, per_lane(offset), indices)
-
-        return point
-
-    # -- talking --------------------------------------------------------------------------------------------
-    def _assert(self, stmt: Assert) -> Run:
-        test, message = self._lanes.data(stmt.condition), stmt.message or "assertion failed"
-
-        def check(w: SimWarp) -> None:
-            failed = ~np.broadcast_to(np.asarray(test(w), bool), (LANES,)) & w.mask
-            if failed.any():
-                thread = int(w.threads[np.flatnonzero(failed)[0]])
-                raise DeviceAssertError(message, notes=(Note(f"in thread {thread} of block {w.block.index}"),))
-
-        return check
-
-    def _print(self, stmt: Print) -> Run:
-        operand = stmt.operand
-        if isinstance(operand, Expr):
-            evaluate, dtype = self._lanes.data(operand), operand.dtype
-
-            def show(w: SimWarp) -> None:
-                value = evaluate(w)
-                for lane in np.flatnonzero(w.mask):
-                    one = value if np.ndim(value) == 0 else value[lane]
-                    w.report(scalar_text(stmt.message, stmt.source, one, dtype))
-
-            return show
-        return self._print_region(stmt, operand)
-
-    def _print_region(self, stmt: Print, region: Region) -> Run:
-        buffer = region.buffer
-        slot = self._slots.buffer(buffer)
-        start = [self._lanes.index(i) for i in region.start]
-        extent = [self._lanes.index(i) for i in region.extent]
-
-        def show(w: SimWarp) -> None:
-            outer = w.mask
-            first, size = [per_lane(i(w)) for i in start], [per_lane(i(w)) for i in extent]
-            cell = w.cell(slot)
-            for lane in np.flatnonzero(outer):
-                w.set_mask(np.arange(LANES) == lane)
-                shape = tuple(int(s[lane]) for s in size)
-                values, known = np.zeros(shape, buffer.dtype.numpy), np.ones(shape, bool)
-                for point in np.ndindex(*shape):
-                    indices = tuple(int(f[lane]) + p for f, p in zip(first, point, strict=True))
-                    value, defined = cell.read(w, cell.offset(w, indices, 1), moving=True)
-                    values[point] = value if np.ndim(value) == 0 else value[lane]
-                    known[point] = defined is None or bool(defined[lane])
-                if shape:
-                    text = tile_text(stmt.message, buffer.name, values, buffer.dtype, known)
-                else:
-                    text = scalar_text(stmt.message, stmt.source or buffer.name, values[()], buffer.dtype)
-                w.report(text)
-            w.set_mask(outer)
-
-        return show
-
 
 def _break(w: SimWarp) -> None:
     w.broken = w.broken | w.mask
@@ -479,38 +263,3 @@ def _generating(code: Code) -> Callable[[SimWarp], Iterator[Wait]]:
 
 def _wrap(dtype: DType) -> Callable[[Value], Value]:
     return lambda value: convert(value, dtype)
-
-
-def _result(value: Any, var: Var) -> Value:
-    array = np.asarray(value)
-    if var.index:
-        return array.astype(np.int64) if array.ndim else int(array)
-    if var.dtype.lanes == 1 and array.ndim == 2:
-        array = array[:, 0]
-    return np.asarray(convert(array, var.dtype))[()]
-
-
-def _operations(stmt: Stmt) -> dict[str, int]:
-    """How many operations of each kind the expressions of a statement hold; those on constants are folded."""
-    found: dict[str, int] = {}
-    for root in expressions(stmt):
-        for node in walk_expr(root):
-            kind = _kind(node)
-            if kind:
-                found[kind] = found.get(kind, 0) + 1
-    return found
-
-
-def _kind(node: Expr) -> str:
-    match node:
-        case Binary() | Unary():
-            operand = node.a.dtype
-            return "float op" if operand.is_float else "integer op"
-        case Select():
-            return "select"
-        case Cast(a=a, dtype=dtype) if a.dtype != dtype and not node.is_index:
-            return "convert"
-        case Call(callee=callee):
-            return callee.name
-    return ""
-

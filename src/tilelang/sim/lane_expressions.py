@@ -21,8 +21,10 @@ from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Reinterpret, Select, Unary, Var
 from tilelang.ir.scalar import COMPARISONS, LOGICAL, BinaryOp, UnaryOp, convert, data_binary, data_unary, exact_binary
 from tilelang.ir.visit import walk_expr
-from tilelang.sim.device_memory import LANES, Accessor, Window
+from tilelang.isa.machine import LANES
+from tilelang.sim.device_memory import Window
 from tilelang.sim.local_memory import Registers
+from tilelang.sim.storage import Accessor
 
 Value = Any  # a number, or an array with one entry (or one vector) per lane
 Closure = Callable[["Frame"], Value]

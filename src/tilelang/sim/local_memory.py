@@ -13,11 +13,11 @@ import numpy as np
 from tilelang.dtypes import lane_dtype
 from tilelang.errors import OutOfBounds, ReadBeforeWrite
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.sim.device_memory import LANES, Accessor, Change, Index, row_major
+from tilelang.isa.machine import LANES
+from tilelang.sim.device_memory import row_major
 from tilelang.sim.memory import poison
 from tilelang.sim.races import element_text
-
-_LANE = np.arange(LANES)
+from tilelang.sim.storage import NUMBERS, Accessor, Change, Index
 
 
 class Registers:
@@ -109,7 +109,7 @@ class Registers:
             where = (slice(None), offset) if count == 1 else (slice(None), slice(offset, offset + count))
         else:
             offset = offset if warp.lanes is None else np.where(warp.mask, offset, 0)
-            where = (_LANE, offset) if count == 1 else (_LANE[:, None], offset[:, None] + np.arange(count))
+            where = (NUMBERS, offset) if count == 1 else (NUMBERS[:, None], offset[:, None] + np.arange(count))
         values = self.data[where].copy()
         defined = self._defined[where] == self._whole
         if not defined.all():
@@ -135,7 +135,7 @@ class Registers:
             columns = offset if count == 1 else slice(offset, offset + count)
             where = (slice(None) if lanes is None else lanes, columns)
         else:
-            rows = _LANE if lanes is None else lanes
+            rows = NUMBERS if lanes is None else lanes
             columns = offset if lanes is None else offset[lanes]
             where = (rows, columns) if count == 1 else (rows[:, None], columns[:, None] + np.arange(count))
         if lanes is not None:

@@ -20,12 +20,12 @@ from tilelang.isa.machine import LANES, Pointer, Wait
 from tilelang.sim.barriers import Barriers
 from tilelang.sim.clocks import Clocks
 from tilelang.sim.counters import Counters
-from tilelang.sim.device_memory import Footprint, Index, Window
+from tilelang.sim.device_memory import Window
 from tilelang.sim.lane_expressions import Value, per_lane
 from tilelang.sim.local_memory import Registers
+from tilelang.sim.storage import NUMBERS, Footprint, Index
 from tilelang.sim.timelines import Timelines
 
-_LANE = np.arange(LANES)
 _ALL = (1 << LANES) - 1
 
 
@@ -129,7 +129,7 @@ class SimWarp:
         self.block, self._index = block, index
         self.env = env
         self.cells: list[Window | Registers | None] = [None] * len(block.buffers)
-        self.threads = _LANE + index * LANES
+        self.threads = NUMBERS + index * LANES
         self.present = self.threads < block.threads
         self.loc: Loc = NOWHERE
         self.counters = block.counters
@@ -183,7 +183,7 @@ class SimWarp:
     @property
     def lane(self) -> np.ndarray:
         """The lanes' numbers."""
-        return _LANE
+        return NUMBERS
 
     @property
     def index(self) -> int:
@@ -307,7 +307,7 @@ class SimWarp:
         """Per mask that active lanes give: the lanes that it names, and those that give it."""
         masks = np.broadcast_to(np.asarray(mask, np.int64) & _ALL, (LANES,))
         for one in np.unique(masks[self.mask]).tolist():
-            yield (one >> _LANE & 1).astype(bool) & self.present, self.mask & (masks == one)
+            yield (one >> NUMBERS & 1).astype(bool) & self.present, self.mask & (masks == one)
 
     def fence(self) -> None:
         """Orders the accesses of the active lanes; barriers do so by themselves, and nothing else waits for it."""

@@ -23,7 +23,7 @@ from tilelang.isa.machine import LANES, Wait
 from tilelang.sim.arguments import bind_arguments
 from tilelang.sim.clocks import Clocks
 from tilelang.sim.counters import Counters
-from tilelang.sim.device_memory import Storage, Window
+from tilelang.sim.device_memory import Window
 from tilelang.sim.expressions import Evaluator
 from tilelang.sim.history import History, Places
 from tilelang.sim.interp import StatementCompiler
@@ -32,6 +32,7 @@ from tilelang.sim.machine import Block, SimWarp
 from tilelang.sim.memory import Memory
 from tilelang.sim.races import Watch
 from tilelang.sim.scheduler import run_warps
+from tilelang.sim.storage import Storage
 from tilelang.target import Target
 
 _POINTER_ALIGNMENT = 256  # bytes; what memory that a framework allocates is aligned to at least

@@ -16,7 +16,7 @@ import numpy as np
 from tilelang.errors import Loc
 from tilelang.isa.instruction import Timeline
 from tilelang.isa.machine import LANES
-from tilelang.sim.device_memory import Accessor, Footprint
+from tilelang.sim.storage import Accessor, Footprint
 
 Work = Callable[[], None]
 

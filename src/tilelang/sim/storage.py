@@ -1,0 +1,111 @@
+"""Bytes that several buffers may name, who accesses them, and what asynchronous work is about to touch of them.
+
+Gives the words that memory, warps and timelines share. Invariant: nothing here decides whether an access is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from tilelang.errors import Loc
+from tilelang.isa.machine import LANES
+from tilelang.sim.counters import Counters
+from tilelang.sim.history import History
+from tilelang.sim.races import Ledger
+
+MAX_VECTOR_BYTES = 16  # of one access of a thread. Source: PTX ISA, "ld", vector sizes
+Change = Callable[[np.ndarray, np.ndarray], Any]
+Index = Any  # a Python int that all lanes share, or one int64 per lane
+NUMBERS = np.arange(LANES)
+
+
+class Accessor(Protocol):
+    """Who accesses memory: a warp.
+
+    Attributes:
+        mask: Which lanes do. Shape (32,), bool.
+        lanes: Their numbers, or None if all do.
+        threads: Number in the block of every lane's thread. Shape (32,).
+        loc: The statement.
+        counters: Where accesses are counted, if anywhere.
+        footprint: Receives what asynchronous work will touch, while it is only asked; None while it happens.
+    """
+
+    mask: np.ndarray
+    lanes: np.ndarray | None
+    threads: np.ndarray
+    loc: Loc
+    counters: Counters | None
+    footprint: Footprint | None
+
+    def changed(self) -> None:
+        """Told after every write."""
+
+
+class Marked(Protocol):
+    """Memory that can say which of its units asynchronous work will touch."""
+
+    def begin_arrival(self, warp: Accessor, lanes: np.ndarray, units: np.ndarray) -> None:
+        """Asynchronous work of these lanes will write units. Shapes: lanes (n,), units (n, ...)."""
+
+    def begin_departure(self, warp: Accessor, lanes: np.ndarray, units: np.ndarray) -> None:
+        """Asynchronous work of these lanes will read units. Shapes: lanes (n,), units (n, ...)."""
+
+    def end_arrival(self, units: np.ndarray) -> None:
+        """Asynchronous work is about to write units."""
+
+    def end_departure(self, units: np.ndarray) -> None:
+        """Asynchronous work is about to read units."""
+
+
+@dataclass
+class Footprint:
+    """What asynchronous work touches: memory with units per lane.
+
+    Attributes:
+        reads: The memory, lanes, and units of it; units have the lanes along axis 0.
+        writes: The same.
+    """
+
+    reads: list[tuple[Marked, np.ndarray, np.ndarray]] = field(default_factory=list)
+    writes: list[tuple[Marked, np.ndarray, np.ndarray]] = field(default_factory=list)
+
+
+@dataclass
+class Storage:
+    """Bytes that several windows may name.
+
+    Attributes:
+        bytes: The contents.
+        flags: A 1 for every byte whose contents are defined; None if all are.
+        base: Where the bytes begin, modulo any alignment that matters.
+        history: Who touched them within the block; None if nobody can write them.
+        unit: Bytes per unit of the history and the ledger.
+        ledger: Which blocks touched them; None if only one does, or nobody can write them.
+    """
+
+    bytes: np.ndarray
+    flags: np.ndarray | None = None
+    base: int = 0
+    history: History | None = None
+    unit: int = 1
+    ledger: Ledger | None = None
+
+    def track_contents(self) -> np.ndarray:
+        """The flags, made if all was defined so far."""
+        if self.flags is None:
+            self.flags = np.ones(self.bytes.size, np.uint8)
+        return self.flags
+
+    def undefine(self) -> None:
+        """Nobody has written anything yet."""
+        self.flags = np.zeros(self.bytes.size, np.uint8)
+
+
+def active_lanes(warp: Accessor) -> np.ndarray:
+    """The numbers of the active lanes."""
+    return NUMBERS if warp.lanes is None else warp.lanes

@@ -1,0 +1,87 @@
+"""The words for what goes wrong with shared and global memory: one function per rule, each gives the error to raise.
+
+Takes elements as text and numbers of threads. Invariant: a message names the element, who accesses it and how; a note
+names the other place where there is one; a hint says what to write instead.
+"""
+
+from __future__ import annotations
+
+from tilelang.errors import DataRace, MisalignedAccess, Note, OutOfBounds, ReadBeforeWrite, SimulationError
+from tilelang.isa.machine import LANES
+from tilelang.sim.history import Conflict
+
+_COMPARE = "compare the index with the extent before the access"
+
+
+def outside_dimension(element: str, thread: int, index: int, count: int, axis: int, extent: int) -> OutOfBounds:
+    """An index, or a vector of `count` that begins there, leaves a dimension."""
+    vector = f" of {count} elements" if count > 1 else ""
+    return OutOfBounds(
+        f"{element}: thread {thread} accesses index {index}{vector} of dimension {axis}, which has extent {extent}",
+        hint=_COMPARE,
+    )
+
+
+def outside_buffer(name: str, thread: int, offset: int, count: int, end: int) -> OutOfBounds:
+    """An address that was computed from another leaves the buffer."""
+    return OutOfBounds(
+        f"'{name}': thread {thread} accesses {count} elements at offset {offset}, but the buffer ends at {end}",
+        hint=_COMPARE,
+    )
+
+
+def scattered_vector(name: str, count: int, axis: int, stride: int) -> SimulationError:
+    """A vector along a dimension whose neighbors do not lie side by side."""
+    return SimulationError(
+        f"'{name}': a vector of {count} along dimension {axis}, whose neighbors are {stride} elements apart",
+        hint="access the elements one by one, or require a stride of 1",
+    )
+
+
+def misaligned(element: str, thread: int, count: int, size: int, byte: int, width: int) -> MisalignedAccess:
+    """A vector of `size` bytes at an address that is no multiple of `width`."""
+    return MisalignedAccess(
+        f"{element}: thread {thread} accesses {count} elements ({size} bytes) at byte {byte}, which is no multiple of "
+        f"{width}",
+        hint="align the start of the access, or access fewer elements at once",
+    )
+
+
+def undefined(element: str, thread: int, memory: str) -> ReadBeforeWrite:
+    """A read of what nobody wrote."""
+    return ReadBeforeWrite(
+        f"{element} is read by thread {thread} before anything was written there",
+        hint="a workspace is undefined until a kernel writes it; launch one that does first"
+        if memory == "global"
+        else "write all of it first",
+    )
+
+
+def conflicting(element: str, buffer: str, found: Conflict) -> SimulationError:
+    """Two accesses that nothing orders, or one of what is still under way."""
+    alias = f" as '{found.place.buffer}'" if found.place.buffer != buffer else ""
+    if found.pending:
+        verb = "fills" if found.before == "written" else "reads"
+        kind = ReadBeforeWrite if found.now == "read" and found.before == "written" else DataRace
+        return kind(
+            f"{element} is {found.now} by thread {found.thread} while an asynchronous copy of thread {found.other} "
+            f"that {verb} it may still be in flight",
+            notes=(Note(f"the copy was started here{alias}", found.place.loc),),
+            hint="commit the copy, wait for it in the thread that started it, then meet at a barrier",
+        )
+    one_warp = found.thread // LANES == found.other // LANES
+    barrier = "T.sync_warp() or T.sync_threads()" if one_warp else "T.sync_threads()"
+    return DataRace(
+        f"{element} is {found.before} by thread {found.other} and {found.now} by thread {found.thread} of one block, "
+        "and nothing orders the two",
+        notes=(Note(f"{found.before} here by thread {found.other}{alias}", found.place.loc),),
+        hint=f"put {barrier} between the two",
+    )
+
+
+def disagreeing(element: str, thread: int, other: int) -> DataRace:
+    """Two lanes that write one element in one statement."""
+    return DataRace(
+        f"{element} is written by threads {thread} and {other} of one warp in one statement, with different values",
+        hint="let one of them write, or give each an element of its own",
+    )

@@ -1,0 +1,83 @@
+"""The words of errors: element, thread, what it did, the other place, and what to write instead."""
+
+import pytest
+
+from tilelang.errors import DataRace, Loc, ReadBeforeWrite
+from tilelang.sim import violations
+from tilelang.sim.history import Conflict, Place
+
+THERE = Place(Loc("kernel.py", 4), "tile")
+
+
+def conflict(thread=1, other=2, before="written", now="read", pending=False):
+    return Conflict((0,), thread, other, before, now, THERE, pending)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (
+            violations.outside_dimension("A[1, 8]", 7, 8, 1, 1, 8),
+            "A[1, 8]: thread 7 accesses index 8 of dimension 1, which has extent 8",
+        ),
+        (
+            violations.outside_dimension("A[1, 6]", 7, 6, 4, 1, 8),
+            "A[1, 6]: thread 7 accesses index 6 of 4 elements of dimension 1, which has extent 8",
+        ),
+        (
+            violations.outside_buffer("A", 7, 62, 4, 64),
+            "'A': thread 7 accesses 4 elements at offset 62, but the buffer ends at 64",
+        ),
+        (
+            violations.scattered_vector("A", 4, 1, 64),
+            "'A': a vector of 4 along dimension 1, whose neighbors are 64 elements apart",
+        ),
+        (
+            violations.misaligned("A[2]", 0, 4, 16, 8, 16),
+            "A[2]: thread 0 accesses 4 elements (16 bytes) at byte 8, which is no multiple of 16",
+        ),
+        (violations.undefined("A[2]", 3, "shared"), "A[2] is read by thread 3 before anything was written there"),
+        (
+            violations.disagreeing("A[2]", 3, 4),
+            "A[2] is written by threads 3 and 4 of one warp in one statement, with different values",
+        ),
+    ],
+)
+def test_messages(error, expected):
+    assert expected == error.message
+    assert error.hint
+
+
+def test_a_workspace_needs_another_hint():
+    assert "workspace" in violations.undefined("A[2]", 3, "global").hint
+
+
+def test_a_race_names_both_places():
+    error = violations.conflicting("tile[3]", "tile", conflict(1, 40))
+    assert isinstance(error, DataRace)
+    assert "tile[3] is written by thread 40 and read by thread 1 of one block, and nothing orders the two" == error.message
+    assert ("written here by thread 40", 4) == (error.notes[0].text, error.notes[0].loc.line)
+    assert "put T.sync_threads() between the two" == error.hint
+
+
+def test_lanes_of_a_warp_may_synchronize_by_themselves():
+    assert "T.sync_warp()" in violations.conflicting("tile[3]", "tile", conflict(1, 2)).hint
+
+
+def test_another_name_for_the_same_bytes_is_told():
+    assert "written here by thread 2 as 'tile'" == violations.conflicting("x[3]", "x", conflict()).notes[0].text
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "kind", "verb"),
+    [
+        ("written", "read", ReadBeforeWrite, "fills"),
+        ("written", "written", DataRace, "fills"),
+        ("read", "written", DataRace, "reads"),
+    ],
+)
+def test_what_is_under_way(before, now, kind, verb):
+    error = violations.conflicting("tile[3]", "tile", conflict(before=before, now=now, pending=True))
+    assert kind is type(error)
+    assert f"tile[3] is {now} by thread 1 while an asynchronous copy of thread 2 that {verb} it" in error.message
+    assert "the copy was started here" == error.notes[0].text
