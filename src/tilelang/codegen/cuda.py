@@ -94,9 +94,7 @@ class _Program:
         text, lines = self._out.finish("\n".join(parts) + "\n" if parts else "")
         sizes = tuple(_bytes_text(buffer) for buffer in self._workspaces)
         name = self._launches[0].name if self._launches else identifier(self._func.name, CUDA_WORDS)
-        return Source(
-            "cuda", text, name, lines, tuple(self._asserts), launches=tuple(self._launches), workspaces=sizes
-        )
+        return Source("cuda", text, name, lines, tuple(self._asserts), launches=tuple(self._launches), workspaces=sizes)
 
     # -- parameters -------------------------------------------------------------------------------------------
     def _declare_parameters(self) -> None:
