@@ -43,6 +43,7 @@ class Uniformity:
             buffer.storage for s in walk(launch.body) for buffer in written_buffers(s) if buffer.scope is Scope.GLOBAL
         }
         self.loops: set[Stmt] = set()
+        self._known = frozenset(launch.plan.uniform)
         size = -1
         while size != (size := len(self.variables) + len(self.memory) + len(self.loops)):
             self._visit(launch.body, divergent=False, loop=None)
@@ -72,14 +73,14 @@ class Uniformity:
                     self.variables.add(var)
             case Alloc(buffer=buffer, init=init):
                 if init is not None and (divergent or not self.is_uniform(init)):
-                    self.memory.add(buffer.storage)
+                    self._differs(buffer)
             case Store(buffer=buffer, indices=indices, value=value):
                 different = divergent or not all(map(self.is_uniform, (*indices, value)))
                 if different and buffer.scope in _OF_THREAD:
-                    self.memory.add(buffer.storage)
+                    self._differs(buffer)
             case CallStmt(writes=writes, result=result):
                 self._result(result)
-                self.memory.update(r.buffer.storage for r in writes if r.buffer.scope in _OF_THREAD)
+                self._differs(*(r.buffer for r in writes if r.buffer.scope in _OF_THREAD))
             case Atomic(result=result):
                 self._result(result)
             case Break() | Continue():
@@ -98,6 +99,10 @@ class Uniformity:
         for child in sub_statements(stmt):
             # what all threads meet in a loop, each at its own time, they still do not do together
             self._visit(child, divergent=inside, loop=inner)
+
+    def _differs(self, *buffers: Buffer) -> None:
+        """Threads store different values, unless it is known that these come out the same, as those of folds do."""
+        self.memory.update(b.storage for b in buffers if b.storage not in self._known)
 
     def _result(self, result: Var | None) -> None:
         """The values of instructions may depend on the lane."""

@@ -22,6 +22,8 @@ class LaunchPlan:
         shared_bytes: Shared memory of a block, in bytes.
         versions: How many versions a pipeline keeps of each shared buffer that it fills ahead; they are the buffer's
             first dimension.
+        uniform: Scalars and arrays of threads that belong to the block's own program: their contents are the same in
+            all threads.
         notes: What passes want to tell whoever asks, such as why a loop is not pipelined.
     """
 
@@ -30,4 +32,5 @@ class LaunchPlan:
     shared_offsets: tuple[tuple[Buffer, int], ...] = ()
     shared_bytes: int = 0
     versions: tuple[tuple[Buffer, int], ...] = ()
+    uniform: tuple[Buffer, ...] = ()
     notes: tuple[Note, ...] = ()

@@ -2,9 +2,13 @@
 
 import numpy as np
 import pytest
-from simt import assert_threads_agree, ints
+from simt import SM80, TO_THREADS, assert_threads_agree, ints
 
 import tilelang.language as T
+from tilelang.analysis.uniform import Uniformity
+from tilelang.ir.stmt import For, If, Launch, While
+from tilelang.ir.visit import walk
+from tilelang.passes.runner import run_passes
 
 
 @pytest.mark.parametrize("threads", [1, 32, 96, 128, 256])
@@ -148,3 +152,44 @@ def test_previous_values_reach_every_thread():
                 B[ticket * 10 + i] = ticket + i
 
     assert_threads_agree(f, ints(2, dtype=np.int32) * 0, ints(40, dtype=np.int32))
+
+
+def test_scalars_of_the_block_are_known_to_be_uniform():
+    @T.prim_func
+    def f(A: T.Tensor((64,), T.int32), B: T.Tensor((64,), T.int32)):
+        with T.Kernel(1, threads=64) as _:
+            total = T.alloc_var(T.int32, init=0)
+            own = T.alloc_var(T.int32, init=0)
+            for i in T.Parallel(64):
+                total += A[i]
+            if total > 3:
+                for i in T.Parallel(64):
+                    B[i] = total
+            own = T.get_thread_binding()
+            B[own] = own
+
+    lowered = run_passes(f, TO_THREADS, SM80)
+    (launch,) = [s for s in walk(lowered.body) if isinstance(s, Launch)]
+    assert ["total"] == [b.name for b in launch.plan.uniform]
+    uniform = Uniformity(launch)
+    assert [False] == [uniform.diverges(s) for s in walk(launch.body) if isinstance(s, If) and "total" in str(s.condition)]
+
+
+def test_what_other_blocks_write_is_read_by_one_thread_for_all():
+    @T.prim_func
+    def f(C: T.Tensor((4,), T.int32), B: T.Tensor((32,), T.int32)):
+        with T.Kernel(1, threads=32) as _:
+            x = T.alloc_var(T.int32, init=0)
+            C[1] = 5
+            x = C[1] + 1
+            if C[1] > 2:
+                for i in T.Parallel(32):
+                    B[i] = x
+            while C[0] < 3:
+                C[0] += 1
+            for i in T.serial(C[0]):
+                C[2] += i
+
+    assert_threads_agree(f, ints(4, dtype=np.int32) * 0, ints(32, dtype=np.int32))
+    (launch,) = [s for s in walk(run_passes(f, TO_THREADS, SM80).body) if isinstance(s, Launch)]
+    assert not any(Uniformity(launch).diverges(s) for s in walk(launch.body) if isinstance(s, While | For))

@@ -8,12 +8,13 @@ and operators are shared out, and fragments are arrays of registers. Barriers ar
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 from tilelang.analysis.accesses import accesses
 from tilelang.analysis.per_thread import PerThread
 from tilelang.analysis.spreading import is_private, spread
 from tilelang.arith.domain import Domain, of_function
-from tilelang.dtypes import INT32
+from tilelang.dtypes import BOOL, INT32
 from tilelang.errors import CompilerBug, NoLowering
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import Builder
@@ -26,6 +27,7 @@ from tilelang.ir.stmt import (
     Atomic,
     AtomicOp,
     Bind,
+    Break,
     For,
     ForKind,
     If,
@@ -36,8 +38,9 @@ from tilelang.ir.stmt import (
     Stmt,
     Store,
     TileOp,
+    While,
 )
-from tilelang.ir.visit import Rewriter, sub_statements
+from tilelang.ir.visit import Rewriter, expressions, sub_statements, walk, walk_expr, written_buffers
 from tilelang.layout.blocked import blocked
 from tilelang.lowering.lowering import Lowerings, Site
 from tilelang.lowering.simt.parallel import lower_parallel, values_of
@@ -86,8 +89,10 @@ class _Launches(Rewriter):
         domain = self._domain.with_range(thread, 0, node.num_threads - 1)
         for var, extent in zip(node.block_vars, node.grid, strict=True):
             domain = domain.with_loop(var, 0, extent)
-        body = _Block(node, site, self._lowerings).stmt(node.body, domain)
-        return dataclasses.replace(node, body=body or Seq((), loc=node.loc))
+        block = _Block(node, site, self._lowerings)
+        body = block.stmt(node.body, domain)
+        plan = dataclasses.replace(node.plan, uniform=block.uniform())
+        return dataclasses.replace(node, body=body or Seq((), loc=node.loc), plan=plan)
 
 
 class _Block:
@@ -101,6 +106,16 @@ class _Block:
         assert site.thread is not None
         self._thread = site.thread
         self._elected = self._thread == 0
+        self._own_scalars: list[Buffer] = []
+        # other blocks may write it, between the reads of two threads
+        self._unsteady = frozenset(
+            b.storage for s in walk(launch.body) for b in written_buffers(s) if b.scope is Scope.GLOBAL
+        )
+
+    def uniform(self) -> tuple[Buffer, ...]:
+        """The scalars of the block's own program: every thread computes the same."""
+        everywhere = [b for b, layout in self._site.fragments.items() if is_replicated(layout)]
+        return (*self._own_scalars, *(self._site.registers[b] for b in everywhere))
 
     # -- statements -----------------------------------------------------------------------------------------------
     def stmt(self, node: Stmt, domain: Domain) -> Stmt | None:
@@ -111,6 +126,10 @@ class _Block:
                     return self._seq(node, domain)
                 case ParallelLoop():
                     return self._parallel(node, domain)
+                case Bind() | If() | For() | Alloc() | Store() if self._unsteady_loads(node):
+                    return self._steady(node, domain)
+                case While() if self._unsteady_loads(node):
+                    return self.stmt(_asked_inside(node), domain)
                 case TileOp():
                     return self._operator(node)
                 case Alloc(buffer=buffer):
@@ -134,7 +153,8 @@ class _Block:
                 domain = domain.with_value(child.var, child.value)
             if made is None:
                 continue
-            visible = isinstance(child, Atomic) and child.result is not None
+            # what is bound or allocated is visible to the statements that follow
+            visible = isinstance(child, Bind | Alloc) or isinstance(child, Atomic) and child.result is not None
             for part in made.body if visible and isinstance(made, Seq) else (made,):
                 self._append(body, part)
         return Seq(tuple(body), loc=node.loc) if body else None
@@ -180,7 +200,32 @@ class _Block:
             return Alloc(self._site.registers[buffer], loc=node.loc)
         if buffer.scope is Scope.FRAGMENT:
             raise CompilerBug(f"'{buffer.name}': a tile in registers without a layout")
+        if buffer.scope in _OF_THREAD and buffer.storage is buffer and buffer not in self._own.memory:
+            self._own_scalars.append(buffer)
         return self._registers.rebuild_stmt(node)
+
+    # -- memory that other blocks write ---------------------------------------------------------------------------
+    def _unsteady_loads(self, node: Stmt) -> list[Load]:
+        """What a statement that all threads execute reads of memory that may change between their reads."""
+        if not self._unsteady or self._site.threads == 1 or self._own.is_own(node):
+            return []
+        if isinstance(node, Store) and node.buffer.scope in _OF_BLOCK:
+            return []
+        found = [e for root in expressions(node) for e in walk_expr(root) if isinstance(e, Load)]
+        return [e for e in found if e.buffer.storage in self._unsteady]
+
+    def _steady(self, node: Stmt, domain: Domain) -> Stmt | None:
+        """The statement over what one thread reads for all."""
+        parts: list[Stmt] = []
+        seen: dict[Expr, Expr] = {}
+        for load in self._unsteady_loads(node):
+            shared = Buffer(f"{load.buffer.name}_seen", (as_expr(1),), load.dtype, Scope.SHARED)
+            read = Store(shared, (ZERO,), self._registers.expr(load), loc=node.loc)
+            parts += [Alloc(shared, loc=node.loc), If(self._elected, read, loc=node.loc)]
+            seen[load] = Load(shared, (ZERO,), load.dtype)
+        steady = _Seen(seen, tuple(sub_statements(node))).rebuild_stmt(node)
+        made = None if steady is None else self.stmt(steady, domain)
+        return Seq((*parts, *([] if made is None else [made])), loc=node.loc)
 
     def _store(self, node: Store) -> Stmt | None:
         if node.buffer not in self._site.registers:
@@ -245,6 +290,12 @@ class _Block:
         return build.finish()
 
 
+def _asked_inside(loop: While) -> Stmt:
+    """The loop with its condition asked by a statement of its body."""
+    leave = If(unary(UnaryOp.NOT, loop.condition), Break(loc=loop.loc), loc=loop.loc)
+    return dataclasses.replace(loop, condition=const(True, BOOL), body=Seq((leave, loop.body), loc=loop.loc))
+
+
 def in_order(loop: ParallelLoop) -> Stmt:
     """The loop as serial ones, which all threads run together."""
     body = loop.body
@@ -286,6 +337,19 @@ class _Registers(Rewriter):
             )
         register, at = self.element(node.buffer, node.start)
         return Region(register, at, register.shape)
+
+
+class _Seen(Rewriter):
+    """Puts what was read before in the place of loads; leaves bodies as they are."""
+
+    def __init__(self, seen: Mapping[Expr, Expr], bodies: tuple[Stmt, ...]) -> None:
+        self._seen, self._bodies = seen, bodies
+
+    def expr(self, node: Expr) -> Expr:
+        return self._seen[node] if node in self._seen else self.rebuild_expr(node)
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        return node if any(node is body for body in self._bodies) else self.rebuild_stmt(node)
 
 
 class _Bodiless(Rewriter):
