@@ -34,6 +34,12 @@ class AccessMap:
     map: DigitMap
     free: int
 
+    @property
+    def forgets(self) -> bool:
+        """Whether several iterations touch one element."""
+        nest = self.map.inputs[: len(self.map.inputs) - self.free]
+        return any(mode.is_idle and mode.size > 1 for modes in nest for mode in modes)
+
 
 def access_map(
     indices: Sequence[Expr],

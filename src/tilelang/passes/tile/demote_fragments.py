@@ -121,6 +121,8 @@ class _Judge:
                 return "it is updated atomically"
             if use.map is None and (use.access.write or not everywhere):
                 return "a subscript of it cannot be told by digits of the loop's variables"
+            if use.access.write and use.access.update is None and use.map is not None and use.map.forgets:
+                return "several iterations store one element of it"
             reason = self._order(use.nest)
             if reason:
                 return reason

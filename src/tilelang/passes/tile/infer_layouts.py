@@ -217,15 +217,23 @@ class _Inference:
             buffer = constraint.var
             if user is None or not isinstance(buffer, Buffer):
                 raise _unsolvable(conflict)
-            if self._is_served_by_copies(conflict):
+            if self._is_served_by_copies(conflict) or buffer in found.get(user, ()):
                 continue
-            if buffer not in found.setdefault(user, []):
-                found[user].append(buffer)
-                text = conversion_line(buffer.name, conflict, cost_in_bytes(buffer))
-                notes.append(Note(text, constraint.why.loc))
-            elif isinstance(constraint, Is):
+            if self._is_torn(user, buffer):
                 raise _unsolvable(conflict)
-        return {user: buffers for user, buffers in found.items() if buffers}
+            found.setdefault(user, []).append(buffer)
+            text = conversion_line(buffer.name, conflict, cost_in_bytes(buffer))
+            notes.append(Note(text, constraint.why.loc))
+        return found
+
+    def _is_torn(self, user: Stmt, buffer: Buffer) -> bool:
+        """Whether one statement fixes two layouts of a fragment."""
+        wishes = [
+            c.layout
+            for c in self._constraints
+            if isinstance(c, Is) and c.var is buffer and self._users.get(id(c)) is user
+        ]
+        return any(not wishes[0].same_owners(wish) for wish in wishes[1:])
 
     def _is_served_by_copies(self, conflict: Conflict) -> bool:
         """Whether every thread holds all that is read, so that it does not matter which element it is."""

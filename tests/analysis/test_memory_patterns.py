@@ -1,0 +1,85 @@
+import pytest
+
+from tilelang.analysis.accesses import accesses
+from tilelang.analysis.memory_patterns import MemoryPattern, best_vector, fastest, patterns
+from tilelang.arith.domain import Domain
+from tilelang.dtypes import FLOAT32, INT32, DType
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import Expr, Load, Var, as_expr, const
+from tilelang.ir.stmt import Store
+
+i, j, k, n = (Var(name, INT32, index=True) for name in "ijkn")
+DOMAIN = Domain().with_loop(i, 0, 64).with_loop(j, 0, 64).with_range(k, 0, None).with_range(n, 0, None)
+
+
+def tensor(*shape: Expr | int, dtype: str = "float32", **facts: int) -> Buffer:
+    return Buffer("A", tuple(as_expr(e) for e in shape), DType(dtype), Scope.GLOBAL, **facts)
+
+
+def read(buffer: Buffer, *at: Expr | int) -> MemoryPattern:
+    """The pattern of reading an element."""
+    target = Buffer("x", (), buffer.dtype, Scope.VAR)
+    load = Load(buffer, tuple(as_expr(e) for e in at), buffer.dtype)
+    (found,) = patterns(accesses(Store(target, (), load)).all, (i, j), DOMAIN)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("buffer", "at", "width"),
+    [
+        (tensor(64, 64), (i, j), 4),
+        (tensor(64, 64, dtype="float16"), (i, j), 8),
+        (tensor(64, 64, dtype="int8"), (i, j), 16),
+        (tensor(64, 64, dtype="float64"), (i, j), 2),
+        (tensor(64, 66), (i, j), 2),
+        (tensor(64, 66), (i * 2, j), 4),
+        (tensor(64, 33), (i, j), 1),
+        (tensor(64, 128), (i, j + 6), 2),
+        (tensor(64, 128), (i, k * 64 + j), 4),
+        (tensor(64, n), (i, j), 1),
+        (tensor(64, n * 8), (i, j), 4),
+        (tensor(64, n), (0, j), 4),
+        (tensor(64, 64, alignment_bytes=4), (i, j), 1),
+        (tensor(4096), (i * 64 + j,), 4),
+        (tensor(4096), (i * 63 + j,), 1),
+    ],
+)
+def test_how_wide_an_access_may_be(buffer: Buffer, at: tuple[Expr, ...], width: int) -> None:
+    assert {j: width} == read(buffer, *at).widths
+
+
+@pytest.mark.parametrize("at", [(j, i), (i, j * 2), (i, 63 - j), (i + j, j), (i, j // 2)])
+def test_accesses_that_are_not_contiguous(at: tuple[Expr, ...]) -> None:
+    assert j not in read(tensor(128, 128), *at).widths
+
+
+def test_strides_of_a_tensor_count() -> None:
+    shape = (as_expr(64), as_expr(64))
+    rows = Buffer("A", shape, FLOAT32, Scope.GLOBAL, strides=(as_expr(72), as_expr(1)))
+    columns = Buffer("A", shape, FLOAT32, Scope.GLOBAL, strides=(as_expr(1), as_expr(64)))
+    assert {j: 4} == read(rows, i, j).widths
+    assert {} == read(columns, i, j).widths
+
+
+def test_an_access_that_does_not_move_is_still() -> None:
+    assert frozenset({j}) == read(tensor(64), i).still
+    assert {i: 4} == read(tensor(64), i).widths
+
+
+def test_the_best_vector_is_that_of_the_dearest_accesses() -> None:
+    wide, narrow = read(tensor(64, 64), i, j), read(tensor(64, 64, dtype="float16"), i, j)
+    odd = read(tensor(64, 65), i, j + 1)
+    assert 4 == best_vector([wide], j, 64)
+    assert 8 == best_vector([narrow, narrow], j, 64)
+    assert 4 == best_vector([narrow, wide], j, 64)
+    assert 2 == best_vector([wide], j, 2)
+    assert 1 == best_vector([wide, odd, odd, odd], j, 64)
+    assert 1 == best_vector([], j, 64)
+
+
+def test_the_fastest_variable_has_most_traffic() -> None:
+    across, along = read(tensor(64, 64), j, i), read(tensor(64, 64), i, j)
+    assert j is fastest([along, along, across], (i, j))
+    assert i is fastest([along, across, across], (i, j))
+    assert j is fastest([along, across], (i, j))
+    assert fastest([read(tensor(64, 64), 0, const(0, INT32))], (i, j)) is None

@@ -1,0 +1,189 @@
+import numpy as np
+import pytest
+from spread_tiles import assert_same, demoted, fragments, ints, launches
+
+import tilelang.language as T
+from tilelang.ir.buffer import Scope
+from tilelang.ir.func import PrimFunc
+from tilelang.ir.stmt import Alloc
+from tilelang.ir.visit import walk
+from tilelang.layout.fragment import Fragment
+from tilelang.lowering.nvidia.gemm_mma import GemmMma
+from tilelang.ops.gemm import Gemm
+
+
+def scopes(func: PrimFunc) -> dict[str, Scope]:
+    """Where the tiles of a function live after the pass."""
+    return {s.buffer.name: s.buffer.scope for s in walk(demoted(func).body) if isinstance(s, Alloc)}
+
+
+def reasons(func: PrimFunc) -> list[str]:
+    return [note.text for launch in launches(demoted(func)) for note in launch.plan.notes]
+
+
+def test_what_is_used_by_loops_stays_spread():
+    @T.prim_func
+    def f(A: T.Tensor((64, 8), T.float32)):
+        with T.Kernel(1, threads=64) as _:
+            x = T.alloc_fragment((64, 8), T.float32)
+            high = T.alloc_fragment((1,), T.float32)
+            T.copy(A, x)
+            high[0] = 0
+            for i, j in T.Parallel(64, 8):
+                high[0] = T.max(high[0], x[i, j])
+            A[0, 0] = high[0]
+
+    assert {"x": Scope.FRAGMENT, "high": Scope.FRAGMENT} == scopes(f)
+    assert [] == reasons(f)
+
+
+def test_arrays_of_threads_that_loops_subscript_are_spread():
+    @T.prim_func
+    def f(A: T.Tensor((64,), T.float32), B: T.Tensor((64,), T.float32)):
+        with T.Kernel(1, threads=64) as _:
+            spread = T.alloc_local((64,), T.float32)
+            mine = T.alloc_local((4,), T.float32)
+            T.copy(A, spread)
+            for k in T.serial(4):
+                mine[k] = k
+            for i in T.Parallel(64):
+                B[i] = spread[i] + mine[i % 4] + mine[3]
+
+    assert {"spread": Scope.FRAGMENT, "mine": Scope.FRAGMENT} == scopes(f)
+    found = fragments(assert_same(f, ints(64), ints(64)))
+    assert (1, 64) == (found["spread"].replication, found["mine"].replication)
+
+
+def test_what_an_iteration_allocates_is_its_own():
+    @T.prim_func
+    def f(A: T.Tensor((64, 4), T.float32), B: T.Tensor((64,), T.float32)):
+        with T.Kernel(1, threads=32) as _:
+            for i in T.Parallel(64):
+                own = T.alloc_fragment((4,), T.float32)
+                for k in T.serial(4):
+                    own[k] = A[i, k]
+                B[i] = own[0] * own[3]
+
+    assert {"own": Scope.LOCAL} == scopes(f)
+    assert_same(f, ints(64, 4), ints(64))
+
+
+def kernel_of(body):
+    """A kernel around a use of fragment `x` of shape (64,) and of global tensors."""
+
+    @T.prim_func
+    def f(A: T.Tensor((64,), T.int32), B: T.Tensor((64,), T.int32), n: T.int32):
+        with T.Kernel(1, threads=32) as _:
+            x = T.alloc_fragment((64,), T.int32)
+            T.copy(A, x)
+            body(A, B, x, n)
+
+    return f
+
+
+@T.macro
+def data_dependent(A, B, x, n):
+    for i in T.Parallel(64):
+        B[i] = x[A[i] % 64]
+
+
+@T.macro
+def reversed_subscript(A, B, x, n):
+    for i in T.Parallel(64):
+        B[i] = x[63 - i]
+
+
+@T.macro
+def shifted(A, B, x, n):
+    for i in T.Parallel(63):
+        B[i] = x[i + 1]
+
+
+@T.macro
+def serial(A, B, x, n):
+    for i in T.serial(64):
+        B[i] = x[i]
+
+
+@T.macro
+def symbolic(A, B, x, n):
+    for i in T.Parallel(n):
+        B[i] = x[i]
+
+
+@T.macro
+def viewed(A, B, x, n):
+    y = T.reshape(x, (8, 8))
+    for i, j in T.Parallel(8, 8):
+        B[i * 8 + j] = y[j, i]
+
+
+@T.macro
+def atomic(A, B, x, n):
+    for i in T.Parallel(64):
+        T.atomic_add(x[i // 2], A[i])
+    T.copy(x, B)
+
+
+@T.macro
+def shared_store(A, B, x, n):
+    for i in T.Parallel(64):
+        if i == 5:
+            x[0] = 7
+    T.copy(x, B)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (data_dependent, "a subscript of it cannot be told by digits of the loop's variables"),
+        (reversed_subscript, "a subscript of it cannot be told by digits of the loop's variables"),
+        (shifted, "a subscript of it cannot be told by digits of the loop's variables"),
+        (serial, "scalar code names its elements"),
+        (symbolic, "a parallel loop that uses it has extents that are not constant"),
+        (viewed, "its bytes have several names"),
+        (atomic, "it is updated atomically"),
+        (shared_store, "several iterations store one element of it"),
+    ],
+)
+def test_what_cannot_be_spread_goes_to_shared_memory(body, reason):
+    func = kernel_of(body)
+    assert [f"'x' is kept in shared memory: {reason}"] == reasons(func)
+    assert {Scope.SHARED} == set(scopes(func).values())
+
+
+@pytest.mark.parametrize("body", [data_dependent, reversed_subscript, shifted, serial, viewed, shared_store])
+def test_the_meaning_stays(body):
+    a, b = ints(64, dtype=np.int32), ints(64, dtype=np.int32, seed=1)
+    assert_same(kernel_of(body), a, b, np.int32(64))
+
+
+def test_sums_of_a_product_stay_in_registers():
+    @T.prim_func
+    def f(A: T.Tensor((64, 64), T.float16), C: T.Tensor((64, 64), T.float32)):
+        with T.Kernel(1, threads=128) as _:
+            a = T.alloc_shared((64, 64), T.float16)
+            c = T.alloc_fragment((64, 64), T.float32)
+            T.annotate_layout({c: T.Fragment((64, 64), lambda i, j: (i * 2 + j // 32, j % 32))})
+            T.copy(A, a)
+            T.clear(c)
+            T.gemm(a, a, c)
+            for i, j in T.Parallel(64, 64):
+                C[i, j] = c[63 - i, j]
+
+    result = demoted(f, {Gemm: (GemmMma(),)})
+    (product,) = [s for s in walk(result.body) if isinstance(s, Gemm)]
+    assert ("c_sums", Scope.FRAGMENT) == (product.c.buffer.name, product.c.buffer.scope)
+    (launch,) = launches(result)
+    assert not any(isinstance(layout, Fragment) for _, layout in launch.hints.layouts)
+
+
+def test_nothing_to_do_leaves_the_function_alone():
+    @T.prim_func
+    def f(A: T.Tensor((64,), T.float32)):
+        with T.Kernel(1, threads=64) as _:
+            x = T.alloc_fragment((64,), T.float32)
+            T.copy(A, x)
+
+    first = demoted(f)
+    assert launches(first)[0].plan.notes == ()
