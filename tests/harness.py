@@ -1,13 +1,18 @@
 """Runs one kernel on every executor there is and insists that they agree."""
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 import tilelang
 from tilelang.ir.func import PrimFunc
+from tilelang.passes.base import PassContext
+from tilelang.passes.runner import run_passes
+from tilelang.sim.run import simulate
 from tilelang.sim.tile_interp import run_reference
+from tilelang.target import Target
 
 
 def run_reference_on_copies(func: PrimFunc, arguments: Sequence[Any]) -> list[Any]:
@@ -21,6 +26,15 @@ def run_cpu_on_copies(func: PrimFunc, arguments: Sequence[Any], compile_flags: s
     """The arguments after the compiled CPU kernel ran on copies of them."""
     copies = [np.array(a) if isinstance(a, np.ndarray) else a for a in arguments]
     tilelang.compile(func, target="cpu", execution_backend="cc", compile_flags=compile_flags)(*copies)
+    return copies
+
+
+def simulate_on_copies(func: PrimFunc, arguments: Sequence[Any], arch: str = "sm_80") -> list[Any]:
+    """The arguments after the simulator ran the kernel as compiled for a GPU, on copies of them."""
+    copies = [np.array(a) if isinstance(a, np.ndarray) else a for a in arguments]
+    target = Target("cuda", arch)
+    lowered = run_passes(func, import_module("tilelang.backends.cuda").BACKEND.passes, PassContext(target=target))
+    simulate(lowered, copies, target=target)
     return copies
 
 
@@ -38,10 +52,10 @@ def assert_same(expected: Any, actual: Any, rtol: float = 0.0, atol: float = 0.0
 def run_everywhere(
     func: PrimFunc, *arguments: Any, rtol: float = 1e-5, atol: float = 1e-6, compile_flags: str | None = None
 ) -> list[Any]:
-    """The tensors after the kernel ran, the same on the reference interpreter and the CPU target."""
+    """The tensors after the kernel ran, the same on the reference interpreter, the CPU and a simulated GPU."""
     expected = run_reference_on_copies(func, arguments)
-    actual = run_cpu_on_copies(func, arguments, compile_flags)
-    for want, got in zip(expected, actual, strict=True):
-        if isinstance(want, np.ndarray):
-            assert_same(want, got, rtol, atol)
+    for actual in (run_cpu_on_copies(func, arguments, compile_flags), simulate_on_copies(func, arguments)):
+        for want, got in zip(expected, actual, strict=True):
+            if isinstance(want, np.ndarray):
+                assert_same(want, got, rtol, atol)
     return expected
