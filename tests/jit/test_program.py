@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tilelang.codegen.source import DeviceLaunch, KernelArgument, Source
 from tilelang.errors import DeviceAssertError
 from tilelang.ir.func import PrimFunc
 from tilelang.jit import program
@@ -151,3 +152,24 @@ def test_many_processes_compile_the_same_kernel_at_once(tmp_path: Path, folder: 
     assert [0] * 4 == [process.wait() for process in processes]
     assert 1 == len(list(folder.rglob("*.so")))
     assert [] == list(folder.rglob(".new-*"))
+
+
+def test_launches_of_a_device_come_back_from_the_cache(vector_add: Make) -> None:
+    func, options = vector_add(100), CompileOptions()
+    fresh = generate_source(func, Target("cuda", "sm_80"), options)
+    assert ("add_kernel",) == tuple(launch.name for launch in fresh.launches)
+    assert fresh == generate_source(func, Target("cuda", "sm_80"), options)
+
+
+def test_sources_survive_being_kept() -> None:
+    launch = DeviceLaunch(
+        "k", ("M", "2"), (32, 2, 1), 99, (2, 1, 1), (KernelArgument("tensor", 0, "void*"),), cooperative=True
+    )
+    source = Source("cuda", "text", "k", launches=(launch,), workspaces=("4 * M",), foreign=True)
+    assert source == program._source_from_json(program._source_as_json(source))
+
+
+def test_the_architecture_is_part_of_the_key(vector_add: Make, folder: Path) -> None:
+    for arch in ("sm_80", "sm_90a"):
+        generate_source(vector_add(100), Target("cuda", arch), CompileOptions())
+    assert 2 == len(list(folder.rglob("*.source")))

@@ -49,3 +49,13 @@ def test_arrays_elsewhere_cannot_be_compared() -> None:
     torch = pytest.importorskip("torch")
     with pytest.raises(ArgumentError, match=r"cannot compare an array of dtype torch.float32 on device meta"):
         as_float64(torch.zeros(3, device="meta"))
+
+
+def test_what_is_on_a_device_is_fetched() -> None:
+    class OnDevice:
+        __cuda_array_interface__ = {"typestr": "<f4", "shape": (3,), "data": (4096, False), "version": 3}
+
+        def get(self) -> np.ndarray:
+            return np.arange(3, dtype=np.float32)
+
+    assert [0.0, 1.0, 2.0] == as_float64(OnDevice()).tolist()

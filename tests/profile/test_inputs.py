@@ -1,3 +1,6 @@
+import sys
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -59,3 +62,16 @@ def test_symbolic_dimensions_need_a_value() -> None:
 def test_scalars_are_one() -> None:
     assert 1 == supply(ScalarParam(N))
     assert isinstance(supply(ScalarParam(Var("x", as_dtype("float16")))), float)
+
+
+def test_inputs_for_a_gpu_need_a_framework_that_has_arrays_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    param = TensorParam(Buffer("A", (Const(3, INT32),), as_dtype("float32"), Scope.GLOBAL))
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ArgumentError) as caught:
+        supply(param, device="cuda")
+    assert (
+        "profiler: 'A' of dtype float32 must be on a GPU, where neither torch nor CuPy can put it\n"
+        "hint: import torch first, or pass input_tensors=[...]"
+    ) == str(caught.value)
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(asarray=lambda array: ("on the GPU", array.dtype)))
+    assert ("on the GPU", np.float32) == supply(param, device="cuda")

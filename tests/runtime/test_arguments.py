@@ -1,3 +1,4 @@
+import sys
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Const, Expr, Var
 from tilelang.ir.func import Param, PrimFunc, ScalarParam, TensorParam
 from tilelang.ir.stmt import Seq, Store
-from tilelang.runtime.arguments import bind, order_keywords
+from tilelang.runtime.arguments import Devices, bind, order_keywords
 from tilelang.runtime.arrays import ArrayView
 from tilelang.runtime.parameters import Signature
 
@@ -177,3 +178,42 @@ def test_an_array_is_no_scalar() -> None:
 def test_a_bool_parameter_is_no_other_number() -> None:
     with pytest.raises(ArgumentError, match="'x' is 2, which bool cannot hold"):
         bind(signature(ScalarParam(Var("x", BOOL))), (2,))
+
+
+# -- on devices ----------------------------------------------------------------------------------------------
+class OnDevice:
+    def __init__(self, *shape: int, pointer: int = 4096) -> None:
+        self.__cuda_array_interface__ = {"typestr": "<f4", "shape": shape, "data": (pointer, False), "version": 3}
+        self.ndim = len(shape)
+
+
+DEVICES = Devices("sm_90a", lambda pointer: pointer // 4096 - 1, lambda: 7)
+
+
+def test_arrays_on_one_device_say_where_the_kernel_runs() -> None:
+    s = signature(tensor("A", 4), tensor("B", 4))
+    bound = bind(s, [OnDevice(4, pointer=8192), OnDevice(4, pointer=8192)], DEVICES)
+    assert 1 == bound.device
+    assert [8192, 8192] == bound.c_arguments()
+
+
+def test_without_an_array_it_is_the_current_device() -> None:
+    s = signature(ScalarParam(Var("n", INT32)), tensor("A", 0))
+    assert 7 == bind(s, [3, OnDevice(0, pointer=0)], DEVICES).device
+
+
+def test_an_output_that_nobody_can_allocate_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ArgumentError) as caught:
+        bind(signature(tensor("A", 4), tensor("B", 4), out_idx=-1), [OnDevice(4)], DEVICES)
+    assert (
+        "kernel: output 'B' of dtype float32 cannot be allocated on a device: neither torch nor CuPy has been imported, "
+        "or it has no such dtype\nhint: pass 'B' as an argument"
+    ) == str(caught.value)
+
+
+def test_a_pointer_may_be_an_array_on_the_device() -> None:
+    s = signature(ScalarParam(Var("p", as_dtype("uint64"))), tensor("A", 4))
+    assert [8192, 4096] == bind(s, [OnDevice(1, pointer=8192), OnDevice(4)], DEVICES).c_arguments()
+    with pytest.raises(ArgumentError, match="'p' must be an address or an array in memory of a CUDA device, got ndarray"):
+        bind(s, [np.zeros(3), OnDevice(4)], DEVICES)

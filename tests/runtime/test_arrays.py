@@ -1,14 +1,17 @@
+import sys
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
+from fake_cuda import FakeTensor, FakeTorch, torch  # noqa: F401
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from tilelang.dtypes import SCALARS, as_dtype
-from tilelang.runtime.arrays import allocate, borrow, framework_of, hand_over, torch_dtype
+from tilelang.runtime.arrays import allocate, allocate_on_device, borrow, framework_of, hand_over, torch_dtype
 
 
 class Foreign:
@@ -141,7 +144,69 @@ def test_device_arrays_name_their_device() -> None:
 
     view = borrow(OnDevice())
     assert view is not None
-    assert ("cuda", "float32", (3,)) == (view.device, view.dtype, view.shape)
+    assert ("cuda", "float32", (3,), (1,), 4096) == (view.device, view.dtype, view.shape, view.strides, view.pointer)
+
+
+def test_device_arrays_may_be_strided_and_say_their_device_and_stream() -> None:
+    class OnDevice:
+        device = SimpleNamespace(id=3)
+
+        def __init__(self, strides: tuple[int, ...]) -> None:
+            self.__cuda_array_interface__ = {
+                "typestr": "<f2", "shape": (3, 2), "strides": strides, "data": (4096, True), "version": 3, "stream": 7,
+            }  # fmt: skip
+
+    view = borrow(OnDevice((8, 2)))
+    assert view is not None
+    assert ("cuda:3", (4, 1), False, 7) == (view.device, view.strides, view.writable, view.stream)
+    odd = borrow(OnDevice((7, 2)))
+    assert odd is not None
+    assert odd.strides is None
+
+
+def test_an_immutable_array_of_a_device_comes_by_dlpack_on_the_default_stream() -> None:
+    class Array:  # as JAX has them, with memory of the host in the place of a device's
+        __module__ = "jax"
+        __cuda_array_interface__ = None
+
+        def __init__(self) -> None:
+            self.memory, self.streams = np.arange(4, dtype=np.float32), []
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 2, 1
+
+        def __dlpack__(self, *, stream: int, max_version: Any = None) -> Any:
+            self.streams.append(stream)
+            return self.memory.__dlpack__()
+
+    array = Array()
+    view = borrow(array)
+    assert view is not None
+    assert ("cuda:1", "float32", (4,), False) == (view.device, view.dtype, view.shape, view.writable)
+    assert array.memory.ctypes.data == view.pointer
+    assert [1] == array.streams
+
+
+def test_outputs_on_a_device_come_from_the_framework_of_the_inputs(torch: FakeTorch) -> None:
+    made = allocate_on_device(FakeTensor((1,), torch.float32, 2), (2, 3), as_dtype("bfloat16"), 2)
+    assert ((2, 3), torch.bfloat16, 2) == (made.shape, made.dtype, made.number)
+    assert 1 == allocate_on_device(None, (2,), as_dtype("float32"), 1).number
+
+
+def test_outputs_of_immutable_frameworks_are_theirs() -> None:
+    class Array:
+        __module__ = "jax"
+        device = "gpu 1"
+
+        def __array_namespace__(self) -> Any:
+            return SimpleNamespace(empty=lambda shape, dtype, device: (shape, np.dtype(dtype), device))
+
+    assert ((2,), np.dtype(np.float32), "gpu 1") == allocate_on_device(Array(), (2,), as_dtype("float32"), 1)
+
+
+def test_without_a_framework_there_are_no_outputs_on_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert allocate_on_device(None, (2,), as_dtype("float32"), 0) is None
 
 
 def test_outputs_are_numpy_for_numpy() -> None:

@@ -181,7 +181,7 @@ def test_sizes_that_divide_evenly_get_a_variant_of_their_own(cuda: FakeCuda, tor
     ]
 
 
-def test_an_outermost_size_makes_no_variants(cuda: FakeCuda, torch: FakeTorch) -> None:  # noqa: F811
+def test_an_outermost_size_makes_no_variants(cuda: FakeCuda, torch: FakeTorch) -> None:
     s = signature(tensor("A", M, 4), symbols=(M,))
     calls = Calls(cuda, s, lambda facts: device_code(launch(("tensor", 0, "void*"), grid=("M",))))
     for rows in (32, 5, 24):

@@ -107,7 +107,7 @@ class DeviceRunner:
         self._compiler = compiler
         self.caller = DeviceCaller(signature, target.arch, self._variant)
         self.program: Program | None = compile_program(
-            self._specialized(self.caller.usual_facts), target, options, compiler
+            specialized(func, self.caller.variants.usual), target, options, compiler
         )
         code = self.program.built
         assert isinstance(code, DeviceCode)
@@ -120,12 +120,9 @@ class DeviceRunner:
     def host_source(self) -> str:  # noqa: D102  see `Runner`
         return self.caller.host_source()
 
-    def _specialized(self, facts: Facts) -> PrimFunc:
-        return self._func if facts == Facts() else import_module(_SPECIALIZE).specialize(self._func, facts)
-
     def _variant(self, facts: Facts) -> DeviceProgram:
         """The program for calls of which these facts hold."""
-        func = self._specialized(facts)
+        func = specialized(self._func, facts)
         code = compile_program(func, self._target, self._options, self._compiler).built
         assert isinstance(code, DeviceCode)
         return DeviceProgram(Signature.of(func, self._signature.outputs), code, FAILURES)
@@ -162,6 +159,14 @@ def make_runner(
         case "reference":
             return ReferenceRunner(func, signature, target, options)
     return DeviceRunner(func, signature, target, options, execution_backend)
+
+
+def specialized(func: PrimFunc, facts: Facts) -> PrimFunc:
+    """The function for calls of which these facts hold."""
+    if facts == Facts():
+        return func
+    result: PrimFunc = import_module(_SPECIALIZE).specialize(func, facts)
+    return result
 
 
 def simulator_runner(func: PrimFunc, signature: Signature, target: Target, options: CompileOptions) -> Any:

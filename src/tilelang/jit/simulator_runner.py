@@ -1,16 +1,25 @@
-"""Runs a kernel on the simulator; a module of its own, since the simulator is loaded only by those who ask for it."""
+"""Runs a kernel on the simulator; a module of its own, since the simulator is loaded only by those who ask for it.
+
+Takes host arrays, gives what a call gives. Invariant: what is simulated is the very program that the device would run
+for arguments of these sizes and alignments, and where the host's allocator put the arrays does not matter.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from tilelang.ir.facts import Facts
 from tilelang.ir.func import PrimFunc
 from tilelang.jit.program import Program, lowered
-from tilelang.jit.runners import host_values
+from tilelang.jit.runners import specialized
 from tilelang.options import CompileOptions
 from tilelang.runtime.arguments import bind
+from tilelang.runtime.arrays import ArrayView
 from tilelang.runtime.parameters import Signature
+from tilelang.runtime.variants import ALIGNMENT_BYTES, Variants
 from tilelang.sim.counters import Counters
 from tilelang.sim.run import simulate
 from tilelang.target import Target
@@ -22,8 +31,10 @@ class SimulatorRunner:
     program: Program | None = None
 
     def __init__(self, func: PrimFunc, signature: Signature, target: Target, options: CompileOptions) -> None:
-        self._signature, self._target = signature, target
-        self._lowered = lowered(func, target, options)
+        self._func, self._signature, self._target, self._options = func, signature, target, options
+        self._variants = Variants(signature)
+        self._programs: dict[Facts, PrimFunc] = {}
+        self._program(self._variants.usual)  # what cannot be compiled is refused at once
 
     def call(self, *args: Any) -> Any:  # noqa: D102  see `Runner`
         return self.simulate(args)
@@ -36,5 +47,32 @@ class SimulatorRunner:
     ) -> Any:
         """Runs the kernel on host arrays; see `tilelang.sim.run.simulate`."""
         bound = bind(self._signature, args)
-        simulate(self._lowered, host_values(bound), target=self._target, lazy=lazy, seed=seed, report=counters)
+        program = self._program(self._variants.of(bound.values, bound.symbols))
+        values = [_placed(value) if isinstance(value, ArrayView) else value for value in bound.values]
+        try:
+            simulate(program, values, target=self._target, lazy=lazy, seed=seed, report=counters)
+        finally:
+            for index in self._signature.written:
+                view = bound.values[index]
+                if isinstance(view, ArrayView):
+                    view.as_numpy()[...] = values[index]
         return bound.result()
+
+    def _program(self, facts: Facts) -> PrimFunc:
+        if facts not in self._programs:
+            self._programs[facts] = lowered(specialized(self._func, facts), self._target, self._options)
+        return self._programs[facts]
+
+
+def _placed(view: ArrayView) -> np.ndarray:
+    """A copy of an array, as far from the beginning of its memory as the array is from a multiple of 16 bytes."""
+    array = view.as_numpy()
+    steps = [(extent - 1) * stride for extent, stride in zip(array.shape, array.strides, strict=True)]
+    before = -sum(min(step, 0) for step in steps) if array.size else 0
+    after = sum(max(step, 0) for step in steps) + array.itemsize if array.size else 0
+    offset = before + -before % ALIGNMENT_BYTES + view.pointer % ALIGNMENT_BYTES
+    copy: np.ndarray = np.ndarray(
+        array.shape, array.dtype, np.zeros(offset + after, np.uint8), offset, array.strides
+    )
+    copy[...] = array
+    return copy

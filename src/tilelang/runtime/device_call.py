@@ -14,10 +14,8 @@ from typing import Any
 
 from tilelang.codegen.source import KernelArgument
 from tilelang.errors import DriverError
-from tilelang.ir.expr import Var, int_const
 from tilelang.ir.facts import Facts
-from tilelang.ir.func import ScalarParam, TensorParam
-from tilelang.ir.visit import walk_expr
+from tilelang.ir.func import ScalarParam
 from tilelang.runtime.arguments import Bound, Devices, bind
 from tilelang.runtime.arrays import ArrayView, is_torch_tensor
 from tilelang.runtime.cuda_driver import Driver, open_driver
@@ -25,14 +23,12 @@ from tilelang.runtime.device_fast_call import FastCall, device_call_text, make_d
 from tilelang.runtime.device_program import DeviceProgram
 from tilelang.runtime.failures import FAILURES, FailureBoard
 from tilelang.runtime.launch_block import Block, Placed, make_block, packed_scalar
-from tilelang.runtime.parameters import Signature, dims_and_strides
+from tilelang.runtime.parameters import Signature
 from tilelang.runtime.streams import current_stream, workspaces
+from tilelang.runtime.variants import WIDE, Variants
 
-ALIGNMENT_BYTES = 16  # the widest access of a thread; what programs rely on unless compiled for less
-_MULTIPLES = (16, 8)
 _MAX_VARIANTS = 8  # per kernel; calls beyond them take the program that relies on nothing
 _MAX_PLANS = 1024  # sizes remembered per kernel
-_WIDE = 2**31
 
 
 @dataclass(eq=False)
@@ -72,6 +68,12 @@ class DeviceCaller:
         compile_variant: Compiles the kernel for calls of which some facts are known.
         opener: Gives the driver.
         board: Where failed assertions report.
+
+    Attributes:
+        signature: As given.
+        arch: As given.
+        variants: What matters about calls.
+        call: What to do with the arguments of the next call.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class DeviceCaller:
     ) -> None:
         self.signature = signature
         self.arch = arch
+        self.variants = Variants(signature)
         self._compile = compile_variant
         self._opener = opener
         self._board = board
@@ -91,17 +94,7 @@ class DeviceCaller:
         self._plans: dict[Any, Plan] = {}
         self._fast: dict[DeviceProgram, FastCall | None] = {}
         self._lock = threading.Lock()
-        self._symbolic = [
-            i for i, param in enumerate(signature.params)
-            if isinstance(param, TensorParam) and any(int_const(e) is None for e in dims_and_strides(param))
-        ]  # fmt: skip
-        self._dividing = _dividing_symbols(signature)
         self.call: Callable[..., Any] = lambda *args: self.long_way(args)
-
-    @property
-    def usual_facts(self) -> Facts:
-        """What is known of most calls: sizes that divide evenly."""
-        return Facts(tuple((name, _MULTIPLES[0]) for name in self._dividing))
 
     def program(self, facts: Facts) -> DeviceProgram:
         """The program for calls of which these facts hold, compiled when it is first needed."""
@@ -112,7 +105,7 @@ class DeviceCaller:
 
     def host_source(self) -> str:
         """The text of the function that checks the arguments of a call at a glance and launches."""
-        return device_call_text(self.signature, self.program(self.usual_facts))
+        return device_call_text(self.signature, self.program(self.variants.usual))
 
     def synchronize(self) -> None:
         """Waits until everything that was launched in the current context is done.
@@ -194,42 +187,18 @@ class DeviceCaller:
         raise self._opener().error(status, f"{self.signature.name}: launch of {kernel}")
 
     # -- what is known of a call ----------------------------------------------------------------------------
-    def _facts(self, bound: Bound) -> Facts:
-        signature = self.signature
-        multiples = tuple(
-            (symbol.name, factor)
-            for symbol, value in zip(signature.symbols, bound.symbols, strict=True)
-            if symbol.name in self._dividing
-            and (factor := next((n for n in _MULTIPLES if value > 0 and value % n == 0), 0))
-        )
-        misaligned = tuple(
-            param.name
-            for param, value in zip(signature.params, bound.values, strict=True)
-            if isinstance(value, ArrayView) and value.pointer % ALIGNMENT_BYTES
-        )
-        facts = Facts(multiples, misaligned, any(self._is_wide(bound.values[i]) for i in self._symbolic))
-        if facts in self._programs or len(self._programs) < _MAX_VARIANTS:
-            return facts
-        tensors = tuple(param.name for param in signature.params if isinstance(param, TensorParam))
-        return Facts((), tensors if misaligned else (), facts.wide)
-
     def _chosen(self, bound: Bound) -> tuple[Facts, DeviceProgram, dict[str, int | float]]:
         """The program for a call, and the values by which its grids and workspaces are computed."""
-        facts = self._facts(bound)
+        facts = self.variants.of(bound.values, bound.symbols)
+        if facts not in self._programs and len(self._programs) >= _MAX_VARIANTS:
+            facts = self.variants.general(facts)
         program = self.program(facts)
         names = self._names(bound, program, facts)
-        if not facts.wide and any(size >= _WIDE for size in program.workspaces(names)):
+        if not facts.wide and any(size >= WIDE for size in program.workspaces(names)):
             facts = dataclasses.replace(facts, wide=True)
             program = self.program(facts)
             names = self._names(bound, program, facts)
         return facts, program, names
-
-    def _is_wide(self, value: ArrayView | int | float) -> bool:
-        """Whether elements of an array lie so far apart that 32 bits do not hold the distance."""
-        if not isinstance(value, ArrayView) or value.strides is None:
-            return False
-        span = sum(abs(stride) * max(extent - 1, 0) for stride, extent in zip(value.strides, value.shape, strict=True))
-        return span >= _WIDE
 
     def _names(self, bound: Bound, program: DeviceProgram, facts: Facts) -> dict[str, int | float]:
         found: dict[str, int | float] = {
@@ -269,18 +238,3 @@ class DeviceCaller:
         if fast is not None:
             fast.learn(plan, bound)
             self.call = fast.call
-
-
-def _dividing_symbols(signature: Signature) -> tuple[str, ...]:
-    """Names of the symbols whose divisors decide how wide rows can be read: extents but the first, and strides.
-
-    The first extent of a dense tensor of several dimensions moves none of its elements.
-    """
-    found: dict[str, None] = {}
-    for param in signature.params:
-        if isinstance(param, TensorParam):
-            inner = param.shape[1:] if param.buffer.rank > 1 else param.shape
-            for expr in (*inner, *(param.buffer.strides or ())):
-                found |= dict.fromkeys(node.name for node in walk_expr(expr) if isinstance(node, Var))
-    symbols = {symbol.name for symbol in signature.symbols}
-    return tuple(name for name in found if name in symbols)

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from tilelang.errors import ArgumentError
-from tilelang.ir.expr import Expr, Var
+from tilelang.ir.expr import Binary, Const, Expr, Var
 from tilelang.ir.func import PrimFunc, ScalarParam, TensorParam
-from tilelang.ir.scalar import convert
+from tilelang.ir.scalar import BinaryOp, convert
 from tilelang.sim.expressions import Evaluator
 from tilelang.sim.memory import Memory
 
@@ -66,10 +66,13 @@ def _facts(param: TensorParam, array: np.ndarray) -> list[tuple[str, Expr, int]]
 
 
 def _solve(facts: list[tuple[str, Expr, int]], func: PrimFunc, evaluator: Evaluator) -> None:
-    """Gives symbols that stand alone their values, then checks everything else against them."""
+    """Gives symbols that stand alone, or times a constant, their values; then checks everything else against them."""
     for _, expr, value in facts:
-        if isinstance(expr, Var) and expr not in evaluator.env:
-            evaluator.env[expr] = value
+        match expr:
+            case Var() as symbol:
+                evaluator.env.setdefault(symbol, value)
+            case Binary(op=BinaryOp.MUL, a=Var() as symbol, b=Const(value=factor)) if factor and value % factor == 0:
+                evaluator.env.setdefault(symbol, value // int(factor))
     for symbol in func.symbols:
         if symbol not in evaluator.env:
             raise ArgumentError(

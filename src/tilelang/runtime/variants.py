@@ -1,0 +1,84 @@
+"""What a call shows that a program can be compiled for: sizes that divide evenly, alignment, very large tensors.
+
+Takes a `Signature` and the values of a call, gives `Facts`. Invariant: the facts hold of the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilelang.ir.expr import Var, int_const
+from tilelang.ir.facts import Facts
+from tilelang.ir.func import TensorParam
+from tilelang.ir.visit import walk_expr
+from tilelang.runtime.arrays import ArrayView
+from tilelang.runtime.parameters import Signature, dims_and_strides
+
+ALIGNMENT_BYTES = 16  # the widest access of a thread; what programs rely on unless compiled for less
+_MULTIPLES = (16, 8)  # 16 elements of one byte, or 8 of two, are one such access
+WIDE = 2**31  # elements; from here on 32 bits do not hold the distance between two of them
+
+
+class Variants:
+    """The facts that matter for calls of one signature."""
+
+    def __init__(self, signature: Signature) -> None:
+        self._signature = signature
+        self._dividing = _dividing_symbols(signature)
+        self._symbolic = [
+            i for i, param in enumerate(signature.params)
+            if isinstance(param, TensorParam) and any(int_const(e) is None for e in dims_and_strides(param))
+        ]  # fmt: skip
+
+    @property
+    def usual(self) -> Facts:
+        """What is known of most calls: sizes that divide evenly."""
+        return Facts(tuple((name, _MULTIPLES[0]) for name in self._dividing))
+
+    def of(self, values: Sequence[ArrayView | int | float], symbols: Sequence[int]) -> Facts:
+        """What is known of a call.
+
+        Args:
+            values: One per parameter.
+            symbols: One per symbol of the signature.
+        """
+        signature = self._signature
+        multiples = tuple(
+            (symbol.name, factor)
+            for symbol, value in zip(signature.symbols, symbols, strict=True)
+            if symbol.name in self._dividing
+            and (factor := next((n for n in _MULTIPLES if value > 0 and value % n == 0), 0))
+        )
+        misaligned = tuple(
+            param.name
+            for param, value in zip(signature.params, values, strict=True)
+            if isinstance(value, ArrayView) and value.pointer % ALIGNMENT_BYTES
+        )
+        return Facts(multiples, misaligned, any(_is_wide(values[i]) for i in self._symbolic))
+
+    def general(self, facts: Facts) -> Facts:
+        """Facts that follow from these, of which there are only few."""
+        tensors = tuple(param.name for param in self._signature.params if isinstance(param, TensorParam))
+        return Facts((), tensors if facts.misaligned else (), facts.wide)
+
+
+def _is_wide(value: ArrayView | int | float) -> bool:
+    if not isinstance(value, ArrayView) or value.strides is None:
+        return False
+    span = sum(abs(stride) * max(extent - 1, 0) for stride, extent in zip(value.strides, value.shape, strict=True))
+    return span >= WIDE
+
+
+def _dividing_symbols(signature: Signature) -> tuple[str, ...]:
+    """Names of the symbols whose divisors decide how wide rows can be read: extents but the first, and strides.
+
+    The first extent of a dense tensor of several dimensions moves none of its elements.
+    """
+    found: dict[str, None] = {}
+    for param in signature.params:
+        if isinstance(param, TensorParam):
+            inner = param.shape[1:] if param.buffer.rank > 1 else param.shape
+            for expr in (*inner, *(param.buffer.strides or ())):
+                found |= dict.fromkeys(node.name for node in walk_expr(expr) if isinstance(node, Var))
+    symbols = {symbol.name for symbol in signature.symbols}
+    return tuple(name for name in found if name in symbols)

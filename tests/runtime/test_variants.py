@@ -1,0 +1,54 @@
+from typing import Any
+
+from fake_cuda import signature, tensor
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tilelang.dtypes import INT32
+from tilelang.ir.expr import Var
+from tilelang.ir.facts import Facts
+from tilelang.runtime.arrays import ArrayView
+from tilelang.runtime.variants import Variants
+
+M, N, K, S = (Var(name, INT32, index=True) for name in "MNKS")
+GEMM = signature(tensor("A", M, K), tensor("B", K, N), tensor("C", M, N), symbols=(M, K, N))
+
+
+def at(pointer: int, shape: tuple[int, ...] = (4,), strides: tuple[int, ...] = (1,)) -> ArrayView:
+    return ArrayView("test", None, "", shape, strides, pointer, "cuda:0", True, True, None)
+
+
+def test_most_calls_have_rows_that_divide_evenly() -> None:
+    assert Facts((("K", 16), ("N", 16))) == Variants(GEMM).usual  # rows of A, C do not depend on their number
+    assert Facts((("M", 16),)) == Variants(signature(tensor("A", M), symbols=(M,))).usual
+    strided = signature(tensor("A", M, 4, strides=(S, S)), symbols=(M, S))
+    assert Facts((("S", 16),)) == Variants(strided).usual
+    assert Facts() == Variants(signature(tensor("A", 8))).usual
+
+
+@given(st.integers(1, 100), st.integers(1, 100))
+def test_what_is_said_of_sizes_holds(k: int, n: int) -> None:
+    facts = dict(Variants(GEMM).of([at(0)] * 3, [5, k, n]).multiples)
+    assert set(facts) <= {"K", "N"}
+    for name, value in (("K", k), ("N", n)):
+        assert facts.get(name) == (16 if value % 16 == 0 else 8 if value % 8 == 0 else None)
+
+
+def test_tensors_between_16_bytes_are_named() -> None:
+    s = signature(tensor("A", 4), tensor("B", 4), tensor("C", 4))
+    assert Facts(misaligned=("B", "C")) == Variants(s).of([at(32), at(36), at(40)], [])
+
+
+def test_distances_beyond_32_bits_count_where_shapes_are_symbolic() -> None:
+    s = signature(tensor("A", M, 4), symbols=(M,))
+    for rows, wide in ((2**29, False), (2**29 + 1, True)):
+        assert wide is Variants(s).of([at(0, (rows, 4), (4, 1))], [rows]).wide
+    fixed: Any = Variants(signature(tensor("A", 2**30, 4)))
+    assert not fixed.of([at(0, (2**30, 4), (4, 1))], []).wide
+
+
+def test_general_facts_are_few() -> None:
+    s = signature(tensor("A", M), tensor("B", M), symbols=(M,))
+    variants = Variants(s)
+    assert Facts((), ("A", "B"), wide=True) == variants.general(Facts((("M", 8),), ("B",), wide=True))
+    assert Facts() == variants.general(Facts((("M", 8),)))
