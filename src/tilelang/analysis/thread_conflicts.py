@@ -58,6 +58,7 @@ class Conflicts:
         self._threads = launch.num_threads
         self._thread = launch.thread
         self._uniform = uniform
+        self._plan = launch.plan
         self._offsets: Mapping[Buffer, int] = dict(launch.plan.shared_offsets)
         self._linear = Linearizer()
         self._indices: dict[int, tuple[Touch, tuple[_Index, ...]]] = {}
@@ -88,9 +89,8 @@ class Conflicts:
         first, second = self._offsets[a], self._offsets[b]
         return first < second + self._size(b) and second < first + self._size(a)
 
-    @staticmethod
-    def _size(buffer: Buffer) -> int:
-        return buffer.bytes or 1
+    def _size(self, buffer: Buffer) -> int:
+        return self._plan.shared_elements(buffer) * buffer.dtype.storage_bytes
 
     # -- elements --------------------------------------------------------------------------------------------
     def _meet(self, x: Touch, y: Touch, domain: Domain) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-from tilelang.errors import Note
+from tilelang.errors import CompilerBug, Note
 from tilelang.ir.buffer import Buffer
 from tilelang.layout.fragment import Fragment
 from tilelang.layout.layout import Layout
@@ -34,3 +35,13 @@ class LaunchPlan:
     versions: tuple[tuple[Buffer, int], ...] = ()
     uniform: tuple[Buffer, ...] = ()
     notes: tuple[Note, ...] = ()
+
+    def shared_elements(self, buffer: Buffer) -> int:
+        """How many elements of memory a shared buffer takes, gaps of its layout included."""
+        shape = buffer.static_shape
+        if shape is None:
+            raise CompilerBug(f"shared buffer '{buffer.name}' has a symbolic shape")
+        layout = next((layout for laid_out, layout in self.shared_layouts if laid_out is buffer), None)
+        if layout is None:
+            return math.prod(shape)
+        return math.prod(shape[: len(shape) - len(layout.shape)]) * math.prod(layout.output_shape)

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilelang.dtypes import BOOL, FLOAT32, INT32
+from tilelang.dtypes import BOOL, FLOAT32, INT32, as_dtype
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.evaluate import evaluate
-from tilelang.ir.expr import Const, Expr, Load, Var, as_expr, const
+from tilelang.ir.expr import Const, Load, Var, as_expr, const
 from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.stmt import (
     Alloc,
@@ -24,7 +24,6 @@ from tilelang.ir.stmt import (
     If,
     Launch,
     Seq,
-    Stmt,
     Store,
     While,
 )
@@ -34,6 +33,7 @@ from tilelang.isa.nvidia.sync import BAR_SYNC, SYNC_THREADS, SYNC_WARP
 from tilelang.passes.thread.insert_barriers import insert_barriers
 
 THREADS = 64
+UINT32 = as_dtype("uint32")
 T = Var("t", INT32, index=True)
 BX = Var("bx", INT32, index=True)
 
@@ -202,3 +202,181 @@ def test_programs_with_loops_have_no_race(program, count):
     body, trips = program
     launch = placed(*body)
     assert not races(launch, symbols={} if isinstance(trips, Const) else {trips: count})
+
+
+# -- where barriers stand ---------------------------------------------------------------------------------------
+
+
+def before(launch):
+    """The statements that follow barriers, as text."""
+    found = []
+    for stmt in walk(launch.body):
+        if isinstance(stmt, Seq):
+            found += [b for a, b in itertools.pairwise(stmt.body) if is_barrier(a)]
+    return found
+
+
+def test_threads_that_read_what_they_wrote_need_no_barrier():
+    i = index("i")
+    spread = For(i, c(0), c(2), 1, ForKind.UNROLLED, write(S, T % 32 + i * 32))
+    assert not barriers(placed(write(S, T), read(S, T), write(S, T), read(S, T)))
+    assert not barriers(placed(If(T < 32, spread), If(T < 32, read(S, T % 32 + 32))))
+    assert 1 == len(barriers(placed(spread, read(S, T % 32 + 32))))
+    assert not barriers(placed(If(T == 3, write(S, 5)), If(T == 3, read(S, 5))))
+    assert 1 == len(barriers(placed(If(T == 3, write(S, 5)), If(T == 4, read(S, 5)))))
+
+
+def test_a_barrier_stands_before_the_loop_if_only_what_came_before_it_matters():
+    k = index("k")
+    loop = serial(k, index("n"), read(S, (T + k) % 64))
+    launch = placed(write(S, T), loop, threads=THREADS)
+    assert [loop] == before(launch)
+
+
+def test_what_one_iteration_leaves_for_the_next_is_separated_inside_of_the_loop():
+    k = index("k")
+    loop = serial(k, index("n"), write(S, T), read(S, 63 - T))
+    assert 2 == len(barriers(placed(loop)))  # after the writes, and before the next ones
+
+
+@pytest.mark.parametrize("versions", [1, 2, 3])
+def test_tiles_in_turn_need_one_barrier_an_iteration(versions):
+    ring = buffer("ring", versions, 64)
+    k = index("k")
+    loop = serial(k, index("n"), write(ring, k % versions, T), read(ring, k % versions, 63 - T))
+    assert (2 if versions == 1 else 1) == len(barriers(placed(loop)))
+
+
+def test_a_barrier_is_shared_by_a_branch_and_what_follows_it():
+    ring, k = buffer("ring", 2, 64), index("k")
+    fill = If(k + 1 < index("n"), write(ring, (k + 1) % 2, T))
+    launch = placed(write(ring, 0, T), serial(k, index("n"), fill, read(ring, k % 2, 63 - T)))
+    assert [fill] == before(launch)
+
+
+@pytest.mark.parametrize("own", [CallStmt(SYNC_THREADS, ())])
+def test_barriers_of_the_user_count(own):
+    assert 1 == len(barriers(placed(write(S, T), own, read(S, 63 - T))))
+
+
+def test_barriers_of_some_warps_do_not_count():
+    some = CallStmt(BAR_SYNC, (c(1), c(64)))
+    assert 1 == len(barriers(placed(write(S, T), some, read(S, 63 - T))))
+
+
+def test_no_barrier_stands_where_threads_go_different_ways():
+    odd = If(T % 2 == 0, Seq((read(S, 63 - T), write(R, T))))
+    launch = placed(write(S, T), odd, read(R, T // 2))
+    assert [odd, launch.body.body[-1]] == before(launch)
+    k, flag = index("k"), buffer("flag", scope=Scope.VAR)
+    alloc = Alloc(flag, Load(S, (T,), FLOAT32))
+    own_way = While(Load(flag, (), FLOAT32) > 0.0, Seq((read(R, 63 - T), Store(flag, (), Const(0.0, FLOAT32)))))
+    early = serial(k, 8, If(Load(flag, (), FLOAT32) > 0.0, Break()), read(R, 63 - T))
+    again = write(R, T)
+    launch = placed(write(S, T), alloc, write(R, T), own_way, again, early)
+    assert [own_way, again, early] == before(launch)
+
+
+def test_a_condition_that_is_asked_again_is_separated_from_what_the_body_wrote():
+    loop = While(Load(S, (c(0),), FLOAT32) > 0.0, Seq((If(T == 0, write(S, 0)),)))
+    launch = placed(If(T == 5, write(S, 0)), loop)
+    assert 3 == len(barriers(launch))  # before the loop, before the write and before asking again
+    assert is_barrier(next(s for s in walk(launch.body) if isinstance(s, While)).body.body[-1])
+
+
+def test_one_warp_meets_by_itself_and_one_thread_has_nobody_to_meet():
+    launch = placed(write(S, T), read(S, 31 - T), threads=32)
+    (barrier,) = barriers(launch)
+    assert SYNC_WARP is barrier.routine
+    assert 2**32 - 1 == barrier.args[0].value
+    (barrier,) = barriers(placed(write(S, T), read(S, 7 - T), threads=8))
+    assert 255 == barrier.args[0].value
+    assert not barriers(placed(write(S, T), read(S, T), threads=1))
+    whole = CallStmt(SYNC_WARP, (const(2**32 - 1, UINT32),))
+    assert 1 == len(barriers(placed(write(S, T), whole, read(S, 31 - T), threads=32)))
+    half = CallStmt(SYNC_WARP, (const(2**16 - 1, UINT32),))
+    assert 2 == len(barriers(placed(write(S, T), half, read(S, 31 - T), threads=32)))
+
+
+def test_buffers_that_lie_over_each_other_are_separated():
+    plan = LaunchPlan(shared_offsets=((S, 0), (R, 128), (V2, 512)))
+    assert 1 == len(barriers(placed(write(S, T), write(R, T), plan=plan)))
+    assert 0 == len(barriers(placed(write(S, T), write(V2, 0, T), plan=plan)))
+
+
+def test_atomics_need_no_order_among_themselves_but_one_with_other_accesses():
+    add = Atomic(AtomicOp.ADD, S, (T % 8,), Const(1.0, FLOAT32))
+    assert not barriers(placed(add, add))
+    assert 2 == len(barriers(placed(write(S, T), add, read(S, 0))))
+
+
+def test_global_memory_is_separated_within_a_block():
+    assert 1 == len(barriers(placed(write(G, BX, T), read(G, BX, 63 - T))))
+    assert 0 == len(barriers(placed(write(G, BX, T), read(G, BX + 1, 63 - T))))
+
+
+def test_names_of_index_arithmetic_are_looked_through():
+    row = index("row")
+    assert 0 == len(barriers(placed(write(S, T), Bind(row, T * 1), read(S, row))))
+    assert 1 == len(barriers(placed(write(S, T), Bind(row, 63 - T), read(S, row))))
+    data = Var("data", INT32)
+    fetch = Bind(data, Load(Buffer("table", (c(64),), INT32, Scope.GLOBAL), (T,), INT32))
+    assert 1 == len(barriers(placed(write(S, T), fetch, read(S, data))))
+
+
+# -- asynchronous copies ----------------------------------------------------------------------------------------
+
+A = Buffer("A", (c(64), c(64)), FLOAT32, Scope.GLOBAL)
+
+
+def issue(target, version, source):
+    dst = Region(target, (as_expr(version), T), (c(1), c(1)))
+    src = Region(A, (as_expr(source), T), (c(1), c(1)))
+    return CallStmt(cp_async(4), (dst, src, Const(True, BOOL)), (src,), (dst,))
+
+
+def commit():
+    return CallStmt(CP_ASYNC_COMMIT, ())
+
+
+def wait(left):
+    return CallStmt(CP_ASYNC_WAIT, (c(left),))
+
+
+def test_what_a_copy_brings_is_visible_after_a_wait_and_a_barrier_behind_it():
+    use = read(V2, 0, 63 - T)
+    assert [use] == before(placed(issue(V2, 0, 0), commit(), wait(0), use))
+    early = CallStmt(SYNC_THREADS, ())
+    launch = placed(issue(V2, 0, 0), commit(), early, wait(0), use)
+    assert [launch.body.body[-3], use] == before(launch)
+
+
+def test_a_wait_that_leaves_a_group_under_way_says_nothing_about_it():
+    first, second = read(V2, 0, 63 - T), read(V2, 1, 63 - T)
+    launch = placed(issue(V2, 0, 0), commit(), issue(V2, 1, 1), commit(), wait(1), first, wait(0), second)
+    assert [first, second] == before(launch)
+
+
+def test_a_thread_sees_its_own_copies_without_a_barrier():
+    assert not barriers(placed(issue(V2, 0, 0), commit(), wait(0), read(V2, 0, T)))
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4, 5])
+def test_a_pipeline_has_one_barrier_an_iteration_right_behind_its_wait(stages):
+    ring, k, n = buffer("ring", stages, 64), index("k"), index("n")
+    ahead = k + (stages - 1)
+    prologue = [s for stage in range(stages - 1) for s in (issue(ring, stage, stage), commit())]
+    issuing = If(ahead < n, issue(ring, ahead % stages, ahead))
+    body = (wait(stages - 2), issuing, commit(), read(ring, k % stages, 63 - T))
+    launch = placed(*prologue, serial(k, n, *body))
+    assert [issuing] == before(launch)
+
+
+def test_a_pipeline_that_starts_anew_waits_for_the_readers_of_the_last_one():
+    stages = 3
+    ring, k, r = buffer("ring", stages, 64), index("k"), index("r")
+    prologue = [s for stage in range(stages - 1) for s in (issue(ring, stage, stage), commit())]
+    issuing = If(k + 2 < 9, issue(ring, (k + 2) % stages, k + 2))
+    body = (wait(stages - 2), issuing, commit(), read(ring, k % stages, 63 - T))
+    launch = placed(serial(r, index("n"), *prologue, serial(k, 9, *body)))
+    assert [prologue[0], issuing] == before(launch)

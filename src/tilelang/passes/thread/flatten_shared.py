@@ -26,17 +26,6 @@ from tilelang.passes.thread.guard_bounds import exact
 _ZERO, _ONE = const(0, INT32), const(1, INT32)
 
 
-def physical_elements(buffer: Buffer, layout: Layout | None) -> int:
-    """How many elements of memory a buffer takes, gaps of its layout included."""
-    shape = buffer.static_shape
-    if shape is None:
-        raise CompilerBug(f"shared buffer '{buffer.name}' has a symbolic shape")
-    if layout is None:
-        return math.prod(shape)
-    versions = math.prod(shape[: len(shape) - len(layout.shape)])
-    return versions * math.prod(layout.output_shape)
-
-
 def place(buffer: Buffer, layout: Layout | None, indices: tuple[Expr, ...]) -> Expr:
     """Where an element lies, in elements from the beginning of its buffer."""
     at = tuple(exact(index) for index in indices)
@@ -61,6 +50,7 @@ class _Flatten(Rewriter):
     """The rewriting of one launch."""
 
     def __init__(self, plan: LaunchPlan) -> None:
+        self._plan = plan
         self._layouts: Mapping[Buffer, Layout] = dict(plan.shared_layouts)
         self.flat: dict[Buffer, Buffer] = {}
 
@@ -77,7 +67,7 @@ class _Flatten(Rewriter):
         if node.view_of is not None and (layout is not None or node.storage in self._layouts):
             raise CompilerBug(f"'{node.name}' is a view, and a view needs bytes in row-major order")
         base = None if node.view_of is None else self.buffer(node.view_of)
-        shape = (const(physical_elements(node, layout), INT32),)
+        shape = (const(self._plan.shared_elements(node), INT32),)
         return dataclasses.replace(node, shape=shape, strides=None, view_of=base)
 
     def _offset(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:

@@ -437,7 +437,8 @@ class _Insert(Rewriter):
                 body.append(self._rebuilt(child))
             if node in self._found.ends:
                 body.append(self._barrier(node))
-            return Seq(tuple(body), loc=node.loc)
+            same = len(body) == len(node.body) and all(x is y for x, y in zip(body, node.body, strict=True))
+            return node if same else Seq(tuple(body), loc=node.loc)
         new = self._rebuilt(node)
         if node not in self._found.before and node not in self._found.ends:
             return new

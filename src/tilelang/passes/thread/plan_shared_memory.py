@@ -16,11 +16,10 @@ from tilelang.errors import CompilerBug, Note, ResourceError
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Load
 from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.stmt import Alloc, For, Launch, Seq, Stmt, While
 from tilelang.ir.visit import Rewriter, expressions, sub_statements, walk_expr, written_buffers
-from tilelang.layout.layout import Layout
 from tilelang.passes.base import Pass, PassContext
-from tilelang.passes.thread.flatten_shared import physical_elements
 from tilelang.target import Target
 
 _ALIGN = 128  # all banks side by side, and what bulk copies need
@@ -97,10 +96,10 @@ def _rounded(value: int, align: int) -> int:
 def _tiles(launch: Launch, *, whole_loops: bool) -> list[Tile]:
     life = _Life(whole_loops)
     life.visit(launch.body, 0)
-    layouts, versions = dict(launch.plan.shared_layouts), dict(launch.plan.versions)
+    versions = dict(launch.plan.versions)
     tiles = []
     for buffer in life.allocated:
-        size, align = _size(buffer, layouts.get(buffer))
+        size, align = _size(buffer, launch.plan)
         if buffer.scope is Scope.BARRIER:
             first, last = 0, life.position  # the hardware looks at it behind our back
         elif buffer in life.spans:
@@ -111,13 +110,13 @@ def _tiles(launch: Launch, *, whole_loops: bool) -> list[Tile]:
     return tiles
 
 
-def _size(buffer: Buffer, layout: Layout | None) -> tuple[int, int]:
+def _size(buffer: Buffer, plan: LaunchPlan) -> tuple[int, int]:
     """Bytes and alignment of a buffer."""
-    elements = physical_elements(buffer, layout)
+    elements = plan.shared_elements(buffer)
     if buffer.scope is Scope.BARRIER:
         return max(elements, 1) * _BARRIER_BYTES, _BARRIER_BYTES
     size = max(elements, 1) * buffer.dtype.storage_bytes
-    permuted = layout is not None and size % _ALIGN_PERMUTED == 0
+    permuted = any(laid_out is buffer for laid_out, _ in plan.shared_layouts) and size % _ALIGN_PERMUTED == 0
     return size, _ALIGN_PERMUTED if permuted else _ALIGN
 
 

@@ -1,0 +1,130 @@
+"""Whether accesses of different threads may meet, compared with looking at every pair of threads."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tilelang.analysis.thread_accesses import touches_of
+from tilelang.analysis.thread_conflicts import Conflicts
+from tilelang.analysis.uniform import Uniformity
+from tilelang.arith.domain import Domain
+from tilelang.dtypes import INT32, as_dtype
+from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.evaluate import evaluate
+from tilelang.ir.expr import Const, Load, Var, as_expr, const
+from tilelang.ir.launch import LaunchPlan
+from tilelang.ir.stmt import Atomic, AtomicOp, CallStmt, Launch, Seq, Store
+from tilelang.isa.nvidia.fence import FENCE_BLOCK
+
+THREADS = 16
+HALF = as_dtype("float16")
+T, K, BX = (Var(name, INT32, index=True) for name in ("t", "k", "bx"))
+
+
+def c(value):
+    return const(value, INT32)
+
+
+def buffer(name, *shape, scope=Scope.SHARED, view_of=None):
+    return Buffer(name, tuple(map(as_expr, shape)), HALF, scope, view_of=view_of)
+
+
+S, G = buffer("S", 64, 64), buffer("G", Var("M", INT32, index=True), 64, scope=Scope.GLOBAL)
+
+
+def write(*indices, target=S, lanes=1, conditions=()):
+    dtype = HALF if lanes == 1 else as_dtype(f"float16x{lanes}")
+    store = Store(target, tuple(map(as_expr, indices)), Const(0, dtype))
+    return touches_of(store, {}, conditions)[-1]
+
+
+def read(*indices, target=S):
+    store = Store(buffer("x", 1, scope=Scope.LOCAL), (c(0),), Load(target, tuple(map(as_expr, indices)), HALF))
+    return touches_of(store, {})[0]
+
+
+def conflict(x, y, domain=Domain(), plan=LaunchPlan(), threads=THREADS):
+    launch = Launch((BX,), (c(4),), (threads, 1, 1), Seq(()), thread=T, plan=plan)
+    return Conflicts(launch, Uniformity(launch)).conflict(x, y, domain)
+
+
+def forms():
+    scale, shift = st.integers(0, 4), st.integers(0, 8)
+    plain = st.builds(lambda a, b: T * a + b, scale, shift)
+    folded = st.builds(lambda d, a, b: T // d * a + T % d + b, st.sampled_from([2, 4, 8]), scale, shift)
+    mixed = st.builds(lambda a, b: (T ^ a) + b, st.integers(0, 15), shift)
+    return st.one_of(plain, folded, mixed, st.builds(lambda b: c(b), shift))
+
+
+@given(forms(), forms(), forms(), forms(), st.sampled_from([1, 2, 4]), st.integers(1, THREADS))
+def test_answers_are_those_of_every_pair_of_threads(row, column, other_row, other_column, lanes, limit):
+    x = write(row, column, lanes=lanes, conditions=(T < limit,))
+    y = read(other_row, other_column)
+    at = [[int(evaluate(e, {T: t})) for t in range(THREADS)] for e in (row, column, other_row, other_column)]
+    meet = any(
+        t != u and t < limit and at[0][t] == at[2][u] and 0 <= at[3][u] - at[1][t] < lanes
+        for t, u in itertools.product(range(THREADS), repeat=2)
+    )
+    assert meet is conflict(x, y)
+
+
+@given(st.integers(1, 5), st.integers(-6, 6), st.integers(0, 6))
+def test_versions_in_turn_are_told_apart(stages, shift, other):
+    x, y = write((K + shift) % stages, T), read((K + other) % stages, 15 - T)
+    assert ((shift - other) % stages == 0) is conflict(x, y)
+    assert conflict(write((K + shift) % 2, T), read((K + other) % 3, 15 - T))  # of different rings nothing is known
+
+
+def test_what_all_threads_agree_on_cancels():
+    assert not conflict(write(K * 7 + BX, T), read(K * 7 + BX, T))
+    assert conflict(write(K * 7 + BX, T), read(K * 7 + BX, 15 - T))
+    assert not conflict(write(K * 7 + BX, T), read(K * 7 + BX + 1, 15 - T))
+    assert conflict(write(K, T), read(BX, 15 - T))
+    assert not conflict(write(K, T), read(BX + 5, 15 - T), Domain().with_range(K, 0, 4).with_range(BX, 0, 3))
+    assert not conflict(write(K, T, target=G), read(K - 1, 15 - T, target=G))
+
+
+def test_reads_and_atomics_agree_with_each_other():
+    assert not conflict(read(0, 0), read(0, 0))
+    add = touches_of(Atomic(AtomicOp.ADD, S, (c(0), c(0)), Const(1, HALF)), {})[0]
+    assert not conflict(add, add)
+    assert conflict(add, read(0, 0))
+
+
+def test_one_thread_has_nobody_to_meet():
+    assert conflict(write(0, 0), read(0, 0))
+    assert not conflict(write(0, 0), read(0, 0), threads=1)
+
+
+@pytest.mark.parametrize("offset,overlap", [(0, True), (127, True), (128, False)])
+def test_buffers_meet_where_the_arena_has_both(offset, overlap):
+    a, b = buffer("a", 64), buffer("b", 64)
+    plan = LaunchPlan(shared_offsets=((a, 0), (b, offset)))
+    assert overlap is conflict(write(T, target=a), write(T, target=b), plan=plan)
+    assert not conflict(write(T, target=a), write(T, target=b))
+
+
+def test_views_of_one_buffer_may_meet():
+    base = buffer("a", 64)
+    view = buffer("v", 8, 8, view_of=base)
+    assert conflict(write(T, target=base), read(0, 15 - T, target=view))
+
+
+def test_regions_meet_as_boxes():
+    box = Region(S, (T // 4 * 16, c(0)), (c(16), c(64)))
+    call = CallStmt(FENCE_BLOCK, (box,), (), (box,))
+    (touch,) = touches_of(call, {})
+    assert conflict(touch, read(T // 4 * 16 + 3, T))  # lanes of one group touch each other's rows
+    assert not conflict(touch, read(T // 16 + 64, T))
+    unknown = Region(S, (c(0), c(0)), (Var("n", INT32, index=True), c(1)))
+    (open_ended,) = touches_of(CallStmt(FENCE_BLOCK, (unknown,), (), (unknown,)), {})
+    assert conflict(open_ended, read(T, 0))
+    assert not conflict(open_ended, read(T, 1))
+
+
+def test_what_depends_on_memory_may_be_anywhere():
+    table = Load(Buffer("table", (c(16),), INT32, Scope.GLOBAL), (T,), INT32)
+    assert conflict(write(table, T), read(T, 15 - T))
+    assert not conflict(write(table, T), read(table, T))  # each thread has a column of its own
