@@ -1,0 +1,108 @@
+"""What all threads of a block agree on."""
+
+import pytest
+
+from tilelang.analysis.uniform import Uniformity
+from tilelang.dtypes import FLOAT32, INT32
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import Const, Load, Var, const
+from tilelang.ir.stmt import (
+    Alloc,
+    Atomic,
+    AtomicOp,
+    Bind,
+    Break,
+    CallStmt,
+    For,
+    ForKind,
+    If,
+    Launch,
+    Seq,
+    Store,
+    While,
+)
+from tilelang.isa.nvidia.warp import ACTIVE_MASK
+
+
+def c(value):
+    return const(value, INT32)
+
+
+def index(name):
+    return Var(name, INT32, index=True)
+
+
+THREAD, BX, N = index("thread"), index("bx"), index("n")
+ONE = Const(1.0, FLOAT32)
+
+
+def buffer(name, scope, *shape):
+    return Buffer(name, tuple(c(e) for e in shape), FLOAT32, scope)
+
+
+SCALAR, TILE = buffer("x", Scope.VAR), buffer("S", Scope.SHARED, 64)
+A, OUT = buffer("A", Scope.GLOBAL, 64), buffer("C", Scope.GLOBAL, 64)
+
+
+def answers(*body):
+    return Uniformity(Launch((BX,), (c(4),), (64, 1, 1), Seq(body), thread=THREAD))
+
+
+def load(source, *indices):
+    return Load(source, indices, FLOAT32)
+
+
+@pytest.mark.parametrize(
+    "expr,same",
+    [(BX * 2 + N, True), (THREAD // 32, False), (load(A, BX), True), (load(A, THREAD), False), (load(TILE, N), True)],
+)
+def test_the_thread_index_is_what_makes_values_differ(expr, same):
+    assert same is answers().is_uniform(expr)
+
+
+def test_names_and_scalars_take_after_what_they_are_given():
+    mine, ours = index("mine"), index("ours")
+    found = answers(Bind(mine, THREAD % 2), Bind(ours, BX + 1), Alloc(SCALAR, load(A, BX)))
+    assert (False, True, True) == tuple(map(found.is_uniform, (mine, ours, load(SCALAR))))
+    assert not answers(Alloc(SCALAR), Store(SCALAR, (), load(A, THREAD))).is_uniform(load(SCALAR))
+    # found only once what follows has been seen
+    later = buffer("y", Scope.VAR)
+    loop = For(index("k"), c(0), N, 1, ForKind.SERIAL, Seq((Store(SCALAR, (), load(later)), Store(later, (), load(A, THREAD)))))
+    assert not answers(Alloc(SCALAR), Alloc(later), loop).is_uniform(load(SCALAR))
+
+
+def test_a_scalar_given_on_some_threads_only_differs():
+    branch = If(THREAD < 3, Store(SCALAR, (), ONE))
+    found = answers(Alloc(SCALAR, Const(0.0, FLOAT32)), branch)
+    assert not found.is_uniform(load(SCALAR))
+    assert found.diverges(branch)
+    same = If(BX < 3, Store(SCALAR, (), ONE))
+    found = answers(Alloc(SCALAR, Const(0.0, FLOAT32)), same)
+    assert found.is_uniform(load(SCALAR))
+    assert not found.diverges(same)
+
+
+def test_memory_that_other_blocks_may_write_differs():
+    assert not answers(Store(OUT, (THREAD,), ONE)).is_uniform(load(OUT, c(0)))
+    assert answers(Store(OUT, (THREAD,), ONE)).is_uniform(load(A, c(0)))
+
+
+def test_results_of_instructions_differ():
+    mask, old = Var("mask", INT32), Var("old", FLOAT32)
+    found = answers(CallStmt(ACTIVE_MASK, (), result=mask), Atomic(AtomicOp.ADD, OUT, (c(0),), ONE, old))
+    assert not found.is_uniform(mask)
+    assert not found.is_uniform(old)
+
+
+def test_loops_that_threads_leave_at_different_times_diverge():
+    k = index("k")
+    body = Store(TILE, (k,), ONE)
+    own = For(k, c(0), THREAD, 1, ForKind.SERIAL, body)
+    ours = For(k, c(0), N, 1, ForKind.SERIAL, body)
+    early = For(k, c(0), N, 1, ForKind.SERIAL, If(load(A, THREAD) > 0.0, Break()))
+    together = For(k, c(0), N, 1, ForKind.SERIAL, If(load(A, k) > 0.0, Break()))
+    asking = While(load(A, THREAD) > 0.0, body)
+    for loop, diverges in ((own, True), (ours, False), (early, True), (together, False), (asking, True)):
+        found = answers(loop)
+        assert diverges is found.diverges(loop)
+        assert diverges is not found.is_uniform(k) or loop is asking
