@@ -1,4 +1,4 @@
-"""Statements on 32 lanes: masks, loops of different lengths, what leaves them, and what each statement means."""
+"""Control flow on 32 lanes: masks, loops of different lengths, and what leaves them."""
 
 import numpy as np
 import pytest
@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tilelang.dtypes import INT32
-from tilelang.errors import Deadlock
+from tilelang.errors import Deadlock, OutOfBounds
 from tilelang.ir.builder import as_body
 from tilelang.ir.expr import Var, as_expr, binary, cast, select
 from tilelang.ir.scalar import BinaryOp
-from tilelang.ir.stmt import Atomic, AtomicOp, Break, Continue
+from tilelang.ir.stmt import Atomic, AtomicOp, Break, Continue, Store
 
 
 def zeros(*shape, dtype=np.float32):
@@ -182,6 +182,16 @@ def test_both_sides_of_a_branch_and_jumps_in_them(threads):
     assert [scalar(t) for t in range(64)] == per_thread(threads, body)
 
 
+def test_a_statement_without_a_place_stands_where_the_one_around_it_does(threads):
+    out = threads.tensor("out", (4,))
+    with threads.kernel(1, threads=32):
+        with threads.serial(0, 2) as i:
+            threads.builder.statements.append(Store(out, (i + 3,), as_expr(1.0)))
+    with pytest.raises(OutOfBounds) as error:
+        threads.simulate(zeros(4))
+    assert 1 == error.value.loc.line
+
+
 # -- random programs --------------------------------------------------------------------------------------------
 class Random:
     """A random scalar program over two variables, written into any program in the making."""
@@ -244,7 +254,7 @@ class Tape:
         self._recording = False
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_threads_that_share_nothing_do_what_blocks_of_the_reference_do(programs, data):
     """The same program: once per block on the reference, once per thread on the simulator."""

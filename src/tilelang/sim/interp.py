@@ -8,6 +8,7 @@ lanes, the mask is left alone.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tilelang.dtypes import DType
+from tilelang.errors import NOWHERE
 from tilelang.ir.scalar import convert
 from tilelang.ir.stmt import Break, CallStmt, Continue, For, If, Seq, Stmt, While
 from tilelang.ir.visit import jumps
@@ -55,11 +57,23 @@ class StatementCompiler:
 
     def __init__(self, slots: Slots, target: Target, *, counting: bool = False) -> None:
         self._slots = slots
+        self._loc = NOWHERE  # of the innermost statement around that has a place
         self._lanes = LaneCompiler(slots)
         self._effects = EffectCompiler(slots, self._lanes, target, counting=counting)
 
     def compile(self, stmt: Stmt) -> Code:
-        """The statement as code."""
+        """The statement as code; one without a place of its own stands where the one around it does."""
+        outer = self._loc
+        if stmt.loc.file:
+            self._loc = stmt.loc
+        else:
+            stmt = dataclasses.replace(stmt, loc=outer)
+        try:
+            return self._compile(stmt)
+        finally:
+            self._loc = outer
+
+    def _compile(self, stmt: Stmt) -> Code:
         match stmt:
             case Seq(body=body):
                 return self._seq([self.compile(part) for part in body])

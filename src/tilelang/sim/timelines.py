@@ -108,7 +108,8 @@ class Timelines:
         mask, loc, counters = warp.mask, warp.loc, warp.counters
         warp.set_mask(due)
         warp.loc, warp.counters = item.loc, None  # it was counted when it was queued
-        item.work()
+        with item.loc:
+            item.work()
         warp.set_mask(mask)
         warp.loc, warp.counters = loc, counters
         item.lanes = item.lanes & ~due
