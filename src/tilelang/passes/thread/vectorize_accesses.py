@@ -46,6 +46,7 @@ from tilelang.ir.visit import Rewriter, expressions, jumps, substitute, substitu
 from tilelang.layout.layout import Layout
 from tilelang.layout.memory import contiguous_elements
 from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.thread.guard_bounds import in_range
 from tilelang.passes.thread.strides import coefficient
 
 MAX_BYTES = 16  # of one access. Source: CUDA C++ Programming Guide, "Device Memory Accesses"
@@ -97,11 +98,13 @@ def _fits(buffer: Buffer, start: tuple[Expr, ...], lanes: int, domain: Domain, f
         return False
     if buffer.scope is not Scope.GLOBAL:
         return True
+    if buffer.storage in facts.guarded:  # a vector outside would be 0
+        reach = (*(const(1, INT32) for _ in start[1:]), const(lanes, INT32))
+        return in_range(buffer, start, domain, reach) == []
     end = buffer.shape[-1]
     if decide(start[-1] + (lanes - 1) < end, domain) and decide(start[-1] >= 0, domain):
         return True
-    # inside as a whole or outside as a whole
-    return buffer.storage not in facts.guarded and _divides(lanes, start[-1], domain) and _divides(lanes, end, domain)
+    return _divides(lanes, start[-1], domain) and _divides(lanes, end, domain)  # as a whole inside or outside
 
 
 def _size(layout: Layout) -> int:
