@@ -27,6 +27,8 @@ from tilelang.sim.storage import NUMBERS, Footprint, Index
 from tilelang.sim.timelines import Timelines
 
 _ALL = (1 << LANES) - 1
+_KNOWN = np.ones((LANES, 256), bool)  # as many values as any instruction takes from a lane at once
+_KNOWN.flags.writeable = False
 
 
 @dataclass(frozen=True)
@@ -199,7 +201,7 @@ class SimWarp:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Like `read`, but undefined contents may be among the values; the second array says which are defined."""
         values, defined = self._read(pointer, count, where, moving=True)
-        return values, np.ones(values.shape, bool) if defined is None else defined
+        return values, _KNOWN[:, : values.shape[1]] if defined is None else defined
 
     def _read(
         self, pointer: Pointer, count: int, where: np.ndarray | None, *, moving: bool
