@@ -16,11 +16,11 @@ from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Load, const
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.launch import LaunchPlan
-from tilelang.ir.stmt import Atomic, Launch, Seq, Stmt, Store
+from tilelang.ir.stmt import Atomic, Bind, For, Launch, Seq, Stmt, Store
 from tilelang.ir.visit import Rewriter
 from tilelang.layout.layout import Layout
 from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.thread.fold_offsets import OffsetFolder
 from tilelang.passes.thread.guard_bounds import exact
 
 _ZERO, _ONE = const(0, INT32), const(1, INT32)
@@ -49,9 +49,10 @@ def _row_major(coordinates: tuple[Expr, ...], shape: tuple[int, ...]) -> Expr:
 class _Flatten(Rewriter):
     """The rewriting of one launch."""
 
-    def __init__(self, plan: LaunchPlan) -> None:
-        self._plan = plan
-        self._layouts: Mapping[Buffer, Layout] = dict(plan.shared_layouts)
+    def __init__(self, launch: Launch) -> None:
+        self._plan = launch.plan
+        self._layouts: Mapping[Buffer, Layout] = dict(launch.plan.shared_layouts)
+        self._folder = OffsetFolder(launch)
         self.flat: dict[Buffer, Buffer] = {}
 
     def buffer(self, node: Buffer) -> Buffer:
@@ -71,7 +72,11 @@ class _Flatten(Rewriter):
         return dataclasses.replace(node, shape=shape, strides=None, view_of=base)
 
     def _offset(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        return (place(buffer, self._layouts.get(buffer), self.exprs(indices)),)
+        layout, at = self._layouts.get(buffer), self.exprs(indices)
+        folded = None if layout is None else self._folder.fold(layout, at)
+        if folded is not None:
+            return (folded.apply(place(buffer, layout, folded.base)),)
+        return (place(buffer, layout, at),)
 
     def expr(self, node: Expr) -> Expr:
         if isinstance(node, Load) and node.buffer.scope is Scope.SHARED:
@@ -101,12 +106,17 @@ class _Flatten(Rewriter):
             value = node.value if node.value is None else self.expr(node.value)
             indices = self._offset(node.buffer, node.indices)
             return dataclasses.replace(node, buffer=self.buffer(node.buffer), indices=indices, value=value)  # type: ignore[arg-type]
+        if isinstance(node, For):
+            with self._folder.loop(node):
+                return self.rebuild_stmt(node)
+        if isinstance(node, Bind):
+            self._folder.bind(node)
         return self.rebuild_stmt(node)
 
 
 def flatten_launch(launch: Launch) -> Launch:
     """The launch with its shared memory flat; its plan speaks of the flat buffers."""
-    flatten = _Flatten(launch.plan)
+    flatten = _Flatten(launch)
     body = flatten.visit(launch.body) or Seq((), loc=launch.body.loc)
     if not flatten.flat:
         return launch
