@@ -23,7 +23,13 @@ _HALVING = 1.25  # cost of cutting the bytes that neighboring threads touch in a
 
 
 def blocked(
-    extents: Sequence[int], threads: int, vector: int = 1, *, bytes_per_element: int = 4, copies: bool = True
+    extents: Sequence[int],
+    threads: int,
+    vector: int = 1,
+    *,
+    bytes_per_element: int = 4,
+    copies: bool = True,
+    row_threads: int | None = None,
 ) -> Fragment:
     """A coalesced layout of a nest over a group of threads.
 
@@ -34,19 +40,23 @@ def blocked(
         bytes_per_element: Size of what is accessed, to tell whether accesses are coalesced.
         copies: Threads left without work hold copies of others' elements where they can; otherwise they are put
             beyond the extents.
+        row_threads: How many threads stand side by side along the last dimension; as suits it best, unless told.
 
     Shapes: (threads, values) -> extents.
     """
-    return _blocked(tuple(extents), threads, vector, bytes_per_element, copies)
+    return _blocked(tuple(extents), threads, vector, bytes_per_element, copies, row_threads)
 
 
 @lru_cache(maxsize=1024)
-def _blocked(extents: tuple[int, ...], threads: int, vector: int, size: int, copies: bool) -> Fragment:
+def _blocked(
+    extents: tuple[int, ...], threads: int, vector: int, size: int, copies: bool, row_threads: int | None
+) -> Fragment:
     rank = len(extents)
     if rank == 0:
         return fragment((), [Mode(threads, ())], [])
     units = (*extents[:-1], -(-extents[-1] // vector))
-    counts = min(_splits(units, threads), key=lambda split: _cost(split, units, threads, vector, size))
+    splits = [split for split in _splits(units, threads) if row_threads in (None, split[-1])]
+    counts = min(splits or _splits(units, threads), key=lambda split: _cost(split, units, threads, vector, size))
     idle = threads // math.prod(counts)
     reach = [vector * counts[axis] if axis == rank - 1 else counts[axis] for axis in range(rank)]
     thread = [
@@ -70,6 +80,25 @@ def _splits(units: Sequence[int], threads: int) -> Iterator[tuple[int, ...]]:
         if count == 1 or count < 2 * units[-1]:
             for rest in _splits(units[:-1], threads // count):
                 yield (*rest, count)
+
+
+def row_variants(
+    extents: Sequence[int], threads: int, vector: int, *, bytes_per_element: int = 4, copies: bool = True
+) -> tuple[Fragment, ...]:
+    """The other layouts of a nest that are as well coalesced: with fewer or more threads side by side."""
+    if not extents:
+        return ()
+    best = blocked(extents, threads, vector, bytes_per_element=bytes_per_element, copies=copies)
+    found = []
+    for count in _divisors(threads):
+        run = count * vector
+        if run * bytes_per_element >= min(LINE_BYTES, extents[-1] * bytes_per_element) and count <= 2 * WARP:
+            layout = blocked(
+                extents, threads, vector, bytes_per_element=bytes_per_element, copies=copies, row_threads=count
+            )
+            if layout != best and layout.values <= best.values and layout not in found:
+                found.append(layout)
+    return tuple(found)
 
 
 @lru_cache(maxsize=64)

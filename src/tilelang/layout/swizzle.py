@@ -78,18 +78,25 @@ def widest_mode(row_bits: int) -> int:
     return next((mode for mode in MODES if row_bits and row_bits % (8 * mode) == 0), 0)
 
 
-def swizzled(shape: Sequence[int], element_bits: int, mode_bytes: int) -> Layout:
+def swizzled(shape: Sequence[int], element_bits: int, mode_bytes: int, rows: int | None = None) -> Layout:
     """The layout of a mode on rows of a multiple of `mode_bytes`.
+
+    Args:
+        shape: Of the tile.
+        element_bits: Of an element.
+        mode_bytes: The part of a row within which chunks change places.
+        rows: How many successive rows are permuted alike; as many as fill all banks side by side, unless told. More of
+            them suit accesses that step over rows.
 
     Shapes: (..., rows, columns) -> (..., row, permuted column).
     """
     chunk = _CHUNK_BITS // element_bits  # elements per chunk
     chunks = mode_bytes // 16
-    rows_per_bank_line = _BANKS_BYTES // mode_bytes
+    alike = rows or _BANKS_BYTES // mode_bytes
 
     def place(*coordinates: Coordinate) -> tuple[Coordinate, ...]:
         *leading, row, column = coordinates
-        key = (row // rows_per_bank_line) % chunks
+        key = (row // alike) % chunks
         index = column // chunk
         return (*leading, row, (index ^ key) * chunk + column % chunk)  # key < chunks: XOR moves within the mode
 

@@ -18,9 +18,9 @@ from tilelang.analysis.tile_uses import NestUse, TileUses, static_extents, tile_
 from tilelang.errors import CompilerBug, LayoutConflict, Note, ProgramError
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.stmt import Alloc, CallStmt, Launch, ParallelLoop, Seq, Stmt, TileOp
+from tilelang.ir.stmt import Alloc, Launch, ParallelLoop, Seq, Stmt, TileOp
 from tilelang.ir.visit import Rewriter, walk
-from tilelang.layout.blocked import blocked
+from tilelang.layout.blocked import blocked, row_variants
 from tilelang.layout.constraints import Constraint, Is, Prefer, Through, Why
 from tilelang.layout.explain import conversion_line, fragment_line, place, shared_line
 from tilelang.layout.fragment import Fragment, replicated
@@ -30,7 +30,7 @@ from tilelang.layout.through import run_length, vectorized
 from tilelang.lowering.lowering import Lowering, Lowerings, Site
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.tile.convert_layouts import convert, cost_in_bytes, replaced, turned
-from tilelang.passes.tile.shared_layouts import TileAccess, choose, tile_access
+from tilelang.passes.tile.shared_layouts import TileChooser
 
 _ROUNDS = 8  # conversions may ask for further ones; that ends soon or never
 
@@ -101,6 +101,7 @@ class _Inference:
         self._patterns: dict[ParallelLoop, list[MemoryPattern]] = {
             nest: patterns(found, nest.vars, self._uses.domain) for nest, found in self._of_nest.items()
         }
+        self._variants: dict[ParallelLoop, tuple[Fragment, ...]] = {}  # of nests that no fragment binds
         self._users: dict[int, Stmt] = {}  # the statement that each constraint comes from
         self._constraints: list[Constraint] = []
         for constraint, user in self._collect():
@@ -199,6 +200,10 @@ class _Inference:
         size = max((pattern.bytes for pattern in found if pattern.widths), default=4)
         holds = any(access.buffer.scope is Scope.FRAGMENT for access in self._of_nest[nest])
         layout = blocked(extents, self._threads, vector, bytes_per_element=size, copies=holds)
+        if not holds and nest.layout is None:
+            self._variants[nest] = row_variants(
+                extents, self._threads, vector, bytes_per_element=size, copies=False
+            )
         moved = sum(pattern.bytes * (8 if pattern.is_global else 1) for pattern in found)
         return Prefer(nest, (layout,), Why("T.Parallel", nest.loc), math.prod(extents) * moved, vector)
 
@@ -246,84 +251,60 @@ class _Inference:
     def decided(self, notes: list[Note]) -> Launch:
         """The launch with its layouts written."""
         solution = self._solution
-        new: dict[ParallelLoop, ParallelLoop] = {}
-        for nest in self._uses.nests:
-            layout = solution.layouts.get(nest)
-            if layout is not None:
-                vector = self._vector(nest, run_length(layout))
-                new[nest] = dataclasses.replace(nest, layout=vectorized(layout, vector))
+        layouts = {
+            nest: vectorized(layout, self._vector(nest, run_length(layout)))
+            for nest in self._uses.nests
+            if (layout := solution.layouts.get(nest)) is not None
+        }
+        tiles = self._tiles()
+        given = self._given(tiles)
+        chooser = TileChooser(self._uses, layouts, {buffer: layout for buffer, (layout, _) in given.items()})
+        chooser.settle_nests({nest: others for nest, others in self._variants.items() if others})
+        for buffer in tiles:
+            cheapest = None if buffer in given else chooser.layout(buffer)
+            if cheapest is not None:
+                given[buffer] = cheapest, Why("parallel loops access it with fewer bank conflicts", buffer.loc)
         fragments = tuple((buffer, solution.layouts[buffer]) for buffer in self._fragments())
         lines = [
             Note(fragment_line(buffer.name, layout, solution.reasons[buffer]), buffer.loc)
             for buffer, layout in fragments
         ]
-        shared, shared_notes = self._shared_layouts(new)
+        lines += [Note(shared_line(buffer.name, layout, why), why.loc) for buffer, (layout, why) in given.items()]
         plan = dataclasses.replace(
             self._launch.plan,
             fragments=fragments,
-            shared_layouts=shared,
-            notes=(*self._launch.plan.notes, *notes, *lines, *shared_notes),
+            shared_layouts=tuple((buffer, layout) for buffer, (layout, _) in given.items()),
+            notes=(*self._launch.plan.notes, *notes, *lines),
         )
+        new = {nest: dataclasses.replace(nest, layout=layout) for nest, layout in chooser.layouts.items()}
         return dataclasses.replace(self._launch, body=replaced(self._launch.body, new), plan=plan)
 
-    def _shared_layouts(
-        self, nests: dict[ParallelLoop, ParallelLoop]
-    ) -> tuple[tuple[tuple[Buffer, Layout], ...], list[Note]]:
-        """The layouts of shared buffers: the user's, then those of instructions, then the cheapest for loops."""
+    def _tiles(self) -> list[Buffer]:
+        """The shared buffers that may lie in any order, which those with several names may not."""
         allocated = [stmt.buffer for stmt in walk(self._launch.body) if isinstance(stmt, Alloc)]
-        viewed = {buffer.storage for buffer in allocated if buffer.view_of is not None}
+        viewed = {name for buffer in allocated if buffer.view_of is not None for name in (buffer, buffer.storage)}
         wishes = dict(self._launch.hints.layouts)
-        found: list[tuple[Buffer, Layout]] = []
-        notes: list[Note] = []
         for buffer in allocated:
-            if buffer.scope is not Scope.SHARED:
-                continue
+            if buffer in viewed and buffer in wishes:
+                raise ProgramError(
+                    f"T.annotate_layout: the bytes of '{buffer.name}' have another name, by T.view or T.reshape, "
+                    "which needs them in row-major order",
+                    loc=buffer.loc,
+                    hint="leave the annotation out, or copy the tile instead of viewing it",
+                )
+        return [buffer for buffer in allocated if buffer.scope is Scope.SHARED and buffer not in viewed]
+
+    def _given(self, tiles: list[Buffer]) -> dict[Buffer, tuple[Layout, Why]]:
+        """The layouts of shared buffers that the user decided, or an instruction."""
+        wishes = dict(self._launch.hints.layouts)
+        given: dict[Buffer, tuple[Layout, Why]] = {}
+        for buffer in tiles:
             wish = wishes.get(buffer)
-            if buffer.view_of is not None or buffer in viewed:
-                _check_not_laid_out(buffer, wish)
-                continue
             if isinstance(wish, Layout):
-                layout, why = wish, Why(f"T.annotate_layout of '{buffer.name}'", buffer.loc)
+                given[buffer] = wish, Why(f"T.annotate_layout of '{buffer.name}'", buffer.loc)
             elif buffer in self._solution.shared:
-                layout, why = self._solution.shared[buffer], self._solution.shared_reasons[buffer]
-            else:
-                cheapest = self._cheapest(buffer, nests)
-                if cheapest is None:
-                    continue
-                layout, why = cheapest, Why("parallel loops access it with fewer bank conflicts", buffer.loc)
-            found.append((buffer, layout))
-            notes.append(Note(shared_line(buffer.name, layout, why), why.loc))
-        return tuple(found), notes
-
-    def _cheapest(self, buffer: Buffer, nests: dict[ParallelLoop, ParallelLoop]) -> Layout | None:
-        touching = [access for access in self._uses.found.all if access.buffer is buffer]
-        if any(isinstance(access.stmt, CallStmt) for access in touching):
-            return None  # instructions of the user's own address it by themselves
-        samples: list[TileAccess] = []
-        keep = 1
-        for access in touching:
-            nest = next((loop for loop in access.context.loops() if loop in nests), None)
-            if isinstance(access.stmt, TileOp):
-                keep = 16
-            elif isinstance(nest, ParallelLoop):
-                layout = nests[nest].layout
-                assert layout is not None
-                domain = access.context.domain(self._uses.domain)
-                sample = tile_access(access, nest, layout, min(2, buffer.rank), domain)
-                if sample is not None:
-                    samples.append(sample)
-        return choose(buffer, samples, keep)
-
-
-def _check_not_laid_out(buffer: Buffer, wish: object) -> None:
-    """Raises if the user laid out a tile whose bytes have several names."""
-    if wish is not None:
-        raise ProgramError(
-            f"T.annotate_layout: the bytes of '{buffer.name}' have another name, by T.view or T.reshape, which needs "
-            "them in row-major order",
-            loc=buffer.loc,
-            hint="leave the annotation out, or copy the tile instead of viewing it",
-        )
+                given[buffer] = self._solution.shared[buffer], self._solution.shared_reasons[buffer]
+        return given
 
 
 def _writes(op: TileOp, var: Hashable) -> bool:
