@@ -105,7 +105,8 @@ class DeviceRunner:
     ) -> None:
         self._func, self._signature, self._target, self._options = func, signature, target, options
         self._compiler = compiler
-        self.caller = DeviceCaller(signature, target.arch, self._variant)
+        self.caller = DeviceCaller(signature, target.arch, self._variant, changed=self._use)
+        self.call = self.caller.call
         self.program: Program | None = compile_program(
             specialized(func, self.caller.variants.usual), target, options, compiler
         )
@@ -113,9 +114,8 @@ class DeviceRunner:
         assert isinstance(code, DeviceCode)
         self.code = code
 
-    @property
-    def call(self) -> Callable[..., Any]:  # noqa: D102  see `Runner`
-        return self.caller.call
+    def _use(self, call: Callable[..., Any]) -> None:
+        self.call = call  # an attribute of its own: a property would cost a call
 
     def host_source(self) -> str:  # noqa: D102  see `Runner`
         return self.caller.host_source()

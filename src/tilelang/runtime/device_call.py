@@ -68,6 +68,7 @@ class DeviceCaller:
         compile_variant: Compiles the kernel for calls of which some facts are known.
         opener: Gives the driver.
         board: Where failed assertions report.
+        changed: Told whenever `call` changes.
 
     Attributes:
         signature: As given.
@@ -83,6 +84,7 @@ class DeviceCaller:
         compile_variant: Callable[[Facts], DeviceProgram],
         opener: Callable[[], Driver] = open_driver,
         board: FailureBoard = FAILURES,
+        changed: Callable[[Callable[..., Any]], None] = lambda call: None,
     ) -> None:
         self.signature = signature
         self.arch = arch
@@ -90,9 +92,11 @@ class DeviceCaller:
         self._compile = compile_variant
         self._opener = opener
         self._board = board
+        self._changed = changed
         self._programs: dict[Facts, DeviceProgram] = {}
         self._plans: dict[Any, Plan] = {}
         self._fast: dict[DeviceProgram, FastCall | None] = {}
+        self._fast_plans: dict[Any, Any] = {}
         self._lock = threading.Lock()
         self.call: Callable[..., Any] = lambda *args: self.long_way(args)
 
@@ -233,8 +237,9 @@ class DeviceCaller:
             return
         program = plan.program
         if program not in self._fast:
-            self._fast[program] = make_device_call(self.signature, program, driver, self)
+            self._fast[program] = make_device_call(self.signature, program, driver, self, self._fast_plans)
         fast = self._fast[program]
         if fast is not None:
             fast.learn(plan, bound)
             self.call = fast.call
+            self._changed(fast.call)

@@ -52,7 +52,8 @@ class FastCall:
 
     Attributes:
         call: Takes the arguments of a call.
-        plans: What is known of calls, by their keys.
+        plans: What is known of calls, by their keys: the short way to take, and what it needs. All short ways of a
+            kernel share them.
         signature: Of the kernel.
         keyed_tensors: Parameters whose shape or strides take part in the key.
         keyed_scalars: Parameters whose value takes part in the key.
@@ -78,10 +79,10 @@ class FastCall:
         place = torch.device(f"cuda:{bound.device}")
         if len(self.plans) >= _MAX_PLANS:
             self.plans.clear()
-        self.plans[key] = (plan, plan.blocks, place, *plan.symbols, *plan.workspaces, *shapes)
+        self.plans[key] = (self.call, plan, plan.blocks, place, *plan.symbols, *plan.workspaces, *shapes)
 
 
-_MAX_PLANS = 1024  # sizes remembered per program
+_MAX_PLANS = 1024  # sizes remembered per kernel
 _FLOAT_LIMIT = 3.4028235677973366e38  # from here on a number rounds to infinity in float32
 
 
@@ -104,7 +105,7 @@ def device_call_text(signature: Signature, program: DeviceProgram, *, several: b
 
 
 def make_device_call(
-    signature: Signature, program: DeviceProgram, driver: Driver, caller: Caller
+    signature: Signature, program: DeviceProgram, driver: Driver, caller: Caller, plans: dict[Any, Any]
 ) -> FastCall | None:
     """The short way for a program, for a caller who has torch tensors; None if there is none.
 
@@ -113,12 +114,12 @@ def make_device_call(
         program: What is launched.
         driver: Launches.
         caller: The long way.
+        plans: What is known of calls, shared by all short ways of a kernel.
     """
     torch = sys.modules["torch"]
     text = device_call_text(signature, program, several=driver.device_count() > 1)
     if not text:
         return None
-    plans: dict[Any, Any] = {}
 
     def failed(status: int, first: bool, kernel: str, args: Any) -> Any:
         if first and status in (INVALID_CONTEXT, INVALID_HANDLE):
@@ -163,7 +164,7 @@ def _keyed(signature: Signature, program: DeviceProgram) -> tuple[tuple[int, ...
             if any(int_const(e) is None for e in exprs):
                 tensors.append(i)
         elif param.name in program.used_names or _decides_a_shape(signature, param):
-            scalars.append(i)
+            scalars.append(i)  # by their names, which all programs of a kernel use alike
     return tuple(tensors), tuple(scalars)
 
 
@@ -209,6 +210,8 @@ class _Writer:
             + "".join(f" and a{i}.get_device() == device" for i in others)
             + (" and current_device() == device" if self.several else "")
             + ":",
+            "                if plan[0] is not call:",
+            "                    return plan[0](*args)",
             *(f"                p{i} = a{i}.data_ptr()" for i in self.tensors),
             f"                if not ({' | '.join(f'p{i}' for i in self.tensors)}) & 15:",
             *(f"                    {line}" for line in self._launches()),
@@ -270,7 +273,7 @@ class _Writer:
         symbols = [f"y{n}" for n in range(len(program.signature.symbols))]
         sizes = [f"w{n}" for n in range(len(program.code.source.workspaces))]
         shapes = [f"s{i}" for i in signature.outputs]
-        lines = [", ".join(["known", "blocks", "place", *symbols, *sizes, *shapes]) + " = plan"]
+        lines = [", ".join(["way", "known", "blocks", "place", *symbols, *sizes, *shapes]) + " = plan"]
         for i in signature.outputs:
             lines += [f"a{i} = empty(s{i}, dtype=E{i}, device=place)", f"p{i} = a{i}.data_ptr()"]
         for n in range(len(sizes)):
