@@ -32,7 +32,7 @@ from tilelang.isa.nvidia.sync import SYNC_THREADS, SYNC_WARP
 from tilelang.passes.base import Pass, PassContext
 from tilelang.target import WARP_SIZE
 
-_ROUNDS = 40  # over one loop; asynchronous copies settle after as many as the pipeline has stages
+_ROUNDS = 30  # over one loop, and some more for each group of copies that a wait leaves under way
 _MANY_TRIALS = 16  # barriers that are tried without
 
 
@@ -95,6 +95,7 @@ class _Launch:
         for var, extent in zip(launch.block_vars, launch.grid, strict=True):
             domain = domain.with_loop(var, 0, extent)
         self._around = _Around(domain, {}, ())
+        self._oldest = 1 + max((left for s in walk(launch.body) if (left := _left_by(s)) is not None), default=0)
         self.before: set[Stmt] = set()
         self.ends: set[Stmt] = set()
         self._insert = True
@@ -239,12 +240,12 @@ class _Launch:
             return _met(state)
         if routine.timeline is Timeline.CP_ASYNC and Effect.COMMIT in routine.effect:
             return _keyed(
-                p if p.commits is None else _Pending(p.touch, min(p.commits + 1, _ROUNDS)) for p in state.values()
+                p if p.commits is None else _Pending(p.touch, min(p.commits + 1, self._oldest)) for p in state.values()
             )
         if routine.timeline is Timeline.CP_ASYNC and Effect.WAIT in routine.effect:
-            left = int_const(stmt.args[0]) if isinstance(stmt.args[0], Expr) else None
+            left = _left_by(stmt) or 0
             return _keyed(
-                _Pending(p.touch) if p.commits is not None and p.commits > (left or 0) else p for p in state.values()
+                _Pending(p.touch) if p.commits is not None and p.commits > left else p for p in state.values()
             )
         return state
 
@@ -321,7 +322,7 @@ class _Launch:
         self._entered.append((stmt, frozenset(id(p.touch) for p in entry.values() if p.commits is None)))
         head: dict[tuple[int, int | None], _Pending] = dict(entry)
         exits: list[_State] = []
-        for _ in range(_ROUNDS):
+        for _ in range(_ROUNDS + 2 * self._oldest):
             self._leaving.append(([], []))
             start: _State = head
             if isinstance(stmt, While):
@@ -384,6 +385,16 @@ class _Launch:
                 known = known.joined(self._counted(child))
             self._counts[stmt] = known
         return known
+
+
+def _left_by(stmt: Stmt) -> int | None:
+    """How many groups of copies a wait leaves under way; None if it is no wait for copies."""
+    routine = stmt.routine if isinstance(stmt, CallStmt) else None
+    if not isinstance(routine, Instruction) or routine.timeline is not Timeline.CP_ASYNC:
+        return None
+    if Effect.WAIT not in routine.effect or not isinstance(stmt, CallStmt) or not isinstance(stmt.args[0], Expr):
+        return None
+    return int_const(stmt.args[0])
 
 
 def _inside(around: _Around, loop: For | While) -> _Around:
