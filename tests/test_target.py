@@ -80,19 +80,87 @@ def test_auto_is_the_cpu_where_no_device_answers() -> None:
 
 
 def test_the_first_device_is_asked_of_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Driver:
-        def cuInit(self, flags: int) -> int:
-            return 0
-
-        def cuDeviceGet(self, device: Any, index: int) -> int:
-            return 0
-
-        def cuDeviceGetAttribute(self, value: Any, attribute: int, device: Any) -> int:
-            value._obj.value = {75: 8, 76: 9}[attribute]
-            return 0
-
-    monkeypatch.setattr("ctypes.CDLL", lambda name: Driver())
+    monkeypatch.setattr("ctypes.CDLL", lambda name: _Driver())  # without the functions of the management library
     assert Target("cuda", "sm_89") == parse_target("auto")
+
+
+class _Driver:
+    """libcuda with one device of capability 8.9."""
+
+    def cuInit(self, flags: int) -> int:
+        return 0
+
+    def cuDeviceGet(self, device: Any, index: int) -> int:
+        return 0
+
+    def cuDeviceGetAttribute(self, value: Any, attribute: int, device: Any) -> int:
+        value._obj.value = {75: 8, 76: 9}[attribute]
+        return 0
+
+
+class _Management:
+    """NVML with devices of these capabilities; those at `divided` are in MIG mode."""
+
+    def __init__(self, *capabilities: tuple[int, int], divided: tuple[int, ...] = (), status: int = 0) -> None:
+        self._capabilities, self._divided, self._status = capabilities, divided, status
+        self.open = False
+
+    def nvmlInit_v2(self) -> int:
+        self.open = not self._status
+        return self._status
+
+    def nvmlShutdown(self) -> int:
+        self.open = False
+        return 0
+
+    def nvmlDeviceGetCount_v2(self, count: Any) -> int:
+        count._obj.value = len(self._capabilities)
+        return 0
+
+    def nvmlDeviceGetHandleByIndex_v2(self, index: int, device: Any) -> int:
+        device._obj.value = index + 1
+        return 0
+
+    def nvmlDeviceGetCudaComputeCapability(self, device: Any, major: Any, minor: Any) -> int:
+        major._obj.value, minor._obj.value = self._capabilities[device.value - 1]
+        return 0
+
+    def nvmlDeviceGetMigMode(self, device: Any, now: Any, later: Any) -> int:
+        now._obj.value = device.value - 1 in self._divided
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("visible", "management", "arch"),
+    [
+        (None, _Management((9, 0)), "sm_90a"),
+        (None, _Management((8, 0), (8, 0)), "sm_80"),
+        ("1,0", _Management((8, 0), (8, 0)), "sm_80"),
+        # where only the driver knows, it is asked; its device is of capability 8.9
+        (None, _Management((9, 0), (8, 0)), "sm_89"),
+        (None, _Management((9, 0), divided=(0,)), "sm_89"),
+        (None, _Management((9, 0), status=999), "sm_89"),
+        (None, _Management(), "sm_89"),
+        ("", _Management((9, 0)), "sm_89"),
+        ("1", _Management((9, 0)), "sm_89"),
+        ("GPU-47f1096e", _Management((9, 0)), "sm_89"),
+    ],
+)
+def test_cuda_is_started_only_where_devices_differ_or_hide(
+    monkeypatch: pytest.MonkeyPatch, visible: str | None, management: _Management, arch: str
+) -> None:
+    if visible is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    else:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    monkeypatch.setattr("ctypes.CDLL", lambda name: management if "ml" in name else _Driver())
+    assert Target("cuda", arch) == parse_target("cuda")
+    assert not management.open
+
+
+def test_a_management_library_without_a_driver_is_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ctypes.CDLL", lambda name: _Management((9, 0)) if "ml" in name else _no_library(name))
+    assert Target("cpu") == parse_target("auto")
 
 
 def test_a_driver_that_does_not_start_is_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
