@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilelang.layout.blocked import blocked
+from tilelang.layout.blocked import blocked, row_variants
 from tilelang.layout.fragment import Fragment
 
 
@@ -86,3 +86,14 @@ def test_idle_threads_are_copies_or_stand_outside() -> None:
 def test_a_nest_without_dimensions_is_done_by_all() -> None:
     layout = blocked((), 64)
     assert (64, 1, 64) == (layout.threads, layout.values, layout.replication)
+
+
+def test_variants_have_other_rows_and_are_as_well_coalesced() -> None:
+    best = blocked((64, 64), 128, 4)
+    others = row_variants((64, 64), 128, 4)
+    assert others
+    for layout in others:
+        assert layout != best
+        assert layout.values == best.values
+        assert layout.thread[0].size * 4 * 4 >= 128
+    assert () == row_variants((), 128, 1)

@@ -1,7 +1,7 @@
 from tilelang.errors import Loc
 from tilelang.layout.blocked import blocked
 from tilelang.layout.constraints import Is, Why
-from tilelang.layout.explain import conversion_line, fragment_line, shared_line
+from tilelang.layout.explain import conversion_line, detour_line, fragment_line, shared_line
 from tilelang.layout.fragment import replicated
 from tilelang.layout.memory import row_major
 from tilelang.layout.solve import Conflict
@@ -25,3 +25,9 @@ def test_a_conversion_names_both_sides_and_its_cost() -> None:
     assert "P: goes through 256 bytes of shared memory for T.annotate_layout (line 5)" in line
     assert "its layout is fixed by T.gemm accumulates in it (line 12)" in line
     assert conversion_line("P", Conflict(wish, None, None), 256).endswith("(line 5)")
+
+
+def test_a_detour_says_what_it_saves() -> None:
+    line = detour_line("x", 4.0, 16384, GEMM)
+    assert line.startswith("x: goes through 16384 bytes of shared memory, since its layout, fixed by T.gemm accumulates")
+    assert line.endswith("would move 4 times the bytes of global memory")

@@ -68,7 +68,7 @@ def patterns(accesses: Iterable[Access], variables: Sequence[Var], domain: Domai
 
 def _pattern(access: Access, variables: Sequence[Var], analysis: Analysis) -> MemoryPattern:
     sums = [analysis.sum(index) for index in access.start]
-    strides = _strides(access.buffer)
+    strides = strides_of(access.buffer)
     size = access.buffer.dtype.storage_bytes
     moved = {var: [axis for axis, total in enumerate(sums) if _names(total, var)] for var in variables}
     still = frozenset(var for var in variables if not moved[var])
@@ -100,7 +100,8 @@ def _without(total: Sum, var: Var) -> Sum | None:
     return None if _names(rest, var) else rest
 
 
-def _strides(buffer: Buffer) -> tuple[Expr, ...]:
+def strides_of(buffer: Buffer) -> tuple[Expr, ...]:
+    """The distance of neighbors per dimension, in elements."""
     if buffer.strides is not None:
         return buffer.strides
     strides: list[Expr] = []

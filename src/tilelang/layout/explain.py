@@ -32,3 +32,11 @@ def conversion_line(name: str, conflict: Conflict, size: int) -> str:
     """What a conversion costs, and between which statements it stands."""
     other = "" if conflict.fixed_by is None else f"; its layout is fixed by {place(conflict.fixed_by)}"
     return f"{name}: goes through {size} bytes of shared memory for {place(conflict.constraint.why)}{other}"
+
+
+def detour_line(name: str, times: float, size: int, fixed_by: Why) -> str:
+    """Why a fragment is brought to shared memory for a loop over global memory."""
+    return (
+        f"{name}: goes through {size} bytes of shared memory, since its layout, fixed by {place(fixed_by)}, would move "
+        f"{times:.3g} times the bytes of global memory"
+    )

@@ -7,7 +7,10 @@ import pytest
 from spread_tiles import assert_same, conversions, fragments, ints, launches, nests, notes, spread
 
 import tilelang.language as T
+from tilelang.analysis.tile_uses import tile_uses
+from tilelang.arith.domain import Domain
 from tilelang.errors import CompilerBug, LayoutConflict, ProgramError
+from tilelang.ir.buffer import Scope
 from tilelang.ir.builder import Builder
 from tilelang.layout.blocked import blocked
 from tilelang.layout.constraints import Constraint, InShared, Is, Why
@@ -16,6 +19,8 @@ from tilelang.layout.swizzle import swizzled
 from tilelang.lowering.lowering import Site
 from tilelang.lowering.nvidia.gemm_mma import GemmMma
 from tilelang.ops.gemm import Gemm
+from tilelang.passes.tile.sampled_accesses import tile_access
+from tilelang.passes.tile.shared_layouts import cost, ideal
 
 MMA = {Gemm: (GemmMma(),)}
 
@@ -409,3 +414,43 @@ def test_an_unused_fragment_has_a_layout():
             A[0] = 1
 
     assert 64 == fragments(spread(f))["x"].threads
+
+
+def test_stores_that_would_scatter_go_through_shared_memory():
+    @T.prim_func
+    def f(A: T.Tensor((64, 64), T.float32), B: T.Tensor((64, 64), T.float32)):
+        with T.Kernel(1, threads=128) as _:
+            x = T.alloc_fragment((64, 64), T.float32)
+            y = T.alloc_fragment((64, 64), T.float32)
+            T.copy(A, x)
+            T.transpose(x, y)
+            T.copy(y, B)
+
+    result = assert_same(f, ints(64, 64), ints(64, 64))
+    assert any("would move 4 times the bytes of global memory" in note for note in notes(result))
+    assert 4 == vector_of(nests(result)[-1].layout)
+
+
+@pytest.mark.parametrize("dtype", [T.float32, T.float16, T.int8])
+def test_loops_and_tiles_are_settled_together(dtype):
+    @T.prim_func
+    def f(A: T.Tensor((64, 64), dtype), B: T.Tensor((64, 64), dtype)):
+        with T.Kernel(1, threads=128) as _:
+            s = T.alloc_shared((64, 64), dtype)
+            for i, j in T.Parallel(64, 64):
+                s[i, j] = A[i, j]
+            for i, j in T.Parallel(64, 64):
+                B[i, j] = s[j, i]
+
+    result = spread(f)
+    (launch,) = launches(result)
+    ((buffer, layout),) = launch.plan.shared_layouts
+    itemsize = buffer.dtype.storage_bytes
+    uses = tile_uses(result, launch, (Scope.SHARED,))
+    found = [
+        tile_access(use.access, use.nest, use.nest.layout, 2, Domain())
+        for use in uses.of[buffer].nests
+        if use.nest.layout is not None
+    ]
+    known = [access for access in found if access is not None]
+    assert cost(layout, known, itemsize) <= 1.3 * ideal(known, itemsize)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 
 from tilelang.analysis.accesses import Access
 from tilelang.analysis.memory_patterns import MemoryPattern, best_vector, fastest, patterns
@@ -22,7 +22,7 @@ from tilelang.ir.stmt import Alloc, Launch, ParallelLoop, Seq, Stmt, TileOp
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.layout.blocked import blocked, row_variants
 from tilelang.layout.constraints import Constraint, Is, Prefer, Through, Why
-from tilelang.layout.explain import conversion_line, fragment_line, place, shared_line
+from tilelang.layout.explain import conversion_line, detour_line, fragment_line, place, shared_line
 from tilelang.layout.fragment import Fragment, replicated
 from tilelang.layout.layout import Layout
 from tilelang.layout.solve import Conflict, solve
@@ -30,9 +30,12 @@ from tilelang.layout.through import run_length, vectorized
 from tilelang.lowering.lowering import Lowering, Lowerings, Site
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.tile.convert_layouts import convert, cost_in_bytes, replaced, turned
+from tilelang.passes.tile.sampled_accesses import excess
 from tilelang.passes.tile.shared_layouts import TileChooser
 
 _ROUNDS = 8  # conversions may ask for further ones; that ends soon or never
+_DETOUR_GAIN = 3.0  # how many times fewer bytes of global memory a detour through shared memory must move
+_DETOUR_ELEMENTS = 1024  # smaller tiles are not worth its barriers
 
 
 def infer_layouts(lowerings: Lowerings) -> Pass:
@@ -101,6 +104,7 @@ class _Inference:
         self._patterns: dict[ParallelLoop, list[MemoryPattern]] = {
             nest: patterns(found, nest.vars, self._uses.domain) for nest, found in self._of_nest.items()
         }
+        self._best: dict[ParallelLoop, Fragment] = {}  # the layouts that nests would have by themselves
         self._variants: dict[ParallelLoop, tuple[Fragment, ...]] = {}  # of nests that no fragment binds
         self._users: dict[int, Stmt] = {}  # the statement that each constraint comes from
         self._constraints: list[Constraint] = []
@@ -200,6 +204,7 @@ class _Inference:
         size = max((pattern.bytes for pattern in found if pattern.widths), default=4)
         holds = any(access.buffer.scope is Scope.FRAGMENT for access in self._of_nest[nest])
         layout = blocked(extents, self._threads, vector, bytes_per_element=size, copies=holds)
+        self._best[nest] = layout
         if not holds and nest.layout is None:
             self._variants[nest] = row_variants(
                 extents, self._threads, vector, bytes_per_element=size, copies=False
@@ -229,7 +234,32 @@ class _Inference:
             found.setdefault(user, []).append(buffer)
             text = conversion_line(buffer.name, conflict, cost_in_bytes(buffer))
             notes.append(Note(text, constraint.why.loc))
+        return found or self._detours(notes)
+
+    def _detours(self, notes: list[Note]) -> dict[Stmt, list[Buffer]]:
+        """The fragments to bring to shared memory for a loop that would scatter its accesses to global memory."""
+        found: dict[Stmt, list[Buffer]] = {}
+        for nest, best in self._best.items():
+            layout = self._solution.layouts.get(nest)
+            accesses = self._of_nest[nest]
+            held = dict.fromkeys(a.buffer for a in accesses if a.buffer.scope is Scope.FRAGMENT)
+            far = [a for a in accesses if a.buffer.scope is Scope.GLOBAL and a.extent is None]
+            if layout is None or not held or not far or nest.layout is not None:
+                continue
+            if math.prod(layout.shape) < _DETOUR_ELEMENTS or not self._is_moved_by(nest, held):
+                continue
+            times = excess(nest, far, layout, best, self._uses.domain)
+            if times >= _DETOUR_GAIN:
+                found[nest] = list(held)
+                for buffer in held:
+                    text = detour_line(buffer.name, times, cost_in_bytes(buffer), self._solution.reasons[buffer])
+                    notes.append(Note(text, nest.loc))
         return found
+
+    def _is_moved_by(self, nest: ParallelLoop, held: Iterable[Buffer]) -> bool:
+        """Whether a nest names each element of its fragments once, so that they are no larger than what it moves."""
+        uses = [use for buffer in held for use in self._uses.of[buffer].nests if use.nest is nest]
+        return all(use.map is not None and not use.map.forgets and not use.map.free for use in uses)
 
     def _is_torn(self, user: Stmt, buffer: Buffer) -> bool:
         """Whether one statement fixes two layouts of a fragment."""

@@ -8,96 +8,20 @@ access that row-major order lets be a vector may become several, and is counted 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from tilelang.analysis.accesses import Access
 from tilelang.analysis.tile_uses import TileUses
-from tilelang.arith.domain import Domain
-from tilelang.arith.interval import bounds
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.evaluate import evaluate
-from tilelang.ir.expr import Expr, Load, Var
 from tilelang.ir.stmt import CallStmt, ParallelLoop, TileOp
-from tilelang.ir.visit import walk_expr
 from tilelang.layout.fragment import Fragment
 from tilelang.layout.layout import Layout
-from tilelang.layout.memory import LANES, MAX_VECTOR_BYTES, WORD, contiguous_elements, offsets, padded, wavefronts
+from tilelang.layout.memory import MAX_VECTOR_BYTES, WORD, contiguous_elements, offsets, padded, wavefronts
 from tilelang.layout.swizzle import MODES, swizzled
+from tilelang.passes.tile.sampled_accesses import TileAccess, tile_access
 
-_WARPS = 2  # of which the accesses are counted
-_VECTORS = 8  # per lane
 _WORTH = 0.95  # a layout must save one cycle in twenty, since it costs index arithmetic or memory
-
-
-@dataclass(frozen=True)
-class TileAccess:
-    """What a nest does to a tile, on a sample.
-
-    Attributes:
-        places: Coordinates per warp, value and lane; negative where a lane takes no part.
-            Shape (warps, values, lanes, rank).
-        vector: How many successive values of a lane are neighbors along the last dimension.
-        weight: How many such accesses the sample stands for.
-    """
-
-    places: np.ndarray
-    vector: int
-    weight: float
-
-
-def tile_access(access: Access, nest: ParallelLoop, layout: Fragment, rank: int, domain: Domain) -> TileAccess | None:
-    """The coordinates in the last `rank` dimensions that warps touch; None if they depend on data.
-
-    Variables other than the nest's have their smallest values: where they move a tile as a whole, nothing changes.
-    """
-    values = min(layout.values, layout.value[0].size * _VECTORS if layout.value else 1)
-    threads = min(layout.threads, _WARPS * LANES)
-    table = layout.table.reshape(layout.threads, layout.values, -1)[:threads, :values]
-    inside = (table < np.array(layout.shape)).all(axis=-1)
-    env = {var: table[..., axis] for axis, var in enumerate(nest.vars)}
-    places = np.zeros((*inside.shape, rank), np.int64)
-    for axis, index in enumerate(access.start[len(access.start) - rank :]):
-        place = _place(index, env, domain)
-        if place is None:
-            return None
-        places[..., axis] = place
-    places[~inside] = -1
-    if threads % LANES:  # a last warp of which some lanes do not exist
-        missing = np.full((LANES - threads % LANES, *places.shape[1:]), -1, np.int64)
-        places = np.concatenate([places, missing])
-    shaped = places.reshape(-1, LANES, values, rank).transpose(0, 2, 1, 3)
-    first = layout.value[0].size if layout.value else 1
-    vector = first if _is_vector(shaped, first) else 1
-    return TileAccess(shaped, vector, layout.values * layout.threads / (values * threads))
-
-
-def _place(index: Expr, env: Mapping[Var, np.ndarray], domain: Domain) -> np.ndarray | None:
-    known: dict[Var, np.ndarray | int] = dict(env)
-    for node in walk_expr(index):
-        if isinstance(node, Load):
-            return None
-        if isinstance(node, Var) and node not in known:
-            known[node] = bounds(node, domain).low or 0
-    return np.asarray(evaluate(index, known, exact=True))
-
-
-def _is_vector(places: np.ndarray, size: int) -> bool:
-    """Whether successive values are neighbors along the last dimension and begin at a multiple of their number.
-
-    Shapes: places (warps, values, lanes, rank).
-    """
-    if size == 1 or places.shape[1] % size:
-        return False
-    groups = places.reshape(places.shape[0], -1, size, *places.shape[2:])
-    last, rest = groups[..., -1], groups[..., :-1]
-    outside = np.asarray(last < 0)
-    steps = np.asarray(last == last[:, :, :1] + np.arange(size)[:, None]) | outside
-    first: np.ndarray = last[:, :, 0]
-    aligned = np.asarray(first % size == 0) | (first < 0)
-    still = np.asarray(rest == rest[:, :, :1]).all(axis=-1) | outside
-    return bool(steps.all() and aligned.all() and still.all())
 
 
 def cost(layout: Layout, accesses: Sequence[TileAccess], itemsize: int) -> float:
