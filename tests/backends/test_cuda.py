@@ -1,0 +1,22 @@
+"""The CUDA record: ways to do tile operators, and passes from tile level to the program of one thread."""
+
+from tilelang.backends.cuda import BACKEND, LOWERINGS
+from tilelang.ir.func import Level
+from tilelang.ops.catalogue import TILE_OPS
+
+
+def test_the_record_serves_cuda_targets() -> None:
+    assert "cuda" == BACKEND.kind
+    assert "check_program" == BACKEND.passes[0].name
+
+
+def test_passes_lead_from_tiles_to_threads() -> None:
+    assert (Level.TILE, Level.THREAD) == (BACKEND.passes[0].reads, BACKEND.passes[-1].writes)
+    for before, after in zip(BACKEND.passes, BACKEND.passes[1:], strict=False):
+        assert before.writes is after.reads
+
+
+def test_ways_are_listed_for_operators_under_names_of_their_own() -> None:
+    assert set(LOWERINGS) <= set(TILE_OPS)
+    names = [way.name for ways in LOWERINGS.values() for way in ways]
+    assert len(names) == len(set(names))
