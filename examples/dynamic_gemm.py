@@ -4,6 +4,7 @@ import numpy as np
 
 import tilelang
 import tilelang.language as T
+from tilelang.testing import to_device, to_host
 
 
 @tilelang.jit(out_idx=[-1])
@@ -34,7 +35,8 @@ def main(sizes=((256, 256, 256), (1, 130, 67), (131, 1, 300), (0, 8, 8), (5, 7, 
         a = rng.standard_normal((M, K), dtype=np.float32).astype(np.float16)
         b = rng.standard_normal((K, N), dtype=np.float32).astype(np.float16)
         expected = a.astype(np.float32) @ b.astype(np.float32)
-        np.testing.assert_allclose(kernel(a, b).astype(np.float32), expected, rtol=1e-2, atol=1e-1)
+        c = to_host(kernel(*to_device(a, b)))
+        np.testing.assert_allclose(c.astype(np.float32), expected, rtol=1e-2, atol=1e-1)
         print(f"dynamic_gemm: ({M}, {N}, {K}) agrees with NumPy")
 
 

@@ -4,6 +4,7 @@ import numpy as np
 
 import tilelang
 import tilelang.language as T
+from tilelang.testing import to_device, to_host
 
 
 @tilelang.jit
@@ -33,12 +34,13 @@ def main(M=256, N=192, K=130):
     a = rng.standard_normal((M, K), dtype=np.float32).astype(np.float16)
     b = rng.standard_normal((K, N), dtype=np.float32).astype(np.float16)
 
-    c = matmul(a, b)  # compiles at the first call with these shapes
-    again = matmul(a, b, block_M=32)  # tunables are keyword arguments
+    tensors = to_device(a, b)
+    c = matmul(*tensors)  # compiles at the first call with these shapes
+    again = matmul(*tensors, block_M=32)  # tunables are keyword arguments
 
     expected = a.astype(np.float32) @ b.astype(np.float32)
-    np.testing.assert_allclose(c.astype(np.float32), expected, rtol=1e-2, atol=1e-1)
-    np.testing.assert_allclose(again.astype(np.float32), expected, rtol=1e-2, atol=1e-1)
+    for result in to_host(c, again):
+        np.testing.assert_allclose(result.astype(np.float32), expected, rtol=1e-2, atol=1e-1)
     print(f"eager_style: ({M}, {N}, {K}) agrees with NumPy")
 
 

@@ -4,6 +4,7 @@ import numpy as np
 
 import tilelang
 import tilelang.language as T
+from tilelang.testing import to_device, to_host
 
 
 @tilelang.jit(out_idx=[-1])
@@ -36,11 +37,11 @@ def gelu(M, N, block_M=32, block_N=128, dtype="float32"):
 def main(M=500, N=1000):
     x = np.random.default_rng(0).standard_normal((M, N), dtype=np.float32)
 
-    np.testing.assert_array_equal(relu(M, N)(x), np.maximum(x, 0))
+    np.testing.assert_array_equal(to_host(relu(M, N)(to_device(x))), np.maximum(x, 0))
     print(f"elementwise: ReLU of ({M}, {N}) agrees with NumPy")
 
     expected = 0.5 * x * (1 + np.tanh(0.797885 * (x + 0.044715 * x**3)))
-    np.testing.assert_allclose(gelu(M, N)(x), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(to_host(gelu(M, N)(to_device(x))), expected, rtol=1e-4, atol=1e-5)
     print(f"elementwise: GELU of ({M}, {N}) agrees with NumPy")
 
 

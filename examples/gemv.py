@@ -4,6 +4,7 @@ import numpy as np
 
 import tilelang
 import tilelang.language as T
+from tilelang.testing import to_device, to_host
 
 
 @tilelang.jit(out_idx=[-1])
@@ -31,7 +32,7 @@ def main(N=1000, K=1500):
     a = rng.standard_normal((N, K), dtype=np.float32).astype(np.float16)
     x = rng.standard_normal(K, dtype=np.float32).astype(np.float16)
 
-    y = gemv(N, K)(a, x)
+    y = to_host(gemv(N, K)(*to_device(a, x)))
 
     expected = a.astype(np.float32) @ x.astype(np.float32)
     np.testing.assert_allclose(y.astype(np.float32), expected, rtol=1e-2, atol=1e-1)

@@ -4,6 +4,7 @@ import numpy as np
 
 import tilelang
 import tilelang.language as T
+from tilelang.testing import to_device, to_host
 
 
 @T.macro
@@ -54,7 +55,7 @@ def main(M=200, N=130, K=100):
     a = rng.standard_normal((M, K), dtype=np.float32).astype(np.float16)
     b = rng.standard_normal((K, N), dtype=np.float32).astype(np.float16)
 
-    c = matmul_swish(M, N, K)(a, b)
+    c = to_host(matmul_swish(M, N, K)(*to_device(a, b)))
 
     product = a.astype(np.float32) @ b.astype(np.float32)
     np.testing.assert_allclose(c.astype(np.float32), product / (1 + np.exp(-product)), rtol=1e-2, atol=1e-1)

@@ -4,6 +4,7 @@ import numpy as np
 
 import tilelang
 import tilelang.language as T
+from tilelang.testing import to_device, to_host
 
 
 @tilelang.jit(out_idx=[-1])
@@ -71,11 +72,13 @@ def main(M=255, N=1000):
     mean = x.mean(axis=1, keepdims=True)
     variance = x.var(axis=1, keepdims=True)
     expected = (x - mean) / np.sqrt(variance + 1e-5) * weight + bias
-    np.testing.assert_allclose(layer_norm(M, N)(x, weight, bias), expected, rtol=1e-3, atol=1e-4)
+    y = to_host(layer_norm(M, N)(*to_device(x, weight, bias)))
+    np.testing.assert_allclose(y, expected, rtol=1e-3, atol=1e-4)
     print(f"normalization: LayerNorm of ({M}, {N}) agrees with NumPy")
 
     expected = x / np.sqrt((x * x).mean(axis=1, keepdims=True) + 1e-6) * weight
-    np.testing.assert_allclose(rms_norm(M, N)(x, weight), expected, rtol=1e-3, atol=1e-4)
+    y = to_host(rms_norm(M, N)(*to_device(x, weight)))
+    np.testing.assert_allclose(y, expected, rtol=1e-3, atol=1e-4)
     print(f"normalization: RMSNorm of ({M}, {N}) agrees with NumPy")
 
 

@@ -1,9 +1,10 @@
-"""The first program: C = relu(A @ B) over tiles. It needs NumPy only and runs on whatever is present."""
+"""The first program: C = relu(A @ B) over tiles. It needs NumPy and runs on whatever is present: a GPU, or the CPU."""
 
 import numpy as np
 
 import tilelang
 import tilelang.language as T
+from tilelang.testing import to_device, to_host
 
 
 @tilelang.jit(out_idx=[-1])
@@ -39,7 +40,7 @@ def main(M=512, N=512, K=512):
     b = rng.standard_normal((K, N), dtype=np.float32).astype(np.float16)
 
     kernel = matmul_relu(M, N, K)  # builds the kernel, once per set of arguments
-    c = kernel(a, b)
+    c = to_host(kernel(*to_device(a, b)))  # a GPU's kernels take and give arrays in its own memory
 
     expected = np.maximum(a.astype(np.float32) @ b.astype(np.float32), 0)
     np.testing.assert_allclose(c.astype(np.float32), expected, rtol=1e-2, atol=1e-1)

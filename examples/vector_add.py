@@ -4,6 +4,7 @@ import numpy as np
 
 import tilelang
 import tilelang.language as T
+from tilelang.testing import to_device, to_host
 
 
 @tilelang.jit
@@ -25,11 +26,11 @@ def add(N: int, block: int = 256, dtype: str = "float32"):
 def main(N=1_000_003):
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((2, N), dtype=np.float32)
-    c = np.empty_like(a)
+    a_there, b_there, c_there = to_device(a, b, np.empty_like(a))  # on a GPU, in its own memory
 
-    add(N)(a, b, c)
+    add(N)(a_there, b_there, c_there)
 
-    np.testing.assert_array_equal(c, a + b)
+    np.testing.assert_array_equal(to_host(c_there), a + b)
     print(f"vector_add: {N} elements agree with NumPy")
 
 

@@ -2,12 +2,16 @@ import random
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from fake_cuda import FakeCuda
 
 import tilelang.testing as door
-from tilelang.errors import OptionError
+from tilelang.errors import ArgumentError, DriverError, OptionError
+from tilelang.runtime.cuda_driver import Driver, open_driver
+from tilelang.target import present_arch
 
 
 def test_a_seed_makes_random_numbers_repeat() -> None:
@@ -44,7 +48,7 @@ def test_tensors_are_compared() -> None:
 
 @door.requires_cuda
 def test_on_cuda() -> None:
-    raise AssertionError
+    assert present_arch() is not None
 
 
 @door.requires_rocm()
@@ -54,7 +58,7 @@ def test_on_rocm() -> None:
 
 @door.requires_cuda_compute_version_ge(9, 0)
 def test_on_hopper() -> None:
-    raise AssertionError
+    assert open_driver().capability(0) >= (9, 0)
 
 
 @door.requires_llvm
@@ -62,7 +66,76 @@ def test_a_test_for_the_cpu_runs() -> None:
     assert door.__all__ == sorted(door.__all__)
 
 
-def test_every_comparison_of_capabilities_is_a_mark() -> None:
+def test_arrays_stay_where_kernels_of_the_cpu_and_of_the_simulator_take_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = np.zeros(3), np.ones(3)
+    assert door.to_device(a, target="cpu") is a
+    monkeypatch.setenv("TILELANG_EXECUTION_BACKEND", "simulator")
+    first, second = door.to_device(a, b, target="cuda")
+    assert first is a
+    assert second is b
+    first, second = door.to_host(a, b)
+    assert first is a
+    assert second is b
+
+
+def test_tensors_of_torch_come_back_as_numpy_arrays() -> None:
+    torch = pytest.importorskip("torch")
+    values = torch.arange(6, dtype=torch.bfloat16).reshape(2, 3)
+    back = door.to_host(values.T)
+    assert "bfloat16" == back.dtype.name
+    np.testing.assert_array_equal([[0, 3], [1, 4], [2, 5]], back.astype(np.float32))
+
+
+def test_arrays_of_every_dtype_go_to_a_gpu_by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    make, places = torch.tensor, []
+
+    def tensor(data: Any, device: str) -> Any:
+        places.append(device)
+        return make(data)
+
+    monkeypatch.setattr(torch, "tensor", tensor)
+    for dtype in (np.float16, np.bool_, np.int64, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn):
+        for shape in ((2, 3), (), (0, 4)):
+            array = (np.arange(np.prod(shape, dtype=int)) % 2).reshape(shape).astype(dtype)
+            there = door.to_device(array, target="cuda")
+            assert isinstance(there, torch.Tensor)
+            assert shape == tuple(there.shape)
+            back = door.to_host(there)
+            assert dtype == back.dtype
+            np.testing.assert_array_equal(array, back)
+    assert {"cuda"} == set(places)
+    with pytest.raises(ArgumentError, match="to_device: torch has no dtype int4"):
+        door.to_device(np.zeros(2, ml_dtypes.int4), target="cuda")
+
+
+def test_a_gpu_without_a_framework_is_an_error_that_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    with pytest.raises(DriverError) as caught:
+        door.to_device(np.zeros(3), target="cuda -arch=sm_80")
+    assert (
+        "to_device: kernels are compiled for cuda:sm_80, and nothing can hold arrays on the GPU: neither torch nor "
+        "CuPy is installed\nhint: pip install torch, or set TILELANG_DEFAULT_TARGET=cpu to run on the CPU"
+    ) == str(caught.value)
+
+
+def test_marks_let_tests_run_where_the_gpu_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    def anything() -> None: ...
+
+    monkeypatch.setattr(door, "open_driver", lambda: Driver(FakeCuda(capability=(8, 9))))
+    assert door.requires_cuda(anything) is anything
+    assert door.requires_cuda()(anything) is anything
+    assert door.requires_cuda_compute_version_ge(8, 6)(anything) is anything
+    assert door.requires_cuda_compute_version_gt(8, 9)(anything).pytestmark
+    monkeypatch.setattr(door, "open_driver", lambda: Driver(FakeCuda(devices=0)))
+    assert door.requires_cuda(anything).pytestmark
+
+
+def test_every_comparison_of_capabilities_is_a_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door, "_capability", lambda: None)
     for mode in ("ge", "gt", "le", "lt", "eq"):
 
         def anything() -> None: ...

@@ -4,6 +4,7 @@ import numpy as np
 
 import tilelang
 import tilelang.language as T
+from tilelang.testing import to_device, to_host
 
 
 @tilelang.jit(out_idx=[-1])
@@ -111,10 +112,11 @@ def main(M=512, N=512, K=512, block_M=128, block_N=128, block_K=32):
         "2 stages": multi_stage(M, N, K, *blocks, num_stages=2),
         "4 stages": multi_stage(M, N, K, *blocks, num_stages=4),
     }
-    baseline = variants["no pipeline"](a, b)
+    tensors = to_device(a, b)
+    baseline = to_host(variants["no pipeline"](*tensors))
     np.testing.assert_allclose(baseline.astype(np.float32), expected, rtol=1e-2, atol=1e-1)
     for name, kernel in variants.items():
-        np.testing.assert_array_equal(kernel(a, b), baseline)
+        np.testing.assert_array_equal(to_host(kernel(*tensors)), baseline)
         print(f"gemm_pipelined: {name:<14} gives the same bits")
 
 

@@ -4,6 +4,7 @@ import numpy as np
 
 import tilelang
 import tilelang.language as T
+from tilelang.testing import to_device, to_host
 
 
 @tilelang.jit(out_idx=[-1])
@@ -70,7 +71,7 @@ def check(name, kernel, M, N, K):
     rng = np.random.default_rng(0)
     a = rng.standard_normal((M, K), dtype=np.float32).astype(np.float16)
     b = rng.standard_normal((K, N), dtype=np.float32).astype(np.float16)
-    c = kernel(a, b)
+    c = to_host(kernel(*to_device(a, b)))
     expected = a.astype(np.float32) @ b.astype(np.float32)
     np.testing.assert_allclose(c.astype(np.float32), expected, rtol=1e-2, atol=1e-1)
     print(f"gemm_simple: {name:<12} ({M}, {N}, {K}) agrees with NumPy")

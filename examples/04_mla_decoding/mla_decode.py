@@ -10,6 +10,7 @@ import numpy as np
 
 import tilelang
 import tilelang.language as T
+from tilelang.testing import to_device, to_host
 
 
 def expand_tile(block_N, head_dim, latent_dim, block_L, dtype):
@@ -176,7 +177,7 @@ def main(batch=2, n_heads=4, kv_len=300, head_dim=64, latent_dim=128):
     sizes = (batch, n_heads, kv_len, head_dim, latent_dim)
     expected = reference(q, kv, proj)
     for name, factory in (("one kernel", mla_decode), ("split-KV", mla_decode_split)):
-        out = factory(*sizes)(q, kv, proj)
+        out = to_host(factory(*sizes)(*to_device(q, kv, proj)))
         np.testing.assert_allclose(out.astype(np.float32), expected, rtol=2e-2, atol=1e-2)
         print(f"mla_decode: {name}, {kv_len} cached positions, {n_heads} heads, agrees with NumPy")
 

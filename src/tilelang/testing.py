@@ -1,12 +1,13 @@
-"""Help for tests of kernels: running one test file, seeds, comparison, and marks for tests that need a device.
+"""Help for examples and tests of kernels: arrays where kernels run, seeds, comparison, marks for tests with devices.
 
-pytest and torch are used where the caller has them; neither is imported before it is needed.
+pytest, torch and CuPy are used where the caller has them; none is imported before it is needed.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import operator
 import random
 import sys
 from collections.abc import Callable
@@ -14,8 +15,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tilelang.errors import OptionError
+from tilelang.errors import ArgumentError, DriverError, OptionError
 from tilelang.profile.compare import assert_close
+from tilelang.runtime.arrays import borrow, is_torch_tensor, torch_dtype
+from tilelang.runtime.cuda_driver import open_driver
+from tilelang.target import TargetLike, parse_execution_backend, parse_target
 
 __all__ = [
     "main",
@@ -30,6 +34,8 @@ __all__ = [
     "requires_metal",
     "requires_rocm",
     "set_random_seed",
+    "to_device",
+    "to_host",
     "torch_assert_close",
 ]
 
@@ -85,6 +91,94 @@ def torch_assert_close(
     )
 
 
+# -- arrays where kernels run --------------------------------------------------------------------------------
+def to_device(*arrays: np.ndarray, target: TargetLike = "auto") -> Any:
+    """NumPy arrays as a kernel compiled for `target` takes them: copied to the GPU, or as they are.
+
+    On a machine with a GPU that is a copy as torch tensors, or as CuPy arrays where there is no torch. Kernels for the
+    CPU, for the simulator and for the reference interpreter take NumPy arrays, and get these very ones. Copies never
+    happen inside a kernel's call.
+
+    Args:
+        arrays: What to bring there.
+        target: What the kernel is compiled for; "auto" is what `tilelang.compile` takes by itself.
+
+    Returns:
+        The array, or a list of them if several are given.
+
+    Raises:
+        DriverError: Kernels run on a GPU here, and neither torch nor CuPy can hold arrays there.
+        ArgumentError: They have no such dtype.
+    """
+    chosen = parse_target(target)
+    if parse_execution_backend(None, chosen) in ("nvrtc", "nvcc"):
+        put = _way_to_device(str(chosen))
+        moved = [put(array) for array in arrays]
+    else:
+        moved = list(arrays)
+    return moved[0] if len(moved) == 1 else moved
+
+
+def to_host(*arrays: Any) -> Any:
+    """Arrays of any framework and device as NumPy arrays, copied where they are not in host memory.
+
+    Returns:
+        The array, or a list of them if several are given.
+    """
+    moved = [_to_host(array) for array in arrays]
+    return moved[0] if len(moved) == 1 else moved
+
+
+def _way_to_device(target: str) -> Callable[[np.ndarray], Any]:
+    """What copies an array to the GPU, by the framework that is there."""
+    try:
+        torch = importlib.import_module("torch")
+    except ImportError:
+        torch = None
+    if torch is not None and torch.cuda.is_available():
+        return _torch_on_device
+    try:
+        cupy = importlib.import_module("cupy")
+    except ImportError:
+        found = "torch is installed without support for this GPU" if torch else "neither torch nor CuPy is installed"
+        raise DriverError(
+            f"to_device: kernels are compiled for {target}, and nothing can hold arrays on the GPU: {found}",
+            hint="pip install torch, or set TILELANG_DEFAULT_TARGET=cpu to run on the CPU",
+        ) from None
+    return cupy.asarray  # type: ignore[no-any-return]
+
+
+def _torch_on_device(array: np.ndarray) -> Any:
+    torch = sys.modules["torch"]
+    view = borrow(array)
+    row = None if view is None or view.dtype is None else torch_dtype(view.dtype)
+    if row is None:
+        raise ArgumentError(f"to_device: torch has no dtype {array.dtype}")
+    # as bytes, since torch does not know the dtypes that NumPy has from ml_dtypes
+    flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return torch.tensor(flat, device="cuda").view(row).reshape(array.shape)
+
+
+def _to_host(array: Any) -> Any:
+    if is_torch_tensor(array):
+        view = borrow(array)
+        assert view is not None
+        assert view.dtype is not None
+        flat = array.detach().cpu().contiguous().reshape(-1).view(sys.modules["torch"].uint8)
+        return flat.numpy().view(view.dtype.numpy).reshape(view.shape)
+    return array.get() if hasattr(array, "__cuda_array_interface__") else np.asarray(array)
+
+
+# -- marks ---------------------------------------------------------------------------------------------------
+def _capability() -> tuple[int, int] | None:
+    """The compute capability of the first GPU, or None if there is none."""
+    try:
+        driver = open_driver()
+        return driver.capability(0) if driver.device_count() else None
+    except DriverError:
+        return None
+
+
 def _skip(reason: str) -> Callable[[F], F]:
     def mark(test: F) -> F:
         pytest = importlib.import_module("pytest")
@@ -93,19 +187,23 @@ def _skip(reason: str) -> Callable[[F], F]:
     return mark
 
 
-def _device_mark(name: str) -> Callable[..., Any]:
+def _run(test: F) -> F:
+    return test
+
+
+def _device_mark(name: str, is_there: Callable[[], bool]) -> Callable[..., Any]:
     """A mark to be written bare or with empty parentheses."""
 
     def mark(test: Callable[..., Any] | None = None) -> Any:
-        skip: Callable[..., Any] = _skip(f"needs {name}, which this version has no target for")
-        return skip if test is None else skip(test)
+        chosen: Callable[..., Any] = _run if is_there() else _skip(f"needs {name}")
+        return chosen if test is None else chosen(test)
 
     return mark
 
 
-requires_cuda = _device_mark("CUDA")
-requires_rocm = _device_mark("ROCm")
-requires_metal = _device_mark("Metal")
+requires_cuda = _device_mark("a CUDA device", lambda: _capability() is not None)
+requires_rocm = _device_mark("ROCm, which this version has no target for", lambda: False)
+requires_metal = _device_mark("Metal, which this version has no target for", lambda: False)
 
 
 def requires_llvm(test: F) -> F:
@@ -128,6 +226,9 @@ def requires_cuda_compute_version(
     """
     if mode not in ("ge", "gt", "le", "lt", "eq"):
         raise OptionError(f"requires_cuda_compute_version: unknown mode {mode!r}", hint="ge, gt, le, lt or eq")
+    found = _capability()
+    if found is not None and getattr(operator, mode)(found, (major_version, minor_version)):
+        return _run
     return _skip(f"needs CUDA with compute capability {mode} {major_version}.{minor_version}")
 
 
