@@ -192,3 +192,13 @@ def test_jumps_belong_to_the_innermost_loop():
 def test_atomics_that_combine_have_an_operator():
     assert BinaryOp.BITXOR is AtomicOp.XOR.operator
     assert [None] * 3 == [op.operator for op in (AtomicOp.EXCHANGE, AtomicOp.LOAD, AtomicOp.STORE)]
+
+
+def test_a_literal_that_index_arithmetic_became_wraps_where_it_is_stored():
+    """Index arithmetic has no width, but an element has."""
+    buffer = Buffer("A", (const(4, INT32),), INT32, Scope.GLOBAL)
+    i = Var("i", INT32, index=True)
+    store = Store(buffer, (i,), (i - 20) << 28)
+    changed = substitute_stmt(store, {i: Const(0, INT32)})
+    assert isinstance(changed, Store)
+    assert (-1073741824, INT32) == (changed.value.value, changed.value.dtype)

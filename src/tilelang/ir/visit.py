@@ -197,6 +197,8 @@ class Rewriter:
         for field in _fields(type(node)):
             old = getattr(node, field)
             new = self._part(old)
+            if isinstance(new, Expr) and isinstance(node, Store | Atomic) and new.dtype != old.dtype:
+                new = cast(new, old.dtype)  # index arithmetic that became a wide literal wraps where it is stored
             if new is not old:
                 changes[field] = new
         return dataclasses.replace(node, **changes) if changes else node  # type: ignore[arg-type]
