@@ -144,7 +144,7 @@ class TileChooser:
 
     def _keep(self, buffer: Buffer) -> int:
         """Bytes that operators need together."""
-        return MAX_VECTOR_BYTES if any(isinstance(a.stmt, TileOp) for a in self._touching[buffer]) else 1
+        return MAX_VECTOR_BYTES if any(isinstance(a.stmt, TileOp) for a in self._touching.get(buffer, ())) else 1
 
     def _sampled(self, buffer: Buffer) -> list[TileAccess]:
         found = []
