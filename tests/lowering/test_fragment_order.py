@@ -41,3 +41,11 @@ def test_a_place_follows_from_the_coordinate():
 def test_other_owners_are_a_fault_of_ours(other):
     with pytest.raises(CompilerBug):
         _ = FragmentOrder(other, WANTED).places
+
+
+def test_elements_that_an_instruction_holds_twice_have_one_place():
+    twice = fragment((1, 32), [digit(4, 0, 2), digit(8, 0, 0)], [PAIRS, digit(2, 0, 0), COLUMNS])
+    once = fragment((1, 32), [digit(4, 0, 2), digit(8, 0, 0)], [PAIRS, COLUMNS])
+    order = FragmentOrder(once, twice)
+    assert [0, 1, 0, 1, 2, 3, 2, 3] == order.places[:8].tolist()
+    assert not order.keeps(4)

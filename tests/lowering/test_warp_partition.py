@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tilelang.errors import ResourceError
 from tilelang.isa.nvidia.mma import ATOMS
-from tilelang.lowering.warp_partition import WarpPartition, partition, placed
+from tilelang.lowering.warp_partition import WarpPartition, held, partition, placed
 from tilelang.ops.gemm import GemmWarpPolicy
 
 ATOM = next(a for a in ATOMS if a.name == "m16n8k16_f32_f16_f16")
@@ -83,3 +83,10 @@ def test_a_matrix_may_lie_along_any_dimensions_of_its_buffer():
     assert (1, 16, 64) == turned.shape
     assert np.array_equal(tile.table, turned.table[..., [2, 1]])
     assert not turned.table[..., 0].any()
+
+
+def test_threads_beyond_a_single_row_hold_copies_of_it():
+    tile = held(partition(1, 64, ATOM, 128, GemmWarpPolicy.Square).accumulator(ATOM, 1, 64))
+    assert not tile.table[..., 0].any()
+    assert 8 == tile.replication
+    assert 64 * 8 == tile.threads * tile.values

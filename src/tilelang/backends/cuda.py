@@ -10,6 +10,7 @@ from tilelang.lowering.by_loop import ByLoop
 from tilelang.lowering.lowering import Lowerings
 from tilelang.lowering.nvidia.copy_async import AsyncCopy
 from tilelang.lowering.nvidia.gemm_mma import GemmMma
+from tilelang.lowering.simt import gemm_loops
 from tilelang.lowering.simt.gemm_fma import GemmFma
 from tilelang.lowering.simt.scan import SimtScan
 from tilelang.ops.copy import Copy
@@ -21,7 +22,7 @@ from tilelang.passes import pipelines
 LOWERINGS: Lowerings = MappingProxyType(
     {
         Copy: (AsyncCopy(), ByLoop("copy.loop")),
-        Gemm: (GemmMma(), GemmFma()),
+        Gemm: (GemmMma(), GemmFma(), ByLoop(gemm_loops.NAME)),
         Scan: (SimtScan(),),
     }
 )

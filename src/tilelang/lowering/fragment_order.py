@@ -1,8 +1,8 @@
 """Where an instruction's values are among those that a thread holds of a fragment.
 
 Takes the fragment that was inferred and the one that the instruction asked for; layouts are inferred up to the order of
-value digits. Gives the place of each value as an expression. Invariant: both fragments give every thread the same
-elements.
+value digits, and an instruction may hold elements several times. Gives the place of each value as an expression.
+Invariant: both fragments give every thread the same elements.
 """
 
 from __future__ import annotations
@@ -37,11 +37,9 @@ class FragmentOrder:
             CompilerBug: The fragments hold different elements.
         """
         actual, wanted = self.actual.table, self.wanted.table
-        if actual.shape != wanted.shape:
-            raise CompilerBug(f"a fragment is {self.actual}, but an instruction needs {self.wanted}")
         found = {tuple(coordinate): place for place, coordinate in enumerate(actual[0].tolist())}
         places = np.array([found.get(tuple(coordinate), 0) for coordinate in wanted[0].tolist()], np.int64)
-        if not np.array_equal(actual[:, places], wanted):
+        if len(actual) != len(wanted) or not np.array_equal(actual[:, places], wanted):
             raise CompilerBug(f"a fragment is {self.actual}, but an instruction needs {self.wanted}")
         return places
 

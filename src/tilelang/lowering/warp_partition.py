@@ -48,7 +48,7 @@ class WarpPartition:
             digit(self.copies, 0, 0),
         ]
         value = [*atom.c.value, digit(self.column_atoms, 0, width), digit(self.row_atoms, height, 0)]
-        return fragment((m, n), thread, value)
+        return _with_copies(fragment((m, n), thread, value))
 
     def left(self, atom: MmaAtom, m: int, k: int) -> Fragment:
         """The fragment of A: warps along N hold the same rows. Shapes: (M, K)."""
@@ -60,7 +60,7 @@ class WarpPartition:
         ]
         # in the order of an accumulator's values, of which A is often made
         value = [*atom.a.value, digit(-(-k // depth), 0, depth), digit(self.row_atoms, height, 0)]
-        return fragment((m, k), thread, value)
+        return _with_copies(fragment((m, k), thread, value))
 
     def right(self, atom: MmaAtom, n: int, k: int) -> Fragment:
         """The fragment of B, transposed: warps along M hold the same columns. Shapes: (N, K)."""
@@ -72,7 +72,26 @@ class WarpPartition:
             digit(self.copies, 0, 0),
         ]
         value = [*atom.b.value, digit(-(-k // depth), 0, depth), digit(self.column_atoms, width, 0)]
-        return fragment((n, k), thread, value)
+        return _with_copies(fragment((n, k), thread, value))
+
+
+def _with_copies(tile: Fragment) -> Fragment:
+    """The fragment in which what lies beyond the only row, or column, of a tile is a copy of it.
+
+    It is one indeed: operands are loaded from inside of the tile where they reach beyond it.
+    """
+    idle = (0,) * len(tile.shape)
+
+    def turned(modes: tuple[Mode, ...]) -> list[Mode]:
+        moving = [any(s and extent > 1 for s, extent in zip(m.stride, tile.shape, strict=True)) for m in modes]
+        return [m if moves else Mode(m.size, idle) for m, moves in zip(modes, moving, strict=True)]
+
+    return fragment(tile.shape, turned(tile.thread), turned(tile.value))
+
+
+def held(tile: Fragment) -> Fragment:
+    """What a thread must hold of a fragment: every element once."""
+    return fragment(tile.shape, tile.thread, [mode for mode in tile.value if not mode.is_idle])
 
 
 def partition(m: int, n: int, atom: MmaAtom, threads: int, policy: GemmWarpPolicy) -> WarpPartition:

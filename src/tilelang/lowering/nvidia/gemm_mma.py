@@ -27,7 +27,7 @@ from tilelang.lowering.lowering import Site
 from tilelang.lowering.nvidia.mma_operand import FragmentOperand, Operand, Share, SharedOperand
 from tilelang.lowering.regions import ZERO, is_whole
 from tilelang.lowering.registers import Emitter
-from tilelang.lowering.warp_partition import WarpPartition, partition, placed
+from tilelang.lowering.warp_partition import WarpPartition, held, partition, placed
 from tilelang.ops.describe import matrix_axes
 from tilelang.ops.gemm import Gemm, GemmWarpPolicy
 from tilelang.target import WARP_SIZE
@@ -82,10 +82,10 @@ class GemmMma:
     def constrain(self, op: Gemm, site: Site) -> Iterable[Constraint]:
         """The fragments of the instruction over the warps; shared operands without bank conflicts."""
         plan = _plan(op, site)
-        yield Is(op.c.buffer, plan.accumulator, Why(f"{op.name} accumulates in it by {plan.atom.name}", op.loc))
+        yield Is(op.c.buffer, held(plan.accumulator), Why(f"{op.name} accumulates in it by {plan.atom.name}", op.loc))
         for region, share, wanted in ((op.a, plan.a, plan.left), (op.b, plan.b, plan.right)):
             if region.buffer.scope is Scope.FRAGMENT:
-                yield Is(region.buffer, wanted, Why(f"{op.name} multiplies it by {plan.atom.name}", op.loc))
+                yield Is(region.buffer, held(wanted), Why(f"{op.name} multiplies it by {plan.atom.name}", op.loc))
                 continue
             layout = share.layout()
             if layout is not None:

@@ -251,6 +251,8 @@ def _divisions(
         for down in _divisors(threads // across):
             for row_run in _runs(op.a, a_axes, m):
                 for column_run in _runs(op.b, b_axes, n):
+                    if (down - 1) * row_run >= m or (across - 1) * column_run >= n:
+                        continue  # threads without rows or columns of their own; better copies of others
                     row_times = -(-m // (row_run * down))
                     column_times = -(-n // (column_run * across))
                     yield (

@@ -119,6 +119,8 @@ class _Choose(Rewriter):
 
     # -- products -------------------------------------------------------------------------------------------
     def _gemm(self, op: Gemm) -> list[Stmt]:
+        if not all(int_const(size) for size in op.sizes):
+            return [self._chosen(op)]  # there are no tiles of such sizes
         before: list[Stmt] = []
         after: list[Stmt] = []
         if op.c.buffer.scope is not Scope.FRAGMENT or not is_whole(op.c):

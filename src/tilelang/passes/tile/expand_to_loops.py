@@ -1,8 +1,8 @@
 """Turns the operators that work element by element into parallel loops, so that one pass spreads all of them.
 
-Takes a tile-level function, gives one in which `Copy` without an instruction of its own, `Fill`, `Transpose`,
-`AtomicTile`, `Im2Col` and `Reduce` are `ParallelLoop`s, scans have operands that all threads can reach, and tiles in
-registers are printed from shared memory.
+Takes a tile-level function, gives one in which `Copy` and `Gemm` without instructions of their own, `Fill`,
+`Transpose`, `AtomicTile`, `Im2Col` and `Reduce` are `ParallelLoop`s, scans have operands that all threads can reach,
+and tiles in registers are printed from shared memory.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from tilelang.ir.builder import Builder
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Print, Seq, Stmt, TileOp
 from tilelang.ir.visit import Rewriter
-from tilelang.lowering.simt import loops
+from tilelang.lowering.simt import gemm_loops, loops
 from tilelang.ops.atomic import AtomicTile
 from tilelang.ops.copy import Copy, Transpose
 from tilelang.ops.fill import Fill
+from tilelang.ops.gemm import Gemm
 from tilelang.ops.im2col import Im2Col
 from tilelang.ops.reduce import Reduce
 from tilelang.ops.scan import Scan
@@ -35,6 +36,7 @@ _EXPANSIONS: Mapping[type[TileOp], Callable[[Any, Builder], None]] = MappingProx
         AtomicTile: loops.expand_atomic,
         Copy: loops.expand_copy,
         Fill: loops.expand_fill,
+        Gemm: gemm_loops.expand_gemm,
         Im2Col: loops.expand_im2col,
         Reduce: loops.expand_reduce,
         Scan: loops.expand_scan,
@@ -48,6 +50,8 @@ class _Expand(Rewriter):
         build = Builder(node.loc)
         match node:
             case Copy(choice=choice) if choice not in ("", BY_LOOP):
+                return node
+            case Gemm(choice=choice) if choice != gemm_loops.NAME:
                 return node
             case TileOp() if type(node) in _EXPANSIONS:
                 _EXPANSIONS[type(node)](node, build)
