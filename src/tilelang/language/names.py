@@ -49,26 +49,42 @@ def reborn_names(body: Sequence[ast.stmt]) -> set[str]:
 
 
 def _bindings(statements: Sequence[ast.stmt], *, targets: bool = True) -> Iterator[str]:
+    """The names in order, with repetitions; not those of nested functions, lambdas and comprehensions.
+
+    Expressions are not looked into: `:=` is refused wherever it is met.
+    """
     for statement in statements:
-        skipped: set[ast.AST] = set()
-        for node in _own_nodes(statement):
-            if not targets and isinstance(node, ast.For):
-                skipped.update(ast.walk(node.target))
-            elif not targets and isinstance(node, ast.withitem) and node.optional_vars is not None:
-                skipped.update(ast.walk(node.optional_vars))
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node not in skipped:
-                yield node.id
-            elif isinstance(node, ast.FunctionDef):
-                yield node.name
+        match statement:
+            case ast.FunctionDef(name=name):
+                yield name
+            case ast.Assign(targets=assigned):
+                for target in assigned:
+                    yield from _stored(target)
+            case ast.AugAssign(target=target) | ast.AnnAssign(target=target):
+                yield from _stored(target)
+            case ast.For(target=target, body=body, orelse=orelse):
+                if targets:
+                    yield from _stored(target)
+                yield from _bindings([*body, *orelse], targets=targets)
+            case ast.While(body=body, orelse=orelse) | ast.If(body=body, orelse=orelse):
+                yield from _bindings([*body, *orelse], targets=targets)
+            case ast.With(items=items, body=body):
+                if targets:
+                    for item in items:
+                        yield from _stored(item.optional_vars)
+                yield from _bindings(body, targets=targets)
 
 
-def _own_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of this scope: not inside nested functions, lambdas or comprehensions."""
-    yield node
-    if isinstance(node, ast.FunctionDef | ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
-        return
-    for child in ast.iter_child_nodes(node):
-        yield from _own_nodes(child)
+def _stored(target: ast.expr | None) -> Iterator[str]:
+    """The names in the target of an assignment; elements and attributes are none."""
+    match target:
+        case ast.Name(id=name):
+            yield name
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            for part in parts:
+                yield from _stored(part)
+        case ast.Starred(value=value):
+            yield from _stored(value)
 
 
 def _loaded(node: ast.AST) -> set[str]:

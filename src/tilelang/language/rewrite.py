@@ -74,7 +74,7 @@ def rewrite(fn: types.FunctionType, enter: object) -> Rewritten:
     definition = ast.FunctionDef(
         name=_FUNCTION,  # not the user's name, which must stay a global or cell for the body
         args=_plain_arguments(source.node.args),
-        body=[*start, *(body or [ast.Pass()])],
+        body=start,
         decorator_list=[],
     )
     # An outer function whose parameters are the free names makes the compiler treat them as cells.
@@ -88,6 +88,7 @@ def rewrite(fn: types.FunctionType, enter: object) -> Rewritten:
         decorator_list=[],
     )
     module = ast.fix_missing_locations(ast.Module(body=[factory], type_ignores=[]))
+    definition.body += body  # whose places are known
     code = _inner_code(compile(module, source.file, "exec", dont_inherit=True), "factory", _FUNCTION)
     code = code.replace(co_name=fn.__name__)
     cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
@@ -173,6 +174,7 @@ class _Rewriter(ast.NodeTransformer):
         self._counts = binding_counts(source.node)
         self._loops: list[str] = []  # names of the loop handles around the current statement
         self._handles = 0
+        self._placed: set[ast.AST] = set()  # statements below which every node has a place
 
     # -- statements ---------------------------------------------------------------------------------------------
     def block(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
@@ -181,11 +183,26 @@ class _Rewriter(ast.NodeTransformer):
             self._reject(statement)
             new = self.visit(statement)
             for part in new if isinstance(new, list) else [new]:
-                for node in ast.walk(part):  # new nodes take the place of the statement they came from
-                    if "lineno" in node._attributes and not hasattr(node, "lineno"):
-                        ast.copy_location(node, statement)
+                self._place_at(part, statement)
                 out.append(part)
         return out
+
+    def _place_at(self, part: ast.AST, statement: ast.stmt) -> None:
+        """New nodes take the place of the statement they came from; those of an inner block have theirs."""
+        left: list[ast.AST] = [part]
+        while left:
+            node = left.pop()
+            if node in self._placed:
+                continue
+            if "lineno" in node._attributes and not hasattr(node, "lineno"):
+                ast.copy_location(node, statement)
+            for field in node._fields:
+                value = getattr(node, field, None)
+                if isinstance(value, ast.AST):
+                    left.append(value)
+                elif isinstance(value, list):
+                    left += [item for item in value if isinstance(item, ast.AST)]
+        self._placed.add(part)
 
     def _reject(self, node: ast.AST) -> None:
         entry = _UNSUPPORTED.get(type(node).__name__)
