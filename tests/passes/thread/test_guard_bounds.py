@@ -3,13 +3,20 @@
 import numpy as np
 import pytest
 from harness import run_everywhere
+from programs import index_var
 
 import tilelang.language as T
 from tilelang.backends.cpu import BACKEND
-from tilelang.ir.expr import Select
-from tilelang.ir.stmt import For, If
+from tilelang.dtypes import FLOAT32, as_dtype
+from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.expr import Load, Select, as_expr
+from tilelang.ir.func import Level, PrimFunc, TensorParam
+from tilelang.ir.stmt import CallStmt, For, ForKind, If, Launch, Seq, Store
 from tilelang.ir.visit import any_expr, walk
+from tilelang.isa.nvidia.cp_async import cp_async
+from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
+from tilelang.passes.thread import guard_bounds
 
 FLAGS = "-O1"
 
@@ -209,3 +216,60 @@ def test_a_loop_is_not_versioned_again_by_a_test_that_more_facts_hide():
     a = np.arange(40, dtype=np.int32).reshape(2, 20)
     _, b = run_everywhere(main, a, np.full(102, 7, np.int32), compile_flags=FLAGS)
     assert [*range(17), *[7] * 17, *range(20, 37), *[7] * 17, *[0] * 17, *[7] * 17] == b.tolist()
+
+
+# -- on a GPU --------------------------------------------------------------------------------------------------
+THREAD, BX = (index_var(name) for name in ("thread", "bx"))
+AT_ACCESSES = guard_bounds.guard_bounds(splitting=False)
+
+
+def of_threads(*body):
+    params = tuple(TensorParam(b) for b in (TALL, WIDE))
+    launch = Launch((BX,), (as_expr(2),), (32, 1, 1), Seq(body), thread=THREAD)
+    return AT_ACCESSES.run(PrimFunc("f", params, launch, Level.THREAD), PassContext()).body.body.body
+
+
+TALL, WIDE = (Buffer(n, (as_expr(e), as_expr(64)), FLOAT32, Scope.GLOBAL) for n, e in (("A", 40), ("B", 64)))
+S = Buffer("S", (as_expr(64), as_expr(64)), FLOAT32, Scope.SHARED)
+VECTOR = as_dtype("float32x4")
+
+
+def test_a_vector_is_tested_as_a_whole_and_is_zero_outside():
+    place = (BX * 32 + THREAD, as_expr(8))
+    (moved,) = of_threads(Store(WIDE, place, Load(TALL, place, VECTOR)))
+    assert isinstance(moved.value, Select)
+    assert (VECTOR, 0) == (moved.value.b.dtype, moved.value.b.value)
+    assert "bx * 32 + thread < 40" == str(moved.value.condition)
+    (dropped,) = of_threads(Store(TALL, place, Load(WIDE, place, VECTOR)))
+    assert isinstance(dropped, If)
+
+
+def test_the_last_element_of_a_vector_counts():
+    (moved,) = of_threads(Store(S, (THREAD, as_expr(0)), Load(WIDE, (THREAD, THREAD * 2), VECTOR)))
+    (kept,) = of_threads(Store(S, (THREAD, as_expr(0)), Load(WIDE, (THREAD, THREAD), VECTOR)))
+    assert isinstance(moved.value, Select)
+    assert not isinstance(kept.value, Select)
+
+
+def test_what_the_thread_index_says_is_known():
+    (kept,) = of_threads(Store(TALL, (THREAD, as_expr(0)), as_expr(1.0)))
+    assert isinstance(kept, Store)
+
+
+def test_loops_stay_in_one_piece_and_tests_at_the_access():
+    i = index_var("i")
+    body = Store(S, (THREAD, i), Load(TALL, (BX * 32 + i, THREAD), FLOAT32))
+    loop = of_threads(For(i, as_expr(0), as_expr(32), 1, ForKind.UNROLLED, body))[0]
+    assert isinstance(loop.body.value, Select)
+
+
+def test_tests_join_what_an_instruction_asks_by_itself():
+    src = Region(TALL, (BX * 32 + THREAD, as_expr(0)), (as_expr(1), as_expr(4)))
+    dst = Region(S, (THREAD, as_expr(0)), (as_expr(1), as_expr(4)))
+    test = "bx * 32 + thread < 40"
+    for asked, expected in ((as_expr(True), test), (THREAD > 4, f"thread > 4 and {test}"), (THREAD < 4, "thread < 4")):
+        (call,) = of_threads(CallStmt(cp_async(16), (dst, src, asked), (src,), (dst,)))
+        assert expected == str(call.args[2])
+    far = Region(TALL, (THREAD + 40, as_expr(0)), src.extent)
+    (call,) = of_threads(CallStmt(cp_async(16), (dst, far, as_expr(True)), (far,), (dst,)))
+    assert False is call.args[2].value

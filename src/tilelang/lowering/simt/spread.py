@@ -7,6 +7,7 @@ outside of every loop whose variable it does not name.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ from tilelang.layout.fragment import Fragment
 ZERO = const(0, INT32)
 _UNROLLED = 16  # iterations of loops that need not be unrolled, but gain from loads in flight
 _LETTERS = "uvwxyz"
+MOST_NEIGHBORS = 16  # of one byte that a vector access can take
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +64,10 @@ class Spread:
     """
 
     def __init__(self, layout: Fragment, thread: Expr) -> None:
-        self.layout, self.extents, self._thread = layout, layout.shape, thread
+        self.layout, self.extents, self._thread = _with_short_runs(layout), layout.shape, thread
         self.digits = tuple(
             ValueDigit(Var(_LETTERS[n % len(_LETTERS)], INT32, index=True), mode)
-            for n, mode in enumerate(mode for mode in layout.value if not mode.is_idle)
+            for n, mode in enumerate(mode for mode in self.layout.value if not mode.is_idle)
         )
         self.vector = self._find_vector()
 
@@ -170,6 +172,19 @@ class Spread:
             return False
         others = [*self.layout.thread, *(d.mode for d in self.digits if d is not vector)]
         return all(mode.size == 1 or mode.stride[axis] % size == 0 for mode in others)
+
+
+def _with_short_runs(layout: Fragment) -> Fragment:
+    """The layout with runs of neighbors cut into what one vector access can take; values keep their numbers."""
+    value: list[Mode] = []
+    for mode in layout.value:
+        run = math.gcd(mode.size, MOST_NEIGHBORS) if sum(mode.stride) == 1 and mode.size > MOST_NEIGHBORS else 1
+        if run > 1:
+            value.append(Mode(run, mode.stride))
+            value.append(Mode(mode.size // run, tuple(run * step for step in mode.stride)))
+        else:
+            value.append(mode)
+    return Fragment(layout.shape, layout.thread, tuple(value))
 
 
 def _under(tests: list[Expr], body: Stmt, loc: Loc) -> Stmt:

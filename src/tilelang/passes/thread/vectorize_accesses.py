@@ -16,10 +16,9 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tilelang.arith.domain import Domain, of_function
-from tilelang.arith.prove import decide
 from tilelang.dtypes import INT32, DType, as_dtype
 from tilelang.errors import Loc
 from tilelang.ir.buffer import Buffer, Scope
@@ -42,92 +41,20 @@ from tilelang.ir.expr import (
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import LOGICAL, BinaryOp, UnaryOp
 from tilelang.ir.stmt import Alloc, Atomic, Bind, CallStmt, For, ForKind, If, Launch, Print, Seq, Stmt, Store, While
-from tilelang.ir.visit import Rewriter, expressions, jumps, substitute, substitute_stmt, walk, walk_expr
-from tilelang.layout.layout import Layout
-from tilelang.layout.memory import contiguous_elements
+from tilelang.ir.visit import (
+    Rewriter,
+    expressions,
+    jumps,
+    substitute,
+    substitute_stmt,
+    walk,
+    walk_expr,
+    written_buffers,
+)
 from tilelang.passes.base import Pass, PassContext
-from tilelang.passes.thread.guard_bounds import in_range
-from tilelang.passes.thread.strides import coefficient
+from tilelang.passes.thread.access_width import MEMORY, ZERO, Facts, width
 
-MAX_BYTES = 16  # of one access. Source: CUDA C++ Programming Guide, "Device Memory Accesses"
 _MOST_LANES = 64  # longer loops stay loops
-_MEMORY = (Scope.GLOBAL, Scope.SHARED)
-ZERO = const(0, INT32)
-
-
-@dataclass(frozen=True, slots=True)
-class _Facts:
-    """What holds in all of a launch: layouts of shared buffers, and buffers whose safe value is not 0."""
-
-    layouts: Mapping[Buffer, Layout] = field(default_factory=dict)
-    guarded: frozenset[Buffer] = frozenset()
-
-
-def width(buffer: Buffer, indices: tuple[Expr, ...], var: Var, trips: int, domain: Domain, facts: _Facts) -> int:
-    """How many neighbors one access may take: a power of two that divides the trips, 1 if the access stays scalar.
-
-    Args:
-        buffer: What is accessed.
-        indices: Where, in the loop's variable.
-        var: The loop's variable, which runs from 0.
-        trips: The loop's iterations.
-        domain: What is known around the loop.
-        facts: What is known of the launch.
-    """
-    if buffer.scope not in (*_MEMORY, Scope.LOCAL) or buffer.dtype.lanes > 1 or not indices:
-        return 1
-    steps = [coefficient(index, var) for index in indices]
-    if steps[-1] != 1 or any(step != 0 for step in steps[:-1]):
-        return 1
-    most = min(MAX_BYTES, buffer.storage.alignment_bytes) if buffer.scope is Scope.GLOBAL else MAX_BYTES
-    lanes = min(trips & -trips, most // buffer.dtype.storage_bytes)
-    start = tuple(substitute(index, {var: ZERO}) for index in indices)
-    while lanes > 1 and not _fits(buffer, start, lanes, domain, facts):
-        lanes //= 2
-    return max(lanes, 1)
-
-
-def _fits(buffer: Buffer, start: tuple[Expr, ...], lanes: int, domain: Domain, facts: _Facts) -> bool:
-    layout = facts.layouts.get(buffer.storage)
-    if layout is not None:
-        if buffer.view_of is not None or contiguous_elements(layout) % lanes or _size(layout) % lanes:
-            return False
-        return _divides(lanes, start[-1], domain)
-    offset = _offset(buffer, start)
-    if offset is None or not _divides(lanes, offset, domain):
-        return False
-    if buffer.scope is not Scope.GLOBAL:
-        return True
-    if buffer.storage in facts.guarded:  # a vector outside would be 0
-        reach = (*(const(1, INT32) for _ in start[1:]), const(lanes, INT32))
-        return in_range(buffer, start, domain, reach) == []
-    end = buffer.shape[-1]
-    if decide(start[-1] + (lanes - 1) < end, domain) and decide(start[-1] >= 0, domain):
-        return True
-    return _divides(lanes, start[-1], domain) and _divides(lanes, end, domain)  # as a whole inside or outside
-
-
-def _size(layout: Layout) -> int:
-    return math.prod(layout.output_shape)
-
-
-def _divides(lanes: int, value: Expr, domain: Domain) -> bool:
-    known = int_const(value)
-    return known % lanes == 0 if known is not None else decide(value % lanes == 0, domain) is True
-
-
-def _offset(buffer: Buffer, start: tuple[Expr, ...]) -> Expr | None:
-    """The row-major offset of an element from the beginning; None if its neighbors are not neighbors in memory."""
-    strides = buffer.strides
-    if strides is not None and int_const(strides[-1]) != 1:
-        return None
-    total: Expr = ZERO
-    for axis, index in enumerate(start):
-        if strides is not None:
-            total = total + index * strides[axis]
-        else:
-            total = total * buffer.shape[axis] + index
-    return total
 
 
 # -- one loop ----------------------------------------------------------------------------------------------------
@@ -159,6 +86,7 @@ class _Body:
         self._var = loop.var
         self._values: dict[Var, Expr] = {}
         self._varying: set[Var] = {loop.var}
+        self._written = _written(loop.body)
         self.uses: list[_Use] = []
         self._stmt(loop.body, plain=True)
 
@@ -201,7 +129,12 @@ class _Body:
 
     def _is_fixed(self, condition: Expr) -> bool:
         """Whether a condition is the same in all iterations, and can be asked before the loop."""
-        return not any(isinstance(e, Load) or isinstance(e, Var) and e in self._varying for e in walk_expr(condition))
+        return not any(self._varies(e) for e in walk_expr(condition))
+
+    def _varies(self, node: Expr) -> bool:
+        if isinstance(node, Load):
+            return node.buffer.storage in self._written
+        return isinstance(node, Var) and node in self._varying
 
     def _add(
         self,
@@ -212,17 +145,17 @@ class _Body:
         conditions: tuple[Expr, ...],
     ) -> None:
         resolved = tuple(self._resolved(index) for index in indices)
-        named = {e for index in resolved for e in walk_expr(index) if isinstance(e, Var)}
-        loads = any(isinstance(e, Load) for index in resolved for e in walk_expr(index))
-        inner = (named & self._varying) - {self._var}
-        self.uses.append(
-            _Use(buffer, resolved, node, len(self.uses), plain and not loads and not inner, conditions)
-        )
+        inner = any(self._varies(e) and e is not self._var for index in resolved for e in walk_expr(index))
+        self.uses.append(_Use(buffer, resolved, node, len(self.uses), plain and not inner, conditions))
 
     def _resolved(self, index: Expr) -> Expr:
         while any(isinstance(e, Var) and e in self._values for e in walk_expr(index)):
             index = substitute(index, self._values)
         return index
+
+
+def _written(body: Stmt) -> frozenset[Buffer]:
+    return frozenset(buffer.storage for stmt in walk(body) for buffer in written_buffers(stmt))
 
 
 def _children(node: Stmt) -> Iterator[Stmt]:
@@ -235,7 +168,7 @@ def _children(node: Stmt) -> Iterator[Stmt]:
 class _Lanes:
     """One loop on its way to vector accesses."""
 
-    def __init__(self, loop: For, trips: int, domain: Domain, facts: _Facts) -> None:
+    def __init__(self, loop: For, trips: int, domain: Domain, facts: Facts) -> None:
         self._loop, self._trips, self._domain, self._facts = loop, trips, domain, facts
         self._uses = _Body(loop).uses
         self._before: list[Stmt] = []
@@ -277,7 +210,7 @@ class _Lanes:
     # -- what may be moved out of the lanes -----------------------------------------------------------------------
     def _load_width(self, use: _Use) -> int:
         """A load moves before the loop: nothing in the loop may have written what it reads."""
-        if not use.plain or isinstance(use.node, Store) or use.buffer.scope not in _MEMORY:
+        if not use.plain or isinstance(use.node, Store) or use.buffer.scope not in MEMORY:
             return 1
         for other in self._others(use, stores=True):
             if other.position < use.position or not _same(other, use):
@@ -286,7 +219,7 @@ class _Lanes:
 
     def _store_width(self, use: _Use) -> int:
         """A store moves behind the loop: nothing in the loop may touch its element afterwards."""
-        if not use.plain or isinstance(use.node, Load) or use.buffer.scope not in _MEMORY:
+        if not use.plain or isinstance(use.node, Load) or use.buffer.scope not in MEMORY:
             return 1
         if self._others(use, stores=True):
             return 1
@@ -301,7 +234,7 @@ class _Lanes:
         body = self._loop.body
         if not isinstance(body, Store) or len(self._uses) > 2 or self._uses[-1].node is not body:
             return None
-        if all(use.buffer.scope not in _MEMORY for use in self._uses):
+        if all(use.buffer.scope not in MEMORY for use in self._uses):
             return None
         target = self._uses[-1]
         lanes = self._width(target)
@@ -395,7 +328,7 @@ def _vector(dtype: DType, lanes: int) -> DType:
 class _Vectorize:
     """Visits loops with what is known around them."""
 
-    def __init__(self, facts: _Facts) -> None:
+    def __init__(self, facts: Facts) -> None:
         self._facts = facts
 
     def stmt(self, node: Stmt, domain: Domain) -> Stmt:
@@ -431,7 +364,7 @@ class _Vectorize:
             for buffer, value in node.hints.safe_values
             if not isinstance(value, Const) or value.value != 0
         )
-        facts = _Facts(dict(node.plan.shared_layouts), guarded)
+        facts = Facts(dict(node.plan.shared_layouts), guarded)
         return _with(node, body=_Vectorize(facts).stmt(node.body, domain))
 
     def _seq(self, node: Seq, domain: Domain) -> Stmt:
@@ -457,13 +390,13 @@ class _Vectorize:
 
     def _hoisted(self, node: For, domain: Domain) -> Stmt:
         """The loop under the conditions and behind the names of its body that are the same in all iterations."""
-        body = node.body
-        if isinstance(body, If) and body.else_body is None and _is_fixed(body.condition, node.var):
+        body, written = node.body, _written(node.body)
+        if isinstance(body, If) and body.else_body is None and _is_fixed(body.condition, node.var, written):
             inner = dataclasses.replace(node, body=body.then_body)
             return If(body.condition, self._hoisted(inner, domain.assume(body.condition)), loc=body.loc)
         if isinstance(body, Seq) and body.body:
             first, *rest = body.body
-            if isinstance(first, Bind) and _is_fixed(first.value, node.var):
+            if isinstance(first, Bind) and _is_fixed(first.value, node.var, written):
                 inner = dataclasses.replace(node, body=rest[0] if len(rest) == 1 else Seq(tuple(rest), loc=body.loc))
                 inside = domain.with_value(first.var, first.value)
                 return Seq((first, self._hoisted(inner, inside)), loc=node.loc)
@@ -472,8 +405,9 @@ class _Vectorize:
         return _Lanes(node, trips, domain, self._facts).lower()
 
 
-def _is_fixed(expr: Expr, var: Var) -> bool:
-    return not any(e is var or isinstance(e, Load) for e in walk_expr(expr))
+def _is_fixed(expr: Expr, var: Var, written: frozenset[Buffer]) -> bool:
+    """Whether an expression has one value in all iterations."""
+    return not any(e is var or isinstance(e, Load) and e.buffer.storage in written for e in walk_expr(expr))
 
 
 def _with(node: Stmt, **changes: object) -> Stmt:
@@ -490,7 +424,7 @@ def _are_same(a: tuple[object, ...], b: object) -> bool:
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    body = _Vectorize(_Facts()).stmt(func.body, of_function(func))
+    body = _Vectorize(Facts()).stmt(func.body, of_function(func))
     return func if body is func.body else dataclasses.replace(func, body=body)
 
 

@@ -1,0 +1,91 @@
+"""What a program says of single threads."""
+
+import tilelang.language as T
+from tilelang.analysis.per_thread import PerThread
+from tilelang.ir.stmt import Launch, ParallelLoop, Store
+from tilelang.ir.visit import walk
+
+
+def looked_at(func):
+    (launch,) = [s for s in walk(func.body) if isinstance(s, Launch)]
+    return launch, PerThread(launch)
+
+
+def own_stores(func, name):
+    launch, own = looked_at(func)
+    return [own.is_own(s) for s in walk(launch.body) if isinstance(s, Store) and s.buffer.name == name]
+
+
+def test_a_program_without_threads_has_nothing_of_its_own():
+    @T.prim_func
+    def f(A: T.Tensor((64,), T.int32)):
+        with T.Kernel(1, threads=64) as _:
+            for i in T.serial(64):
+                if A[i] > 3:
+                    A[i] = 1
+
+    assert [False] == own_stores(f, "A")
+
+
+def test_what_depends_on_the_thread_is_its_own():
+    @T.prim_func
+    def f(A: T.Tensor((64,), T.int32), B: T.Tensor((64,), T.int32)):
+        with T.Kernel(1, threads=64) as _:
+            tx = T.get_thread_binding()
+            x = T.alloc_var(T.int32, init=0)
+            y = T.alloc_var(T.int32, init=0)
+            A[0] = 1  # the block's
+            A[tx] = 2
+            if tx < 7:
+                A[1] = 3
+            x = tx + 1
+            A[2] = x
+            y = y + 1
+            A[3] = y  # the block's
+            A[4] = B[x]
+
+    assert [False, True, True, True, False, True] == own_stores(f, "A")
+
+
+def test_a_loop_that_threads_leave_one_by_one_is_each_ones_own():
+    @T.prim_func
+    def f(A: T.Tensor((64,), T.int32)):
+        with T.Kernel(1, threads=64) as _:
+            tx = T.get_thread_binding()
+            for i in T.serial(8):
+                A[i] = 1
+                if tx == i:
+                    break
+            for i in T.serial(tx):
+                A[i] = 2
+            for i in T.serial(8):
+                A[i] = 3  # the block's
+
+    assert [True, True, False] == own_stores(f, "A")
+
+
+def test_values_of_warp_instructions_are_of_threads():
+    @T.prim_func
+    def f(A: T.Tensor((64,), T.float32)):
+        with T.Kernel(1, threads=64) as _:
+            A[0] = T.shfl_xor(A[1], 1)
+
+    assert [True] == own_stores(f, "A")
+
+
+def test_what_iterations_keep_for_themselves_does_not_outlive_them():
+    @T.prim_func
+    def f(A: T.Tensor((64,), T.int32)):
+        with T.Kernel(1, threads=64) as _:
+            x = T.alloc_var(T.int32, init=0)
+            tx = T.get_thread_binding()
+            for i in T.Parallel(64):
+                x += A[i]
+            A[0] = x
+            if tx > 3:
+                for i in T.Parallel(64):
+                    A[i] = 3
+
+    launch, own = looked_at(f)
+    assert [True] == [s in own.under for s in walk(launch.body) if isinstance(s, ParallelLoop) and s in own.under]
+    assert False is own_stores(f, "A")[0]

@@ -1,0 +1,110 @@
+"""How the iterations of parallel loops may be spread over threads."""
+
+import pytest
+from loops import buffer, exprs, largest, load, store
+
+from tilelang.analysis.spreading import is_private, spread
+from tilelang.arith.domain import Domain
+from tilelang.dtypes import BOOL, INT32
+from tilelang.ir.buffer import Scope
+from tilelang.ir.expr import Load, Var, as_expr, cast, select
+from tilelang.ir.stmt import Alloc, Bind, If, ParallelLoop, Seq, Store
+
+I, J, K = (Var(name, INT32, index=True) for name in "ijk")
+A = buffer("A", 16, 8, scope=Scope.GLOBAL)
+S = buffer("S", 16, scope=Scope.SHARED)
+F = buffer("F", 16, 8)
+M = buffer("M", 16)
+X = buffer("x", scope=Scope.VAR)
+IDX = buffer("idx", 16, scope=Scope.GLOBAL, dtype=INT32)
+
+
+def nest(*body):
+    return ParallelLoop((I, J), exprs(16, 8), Seq(body))
+
+
+def verdict(loop, used=False):
+    return spread(loop, Domain(), lambda _: used)
+
+
+def test_elements_of_their_own_need_nothing():
+    how = verdict(nest(store(F, I, J, load(F, I, J) + load(A, I, J))))
+    assert ([], {}, {}, [], "") == (how.folds, how.atomics, how.final, how.last, how.reason)
+
+
+def test_updates_of_fewer_elements_are_folds():
+    how = verdict(nest(store(M, I, load(M, I) + load(A, I, J)), Store(X, (), largest(load(X), load(A, I, J)))))
+    assert [("M", "+", {I}), ("x", "max", set())] == [(f.buffer.name, f.op, set(f.moved_by)) for f in how.folds]
+
+
+def test_elements_of_one_buffer_are_folded_apart():
+    how = verdict(nest(store(M, 0, load(M, 0) + load(A, I, J)), store(M, 1, load(M, 1) + 1.0)))
+    assert [0, 1] == [int(f.indices[0].value) for f in how.folds]
+
+
+def test_updates_under_a_pattern_that_is_not_seen_are_atomic():
+    for place in (I // 4, cast(load(IDX, I), INT32)):
+        how = verdict(nest(store(S, place, load(S, place) + load(A, I, J))))
+        assert ["+"] == [update.op for update in how.atomics.values()]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        store(S, I // 4, load(S, I // 4) * load(A, I, J)),  # there is no atomic product
+        store(M, I // 4, load(M, I // 4) + load(A, I, J)),  # nor one in registers
+        store(M, 0, select(load(A, I, J) > load(M, 0), load(A, I, J), load(M, 0))),
+        store(M, I, load(A, I, J)),  # the last of different values counts
+        If(load(A, I, J) > 0.0, store(S, I, 1.0)),
+    ],
+)
+def test_what_has_no_parallel_form_runs_in_order(body):
+    assert verdict(nest(body)).reason
+
+
+def test_an_update_that_is_read_in_other_ways_runs_in_order():
+    loop = nest(Store(X, (), load(X) + 1.0), store(F, I, J, load(X)))
+    assert "use it in other ways" in verdict(loop).reason
+
+
+def test_of_several_stores_to_one_element_the_last_counts():
+    (store_,) = nest(store(S, I, load(A, I, J))).body.body
+    assert {store_: (J,)} == verdict(nest(store_)).final
+
+
+def test_equal_values_may_be_stored_by_all():
+    how = verdict(nest(store(M, I, load(A, I, 0))))
+    assert ({}, "") == (how.final, how.reason)
+
+
+def test_scalars_that_an_iteration_writes_first_are_its_own():
+    body = (Store(X, (), load(A, I, J)), store(F, I, J, load(X) * load(X)))
+    assert ([], "") == (verdict(nest(*body)).last, verdict(nest(*body)).reason)
+    assert [X] == verdict(nest(*body), used=True).last
+    again = (Store(X, (), as_expr(0.0)), Store(X, (), load(X) + load(A, I, J)), store(F, I, J, load(X)))
+    assert ([], "") == (verdict(nest(*again)).folds, verdict(nest(*again)).reason)
+
+
+def test_a_scalar_written_now_and_then_runs_in_order():
+    body = (If(load(A, I, J) > 0.0, Store(X, (), load(A, I, J))), store(F, I, J, load(X)))
+    assert verdict(nest(*body)).reason
+
+
+def test_names_and_scalars_of_an_iteration_do_not_matter():
+    own = buffer("own", scope=Scope.VAR)
+    x = Var("y", own.dtype)
+    body = (Bind(x, load(A, I, J)), Alloc(own, x), Store(own, (), load(own) + x), store(F, I, J, load(own)))
+    assert ([], "") == (verdict(nest(*body)).folds, verdict(nest(*body)).reason)
+
+
+def test_truth_values_fold_by_bits():
+    flag = buffer("flag", scope=Scope.VAR, dtype=BOOL)
+    old = Load(flag, (), BOOL)
+    how = verdict(nest(Store(flag, (), old & (load(A, I, J) > 0.0))))
+    assert ["&"] == [f.op for f in how.folds]
+
+
+def test_contents_from_before_matter_unless_they_are_overwritten():
+    assert is_private(X, nest(Store(X, (), load(A, I, J)), store(F, I, J, load(X))))
+    assert not is_private(X, nest(store(F, I, J, load(X))))
+    assert is_private(X, nest(store(F, I, J, 1.0)))
