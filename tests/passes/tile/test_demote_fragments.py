@@ -158,6 +158,19 @@ def test_the_meaning_stays(body):
     assert_same(kernel_of(body), a, b, np.int32(64))
 
 
+def test_atomic_updates_in_scalar_code_need_shared_memory():
+    @T.prim_func
+    def f(A: T.Tensor((8,), T.int32)):
+        with T.Kernel(1, threads=32) as _:
+            x = T.alloc_local((8,), T.int32)
+            T.copy(A, x)
+            T.atomic_add(x[3], 2)
+            T.copy(x, A)
+
+    assert ["'x' is kept in shared memory: it is updated atomically"] == reasons(f)
+    assert_same(f, ints(8, dtype=np.int32))
+
+
 def test_sums_of_a_product_stay_in_registers():
     @T.prim_func
     def f(A: T.Tensor((64, 64), T.float16), C: T.Tensor((64, 64), T.float32)):

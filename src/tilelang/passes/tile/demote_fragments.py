@@ -114,11 +114,11 @@ class _Judge:
         everywhere = bool(of.scalar or of.calls)  # each thread must hold all of it
         if everywhere and storage.scope is Scope.FRAGMENT and math.prod(storage.static_shape or (0,)) > SMALL:
             return "scalar code names its elements"
+        if any(isinstance(access.stmt, Atomic) for access in (*of.scalar, *(use.access for use in of.nests))):
+            return "it is updated atomically"
         for use in of.nests:
             if static_extents(use.nest) is None:
                 return "a parallel loop that uses it has extents that are not constant"
-            if isinstance(use.access.stmt, Atomic):
-                return "it is updated atomically"
             if use.map is None and (use.access.write or not everywhere):
                 return "a subscript of it cannot be told by digits of the loop's variables"
             if use.access.write and use.access.update is None and use.map is not None and use.map.forgets:
