@@ -29,6 +29,7 @@ class Feature(enum.Flag):
     MMA_INT8 = enum.auto()  # mma.sync m8n8k16 on int8, m8n8k32 on int4
     MMA_AMPERE = enum.auto()  # mma.sync m16n8k16, bfloat16, tf32, float64 m8n8k4, int8 m16n8k32
     MMA_FLOAT8 = enum.auto()  # mma.sync m16n8k32 on float8
+    MMA_FLOAT64 = enum.auto()  # mma.sync m16n8k4, k8 and k16 on float64
     CP_ASYNC = enum.auto()  # global -> shared without registers
     STMATRIX = enum.auto()
     CONVERT_FLOAT8 = enum.auto()  # cvt to and from float8 in one instruction
@@ -75,11 +76,9 @@ MAX_REGISTERS = 255  # per thread
 WARP_SIZE = 32
 
 _TURING = Feature.MMA_F16 | Feature.MMA_INT8
-_AMPERE = (
-    _TURING | Feature.MMA_AMPERE | Feature.CP_ASYNC | Feature.BFLOAT16_MATH | Feature.REDUX | Feature.MBARRIER
-)
+_AMPERE = _TURING | Feature.MMA_AMPERE | Feature.CP_ASYNC | Feature.BFLOAT16_MATH | Feature.REDUX | Feature.MBARRIER
 _ADA = _AMPERE | Feature.MMA_FLOAT8 | Feature.CONVERT_FLOAT8
-_HOPPER = _ADA | Feature.STMATRIX | Feature.CLUSTER | Feature.TMA
+_HOPPER = _ADA | Feature.MMA_FLOAT64 | Feature.STMATRIX | Feature.CLUSTER | Feature.TMA
 _KIB = 1024
 
 ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
@@ -364,7 +363,5 @@ def parse_execution_backend(value: str | None = None, target: Target = Target("c
     if name in others or name in _PUBLISHED_BACKENDS:
         ways = ", ".join(_MEANINGS[other] for other in allowed if other in _MEANINGS)
         family = "CPU" if target.kind == "cpu" else target.kind.upper()
-        raise OptionError(
-            f"{what}: {name!r} does not run on the {family} target", hint=f"write {ways}, or 'auto'"
-        )
+        raise OptionError(f"{what}: {name!r} does not run on the {family} target", hint=f"write {ways}, or 'auto'")
     raise unknown_name(what, str(name), ["auto", *sorted(others)])

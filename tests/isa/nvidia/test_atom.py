@@ -27,6 +27,24 @@ FORMULAS = {
         lambda g, t, i: (t, g),
         lambda g, t, i: (g, t * 2 + (i & 1)),
     ),
+    # m16n8k4, .f64
+    ("float64", (16, 8, 4)): (
+        lambda g, t, i: (g if i == 0 else g + 8, t),
+        lambda g, t, i: (t, g),
+        _c16,
+    ),
+    # m16n8k8, .f64
+    ("float64", (16, 8, 8)): (
+        lambda g, t, i: (g if i in (0, 2) else g + 8, t if i in (0, 1) else t + 4),
+        lambda g, t, i: (t if i == 0 else t + 4, g),
+        _c16,
+    ),
+    # m16n8k16, .f64
+    ("float64", (16, 8, 16)): (
+        lambda g, t, i: (g if i % 2 == 0 else g + 8, i // 2 * 4 + t),
+        lambda g, t, i: (t + i * 4, g),
+        _c16,
+    ),
     # m16n8k8, .f16 and .bf16
     ("16 bit", (16, 8, 8)): (
         lambda g, t, i: (g if i < 2 else g + 8, t * 2 + (i & 1)),

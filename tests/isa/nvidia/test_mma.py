@@ -27,6 +27,8 @@ def chosen(arch, a, c, k):
         ("sm_80", "uint4", "int32", 64, (16, 8, 64)),
         ("sm_80", "tfloat32", "float32", 32, (16, 8, 8)),
         ("sm_80", "float64", "float64", 32, (8, 8, 4)),
+        ("sm_90a", "float64", "float64", 32, (16, 8, 16)),
+        ("sm_90a", "float64", "float64", 12, (16, 8, 4)),
         ("sm_80", "float8_e4m3fn", "float32", 32, None),
         ("sm_89", "float8_e4m3fn", "float32", 32, (16, 8, 32)),
         ("sm_90a", "float32", "float32", 32, None),

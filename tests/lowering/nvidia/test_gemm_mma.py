@@ -26,6 +26,7 @@ DTYPES = [  # operands, sums, architecture, K of a few steps
     ("bfloat16", "bfloat16", "sm_80", 32),
     ("tfloat32", "float32", "sm_80", 16),
     ("float64", "float64", "sm_80", 8),
+    ("float64", "float64", "sm_90a", 32),
     ("int8", "int32", "sm_75", 32),
     ("int8", "int32", "sm_80", 64),
     ("uint8", "int32", "sm_80", 64),

@@ -32,6 +32,8 @@ def _atoms() -> Iterator[MmaAtom]:
     yield from rows(Feature.MMA_AMPERE, "bfloat16", "bfloat16", "float32", (16, 8, 8), (16, 8, 16))
     yield from rows(Feature.MMA_AMPERE, "tfloat32", "tfloat32", "float32", (16, 8, 4), (16, 8, 8))
     yield from rows(Feature.MMA_AMPERE, "float64", "float64", "float64", (8, 8, 4))
+    wide = ((16, 8, 4), (16, 8, 8), (16, 8, 16))
+    yield from rows(Feature.MMA_FLOAT64, "float64", "float64", "float64", *wide)
     for a in _INT8:
         for b in _INT8:
             yield from rows(Feature.MMA_INT8, a, b, "int32", (8, 8, 16))
