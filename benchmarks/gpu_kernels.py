@@ -23,64 +23,110 @@ def vector_add(size: int, block: int = 2048, threads: int = 256):
     return build(add)
 
 
+REGISTER_COLUMNS = 32768  # of float32: what a block holds in registers, with room for another block beside it
+
+
 def row_threads(cols: int) -> int:
-    """Threads for a block that holds a row in registers: about 16 values each."""
-    return min(1024, max(128, cols // 16))
+    """Threads for a block that holds a row: two blocks on a multiprocessor while registers allow it."""
+    return 1024 if cols > REGISTER_COLUMNS else 512 if cols >= 8192 else max(128, cols // 16)
+
+
+def parts(cols: int) -> tuple[int, int]:
+    """How many columns of a row lie in shared memory, and how many in registers."""
+    return (cols // 2, cols - cols // 2) if cols > REGISTER_COLUMNS else (0, cols)
 
 
 def softmax(rows: int, cols: int, dtype: str = "float32"):
+    shared, held = parts(cols)
+
     @T.prim_func
     def main(X: T.Tensor((rows, cols), dtype), Y: T.Tensor((rows, cols), dtype)):
         with T.Kernel(rows, threads=row_threads(cols)) as bx:
-            row = T.alloc_fragment((cols,), "float32")
+            row = T.alloc_fragment((held,), "float32")
             largest = T.alloc_fragment((1,), "float32")
             total = T.alloc_fragment((1,), "float32")
-            T.copy(X[bx, :], row)
+            if shared:
+                front = T.alloc_shared((shared,), dtype)
+                T.async_copy(X[bx, 0:shared], front)
+            T.copy(X[bx, shared:cols], row)
             T.reduce_max(row, largest)
-            for j in T.Parallel(cols):
+            if shared:
+                T.reduce_max(front, largest, clear=False)
+            for j in T.Parallel(held):
                 row[j] = T.exp(row[j] - largest[0])
             T.reduce_sum(row, total)
-            for j in T.Parallel(cols):
-                Y[bx, j] = row[j] / total[0]
+            if shared:
+                for j in T.Parallel(shared):
+                    front[j] = T.exp(front[j] - largest[0])
+                    total[0] += front[j]
+                for j in T.Parallel(shared):
+                    Y[bx, j] = front[j] / total[0]
+            for j in T.Parallel(held):
+                Y[bx, shared + j] = row[j] / total[0]
 
     return build(main)
 
 
 def layer_norm(rows: int, cols: int, dtype: str = "float32"):
+    shared, held = parts(cols)
+
     @T.prim_func
     def main(
         X: T.Tensor((rows, cols), dtype), W: T.Tensor((cols,), dtype), B: T.Tensor((cols,), dtype),
         Y: T.Tensor((rows, cols), dtype),
     ):
         with T.Kernel(rows, threads=row_threads(cols)) as bx:
-            row = T.alloc_fragment((cols,), "float32")
-            squares = T.alloc_fragment((cols,), "float32")
+            row = T.alloc_fragment((held,), "float32")
             mean = T.alloc_fragment((1,), "float32")
             variance = T.alloc_fragment((1,), "float32")
-            T.copy(X[bx, :], row)
+            if shared:
+                front = T.alloc_shared((shared,), dtype)
+                T.async_copy(X[bx, 0:shared], front)
+            T.copy(X[bx, shared:cols], row)
             T.reduce_sum(row, mean)
-            for j in T.Parallel(cols):
-                squares[j] = (row[j] - mean[0] / cols) * (row[j] - mean[0] / cols)
-            T.reduce_sum(squares, variance)
-            for j in T.Parallel(cols):
-                Y[bx, j] = (row[j] - mean[0] / cols) * T.rsqrt(variance[0] / cols + 1e-5) * W[j] + B[j]
+            if shared:
+                T.reduce_sum(front, mean, clear=False)
+            mean[0] = mean[0] / cols
+            T.clear(variance)
+            for j in T.Parallel(held):
+                variance[0] += (row[j] - mean[0]) * (row[j] - mean[0])
+            if shared:
+                for j in T.Parallel(shared):
+                    variance[0] += (front[j] - mean[0]) * (front[j] - mean[0])
+            variance[0] = T.rsqrt(variance[0] / cols + 1e-5)
+            if shared:
+                for j in T.Parallel(shared):
+                    Y[bx, j] = (front[j] - mean[0]) * variance[0] * W[j] + B[j]
+            for j in T.Parallel(held):
+                Y[bx, shared + j] = (row[j] - mean[0]) * variance[0] * W[shared + j] + B[shared + j]
 
     return build(main)
 
 
 def rms_norm(rows: int, cols: int, dtype: str = "float32"):
+    shared, held = parts(cols)
+
     @T.prim_func
     def main(X: T.Tensor((rows, cols), dtype), W: T.Tensor((cols,), dtype), Y: T.Tensor((rows, cols), dtype)):
         with T.Kernel(rows, threads=row_threads(cols)) as bx:
-            row = T.alloc_fragment((cols,), "float32")
-            squares = T.alloc_fragment((cols,), "float32")
+            row = T.alloc_fragment((held,), "float32")
             total = T.alloc_fragment((1,), "float32")
-            T.copy(X[bx, :], row)
-            for j in T.Parallel(cols):
-                squares[j] = row[j] * row[j]
-            T.reduce_sum(squares, total)
-            for j in T.Parallel(cols):
-                Y[bx, j] = row[j] * T.rsqrt(total[0] / cols + 1e-6) * W[j]
+            T.clear(total)
+            if shared:
+                front = T.alloc_shared((shared,), dtype)
+                T.async_copy(X[bx, 0:shared], front)
+            T.copy(X[bx, shared:cols], row)
+            for j in T.Parallel(held):
+                total[0] += row[j] * row[j]
+            if shared:
+                for j in T.Parallel(shared):
+                    total[0] += front[j] * front[j]
+            total[0] = T.rsqrt(total[0] / cols + 1e-6)
+            if shared:
+                for j in T.Parallel(shared):
+                    Y[bx, j] = front[j] * total[0] * W[j]
+            for j in T.Parallel(held):
+                Y[bx, shared + j] = row[j] * total[0] * W[shared + j]
 
     return build(main)
 
