@@ -1,8 +1,11 @@
 """The choice among matrix instructions."""
 
 import pytest
+from device_text import ARCHITECTURES, compile_cuda, cuda_source, needs_cuda_compiler
 
 from tilelang.dtypes import as_dtype
+from tilelang.isa.nvidia.atom import mma
+from tilelang.isa.nvidia.ldmatrix import ldmatrix, stmatrix
 from tilelang.isa.nvidia.mma import ATOMS, atoms_for, choose_atom
 from tilelang.target import Feature, Target
 
@@ -49,3 +52,22 @@ def test_names_are_unique():
 
 def test_only_what_the_target_has_is_offered():
     assert [(16, 8, 8)] == [atom.shape for atom in atoms_for(Target("cuda", "sm_75"), F16, F16, F32)]
+
+
+@needs_cuda_compiler
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_the_texts_compile_for_every_target_that_has_the_instruction(arch):
+    target = Target("cuda", arch)
+    products = [mma(atom) for atom in ATOMS]
+    moves = [make(count, trans) for make in (ldmatrix, stmatrix) for count in (1, 2, 4) for trans in (False, True)]
+    usable = [instruction for instruction in (*products, *moves) if target.has(instruction.needs)]
+    calls = []
+    for instruction in usable:
+        arguments = ("r", "r + 16", "r + 32") if instruction in products else ("r", "s")
+        if instruction.name.startswith("tl_stmatrix"):
+            arguments = ("s", "r")
+        calls.append(f"    {instruction.spell['cuda'].format(*arguments)};")
+    kernel = (
+        'extern "C" __global__ void kernel(unsigned* r) {\n    __shared__ uint4 s[32];\n' + "\n".join(calls) + "\n}\n"
+    )
+    assert compile_cuda(cuda_source([i.helper["cuda"] for i in usable], [kernel]), arch)
