@@ -213,7 +213,8 @@ class SimWarp:
             values, defined = cell.read(self, self._address(cell, pointer, count), count, moving=moving)
             if count > 1:
                 return values, defined
-            return values[:, None], None if defined is None else defined[:, None]
+            column = np.broadcast_to(values, (LANES,))[:, None]  # one value may stand for all lanes
+            return column, None if defined is None else np.broadcast_to(defined, (LANES,))[:, None]
 
         if where is None:
             return read()
