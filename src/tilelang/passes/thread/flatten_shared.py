@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from tilelang.dtypes import INT32
 from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer, Region, Scope
-from tilelang.ir.expr import Expr, Load, const
+from tilelang.ir.expr import Expr, Load, Var, const
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.stmt import Atomic, Bind, For, Launch, Seq, Stmt, Store
+from tilelang.ir.stmt import Alloc, Atomic, Bind, For, ForKind, Launch, Print, Seq, Stmt, Store
 from tilelang.ir.visit import Rewriter
 from tilelang.layout.layout import Layout
 from tilelang.passes.base import Pass, PassContext
@@ -24,6 +24,7 @@ from tilelang.passes.thread.fold_offsets import OffsetFolder
 from tilelang.passes.thread.guard_bounds import exact
 
 _ZERO, _ONE = const(0, INT32), const(1, INT32)
+_LETTERS = "ijklmnop"
 
 
 def place(buffer: Buffer, layout: Layout | None, indices: tuple[Expr, ...]) -> Expr:
@@ -106,12 +107,26 @@ class _Flatten(Rewriter):
             value = node.value if node.value is None else self.expr(node.value)
             indices = self._offset(node.buffer, node.indices)
             return dataclasses.replace(node, buffer=self.buffer(node.buffer), indices=indices, value=value)  # type: ignore[arg-type]
+        if isinstance(node, Print) and isinstance(node.operand, Region) and node.operand.buffer.scope is Scope.SHARED:
+            return self.visit(_printed_from_a_copy(node, node.operand))
         if isinstance(node, For):
             with self._folder.loop(node):
                 return self.rebuild_stmt(node)
         if isinstance(node, Bind):
             self._folder.bind(node)
         return self.rebuild_stmt(node)
+
+
+def _printed_from_a_copy(node: Print, region: Region) -> Stmt:
+    """A tile is printed in logical order, which its place in memory does not show: from a copy that has its shape."""
+    buffer = region.buffer
+    copy = dataclasses.replace(buffer, scope=Scope.LOCAL, strides=None, view_of=None)
+    at = tuple(Var(name, INT32, index=True) for name, _ in zip(_LETTERS, buffer.shape, strict=False))
+    body: Stmt = Store(copy, at, Load(buffer, at, buffer.dtype), loc=node.loc)
+    for var, start, extent in zip(reversed(at), reversed(region.start), reversed(region.extent), strict=True):
+        body = For(var, start, start + extent, 1, ForKind.SERIAL, body, loc=node.loc)
+    shown = dataclasses.replace(node, operand=Region(copy, region.start, region.extent))
+    return Seq((Alloc(copy, loc=node.loc), body, shown), loc=node.loc)
 
 
 def flatten_launch(launch: Launch) -> Launch:

@@ -13,9 +13,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from tilelang.dtypes import INT32
-from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Load, const, int_const
-from tilelang.ir.stmt import CallStmt, For, Seq, Stmt, TileOp
+from tilelang.ir.stmt import CallStmt, For, Print, Seq, Stmt, TileOp
 from tilelang.ir.visit import Rewriter, expressions, walk, walk_expr, written_buffers
 from tilelang.isa.nvidia.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT
 from tilelang.lowering.regions import may_overlap
@@ -26,6 +26,8 @@ from tilelang.passes.tile.plan_pipeline import is_asynchronous
 def shared_storages(stmt: Stmt) -> Iterator[Buffer]:
     """The shared buffers that a statement itself touches, those that own the bytes."""
     reads = stmt.reads() if isinstance(stmt, TileOp) else stmt.reads if isinstance(stmt, CallStmt) else ()
+    if isinstance(stmt, Print) and isinstance(stmt.operand, Region):
+        reads = (stmt.operand,)
     for buffer in (*written_buffers(stmt), *(region.buffer for region in reads)):
         if buffer.scope is Scope.SHARED:
             yield buffer.storage
