@@ -120,23 +120,12 @@ class Conflicts:
             gap = add(f.reach, scale(g.reach, -1)) if f.common is None and g.common is None else ANYTHING
         else:
             common = f.common.plus(g.common, -1)
-            if length == other == 1 and f.fixed and g.fixed and self._versions(f.common, g.common):
+            if length == other == 1 and f.fixed and g.fixed and _of_other_versions(f.common, g.common, self._linear):
                 return True
             gap = add(analysis_of(domain).sum_bounds(common), add(f.reach, scale(g.reach, -1)))
         above = other is not None and gap.low is not None and gap.low >= other
         below = length is not None and gap.high is not None and gap.high <= -length
         return above or below
-
-    def _versions(self, f: Sum, g: Sum) -> bool:
-        """Whether both are `(...) % S`, of numbers that differ by a constant that S does not divide."""
-        a, b = _remainder(f), _remainder(g)
-        if a is None or b is None:
-            return False
-        gap = self._linear.sum(a.a).plus(self._linear.sum(b.a), -1)
-        modulus, same = self._linear.sum(a.b), self._linear.sum(b.b)
-        if modulus.terms or same.terms or modulus.constant != same.constant or modulus.constant <= 0:
-            return False
-        return not gap.terms and gap.constant % modulus.constant != 0
 
     def _index(self, expr: Expr | None, touch: Touch) -> _Index:
         if expr is None or not expr.dtype.is_int:
@@ -226,6 +215,23 @@ class Conflicts:
         _, i, j = np.intersect1d(keys, other_keys, assume_unique=True, return_indices=True)
         alone = (first[i] == last[i]) & (other_first[j] == other_last[j]) & (first[i] == other_first[j])
         return not bool(alone.all())
+
+
+def of_other_versions(a: Expr, b: Expr) -> bool:
+    """Whether both are `(...) % S`, of numbers that differ by a constant that S does not divide."""
+    linear = Linearizer()
+    return a.dtype.is_int and b.dtype.is_int and _of_other_versions(linear.sum(a), linear.sum(b), linear)
+
+
+def _of_other_versions(f: Sum, g: Sum, linear: Linearizer) -> bool:
+    a, b = _remainder(f), _remainder(g)
+    if a is None or b is None:
+        return False
+    gap = linear.sum(a.a).plus(linear.sum(b.a), -1)
+    modulus, same = linear.sum(a.b), linear.sum(b.b)
+    if modulus.terms or same.terms or modulus.constant != same.constant or modulus.constant <= 0:
+        return False
+    return not gap.terms and gap.constant % modulus.constant != 0
 
 
 def _remainder(linear: Sum) -> Binary | None:

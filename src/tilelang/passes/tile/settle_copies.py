@@ -1,22 +1,25 @@
 """Closes and awaits asynchronous copies that no pipeline takes care of: a wait right before the first use.
 
 Takes tile-level statements whose pipelines are expanded, gives them with commits and waits. Invariant: whatever
-statement touches the destination of such a copy runs after a wait that covers it; no copy is left under way at the end
-of a loop's body or a branch. Groups complete in the order in which they were closed, so that the wait at the beginning
-of a pipelined loop's iterations also covers what was copied before the loop.
+statement touches what such a copy fills runs after a wait that covers it; no copy is left under way at the end of a
+loop's body or before a jump out of it. Groups complete in the order in which they were closed, so that the wait at the
+beginning of a pipelined loop's iterations also covers what was copied before the loop.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+from tilelang.analysis.accesses import Access, accesses
+from tilelang.analysis.thread_conflicts import of_other_versions
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Load, const, int_const
-from tilelang.ir.stmt import CallStmt, For, Print, Seq, Stmt, TileOp
-from tilelang.ir.visit import Rewriter, expressions, walk, walk_expr, written_buffers
+from tilelang.ir.stmt import CallStmt, For, If, Print, Seq, Stmt, TileOp
+from tilelang.ir.visit import Rewriter, expressions, jumps, walk, walk_expr, written_buffers
 from tilelang.isa.nvidia.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT
 from tilelang.lowering.regions import may_overlap
 from tilelang.ops.copy import Copy
@@ -76,46 +79,65 @@ class _Settle(Rewriter):
         return is_asynchronous(stmt) and stmt not in self.owned
 
     def stmt(self, node: Stmt) -> Stmt | None:
-        if isinstance(node, Seq):
-            return _Sequence(self).settled(node)
-        if self.is_free(node):  # alone in a body
-            return _Sequence(self).settled(Seq((node,), loc=node.loc))
+        if isinstance(node, Seq | If) or self.is_free(node):
+            return _Sequence(self).settled(node, leave=False)
         return self.rebuild_stmt(node)
 
 
 class _Sequence:
-    """One sequence: knows what is under way from statement to statement."""
+    """One sequence: knows what is under way from statement to statement.
+
+    Attributes:
+        groups: What is under way, oldest first.
+    """
 
     def __init__(self, settle: _Settle) -> None:
         self._settle = settle
         self._made: list[Stmt] = []
         self._open: list[Copy] = []
-        self._groups: list[_Group] = []  # oldest first
+        self.groups: list[_Group] = []
 
-    def settled(self, node: Seq) -> Stmt:
-        """The sequence with commits and waits."""
+    def settled(self, node: Stmt, *, leave: bool) -> Stmt:
+        """The statements with commits and waits.
+
+        Args:
+            node: A sequence, or a statement that stands for one.
+            leave: Leave what is under way at the end to whoever comes after.
+        """
         for child in _inlined(node):
             if isinstance(child, Copy) and self._settle.is_free(child):
                 self._start(child)
                 continue
             self._close(child)
-            self._await(self._touched(child), child)
-            new = self._settle.visit(child)
+            self._await(self.groups if jumps(child) else self._touched(child), child)
+            new = self._branch(child) if isinstance(child, If) else self._settle.visit(child)
             if new is not None:
                 self._made.append(new)
             self._count(child)
         self._close(node)
-        self._await(list(self._groups), node)
-        return Seq(tuple(self._made), loc=node.loc)
+        if not leave:
+            self._await(self.groups, node)
+        return self._made[0] if len(self._made) == 1 else Seq(tuple(self._made), loc=node.loc)
+
+    def _branch(self, node: If) -> Stmt:
+        """A branch may leave copies under way: if it is not taken, there is nothing to wait for."""
+        then = _Sequence(self._settle)
+        then_body = then.settled(node.then_body, leave=True)
+        otherwise = _Sequence(self._settle)
+        else_body = None if node.else_body is None else otherwise.settled(node.else_body, leave=True)
+        left = [*then.groups, *otherwise.groups]
+        if left:
+            self._age(None)
+            self.groups += left
+        return dataclasses.replace(node, then_body=then_body, else_body=else_body)
 
     def _start(self, copy: Copy) -> None:
         """Another copy; one that needs what is under way, or writes over it, comes after."""
         reads = {s for s in shared_storages(copy) if s is not copy.dst.buffer.storage}
-        before = [c for c in self._open if c.dst.buffer.storage in reads or may_overlap(c.dst, copy.dst)]
-        if before:
+        if any(c.dst.buffer.storage in reads or may_overlap(c.dst, copy.dst) for c in self._open):
             self._close(copy)
         self._await(
-            [g for g in self._groups if g.targets & reads or any(may_overlap(c.dst, copy.dst) for c in g.copies)], copy
+            [g for g in self.groups if g.targets & reads or any(may_overlap(c.dst, copy.dst) for c in g.copies)], copy
         )
         self._open.append(copy)
         self._made.append(copy)
@@ -125,11 +147,11 @@ class _Sequence:
         if self._open:
             self._made.append(CallStmt(CP_ASYNC_COMMIT, (), loc=at.loc))
             self._age(1)
-            self._groups.append(_Group(self._open))
+            self.groups.append(_Group(self._open))
             self._open = []
 
     def _age(self, count: int | None) -> None:
-        for group in self._groups:
+        for group in self.groups:
             group.newer = None if count is None or group.newer is None else group.newer + count
 
     def _await(self, groups: list[_Group], at: Stmt) -> None:
@@ -137,39 +159,56 @@ class _Sequence:
         if groups:
             left = groups[-1].newer or 0
             self._made.append(CallStmt(CP_ASYNC_WAIT, (const(left, INT32),), loc=at.loc))
-            self._groups = self._groups[self._groups.index(groups[-1]) + 1 :]
+            self.groups = self.groups[self.groups.index(groups[-1]) + 1 :] if left else []
 
     def _touched(self, stmt: Stmt) -> list[_Group]:
         """The groups that must be complete before a statement."""
-        touched = {storage for inner in walk(stmt) for storage in shared_storages(inner)}
         first = _first_wait(stmt)
-        return [
-            group
-            for group in self._groups
-            if group.targets & touched and not (first is not None and group.newer is not None and group.newer >= first)
-        ]
+        covered = [g for g in self.groups if first is not None and g.newer is not None and g.newer >= first]
+        under_way = [group for group in self.groups if group not in covered]
+        found = accesses(stmt).all if under_way else ()
+        return [g for g in under_way if any(_meets(access, copy.dst) for access in found for copy in g.copies)]
 
     def _count(self, stmt: Stmt) -> None:
         """What a statement's own commits and waits mean for the groups under way."""
         if _surely_runs(stmt):
             first = _first_wait(stmt)
-            self._groups = [g for g in self._groups if first is None or g.newer is None or g.newer < first]
+            self.groups = [g for g in self.groups if first is None or g.newer is None or g.newer < first]
         if isinstance(stmt, CallStmt) and stmt.routine is CP_ASYNC_COMMIT:
             self._age(1)
-        elif any(_closes(inner, self._settle) for inner in walk(stmt)):
+        elif any(_closes(inner, self._settle) for inner in walk(stmt)) and not isinstance(stmt, If):
+            self._age(None)
+        elif isinstance(stmt, If) and any(_closes(inner, None) for inner in walk(stmt)):
             self._age(None)
 
 
-def _inlined(node: Seq) -> Iterator[Stmt]:
+def _meets(access: Access, target: Region) -> bool:
+    """Whether an access may touch what a copy fills."""
+    if access.buffer.storage is not target.buffer.storage:
+        return False
+    if access.buffer is not target.buffer:
+        return True
+    ones = tuple(const(1, INT32) for _ in access.start)
+    if not may_overlap(Region(access.buffer, access.start, access.extent or ones), target):
+        return False
+    lengths = zip(access.extent or ones, target.extent, strict=True)
+    single = [int_const(a) == int_const(b) == 1 for a, b in lengths]
+    places = zip(single, access.start, target.start, strict=True)
+    return not any(alone and of_other_versions(a, b) for alone, a, b in places)
+
+
+def _inlined(node: Stmt) -> Iterator[Stmt]:
+    if not isinstance(node, Seq):
+        yield node
+        return
     for child in node.body:
-        if isinstance(child, Seq):
-            yield from _inlined(child)
-        else:
-            yield child
+        yield from _inlined(child)
 
 
-def _closes(stmt: Stmt, settle: _Settle) -> bool:
-    return settle.is_free(stmt) or isinstance(stmt, CallStmt) and stmt.routine is CP_ASYNC_COMMIT
+def _closes(stmt: Stmt, settle: _Settle | None) -> bool:
+    """Whether a statement is a commit, or, told about free copies, gets one."""
+    free = settle is not None and settle.is_free(stmt)
+    return free or isinstance(stmt, CallStmt) and stmt.routine is CP_ASYNC_COMMIT
 
 
 def _first_wait(stmt: Stmt) -> int | None:
