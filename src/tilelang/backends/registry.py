@@ -1,7 +1,7 @@
 """Which families of targets there are: who turns a program into source, and who turns source into a kernel.
 
-Invariant: what is needed to run a kernel that was compiled before is at hand; the compiler proper (passes, lowerings,
-printers) is loaded when the first program has to be compiled.
+Invariant: nothing is loaded before it is needed: a kernel that was compiled before needs neither the compiler proper
+(passes, lowerings, printers) nor what builds for another family.
 """
 
 from __future__ import annotations
@@ -10,15 +10,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
-from tilelang.backends.backend import Backend
-from tilelang.codegen.source import Source
 from tilelang.errors import CompilerBug
 from tilelang.options import CompileOptions
-from tilelang.runtime import device_code, host_compiler
-from tilelang.runtime.device_code import DeviceCode
-from tilelang.runtime.library import Entry
 from tilelang.target import Target
+
+if TYPE_CHECKING:
+    from tilelang.backends.backend import Backend
+    from tilelang.codegen.source import Source
+    from tilelang.runtime.device_code import DeviceCode
+    from tilelang.runtime.library import Entry
 
 
 @dataclass(frozen=True)
@@ -40,10 +42,16 @@ class Family:
 
     def backend(self) -> Backend:
         """The compiler proper."""
-        backend = import_module(self.module).BACKEND
-        if not isinstance(backend, Backend):
-            raise CompilerBug(f"{self.module}: BACKEND is no Backend")
+        backend: Backend = import_module(self.module).BACKEND
         return backend
+
+
+def _for_host() -> Any:
+    return import_module("tilelang.runtime.host_compiler")
+
+
+def _for_device() -> Any:
+    return import_module("tilelang.runtime.device_code")
 
 
 FAMILIES: Mapping[str, Family] = MappingProxyType(
@@ -51,14 +59,14 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "cpu": Family(
             "cpu",
             "tilelang.backends.cpu",
-            lambda source, target, options, compiler: host_compiler.build(source, options),
-            lambda options, compiler: host_compiler.identity(options),
+            lambda source, target, options, compiler: _for_host().build(source, options),
+            lambda options, compiler: _for_host().identity(options),
         ),
         "cuda": Family(
             "cuda",
             "tilelang.backends.cuda",
-            lambda source, target, options, compiler: device_code.build(source, target.arch, compiler, options),
-            lambda options, compiler: device_code.identity(compiler, options),
+            lambda source, target, options, compiler: _for_device().build(source, target.arch, compiler, options),
+            lambda options, compiler: _for_device().identity(compiler, options),
         ),
     }
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,6 @@ from tilelang.errors import OptionError, user_facing
 from tilelang.ir.func import Param, PrimFunc
 from tilelang.ir.printer import to_text
 from tilelang.jit.kernel import JITKernel
-from tilelang.jit.processes import warm_cache
 from tilelang.jit.program import generate_source, snapshots
 from tilelang.options import CompileOptions
 from tilelang.runtime.parameters import OutIdx
@@ -92,6 +90,10 @@ def in_parallel(
             if ignore_error:
                 return None
             raise
+
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  one kernel needs neither threads nor processes
+
+    from tilelang.jit.processes import warm_cache  # noqa: PLC0415
 
     items = list(items)
     if target.kind != "cpu" and workers > 1 and len(items) > 1:

@@ -7,7 +7,7 @@ raises `ArgumentError` has not run the kernel and has not touched any argument.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilelang.dtypes import unknown_name
 from tilelang.errors import OptionError, TileLangError, user_facing
@@ -16,13 +16,15 @@ from tilelang.jit.program import generate_source, snapshots
 from tilelang.jit.runners import DeviceRunner, Runner, make_runner, simulator_runner
 from tilelang.options import CompileOptions
 from tilelang.profile.inputs import TensorSupplyType
-from tilelang.profile.profiler import Profiler
 from tilelang.runtime.arguments import order_keywords
 from tilelang.runtime.device_code import DeviceCode
 from tilelang.runtime.parameters import OutIdx, Signature
 from tilelang.runtime.ptxas_log import Resources
-from tilelang.sim.counters import Counters
 from tilelang.target import TargetLike, parse_execution_backend, parse_target
+
+if TYPE_CHECKING:
+    from tilelang.profile.profiler import Profiler
+    from tilelang.sim.counters import Counters
 
 
 class JITKernel:
@@ -122,6 +124,8 @@ class JITKernel:
             SimulationError: The kernel would go wrong; the subclass says how.
             OptionError: The kernel is compiled for the CPU.
         """
+        from tilelang.sim.counters import Counters  # noqa: PLC0415  few kernels are simulated
+
         if self.target.kind == "cpu":
             raise OptionError(
                 "simulate: the simulator runs programs of GPUs, and this kernel is compiled for the CPU",
@@ -238,5 +242,7 @@ class JITKernel:
 
     def get_profiler(self, tensor_supply_type: TensorSupplyType = TensorSupplyType.Auto) -> Profiler:
         """A profiler that makes inputs of the kernel's shapes and measures it."""
+        from tilelang.profile.profiler import Profiler  # noqa: PLC0415  few kernels are measured
+
         on_device = isinstance(self._runner, DeviceRunner)
         return Profiler(self, self.signature, tensor_supply_type, "cuda" if on_device else "cpu")

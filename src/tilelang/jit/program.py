@@ -12,10 +12,10 @@ import functools
 import json
 import linecache
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilelang.backends.registry import resolve
 from tilelang.codegen.source import DeviceLaunch, KernelArgument, Source
@@ -24,12 +24,14 @@ from tilelang.ir.compare import digest
 from tilelang.ir.func import PrimFunc
 from tilelang.ir.visit import walk
 from tilelang.options import CompileOptions, is_cache_enabled
-from tilelang.passes.base import PassContext
-from tilelang.passes.runner import Snapshot, run_passes
 from tilelang.runtime import cache
-from tilelang.runtime.device_code import DeviceCode
-from tilelang.runtime.library import Entry
 from tilelang.target import EXECUTION_BACKENDS, Target
+
+if TYPE_CHECKING:
+    from tilelang.passes.base import Pass
+    from tilelang.passes.runner import Snapshot
+    from tilelang.runtime.device_code import DeviceCode
+    from tilelang.runtime.library import Entry
 
 
 @dataclass(frozen=True)
@@ -96,22 +98,33 @@ def check(func: PrimFunc, target: Target, options: CompileOptions) -> None:
         ProgramError: The program breaks a rule of the language.
     """
     checks = [p for p in resolve(target).backend().passes if p.name == "check_program"]
-    with func.loc:
-        run_passes(func, tuple(checks), PassContext(options, target))
+    _run(func, checks, target, options)
 
 
 def snapshots(func: PrimFunc, target: Target, options: CompileOptions) -> list[Snapshot]:
     """The function as it came, and after each pass."""
     result: list[Snapshot] = []
-    with func.loc:
-        run_passes(func, resolve(target).backend().passes, PassContext(options, target), snapshots=result)
+    _run(func, resolve(target).backend().passes, target, options, result)
     return result
 
 
 def lowered(func: PrimFunc, target: Target, options: CompileOptions) -> PrimFunc:
     """The function after all passes: what is printed for the target, and what the simulator runs."""
+    return _run(func, resolve(target).backend().passes, target, options)
+
+
+def _run(
+    func: PrimFunc,
+    passes: Sequence[Pass],
+    target: Target,
+    options: CompileOptions,
+    shots: list[Snapshot] | None = None,
+) -> PrimFunc:
+    from tilelang.passes.base import PassContext  # noqa: PLC0415  a kernel in the cache needs no passes
+    from tilelang.passes.runner import run_passes  # noqa: PLC0415
+
     with func.loc:
-        return run_passes(func, resolve(target).backend().passes, PassContext(options, target))
+        return run_passes(func, passes, PassContext(options, target), snapshots=shots)
 
 
 def _generate(func: PrimFunc, target: Target, options: CompileOptions) -> Source:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -58,6 +57,8 @@ def store(key: str, suffix: str, content: bytes) -> Path:
     Raises:
         CacheError: The folder cannot be written.
     """
+    import tempfile  # noqa: PLC0415  what is read needs none of what this module loads
+
     path = _entry(key, suffix)
     temporary = ""
     try:

@@ -9,17 +9,16 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from tilelang.codegen.source import Source
-from tilelang.errors import CompilerBug, ToolchainError
+from tilelang.errors import CompilerBug, TileLangError, ToolchainError
 from tilelang.options import CompileOptions, PassConfigKey, is_cache_enabled
-from tilelang.runtime import cache, nvcc, nvrtc
-from tilelang.runtime.compile_log import rejection
+from tilelang.runtime import cache, nvrtc
 from tilelang.runtime.nvrtc import Compilation
 from tilelang.runtime.ptxas_log import Resources, resources_of, warnings_of
 
@@ -54,7 +53,7 @@ class DeviceCode:
         """
         made = _compile(self.source, self.arch, self.compiler, self.options, ptx=True)
         if made.code is None:
-            raise rejection(self.source, made, self.options)
+            raise _rejection(self.source, made, self.options)
         return made.code.rstrip(b"\0").decode()
 
     def sass(self) -> str:
@@ -64,7 +63,7 @@ class DeviceCode:
             ToolchainError: Neither of them is there, or it fails.
         """
         for name, flags in (("nvdisasm", ("-c",)), ("cuobjdump", ("-sass",))):
-            tool = nvcc.find_tool(name)
+            tool = _nvcc().find_tool(name)
             if tool is not None:
                 return _disassembled(tool, flags, self.cubin)
         raise ToolchainError(
@@ -88,20 +87,20 @@ def build(source: Source, arch: str, compiler: str, options: CompileOptions = Co
         CacheError: The cache folder cannot be written.
     """
     if is_cache_enabled():
-        key = cache.key_of(source.key_text, arch, identity(compiler, options), *source.flags)
+        key = cache.key_of(_FORMAT, source.key_text, arch, identity(compiler, options), *source.flags)
         kept = cache.lookup(key, ".cubin")
         if kept is None:
             kept = _packed(*_built(source, arch, compiler, options))
             cache.store(key, ".cubin", kept)
-        cubin, log = _unpacked(kept)
+        cubin, resources, warnings = _unpacked(kept)
     else:
         cubin, log = _built(source, arch, compiler, options)
-    resources = resources_of(log)
+        resources, warnings = resources_of(log), warnings_of(log)
     for launch in source.launches:
         if launch.name in resources:
             own = resources[launch.name]
             resources[launch.name] = dataclasses.replace(own, shared_bytes=own.shared_bytes + launch.shared_bytes)
-    return DeviceCode(source, arch, compiler, options, cubin, resources, warnings_of(log))
+    return DeviceCode(source, arch, compiler, options, cubin, resources, warnings)
 
 
 def identity(compiler: str, options: CompileOptions) -> str:
@@ -110,8 +109,19 @@ def identity(compiler: str, options: CompileOptions) -> str:
     Raises:
         ToolchainError: The compiler is not there.
     """
-    name = nvcc.identity() if compiler == "nvcc" else nvrtc.identity()
+    name = _nvcc().identity() if compiler == "nvcc" else nvrtc.identity()
     return cache.key_of(compiler, name, *_flags(compiler, options))
+
+
+def _nvcc() -> Any:
+    """The module for those who ask for nvcc; a kernel in the cache needs nothing that starts processes."""
+    return import_module("tilelang.runtime.nvcc")
+
+
+def _rejection(*args: Any) -> TileLangError:
+    """The error for a rejected text, worded by a module that is loaded when there is one."""
+    error: TileLangError = import_module("tilelang.runtime.compile_log").rejection(*args)
+    return error
 
 
 # -- compiling -----------------------------------------------------------------------------------------------
@@ -119,7 +129,7 @@ def _built(source: Source, arch: str, compiler: str, options: CompileOptions) ->
     """Machine code and log."""
     made = _compile(source, arch, compiler, options)
     if made.code is None:
-        raise rejection(source, made, options, lambda: _with_lines(source, arch, compiler, options))
+        raise _rejection(source, made, options, lambda: _with_lines(source, arch, compiler, options))
     return made.code, made.log
 
 
@@ -128,7 +138,7 @@ def _compile(
 ) -> Compilation:
     flags = (*_flags(compiler, options), *source.flags, *(("-lineinfo",) if lines else ()))
     if compiler == "nvcc":
-        made = nvcc.compile_text(source.text, arch, flags, ptx=ptx)
+        made: Compilation = _nvcc().compile_text(source.text, arch, flags, ptx=ptx)
     elif compiler == "nvrtc":
         made = nvrtc.open_nvrtc().compile(source.text, arch, flags, ptx=ptx)
     else:
@@ -166,17 +176,25 @@ def _flags(compiler: str, options: CompileOptions) -> tuple[str, ...]:
 
 
 # -- on disk -------------------------------------------------------------------------------------------------
+_FORMAT = "figures as JSON, a line break, the machine code"
+
+
 def _packed(cubin: bytes, log: str) -> bytes:
-    head = json.dumps({"log": log}).encode()  # without line breaks
+    figures = {name: dataclasses.astuple(used) for name, used in resources_of(log).items()}
+    head = json.dumps({"resources": figures, "warnings": warnings_of(log)}).encode()  # without line breaks
     return head + b"\n" + cubin
 
 
-def _unpacked(data: bytes) -> tuple[bytes, str]:
+def _unpacked(data: bytes) -> tuple[bytes, dict[str, Resources], tuple[str, ...]]:
     head, _, cubin = data.partition(b"\n")
-    return cubin, json.loads(head)["log"]
+    said = json.loads(head)
+    return cubin, {name: Resources(*used) for name, used in said["resources"].items()}, tuple(said["warnings"])
 
 
 def _disassembled(tool: str, flags: tuple[str, ...], cubin: bytes) -> str:
+    import subprocess  # noqa: PLC0415  as above
+    import tempfile  # noqa: PLC0415
+
     with tempfile.TemporaryDirectory(prefix="tilelang-") as folder:
         path = Path(folder, "kernel.cubin")
         path.write_bytes(cubin)

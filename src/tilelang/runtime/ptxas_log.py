@@ -26,13 +26,14 @@ class Resources:
     local_bytes: int
 
 
-_ENTRY = re.compile(r"Compiling entry function '([^']+)'")
-_PROPERTIES = re.compile(r"Function properties for (\S+)")
-_SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
-_USED = re.compile(r"Used (\d+) registers")
-_SHARED = re.compile(r"(\d+) bytes smem")
-_SAID = re.compile(r"ptxas\s*(?:,[^:]*)?(?:warning|info)\s*:\s*(.*)")
-_ADVICE = re.compile(r"\bC7[5-9]\d\d\b|[Pp]otential [Pp]erformance [Ll]oss")
+# patterns that `re` compiles when a log is read: a kernel in the cache has none
+_ENTRY = r"Compiling entry function '([^']+)'"
+_PROPERTIES = r"Function properties for (\S+)"
+_SPILLS = r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
+_USED = r"Used (\d+) registers"
+_SHARED = r"(\d+) bytes smem"
+_SAID = r"ptxas\s*(?:,[^:]*)?(?:warning|info)\s*:\s*(.*)"
+_ADVICE = r"\bC7[5-9]\d\d\b|[Pp]otential [Pp]erformance [Ll]oss"
 
 
 def resources_of(log: str) -> dict[str, Resources]:
@@ -41,15 +42,15 @@ def resources_of(log: str) -> dict[str, Resources]:
     entry = described = ""
     local = spills = 0
     for line in log.splitlines():
-        if match := _ENTRY.search(line):
+        if match := re.search(_ENTRY, line):
             entry, local, spills = match[1], 0, 0
-        elif match := _PROPERTIES.search(line):
+        elif match := re.search(_PROPERTIES, line):
             described = match[1]
-        elif match := _SPILLS.search(line):
+        elif match := re.search(_SPILLS, line):
             if described == entry:
                 local, spills = int(match[1]), int(match[2]) + int(match[3])
-        elif (match := _USED.search(line)) and entry:
-            shared = _SHARED.search(line)
+        elif (match := re.search(_USED, line)) and entry:
+            shared = re.search(_SHARED, line)
             found[entry] = Resources(int(match[1]), int(shared[1]) if shared else 0, spills, local)
             entry = ""
     return found
@@ -59,7 +60,7 @@ def warnings_of(log: str) -> tuple[str, ...]:
     """What ptxas warns of: the advice numbered C75xx, such as matrix instructions that it had to serialize."""
     found: dict[str, None] = {}
     for line in log.splitlines():
-        match = _SAID.search(line)
-        if match and ("warning" in line.partition(":")[0] or _ADVICE.search(line)):
+        match = re.search(_SAID, line)
+        if match and ("warning" in line.partition(":")[0] or re.search(_ADVICE, line)):
             found[match[1].strip()] = None
     return tuple(found)
