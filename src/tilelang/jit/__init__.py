@@ -5,23 +5,31 @@ name to the package once any module of it has been loaded, so the package has to
 """
 
 import sys
+from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilelang.jit.compile import compile, lower, par_compile
-from tilelang.jit.decorator import jit
 from tilelang.jit.kernel import JITKernel
+
+if TYPE_CHECKING:
+    from tilelang.jit.decorator import jit
 
 __all__ = ["JITKernel", "compile", "jit", "lower", "par_compile"]
 
 
 class _Decorator(ModuleType):
-    """A module that is called as `jit` is."""
+    """A module that is called as `jit` is, which is loaded when it is asked for."""
 
-    __wrapped__ = staticmethod(jit)  # what inspect.signature and help look at
+    @property
+    def jit(self) -> Any:
+        """The decorator."""
+        return import_module("tilelang.jit.decorator").jit
+
+    __wrapped__ = jit  # what inspect.signature and help look at
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        return jit(*args, **keywords)
+        return self.jit(*args, **keywords)
 
 
 sys.modules[__name__].__class__ = _Decorator

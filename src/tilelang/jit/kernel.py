@@ -13,17 +13,16 @@ from tilelang.dtypes import unknown_name
 from tilelang.errors import OptionError, TileLangError, user_facing
 from tilelang.ir.func import Param, PrimFunc
 from tilelang.jit.program import generate_source, snapshots
-from tilelang.jit.runners import DeviceRunner, Runner, make_runner, simulator_runner
+from tilelang.jit.runners import Runner, make_runner, simulator_runner
 from tilelang.options import CompileOptions
-from tilelang.profile.inputs import TensorSupplyType
-from tilelang.runtime.arguments import order_keywords
-from tilelang.runtime.device_code import DeviceCode
 from tilelang.runtime.parameters import OutIdx, Signature
-from tilelang.runtime.ptxas_log import Resources
 from tilelang.target import TargetLike, parse_execution_backend, parse_target
 
 if TYPE_CHECKING:
+    from tilelang.profile.inputs import TensorSupplyType
     from tilelang.profile.profiler import Profiler
+    from tilelang.runtime.device_code import DeviceCode
+    from tilelang.runtime.ptxas_log import Resources
     from tilelang.sim.counters import Counters
 
 
@@ -99,7 +98,7 @@ class JITKernel:
         """
         try:
             if keywords:
-                args = order_keywords(self.signature, args, keywords)
+                args = self._in_order(args, keywords)
             return self._runner.call(*args)
         except TileLangError as error:  # what `user_facing` does, without its cost on every call
             raise error.with_traceback(None) from error.__cause__
@@ -132,7 +131,7 @@ class JITKernel:
                 hint="compile with target={'kind': 'cuda', 'arch': 'sm_90a'}",
             )
         if keywords:
-            args = order_keywords(self.signature, args, keywords)
+            args = self._in_order(args, keywords)
         if self._simulator is None:
             self._simulator = simulator_runner(self.prim_func, self.signature, self.target, self.options)
         counters = report if isinstance(report, Counters) else Counters() if report else None
@@ -149,8 +148,12 @@ class JITKernel:
             DeviceAssertError: One has failed; the process cannot use the device any more.
             DriverError: Something else went wrong on the device.
         """
-        if isinstance(self._runner, DeviceRunner):
-            self._runner.caller.synchronize()
+        self._runner.synchronize()
+
+    def _in_order(self, args: Sequence[Any], keywords: dict[str, Any]) -> tuple[Any, ...]:
+        from tilelang.runtime.arguments import order_keywords  # noqa: PLC0415  most calls name no argument
+
+        return order_keywords(self.signature, args, keywords)
 
     # -- looking inside -------------------------------------------------------------------------------------
     def get_kernel_source(self) -> str:
@@ -199,6 +202,8 @@ class JITKernel:
     @property
     def resources(self) -> Resources:
         """Registers, shared memory and spilled bytes: the most that any of the program's kernels uses."""
+        from tilelang.runtime.ptxas_log import Resources  # noqa: PLC0415  few ask
+
         found = self.kernel_resources.values()
         return Resources(
             max((r.registers for r in found), default=0),
@@ -218,7 +223,7 @@ class JITKernel:
         return self._device_code("warnings").warnings
 
     def _device_code(self, asked: str) -> DeviceCode:
-        if isinstance(self._runner, DeviceRunner):
+        if self._runner.code is not None:
             return self._runner.code
         raise OptionError(
             f"{asked}: the kernel is not compiled for a GPU: target {str(self.target)!r}, execution_backend "
@@ -240,9 +245,11 @@ class JITKernel:
                 return shot.text
         raise unknown_name("show_ir", pass_name, [shot.name for shot in shots])
 
-    def get_profiler(self, tensor_supply_type: TensorSupplyType = TensorSupplyType.Auto) -> Profiler:
-        """A profiler that makes inputs of the kernel's shapes and measures it."""
+    def get_profiler(self, tensor_supply_type: TensorSupplyType | None = None) -> Profiler:
+        """A profiler that makes inputs of the kernel's shapes, `TensorSupplyType.Auto` unless said, and measures it."""
+        from tilelang.profile.inputs import TensorSupplyType  # noqa: PLC0415
         from tilelang.profile.profiler import Profiler  # noqa: PLC0415  few kernels are measured
 
-        on_device = isinstance(self._runner, DeviceRunner)
-        return Profiler(self, self.signature, tensor_supply_type, "cuda" if on_device else "cpu")
+        on_device = self._runner.code is not None
+        chosen = tensor_supply_type or TensorSupplyType.Auto
+        return Profiler(self, self.signature, chosen, "cuda" if on_device else "cpu")

@@ -18,6 +18,7 @@ from tilelang.jit.runners import specialized
 from tilelang.options import CompileOptions
 from tilelang.runtime.arguments import bind
 from tilelang.runtime.arrays import ArrayView
+from tilelang.runtime.device_code import DeviceCode
 from tilelang.runtime.parameters import Signature
 from tilelang.runtime.variants import ALIGNMENT_BYTES, Variants
 from tilelang.sim.counters import Counters
@@ -29,6 +30,7 @@ class SimulatorRunner:
     """A GPU's thread-level program, run on the host with all the simulator's checks."""
 
     program: Program | None = None
+    code: DeviceCode | None = None
 
     def __init__(self, func: PrimFunc, signature: Signature, target: Target, options: CompileOptions) -> None:
         self._func, self._signature, self._target, self._options = func, signature, target, options
@@ -41,6 +43,9 @@ class SimulatorRunner:
 
     def host_source(self) -> str:  # noqa: D102  see `Runner`
         return ""
+
+    def synchronize(self) -> None:
+        """Nothing to wait for: a call returns when it is done."""
 
     def simulate(
         self, args: Sequence[Any], *, lazy: bool = True, seed: int = 0, counters: Counters | None = None

@@ -1,0 +1,82 @@
+"""Runs a kernel that is compiled for a GPU.
+
+Takes the arguments of a call, gives what it returns. Invariant: making one needs no GPU and no driver; what calls need
+is loaded with the first of them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tilelang.ir.facts import Facts
+from tilelang.ir.func import PrimFunc
+from tilelang.jit.program import Program, compile_program
+from tilelang.jit.runners import specialized
+from tilelang.options import CompileOptions
+from tilelang.runtime.device_code import DeviceCode
+from tilelang.runtime.parameters import Signature
+from tilelang.runtime.variants import Variants
+from tilelang.target import Target
+
+if TYPE_CHECKING:
+    from tilelang.runtime.device_call import DeviceCaller
+    from tilelang.runtime.device_program import DeviceProgram
+
+
+class DeviceRunner:
+    """A kernel compiled for a GPU; made without one, called with one.
+
+    Attributes:
+        call: Runs the kernel on the arguments of a call; another function after some calls.
+        program: The program for the usual calls, in which symbolic sizes divide evenly; others are compiled when a call
+            needs them.
+        code: Its machine code.
+    """
+
+    def __init__(
+        self, func: PrimFunc, signature: Signature, target: Target, options: CompileOptions, compiler: str
+    ) -> None:
+        self._func, self._signature, self._target, self._options = func, signature, target, options
+        self._compiler = compiler
+        self._caller: DeviceCaller | None = None
+        self._lock = threading.Lock()
+        self.call: Callable[..., Any] = lambda *args: self.caller.call(*args)
+        usual = specialized(func, Variants(signature).usual)
+        self.program: Program | None = compile_program(usual, target, options, compiler)
+        self.code: DeviceCode | None = _code_of(self.program)
+
+    @property
+    def caller(self) -> DeviceCaller:
+        """What calls do."""
+        with self._lock:
+            if self._caller is None:
+                from tilelang.runtime.device_call import DeviceCaller  # noqa: PLC0415  needed by calls alone
+
+                self._caller = DeviceCaller(self._signature, self._target.arch, self._variant, changed=self._use)
+                self.call = self._caller.call
+            return self._caller
+
+    def _use(self, call: Callable[..., Any]) -> None:
+        self.call = call  # an attribute of its own: a property would cost a call
+
+    def host_source(self) -> str:  # noqa: D102  see `Runner`
+        return self.caller.host_source()
+
+    def synchronize(self) -> None:  # noqa: D102  see `Runner`
+        self.caller.synchronize()
+
+    def _variant(self, facts: Facts) -> DeviceProgram:
+        """The program for calls of which these facts hold."""
+        from tilelang.runtime.device_program import DeviceProgram  # noqa: PLC0415  as above
+        from tilelang.runtime.failures import FAILURES  # noqa: PLC0415
+
+        func = specialized(self._func, facts)
+        code = _code_of(compile_program(func, self._target, self._options, self._compiler))
+        return DeviceProgram(Signature.of(func, self._signature.outputs), code, FAILURES)
+
+
+def _code_of(program: Program) -> DeviceCode:
+    assert isinstance(program.built, DeviceCode)
+    return program.built

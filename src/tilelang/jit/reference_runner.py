@@ -1,0 +1,45 @@
+"""Runs a kernel by the reference interpreter.
+
+Takes host arrays, gives what a call gives.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilelang.ir.func import PrimFunc
+from tilelang.jit.program import Program, check
+from tilelang.options import CompileOptions
+from tilelang.runtime.arguments import Bound, bind
+from tilelang.runtime.arrays import ArrayView
+from tilelang.runtime.device_code import DeviceCode
+from tilelang.runtime.parameters import Signature
+from tilelang.sim.tile_interp import run_reference
+from tilelang.target import Target
+
+
+class ReferenceRunner:
+    """The reference interpreter."""
+
+    program: Program | None = None
+    code: DeviceCode | None = None
+
+    def __init__(self, func: PrimFunc, signature: Signature, target: Target, options: CompileOptions) -> None:
+        check(func, target, options)  # all ways of running refuse the same programs
+        self._func, self._signature = func, signature
+
+    def call(self, *args: Any) -> Any:  # noqa: D102  see `Runner`
+        bound = bind(self._signature, args)
+        run_reference(self._func, host_values(bound))
+        return bound.result()
+
+    def host_source(self) -> str:  # noqa: D102  see `Runner`
+        return ""
+
+    def synchronize(self) -> None:
+        """Nothing to wait for: a call returns when it is done."""
+
+
+def host_values(bound: Bound) -> list[Any]:
+    """The values of a call for an interpreter: NumPy arrays and numbers."""
+    return [value.as_numpy() if isinstance(value, ArrayView) else value for value in bound.values]

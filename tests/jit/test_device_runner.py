@@ -1,0 +1,63 @@
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from fake_cuda import needs_nvrtc
+
+import tilelang
+import tilelang.language as T
+from tilelang.errors import DriverError
+from tilelang.ir.facts import Facts
+from tilelang.ir.func import PrimFunc
+from tilelang.jit.device_runner import DeviceRunner
+from tilelang.runtime.cuda_driver import open_driver
+
+Make = Callable[..., PrimFunc]
+
+
+@pytest.fixture
+def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(name: str) -> None:
+        raise OSError(f"{name}: cannot open shared object file")
+
+    open_driver.cache_clear()
+    monkeypatch.setattr("tilelang.runtime.cuda_driver.ctypes.CDLL", absent)
+
+
+@needs_nvrtc
+def test_without_a_gpu_there_are_source_and_machine_code_but_no_calls(vector_add: Make, no_driver: None) -> None:
+    kernel = tilelang.compile(vector_add(100), target={"kind": "cuda", "arch": "sm_80"})
+    assert "__global__" in kernel.get_kernel_source()
+    assert ".target sm_80" in kernel.get_ptx()
+    assert kernel.get_cubin().startswith(b"\x7fELF")
+    assert kernel.resources.registers > 0
+    assert 0 == kernel.resources.spill_bytes
+    assert ["add_kernel"] == list(kernel.kernel_resources)
+    assert () == kernel.warnings
+    assert "long_way(args)" in kernel.get_host_source()
+    one = np.ones(100, np.float32)
+    for attempt in (lambda: kernel(one, one, one), kernel.synchronize):
+        with pytest.raises(DriverError, match="no CUDA driver found: libcuda.so.1"):
+            attempt()
+
+
+@needs_nvrtc
+def test_symbolic_sizes_are_compiled_for_multiples_of_16_first() -> None:
+    N = T.dynamic("N")
+
+    @T.prim_func
+    def scale(A: T.Tensor((N,), "float32")):
+        with T.Kernel(T.ceildiv(N, 256), threads=64) as bx:
+            for i in T.Parallel(256):
+                A[bx * 256 + i] *= 2
+
+    kernel = tilelang.compile(scale, target="sm_80")
+    assert "N_div16" in kernel.get_kernel_source()
+    runner = kernel._runner
+    assert isinstance(runner, DeviceRunner)
+    general = runner._variant(Facts())
+    assert "N_div16" not in general.code.source.text
+    assert ["N"] == [symbol.name for symbol in general.signature.symbols]
+    assert general.grids({"N": 257}) == [(2, 1, 1)]
+    special = runner._variant(runner.caller.variants.usual)
+    assert [(2, 1, 1)] == special.grids({"N_div16": 17})
