@@ -1,5 +1,6 @@
 import json
 import linecache
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -136,9 +137,13 @@ print(json.dumps([ready, compiler]))
 def test_a_cached_kernel_is_ready_at_once_in_a_fresh_process(tmp_path: Path) -> None:
     file = tmp_path / "fresh.py"
     file.write_text(_FRESH)
+    # an installed package has its bytecode, too
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(tmp_path / "bytecode")}
     runs = []
-    for _ in range(4):
-        result = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, check=False)
+    for _ in range(5):
+        result = subprocess.run(
+            [sys.executable, str(file)], capture_output=True, text=True, check=False, env=environment
+        )
         assert "" == result.stderr
         runs.append(json.loads(result.stdout))
     assert all(compiler == [] for _, compiler in runs[1:])  # the compiler proper was not even loaded

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 from tilelang.codegen.source import Source
@@ -57,6 +54,8 @@ def build(source: Source, options: CompileOptions = CompileOptions()) -> Entry:
         key = cache.key_of(source.key_text, compiler.identity, *flags, *options.compile_flags)
         path = cache.get_or_make(key, ".so", lambda: _compiled(source, compiler, flags, options))
         return open_entry(path, source.entry)
+    import tempfile  # noqa: PLC0415  as below
+
     content = _compiled(source, compiler, flags, options)
     with tempfile.TemporaryDirectory(prefix="tilelang-") as folder:
         path = Path(folder, "kernel.so")  # an open library outlives its file
@@ -71,6 +70,10 @@ def _flags(compiler: Compiler, options: CompileOptions) -> tuple[str, ...]:
 
 def _compiled(source: Source, compiler: Compiler, flags: tuple[str, ...], options: CompileOptions) -> bytes:
     """The shared object's bytes."""
+    import shutil  # noqa: PLC0415  a kernel in the cache starts no process and makes no folder
+    import subprocess  # noqa: PLC0415
+    import tempfile  # noqa: PLC0415
+
     folder = Path(tempfile.mkdtemp(prefix="tilelang-"))
     text, output = folder / "kernel.cpp", folder / "kernel.so"
     text.write_text(source.text, encoding="utf-8", errors="backslashreplace")

@@ -13,9 +13,7 @@ import os
 import platform
 import shlex
 import shutil
-import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -164,6 +162,9 @@ def _probe(command: tuple[str, ...]) -> tuple[str, ...]:
 
 def _try(command: tuple[str, ...], flags: tuple[str, ...]) -> str | None:
     """None if the probe compiles and links with these flags, else what the compiler said."""
+    import subprocess  # noqa: PLC0415  a kernel in the cache starts no process
+    import tempfile  # noqa: PLC0415
+
     with tempfile.TemporaryDirectory(prefix="tilelang-") as folder:
         source = Path(folder, "probe.cpp")
         source.write_text(_PROBE)
