@@ -248,3 +248,17 @@ def test_copies_outside_of_pipelines_are_awaited_before_their_first_use():
 
     after = check(main, np.arange(TILE * 40, dtype=np.int32).reshape(TILE, 40), np.zeros((TILE, TILE), np.int32))
     assert 1 == to_text(after).count("cp_async_wait")  # the loop waits for what was copied before it, too
+
+
+def test_a_tile_of_the_loop_that_nothing_reads_is_there_for_the_copies_that_run_ahead():
+    @T.prim_func
+    def main(A: T.Tensor((TILE, 40), "int32"), C: T.Tensor((8,), "int32")):
+        with T.Kernel(1, threads=32):
+            for k in T.Pipelined(5, num_stages=3):
+                A_s = T.alloc_shared((TILE, TILE), "int32")
+                T.copy(A[0, k * TILE], A_s)
+                if C[7 - k] == 0:
+                    for i in T.Parallel(8):
+                        C[i] = k
+
+    check(main, np.arange(TILE * 40, dtype=np.int32).reshape(TILE, 40), np.zeros(8, np.int32))

@@ -25,7 +25,7 @@ from tilelang.ir.stmt import Alloc, Atomic, Bind, CallStmt, For, ForKind, If, La
 from tilelang.ir.visit import Rewriter, substitute, substitute_stmt, walk
 from tilelang.isa.nvidia.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT
 from tilelang.passes.base import Pass, PassContext
-from tilelang.passes.tile.plan_pipeline import LoopBody, Placement, crossing, is_asynchronous, parts
+from tilelang.passes.tile.plan_pipeline import LoopBody, Placement, Touching, crossing, is_asynchronous, parts
 from tilelang.passes.tile.settle_copies import settle, shared_storages
 
 
@@ -88,17 +88,23 @@ class _Loop:
         """Allocations of the versions, the prologue and the loop."""
         loop, last = self._loop, self._placement.last
         made: list[Stmt] = [Alloc(buffer, loc=loop.loc) for buffer in self.versions.values()]
+        own = [p for p in parts(loop.body) if isinstance(p, Alloc) and p.buffer not in self.versions]
+        ahead_of_time = {b for b, touching in self._body.storages.items() if self._runs_ahead(touching)}
+        made += [p for p in own if p.buffer.storage in ahead_of_time]  # the prologue uses them, too
         for time in range(last):
             present = [n for n in self._sequence if self._placement.stage[n] <= time]
             made += self._wait(present)
             made += self._time(present, {stage: self._at(time - stage) for stage in range(time + 1)})
         body = self._wait(self._sequence)
-        kept = [p for p in parts(loop.body) if isinstance(p, Alloc) and p.buffer not in self.versions]
-        body += kept
+        body += [p for p in own if p.buffer.storage not in ahead_of_time]
         ahead = {stage: loop.var + (last - stage) * loop.step for stage in range(last)}
         body += self._time(self._sequence, {**ahead, last: loop.var})
         serial = dataclasses.replace(loop, kind=ForKind.SERIAL, pipeline=None, body=Seq(tuple(body), loc=loop.loc))
         return Seq((*made, serial), loc=loop.loc)
+
+    def _runs_ahead(self, touching: Sequence[Touching]) -> bool:
+        """Whether a statement that touches a piece of memory runs before its iteration's last stage."""
+        return any(self._placement.stage[number] < self._placement.last for number, _, _ in touching)
 
     def _at(self, number: int) -> Expr:
         """The loop variable's value in an iteration counted from 0."""
