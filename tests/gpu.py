@@ -5,15 +5,19 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+import pytest
 from harness import assert_same, run_reference_on_copies
 
 from tilelang.ir.func import Level, PrimFunc
+from tilelang.jit.simulator_runner import SimulatorRunner
 from tilelang.options import CompileOptions
 from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
+from tilelang.runtime.arrays import borrow
 from tilelang.sim.counters import Counters
 from tilelang.sim.run import simulate
 from tilelang.target import Target
+from tilelang.testing import to_host
 
 
 def lower_func(func: PrimFunc, arch: str = "sm_80", options: CompileOptions = CompileOptions()) -> PrimFunc:
@@ -60,3 +64,30 @@ def assert_simulates(
                 if isinstance(want, np.ndarray):
                     assert_same(want, got, rtol, atol)
     return expected
+
+
+SCHEDULES = [(lazy, seed) for seed in (0, 1, 2) for lazy in (True, False)]
+
+
+def run_every_schedule(monkeypatch: pytest.MonkeyPatch, schedules: Sequence[tuple[bool, int]] = SCHEDULES) -> None:
+    """Lets calls of kernels on the simulator run lazily and eagerly with three seeds, all with the same result."""
+
+    def call(runner: SimulatorRunner, *args: Any) -> Any:
+        signature = runner._signature
+        before = [np.array(a) if isinstance(a, np.ndarray) else a for a in args]
+        first: list[np.ndarray] = []
+        for lazy, seed in schedules:
+            for given, kept in zip(args, before, strict=True):
+                if isinstance(given, np.ndarray):
+                    given[...] = kept
+            result = runner.simulate(args, lazy=lazy, seed=seed)
+            results = result if isinstance(result, (list, tuple)) else [result]
+            outputs = zip(signature.outputs, results, strict=False)
+            results = [array for index, array in outputs if index in signature.written]
+            arrays = [np.array(to_host(a)) for a in (*args, *results) if borrow(a) is not None]
+            first = first or arrays
+            for want, got in zip(first, arrays, strict=True):
+                np.testing.assert_array_equal(got, want)
+        return result
+
+    monkeypatch.setattr(SimulatorRunner, "call", call)

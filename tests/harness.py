@@ -38,6 +38,11 @@ def simulate_on_copies(func: PrimFunc, arguments: Sequence[Any], arch: str = "sm
     return copies
 
 
+def way(backend: str) -> dict[str, str]:
+    """What to compile with for a way to run: "auto", "reference", or "simulator", which stands for a GPU."""
+    return {"execution_backend": backend, "target": "cuda -arch=sm_80" if backend == "simulator" else "auto"}
+
+
 def assert_same(expected: Any, actual: Any, rtol: float = 0.0, atol: float = 0.0) -> None:
     """Equality for integers and booleans, closeness for floats; NaN equals NaN."""
     assert expected.dtype == actual.dtype

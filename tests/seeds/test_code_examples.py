@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+from harness import way
 
 import tilelang
 import tilelang.language as T
 from tilelang.errors import DataRace
 
-BACKENDS = ("auto", "reference")
+BACKENDS = ("auto", "reference", "simulator")
 
 
 def matmul_kernel(M, N, K, block_M, block_N, block_K):
@@ -289,7 +290,7 @@ def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
 
 def jitted(factory, out_idx: int, backend: str = "auto"):
     """The decorator of the document with the device it names replaced by the one that is present."""
-    return tilelang.jit(target="auto", out_idx=[out_idx], execution_backend=backend)(factory)
+    return tilelang.jit(out_idx=[out_idx], **way(backend))(factory)
 
 
 def test_matmul_compiles_with_the_sizes_of_the_document() -> None:
@@ -390,7 +391,7 @@ def test_elementwise_operations(backend: str) -> None:
                 output[i, j] = 0.5 * x * (1.0 + T.tanh(0.797885 * (x + 0.044715 * x * x * x)))
 
     x = np.random.standard_normal((M, N)).astype(np.float32)
-    run = {f: tilelang.compile(f, out_idx=[1], execution_backend=backend) for f in (relu, gelu)}
+    run = {f: tilelang.compile(f, out_idx=[1], **way(backend)) for f in (relu, gelu)}
     np.testing.assert_array_equal(run[relu](x), np.maximum(x, 0))
     expected = 0.5 * x * (1.0 + np.tanh(0.797885 * (x + 0.044715 * x * x * x)))
     np.testing.assert_allclose(run[gelu](x), expected, rtol=1e-4, atol=1e-5)
@@ -432,7 +433,7 @@ def test_layer_norm(backend: str, scope: str) -> None:
                 output[i, j] = (input[i, j] - mean[i]) / T.sqrt(variance[i] + 1e-5)
 
     x = (np.random.standard_normal((M, N)) * 3 + 1).astype(np.float32)
-    y, mean, variance = tilelang.compile(layer_norm, out_idx=[1, 2, 3], execution_backend=backend)(x)
+    y, mean, variance = tilelang.compile(layer_norm, out_idx=[1, 2, 3], **way(backend))(x)
     expected = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5)
     np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5)
     if scope == "global":

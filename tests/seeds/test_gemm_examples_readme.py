@@ -5,11 +5,12 @@ Their lines stand as written; parameters, closures and the write-back are added 
 
 import numpy as np
 import pytest
+from harness import way
 
 import tilelang
 import tilelang.language as T
 
-BACKENDS = ("auto", "reference")
+BACKENDS = ("auto", "reference", "simulator")
 
 
 def integers(*shape: int, dtype: str = "float16") -> np.ndarray:
@@ -42,7 +43,7 @@ def test_tiling_strategy_as_plain_loops(backend: str) -> None:
                     T.copy(C_tile, C[bm * BLOCK_M, bn * BLOCK_N])
 
     a, b = integers(M, K, dtype="float32"), integers(K, N, dtype="float32")
-    kernel = tilelang.compile(gemm, out_idx=[2], execution_backend=backend)
+    kernel = tilelang.compile(gemm, out_idx=[2], **way(backend))
     np.testing.assert_array_equal(kernel(a, b), product(a, b))
 
 
@@ -78,7 +79,7 @@ def test_simple_tiled_gemm(backend: str) -> None:
             T.copy(C_frag, C[...])
 
     a, b = integers(128, K), integers(K, 128)
-    kernel = tilelang.compile(gemm_tiled, out_idx=[2], execution_backend=backend)
+    kernel = tilelang.compile(gemm_tiled, out_idx=[2], **way(backend))
     np.testing.assert_array_equal(kernel(a, b), product(a, b))
 
 
@@ -118,7 +119,7 @@ def test_manual_double_buffering(backend: str) -> None:
             T.copy(C_frag, C[...])
 
     a, b = integers(BLOCK_M, BLOCK_K * num_tiles), integers(BLOCK_K * num_tiles, BLOCK_N)
-    kernel = tilelang.compile(gemm, out_idx=[2], execution_backend=backend)
+    kernel = tilelang.compile(gemm, out_idx=[2], **way(backend))
     np.testing.assert_array_equal(kernel(a, b), product(a, b))
 
 
@@ -149,7 +150,7 @@ def test_automatic_pipelining(backend: str, num_tiles: int) -> None:
             T.copy(C_frag, C[...])
 
     a, b = integers(BLOCK_M, BLOCK_K * num_tiles), integers(BLOCK_K * num_tiles, BLOCK_N)
-    kernel = tilelang.compile(gemm, out_idx=[2], execution_backend=backend)
+    kernel = tilelang.compile(gemm, out_idx=[2], **way(backend))
     np.testing.assert_array_equal(kernel(a, b), product(a, b))
 
 
@@ -190,7 +191,7 @@ def test_manual_loops_and_tensor_cores_agree(backend: str) -> None:
     a, b = integers(BLOCK_M, BLOCK_K, dtype="float32"), integers(BLOCK_K, BLOCK_N, dtype="float32")
     for func in (by_loops, by_tensor_cores):
         c = np.ones((BLOCK_M, BLOCK_N), "float32")
-        tilelang.compile(func, execution_backend=backend)(a, b, c)
+        tilelang.compile(func, **way(backend))(a, b, c)
         np.testing.assert_array_equal(c, 1 + product(a, b))
 
 
@@ -212,7 +213,7 @@ def test_padded_shared_tile(backend: str) -> None:
             T.copy(C_frag, C)
 
     a, b = integers(128, 32), integers(32, 64)
-    kernel = tilelang.compile(gemm, out_idx=[2], execution_backend=backend)
+    kernel = tilelang.compile(gemm, out_idx=[2], **way(backend))
     np.testing.assert_array_equal(kernel(a, b), product(a, b))
 
 
@@ -230,7 +231,7 @@ def test_vectorized_memory_access(backend: str) -> None:
             T.copy(A_shared, B)
 
     a = integers(200)
-    kernel = tilelang.compile(shift, out_idx=[1], execution_backend=backend)
+    kernel = tilelang.compile(shift, out_idx=[1], **way(backend))
     np.testing.assert_array_equal(kernel(a), a[72:])
 
 

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+from harness import way
 
 import tilelang
 import tilelang.language as T
 from tilelang import jit
 
-BACKENDS = ("auto", "reference")
+BACKENDS = ("auto", "reference", "simulator")
 
 
 def dtypes() -> list[object]:
@@ -64,7 +65,7 @@ def test_two_ways_to_a_dynamic_dimension(backend: str) -> None:
 
     a = np.arange(5, dtype=np.float32)
     for func in (foo, bar):
-        tilelang.compile(func, execution_backend=backend)(a)
+        tilelang.compile(func, **way(backend))(a)
         np.testing.assert_array_equal(a, np.arange(5))
 
 
@@ -88,7 +89,7 @@ def test_two_ways_to_a_dynamic_dimension_with_a_body(backend: str) -> None:
                 A[i] = A[i] + 1.0
 
     for func in (foo, bar):
-        kernel = tilelang.compile(func, execution_backend=backend)
+        kernel = tilelang.compile(func, **way(backend))
         for size in (1, 5, 8):
             a = np.arange(size, dtype=np.float32)
             kernel(a)
@@ -110,7 +111,7 @@ def test_launching_a_grid(backend: str) -> None:
         with T.Kernel(grid_x, grid_y, threads=128) as (bx, by):
             C[by, bx] = by * 10 + bx  # bx/by are blockIdx.x/y
 
-    c = tilelang.compile(where, out_idx=[0], execution_backend=backend)()
+    c = tilelang.compile(where, out_idx=[0], **way(backend))()
     np.testing.assert_array_equal(c, [[0, 1, 2], [10, 11, 12]])
 
 
@@ -143,7 +144,7 @@ def test_loops(backend: str) -> None:
 
     a, b = np.random.randint(-9, 9, (2, M, N)).astype(np.int32)
     c, d = np.zeros_like(a), np.zeros(4, np.int32)
-    tilelang.compile(loops, execution_backend=backend)(a, b, c, d)
+    tilelang.compile(loops, **way(backend))(a, b, c, d)
     np.testing.assert_array_equal(c, a + b)
     np.testing.assert_array_equal(d, [15, 9, 6, 3])
 
@@ -210,7 +211,7 @@ def test_tiled_gemm_skeleton(backend: str) -> None:
 
     a = np.random.randint(-3, 4, (M, K)).astype(np.float16)
     b = np.random.randint(-3, 4, (K, N)).astype(np.float16)
-    c = tilelang.compile(gemm, out_idx=[2], execution_backend=backend)(a, b)
+    c = tilelang.compile(gemm, out_idx=[2], **way(backend))(a, b)
     np.testing.assert_array_equal(c, (a.astype(np.float32) @ b.astype(np.float32)).astype(np.float16))
 
 
@@ -227,7 +228,7 @@ def test_printing(backend: str, capfd: pytest.CaptureFixture[str]) -> None:
             T.print(A_s, msg='A tile:')
             T.print(C[0], msg='C[0] = ')
 
-    tilelang.compile(show, execution_backend=backend)(np.array([1.5, 2.0, 3.0, 4.0], np.float32))
+    tilelang.compile(show, **way(backend))(np.array([1.5, 2.0, 3.0, 4.0], np.float32))
     text = capfd.readouterr().out
     for part in ("accumulator:", "A tile:", "C[0] = "):
         assert 1 <= text.count(part)

@@ -1,0 +1,48 @@
+"""Random whole kernels on a real GPU: it computes what the reference interpreter and the simulator compute."""
+
+import numpy as np
+import pytest
+from random_kernels.checking import check_random, compare
+
+import tilelang
+from tilelang.errors import ArgumentError
+from tilelang.testing import requires_cuda, to_device, to_host
+
+
+def to_device_with_strides(array):
+    """A copy on the GPU in which rows lie as far apart as they do on the host."""
+    if array.flags.c_contiguous:
+        return to_device(array)
+    return to_device(array.base)[:, : array.shape[1]]
+
+
+def on_device(func, arguments):
+    there = [to_device_with_strides(a) if isinstance(a, np.ndarray) else a for a in arguments]
+    tilelang.compile(func, target="cuda")(*there)
+    return [to_host(t) if isinstance(a, np.ndarray) else a for t, a in zip(there, arguments, strict=True)]
+
+
+def on_simulator(func, arguments):
+    tilelang.compile(func, target="cuda", execution_backend="simulator")(*arguments)
+    return arguments
+
+
+def can_be_moved(program):
+    try:
+        for array in program.copies():
+            if isinstance(array, np.ndarray):
+                to_device_with_strides(array)
+    except ArgumentError:  # torch has no such dtype
+        return False
+    return True
+
+
+def check(program):
+    if can_be_moved(program):
+        compare(program, on_simulator, on_device)
+
+
+@requires_cuda
+@pytest.mark.parametrize("seed", range(100))
+def test_kernels_agree_with_the_reference_and_the_simulator(seed):
+    check_random(seed, check)

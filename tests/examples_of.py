@@ -1,0 +1,82 @@
+"""The examples as modules, the small sizes at which tests run them, and every kernel that is in them."""
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from tilelang.ir.func import PrimFunc
+
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLES = ROOT / "examples"
+
+# small sizes with tails on every side, so that the compiler is what is tested and not the clock
+SIZES = {
+    "quickstart.py": {"M": 130, "N": 257, "K": 67},
+    "vector_add.py": {"N": 1003},
+    "02_gemm/gemm_simple.py": {"size": 64, "rectangle": (70, 33, 17)},
+    "02_gemm/gemm_pipelined.py": {"M": 70, "N": 65, "K": 100, "block_M": 32, "block_N": 64, "block_K": 16},
+    "elementwise.py": {"M": 37, "N": 131},
+    "softmax.py": {"M": 9, "N": 131},
+    "normalization.py": {"M": 9, "N": 131},
+    "gemv.py": {"N": 37, "K": 300},
+    "03_attention/flash_attention.py": {"batch": 1, "n_heads": 2, "seq_len": 100, "head_dim": 32},
+    "04_mla_decoding/mla_decode.py": {"batch": 1, "n_heads": 2, "kv_len": 100, "head_dim": 32, "latent_dim": 48},
+    "dynamic_gemm.py": {"sizes": ((64, 64, 64), (1, 65, 33), (5, 1, 7), (0, 8, 8), (5, 7, 0))},
+    "eager_style.py": {"M": 65, "N": 33, "K": 40},
+    "macro.py": {"M": 65, "N": 33, "K": 40},
+}
+
+
+def load(name: str) -> ModuleType:
+    """An example as a module of its own."""
+    path = EXAMPLES / name
+    spec = importlib.util.spec_from_file_location(f"example_{path.stem}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def benchmark_programs() -> ModuleType:
+    """The kernels that are measured on GPUs."""
+    folder = str(ROOT / "benchmarks")
+    sys.path.insert(0, folder)
+    try:
+        return importlib.import_module("gpu_kernels")
+    finally:
+        sys.path.remove(folder)
+
+
+def kernels(name: str) -> dict[str, PrimFunc]:
+    """Every kernel of an example, not compiled, at a usual size."""
+    module = load(name)
+    square, blocks = (512, 512, 512), (128, 128, 32)
+    attention = (1, 4, 300, 64)
+    decode = (2, 4, 300, 64, 128)
+    match name:
+        case "eager_style.py":
+            import numpy as np
+
+            a = np.zeros((256, 130), np.float16)
+            b = np.zeros((130, 192), np.float16)
+            return {"matmul": module.matmul.get_tir(a, b)}
+        case "03_attention/flash_attention.py":
+            make = module.flash_attention.get_tir
+            return {"full": make(*attention), "causal": make(*attention, causal=True)}
+    sizes = {
+        "quickstart.py": {"matmul_relu": square},
+        "vector_add.py": {"add": (1_000_003,)},
+        "02_gemm/gemm_simple.py": {"naive": square, "tiled": square, "tensor_core": square},
+        "02_gemm/gemm_pipelined.py": {
+            style: (*square, *blocks) for style in ("no_pipeline", "double_buffer", "auto_pipeline", "multi_stage")
+        },
+        "elementwise.py": {"relu": (500, 1000), "gelu": (500, 1000)},
+        "softmax.py": {"softmax": (255, 1000)},
+        "normalization.py": {"layer_norm": (255, 1000), "rms_norm": (255, 1000)},
+        "gemv.py": {"gemv": (1000, 1500)},
+        "04_mla_decoding/mla_decode.py": {"mla_decode": decode, "mla_decode_split": decode},
+        "dynamic_gemm.py": {"matmul": ()},
+        "macro.py": {"matmul_swish": (200, 130, 100)},
+    }
+    return {kernel: getattr(module, kernel).get_tir(*given) for kernel, given in sizes[name].items()}

@@ -1,0 +1,63 @@
+"""Draws random programs and checks them; shows the plainest program that fails in the same way as one that failed."""
+
+import linecache
+from collections.abc import Callable
+from typing import Any
+
+from harness import assert_same
+from random_kernels.choices import Choices, Recorded, Seeded, plainest
+from random_kernels.programs import Program, Programs
+
+from tilelang.ir.func import PrimFunc
+from tilelang.sim.tile_interp import run_reference
+
+SECONDS_TO_SHRINK = 60
+
+
+def load(text: str) -> PrimFunc:
+    """The prim_func that a module's text defines."""
+    name = f"<random kernel {hash(text)}>"
+    linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+    scope: dict[str, Any] = {}
+    exec(compile(text, name, "exec"), scope)
+    func: PrimFunc = scope["main"]
+    return func
+
+
+def compare(program: Program, *ways: Callable[[PrimFunc, list[Any]], list[Any]]) -> None:
+    """Runs a program on the reference interpreter and in other ways, and compares all tensors.
+
+    A way takes the function and the arguments, which it may change, and gives the arguments after the run.
+    """
+    func, expected = load(program.text), program.copies()
+    run_reference(func, expected)
+    for way in ways:
+        actual = way(func, program.copies())
+        for tolerance, want, got in zip(program.tolerances, expected, actual, strict=False):
+            assert_same(want, got, rtol=tolerance, atol=tolerance * 1e-3)
+
+
+def check_random(seed: int, check: Callable[[Program], object], kernels: int = 2, statements: int = 5) -> None:
+    """Draws a program and checks it; reports the plainest one with the same kind of failure."""
+
+    def draw(choices: Choices) -> Program:
+        return Programs(choices, seed).program(kernels, statements)
+
+    def failure(choices: list[int]) -> type[Exception] | None:
+        try:
+            check(draw(Recorded(choices)))
+        except Exception as error:
+            return type(error)
+        return None
+
+    seeded = Seeded(seed)
+    program = draw(seeded)
+    try:
+        check(program)
+    except Exception as error:
+        kind = type(error)
+        fewer = plainest(seeded.made, lambda choices: failure(choices) is kind, SECONDS_TO_SHRINK)
+        smallest = draw(Recorded(fewer))
+        print(smallest.text)
+        check(smallest)
+        raise
