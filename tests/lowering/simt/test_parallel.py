@@ -16,7 +16,7 @@ from tilelang.ir.visit import walk
 from tilelang.layout.digits import Mode
 from tilelang.layout.fragment import fragment
 from tilelang.lowering.lowering import Site
-from tilelang.lowering.simt.parallel import lower_parallel, values_of
+from tilelang.lowering.simt.parallel import SharedOut, values_of
 from tilelang.passes.runner import run_passes
 
 
@@ -127,7 +127,7 @@ def test_scratch_of_iterations_must_be_allocated_outside():
     loop = ParallelLoop((i,), (as_expr(32),), Alloc(barrier))
     site = Site(SM80.target, SM80.options, 32, thread)
     with pytest.raises(NoLowering, match="inside of a T.Parallel loop"):
-        lower_parallel(loop, fragment((32,), [Mode(32, (1,))], []), Spreading(), site, Builder())
+        SharedOut(loop, fragment((32,), [Mode(32, (1,))], []), Spreading(), site).iterations(Builder())
 
 
 def test_a_loop_under_a_condition_of_single_threads_is_refused():

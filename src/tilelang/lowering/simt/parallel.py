@@ -46,21 +46,8 @@ ZERO = const(0, INT32)
 _OF_BLOCK = (Scope.SHARED, Scope.GLOBAL)
 
 
-def lower_parallel(loop: ParallelLoop, layout: Fragment, how: Spreading, site: Site, build: Builder) -> None:
-    """Emits the part of the executing thread.
-
-    Args:
-        loop: The loop, of constant extents.
-        layout: Which thread runs which iterations.
-        how: What must be kept in mind.
-        site: The threads, and where they hold fragments.
-        build: Where code goes.
-    """
-    _Loop(loop, layout, how, site, build).lower()
-
-
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class _Accumulated:
+class Accumulated:
     """A fold with the partial results of the executing thread.
 
     Attributes:
@@ -78,30 +65,44 @@ class _Accumulated:
     index: Expr
 
 
-class _Loop:
-    def __init__(self, loop: ParallelLoop, layout: Fragment, how: Spreading, site: Site, build: Builder) -> None:
+class SharedOut:
+    """A loop shared out among threads: what comes before its iterations, the iterations, and what comes after.
+
+    Args:
+        loop: The loop, of constant extents.
+        layout: Which thread runs which iterations.
+        how: What must be kept in mind.
+        site: The threads, and where they hold fragments.
+
+    Attributes:
+        accumulated: The folds, with the partial results of the executing thread.
+    """
+
+    def __init__(self, loop: ParallelLoop, layout: Fragment, how: Spreading, site: Site) -> None:
         assert site.thread is not None
         if layout.threads != site.threads:
             raise CompilerBug(f"T.Parallel: a layout for {layout.threads} threads, but there are {site.threads}")
-        self._loop, self._how, self._site, self._build = loop, how, site, build
+        self._loop, self._how, self._site = loop, how, site
         self._thread = site.thread
         self._spread = Spread(layout, site.thread)
         self._places = Places(self._spread, loop.vars)
         self._coordinates = dict(zip(loop.vars, self._spread.coordinates(), strict=True))
 
-    def lower(self) -> None:
-        """Everything in order: neutral partials, the iterations, what threads combine, and the outcome."""
-        accumulated = [self._accumulate(fold) for fold in self._how.folds]
-        for item in accumulated:
-            self._clear(item.partial)
-        self._iterations(accumulated)
-        together = Combiner(self._build, self._thread, self._site.threads)
-        together.all_reduce([item.partial for item in accumulated])
-        for item in accumulated:
-            self._deliver(item)
+        self.accumulated = [self._accumulate(fold) for fold in how.folds]
+
+    def open(self, build: Builder, items: Sequence[Accumulated]) -> None:
+        """Partial results that change nothing yet."""
+        for item in items:
+            _clear(item.partial, build)
+
+    def close(self, build: Builder, items: Sequence[Accumulated]) -> None:
+        """Combines the partial results of all threads, and these with the old values."""
+        Combiner(build, self._thread, self._site.threads).all_reduce([item.partial for item in items])
+        for item in items:
+            self._deliver(item, build)
 
     # -- partial results ------------------------------------------------------------------------------------------
-    def _accumulate(self, fold: Fold) -> _Accumulated:
+    def _accumulate(self, fold: Fold) -> Accumulated:
         axes = tuple(axis for axis, var in enumerate(self._loop.vars) if var in fold.moved_by)
         digits = tuple(d for d in self._spread.digits if any(d.mode.stride[axis] for axis in axes))
         index: Expr = ZERO
@@ -118,19 +119,9 @@ class _Loop:
             moved = [axis for axis, stride in enumerate(thread_digit.stride) if stride]
             if moved:
                 (across if any(axis in axes for axis in moved) else along).append(thread_digit)
-        return _Accumulated(fold, axes, digits, Partial(buffer, fold.op, tuple(along), tuple(across)), index)
+        return Accumulated(fold, axes, digits, Partial(buffer, fold.op, tuple(along), tuple(across)), index)
 
-    def _clear(self, partial: Partial) -> None:
-        start = neutral(partial.op, partial.buffer.dtype)
-        if partial.count == 1:
-            self._build.emit(Alloc(partial.buffer, start))
-            return
-        self._build.emit(Alloc(partial.buffer))
-        var = Var("q", INT32, index=True)
-        clear = Store(partial.buffer, (var,), start, loc=self._build.loc)
-        self._build.emit(For(var, ZERO, const(partial.count, INT32), 1, ForKind.UNROLLED, clear))
-
-    def _deliver(self, item: _Accumulated) -> None:
+    def _deliver(self, item: Accumulated, build: Builder) -> None:
         """Combines the old value of each element with the total."""
         fold, partial = item.fold, item.partial
         buffer, dtype = fold.buffer, fold.buffer.dtype
@@ -143,34 +134,36 @@ class _Loop:
         if buffer.scope in _OF_BLOCK:
             speaks = self._speaks(item)
             store = store if speaks is None else If(speaks, store, loc=store.loc)
-        self._build.emit(self._spread.around(store, unroll=True, loc=self._build.loc, only=item.axes))
+        build.emit(self._spread.around(store, unroll=True, loc=build.loc, only=item.axes))
 
-    def _speaks(self, item: _Accumulated) -> Expr | None:
+    def _speaks(self, item: Accumulated) -> Expr | None:
         """Whether the executing thread is the one of those with equal totals that stores them."""
         across = {digit.place for digit in item.partial.across}
         others = [d for d in self._spread.thread_digits() if d.place not in across]
         return self._spread.are_zero(others)
 
     # -- iterations -----------------------------------------------------------------------------------------------
-    def _iterations(self, accumulated: Sequence[_Accumulated]) -> None:
+    def iterations(self, build: Builder) -> None:
+        """What the executing thread does of all iterations."""
         first = self._spread.is_first_copy()
-        last = self._hold_last()
-        once = first is not None and not accumulated and _touches_shared_memory_only(self._loop.body)
-        body = _Body(self._loop, self._how, self._site, self._places, accumulated, None if once else first)
+        last = self._hold_last(build)
+        once = first is not None and not self.accumulated and _touches_shared_memory_only(self._loop.body)
+        body = _Body(self._loop, self._how, self._site, self._places, self.accumulated, None if once else first)
         lowered = body.visit(self._loop.body) or Seq((), loc=self._loop.body.loc)
         lowered = as_body([lowered, *self._keep_last(last, first)], self._loop.loc)
         lowered = substitute_stmt(lowered, self._coordinates)
-        nest = self._spread.around(lowered, unroll=body.uses_registers or bool(accumulated), loc=self._loop.loc)
-        self._build.emit(If(first, nest) if once and first is not None else nest)
+        unroll = body.uses_registers or any(item.partial.count > 1 for item in self.accumulated)
+        nest = self._spread.around(lowered, unroll=unroll, loc=self._loop.loc)
+        build.emit(If(first, nest) if once and first is not None else nest)
         for scalar, shared in last:
-            self._build.emit(Store(scalar, (), Load(shared, (ZERO,), scalar.dtype)))
+            build.emit(Store(scalar, (), Load(shared, (ZERO,), scalar.dtype)))
 
-    def _hold_last(self) -> list[tuple[Buffer, Buffer]]:
+    def _hold_last(self, build: Builder) -> list[tuple[Buffer, Buffer]]:
         """Shared memory through which all threads learn what the last iteration leaves in a scalar."""
         held = []
         for scalar in self._how.last:
             shared = Buffer(f"{scalar.name}_last", (as_expr(1),), scalar.dtype, Scope.SHARED)
-            self._build.emit(Alloc(shared))
+            build.emit(Alloc(shared))
             held.append((scalar, shared))
         return held
 
@@ -181,6 +174,17 @@ class _Loop:
             If(condition, Store(shared, (ZERO,), Load(scalar, (), scalar.dtype)), loc=self._loop.loc)
             for scalar, shared in held
         ]
+
+
+def _clear(partial: Partial, build: Builder) -> None:
+    start = neutral(partial.op, partial.buffer.dtype)
+    if partial.count == 1:
+        build.emit(Alloc(partial.buffer, start))
+        return
+    build.emit(Alloc(partial.buffer))
+    var = Var("q", INT32, index=True)
+    clear = Store(partial.buffer, (var,), start, loc=build.loc)
+    build.emit(For(var, ZERO, const(partial.count, INT32), 1, ForKind.UNROLLED, clear))
 
 
 def _touches_shared_memory_only(body: Stmt) -> bool:
@@ -207,7 +211,7 @@ class _Body(Rewriter):
         how: Spreading,
         site: Site,
         places: Places,
-        accumulated: Sequence[_Accumulated],
+        accumulated: Sequence[Accumulated],
         first: Expr | None,
     ) -> None:
         self._loop, self._how, self._site, self._places, self._first = loop, how, site, places, first

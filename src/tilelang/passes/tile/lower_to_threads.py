@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from tilelang.analysis.accesses import accesses
 from tilelang.analysis.per_thread import PerThread
-from tilelang.analysis.spreading import is_private, spread
+from tilelang.analysis.spreading import Spreading, is_private, spread
 from tilelang.arith.domain import Domain, of_function
 from tilelang.dtypes import BOOL, INT32
 from tilelang.errors import CompilerBug, NoLowering
@@ -43,10 +43,11 @@ from tilelang.ir.stmt import (
 from tilelang.ir.visit import Rewriter, expressions, sub_statements, walk, walk_expr, written_buffers
 from tilelang.layout.blocked import blocked
 from tilelang.lowering.lowering import Lowerings, Site
-from tilelang.lowering.simt.parallel import lower_parallel, values_of
+from tilelang.lowering.simt.parallel import Accumulated, SharedOut, values_of
 from tilelang.lowering.simt.places import is_replicated, replicated_place
 from tilelang.lowering.simt.strided import can_stride, lower_strided
 from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.tile.defer_folds import Deferral
 
 ZERO = const(0, INT32)
 _OF_BLOCK = (Scope.SHARED, Scope.GLOBAL)
@@ -107,6 +108,7 @@ class _Block:
         self._thread = site.thread
         self._elected = self._thread == 0
         self._own_scalars: list[Buffer] = []
+        self._waiting: dict[ParallelLoop, tuple[SharedOut, list[Accumulated]]] = {}  # folds that end after a loop
         # other blocks may write it, between the reads of two threads
         self._unsteady = frozenset(
             b.storage for s in walk(launch.body) for b in written_buffers(s) if b.scope is Scope.GLOBAL
@@ -141,8 +143,10 @@ class _Block:
                     return self._atomic(node)
                 case Print() | Assert():
                     return self._by_one(self._registers.rebuild_stmt(node), node)
-                case If() | For():
-                    return self._nested(node, domain)
+                case For():
+                    return self._for(node, domain)
+                case If():
+                    return self._if(node, domain)
             return self._whole(node, domain)
 
     def _seq(self, node: Seq, domain: Domain) -> Stmt | None:
@@ -168,13 +172,39 @@ class _Block:
         else:
             body.append(part)
 
-    def _nested(self, node: If | For, domain: Domain) -> Stmt | None:
-        if isinstance(node, For):
-            inside = domain.with_loop(node.var, node.start, node.stop, node.step)
-            body = self.stmt(node.body, inside) or Seq((), loc=node.body.loc)
-            kind = ForKind.SERIAL if node.kind is ForKind.PIPELINED else node.kind
-            start, stop = self._registers.exprs((node.start, node.stop))
-            return dataclasses.replace(node, start=start, stop=stop, body=body, kind=kind, pipeline=None)
+    def _for(self, node: For, domain: Domain) -> Stmt | None:
+        """A loop that all threads run; folds that nothing in it looks at are completed behind it."""
+        build = Builder(node.loc)
+        inside = domain.with_loop(node.var, node.start, node.stop, node.step)
+        waiting = self._wait(node, inside)
+        for shared_out, items in waiting:
+            shared_out.open(build, items)
+        body = self.stmt(node.body, inside) or Seq((), loc=node.body.loc)
+        kind = ForKind.SERIAL if node.kind is ForKind.PIPELINED else node.kind
+        start, stop = self._registers.exprs((node.start, node.stop))
+        build.emit(dataclasses.replace(node, start=start, stop=stop, body=body, kind=kind, pipeline=None))
+        for shared_out, items in waiting:
+            shared_out.close(build, items)
+        return build.finish()
+
+    def _wait(self, node: For, domain: Domain) -> list[tuple[SharedOut, list[Accumulated]]]:
+        """The folds that may be completed after a loop, those apart that wait for a loop around it already."""
+        if node in self._own.under:
+            return []
+        deferral = Deferral(node)
+        found = []
+        for nest in deferral.nests():
+            if nest in self._waiting:
+                continue
+            shared_out = self._shared_out(nest, self._spreading(nest, domain))
+            items = [] if shared_out is None else shared_out.accumulated
+            items = [item for item in items if deferral.may_wait(nest, item.fold)]
+            if shared_out is not None and items:
+                self._waiting[nest] = (shared_out, items)
+                found.append((shared_out, items))
+        return found
+
+    def _if(self, node: If, domain: Domain) -> Stmt | None:
         condition = self._registers.expr(node.condition)
         then = self.stmt(node.then_body, domain.assume(condition)) or Seq((), loc=node.loc)
         other = node.else_body and self.stmt(node.else_body, domain.assume(unary(UnaryOp.NOT, condition)))
@@ -274,20 +304,37 @@ class _Block:
         self._together(loop, "T.Parallel")
         if any(int_const(extent) == 0 for extent in loop.extents):
             return None
-        how = spread(loop, domain, lambda buffer: self._reads.outside(loop, buffer))
-        if how.reason:
-            return self.stmt(in_order(loop), domain)
         build = Builder(loop.loc)
-        extents = [int_const(extent) for extent in loop.extents]
-        if None in extents:
-            if not can_stride(how):
+        shared_out, waiting = self._waiting.get(loop, (None, []))
+        if shared_out is None:
+            how = self._spreading(loop, domain)
+            if how.reason or not can_stride(how) and not _is_constant(loop):
                 return self.stmt(in_order(loop), domain)
-            lower_strided(loop, how, self._site, build)
-        else:
-            constant = tuple(extent for extent in extents if extent is not None)
-            layout = loop.layout or blocked(constant, self._site.threads, copies=False)
-            lower_parallel(loop, layout, how, self._site, build)
+            shared_out = self._shared_out(loop, how)
+            if shared_out is None:
+                lower_strided(loop, how, self._site, build)
+                return build.finish()
+        now = [item for item in shared_out.accumulated if not any(item is other for other in waiting)]
+        shared_out.open(build, now)
+        shared_out.iterations(build)
+        shared_out.close(build, now)
         return build.finish()
+
+    def _spreading(self, loop: ParallelLoop, domain: Domain) -> Spreading:
+        return spread(loop, domain, lambda buffer: self._reads.outside(loop, buffer))
+
+    def _shared_out(self, loop: ParallelLoop, how: Spreading) -> SharedOut | None:
+        """The loop by its layout; None if it has none, since its extents are not constant or it runs in order."""
+        if how.reason or not _is_constant(loop):
+            return None
+        extents = tuple(int_const(extent) or 0 for extent in loop.extents)
+        layout = loop.layout or blocked(extents, self._site.threads, copies=False)
+        return SharedOut(loop, layout, how, self._site)
+
+
+def _is_constant(loop: ParallelLoop) -> bool:
+    """Whether all extents are known, and none is 0."""
+    return all((int_const(extent) or 0) > 0 for extent in loop.extents)
 
 
 def _asked_inside(loop: While) -> Stmt:

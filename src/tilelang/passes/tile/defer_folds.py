@@ -1,0 +1,53 @@
+"""Which folds of parallel loops may be completed after the serial loops around them.
+
+    for k in range(n):                                         total_part = 0 in every thread
+        for j in T.Parallel(N): total += A[k, j]        =>     for k in range(n): each thread adds to total_part
+                                                               total += the sum of all total_part
+
+Takes a serial loop, gives the folds whose element nothing else in it touches. Invariant: the element is not looked at
+between the first iteration and the end of the loop, so that it may receive everything at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilelang.analysis.accesses import Accesses, accesses
+from tilelang.analysis.spreading import Fold
+from tilelang.ir.expr import Load, Var
+from tilelang.ir.stmt import For, ParallelLoop
+from tilelang.ir.visit import walk_expr
+
+
+class Deferral:
+    """What may wait until a serial loop ends."""
+
+    def __init__(self, loop: For) -> None:
+        self._found: Accesses = accesses(loop)
+        self._by_storage = self._found.by_storage()
+
+    def nests(self) -> list[ParallelLoop]:
+        """The outermost parallel loops inside."""
+        return [
+            loop
+            for loop, context in self._found.loops
+            if isinstance(loop, ParallelLoop) and not any(isinstance(o, ParallelLoop) for o in context.loops())
+        ]
+
+    def may_wait(self, nest: ParallelLoop, fold: Fold) -> bool:
+        """Whether a fold of a nest may be completed after the serial loop."""
+        touching = self._by_storage.get(fold.buffer.storage, [])  # nothing if it is new in every iteration
+        if not touching or any(a.update is None or a.update.op != fold.op for a in touching):
+            return False
+        return not self._depends(fold, nest.vars)
+
+    def _depends(self, fold: Fold, nest: Sequence[Var]) -> bool:
+        """Whether the element is another one in every iteration of the serial loop."""
+        own = frozenset(nest)
+        for index in fold.indices:
+            for node in walk_expr(index):
+                if isinstance(node, Load):
+                    return True
+                if isinstance(node, Var) and node in self._found.defined and node not in own:
+                    return True
+        return False
