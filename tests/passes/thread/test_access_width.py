@@ -26,7 +26,7 @@ def asked(target, row, column, trips=8, facts=Facts()):
 terms = st.sampled_from([THREAD * 8, THREAD % 4 * 4, THREAD // 2, THREAD // 8 * 2, 6, 12, THREAD % 8 * 8 - 16])
 
 
-@given(terms, terms, st.sampled_from([64, 60, 62, 63]), st.sampled_from(["float16", "float32", "int8"]), terms)
+@given(terms, terms, st.sampled_from([64, 60, 62, 63, 7, 10, 18]), st.sampled_from(["float16", "float32", "int8"]), terms)
 def test_vectors_are_aligned_and_whole(row, column, columns, dtype, more):
     target = Buffer("X", exprs(16, columns), as_dtype(dtype), Scope.GLOBAL)
     index = column + more + W

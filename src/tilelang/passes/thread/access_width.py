@@ -56,12 +56,12 @@ def width(buffer: Buffer, indices: tuple[Expr, ...], var: Var, trips: int, domai
     most = min(MAX_VECTOR_BYTES, buffer.storage.alignment_bytes) if buffer.scope is Scope.GLOBAL else MAX_VECTOR_BYTES
     lanes = min(trips & -trips, most // buffer.dtype.storage_bytes)
     start = tuple(exact(substitute(index, {var: ZERO})) for index in indices)
-    while lanes > 1 and not _fits(buffer, start, lanes, domain, facts):
+    while lanes > 1 and not _fits(buffer, start, lanes, trips, domain, facts):
         lanes //= 2
     return max(lanes, 1)
 
 
-def _fits(buffer: Buffer, start: tuple[Expr, ...], lanes: int, domain: Domain, facts: Facts) -> bool:
+def _fits(buffer: Buffer, start: tuple[Expr, ...], lanes: int, trips: int, domain: Domain, facts: Facts) -> bool:
     layout = facts.layouts.get(buffer.storage)
     if layout is not None:
         if buffer.view_of is not None or contiguous_elements(layout) % lanes or _size(layout) % lanes:
@@ -73,10 +73,10 @@ def _fits(buffer: Buffer, start: tuple[Expr, ...], lanes: int, domain: Domain, f
     if buffer.scope is not Scope.GLOBAL:
         return True
     if buffer.storage in facts.guarded:  # a vector outside would be 0
-        reach = (*(const(1, INT32) for _ in start[1:]), const(lanes, INT32))
+        reach = (*(const(1, INT32) for _ in start[1:]), const(trips, INT32))
         return in_range(buffer, start, domain, reach) == []
     end = buffer.shape[-1]
-    if decide(start[-1] + (lanes - 1) < end, domain) and decide(start[-1] >= 0, domain):
+    if decide(start[-1] + (trips - 1) < end, domain) and decide(start[-1] >= 0, domain):
         return True
     return _divides(lanes, start[-1], domain) and _divides(lanes, end, domain)  # as a whole inside or outside
 
