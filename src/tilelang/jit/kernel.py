@@ -245,6 +245,17 @@ class JITKernel:
                 return shot.text
         raise unknown_name("show_ir", pass_name, [shot.name for shot in shots])
 
+    @user_facing
+    def explain(self) -> str:
+        """What the compiler decided, and why: how each operator is done, layouts, pipelines, shared memory.
+
+        One line per decision, with the place in the program that it is about; what costs something, such as a
+        conversion between two layouts of one tile, says what.
+        """
+        from tilelang.jit.decisions import decisions  # noqa: PLC0415  few ask
+
+        return decisions(snapshots(self.prim_func, self.target, self.options))
+
     def get_profiler(self, tensor_supply_type: TensorSupplyType | None = None) -> Profiler:
         """A profiler that makes inputs of the kernel's shapes, `TensorSupplyType.Auto` unless said, and measures it."""
         from tilelang.profile.inputs import TensorSupplyType  # noqa: PLC0415
