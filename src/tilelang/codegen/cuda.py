@@ -31,9 +31,10 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Const, Expr, Var, as_expr
 from tilelang.ir.facts import INDEX_BITS
 from tilelang.ir.func import Level, PrimFunc, ScalarParam, TensorParam
-from tilelang.ir.stmt import Alloc, Assert, Launch, Seq, Stmt
+from tilelang.ir.stmt import Alloc, Assert, CallStmt, Launch, Seq, Stmt
 from tilelang.ir.visit import walk, walk_expr, written_buffers
 from tilelang.isa.intrinsic import ordered_helpers
+from tilelang.isa.nvidia.extern import is_foreign
 from tilelang.isa.nvidia.types import INTEGERS
 
 # Source: CUDA C++ Programming Guide, "Compute Capabilities", maximum dimensions of a grid of thread blocks
@@ -94,7 +95,17 @@ class _Program:
         text, lines = self._out.finish("\n".join(parts) + "\n" if parts else "")
         sizes = tuple(_bytes_text(buffer) for buffer in self._workspaces)
         name = self._launches[0].name if self._launches else identifier(self._func.name, CUDA_WORDS)
-        return Source("cuda", text, name, lines, tuple(self._asserts), launches=tuple(self._launches), workspaces=sizes)
+        called = (stmt.routine for stmt in walk(self._func.body) if isinstance(stmt, CallStmt))
+        return Source(
+            "cuda",
+            text,
+            name,
+            lines,
+            tuple(self._asserts),
+            launches=tuple(self._launches),
+            workspaces=sizes,
+            foreign=bool(self._users) or any(map(is_foreign, called)),
+        )
 
     # -- parameters -------------------------------------------------------------------------------------------
     def _declare_parameters(self) -> None:

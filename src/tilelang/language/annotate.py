@@ -39,7 +39,10 @@ def annotate_layout(layouts: Mapping[BufferProxy, Layout | Fragment]) -> None:
     for proxy, layout in _items(what, layouts):
         buffer = as_buffer(proxy, what)
         if buffer.scope is Scope.GLOBAL:
-            raise ProgramError(f"{what}: '{buffer.name}' is a global tensor; its layout is the caller's")
+            raise ProgramError(
+                f"{what}: '{buffer.name}' is a global tensor; its layout is the caller's",
+                hint="annotate the shared tile that it is copied to; T.StridedTensor declares other strides",
+            )
         if callable(layout) and not isinstance(layout, Layout):
             layout = Layout(buffer.static_shape or (), layout)
         if isinstance(layout, Fragment) and buffer.scope is Scope.SHARED:
@@ -54,7 +57,8 @@ def annotate_layout(layouts: Mapping[BufferProxy, Layout | Fragment]) -> None:
             )
         if layout.shape != buffer.static_shape:
             raise ProgramError(
-                f"{what}: '{buffer.name}' is {shape_text(buffer.shape)} but its layout is {shape_text(layout.shape)}"
+                f"{what}: '{buffer.name}' is {shape_text(buffer.shape)} but its layout is {shape_text(layout.shape)}",
+                hint=f"give the layout the shape of the buffer, {shape_text(buffer.shape)}",
             )
         hints.layouts[buffer] = layout
 

@@ -16,6 +16,7 @@ from tilelang.passes.thread import (
 )
 from tilelang.passes.tile import (
     check_program,
+    check_registers,
     demote_fragments,
     expand_pipeline,
     expand_to_loops,
@@ -58,6 +59,7 @@ def gpu(lowerings: GpuLowerings) -> tuple[Pass, ...]:
         flatten_parallel.PASS,
         demote_fragments.PASS,
         infer_layouts(lowerings),
+        check_registers.PASS,
         lower_to_threads(lowerings),
         vectorize_accesses.PASS,
         guard_bounds.guard_bounds(splitting=False),

@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tilelang.errors import CompilerBug, DeviceAssertError, SimulationError
+from tilelang.errors import CompilerBug, DeviceAssertError, NoLowering, SimulationError
 from tilelang.ir.buffer import Region, Scope
-from tilelang.ir.expr import Expr
+from tilelang.ir.expr import Expr, Var
 from tilelang.ir.func import PrimFunc
 from tilelang.ir.scalar import Value, convert, data_binary
 from tilelang.ir.stmt import (
@@ -39,6 +39,7 @@ from tilelang.ir.stmt import (
     TileOp,
     While,
 )
+from tilelang.ir.visit import expressions, walk, walk_expr
 from tilelang.isa.instruction import Instruction
 from tilelang.sim.arguments import bind_arguments
 from tilelang.sim.expressions import Evaluator
@@ -212,9 +213,11 @@ class Interpreter:
         """What only orders work of threads has nothing to do in a sequential program."""
         orders = isinstance(stmt.routine, Instruction) and stmt.routine.effect and not (stmt.reads or stmt.writes)
         if not orders or stmt.result is not None:
-            raise CompilerBug(f"the reference interpreter cannot run {stmt.routine.name}")
+            raise _refusal(f"T.{stmt.routine.name}")
 
     def _launch(self, stmt: Launch) -> None:
+        if stmt.thread is not None:
+            _refuse_threads(stmt.body, stmt.thread)
         grid = self._evaluator.indices(stmt.grid)
         blocks = [point[::-1] for point in itertools.product(*map(range, grid[::-1]))]  # the first index runs fastest
         if self._order is not None:
@@ -276,3 +279,18 @@ class Interpreter:
         cells = self._memory.cells(region.buffer)
         extent = tuple(max(0, size) for size in self._evaluator.indices(region.extent))  # as in range
         return cells, cells.box(self._evaluator.indices(region.start), extent)
+
+
+def _refuse_threads(body: Stmt, thread: Var) -> None:
+    """Refuses the program of a block that says what single threads of it do."""
+    for stmt in walk(body):
+        if any(e is thread for root in expressions(stmt) for e in walk_expr(root)):
+            with stmt.loc:
+                raise _refusal("the thread index")
+
+
+def _refusal(what: str) -> NoLowering:
+    return NoLowering(
+        f"{what}: says what single GPU threads do, and the reference interpreter runs a block as one program",
+        hint="run it with execution_backend='simulator' and target={'kind': 'cuda', 'arch': 'sm_90a'}",
+    )

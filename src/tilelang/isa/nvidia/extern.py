@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from tilelang.dtypes import DType
 from tilelang.errors import NoLowering, ProgramError
+from tilelang.ir.callee import Routine
 from tilelang.isa.instruction import Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.machine import Warp
@@ -22,6 +23,11 @@ _OPERAND = re.compile(r"(?<!%)%(\d+)")
 
 # Source: CUDA, "Inline PTX Assembly in CUDA", "Constraints"
 _LETTERS = {16: "h", 32: "r", 64: "l"}
+
+
+def is_foreign(routine: Routine) -> bool:
+    """Whether the text of an instruction is the user's own, so that a compiler's complaint about it is for the user."""
+    return routine.name in ("inline_ptx", "call_extern")
 
 
 def _refusal(what: str, hint: str) -> Callable[..., Any]:

@@ -24,7 +24,9 @@ from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, Launch, ParallelLoop, Seq, Stmt, TileOp
 from tilelang.ir.verify import verify
 from tilelang.ir.visit import expressions, walk, walk_expr
+from tilelang.isa.instruction import Instruction
 from tilelang.passes.base import Pass, PassContext
+from tilelang.target import ARCHITECTURES, Feature, Target
 
 MAX_THREADS = 1024
 """Threads of one block that every target offers."""
@@ -42,6 +44,8 @@ def check_program(func: PrimFunc, context: PassContext | None = None) -> PrimFun
     verify(func)
     if context is None or context.target.kind == "cpu":
         refuse_threads(func, "target cpu", "share the work with T.Parallel and tile operators, or compile for a GPU")
+    if context is not None and context.target.kind == "cuda":
+        _check_features(func, context.target)
     launches: list[Launch] = []
     for stmt in walk(func.body):
         if isinstance(stmt, TileOp):
@@ -70,6 +74,24 @@ def refuse_threads(func: PrimFunc, where: str, hint: str) -> None:
                 name = f"T.{stmt.routine.name}" if isinstance(stmt, CallStmt) else "the thread index"
                 raise NoLowering(
                     f"{name}: says what single GPU threads do, which has no meaning on {where}", hint=hint
+                )
+
+
+def _check_features(func: PrimFunc, target: Target) -> None:
+    """Refuses instructions and clusters that the user asks for by name and the GPU does not have."""
+    for stmt in walk(func.body):
+        if isinstance(stmt, CallStmt) and isinstance(stmt.routine, Instruction):
+            asked, needs = f"T.{stmt.routine.name}", stmt.routine.needs
+        elif isinstance(stmt, Launch) and stmt.hints.cluster != (1, 1, 1):
+            asked, needs = f"T.Kernel: cluster_dims={stmt.hints.cluster}", Feature.CLUSTER
+        else:
+            continue
+        if not target.has(needs):
+            having = [row.name for row in ARCHITECTURES.values() if needs in row.features]
+            with stmt.loc:
+                raise NoLowering(
+                    f"{asked}: {target.arch} cannot do that; it needs one of {', '.join(having)}",
+                    hint=f"compile with target={{'kind': 'cuda', 'arch': {having[0]!r}}}, or leave it out",
                 )
 
 
