@@ -25,10 +25,13 @@ from tilelang.ir.facts import Facts
 from tilelang.ir.func import PrimFunc
 from tilelang.ir.stmt import Seq
 from tilelang.passes.tile.specialize_symbols import specialize
+from tilelang.runtime import device_call
 from tilelang.runtime.cuda_driver import Driver
 from tilelang.runtime.device_call import DeviceCaller
+from tilelang.runtime.device_fast_call import NoShortWay
 from tilelang.runtime.device_program import DeviceProgram
 from tilelang.runtime.failures import FailureBoard
+from tilelang.runtime.native_launcher import Builder
 from tilelang.runtime.parameters import Signature
 
 M = Var("M", INT32, index=True)
@@ -390,3 +393,87 @@ def test_resources_are_refused_before_anything_is_launched(cuda: FakeCuda, torch
         with pytest.raises(ResourceError, match="shared memory: 1000000 bytes asked"):
             calls(FakeTensor((8,), torch.float32))
     assert [] == cuda.launches
+
+
+# -- the launcher --------------------------------------------------------------------------------------------
+class Native:
+    """Stands for `NativeCall`: remembers what it learned, has room for two, and takes calls of these sizes."""
+
+    made: list["Native"] = []
+    unsuited = False
+
+    def __init__(self, signature: Any, program: Any, driver: Any, caller: Any, launcher: Any, exchange: Any) -> None:
+        if Native.unsuited:
+            raise NoShortWay
+        self.caller, self.learned, self.calls = caller, [], 0
+        Native.made.append(self)
+
+    def learn(self, plan: Any, bound: Any, context: int) -> bool:
+        if len(self.learned) == 2:
+            return False
+        self.learned.append((bound.values[0].shape, context))
+        return True
+
+    def call(self, *args: Any) -> Any:
+        if args[0].shape not in [shape for shape, _ in self.learned]:
+            return self.caller.long_way(args)
+        self.calls += 1
+
+
+@pytest.fixture
+def builder(monkeypatch: pytest.MonkeyPatch) -> Builder:
+    monkeypatch.setattr(device_call, "NativeCall", Native)
+    monkeypatch.setattr(device_call, "exchange_of", lambda tensor_type: object())
+    monkeypatch.setattr(Native, "made", [])
+    return Builder(lambda: object())  # type: ignore[arg-type,return-value]
+
+
+@pytest.fixture
+def rows(cuda: FakeCuda, builder: Builder) -> Calls:
+    made = Calls(cuda, signature(tensor("A", M, 4), symbols=(M,)), lambda facts: device_code(launch(THREE[0])))
+    made.caller._builder = builder
+    return made
+
+
+def test_calls_go_through_the_launcher_as_soon_as_there_is_one(
+    rows: Calls, torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[Any] = []
+    monkeypatch.setattr(Builder, "start", lambda self: begun.append(self))
+    a = FakeTensor((16, 4), torch.float32)
+    for _ in range(3):
+        rows(a)
+    assert (1, 1) == (rows.long, len(begun))  # the other way meanwhile
+    begun[0]._run()
+    for _ in range(3):
+        rows(a)
+    (native,) = Native.made
+    assert (2, 2, [((16, 4), 100)]) == (rows.long, native.calls, native.learned)
+    assert 4 == len(rows.cuda.launches)
+
+
+def test_what_is_full_is_replaced(rows: Calls, torch: FakeTorch, builder: Builder) -> None:
+    builder._run()
+    for size in (16, 32, 48, 64):
+        for _ in range(2):
+            rows(FakeTensor((size, 4), torch.float32))
+    assert [[16, 32], [48, 64]] == [[shape[0] for shape, _ in native.learned] for native in Native.made]
+    assert 4 == rows.long
+
+
+def test_what_the_launcher_cannot_take_goes_the_other_way(
+    rows: Calls, torch: FakeTorch, builder: Builder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder._run()
+    monkeypatch.setattr(Native, "unsuited", True)
+    for _ in range(3):
+        rows(FakeTensor((16, 4), torch.float32))
+    assert (1, 3) == (rows.long, len(rows.cuda.launches))
+
+
+def test_misaligned_tensors_teach_nothing(rows: Calls, torch: FakeTorch, builder: Builder) -> None:
+    builder._run()
+    a = FakeTensor((16, 4), torch.float32)
+    for _ in range(2):
+        rows(a.shifted(4))
+    assert (2, []) == (rows.long, Native.made)

@@ -216,8 +216,16 @@ _DL_CODES = {  # Source: dlpack.h, enum DLDataTypeCode
     0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool", 8: "float8_e4m3", 10: "float8_e4m3fn",
     11: "float8_e4m3fnuz", 12: "float8_e5m2", 13: "float8_e5m2fnuz", 14: "float8_e8m0fnu", 17: "float4_e2m1fn",
 }  # fmt: skip
+_DL_CODE_OF = {name: code for code, name in _DL_CODES.items()}
 _DL_DEVICES = {1: "cpu", 2: "cuda", 3: "cpu", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 11: "cpu", 13: "cuda"}
 _IMMUTABLE = ("jax", "jaxlib", "tensorflow")  # frameworks that promise their users never to change an array
+
+
+def dlpack_type(dtype: DType) -> tuple[int, int] | None:
+    """The code and the bits by which DLPack names a dtype; None if it has no name for it."""
+    name = "float32" if dtype == "tfloat32" else str(dtype)
+    code = _DL_CODE_OF.get(name, _DL_CODE_OF.get(name.rstrip("0123456789")))
+    return None if code is None else (code, dtype.bits)
 
 
 def _borrow_dlpack(value: Any) -> ArrayView:

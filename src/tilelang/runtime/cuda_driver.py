@@ -89,6 +89,10 @@ class Driver:
         hint = _RESTART if status in LOST else _HINTS.get(status, "")
         return DriverError(f"{what} failed with {shown} ({status}): {said}", hint=hint)
 
+    def address(self, name: str) -> int:
+        """Where a function lies, for a caller in machine code."""
+        return ctypes.cast(getattr(self._library, name), ctypes.c_void_p).value or 0
+
     # -- devices and contexts -------------------------------------------------------------------------------
     def device_count(self) -> int:
         """How many devices this process sees."""

@@ -7,6 +7,7 @@ Takes a `Signature` and a function that compiles variants; gives something to ca
 from __future__ import annotations
 
 import dataclasses
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,10 +20,12 @@ from tilelang.ir.func import ScalarParam
 from tilelang.runtime.arguments import Bound, Devices, bind
 from tilelang.runtime.arrays import ArrayView, is_torch_tensor
 from tilelang.runtime.cuda_driver import Driver, open_driver
-from tilelang.runtime.device_fast_call import FastCall, device_call_text, make_device_call
+from tilelang.runtime.device_fast_call import FastCall, NoShortWay, device_call_text, make_device_call
 from tilelang.runtime.device_program import DeviceProgram
 from tilelang.runtime.failures import FAILURES, FailureBoard
 from tilelang.runtime.launch_block import Block, Placed, make_block, packed_scalar
+from tilelang.runtime.native_call import NativeCall
+from tilelang.runtime.native_launcher import BUILDER, Builder, exchange_of
 from tilelang.runtime.parameters import Signature
 from tilelang.runtime.streams import current_stream, workspaces
 from tilelang.runtime.variants import WIDE, Variants
@@ -69,6 +72,7 @@ class DeviceCaller:
         opener: Gives the driver.
         board: Where failed assertions report.
         changed: Told whenever `call` changes.
+        builder: Gives the launcher in machine code once it is built.
 
     Attributes:
         signature: As given.
@@ -85,6 +89,7 @@ class DeviceCaller:
         opener: Callable[[], Driver] = open_driver,
         board: FailureBoard = FAILURES,
         changed: Callable[[Callable[..., Any]], None] = lambda call: None,
+        builder: Builder = BUILDER,
     ) -> None:
         self.signature = signature
         self.arch = arch
@@ -97,8 +102,11 @@ class DeviceCaller:
         self._plans: dict[Any, Plan] = {}
         self._fast: dict[DeviceProgram, FastCall | None] = {}
         self._fast_plans: dict[Any, Any] = {}
-        self._lock = threading.Lock()
-        self.call: Callable[..., Any] = lambda *args: self.long_way(args)
+        self._builder = builder
+        self._native: NativeCall | None = None
+        self._native_is_possible = True
+        self._lock, self._native_lock = threading.Lock(), threading.Lock()
+        self.call: Callable[..., Any] = self._any_way
 
     def program(self, facts: Facts) -> DeviceProgram:
         """The program for calls of which these facts hold, compiled when it is first needed."""
@@ -126,6 +134,9 @@ class DeviceCaller:
         self._board.check()
 
     # -- a call ---------------------------------------------------------------------------------------------
+    def _any_way(self, *args: Any) -> Any:
+        return self.long_way(args)
+
     def long_way(self, args: Sequence[Any]) -> Any:
         """Does everything that a call needs, with all checks and messages."""
         self._board.check()
@@ -142,7 +153,8 @@ class DeviceCaller:
                     self._plans.clear()
                 plan = self._plans[key] = self._make_plan(driver, program, bound.device, names)
             self._launch(driver, plan, bound)
-        self._prepare_fast(driver, plan, facts, bound)
+        if not facts.misaligned and None not in plan.placed and is_torch_tensor(bound.like):
+            self._prepare_short(driver, plan, bound, context)
         return bound.result()
 
     def _launch(self, driver: Driver, plan: Plan, bound: Bound) -> None:
@@ -230,10 +242,10 @@ class DeviceCaller:
         symbols = tuple(int(names[symbol.name]) for symbol in program.signature.symbols)
         return Plan(program, placed, symbols, tuple(program.workspaces(names)), flag)
 
-    # -- the short way --------------------------------------------------------------------------------------
-    def _prepare_fast(self, driver: Driver, plan: Plan, facts: Facts, bound: Bound) -> None:
-        """Lets further calls like this one take the short way, if there is one."""
-        if facts.misaligned or None in plan.placed or not is_torch_tensor(bound.like):
+    # -- the short ways -------------------------------------------------------------------------------------
+    def _prepare_short(self, driver: Driver, plan: Plan, bound: Bound, context: int) -> None:
+        """Lets further calls like this one take the shortest way that there is."""
+        if self._native_is_possible and self._prepare_native(driver, plan, bound, context):
             return
         program = plan.program
         if program not in self._fast:
@@ -241,5 +253,33 @@ class DeviceCaller:
         fast = self._fast[program]
         if fast is not None:
             fast.learn(plan, bound)
-            self.call = fast.call
-            self._changed(fast.call)
+            self._use(fast.call)
+        if self._native_is_possible:
+            self._builder.start()
+            self._builder.when_ready(lambda: self._use(self._any_way))  # the next call then prepares the shortest way
+
+    def _prepare_native(self, driver: Driver, plan: Plan, bound: Bound, context: int) -> bool:
+        """Whether calls like this one may go through the launcher from now on."""
+        exchange = exchange_of(sys.modules["torch"].Tensor)
+        launcher = self._builder.get()
+        if exchange is None:
+            self._native_is_possible = False
+        if exchange is None or launcher is None:
+            return False
+        with self._native_lock:
+            try:
+                native = self._native
+                if native is None or not native.learn(plan, bound, context):  # the first, or there is no room
+                    native = NativeCall(self.signature, plan.program, driver, self, launcher, exchange)
+                    native.learn(plan, bound, context)
+            except NoShortWay:
+                self._native_is_possible = False
+                return False
+            self._native = native
+        self._use(native.call)
+        return True
+
+    def _use(self, call: Callable[..., Any]) -> None:
+        if self.call is not call:
+            self.call = call
+            self._changed(call)

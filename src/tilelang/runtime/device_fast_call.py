@@ -72,7 +72,7 @@ class FastCall:
         for i in self.keyed_tensors:
             view = bound.values[i]
             assert isinstance(view, ArrayView)
-            parts += [view.shape, view.strides] if _strides(self.signature, i) else [view.shape]
+            parts += [view.shape, view.strides] if declared_strides(self.signature, i) else [view.shape]
         parts += [bound.values[i] for i in self.keyed_scalars]
         key = tuple(parts) if len(parts) > 1 else parts[0]
         shapes = [view.shape for i in self.signature.outputs if isinstance(view := bound.values[i], ArrayView)]
@@ -86,7 +86,7 @@ _MAX_PLANS = 1024  # sizes remembered per kernel
 _FLOAT_LIMIT = 3.4028235677973366e38  # from here on a number rounds to infinity in float32
 
 
-class _NoShortWay(Exception):
+class NoShortWay(Exception):
     """The signature has something that only the long way knows."""
 
 
@@ -100,7 +100,7 @@ def device_call_text(signature: Signature, program: DeviceProgram, *, several: b
     """
     try:
         return _Writer(signature, program, several=several).text()
-    except _NoShortWay:
+    except NoShortWay:
         return ""
 
 
@@ -121,16 +121,11 @@ def make_device_call(
     if not text:
         return None
 
-    def failed(status: int, first: bool, kernel: str, args: Any) -> Any:
-        if first and status in (INVALID_CONTEXT, INVALID_HANDLE):
-            return caller.long_way(args)  # a thread without a context, or with another one
-        return caller.fail(status, kernel)
-
     names: dict[str, Any] = {
         "plans": plans,
         "launch": driver.launch,
         "long_way": caller.long_way,
-        "failed": failed,
+        "failed": refused_launch(caller),
         "Tensor": torch.Tensor,
         "empty": torch.empty,
         "uint8": torch.uint8,
@@ -144,23 +139,37 @@ def make_device_call(
     for index, param in enumerate(signature.params):
         names[f"E{index}"] = torch_dtype(param.dtype)
     exec(compile(text, f"<call of {signature.name}>", "exec"), names)
-    return FastCall(names["call"], plans, signature, *_keyed(signature, program))
+    return FastCall(names["call"], plans, signature, *keyed_inputs(signature, program))
 
 
-def _strides(signature: Signature, index: int) -> tuple[Expr, ...]:
+def refused_launch(caller: Caller) -> Callable[[int, bool, str, Any], Any]:
+    """What is done where the driver refused a launch.
+
+    It takes the driver's status, whether nothing had been launched yet, the kernel's name and the call's arguments.
+    """
+
+    def failed(status: int, first: bool, kernel: str, args: Any) -> Any:
+        if first and status in (INVALID_CONTEXT, INVALID_HANDLE):
+            return caller.long_way(args)  # a thread without a context, or with another one
+        return caller.fail(status, kernel)
+
+    return failed
+
+
+def declared_strides(signature: Signature, index: int) -> tuple[Expr, ...]:
     """The declared strides of a parameter; none for a dense one."""
     param = signature.params[index]
     return param.buffer.strides or () if isinstance(param, TensorParam) else ()
 
 
-def _keyed(signature: Signature, program: DeviceProgram) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def keyed_inputs(signature: Signature, program: DeviceProgram) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The input tensors and scalars that decide a plan."""
     tensors = []
     scalars = []
     for i in signature.inputs:
         param = signature.params[i]
         if isinstance(param, TensorParam):
-            exprs = (*param.shape, *_strides(signature, i))
+            exprs = (*param.shape, *declared_strides(signature, i))
             if any(int_const(e) is None for e in exprs):
                 tensors.append(i)
         elif param.name in program.used_names or _decides_a_shape(signature, param):
@@ -174,9 +183,20 @@ def _decides_a_shape(signature: Signature, scalar: ScalarParam) -> bool:
         node is scalar.var
         for i, param in enumerate(signature.params)
         if isinstance(param, TensorParam)
-        for expr in (*param.shape, *_strides(signature, i))
+        for expr in (*param.shape, *declared_strides(signature, i))
         for node in walk_expr(expr)
     )
+
+
+def may_be_negated(param: TensorParam) -> bool:
+    """Whether a tensor that passes the other tests can hold the negative of its values.
+
+    Such are imaginary parts of conjugated tensors, whose elements lie two apart: dense only if there is but one.
+    """
+    if not param.dtype.is_float or param.dtype.bits < 16 or str(param.dtype) == "bfloat16":
+        return False
+    shape = param.buffer.static_shape
+    return param.buffer.strides is not None or shape is None or all(extent == 1 for extent in shape)
 
 
 class _Writer:
@@ -186,11 +206,11 @@ class _Writer:
         self.signature, self.program, self.several = signature, program, several
         self.tensors = [i for i in signature.inputs if isinstance(signature.params[i], TensorParam)]
         self.scalars = [i for i in signature.inputs if isinstance(signature.params[i], ScalarParam)]
-        self.keyed = _keyed(signature, program)
+        self.keyed = keyed_inputs(signature, program)
         if not self.tensors or any(param.dtype.lanes > 1 for param in signature.params):
-            raise _NoShortWay
+            raise NoShortWay
         if any(param.dtype.bits < 8 for param in signature.params):
-            raise _NoShortWay
+            raise NoShortWay
 
     def text(self) -> str:
         """The whole function."""
@@ -226,14 +246,14 @@ class _Writer:
             assert isinstance(param, TensorParam)
             shape = param.buffer.static_shape
             test = f"a{i}.dtype is E{i}"
-            if not _strides(self.signature, i):
+            if not declared_strides(self.signature, i):
                 test += f" and a{i}.is_contiguous()"
             if shape is not None:
                 test += f" and a{i}.shape == {shape}"
-            strides = [int_const(e) for e in _strides(self.signature, i)]
+            strides = [int_const(e) for e in declared_strides(self.signature, i)]
             if strides and None not in strides and shape is not None:
                 test += f" and a{i}.stride() == {tuple(strides)}"
-            if self._may_be_negated(param):
+            if may_be_negated(param):
                 test += f" and not a{i}.is_neg()"
             tests.append(test)
         for i in self.scalars:
@@ -248,22 +268,12 @@ class _Writer:
                 tests.append(f"type(a{i}) is int and {low} <= a{i} <= {high}")
         return tests
 
-    def _may_be_negated(self, param: TensorParam) -> bool:
-        """Whether a tensor that passes the other tests can hold the negative of its values.
-
-        Such are imaginary parts of conjugated tensors, whose elements lie two apart: dense only if there is but one.
-        """
-        if not param.dtype.is_float or param.dtype.bits < 16 or str(param.dtype) == "bfloat16":
-            return False
-        shape = param.buffer.static_shape
-        return param.buffer.strides is not None or shape is None or all(extent == 1 for extent in shape)
-
     def _key(self) -> str:
         tensors, scalars = self.keyed
         parts = ["device"]
         for i in tensors:
             parts.append(f"a{i}.shape")
-            if _strides(self.signature, i):
+            if declared_strides(self.signature, i):
                 parts.append(f"a{i}.stride()")
         parts += [f"a{i}" for i in scalars]
         return f"({', '.join(parts)})" if len(parts) > 1 else "device"
@@ -314,6 +324,6 @@ class _Writer:
         if isinstance(param, TensorParam):
             return f"p{argument.index}"
         if param.dtype.is_float and not (code == "d" or (code == "f" and param.dtype.bits == 32)):
-            raise _NoShortWay  # the value has to be rounded first
+            raise NoShortWay  # the value has to be rounded first
         return f"a{argument.index}"
 

@@ -22,7 +22,7 @@ from tilelang.errors import CompilerBug
 
 _CONFIG = struct.Struct("<7I4xQQI4x")  # grid, threads, shared bytes, stream, attributes, how many attributes
 _STREAM_OFFSET = 32
-_ARGUMENTS_OFFSET = 64
+ARGUMENTS_OFFSET = 64
 _ATTRIBUTE = struct.Struct("<I4x3I52x")
 _COOPERATIVE, _CLUSTER = 2, 4  # enum CUlaunchAttributeID
 _ALIGNMENT = 64
@@ -87,6 +87,11 @@ class LaunchFormat:
     pointers: int
     attributes: int
 
+    @property
+    def argument_bytes(self) -> int:
+        """Bytes of all arguments together."""
+        return self.pointers - ARGUMENTS_OFFSET
+
     def write(self, block: Block, slot: Slot, stream: int, values: Sequence[int | float]) -> None:
         """Completes a launch."""
         self.pack.pack_into(block.memory, slot.start, stream, slot.attributes, slot.attribute_count, *values)
@@ -94,14 +99,14 @@ class LaunchFormat:
 
 def format_of(letters: Sequence[str]) -> LaunchFormat:
     """The layout for arguments of these types, each at a multiple of its size, as in C."""
-    text, place, offsets = f"<QQI{_ARGUMENTS_OFFSET - _STREAM_OFFSET - 20}x", 0, []
+    text, place, offsets = f"<QQI{ARGUMENTS_OFFSET - _STREAM_OFFSET - 20}x", 0, []
     for code in letters:
         size = size_of(code)
         gap = -place % size
         text += (f"{gap}x" if gap else "") + code
         offsets.append(place + gap)
         place += gap + size
-    pointers = _aligned(_ARGUMENTS_OFFSET + place, 8)
+    pointers = _aligned(ARGUMENTS_OFFSET + place, 8)
     attributes = _aligned(pointers + 8 * len(letters), 8)
     total = _aligned(attributes + 2 * _ATTRIBUTE.size, _ALIGNMENT)
     return LaunchFormat(tuple(letters), struct.Struct(text), tuple(offsets), total, pointers, attributes)
@@ -176,7 +181,7 @@ def _fill(memory: ctypes.Array[ctypes.c_char], base: int, start: int, placed: Pl
         count += 1
     attributes = base + start + layout.attributes
     _CONFIG.pack_into(memory, start, *placed.grid, *launch.threads, launch.shared_bytes, 0, attributes, count)
-    pointers = [base + start + _ARGUMENTS_OFFSET + offset for offset in layout.offsets]
+    pointers = [base + start + ARGUMENTS_OFFSET + offset for offset in layout.offsets]
     struct.pack_into(f"<{len(pointers)}Q", memory, start + layout.pointers, *pointers)
     return Slot(
         start + _STREAM_OFFSET,

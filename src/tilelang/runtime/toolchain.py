@@ -106,7 +106,7 @@ def find_command() -> tuple[str, ...]:
 
 @lru_cache(maxsize=16)
 def _examine(command: tuple[str, ...]) -> Compiler:
-    identity = cache.key_of(*command, _fingerprint(command), processor(), *_OPTIONAL, _PROBE)
+    identity = cache.key_of(*command, fingerprint(command), processor(), *_OPTIONAL, _PROBE)
     known = cache.lookup(identity, ".compiler") if is_cache_enabled() else None
     if known is not None:
         return Compiler(command, identity, tuple(json.loads(known)))
@@ -116,7 +116,7 @@ def _examine(command: tuple[str, ...]) -> Compiler:
     return Compiler(command, identity, flags)
 
 
-def _fingerprint(command: tuple[str, ...]) -> str:
+def fingerprint(command: tuple[str, ...]) -> str:
     """What changes when the compiler is replaced, as far as that can be seen without starting it."""
     if command[1:2] == ("-m",):
         spec = importlib.util.find_spec(command[2])
