@@ -27,8 +27,8 @@ class Board:
         units = np.array(units)
         return self.history.write(units, self.stamps(threads), lambda: np.full(units.shape, differs))
 
-    def atomic(self, threads, units):
-        return self.history.atomic(np.array(units), self.stamps(threads))
+    def atomic(self, threads, units, stores=True):
+        return self.history.atomic(np.array(units), self.stamps(threads), stores=stores)
 
 
 @pytest.fixture
@@ -108,6 +108,18 @@ def test_atomics_do_not_conflict_with_each_other_but_with_plain_accesses(board):
     assert "read" == board.atomic([3], [4]).before
     board.write([2], [5])
     assert "written" == board.atomic([3], [5]).before
+
+
+def test_an_atomic_that_only_reads_conflicts_with_plain_writes_alone(board):
+    board.read([0], [3])
+    assert board.atomic([40], [3], stores=False) is None
+    assert board.read([41], [3]) is None
+    board.atomic([0], [4], stores=False)
+    assert board.atomic([40], [4]) is None
+    board.atomic([0], [5], stores=False)
+    assert "read by an atomic" == board.write([40], [5]).before
+    board.write([0], [6])
+    assert "written" == board.atomic([40], [6], stores=False).before
 
 
 def test_what_is_on_its_way_must_not_be_touched(board):

@@ -192,3 +192,25 @@ def test_on_chip_memory_is_each_blocks_own(program):
         shared = program.alloc("S", (1,))
         program.store(shared, (0,), 1)
     program.run()
+
+
+@pytest.mark.parametrize("first", [0, 1, 2])
+def test_an_atomic_that_only_reads_does_not_race_with_reads(program, first):
+    out, other = program.tensor("out", (1,)), program.tensor("other", (3,))
+    with program.launch(3) as (bx,):
+        with program.branch(bx == first):
+            program.store(other, (bx,), program.load(out, 0))
+        with program.branch(bx != first):
+            program.emit(Atomic(AtomicOp.LOAD, out, (as_expr(0),), None))
+    assert [5, 0, 0] == sorted(program.run(np.full(1, 5, np.float32), zeros(3))[1].tolist(), reverse=True)
+
+
+@pytest.mark.parametrize("first", [0, 1, 2])
+def test_an_atomic_that_only_reads_races_with_a_plain_write(program, first):
+    out = program.tensor("out", (1,))
+    with program.launch(3) as (bx,):
+        with program.branch(bx == first):
+            program.store(out, (0,), 1)
+        with program.branch(bx != first):
+            program.emit(Atomic(AtomicOp.LOAD, out, (as_expr(0),), None))
+    assert "by an atomic" in race_of(program, zeros(1)).message

@@ -249,7 +249,7 @@ class Window:
             if not defined.all():
                 raise self._undefined(warp, elements, defined)
         if self.storage.history is not None:
-            self._note_atomic(warp, elements, lanes)
+            self._note_atomic(warp, elements, lanes, stores)
         if warp.counters is not None:
             self._count(warp, "atomic", elements, 1)
         old = np.zeros(LANES, self.data.dtype)
@@ -346,16 +346,16 @@ class Window:
         if self.storage.ledger is not None:
             self.storage.ledger.at(warp.loc).write((units,))
 
-    def _note_atomic(self, warp: Accessor, elements: np.ndarray, lanes: np.ndarray) -> None:
+    def _note_atomic(self, warp: Accessor, elements: np.ndarray, lanes: np.ndarray, stores: bool) -> None:
         history = self.storage.history
         assert history is not None
         units, stamps = self._units(warp, elements)
         history.follow_atomics(self._plain_units(elements).reshape(len(lanes), -1)[:, 0], warp.threads[lanes])
-        found = history.atomic(units, stamps)
+        found = history.atomic(units, stamps, stores=stores)
         if found is not None:
             raise self._conflict(found, elements)
         if self.storage.ledger is not None:
-            self.storage.ledger.at(warp.loc).atomic((units,))
+            self.storage.ledger.at(warp.loc).atomic((units,), stores=stores)
 
     def _differs(self, at: np.ndarray, values: np.ndarray, units: np.ndarray) -> np.ndarray:
         changed = _bits(self.data[at]) != _bits(values)

@@ -94,6 +94,7 @@ class History:
         self._other = np.zeros(units, np.int64)
         self._peer = np.zeros(units, np.int64)
         self._atomic: np.ndarray | None = None
+        self._observer: np.ndarray | None = None  # the last atomic that changed nothing
         self._arriving: np.ndarray | None = None  # stamps of asynchronous writes that have not landed
         self._leaving: np.ndarray | None = None  # and of the reads of their sources
 
@@ -133,26 +134,33 @@ class History:
             or self._pending(self._leaving, units, stamps, "written")
             or self._against(self._writer, units, stamps, "written", "written", differs)
             or self._against(self._atomic, units, stamps, "updated by an atomic", "written")
+            or self._against(self._observer, units, stamps, "read by an atomic", "written")
             or self._against_readers(units, stamps, "written")
         )
         if found is None and enter:
             self._writer[units] = stamps
         return found
 
-    def atomic(self, units: np.ndarray, stamps: np.ndarray) -> Conflict | None:
-        """Threads update units indivisibly."""
-        now = "updated by an atomic"
+    def atomic(self, units: np.ndarray, stamps: np.ndarray, *, stores: bool = True) -> Conflict | None:
+        """Threads update units indivisibly, or only read them so: that conflicts with plain writes alone."""
+        now = "updated by an atomic" if stores else "read by an atomic"
         found = (
             self._pending(self._arriving, units, stamps, now)
-            or self._pending(self._leaving, units, stamps, now)
+            or (self._pending(self._leaving, units, stamps, now) if stores else None)
             or self._against(self._writer, units, stamps, "written", now)
-            or self._against_readers(units, stamps, now)
+            or (self._against_readers(units, stamps, now) if stores else None)
         )
-        if found is None:
+        if found is not None:
+            return found
+        if stores:
             if self._atomic is None:
                 self._atomic = np.zeros(self._units, np.int64)
             self._atomic[units] = stamps
-        return found
+        else:
+            if self._observer is None:
+                self._observer = np.zeros(self._units, np.int64)
+            self._observer[units] = stamps
+        return None
 
     def follow_atomics(self, units: np.ndarray, threads: np.ndarray) -> None:
         """Threads that update units indivisibly are ordered after those that updated the same units before.

@@ -100,10 +100,10 @@ class Cells:
         if not self._contains(where):
             return self.outside
         self._need_defined(where)
-        if self.ledger is not None:
-            self.ledger.atomic(where)
         old = self.data[where].copy()
         new = change(old)
+        if self.ledger is not None:
+            self.ledger.atomic(where, stores=new is not None)
         if new is not None:
             self.data[where] = new
         return old

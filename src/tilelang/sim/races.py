@@ -98,11 +98,12 @@ class Watch:
         return Ledger(self, storage, np.zeros((_SLOTS, storage_bytes // self._units[storage]), np.int64), text)
 
 
-_SLOTS = 5
+_SLOTS = 7
 
 
 class Ledger:
-    """The record of one buffer: per element the last writer, two readers and two users of atomics.
+    """The record of one buffer: per element the last writer, two readers and two users of atomics that
+    changed it and that did not.
 
     Two of a kind are enough to know whether a block other than the one that asks was there: the second is never of
     the same block as the first.
@@ -114,7 +115,8 @@ class Ledger:
         self._watch = watch
         self._buffer = buffer
         self._text = text or functools.partial(element_text, buffer)
-        self._writer, self._reader, self._other_reader, self._atomic, self._other_atomic = slots
+        self._writer, self._reader, self._other_reader = slots[:3]
+        self._atomic, self._other_atomic, self._observer, self._other_observer = slots[3:]
 
     def at(self, loc: Loc) -> Ledger:
         """The same record, for an access of this statement."""
@@ -140,16 +142,22 @@ class Ledger:
         self._refuse(self._writer, where, "written", "written")
         for slots in (self._atomic, self._other_atomic):
             self._refuse(slots, where, "updated by an atomic", "written")
+        for slots in (self._observer, self._other_observer):
+            self._refuse(slots, where, "read by an atomic", "written")
         for slots in (self._reader, self._other_reader):
             self._refuse(slots, where, "read", "written")
         self._writer[where] = self._watch.stamp()
 
-    def atomic(self, where: Where) -> None:
-        """The running block updates elements indivisibly.
+    def atomic(self, where: Where, *, stores: bool = True) -> None:
+        """The running block updates elements indivisibly, or only reads them so.
 
         Raises:
-            DataRace: Another block touched one of them without an atomic.
+            DataRace: Another block touched one of them without an atomic, unless both only read.
         """
+        if not stores:
+            self._refuse(self._writer, where, "written", "read by an atomic")
+            self._enter(self._observer, self._other_observer, where)
+            return
         self._refuse(self._writer, where, "written", "updated by an atomic")
         for slots in (self._reader, self._other_reader):
             self._refuse(slots, where, "read", "updated by an atomic")
