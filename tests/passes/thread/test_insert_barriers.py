@@ -284,6 +284,15 @@ def test_a_condition_that_is_asked_again_is_separated_from_what_the_body_wrote()
     assert is_barrier(next(s for s in walk(launch.body) if isinstance(s, While)).body.body[-1])
 
 
+def test_a_condition_is_read_once_more_after_the_last_iteration():
+    loop = While(Load(S, (c(0),), FLOAT32) > 0.0, Seq((CallStmt(SYNC_THREADS, ()), If(T == 0, write(S, 0)))))
+    after = If(T == 40, write(S, 0))
+    launch = placed(loop, after)
+    assert after in before(launch)
+    around = serial(index("k"), 4, If(T == 40, write(S, 0)), loop, read(R, T))
+    assert next(s for s in walk(around) if isinstance(s, If)) in before(placed(around))
+
+
 def test_one_warp_meets_by_itself_and_one_thread_has_nobody_to_meet():
     launch = placed(write(S, T), read(S, 31 - T), threads=32)
     (barrier,) = barriers(launch)

@@ -329,7 +329,10 @@ class _Launch:
                 start = self._leaf_of_while(stmt, head, around)
             last = self._stmt(stmt.body, start, inside)
             breaks, continues = self._leaving.pop()
-            exits = [*breaks, *continues, *([] if last is None else [last])]
+            if isinstance(stmt, While):  # it ends by looking at its condition once more
+                exits = [*breaks, start]
+            else:
+                exits = [*breaks, *continues, *([] if last is None else [last])]
             again = _joined([*continues, last])
             if again is not None and stmt.body in self.ends:
                 again = _met(again)
