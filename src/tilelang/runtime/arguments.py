@@ -201,14 +201,16 @@ class _Binding:
                 f"'{name}' has {_dimensions(len(view.shape))}, shape {view.shape}, expected "
                 f"{_dimensions(param.buffer.rank)}, shape {shape_text(param.shape)}"
             )
+        copy = "clone" if view.framework == "torch" else "copy"
         if not view.aligned:
             raise self._fail(
-                f"'{name}' starts at an address that is not a multiple of the size of {dtype!s}", f"pass {name}.copy()"
+                f"'{name}' starts at an address that is not a multiple of the size of {dtype!s}",
+                f"pass {name}.{copy}()",
             )
         if index in self.signature.written and not view.writable:
             raise self._fail(
                 f"'{name}' is written by the kernel, but the array given is read-only",
-                f"pass an array that can be written, such as {name}.copy()",
+                f"pass an array that can be written, such as {name}.{copy}()",
             )
         return view
 

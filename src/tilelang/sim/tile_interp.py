@@ -213,7 +213,7 @@ class Interpreter:
         """What only orders work of threads has nothing to do in a sequential program."""
         orders = isinstance(stmt.routine, Instruction) and stmt.routine.effect and not (stmt.reads or stmt.writes)
         if not orders or stmt.result is not None:
-            raise _refusal(f"T.{stmt.routine.name}")
+            raise _refusal(stmt.routine.name.removeprefix("tl_"))
 
     def _launch(self, stmt: Launch) -> None:
         if stmt.thread is not None:

@@ -81,7 +81,7 @@ def _check_features(func: PrimFunc, target: Target) -> None:
     """Refuses instructions and clusters that the user asks for by name and the GPU does not have."""
     for stmt in walk(func.body):
         if isinstance(stmt, CallStmt) and isinstance(stmt.routine, Instruction):
-            asked, needs = f"T.{stmt.routine.name}", stmt.routine.needs
+            asked, needs = stmt.routine.name.removeprefix("tl_"), stmt.routine.needs
         elif isinstance(stmt, Launch) and stmt.hints.cluster != (1, 1, 1):
             asked, needs = f"T.Kernel: cluster_dims={stmt.hints.cluster}", Feature.CLUSTER
         else:
