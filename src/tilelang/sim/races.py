@@ -102,8 +102,7 @@ _SLOTS = 7
 
 
 class Ledger:
-    """The record of one buffer: per element the last writer, two readers and two users of atomics that
-    changed it and that did not.
+    """The record of one buffer: per element the last writer, two readers, two each that update and read by atomics.
 
     Two of a kind are enough to know whether a block other than the one that asks was there: the second is never of
     the same block as the first.
