@@ -4,13 +4,22 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test check bench docs format clean
+# the interpreter of `make device-test`: one that has pytest, hypothesis and torch for the GPU
+DEVICE_PYTHON ?= $(PYTHON)
 
+.PHONY: demo test device-test check bench docs format clean
+
+# without torch nothing can hold arrays on a GPU, so the example runs on the CPU there
 demo: $(VENV)/.package
+	$(BIN)/python -c 'import torch' 2>/dev/null || export TILELANG_DEFAULT_TARGET=cpu; \
 	$(BIN)/python examples/quickstart.py
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(JOBS)
+
+# on a machine with a GPU: the device against the simulator and the reference; elsewhere all of it is skipped
+device-test:
+	PYTHONPATH=src $(DEVICE_PYTHON) -m pytest -q -p no:benchmark tests/device
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
