@@ -29,6 +29,7 @@ from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.tile.check_program import effectful
+from tilelang.passes.tile.first_values import with_first_values_stored
 
 SYNCHRONOUS = "copy.loop"
 
@@ -400,7 +401,9 @@ class _Plan(Rewriter):
         return self.rebuild_stmt(node)
 
     def _loop(self, node: For) -> Stmt:
-        placement, reason = plan_loop(node, self._outside[node])
+        outside = self._outside[node]
+        node = with_first_values_stored(node)
+        placement, reason = plan_loop(node, outside)
         if placement is None:
             wanted = node.pipeline is not None and (node.pipeline.num_stages > 1 or node.pipeline.stage is not None)
             if wanted:

@@ -1,0 +1,62 @@
+"""Gives mutable scalars of a pipelined loop their first value by a store.
+
+Takes a loop; gives one in which no allocation has a first value. Invariant: a pipeline may move allocations to the
+front of an iteration, and what they begin with still is what the statements before them left.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from tilelang.ir.stmt import Alloc, Bind, For, PipelineSpec, Seq, Stmt, Store
+
+
+def with_first_values_stored(loop: For) -> For:
+    """The loop with mutable scalars that get their first value by a store, which has a time as other statements do.
+
+    Places by hand do not count these stores: each belongs right before the statement of the last stage that follows.
+
+    Args:
+        loop: A pipelined loop, with or without places by hand.
+    """
+    stores: set[Stmt] = set()
+
+    def split(stmt: Stmt) -> list[Stmt]:
+        if isinstance(stmt, Seq):
+            return [made for child in stmt.body for made in split(child)]
+        if not isinstance(stmt, Alloc) or stmt.init is None:
+            return [stmt]
+        store = Store(stmt.buffer, (), stmt.init, loc=stmt.loc)
+        stores.add(store)
+        return [dataclasses.replace(stmt, init=None), store]
+
+    body = split(loop.body)
+    if not stores:
+        return loop
+    spec = loop.pipeline
+    if spec is not None and (spec.order is not None or spec.stage is not None):
+        spec = _spec_with([s in stores for s in body if not isinstance(s, Alloc | Bind)], spec)
+    return dataclasses.replace(loop, body=Seq(tuple(body), loc=loop.body.loc), pipeline=spec)
+
+
+def _spec_with(is_new: Sequence[bool], spec: PipelineSpec) -> PipelineSpec:
+    """Places by hand for a body in which some statements are new."""
+    count = len(is_new)
+    known = count - sum(is_new)
+    order, stage = spec.order or tuple(range(known)), spec.stage or (0,) * known
+    if len(order) != known or len(stage) != known:
+        return spec
+    last = max(stage, default=0)
+    orders, stages, old = [], [], 0
+    for position, new in enumerate(is_new):
+        if not new:
+            orders.append(order[old] * (count + 1))
+            stages.append(stage[old])
+            old += 1
+            continue
+        end = max(order, default=0) + 1
+        following = next((o for o, s in zip(order[old:], stage[old:], strict=True) if s == last), end)
+        orders.append(following * (count + 1) - count + position)
+        stages.append(last)
+    return PipelineSpec(spec.num_stages, tuple(orders), tuple(stages))
