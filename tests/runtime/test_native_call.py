@@ -62,7 +62,8 @@ class Machine(FakeCuda):
 
     def _launch(self, config: int, function: int, parameters: int, extra: None) -> int:
         self.during()
-        *sizes, stream, _, _ = struct.unpack("<7I4xQQI", ctypes.string_at(config, 52))
+        *sizes, stream, attributes, count = struct.unpack("<7I4xQQI", ctypes.string_at(config, 52))
+        self.attributes = [struct.unpack("<I4x3I", ctypes.string_at(attributes + 72 * n, 20)) for n in range(count)]
         letters = self.letters[function - 1]
         pointers = struct.unpack(f"<{len(letters)}Q", ctypes.string_at(parameters, 8 * len(letters)))
         values = [struct.unpack(f"<{c}", ctypes.string_at(p, struct.calcsize(c)))[0] for c, p in zip(letters, pointers)]
@@ -321,6 +322,13 @@ def test_all_kernels_of_a_program_are_launched_in_order() -> None:
     assert [1, 2] == [one[0] for one in kernel.machine.done]
 
 
+def test_clusters_and_cooperation_are_asked_for() -> None:
+    kernel = Kernel(signature(tensor("A", 8)), launch(A, cluster=(2, 1, 1), cooperative=True))
+    kernel.learn(torch.zeros(8))
+    kernel.call(torch.zeros(8))
+    assert [(4, 2, 1, 1), (2, 1, 0, 0)] == kernel.machine.attributes
+
+
 @pytest.mark.parametrize(("status", "long"), [(201, True), (400, True), (719, False)])
 def test_a_refused_launch_raises_or_takes_the_long_way(add: Kernel, status: int, long: bool) -> None:
     add.machine.status = status
@@ -397,3 +405,21 @@ def test_the_long_way_words_the_errors_of_what_was_refused(add: Kernel) -> None:
     add.call(*three()[:2], torch.zeros(9, 4))
     with pytest.raises(ArgumentError, match="'C' has shape"):
         bind(add.signature, add.long[0])
+
+
+DTYPES = [
+    "float16", "bfloat16", "float32", "float64", "tfloat32", "int8", "uint8", "int16", "uint16", "int32", "uint32",
+    "int64", "uint64", "bool", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_tensors_of_every_dtype_are_told_apart(dtype: str) -> None:
+    def zeros(name: str) -> Any:
+        return torch.empty(8, dtype=getattr(torch, "float32" if name == "tfloat32" else name))
+
+    kernel = Kernel(signature(tensor("A", 8, dtype=dtype)), launch(A))
+    kernel.learn(zeros(dtype))
+    for other in DTYPES:
+        fits = zeros(other).dtype == zeros(dtype).dtype
+        assert fits == (kernel.call(zeros(other)) is None)

@@ -130,3 +130,14 @@ def test_a_launcher_that_cannot_be_wakes_nobody() -> None:
     builder.when_ready(woken.set)
     assert not woken.is_set()
     assert builder.get() is None
+
+
+def test_no_thread_means_no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    builder, woken = Builder(lambda: None), threading.Event()
+    builder.start()
+    builder.when_ready(woken.set)
+    assert (None, False) == (builder.get(), woken.is_set())

@@ -300,6 +300,8 @@ class NativeCall:
         return inputs.index(index) if index in inputs else len(inputs) + outputs.index(index)
 
     def _fixed(self, plan: Plan, kind: str, index: int) -> int:
+        if kind not in ("symbol", "failure"):
+            raise NoShortWay
         return plan.symbols[index] if kind == "symbol" else plan.flag
 
 

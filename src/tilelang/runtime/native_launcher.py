@@ -169,7 +169,10 @@ class Builder:
             if self._started:
                 return
             self._started = True
-        threading.Thread(target=self._run, name="tilelang-launcher").start()
+        try:
+            threading.Thread(target=self._run, name="tilelang-launcher").start()
+        except RuntimeError:  # no thread can be had: the process ends, or has too many
+            self._done = True
 
     def get(self) -> Launcher | None:
         """The launcher, if it is there by now."""
