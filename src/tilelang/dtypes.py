@@ -39,14 +39,20 @@ class DType(str):
         lanes: Elements per value; 1 for scalars, 4 in `float16x4`.
         numpy: The NumPy dtype of one lane in host memory. Sub-byte dtypes use one byte per element,
             as ml_dtypes does.
+        is_float: Whether values are floating-point numbers.
+        is_int: Whether values are integers, signed or not; bool is none.
+        is_bool: Whether values are truth values.
     """
 
     kind: Kind
     bits: int
     lanes: int
     numpy: np.dtype
+    is_float: bool
+    is_int: bool
+    is_bool: bool
 
-    __slots__ = ("bits", "kind", "lanes", "numpy")
+    __slots__ = ("bits", "is_bool", "is_float", "is_int", "kind", "lanes", "numpy")
 
     def __new__(cls, name: object) -> DType:
         """The dtype meant by `name`; see `as_dtype`."""
@@ -57,22 +63,9 @@ class DType(str):
     def _make(cls, name: str, kind: Kind, bits: int, lanes: int, storage: np.dtype) -> DType:
         self = str.__new__(cls, name)
         self.kind, self.bits, self.lanes, self.numpy = kind, bits, lanes, storage
+        # attributes and no properties: the compiler asks every expression, often
+        self.is_float, self.is_int, self.is_bool = kind is Kind.FLOAT, kind in (Kind.INT, Kind.UINT), kind is Kind.BOOL
         return self
-
-    @property
-    def is_float(self) -> bool:
-        """Whether values are floating-point numbers."""
-        return self.kind is Kind.FLOAT
-
-    @property
-    def is_int(self) -> bool:
-        """Whether values are integers, signed or not; bool is none."""
-        return self.kind in (Kind.INT, Kind.UINT)
-
-    @property
-    def is_bool(self) -> bool:
-        """Whether values are truth values."""
-        return self.kind is Kind.BOOL
 
     @property
     def storage_bytes(self) -> int:

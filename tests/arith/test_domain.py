@@ -1,15 +1,21 @@
 import itertools
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import index_conditions, index_expressions
 
 from tilelang.arith.domain import Domain, of_function
 from tilelang.arith.interval import Interval, bounds
 from tilelang.arith.prove import proves
+from tilelang.arith.simplify import simplify
 from tilelang.dtypes import FLOAT32, INT32
 from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import Load, Var, const
 from tilelang.ir.func import PrimFunc, ScalarParam, TensorParam
 from tilelang.ir.stmt import Seq
+from tilelang.ir.visit import substitute
 
 i, n, m = (Var(name, INT32, index=True) for name in "inm")
 A = Buffer("A", (n, n + m), INT32, Scope.GLOBAL)
@@ -64,3 +70,57 @@ def test_in_a_function_extents_are_not_negative():
     assert proves(n + m >= 0, domain)
     assert not proves(m >= 0, domain)
     assert proves(const(True, INT32), domain)
+
+
+def test_what_is_said_of_other_variables_alone_does_not_matter_to_an_expression():
+    outer = Domain().with_range(n, 0, 7)
+    loop = outer.with_loop(i, 0, 16, 4)
+    bound = loop.with_value(m, i * 2)
+    assert outer is bound.home(n + 1)
+    assert loop is bound.home(n + i)
+    assert bound is bound.home(m + 0 * n)
+    assert bound is bound.home(n + m + i)
+
+
+def test_facts_that_relate_variables_matter_to_all():
+    outer = Domain().with_range(n, 0, 7)
+    for related in (
+        outer.with_loop(i, 0, n),  # in the body n is at least 1
+        outer.assume(n < m),
+        outer.with_range(i, 0, n).with_range(n, 1, 7),  # of n alone, but i is related to it
+    ):
+        assert related is related.home(n + 1)
+        assert related is related.home(m + 1)
+
+
+@given(st.data())
+def test_answers_are_the_same_as_without_sharing_them_among_domains(data):
+    names = [Var(name, INT32, index=True) for name in "abcd"]
+    steps = data.draw(st.lists(st.tuples(st.integers(0, 5), st.sampled_from(names), st.integers(0, 9)), max_size=7))
+    conditions = [data.draw(index_conditions(names, 1)) for _ in steps]
+    values = [data.draw(index_expressions(names, 1)) for _ in steps]
+
+    def domain(shared):
+        made, bound = Domain(), set()
+        for (kind, var, number), condition, value in zip(steps, conditions, values, strict=True):
+            match kind:
+                case 0 | 1:
+                    made = made.with_range(var, 0, number)
+                case 2:
+                    made = made.with_loop(var, number, number + 12, 4)
+                case 3:
+                    made = made.with_range(var, 0, names[number % 4])
+                case 4:
+                    made = made.assume(condition)
+                case 5 if var not in bound:
+                    bound.add(var)
+                    made = made.with_value(var, substitute(value, dict.fromkeys(bound, const(number, INT32))))
+            if not shared:
+                made.alone = None
+        return made
+
+    one, other = domain(True), domain(False)
+    for _ in range(3):
+        expr = data.draw(st.one_of(index_expressions(names, 3), index_conditions(names, 2)))
+        assert bounds(expr, other) == bounds(expr, one)
+        assert same_expr(simplify(expr, other), simplify(expr, one))

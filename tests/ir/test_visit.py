@@ -31,6 +31,7 @@ from tilelang.ir.visit import (
     sub_statements,
     substitute,
     substitute_stmt,
+    variables_of,
     walk,
     walk_expr,
     written_buffers,
@@ -202,3 +203,10 @@ def test_a_literal_that_index_arithmetic_became_wraps_where_it_is_stored():
     changed = substitute_stmt(store, {i: Const(0, INT32)})
     assert isinstance(changed, Store)
     assert (-1073741824, INT32) == (changed.value.value, changed.value.dtype)
+
+
+def test_the_variables_of_an_expression_are_those_of_all_its_parts():
+    load = Load(A, (i + 1, j * 2), INT32)
+    assert frozenset((i, j)) == variables_of(load) == variables_of(load + 0 * i)
+    assert frozenset((i,)) == variables_of(i)
+    assert frozenset() == variables_of(const(3, INT32))

@@ -128,7 +128,7 @@ class Linearizer:
     """
 
     def __init__(self) -> None:
-        self._sums: dict[int, tuple[Expr, Sum]] = {}
+        self._sums: dict[int | ExprKey, tuple[Expr, Sum]] = {}
 
     # -- what subclasses know -------------------------------------------------------------------------------
     def atom_bounds(self, expr: Expr) -> Interval:

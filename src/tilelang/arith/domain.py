@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from tilelang.ir.expr import Const, Expr, ExprLike, Load, Var, as_expr, children, int_const
 from tilelang.ir.func import PrimFunc, TensorParam
+from tilelang.ir.visit import variables_of
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,11 @@ class Domain:
         fact: What this domain adds to its parent.
         values: Bindings whose value may stand for the variable anywhere.
         memo: Room for what other modules of `arith` work out once per domain.
+        mentioned: The variables of which anything is said.
+        alone: A variable, if this domain adds to its parent only what holds of that one by itself.
     """
 
-    __slots__ = ("fact", "memo", "parent", "values")
+    __slots__ = ("alone", "fact", "memo", "mentioned", "parent", "values")
 
     def __init__(
         self, parent: Domain | None = None, fact: Fact | None = None, values: Mapping[Var, Expr] | None = None
@@ -56,6 +59,36 @@ class Domain:
         self.fact = fact
         self.values: Mapping[Var, Expr] = values
         self.memo: dict[str, object] = {}
+        about, subject = self._said()
+        before = _NO_VARIABLES if parent is None else parent.mentioned
+        self.mentioned: frozenset[Var] = before | about
+        fresh = parent is not None and (subject not in before or subject is parent.alone)
+        self.alone: Var | None = subject if fresh else None
+
+    def _said(self) -> tuple[frozenset[Var], Var | None]:
+        """The variables that this domain alone speaks of, and the one that it does not relate to others."""
+        match self.fact:
+            case None:
+                known = self.parent.values if self.parent is not None else _NO_VALUES
+                new = [var for var in self.values if var not in known]
+                about = _NO_VARIABLES.union(new, *[variables_of(self.values[var]) for var in new])
+                return about, new[0] if len(new) == 1 else None
+            case Range(var=var, low=low, high=high):
+                ends = [variables_of(end) for end in (low, high) if isinstance(end, Expr)]
+                return frozenset((var,)).union(*ends), None if ends else var
+            case Stepped(var=var):
+                return frozenset((var,)), var
+        return variables_of(self.fact), None
+
+    def home(self, expr: Expr) -> Domain:
+        """The outermost domain that knows as much of an expression: facts of other variables alone are left out."""
+        domain, mine = self, None
+        while domain.alone is not None and domain.parent is not None:
+            mine = variables_of(expr) if mine is None else mine
+            if domain.alone in mine:
+                break
+            domain = domain.parent
+        return domain
 
     def with_range(self, var: Var, low: ExprLike | None = None, high: ExprLike | None = None) -> Domain:
         """Adds `low <= var <= high`, both inclusive; an end may be an index expression, or None for unknown."""
@@ -93,6 +126,7 @@ class Domain:
         return self
 
 
+_NO_VARIABLES: frozenset[Var] = frozenset()
 _NO_VALUES: Mapping[Var, Expr] = MappingProxyType({})
 
 

@@ -73,22 +73,46 @@ class Analysis(Linearizer):
         self._limits: dict[ExprKey, Interval] = dict(parent._limits) if parent else {}
         self._steppings: dict[ExprKey, tuple[int, int]] = dict(parent._steppings) if parent else {}
         self._depth: int = domain.memo.get("depth", parent._depth if parent else 0)  # type: ignore[assignment]
-        self._bounds: dict[int, tuple[Expr, Interval]] = {}
-        self._atoms: dict[int, tuple[Expr, Interval]] = {}
+        # by identity, and in their home by structure, since passes write the same index anew for each use
+        self._bounds: dict[int | ExprKey, tuple[Expr, Interval]] = {}
+        self._atoms: dict[int | ExprKey, tuple[Expr, Interval]] = {}
         self._inside: dict[tuple[int, bool], tuple[Expr, Analysis]] = {}
         self._settled: dict[int, tuple[Expr, bool]] = {}
         self._choices: _Allowance = parent._choices if parent and self._depth else _Allowance(_MANY_CHOICES)
-        self._asking = False
+        shared = parent is not None and domain.alone is not None
+        self._asking: list[bool] = parent._asking if parent is not None and shared else [False]
+
+    def _home(self, expr: Expr) -> Analysis:
+        """Where an expression is looked at: domains that differ in other variables alone share the answer."""
+        domain = self.domain.home(expr)
+        return self if domain is self.domain else analysis_of(domain, expand=self._expand)
 
     # -- what the domain says of atoms ----------------------------------------------------------------------
     def bounds(self, expr: Expr) -> Interval:
         """Bounds of any expression."""
         known = self._bounds.get(id(expr))
         if known is None:
-            result = self.atom_bounds(expr)
-            if isinstance(expr, Binary) and expr.dtype.is_int and (expr.is_index or self.is_exact(expr)):
-                result = result.meet(self.sum_bounds(self.sum(expr)))
-            known = self._bounds[id(expr)] = (expr, result)
+            home, key = self._home(expr), expr_key(expr)
+            known = home._bounds.get(key)
+            if known is None:
+                result = home.atom_bounds(expr)
+                if isinstance(expr, Binary) and expr.dtype.is_int and (expr.is_index or home.is_exact(expr)):
+                    result = result.meet(home.sum_bounds(home.sum(expr)))
+                known = home._bounds[key] = (expr, result)
+            self._bounds[id(expr)] = (expr, known[1])
+        return known[1]
+
+    def sum(self, expr: Expr) -> Sum:
+        """The expression as a sum."""
+        if isinstance(expr, Const):
+            return super().sum(expr)
+        known = self._sums.get(id(expr))
+        if known is None:
+            home, key = self._home(expr), expr_key(expr)
+            known = home._sums.get(key)
+            if known is None:
+                known = home._sums[key] = (expr, home._sum(expr))
+            self._sums[id(expr)] = (expr, known[1])
         return known[1]
 
     def atom_bounds(self, expr: Expr) -> Interval:
@@ -97,11 +121,13 @@ class Analysis(Linearizer):
             return ANYTHING if expr.dtype.is_float else Interval(int(expr.value), int(expr.value))
         known = self._atoms.get(id(expr))
         if known is None:
-            result = self._compute(expr)
-            if self._limits:
-                limit = self._limits.get(expr_key(expr))
-                result = result if limit is None else result.meet(limit)
-            known = self._atoms[id(expr)] = (expr, result)
+            home, key = self._home(expr), expr_key(expr)
+            known = home._atoms.get(key)
+            if known is None:
+                result = home._compute(expr)
+                limit = home._limits.get(key)
+                known = home._atoms[key] = (expr, result if limit is None else result.meet(limit))
+            self._atoms[id(expr)] = (expr, known[1])
         return known[1]
 
     def stepping(self, var: ExprKey) -> tuple[int, int] | None:
@@ -117,13 +143,13 @@ class Analysis(Linearizer):
 
         A question that comes up within another is answered from intervals alone, so that asking always ends.
         """
-        if self._asking:
+        if self._asking[0]:
             return super().is_nonnegative(linear)
-        self._asking = True
+        self._asking[0] = True
         try:
             return combine.is_nonnegative(linear, self)
         finally:
-            self._asking = False
+            self._asking[0] = False
 
     def is_exact(self, expr: Expr) -> bool:
         """Whether an integer operation on data cannot wrap and takes its operands as they are."""

@@ -6,6 +6,7 @@ values of its operands' intervals; an interval that is too wide is correct, one 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -51,6 +52,7 @@ ANYTHING = Interval()
 TRUTH = Interval(0, 1)
 
 
+@functools.cache
 def of_dtype(dtype: DType) -> Interval:
     """All values of an integer dtype or bool; anything for floats."""
     if dtype.is_float or dtype.lanes > 1:

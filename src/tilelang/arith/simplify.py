@@ -39,6 +39,7 @@ def _simplifier(domain: Domain) -> _Simplifier:
 
 class _Simplifier(Rewriter):
     def __init__(self, domain: Domain) -> None:
+        self._domain = domain
         self._analysis = analysis_of(domain)
         self._keeping = analysis_of(domain, expand=False)
         self._seen: dict[int, tuple[Expr, Expr]] = {}
@@ -48,7 +49,9 @@ class _Simplifier(Rewriter):
             return node
         known = self._seen.get(id(node))
         if known is None:
-            known = self._seen[id(node)] = (node, self._simplified(node))
+            home = self._domain.home(node)
+            new = self._simplified(node) if home is self._domain else _simplifier(home).expr(node)
+            known = self._seen[id(node)] = (node, new)
         return known[1]
 
     def _simplified(self, node: Expr) -> Expr:
@@ -244,14 +247,10 @@ _COSTS = {
 
 
 def cost(expr: Expr) -> int:
-    """A rough price of evaluating an expression, to tell which of two is the simpler."""
-    return _cost(expr, {})
-
-
-def _cost(expr: Expr, seen: dict[int, int]) -> int:
+    """A rough price of evaluating an expression, to tell which of two is the simpler; kept on the node."""
     if isinstance(expr, Const | Var):
         return 0
-    known = seen.get(id(expr))
+    known: int | None = expr.__dict__.get("_cost")
     if known is None:
         match expr:
             case Binary(op=op):
@@ -264,5 +263,5 @@ def _cost(expr: Expr, seen: dict[int, int]) -> int:
                 own = 4
             case _:
                 own = 1
-        known = seen[id(expr)] = own + sum(_cost(child, seen) for child in children(expr))
+        known = expr.__dict__["_cost"] = own + sum([cost(child) for child in children(expr)])
     return known

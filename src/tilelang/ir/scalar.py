@@ -20,6 +20,8 @@ from tilelang.dtypes import FLOAT32, DType
 class BinaryOp(enum.Enum):
     """The binary operators; the value is the operator's text in printed IR."""
 
+    __hash__ = object.__hash__  # members are the only ones of their kind; the default hashes their names
+
     ADD = "+"
     SUB = "-"
     MUL = "*"
@@ -47,6 +49,8 @@ class BinaryOp(enum.Enum):
 
 class UnaryOp(enum.Enum):
     """The unary operators."""
+
+    __hash__ = object.__hash__  # as above
 
     NEG = "-"
     NOT = "not"

@@ -56,6 +56,17 @@ def walk_expr(expr: Expr) -> Iterator[Expr]:
         stack.extend(reversed(children(node)))
 
 
+def variables_of(expr: Expr) -> frozenset[Var]:
+    """The variables in an expression, kept on the node."""
+    if isinstance(expr, Var):
+        return frozenset((expr,))
+    known: frozenset[Var] | None = expr.__dict__.get("_variables")
+    if known is None:
+        known = frozenset().union(*[variables_of(child) for child in children(expr)])
+        expr.__dict__["_variables"] = known
+    return known
+
+
 def walk(stmt: Stmt) -> Iterator[Stmt]:
     """The statement and all statements below it, in program order."""
     yield stmt
