@@ -15,7 +15,7 @@ import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar, Union
+from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 from tilelang.dtypes import BOOL, FLOAT32, FLOAT64, INT32, INT64, DType, as_dtype, promote
 from tilelang.errors import ProgramError, StagingError
@@ -323,18 +323,19 @@ class Call(Expr):
 
 def children(expr: Expr) -> tuple[Expr, ...]:
     """The direct operands of an expression, in evaluation order."""
-    match expr:
-        case Binary(a=a, b=b):
-            return (a, b)
-        case Unary(a=a) | Cast(a=a) | Reinterpret(a=a):
-            return (a,)
-        case Select(condition=c, a=a, b=b):
-            return (c, a, b)
-        case Load(indices=indices):
-            return indices
-        case Call(args=args):
-            return args
-    return ()
+    operands = _OPERANDS.get(type(expr))
+    return operands(expr) if operands is not None else ()
+
+
+_OPERANDS: dict[type[Expr], Callable[[Any], tuple[Expr, ...]]] = {
+    Binary: operator.attrgetter("a", "b"),
+    Unary: lambda expr: (expr.a,),
+    Cast: lambda expr: (expr.a,),
+    Reinterpret: lambda expr: (expr.a,),
+    Select: operator.attrgetter("condition", "a", "b"),
+    Load: operator.attrgetter("indices"),
+    Call: operator.attrgetter("args"),
+}
 
 
 def as_expr(value: ExprLike, dtype: DType | None = None) -> Expr:

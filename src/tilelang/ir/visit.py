@@ -15,6 +15,7 @@ from tilelang.ir.expr import (
     Binary,
     Call,
     Cast,
+    Const,
     Expr,
     Load,
     Reinterpret,
@@ -165,6 +166,8 @@ class Rewriter:
     def rebuild_expr(self, node: Expr) -> Expr:
         """The same expression over rewritten operands; folding may simplify it."""
         match node:
+            case Const() | Var():
+                return node
             case Binary(op=op, a=a, b=b):
                 x, y = self.expr(a), self.expr(b)
                 return node if x is a and y is b else _typed_as(node, binary(op, x, y))
@@ -258,6 +261,8 @@ class _Substitute(Rewriter):
     def expr(self, node: Expr) -> Expr:
         if isinstance(node, Var):
             return self._values.get(node, node)
+        if not self._buffers and self._values.keys().isdisjoint(variables_of(node)):
+            return node
         return self.rebuild_expr(node)
 
     def buffer(self, node: Buffer) -> Buffer:
