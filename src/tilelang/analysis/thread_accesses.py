@@ -20,7 +20,8 @@ from tilelang.ir.expr import Expr, Load, Select, Var, children, int_const, unary
 from tilelang.ir.scalar import UnaryOp
 from tilelang.ir.stmt import Atomic, AtomicOp, Bind, CallStmt, For, Print, Stmt, Store, While
 from tilelang.ir.visit import expressions, substitute, walk, walk_expr, written_buffers
-from tilelang.isa.instruction import Instruction, Timeline
+from tilelang.isa.instruction import Effect, Instruction, Timeline
+from tilelang.isa.nvidia.sync import SYNC_WARP
 
 SHARED_BY_THREADS = (Scope.SHARED, Scope.GLOBAL)
 
@@ -57,6 +58,7 @@ class Touch:
         conditions: What holds whenever it happens.
         free: The variables of `start` that may have any value of a range.
         loc: Where its statement stands.
+        arranged: Whether the program itself orders it among accesses that say so too, by barriers of some threads.
     """
 
     buffer: Buffer
@@ -68,6 +70,7 @@ class Touch:
     conditions: tuple[Expr, ...]
     free: tuple[Free, ...]
     loc: Loc
+    arranged: bool = False
 
     def replaced(self, values: Mapping[Var, Expr], free: Iterable[Free]) -> Touch:
         """The touch with variables replaced, which brings in further free ones."""
@@ -100,6 +103,12 @@ def touches_anything(stmt: Stmt) -> tuple[bool, bool]:
         for node in walk_expr(root)
     )
     return touches, writes
+
+
+def meets_some(stmt: Stmt) -> bool:
+    """Whether a statement lets some threads of the block wait for others, beyond those of a warp."""
+    routine = stmt.routine if isinstance(stmt, CallStmt) else None
+    return isinstance(routine, Instruction) and Effect.SYNC_SOME in routine.effect and routine is not SYNC_WARP
 
 
 class _Collector:

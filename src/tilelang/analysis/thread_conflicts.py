@@ -73,7 +73,8 @@ class Conflicts:
             y: The later one, seen from whose moment both are told.
             domain: What is known at the later one.
         """
-        if not (x.write or y.write) or x.atomic and y.atomic or self._threads == 1:
+        needless = not (x.write or y.write) or x.atomic and y.atomic or x.arranged and y.arranged
+        if needless or self._threads == 1:
             return False
         if x.buffer.storage is not y.buffer.storage:
             return self._share_bytes(x.buffer.storage, y.buffer.storage)

@@ -42,10 +42,12 @@ class Wait:
     Attributes:
         what: What it waits for, for reports of deadlocks.
         ready: Asked by the scheduler whenever another warp has run.
+        detail: Asked once it is clear that the wait has no end: how far what it waits for is.
     """
 
     what: str
     ready: Callable[[], bool]
+    detail: Callable[[], str] | None = None
 
 
 class Warp(Protocol):
@@ -107,6 +109,18 @@ class Warp(Protocol):
 
     def wait(self, timeline: Timeline, pending: int) -> None:
         """Lands all groups but the newest `pending` ones."""
+
+    def landing(self, timeline: Timeline, where: np.ndarray) -> Callable[[], None] | None:
+        """What lands all work that these lanes have queued up to now, for who learns of its end by other means.
+
+        None if nothing is under way.
+        """
+
+    def release(self, where: np.ndarray) -> np.ndarray:
+        """What these lanes know and did up to now, for others to `acquire`; join several with `np.maximum`."""
+
+    def acquire(self, known: np.ndarray, where: np.ndarray) -> None:
+        """What others released is ordered before all that these lanes do from now on."""
 
     def meet(self, barrier: int = 0, threads: int | None = None) -> Iterator[Wait]:
         """Arrives at a barrier of the block and waits for the others; all threads of the block unless told."""

@@ -42,6 +42,17 @@ from tilelang.language.atomic import (
     atomic_store,
     atomic_xor,
 )
+from tilelang.language.barriers import (
+    alloc_barrier,
+    barrier_arrive,
+    barrier_test_wait,
+    barrier_wait,
+    cp_async_barrier_noinc,
+    create_list_of_mbarrier,
+    get_mbarrier,
+    mbarrier_arrive,
+    mbarrier_wait_parity,
+)
 from tilelang.language.debug import device_assert, print
 from tilelang.language.derived import all_of, any_of, dp4a, evaluate, rng_init, rng_rand
 from tilelang.language.eager import const, empty
@@ -179,6 +190,15 @@ globals().update(FUNCTIONS)  # exp, sqrt, __exp, ...
 globals().update(PRIMITIVES)  # sync_threads, get_thread_binding, ...
 
 __all__ = [
+    "alloc_barrier",
+    "barrier_arrive",
+    "barrier_test_wait",
+    "barrier_wait",
+    "cp_async_barrier_noinc",
+    "create_list_of_mbarrier",
+    "get_mbarrier",
+    "mbarrier_arrive",
+    "mbarrier_wait_parity",
     "call_extern",
     "import_source",
     "inline_ptx",

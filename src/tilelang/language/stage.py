@@ -31,6 +31,7 @@ class Hints:
     threads: tuple[int, int, int] = (1, 1, 1)
     sources: list[str] = field(default_factory=list)
     thread: Var | None = None  # once a statement has asked for it
+    barriers: Buffer | None = None  # of T.create_list_of_mbarrier
 
 
 class Stager(Builder):

@@ -103,6 +103,11 @@ def get_warp_group_idx(warp_size: int = WARP_SIZE, warps_per_group: int = WARPGR
     return _linear(*_kernel("T.get_warp_group_idx")) // (warp_size * warps_per_group)
 
 
+def linear_thread(what: str) -> Var:
+    """The index of the executing thread in its block."""
+    return _linear(*_kernel(what))
+
+
 def _kernel(what: str) -> tuple[Stager, Hints]:
     stager = current(what)
     if stager.hints is None:

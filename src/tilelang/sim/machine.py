@@ -277,6 +277,18 @@ class SimWarp:
         """Lands all groups but the newest `pending` ones."""
         self.timelines.wait(timeline, int(pending))
 
+    def landing(self, timeline: Timeline, where: np.ndarray) -> Callable[[], None] | None:
+        """What lands all work that these lanes have queued up to now; None if nothing is under way."""
+        return self.timelines.landing(timeline, where)
+
+    def release(self, where: np.ndarray) -> np.ndarray:
+        """What these lanes know and did up to now, for others to acquire."""
+        return self.block.clocks.release(self.threads[where])
+
+    def acquire(self, known: np.ndarray, where: np.ndarray) -> None:
+        """What others released is ordered before all that these lanes do from now on."""
+        self.block.clocks.acquire(self.threads[where], known)
+
     def meet(self, barrier: int = 0, threads: int | None = None) -> Iterator[Wait]:
         """Arrives at a barrier of the block and waits for the others."""
         self._need_whole_warp(barrier)

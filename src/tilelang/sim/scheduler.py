@@ -69,7 +69,7 @@ def _stuck(
     warps: Sequence[Runner], waits: dict[int, Wait], ended: set[int], barriers: Barriers
 ) -> SimulationError:
     notes = tuple(
-        Note(f"warp {index} waits for {wait.what}", warps[index].loc) for index, wait in sorted(waits.items())
+        Note(f"warp {index} waits for {_told(wait)}", warps[index].loc) for index, wait in sorted(waits.items())
     )
     first = warps[min(waits)].loc
     absent = barriers.absent(ended)
@@ -89,6 +89,10 @@ def _stuck(
         notes=notes,
         hint="something that one of them waits for must happen before the warp that does it waits itself",
     )
+
+
+def _told(wait: Wait) -> str:
+    return wait.what if wait.detail is None else f"{wait.what}: {wait.detail()}"
 
 
 def _warps(count: int) -> str:

@@ -89,6 +89,20 @@ class Timelines:
                 self._land(item, due)
         queue.pending = [item for item in queue.pending if item.lanes.any()]
 
+    def landing(self, timeline: Timeline, lanes: np.ndarray) -> Work | None:
+        """What lands all work that these lanes have queued up to now; None if nothing is under way."""
+        queue = self._queue(timeline)
+        items = [item for item in queue.pending if (item.lanes & lanes).any()]
+
+        def land() -> None:
+            for item in items:
+                due = item.lanes & lanes
+                if due.any():
+                    self._land(item, due)
+            queue.pending = [item for item in queue.pending if item.lanes.any()]
+
+        return land if items else None
+
     def finish(self) -> None:
         """Lands everything: the block is over."""
         for queue in self._queues.values():

@@ -19,6 +19,14 @@ from tilelang.isa.nvidia.debug import CLOCK64, GLOBAL_TIMER, NANOSLEEP, TRAP
 from tilelang.isa.nvidia.dot import dp4a
 from tilelang.isa.nvidia.fence import FENCE_BLOCK, FENCE_DEVICE, FENCE_SYSTEM
 from tilelang.isa.nvidia.ldmatrix import ldmatrix, stmatrix
+from tilelang.isa.nvidia.mbarrier import (
+    MBARRIER_ARRIVE,
+    MBARRIER_CP_ASYNC_ARRIVE,
+    MBARRIER_INIT,
+    MBARRIER_INVAL,
+    MBARRIER_TEST_WAIT,
+    MBARRIER_WAIT,
+)
 from tilelang.isa.nvidia.memory import CacheHint, load, prefetch, store
 from tilelang.isa.nvidia.mma import ATOMS
 from tilelang.isa.nvidia.sync import BAR_ARRIVE, BAR_SYNC, SYNC_THREADS, SYNC_WARP
@@ -46,6 +54,8 @@ def _instructions() -> Iterator[Instruction]:
         yield from (redux(op, SCALARS[name]) for op in ("add", "min", "max", "and", "or", "xor"))
         yield from (dp4a(SCALARS[name], SCALARS[other]) for other in ("int32", "uint32"))
     yield from (*(cp_async(size) for size in SIZES), CP_ASYNC_COMMIT, CP_ASYNC_WAIT)
+    yield from (MBARRIER_INIT, MBARRIER_INVAL, MBARRIER_ARRIVE, MBARRIER_WAIT, MBARRIER_TEST_WAIT)
+    yield MBARRIER_CP_ASYNC_ARRIVE
     yield from _accesses()
     yield from _atomics()
     yield from (TRAP, CLOCK64, GLOBAL_TIMER, NANOSLEEP)

@@ -6,7 +6,9 @@ after the wait where the write is asynchronous. Global memory counts as far as o
 where all threads pass, as late as possible, and outside of a loop where that is enough; those of the user count.
 Invariant: nothing but barriers is added.
 
-What single threads do under conditions of their own is the program's business: no barrier can stand there.
+What single threads do under conditions of their own is the program's business: no barrier can stand there. Where they
+meet others there, at barriers of their own, these order what they share; a barrier of the block between two such
+places could keep one from what it waits for.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tilelang.analysis.thread_accesses import Moments, Touch, plain, touches_anything, touches_of
+from tilelang.analysis.thread_accesses import Moments, Touch, meets_some, plain, touches_anything, touches_of
 from tilelang.analysis.thread_conflicts import Conflicts
 from tilelang.analysis.uniform import Uniformity
 from tilelang.arith.domain import Domain, of_function
@@ -263,7 +265,10 @@ class _Launch:
         """A statement in which no barrier stands: all its accesses at once."""
         touches = self._units.get(stmt)
         if touches is None:
-            touches = self._units[stmt] = self._all_touches(stmt, around)
+            touches = self._all_touches(stmt, around)
+            if any(meets_some(s) for s in walk(stmt)):
+                touches = [dataclasses.replace(touch, arranged=True) for touch in touches]
+            self._units[stmt] = touches
         return self._pass(stmt, touches, state, around)
 
     def _all_touches(self, stmt: Stmt, around: _Around) -> list[Touch]:

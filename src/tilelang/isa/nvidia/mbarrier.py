@@ -1,0 +1,331 @@
+"""Barriers in shared memory that count arrivals: any thread arrives, any thread waits, and phases follow each other.
+
+Gives the instructions `MBARRIER_INIT`, `MBARRIER_ARRIVE`, `MBARRIER_WAIT`, `MBARRIER_TEST_WAIT`, `MBARRIER_INVAL` and
+`MBARRIER_CP_ASYNC_ARRIVE`. Invariant: a phase is complete when as many arrivals as the barrier was initialized with
+have come, and all bytes that were announced; the next phase begins then. Waiting for parity p returns once the phase
+of parity p is complete, so that a fresh barrier, whose phase 0 is under way, lets those through that wait for parity 1.
+Arriving releases what the thread did before, and waiting acquires what those did who arrived.
+
+Source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tilelang.dtypes import BOOL
+from tilelang.errors import SimulationError
+from tilelang.isa.instruction import Effect, Instruction, Timeline
+from tilelang.isa.intrinsic import Helper
+from tilelang.isa.machine import LANES, Pointer, Wait, Warp
+from tilelang.isa.nvidia.lanes import integers
+from tilelang.target import Feature
+
+MOST_ARRIVALS = (1 << 20) - 1  # Source: PTX ISA, "Parallel Synchronization ...: mbarrier", "Contents"
+_SOURCE = "PTX ISA, 'Parallel Synchronization and Communication Instructions: {}'"
+_STATE = "mbarrier"
+_Key = tuple[object, int]  # the memory and the barrier's number in it
+
+
+@dataclass
+class MBarrier:
+    """One barrier as the simulator keeps it.
+
+    Attributes:
+        name: For reports.
+        count: Arrivals that complete a phase.
+        pending: Those that are missing in the phase under way.
+        pending_bytes: Bytes that were announced for it and have not come.
+        phase: How many phases are complete.
+        gathered: What those know who have arrived in the phase under way.
+        known: What those knew who completed the phases before.
+        coming: Arrivals of copies that have not landed: how many, and what lands them.
+    """
+
+    name: str
+    count: int
+    pending: int
+    pending_bytes: int = 0
+    phase: int = 0
+    gathered: np.ndarray | None = None
+    known: np.ndarray | None = None
+    coming: list[tuple[int, Callable[[], None]]] = field(default_factory=list)
+
+    def passes(self, parity: int) -> bool:
+        """Whether the phase of this parity is complete."""
+        return self.phase & 1 != parity
+
+    def arrive(self, count: int, known: np.ndarray) -> None:
+        """So many threads arrive, who know that."""
+        for _ in range(count):
+            self.gathered = _joined(self.gathered, known)
+            self.pending -= 1
+            self.advance()
+
+    def advance(self) -> None:
+        """Begins the next phase if nothing is missing in this one."""
+        if self.pending == 0 and self.pending_bytes == 0:
+            assert self.gathered is not None
+            self.known = _joined(self.known, self.gathered)
+            self.phase, self.pending, self.gathered = self.phase + 1, self.count, None
+
+    def hurry(self) -> None:
+        """Copies that are under way may arrive at any time; they do now if that completes the phase."""
+        if self.coming and sum(count for count, _ in self.coming) >= self.pending:
+            coming, self.coming = self.coming, []
+            for _, land in coming:
+                land()
+
+    def progress(self) -> str:
+        """How far the phase under way is."""
+        came = self.count - self.pending
+        missing = f", and {self.pending_bytes} bytes have not come" if self.pending_bytes else ""
+        return f"in its phase {self.phase} {came} of {self.count} arrivals have come{missing}"
+
+
+def _joined(a: np.ndarray | None, b: np.ndarray) -> np.ndarray:
+    return b if a is None else np.maximum(a, b)
+
+
+def _groups(warp: Warp, pointer: Pointer, *values: Any) -> Iterator[tuple[_Key, tuple[int, ...], np.ndarray]]:
+    """The active lanes that name one barrier, with the same further operands: barrier, operands, lanes."""
+    columns = np.stack([np.broadcast_to(pointer.offset, (LANES,)), *map(integers, values)])
+    for row in np.unique(columns[:, warp.active], axis=1).T:
+        lanes = warp.active & (columns == row[:, None]).all(axis=0)
+        yield (pointer.buffer.storage, int(row[0])), tuple(map(int, row[1:])), lanes
+
+
+def _found(warp: Warp, pointer: Pointer, key: _Key, lanes: np.ndarray, what: str) -> MBarrier:
+    """The barrier that lanes name. Reading it shows whether its initialization is ordered before."""
+    warp.read(pointer, where=lanes)
+    barrier = warp.state(_STATE, dict).get(key)
+    if not isinstance(barrier, MBarrier):
+        raise SimulationError(
+            f"{what}: '{_name(pointer, key)}' is no barrier, or not any more",
+            hint="allocate it with T.alloc_barrier, and let nothing else write there",
+        )
+    return barrier
+
+
+def _name(pointer: Pointer, key: _Key) -> str:
+    return f"{pointer.buffer.name}[{key[1]}]"
+
+
+def _init(warp: Warp, pointer: Pointer, count: Any) -> None:
+    for key, (arrivals,), lanes in _groups(warp, pointer, count):
+        if not 1 <= arrivals <= MOST_ARRIVALS:
+            raise SimulationError(f"mbarrier.init: {arrivals} arrivals, but a phase counts 1 to {MOST_ARRIVALS}")
+        _write(warp, pointer, arrivals, lanes)
+        warp.state(_STATE, dict)[key] = MBarrier(_name(pointer, key), arrivals, arrivals)
+
+
+def _inval(warp: Warp, pointer: Pointer) -> None:
+    for key, _, lanes in _groups(warp, pointer):
+        _found(warp, pointer, key, lanes, "mbarrier.inval")
+        _write(warp, pointer, 0, lanes)
+        del warp.state(_STATE, dict)[key]
+
+
+def _write(warp: Warp, pointer: Pointer, contents: int, lanes: np.ndarray) -> None:
+    warp.write(pointer, np.full((LANES, 1), contents, pointer.buffer.dtype.numpy), where=lanes)
+
+
+def _arrive(warp: Warp, pointer: Pointer) -> None:
+    for key, _, lanes in _groups(warp, pointer):
+        barrier = _found(warp, pointer, key, lanes, "mbarrier.arrive")
+        barrier.arrive(int(lanes.sum()), warp.release(lanes))
+
+
+def _cp_async_arrive(warp: Warp, pointer: Pointer) -> None:
+    for key, _, lanes in _groups(warp, pointer):
+        barrier = _found(warp, pointer, key, lanes, "cp.async.mbarrier.arrive")
+        count, land = int(lanes.sum()), warp.landing(Timeline.CP_ASYNC, lanes)
+        if land is None:
+            barrier.arrive(count, warp.release(lanes))
+        else:
+            barrier.coming.append((count, _arrival(warp, barrier, lanes, land)))
+
+
+def _arrival(warp: Warp, barrier: MBarrier, lanes: np.ndarray, land: Callable[[], None]) -> Callable[[], None]:
+    def arrive() -> None:
+        land()
+        barrier.arrive(int(lanes.sum()), warp.release(lanes))
+
+    return arrive
+
+
+def _parity(value: int, what: str) -> int:
+    if value not in (0, 1):
+        raise SimulationError(f"{what}: {value} is no parity", hint="write 0 or 1: the phase's number modulo 2")
+    return value
+
+
+def _wait(warp: Warp, pointer: Pointer, parity: Any) -> Iterator[Wait]:
+    what = "mbarrier.try_wait"
+    for key, (value,), lanes in list(_groups(warp, pointer, parity)):
+        barrier, awaited = _found(warp, pointer, key, lanes, what), _parity(value, what)
+        if not barrier.passes(awaited):
+
+            def ready(barrier: MBarrier = barrier, awaited: int = awaited) -> bool:
+                if not barrier.passes(awaited):
+                    barrier.hurry()
+                return barrier.passes(awaited)
+
+            yield Wait(f"the phase of parity {awaited} of mbarrier '{barrier.name}'", ready, barrier.progress)
+        if barrier.known is not None:
+            warp.acquire(barrier.known, lanes)
+
+
+def _test_wait(warp: Warp, pointer: Pointer, parity: Any) -> np.ndarray:
+    what = "mbarrier.test_wait"
+    passed = np.zeros(LANES, bool)
+    for key, (value,), lanes in _groups(warp, pointer, parity):
+        barrier = _found(warp, pointer, key, lanes, what)
+        if barrier.passes(_parity(value, what)):
+            passed |= lanes
+            if barrier.known is not None:
+                warp.acquire(barrier.known, lanes)
+        else:
+            barrier.hurry()  # for who asks again
+    return passed
+
+
+def _helper(name: str, signature: str, body: str, comment: str) -> Helper:
+    text = f"// {comment}\n__device__ __forceinline__ {signature} {{\n{body}}}\n"
+    return Helper(name, text)
+
+
+_ADDRESS = '"r"((unsigned)__cvta_generic_to_shared(barrier))'
+
+MBARRIER_INIT = Instruction(
+    "mbarrier_init",
+    {"cuda": "tl_mbarrier_init({0}, {1})"},
+    {
+        "cuda": _helper(
+            "tl_mbarrier_init",
+            "void tl_mbarrier_init(void* barrier, int count)",
+            f'    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::{_ADDRESS}, "r"(count) : "memory");\n',
+            "Makes a barrier of 8 bytes, whose phases end with this many arrivals.",
+        )
+    },
+    _init,
+    needs=Feature.MBARRIER,
+    source=_SOURCE.format("mbarrier.init"),
+)
+"""Makes a barrier; called with its address and the number of arrivals. Others use it after a barrier of the block."""
+
+MBARRIER_INVAL = Instruction(
+    "mbarrier_inval",
+    {"cuda": "tl_mbarrier_inval({0})"},
+    {
+        "cuda": _helper(
+            "tl_mbarrier_inval",
+            "void tl_mbarrier_inval(void* barrier)",
+            f'    asm volatile("mbarrier.inval.shared.b64 [%0];" ::{_ADDRESS} : "memory");\n',
+            "Ends a barrier, whose memory may be used otherwise from then on.",
+        )
+    },
+    _inval,
+    needs=Feature.MBARRIER,
+    source=_SOURCE.format("mbarrier.inval"),
+)
+"""Ends a barrier; called with its address."""
+
+MBARRIER_ARRIVE = Instruction(
+    "mbarrier_arrive",
+    {"cuda": "tl_mbarrier_arrive({0})"},
+    {
+        "cuda": _helper(
+            "tl_mbarrier_arrive",
+            "void tl_mbarrier_arrive(void* barrier)",
+            f"""\
+    asm volatile("{{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0]; }}" ::{_ADDRESS} : "memory");
+""",
+            "Counts this thread as arrived, after all that it did before.",
+        )
+    },
+    _arrive,
+    effect=Effect.SYNC_SOME,
+    needs=Feature.MBARRIER,
+    source=_SOURCE.format("mbarrier.arrive"),
+)
+"""Every executing thread arrives once; called with the barrier's address."""
+
+MBARRIER_WAIT = Instruction(
+    "mbarrier_wait",
+    {"cuda": "tl_mbarrier_wait({0}, {1})"},
+    {
+        "cuda": _helper(
+            "tl_mbarrier_wait",
+            "void tl_mbarrier_wait(void* barrier, unsigned parity)",
+            f"""\
+    unsigned done;
+    do {{
+#if __CUDA_ARCH__ >= 900
+        asm volatile("{{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }}"
+#else
+        asm volatile("{{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }}"
+#endif
+                     : "=r"(done)
+                     : {_ADDRESS}, "r"(parity)
+                     : "memory");
+    }} while (!done);
+""",
+            "Waits until the phase of this parity is complete.",
+        )
+    },
+    _wait,
+    effect=Effect.SYNC_SOME,
+    needs=Feature.MBARRIER,
+    source=_SOURCE.format("mbarrier.test_wait, mbarrier.try_wait"),
+)
+"""Waits until the phase of a parity is complete; called with the barrier's address and 0 or 1."""
+
+MBARRIER_TEST_WAIT = Instruction(
+    "mbarrier_test_wait",
+    {"cuda": "tl_mbarrier_test_wait({0}, {1})"},
+    {
+        "cuda": _helper(
+            "tl_mbarrier_test_wait",
+            "bool tl_mbarrier_test_wait(void* barrier, unsigned parity)",
+            f"""\
+    unsigned done;
+    asm volatile("{{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }}"
+                 : "=r"(done)
+                 : {_ADDRESS}, "r"(parity)
+                 : "memory");
+    return done != 0;
+""",
+            "Whether the phase of this parity is complete.",
+        )
+    },
+    _test_wait,
+    result=BOOL,
+    effect=Effect.SYNC_SOME,
+    needs=Feature.MBARRIER,
+    source=_SOURCE.format("mbarrier.test_wait, mbarrier.try_wait"),
+)
+"""Whether the phase of a parity is complete; called as `MBARRIER_WAIT`."""
+
+MBARRIER_CP_ASYNC_ARRIVE = Instruction(
+    "mbarrier_cp_async_arrive",
+    {"cuda": "tl_mbarrier_cp_async_arrive({0})"},
+    {
+        "cuda": _helper(
+            "tl_mbarrier_cp_async_arrive",
+            "void tl_mbarrier_cp_async_arrive(void* barrier)",
+            f'    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::{_ADDRESS} : "memory");\n',
+            "Counts this thread as arrived as soon as all copies are there that it has begun by cp.async.",
+        )
+    },
+    _cp_async_arrive,
+    timeline=Timeline.CP_ASYNC,
+    effect=Effect.SYNC_SOME,
+    needs=Feature.MBARRIER,
+    source=_SOURCE.format("cp.async.mbarrier.arrive"),
+)
+"""Every executing thread arrives once its copies so far have; called with the barrier's address."""

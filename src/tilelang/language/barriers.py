@@ -1,0 +1,204 @@
+"""Barriers in shared memory that count arrivals (level 3): rings of producers and consumers are made of them.
+
+Takes counts of arrivals, emits the allocation and initialization of barriers, and calls of their instructions.
+Invariant: all threads of the block find a barrier initialized, since it is allocated where all of them pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilelang.dtypes import INT32, as_dtype
+from tilelang.errors import ProgramError
+from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.builder import as_body
+from tilelang.ir.expr import Expr, ExprLike, Load, as_expr, cast, int_const
+from tilelang.ir.stmt import Alloc, CallStmt, If, Stmt
+from tilelang.isa.instruction import Instruction
+from tilelang.isa.nvidia.mbarrier import (
+    MBARRIER_ARRIVE,
+    MBARRIER_CP_ASYNC_ARRIVE,
+    MBARRIER_INIT,
+    MBARRIER_TEST_WAIT,
+    MBARRIER_WAIT,
+    MOST_ARRIVALS,
+)
+from tilelang.isa.nvidia.sync import SYNC_THREADS
+from tilelang.language.api import api
+from tilelang.language.pointers import emit_call
+from tilelang.language.proxy import BufferProxy
+from tilelang.language.stage import current, is_mutable
+from tilelang.language.threads import linear_thread
+
+_KIND = as_dtype("uint64")  # an opaque object of 64 bits. Source: PTX ISA, "mbarrier", "Contents"
+_ONE = as_expr(1)
+_KERNEL_DEPTH = 2  # open blocks directly inside of a kernel: the function's and its own
+
+Barrier = Expr | BufferProxy | int
+
+
+@api
+def alloc_barrier(arrive_count: int | Sequence[int]) -> BufferProxy:
+    """Barriers in shared memory that count arrivals; `bar[i]` is one of them.
+
+    A phase of a barrier is complete when it has counted as many arrivals as it was allocated with, and the next one
+    begins then. The barriers are ready for all threads behind the statement. Needs sm_80.
+
+    Args:
+        arrive_count: How many arrivals complete a phase; a list makes as many barriers.
+
+    Raises:
+        ProgramError: A count is not positive, or the statement stands in a loop or branch.
+
+    Example:
+        `full = T.alloc_barrier([32, 32])`
+    """
+    return _alloc("T.alloc_barrier", "barrier", arrive_count)
+
+
+@api
+def create_list_of_mbarrier(*arrive_counts: int | Sequence[int]) -> BufferProxy:
+    """The barriers that `T.get_mbarrier` and numbers in place of barriers mean. As `T.alloc_barrier` otherwise.
+
+    Raises:
+        ProgramError: The kernel has such barriers already.
+    """
+    what = "T.create_list_of_mbarrier"
+    hints = current(what).hints
+    if hints is not None and hints.barriers is not None:
+        raise ProgramError(f"{what}: the kernel has one already", hint="give it all counts at once")
+    counts: list[int] = []
+    for count in arrive_counts:
+        counts += [count] if isinstance(count, int) else count
+    made = _alloc(what, "mbarriers", counts)
+    assert hints is not None
+    hints.barriers = made.buffer
+    return made
+
+
+@api
+def get_mbarrier(index: ExprLike) -> Expr:
+    """A barrier of `T.create_list_of_mbarrier`, by its number."""
+    return _numbered("T.get_mbarrier", index)
+
+
+@api
+def barrier_arrive(barrier: Barrier) -> None:
+    """Every thread that gets here counts once as arrived, and goes on.
+
+    What it did before is seen by those that wait for the phase.
+    """
+    _emit("T.barrier_arrive", MBARRIER_ARRIVE, barrier)
+
+
+@api
+def mbarrier_arrive(barrier: Barrier) -> None:
+    """The same as `T.barrier_arrive`."""
+    _emit("T.mbarrier_arrive", MBARRIER_ARRIVE, barrier)
+
+
+@api
+def barrier_wait(barrier: Barrier, parity: ExprLike) -> None:
+    """Waits until the phase of this parity is complete.
+
+    The first phase has parity 0, the next one 1, then 0 again. Waiting for parity 1 at a fresh barrier goes through at
+    once, which is how producers begin.
+
+    Args:
+        barrier: `bar[i]`.
+        parity: 0 or 1, such as `k // stages % 2`.
+
+    Raises:
+        ProgramError: It is another constant.
+    """
+    _wait("T.barrier_wait", barrier, parity)
+
+
+@api
+def mbarrier_wait_parity(barrier: Barrier, parity: ExprLike) -> None:
+    """The same as `T.barrier_wait`."""
+    _wait("T.mbarrier_wait_parity", barrier, parity)
+
+
+@api
+def barrier_test_wait(barrier: Barrier, parity: ExprLike) -> Expr:
+    """Whether the phase of this parity is complete; does not wait. As `T.barrier_wait` otherwise."""
+    what = "T.barrier_test_wait"
+    result = _emit(what, MBARRIER_TEST_WAIT, barrier, _parity(what, parity))
+    assert result is not None
+    return result
+
+
+@api
+def cp_async_barrier_noinc(barrier: Barrier) -> None:
+    """Every thread that gets here arrives as soon as all copies are there that it has begun with `T.ptx_cp_async`."""
+    _emit("T.cp_async_barrier_noinc", MBARRIER_CP_ASYNC_ARRIVE, barrier)
+
+
+def _alloc(what: str, name: str, arrive_count: int | Sequence[int]) -> BufferProxy:
+    stager = current(what)
+    thread = linear_thread(what)
+    if stager.depth != _KERNEL_DEPTH:
+        raise ProgramError(
+            f"{what}: stands in a loop or branch", hint="allocate barriers at the beginning of the kernel, once"
+        )
+    given = [arrive_count] if not isinstance(arrive_count, Sequence) else list(arrive_count)
+    counts = [int_const(as_expr(count)) for count in given]
+    if not counts or any(count is None or not 1 <= count <= MOST_ARRIVALS for count in counts):
+        raise ProgramError(
+            f"{what}: expected counts of arrivals, got {arrive_count!r:.40}", hint="write T.alloc_barrier([128, 1])"
+        )
+    buffer = Buffer(stager.suggest(name), (as_expr(len(counts)),), _KIND, Scope.BARRIER, loc=stager.loc)
+    stager.emit(Alloc(buffer))
+    inits: list[Stmt] = [
+        CallStmt(MBARRIER_INIT, (Region(buffer, (as_expr(i),), (_ONE,)), as_expr(count)), loc=stager.loc)
+        for i, count in enumerate(counts)
+        if count is not None
+    ]
+    stager.emit(If(thread == 0, as_body(inits, stager.loc)))
+    stager.emit(CallStmt(SYNC_THREADS, ()))
+    return BufferProxy(buffer)
+
+
+def _wait(what: str, barrier: Barrier, parity: ExprLike) -> None:
+    _emit(what, MBARRIER_WAIT, barrier, _parity(what, parity))
+
+
+def _parity(what: str, parity: ExprLike) -> Expr:
+    value = int_const(as_expr(parity))
+    if value is not None and value not in (0, 1):
+        raise ProgramError(f"{what}: {value} is no parity", hint="write 0 or 1, or an expression such as k // 2 % 2")
+    return cast(parity, INT32)
+
+
+def _emit(what: str, instruction: Instruction, barrier: Barrier, *operands: Expr) -> Expr | None:
+    return emit_call(what, instruction, _region(what, barrier), *operands)
+
+
+def _region(what: str, barrier: Barrier) -> Region:
+    """The place of a barrier; a buffer of one barrier stands for that one."""
+    place: object = barrier
+    if isinstance(barrier, BufferProxy) and barrier.buffer.scope is Scope.BARRIER and barrier.buffer.rank == 1:
+        if int_const(barrier.buffer.shape[0]) != 1:
+            raise ProgramError(
+                f"{what}: '{barrier.name}' has several barriers", hint=f"say which: {barrier.name}[i]"
+            )
+        place = barrier[0]
+    elif isinstance(barrier, int | Expr) and (not isinstance(barrier, Load) or is_mutable(barrier)):
+        place = _numbered(what, barrier)
+    if not isinstance(place, Load) or place.buffer.scope is not Scope.BARRIER:
+        raise ProgramError(
+            f"{what}: expected a barrier, got {barrier!r:.60}", hint="allocate it with T.alloc_barrier, write bar[i]"
+        )
+    return Region(place.buffer, place.indices, (_ONE,))
+
+
+def _numbered(what: str, index: ExprLike) -> Expr:
+    hints = current(what).hints
+    if hints is None or hints.barriers is None:
+        raise ProgramError(
+            f"{what}: there is no list of barriers", hint="write T.create_list_of_mbarrier(128, 128) before"
+        )
+    element = BufferProxy(hints.barriers)[index]
+    assert isinstance(element, Expr)
+    return element

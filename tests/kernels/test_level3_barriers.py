@@ -1,0 +1,101 @@
+"""Kernels whose threads meet at barriers in memory: rings of producers and consumers, and the faults people make there."""
+
+import numpy as np
+import pytest
+from gpu import lower_func
+
+import tilelang.language as T
+from tilelang.errors import DataRace, Deadlock, ReadBeforeWrite
+from tilelang.sim.run import simulate
+from tilelang.target import Target
+
+SCHEDULES = [(lazy, seed) for lazy in (True, False) for seed in (0, 1, 2)]
+STEPS, STAGES, WIDTH = 7, 3, 128
+
+
+def outcomes(func, arguments, arch="sm_80"):
+    """The arguments after the kernel, or the error it ended with, for every order in which warps may run."""
+    lowered = lower_func(func, arch)
+    for lazy, seed in SCHEDULES:
+        copies = [np.array(a) for a in arguments]
+        try:
+            simulate(lowered, copies, target=Target("cuda", arch), lazy=lazy, seed=seed)
+        except (DataRace, Deadlock, ReadBeforeWrite) as error:
+            yield error
+        else:
+            yield copies
+
+
+def ring(*, fault="", apart=False, noinc=False):
+    """One warp copies rows into a ring of stages in the background, another one folds them."""
+
+    def fill(s, A, full, lane, k):
+        T.ptx_cp_async(s[k % STAGES, lane * 4], A[k, lane * 4], 16)
+        if noinc:
+            T.cp_async_barrier_noinc(full[k % STAGES])
+            return
+        T.ptx_commit_group()
+        T.ptx_wait_group(0)
+        if fault != "no arrival":
+            T.barrier_arrive(full[k % STAGES])
+
+    @T.prim_func
+    def main(A: T.Tensor((STEPS, WIDTH), "int32"), B: T.Tensor((WIDTH,), "int32")):
+        with T.Kernel(1, threads=64):
+            full = T.alloc_barrier([32] * STAGES)
+            empty = T.alloc_barrier([32] * STAGES)
+            s = T.alloc_shared((STAGES, WIDTH), "int32")
+            lane, warp = T.get_lane_idx(), T.get_warp_idx()
+            if warp == 0:
+                for k in T.serial(STEPS):
+                    if fault != "no wait for empty":
+                        T.barrier_wait(empty[k % STAGES], k // STAGES % 2 ^ (0 if fault == "empty parity" else 1))
+                    fill(s, A, full, lane, k)
+            if warp == 1:
+                total = T.alloc_local((4,), "int32")
+                for i in T.unroll(4):
+                    total[i] = 0
+                for k in T.serial(STEPS):
+                    if fault != "no wait for full":
+                        T.barrier_wait(full[k % STAGES], k // STAGES % 2 ^ (1 if fault == "full parity" else 0))
+                    for i in T.unroll(4):
+                        total[i] = total[i] * 3 + s[k % STAGES, 127 - lane * 4 - i]
+                    T.barrier_arrive(empty[k % STAGES])
+                for i in T.unroll(4):
+                    B[lane * 4 + i] = total[i]
+
+    return main
+
+
+def arguments():
+    a = np.random.randint(-50, 50, (STEPS, WIDTH)).astype(np.int32)
+    return a, np.zeros(WIDTH, np.int32)
+
+
+@pytest.mark.parametrize("noinc", [False, True])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_a_ring_of_stages_between_a_warp_that_copies_and_one_that_computes(arch, noinc):
+    a, b = arguments()
+    expected = np.zeros(WIDTH, np.int32)
+    for row in a:
+        expected = expected * 3 + row[::-1]
+    for after in outcomes(ring(noinc=noinc), (a, b), arch):
+        assert not isinstance(after, Exception), str(after)
+        np.testing.assert_array_equal(expected, after[1])
+
+
+@pytest.mark.parametrize("fault", ["no arrival", "empty parity"])
+def test_a_ring_that_stands_still_is_reported_with_barrier_phase_and_line(fault):
+    for error in outcomes(ring(fault=fault), arguments()):
+        assert isinstance(error, Deadlock)
+        text = str(error)
+        assert ("mbarrier 'full[0]'" if fault == "no arrival" else "mbarrier 'empty[0]'") in text
+        assert "of parity 0" in text and "in its phase 0 0 of 32 arrivals have come" in text
+        assert "T.barrier_wait(" in text
+
+
+@pytest.mark.parametrize("noinc", [False, True])
+@pytest.mark.parametrize("fault", ["full parity", "no wait for full", "no wait for empty"])
+def test_a_ring_that_runs_ahead_is_reported(fault, noinc):
+    found = list(outcomes(ring(fault=fault, noinc=noinc), arguments()))
+    assert all(isinstance(error, (DataRace, ReadBeforeWrite, Deadlock)) for error in found), fault
