@@ -6,6 +6,7 @@ failure shows the plainest program that fails in the same way.
 
 import pytest
 from random_kernels.checking import check_random, compare
+from random_kernels.spread import SpreadPrograms
 
 import tilelang
 from tilelang.passes.thread import stream_stores
@@ -52,3 +53,10 @@ def test_kernels_that_stream_their_results_agree_with_the_reference(seed, monkey
 def test_kernels_on_a_simulated_gpu_agree_with_the_reference(seed):
     arch = ("sm_80", "sm_75", "sm_90a")[seed % 3]
     check_random(seed, on_simulator(arch, lazy=seed % 2 == 0, seed=seed))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3000, 3080))
+def test_tiles_that_many_threads_share_agree_with_the_reference(seed):
+    arch = ("sm_80", "sm_75", "sm_90a")[seed % 3]
+    check_random(seed, on_simulator(arch, lazy=seed % 2 == 0, seed=seed), 1, 5, SpreadPrograms)

@@ -37,11 +37,17 @@ def compare(program: Program, *ways: Callable[[PrimFunc, list[Any]], list[Any]])
             assert_same(want, got, rtol=tolerance, atol=tolerance * 1e-3)
 
 
-def check_random(seed: int, check: Callable[[Program], object], kernels: int = 2, statements: int = 5) -> None:
+def check_random(
+    seed: int,
+    check: Callable[[Program], object],
+    kernels: int = 2,
+    statements: int = 5,
+    kind_of_program: type[Programs] = Programs,
+) -> None:
     """Draws a program and checks it; reports the plainest one with the same kind of failure."""
 
     def draw(choices: Choices) -> Program:
-        return Programs(choices, seed).program(kernels, statements)
+        return kind_of_program(choices, seed).program(kernels, statements)
 
     def failure(choices: list[int]) -> type[Exception] | None:
         try:

@@ -45,6 +45,9 @@ def _copied(array: np.ndarray) -> np.ndarray:
 class Programs(Control):
     """Draws one program."""
 
+    RANKS: tuple[int, ...] = (1, 1, 2, 3)  # of grids
+    BLOCKS: tuple[int, ...] = (1, 2, 3, 4)  # along each dimension
+
     def program(self, kernels: int, statements: int) -> Program:
         """A function of some kernels."""
         for _ in range(1 + self.pick.below(kernels)):
@@ -71,8 +74,8 @@ class Programs(Control):
     def kernel(self, statements: int) -> None:
         """One `T.Kernel` block, whose memory is made visible at its end."""
         self._palette = [self.pick.one(DTYPES) for _ in range(3)]
-        rank = self.pick.one((1, 1, 2, 3))
-        self._grid = [(self.name("b"), self.pick.one((1, 2, 3, 4))) for _ in range(rank)]
+        rank = self.pick.one(self.RANKS)
+        self._grid = [(self.name("b"), self.pick.one(self.BLOCKS)) for _ in range(rank)]
         scope = Scope([*((n, e, e) for n, e in self.symbols.items()), *((n, 0, e - 1) for n, e in self._grid)])
         earlier = [b for b in self._outputs if b.size]
         scope.buffers += [self.input() for _ in range(self.pick.below(4))]
@@ -94,8 +97,7 @@ class Programs(Control):
         names = ", ".join(n for n, _ in self._grid)
         target = names if rank == 1 else f"({names})"
         grid = ", ".join(self.extent_text(e) for _, e in self._grid)
-        threads = self.pick.one(("", ", threads=64", ", threads=(32, 2)"))
-        self.out.line(f"with T.Kernel({grid}{threads}) as {target}:")
+        self.out.line(f"with T.Kernel({grid}{self.threads()}) as {target}:")
         self.out.depth += 1
         for buffer in scope.buffers:
             if (
@@ -108,11 +110,19 @@ class Programs(Control):
                     continue
                 self.out.line(f"T.annotate_safe_value({{{buffer.name}: {self.pick.one((-1, 1, 2))}}})")
         self._weight = 1
-        for _ in range(self.pick.below(3)):
-            self.allocate(scope)
+        self.opening(scope)
         self.block(scope, self.pick.below(statements + 1), 3)
         self._flush(scope)
         self.out.depth -= 1
+
+    def threads(self) -> str:
+        """The option of the kernel that says how many threads a block has."""
+        return self.pick.one(("", ", threads=64", ", threads=(32, 2)"))
+
+    def opening(self, scope: Scope) -> None:
+        """What stands at the start of a kernel."""
+        for _ in range(self.pick.below(3)):
+            self.allocate(scope)
 
     def _workspace(self, scope: Scope) -> None:
         """Memory of the function, written by a kernel in front of the one at hand."""

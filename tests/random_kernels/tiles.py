@@ -255,7 +255,9 @@ class Tiles(Folds):
             ]
         else:
             self.head += ["    dst[()] = src[()]", ""]
-        self.out.line(f"{name}({src.name}, {dst.name}, {self.make.truth(scope, 1)})")
+        chosen = scope.inner()
+        chosen.blocked.add(dst.storage)  # the test is made in every iteration
+        self.out.line(f"{name}({src.name}, {dst.name}, {self.make.truth(chosen, 1)})")
         return True
 
     def _versions(self, scope: Scope) -> bool:
