@@ -13,6 +13,7 @@ from tilelang.ir.buffer import Scope
 from tilelang.ir.expr import Const, Load, const
 from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.stmt import Alloc, For, ForKind, Launch, Seq, Store
+from tilelang.ir.visit import walk
 from tilelang.layout.layout import Layout
 from tilelang.layout.memory import padded
 from tilelang.passes.thread.plan_shared_memory import Tile, place, plan_launch
@@ -132,3 +133,13 @@ def test_tiles_that_are_too_large_by_themselves_are_told_by_how_much():
     with pytest.raises(ResourceError) as caught:
         planned(Alloc(b), use(b), look(b), target=SM86)
     assert "make the tiles 2 times smaller: they take 153600 bytes" == caught.value.hint
+
+
+def test_what_nothing_touches_is_not_allocated():
+    a, unused = tile("a", 64), tile("unused", 0, 8)
+    launch = Launch(
+        (index("bx"),), (const(1, INT32),), (32, 1, 1), Seq((Alloc(a), Alloc(unused), use(a))), thread=index("t")
+    )
+    result = plan_launch(launch, SM80)
+    assert [a] == [stmt.buffer for stmt in walk(result.body) if isinstance(stmt, Alloc)]
+    assert [a] == [buffer for buffer, _ in result.plan.shared_offsets]

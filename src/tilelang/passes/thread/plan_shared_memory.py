@@ -70,7 +70,20 @@ def plan_launch(launch: Launch, target: Target) -> Launch:
     plan = dataclasses.replace(
         launch.plan, shared_offsets=tuple((t.buffer, offsets[t.buffer]) for t in tiles), shared_bytes=total
     )
-    return dataclasses.replace(launch, plan=plan)
+    body = _WithoutUntouched(frozenset(offsets)).visit(launch.body) or Seq((), loc=launch.body.loc)
+    return dataclasses.replace(launch, plan=plan, body=body)
+
+
+class _WithoutUntouched(Rewriter):
+    """Drops the allocations of shared buffers that nothing touches, such as those without elements."""
+
+    def __init__(self, placed: frozenset[Buffer]) -> None:
+        self._placed = placed
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if isinstance(node, Alloc) and _in_shared(node.buffer) and node.buffer.storage not in self._placed:
+            return None
+        return self.rebuild_stmt(node)
 
 
 def place(tiles: Sequence[Tile]) -> tuple[Mapping[Buffer, int], int]:
