@@ -92,3 +92,11 @@ def test_vectors_and_subscripts_from_memory() -> None:
     assert tile_access(store, nest, layout, 2, Domain()) is None
     assert sectors_per_byte(store, nest, layout, Domain()) is None
     assert 1.0 == excess(nest, [store], layout, layout, Domain())
+
+
+def test_a_tensor_of_a_single_element_is_one_sector() -> None:
+    scalar = Buffer("A", (), DType("float32"), Scope.GLOBAL)
+    target = Buffer("B", (as_expr(64), as_expr(64)), DType("float32"), Scope.GLOBAL)
+    nest = ParallelLoop((i, j), (as_expr(64), as_expr(64)), Store(target, (i, j), Load(scalar, (), scalar.dtype)))
+    (load,) = accesses(nest).reads
+    assert 8 / 1024 > (sectors_per_byte(load, nest, blocked((64, 64), 128, 4), Domain()) or 1.0)

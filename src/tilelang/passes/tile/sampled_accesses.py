@@ -70,7 +70,7 @@ def tile_access(
     """
     values = min(layout.values, layout.value[0].size * _VECTORS if layout.value else 1)
     threads = min(layout.threads, _WARPS * LANES)
-    table = layout.table.reshape(layout.threads, layout.values, -1)[:threads, :values]
+    table = layout.table.reshape(layout.threads, layout.values, len(layout.shape))[:threads, :values]
     inside = (table < np.array(layout.shape)).all(axis=-1)
     if not copies:
         inside &= (layout.first_copy(np.arange(threads)) == np.arange(threads))[:, None]
@@ -85,7 +85,7 @@ def tile_access(
     if threads % LANES:  # a last warp of which some lanes do not exist
         missing = np.full((LANES - threads % LANES, *places.shape[1:]), -1, np.int64)
         places = np.concatenate([places, missing])
-    shaped = places.reshape(-1, LANES, values, rank).transpose(0, 2, 1, 3)
+    shaped = places.reshape(len(places) // LANES, LANES, values, rank).transpose(0, 2, 1, 3)
     first = layout.value[0].size if layout.value else 1
     vector = first if _is_vector(shaped, first) else 1
     return TileAccess(shaped, vector, layout.values * layout.threads / (values * threads))
@@ -106,7 +106,7 @@ def _is_vector(places: np.ndarray, size: int) -> bool:
 
     Shapes: places (warps, values, lanes, rank).
     """
-    if size == 1 or places.shape[1] % size:
+    if size == 1 or places.shape[1] % size or not places.shape[-1]:
         return False
     groups = places.reshape(places.shape[0], -1, size, *places.shape[2:])
     last, rest = groups[..., -1], groups[..., :-1]
