@@ -14,6 +14,7 @@ from tilelang.analysis.accesses import Access
 from tilelang.arith.affine import Sum
 from tilelang.arith.domain import Domain
 from tilelang.arith.interval import Analysis, analysis_of
+from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr, Var, const, int_const
 from tilelang.ir.visit import walk_expr
@@ -105,7 +106,7 @@ def strides_of(buffer: Buffer) -> tuple[Expr, ...]:
     if buffer.strides is not None:
         return buffer.strides
     strides: list[Expr] = []
-    distance: Expr = const(1, buffer.shape[-1].dtype)
+    distance: Expr = const(1, buffer.shape[-1].dtype) if buffer.shape else const(1, INT32)
     for extent in reversed(buffer.shape):
         strides.append(distance)
         distance = distance * extent
