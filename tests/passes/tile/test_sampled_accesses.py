@@ -99,4 +99,4 @@ def test_a_tensor_of_a_single_element_is_one_sector() -> None:
     target = Buffer("B", (as_expr(64), as_expr(64)), DType("float32"), Scope.GLOBAL)
     nest = ParallelLoop((i, j), (as_expr(64), as_expr(64)), Store(target, (i, j), Load(scalar, (), scalar.dtype)))
     (load,) = accesses(nest).reads
-    assert 8 / 1024 > (sectors_per_byte(load, nest, blocked((64, 64), 128, 4), Domain()) or 1.0)
+    assert 0.25 > (sectors_per_byte(load, nest, blocked((64, 64), 128, 4), Domain()) or 1.0)
