@@ -12,7 +12,7 @@ from types import ModuleType
 
 import tilelang
 import tilelang.language as T
-from tilelang import errors, options
+from tilelang import errors, options, testing
 from tilelang.dtypes import DType
 
 PATH = Path(__file__).resolve().parent / "reference.md"
@@ -22,10 +22,11 @@ SECTIONS = (
     ("Kernels", ("prim_func", "kernel", "macro", "eager", "types")),
     ("Buffers", ("alloc", "proxy", "annotate")),
     ("Loops", ("loops",)),
-    ("Tile operators", ("tile", "atomic")),
+    ("Tile operators", ("tile", "gemm", "atomic")),
     ("Arithmetic", ("math", "derived")),
-    ("Layouts", ("layout", "swizzle")),
+    ("Layouts", ("layout", "annotated", "swizzle")),
     ("Debugging", ("debug",)),
+    ("Level 3: single threads of a GPU", ("threads", "sync", "barriers", "warp", "pointers", "extern")),
 )
 
 HEAD = """# Reference
@@ -37,7 +38,7 @@ The [tutorial](tutorial.md) introduces these names one after the other.
 """
 
 
-LEVEL_3 = "(level 3)"  # what the docstrings of thread primitives contain
+NOT_YET = "A name of level 3 that no target"  # how the docstrings begin of names that only raise
 BLOCKS = {"Args:", "Raises:", "Returns:", "Attributes:", "Example:", "Shapes:", "Units:", "Source:", "Yields:"}
 
 
@@ -108,13 +109,13 @@ def language_sections() -> list[str]:
     parts.append("Vectors of 2, 4, 8 and 16 are written `T.float16x2`.\n")
     scalars = [name for name in sorted(dtypes) if not re.search(r"x\d+$", name)]
     parts.append(", ".join(f"`T.{name}`" for name in scalars) + "\n")
-    level_3 = {name: rest.pop(name) for name in list(rest) if LEVEL_3 in (inspect.getdoc(rest[name]) or "")}
+    absent = {name: rest.pop(name) for name in list(rest) if NOT_YET in (inspect.getdoc(rest[name]) or "")}
     if rest:
         parts.append("## Further names\n")
         parts += [entry("T.", name, value) for name, value in rest.items()]
-    parts.append("## Level 3: thread primitives\n")
-    parts.append("Names of GPU targets; on a CPU each is an error that says what to write instead.\n")
-    parts.append(", ".join(f"`T.{name}`" for name in level_3) + "\n")
+    parts.append("## Names that this version has no target for\n")
+    parts.append("Each is an error that says what to write instead.\n")
+    parts.append(", ".join(f"`T.{name}`" for name in absent) + "\n")
     return parts
 
 
@@ -130,6 +131,8 @@ def package_sections() -> list[str]:
         if inspect.isclass(value) and home(value) in ("kernel", "profiler"):
             methods = [(n, m) for n, m in vars(value).items() if not n.startswith("_") and inspect.isfunction(m)]
             parts += [entry(".", n, m, level=4) for n, m in methods]
+    parts.append("## Examples and tests: `tilelang.testing`\n")
+    parts += [entry("tilelang.testing.", name, getattr(testing, name)) for name in testing.__all__]
     parts.append("## Errors\n\nAll are found in `tilelang.errors`.\n")
     tree = [errors.TileLangError, *subclasses(errors.TileLangError)]
     parts += [f"- `{cls.__name__}`: {(inspect.getdoc(cls) or '').splitlines()[0]}" for cls in tree]

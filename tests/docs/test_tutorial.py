@@ -5,6 +5,7 @@ import runpy
 from pathlib import Path
 
 import pytest
+from fake_cuda import needs_nvrtc
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -22,7 +23,9 @@ def program_of(text: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-@pytest.mark.parametrize("name", ["docs/tutorial.md", "README.md"])
+@pytest.mark.parametrize(
+    "name", ["docs/tutorial.md", "README.md", pytest.param("docs/gpu.md", marks=needs_nvrtc)]
+)
 def test_every_snippet_runs(name: str, tmp_path: Path) -> None:
     program = program_of((ROOT / name).read_text())
     assert "T.Kernel" in program
