@@ -206,3 +206,23 @@ def test_pipelining_never_changes_results(stages, trips):
     for row in a:
         expected = expected * 3 + row
     np.testing.assert_array_equal(expected, b)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_first_of_equal_elements_wins_whatever_lies_contiguous(seed):
+    """A loop that must run in order keeps its order, though memory would be read faster the other way."""
+
+    @T.prim_func
+    def kernel(A: T.Tensor((8, 16), "float32"), B: T.Tensor((2,), "float32")):
+        with T.Kernel(1, threads=32):
+            best = T.alloc_var("float32", init=-1.0)
+            where = T.alloc_var("int32", init=-1)
+            for j, i in T.Parallel(16, 8):
+                if A[i, j] > best:
+                    best = A[i, j]
+                    where = j * 8 + i
+            B[0] = best
+            B[1] = T.float32(where)
+
+    values = np.random.default_rng(seed).integers(0, 5, (8, 16)).astype(np.float32)
+    run_everywhere(kernel, values, np.zeros(2, np.float32))

@@ -14,6 +14,7 @@ from collections.abc import Hashable, Iterable, Iterator
 
 from tilelang.analysis.accesses import Access
 from tilelang.analysis.memory_patterns import MemoryPattern, best_vector, fastest, patterns
+from tilelang.analysis.spreading import spread
 from tilelang.analysis.tile_uses import NestUse, TileUses, static_extents, tile_uses
 from tilelang.errors import CompilerBug, LayoutConflict, Note, ProgramError
 from tilelang.ir.buffer import Buffer, Scope
@@ -70,16 +71,21 @@ class _Launches(Rewriter):
 
 
 def _turned(launch: Launch, uses: TileUses) -> Launch:
-    """The launch with the dimension along which memory is contiguous last in every nest."""
+    """The launch with the dimension along which memory is contiguous last, in nests that may run in any order."""
     new: dict[ParallelLoop, ParallelLoop] = {}
     for nest, touched in _accesses_of(uses).items():
         if len(nest.vars) == 1 or nest.layout is not None:
             continue
         var = fastest(patterns(touched, nest.vars, uses.domain), nest.vars)
-        if var is not None and var is not nest.vars[-1]:
+        if var is not None and var is not nest.vars[-1] and not spread(nest, uses.nests[nest], _always).reason:
             others = [axis for axis, other in enumerate(nest.vars) if other is not var]
             new[nest] = turned(nest, [*others, *(set(range(len(nest.vars))) - set(others))])
     return dataclasses.replace(launch, body=replaced(launch.body, new)) if new else launch
+
+
+def _always(_: Buffer) -> bool:
+    """Whether contents matter after a loop, where nobody has looked."""
+    return True
 
 
 def _accesses_of(uses: TileUses) -> dict[ParallelLoop, list[Access]]:
