@@ -103,15 +103,9 @@ class _Management:
 
     def __init__(self, *capabilities: tuple[int, int], divided: tuple[int, ...] = (), status: int = 0) -> None:
         self._capabilities, self._divided, self._status = capabilities, divided, status
-        self.open = False
 
     def nvmlInit_v2(self) -> int:
-        self.open = not self._status
         return self._status
-
-    def nvmlShutdown(self) -> int:
-        self.open = False
-        return 0
 
     def nvmlDeviceGetCount_v2(self, count: Any) -> int:
         count._obj.value = len(self._capabilities)
@@ -155,7 +149,6 @@ def test_cuda_is_started_only_where_devices_differ_or_hide(
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     monkeypatch.setattr("ctypes.CDLL", lambda name: management if "ml" in name else _Driver())
     assert Target("cuda", arch) == parse_target("cuda")
-    assert not management.open
 
 
 def test_a_management_library_without_a_driver_is_no_device(monkeypatch: pytest.MonkeyPatch) -> None:

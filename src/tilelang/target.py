@@ -301,7 +301,7 @@ def _ask_management() -> tuple[int, int] | None:
     """The compute capability of the first device, where that is plain without starting CUDA.
 
     Starting CUDA takes longer than loading a kernel that is in the cache: 0.18 s on a machine with one H200, where this
-    takes 6 ms. None where only the driver knows which device is the first, or whether there is one: devices differ,
+    takes 6 ms. The library stays open, since closing it takes longer still. None where only the driver knows which device is the first, or whether there is one: devices differ,
     some are hidden, or divided into instances.
 
     Source: NVML API Reference, "Device Queries" and "Multi Instance GPU Management"; CUDA C++ Programming Guide, "CUDA
@@ -309,16 +309,9 @@ def _ask_management() -> tuple[int, int] | None:
     """
     try:
         library = ctypes.CDLL("nvml.dll" if hasattr(ctypes, "WinDLL") else "libnvidia-ml.so.1")
-        if library.nvmlInit_v2():
-            return None
+        return None if library.nvmlInit_v2() else _alike(library)
     except (OSError, AttributeError):
         return None
-    try:
-        return _alike(library)
-    except AttributeError:
-        return None
-    finally:
-        library.nvmlShutdown()
 
 
 def _alike(library: ctypes.CDLL) -> tuple[int, int] | None:
