@@ -301,8 +301,8 @@ def _ask_management() -> tuple[int, int] | None:
     """The compute capability of the first device, where that is plain without starting CUDA.
 
     Starting CUDA takes longer than loading a kernel that is in the cache: 0.18 s on a machine with one H200, where this
-    takes 6 ms. The library stays open, since closing it takes longer still. None where only the driver knows which device is the first, or whether there is one: devices differ,
-    some are hidden, or divided into instances.
+    takes 6 ms. The library stays open, since closing it takes longer still. None where only the driver knows which
+    device is the first, or whether there is one: devices differ, some are hidden, or divided into instances.
 
     Source: NVML API Reference, "Device Queries" and "Multi Instance GPU Management"; CUDA C++ Programming Guide, "CUDA
     Environment Variables".
