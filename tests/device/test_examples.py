@@ -18,7 +18,8 @@ LARGER = {
 @requires_cuda
 @pytest.mark.parametrize("name", sorted(SIZES))
 @pytest.mark.parametrize("size", ["small", "usual", "larger"])
-def test_example_agrees_with_its_reference(name, size):
+def test_example_agrees_with_its_reference(name, size, monkeypatch):
+    monkeypatch.setenv("TILELANG_DEFAULT_TARGET", "cuda")
     sizes = {"small": SIZES[name], "usual": {}, "larger": LARGER.get(name)}[size]
     if sizes is None:
         pytest.skip("its usual size is large")
@@ -50,10 +51,10 @@ def test_attention_and_products_of_the_seeds_agree_with_torch():
 
     import tilelang
 
-    a, b = to_device(half(1024, 1024), half(1024, 1024))
+    a, b = to_device(half(1024, 1024), half(1024, 1024), target="cuda")
     func = tilelang.jit(target="cuda", out_idx=[2])(matmul_kernel)(1024, 1024, 1024, 128, 128, 32)
     torch.testing.assert_close(func(a, b), a @ b, rtol=1e-2, atol=1e-1)
-    q, k, v = to_device(*(half(2, 4, 2048, 128) for _ in range(3)))
+    q, k, v = to_device(*(half(2, 4, 2048, 128) for _ in range(3)), target="cuda")
     attend = tilelang.jit(target="cuda", out_idx=[3])(flash_attention_v2)(2, 4, 2048, 128, 64, 64)
     expected = torch.nn.functional.scaled_dot_product_attention(q, k, v)
     torch.testing.assert_close(attend(q, k, v), expected, rtol=1e-2, atol=1e-2)

@@ -12,8 +12,8 @@ from tilelang.testing import requires_cuda, to_device, to_host
 def to_device_with_strides(array):
     """A copy on the GPU in which rows lie as far apart as they do on the host."""
     if array.flags.c_contiguous:
-        return to_device(array)
-    return to_device(array.base)[:, : array.shape[1]]
+        return to_device(array, target="cuda")
+    return to_device(array.base, target="cuda")[:, : array.shape[1]]
 
 
 def on_device(func, arguments):
