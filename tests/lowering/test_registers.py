@@ -32,6 +32,15 @@ def test_a_single_iteration_is_no_loop():
     assert "a[0] = 1.0" == emitted(fill)[-1]
 
 
+def test_a_loop_may_begin_later():
+    def fill(emit, thread):
+        array = emit.registers("a", 4, FLOAT32)
+        emit.loop("i", 2, lambda i: emit.store(array, i * 2, const(1, FLOAT32)), start=1)
+        emit.loop("i", 1, lambda i: emit.store(array, i, const(2, FLOAT32)), start=1)
+
+    assert ["for i in T.unroll(1, 2):", "    a[i * 2] = 1.0"] == emitted(fill)[1:]
+
+
 def test_other_kinds_of_loops():
     def fill(emit, thread):
         array = emit.registers("a", 1, FLOAT32)

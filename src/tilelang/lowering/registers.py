@@ -48,8 +48,21 @@ class Emitter:
         self._domain = self._domain.with_range(var, 0, extent - 1)
         return var
 
-    def loop(self, name: str, extent: int, body: Callable[[Expr], None], kind: ForKind = ForKind.UNROLLED) -> None:
-        """`for name in range(extent)`, unrolled unless told; a single iteration needs no loop."""
+    def loop(
+        self,
+        name: str,
+        extent: int,
+        body: Callable[[Expr], None],
+        kind: ForKind = ForKind.UNROLLED,
+        *,
+        start: int = 0,
+    ) -> None:
+        """`for name in range(start, extent)`, unrolled unless told; the only iteration of `range(1)` needs no loop.
+
+        Later ones keep theirs, since offsets are shortest as seen from iteration 0.
+        """
+        if extent <= start:
+            return
         if extent == 1:
             body(ZERO)
             return
@@ -59,8 +72,8 @@ class Emitter:
         with self.build.block() as statements:
             body(var)
         self._domain = outside
-        stop = const(extent, INT32)
-        self.build.emit(For(var, ZERO, stop, 1, kind, as_body(statements, self.build.loc)))
+        first, stop = const(start, INT32), const(extent, INT32)
+        self.build.emit(For(var, first, stop, 1, kind, as_body(statements, self.build.loc)))
 
     def registers(self, name: str, count: int, dtype: DType) -> Buffer:
         """Allocates an array of the executing thread."""

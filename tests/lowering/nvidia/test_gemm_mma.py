@@ -146,8 +146,20 @@ def instructions(func):
     ],
 )
 def test_sixteen_bit_operands_come_by_matrix_loads_in_either_order(transpose_a, transpose_b, names):
-    func = lowered(Case(128, 128, 32, transpose_a=transpose_a, transpose_b=transpose_b), LOWERING)
+    func = lowered(Case(128, 128, 16, transpose_a=transpose_a, transpose_b=transpose_b), LOWERING)
     assert [*names, "tl_mma_m16n8k16_f32_f16_f16"] == instructions(func)
+
+
+def test_a_step_is_fetched_before_the_instructions_of_the_one_before_where_registers_suffice():
+    load, multiply = ["tl_ldmatrix_x4", "tl_ldmatrix_x4_trans"], "tl_mma_m16n8k16_f32_f16_f16"
+    assert [*load, *load, multiply, multiply] == instructions(lowered(Case(128, 128, 48), LOWERING))
+    assert [*load, multiply] == instructions(lowered(Case(128, 192, 48), LOWERING))
+
+
+@pytest.mark.parametrize("k", [24, 40, 48, 56])
+def test_steps_take_turns_whatever_their_number(k):
+    check(Case(32, 32, k, "float16", threads=32))
+    check(Case(32, 32, k, "tfloat32", threads=32, a_scope=Scope.FRAGMENT))
 
 
 def test_sums_of_an_instruction_are_used_where_they_are():

@@ -1,8 +1,9 @@
 """`T.gemm` by the matrix instructions of warps, `mma.sync`.
 
 Takes products of shared or fragment operands into a fragment, gives the program of one thread: for each step along K,
-the registers of both operands, then all instructions of the warp. Invariant: the tile is covered by whole instructions;
-see `mma_operand` for what fills the padding.
+the registers of both operands, then all instructions of the warp; where registers suffice, those of the next step are
+fetched before the instructions of this one. Invariant: the tile is covered by whole instructions; see `mma_operand`
+for what fills the padding.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Expr, Var, const, int_const
 from tilelang.ir.stmt import CallStmt
 from tilelang.isa.nvidia.atom import MmaAtom, mma
+from tilelang.isa.nvidia.ldmatrix import REGISTER_BYTES
 from tilelang.isa.nvidia.mma import choose_atom
 from tilelang.layout.constraints import Constraint, InShared, Is, Why
 from tilelang.layout.fragment import Fragment
@@ -31,6 +33,10 @@ from tilelang.lowering.warp_partition import WarpPartition, held, partition, pla
 from tilelang.ops.describe import matrix_axes
 from tilelang.ops.gemm import Gemm, GemmWarpPolicy
 from tilelang.target import WARP_SIZE
+
+# Of the 255 that a thread can have, those for fragments and operands if a step is to be fetched during another.
+# Source: CUDA C++ Programming Guide, "Compute Capabilities", maximum number of 32-bit registers per thread
+_MOST_REGISTERS = 208
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,11 @@ class _Plan:
     left: Fragment
     right: Fragment
     accumulator: Fragment
+
+    @property
+    def steps(self) -> int:
+        """Steps along K, the last of which K may end within."""
+        return -(-self.a.depth // self.a.step)
 
 
 class GemmMma:
@@ -105,27 +116,45 @@ class GemmMma:
         lane = emit.bind("lane", thread % WARP_SIZE, WARP_SIZE)
         warp = emit.bind("warp", thread // WARP_SIZE, site.threads // WARP_SIZE)
         rows, columns = plan.warps.rows, plan.warps.columns
-        a = _operand(emit, plan.a, plan.left, lane, warp % rows, site)
-        b = _operand(emit, plan.b, plan.right, lane, warp // rows % columns, site)
+        sets = _sets(plan, site)
+        a = _operand(emit, plan.a, plan.left, lane, warp % rows, site, sets)
+        b = _operand(emit, plan.b, plan.right, lane, warp // rows % columns, site, sets)
         sums = Accumulator(emit, op, site, plan.accumulator, plan.atom.c_dtype, run=plan.atom.c.values)
         sums.begin()
 
-        def step(at: Expr, *, tail: bool = False) -> None:
-            a.fetch(at, tail=tail)
-            b.fetch(at, tail=tail)
+        def fetch(step: Expr, *, tail: bool = False) -> None:
+            a.fetch(step, tail=tail)
+            b.fetch(step, tail=tail)
+
+        def multiply(step: Expr) -> None:
             emit.loop(
                 "i",
                 plan.warps.row_atoms,
                 lambda i: emit.loop(
-                    "j", plan.warps.column_atoms, lambda j: _multiply(emit, plan, sums, a, b, i, j, at)
+                    "j", plan.warps.column_atoms, lambda j: _multiply(emit, plan, sums, a, b, i, j, step)
                 ),
             )
 
-        steps, left_over = divmod(plan.a.depth, plan.a.step)
-        if steps:
-            emit.loop("k_step", steps, step)
-        if left_over:
-            step(const(steps, ZERO.dtype), tail=True)
+        def in_turn(step: Expr, *, tail: bool = False) -> None:
+            fetch(step, tail=tail)
+            multiply(step)
+
+        def ahead(step: Expr, *, tail: bool = False) -> None:
+            fetch(step, tail=tail)
+            multiply(emit.short(step - 1))
+
+        whole, left_over = divmod(plan.a.depth, plan.a.step)
+        last = const(plan.steps - 1, ZERO.dtype)
+        if sets == 1:
+            emit.loop("k_step", whole, in_turn)
+            if left_over:
+                in_turn(last, tail=True)
+        else:
+            fetch(ZERO, tail=not whole)
+            emit.loop("k_step", whole, ahead, start=1)
+            if left_over:
+                ahead(last, tail=True)
+            multiply(last)
         sums.end()
 
 
@@ -139,14 +168,29 @@ def _multiply(
     emit.build.emit(CallStmt(mma(plan.atom), (c_part, a_part, b_part), (c_part, a_part, b_part), (c_part,)))
 
 
-def _operand(emit: Emitter, share: Share, wanted: Fragment, lane: Expr, position: Expr, site: Site) -> Operand:
+def _sets(plan: _Plan, site: Site) -> int:
+    """Sets of registers for operands: two, so that a step is fetched during the one before, if there is room for them.
+
+    All fragments of the launch count, since any may be alive; what is left is for addresses.
+    """
+    if plan.steps == 1:
+        return 1
+    fetched = [share for share in (plan.a, plan.b) if share.region.buffer.scope is Scope.SHARED]
+    operands = sum(share.tile.values * share.dtype.storage_bytes for share in fetched)
+    fragments = sum(buffer.bytes or 0 for buffer in site.registers.values())
+    return 2 if operands and fragments + 2 * operands <= _MOST_REGISTERS * REGISTER_BYTES else 1
+
+
+def _operand(
+    emit: Emitter, share: Share, wanted: Fragment, lane: Expr, position: Expr, site: Site, sets: int
+) -> Operand:
     """An operand by where it lies; `position` is the warp's among those with rows of their own."""
     buffer = share.region.buffer
     origin = emit.short(position * (share.atoms * share.atom.shape[0]))
     if buffer.scope is Scope.FRAGMENT:
         order = FragmentOrder(site.fragments[buffer], wanted)
-        return FragmentOperand(emit, share, lane, origin, order, site.registers[buffer])
-    return SharedOperand(emit, share, lane, origin, site.shared_layouts.get(buffer))
+        return FragmentOperand(emit, share, lane, origin, order, site.registers[buffer], sets)
+    return SharedOperand(emit, share, lane, origin, site.shared_layouts.get(buffer), sets)
 
 
 def _plan(op: Gemm, site: Site) -> _Plan:

@@ -120,7 +120,10 @@ class Share:
 
 
 class Operand(Protocol):
-    """An operand whose registers can be fetched step by step."""
+    """An operand whose registers can be fetched step by step.
+
+    With two sets of registers, steps take turns: one can be fetched while the instructions of the one before read.
+    """
 
     def fetch(self, step: Expr, *, tail: bool) -> None:
         """Brings the elements of a step into registers; `tail` says that K ends within the step."""
@@ -132,7 +135,9 @@ class Operand(Protocol):
 class SharedOperand:
     """An operand in shared memory, fetched by matrix loads where its layout allows, else element by element."""
 
-    def __init__(self, emit: Emitter, share: Share, lane: Expr, origin: ExprLike, layout: Layout | None) -> None:
+    def __init__(
+        self, emit: Emitter, share: Share, lane: Expr, origin: ExprLike, layout: Layout | None, sets: int
+    ) -> None:
         """Allocates registers and computes what does not change from step to step.
 
         Args:
@@ -141,11 +146,12 @@ class SharedOperand:
             lane: The executing lane.
             origin: The warp's first row.
             layout: Where the buffer's elements lie.
+            sets: Of registers.
         """
         self._emit, self._share, self._lane, self._origin = emit, share, lane, origin
         self._name = share.region.buffer.name
-        self._count = share.tile.values
-        self._registers = emit.registers(f"{self._name}_r", self._count, share.dtype)
+        self._count, self._sets = share.tile.values, sets
+        self._registers = emit.registers(f"{self._name}_r", sets * self._count, share.dtype)
         chunk = ROW_BYTES // share.dtype.numpy.itemsize
         self._by_matrix = share.suits_matrix_loads and keeps_runs(share.region, layout, chunk)
         self._width = share.width if keeps_runs(share.region, layout, share.width) else 1
@@ -191,7 +197,14 @@ class SharedOperand:
             self._load_matrices(step, *load)
         emit, registers = self._emit, self._registers
         if self._share.dtype == "tfloat32":
-            emit.loop("v", self._count, lambda v: emit.store(registers, v, _rounded(emit.load(registers, v))))
+            first = self._first(step)
+            emit.loop(
+                "v", self._count, lambda v: emit.store(registers, first + v, _rounded(emit.load(registers, first + v)))
+            )
+
+    def _first(self, step: Expr) -> Expr:
+        """The first of a step's registers."""
+        return step % self._sets * self._count
 
     def _load_matrices(self, step: Expr, matrices: int, first: int, times: int, row: Expr, k: Expr) -> None:
         share, emit = self._share, self._emit
@@ -203,7 +216,7 @@ class SharedOperand:
             start = (group * matrices + first) * per
             row_of_group, k_of_group = share.tile.coordinates(0, start)
             at = share.at(self._inside(row + row_of_group, last), emit.short(k + k_of_group + step * share.step))
-            target = emit.part(self._registers, start, matrices * per)
+            target = emit.part(self._registers, self._first(step) + start, matrices * per)
             source = Region(share.region.buffer, at, tuple(const(1, index.dtype) for index in at))
             emit.build.emit(CallStmt(instruction, (target, source), (share.region,), (target,)))
 
@@ -229,20 +242,21 @@ class SharedOperand:
             value = _rounded(Load(share.region.buffer, at, dtype))
             if tail:
                 value = Select(along_k < share.depth, value, const(0, dtype), dtype)
-            emit.store(self._registers, group * width, value)
+            emit.store(self._registers, self._first(step) + group * width, value)
 
         emit.loop("v", self._count // width, load)
 
     def registers(self, atom: Expr, step: Expr) -> Region:
         """The registers of one instruction."""
-        return self._emit.part(self._registers, atom * self._share.atom.values, self._share.atom.values)
+        values = self._share.atom.values
+        return self._emit.part(self._registers, self._first(step) + atom * values, values)
 
 
 class FragmentOperand:
     """An operand that the warp already holds; used where it is if its values lie as the instruction wants them."""
 
     def __init__(
-        self, emit: Emitter, share: Share, lane: Expr, origin: Expr, order: FragmentOrder, held: Buffer
+        self, emit: Emitter, share: Share, lane: Expr, origin: Expr, order: FragmentOrder, held: Buffer, sets: int
     ) -> None:
         """Decides whether values must be moved.
 
@@ -253,13 +267,14 @@ class FragmentOperand:
             origin: The warp's first row.
             order: Where its values are.
             held: The registers of the fragment.
+            sets: Of registers to which values are moved.
         """
-        self._emit, self._share, self._order, self._held = emit, share, order, held
+        self._emit, self._share, self._order, self._held, self._sets = emit, share, order, held, sets
         row, self._k = share.tile.coordinates(lane, 0)
         self._row = origin + row
         direct = order.keeps(share.atom.values) and share.depth % share.step == 0 and share.dtype != "tfloat32"
         count = share.tile.values
-        self._moved = None if direct else emit.registers(f"{share.region.buffer.name}_r", count, share.dtype)
+        self._moved = None if direct else emit.registers(f"{share.region.buffer.name}_r", sets * count, share.dtype)
 
     def _place(self, row: ExprLike, k: ExprLike) -> Expr:
         coordinate: list[ExprLike] = [0] * self._share.region.buffer.rank
@@ -281,15 +296,19 @@ class FragmentOperand:
                 inside.append(self._row + row < share.rows)
             if inside:
                 value = Select(emit.short(conjunction(inside)), value, const(0, share.dtype), share.dtype)
-            emit.store(moved, v, value)
+            emit.store(moved, self._first(step) + v, value)
 
         emit.loop("v", share.tile.values, move)
+
+    def _first(self, step: Expr) -> Expr:
+        """The first of a step's registers."""
+        return step % self._sets * self._share.tile.values
 
     def registers(self, atom: Expr, step: Expr) -> Region:
         """The registers of one instruction."""
         share = self._share
         if self._moved is not None:
-            return self._emit.part(self._moved, atom * share.atom.values, share.atom.values)
+            return self._emit.part(self._moved, self._first(step) + atom * share.atom.values, share.atom.values)
         place = self._place(atom * share.atom.shape[0], step * share.step)
         return self._emit.part(self._held, place, share.atom.values)
 

@@ -35,7 +35,7 @@ class FoldedOffset:
     """An offset as `(base ^ flips) + steps`.
 
     Attributes:
-        base: The indices with every unrolled loop at its first iteration.
+        base: The indices with every unrolled loop at 0, whether it begins there or later.
         flips: What is XORed, per loop variable: its factor.
         steps: What is added, per loop variable: its factor.
     """
@@ -71,8 +71,8 @@ class OffsetFolder:
     @contextmanager
     def loop(self, node: For) -> Iterator[None]:
         """Enters a loop for the time of a `with`."""
-        extent = int_const(node.stop)
-        if node.kind is ForKind.UNROLLED and int_const(node.start) == 0 and node.step == 1 and extent:
+        extent, start = int_const(node.stop), int_const(node.start)
+        if node.kind is ForKind.UNROLLED and start is not None and start >= 0 and node.step == 1 and extent:
             self._loops[node.var] = extent
         try:
             yield

@@ -1,0 +1,298 @@
+"""Begins an iteration of a pipelined loop while the matrix instructions of the one before still run.
+
+    for k:  wait; start copies; load; multiply ...; multiply the last
+ => wait; load; start copies
+    for k:  multiply ...; [of k + 1: wait; load; start copies]; multiply the last
+
+Takes a thread-level function without barriers; gives one in which loops whose bodies end with matrix instructions on
+registers have their head, what stands before the first such instruction, one iteration earlier. So nobody waits for
+loads behind the barrier of an iteration, nor do loads queue behind copies. Invariant: the head of the iteration after
+the last one, which runs too, touches no global memory, writes nothing but registers of the loop, and reads shared
+memory only where there is some; and what changes places touches other registers and other versions of tiles.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+from tilelang.analysis.register_touches import clash, registers_touched
+from tilelang.analysis.thread_conflicts import of_other_versions
+from tilelang.arith.domain import Domain, of_function
+from tilelang.arith.prove import proves
+from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.expr import Expr, Load, Var, int_const
+from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, If, Seq, Stmt, Store
+from tilelang.ir.visit import (
+    Rewriter,
+    expressions,
+    jumps,
+    sub_statements,
+    substitute_stmt,
+    variables_of,
+    walk,
+    walk_expr,
+)
+from tilelang.isa.instruction import Effect, Group, Instruction, Timeline
+from tilelang.passes.base import Pass, PassContext
+
+_OF_THREAD = (Scope.LOCAL, Scope.VAR)
+_ALLOWED = Effect.COMMIT | Effect.WAIT
+
+
+class _Parts:
+    """A loop body taken apart.
+
+    Attributes:
+        head: What stands before the first matrix instruction, and touches other registers than the tail, without names
+            and allocations.
+        middle: What stands between.
+        tail: The statements at the end that touch registers only.
+        names: The bindings in the head.
+        registers: The allocations in the head.
+    """
+
+    def __init__(self, flat: Sequence[Stmt], end: int) -> None:
+        """Takes statements apart of which those from `end` on touch registers only."""
+        self.tail = list(flat[end:])
+        late = registers_touched(self.tail)
+        begin = 0
+        while begin < end and not any(_multiplies(inner) for inner in walk(flat[begin])):
+            if clash(registers_touched(flat[begin : begin + 1]), late):
+                break
+            begin += 1
+        front, self.middle = flat[:begin], list(flat[begin:end])
+        self.names = [s for s in front if isinstance(s, Bind)]
+        self.registers = [s for s in front if isinstance(s, Alloc)]
+        self.head = _copies_last([s for s in front if not isinstance(s, Bind | Alloc)])
+
+    @property
+    def are_worth_it(self) -> bool:
+        """Whether loads of the head could run during instructions of the tail."""
+        loads = any(True for s in self.head for _ in _shared_reads(s))
+        return loads and any(_multiplies(inner) for s in self.tail for inner in walk(s))
+
+
+def _parts(body: Stmt) -> _Parts | None:
+    """A loop body with the longest tail that leaves loads in the head; None if there is none."""
+    flat = list(_inlined(body))
+    end = len(flat)
+    while end and _on_registers(flat[end - 1]):
+        end -= 1
+    divisions = (_Parts(flat, at) for at in range(end, len(flat)))
+    return next((parts for parts in divisions if parts.are_worth_it), None)
+
+
+class _Overlap:
+    """The rewriting of one loop."""
+
+    def __init__(self, loop: For, parts: _Parts, domain: Domain) -> None:
+        self._loop, self._parts = loop, parts
+        # one iteration more than there are
+        domain = domain.with_range(loop.var, loop.start, None)
+        for bind in parts.names:
+            domain = domain.with_value(bind.var, bind.value)
+        self._domain = domain
+        self._own = {s.buffer for s in parts.registers}
+
+    def is_legal(self) -> bool:
+        """Whether the head may run early."""
+        parts = self._parts
+        if not all(_is_plain(s) for s in parts.names) or not all(_is_register(s) for s in parts.registers):
+            return False
+        return all(self._may_run(s, self._domain) for s in parts.head)
+
+    def _may_run(self, stmt: Stmt, domain: Domain) -> bool:
+        """Whether a statement of the head may run once more, after the last iteration."""
+        match stmt:
+            case Seq() | For():
+                return all(self._may_run(s, domain) for s in sub_statements(stmt)) and self._may_read(stmt, domain)
+            case If(condition=condition, then_body=then_body, else_body=None):
+                inside = domain.assume(condition)
+                if proves(self._loop.var < self._loop.stop, inside):  # there it does not run at all
+                    return _in_background(then_body) and self._may_read(stmt, domain)
+                return self._may_run(then_body, inside) and self._may_read(stmt, domain)
+            case Store(buffer=buffer):
+                return buffer in self._own and self._may_read(stmt, domain)
+            case CallStmt(routine=Instruction() as routine, writes=writes, result=None):
+                if routine.effect & ~_ALLOWED or any(region.buffer not in self._own for region in writes):
+                    return False
+                return self._may_read(stmt, domain)
+        return False
+
+    def _may_read(self, stmt: Stmt, domain: Domain) -> bool:
+        """Whether a statement itself reads nothing but registers, and shared memory that is there."""
+        return all(
+            buffer.scope in _OF_THREAD or buffer.scope is Scope.SHARED and self._is_there(buffer, at, domain)
+            for buffer, at in _read_places(stmt)
+        )
+
+    def _is_there(self, buffer: Buffer, at: Sequence[Expr], domain: Domain) -> bool:
+        return all(
+            proves(index >= 0, domain) and proves(index < extent, domain)
+            for index, extent in zip(at, buffer.shape, strict=True)
+            if self._loop.var in self._variables(index)
+        )
+
+    def _variables(self, expr: Expr) -> frozenset[Var]:
+        """The variables in an expression, seen through the names in the head."""
+        values = {s.var: s.value for s in self._parts.names}
+        found = variables_of(expr)
+        return found.union(*[self._variables(values[var]) for var in found if var in values])
+
+    def rewritten(self) -> Stmt:
+        """The first head, and the loop."""
+        loop, parts = self._loop, self._parts
+        fixed = [s for s in parts.names if loop.var not in self._variables(s.value)]
+        moving = [s for s in parts.names if s not in fixed]
+        following = self._head(moving, loop.var + loop.step)
+        body = Seq((*moving, *parts.middle, *following, *parts.tail), loc=loop.body.loc)
+        first = self._head(moving, loop.start)
+        made = (*parts.registers, *fixed, *first, dataclasses.replace(loop, body=body))
+        return Seq(made, loc=loop.loc)
+
+    def _head(self, moving: Sequence[Bind], value: Expr) -> list[Stmt]:
+        """The head of an iteration, as statements of its own."""
+        values: dict[Var, Expr] = {self._loop.var: value}
+        made: list[Stmt] = []
+        for bind in moving:
+            fresh = Var(bind.var.name, bind.var.dtype, index=bind.var.index)
+            made.append(_copied(substitute_stmt(dataclasses.replace(bind, var=fresh), values)))
+            values[bind.var] = fresh
+        return [*made, *(_copied(substitute_stmt(s, values)) for s in self._parts.head)]
+
+
+# -- what statements are -----------------------------------------------------------------------------------------
+def _inlined(node: Stmt) -> Iterator[Stmt]:
+    if isinstance(node, Seq):
+        for child in node.body:
+            yield from _inlined(child)
+    else:
+        yield node
+
+
+def _multiplies(stmt: Stmt) -> bool:
+    """Whether it is an instruction of a warp on registers alone."""
+    return (
+        isinstance(stmt, CallStmt)
+        and isinstance(stmt.routine, Instruction)
+        and stmt.routine.group is Group.WARP
+        and stmt.routine.effect is Effect.NONE
+        and stmt.routine.timeline is Timeline.IN_ORDER
+        and bool(stmt.writes)
+        and all(region.buffer.scope is Scope.LOCAL for region in (*stmt.reads, *stmt.writes))
+    )
+
+
+def _on_registers(stmt: Stmt) -> bool:
+    """Whether a statement touches nothing but arrays and scalars of the thread."""
+    if not isinstance(stmt, For | Seq | Store) and not _multiplies(stmt):
+        return False
+    if isinstance(stmt, Store) and stmt.buffer.scope not in _OF_THREAD:
+        return False
+    places = all(buffer.scope in _OF_THREAD for buffer, _ in _read_places(stmt))
+    return places and all(_on_registers(child) for child in sub_statements(stmt))
+
+
+def _shared_reads(stmt: Stmt) -> Iterator[tuple[Buffer, Sequence[Expr]]]:
+    """What a statement, and those below it, read of shared memory."""
+    for inner in walk(stmt):
+        loads = (e for root in expressions(inner) for e in walk_expr(root) if isinstance(e, Load))
+        yield from ((e.buffer, e.indices) for e in loads if e.buffer.scope is Scope.SHARED)
+        if isinstance(inner, CallStmt):
+            yield from ((r.buffer, r.start) for r in inner.reads if r.buffer.scope is Scope.SHARED)
+
+
+def _in_background(stmt: Stmt) -> bool:
+    """Whether a statement only starts copies, or closes groups of them."""
+    if isinstance(stmt, CallStmt):
+        routine = stmt.routine
+        starts = isinstance(routine, Instruction) and routine.timeline is Timeline.CP_ASYNC
+        return starts and isinstance(routine, Instruction) and Effect.WAIT not in routine.effect
+    return isinstance(stmt, Seq | For | If | Bind) and all(_in_background(child) for child in sub_statements(stmt))
+
+
+def _copies_last(head: Sequence[Stmt]) -> list[Stmt]:
+    """The statements with copies behind the loads that follow them, as far as these read other versions of tiles."""
+    made: list[Stmt] = []
+    copies: list[Stmt] = []
+    for stmt in head:
+        if _in_background(stmt):
+            copies.append(stmt)
+            continue
+        if not all(_may_pass(stmt, copy) for copy in copies):
+            made += copies
+            copies = []
+        made.append(stmt)
+    return made + copies
+
+
+def _may_pass(stmt: Stmt, copy: Stmt) -> bool:
+    """Whether a statement may come before copies that it follows."""
+    calls = [s for s in walk(stmt) if isinstance(s, CallStmt) and isinstance(s.routine, Instruction)]
+    if any(s.routine.effect is not Effect.NONE for s in calls):  # type: ignore[attr-defined]
+        return False
+    targets = [region for s in walk(copy) if isinstance(s, CallStmt) for region in s.writes]
+    return all(
+        target.buffer.storage is not buffer.storage
+        or (int_const(target.extent[0]) == 1 and target.buffer is buffer and of_other_versions(at[0], target.start[0]))
+        for target in targets
+        for buffer, at in _shared_reads(stmt)
+    )
+
+
+def _is_plain(stmt: Bind) -> bool:
+    return stmt.var.index and not any(isinstance(e, Load) for e in walk_expr(stmt.value))
+
+
+def _is_register(stmt: Alloc) -> bool:
+    return stmt.buffer.scope is Scope.LOCAL and stmt.buffer.view_of is None and stmt.init is None
+
+
+def _read_places(stmt: Stmt) -> Iterator[tuple[Buffer, Sequence[Expr]]]:
+    """What a statement itself reads, or gives an instruction the address of, with the place of the first element."""
+    for root in expressions(stmt):
+        for e in walk_expr(root):
+            if isinstance(e, Load):
+                yield e.buffer, e.indices
+    if isinstance(stmt, CallStmt):
+        for region in (*stmt.reads, *stmt.args):
+            if isinstance(region, Region):
+                yield region.buffer, region.start
+
+
+class _Copy(Rewriter):
+    """Makes every statement anew: passes that follow tell statements apart by identity."""
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        new = self.rebuild_stmt(node)
+        return dataclasses.replace(node) if new is node else new
+
+
+def _copied(stmt: Stmt) -> Stmt:
+    return _Copy().visit(stmt) or Seq((), loc=stmt.loc)
+
+
+# -- the pass ----------------------------------------------------------------------------------------------------
+class _Launches(Rewriter):
+    def __init__(self, domain: Domain) -> None:
+        self._domain = domain
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if not isinstance(node, For):
+            return self.rebuild_stmt(node)
+        if node.kind is ForKind.SERIAL and node.step > 0 and not jumps(node.body):
+            parts = _parts(node.body)
+            overlap = parts and _Overlap(node, parts, self._domain)
+            if overlap and overlap.is_legal():
+                return overlap.rewritten()
+        return self.rebuild_stmt(node)
+
+
+def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
+    body = _Launches(of_function(func)).visit(func.body) or Seq((), loc=func.body.loc)
+    return func if body is func.body else dataclasses.replace(func, body=body)
+
+
+PASS = Pass("overlap_iterations", _run, Level.THREAD, Level.THREAD)
