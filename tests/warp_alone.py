@@ -92,6 +92,10 @@ class WarpAlone:
         self.asked.append(("meet", barrier, threads))
         return iter(())
 
+    def meet_grid(self):
+        self.asked.append(("meet_grid",))
+        return iter(())
+
     def arrive(self, barrier, threads):
         self.asked.append(("arrive", barrier, threads))
 

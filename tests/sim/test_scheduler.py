@@ -8,7 +8,7 @@ from tilelang.errors import BarrierDivergence, Deadlock, Loc, OutOfBounds
 from tilelang.isa.machine import Wait
 from tilelang.sim.barriers import Barriers
 from tilelang.sim.clocks import Clocks
-from tilelang.sim.scheduler import run_warps
+from tilelang.sim.scheduler import Schedule
 
 
 class Runner:
@@ -21,9 +21,8 @@ def run(programs, seed=0):
     """Runs one generator function per warp; each gets a list that all share."""
     trace = []
     runners = [Runner(i) for i in range(len(programs))]
-    run_warps(
-        runners, lambda w: programs[w.index](trace), random.Random(seed), Barriers([], Clocks(len(programs) * 32))
-    )
+    barriers = Barriers([], Clocks(len(programs) * 32))
+    assert Schedule(runners, lambda w: programs[w.index](trace), random.Random(seed), barriers).run()
     return trace
 
 

@@ -111,6 +111,12 @@ def meets_some(stmt: Stmt) -> bool:
     return isinstance(routine, Instruction) and Effect.SYNC_SOME in routine.effect and routine is not SYNC_WARP
 
 
+def hands_over(stmt: Stmt) -> bool:
+    """Whether others may touch memory from a statement on, other warps or other blocks, that they did not before."""
+    routine = stmt.routine if isinstance(stmt, CallStmt) else None
+    return meets_some(stmt) or isinstance(routine, Instruction) and Effect.SYNC_GRID in routine.effect
+
+
 class _Collector:
     def __init__(self, stmt: Stmt, values: Mapping[Var, Expr]) -> None:
         self._stmt = stmt

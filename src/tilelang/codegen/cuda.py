@@ -33,6 +33,7 @@ from tilelang.ir.facts import INDEX_BITS
 from tilelang.ir.func import Level, PrimFunc, ScalarParam, TensorParam
 from tilelang.ir.stmt import Alloc, Assert, CallStmt, Launch, Seq, Stmt
 from tilelang.ir.visit import walk, walk_expr, written_buffers
+from tilelang.isa.instruction import Effect, Instruction
 from tilelang.isa.intrinsic import ordered_helpers
 from tilelang.isa.nvidia.extern import is_foreign
 from tilelang.isa.nvidia.types import INTEGERS
@@ -175,6 +176,7 @@ class _Program:
                 launch.plan.shared_bytes,
                 (cluster[0], cluster[1], cluster[2]),
                 tuple(arguments),
+                cooperative=any(isinstance(stmt, CallStmt) and _meets_grid(stmt) for stmt in walk(launch.body)),
             )
         )
 
@@ -273,6 +275,10 @@ def _top_level(body: Stmt) -> Iterator[Stmt]:
 
 def _indices(launch: Launch) -> tuple[Var, ...]:
     return launch.block_vars if launch.thread is None else (*launch.block_vars, launch.thread)
+
+
+def _meets_grid(stmt: CallStmt) -> bool:
+    return isinstance(stmt.routine, Instruction) and Effect.SYNC_GRID in stmt.routine.effect
 
 
 def _linear_thread(threads: tuple[int, int, int]) -> str:

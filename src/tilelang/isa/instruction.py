@@ -42,6 +42,7 @@ class Effect(enum.Flag):
 
     NONE = 0
     SYNC_BLOCK = enum.auto()  # all threads of the block meet, and see each other's writes
+    SYNC_GRID = enum.auto()  # the threads of all blocks meet, and see each other's writes
     SYNC_SOME = enum.auto()  # the threads of a named barrier or a warp meet, and see each other's writes
     COMMIT = enum.auto()  # closes a group of asynchronous work of its timeline
     WAIT = enum.auto()  # waits for groups of its timeline

@@ -43,11 +43,13 @@ class Wait:
         what: What it waits for, for reports of deadlocks.
         ready: Asked by the scheduler whenever another warp has run.
         detail: Asked once it is clear that the wait has no end: how far what it waits for is.
+        beyond: Whether other blocks end the wait.
     """
 
     what: str
     ready: Callable[[], bool]
     detail: Callable[[], str] | None = None
+    beyond: bool = False
 
 
 class Warp(Protocol):
@@ -124,6 +126,9 @@ class Warp(Protocol):
 
     def meet(self, barrier: int = 0, threads: int | None = None) -> Iterator[Wait]:
         """Arrives at a barrier of the block and waits for the others; all threads of the block unless told."""
+
+    def meet_grid(self) -> Iterator[Wait]:
+        """Waits for all other blocks of the grid; the whole block has met before."""
 
     def converge(self, mask: np.ndarray | int, what: str) -> None:
         """Reports divergence unless every existing lane that the active lanes' masks name executes `what` now.

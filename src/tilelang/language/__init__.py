@@ -118,7 +118,7 @@ from tilelang.language.pointers import (
     stg128,
 )
 from tilelang.language.prim_func import prim_func
-from tilelang.language.sync import barrier_arrive_named, sync_threads, sync_warp, thread_fence
+from tilelang.language.sync import barrier_arrive_named, sync_grid, sync_threads, sync_warp, thread_fence
 from tilelang.language.threads import (
     get_block_binding,
     get_block_bindings,
@@ -219,6 +219,7 @@ __all__ = [
     "stg64",
     "stg128",
     "barrier_arrive_named",
+    "sync_grid",
     "sync_threads",
     "sync_warp",
     "thread_fence",

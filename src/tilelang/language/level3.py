@@ -22,7 +22,7 @@ _GRID = "end the kernel and begin another one: kernels of one function run in or
 _CALL = "write T.call_extern with a function of T.import_source"
 
 _GROUPS: tuple[tuple[str, str], ...] = (
-    (_GRID, "sync_grid sync_cluster"),
+    (_GRID, "sync_cluster"),
     (_BARRIER, "alloc_cluster_barrier mbarrier_expect_tx fence_proxy_async attr"),
     (_REDUCE, "comm_reducer tvm_thread_allreduce"),
     (_COPY, "tma_copy ptx_cp_async_bulk tma_store_arrive tma_store_wait"),

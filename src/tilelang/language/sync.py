@@ -12,7 +12,7 @@ from tilelang.ir.expr import ExprLike, as_expr, cast, int_const
 from tilelang.ir.stmt import CallStmt
 from tilelang.isa.instruction import Instruction
 from tilelang.isa.nvidia.fence import FENCE_BLOCK, FENCE_DEVICE, FENCE_SYSTEM
-from tilelang.isa.nvidia.sync import BAR_ARRIVE, BAR_SYNC, SYNC_THREADS, SYNC_WARP
+from tilelang.isa.nvidia.sync import BAR_ARRIVE, BAR_SYNC, SYNC_GRID, SYNC_THREADS, SYNC_WARP
 from tilelang.language.api import api
 from tilelang.language.stage import current
 from tilelang.language.warp import FULL_MASK, lane_mask
@@ -47,6 +47,19 @@ def barrier_arrive_named(barrier_id: ExprLike, arrive_count: ExprLike | None = N
     """Counts as arrived at a barrier of the block without waiting for the others. As `T.sync_threads` otherwise."""
     what = "T.barrier_arrive_named"
     _emit(what, BAR_ARRIVE, *_named(what, barrier_id, arrive_count))
+
+
+@api
+def sync_grid() -> None:
+    """Every thread of every block waits here for all others, and sees their writes to global memory from then on.
+
+    All blocks must run at the same time, so that a grid has at most as many as the GPU holds at once; a launch with
+    more is refused. Nothing else may keep one block from coming here as often as the others.
+
+    Example:
+        `T.sync_grid()`
+    """
+    _emit("T.sync_grid", SYNC_GRID)
 
 
 @api

@@ -41,6 +41,7 @@ _HINTS = {
     NO_DEVICE: "check `nvidia-smi` and CUDA_VISIBLE_DEVICES",
     OUT_OF_RESOURCES: "use fewer threads or registers: a smaller `threads=`, or smaller tiles",
     3: "CUDA was used before this process was forked; start processes with multiprocessing's 'spawn'",
+    720: "T.sync_grid needs all blocks at once: launch a smaller grid, such as one block per multiprocessor",
     802: "the driver is still starting up (its fabric manager is not ready); try again later",
     803: "the driver and the libcuda that was found do not belong together; check LD_LIBRARY_PATH",
 }

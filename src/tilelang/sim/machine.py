@@ -67,11 +67,23 @@ class RegisterPointer(Pointer):
         return Pointer(self.buffer, self.offset + elements)
 
 
+@dataclass
+class Grid:
+    """What the blocks of a launch share.
+
+    Attributes:
+        meetings: How often all of them have met.
+    """
+
+    meetings: int = 0
+
+
 class Block:
     """What the warps of a running block share.
 
     Args:
         index: The block in its grid.
+        grid: What it shares with the other blocks.
         threads: How many it has.
         clocks: What orders accesses.
         window: The shared and global memory of a buffer, by slot.
@@ -87,6 +99,7 @@ class Block:
     def __init__(
         self,
         index: tuple[int, ...],
+        grid: Grid,
         threads: int,
         *,
         clocks: Clocks,
@@ -96,7 +109,7 @@ class Block:
         counters: Counters | None,
         printer: Callable[[str], object],
     ) -> None:
-        self.index, self.threads = index, threads
+        self.index, self.grid, self.threads = index, grid, threads
         self.clocks, self.window, self.buffers = clocks, window, buffers
         self.lazy, self.counters, self.printer = lazy, counters, printer
         self.version = 0
@@ -298,6 +311,11 @@ class SimWarp:
         """Arrives at a named barrier without waiting for the others."""
         self._need_whole_warp(barrier)
         self.block.barriers.arrive(barrier, self.index, self.loc, threads, waits=False)
+
+    def meet_grid(self) -> Iterator[Wait]:
+        """Waits for all other blocks of the grid."""
+        grid, meetings = self.block.grid, self.block.grid.meetings
+        yield Wait("the other blocks of the grid", lambda: grid.meetings > meetings, beyond=True)
 
     def converge(self, mask: np.ndarray | int, what: str) -> None:
         """Reports divergence unless all lanes that the active lanes' masks name execute `what` now."""

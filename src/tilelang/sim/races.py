@@ -35,6 +35,7 @@ class Watch:
 
     Attributes:
         loc: The place of the statement being executed.
+        block: The number of the running block, counted from 1 in the order of beginning.
     """
 
     def __init__(self, launch: Launch) -> None:
@@ -44,15 +45,19 @@ class Watch:
         self._blocks: list[tuple[int, ...]] = []
         self._places: dict[Loc, int] = {}
         self._locs: list[Loc] = []
+        self._flat: list[np.ndarray] = []
+        self.block = 0
 
-    def enter(self, block: tuple[int, ...]) -> None:
-        """A block begins."""
+    def enter(self, block: tuple[int, ...]) -> int:
+        """A block begins; gives its number."""
         self._blocks.append(block)
+        self.block = len(self._blocks)
+        return self.block
 
-    @property
-    def block(self) -> int:
-        """The number of the running block, counted from 1 in the order of running."""
-        return len(self._blocks)
+    def meet(self) -> None:
+        """All blocks meet: what they did is ordered before what they will do."""
+        for slots in (*self._records.values(), *self._flat):
+            slots[...] = 0
 
     def stamp(self) -> int:
         """The running block and statement as one number."""
@@ -95,7 +100,8 @@ class Watch:
             storage_bytes: Size of its memory.
             text: A unit as a user would write it.
         """
-        return Ledger(self, storage, np.zeros((_SLOTS, storage_bytes // self._units[storage]), np.int64), text)
+        self._flat.append(np.zeros((_SLOTS, storage_bytes // self._units[storage]), np.int64))
+        return Ledger(self, storage, self._flat[-1], text)
 
 
 _SLOTS = 7

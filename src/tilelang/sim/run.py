@@ -7,18 +7,21 @@ a pass thought necessary; the same seed gives the same run.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from tilelang.errors import ArgumentError, CompilerBug
+from tilelang.errors import ArgumentError, BarrierDivergence, CompilerBug
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Load
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, If, Launch, Seq, Stmt
 from tilelang.ir.visit import expressions, walk, walk_expr
+from tilelang.isa.instruction import Effect, Instruction
 from tilelang.isa.machine import LANES, Wait
 from tilelang.sim.arguments import bind_arguments
 from tilelang.sim.clocks import Clocks
@@ -28,10 +31,10 @@ from tilelang.sim.expressions import Evaluator
 from tilelang.sim.history import History, Places
 from tilelang.sim.interp import StatementCompiler
 from tilelang.sim.lane_expressions import Slots, Value
-from tilelang.sim.machine import Block, SimWarp
+from tilelang.sim.machine import Block, Grid, SimWarp
 from tilelang.sim.memory import Memory
 from tilelang.sim.races import Watch
-from tilelang.sim.scheduler import run_warps
+from tilelang.sim.scheduler import Schedule
 from tilelang.sim.storage import Storage
 from tilelang.target import Target
 
@@ -138,9 +141,7 @@ class Simulation:
         counters = self._counters
         if counters is not None:
             counters.launches += 1
-        launch = _Launch(self, stmt, many_blocks=len(blocks) > 1)
-        for index in blocks:
-            launch.run_block(index)
+        _Launch(self, stmt, many_blocks=len(blocks) > 1).run(blocks)
 
     # -- for launches ---------------------------------------------------------------------------------------
     @property
@@ -157,11 +158,18 @@ class Simulation:
         return StatementCompiler(slots, self._target, counting=self._counters is not None)
 
     def block(
-        self, index: tuple[int, ...], threads: int, clocks: Clocks, slots: Slots, window: Callable[[int], Window]
+        self,
+        index: tuple[int, ...],
+        grid: Grid,
+        threads: int,
+        clocks: Clocks,
+        slots: Slots,
+        window: Callable[[int], Window],
     ) -> Block:
         """A block that is about to run."""
         return Block(
             index,
+            grid,
             threads,
             clocks=clocks,
             window=window,
@@ -219,6 +227,23 @@ class DeviceArray:
         self.strides = tuple(step // lanes for step in steps)
 
 
+@dataclass(eq=False)
+class _Running:
+    """A block on its way.
+
+    Attributes:
+        number: By which the watch knows it.
+        block: What its warps share.
+        warps: Its warps.
+        schedule: What runs them.
+    """
+
+    number: int
+    block: Block
+    warps: list[SimWarp]
+    schedule: Schedule[SimWarp]
+
+
 class _Launch:
     """One launch: its code, its memory, and the record of who touched it."""
 
@@ -234,34 +259,69 @@ class _Launch:
         self._code = simulation.compiler(slots).compile(stmt.body)
         self._env: list[Value] = [None] * slots.variables
         self._set(facts)
-        self._windows: dict[int, Window] = {}
+        self._windows: dict[int, Window] = {}  # of global memory
         self._globals: dict[Buffer, DeviceArray] = {}
-        self._arena, self._offsets = self._plan_arena()
+        self._arena_bytes, self._arena_unit, self._offsets = self._plan_arena()
+        self._grid = Grid()
 
-    def run_block(self, index: tuple[int, ...]) -> None:
-        """Runs one block to its end."""
+    def run(self, blocks: Sequence[tuple[int, ...]]) -> None:
+        """Runs the blocks one after another; where they meet, by turns from one meeting to the next."""
+        if not any(isinstance(s, CallStmt) and _meets_grid(s) for s in walk(self._stmt.body)):
+            arena = self._arena()
+            windows: dict[int, Window] = {}
+            for index in blocks:
+                arena.bytes[:] = _POISON
+                arena.undefine()
+                self._go_on(self._begin(index, arena, windows))
+            return
+        running = [self._begin(index, self._arena(), {}) for index in blocks]
+        while running:
+            self._simulation.choice.shuffle(running)
+            waiting = [block for block in running if not self._go_on(block)]
+            if waiting and len(waiting) < len(blocks):
+                raise self._missing(waiting[0], next(b for b in running if b not in waiting))
+            running = waiting
+            self._grid.meetings += 1
+            self._watch.meet()
+
+    def _begin(self, index: tuple[int, ...], arena: Storage, windows: dict[int, Window]) -> _Running:
+        """A block that is about to run, with its shared memory and the windows on it."""
         simulation, stmt = self._simulation, self._stmt
-        self._watch.enter(index)
-        self._clocks.begin_block()
-        self._arena.bytes[:] = _POISON
-        self._arena.undefine()
-        block = simulation.block(index, stmt.num_threads, self._clocks, self._slots, self._window)
+        number = self._watch.enter(index)
+        window = functools.partial(self._window, arena, windows)
+        block = simulation.block(index, self._grid, stmt.num_threads, self._clocks, self._slots, window)
         self._set(dict(zip(stmt.block_vars, index, strict=True)))
         warps = []
-        for number in range(-(-stmt.num_threads // LANES)):
-            warp = SimWarp(block, number, list(self._env))
+        for place in range(-(-stmt.num_threads // LANES)):
+            warp = SimWarp(block, place, list(self._env))
             if stmt.thread is not None and self._slots.knows(stmt.thread):
                 warp.env[self._slots.var(stmt.thread)] = warp.threads
             warps.append(warp)
-        run_warps(warps, self._start, simulation.choice, block.barriers)
+        return _Running(number, block, warps, Schedule(warps, self._start, simulation.choice, block.barriers))
+
+    def _go_on(self, running: _Running) -> bool:
+        """Runs a block to its end, or to where it waits for others; whether it has ended."""
+        self._watch.block = running.number
+        self._clocks.begin_block()
+        if not running.schedule.run():
+            return False
         self._clocks.meet_all()
-        for warp in warps:
+        for warp in running.warps:
             warp.timelines.finish()
-        counters = simulation.counters
+        counters = self._simulation.counters
         if counters is not None:
             counters.blocks += 1
-            counters.warps += len(warps)
-            counters.barriers += block.barriers.full_meetings
+            counters.warps += len(running.warps)
+            counters.barriers += running.block.barriers.full_meetings
+        return True
+
+    def _missing(self, waits: _Running, ended: _Running) -> BarrierDivergence:
+        return BarrierDivergence(
+            f"T.sync_grid: block {waits.block.index} waits for all others, but block {ended.block.index} has ended "
+            "without coming there",
+            loc=waits.warps[0].loc,
+            hint="let all blocks reach it equally often: move it out of the branch or loop",
+        )
 
     def _start(self, warp: SimWarp) -> Iterator[Wait]:
         if self._code.waits:
@@ -275,19 +335,20 @@ class _Launch:
                 self._env[self._slots.var(var)] = value
 
     # -- memory ---------------------------------------------------------------------------------------------
-    def _window(self, slot: int) -> Window:
-        found = self._windows.get(slot)
+    def _window(self, arena: Storage, shared: dict[int, Window], slot: int) -> Window:
+        buffer = self._slots.buffers[slot]
+        known = self._windows if buffer.scope is Scope.GLOBAL else shared
+        found = known.get(slot)
         if found is None:
-            buffer = self._slots.buffers[slot]
-            found = self._global(buffer) if buffer.scope is Scope.GLOBAL else self._shared(buffer)
-            self._windows[slot] = found
+            found = self._global(buffer) if buffer.scope is Scope.GLOBAL else self._shared(buffer, arena)
+            known[slot] = found
         return found
 
-    def _shared(self, buffer: Buffer) -> Window:
+    def _shared(self, buffer: Buffer, arena: Storage) -> Window:
         shape = buffer.static_shape
         if shape is None or buffer.storage not in self._offsets:
             raise CompilerBug(f"'{buffer.name}' has no place in shared memory")
-        return Window(buffer, self._arena, self._offsets[buffer.storage], shape)
+        return Window(buffer, arena, self._offsets[buffer.storage], shape)
 
     def _global(self, buffer: Buffer) -> Window:
         array = self._simulation.array(buffer)
@@ -314,8 +375,11 @@ class _Launch:
         if self._many:
             memory.ledger = self._watch.flat_ledger(storage, memory.bytes.size, window.element_of_unit)
 
-    def _plan_arena(self) -> tuple[Storage, dict[Buffer, int]]:
-        """Shared memory, and where buffers lie in it; those that no plan has placed come behind the others."""
+    def _plan_arena(self) -> tuple[int, int, dict[Buffer, int]]:
+        """How many bytes of shared memory there are, by which units they are accessed, and where buffers lie in them.
+
+        Those that no plan has placed come behind the others.
+        """
         plan = self._stmt.plan
         offsets = dict(plan.shared_offsets)
         named = {buffer for buffer in _buffers(self._stmt.body) if buffer.scope in (Scope.SHARED, Scope.BARRIER)}
@@ -326,10 +390,19 @@ class _Launch:
         for buffer in sorted((b for b in named if b.view_of is None and b not in offsets), key=_order_of(self._slots)):
             offsets[buffer] = -(-size // _ARENA_ALIGNMENT) * _ARENA_ALIGNMENT
             size = offsets[buffer] + (buffer.bytes or 0)
-        arena = Storage(np.zeros(size, np.uint8))
-        arena.unit = min((buffer.dtype.numpy.itemsize for buffer in named), default=1)
-        arena.history = History(-(-size // arena.unit), self._clocks, self._places)
-        return arena, offsets
+        return size, min((buffer.dtype.numpy.itemsize for buffer in named), default=1), offsets
+
+    def _arena(self) -> Storage:
+        """The shared memory of a block, in which nothing is defined."""
+        arena = Storage(np.full(self._arena_bytes, _POISON, np.uint8))
+        arena.unit = self._arena_unit
+        arena.history = History(-(-self._arena_bytes // arena.unit), self._clocks, self._places)
+        arena.undefine()
+        return arena
+
+
+def _meets_grid(stmt: CallStmt) -> bool:
+    return isinstance(stmt.routine, Instruction) and Effect.SYNC_GRID in stmt.routine.effect
 
 
 def _order_of(slots: Slots) -> Callable[[Buffer], int]:

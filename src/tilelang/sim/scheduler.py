@@ -1,13 +1,14 @@
 """Which warp runs next: any that is ready, chosen by seed; and what to say when none is.
 
-Takes the generators of a block's warps, runs them to their ends. Invariant: the same seed gives the same order.
+Takes the generators of a block's warps, runs them to their ends or until all wait for other blocks. Invariant: the same
+seed gives the same order.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from tilelang.errors import BarrierDivergence, Deadlock, Loc, Note, SimulationError, TileLangError
 from tilelang.isa.machine import Wait
@@ -32,37 +33,48 @@ class Runner(Protocol):
 R = TypeVar("R", bound=Runner)
 
 
-def run_warps(
-    warps: Sequence[R], start: Callable[[R], Iterator[Wait]], choice: random.Random, barriers: Barriers
-) -> None:
-    """Runs all warps of a block until they have ended.
+class Schedule(Generic[R]):
+    """The warps of one block on their way.
 
     Args:
         warps: The warps.
         start: Begins the program of one.
         choice: Where the order comes from.
         barriers: Asked what went wrong if all wait.
-
-    Raises:
-        BarrierDivergence: Warps wait at a barrier that another never reached.
-        Deadlock: All warps that have not ended wait for something else.
     """
-    running = {warp.index: start(warp) for warp in warps}
-    waits: dict[int, Wait] = {}
-    while running:
-        ready = [index for index in running if index not in waits or waits[index].ready()]
-        if not ready:
-            raise _stuck(warps, waits, set(range(len(warps))) - set(running), barriers)
-        index = choice.choice(ready)
-        waits.pop(index, None)
-        try:
-            waits[index] = next(running[index])
-        except StopIteration:
-            del running[index]
-        except TileLangError as error:
-            if error.loc is None and warps[index].loc.file:
-                error.loc = warps[index].loc
-            raise
+
+    def __init__(
+        self, warps: Sequence[R], start: Callable[[R], Iterator[Wait]], choice: random.Random, barriers: Barriers
+    ) -> None:
+        self._warps, self._choice, self._barriers = warps, choice, barriers
+        self._running = {warp.index: start(warp) for warp in warps}
+        self._waits: dict[int, Wait] = {}
+
+    def run(self) -> bool:
+        """Runs all warps until they have ended; False if those that have not wait for other blocks.
+
+        Raises:
+            BarrierDivergence: Warps wait at a barrier that another never reached.
+            Deadlock: All warps that have not ended wait for something else.
+        """
+        running, waits, warps = self._running, self._waits, self._warps
+        while running:
+            ready = [index for index in running if index not in waits or waits[index].ready()]
+            if not ready and all(wait.beyond for wait in waits.values()):
+                return False
+            if not ready:
+                raise _stuck(warps, waits, set(range(len(warps))) - set(running), self._barriers)
+            index = self._choice.choice(ready)
+            waits.pop(index, None)
+            try:
+                waits[index] = next(running[index])
+            except StopIteration:
+                del running[index]
+            except TileLangError as error:
+                if error.loc is None and warps[index].loc.file:
+                    error.loc = warps[index].loc
+                raise
+        return True
 
 
 def _stuck(

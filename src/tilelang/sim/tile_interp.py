@@ -40,7 +40,7 @@ from tilelang.ir.stmt import (
     While,
 )
 from tilelang.ir.visit import expressions, walk, walk_expr
-from tilelang.isa.instruction import Instruction
+from tilelang.isa.instruction import Effect, Instruction
 from tilelang.sim.arguments import bind_arguments
 from tilelang.sim.expressions import Evaluator
 from tilelang.sim.memory import Box, Cells, Memory
@@ -211,8 +211,8 @@ class Interpreter:
 
     def _call(self, stmt: CallStmt) -> None:
         """What only orders work of threads has nothing to do in a sequential program."""
-        orders = isinstance(stmt.routine, Instruction) and stmt.routine.effect and not (stmt.reads or stmt.writes)
-        if not orders or stmt.result is not None:
+        effect = stmt.routine.effect if isinstance(stmt.routine, Instruction) else Effect.NONE
+        if not effect or Effect.SYNC_GRID in effect or stmt.reads or stmt.writes or stmt.result is not None:
             raise _refusal(stmt.routine.name.removeprefix("tl_"))
 
     def _launch(self, stmt: Launch) -> None:

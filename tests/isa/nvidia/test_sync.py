@@ -4,7 +4,7 @@ from warp_alone import FULL, WarpAlone, run
 
 from tilelang.errors import SimulationError
 from tilelang.isa.instruction import Effect, Group
-from tilelang.isa.nvidia.sync import BAR_ARRIVE, BAR_SYNC, SYNC_THREADS, SYNC_WARP
+from tilelang.isa.nvidia.sync import BAR_ARRIVE, BAR_SYNC, SYNC_GRID, SYNC_THREADS, SYNC_WARP
 
 
 def test_the_block_barrier_is_for_all_threads():
@@ -35,3 +35,10 @@ def test_lanes_meet_within_their_mask():
     assert ["converge", "meet_lanes"] == [name for name, *_ in warp.asked]
     with pytest.raises(SimulationError, match="leaves that lane out"):
         run(SYNC_WARP, warp, FULL & ~1)
+
+
+def test_the_barrier_of_the_grid_is_one_of_the_block_first():
+    warp = WarpAlone()
+    run(SYNC_GRID, warp)
+    assert [("meet", 0, None), ("meet_grid",)] == warp.asked
+    assert Effect.SYNC_BLOCK in SYNC_GRID.effect and Effect.SYNC_GRID in SYNC_GRID.effect

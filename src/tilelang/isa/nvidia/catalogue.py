@@ -29,7 +29,7 @@ from tilelang.isa.nvidia.mbarrier import (
 )
 from tilelang.isa.nvidia.memory import CacheHint, load, prefetch, store
 from tilelang.isa.nvidia.mma import ATOMS
-from tilelang.isa.nvidia.sync import BAR_ARRIVE, BAR_SYNC, SYNC_THREADS, SYNC_WARP
+from tilelang.isa.nvidia.sync import BAR_ARRIVE, BAR_SYNC, SYNC_GRID, SYNC_THREADS, SYNC_WARP
 from tilelang.isa.nvidia.warp import (
     ACTIVE_MASK,
     ALL,
@@ -46,7 +46,7 @@ _ACCESSED = ("uint8", "float16", "float32", "float64", "float16x2", "float32x2",
 
 
 def _instructions() -> Iterator[Instruction]:
-    yield from (SYNC_THREADS, BAR_SYNC, BAR_ARRIVE, SYNC_WARP, FENCE_BLOCK, FENCE_DEVICE, FENCE_SYSTEM)
+    yield from (SYNC_THREADS, SYNC_GRID, BAR_SYNC, BAR_ARRIVE, SYNC_WARP, FENCE_BLOCK, FENCE_DEVICE, FENCE_SYSTEM)
     for dtype in (*SCALARS.values(), as_dtype("float16x2"), as_dtype("int8x4")):
         yield from (shuffle(mode, dtype) for mode in ("idx", "up", "down", "xor"))
     yield from (BALLOT, ANY, ALL, MATCH_ANY, MATCH_ALL, ACTIVE_MASK, ELECT)

@@ -1,7 +1,7 @@
-"""Barriers: of the block, of some of its warps, and of the lanes of a warp.
+"""Barriers: of the grid, of the block, of some of its warps, and of the lanes of a warp.
 
 Source: PTX ISA, "Parallel Synchronization and Communication Instructions: bar, barrier", "bar.warp.sync"; CUDA C++
-Programming Guide, "Synchronization Functions".
+Programming Guide, "Synchronization Functions", "Grid Synchronization".
 """
 
 from __future__ import annotations
@@ -21,6 +21,11 @@ _SOURCE = "PTX ISA, 'Parallel Synchronization and Communication Instructions: ba
 
 def _sync_threads(warp: Warp) -> Iterator[Wait]:
     yield from warp.meet()
+
+
+def _sync_grid(warp: Warp) -> Iterator[Wait]:
+    yield from warp.meet()
+    yield from warp.meet_grid()
 
 
 def _named(warp: Warp, barrier: Any, count: Any, what: str) -> tuple[int, int]:
@@ -59,6 +64,45 @@ SYNC_THREADS = Instruction(
     source="CUDA C++ Programming Guide, 'Synchronization Functions'",
 )
 """All threads of the block meet; called with nothing."""
+
+SYNC_GRID = Instruction(
+    "sync_grid",
+    {"cuda": "tl_sync_grid()"},
+    {
+        "cuda": Helper(
+            "tl_sync_grid",
+            """\
+// All threads of all blocks meet. The driver gives every cooperative launch a word of its own for that: its upper bit
+// turns over when all blocks have arrived, and the bits below count them and are zero again then.
+__device__ __forceinline__ void tl_sync_grid() {
+    __syncthreads();
+    if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {
+        unsigned low, high, before, now;
+        asm("mov.u32 %0, %%envreg2; mov.u32 %1, %%envreg1;" : "=r"(low), "=r"(high));
+        const unsigned long long word = ((unsigned long long)high << 32 | low) + 4;
+        const unsigned others = gridDim.x * gridDim.y * gridDim.z - 1;
+        const bool first = blockIdx.x + blockIdx.y + blockIdx.z == 0;
+        __threadfence();
+        asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], %2;"
+                     : "=r"(before)
+                     : "l"(word), "r"(first ? 0x80000000u - others : 1u)
+                     : "memory");
+        do {
+            asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(word) : "memory");
+        } while (((before ^ now) & 0x80000000u) == 0);
+        __threadfence();
+    }
+    __syncthreads();
+}
+""",
+        )
+    },
+    _sync_grid,
+    group=Group.BLOCK,
+    effect=Effect.SYNC_BLOCK | Effect.SYNC_GRID,
+    source="CUDA C++ Programming Guide, 'Grid Synchronization'; CUDA Toolkit, cooperative_groups/details/driver_abi.h",
+)
+"""All threads of all blocks meet; called with nothing, in a cooperative launch, whose blocks run at the same time."""
 
 BAR_SYNC = Instruction(
     "bar_sync",

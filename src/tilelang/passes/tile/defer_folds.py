@@ -14,9 +14,10 @@ from collections.abc import Sequence
 
 from tilelang.analysis.accesses import Accesses, accesses
 from tilelang.analysis.spreading import Fold
+from tilelang.analysis.thread_accesses import hands_over
 from tilelang.ir.expr import Load, Var
 from tilelang.ir.stmt import For, ParallelLoop
-from tilelang.ir.visit import walk_expr
+from tilelang.ir.visit import walk, walk_expr
 
 
 class Deferral:
@@ -25,6 +26,7 @@ class Deferral:
     def __init__(self, loop: For) -> None:
         self._found: Accesses = accesses(loop)
         self._by_storage = self._found.by_storage()
+        self._looked_at = any(hands_over(stmt) for stmt in walk(loop))  # by others, who knows when
 
     def nests(self) -> list[ParallelLoop]:
         """The outermost parallel loops inside."""
@@ -37,7 +39,7 @@ class Deferral:
     def may_wait(self, nest: ParallelLoop, fold: Fold) -> bool:
         """Whether a fold of a nest may be completed after the serial loop."""
         touching = self._by_storage.get(fold.buffer.storage, [])  # nothing if it is new in every iteration
-        if not touching or any(a.update is None or a.update.op != fold.op for a in touching):
+        if self._looked_at or not touching or any(a.update is None or a.update.op != fold.op for a in touching):
             return False
         return not self._depends(fold, nest.vars)
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilelang.analysis.accesses import Access, accesses
+from tilelang.analysis.thread_accesses import hands_over
 from tilelang.errors import Note
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Const, Expr, Load, Var, int_const
@@ -290,6 +291,8 @@ def _whole_obstacle(loop: For) -> str:
         routine = stmt.routine if isinstance(stmt, CallStmt) else None
         if isinstance(routine, Instruction) and routine.timeline is not Timeline.IN_ORDER:
             return f"it waits for asynchronous work by hand ({routine.name})"
+        if hands_over(stmt):
+            return "it meets other threads by hand"
     return ""
 
 

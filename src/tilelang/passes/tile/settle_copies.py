@@ -14,6 +14,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from tilelang.analysis.accesses import Access, accesses
+from tilelang.analysis.thread_accesses import hands_over
 from tilelang.analysis.thread_conflicts import of_other_versions
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Region, Scope
@@ -109,7 +110,7 @@ class _Sequence:
                 self._start(child)
                 continue
             self._close(child)
-            self._await(self.groups if jumps(child) else self._touched(child), child)
+            self._await(self.groups if _ends_all(child) else self._touched(child), child)
             new = self._branch(child) if isinstance(child, If) else self._settle.visit(child)
             if new is not None:
                 self._made.append(new)
@@ -180,6 +181,11 @@ class _Sequence:
             self._age(None)
         elif isinstance(stmt, If) and any(_closes(inner, None) for inner in walk(stmt)):
             self._age(None)
+
+
+def _ends_all(stmt: Stmt) -> bool:
+    """Whether all copies must be there before a statement: who waits for them elsewhere is not known here."""
+    return jumps(stmt) or any(hands_over(s) for s in walk(stmt))
 
 
 def _meets(access: Access, target: Region) -> bool:
