@@ -48,10 +48,9 @@ def relu():
 
 
 def softmax():
-    """In each row four elements far above the others, so that the result does not depend on rounding."""
+    """One element far above the others, held by the last lane of a warp: every step of a fold must do its part."""
     x = np.full((3, 256), -1000.0, np.float32)
-    for row in x:
-        row[np.random.default_rng(0).choice(256, 4, replace=False)] = 1.0
+    x[:, 63] = 1.0
     return example("softmax.py").softmax.get_tir(3, 256), [x, np.zeros_like(x)]
 
 
