@@ -6,7 +6,6 @@ cache folder; nothing here needs a GPU or a driver.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import sys
@@ -99,7 +98,7 @@ def build(source: Source, arch: str, compiler: str, options: CompileOptions = Co
     for launch in source.launches:
         if launch.name in resources:
             own = resources[launch.name]
-            resources[launch.name] = dataclasses.replace(own, shared_bytes=own.shared_bytes + launch.shared_bytes)
+            resources[launch.name] = own._replace(shared_bytes=own.shared_bytes + launch.shared_bytes)
     return DeviceCode(source, arch, compiler, options, cubin, resources, warnings)
 
 
@@ -180,8 +179,7 @@ _FORMAT = "figures as JSON, a line break, the machine code"
 
 
 def _packed(cubin: bytes, log: str) -> bytes:
-    figures = {name: dataclasses.astuple(used) for name, used in resources_of(log).items()}
-    head = json.dumps({"resources": figures, "warnings": warnings_of(log)}).encode()  # without line breaks
+    head = json.dumps({"resources": resources_of(log), "warnings": warnings_of(log)}).encode()  # without line breaks
     return head + b"\n" + cubin
 
 

@@ -6,11 +6,10 @@ Takes the log of a compiler that ran ptxas with -v; gives `Resources` per kernel
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Resources:
+class Resources(NamedTuple):
     """What one kernel uses.
 
     Attributes:

@@ -6,13 +6,16 @@ Takes a `Signature` and the values of a call, gives `Facts`. Invariant: the fact
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tilelang.ir.expr import Var, int_const
 from tilelang.ir.facts import Facts
 from tilelang.ir.func import TensorParam
 from tilelang.ir.visit import walk_expr
-from tilelang.runtime.arrays import ArrayView
 from tilelang.runtime.parameters import Signature, dims_and_strides
+
+if TYPE_CHECKING:  # a kernel is ready without what calls need
+    from tilelang.runtime.arrays import ArrayView
 
 ALIGNMENT_BYTES = 16  # the widest access of a thread; what programs rely on unless compiled for less
 _MULTIPLES = (16, 8)  # 16 elements of one byte, or 8 of two, are one such access
@@ -52,7 +55,8 @@ class Variants:
         misaligned = tuple(
             param.name
             for param, value in zip(signature.params, values, strict=True)
-            if isinstance(value, ArrayView) and value.pointer % ALIGNMENT_BYTES
+            if isinstance(param, TensorParam) and not isinstance(value, int | float)
+            and value.pointer % ALIGNMENT_BYTES
         )
         return Facts(multiples, misaligned, any(_is_wide(values[i]) for i in self._symbolic))
 
@@ -63,7 +67,7 @@ class Variants:
 
 
 def _is_wide(value: ArrayView | int | float) -> bool:
-    if not isinstance(value, ArrayView) or value.strides is None:
+    if isinstance(value, int | float) or value.strides is None:
         return False
     span = sum(abs(stride) * max(extent - 1, 0) for stride, extent in zip(value.strides, value.shape, strict=True))
     return span >= WIDE
