@@ -136,3 +136,21 @@ def test_flat_loops_are_left_alone():
 
     before = inline_bindings.PASS.run(kernel, PassContext())
     assert before.body is flatten_parallel.PASS.run(before, PassContext()).body
+
+
+def test_loops_of_a_size_known_only_at_run_time_are_joined():
+    N = T.dynamic("N")
+
+    @T.prim_func
+    def kernel(A: T.Tensor((N, 5), "float32"), B: T.Tensor((3, N, 5), "float32")):
+        with T.Kernel(1):
+            for i in T.Parallel(3):
+                for j, k in T.Parallel(N, 5):
+                    B[i, j, k] += A[j, k] * i
+
+    after = flatten_parallel.PASS.run(inline_bindings.PASS.run(kernel, PassContext()), PassContext())
+    verify(after)
+    assert not nested(after)
+    a, b = np.ones((4, 5), np.float32), np.zeros((3, 4, 5), np.float32)
+    run_reference(after, [a, b])
+    np.testing.assert_array_equal(np.broadcast_to(np.arange(3)[:, None, None], b.shape), b)

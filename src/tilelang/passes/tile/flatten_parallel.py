@@ -213,7 +213,7 @@ def _holds_loop(stmt: Stmt) -> bool:
 
 
 def _depends(expr: Expr, variables: Sequence[Var]) -> bool:
-    return any(e in variables for e in walk_expr(expr) if isinstance(e, Var))
+    return any(e is variable for e in walk_expr(expr) for variable in variables)
 
 
 def _loads(expr: Expr) -> bool:
