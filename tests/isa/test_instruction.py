@@ -1,0 +1,28 @@
+import dataclasses
+
+import pytest
+
+from tilelang.isa.instruction import Effect, Group, Instruction, Timeline
+from tilelang.isa.nvidia.catalogue import INSTRUCTIONS
+from tilelang.target import Feature
+
+
+def test_what_a_record_does_not_say_is_the_plain_case():
+    record = Instruction("nop", {"cuda": "nop()"}, {}, lambda warp: None)
+    assert (Group.THREAD, None, Timeline.IN_ORDER, Effect.NONE, Feature.NONE, None) == (
+        record.group, record.result, record.timeline, record.effect, record.needs, record.predicate
+    )  # fmt: skip
+
+
+def test_records_are_compared_by_identity_and_do_not_change():
+    one, other = (Instruction("nop", {"cuda": "nop()"}, {}, print) for _ in range(2))
+    assert one != other
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        one.name = "other"
+
+
+@pytest.mark.parametrize("name", sorted(INSTRUCTIONS))
+def test_work_on_a_queue_is_waited_for_by_an_instruction_of_the_same_queue(name):
+    timeline = INSTRUCTIONS[name].timeline
+    if timeline is not Timeline.IN_ORDER:
+        assert any(r.timeline is timeline and r.effect & Effect.WAIT for r in INSTRUCTIONS.values())

@@ -1,0 +1,22 @@
+import numpy as np
+
+from tilelang.dtypes import INT32, DType
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import const
+from tilelang.isa.machine import LANES, Pointer, Wait
+
+
+def test_a_pointer_moves_by_elements_for_all_lanes_or_for_each():
+    buffer = Buffer("S", (const(64, INT32),), DType("float16"), Scope.SHARED)
+    pointer = Pointer(buffer, np.arange(LANES))
+    np.testing.assert_array_equal(np.arange(LANES) + 8, (pointer + 8).offset)
+    np.testing.assert_array_equal(2 * np.arange(LANES), (pointer + np.arange(LANES)).offset)
+    assert buffer is (pointer + 8).buffer
+
+
+def test_a_wait_is_over_when_its_condition_says_so():
+    arrived = []
+    wait = Wait("barrier 0", lambda: len(arrived) == 2)
+    assert not wait.ready()
+    arrived += [0, 1]
+    assert wait.ready()
