@@ -14,9 +14,8 @@ def test_what_a_record_does_not_say_is_the_plain_case():
     )  # fmt: skip
 
 
-def test_records_are_compared_by_identity_and_do_not_change():
-    one, other = (Instruction("nop", {"cuda": "nop()"}, {}, print) for _ in range(2))
-    assert one != other
+def test_records_do_not_change():
+    one = Instruction("nop", {"cuda": "nop()"}, {}, print)
     with pytest.raises(dataclasses.FrozenInstanceError):
         one.name = "other"
 
