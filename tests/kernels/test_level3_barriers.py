@@ -99,3 +99,28 @@ def test_a_ring_that_stands_still_is_reported_with_barrier_phase_and_line(fault)
 def test_a_ring_that_runs_ahead_is_reported(fault, noinc):
     found = list(outcomes(ring(fault=fault, noinc=noinc), arguments()))
     assert all(isinstance(error, (DataRace, ReadBeforeWrite, Deadlock)) for error in found), fault
+
+
+def test_tiles_of_warps_that_run_at_the_same_time_lie_apart():
+    @T.prim_func
+    def main(A: T.Tensor((32,), "int32"), B: T.Tensor((32,), "int32")):
+        with T.Kernel(1, threads=64):
+            done = T.alloc_barrier(32)
+            first = T.alloc_shared((32,), "int32")
+            second = T.alloc_shared((32,), "int32")
+            lane, warp = T.get_lane_idx(), T.get_warp_idx()
+            if warp == 0:
+                first[lane] = A[lane]
+                T.sync_warp()
+                B[lane] = first[31 - lane]
+                T.barrier_arrive(done)
+            if warp == 1:
+                second[lane] = A[lane] * 2
+                T.sync_warp()
+                T.barrier_wait(done, 0)
+                B[lane] = B[lane] + second[31 - lane]
+
+    a = np.random.randint(-50, 50, 32).astype(np.int32)
+    for after in outcomes(main, (a, np.zeros_like(a))):
+        assert not isinstance(after, Exception), str(after)
+        np.testing.assert_array_equal(a[::-1] * 3, after[1])

@@ -3,7 +3,7 @@ from collections.abc import Callable
 import pytest
 
 import tilelang.language as T
-from tilelang.errors import ProgramError, StagingError
+from tilelang.errors import NoLowering, ProgramError, StagingError
 from tilelang.ir.expr import Const
 from tilelang.language.proxy import BufferProxy
 from tilelang.language.stage import Stager, staging
@@ -94,3 +94,11 @@ def test_annotations_stand_inside_of_a_kernel() -> None:
     with staging(Stager()), pytest.raises(StagingError) as caught:
         T.use_swizzle(4)
     assert "T.use_swizzle: is about one kernel, but stands outside of `with T.Kernel(...)`" == caught.value.message
+
+
+def test_hints_of_older_programs_are_taken_and_others_refused(stager) -> None:
+    with T.attr(0, "pragma_unroll_explicit", True):
+        pass
+    T.attr("default", "threadblock_swizzle_pattern", "f")
+    with pytest.raises(NoLowering, match="T.attr: 'thread_extent' has no meaning here"):
+        T.attr(0, "thread_extent", 128)

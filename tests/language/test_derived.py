@@ -140,4 +140,5 @@ def test_drawing_without_a_generator_is_an_error(stager: Stager) -> None:
 
 def test_evaluating_a_value_emits_nothing(stager: Stager) -> None:
     T.evaluate(T.int32(3))
+    T.evaluate(None)
     assert [] == stager.statements

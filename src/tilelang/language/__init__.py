@@ -26,6 +26,7 @@ from tilelang.language.annotate import (
     annotate_layout,
     annotate_min_blocks_per_sm,
     annotate_safe_value,
+    attr,
     func_attr,
     use_swizzle,
 )
@@ -268,6 +269,7 @@ __all__ = [
     "any_of",
     "async_copy",
     "atomic_add",
+    "attr",
     "atomic_addx2",
     "atomic_addx4",
     "atomic_and",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilelang.errors import ProgramError, StagingError
+from tilelang.errors import NoLowering, ProgramError, StagingError
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Const, ExprLike, as_expr, cast
 from tilelang.language.api import api
@@ -18,6 +18,8 @@ from tilelang.language.regions import as_buffer
 from tilelang.language.stage import Hints, current
 from tilelang.layout.fragment import Fragment
 from tilelang.layout.layout import Layout
+
+_HINT_KEYS = ("pragma_", "threadblock_swizzle_pattern")  # tell a compiler how, never what
 
 
 @api
@@ -150,6 +152,32 @@ def func_attr(attributes: Mapping[str, object]) -> None:
         if not isinstance(name, str):
             raise ProgramError(f"T.func_attr: {name!r:.40} is not a name")
         stager.attrs[name] = value
+
+
+class attr:
+    """`T.attr(node, key, value)`, alone or after `with`: hints of older programs, which mean nothing here.
+
+    Raises:
+        NoLowering: The key is not one that only hints.
+
+    Example:
+        `T.attr(0, "pragma_unroll_explicit", True)`
+    """
+
+    @api
+    def __init__(self, node: object, key: str, value: object = None) -> None:
+        del node, value
+        current("T.attr")
+        if not key.startswith(_HINT_KEYS):
+            raise NoLowering(
+                f"T.attr: {key!r:.60} has no meaning here", hint="leave it out, and say what it means in this language"
+            )
+
+    def __enter__(self) -> None:
+        """A scope that is none."""
+
+    def __exit__(self, *error: object) -> None:
+        """It ends, too."""
 
 
 def _hints(what: str) -> Hints:

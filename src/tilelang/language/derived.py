@@ -93,10 +93,11 @@ def dp4a(a: Expr, b: Expr, c: Expr) -> Expr | None:
 
 
 @api
-def evaluate(value: ExprLike) -> None:
-    """A value computed for nothing: expressions have no effect, so this does nothing but check that it is one."""
+def evaluate(value: ExprLike | None) -> None:
+    """A value computed for nothing. What a call inside of it does happens in any case; None is what some calls give."""
     current("T.evaluate")
-    as_expr(value)
+    if value is not None:
+        as_expr(value)
 
 
 # -- random numbers -------------------------------------------------------------------------------------------

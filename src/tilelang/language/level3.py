@@ -23,7 +23,7 @@ _CALL = "write T.call_extern with a function of T.import_source"
 
 _GROUPS: tuple[tuple[str, str], ...] = (
     (_GRID, "sync_cluster"),
-    (_BARRIER, "alloc_cluster_barrier mbarrier_expect_tx fence_proxy_async attr"),
+    (_BARRIER, "alloc_cluster_barrier mbarrier_expect_tx fence_proxy_async"),
     (_REDUCE, "comm_reducer tvm_thread_allreduce"),
     (_COPY, "tma_copy ptx_cp_async_bulk tma_store_arrive tma_store_wait"),
     (_GEMM, "ptx_mma_sp wgmma_gemm wait_wgmma warpgroup_arrive warpgroup_commit_batch warpgroup_wait "

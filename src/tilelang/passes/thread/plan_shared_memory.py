@@ -12,13 +12,14 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tilelang.analysis.thread_accesses import meets_some
 from tilelang.errors import CompilerBug, Note, ResourceError
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Load
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.stmt import Alloc, For, Launch, Seq, Stmt, While
-from tilelang.ir.visit import Rewriter, expressions, sub_statements, walk_expr, written_buffers
+from tilelang.ir.visit import Rewriter, expressions, sub_statements, walk, walk_expr, written_buffers
 from tilelang.passes.base import Pass, PassContext
 from tilelang.target import Target
 
@@ -110,10 +111,11 @@ def _tiles(launch: Launch, *, whole_loops: bool) -> list[Tile]:
     life = _Life(whole_loops)
     life.visit(launch.body, 0)
     versions = dict(launch.plan.versions)
+    apart = any(meets_some(stmt) for stmt in walk(launch.body))  # warps may be at different places of the program
     tiles = []
     for buffer in life.allocated:
         size, align = _size(buffer, launch.plan)
-        if buffer.scope is Scope.BARRIER:
+        if buffer.scope is Scope.BARRIER or apart and buffer in life.spans:
             first, last = 0, life.position  # the hardware looks at it behind our back
         elif buffer in life.spans:
             first, last = life.spans[buffer]
