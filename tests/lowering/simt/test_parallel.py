@@ -153,3 +153,31 @@ def test_updates_of_memory_are_stored_by_one_thread_each():
 
     assert_threads_agree(f, ints(8, 32, dtype=np.int32), ints(8, dtype=np.int32), ints(1, dtype=np.int32))
     assert any(isinstance(s, If) for s in walk(lowered(f).body))
+
+
+@pytest.mark.parametrize("form", ["read", "condition", "update", "update of shared memory"])
+def test_elements_whose_place_another_element_says(form):
+    @T.prim_func
+    def f(A: T.Tensor((16,), T.int32), B: T.Tensor((16,), T.int32), C: T.Tensor((4,), T.int32)):
+        with T.Kernel(1, threads=32) as bx:
+            s = T.alloc_fragment((16,), T.int32)
+            q = T.alloc_shared((4,), T.int32)
+            T.copy(A, s)
+            T.clear(q)
+            for i in T.Parallel(16):
+                B[i] = 1
+                if form == "read":
+                    B[i] = s[s[bx] % 16] + s[s[i] % 16]
+                elif form == "condition":
+                    if s[s[bx] % 16] < 5:
+                        B[i] = i
+                elif form == "update":
+                    s[s[bx] % 4] += i
+                else:
+                    q[s[bx] % 4] += i
+            B[s[s[1] % 16] % 16] += 5
+            T.copy(s[s[2] % 4 : s[2] % 4 + 4], C)
+            for i in T.Parallel(4):
+                C[i] += q[i]
+
+    assert_threads_agree(f, np.arange(16, dtype=np.int32) * 3, np.zeros(16, np.int32), np.zeros(4, np.int32))

@@ -38,7 +38,7 @@ from tilelang.ir.stmt import (
 from tilelang.ir.visit import Rewriter, expressions, substitute, substitute_stmt, walk, walk_expr
 from tilelang.layout.fragment import Fragment
 from tilelang.lowering.lowering import Site
-from tilelang.lowering.simt.places import Places
+from tilelang.lowering.simt.places import Places, is_replicated
 from tilelang.lowering.simt.reduce import Combiner, Partial, neutral
 from tilelang.lowering.simt.spread import Spread, ThreadDigit, ValueDigit
 
@@ -125,7 +125,8 @@ class SharedOut:
         """Combines the old value of each element with the total."""
         fold, partial = item.fold, item.partial
         buffer, dtype = fold.buffer, fold.buffer.dtype
-        indices = tuple(substitute(index, self._coordinates) for index in fold.indices)
+        body = _Body(self._loop, self._how, self._site, self._places, (), None)
+        indices = tuple(substitute(index, self._coordinates) for index in body.exprs(fold.indices))
         if buffer in self._site.registers:
             place = self._places.of(buffer, self._site.fragments[buffer], fold.indices, {}, writes=False)
             buffer, indices = self._site.registers[buffer], (place,)
@@ -237,9 +238,16 @@ class _Body(Rewriter):
 
     def _register(self, buffer: Buffer, indices: Sequence[Expr], *, writes: bool) -> tuple[Buffer, tuple[Expr, ...]]:
         self.uses_registers = True
+        layout = self._site.fragments[buffer]
         named = tuple(self._resolved(index) for index in indices)
-        place = self._places.of(buffer, self._site.fragments[buffer], named, self._inner, writes=writes)
+        if is_replicated(layout) and (not writes or not self._moves(named)):
+            named = self.exprs(named)  # what an index reads may be in registers, too
+        place = self._places.of(buffer, layout, named, self._inner, writes=writes)
         return self._site.registers[buffer], (place,)
+
+    def _moves(self, indices: Sequence[Expr]) -> bool:
+        """Whether indices differ between iterations."""
+        return any(node is var for index in indices for node in walk_expr(index) for var in self._loop.vars)
 
     def _resolved(self, index: Expr) -> Expr:
         """An index with the names of index arithmetic replaced by their values."""
