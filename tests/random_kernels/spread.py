@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from random_kernels.model import Buffer, Scalar, Scope, is_float
+from random_kernels.model import Buffer, Choices, Scalar, Scope, is_float
 from random_kernels.programs import Programs
 
 THREADS = ("32", "64", "96", "128", "(32, 4)", "160", "256", "512", "(16, 2, 3)", "7")
@@ -25,6 +25,10 @@ class SpreadPrograms(Programs):
     RANKS = (1, 1, 2)
     BLOCKS = (1, 2, 3)
     _threads = 1
+
+    def __init__(self, choices: Choices, seed: int = 0) -> None:
+        super().__init__(choices, seed)
+        self._by_hand: set[str] = set()  # tiles with a layout
 
     def threads(self) -> str:
         """The option of the kernel that says how many threads a block has."""
@@ -79,6 +83,7 @@ class SpreadPrograms(Programs):
         """Sometimes a layout by hand."""
         if not self.pick.often(20):
             return
+        self._by_hand.add(tile.name)
         if tile.scope == "fragment":
             if len(tile.shape) == 2:
                 rows, columns = tile.shape
@@ -153,6 +158,14 @@ class SpreadPrograms(Programs):
     def _move(self, scope: Scope) -> bool:
         """A copy between tiles, or parts of them."""
         return self._copy(scope) or self._walk(scope)
+
+    def _view(self, scope: Scope) -> bool:
+        """Another name for the bytes of a tile whose layout is not given by hand."""
+        inner = scope.inner()
+        inner.buffers = [b for b in scope.buffers if b.storage not in self._by_hand]
+        done = super()._view(inner)
+        scope.buffers += [b for b in inner.buffers if b not in scope.buffers]
+        return done
 
     # -- updates ----------------------------------------------------------------------------------------------
     def _fold(self, scope: Scope) -> bool:
@@ -347,7 +360,7 @@ class SpreadPrograms(Programs):
     # -- products ---------------------------------------------------------------------------------------------
     def _product(self, scope: Scope) -> bool:
         """A product with its operands anywhere, by any policy, and work on the result."""
-        if self._weight > 6:
+        if self._weight > 6 or self._threads < 32:  # few threads have no registers for a large result
             return False
         dtype, result = self.pick.one(
             (("float16", "float32"), ("int8", "int32"), ("bfloat16", "float32"), ("float32", "float32"),
