@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from tilelang.target import ARCHITECTURES, Target, arch_of, parse_execution_back
 def _no_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A machine without a GPU, whatever this one has."""
     monkeypatch.setattr("ctypes.CDLL", _no_library)
+    monkeypatch.setattr("tilelang.target._KERNEL_MODULE", Path("/nowhere"))
     present_arch.cache_clear()
     yield
     present_arch.cache_clear()
@@ -149,6 +151,64 @@ def test_cuda_is_started_only_where_devices_differ_or_hide(
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     monkeypatch.setattr("ctypes.CDLL", lambda name: management if "ml" in name else _Driver())
     assert Target("cuda", arch) == parse_target("cuda")
+
+
+@pytest.fixture
+def kernel_module(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """What the driver shows of one GPU in the file system, and an empty cache folder."""
+    device = tmp_path / "gpus" / "0000:00:06.0" / "information"
+    device.parent.mkdir(parents=True)
+    device.write_text("Model: \t NVIDIA H200\nGPU UUID: \t GPU-1\n")
+    (tmp_path / "version").write_text("580\n")
+    monkeypatch.setattr("tilelang.target._KERNEL_MODULE", tmp_path)
+    monkeypatch.setenv("TILELANG_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    return device
+
+
+def _answer(monkeypatch: pytest.MonkeyPatch, management: _Management) -> Target:
+    """What "cuda" means to a new process."""
+    monkeypatch.setattr("ctypes.CDLL", lambda name: management if "ml" in name else _Driver())
+    present_arch.cache_clear()
+    return parse_target("cuda")
+
+
+def test_devices_are_asked_once_per_cache_folder(monkeypatch: pytest.MonkeyPatch, kernel_module: Path) -> None:
+    assert Target("cuda", "sm_90a") == _answer(monkeypatch, _Management((9, 0)))
+    silent = _Management((8, 0))  # nobody hears what it would say
+    assert Target("cuda", "sm_90a") == _answer(monkeypatch, silent)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    assert Target("cuda", "sm_80") == _answer(monkeypatch, silent)
+    kernel_module.write_text(kernel_module.read_text().replace("GPU-1", "GPU-2"))
+    assert Target("cuda", "sm_90a") == _answer(monkeypatch, _Management((9, 0)))
+
+
+@pytest.mark.parametrize("damage", ["", "[]", "{}", '{"seen": null}', "null", "3"])
+def test_a_damaged_record_of_devices_is_not_believed(
+    monkeypatch: pytest.MonkeyPatch, kernel_module: Path, damage: str
+) -> None:
+    assert Target("cuda", "sm_90a") == _answer(monkeypatch, _Management((9, 0)))
+    (kernel_module.parents[2] / "cache" / "devices.json").write_text(damage)
+    assert Target("cuda", "sm_80") == _answer(monkeypatch, _Management((8, 0)))
+
+
+def test_devices_that_differ_and_answers_of_the_driver_are_not_recorded(
+    monkeypatch: pytest.MonkeyPatch, kernel_module: Path
+) -> None:
+    assert Target("cuda", "sm_89") == _answer(monkeypatch, _Management())
+    assert Target("cuda", "sm_90a") == _answer(monkeypatch, _Management((9, 0)))
+    other = kernel_module.parents[1] / "1" / "information"
+    other.parent.mkdir()
+    other.write_text("Model: \t NVIDIA A100\n")
+    assert Target("cuda", "sm_80") == _answer(monkeypatch, _Management((8, 0)))
+    assert Target("cuda", "sm_89") == _answer(monkeypatch, _Management((8, 0), (9, 0)))
+
+
+def test_without_a_cache_devices_are_asked_each_time(monkeypatch: pytest.MonkeyPatch, kernel_module: Path) -> None:
+    monkeypatch.setenv("TILELANG_DISABLE_CACHE", "1")
+    assert Target("cuda", "sm_90a") == _answer(monkeypatch, _Management((9, 0)))
+    assert Target("cuda", "sm_80") == _answer(monkeypatch, _Management((8, 0)))
+    assert not (kernel_module.parents[2] / "cache").exists()
 
 
 def test_a_management_library_without_a_driver_is_no_device(monkeypatch: pytest.MonkeyPatch) -> None:

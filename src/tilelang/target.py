@@ -6,6 +6,7 @@ that exists can be compiled for by this version; the driver is asked for its dev
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import difflib
 import enum
@@ -14,11 +15,12 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 
 from tilelang.dtypes import unknown_name
-from tilelang.errors import NoLowering, OptionError
-from tilelang.options import environment
+from tilelang.errors import CacheError, NoLowering, OptionError
+from tilelang.options import cache_folder, environment, is_cache_enabled
 
 
 class Feature(enum.Flag):
@@ -278,7 +280,14 @@ def present_arch() -> str | None:
         driver = ctypes.CDLL("nvcuda.dll" if hasattr(ctypes, "WinDLL") else "libcuda.so.1")
     except OSError:
         return None
-    capability = _ask_management() or _ask_driver(driver)
+    seen = _devices_seen()
+    capability = _recalled(seen)
+    if capability is None:
+        capability = _ask_management()
+        if capability is None:
+            capability = _ask_driver(driver)
+        else:
+            _remember(seen, capability)
     return None if capability is None else arch_of(*capability)
 
 
@@ -295,6 +304,50 @@ def _ask_driver(driver: ctypes.CDLL) -> tuple[int, int] | None:
     except AttributeError:
         return None
     return None if answers else (major.value, minor.value)
+
+
+_KERNEL_MODULE, _NODES = Path("/proc/driver/nvidia"), Path("/dev")
+_RECORD = "devices.json"  # in the cache folder
+
+
+def _devices_seen() -> list[str] | None:
+    """Texts that change whenever the answer of `_ask_management` may; None where there are none, or devices differ.
+
+    Reading them takes a tenth of the time that the management library takes to answer.
+    """
+    try:
+        devices = [path.read_text() for path in sorted(_KERNEL_MODULE.glob("gpus/*/information"))]
+        version = (_KERNEL_MODULE / "version").read_text()
+        nodes = sorted(name for name in os.listdir(_NODES) if name.startswith("nvidia"))
+    except OSError:
+        return None
+    models = {line for text in devices for line in text.splitlines() if line.startswith("Model:")}
+    choice = [os.environ.get(name, "all") for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")]
+    return [version, *devices, *nodes, *choice] if len(models) == 1 else None
+
+
+def _recalled(seen: list[str] | None) -> tuple[int, int] | None:
+    """What was answered when the same was seen before."""
+    if seen is None or not is_cache_enabled():
+        return None
+    try:
+        kept = json.loads((cache_folder() / _RECORD).read_text())
+        major, minor = kept["capability"] if kept["seen"] == seen else (None, None)
+    except (CacheError, OSError, ValueError, LookupError, TypeError):
+        return None
+    return (major, minor) if isinstance(major, int) and isinstance(minor, int) else None
+
+
+def _remember(seen: list[str] | None, capability: tuple[int, int]) -> None:
+    """Keeps an answer for other processes; where that is not possible they ask again."""
+    if seen is None or not is_cache_enabled():
+        return
+    with contextlib.suppress(CacheError, OSError):
+        folder = cache_folder()
+        folder.mkdir(parents=True, exist_ok=True)
+        temporary = folder / f".{_RECORD}.{os.getpid()}"
+        temporary.write_text(json.dumps({"seen": seen, "capability": capability}))
+        os.replace(temporary, folder / _RECORD)
 
 
 def _ask_management() -> tuple[int, int] | None:
