@@ -42,7 +42,7 @@ def test_without_a_gpu_there_are_source_and_machine_code_but_no_calls(vector_add
 
 
 @needs_nvrtc
-def test_symbolic_sizes_are_compiled_for_multiples_of_16_first() -> None:
+def test_symbolic_sizes_are_compiled_for_multiples_of_128_first() -> None:
     N = T.dynamic("N")
 
     @T.prim_func
@@ -52,12 +52,12 @@ def test_symbolic_sizes_are_compiled_for_multiples_of_16_first() -> None:
                 A[bx * 256 + i] *= 2
 
     kernel = tilelang.compile(scale, target="sm_80")
-    assert "N_div16" in kernel.get_kernel_source()
+    assert "N_div128" in kernel.get_kernel_source()
     runner = kernel._runner
     assert isinstance(runner, DeviceRunner)
     general = runner._variant(Facts())
-    assert "N_div16" not in general.code.source.text
+    assert "N_div128" not in general.code.source.text
     assert ["N"] == [symbol.name for symbol in general.signature.symbols]
     assert general.grids({"N": 257}) == [(2, 1, 1)]
     special = runner._variant(runner.caller.variants.usual)
-    assert [(2, 1, 1)] == special.grids({"N_div16": 17})
+    assert [(2, 1, 1)] == special.grids({"N_div128": 3})

@@ -19,19 +19,19 @@ def at(pointer: int, shape: tuple[int, ...] = (4,), strides: tuple[int, ...] = (
 
 
 def test_most_calls_have_rows_that_divide_evenly() -> None:
-    assert Facts((("K", 16), ("N", 16))) == Variants(GEMM).usual  # rows of A, C do not depend on their number
-    assert Facts((("M", 16),)) == Variants(signature(tensor("A", M), symbols=(M,))).usual
+    assert Facts((("K", 128), ("N", 128))) == Variants(GEMM).usual  # rows of A, C do not depend on their number
+    assert Facts((("M", 128),)) == Variants(signature(tensor("A", M), symbols=(M,))).usual
     strided = signature(tensor("A", M, 4, strides=(S, S)), symbols=(M, S))
-    assert Facts((("S", 16),)) == Variants(strided).usual
+    assert Facts((("S", 128),)) == Variants(strided).usual
     assert Facts() == Variants(signature(tensor("A", 8))).usual
 
 
-@given(st.integers(1, 100), st.integers(1, 100))
+@given(st.integers(1, 400), st.integers(1, 400))
 def test_what_is_said_of_sizes_holds(k: int, n: int) -> None:
     facts = dict(Variants(GEMM).of([at(0)] * 3, [5, k, n]).multiples)
     assert set(facts) <= {"K", "N"}
     for name, value in (("K", k), ("N", n)):
-        assert facts.get(name) == (16 if value % 16 == 0 else 8 if value % 8 == 0 else None)
+        assert facts.get(name) == (128 if value % 128 == 0 else 16 if value % 16 == 0 else 8 if value % 8 == 0 else None)
 
 
 def test_tensors_between_16_bytes_are_named() -> None:

@@ -159,7 +159,7 @@ class JITKernel:
     def get_kernel_source(self) -> str:
         """The generated source of the kernel.
 
-        On a GPU, a kernel with symbolic sizes is compiled for sizes that are multiples of 16 first, and for others when
+        On a GPU, a kernel with symbolic sizes is compiled for sizes that are multiples of 128 first, and for others when
         a call brings them; this is the source of the first.
         """
         if self._runner.program is not None:

@@ -18,7 +18,9 @@ if TYPE_CHECKING:  # a kernel is ready without what calls need
     from tilelang.runtime.arrays import ArrayView
 
 ALIGNMENT_BYTES = 16  # the widest access of a thread; what programs rely on unless compiled for less
-_MULTIPLES = (16, 8)  # 16 elements of one byte, or 8 of two, are one such access
+# 128 fills the tiles that most kernels use, so that no access needs a test; 16 elements of one byte, or 8 of two, are
+# one access of the widest kind
+_MULTIPLES = (128, 16, 8)
 WIDE = 2**31  # elements; from here on 32 bits do not hold the distance between two of them
 
 
