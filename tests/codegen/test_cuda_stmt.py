@@ -140,3 +140,21 @@ def test_a_failed_assertion_is_reported_by_its_number():
     assert "tl_fail(tl_failed, 1);" in source.text
     assert "tl_fail(tl_failed, 2);" in source.text
     assert 0 == run_source(main, source, [np.arange(8, dtype=np.int32)])
+
+
+@pytest.mark.parametrize(
+    ("at", "text"),
+    [
+        (lambda k, i: (k + i * 2, i), "&A[k * 64] + i * 129"),
+        (lambda k, i: (i, k), "&A[k] + i * 64"),
+        (lambda k, i: (as_expr(0), i), "A + i"),
+        (lambda k, i: (k, i // 2), "&A[k * 64 + (i >> 1)]"),
+        (lambda k, i: (k, as_expr(3)), "&A[k * 64 + 3]"),
+    ],
+)
+def test_what_unrolled_loops_change_is_added_to_addresses_last(at, text):
+    touch = Instruction("touch", {"cuda": "touch({0})"}, {"cuda": None}, lambda *_: None)
+    a, k, i = buffer("A", (64, 64), "float32"), index("k"), index("i")
+    place = Region(a, at(k, i), (as_expr(1), as_expr(1)))
+    inner = For(i, ZERO, as_expr(4), 1, ForKind.UNROLLED, CallStmt(touch, (place,), (place,)))
+    assert f"touch({text});" in text_of([a], [For(k, ZERO, as_expr(8), 1, ForKind.SERIAL, inner)])

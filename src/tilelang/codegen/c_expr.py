@@ -11,6 +11,8 @@ import math
 
 import numpy as np
 
+from tilelang.arith.domain import Domain
+from tilelang.arith.simplify import simplify
 from tilelang.codegen.c_index import (
     CALLED,
     INFIX,
@@ -31,9 +33,11 @@ from tilelang.codegen.names import Names
 from tilelang.dtypes import FLOAT32, INT32, INT64, SCALARS, DType, Kind
 from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer, Region, Scope
-from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Reinterpret, Select, Unary, Var, int_const
+from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Reinterpret, Select, Unary, Var, const, int_const
 from tilelang.ir.scalar import COMPARISONS, LOGICAL, BinaryOp, UnaryOp, convert
+from tilelang.ir.visit import substitute
 from tilelang.isa.intrinsic import Intrinsic
+from tilelang.passes.thread.strides import stride_along
 
 UINT32 = SCALARS["uint32"]
 _EXACT = frozenset({BinaryOp.MIN, BinaryOp.MAX})  # give one of their operands
@@ -47,10 +51,14 @@ class ExprPrinter(IndexPrinter):
         names: Identifiers of variables and buffers.
         dialect: The language.
         types: The widths of index arithmetic; the widest for all if not given.
+
+    Attributes:
+        unrolled: The variables of the unrolled loops around, each with its largest value.
     """
 
     def __init__(self, names: Names, dialect: Dialect, types: IndexTypes | None = None) -> None:
         super().__init__(names, dialect, types or IndexTypes())
+        self.unrolled: dict[Var, int] = {}
 
     def value(self, expr: Expr) -> str:
         """The expression as a value of its dtype; loose, so only for argument and initializer places."""
@@ -121,8 +129,22 @@ class ExprPrinter(IndexPrinter):
         name = self.names[buffer]
         if buffer.scope is Scope.VAR:
             return f"&{name}"
-        offset = self.offset(buffer, region.start)
-        return name if offset == "0" else self.dialect.address.format(name, offset)
+        start, moves = self._apart(buffer, region.start) if buffer.scope is Scope.GLOBAL else (region.start, "")
+        offset = self.offset(buffer, start)
+        return (name if offset == "0" else self.dialect.address.format(name, offset)) + moves
+
+    def _apart(self, buffer: Buffer, start: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], str]:
+        """A place in the first iteration of unrolled loops, and the text of what these add to its address.
+
+        Compilers do not take sums in `int` apart once they are widened; so each iteration would widen its own.
+        """
+        moves = ""
+        for var, last in self.unrolled.items():
+            step = stride_along(buffer, start, var)
+            if step and abs(step) * last < 2**31:
+                start = tuple(simplify(substitute(index, {var: const(0, var.dtype)}), Domain()) for index in start)
+                moves += f" + {self.names[var]} * {step}" if step != 1 else f" + {self.names[var]}"
+        return start, moves
 
     # -- values -----------------------------------------------------------------------------------------------
     def _value(self, expr: Expr) -> Text:

@@ -84,6 +84,15 @@ class CudaStmtPrinter(StmtPrinter):
         self._exprs.need(FAIL)
         return [f"tl_fail({FAILED}, {number});"]
 
+    def _for(self, node: For) -> None:
+        start, stop = int_const(node.start), int_const(node.stop)
+        if node.kind is not ForKind.UNROLLED or start is None or start < 0 or node.step < 0 or stop is None:
+            super()._for(node)
+            return
+        self._exprs.unrolled[node.var] = stop - 1
+        super()._for(node)
+        del self._exprs.unrolled[node.var]
+
     def _pragma(self, node: For) -> str:
         if node.kind is ForKind.UNROLLED or node.kind is ForKind.VECTORIZED:
             return f"#pragma unroll {node.unroll_factor}" if node.unroll_factor else "#pragma unroll"
