@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from device_text import compile_cuda, needs_cuda_compiler
 from gpu import lower_func
 from harness import run_reference_on_copies
 
@@ -108,3 +109,9 @@ def test_blocks_of_the_reference_run_one_after_another_and_cannot_meet():
     a = np.zeros((BLOCKS, WIDTH), np.int32)
     with pytest.raises(NoLowering, match="T.sync_grid"):
         run_reference_on_copies(relay(), [a, np.zeros_like(a)])
+
+
+@needs_cuda_compiler
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90a", "sm_120a"])
+def test_the_text_compiles(arch):
+    assert compile_cuda(emit(lower_func(relay(), arch)).text, arch)

@@ -37,16 +37,18 @@ class PerThread:
         variables: Names whose value belongs to a thread, the thread index among them.
         memory: Scalars and arrays of threads whose contents do.
         under: Statements that only some threads reach, or each at a time of its own.
+        apart: Those of them for which that is so within a group of threads, too.
     """
 
     def __init__(self, launch: Launch) -> None:
         self.variables: set[Var] = set() if launch.thread is None else {launch.thread}
         self.memory: set[Buffer] = set()
         self.under: set[Stmt] = set()
+        self.apart: set[Stmt] = set()
         self._loops: set[Stmt] = set()  # that threads leave one by one
         size = -1
         while size != (size := len(self.variables) + len(self.memory) + len(self.under) + len(self._loops)):
-            self._visit(launch.body, under=False, loop=None)
+            self._visit(launch.body, under=False, apart=False, loop=None)
 
     def names(self, exprs: Iterable[Expr]) -> bool:
         """Whether an expression depends on the thread."""
@@ -62,9 +64,11 @@ class PerThread:
         """Whether a statement's effect is meant for each thread that reaches it."""
         return stmt in self.under or self.names(expressions(stmt))
 
-    def _visit(self, stmt: Stmt, *, under: bool, loop: Stmt | None) -> None:
+    def _visit(self, stmt: Stmt, *, under: bool, apart: bool, loop: Stmt | None) -> None:
         if under:
             self.under.add(stmt)
+        if apart:
+            self.apart.add(stmt)
         match stmt:
             case Bind(var=var, value=value):
                 if self.names((value,)):
@@ -86,12 +90,14 @@ class PerThread:
                 self._loops.add(loop)
             case ParallelLoop():
                 return  # what an iteration keeps for itself does not outlive it
-        under = under or self._diverges(stmt)
+        diverges = self._diverges(stmt)
+        under = under or diverges
+        apart = apart or diverges and not (isinstance(stmt, If) and stmt.group)
         inner = stmt if isinstance(stmt, For | While) else loop
         if isinstance(stmt, For) and stmt in self._loops:
             self.variables.add(stmt.var)
         for child in sub_statements(stmt):
-            self._visit(child, under=under, loop=inner)
+            self._visit(child, under=under, apart=apart, loop=inner)
 
     def _diverges(self, stmt: Stmt) -> bool:
         match stmt:

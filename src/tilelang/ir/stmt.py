@@ -147,11 +147,21 @@ class While(Stmt):
 
 @dataclass(frozen=True, eq=False)
 class If(Stmt):
-    """A branch taken when the kernel runs."""
+    """A branch taken when the kernel runs.
+
+    Attributes:
+        condition: When the first body runs.
+        then_body: The first body.
+        else_body: The other one, if there is one.
+        group: The first thread of a group and how many it has, if the condition says that the executing thread belongs
+            to it and the group does together what stands inside. At thread level the body begins by binding the
+            thread's index in the group.
+    """
 
     condition: Expr
     then_body: Stmt
     else_body: Stmt | None = None
+    group: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -58,6 +58,7 @@ from tilelang.language.debug import device_assert, print
 from tilelang.language.derived import all_of, any_of, dp4a, evaluate, rng_init, rng_rand
 from tilelang.language.eager import const, empty
 from tilelang.language.extern import call_extern, import_source, inline_ptx
+from tilelang.language.groups import ws
 from tilelang.language.kernel import Kernel, block
 from tilelang.language.level3 import PRIMITIVES
 from tilelang.language.loops import (
@@ -358,6 +359,7 @@ __all__ = [
     "use_swizzle",
     "vectorized",
     "view",
+    "ws",
     *DTYPES,
     *FUNCTIONS,
     *PRIMITIVES,

@@ -224,7 +224,8 @@ class Frame:
             for effects, side in ((effects_of_x, x), (effects_of_y, y)):
                 store = Store(result.buffer, (), cast(side, result.dtype), loc=self.stager.loc)
                 sides.append(as_body([*effects, store]))
-            self.stager.emit(If(as_bool(test), *sides))
+            then_body, else_body = sides
+            self.stager.emit(If(as_bool(test), then_body, else_body))
             return self.stager.bind("chosen", result)
         return a() if (test.value if isinstance(test, Const) else test) else b()
 

@@ -28,7 +28,7 @@ _GROUPS: tuple[tuple[str, str], ...] = (
     (_COPY, "tma_copy ptx_cp_async_bulk tma_store_arrive tma_store_wait"),
     (_GEMM, "ptx_mma_sp wgmma_gemm wait_wgmma warpgroup_arrive warpgroup_commit_batch warpgroup_wait "
             "warpgroup_fence_operand gemm_sp tcgen05_gemm"),
-    (_ROLES, "ws set_max_nreg inc_max_nreg dec_max_nreg no_set_max_nreg disable_warp_group_reg_alloc "
+    (_ROLES, "set_max_nreg inc_max_nreg dec_max_nreg no_set_max_nreg disable_warp_group_reg_alloc "
              "annotate_producer_reg_dealloc annotate_consumer_reg_alloc"),
     (_CALL, "call_intrin call_pure_extern"),
 )  # fmt: skip

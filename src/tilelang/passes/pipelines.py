@@ -6,6 +6,7 @@ from tilelang.lowering.lowering import Lowerings as GpuLowerings
 from tilelang.passes.base import Pass
 from tilelang.passes.thread import (
     flatten_shared,
+    group_barriers,
     guard_bounds,
     insert_barriers,
     overlap_iterations,
@@ -67,6 +68,7 @@ def gpu(lowerings: GpuLowerings) -> tuple[Pass, ...]:
         overlap_iterations.PASS,
         plan_shared_memory.PASS,
         insert_barriers.PASS,
+        group_barriers.PASS,
         flatten_shared.PASS,
         simplify_body.PASS,
     )

@@ -14,7 +14,8 @@ places could keep one from what it waits for.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+import functools
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from tilelang.analysis.thread_accesses import Moments, Touch, meets_some, plain, touches_anything, touches_of
@@ -22,16 +23,16 @@ from tilelang.analysis.thread_conflicts import Conflicts
 from tilelang.analysis.uniform import Uniformity
 from tilelang.arith.domain import Domain, of_function
 from tilelang.arith.prove import proves
-from tilelang.dtypes import as_dtype
-from tilelang.errors import CompilerBug
-from tilelang.ir.expr import Expr, Var, const, int_const, unary
+from tilelang.errors import CompilerBug, Loc
+from tilelang.ir.expr import Expr, Var, int_const, unary
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import UnaryOp
 from tilelang.ir.stmt import Bind, Break, CallStmt, Continue, For, If, Launch, Seq, Stmt, While
 from tilelang.ir.visit import Rewriter, sub_statements, walk
 from tilelang.isa.instruction import Effect, Instruction, Timeline
-from tilelang.isa.nvidia.sync import SYNC_THREADS, SYNC_WARP
+from tilelang.isa.nvidia.sync import SYNC_WARP
 from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.thread.place_barriers import PlaceBarriers, of_block
 from tilelang.target import WARP_SIZE
 
 _ROUNDS = 30  # over one loop, and some more for each group of copies that a wait leaves under way
@@ -90,10 +91,9 @@ class _Launch:
         missing: Whether a conflict was met while nothing may be inserted.
     """
 
-    def __init__(self, launch: Launch, domain: Domain) -> None:
-        self._launch = launch
-        self._uniform = Uniformity(launch)
-        self._conflicts = Conflicts(launch, self._uniform)
+    def __init__(self, launch: Launch, domain: Domain, uniform: Uniformity) -> None:
+        self._launch, self._uniform = launch, uniform
+        self._conflicts = Conflicts(launch, uniform)
         for var, extent in zip(launch.block_vars, launch.grid, strict=True):
             domain = domain.with_loop(var, 0, extent)
         self._around = _Around(domain, {}, ())
@@ -269,7 +269,9 @@ class _Launch:
             if any(meets_some(s) for s in walk(stmt)):
                 touches = [dataclasses.replace(touch, arranged=True) for touch in touches]
             self._units[stmt] = touches
-        return self._pass(stmt, touches, state, around)
+        state = self._pass(stmt, touches, state, around)
+        later = [t for t in touches if t.asynchronous]  # which waits inside make complete, or not
+        return {**state, **_keyed(_Pending(t, age) for t in later for age in (None, self._oldest))}
 
     def _all_touches(self, stmt: Stmt, around: _Around) -> list[Touch]:
         """What a statement and everything below it touches, seen from after it."""
@@ -433,52 +435,21 @@ def _joined(states: Iterable[_State | None]) -> _State | None:
     return {key: p for state in reached for key, p in state.items()} if reached else None
 
 
-# -- the rewriting -----------------------------------------------------------------------------------------------
-
-
-class _Insert(Rewriter):
-    def __init__(self, found: _Launch, launch: Launch) -> None:
-        self._found = found
-        self._launch = launch
-
-    def _barrier(self, stmt: Stmt) -> Stmt:
-        threads = self._launch.num_threads
-        if threads > WARP_SIZE:
-            return CallStmt(SYNC_THREADS, (), loc=stmt.loc)
-        return CallStmt(SYNC_WARP, (const((1 << threads) - 1, as_dtype("uint32")),), loc=stmt.loc)
-
-    def stmt(self, node: Stmt) -> Stmt | None:
-        if isinstance(node, Seq):
-            body: list[Stmt] = []
-            for child in node.body:
-                if child in self._found.before:
-                    body.append(self._barrier(child))
-                body.append(self._rebuilt(child))
-            if node in self._found.ends:
-                body.append(self._barrier(node))
-            same = len(body) == len(node.body) and all(x is y for x, y in zip(body, node.body, strict=True))
-            return node if same else Seq(tuple(body), loc=node.loc)
-        new = self._rebuilt(node)
-        if node not in self._found.before and node not in self._found.ends:
-            return new
-        first = [self._barrier(node)] if node in self._found.before else []
-        last = [self._barrier(node)] if node in self._found.ends else []
-        return Seq((*first, new, *last), loc=node.loc)
-
-    def _rebuilt(self, node: Stmt) -> Stmt:
-        with node.loc:
-            return (self.stmt(node) if isinstance(node, Seq) else self.rebuild_stmt(node)) or node
-
-
-def insert_barriers(launch: Launch, domain: Domain = Domain()) -> Launch:
-    """The launch with the barriers it needs."""
+def insert_barriers(
+    launch: Launch,
+    domain: Domain = Domain(),
+    uniform: Uniformity | None = None,
+    barrier: Callable[[Loc], Stmt] | None = None,
+) -> Launch:
+    """The launch with the barriers it needs; `uniform` and `barrier` are for groups of threads that stand for one."""
     if launch.num_threads == 1:
         return launch
-    found = _Launch(launch, domain)
+    found = _Launch(launch, domain, uniform or Uniformity(launch))
     found.run()
     if not found.before and not found.ends:
         return launch
-    return dataclasses.replace(launch, body=_Insert(found, launch).visit(launch.body) or launch.body)
+    insert = PlaceBarriers(found.before, found.ends, barrier or functools.partial(of_block, launch.num_threads))
+    return dataclasses.replace(launch, body=insert.visit(launch.body) or launch.body)
 
 
 class _Launches(Rewriter):

@@ -18,7 +18,7 @@ from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Load
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.launch import LaunchPlan
-from tilelang.ir.stmt import Alloc, For, Launch, Seq, Stmt, While
+from tilelang.ir.stmt import Alloc, For, If, Launch, Seq, Stmt, While
 from tilelang.ir.visit import Rewriter, expressions, sub_statements, walk, walk_expr, written_buffers
 from tilelang.passes.base import Pass, PassContext
 from tilelang.target import Target
@@ -111,7 +111,8 @@ def _tiles(launch: Launch, *, whole_loops: bool) -> list[Tile]:
     life = _Life(whole_loops)
     life.visit(launch.body, 0)
     versions = dict(launch.plan.versions)
-    apart = any(meets_some(stmt) for stmt in walk(launch.body))  # warps may be at different places of the program
+    # warps may be at different places of the program
+    apart = any(meets_some(s) or isinstance(s, If) and s.group for s in walk(launch.body))
     tiles = []
     for buffer in life.allocated:
         size, align = _size(buffer, launch.plan)

@@ -67,7 +67,27 @@ class _Choose(Rewriter):
             return self._sequence(node)
         if isinstance(node, TileOp):
             return seq(self._done(node), node.loc)
+        if isinstance(node, If) and node.group is not None:
+            return self._group(node, node.group[1])
         return self.rebuild_stmt(node)
+
+    def _group(self, node: If, threads: int) -> Stmt | None:
+        """What a group of threads does together.
+
+        Raises:
+            NoLowering: It multiplies, for which tiles are spread over all threads of the block.
+        """
+        for op in walk(node.then_body):
+            if isinstance(op, Gemm):
+                raise NoLowering(
+                    "T.gemm: a group of threads has no way to do it",
+                    loc=op.loc,
+                    hint="let all threads of the block multiply, or write T.ptx_mma for every warp",
+                )
+        block, self._site = self._site, dataclasses.replace(self._site, threads=threads)
+        made = self.rebuild_stmt(node)
+        self._site = block
+        return made
 
     def _sequence(self, node: Seq) -> Stmt:
         """The statements; what an operator became stands among its neighbors, where other passes expect it."""

@@ -12,6 +12,7 @@ import dataclasses
 import math
 from collections.abc import Iterable
 
+from tilelang.analysis.accesses import accesses
 from tilelang.analysis.spreading import spread
 from tilelang.analysis.tile_uses import NestUse, TileUses, Uses, static_extents, tile_uses
 from tilelang.errors import Note
@@ -19,7 +20,7 @@ from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Var
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.stmt import Alloc, Atomic, Launch, ParallelLoop, Seq, Stmt
+from tilelang.ir.stmt import Alloc, Atomic, If, Launch, ParallelLoop, Seq, Stmt
 from tilelang.ir.visit import Rewriter, walk, walk_expr
 from tilelang.layout.fragment import Fragment
 from tilelang.lowering.simt.loops import move, scratch
@@ -47,12 +48,14 @@ def _demoted(func: PrimFunc, launch: Launch) -> Launch:
     uses = tile_uses(func, launch, (Scope.FRAGMENT, Scope.LOCAL))
     judge = _Judge(uses)
     notes: list[Note] = []
+    groups = [s for s in walk(launch.body) if isinstance(s, If) and s.group]
+    grouped = {access.buffer.storage for group in groups for access in accesses(group).all}
     scopes: dict[Buffer, Scope] = dict.fromkeys(_private(launch), Scope.LOCAL)
     for buffer in _storages(launch):
         spread_out = buffer.scope is Scope.FRAGMENT or judge.is_subscripted_by_nests(buffer)
         if buffer in scopes or not spread_out:
             continue
-        reason = judge.refusal(buffer)
+        reason = "a group of threads uses it" if buffer in grouped else judge.refusal(buffer)
         scopes[buffer] = Scope.SHARED if reason else Scope.FRAGMENT
         if reason:
             notes.append(Note(f"'{buffer.name}' is kept in shared memory: {reason}", buffer.loc))

@@ -40,7 +40,15 @@ from tilelang.ir.stmt import (
     TileOp,
     While,
 )
-from tilelang.ir.visit import Rewriter, expressions, sub_statements, walk, walk_expr, written_buffers
+from tilelang.ir.visit import (
+    Rewriter,
+    expressions,
+    sub_statements,
+    substitute_stmt,
+    walk,
+    walk_expr,
+    written_buffers,
+)
 from tilelang.layout.blocked import blocked
 from tilelang.lowering.lowering import Lowerings, Site
 from tilelang.lowering.simt.parallel import Accumulated, SharedOut, values_of
@@ -205,10 +213,29 @@ class _Block:
         return found
 
     def _if(self, node: If, domain: Domain) -> Stmt | None:
+        if node.group is not None:
+            return self._group(node, node.group, domain)
         condition = self._registers.expr(node.condition)
         then = self.stmt(node.then_body, domain.assume(condition)) or Seq((), loc=node.loc)
         other = node.else_body and self.stmt(node.else_body, domain.assume(unary(UnaryOp.NOT, condition)))
         return dataclasses.replace(node, condition=condition, then_body=then, else_body=other)
+
+    def _group(self, node: If, group: tuple[int, int], domain: Domain) -> Stmt:
+        """What a group of threads does together: as a block would that has no other threads."""
+        if node in self._own.under:
+            raise NoLowering(
+                "T.ws: stands where only some threads come", hint="take it out of the branch or loop around it"
+            )
+        first, count = group
+        own = Var("group_thread", INT32, index=True)
+        block, self._site = self._site, dataclasses.replace(self._site, threads=count, thread=own)
+        inside = domain.assume(node.condition).with_range(own, 0, count - 1)
+        body = self.stmt(node.then_body, inside) or Seq((), loc=node.loc)
+        self._site = block
+        assert isinstance(self._thread, Var)
+        body = substitute_stmt(body, {self._thread: own + first})
+        bind = Bind(own, self._thread - first, loc=node.loc)
+        return dataclasses.replace(node, then_body=Seq((bind, body), loc=node.then_body.loc))
 
     def _whole(self, node: Stmt, domain: Domain) -> Stmt | None:
         """Statements that are executed by every thread as they are, over registers."""
@@ -294,9 +321,9 @@ class _Block:
         raise CompilerBug(f"{node.name}: there is no lowering {node.choice!r}")
 
     def _together(self, node: Stmt, name: str) -> None:
-        if node in self._own.under:
+        if node in self._own.apart:
             raise NoLowering(
-                f"{name}: needs all threads of the block, but stands where only some of them come",
+                f"{name}: needs all threads of the block or of a group, but stands where only some of them come",
                 hint="take it out of the branch or loop that depends on the thread index",
             )
 
@@ -308,6 +335,11 @@ class _Block:
         shared_out, waiting = self._waiting.get(loop, (None, []))
         if shared_out is None:
             how = self._spreading(loop, domain)
+            if how.reason and loop in self._own.under:
+                raise NoLowering(
+                    f"T.Parallel: a group of threads cannot run its iterations in order: {how.reason}",
+                    hint="let one thread of the group run a serial loop",
+                )
             if how.reason or not can_stride(how) and not _is_constant(loop):
                 return self.stmt(in_order(loop), domain)
             shared_out = self._shared_out(loop, how)
@@ -328,7 +360,8 @@ class _Block:
         if how.reason or not _is_constant(loop):
             return None
         extents = tuple(int_const(extent) or 0 for extent in loop.extents)
-        layout = loop.layout or blocked(extents, self._site.threads, copies=False)
+        spread_out = None if loop in self._own.under else loop.layout  # layouts are for all threads of the block
+        layout = spread_out or blocked(extents, self._site.threads, copies=False)
         return SharedOut(loop, layout, how, self._site)
 
 

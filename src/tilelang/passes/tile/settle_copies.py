@@ -121,9 +121,12 @@ class _Sequence:
         return self._made[0] if len(self._made) == 1 else Seq(tuple(self._made), loc=node.loc)
 
     def _branch(self, node: If) -> Stmt:
-        """A branch may leave copies under way: if it is not taken, there is nothing to wait for."""
+        """A branch may leave copies under way: if it is not taken, there is nothing to wait for.
+
+        A group of threads settles its own, since nobody else knows when these are done.
+        """
         then = _Sequence(self._settle)
-        then_body = then.settled(node.then_body, leave=True)
+        then_body = then.settled(node.then_body, leave=node.group is None)
         otherwise = _Sequence(self._settle)
         else_body = None if node.else_body is None else otherwise.settled(node.else_body, leave=True)
         left = [*then.groups, *otherwise.groups]

@@ -1,0 +1,185 @@
+"""Kernels whose groups of warps have roles: each does its tiles with its own threads, at the same time as the others."""
+
+import numpy as np
+import pytest
+from device_text import compile_cuda, needs_cuda_compiler
+from gpu import lower_func
+
+import tilelang.language as T
+from tilelang.codegen.cuda import emit
+from tilelang.errors import DataRace, Deadlock, NoLowering, ReadBeforeWrite
+from tilelang.ir.stmt import CallStmt
+from tilelang.ir.visit import walk
+from tilelang.sim.run import simulate
+from tilelang.target import Target
+
+SCHEDULES = [(lazy, seed) for lazy in (True, False) for seed in (0, 1, 2)]
+
+
+def outcomes(func, *arguments, arch="sm_80"):
+    """The arguments after the kernel, or the error it ended with, for every order in which warps may run."""
+    lowered = lower_func(func, arch)
+    for lazy, seed in SCHEDULES:
+        copies = [np.array(a) for a in arguments]
+        try:
+            simulate(lowered, copies, target=Target("cuda", arch), lazy=lazy, seed=seed)
+        except (DataRace, Deadlock, ReadBeforeWrite) as error:
+            yield error
+        else:
+            yield copies
+
+
+def called(func):
+    return [stmt.routine.name for stmt in walk(lower_func(func).body) if isinstance(stmt, CallStmt)]
+
+
+def reversed_by(group):
+    @T.prim_func
+    def main(A: T.Tensor((300,), "float32"), B: T.Tensor((300,), "float32")):
+        with T.Kernel(1, threads=256):
+            s = T.alloc_shared((300,), "float32")
+            with T.ws(group):
+                T.copy(A, s)
+                for i in T.Parallel(300):
+                    B[i] = s[299 - i] + 1
+
+    return main
+
+
+@pytest.mark.parametrize("group", [0, 1])
+def test_a_group_does_tiles_alone_and_waits_for_nobody_else(group):
+    a = np.random.randint(-9, 9, 300).astype(np.float32)
+    for after in outcomes(reversed_by(group), a, np.zeros_like(a)):
+        assert not isinstance(after, Exception), str(after)
+        np.testing.assert_array_equal(a[::-1] + 1, after[1])
+    assert "sync_threads" not in called(reversed_by(group))
+    assert "tl_bar_sync(15, 128)" in emit(lower_func(reversed_by(group))).text
+
+
+def test_what_a_group_made_is_there_for_all_after_the_branch():
+    @T.prim_func
+    def main(A: T.Tensor((256,), "int32"), B: T.Tensor((256,), "int32"), C: T.Tensor((1,), "int32")):
+        with T.Kernel(1, threads=256):
+            s = T.alloc_shared((256,), "int32")
+            total = T.alloc_shared((1,), "int32")
+            with T.ws(1):
+                T.copy(A, s)
+            with T.ws(0):
+                T.fill(total, 5)
+                for i in T.Parallel(256):
+                    total[0] += A[i]
+            for i in T.Parallel(256):
+                B[i] = s[255 - i]
+            C[0] = total[0]
+
+    a = np.random.randint(-50, 50, 256).astype(np.int32)
+    for after in outcomes(main, a, np.zeros_like(a), np.zeros(1, np.int32)):
+        assert not isinstance(after, Exception), str(after)
+        np.testing.assert_array_equal(a[::-1], after[1])
+        assert a.sum() + 5 == after[2][0]
+
+
+def ring(ordered=True):
+    @T.prim_func
+    def main(A: T.Tensor((6, 256), "float32"), B: T.Tensor((256,), "float32")):
+        with T.Kernel(1, threads=256):
+            full = T.alloc_barrier([128, 128])
+            empty = T.alloc_barrier([128, 128])
+            s = T.alloc_shared((2, 256), "float32")
+            with T.ws(0):
+                for k in T.serial(6):
+                    T.barrier_wait(empty[k % 2], k // 2 % 2 ^ 1)
+                    T.copy(A[k, 0:256], s[k % 2, 0:256])
+                    if ordered:
+                        T.barrier_arrive(full[k % 2])
+            with T.ws(1):
+                acc = T.alloc_fragment((256,), "float32")
+                T.clear(acc)
+                for k in T.serial(6):
+                    if ordered:
+                        T.barrier_wait(full[k % 2], k // 2 % 2)
+                    for i in T.Parallel(256):
+                        acc[i] = acc[i] * 2 + s[k % 2, 255 - i]
+                    T.barrier_arrive(empty[k % 2])
+                T.copy(acc, B)
+
+    return main
+
+
+def test_a_ring_between_two_groups():
+    a = np.random.randint(-9, 9, (6, 256)).astype(np.float32)
+    expected = np.zeros(256, np.float32)
+    for row in a:
+        expected = expected * 2 + row[::-1]
+    for after in outcomes(ring(), a, np.zeros(256, np.float32)):
+        assert not isinstance(after, Exception), str(after)
+        np.testing.assert_array_equal(expected, after[1])
+
+
+def test_a_ring_without_arrivals_is_reported():
+    a = np.zeros((6, 256), np.float32)
+    found = list(outcomes(ring(ordered=False), a, np.zeros(256, np.float32)))
+    assert all(isinstance(error, (DataRace, ReadBeforeWrite)) for error in found)
+
+
+def test_folds_pipelines_and_small_groups():
+    @T.prim_func
+    def main(A: T.Tensor((8, 64), "float32"), B: T.Tensor((8,), "float32"), C: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=160):
+            rows = T.alloc_shared((8, 64), "float32")
+            sums = T.alloc_fragment((8,), "float32")
+            with T.ws(0):
+                T.copy(A, rows)
+                T.reduce_sum(rows, sums, dim=1)
+                T.copy(sums, B)
+            with T.ws(1):
+                row = T.alloc_shared((64,), "float32")
+                total = T.alloc_fragment((64,), "float32")
+                T.clear(total)
+                for k in T.Pipelined(8, num_stages=2):
+                    T.copy(A[k, 0:64], row)
+                    for i in T.Parallel(64):
+                        total[i] = total[i] * 2 + row[63 - i]
+                T.copy(total, C)
+
+    a = np.random.randint(-9, 9, (8, 64)).astype(np.float32)
+    expected = np.zeros(64, np.float32)
+    for row in a:
+        expected = expected * 2 + row[::-1]
+    for after in outcomes(main, a, np.zeros(8, np.float32), np.zeros(64, np.float32)):
+        assert not isinstance(after, Exception), str(after)
+        np.testing.assert_array_equal(a.sum(1), after[1])
+        np.testing.assert_array_equal(expected, after[2])
+
+
+def test_products_in_groups_are_refused():
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=256):
+            s = T.alloc_shared((64, 64), "float16")
+            c = T.alloc_fragment((64, 64), "float32")
+            T.copy(A, s)
+            with T.ws(1):
+                T.gemm(s, s, c, clear_accum=True)
+            T.copy(c, C)
+
+    with pytest.raises(NoLowering, match="T.gemm: a group of threads has no way to do it"):
+        lower_func(main)
+
+
+def test_tiles_where_only_some_threads_of_a_group_come_are_refused():
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=256):
+            with T.ws(0):
+                if T.get_lane_idx() < 5:
+                    T.fill(A, 0)
+
+    with pytest.raises(NoLowering, match="needs all threads of the block or of a group"):
+        lower_func(main)
+
+
+@needs_cuda_compiler
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_120a"])
+def test_the_text_compiles(arch):
+    assert compile_cuda(emit(lower_func(ring(), arch)).text, arch)
