@@ -159,8 +159,8 @@ class JITKernel:
     def get_kernel_source(self) -> str:
         """The generated source of the kernel.
 
-        On a GPU, a kernel with symbolic sizes is compiled for sizes that are multiples of 128 first, and for others when
-        a call brings them; this is the source of the first.
+        On a GPU, a kernel with symbolic sizes is compiled for sizes that are multiples of 128 first, and for others
+        when a call brings them; this is the source of the first.
         """
         if self._runner.program is not None:
             return self._runner.program.source.text
