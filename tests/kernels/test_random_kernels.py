@@ -5,7 +5,8 @@ failure shows the plainest program that fails in the same way.
 """
 
 import pytest
-from random_kernels.checking import check_random, compare
+from device_text import ARCHITECTURES, compile_cuda, needs_cuda_compiler
+from random_kernels.checking import check_random, compare, load
 from random_kernels.spread import SpreadPrograms
 
 import tilelang
@@ -60,3 +61,15 @@ def test_kernels_on_a_simulated_gpu_agree_with_the_reference(seed):
 def test_tiles_that_many_threads_share_agree_with_the_reference(seed):
     arch = ("sm_80", "sm_75", "sm_90a")[seed % 3]
     check_random(seed, on_simulator(arch, lazy=seed % 2 == 0, seed=seed), 1, 5, SpreadPrograms)
+
+
+@needs_cuda_compiler
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4000, 4020))
+def test_the_text_of_kernels_for_gpus_compiles(seed):
+    arch = ARCHITECTURES[seed // 4 % len(ARCHITECTURES)]
+
+    def check(program):
+        compile_cuda(tilelang.lower(load(program.text), target={"kind": "cuda", "arch": arch}).kernel_source, arch)
+
+    check_random(seed, check, 1, 5, SpreadPrograms)

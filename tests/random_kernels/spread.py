@@ -221,13 +221,15 @@ class SpreadPrograms(Programs):
             )
             self.out.line(f"for {', '.join(names[o] for o in head)} in T.{kind}({bounds}):")
             self.out.depth += 1
+        value = self.make.number(inner, dtype, 2, 4 if floating else None, 1)
+        value = value if floating else f"T.cast({value}, '{dtype}')"  # constants may have outgrown the dtype
         if self.pick.often(25):
             self.out.line(f"if {self.make.truth(inner, 1)}:")
             self.out.depth += 1
-            self._update(target, op, self.make.number(inner, dtype, 2, 4 if floating else None, 1))
+            self._update(target, op, value)
             self.out.depth -= 1
         else:
-            self._update(target, op, self.make.number(inner, dtype, 2, 4 if floating else None, 1))
+            self._update(target, op, value)
         self.out.depth -= len(heads)
         return True
 
@@ -335,17 +337,18 @@ class SpreadPrograms(Programs):
             at = f"{k} * {rows}, 0" if down else f"0, {k} * {columns}"
             self.out.line(f"{tile.name} = T.alloc_{tile.scope}(({rows}, {columns}), '{dtype}')")
             self._laid_out(tile)
-            if trips == 0 or self.pick.often(20):
+            cleared = trips == 0 or self.pick.often(20)
+            if cleared:
                 self.out.line(f"T.clear({tile.name})")
-            lines.append((f"T.copy({source.name}[{at}], {tile.name})", tile))
+            lines.append((f"T.copy({source.name}[{at}], {tile.name})", tile, cleared))
             tiles.append(tile)
         options = "" if self.pick.often(10) else f", num_stages={self.pick.below(5)}"
         inner = self._open(scope, f"for {k} in T.Pipelined({trips}{options}):", [(k, 0, max(0, trips - 1))], trips)
         late = self.pick.often(20) and trips > 0
-        for number, (line, tile) in enumerate(lines):
+        for number, (line, tile, cleared) in enumerate(lines):
             if number and late:
                 self.block(inner, 1, 0)
-            if number == 0 and self.pick.often(15) and "clear" in self.out.lines[-2]:
+            if cleared and self.pick.often(15):
                 self.out.line(f"if {self.make.truth(inner, 1)}:")
                 self.out.line(f"    {line}")
             else:
