@@ -25,7 +25,7 @@ from tilelang.isa.nvidia.mbarrier import (
 )
 from tilelang.isa.nvidia.sync import SYNC_THREADS
 from tilelang.language.api import api
-from tilelang.language.pointers import emit_call
+from tilelang.language.calls import emit_call
 from tilelang.language.proxy import BufferProxy
 from tilelang.language.stage import current, is_mutable
 from tilelang.language.threads import linear_thread

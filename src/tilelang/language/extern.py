@@ -16,7 +16,8 @@ from tilelang.isa.nvidia.extern import call_extern as extern_instruction
 from tilelang.isa.nvidia.extern import inline_ptx as ptx_instruction
 from tilelang.language.address import Pointer
 from tilelang.language.api import api
-from tilelang.language.pointers import Place, as_argument, emit_call
+from tilelang.language.calls import emit_call, inside_kernel
+from tilelang.language.pointers import Place, as_argument
 from tilelang.language.stage import current
 
 
@@ -79,13 +80,12 @@ def import_source(text: str) -> None:
     Raises:
         ProgramError: There is no kernel around, or the text is none.
     """
-    stager = current("T.import_source")
+    current("T.import_source")
     if not isinstance(text, str):
         raise ProgramError(f"T.import_source: expected a text, got {type(text).__name__}")
-    if stager.hints is None:
-        raise ProgramError("T.import_source: stands outside of a kernel", hint="write it inside `with T.Kernel(...)`")
-    if text not in stager.hints.sources:
-        stager.hints.sources.append(text)
+    _, hints = inside_kernel("T.import_source")
+    if text not in hints.sources:
+        hints.sources.append(text)
 
 
 def _output(what: str, place: Expr) -> Region:

@@ -9,9 +9,7 @@ from __future__ import annotations
 from tilelang.dtypes import BOOL, DType, as_dtype
 from tilelang.errors import ProgramError
 from tilelang.ir.buffer import Region, Scope
-from tilelang.ir.expr import Const, Expr, ExprLike, Load, Var, as_bool, as_expr, cast, int_const
-from tilelang.ir.stmt import CallStmt
-from tilelang.isa.instruction import Instruction
+from tilelang.ir.expr import Const, Expr, ExprLike, Load, as_bool, as_expr, cast, int_const
 from tilelang.isa.nvidia.atom import mma
 from tilelang.isa.nvidia.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT, cp_async
 from tilelang.isa.nvidia.ldmatrix import ldmatrix, stmatrix
@@ -21,8 +19,8 @@ from tilelang.isa.nvidia.memory import store as hinted_store
 from tilelang.isa.nvidia.mma import ATOMS
 from tilelang.language.address import Pointer
 from tilelang.language.api import api
+from tilelang.language.calls import emit_call
 from tilelang.language.proxy import TileProxy
-from tilelang.language.stage import current
 
 _ALWAYS = Const(True, BOOL)
 
@@ -82,7 +80,7 @@ def stg(element: Place, value: ExprLike, hint: str = "none") -> None:
     dtype = number.dtype if number.dtype.lanes > 1 else region.dtype
     _check_lanes(what, region, dtype)
     touched = _row(region, dtype.lanes)
-    _emit(what, hinted_store(dtype, _hint(what, hint)), touched, cast(number, dtype), _ALWAYS, writes=(touched,))
+    emit_call(what, hinted_store(dtype, _hint(what, hint)), touched, cast(number, dtype), _ALWAYS, writes=(touched,))
 
 
 @api
@@ -140,19 +138,19 @@ def ptx_cp_async(dst: Place, src: Place, num_bytes: int, predicate: ExprLike = T
         raise ProgramError(f"{what}: cannot copy {num_bytes!r} bytes of {source.dtype!s}", hint="write 4, 8 or 16")
     read = _row(source, count // source.dtype.storage_bytes)
     written = _row(target, count // target.dtype.storage_bytes)
-    _emit(what, cp_async(count), written, read, as_bool(predicate), reads=(read,), writes=(written,))
+    emit_call(what, cp_async(count), written, read, as_bool(predicate), reads=(read,), writes=(written,))
 
 
 @api
 def ptx_commit_group() -> None:
     """Closes a group of the copies that `T.ptx_cp_async` has begun."""
-    _emit("T.ptx_commit_group", CP_ASYNC_COMMIT)
+    emit_call("T.ptx_commit_group", CP_ASYNC_COMMIT)
 
 
 @api
 def ptx_wait_group(pending: int) -> None:
     """Waits until at most `pending` groups of copies are on their way."""
-    _emit("T.ptx_wait_group", CP_ASYNC_WAIT, as_expr(pending))
+    emit_call("T.ptx_wait_group", CP_ASYNC_WAIT, as_expr(pending))
 
 
 @api
@@ -170,7 +168,7 @@ def ptx_ldmatrix(dst: Place, src: Place, num: int = 4, trans: bool = False) -> N
     """
     what = "T.ptx_ldmatrix"
     target, source = _row(_pointer(what, dst).region, 2 * num), _row(_pointer(what, src).region, 8)
-    _emit(what, ldmatrix(num, trans), target, source, reads=(source,), writes=(target,))
+    emit_call(what, ldmatrix(num, trans), target, source, reads=(source,), writes=(target,))
 
 
 @api
@@ -178,7 +176,7 @@ def ptx_stmatrix(dst: Place, src: Place, num: int = 4, trans: bool = False) -> N
     """Stores matrices from the registers of a warp in shared memory; the reverse of `T.ptx_ldmatrix`. Needs sm_90."""
     what = "T.ptx_stmatrix"
     target, source = _row(_pointer(what, dst).region, 8), _row(_pointer(what, src).region, 2 * num)
-    _emit(what, stmatrix(num, trans), target, source, reads=(source,), writes=(target,))
+    emit_call(what, stmatrix(num, trans), target, source, reads=(source,), writes=(target,))
 
 
 @api
@@ -212,7 +210,7 @@ def ptx_mma(shape: str, c: Place, a: Place, b: Place) -> None:
         )
     counts = (atom.c.values, atom.a.values, atom.b.values)
     sums, left, right = (_row(region, count) for region, count in zip(regions, counts, strict=True))
-    _emit(what, mma(atom), sums, left, right, reads=(sums, left, right), writes=(sums,))
+    emit_call(what, mma(atom), sums, left, right, reads=(sums, left, right), writes=(sums,))
 
 
 def as_argument(what: str, value: ExprLike | Place) -> Expr | Region:
@@ -222,30 +220,6 @@ def as_argument(what: str, value: ExprLike | Place) -> Expr | Region:
     if isinstance(value, TileProxy) and value.ndim:
         return _pointer(what, value).region
     return as_expr(value)  # type: ignore[arg-type]
-
-
-def emit_call(
-    what: str,
-    instruction: Instruction,
-    *args: Expr | Region,
-    reads: tuple[Region, ...] = (),
-    writes: tuple[Region, ...] = (),
-) -> Var | None:
-    """Emits the call of an instruction; gives its result, if it has one.
-
-    Raises:
-        ProgramError: It stands outside of a kernel.
-    """
-    stager = current(what)
-    if stager.hints is None:
-        raise ProgramError(f"{what}: stands outside of a kernel", hint="write it inside `with T.Kernel(...)`")
-    dtype = instruction.result
-    result = None if dtype is None else Var(stager.suggest(instruction.name.split("_")[0]), dtype)
-    stager.emit(CallStmt(instruction, args, reads, writes, result))
-    return result
-
-
-_emit = emit_call
 
 
 def _pointer(what: str, place: Place) -> Pointer:
@@ -294,7 +268,7 @@ def _load(what: str, region: Region, dtype: DType, hint: str) -> Expr:
     _check_lanes(what, region, dtype)
     touched = _row(region, dtype.lanes)
     instruction = hinted_load(dtype, _hint(what, hint), read_only=True)
-    result = _emit(what, instruction, touched, _ALWAYS, reads=(touched,))
+    result = emit_call(what, instruction, touched, _ALWAYS, reads=(touched,))
     assert result is not None
     return result
 

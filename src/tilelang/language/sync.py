@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from tilelang.dtypes import INT32
 from tilelang.errors import ProgramError
-from tilelang.ir.expr import ExprLike, as_expr, cast, int_const
-from tilelang.ir.stmt import CallStmt
-from tilelang.isa.instruction import Instruction
+from tilelang.ir.expr import Expr, ExprLike, as_expr, cast, int_const
 from tilelang.isa.nvidia.fence import FENCE_BLOCK, FENCE_DEVICE, FENCE_SYSTEM
 from tilelang.isa.nvidia.sync import BAR_ARRIVE, BAR_SYNC, SYNC_GRID, SYNC_THREADS, SYNC_WARP
 from tilelang.language.api import api
+from tilelang.language.calls import emit_call
 from tilelang.language.stage import current
 from tilelang.language.warp import FULL_MASK, lane_mask
 
@@ -37,16 +36,16 @@ def sync_threads(barrier_id: ExprLike | None = None, arrive_count: ExprLike | No
     """
     what = "T.sync_threads"
     if barrier_id is None:
-        _emit(what, SYNC_THREADS)
+        emit_call(what, SYNC_THREADS)
     else:
-        _emit(what, BAR_SYNC, *_named(what, barrier_id, arrive_count))
+        emit_call(what, BAR_SYNC, *_named(what, barrier_id, arrive_count))
 
 
 @api
 def barrier_arrive_named(barrier_id: ExprLike, arrive_count: ExprLike | None = None) -> None:
     """Counts as arrived at a barrier of the block without waiting for the others. As `T.sync_threads` otherwise."""
     what = "T.barrier_arrive_named"
-    _emit(what, BAR_ARRIVE, *_named(what, barrier_id, arrive_count))
+    emit_call(what, BAR_ARRIVE, *_named(what, barrier_id, arrive_count))
 
 
 @api
@@ -59,13 +58,13 @@ def sync_grid() -> None:
     Example:
         `T.sync_grid()`
     """
-    _emit("T.sync_grid", SYNC_GRID)
+    emit_call("T.sync_grid", SYNC_GRID)
 
 
 @api
 def sync_warp(mask: ExprLike = FULL_MASK) -> None:
     """The lanes of a warp that `mask` names wait for each other and see each other's writes."""
-    _emit("T.sync_warp", SYNC_WARP, lane_mask(mask))
+    emit_call("T.sync_warp", SYNC_WARP, lane_mask(mask))
 
 
 @api
@@ -80,10 +79,10 @@ def thread_fence(scope: str = "device") -> None:
     """
     if scope not in _FENCES:
         raise ProgramError(f"T.thread_fence: {scope!r:.40} is no scope", hint="write 'block', 'device' or 'system'")
-    _emit("T.thread_fence", _FENCES[scope])
+    emit_call("T.thread_fence", _FENCES[scope])
 
 
-def _named(what: str, barrier_id: ExprLike, arrive_count: ExprLike | None) -> tuple[ExprLike, ExprLike]:
+def _named(what: str, barrier_id: ExprLike, arrive_count: ExprLike | None) -> tuple[Expr, Expr]:
     stager = current(what)
     number = int_const(as_expr(barrier_id))
     if number is not None and not 0 <= number < _BARRIERS:
@@ -97,10 +96,3 @@ def _named(what: str, barrier_id: ExprLike, arrive_count: ExprLike | None) -> tu
             hint="write a multiple of 32 that is not larger than the block",
         )
     return cast(barrier_id, INT32), cast(threads, INT32)
-
-
-def _emit(what: str, instruction: Instruction, *operands: ExprLike) -> None:
-    stager = current(what)
-    if stager.hints is None:
-        raise ProgramError(f"{what}: stands outside of a kernel", hint="write it inside `with T.Kernel(...)`")
-    stager.emit(CallStmt(instruction, tuple(as_expr(operand) for operand in operands)))

@@ -12,10 +12,10 @@ from tilelang.dtypes import BOOL, INT32, DType
 from tilelang.errors import ProgramError
 from tilelang.ir.expr import Expr, ExprLike, Var, as_bool, as_expr, binary, cast, const
 from tilelang.ir.scalar import BinaryOp
-from tilelang.ir.stmt import CallStmt
 from tilelang.isa.instruction import Instruction
 from tilelang.isa.nvidia.warp import ACTIVE_MASK, ALL, ANY, BALLOT, MATCH_ALL, MATCH_ANY, shuffle
 from tilelang.language.api import api
+from tilelang.language.calls import emit_call
 from tilelang.language.stage import current
 from tilelang.target import WARP_SIZE
 
@@ -120,18 +120,14 @@ def warp_reduce_bitor(value: ExprLike) -> Expr:
     return _fold("T.warp_reduce_bitor", value, lambda a, b: a | b)
 
 
-def call(what: str, instruction: Instruction, *operands: ExprLike, name: str = "") -> Var:
+def call(what: str, instruction: Instruction, *operands: Expr) -> Var:
     """Emits the call of an instruction that has a result, and gives the result.
 
     Raises:
         ProgramError: It stands outside of a kernel.
     """
-    stager = current(what)
-    if stager.hints is None:
-        raise ProgramError(f"{what}: stands outside of a kernel", hint="write it inside `with T.Kernel(...)`")
-    assert instruction.result is not None
-    result = Var(stager.suggest(name or instruction.name), instruction.result)
-    stager.emit(CallStmt(instruction, tuple(as_expr(operand) for operand in operands), result=result))
+    result = emit_call(what, instruction, *operands, name=instruction.name)
+    assert result is not None
     return result
 
 
