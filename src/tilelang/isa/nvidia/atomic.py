@@ -23,17 +23,9 @@ from tilelang.ir.scalar import BinaryOp, convert, data_binary
 from tilelang.isa.instruction import Instruction
 from tilelang.isa.machine import Pointer, Warp
 from tilelang.isa.nvidia.atomic_text import ORDERS, SCOPES, Words, operation_text, suffix, vector_text
-from tilelang.isa.nvidia.lanes import spread
+from tilelang.isa.nvidia.lanes import FOLDS, spread
 
-_COMBINE = {
-    "add": BinaryOp.ADD,
-    "min": BinaryOp.MIN,
-    "max": BinaryOp.MAX,
-    "and": BinaryOp.BITAND,
-    "or": BinaryOp.BITOR,
-    "xor": BinaryOp.BITXOR,
-}
-OPERATIONS = (*_COMBINE, "exchange", "cas", "load", "store")
+OPERATIONS = (*FOLDS, "exchange", "cas", "load", "store")
 _SOURCE = "PTX ISA, 'Parallel Synchronization and Communication Instructions: {}'"
 
 
@@ -100,7 +92,7 @@ def _change(op: str, dtype: DType, old: Any, values: list[np.ndarray], lane: int
             return values[0][lane]
         case "cas":
             return values[1][lane] if old.tobytes() == values[0][lane].tobytes() else old
-    return data_binary(_COMBINE[op], old, values[0][lane], dtype)
+    return data_binary(FOLDS[op], old, values[0][lane], dtype)
 
 
 @cache

@@ -5,15 +5,22 @@ Takes and gives arrays with one entry per lane.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from tilelang.dtypes import DType, Kind
 from tilelang.errors import SimulationError
+from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.stmt import AtomicOp
 from tilelang.isa.machine import LANES, Warp
 
 NUMBERS = np.arange(LANES)
+
+# what instructions fold by, by the names that PTX gives them, which are those of `ir.stmt` as well
+FOLDS: Mapping[str, BinaryOp] = MappingProxyType({op.value: op.operator for op in AtomicOp if op.operator is not None})
 
 
 def spread(value: Any) -> np.ndarray:

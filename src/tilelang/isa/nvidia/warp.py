@@ -18,11 +18,11 @@ import numpy as np
 
 from tilelang.dtypes import BOOL, SCALARS, DType
 from tilelang.errors import NoLowering
-from tilelang.ir.scalar import BinaryOp, data_binary
+from tilelang.ir.scalar import data_binary
 from tilelang.isa.instruction import Group, Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.machine import LANES, Warp
-from tilelang.isa.nvidia.lanes import NUMBERS, integers, mask_of, participants, spread, unknown
+from tilelang.isa.nvidia.lanes import FOLDS, NUMBERS, integers, mask_of, participants, spread, unknown
 from tilelang.isa.nvidia.types import INTEGERS, cuda_type
 from tilelang.target import Feature
 
@@ -214,15 +214,6 @@ __device__ __forceinline__ bool tl_elect(uint32_t mask) {
 )
 """Whether the lane is the one that the machine chooses, here the first; called with the mask of lanes."""
 
-_REDUCTIONS = {
-    "add": BinaryOp.ADD,
-    "min": BinaryOp.MIN,
-    "max": BinaryOp.MAX,
-    "and": BinaryOp.BITAND,
-    "or": BinaryOp.BITOR,
-    "xor": BinaryOp.BITXOR,
-}
-
 
 @cache
 def redux(op: str, dtype: DType) -> Instruction:
@@ -233,9 +224,9 @@ def redux(op: str, dtype: DType) -> Instruction:
     Raises:
         NoLowering: The machine reduces only int32 and uint32, by "add", "min", "max", "and", "or" and "xor".
     """
-    if op not in _REDUCTIONS or dtype not in ("int32", "uint32"):
+    if op not in FOLDS or dtype not in ("int32", "uint32"):
         raise NoLowering(f"redux: no instruction for {op!r} on {dtype!s}", hint="reduce with shuffles")
-    combine = _REDUCTIONS[op]
+    combine = FOLDS[op]
 
     def simulate(warp: Warp, mask: Any, value: Any) -> np.ndarray:
         lanes, values = participants(warp, mask, f"redux {op}"), spread(value).astype(dtype.numpy)
