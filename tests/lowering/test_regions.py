@@ -2,10 +2,12 @@
 
 from programs import index_var
 
-from tilelang.dtypes import FLOAT32
+from tilelang.dtypes import FLOAT32, INT32
 from tilelang.ir.buffer import Buffer, Region, Scope
-from tilelang.ir.expr import as_expr
-from tilelang.lowering.regions import axes, indices, load, may_overlap, same_region, whole
+from tilelang.ir.expr import Load, Var, as_expr, const
+from tilelang.ir.stmt import Alloc, Atomic, AtomicOp, Store
+from tilelang.lowering.regions import ZERO, axes, indices, load, may_overlap, same_region, shared_storages, whole
+from tilelang.ops.copy import Copy
 
 A = Buffer("A", tuple(as_expr(e) for e in (4, 6, 8)), FLOAT32, Scope.SHARED)
 ROW = index_var("r")
@@ -38,3 +40,15 @@ def test_regions_are_told_apart_by_constants_alone():
 def test_a_region_is_the_same_as_one_of_equal_parts():
     assert same_region(box(A, (0, 0, 0), (4, 6, 8)), whole(A))
     assert not same_region(REGION, whole(A))
+
+
+def test_what_a_statement_touches_of_shared_memory():
+    """An atomic load names its buffer by itself, an allocation touches nothing, and a view counts as what it views."""
+    shared = Buffer("S", (const(4, INT32),), FLOAT32, Scope.SHARED)
+    view = Buffer("V", (const(2, INT32), const(2, INT32)), FLOAT32, Scope.SHARED, view_of=shared)
+    other = Buffer("A", (const(4, INT32),), FLOAT32, Scope.GLOBAL)
+    loaded = Atomic(AtomicOp.LOAD, shared, (ZERO,), None, Var("x", FLOAT32))
+    assert [shared] == list(shared_storages(loaded))
+    assert [] == list(shared_storages(Alloc(shared)))
+    assert [shared] == list(shared_storages(Store(other, (ZERO,), Load(view, (ZERO, ZERO), FLOAT32))))
+    assert {shared} == set(shared_storages(Copy(whole(other), whole(view))))

@@ -6,12 +6,15 @@ constant 1, as the operators of `ops` compare extents.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Iterator, Sequence
 
 from tilelang.dtypes import INT32
-from tilelang.ir.buffer import Buffer, Region
+from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import Expr, Load, const, int_const
+from tilelang.ir.stmt import Alloc, Stmt
+from tilelang.ir.visit import expressions, walk_expr, written_buffers
 
 ZERO = const(0, INT32)
 
@@ -83,3 +86,25 @@ def matching_axes(src: Region, dst: Region, dim: int) -> tuple[int, ...]:
     by_source = dict(zip(axes(src), axes(dst), strict=True))
     along = by_source.get(dim, 0)  # along a unit dimension the only coordinate is 0, which any dimension takes
     return (*(by_source[axis] for axis in axes(src) if axis != dim), along)
+
+
+def shared_storages(stmt: Stmt) -> Iterator[Buffer]:
+    """The shared buffers that a statement itself touches, not those below it; of views, those that own the bytes."""
+    for buffer in (*written_buffers(stmt), *_named(stmt)):
+        if buffer.scope is Scope.SHARED:
+            yield buffer.storage
+    for root in expressions(stmt):
+        for node in walk_expr(root):
+            if isinstance(node, Load) and node.buffer.scope is Scope.SHARED:
+                yield node.buffer.storage
+
+
+def _named(stmt: Stmt) -> Iterator[Buffer]:
+    """The buffers that stand directly in a statement, in regions or by themselves; allocating one touches nothing."""
+    for field in dataclasses.fields(stmt):
+        value = getattr(stmt, field.name)
+        for item in value if isinstance(value, tuple) else (value,):
+            if isinstance(item, Region):
+                yield item.buffer
+            elif isinstance(item, Buffer) and not isinstance(stmt, Alloc):
+                yield item

@@ -9,17 +9,17 @@ loops that is paid over and over, so buffers share there only if the block would
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilelang.analysis.thread_accesses import meets_some
 from tilelang.errors import CompilerBug, Note, ResourceError
-from tilelang.ir.buffer import Buffer, Region, Scope
-from tilelang.ir.expr import Load
+from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.stmt import Alloc, For, If, Launch, Seq, Stmt, While
-from tilelang.ir.visit import Rewriter, expressions, sub_statements, walk, walk_expr, written_buffers
+from tilelang.ir.visit import Rewriter, sub_statements, walk
+from tilelang.lowering.regions import shared_storages
 from tilelang.passes.base import Pass, PassContext
 from tilelang.target import Target
 
@@ -151,7 +151,7 @@ class _Life:
         self.position += 1
         if isinstance(stmt, Alloc) and stmt.buffer.view_of is None and _in_shared(stmt.buffer):
             self.allocated[stmt.buffer] = None
-        for buffer in _touched(stmt):
+        for buffer in shared_storages(stmt):
             first, _ = self.spans.get(buffer, (begin, begin))
             self.spans[buffer] = (first, begin)
         is_loop = isinstance(stmt, For | While)
@@ -171,27 +171,6 @@ class _Life:
 
 def _in_shared(buffer: Buffer) -> bool:
     return buffer.scope in (Scope.SHARED, Scope.BARRIER)
-
-
-def _touched(stmt: Stmt) -> Iterator[Buffer]:
-    """The shared buffers that a statement itself touches, those that own the bytes."""
-    for field in (*written_buffers(stmt), *_regions(stmt)):
-        if field.scope is Scope.SHARED:
-            yield field.storage
-    for root in expressions(stmt):
-        for node in walk_expr(root):
-            if isinstance(node, Load) and node.buffer.scope is Scope.SHARED:
-                yield node.buffer.storage
-
-
-def _regions(stmt: Stmt) -> Iterator[Buffer]:
-    for field in dataclasses.fields(stmt):
-        value = getattr(stmt, field.name)
-        for item in value if isinstance(value, tuple) else (value,):
-            if isinstance(item, Region):
-                yield item.buffer
-            elif isinstance(item, Buffer) and not isinstance(stmt, Alloc):
-                yield item
 
 
 # -- when it does not fit ----------------------------------------------------------------------------------------

@@ -24,9 +24,10 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Alloc, Atomic, Bind, CallStmt, For, ForKind, If, Launch, Seq, Stmt, Store, TileOp
 from tilelang.ir.visit import Rewriter, substitute, substitute_stmt, walk
 from tilelang.isa.nvidia.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT
+from tilelang.lowering.regions import shared_storages
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.tile.plan_pipeline import LoopBody, Placement, Touching, crossing, is_asynchronous, parts
-from tilelang.passes.tile.settle_copies import settle, shared_storages
+from tilelang.passes.tile.settle_copies import settle
 
 
 class _Version(Rewriter):

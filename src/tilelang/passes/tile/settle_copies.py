@@ -17,28 +17,14 @@ from tilelang.analysis.accesses import Access, accesses
 from tilelang.analysis.thread_accesses import hands_over
 from tilelang.analysis.thread_conflicts import of_other_versions
 from tilelang.dtypes import INT32
-from tilelang.ir.buffer import Buffer, Region, Scope
-from tilelang.ir.expr import Expr, Load, const, int_const
-from tilelang.ir.stmt import CallStmt, For, If, Print, Seq, Stmt, TileOp
-from tilelang.ir.visit import Rewriter, expressions, jumps, walk, walk_expr, written_buffers
+from tilelang.ir.buffer import Buffer, Region
+from tilelang.ir.expr import Expr, const, int_const
+from tilelang.ir.stmt import CallStmt, For, If, Seq, Stmt
+from tilelang.ir.visit import Rewriter, jumps, walk
 from tilelang.isa.nvidia.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT
-from tilelang.lowering.regions import may_overlap
+from tilelang.lowering.regions import may_overlap, shared_storages
 from tilelang.ops.copy import Copy
 from tilelang.passes.tile.plan_pipeline import is_asynchronous
-
-
-def shared_storages(stmt: Stmt) -> Iterator[Buffer]:
-    """The shared buffers that a statement itself touches, those that own the bytes."""
-    reads = stmt.reads() if isinstance(stmt, TileOp) else stmt.reads if isinstance(stmt, CallStmt) else ()
-    if isinstance(stmt, Print) and isinstance(stmt.operand, Region):
-        reads = (stmt.operand,)
-    for buffer in (*written_buffers(stmt), *(region.buffer for region in reads)):
-        if buffer.scope is Scope.SHARED:
-            yield buffer.storage
-    for root in expressions(stmt):
-        for node in walk_expr(root):
-            if isinstance(node, Load) and node.buffer.scope is Scope.SHARED:
-                yield node.buffer.storage
 
 
 def settle(body: Stmt, owned: AbstractSet[Stmt]) -> Stmt:
