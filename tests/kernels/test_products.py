@@ -58,7 +58,7 @@ def test_few_rows_and_columns(m, n):
 
 @pytest.mark.parametrize("threads", [1, 20, 128])
 def test_any_number_of_threads(threads):
-    check(*product(8, 16, 8, ("float16", "float16", "float32"), "ssf", threads=threads))
+    check(*product(8, 16, 8, ("float32", "float32", "float32"), "ssf", threads=threads))
 
 
 def test_a_result_that_leaves_through_shared_memory():

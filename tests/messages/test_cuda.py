@@ -88,6 +88,26 @@ note: 'C_f' is (256, 256) of float32
   |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 hint: threads=512 leaves 128 to each thread; or make the tile smaller
 """),
+    "threads that are no whole warps": (
+        errors.ResourceError, PRODUCT.format(M=64, K=32, stages=2).replace("threads=128", "threads=100"), """\
+T.gemm: 100 threads are no whole number of warps of 32, among which GemmWarpPolicy.Square splits the tile
+  --> kernel.py:14:13
+14 |             T.gemm(A_s, B_s, C_f)
+   |             ^^^^^^^^^^^^^^^^^^^^^
+hint: in T.Kernel write threads=96 or threads=128
+"""),
+    "less than a warp": (
+        errors.ResourceError,
+        PRODUCT.format(M=16, K=32, stages=2).replace("threads=128", "threads=20").replace(
+            "T.gemm(A_s, B_s, C_f)", "T.gemm(A_s, B_s, C_f, policy=T.GemmWarpPolicy.FullRow)"),
+        """\
+T.gemm: 20 threads are no whole number of warps of 32, among which GemmWarpPolicy.FullRow splits the tile
+  --> kernel.py:14:13
+14 |             T.gemm(A_s, B_s, C_f, policy=T.GemmWarpPolicy.FullRow)
+   |             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+hint: in T.Kernel write threads=32
+""",
+    ),  # fmt: skip
     "too many threads": (errors.ProgramError, HEADER.replace("128", "2048") + "        A[0, 0] = 1.0\n", """\
 T.Kernel: a block has at most 1024 threads, got (2048, 1, 1)
  --> kernel.py:6:5

@@ -104,10 +104,12 @@ def partition(m: int, n: int, atom: MmaAtom, threads: int, policy: GemmWarpPolic
         ResourceError: The threads are no whole number of warps.
     """
     if threads % WARP_SIZE or not threads:
+        below = threads // WARP_SIZE * WARP_SIZE
+        fitting = [count for count in (below, below + WARP_SIZE) if count]
         raise ResourceError(
-            f"T.gemm: {threads} threads are no whole number of warps, which GemmWarpPolicy.{policy.name} splits the "
-            "tile among",
-            hint=f"write threads={max(1, -(-threads // WARP_SIZE)) * WARP_SIZE} in T.Kernel",
+            f"T.gemm: {threads} threads are no whole number of warps of {WARP_SIZE}, among which "
+            f"GemmWarpPolicy.{policy.name} splits the tile",
+            hint=f"in T.Kernel write {' or '.join(f'threads={count}' for count in fitting)}",
         )
     height, width, _ = atom.shape
     tall, wide = -(-m // height), -(-n // width)  # instructions along each side

@@ -177,7 +177,6 @@ def refusal(case, **site):
     [
         (Case(16, 16, 16, "float32", "float32"), "sm_80 multiplies no float32 with sums in float32"),
         (Case(16, 16, 16, "bfloat16", arch="sm_75"), "sm_75 multiplies no bfloat16"),
-        (Case(16, 16, 16, threads=48), "48 threads are no whole number of warps"),
         (Case(16, 16, 16, "float32", "float64"), "float64"),
     ],
 )

@@ -69,12 +69,12 @@ def test_the_first_row_that_does_not_refuse_is_taken(dtype, accum, arch, name):
     assert {"copy.loop"} == {op.choice for op in ops(func, Copy)}
 
 
-def test_threads_that_are_no_whole_warps_multiply_by_themselves():
-    assert ["gemm.fma"] == [op.choice for op in ops(chosen(product(threads=48)), Gemm)]
+def test_threads_that_are_no_whole_warps_multiply_what_matrix_instructions_cannot():
+    assert ["gemm.fma"] == [op.choice for op in ops(chosen(product("float32", threads=48)), Gemm)]
 
 
-@pytest.mark.parametrize("policy", [POLICY.FullRow, POLICY.FullCol])
-def test_a_policy_that_was_asked_for_needs_whole_warps(policy):
+@pytest.mark.parametrize("policy", [POLICY.Square, POLICY.FullRow, POLICY.FullCol])
+def test_matrix_instructions_need_whole_warps(policy):
     with pytest.raises(ResourceError, match="48 threads are no whole number of warps") as caught:
         chosen(product(threads=48, policy=policy))
     assert "threads=64" in caught.value.hint

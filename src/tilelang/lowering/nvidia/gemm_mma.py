@@ -31,7 +31,7 @@ from tilelang.lowering.regions import ZERO, is_whole
 from tilelang.lowering.registers import Emitter
 from tilelang.lowering.warp_partition import WarpPartition, held, partition, placed
 from tilelang.ops.describe import matrix_axes
-from tilelang.ops.gemm import Gemm, GemmWarpPolicy
+from tilelang.ops.gemm import Gemm
 from tilelang.target import WARP_SIZE
 
 # Of the 255 that a thread can have, those for fragments and operands if a step is to be fetched during another.
@@ -69,7 +69,7 @@ class GemmMma:
         """Why matrix instructions cannot do it; empty if they can.
 
         Raises:
-            ResourceError: The user asked for a policy that cannot split the threads.
+            ResourceError: They could, but no policy can split the threads among warps.
         """
         m, n, k = (int_const(size) or 0 for size in op.sizes)
         if not (m and n and k):
@@ -85,8 +85,6 @@ class GemmMma:
                 return f"{letter} is in scope {scope.value}"
             if scope is Scope.FRAGMENT and not is_whole(region):
                 return f"{letter} is a part of a fragment"
-        if op.policy is GemmWarpPolicy.Square and site.threads % WARP_SIZE:
-            return f"{site.threads} threads are no whole number of warps"
         partition(m, n, atom, site.threads, op.policy)
         return ""
 
