@@ -115,6 +115,24 @@ T.Kernel: a block has at most 1024 threads, got (2048, 1, 1)
   |     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 hint: write threads=128 or 256
 """),
+    "too many blocks along y": (
+        errors.ResourceError, HEADER.replace("1, threads", "2, 65536, threads").replace("bx", "(bx, by)")
+        + "        A[bx, by % 64] = 1.0\n", """\
+T.Kernel: a grid of 65536 blocks along y, but at most 65535 can be started
+ --> kernel.py:6:5
+6 |     with T.Kernel(2, 65536, threads=128) as (bx, by):
+  |     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+hint: put the longest extent first in T.Kernel(...), or give each block more to do
+"""),
+    "too many blocks along z": (
+        errors.ResourceError, HEADER.replace("1, threads", "1, 1, T.ceildiv(2**20, 8), threads")
+        .replace("bx", "(bx, by, bz)") + "        A[bx, bz % 64] = 1.0\n", """\
+T.Kernel: a grid of 131072 blocks along z, but at most 65535 can be started
+ --> kernel.py:6:5
+6 |     with T.Kernel(1, 1, T.ceildiv(2**20, 8), threads=128) as (bx, by, bz):
+  |     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+hint: put the longest extent first in T.Kernel(...), or give each block more to do
+"""),
     "a layout of another shape": (
         errors.ProgramError,
         body('S = T.alloc_shared((64, 64), "float16")\n'

@@ -87,8 +87,11 @@ def test_an_nvrtc_that_is_too_old_is_refused(forgotten: None, monkeypatch: pytes
 
     monkeypatch.setattr(nvrtc, "find_nvrtc", lambda: "/somewhere/libnvrtc.so.11")
     monkeypatch.setattr("ctypes.CDLL", lambda path: Old())
-    with pytest.raises(ToolchainError, match="NVRTC 11.0 .* is too old: 11.8 or newer is needed"):
+    with pytest.raises(ToolchainError) as caught:
         open_nvrtc()
+    assert (
+        f"NVRTC 11.0 (/somewhere/libnvrtc.so.11) is too old: 11.8 or newer is needed\nhint: {nvrtc.INSTALL}"
+    ) == str(caught.value)
 
 
 def test_an_nvrtc_that_cannot_be_opened_says_why(forgotten: None, monkeypatch: pytest.MonkeyPatch) -> None:

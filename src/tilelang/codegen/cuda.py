@@ -37,9 +37,8 @@ from tilelang.isa.instruction import Effect, Instruction
 from tilelang.isa.intrinsic import ordered_helpers
 from tilelang.isa.nvidia.extern import is_foreign
 from tilelang.isa.nvidia.types import INTEGERS
+from tilelang.target import MAX_GRID
 
-# Source: CUDA C++ Programming Guide, "Compute Capabilities", maximum dimensions of a grid of thread blocks
-_MAX_GRID = (2**31 - 1, 65535, 65535)
 _LINE_LENGTH = 120
 _FIXED_WIDTH = re.compile(r"\bu?int(8|16|32|64)_t\b")
 
@@ -197,7 +196,7 @@ class _Program:
     def _learn(self, launch: Launch) -> None:
         """What holds of the indices of blocks and threads."""
         domain = self._types.domain
-        for var, extent, most in zip(launch.block_vars, launch.grid, _MAX_GRID, strict=False):
+        for var, extent, most in zip(launch.block_vars, launch.grid, MAX_GRID, strict=False):
             domain = domain.with_loop(var, 0, extent).with_range(var, 0, most - 1)
         if launch.thread is not None:
             domain = domain.with_range(launch.thread, 0, launch.num_threads - 1)

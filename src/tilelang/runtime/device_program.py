@@ -17,9 +17,8 @@ from tilelang.runtime.device_code import DeviceCode
 from tilelang.runtime.failures import FailureBoard, Flag
 from tilelang.runtime.launch_block import LaunchFormat, format_of, letter
 from tilelang.runtime.parameters import Signature
-from tilelang.target import MAX_THREADS, arch_of
+from tilelang.target import MAX_GRID, MAX_THREADS, arch_of
 
-GRID_LIMITS = (2**31 - 1, 65535, 65535)  # Source: CUDA C++ Programming Guide, "Compute Capabilities"
 _CALLABLE = {"min": min, "max": max, "abs": abs, "int": int}
 
 
@@ -134,7 +133,7 @@ class DeviceProgram:
         result = []
         for texts in self._grids:
             extents = [int(_evaluated(text, names)) for text in texts]
-            for axis, (extent, limit) in enumerate(zip(extents, GRID_LIMITS, strict=False)):
+            for axis, (extent, limit) in enumerate(zip(extents, MAX_GRID, strict=False)):
                 if extent > limit:
                     raise ResourceError(
                         f"{self.signature.name}: a grid of {extent} blocks along {'xyz'[axis]} asked, at most {limit} "

@@ -16,7 +16,7 @@ from tilelang.arith.domain import Domain, of_function
 from tilelang.arith.interval import bounds
 from tilelang.arith.prove import proves
 from tilelang.arith.ranges import Interval, add, scale
-from tilelang.errors import NOWHERE, Loc, NoLowering, Note, ProgramError
+from tilelang.errors import NOWHERE, Loc, NoLowering, Note, ProgramError, ResourceError
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.expr import Expr, Load, Var, int_const
 from tilelang.ir.func import Level, PrimFunc
@@ -26,10 +26,7 @@ from tilelang.ir.verify import verify
 from tilelang.ir.visit import expressions, walk, walk_expr
 from tilelang.isa.instruction import Instruction
 from tilelang.passes.base import Pass, PassContext
-from tilelang.target import ARCHITECTURES, Feature, Target
-
-MAX_THREADS = 1024
-"""Threads of one block that every target offers."""
+from tilelang.target import ARCHITECTURES, MAX_GRID, MAX_THREADS, Feature, Target
 
 _UNCHECKED = (Scope.GLOBAL, Scope.BARRIER)
 
@@ -40,12 +37,14 @@ def check_program(func: PrimFunc, context: PassContext | None = None) -> PrimFun
     Raises:
         ProgramError: The first rule that is broken, with its place.
         NoLowering: The program says what single threads do, and the target has none.
+        ResourceError: A grid is larger than the target can start.
     """
     verify(func)
     if context is None or context.target.kind == "cpu":
         refuse_threads(func, "target cpu", "share the work with T.Parallel and tile operators, or compile for a GPU")
     if context is not None and context.target.kind == "cuda":
         _check_features(func, context.target)
+        _check_grids(func)
     launches: list[Launch] = []
     for stmt in walk(func.body):
         if isinstance(stmt, TileOp):
@@ -93,6 +92,21 @@ def _check_features(func: PrimFunc, target: Target) -> None:
                     f"{asked}: {target.arch} cannot do that; it needs one of {', '.join(having)}",
                     hint=f"compile with target={{'kind': 'cuda', 'arch': {having[0]!r}}}, or leave it out",
                 )
+
+
+def _check_grids(func: PrimFunc) -> None:
+    """Refuses grids of constant extents that no GPU can start; others are refused when they are known."""
+    for launch in walk(func.body):
+        if not isinstance(launch, Launch):
+            continue
+        for axis, extent, most in zip("xyz", launch.grid, MAX_GRID, strict=False):
+            count = int_const(extent)
+            if count is not None and count > most:
+                with launch.loc:
+                    raise ResourceError(
+                        f"T.Kernel: a grid of {count} blocks along {axis}, but at most {most} can be started",
+                        hint="put the longest extent first in T.Kernel(...), or give each block more to do",
+                    )
 
 
 def _check_launch(launch: Launch, domain: Domain) -> None:
