@@ -13,16 +13,16 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tilelang.arith.affine import Linearizer
 from tilelang.dtypes import BOOL, INT32
 from tilelang.errors import CompilerBug
-from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.expr import Const, Expr, Load, Var, const, int_const
 from tilelang.ir.stmt import CallStmt, For, ForKind, If, Store
 from tilelang.isa.nvidia.cp_async import SIZES, cp_async
 from tilelang.layout.constraints import Constraint
 from tilelang.layout.memory import contiguous_elements
+from tilelang.lowering.alignment import is_multiple, starts_aligned, strides
 from tilelang.lowering.lowering import Site
 from tilelang.lowering.regions import axes, indices
 from tilelang.ops.copy import Copy
@@ -83,41 +83,22 @@ def chunk_elements(op: Copy) -> int:
 def _fits(op: Copy, count: int, width: int) -> bool:
     src, dst = axes(op.src), axes(op.dst)
     if count == 1:
-        return _starts_aligned(op.src.buffer, width)
+        return starts_aligned(op.src.buffer, width)
     rank, last = op.src.buffer.rank, op.src.buffer.rank - 1
     if not src or src[-1] != last or not dst or dst[-1] != op.dst.buffer.rank - 1:
         return False
     if (op.src.static_extent or (0,))[last] % count or op.coalesced_width not in (None, count):
         return False
     buffer, shape = op.dst.buffer, op.dst.buffer.static_shape
-    if buffer.strides is not None or shape is None or shape[-1] % count or not _multiple(op.dst.start[-1], count):
+    if buffer.strides is not None or shape is None or shape[-1] % count or not is_multiple(op.dst.start[-1], count):
         return False
-    strides = _strides(op.src.buffer)
-    aligned = int_const(strides[last]) == 1 and all(
-        _multiple(strides[axis], count) or int_const(op.src.buffer.shape[axis]) == 1 for axis in range(rank - 1)
+    steps = strides(op.src.buffer)
+    aligned = int_const(steps[last]) == 1 and all(
+        is_multiple(steps[axis], count) or int_const(op.src.buffer.shape[axis]) == 1 for axis in range(rank - 1)
     )
     # a chunk is either inside of the tensor or outside of it
-    whole = _multiple(op.src.start[last], count) and _multiple(op.src.buffer.shape[last], count)
-    return aligned and whole and _starts_aligned(op.src.buffer, width)
-
-
-def _starts_aligned(buffer: Buffer, width: int) -> bool:
-    return buffer.view_of is None and buffer.alignment_bytes % width == 0
-
-
-def _strides(buffer: Buffer) -> tuple[Expr, ...]:
-    if buffer.strides is not None:
-        return buffer.strides
-    strides: list[Expr] = [const(1, INT32)]
-    for extent in reversed(buffer.shape[1:]):
-        strides.append(strides[-1] * extent)
-    return tuple(reversed(strides))
-
-
-def _multiple(expr: Expr, count: int) -> bool:
-    """Whether an index is a multiple of a number, as its terms show."""
-    linear = Linearizer().sum(expr) if expr.dtype.is_int else None
-    return linear is not None and linear.constant % count == 0 and (not linear.terms or linear.divisor % count == 0)
+    whole = is_multiple(op.src.start[last], count) and is_multiple(op.src.buffer.shape[last], count)
+    return aligned and whole and starts_aligned(op.src.buffer, width)
 
 
 @dataclass(frozen=True, slots=True)
