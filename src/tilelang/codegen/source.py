@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tilelang.dtypes import DType
 from tilelang.errors import Loc
 
 
@@ -14,15 +15,39 @@ class KernelArgument:
 
     Attributes:
         kind: "tensor" (the data pointer of a parameter), "scalar" (the value of a parameter), "symbol" (the value of a
-            symbolic dim or stride), "workspace" (a pointer to memory that the runtime allocates) or "failure" (a
-            pointer to the int32 that receives the number of a failed assertion).
-        index: Which parameter, symbol or workspace, counted from 0.
+            symbolic dim or stride), "workspace" (a pointer to memory that the runtime allocates), "tensor_map" (the
+            128 bytes that a `TensorMapText` becomes, passed by value) or "failure" (a pointer to the int32 that
+            receives the number of a failed assertion).
+        index: Which parameter, symbol, workspace or map of the launch, counted from 0.
         ctype: The type in C: "int32_t", "int64_t", "float", "void*", ...
     """
 
     kind: str
     index: int
     ctype: str
+
+
+@dataclass(frozen=True)
+class TensorMapText:
+    """How the host describes a tensor to the units that copy boxes of it (TMA).
+
+    Attributes:
+        tensor: Which parameter, counted from 0.
+        dtype: Of the elements that the map counts.
+        dims: Elements per dimension, innermost first, as Python expressions over the names of symbols and of scalar
+            parameters.
+        strides: Bytes from an element to the next one of its dimension, likewise; the innermost dimension has none.
+        box: Elements per dimension that one instruction moves.
+        swizzle: Bytes within which the 16-byte pieces of rows change places in shared memory: 0 (they do not), 32, 64
+            or 128.
+    """
+
+    tensor: int
+    dtype: DType
+    dims: tuple[str, ...]
+    strides: tuple[str, ...]
+    box: tuple[int, ...]
+    swizzle: int
 
 
 @dataclass(frozen=True)
@@ -37,6 +62,7 @@ class DeviceLaunch:
         cluster: Blocks per cluster.
         arguments: In order.
         cooperative: Whether all blocks must run at once, as barriers of the whole grid need.
+        tensor_maps: What the launch's arguments of that kind describe.
     """
 
     name: str
@@ -46,6 +72,7 @@ class DeviceLaunch:
     cluster: tuple[int, int, int]
     arguments: tuple[KernelArgument, ...]
     cooperative: bool = False
+    tensor_maps: tuple[TensorMapText, ...] = ()
 
 
 @dataclass(frozen=True)
