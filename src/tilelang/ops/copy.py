@@ -33,6 +33,7 @@ class Copy(TileOp):
         layout: Which thread copies which elements, if the user says so; over the extents without units.
         eviction: How long global memory should stay cached: "evict_normal", "evict_first" or "evict_last".
         bulk: Whether the user allows the copy engine that moves whole boxes.
+        pending: Whether the program itself awaits the end of a store by that engine.
     """
 
     src: Region
@@ -41,6 +42,7 @@ class Copy(TileOp):
     layout: Fragment | None = field(default=None, kw_only=True)
     eviction: str = field(default="evict_normal", kw_only=True)
     bulk: bool = field(default=True, kw_only=True)
+    pending: bool = field(default=False, kw_only=True)
 
     @property
     def name(self) -> str:
