@@ -24,6 +24,7 @@ from tilelang.ir.stmt import (
     Continue,
     For,
     ForKind,
+    Group,
     If,
     Launch,
     LaunchHints,
@@ -116,6 +117,13 @@ def test_literals_keep_value_and_dtype(expected, literal):
 )
 def test_regions_are_slices(expected, start, extent):
     assert expected == to_text(Region(S, exprs(*start), exprs(*extent)))
+
+
+def test_groups_say_how_many_threads_they_are():
+    inner = If(i < 1, Break(), group=Group(0, 1))
+    assert "if i < 32:  # 32 threads together\n    if i < 1:  # one thread\n        break\n" == to_text(
+        If(i < 32, inner, group=Group(0, 32))
+    )
 
 
 def test_a_whole_kernel_reads_like_the_language():

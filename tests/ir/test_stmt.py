@@ -4,8 +4,9 @@ import pytest
 
 from tilelang.dtypes import INT32
 from tilelang.errors import NOWHERE, Loc
+from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Var, as_expr
-from tilelang.ir.stmt import Bind, Break, Continue, Seq, TileOp, seq
+from tilelang.ir.stmt import Bind, Break, Continue, Group, Seq, TileOp, seq
 
 
 def test_statements_are_compared_by_identity_and_keep_their_place() -> None:
@@ -38,3 +39,21 @@ def test_an_operator_without_its_meaning_cannot_be_made() -> None:
 
     with pytest.raises(TypeError, match="reference"):
         Incomplete()
+
+
+def test_a_group_says_which_threads_it_has() -> None:
+    thread = Var("thread", INT32, index=True)
+    condition = Group(128, 64).condition(thread)
+    assert list(range(128, 192)) == [n for n in range(256) if evaluate(condition, {thread: n})]
+
+
+def test_groups_of_one_may_be_any_thread_of_their_warp() -> None:
+    assert Group(128, 1).meets(Group(130, 1))
+    assert Group(128, 1).meets(Group(0, 160))
+    assert not Group(128, 1).meets(Group(0, 128))
+    assert not Group(0, 128).meets(Group(128, 128))
+
+
+def test_groups_are_told_apart_by_their_threads() -> None:
+    assert Group(0, 128).same_threads(Group(0, 128, collective=True))
+    assert not Group(0, 128).same_threads(Group(0, 64))

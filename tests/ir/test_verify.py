@@ -20,6 +20,7 @@ from tilelang.ir.stmt import (
     Continue,
     For,
     ForKind,
+    Group,
     If,
     Launch,
     ParallelLoop,
@@ -49,6 +50,7 @@ def test_a_whole_program_is_accepted():
         ParallelLoop((i,), exprs(64), Seq((Bind(v, i + 1), store(S, v - 1, load(S, i) * 2.0)))),
         serial(j, 4, If(load(x) > 0, Break(), store(x, load(x) + load(S, j)))),
         While(load(x) > 0, Continue()),
+        If(bx < 1, If(bx < 1, Seq(()), group=Group(33, 1)), group=Group(32, 64)),
         Atomic(AtomicOp.ADD, A, exprs(0), load(x), Var("old", FLOAT32)),
     ))  # fmt: skip
 
@@ -104,6 +106,14 @@ REGION = Region(A, exprs(0), exprs(4))
             "operands of float32 and int32",
             Level.TILE,
             Store(A, exprs(0), Binary(BinaryOp.ADD, load(A, 0), const(1, INT32), FLOAT32)),
+        ),
+        ("no threads 96 to 159 here", Level.TILE, If(bx < 1, Seq(()), group=Group(96, 64))),
+        ("are no warps", Level.TILE, If(bx < 1, Seq(()), group=Group(16, 32))),
+        ("has another branch", Level.TILE, If(bx < 1, Seq(()), Seq(()), group=Group(32, 32))),
+        (
+            "no threads 0 to 0 here",
+            Level.TILE,
+            If(bx < 1, If(bx < 1, Seq(()), group=Group(0, 1)), group=Group(32, 32)),
         ),
         ("the step is 0", Level.TILE, For(i, as_expr(0), as_expr(4), 0, ForKind.SERIAL, Seq(()))),
         ("1 variables but 2 extents", Level.TILE, ParallelLoop((i,), exprs(4, 4), Seq(()))),

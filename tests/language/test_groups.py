@@ -3,7 +3,7 @@ import pytest
 import tilelang.language as T
 from tilelang.errors import ProgramError
 from tilelang.ir.func import PrimFunc
-from tilelang.ir.stmt import If
+from tilelang.ir.stmt import Group, If
 from tilelang.ir.visit import walk
 
 
@@ -23,7 +23,7 @@ def staged(*groups: int, threads: int = 384) -> PrimFunc:
 )
 def test_groups_are_128_threads_each(groups, threads, expected) -> None:
     (branch,) = [s for s in walk(staged(*groups, threads=threads).body) if isinstance(s, If)]
-    assert expected == branch.group
+    assert Group(*expected) == branch.group
 
 
 @pytest.mark.parametrize(

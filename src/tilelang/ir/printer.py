@@ -315,7 +315,9 @@ class _Printer:
         return lines
 
     def _if(self, node: If, keyword: str) -> None:
-        self._line(f"{keyword} {self.expr(node.condition)}:", node)
+        group = node.group
+        who = "" if group is None else f"  # {'one thread' if group.count == 1 else f'{group.count} threads together'}"
+        self._line(f"{keyword} {self.expr(node.condition)}:{who}", node)
         self._block(node.then_body)
         match node.else_body:
             case None:

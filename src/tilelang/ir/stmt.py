@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Protocol
 from tilelang.errors import NOWHERE, Loc
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.callee import Routine
-from tilelang.ir.expr import Expr, Var
+from tilelang.ir.expr import Expr, Var, conjunction
 from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.scalar import BinaryOp, Value
 from tilelang.layout.fragment import Fragment
+from tilelang.target import WARP_SIZE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -145,6 +146,48 @@ class While(Stmt):
     body: Stmt
 
 
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Neighboring threads of a block that do something together, at the same time as the others do something else.
+
+    More than one thread begin at a whole warp, and are whole warps or part of one. A group inside of another one
+    consists of some of its threads. Two groups of the same numbers are the same threads.
+
+    A group of one may be any thread of the warp that `first` is in, as long as it is the same one each time: its
+    condition may ask for the thread that the warp elects. Nothing inside may depend on which thread it is; there, its
+    index in the group is 0.
+
+    Attributes:
+        first: The first thread's index in the block.
+        count: How many threads there are.
+        collective: Made by the compiler: what stands inside is a part of the block's own program that these threads do,
+            as if the block had no others: a scalar has one value, an effect happens once. Otherwise the user asked for
+            the group, and what is no tile operator or parallel loop is done by each thread, as in CUDA.
+    """
+
+    first: int
+    count: int
+    collective: bool = False
+
+    @property
+    def end(self) -> int:
+        """The index after that of the last thread."""
+        return self.first + self.count
+
+    def same_threads(self, other: Group) -> bool:
+        """Whether both are the same threads, whoever made them."""
+        return (self.first, self.count) == (other.first, other.count)
+
+    def meets(self, other: Group) -> bool:
+        """Whether some warp has threads in both."""
+        mine, others = ((g.first // WARP_SIZE, -(-g.end // WARP_SIZE)) for g in (self, other))
+        return mine[0] < others[1] and others[0] < mine[1]
+
+    def condition(self, thread: Expr) -> Expr:
+        """Whether the thread of an index belongs to it."""
+        return conjunction([thread >= self.first, thread < self.end])
+
+
 @dataclass(frozen=True, eq=False)
 class If(Stmt):
     """A branch taken when the kernel runs.
@@ -152,16 +195,15 @@ class If(Stmt):
     Attributes:
         condition: When the first body runs.
         then_body: The first body.
-        else_body: The other one, if there is one.
-        group: The first thread of a group and how many it has, if the condition says that the executing thread belongs
-            to it and the group does together what stands inside. At thread level the body begins by binding the
-            thread's index in the group.
+        else_body: The other one, if there is one; groups have none.
+        group: The threads for which the condition holds, if they do together what stands inside. At thread level the
+            body begins by binding the thread's index in the group.
     """
 
     condition: Expr
     then_body: Stmt
     else_body: Stmt | None = None
-    group: tuple[int, int] | None = None
+    group: Group | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,6 +40,7 @@ from tilelang.ir.stmt import (
     Continue,
     For,
     ForKind,
+    Group,
     If,
     Launch,
     ParallelLoop,
@@ -51,6 +52,7 @@ from tilelang.ir.stmt import (
     While,
 )
 from tilelang.ir.visit import expressions, walk
+from tilelang.target import WARP_SIZE
 
 _ANYWHERE = (Seq, Bind, Alloc, Store, For, While, If, Break, Continue, Atomic, Assert, Print, Launch)
 
@@ -85,6 +87,7 @@ class _Verifier:
         self._visible: set[Var | Buffer] = set()
         self._loops = 0  # around the current statement, within the kernel
         self._launched = False
+        self._group: Group | None = None  # the threads that execute the current statement together
 
     # -- structure ------------------------------------------------------------------------------------------
     def function(self) -> None:
@@ -121,7 +124,11 @@ class _Verifier:
                     self._launch(node)
                 case If(condition=condition, then_body=then_body, else_body=else_body):
                     self._condition(condition)
+                    around = self._group
+                    if node.group is not None:
+                        self._enter(node.group, else_body)
                     self._scoped(then_body)
+                    self._group = around
                     if else_body is not None:
                         self._scoped(else_body)
                 case Break() | Continue():
@@ -130,6 +137,18 @@ class _Verifier:
                         raise ProgramError(f"{word}: stands outside of a loop")
                 case _:
                     self._leaf(node)
+
+    def _enter(self, group: Group, else_body: Stmt | None) -> None:
+        """Goes on with the threads of a group."""
+        around = self._group
+        if around is None or group.first < around.first or group.end > around.end or group.count < 1:
+            self._bug(f"If: there are no threads {group.first} to {group.end - 1} here")
+        whole = group.first % WARP_SIZE == 0 and (group.count < WARP_SIZE or group.count % WARP_SIZE == 0)
+        if group.count > 1 and not whole:
+            self._bug(f"If: threads {group.first} to {group.end - 1} are no warps, nor the beginning of one")
+        if else_body is not None:
+            self._bug("If: a group of threads has another branch")
+        self._group = group
 
     def _leaf(self, node: Stmt) -> None:
         match node:
@@ -206,8 +225,9 @@ class _Verifier:
         for _, value in node.hints.safe_values:
             self._expr(value)
         outer, self._loops, self._launched = self._loops, 0, True
+        self._group = Group(0, node.num_threads)
         self._scoped(node.body, *node.block_vars, *(() if node.thread is None else (node.thread,)))
-        self._loops, self._launched = outer, False
+        self._loops, self._launched, self._group = outer, False, None
 
     def _alloc(self, node: Alloc) -> None:
         buffer = node.buffer

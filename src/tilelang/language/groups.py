@@ -10,8 +10,7 @@ from types import TracebackType
 
 from tilelang.errors import ProgramError
 from tilelang.ir.builder import as_body
-from tilelang.ir.expr import conjunction
-from tilelang.ir.stmt import If
+from tilelang.ir.stmt import Group, If
 from tilelang.language.api import api
 from tilelang.language.stage import current
 from tilelang.language.threads import WARPGROUP_THREADS, linear_thread
@@ -50,9 +49,9 @@ class ws:
         low, high = min(groups), max(groups)
         if len(groups) != high - low + 1 or len(set(groups)) != len(groups):
             raise ProgramError(f"T.ws: {groups!r:.40} are not neighbors", hint="write one `with` for each of them")
-        self._first = low * WARPGROUP_THREADS
-        self._end = min((high + 1) * WARPGROUP_THREADS, threads)
-        self._condition = conjunction([thread >= self._first, thread < self._end])
+        first = low * WARPGROUP_THREADS
+        self._group = Group(first, min((high + 1) * WARPGROUP_THREADS, threads) - first)
+        self._condition = self._group.condition(thread)
 
     def __enter__(self) -> None:
         self._loc = self._stager.loc
@@ -61,5 +60,4 @@ class ws:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         body = self._stager.close_block()
         if kind is None:
-            group = (self._first, self._end - self._first)
-            self._stager.emit(If(self._condition, as_body(body, self._loc), group=group, loc=self._loc))
+            self._stager.emit(If(self._condition, as_body(body, self._loc), group=self._group, loc=self._loc))

@@ -17,7 +17,7 @@ from tilelang.dtypes import INT32
 from tilelang.errors import CompilerBug, Loc, NoLowering
 from tilelang.ir.expr import Expr, const, int_const
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.stmt import Bind, CallStmt, If, Launch, Seq, Stmt
+from tilelang.ir.stmt import Bind, CallStmt, Group, If, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter, any_expr, walk
 from tilelang.isa.nvidia.sync import BAR_ARRIVE, BAR_SYNC, BARRIERS
 from tilelang.passes.base import Pass, PassContext
@@ -35,7 +35,7 @@ class _Groups(Rewriter):
         calls = [s for s in walk(launch.body) if isinstance(s, CallStmt) and s.routine in (BAR_SYNC, BAR_ARRIVE)]
         taken = {int_const(call.args[0]) for call in calls if isinstance(call.args[0], Expr)}
         self._free = [number for number in range(_LOWEST, BARRIERS) if number not in taken]
-        self._numbers: dict[tuple[int, int], int] = {}
+        self._numbers: dict[Group, int] = {}
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if not isinstance(node, If) or node.group is None:
@@ -45,8 +45,7 @@ class _Groups(Rewriter):
         thread = self._launch.thread
         if not isinstance(first, Bind) or any(any_expr(s, lambda e: e is thread) for s in rest):
             raise CompilerBug("group_barriers: a group must name its threads by their place in it")
-        _, count = node.group
-        group = dataclasses.replace(self._launch, body=body, threads=(count, 1, 1), thread=first.var)
+        group = dataclasses.replace(self._launch, body=body, threads=(node.group.count, 1, 1), thread=first.var)
         barrier = functools.partial(self._barrier, node)
         made = insert_barriers(group, self._domain, self._uniform, barrier).body
         # where the program orders groups itself, no barrier of the block does it for what the group did before
@@ -63,7 +62,7 @@ class _Groups(Rewriter):
                     hint="use fewer different groups, and numbers below 8 for T.sync_threads",
                 )
             self._numbers[node.group] = self._free.pop()
-        number, count = const(self._numbers[node.group], INT32), const(node.group[1], INT32)
+        number, count = const(self._numbers[node.group], INT32), const(node.group.count, INT32)
         return CallStmt(BAR_SYNC, (number, count), loc=loc)
 
 

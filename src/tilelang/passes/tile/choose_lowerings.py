@@ -68,7 +68,7 @@ class _Choose(Rewriter):
         if isinstance(node, TileOp):
             return seq(self._done(node), node.loc)
         if isinstance(node, If) and node.group is not None:
-            return self._group(node, node.group[1])
+            return self._group(node, node.group.count)
         return self.rebuild_stmt(node)
 
     def _group(self, node: If, threads: int) -> Stmt | None:

@@ -30,6 +30,7 @@ from tilelang.ir.stmt import (
     Break,
     For,
     ForKind,
+    Group,
     If,
     Launch,
     ParallelLoop,
@@ -220,13 +221,13 @@ class _Block:
         other = node.else_body and self.stmt(node.else_body, domain.assume(unary(UnaryOp.NOT, condition)))
         return dataclasses.replace(node, condition=condition, then_body=then, else_body=other)
 
-    def _group(self, node: If, group: tuple[int, int], domain: Domain) -> Stmt:
+    def _group(self, node: If, group: Group, domain: Domain) -> Stmt:
         """What a group of threads does together: as a block would that has no other threads."""
         if node in self._own.under:
             raise NoLowering(
                 "T.ws: stands where only some threads come", hint="take it out of the branch or loop around it"
             )
-        first, count = group
+        first, count = group.first, group.count
         own = Var("group_thread", INT32, index=True)
         block, self._site = self._site, dataclasses.replace(self._site, threads=count, thread=own)
         inside = domain.assume(node.condition).with_range(own, 0, count - 1)
