@@ -1,0 +1,111 @@
+"""Boxed layouts: a tile as columns of boxes, each a run of short rows, as tensor copies and matrix units want it.
+
+Takes shapes, gives `Layout`s; and recovers from a layout which one it is. Invariant: what `boxed` makes, `find_boxes`
+finds; chunks of 16 bytes change places by the bits of their address alone, as the hardware does it, so that tiles that
+lie one after another are permuted alike.
+
+Source: CUDA Driver API, "cuTensorMapEncodeTiled", swizzle modes; PTX ISA, "Asynchronous warpgroup-level matrix shared
+memory layout": bits 4 and up of the address are XORed with bits 7 and up, as many as the mode has.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilelang.errors import CompilerBug
+from tilelang.layout.layout import Coordinate, Layout
+from tilelang.layout.memory import offsets, row_major
+from tilelang.layout.swizzle import MODES
+
+CHUNK_BYTES = 16
+"""What stays together in every mode."""
+PERIOD_ROWS = 8
+"""Rows of a box after which the permutation repeats, in each mode."""
+_BANKS_BYTES = 128  # all banks side by side: bits 7 and up of an address count them
+
+
+@dataclass(frozen=True, slots=True)
+class Boxes:
+    """How a tile of rows and columns is cut: box after box of all rows, each row a run of columns.
+
+    Attributes:
+        mode_bytes: Bytes within which chunks change places; 0 if they do not.
+        columns: Elements of a row of a box.
+    """
+
+    mode_bytes: int
+    columns: int
+
+
+def boxed(shape: Sequence[int], element_bits: int, row_bytes: int) -> Layout:
+    """The layout of boxes with rows of so many bytes: 128, 64 or 32, permuted, or 16, which cannot be.
+
+    Shapes: (..., rows, columns) -> (..., row, place in it) for one box, (..., box, row, place in it) for several.
+
+    Raises:
+        CompilerBug: The rows of the tile are no whole number of boxes, or tiles in a row would be permuted differently.
+    """
+    return _boxed(tuple(shape), element_bits, row_bytes)
+
+
+@functools.lru_cache(maxsize=256)
+def _boxed(shape: tuple[int, ...], element_bits: int, row_bytes: int) -> Layout:
+    if not fits(shape, element_bits, row_bytes):
+        raise CompilerBug(f"boxes of {row_bytes} bytes do not fit a tile {shape} of {element_bits} bits")
+    columns = shape[-1]
+    wide = 8 * row_bytes // element_bits
+    chunk = 8 * CHUNK_BYTES // element_bits
+    chunks = row_bytes // CHUNK_BYTES
+    alike = _BANKS_BYTES // row_bytes  # rows side by side in all banks, which are permuted alike
+
+    def place(*coordinates: Coordinate) -> tuple[Coordinate, ...]:
+        *leading, row, column = coordinates
+        within = column if columns == wide else column % wide
+        if chunks > 1:
+            within = (within // chunk ^ (row // alike) % chunks) * chunk + within % chunk
+        if columns == wide:
+            return (*leading, row, within)
+        return (*leading, column // wide, row, within)
+
+    return Layout(shape, place)
+
+
+def fits(shape: Sequence[int], element_bits: int, row_bytes: int) -> bool:
+    """Whether a tile can be cut into boxes with rows of so many bytes."""
+    if len(shape) < 2 or row_bytes not in (*MODES, CHUNK_BYTES) or 8 * CHUNK_BYTES % element_bits:
+        return False
+    rows, columns = shape[-2:]
+    return 0 < rows and rows % PERIOD_ROWS == 0 and columns > 0 and columns * element_bits % (8 * row_bytes) == 0
+
+
+def widest_box(shape: Sequence[int], element_bits: int) -> int:
+    """Bytes of the longest rows of boxes that a tile can be cut into; 0 if there are none."""
+    return next((row for row in (*MODES, CHUNK_BYTES) if fits(shape, element_bits, row)), 0)
+
+
+def find_boxes(layout: Layout | None, shape: Sequence[int], element_bits: int) -> Boxes | None:
+    """Which boxes a layout of a tile of this shape cuts it into; None if it does something else.
+
+    A row-major tile, which needs no layout, is one box whose chunks stay in place. A layout of fewer dimensions than
+    the tile is one of its last ones.
+    """
+    if len(shape) < 2 or 0 in shape:
+        return None
+    if layout is None:
+        return Boxes(0, shape[-1])
+    if len(layout.shape) < 2 or tuple(shape[len(shape) - len(layout.shape) :]) != layout.shape:
+        return None
+    for row in (*MODES, CHUNK_BYTES):
+        if fits(layout.shape, element_bits, row) and _same_places(layout, boxed(layout.shape, element_bits, row)):
+            return Boxes(row if row > CHUNK_BYTES else 0, 8 * row // element_bits)
+    if _same_places(layout, row_major(layout.shape)):
+        return Boxes(0, shape[-1])
+    return None
+
+
+def _same_places(one: Layout, other: Layout) -> bool:
+    return one is other or np.array_equal(offsets(one), offsets(other))
