@@ -7,8 +7,32 @@ from dataclasses import dataclass
 
 from tilelang.errors import CompilerBug, Note
 from tilelang.ir.buffer import Buffer
+from tilelang.ir.expr import Expr, Var
 from tilelang.layout.fragment import Fragment
 from tilelang.layout.layout import Layout
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TensorMap:
+    """How the copy engine of a GPU sees a tensor: as a grid of elements out of which it moves boxes.
+
+    The host encodes it before the launch, and the kernel takes it as a parameter.
+
+    Attributes:
+        var: Its name in the program, of dtype uint64; instructions take it as an argument, and nothing computes with it.
+        tensor: A parameter of the function; the map begins at its data.
+        dims: Extents in elements, innermost first; expressions of symbols, scalar parameters and constants.
+        strides: Bytes from one element to the next, in dimensions 1 and on; one fewer than `dims`.
+        box: Elements that one copy moves, per dimension.
+        swizzle: Bytes within which 16-byte chunks are permuted in shared memory: 0 (not at all), 32, 64 or 128.
+    """
+
+    var: Var
+    tensor: Buffer
+    dims: tuple[Expr, ...]
+    strides: tuple[Expr, ...]
+    box: tuple[int, ...]
+    swizzle: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +49,7 @@ class LaunchPlan:
             first dimension.
         uniform: Scalars and arrays of threads that belong to the block's own program: their contents are the same in
             all threads.
+        tensor_maps: Those that instructions of the body name.
         notes: What passes want to tell whoever asks, such as why a loop is not pipelined.
     """
 
@@ -34,6 +59,7 @@ class LaunchPlan:
     shared_bytes: int = 0
     versions: tuple[tuple[Buffer, int], ...] = ()
     uniform: tuple[Buffer, ...] = ()
+    tensor_maps: tuple[TensorMap, ...] = ()
     notes: tuple[Note, ...] = ()
 
     def shared_elements(self, buffer: Buffer) -> int:

@@ -226,7 +226,8 @@ class _Verifier:
             self._expr(value)
         outer, self._loops, self._launched = self._loops, 0, True
         self._group = Group(0, node.num_threads)
-        self._scoped(node.body, *node.block_vars, *(() if node.thread is None else (node.thread,)))
+        maps = tuple(tensor_map.var for tensor_map in node.plan.tensor_maps)
+        self._scoped(node.body, *node.block_vars, *(() if node.thread is None else (node.thread,)), *maps)
         self._loops, self._launched, self._group = outer, False, None
 
     def _alloc(self, node: Alloc) -> None:

@@ -6,19 +6,49 @@ what was decided about layouts and threads is in its `Site`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from tilelang.dtypes import SCALARS
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.builder import Builder
-from tilelang.ir.expr import Expr
+from tilelang.ir.compare import same_expr
+from tilelang.ir.expr import Expr, Var
+from tilelang.ir.launch import TensorMap
 from tilelang.ir.stmt import TileOp
 from tilelang.layout.constraints import Constraint
 from tilelang.layout.fragment import Fragment
 from tilelang.layout.layout import Layout
 from tilelang.options import CompileOptions
 from tilelang.target import Target
+
+
+class TensorMaps:
+    """The maps that the lowerings of one launch ask for; equal requests share one.
+
+    Attributes:
+        found: In the order of the first requests.
+    """
+
+    def __init__(self) -> None:
+        self.found: list[TensorMap] = []
+
+    def request(
+        self, tensor: Buffer, dims: tuple[Expr, ...], strides: tuple[Expr, ...], box: tuple[int, ...], swizzle: int
+    ) -> Var:
+        """The name of the map with these attributes."""
+        for known in self.found:
+            same = known.tensor is tensor and (known.box, known.swizzle) == (box, swizzle)
+            if same and _same(known.dims, dims) and _same(known.strides, strides):
+                return known.var
+        var = Var(f"{tensor.name}_map", SCALARS["uint64"])
+        self.found.append(TensorMap(var, tensor, dims, strides, box, swizzle))
+        return var
+
+
+def _same(a: Sequence[Expr], b: Sequence[Expr]) -> bool:
+    return len(a) == len(b) and all(map(same_expr, a, b))
 
 
 @dataclass(frozen=True)
@@ -33,6 +63,7 @@ class Site:
         fragments: The layout of each fragment, once inferred.
         registers: The buffer of shape (values,) in which the executing thread holds its part of each fragment.
         shared_layouts: Where elements of shared buffers lie, for those that are not row-major.
+        tensor_maps: Collects the maps that the launch needs.
     """
 
     target: Target
@@ -42,6 +73,18 @@ class Site:
     fragments: Mapping[Buffer, Fragment] = field(default_factory=dict)
     registers: Mapping[Buffer, Buffer] = field(default_factory=dict)
     shared_layouts: Mapping[Buffer, Layout] = field(default_factory=dict)
+    tensor_maps: TensorMaps = field(default_factory=TensorMaps)
+
+    def tensor_map(
+        self,
+        tensor: Buffer,
+        dims: Sequence[Expr],
+        strides: Sequence[Expr],
+        box: Sequence[int],
+        swizzle: int,
+    ) -> Var:
+        """What instructions of the copy engine take to see a tensor that way; see `ir.launch.TensorMap`."""
+        return self.tensor_maps.request(tensor, tuple(dims), tuple(strides), tuple(box), swizzle)
 
 
 class Lowering(Protocol):

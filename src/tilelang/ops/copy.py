@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tilelang.errors import ProgramError
-from tilelang.ir.buffer import Region
+from tilelang.ir.buffer import Region, Scope
+from tilelang.ir.expr import int_const
 from tilelang.ir.stmt import TileMemory, TileOp
 from tilelang.layout.fragment import Fragment
 from tilelang.ops.describe import (
@@ -34,6 +35,8 @@ class Copy(TileOp):
         eviction: How long global memory should stay cached: "evict_normal", "evict_first" or "evict_last".
         bulk: Whether the user allows the copy engine that moves whole boxes.
         pending: Whether the program itself awaits the end of a store by that engine.
+        barrier: A barrier on which the copy engine counts the bytes that it brings: the copy is there once the phase
+            is complete. None where the copy is there when the statement is done.
     """
 
     src: Region
@@ -43,6 +46,7 @@ class Copy(TileOp):
     eviction: str = field(default="evict_normal", kw_only=True)
     bulk: bool = field(default=True, kw_only=True)
     pending: bool = field(default=False, kw_only=True)
+    barrier: Region | None = field(default=None, kw_only=True)
 
     @property
     def name(self) -> str:
@@ -54,18 +58,35 @@ class Copy(TileOp):
         return (self.src,)
 
     def writes(self) -> tuple[Region, ...]:
-        """The destination."""
+        """The destination. A barrier only counts: its contents are nobody's business."""
         return (self.dst,)
 
     def check(self) -> None:
-        """Extents agree, lanes agree, and neither side is a barrier."""
+        """Extents agree, lanes agree, neither side is a barrier; what counts the bytes is one."""
         check_memory(self.name, self.src, self.dst)
         check_extents(self.name, self.src, self.dst)
         check_lanes(self.name, self.src, self.dst)
+        if self.barrier is not None:
+            _check_counted(self.name, self.src, self.dst, self.barrier)
 
     def reference(self, memory: TileMemory) -> None:
-        """Elements in row-major order; contents that are undefined stay so."""
+        """Elements in row-major order, at once whatever counts them; contents that are undefined stay so."""
         memory.move(self.src, self.dst)
+
+
+def _check_counted(name: str, src: Region, dst: Region, barrier: Region) -> None:
+    """Checks a copy whose bytes a barrier counts."""
+    if barrier.buffer.scope is not Scope.BARRIER or any(int_const(extent) != 1 for extent in barrier.extent):
+        raise ProgramError(
+            f"{name}: {operand_text(barrier)} and is no single barrier to count the bytes of a copy",
+            hint="allocate it with T.alloc_barrier, and select one with an index",
+        )
+    if src.buffer.scope is not Scope.GLOBAL or dst.buffer.scope is not Scope.SHARED:
+        raise ProgramError(
+            f"{name}: a barrier counts the bytes of copies from global to shared memory, but this one is from "
+            f"'{src.buffer.name}' ({src.buffer.scope.value}) to '{dst.buffer.name}' ({dst.buffer.scope.value})",
+            hint="leave the barrier out: the copy is there when the statement is done",
+        )
 
 
 @dataclass(frozen=True, eq=False)

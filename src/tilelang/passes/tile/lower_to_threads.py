@@ -101,7 +101,7 @@ class _Launches(Rewriter):
             domain = domain.with_loop(var, 0, extent)
         block = _Block(node, site, self._lowerings)
         body = block.stmt(node.body, domain)
-        plan = dataclasses.replace(node.plan, uniform=block.uniform())
+        plan = dataclasses.replace(node.plan, uniform=block.uniform(), tensor_maps=tuple(site.tensor_maps.found))
         return dataclasses.replace(node, body=body or Seq((), loc=node.loc), plan=plan)
 
 
