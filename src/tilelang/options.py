@@ -19,7 +19,7 @@ from tilelang.errors import CacheError, OptionError
 
 
 class PassConfigKey(str, enum.Enum):
-    """The published keys of `pass_configs`; each is a string, so its plain text works as well.
+    """The published keys of `pass_configs`, and ours below; each is a string, so its plain text works as well.
 
     Only the keys that `CompileOptions` names change anything on this version's targets. The others steer decisions of
     the published compiler that do not exist here; they are accepted so that existing programs run.
@@ -82,9 +82,36 @@ class PassConfigKey(str, enum.Enum):
     TIR_ADD_LOWER_PASS = "tir.add_lower_pass"
     TIR_NOALIAS = "tir.noalias"
     CUDA_KERNELS_OUTPUT_DIR = "cuda.kernels_output_dir"
+    # how kernels of producers and consumers are built; without them the compiler chooses
+    TL_PERSISTENT = "tl.persistent"
+    TL_CONSUMERS = "tl.consumers"
+    TL_STAGES = "tl.stages"
+    TL_STAGED = "tl.staged"
+    TL_IN_FLIGHT = "tl.in_flight"
 
     def __str__(self) -> str:
         return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleWishes:
+    """What a user wants of kernels in which some threads bring tiles and others compute; None leaves the choice open.
+
+    Attributes:
+        specialized: Whether there may be such kernels.
+        persistent: Whether a block works on one tile of the grid after the other (`tl.persistent`).
+        consumers: Warpgroups that compute (`tl.consumers`).
+        stages: Versions of each tile that a pipelined loop brings (`tl.stages`).
+        staged: Whether results leave through shared memory while the program goes on (`tl.staged`).
+        in_flight: Products that are under way while the next one begins (`tl.in_flight`).
+    """
+
+    specialized: bool = True
+    persistent: bool | None = None
+    consumers: int | None = None
+    stages: int | None = None
+    staged: bool | None = None
+    in_flight: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +131,43 @@ class CompileOptions:
     @property
     def fast_math(self) -> bool:
         """Whether sums may be reordered and reciprocals used; NaN and infinity keep their meaning."""
-        return bool(dict(self.pass_configs).get(PassConfigKey.TL_ENABLE_FAST_MATH.value, False))
+        return self._is_on(PassConfigKey.TL_ENABLE_FAST_MATH)
+
+    @property
+    def schedule(self) -> ScheduleWishes:
+        """What is wanted of kernels of producers and consumers.
+
+        Raises:
+            OptionError: A number is none, or out of its range.
+        """
+        without = self._is_on(PassConfigKey.TL_DISABLE_WARP_SPECIALIZED) or self._is_on(
+            PassConfigKey.TL_DISABLE_TMA_LOWER
+        )
+        persistent = self._number(PassConfigKey.TL_PERSISTENT, 0, 1)
+        staged = self._number(PassConfigKey.TL_STAGED, 0, 1)
+        return ScheduleWishes(
+            specialized=not without,
+            persistent=None if persistent is None else bool(persistent),
+            consumers=self._number(PassConfigKey.TL_CONSUMERS, 1, 4),
+            stages=self._number(PassConfigKey.TL_STAGES, 1, 64),
+            staged=None if staged is None else bool(staged),
+            in_flight=self._number(PassConfigKey.TL_IN_FLIGHT, 0, 1),
+        )
+
+    def _is_on(self, key: PassConfigKey) -> bool:
+        return bool(dict(self.pass_configs).get(key.value, False))
+
+    def _number(self, key: PassConfigKey, low: int, high: int) -> int | None:
+        """The number under a key, None where there is none."""
+        value = dict(self.pass_configs).get(key.value)
+        if value is None:
+            return None
+        if not isinstance(value, int) or not low <= value <= high:
+            raise OptionError(
+                f"pass_configs: {key.value!r} is {value!r:.40}, expected an integer from {low} to {high}",
+                hint=f"write pass_configs={{{key.value!r}: {high if high < 2 else 2}}}, or leave it out",
+            )
+        return int(value)
 
     @property
     def key(self) -> str:

@@ -54,9 +54,12 @@ class Architecture:
         shared_bytes_per_sm: Shared memory of a multiprocessor.
         threads_per_sm: Threads a multiprocessor holds.
         blocks_per_sm: Blocks a multiprocessor holds.
+        multiprocessors: How many a device has that programs are scheduled for; 0 where no schedule asks. Devices with
+            fewer or more of them run the same programs.
 
     Source: CUDA C++ Programming Guide, "Compute Capabilities", technical specifications per compute capability; the
-    features from the PTX ISA, "Target ISA Notes" of each instruction.
+    features from the PTX ISA, "Target ISA Notes" of each instruction; multiprocessors from NVIDIA H100 Tensor Core GPU
+    Architecture, table "Comparison of NVIDIA A100 and H100 Data Center GPUs", H100 SXM5, as which H200 is built.
     """
 
     name: str
@@ -65,6 +68,7 @@ class Architecture:
     shared_bytes_per_sm: int
     threads_per_sm: int
     blocks_per_sm: int
+    multiprocessors: int = 0
 
     @property
     def number(self) -> int:
@@ -93,8 +97,8 @@ ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
             Architecture("sm_86", _AMPERE, 99 * _KIB, 100 * _KIB, 1536, 16),
             Architecture("sm_87", _AMPERE, 163 * _KIB, 164 * _KIB, 1536, 16),
             Architecture("sm_89", _ADA, 99 * _KIB, 100 * _KIB, 1536, 24),
-            Architecture("sm_90", _HOPPER, 227 * _KIB, 228 * _KIB, 2048, 32),
-            Architecture("sm_90a", _HOPPER | Feature.WGMMA, 227 * _KIB, 228 * _KIB, 2048, 32),
+            Architecture("sm_90", _HOPPER, 227 * _KIB, 228 * _KIB, 2048, 32, 132),
+            Architecture("sm_90a", _HOPPER | Feature.WGMMA, 227 * _KIB, 228 * _KIB, 2048, 32, 132),
             Architecture("sm_100", _HOPPER, 227 * _KIB, 228 * _KIB, 2048, 32),
             Architecture("sm_100a", _HOPPER, 227 * _KIB, 228 * _KIB, 2048, 32),
             Architecture("sm_103a", _HOPPER, 227 * _KIB, 228 * _KIB, 2048, 32),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tilelang.errors import CompilerBug, Note
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Expr, Var
+from tilelang.ir.schedule import Schedule
 from tilelang.layout.fragment import Fragment
 from tilelang.layout.layout import Layout
 
@@ -50,6 +51,7 @@ class LaunchPlan:
         uniform: Scalars and arrays of threads that belong to the block's own program: their contents are the same in
             all threads.
         tensor_maps: Those that instructions of the body name.
+        schedule: How the threads share the work, if some bring tiles and others compute.
         notes: What passes want to tell whoever asks, such as why a loop is not pipelined.
     """
 
@@ -60,6 +62,7 @@ class LaunchPlan:
     versions: tuple[tuple[Buffer, int], ...] = ()
     uniform: tuple[Buffer, ...] = ()
     tensor_maps: tuple[TensorMap, ...] = ()
+    schedule: Schedule | None = None
     notes: tuple[Note, ...] = ()
 
     def shared_elements(self, buffer: Buffer) -> int:

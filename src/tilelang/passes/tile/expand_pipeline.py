@@ -18,54 +18,17 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tilelang.dtypes import INT32
 from tilelang.errors import CompilerBug
-from tilelang.ir.buffer import Buffer, Region
-from tilelang.ir.expr import Const, Expr, Load, Var, const, int_const
+from tilelang.ir.buffer import Buffer
+from tilelang.ir.expr import Const, Expr, Var, const, int_const
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.stmt import Alloc, Atomic, Bind, CallStmt, For, ForKind, If, Launch, Seq, Stmt, Store, TileOp
+from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, If, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter, substitute, substitute_stmt, walk
 from tilelang.isa.nvidia.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT
 from tilelang.lowering.regions import shared_storages
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.tile.plan_pipeline import LoopBody, Placement, Touching, crossing, is_asynchronous, parts
 from tilelang.passes.tile.settle_copies import settle
-
-
-class _Version(Rewriter):
-    """Replaces buffers by one of their versions."""
-
-    def __init__(self, versions: Mapping[Buffer, Buffer], number: Expr) -> None:
-        self._versions = versions
-        self._number = number
-
-    def _index(self, buffer: Buffer) -> Expr:
-        return self._number % self._versions[buffer].shape[0]
-
-    def expr(self, node: Expr) -> Expr:
-        if isinstance(node, Load) and node.buffer in self._versions:
-            return Load(self._versions[node.buffer], (self._index(node.buffer), *self.exprs(node.indices)), node.dtype)
-        return self.rebuild_expr(node)
-
-    def region(self, node: Region) -> Region:
-        inner = Rewriter.region(self, node)
-        if node.buffer not in self._versions:
-            return inner
-        one = const(1, INT32)
-        start = (self._index(node.buffer), *inner.start)
-        return Region(self._versions[node.buffer], start, (one, *inner.extent))
-
-    def stmt(self, node: Stmt) -> Stmt | None:
-        if isinstance(node, Store | Atomic) and node.buffer in self._versions:
-            new = self.rebuild_stmt(node)
-            assert isinstance(new, Store | Atomic)
-            buffer = self._versions[node.buffer]
-            return dataclasses.replace(new, buffer=buffer, indices=(self._index(node.buffer), *new.indices))
-        new = self.rebuild_stmt(node)
-        source = getattr(node, "src", None)
-        if isinstance(node, TileOp) and isinstance(source, Region) and source.buffer in self._versions:
-            dim = getattr(node, "dim", None)  # counts the dimensions of the source
-            if new is not None and dim is not None:
-                return dataclasses.replace(new, dim=dim + 1)  # type: ignore[call-arg]
-        return new
+from tilelang.passes.tile.versions import OnVersion, versioned
 
 
 class _Loop:
@@ -79,7 +42,7 @@ class _Loop:
         self._body = LoopBody(loop)
         self._placement = Placement(spec.stage, spec.order)
         counts = crossing(self._body, self._placement)
-        self.versions = {buffer: _versioned(buffer, count) for buffer, count in counts.items()}
+        self.versions = {buffer: versioned(buffer, count) for buffer, count in counts.items()}
         self._last = [n for n, stage in enumerate(spec.stage) if stage == self._placement.last]
         self._copies = frozenset(n for n, s in enumerate(self._body.statements) if is_asynchronous(s))
         self.emitted: set[Stmt] = set()
@@ -156,7 +119,7 @@ class _Loop:
     def _statements(self, numbers: Sequence[int], value: Expr) -> Iterator[Stmt]:
         """Statements of one iteration, with the names they need, on that iteration's versions."""
         loop = self._loop
-        rewrite = _Version(self.versions, self._number(value)) if self.versions else None
+        rewrite = self._on_version(self._number(value)) if self.versions else None
         in_place = value is loop.var
         fresh: dict[Var, Expr] = {} if in_place else {loop.var: value}
         for number in numbers:
@@ -174,6 +137,10 @@ class _Loop:
             if number in self._copies:
                 self.emitted.add(moved)
             yield moved
+
+    def _on_version(self, number: Expr) -> OnVersion:
+        """Lets statements use the versions of one iteration."""
+        return OnVersion({old: (new, number % new.shape[0]) for old, new in self.versions.items()})
 
     def _number(self, value: Expr) -> Expr:
         """The number of an iteration, counted from 0."""
@@ -195,13 +162,6 @@ class _Loop:
         if not distances:
             return []
         return [CallStmt(CP_ASYNC_WAIT, (const(min(distances) - 1, INT32),), loc=self._loop.loc)]
-
-
-def _versioned(buffer: Buffer, count: int) -> Buffer:
-    strides = buffer.strides
-    if strides is not None:
-        raise CompilerBug(f"expand_pipeline: '{buffer.name}' has strides")
-    return dataclasses.replace(buffer, shape=(const(count, INT32), *buffer.shape))
 
 
 class _Expand(Rewriter):

@@ -8,8 +8,10 @@ grid, whatever its extents, and the user's indices are visibly within the grid, 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from tilelang.dtypes import INT32
+from tilelang.errors import Loc
 from tilelang.ir.expr import Expr, Var, binary, const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import BinaryOp
@@ -42,36 +44,62 @@ def rasterized(launch: Launch) -> Launch:
     """
     if launch.hints.swizzle is None or len(launch.grid) < 2 or launch.hints.cluster != (1, 1, 1):
         return launch
-    panel_size, order = launch.hints.swizzle
     fresh = tuple(Var(name, INT32, index=True) for name, _ in zip(_NAMES, launch.grid, strict=False))
-    binds: list[Stmt] = []
-
-    def name(text: str, value: Expr) -> Expr:
-        var = Var(text, INT32, index=True)
-        binds.append(Bind(var, value, loc=launch.loc))
-        return var
-
     width, height = launch.grid[:2]
-    x, y = launch.block_vars[:2]
-    along, across = (width, height) if order == "row" else (height, width)  # a panel reaches along one dimension
+    name = Names(launch.loc)
     linear = name("block", fresh[0] + fresh[1] * width)
-    first = linear // (along * panel_size) * panel_size
-    # a block of the grid has a panel with at least one row, and lies within the grid: both are said for later proofs
-    rows = name("panel", _largest(_smallest(const(panel_size, INT32), across - first), const(1, INT32)))
-    inside = linear % (along * panel_size)
-    position = _smallest(inside // rows, along - 1)
-    row = _smallest(first + inside % rows, across - 1)
-    binds.append(Bind(x, position if order == "row" else row, loc=launch.loc))
-    binds.append(Bind(y, row if order == "row" else position, loc=launch.loc))
+    x, y = in_panels(linear, (width, height), launch.hints.swizzle, name)
+    binds = [*name.binds, *bound(launch.block_vars[:2], (x, y), launch.loc)]
     body = launch.body.body if isinstance(launch.body, Seq) else (launch.body,)
     return dataclasses.replace(
         launch,
         block_vars=(*fresh[:2], *launch.block_vars[2:]),
+        hints=dataclasses.replace(launch.hints, swizzle=None),
         body=Seq((*binds, *body), loc=launch.body.loc),
     )
 
 
-def _smallest(a: Expr, b: Expr) -> Expr:
+class Names:
+    """Gives values names, in the order of `binds`."""
+
+    def __init__(self, loc: Loc) -> None:
+        self._loc = loc
+        self.binds: list[Stmt] = []
+
+    def __call__(self, text: str, value: Expr) -> Expr:
+        """A new variable that stands for a value."""
+        var = Var(text, INT32, index=True)
+        self.binds.append(Bind(var, value, loc=self._loc))
+        return var
+
+
+def bound(variables: Sequence[Var], values: Sequence[Expr], loc: Loc) -> list[Stmt]:
+    """Statements that give the variables these values."""
+    return [Bind(var, value, loc=loc) for var, value in zip(variables, values, strict=True)]
+
+
+def in_panels(linear: Expr, extents: tuple[Expr, Expr], panels: tuple[int, str], name: Names) -> tuple[Expr, Expr]:
+    """Where the walk in panels is at its step `linear`: along the width and along the height.
+
+    Args:
+        linear: The number of steps before, smaller than the area.
+        extents: Width and height of what is walked over, without being empty.
+        panels: How many rows or columns make a panel, and which of the two, as `T.use_swizzle` is told.
+        name: Takes what is computed on the way.
+    """
+    size, order = panels
+    along, across = extents if order == "row" else extents[::-1]  # a panel reaches along one dimension
+    first = linear // (along * size) * size
+    # a block of the grid has a panel with at least one row, and lies within the grid: both are said for later proofs
+    rows = name("panel", _largest(smallest(const(size, INT32), across - first), const(1, INT32)))
+    inside = linear % (along * size)
+    position = smallest(inside // rows, along - 1)
+    row = smallest(first + inside % rows, across - 1)
+    return (position, row) if order == "row" else (row, position)
+
+
+def smallest(a: Expr, b: Expr) -> Expr:
+    """The smaller one of two values."""
     return binary(BinaryOp.MIN, a, b)
 
 

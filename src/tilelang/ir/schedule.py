@@ -1,0 +1,62 @@
+"""How the threads of a block share its work where some bring tiles and others compute: one record, decided once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+WARPGROUP_THREADS = 128  # Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The shape of a kernel of producers and consumers.
+
+    Attributes:
+        consumers: Warpgroups that compute.
+        stages: Versions of each tile that a pipelined loop brings.
+        tile_stages: Versions of what is brought outside of pipelined loops.
+        producer_threads: Threads of those that bring; one of them does it.
+        registers: Registers of a consumer's thread and of a producer's; None leaves them as the launch gives them.
+        persistent: Whether a block works on one tile of the grid after the other.
+        panel: (size, order) as in `T.use_swizzle`: how a persistent kernel walks its grid; None row by row.
+        staged: Whether results leave through tiles of shared memory of their own, while the program goes on.
+        in_flight: Products that are under way while the next one begins.
+    """
+
+    consumers: int
+    stages: int
+    tile_stages: int = 1
+    producer_threads: int = 32
+    registers: tuple[int, int] | None = None
+    persistent: bool = False
+    panel: tuple[int, str] | None = None
+    staged: bool = False
+    in_flight: int = 0
+
+    @property
+    def consumer_threads(self) -> int:
+        """Threads that compute; they are the first of the block."""
+        return self.consumers * WARPGROUP_THREADS
+
+    @property
+    def threads(self) -> int:
+        """Threads of the block."""
+        return self.consumer_threads + self.producer_threads
+
+    def __str__(self) -> str:
+        """In the words of `kernel.explain()`."""
+        parts = [f"{self.consumers} consumer warpgroup{'s' if self.consumers > 1 else ''}"]
+        parts.append(f"a producer of {self.producer_threads} threads")
+        parts.append(f"{self.stages} stages")
+        if self.tile_stages > 1:
+            parts.append(f"{self.tile_stages} versions of what a tile loads once")
+        if self.registers is not None:
+            parts.append("{} registers for a consumer's thread and {} for a producer's".format(*self.registers))
+        if self.persistent:
+            order = "row by row" if self.panel is None else f"in panels of {self.panel[0]} ({self.panel[1]})"
+            parts.append(f"persistent blocks that walk the grid {order}")
+        if self.staged:
+            parts.append("results leave through shared memory while the program goes on")
+        if self.in_flight:
+            parts.append(f"{self.in_flight} product in flight")
+        return ", ".join(parts)

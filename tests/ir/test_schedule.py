@@ -1,0 +1,18 @@
+"""Schedules count their threads and say what they are."""
+
+from tilelang.ir.schedule import Schedule
+
+
+def test_consumers_are_whole_warpgroups_and_producers_come_on_top():
+    schedule = Schedule(consumers=2, stages=4, producer_threads=128)
+    assert (256, 384) == (schedule.consumer_threads, schedule.threads)
+
+
+def test_a_schedule_says_what_it_is():
+    plain = str(Schedule(consumers=1, stages=3))
+    assert "1 consumer warpgroup, a producer of 32 threads, 3 stages" == plain
+    full = str(
+        Schedule(2, 4, 2, 128, (240, 24), persistent=True, panel=(16, "row"), staged=True, in_flight=1)
+    )
+    for part in ("2 consumer warpgroups", "240 registers", "in panels of 16 (row)", "1 product in flight", "2 versions"):
+        assert part in full
