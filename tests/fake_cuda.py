@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilelang.codegen.source import DeviceLaunch, KernelArgument, Source
+from tilelang.codegen.source import DeviceLaunch, KernelArgument, Source, TensorMapText
 from tilelang.dtypes import INT32, as_dtype
 from tilelang.errors import ToolchainError
 from tilelang.ir.buffer import Buffer, Scope
@@ -56,9 +56,46 @@ class Launched:
     arguments: list[bytes]
     context: int
 
-    def values(self, letters: str) -> list[Any]:
+    def values(self, letters: Sequence[str]) -> list[Any]:
         """The arguments, read by `struct`'s letters."""
         return [struct.unpack(f"<{c}", a[: struct.calcsize(c)])[0] for c, a in zip(letters, self.arguments, strict=True)]
+
+
+_MAP = struct.Struct("<Q5Q4Q5H6B32x")
+
+
+@dataclass(frozen=True)
+class EncodedMap:
+    """What imaginary drivers write into the bytes of a tensor map."""
+
+    address: int
+    dims: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    steps: tuple[int, ...]
+    dtype: int
+    interleave: int
+    swizzle: int
+    promotion: int
+    fill: int
+
+    @staticmethod
+    def of(data: bytes) -> "EncodedMap":
+        """What the bytes say."""
+        address, *rest = _MAP.unpack(data[:128])
+        rank = rest[14]
+        return EncodedMap(
+            address, tuple(rest[:rank]), tuple(rest[5 : 4 + rank]), tuple(rest[9 : 9 + rank]), (1,) * rank, *rest[15:]
+        )
+
+
+def encode_map(place: int, dtype: int, rank: int, address: int, dims: Any, strides: Any, box: Any, steps: Any, *how: int) -> int:
+    """Writes a tensor map; addresses and numbers are plain integers, arrays can be indexed."""
+    assert place % 64 == 0
+    assert list(steps[:rank]) == [1] * rank
+    padded = [*dims[:rank], *[0] * (5 - rank), *strides[: rank - 1], *[0] * (5 - rank), *box[:rank], *[0] * (5 - rank)]
+    ctypes.memmove(place, _MAP.pack(address, *padded, rank, dtype, *how), 128)
+    return 0
 
 
 class FakeCuda:
@@ -148,6 +185,10 @@ class FakeCuda:
     def cuFuncSetAttribute(self, function: Any, which: int, value: int) -> int:
         return self._status("cuFuncSetAttribute")
 
+    def cuTensorMapEncodeTiled(self, place: Any, dtype: int, rank: int, address: Any, *rest: Any) -> int:
+        encode_map(place.value, dtype, rank, address.value or 0, *rest)
+        return self._status("cuTensorMapEncodeTiled")
+
     def cuMemHostAlloc(self, value: Any, size: Any, flags: int) -> int:
         memory = ctypes.create_string_buffer(size.value)
         self.kept.append(memory)
@@ -194,7 +235,7 @@ class FakeCuda:
         pointers = struct.unpack(
             f"<{self.arities[kernel]}Q", ctypes.string_at(parameters.value, 8 * self.arities[kernel])
         )
-        arguments = [ctypes.string_at(pointer, 8) for pointer in pointers]
+        arguments = [ctypes.string_at(pointer, 128) for pointer in pointers]
         self.launches.append(
             Launched(
                 kernel, tuple(sizes[:3]), tuple(sizes[3:6]), sizes[6], stream, found, arguments, self.context
@@ -329,9 +370,21 @@ def launch(
     threads: tuple[int, int, int] = (128, 1, 1),
     cluster: tuple[int, int, int] = (1, 1, 1),
     cooperative: bool = False,
+    maps: tuple[TensorMapText, ...] = (),
 ) -> DeviceLaunch:
     values = tuple(KernelArgument(*argument) for argument in arguments)
-    return DeviceLaunch(name, grid, threads, shared_bytes, cluster, values, cooperative)
+    return DeviceLaunch(name, grid, threads, shared_bytes, cluster, values, cooperative, maps)
+
+
+def map_text(
+    tensor: int = 0,
+    dims: tuple[str, ...] = ("64", "32"),
+    strides: tuple[str, ...] = ("256",),
+    box: tuple[int, ...] = (64, 32),
+    swizzle: int = 128,
+    dtype: str = "float16",
+) -> TensorMapText:
+    return TensorMapText(tensor, as_dtype(dtype), dims, strides, box, swizzle)
 
 
 def device_code(*launches: DeviceLaunch, arch: str = "sm_90a", **fields: Any) -> DeviceCode:

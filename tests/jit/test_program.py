@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tilelang.codegen.source import DeviceLaunch, KernelArgument, Source
+from tilelang.codegen.source import DeviceLaunch, KernelArgument, Source, TensorMapText
+from tilelang.dtypes import as_dtype
 from tilelang.errors import DeviceAssertError
 from tilelang.ir.func import PrimFunc
 from tilelang.jit import program
@@ -168,8 +169,9 @@ def test_launches_of_a_device_come_back_from_the_cache(vector_add: Make) -> None
 
 def test_sources_survive_being_kept() -> None:
     launch = DeviceLaunch(
-        "k", ("M", "2"), (32, 2, 1), 99, (2, 1, 1), (KernelArgument("tensor", 0, "void*"),), cooperative=True
-    )
+        "k", ("M", "2"), (32, 2, 1), 99, (2, 1, 1), (KernelArgument("tensor", 0, "void*"),), cooperative=True,
+        tensor_maps=(TensorMapText(0, as_dtype("float16"), ("K", "M"), ("K * 2",), (64, 32), 128),),
+    )  # fmt: skip
     source = Source("cuda", "text", "k", launches=(launch,), workspaces=("4 * M",), foreign=True)
     assert source == program._source_from_json(program._source_as_json(source))
 

@@ -1,7 +1,7 @@
 from typing import Any
 
 import pytest
-from fake_cuda import FakeCuda, cuda, device_code, driver, launch, signature, tensor  # noqa: F401
+from fake_cuda import FakeCuda, cuda, device_code, driver, launch, map_text, scalar, signature, tensor  # noqa: F401
 
 from tilelang.codegen.source import DeviceLaunch
 from tilelang.errors import CompilerBug, DriverError, ResourceError
@@ -98,6 +98,21 @@ def test_a_negative_extent_is_an_empty_grid() -> None:
 def test_a_grid_that_no_device_can_start_is_refused(grid: tuple[str, ...], axis: str) -> None:
     with pytest.raises(ResourceError, match=f"blocks along {axis} asked, at most"):
         program(launch(grid=grid)).grids({"M": 3})
+
+
+def test_tensor_maps_are_computed_from_names() -> None:
+    text = map_text(dims=("K", "M"), strides=("K * 2",))
+    made = program(launch(maps=(text,), name="one"), launch(name="two"))
+    assert {"M", "K"} == made.used_names
+    (one,), two = made.tensor_maps({"M": 3, "K": 8})
+    assert ([], text, (8, 3), (16,)) == (two, one.text, one.dims, one.strides)
+
+
+def test_maps_are_128_bytes_at_multiples_of_64() -> None:
+    arguments = (("scalar", 1, "int"), ("tensor_map", 0, "tl_tensor_map"), ("tensor", 0, "void*"))
+    s = signature(tensor("A", 8), scalar("n"))
+    (layout,) = DeviceProgram(s, device_code(launch(*arguments, maps=(map_text(),))), FailureBoard()).formats
+    assert (("i", "128s", "Q"), (0, 64, 192)) == (layout.letters, layout.offsets)
 
 
 def test_a_grid_that_is_no_expression_is_our_fault() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tilelang.dtypes import as_dtype
 from tilelang.errors import CompilerBug
-from tilelang.runtime.launch_block import Placed, format_of, letter, make_block, packed_scalar
+from tilelang.runtime.launch_block import MAP, Placed, format_of, letter, make_block, packed_scalar
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,9 @@ def test_a_scalar_is_rounded_to_its_dtype(value: float, dtype: str, code: str, e
         assert expected == packed_scalar(value, as_dtype(dtype), code)
 
 
-_VALUES = {"Q": 2**63 + 1, "q": -5, "i": -7, "f": 1.5, "d": 2.5, "?": True, "b": -1, "H": 65535, "B": 200}
+_VALUES = {
+    "Q": 2**63 + 1, "q": -5, "i": -7, "f": 1.5, "d": 2.5, "?": True, "b": -1, "H": 65535, "B": 200, MAP: b"m" * 128
+}  # fmt: skip
 
 
 @given(st.lists(st.sampled_from(sorted(_VALUES)), max_size=20), st.lists(st.sampled_from(sorted(_VALUES)), max_size=4))
@@ -62,8 +64,8 @@ def test_the_driver_finds_every_argument_where_the_pointers_say(first: list[str]
         part.format.write(block, slot, 42, [_VALUES[code] for code in letters])
         cuda.cuLaunchKernelEx(slot.config, slot.function, slot.parameters, None)
     one, two = cuda.launches
-    assert [_VALUES[code] for code in first] == one.values("".join(first))
-    assert [_VALUES[code] for code in second] == two.values("".join(second))
+    assert [_VALUES[code] for code in first] == one.values(first)
+    assert [_VALUES[code] for code in second] == two.values(second)
     assert ((3, 2, 1), (128, 1, 1), 1024, 42, []) == (one.grid, one.threads, one.shared_bytes, one.stream, one.attributes)
     assert ((9, 1, 1), 0) == (two.grid, two.shared_bytes)
 
@@ -75,7 +77,7 @@ def test_arguments_lie_at_multiples_of_their_size(letters: list[str]) -> None:
     for code, offset in zip(letters, layout.offsets, strict=True):
         size = struct.calcsize(f"<{code}")
         assert offset >= end
-        assert 0 == offset % size
+        assert 0 == offset % min(size, 64)
         end = offset + size
 
 

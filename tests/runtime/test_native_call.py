@@ -1,4 +1,5 @@
 import ctypes
+import dataclasses
 import gc
 import struct
 import threading
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_cuda import FakeCuda, device_code, launch, scalar, signature, tensor
+from fake_cuda import EncodedMap, FakeCuda, device_code, encode_map, launch, map_text, scalar, signature, tensor
 
 from tilelang.dtypes import INT32
 from tilelang.errors import ArgumentError
@@ -23,6 +24,7 @@ from tilelang.runtime.launch_block import Placed
 from tilelang.runtime.native_call import NativeCall
 from tilelang.runtime.native_launcher import Exchange, build, exchange_of
 from tilelang.runtime.parameters import Signature
+from tilelang.runtime.tensor_map import TensorMaps
 
 torch = pytest.importorskip("torch")
 LAUNCHER = build()
@@ -54,7 +56,11 @@ class Machine(FakeCuda):
         super().__init__()
         self.status, self.stream, self.during = 0, 77, lambda: None
         self.done: list[tuple[int, int, tuple[int, ...], list[bytes]]] = []
-        self.letters: list[str] = []
+        self.letters: list[Sequence[str]] = []
+        self.encoded = 0
+        numbers = [ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.c_void_p, *[ctypes.POINTER(ctypes.c_uint64)] * 2]
+        numbers += [*[ctypes.POINTER(ctypes.c_uint32)] * 2, *[ctypes.c_int] * 4]
+        self.cuTensorMapEncodeTiled = ctypes.CFUNCTYPE(ctypes.c_int, *numbers)(self._encode)
         self.cuLaunchKernelEx = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)(self._launch)
         self.cuCtxGetCurrent = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_void_p))(self._context)
         kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_void_p))
@@ -69,6 +75,10 @@ class Machine(FakeCuda):
         values = [struct.unpack(f"<{c}", ctypes.string_at(p, struct.calcsize(c)))[0] for c, p in zip(letters, pointers)]
         self.done.append((function, stream, tuple(sizes), values))
         return self.status
+
+    def _encode(self, place: int, dtype: int, rank: int, address: int, *rest: Any) -> int:
+        self.encoded += 1
+        return encode_map(place, dtype, rank, address, *rest)
 
     def _context(self, found: Any) -> int:
         found[0] = self.context
@@ -87,7 +97,7 @@ class Kernel:
         self.long: list[tuple[Any, ...]] = []
         self.failures: list[tuple[int, str]] = []
         self.program = DeviceProgram(s, device_code(*launches, **source), FailureBoard())
-        self.machine.letters = ["".join(f.letters) for f in self.program.formats]
+        self.machine.letters = [f.letters for f in self.program.formats]
         self.flag = ctypes.c_int32(0)
         self.asserts = asserts
         exchange = Exchange(EXCHANGE.tensor_of, ctypes.cast(self.machine.stream_of, ctypes.c_void_p).value)
@@ -100,9 +110,14 @@ class Kernel:
         for param, value in zip(self.signature.params, bound.values):
             if not hasattr(value, "pointer"):
                 names[param.name] = value
-        parts = zip(self.program.launches, self.program.grids(names), range(1, 99), self.program.formats)
+        program, driver = self.program, Driver(self.machine)
+        maps = [
+            tuple(TensorMaps(shape, driver.map_encoder(), driver.error) for shape in shapes)
+            for shapes in program.tensor_maps(names)
+        ]
+        parts = zip(program.launches, program.grids(names), range(1, 99), program.formats, maps)
         plan = Plan(
-            self.program, tuple(Placed(one, grid, n, layout) for one, grid, n, layout in parts), tuple(bound.symbols),
+            program, tuple(Placed(*part) for part in parts), tuple(bound.symbols),
             tuple(self.program.workspaces(names)), ctypes.addressof(self.flag) if self.asserts else 0,
         )
         return self.native.learn(plan, bound, context)
@@ -327,6 +342,35 @@ def test_clusters_and_cooperation_are_asked_for() -> None:
     kernel.learn(torch.zeros(8))
     kernel.call(torch.zeros(8))
     assert [(4, 2, 1, 1), (2, 1, 0, 0)] == kernel.machine.attributes
+
+
+def test_tensor_maps_follow_their_tensors() -> None:
+    text = map_text(1, ("K", "M"), ("K * 2",), (64, 8), 128)
+    s = signature(tensor("A", 8), tensor("B", M, N, dtype="float16"), symbols=(M, N))
+    maps = (text, map_text(0, ("8",), (), (8,), 0, "float32"))
+    named = [dataclasses.replace(one, dims=tuple(d.replace("K", "N") for d in one.dims),
+                                 strides=tuple(d.replace("K", "N") for d in one.strides)) for one in maps]  # fmt: skip
+    arguments = (A, ("tensor_map", 0, "tl_tensor_map"), ("symbol", 0, "int"), ("tensor_map", 1, "tl_tensor_map"))
+    kernel = Kernel(s, launch(*arguments, maps=tuple(named)))
+    a, b = torch.zeros(8), torch.zeros(16, 64, dtype=torch.float16)
+    kernel.learn(a, b)
+    before = kernel.machine.encoded
+    for first, second, encoded in ((a, b, 0), (a, torch.zeros_like(b), 1), (torch.zeros(8), b, 1), (a, b, 0)):
+        start = kernel.machine.encoded
+        assert kernel.call(first, second) is None
+        pointer, one, rows, two = kernel.last
+        assert (first.data_ptr(), 16, encoded) == (pointer, rows, kernel.machine.encoded - start)
+        assert EncodedMap(second.data_ptr(), (64, 16), (128,), (64, 8), (1, 1), 6, 0, 3, 2, 0) == EncodedMap.of(one)
+        assert EncodedMap(first.data_ptr(), (8,), (), (8,), (1,), 7, 0, 0, 2, 0) == EncodedMap.of(two)
+    assert 2 == before
+    assert [] == kernel.long
+
+
+def test_outputs_that_are_allocated_have_maps() -> None:
+    s = signature(tensor("A", 8), tensor("B", 8, dtype="float16"), out_idx=-1)
+    kernel = Kernel(s, launch(("tensor_map", 0, "tl_tensor_map"), maps=(map_text(1, ("8",), (), (8,)),)))
+    kernel.learn(torch.zeros(8))
+    assert kernel.call(torch.zeros(8)).data_ptr() == EncodedMap.of(kernel.last[0]).address
 
 
 @pytest.mark.parametrize(("status", "long"), [(201, True), (400, True), (719, False)])

@@ -39,6 +39,17 @@ def test_tensors_between_16_bytes_are_named() -> None:
     assert Facts(misaligned=("B", "C")) == Variants(s).of([at(32), at(36), at(40)], [])
 
 
+def test_where_tensors_begin_is_told() -> None:
+    s = signature(tensor("A", 4), tensor("B", 4))
+    assert {"B": "'B' begins at address 0x24, which is no multiple of 16"} == Variants(s).misaligned([at(32), at(36)])
+
+
+def test_nothing_is_relied_on_for_tensors_without_maps() -> None:
+    s = signature(tensor("A", M), tensor("B", M), tensor("C", M), symbols=(M,))
+    facts = Facts((("M", 8),), ("B",), wide=True)
+    assert Facts((("M", 8),), ("A", "B"), wide=True) == Variants(s).without_maps(facts, {"A": "why"})
+
+
 def test_distances_beyond_32_bits_count_where_shapes_are_symbolic() -> None:
     s = signature(tensor("A", M, 4), symbols=(M,))
     for rows, wide in ((2**29, False), (2**29 + 1, True)):

@@ -7,8 +7,10 @@ compiling anew would give.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
+import gc
 import json
 import linecache
 import os
@@ -18,7 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilelang.backends.registry import resolve
-from tilelang.codegen.source import DeviceLaunch, KernelArgument, Source
+from tilelang.codegen.source import DeviceLaunch, KernelArgument, Source, TensorMapText
+from tilelang.dtypes import as_dtype
 from tilelang.errors import Loc
 from tilelang.ir.compare import digest
 from tilelang.ir.func import PrimFunc
@@ -61,13 +64,28 @@ def compile_program(func: PrimFunc, target: Target, options: CompileOptions, com
     """
     compiler = compiler or EXECUTION_BACKENDS[target.kind][0]
     if not is_cache_enabled():
-        return _build(generate_source(func, target, options), func, target, options, compiler)
+        with _without_collecting():
+            return _build(generate_source(func, target, options), func, target, options, compiler)
     function_key = _function_key(func, target, options)
     key = cache.key_of(function_key, resolve(target).identity(options, compiler))
     if key not in _PROGRAMS:
-        source = _kept_source(function_key, func, target, options)
-        _PROGRAMS.setdefault(key, _build(source, func, target, options, compiler))
+        with _without_collecting():
+            source = _kept_source(function_key, func, target, options)
+            _PROGRAMS.setdefault(key, _build(source, func, target, options, compiler))
     return _PROGRAMS[key]
+
+
+@contextlib.contextmanager
+def _without_collecting() -> Iterator[None]:
+    """Puts the search for cyclic garbage off: programs are trees, and it would walk them again and again in vain."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def generate_source(func: PrimFunc, target: Target, options: CompileOptions) -> Source:
@@ -209,5 +227,10 @@ def _source_from_json(data: bytes) -> Source:
 
 def _launch_from_json(fields: dict[str, Any]) -> DeviceLaunch:
     arguments = tuple(KernelArgument(**argument) for argument in fields.pop("arguments"))
-    lists = {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
-    return DeviceLaunch(**{**fields, **lists, "arguments": arguments})
+    texts = fields.pop("tensor_maps")
+    maps = tuple(TensorMapText(**{**_tuples(text), "dtype": as_dtype(text["dtype"])}) for text in texts)
+    return DeviceLaunch(**{**_tuples(fields), "arguments": arguments, "tensor_maps": maps})
+
+
+def _tuples(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}

@@ -55,6 +55,12 @@ class Bound:
         arrays = tuple(hand_over(array, self.like) for array in self.outputs)
         return None if not arrays else arrays[0] if len(arrays) == 1 else arrays
 
+    def address(self, parameter: int) -> int:
+        """Where the tensor that was passed for a parameter begins."""
+        view = self.values[parameter]
+        assert isinstance(view, ArrayView)
+        return view.pointer
+
     def c_arguments(self) -> list[int | float]:
         """The values as the entry takes them: addresses and numbers, then symbols."""
         plain = [value.pointer if isinstance(value, ArrayView) else value for value in self.values]

@@ -91,8 +91,9 @@ class Driver:
         return DriverError(f"{what} failed with {shown} ({status}): {said}", hint=hint)
 
     def address(self, name: str) -> int:
-        """Where a function lies, for a caller in machine code."""
-        return ctypes.cast(getattr(self._library, name), ctypes.c_void_p).value or 0
+        """Where a function lies, for a caller in machine code; 0 where the driver does not have it."""
+        function = getattr(self._library, name, None)
+        return 0 if function is None else ctypes.cast(function, ctypes.c_void_p).value or 0
 
     # -- devices and contexts -------------------------------------------------------------------------------
     def device_count(self) -> int:
@@ -170,6 +171,21 @@ class Driver:
             yield
         finally:
             self._call("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
+
+    def map_encoder(self) -> Callable[..., int]:
+        """`cuTensorMapEncodeTiled` as it is.
+
+        Raises:
+            DriverError: The driver is older.
+        """
+        try:
+            encode: Callable[..., int] = self._library.cuTensorMapEncodeTiled
+        except AttributeError:
+            raise DriverError(
+                "the CUDA driver is too old for tensor maps: CUDA 12.0 or newer is needed",
+                hint="update the NVIDIA driver, or compile with pass_configs={'tl.disable_tma_lower': True}",
+            ) from None
+        return encode
 
     # -- code -----------------------------------------------------------------------------------------------
     def load(self, cubin: bytes) -> int:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilelang.codegen.source import KernelArgument
-from tilelang.errors import DriverError
+from tilelang.errors import ArgumentError, DriverError, NoLowering, Note, ProgramError, TileLangError
 from tilelang.ir.facts import Facts
 from tilelang.ir.func import ScalarParam
 from tilelang.runtime.arguments import Bound, Devices, bind
@@ -28,6 +28,7 @@ from tilelang.runtime.native_call import NativeCall
 from tilelang.runtime.native_launcher import BUILDER, Builder, exchange_of
 from tilelang.runtime.parameters import Signature
 from tilelang.runtime.streams import current_stream, workspaces
+from tilelang.runtime.tensor_map import TensorMaps
 from tilelang.runtime.variants import WIDE, Variants
 
 _MAX_VARIANTS = 8  # per kernel; calls beyond them take the program that relies on nothing
@@ -145,6 +146,7 @@ class DeviceCaller:
         bound = bind(self.signature, args, devices)
         assert bound.device is not None
         facts, program, names = self._chosen(bound)
+        aligned = not self.variants.misaligned(bound.values)
         with driver.inside(bound.device) as context:
             key = (bound.device, context, facts, tuple(bound.symbols), tuple(sorted(names.items())))
             plan = self._plans.get(key)
@@ -153,7 +155,7 @@ class DeviceCaller:
                     self._plans.clear()
                 plan = self._plans[key] = self._make_plan(driver, program, bound.device, names)
             self._launch(driver, plan, bound)
-        if not facts.misaligned and None not in plan.placed and is_torch_tensor(bound.like):
+        if aligned and None not in plan.placed and is_torch_tensor(bound.like):
             self._prepare_short(driver, plan, bound, context)
         return bound.result()
 
@@ -161,25 +163,23 @@ class DeviceCaller:
         """Launches a plan's kernels; the calling thread's context is one of the device."""
         stream = current_stream(bound)
         block = plan.take()
-        slots = iter(block.slots)
+        launches = [placed for placed in plan.placed if placed is not None]
         with workspaces(plan.workspaces, bound, stream, driver) as spaces:
-            for placed in plan.placed:
-                if placed is None:
-                    continue
-                slot = next(slots)
+            for placed, slot in zip(launches, block.slots, strict=True):
                 values = [
-                    self._value(argument, code, plan, bound, spaces)
+                    self._value(argument, code, placed, plan, bound, spaces)
                     for argument, code in zip(placed.launch.arguments, placed.format.letters, strict=True)
                 ]
                 placed.format.write(block, slot, stream, values)
+            for placed, slot in zip(launches, block.slots, strict=True):
                 status = driver.launch(slot.config, slot.function, slot.parameters, None)
                 if status:
                     self.fail(status, placed.launch.name)
         plan.blocks.append(block)
 
     def _value(
-        self, argument: KernelArgument, code: str, plan: Plan, bound: Bound, spaces: Sequence[int]
-    ) -> int | float:
+        self, argument: KernelArgument, code: str, placed: Placed, plan: Plan, bound: Bound, spaces: Sequence[int]
+    ) -> int | float | bytes:
         match argument.kind:
             case "symbol":
                 return plan.symbols[argument.index]
@@ -187,6 +187,9 @@ class DeviceCaller:
                 return spaces[argument.index]
             case "failure":
                 return plan.flag
+            case "tensor_map":
+                maps = placed.maps[argument.index]
+                return maps[bound.address(maps.shape.text.tensor)]
         value = bound.values[argument.index]
         if isinstance(value, ArrayView):
             return value.pointer
@@ -208,13 +211,47 @@ class DeviceCaller:
         facts = self.variants.of(bound.values, bound.symbols)
         if facts not in self._programs and len(self._programs) >= _MAX_VARIANTS:
             facts = self.variants.general(facts)
-        program = self.program(facts)
+        program = self._program_for(facts, self.variants.misaligned(bound.values))
         names = self._names(bound, program, facts)
         if not facts.wide and any(size >= WIDE for size in program.workspaces(names)):
             facts = dataclasses.replace(facts, wide=True)
             program = self.program(facts)
             names = self._names(bound, program, facts)
+        while refused := self._refused_maps(bound, program, names):
+            if set(refused) <= set(facts.misaligned):
+                raise self._unreachable(refused)
+            facts = self.variants.without_maps(facts, refused)
+            program = self._program_for(facts, refused)
+            names = self._names(bound, program, facts)
         return facts, program, names
+
+    def _program_for(self, facts: Facts, refused: Mapping[str, str]) -> DeviceProgram:
+        """The program for calls with tensors that TMA cannot reach.
+
+        Raises:
+            ArgumentError: The kernel asks for TMA by name.
+        """
+        try:
+            return self.program(facts)
+        except (NoLowering, ProgramError) as error:
+            if not refused:
+                raise
+            raise self._unreachable(refused, error) from error
+
+    def _unreachable(self, refused: Mapping[str, str], error: TileLangError | None = None) -> ArgumentError:
+        notes = () if error is None else (Note(f"and the kernel relies on it: {error.message}", error.loc),)
+        return ArgumentError(f"{self.signature.name}: {next(iter(refused.values()))}", notes=notes)
+
+    @staticmethod
+    def _refused_maps(bound: Bound, program: DeviceProgram, names: Mapping[str, int | float]) -> dict[str, str]:
+        """The tensors of a call for which there can be no tensor map, and why."""
+        found: dict[str, str] = {}
+        for grid, shapes in zip(program.grids(names), program.tensor_maps(names), strict=True):
+            for shape in shapes if 0 not in grid else ():
+                why = shape.refusal(bound.address(shape.text.tensor))
+                if why:
+                    found[shape.name] = why
+        return found
 
     def _names(self, bound: Bound, program: DeviceProgram, facts: Facts) -> dict[str, int | float]:
         found: dict[str, int | float] = {
@@ -233,11 +270,12 @@ class DeviceCaller:
     ) -> Plan:
         grids = program.grids(names)
         functions = program.functions(driver, device)
-        parts = zip(program.launches, grids, functions, program.formats, strict=True)
-        placed = tuple(
-            Placed(launch, grid, function, layout) if 0 not in grid else None
-            for launch, grid, function, layout in parts
-        )
+        maps = [
+            tuple(TensorMaps(shape, driver.map_encoder(), driver.error) for shape in shapes)
+            for shapes in program.tensor_maps(names)
+        ]
+        parts = zip(program.launches, grids, functions, program.formats, maps, strict=True)
+        placed = tuple(Placed(*part) if 0 not in part[1] else None for part in parts)
         flag = program.flag(driver).address if program.asserts else 0
         symbols = tuple(int(names[symbol.name]) for symbol in program.signature.symbols)
         return Plan(program, placed, symbols, tuple(program.workspaces(names)), flag)

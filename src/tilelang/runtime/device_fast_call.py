@@ -20,7 +20,7 @@ from tilelang.runtime.arguments import Bound
 from tilelang.runtime.arrays import ArrayView, torch_dtype
 from tilelang.runtime.cuda_driver import INVALID_CONTEXT, INVALID_HANDLE, Driver
 from tilelang.runtime.device_program import DeviceProgram
-from tilelang.runtime.launch_block import Block
+from tilelang.runtime.launch_block import Block, Placed
 from tilelang.runtime.parameters import Signature
 
 
@@ -30,6 +30,7 @@ class Plan(Protocol):
     program: DeviceProgram
     symbols: tuple[int, ...]
     workspaces: tuple[int, ...]
+    placed: tuple[Placed | None, ...]
     blocks: list[Block]
 
     def take(self) -> Block:
@@ -79,7 +80,8 @@ class FastCall:
         place = torch.device(f"cuda:{bound.device}")
         if len(self.plans) >= _MAX_PLANS:
             self.plans.clear()
-        self.plans[key] = (self.call, plan, plan.blocks, place, *plan.symbols, *plan.workspaces, *shapes)
+        maps = [one for placed in plan.placed if placed is not None for one in placed.maps]
+        self.plans[key] = (self.call, plan, plan.blocks, place, *plan.symbols, *plan.workspaces, *shapes, *maps)
 
 
 _MAX_PLANS = 1024  # sizes remembered per kernel
@@ -283,7 +285,8 @@ class _Writer:
         symbols = [f"y{n}" for n in range(len(program.signature.symbols))]
         sizes = [f"w{n}" for n in range(len(program.code.source.workspaces))]
         shapes = [f"s{i}" for i in signature.outputs]
-        lines = [", ".join(["way", "known", "blocks", "place", *symbols, *sizes, *shapes]) + " = plan"]
+        maps = [f"m{n}_{k}" for n, launch in enumerate(program.launches) for k in range(len(launch.tensor_maps))]
+        lines = [", ".join(["way", "known", "blocks", "place", *symbols, *sizes, *shapes, *maps]) + " = plan"]
         for i in signature.outputs:
             lines += [f"a{i} = empty(s{i}, dtype=E{i}, device=place)", f"p{i} = a{i}.data_ptr()"]
         for n in range(len(sizes)):
@@ -299,7 +302,7 @@ class _Writer:
             "stream = stream_of(device)",
         ]
         for n, launch in enumerate(program.launches):
-            values = "".join(f", {self._value(argument, program.formats[n].letters[k])}"
+            values = "".join(f", {self._value(n, argument, program.formats[n].letters[k])}"
                              for k, argument in enumerate(launch.arguments))  # fmt: skip
             lines += [
                 f"start, attributes, count, config, function, parameters = slots[{n}]",
@@ -312,7 +315,7 @@ class _Writer:
         outputs = f"({outputs})" if len(signature.outputs) > 1 else outputs or "None"
         return [*lines, "blocks.append(block)", f"return {outputs}"]
 
-    def _value(self, argument: KernelArgument, code: str) -> str:
+    def _value(self, launch: int, argument: KernelArgument, code: str) -> str:
         match argument.kind:
             case "symbol":
                 return f"y{argument.index}"
@@ -320,6 +323,9 @@ class _Writer:
                 return f"q{argument.index}"
             case "failure":
                 return "known.flag"
+            case "tensor_map":  # by the address of its tensor
+                tensor = self.program.launches[launch].tensor_maps[argument.index].tensor
+                return f"m{launch}_{argument.index}[p{tensor}]"
         param = self.signature.params[argument.index]
         if isinstance(param, TensorParam):
             return f"p{argument.index}"

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from types import CodeType
 
 from tilelang.codegen.source import DeviceLaunch, KernelArgument
-from tilelang.errors import CompilerBug, DriverError, ResourceError
+from tilelang.errors import DriverError, ResourceError
 from tilelang.runtime.cuda_driver import MAX_SHARED_BYTES, Driver
 from tilelang.runtime.device_code import DeviceCode
 from tilelang.runtime.failures import FailureBoard, Flag
-from tilelang.runtime.launch_block import LaunchFormat, format_of, letter
+from tilelang.runtime.host_numbers import compiled, evaluated
+from tilelang.runtime.launch_block import MAP, LaunchFormat, format_of, letter
 from tilelang.runtime.parameters import Signature
+from tilelang.runtime.tensor_map import TensorMapFormula, TensorMapShape
 from tilelang.target import MAX_GRID, MAX_THREADS, arch_of
-
-_CALLABLE = {"min": min, "max": max, "abs": abs, "int": int}
 
 
 class DeviceProgram:
@@ -35,7 +34,8 @@ class DeviceProgram:
         code: As given.
         launches: Its kernels in order.
         formats: How the arguments of each are laid out.
-        used_names: The names of symbols and scalar parameters that decide a grid or the size of a workspace.
+        used_names: The names of symbols and scalar parameters that decide a grid, the size of a workspace or a
+            tensor map.
     """
 
     def __init__(self, signature: Signature, code: DeviceCode, board: FailureBoard) -> None:
@@ -44,19 +44,28 @@ class DeviceProgram:
         self.launches = code.source.launches
         self.formats = tuple(self._format(launch) for launch in self.launches)
         self._board = board
-        self._grids = [[_compiled(text) for text in launch.grid] for launch in self.launches]
-        self._workspaces = [_compiled(text) for text in code.source.workspaces]
+        self._grids = [[compiled(text) for text in launch.grid] for launch in self.launches]
+        self._workspaces = [compiled(text) for text in code.source.workspaces]
+        self._maps = [
+            [TensorMapFormula(text, signature.params[text.tensor].name) for text in launch.tensor_maps]
+            for launch in self.launches
+        ]
         texts = [text for grid in self._grids for text in grid] + self._workspaces
-        self.used_names = frozenset(name for text in texts for name in text.co_names)
+        self.used_names = frozenset(name for text in texts for name in text.co_names).union(
+            *(formula.used_names for formulas in self._maps for formula in formulas)
+        )
         self._loaded: dict[int, tuple[int, ...]] = {}
         self._flag: Flag | None = None
         self._lock = threading.Lock()
 
     def _format(self, launch: DeviceLaunch) -> LaunchFormat:
-        return format_of([letter(argument.ctype, self._element_bytes(argument)) for argument in launch.arguments])
+        return format_of([self._letter(argument) for argument in launch.arguments])
 
-    def _element_bytes(self, argument: KernelArgument) -> int | None:
-        return self.signature.params[argument.index].dtype.storage_bytes if argument.kind == "scalar" else None
+    def _letter(self, argument: KernelArgument) -> str:
+        if argument.kind == "tensor_map":
+            return MAP
+        size = self.signature.params[argument.index].dtype.storage_bytes if argument.kind == "scalar" else None
+        return letter(argument.ctype, size)
 
     @property
     def asserts(self) -> bool:
@@ -132,7 +141,7 @@ class DeviceProgram:
         """
         result = []
         for texts in self._grids:
-            extents = [int(_evaluated(text, names)) for text in texts]
+            extents = [int(evaluated(text, names)) for text in texts]
             for axis, (extent, limit) in enumerate(zip(extents, MAX_GRID, strict=False)):
                 if extent > limit:
                     raise ResourceError(
@@ -146,17 +155,9 @@ class DeviceProgram:
 
     def workspaces(self, names: Mapping[str, int | float]) -> list[int]:
         """Bytes of each workspace for these values of symbols and scalar parameters."""
-        return [int(_evaluated(text, names)) for text in self._workspaces]
+        return [int(evaluated(text, names)) for text in self._workspaces]
 
-
-def _compiled(text: str) -> CodeType:
-    try:
-        return compile(text, "<tilelang grid>", "eval")
-    except SyntaxError as error:
-        raise CompilerBug(f"a grid or workspace size is no Python expression: {text!r}") from error
-
-
-def _evaluated(code: CodeType, names: Mapping[str, int | float]) -> int | float:
-    result: int | float = eval(code, {"__builtins__": {}, **_CALLABLE}, dict(names))
-    return result
+    def tensor_maps(self, names: Mapping[str, int | float]) -> list[list[TensorMapShape]]:
+        """The tensor maps of each launch for these values of symbols and scalar parameters."""
+        return [[formula.shape(names) for formula in formulas] for formulas in self._maps]
 

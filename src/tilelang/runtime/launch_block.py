@@ -19,6 +19,7 @@ import numpy as np
 from tilelang.codegen.source import DeviceLaunch
 from tilelang.dtypes import DType
 from tilelang.errors import CompilerBug
+from tilelang.runtime.tensor_map import MAP_ALIGNMENT, MAP_BYTES, TensorMaps
 
 _CONFIG = struct.Struct("<7I4xQQI4x")  # grid, threads, shared bytes, stream, attributes, how many attributes
 _STREAM_OFFSET = 32
@@ -27,6 +28,7 @@ _ATTRIBUTE = struct.Struct("<I4x3I52x")
 _COOPERATIVE, _CLUSTER = 2, 4  # enum CUlaunchAttributeID
 _ALIGNMENT = 64
 
+MAP = f"{MAP_BYTES}s"  # of a tensor map
 # struct's letter for the type of an argument in C
 LETTERS = {
     "bool": "?", "int8_t": "b", "uint8_t": "B", "int16_t": "h", "uint16_t": "H", "int": "i", "int32_t": "i",
@@ -92,17 +94,17 @@ class LaunchFormat:
         """Bytes of all arguments together."""
         return self.pointers - ARGUMENTS_OFFSET
 
-    def write(self, block: Block, slot: Slot, stream: int, values: Sequence[int | float]) -> None:
+    def write(self, block: Block, slot: Slot, stream: int, values: Sequence[int | float | bytes]) -> None:
         """Completes a launch."""
         self.pack.pack_into(block.memory, slot.start, stream, slot.attributes, slot.attribute_count, *values)
 
 
 def format_of(letters: Sequence[str]) -> LaunchFormat:
-    """The layout for arguments of these types, each at a multiple of its size, as in C."""
+    """The layout for arguments of these types, aligned as in C."""
     text, place, offsets = f"<QQI{ARGUMENTS_OFFSET - _STREAM_OFFSET - 20}x", 0, []
     for code in letters:
         size = size_of(code)
-        gap = -place % size
+        gap = -place % (MAP_ALIGNMENT if code == MAP else size)
         text += (f"{gap}x" if gap else "") + code
         offsets.append(place + gap)
         place += gap + size
@@ -148,12 +150,14 @@ class Placed:
         grid: Blocks in x, y and z.
         function: The loaded kernel.
         format: Of its arguments.
+        maps: The tensor maps among them.
     """
 
     launch: DeviceLaunch
     grid: tuple[int, int, int]
     function: int
     format: LaunchFormat
+    maps: tuple[TensorMaps, ...] = ()
 
 
 def make_block(launches: Sequence[Placed]) -> Block:

@@ -8,7 +8,8 @@
 // that a call changes is on the stack, so threads may call at once, also while one of them waits for the driver.
 //
 // Source: Python/C API Reference, functions of the stable ABI; dlpack.h of DLPack 1.3, DLTensor and
-// DLPackExchangeAPI; CUDA Driver API, CUlaunchConfig, cuLaunchKernelEx and cuCtxGetCurrent.
+// DLPackExchangeAPI; CUDA Driver API, CUlaunchConfig, cuLaunchKernelEx,
+// cuTensorMapEncodeTiled and cuCtxGetCurrent.
 
 typedef long long i64;
 typedef unsigned long long u64;
@@ -73,13 +74,23 @@ struct Argument {
     i64 source, offset, size_bytes;
 };
 
+// A tensor map among the arguments: it says where a tensor is, so it is encoded anew where that changes.
+struct Map {
+    i64 source, offset;
+    u64 address;  // for which `arguments` holds it
+    u64 *dims, *strides;
+    unsigned *box, *steps, rank;
+    int dtype, interleaved, swizzle, promotion, outside;
+};
+
 struct Launch {
     Config *config;
     void *function;
     char *arguments;       // with the values that no call changes
-    i64 argument_bytes, argument_count, filled_count;
+    i64 argument_bytes, argument_count, filled_count, map_count;
     i64 *offsets;          // of all arguments
     Argument *filled;      // those that every call fills in
+    Map *maps;
     Object name;
 };
 
@@ -101,6 +112,8 @@ struct Kernel {
     int (*stream_of)(int, int, void **);
     int (*context_of)(void **);
     int (*launch)(Config *, void *, void **, void **);
+    int (*encode)(void *, int, unsigned, void *, const u64 *, const u64 *, const unsigned *, const unsigned *, int, int,
+                  int, int);
     i64 device_kind;
     i64 type_offset;  // of the type within an object
     Object tensor_types[2];
@@ -115,6 +128,7 @@ struct Kernel {
 enum Item { KERNEL, LONG_WAY, FAILED, EMPTY, IS_NEGATED, NOTHING };
 
 enum { MAX_INPUTS = 64, MAX_KEY = 256, MAX_MADE = 16, MAX_ARGUMENTS = 192, MAX_BYTES = 4096 };
+enum { MAP_ALIGNMENT = 64 };
 enum { VECTOR_BYTES = 16 };  // what programs rely on: the widest access of a thread
 
 static u64 spread(const i64 *key, i64 size) {
@@ -225,7 +239,7 @@ static Object make(const Kernel *kernel, Object self, const Recipe &recipe, u64 
 }
 
 static int start(const Kernel *kernel, const Launch &launch, const u64 *values, void *stream) {
-    alignas(16) char bytes[MAX_BYTES];
+    alignas(MAP_ALIGNMENT) char bytes[MAX_BYTES];
     void *pointers[MAX_ARGUMENTS];
     __builtin_memcpy(bytes, launch.arguments, (u64)launch.argument_bytes);
     for (i64 n = 0; n < launch.argument_count; n++) pointers[n] = bytes + launch.offsets[n];
@@ -239,6 +253,14 @@ static int start(const Kernel *kernel, const Launch &launch, const u64 *values, 
             case 2: __builtin_memcpy(place, value, 2); break;
             default: *place = *(const char *)value;
         }
+    }
+    for (i64 n = 0; n < launch.map_count; n++) {
+        const Map &map = launch.maps[n];
+        u64 address = values[map.source];
+        if (address == map.address) continue;
+        int status = kernel->encode(bytes + map.offset, map.dtype, map.rank, (void *)address, map.dims, map.strides,
+                                    map.box, map.steps, map.interleaved, map.swizzle, map.promotion, map.outside);
+        if (status) return status;
     }
     Config config = *launch.config;
     config.stream = stream;

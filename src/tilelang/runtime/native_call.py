@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from tilelang.codegen.source import KernelArgument
 from tilelang.ir.expr import Expr, Var, int_const
 from tilelang.ir.func import TensorParam
 from tilelang.runtime.arguments import Bound
@@ -28,6 +29,7 @@ from tilelang.runtime.device_program import DeviceProgram
 from tilelang.runtime.launch_block import ARGUMENTS_OFFSET, LaunchFormat, Placed, make_block, size_of
 from tilelang.runtime.native_launcher import TYPE_OFFSET, Exchange, Launcher
 from tilelang.runtime.parameters import Signature
+from tilelang.runtime.tensor_map import NOT_INTERLEAVED, PROMOTION, SWIZZLES, ZEROS_OUTSIDE, TensorMaps, data_type
 
 CUDA_DEVICES = 2  # Source: dlpack.h, enum DLDeviceType, kDLCUDA
 
@@ -57,11 +59,19 @@ class _Argument(ctypes.Structure):
     _fields_ = (("source", _WORD), ("offset", _WORD), ("size_bytes", _WORD))
 
 
+class _Map(ctypes.Structure):
+    _fields_ = (
+        ("source", _WORD), ("offset", _WORD), ("address", ctypes.c_uint64), ("dims", _ADDRESS),
+        ("strides", _ADDRESS), ("box", _ADDRESS), ("steps", _ADDRESS), ("rank", ctypes.c_uint32),
+        *((name, ctypes.c_int) for name in ("dtype", "interleaved", "swizzle", "promotion", "outside")),
+    )  # fmt: skip
+
+
 class _Launch(ctypes.Structure):
     _fields_ = (
         ("config", _ADDRESS), ("function", _ADDRESS), ("arguments", _ADDRESS), ("argument_bytes", _WORD),
-        ("argument_count", _WORD), ("filled_count", _WORD), ("offsets", _ADDRESS), ("filled", _ADDRESS),
-        ("name", _ADDRESS),
+        ("argument_count", _WORD), ("filled_count", _WORD), ("map_count", _WORD), ("offsets", _ADDRESS),
+        ("filled", _ADDRESS), ("maps", _ADDRESS), ("name", _ADDRESS),
     )  # fmt: skip
 
 
@@ -79,6 +89,7 @@ class _Plan(ctypes.Structure):
 class _Kernel(ctypes.Structure):
     _fields_ = (
         ("tensor_of", _ADDRESS), ("stream_of", _ADDRESS), ("context_of", _ADDRESS), ("launch", _ADDRESS),
+        ("encode", _ADDRESS),
         ("device_kind", _WORD), ("type_offset", _WORD), ("tensor_type", _ADDRESS), ("parameter_type", _ADDRESS),
         ("integer_type", _ADDRESS), ("bool_type", _ADDRESS), ("float_type", _ADDRESS), ("input_count", _WORD),
         ("key_size", _WORD), ("slots", _WORD), ("inputs", _ADDRESS), ("table", _ADDRESS),
@@ -142,10 +153,11 @@ class NativeCall:
         if len(inputs) > _MAX_INPUTS or self._key_size > _MAX_KEY:
             raise NoShortWay
         types = (torch.Tensor, torch.nn.Parameter)
+        functions = ("cuCtxGetCurrent", "cuLaunchKernelEx", "cuTensorMapEncodeTiled")
         self._kernel = _Kernel(
-            exchange.tensor_of, exchange.stream_of, driver.address("cuCtxGetCurrent"),
-            driver.address("cuLaunchKernelEx"), device_kind, TYPE_OFFSET, *map(id, types), id(int), id(bool), id(float),
-            len(inputs), self._key_size, slots, self._array(_Input, inputs), self._array(_ADDRESS, [None] * slots),
+            exchange.tensor_of, exchange.stream_of, *map(driver.address, functions), device_kind, TYPE_OFFSET,
+            *map(id, types), id(int), id(bool), id(float), len(inputs), self._key_size, slots,
+            self._array(_Input, inputs), self._array(_ADDRESS, [None] * slots),
         )  # fmt: skip
         state = (
             ctypes.addressof(self._kernel), caller.long_way, refused_launch(caller), torch.empty, torch.Tensor.is_neg,
@@ -253,11 +265,11 @@ class NativeCall:
             sources = [self._source(argument.kind, argument.index) for argument in part.launch.arguments]
             letters = part.format.letters
             values = [
-                _nothing(letter) if source is not None else self._fixed(plan, argument.kind, argument.index)
+                _nothing(letter) if source is not None else self._fixed(plan, part, bound, argument)
                 for argument, source, letter in zip(part.launch.arguments, sources, letters, strict=True)
             ]
             part.format.write(block, slot, 0, values)
-            launches.append(self._launch(part, slot.config.value or 0, part.format, sources))
+            launches.append(self._launch(part, slot.config.value or 0, part.format, sources, bound))
         if len(recipes) > _MAX_MADE:
             raise NoShortWay
         record = _Plan(
@@ -272,14 +284,16 @@ class NativeCall:
         return _Recipe(self._object((shape,)), self._object(keywords))
 
     def _launch(
-        self, placed: Placed, config: int, layout: LaunchFormat, sources: Sequence[int | None]
+        self, placed: Placed, config: int, layout: LaunchFormat, sources: Sequence[int | None], bound: Bound
     ) -> _Launch:
         if len(sources) > _MAX_ARGUMENTS or layout.argument_bytes > _MAX_BYTES:
             raise NoShortWay
-        filled = []
+        filled, encoded = [], []
         for argument, source, letter, offset in zip(
             placed.launch.arguments, sources, layout.letters, layout.offsets, strict=True
         ):
+            if argument.kind == "tensor_map":
+                encoded.append(self._map(placed.maps[argument.index], offset, bound))
             if source is None:
                 continue
             if argument.kind == "scalar" and letter not in _LETTERS[self._kinds[argument.index]]:
@@ -287,7 +301,18 @@ class NativeCall:
             filled.append(_Argument(source, offset, size_of(letter)))
         return _Launch(
             config, placed.function, config + ARGUMENTS_OFFSET, layout.argument_bytes, len(sources), len(filled),
-            self._array(_WORD, layout.offsets), self._array(_Argument, filled), self._object(placed.launch.name),
+            len(encoded), self._array(_WORD, layout.offsets), self._array(_Argument, filled),
+            self._array(_Map, encoded), self._object(placed.launch.name),
+        )  # fmt: skip
+
+    def _map(self, maps: TensorMaps, offset: int, bound: Bound) -> _Map:
+        """What the launcher encodes anew where the tensor lies elsewhere."""
+        text = maps.shape.text
+        self._kept.append(maps)
+        arrays = (ctypes.addressof(array) for array in (maps.dims, maps.strides, maps.box, maps.steps))
+        return _Map(
+            self._source("tensor", text.tensor), offset, bound.address(text.tensor), *arrays, len(text.box),
+            data_type(text.dtype), NOT_INTERLEAVED, SWIZZLES[text.swizzle], PROMOTION, ZEROS_OUTSIDE,
         )  # fmt: skip
 
     def _source(self, kind: str, index: int) -> int | None:
@@ -299,10 +324,17 @@ class NativeCall:
             return None
         return inputs.index(index) if index in inputs else len(inputs) + outputs.index(index)
 
-    def _fixed(self, plan: Plan, kind: str, index: int) -> int:
-        if kind not in ("symbol", "failure"):
-            raise NoShortWay
-        return plan.symbols[index] if kind == "symbol" else plan.flag
+    def _fixed(self, plan: Plan, placed: Placed, bound: Bound, argument: KernelArgument) -> int | bytes:
+        """What an argument is until a call changes it."""
+        match argument.kind:
+            case "symbol":
+                return plan.symbols[argument.index]
+            case "failure":
+                return plan.flag
+            case "tensor_map":
+                maps = placed.maps[argument.index]
+                return maps[bound.address(maps.shape.text.tensor)]
+        raise NoShortWay
 
 
 def _kind(signature: Signature, index: int) -> int:

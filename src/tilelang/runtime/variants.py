@@ -5,7 +5,8 @@ Takes a `Signature` and the values of a call, gives `Facts`. Invariant: the fact
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tilelang.ir.expr import Var, int_const
@@ -54,13 +55,26 @@ class Variants:
             if symbol.name in self._dividing
             and (factor := next((n for n in _MULTIPLES if value > 0 and value % n == 0), 0))
         )
-        misaligned = tuple(
-            param.name
-            for param, value in zip(signature.params, values, strict=True)
+        return Facts(multiples, tuple(self.misaligned(values)), any(_is_wide(values[i]) for i in self._symbolic))
+
+    def misaligned(self, values: Sequence[ArrayView | int | float]) -> dict[str, str]:
+        """The tensors of a call that begin between two multiples of 16 bytes, and how to say so."""
+        between = f"which is no multiple of {ALIGNMENT_BYTES}"
+        return {
+            param.name: f"'{param.name}' begins at address {value.pointer:#x}, {between}"
+            for param, value in zip(self._signature.params, values, strict=True)
             if isinstance(param, TensorParam) and not isinstance(value, int | float)
             and value.pointer % ALIGNMENT_BYTES
-        )
-        return Facts(multiples, misaligned, any(_is_wide(values[i]) for i in self._symbolic))
+        }  # fmt: skip
+
+    def without_maps(self, facts: Facts, names: Iterable[str]) -> Facts:
+        """Facts like these of calls in which some tensors cannot be described by tensor maps.
+
+        Nothing is relied on for them: where a tensor may begin at any element, there is no map of it either.
+        """
+        wanted = {*facts.misaligned, *names}
+        order = tuple(param.name for param in self._signature.params if param.name in wanted)
+        return dataclasses.replace(facts, misaligned=order)
 
     def general(self, facts: Facts) -> Facts:
         """Facts that follow from these, of which there are only few."""

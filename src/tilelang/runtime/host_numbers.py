@@ -1,0 +1,32 @@
+"""Numbers that the host computes for each call, such as grids: Python expressions in a program's source.
+
+Takes the text of an expression over the names of symbols and scalar parameters, gives its value. Invariant: an
+expression reaches nothing but these names and the functions listed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import CodeType
+
+from tilelang.errors import CompilerBug
+
+_FUNCTIONS = {"min": min, "max": max, "abs": abs, "int": int}
+
+
+def compiled(text: str) -> CodeType:
+    """An expression, ready to be evaluated; its `co_names` say which names it uses.
+
+    Raises:
+        CompilerBug: The text is none.
+    """
+    try:
+        return compile(text, "<tilelang number>", "eval")
+    except SyntaxError as error:
+        raise CompilerBug(f"a number for the host is no Python expression: {text!r}") from error
+
+
+def evaluated(code: CodeType, names: Mapping[str, int | float]) -> int | float:
+    """The value of an expression."""
+    result: int | float = eval(code, {"__builtins__": {}, **_FUNCTIONS}, dict(names))
+    return result

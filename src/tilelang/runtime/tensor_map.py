@@ -1,0 +1,176 @@
+"""Tensor maps: what the units that copy boxes of tensors (TMA) are told about a tensor, in 128 bytes.
+
+Takes a `TensorMapText` with the sizes of a call and the address of a tensor, gives the encoded map, which a kernel
+takes by value. Invariant: whoever encodes a map has asked `refusal` first, which says in the user's words what the
+driver would refuse with a number only; maps of the same sizes at the same address are encoded once.
+
+Source: CUDA Driver API, "Tensor Map Object Management", cuTensorMapEncodeTiled and the enums of its arguments.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+from tilelang.codegen.source import TensorMapText
+from tilelang.dtypes import DType
+from tilelang.errors import CompilerBug, DriverError
+from tilelang.runtime.host_numbers import compiled, evaluated
+
+MAP_BYTES, MAP_ALIGNMENT = 128, 64  # of a CUtensorMap
+UNIT_BYTES = 16  # of addresses, of strides, and of the rows of a box
+_MAX_RANK, _MAX_EXTENT, _MAX_STRIDE, _MAX_BOX = 5, 2**32, 2**40, 256
+
+# enum CUtensorMapDataType; all others are moved as unsigned integers of their size
+_DATA_TYPES = {
+    "int32": 3, "int64": 5, "float16": 6, "float32": 7, "tfloat32": 7, "float64": 8, "bfloat16": 9,
+}  # fmt: skip
+_UNSIGNED = {1: 0, 2: 1, 4: 2, 8: 4}
+SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}  # enum CUtensorMapSwizzle, by the bytes of its span
+NOT_INTERLEAVED = 0  # enum CUtensorMapInterleave
+PROMOTION = 2  # enum CUtensorMapL2promotion: what is read arrives in L2 in pieces of 128 bytes
+ZEROS_OUTSIDE = 0  # enum CUtensorMapFloatOOBfill
+
+_KEPT = 1024  # addresses remembered per map
+
+
+def data_type(dtype: DType) -> int:
+    """The number of the CUtensorMapDataType by which elements of a dtype are moved."""
+    code = _DATA_TYPES.get(str(dtype), _UNSIGNED.get(dtype.storage_bytes))
+    if code is None:
+        raise CompilerBug(f"a tensor map cannot count elements of {dtype}")
+    return code
+
+
+@dataclass(frozen=True)
+class TensorMapShape:
+    """A tensor map of which all is known but where the tensor begins.
+
+    Attributes:
+        text: Where it comes from.
+        name: The tensor's.
+        dims: Elements per dimension, innermost first.
+        strides: Bytes, of all dimensions but the innermost.
+    """
+
+    text: TensorMapText
+    name: str
+    dims: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    def refusal(self, address: int) -> str:
+        """Why there can be no map for a tensor at this address; empty if there can."""
+        if address % UNIT_BYTES:
+            return f"'{self.name}' begins at address {address:#x}, which is no multiple of {UNIT_BYTES}"
+        return self._refused_box() or next(filter(None, map(self._refused_dim, range(len(self.dims)))), "")
+
+    def _refused_dim(self, axis: int) -> str:
+        extent = self.dims[axis]
+        if extent == 0:
+            return f"'{self.name}' has no elements"
+        if not 0 < extent <= _MAX_EXTENT:
+            return f"'{self.name}' has an extent of {extent}, at most {_MAX_EXTENT} are possible"
+        if axis == 0:
+            return ""
+        stride = self.strides[axis - 1]
+        if stride % UNIT_BYTES:
+            return f"'{self.name}' has a stride of {stride} bytes, which is no multiple of {UNIT_BYTES}"
+        if not 0 <= stride < _MAX_STRIDE:
+            return f"'{self.name}' has a stride of {stride} bytes, which is not from 0 to {_MAX_STRIDE - UNIT_BYTES}"
+        return ""
+
+    def _refused_box(self) -> str:
+        box, swizzle = self.text.box, self.text.swizzle
+        name = f"the box {box} of '{self.name}'"
+        if not 1 <= len(box) <= _MAX_RANK:
+            return f"{name} has {len(box)} dimensions, 1 to {_MAX_RANK} are possible"
+        for extent in box:
+            if not 1 <= extent <= _MAX_BOX:
+                return f"{name} has an extent of {extent}, 1 to {_MAX_BOX} are possible"
+        row = box[0] * self.text.dtype.storage_bytes
+        if row % UNIT_BYTES:
+            return f"{name} has rows of {row} bytes, which is no multiple of {UNIT_BYTES}"
+        if swizzle and row > swizzle:
+            return f"{name} has rows of {row} bytes, but those that are swizzled have at most {swizzle}"
+        return ""
+
+
+class TensorMapFormula:
+    """A tensor map of a program, before the sizes of a call are known.
+
+    Args:
+        text: What the map describes.
+        name: The tensor's.
+    """
+
+    def __init__(self, text: TensorMapText, name: str) -> None:
+        if not len(text.dims) == len(text.strides) + 1 == len(text.box) or text.swizzle not in SWIZZLES:
+            raise CompilerBug(f"the tensor map of '{name}' is inconsistent: {text}")
+        data_type(text.dtype)
+        self.text, self._name = text, name
+        self._dims: list[CodeType] = [compiled(dim) for dim in text.dims]
+        self._strides: list[CodeType] = [compiled(stride) for stride in text.strides]
+
+    @property
+    def used_names(self) -> frozenset[str]:
+        """The names of symbols and scalar parameters that decide its sizes."""
+        return frozenset(name for code in (*self._dims, *self._strides) for name in code.co_names)
+
+    def shape(self, names: Mapping[str, int | float]) -> TensorMapShape:
+        """The map for these values of symbols and scalar parameters."""
+        dims = tuple(int(evaluated(code, names)) for code in self._dims)
+        strides = tuple(int(evaluated(code, names)) for code in self._strides)
+        return TensorMapShape(self.text, self._name, dims, strides)
+
+
+class TensorMaps(dict[int, bytes]):
+    """The maps of one shape by the addresses of tensors; one that is missing is encoded when it is asked for.
+
+    Args:
+        shape: Of all of them.
+        encode: `cuTensorMapEncodeTiled`.
+        error: The error for a status that it gave, and what was done.
+
+    Attributes:
+        shape: As given.
+        dims: For the driver; so are the others.
+        strides: In bytes.
+        box: In elements.
+        steps: Which elements of the box are moved: all.
+    """
+
+    def __init__(
+        self, shape: TensorMapShape, encode: Callable[..., int], error: Callable[[int, str], DriverError]
+    ) -> None:
+        super().__init__()
+        rank = len(shape.dims)
+        self.shape, self._encode, self._error = shape, encode, error
+        self.dims = (ctypes.c_uint64 * rank)(*shape.dims)
+        self.strides = (ctypes.c_uint64 * _MAX_RANK)(*shape.strides)  # never empty: its address is passed
+        self.box = (ctypes.c_uint32 * rank)(*shape.text.box)
+        self.steps = (ctypes.c_uint32 * rank)(*[1] * rank)
+        self._fixed: tuple[Any, ...] = (
+            self.dims, self.strides, self.box, self.steps, NOT_INTERLEAVED, SWIZZLES[shape.text.swizzle], PROMOTION,
+            ZEROS_OUTSIDE,
+        )  # fmt: skip
+        self._head = (data_type(shape.text.dtype), rank)
+
+    def __missing__(self, address: int) -> bytes:
+        memory = ctypes.create_string_buffer(MAP_BYTES + MAP_ALIGNMENT)
+        begin = -ctypes.addressof(memory) % MAP_ALIGNMENT
+        place = ctypes.c_void_p(ctypes.addressof(memory) + begin)
+        status = self._encode(place, *self._head, ctypes.c_void_p(address), *self._fixed)
+        if status:
+            shape = self.shape
+            raise self._error(
+                status,
+                f"cuTensorMapEncodeTiled of '{shape.name}' at {address:#x}, dims {shape.dims}, strides "
+                f"{shape.strides} bytes, box {shape.text.box}, swizzle {shape.text.swizzle}",
+            )
+        if len(self) >= _KEPT:
+            self.clear()
+        made = self[address] = memory.raw[begin : begin + MAP_BYTES]
+        return made

@@ -1,0 +1,131 @@
+from typing import Any
+
+import pytest
+from fake_cuda import EncodedMap, FakeCuda, map_text
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tilelang.dtypes import as_dtype
+from tilelang.errors import CompilerBug, DriverError
+from tilelang.runtime.cuda_driver import Driver
+from tilelang.runtime.tensor_map import TensorMapFormula, TensorMaps, TensorMapShape, data_type
+
+
+@pytest.mark.parametrize(
+    ("dtype", "code"),
+    [
+        ("float16", 6), ("bfloat16", 9), ("float32", 7), ("tfloat32", 7), ("float64", 8), ("int32", 3), ("uint32", 2),
+        ("int64", 5), ("uint64", 4), ("int16", 1), ("uint16", 1), ("int8", 0), ("uint8", 0), ("bool", 0),
+        ("float8_e4m3fn", 0), ("float8_e5m2", 0), ("int4", 0), ("float16x2", 2),
+    ],
+)  # fmt: skip
+def test_elements_are_moved_by_a_type_of_their_size(dtype: str, code: int) -> None:
+    assert code == data_type(as_dtype(dtype))
+
+
+def test_elements_of_more_than_8_bytes_are_our_fault() -> None:
+    with pytest.raises(CompilerBug, match="float32x4"):
+        data_type(as_dtype("float32x4"))
+
+
+def shape(dims: tuple[int, ...] = (64, 32), strides: tuple[int, ...] = (256,), **fields: Any) -> TensorMapShape:
+    return TensorMapShape(map_text(**fields), "A", dims, strides)
+
+
+def test_sizes_come_from_names() -> None:
+    formula = TensorMapFormula(map_text(dims=("K_div8 * 8", "M"), strides=("K_div8 * 16",)), "A")
+    assert {"K_div8", "M"} == formula.used_names
+    made = formula.shape({"K_div8": 5, "M": 7, "other": 1})
+    assert ("A", (40, 7), (80,)) == (made.name, made.dims, made.strides)
+
+
+@pytest.mark.parametrize("text", [map_text(strides=()), map_text(box=(64,)), map_text(swizzle=16)])
+def test_maps_that_contradict_themselves_are_our_fault(text: Any) -> None:
+    with pytest.raises(CompilerBug, match="the tensor map of 'A' is inconsistent"):
+        TensorMapFormula(text, "A")
+
+
+@pytest.mark.parametrize(
+    ("map_shape", "address", "why"),
+    [
+        (shape(), 0x1008, "'A' begins at address 0x1008, which is no multiple of 16"),
+        (shape((64, 0)), 0, "'A' has no elements"),
+        (shape((2**32 + 1, 4)), 0, "'A' has an extent of 4294967297, at most 4294967296 are possible"),
+        (shape(strides=(72,)), 0, "'A' has a stride of 72 bytes, which is no multiple of 16"),
+        (shape(strides=(-64,)), 0, "'A' has a stride of -64 bytes, which is not from 0 to 1099511627760"),
+        (shape(strides=(2**40,)), 0, "'A' has a stride of 1099511627776 bytes, which is not from 0 to 1099511627760"),
+        (shape(box=(64, 257)), 0, "the box (64, 257) of 'A' has an extent of 257, 1 to 256 are possible"),
+        (shape(box=(60, 8)), 0, "the box (60, 8) of 'A' has rows of 120 bytes, which is no multiple of 16"),
+        (
+            shape(box=(128, 8)), 0,
+            "the box (128, 8) of 'A' has rows of 256 bytes, but those that are swizzled have at most 128",
+        ),
+        (shape(box=(1,) * 6), 0, "the box (1, 1, 1, 1, 1, 1) of 'A' has 6 dimensions, 1 to 5 are possible"),
+    ],
+)  # fmt: skip
+def test_what_the_driver_would_refuse_is_told_in_words(map_shape: TensorMapShape, address: int, why: str) -> None:
+    assert why == map_shape.refusal(address)
+
+
+@pytest.mark.parametrize(
+    "map_shape",
+    [shape(), shape(strides=(0,)), shape(strides=(16,)), shape((60, 5)), shape(box=(32, 8)), shape(box=(256, 1), swizzle=0)],
+)
+def test_all_else_is_taken(map_shape: TensorMapShape) -> None:
+    assert "" == map_shape.refusal(0x1000)
+
+
+@pytest.fixture
+def cuda() -> FakeCuda:
+    return FakeCuda()
+
+
+def maps_of(cuda: FakeCuda, of: TensorMapShape) -> TensorMaps:
+    driver = Driver(cuda)
+    return TensorMaps(of, driver.map_encoder(), driver.error)
+
+
+@given(st.integers(1, 5), st.data())
+def test_the_driver_gets_what_was_said(rank: int, data: Any) -> None:
+    def numbers(count: int, most: int) -> tuple[int, ...]:
+        return tuple(data.draw(st.lists(st.integers(1, most), min_size=count, max_size=count)))
+
+    dims, strides, box = numbers(rank, 2**32), numbers(rank - 1, 2**39), numbers(rank, 256)
+    swizzle, dtype = data.draw(st.sampled_from([(0, 0), (32, 1), (64, 2), (128, 3)])), data.draw(st.sampled_from(["float32", "int8"]))
+    text = map_text(box=box, swizzle=swizzle[0], dtype=dtype)
+    maps = maps_of(FakeCuda(), TensorMapShape(text, "A", dims, strides))
+    code = {"float32": 7, "int8": 0}[dtype]
+    assert EncodedMap(4096, dims, strides, box, (1,) * rank, code, 0, swizzle[1], 2, 0) == EncodedMap.of(maps[4096])
+
+
+def test_a_map_is_encoded_once_per_address(cuda: FakeCuda) -> None:
+    maps = maps_of(cuda, shape())
+    for _ in range(3):
+        assert [4096, 8192] == [EncodedMap.of(maps[address]).address for address in (4096, 8192)]
+    assert 2 == cuda.calls.count("cuTensorMapEncodeTiled")
+
+
+def test_what_is_remembered_has_an_end(cuda: FakeCuda) -> None:
+    maps = maps_of(cuda, shape())
+    for n in range(3000):
+        assert 16 * n == EncodedMap.of(maps[16 * n]).address
+    assert len(maps) <= 1024
+
+
+def test_what_the_driver_refuses_all_the_same_names_everything(cuda: FakeCuda) -> None:
+    cuda.failing["cuTensorMapEncodeTiled"] = 1
+    maps = maps_of(cuda, shape())
+    with pytest.raises(DriverError) as caught:
+        maps[4096]
+    assert (
+        "cuTensorMapEncodeTiled of 'A' at 0x1000, dims (64, 32), strides (256,) bytes, box (64, 32), swizzle 128 failed "
+        "with CUDA_ERROR_1 (1): so it is"
+    ) == str(caught.value).split("\n")[0]
+    assert {} == maps
+
+
+def test_a_driver_without_maps_says_what_to_do(monkeypatch: pytest.MonkeyPatch, cuda: FakeCuda) -> None:
+    monkeypatch.delattr(FakeCuda, "cuTensorMapEncodeTiled")
+    with pytest.raises(DriverError, match="too old for tensor maps: CUDA 12.0") as caught:
+        Driver(cuda).map_encoder()
+    assert "tl.disable_tma_lower" in caught.value.hint
