@@ -35,6 +35,64 @@ class Pointer:
         return Pointer(self.buffer, self.offset + elements)
 
 
+@dataclass(frozen=True, eq=False)
+class TensorMapView:
+    """A tensor as a copy engine sees it: an `ir.launch.TensorMap` in numbers.
+
+    Attributes:
+        tensor: The memory; the map begins at its index 0.
+        dims: Extents in elements, innermost first.
+        strides: Bytes from one element to the next, in dimensions 1 and on.
+        box: Elements that one copy moves, per dimension.
+        swizzle: Bytes within which 16-byte chunks are permuted in shared memory, or 0.
+    """
+
+    tensor: Buffer
+    dims: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: int
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self.tensor.dtype.storage_bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """Equally large pieces of one memory, in the order in which an engine moves them.
+
+    Attributes:
+        buffer: The memory.
+        starts: Where each begins, in bytes: in global memory from index 0 of the buffer, in shared memory from the
+            beginning of the block's. Shape (n,), int64.
+        size: Bytes of each.
+        inside: Which of them exist: the others are read as zeros and written nowhere. None: all do. Shape (n,).
+    """
+
+    buffer: Buffer
+    starts: np.ndarray
+    size: int
+    inside: np.ndarray | None = None
+
+
+class Transfer(Protocol):
+    """Work of an engine beside the threads, on its way.
+
+    Attributes:
+        landed: Whether it is all done.
+    """
+
+    landed: bool
+
+    def fetch(self) -> np.ndarray:
+        """All has been read by now; gives what whoever learns of that may `acquire`."""
+
+    def land(self) -> np.ndarray:
+        """All has been written by now; gives what whoever learns of that may `acquire`."""
+
+
 @dataclass(frozen=True)
 class Wait:
     """What a warp that cannot go on yields; it is resumed once `ready` says so.
@@ -117,6 +175,46 @@ class Warp(Protocol):
 
         None if nothing is under way.
         """
+
+    def transfer(
+        self,
+        lane: int,
+        source: Pieces,
+        target: Pieces,
+        *,
+        agent: object,
+        update: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
+    ) -> Transfer:
+        """An engine begins to move the pieces of a source to those of a target, on behalf of one lane.
+
+        It reads and writes through the asynchronous proxy: what threads wrote before is visible to it only after
+        `fence_proxy`. Whoever learns that it is done `land`s it; what nobody learns of lands when the block ends.
+
+        Args:
+            lane: Who starts it: what this lane knows is ordered before.
+            source: What is read.
+            target: What is written; equally many pieces of the same size.
+            agent: By what its end is learned of: work of one agent is ordered, that of others is not.
+            update: Gives new contents from old and moved ones, both of shape (n, size) and uint8; replaces if None.
+        """
+
+    def shared_address(self, pointer: Pointer) -> np.ndarray:
+        """Where a pointer points, in bytes from the beginning of the block's shared memory. Shape (32,), int64."""
+
+    def fence_proxy(self, what: str) -> None:
+        """Makes writes of the active lanes visible to the engines, once these are ordered after.
+
+        `what` is "shared" or "global" memory, or "barriers": initializations of those in shared memory.
+        """
+
+    def need_fence(self, pointer: Pointer, where: np.ndarray, what: str) -> None:
+        """Reports an element that an engine will touch for these lanes, but whose last write no fence made visible.
+
+        `what` is as in `fence_proxy`; a fence for shared memory is one for barriers.
+        """
+
+    def in_block(self, rank: int) -> Warp:
+        """This warp, with addresses of shared memory being those of another block of its cluster."""
 
     def release(self, where: np.ndarray) -> np.ndarray:
         """What these lanes know and did up to now, for others to `acquire`; join several with `np.maximum`."""

@@ -1,4 +1,7 @@
-"""Fences: order a thread's memory accesses as seen by its block, by the GPU, or by the whole system.
+"""Fences: order a thread's memory accesses as seen by its block, by the GPU, by the whole system, or by engines.
+
+Engines that copy and multiply beside the threads see memory by another way, the asynchronous proxy: what a thread wrote
+is certain to be seen there only after a proxy fence of this thread.
 
 Source: CUDA C++ Programming Guide, "Memory Fence Functions"; PTX ISA, "membar, fence".
 """
@@ -6,7 +9,9 @@ Source: CUDA C++ Programming Guide, "Memory Fence Functions"; PTX ISA, "membar, 
 from __future__ import annotations
 
 from tilelang.isa.instruction import Effect, Instruction
+from tilelang.isa.intrinsic import Helper
 from tilelang.isa.machine import Warp
+from tilelang.target import Feature
 
 
 def _fence(warp: Warp) -> None:
@@ -32,3 +37,33 @@ FENCE_DEVICE = _record("device", "__threadfence()")
 
 FENCE_SYSTEM = _record("system", "__threadfence_system()")
 """Orders accesses as the host and other GPUs see them too; called with nothing."""
+
+
+def _proxy(name: str, what: str, space: str) -> Instruction:
+    function = f"tl_fence_{name}"
+    text = f"""\
+// Makes what this thread wrote to {what} memory visible to the engines that copy and multiply beside the threads.
+__device__ __forceinline__ void {function}() {{
+    asm volatile("fence.proxy.async.{space};" ::: "memory");
+}}
+"""
+
+    def simulate(warp: Warp) -> None:
+        warp.fence_proxy(what)
+
+    return Instruction(
+        f"fence_{name}",
+        {"cuda": f"{function}()"},
+        {"cuda": Helper(function, text)},
+        simulate,
+        effect=Effect.FENCE,
+        needs=Feature.TMA,
+        source="PTX ISA, 'Parallel Synchronization and Communication Instructions: membar, fence'",
+    )
+
+
+FENCE_PROXY_ASYNC = _proxy("proxy_async", "shared", "shared::cta")
+"""Makes the thread's writes to shared memory visible to engines that are told of them later; called with nothing."""
+
+FENCE_PROXY_ASYNC_GLOBAL = _proxy("proxy_async_global", "global", "global")
+"""The same for global memory."""

@@ -1,9 +1,10 @@
 """Barriers in shared memory that count arrivals: any thread arrives, any thread waits, and phases follow each other.
 
-Gives the instructions `MBARRIER_INIT`, `MBARRIER_ARRIVE`, `MBARRIER_WAIT`, `MBARRIER_TEST_WAIT`, `MBARRIER_INVAL` and
-`MBARRIER_CP_ASYNC_ARRIVE`. Invariant: a phase is complete when as many arrivals as the barrier was initialized with
-have come, and all bytes that were announced; the next phase begins then. Waiting for parity p returns once the phase
-of parity p is complete, so that a fresh barrier, whose phase 0 is under way, lets those through that wait for parity 1.
+Gives the instructions `MBARRIER_INIT`, `MBARRIER_ARRIVE`, `MBARRIER_WAIT`, `MBARRIER_TEST_WAIT`, `MBARRIER_INVAL`,
+`MBARRIER_CP_ASYNC_ARRIVE`, `MBARRIER_EXPECT_TX`, `MBARRIER_ARRIVE_EXPECT_TX` and `FENCE_MBARRIER_INIT`. Invariant: a
+phase is complete when as many arrivals as the barrier was initialized with have come, and all bytes that were
+announced, which may come before they are; the next phase begins then. Waiting for parity p returns once the phase of
+parity p is complete, so that a fresh barrier, whose phase 0 is under way, lets those through that wait for parity 1.
 Arriving releases what the thread did before, and waiting acquires what those did who arrived.
 
 Source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier".
@@ -21,14 +22,31 @@ from tilelang.dtypes import BOOL
 from tilelang.errors import SimulationError
 from tilelang.isa.instruction import Effect, Instruction, Timeline
 from tilelang.isa.intrinsic import Helper
-from tilelang.isa.machine import LANES, Pointer, Wait, Warp
+from tilelang.isa.machine import LANES, Pointer, Transfer, Wait, Warp
 from tilelang.isa.nvidia.lanes import integers
 from tilelang.target import Feature
 
-MOST_ARRIVALS = (1 << 20) - 1  # Source: PTX ISA, "Parallel Synchronization ...: mbarrier", "Contents"
+# Source: PTX ISA, "Parallel Synchronization ...: mbarrier", "Contents"
+MOST_ARRIVALS = (1 << 20) - 1
+MOST_BYTES = (1 << 20) - 1
 _SOURCE = "PTX ISA, 'Parallel Synchronization and Communication Instructions: {}'"
 _STATE = "mbarrier"
 _Key = tuple[object, int]  # the memory and the barrier's number in it
+
+
+@dataclass
+class Coming:
+    """Asynchronous work that ends with an effect on a barrier.
+
+    Attributes:
+        land: Does it, and has the effect.
+        arrivals: How many it brings.
+        bytes: How many it brings.
+    """
+
+    land: Callable[[], None]
+    arrivals: int = 0
+    bytes: int = 0
 
 
 @dataclass
@@ -39,11 +57,11 @@ class MBarrier:
         name: For reports.
         count: Arrivals that complete a phase.
         pending: Those that are missing in the phase under way.
-        pending_bytes: Bytes that were announced for it and have not come.
+        pending_bytes: Bytes that were announced for it and have not come, less those that came unannounced.
         phase: How many phases are complete.
         gathered: What those know who have arrived in the phase under way.
         known: What those knew who completed the phases before.
-        coming: Arrivals of copies that have not landed: how many, and what lands them.
+        coming: Work that has not landed, in the order in which it began.
     """
 
     name: str
@@ -53,7 +71,7 @@ class MBarrier:
     phase: int = 0
     gathered: np.ndarray | None = None
     known: np.ndarray | None = None
-    coming: list[tuple[int, Callable[[], None]]] = field(default_factory=list)
+    coming: list[Coming] = field(default_factory=list)
 
     def passes(self, parity: int) -> bool:
         """Whether the phase of this parity is complete."""
@@ -62,9 +80,40 @@ class MBarrier:
     def arrive(self, count: int, known: np.ndarray) -> None:
         """So many threads arrive, who know that."""
         for _ in range(count):
+            if self.pending == 0:
+                raise SimulationError(
+                    f"mbarrier.arrive: one arrival too many at '{self.name}': {self.progress()}",
+                    hint="initialize it with the number of arrivals of a phase, and let nobody arrive before the phase "
+                    "that he arrives for",
+                )
             self.gathered = _joined(self.gathered, known)
             self.pending -= 1
             self.advance()
+
+    def expect(self, count: int) -> None:
+        """So many bytes are announced."""
+        self._count_bytes(count)
+
+    def complete(self, count: int, known: np.ndarray) -> None:
+        """So many bytes have come, and this is known of them."""
+        self.gathered = _joined(self.gathered, known)
+        self._count_bytes(-count)
+        self.advance()
+
+    def bring(self, count: int, transfer: Transfer) -> None:
+        """A transfer that has begun will bring so many bytes."""
+        if transfer.landed:
+            self.complete(count, transfer.land())
+        else:
+            self.coming.append(Coming(lambda: self.complete(count, transfer.land()), bytes=count))
+
+    def _count_bytes(self, change: int) -> None:
+        self.pending_bytes += change
+        if abs(self.pending_bytes) > MOST_BYTES:
+            raise SimulationError(
+                f"mbarrier: '{self.name}' counts up to {MOST_BYTES} bytes, but there are {self.pending_bytes}",
+                hint="announce as many bytes as the copies of the phase bring",
+            )
 
     def advance(self) -> None:
         """Begins the next phase if nothing is missing in this one."""
@@ -74,17 +123,24 @@ class MBarrier:
             self.phase, self.pending, self.gathered = self.phase + 1, self.count, None
 
     def hurry(self) -> None:
-        """Copies that are under way may arrive at any time; they do now if that completes the phase."""
-        if self.coming and sum(count for count, _ in self.coming) >= self.pending:
-            coming, self.coming = self.coming, []
-            for _, land in coming:
-                land()
+        """Work that is under way may land at any time; as much of it does now as completes the phase, if it can."""
+        arrivals, count = self.pending, self.pending_bytes
+        for number, work in enumerate(self.coming, start=1):
+            arrivals, count = arrivals - work.arrivals, count - work.bytes
+            if arrivals <= 0 and count == 0:
+                landing, self.coming = self.coming[:number], self.coming[number:]
+                for work_done in landing:
+                    work_done.land()
+                return
 
     def progress(self) -> str:
         """How far the phase under way is."""
         came = self.count - self.pending
-        missing = f", and {self.pending_bytes} bytes have not come" if self.pending_bytes else ""
-        return f"in its phase {self.phase} {came} of {self.count} arrivals have come{missing}"
+        under_way = sum(work.bytes for work in self.coming)
+        missing = f", and {self.pending_bytes} bytes have not come" if self.pending_bytes > 0 else ""
+        missing = missing or (f", and {-self.pending_bytes} bytes that none announced" if self.pending_bytes else "")
+        coming = f" ({under_way} are under way)" if under_way else ""
+        return f"in its phase {self.phase} {came} of {self.count} arrivals have come{missing}{coming}"
 
 
 def _joined(a: np.ndarray | None, b: np.ndarray) -> np.ndarray:
@@ -97,6 +153,18 @@ def _groups(warp: Warp, pointer: Pointer, *values: Any) -> Iterator[tuple[_Key, 
     for row in np.unique(columns[:, warp.active], axis=1).T:
         lanes = warp.active & (columns == row[:, None]).all(axis=0)
         yield (pointer.buffer.storage, int(row[0])), tuple(map(int, row[1:])), lanes
+
+
+def signaled(warp: Warp, pointer: Pointer, lane: int, what: str) -> MBarrier:
+    """The barrier that a lane gives to an engine, to count on it the bytes that come.
+
+    Raises:
+        SimulationError: There is none, or no fence made its initialization visible to engines.
+    """
+    lanes = np.arange(LANES) == lane
+    barrier = _found(warp, pointer, (pointer.buffer.storage, int(pointer.offset[lane])), lanes, what)
+    warp.need_fence(pointer, lanes, "barriers")
+    return barrier
 
 
 def _found(warp: Warp, pointer: Pointer, key: _Key, lanes: np.ndarray, what: str) -> MBarrier:
@@ -140,6 +208,31 @@ def _arrive(warp: Warp, pointer: Pointer) -> None:
         barrier.arrive(int(lanes.sum()), warp.release(lanes))
 
 
+def _expect(warp: Warp, pointer: Pointer, count: Any) -> None:
+    for key, (each,), lanes in _groups(warp, pointer, count):
+        barrier = _found(warp, pointer, key, lanes, "mbarrier.expect_tx")
+        for _ in range(int(lanes.sum())):
+            barrier.expect(_bytes(each))
+
+
+def _arrive_expect(warp: Warp, pointer: Pointer, count: Any) -> None:
+    for key, (each,), lanes in _groups(warp, pointer, count):
+        barrier = _found(warp, pointer, key, lanes, "mbarrier.arrive.expect_tx")
+        for lane in np.flatnonzero(lanes):
+            barrier.expect(_bytes(each))
+            barrier.arrive(1, warp.release(np.arange(LANES) == lane))
+
+
+def _bytes(count: int) -> int:
+    if not 0 <= count <= MOST_BYTES:
+        raise SimulationError(f"mbarrier.expect_tx: {count} bytes, but a barrier counts 0 to {MOST_BYTES}")
+    return count
+
+
+def _fence_init(warp: Warp) -> None:
+    warp.fence_proxy("barriers")
+
+
 def _cp_async_arrive(warp: Warp, pointer: Pointer) -> None:
     for key, _, lanes in _groups(warp, pointer):
         barrier = _found(warp, pointer, key, lanes, "cp.async.mbarrier.arrive")
@@ -147,7 +240,7 @@ def _cp_async_arrive(warp: Warp, pointer: Pointer) -> None:
         if land is None:
             barrier.arrive(count, warp.release(lanes))
         else:
-            barrier.coming.append((count, _arrival(warp, barrier, lanes, land)))
+            barrier.coming.append(Coming(_arrival(warp, barrier, lanes, land), arrivals=count))
 
 
 def _arrival(warp: Warp, barrier: MBarrier, lanes: np.ndarray, land: Callable[[], None]) -> Callable[[], None]:
@@ -329,3 +422,61 @@ MBARRIER_CP_ASYNC_ARRIVE = Instruction(
     source=_SOURCE.format("cp.async.mbarrier.arrive"),
 )
 """Every executing thread arrives once its copies so far have; called with the barrier's address."""
+
+MBARRIER_EXPECT_TX = Instruction(
+    "mbarrier_expect_tx",
+    {"cuda": "tl_mbarrier_expect_tx({0}, {1})"},
+    {
+        "cuda": _helper(
+            "tl_mbarrier_expect_tx",
+            "void tl_mbarrier_expect_tx(void* barrier, int bytes)",
+            f"""\
+    asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::{_ADDRESS}, "r"(bytes) : "memory");
+""",
+            "Lets the phase wait for so many more bytes of copies.",
+        )
+    },
+    _expect,
+    effect=Effect.SYNC_SOME,
+    needs=Feature.TMA,
+    source=_SOURCE.format("mbarrier.expect_tx"),
+)
+"""Every executing thread announces bytes of copies to the phase under way; called with the barrier and the bytes."""
+
+MBARRIER_ARRIVE_EXPECT_TX = Instruction(
+    "mbarrier_arrive_expect_tx",
+    {"cuda": "tl_mbarrier_arrive_expect_tx({0}, {1})"},
+    {
+        "cuda": _helper(
+            "tl_mbarrier_arrive_expect_tx",
+            "void tl_mbarrier_arrive_expect_tx(void* barrier, int bytes)",
+            f"""\
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::{_ADDRESS}, "r"(bytes) : "memory");
+""",
+            "Lets the phase wait for so many more bytes of copies, and counts this thread as arrived.",
+        )
+    },
+    _arrive_expect,
+    effect=Effect.SYNC_SOME,
+    needs=Feature.TMA,
+    source=_SOURCE.format("mbarrier.arrive"),
+)
+"""Every executing thread announces bytes of copies and then arrives; called with the barrier and the bytes."""
+
+FENCE_MBARRIER_INIT = Instruction(
+    "fence_mbarrier_init",
+    {"cuda": "tl_fence_mbarrier_init()"},
+    {
+        "cuda": _helper(
+            "tl_fence_mbarrier_init",
+            "void tl_fence_mbarrier_init()",
+            '    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");\n',
+            "Makes barriers that this thread has initialized known to the cluster and to engines that count on them.",
+        )
+    },
+    _fence_init,
+    effect=Effect.FENCE,
+    needs=Feature.TMA,
+    source="PTX ISA, 'Parallel Synchronization and Communication Instructions: membar, fence'",
+)
+"""Makes initialized barriers known beyond the thread, once others are ordered after it; called with nothing."""
