@@ -8,7 +8,7 @@ from gpu import lower_func
 import tilelang.language as T
 from tilelang.codegen.cuda import emit
 from tilelang.errors import DataRace, Deadlock, NoLowering, ReadBeforeWrite
-from tilelang.ir.stmt import CallStmt
+from tilelang.ir.stmt import CallStmt, Launch
 from tilelang.ir.visit import walk
 from tilelang.sim.run import simulate
 from tilelang.target import Target
@@ -152,19 +152,87 @@ def test_folds_pipelines_and_small_groups():
         np.testing.assert_array_equal(expected, after[2])
 
 
-def test_products_in_groups_are_refused():
-    @T.prim_func
-    def main(A: T.Tensor((64, 64), "float16"), C: T.Tensor((64, 64), "float32")):
-        with T.Kernel(1, threads=256):
-            s = T.alloc_shared((64, 64), "float16")
-            c = T.alloc_fragment((64, 64), "float32")
-            T.copy(A, s)
-            with T.ws(1):
-                T.gemm(s, s, c, clear_accum=True)
-            T.copy(c, C)
+@T.prim_func
+def halves(A: T.Tensor((128, 64), "float16"), B: T.Tensor((64, 64), "float16"), C: T.Tensor((128, 64), "float32")):
+    with T.Kernel(1, threads=256):
+        a = T.alloc_shared((128, 64), "float16")
+        b = T.alloc_shared((64, 64), "float16")
+        T.copy(A, a)
+        T.copy(B, b)
+        with T.ws(0):
+            upper = T.alloc_fragment((64, 64), "float32")
+            T.gemm(a[0:64, 0:64], b, upper, clear_accum=True)
+            T.copy(upper, C[0:64, 0:64])
+        with T.ws(1):
+            lower = T.alloc_fragment((64, 64), "float32")
+            T.gemm(a[64:128, 0:64], b, lower, clear_accum=True)
+            T.copy(lower, C[64:128, 0:64])
 
-    with pytest.raises(NoLowering, match="T.gemm: a group of threads has no way to do it"):
-        lower_func(main)
+
+def warp_specialized(tiles, stages=3, by_hardware=True):
+    """A product whose operands one group brings while the other multiplies."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((64, 32 * tiles), "float16"),
+        B: T.Tensor((32 * tiles, 64), "float16"),
+        C: T.Tensor((64, 64), "float32"),
+    ):
+        with T.Kernel(1, threads=256):
+            a = T.alloc_shared((stages, 64, 32), "float16")
+            b = T.alloc_shared((stages, 32, 64), "float16")
+            full = T.alloc_barrier([128] * stages)
+            empty = T.alloc_barrier([128] * stages)
+            with T.ws(1):
+                for k in T.serial(tiles):
+                    T.barrier_wait(empty[k % stages], k // stages % 2 ^ 1)
+                    T.copy(A[0, k * 32], a[k % stages, 0:64, 0:32])
+                    T.copy(B[k * 32, 0], b[k % stages, 0:32, 0:64])
+                    if by_hardware:
+                        T.cp_async_barrier_noinc(full[k % stages])
+                    else:
+                        T.barrier_arrive(full[k % stages])
+            with T.ws(0):
+                c = T.alloc_fragment((64, 64), "float32")
+                T.clear(c)
+                for k in T.serial(tiles):
+                    T.barrier_wait(full[k % stages], k // stages % 2)
+                    T.gemm(a[k % stages, 0:64, 0:32], b[k % stages, 0:32, 0:64], c)
+                    T.barrier_arrive(empty[k % stages])
+                T.copy(c, C)
+
+    return main
+
+
+@pytest.mark.parametrize(
+    ("func", "arch"),
+    [
+        (halves, "sm_75"),
+        (halves, "sm_80"),
+        (halves, "sm_90a"),
+        (warp_specialized(1), "sm_80"),
+        (warp_specialized(4), "sm_80"),
+        (warp_specialized(3, 2, by_hardware=False), "sm_80"),
+        (warp_specialized(3, 2, by_hardware=False), "sm_120a"),
+    ],
+)
+def test_groups_multiply(func, arch):
+    a, b, c = (np.random.randint(-3, 4, p.buffer.static_shape).astype(str(p.buffer.dtype)) for p in func.params)
+    for after in outcomes(func, a, b, c, arch=arch):
+        assert not isinstance(after, Exception), str(after)
+        np.testing.assert_array_equal(a.astype(np.float32) @ b.astype(np.float32), after[2])
+
+
+def notes(func, arch="sm_80"):
+    (launch,) = [s for s in walk(lower_func(func, arch).body) if isinstance(s, Launch)]
+    return [note.text for note in launch.plan.notes]
+
+
+def test_sums_of_a_group_are_spread_over_its_threads():
+    lines = notes(halves)
+    for name in ("upper", "lower"):
+        (line,) = [line for line in lines if line.startswith(f"{name}: ")]
+        assert line.startswith(f"{name}: 128 threads hold 32 values each; fixed by T.gemm accumulates in it")
 
 
 def test_tiles_where_only_some_threads_of_a_group_come_are_refused():
@@ -181,5 +249,6 @@ def test_tiles_where_only_some_threads_of_a_group_come_are_refused():
 
 @needs_cuda_compiler
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_120a"])
-def test_the_text_compiles(arch):
-    assert compile_cuda(emit(lower_func(ring(), arch)).text, arch)
+@pytest.mark.parametrize("func", [ring(), halves, warp_specialized(4)], ids=["ring", "halves", "specialized"])
+def test_the_text_compiles(func, arch):
+    assert compile_cuda(emit(lower_func(func, arch)).text, arch)

@@ -1,12 +1,15 @@
 """What a tile-level program says of single threads: values that depend on the thread index, and what stands under them.
 
 Takes a tile-level launch, gives a `PerThread`. Invariant: what is not called per-thread is part of the block's one
-sequential program, whose scalars have one value at a time whatever the number of threads.
+sequential program, whose scalars have one value at a time whatever the number of threads. Of what stands in a group
+that the compiler made, the same is said of the group: its threads are all there are.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr, Load, Var
@@ -25,9 +28,21 @@ from tilelang.ir.stmt import (
     Store,
     While,
 )
-from tilelang.ir.visit import expressions, sub_statements, walk_expr
+from tilelang.ir.visit import expressions, sub_statements, walk, walk_expr, written_buffers
 
-_OF_THREAD = (Scope.LOCAL, Scope.VAR)
+_SCALARS = (Scope.LOCAL, Scope.VAR)
+_OF_THREAD = (*_SCALARS, Scope.FRAGMENT)  # a tile that scalar code names is held by every thread
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a statement stands: what `PerThread` says of it, the loop around it, and the collective group of each."""
+
+    under: bool = False
+    apart: bool = False
+    loop: Stmt | None = None
+    group: If | None = None
+    group_of_loop: If | None = None
 
 
 class PerThread:
@@ -46,9 +61,10 @@ class PerThread:
         self.under: set[Stmt] = set()
         self.apart: set[Stmt] = set()
         self._loops: set[Stmt] = set()  # that threads leave one by one
+        self._homes: dict[Buffer, If | None] = {}  # the collective group in which each is allocated
         size = -1
         while size != (size := len(self.variables) + len(self.memory) + len(self.under) + len(self._loops)):
-            self._visit(launch.body, under=False, apart=False, loop=None)
+            self._visit(launch.body, _Place())
 
     def names(self, exprs: Iterable[Expr]) -> bool:
         """Whether an expression depends on the thread."""
@@ -64,40 +80,57 @@ class PerThread:
         """Whether a statement's effect is meant for each thread that reaches it."""
         return stmt in self.under or self.names(expressions(stmt))
 
-    def _visit(self, stmt: Stmt, *, under: bool, apart: bool, loop: Stmt | None) -> None:
-        if under:
+    def _visit(self, stmt: Stmt, at: _Place) -> None:
+        if at.under:
             self.under.add(stmt)
-        if apart:
+        if at.apart:
             self.apart.add(stmt)
+        self._learn(stmt, at)
+        if isinstance(stmt, ParallelLoop):
+            return  # what an iteration keeps for itself does not outlive it
+        group = stmt.group if isinstance(stmt, If) else None
+        if isinstance(stmt, If) and group is not None and group.collective:
+            at = dataclasses.replace(at, group=stmt)
+        elif self._diverges(stmt):
+            at = dataclasses.replace(at, under=True, apart=at.apart or group is None)
+        if isinstance(stmt, For | While):
+            at = dataclasses.replace(at, loop=stmt, group_of_loop=at.group)
+        if isinstance(stmt, For) and stmt in self._loops:
+            self.variables.add(stmt.var)
+        for child in sub_statements(stmt):
+            self._visit(child, at)
+
+    def _learn(self, stmt: Stmt, at: _Place) -> None:
+        """What a statement itself makes a thread's own."""
         match stmt:
             case Bind(var=var, value=value):
                 if self.names((value,)):
                     self.variables.add(var)
             case Alloc(buffer=buffer, init=init):
-                if init is not None and (under or self.names((init,))):
+                self._homes[buffer] = at.group
+                if init is not None and (at.under or self.names((init,))):
                     self.memory.add(buffer.storage)
             case Store(buffer=buffer) if buffer.scope in _OF_THREAD:
-                if under or self.names(expressions(stmt)):
+                if at.under or self.names(expressions(stmt)) or self._is_foreign(buffer, at.group):
                     self.memory.add(buffer.storage)
             case CallStmt(writes=writes, result=result):
                 if result is not None:
                     self.variables.add(result)
                 self.memory.update(r.buffer.storage for r in writes if r.buffer.scope in _OF_THREAD)
             case Atomic(result=result) if result is not None:
-                if under or self.names(expressions(stmt)):
+                if at.under or self.names(expressions(stmt)):
                     self.variables.add(result)
-            case Break() | Continue() if under and loop is not None:
-                self._loops.add(loop)
+            case Break() | Continue() if at.loop is not None:
+                if at.under or at.group is not at.group_of_loop:
+                    self._loops.add(at.loop)
             case ParallelLoop():
-                return  # what an iteration keeps for itself does not outlive it
-        diverges = self._diverges(stmt)
-        under = under or diverges
-        apart = apart or diverges and not (isinstance(stmt, If) and stmt.group)
-        inner = stmt if isinstance(stmt, For | While) else loop
-        if isinstance(stmt, For) and stmt in self._loops:
-            self.variables.add(stmt.var)
-        for child in sub_statements(stmt):
-            self._visit(child, under=under, apart=apart, loop=inner)
+                written = {b.storage for s in walk(stmt) for b in written_buffers(s) if b.scope in _SCALARS}
+                outlive = {b for b in written if b in self._homes}
+                self.memory.update(b for b in outlive if at.under or self._is_foreign(b, at.group))
+
+    def _is_foreign(self, buffer: Buffer, group: If | None) -> bool:
+        """Whether threads that are not in a group have the buffer, too."""
+        return self._homes.get(buffer.storage) is not group
 
     def _diverges(self, stmt: Stmt) -> bool:
         match stmt:

@@ -18,8 +18,8 @@ from tilelang.errors import Loc
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Load, Select, Var, children, int_const, unary
 from tilelang.ir.scalar import UnaryOp
-from tilelang.ir.stmt import Atomic, AtomicOp, Bind, CallStmt, For, Print, Stmt, Store, While
-from tilelang.ir.visit import expressions, substitute, walk, walk_expr, written_buffers
+from tilelang.ir.stmt import Atomic, AtomicOp, Bind, CallStmt, For, Group, Print, Stmt, Store, While
+from tilelang.ir.visit import expressions, substitute, variables_of, walk, walk_expr, written_buffers
 from tilelang.isa.instruction import Effect, Instruction, Timeline
 from tilelang.isa.nvidia.sync import SYNC_WARP
 
@@ -59,6 +59,7 @@ class Touch:
         free: The variables of `start` that may have any value of a range.
         loc: Where its statement stands.
         arranged: Whether the program itself orders it among accesses that say so too, by barriers of some threads.
+        alone: The group of one whose thread makes it; None if other threads may make it, too.
     """
 
     buffer: Buffer
@@ -71,6 +72,7 @@ class Touch:
     free: tuple[Free, ...]
     loc: Loc
     arranged: bool = False
+    alone: Group | None = None
 
     def replaced(self, values: Mapping[Var, Expr], free: Iterable[Free]) -> Touch:
         """The touch with variables replaced, which brings in further free ones."""
@@ -290,8 +292,8 @@ class Moments:
 _EXACT_ASYNCHRONOUS = 8  # iterations; pipelines are not deeper
 
 
-def _variables(touch: Touch) -> set[Expr]:
-    return {n for e in (*touch.start, *touch.conditions) if e is not None for n in walk_expr(e)}
+def _variables(touch: Touch) -> frozenset[Var]:
+    return frozenset().union(*[variables_of(e) for e in (*touch.start, *touch.conditions) if e is not None])
 
 
 def _fresh(var: Var, values: range | None, low: int | None, high: int | None, free: list[Free]) -> Var:

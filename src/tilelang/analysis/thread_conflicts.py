@@ -74,7 +74,7 @@ class Conflicts:
             domain: What is known at the later one.
         """
         needless = not (x.write or y.write) or x.atomic and y.atomic or x.arranged and y.arranged
-        if needless or self._threads == 1:
+        if needless or self._threads == 1 or x.alone is not None and x.alone == y.alone:
             return False
         if x.buffer.storage is not y.buffer.storage:
             return self._share_bytes(x.buffer.storage, y.buffer.storage)

@@ -1,8 +1,8 @@
 """Inserts the barriers that groups of threads need among themselves, which are named ones: others do not come there.
 
 Takes a thread-level function in which barriers of the block stand where they are needed; treats what each group does
-together as the program of a block of these threads. Invariant: nothing but named barriers is added, with numbers that
-the program does not use; groups with the same threads share one.
+together as the program of a block of these threads, and groups in it likewise. Invariant: nothing but barriers of
+groups is added, with numbers that the program does not use; groups with the same threads share one, others do not.
 """
 
 from __future__ import annotations
@@ -17,53 +17,84 @@ from tilelang.dtypes import INT32
 from tilelang.errors import CompilerBug, Loc, NoLowering
 from tilelang.ir.expr import Expr, const, int_const
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.stmt import Bind, CallStmt, Group, If, Launch, Seq, Stmt
+from tilelang.ir.stmt import Bind, CallStmt, For, Group, If, Launch, Seq, Stmt, While
 from tilelang.ir.visit import Rewriter, any_expr, walk
 from tilelang.isa.nvidia.sync import BAR_ARRIVE, BAR_SYNC, BARRIERS
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.thread.insert_barriers import insert_barriers
+from tilelang.passes.thread.place_barriers import of_block
+from tilelang.target import WARP_SIZE
 
 _LOWEST = 8  # numbers below are the program's own, whichever it computes
 
 
-class _Groups(Rewriter):
-    """The groups of one launch."""
+class _Numbers:
+    """The numbers of named barriers, one for each set of threads."""
 
-    def __init__(self, launch: Launch, domain: Domain) -> None:
-        self._launch, self._domain = launch, domain
-        self._uniform = Uniformity(launch)
+    def __init__(self, launch: Launch) -> None:
         calls = [s for s in walk(launch.body) if isinstance(s, CallStmt) and s.routine in (BAR_SYNC, BAR_ARRIVE)]
         taken = {int_const(call.args[0]) for call in calls if isinstance(call.args[0], Expr)}
         self._free = [number for number in range(_LOWEST, BARRIERS) if number not in taken]
-        self._numbers: dict[Group, int] = {}
+        self._given: dict[tuple[int, int], int] = {}
 
-    def stmt(self, node: Stmt) -> Stmt | None:
-        if not isinstance(node, If) or node.group is None:
-            return self.rebuild_stmt(node)
-        first, *rest = node.then_body.body if isinstance(node.then_body, Seq) else (node.then_body,)
-        body = Seq(tuple(rest), loc=node.then_body.loc)
-        thread = self._launch.thread
-        if not isinstance(first, Bind) or any(any_expr(s, lambda e: e is thread) for s in rest):
-            raise CompilerBug("group_barriers: a group must name its threads by their place in it")
-        group = dataclasses.replace(self._launch, body=body, threads=(node.group.count, 1, 1), thread=first.var)
-        barrier = functools.partial(self._barrier, node)
-        made = insert_barriers(group, self._domain, self._uniform, barrier).body
-        # where the program orders groups itself, no barrier of the block does it for what the group did before
-        before = [barrier(node.loc)] if any(hands_over(s) for s in rest) else []
-        return dataclasses.replace(node, then_body=Seq((first, *before, made), loc=node.then_body.loc))
-
-    def _barrier(self, node: If, loc: Loc) -> Stmt:
-        assert node.group is not None
-        if node.group not in self._numbers:
+    def barrier(self, group: Group, loc: Loc) -> Stmt:
+        """A barrier of the threads of a group."""
+        if group.count <= WARP_SIZE:
+            return of_block(group.count, loc)
+        threads = (group.first, group.count)
+        if threads not in self._given:
             if not self._free:
                 raise NoLowering(
                     f"T.ws: no barrier of the block is left for this group; there are {BARRIERS}",
-                    loc=node.loc,
+                    loc=loc,
                     hint="use fewer different groups, and numbers below 8 for T.sync_threads",
                 )
-            self._numbers[node.group] = self._free.pop()
-        number, count = const(self._numbers[node.group], INT32), const(node.group.count, INT32)
+            self._given[threads] = self._free.pop()
+        number, count = const(self._given[threads], INT32), const(group.count, INT32)
         return CallStmt(BAR_SYNC, (number, count), loc=loc)
+
+
+class _Groups(Rewriter):
+    """The groups that stand in a launch, or in what a group does as if it were one."""
+
+    def __init__(
+        self, launch: Launch, threads: Group, domain: Domain, uniform: Uniformity, numbers: _Numbers
+    ) -> None:
+        self._launch, self._threads, self._domain = launch, threads, domain
+        self._uniform, self._numbers = uniform, numbers
+        self._loops = 0  # around the current statement
+        self._busy: list[Group] = []  # those up to here that the program itself orders among each other
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if isinstance(node, If) and node.group is not None:
+            return self._group(node, node.group)
+        if self._uniform.diverges(node) and any(hands_over(s) for s in walk(node)):
+            self._busy.append(self._threads)
+        self._loops += isinstance(node, For | While)
+        made = self.rebuild_stmt(node)
+        self._loops -= isinstance(node, For | While)
+        return made
+
+    def _group(self, node: If, group: Group) -> Stmt:
+        first, *rest = node.then_body.body if isinstance(node.then_body, Seq) else (node.then_body,)
+        body = Seq(tuple(rest), loc=node.then_body.loc)
+        if not isinstance(first, Bind):
+            raise CompilerBug("group_barriers: a group must say first which of its threads is executing")
+        inside = dataclasses.replace(self._launch, body=body, threads=(group.count, 1, 1), thread=first.var)
+        barrier = functools.partial(self._numbers.barrier, group)
+        before: list[Stmt] = []
+        if any(hands_over(s) for s in walk(body)):
+            # where the program orders groups itself, no barrier of the block does it for what these threads did before
+            if group.count > 1 and (self._loops or any(group.meets(other) for other in self._busy)):
+                before = [barrier(node.loc)]
+            self._busy.append(group)
+        if group.count > 1:
+            thread = self._launch.thread
+            if any(any_expr(s, lambda e: e is thread) for s in rest):
+                raise CompilerBug("group_barriers: a group must name its threads by their place in it")
+            inside = insert_barriers(inside, self._domain, self._uniform, barrier)
+        made = _Groups(inside, group, self._domain, self._uniform, self._numbers).visit(inside.body) or body
+        return dataclasses.replace(node, then_body=Seq((first, *before, made), loc=node.then_body.loc))
 
 
 class _Launches(Rewriter):
@@ -75,7 +106,8 @@ class _Launches(Rewriter):
             return self.rebuild_stmt(node)
         if not any(isinstance(s, If) and s.group for s in walk(node.body)):
             return node
-        return _Groups(node, self._domain).rebuild_stmt(node)
+        groups = _Groups(node, Group(0, node.num_threads), self._domain, Uniformity(node), _Numbers(node))
+        return dataclasses.replace(node, body=groups.visit(node.body) or node.body)
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:

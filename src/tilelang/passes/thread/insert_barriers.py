@@ -285,7 +285,10 @@ class _Launch:
                         if value is not None:
                             around = dataclasses.replace(around, values={**around.values, child.var: value})
             case If(condition=condition, then_body=then_body, else_body=else_body):
-                touches += self._all_touches(then_body, _under(around, condition, holds=True))
+                then = self._all_touches(then_body, _under(around, condition, holds=True))
+                if isinstance(stmt, If) and stmt.group is not None and stmt.group.count == 1:
+                    then = [dataclasses.replace(touch, alone=stmt.group) for touch in then]
+                touches += then
                 if else_body is not None:
                     touches += self._all_touches(else_body, _under(around, condition, holds=False))
             case For() | While():

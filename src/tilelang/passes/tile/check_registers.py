@@ -39,11 +39,11 @@ def _check(op: Gemm, accumulator: Buffer, layout: Fragment, launch: Launch) -> N
     needed = registers(accumulator, layout)
     if needed <= MAX_REGISTERS:
         return
-    threads = launch.num_threads
+    threads = layout.threads
     more = threads
     while more < MAX_THREADS and needed * threads > MAX_REGISTERS * more:
         more *= 2
-    enough = more <= MAX_THREADS and needed * threads <= MAX_REGISTERS * more
+    enough = threads == launch.num_threads and more <= MAX_THREADS and needed * threads <= MAX_REGISTERS * more
     shape = Note(f"'{accumulator.name}' is {accumulator.static_shape} of {accumulator.dtype!s}", accumulator.loc)
     share = f"threads={more} leaves {needed * threads // more} to each thread; or " if enough else ""
     with op.loc:

@@ -72,18 +72,7 @@ class _Choose(Rewriter):
         return self.rebuild_stmt(node)
 
     def _group(self, node: If, threads: int) -> Stmt | None:
-        """What a group of threads does together.
-
-        Raises:
-            NoLowering: It multiplies, for which tiles are spread over all threads of the block.
-        """
-        for op in walk(node.then_body):
-            if isinstance(op, Gemm):
-                raise NoLowering(
-                    "T.gemm: a group of threads has no way to do it",
-                    loc=op.loc,
-                    hint="let all threads of the block multiply, or write T.ptx_mma for every warp",
-                )
+        """What a group of threads does together."""
         block, self._site = self._site, dataclasses.replace(self._site, threads=threads)
         made = self.rebuild_stmt(node)
         self._site = block

@@ -1,9 +1,10 @@
 """Decides which tiles live in registers spread over threads: moves the others to shared memory.
 
 Takes a tile-level function, gives one in which every `FRAGMENT` buffer is touched by tile operators, by parallel loops
-of constant extents whose subscripts are digits, and by scalar code only if each thread can hold all of it; and in which
-no `LOCAL` buffer is subscripted by the variables of a parallel loop around its allocation. Invariant: shared memory is
-always right, so whatever is not proven to be spread goes there; what goes there is noted in the plan.
+of constant extents whose subscripts are digits, and by scalar code only if each thread can hold all of it, and all this
+by the block or else by one group of its threads; and in which no `LOCAL` buffer is subscripted by the variables of a
+parallel loop around its allocation. Invariant: shared memory is always right, so whatever is not proven to be spread
+goes there; what goes there is noted in the plan.
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ import dataclasses
 import math
 from collections.abc import Iterable
 
-from tilelang.analysis.accesses import accesses
 from tilelang.analysis.spreading import spread
+from tilelang.analysis.thread_groups import ThreadGroups
 from tilelang.analysis.tile_uses import NestUse, TileUses, Uses, static_extents, tile_uses
 from tilelang.errors import Note
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Var
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.stmt import Alloc, Atomic, If, Launch, ParallelLoop, Seq, Stmt
+from tilelang.ir.stmt import Alloc, Atomic, Launch, ParallelLoop, Seq, Stmt
 from tilelang.ir.visit import Rewriter, walk, walk_expr
 from tilelang.layout.fragment import Fragment
 from tilelang.lowering.simt.loops import move, scratch
@@ -48,14 +49,13 @@ def _demoted(func: PrimFunc, launch: Launch) -> Launch:
     uses = tile_uses(func, launch, (Scope.FRAGMENT, Scope.LOCAL))
     judge = _Judge(uses)
     notes: list[Note] = []
-    groups = [s for s in walk(launch.body) if isinstance(s, If) and s.group]
-    grouped = {access.buffer.storage for group in groups for access in accesses(group).all}
+    groups = ThreadGroups(launch)
     scopes: dict[Buffer, Scope] = dict.fromkeys(_private(launch), Scope.LOCAL)
     for buffer in _storages(launch):
         spread_out = buffer.scope is Scope.FRAGMENT or judge.is_subscripted_by_nests(buffer)
         if buffer in scopes or not spread_out:
             continue
-        reason = "a group of threads uses it" if buffer in grouped else judge.refusal(buffer)
+        reason = _crowd(groups, buffer) or judge.refusal(buffer)
         scopes[buffer] = Scope.SHARED if reason else Scope.FRAGMENT
         if reason:
             notes.append(Note(f"'{buffer.name}' is kept in shared memory: {reason}", buffer.loc))
@@ -71,6 +71,15 @@ def _demoted(func: PrimFunc, launch: Launch) -> Launch:
     hints = dataclasses.replace(launch.hints, layouts=layouts)
     plan = dataclasses.replace(launch.plan, notes=(*launch.plan.notes, *notes))
     return dataclasses.replace(launch, body=body, hints=hints, plan=plan)
+
+
+def _crowd(groups: ThreadGroups, buffer: Buffer) -> str:
+    """Why no threads can have a tile for themselves; empty if some can."""
+    users = groups.users(buffer)
+    if len(users) < 2:
+        return ""
+    others = "the rest of the block" if groups.block in users else "another group"
+    return f"a group of threads and {others} use it"
 
 
 def _storages(launch: Launch) -> list[Buffer]:

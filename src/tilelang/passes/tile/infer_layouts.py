@@ -1,9 +1,10 @@
 """Decides which thread holds which elements and runs which iterations, and how tiles lie in shared memory.
 
 Takes a tile-level function and the lowerings of its operators, gives the function with `ParallelLoop.layout`,
-`LaunchPlan.fragments` and `LaunchPlan.shared_layouts` written. Invariant: wherever a fragment is accessed, the threads
-that execute the access hold the element, and a store reaches all of its copies; uses that disagree about a layout go
-through shared memory, and the plan's notes say so.
+`LaunchPlan.fragments` and `LaunchPlan.shared_layouts` written. What a group of threads does is spread over these as if
+they were a block; tiles in shared memory lie as suits all groups. Invariant: wherever a fragment is accessed, the
+threads that execute the access hold the element, and a store reaches all of its copies; uses that disagree about a
+layout go through shared memory, and the plan's notes say so.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from tilelang.analysis.accesses import Access
 from tilelang.analysis.memory_patterns import MemoryPattern, best_vector, fastest, patterns
 from tilelang.analysis.spreading import spread
+from tilelang.analysis.thread_groups import ThreadGroups
 from tilelang.analysis.tile_uses import NestUse, TileUses, static_extents, tile_uses
 from tilelang.errors import CompilerBug, LayoutConflict, Note, ProgramError
 from tilelang.ir.buffer import Buffer, Scope
@@ -103,8 +105,8 @@ class _Inference:
 
     def __init__(self, launch: Launch, uses: TileUses, context: PassContext, lowerings: Lowerings) -> None:
         self._launch, self._lowerings = launch, lowerings
-        self._threads = launch.num_threads
-        self._site = Site(context.target, context.options, self._threads)
+        self._groups = ThreadGroups(launch)
+        self._site = Site(context.target, context.options, launch.num_threads)
         self._uses = uses
         self._of_nest = _accesses_of(uses)
         self._patterns: dict[ParallelLoop, list[MemoryPattern]] = {
@@ -139,7 +141,7 @@ class _Inference:
                 yield preference, None
         for buffer in self._fragments():
             shape = buffer.static_shape or ()
-            layout = blocked(shape, self._threads, bytes_per_element=buffer.dtype.storage_bytes)
+            layout = blocked(shape, self._holders(buffer), bytes_per_element=buffer.dtype.storage_bytes)
             yield Prefer(buffer, (layout,), Why("no statement", buffer.loc), -1), None
 
     def _fragments(self) -> list[Buffer]:
@@ -150,7 +152,7 @@ class _Inference:
         for buffer, of in self._uses.of.items():
             named = (*of.scalar, *of.calls)
             if named:
-                layout = replicated(buffer.static_shape or (), self._threads)
+                layout = replicated(buffer.static_shape or (), self._holders(buffer))
                 yield Is(buffer, layout, Why("code outside of parallel loops names its elements", named[0].loc))
 
     def _annotated(self) -> Iterator[Is]:
@@ -164,14 +166,15 @@ class _Inference:
                     hint="write T.Fragment(shape, lambda i, j: (thread, place)), or leave the annotation out",
                 )
             with buffer.loc:
-                self._check_wish(layout, f"T.annotate_layout: the layout of '{buffer.name}'")
+                what = f"T.annotate_layout: the layout of '{buffer.name}'"
+                self._check_wish(layout, what, self._holders(buffer))
                 yield Is(buffer, layout, Why(f"T.annotate_layout of '{buffer.name}'", buffer.loc))
 
     def _wished(self) -> Iterator[Is]:
         for nest in self._uses.nests:
             if nest.layout is not None:
                 with nest.loc:
-                    self._check_wish(nest.layout, "T.Parallel: the layout of the loop")
+                    self._check_wish(nest.layout, "T.Parallel: the layout of the loop", self._threads(nest))
                     if nest.layout.shape != static_extents(nest):
                         raise ProgramError(
                             f"T.Parallel: the layout is for a loop of {nest.layout.shape}, this one has other extents",
@@ -179,16 +182,26 @@ class _Inference:
                         )
                 yield Is(nest, nest.layout, Why("the layout of T.Parallel", nest.loc))
 
-    def _check_wish(self, layout: Fragment, what: str) -> None:
-        if layout.threads != self._threads:
+    def _threads(self, stmt: Stmt) -> int:
+        """How many threads execute a statement together."""
+        return self._groups.around(stmt).count
+
+    def _holders(self, buffer: Buffer) -> int:
+        """Over how many threads a fragment is spread: those of the group that uses it, or all."""
+        return (self._groups.only_user(buffer) or self._groups.block).count
+
+    def _check_wish(self, layout: Fragment, what: str, threads: int) -> None:
+        if layout.threads != threads:
+            who = "the kernel" if threads == self._groups.block.count else "the group that uses it"
             raise ProgramError(
-                f"{what} is for {layout.threads} threads, but the kernel has {self._threads}",
-                hint=f"spread it over {self._threads} threads, with copies if there are fewer elements",
+                f"{what} is for {layout.threads} threads, but {who} has {threads}",
+                hint=f"spread it over {threads} threads, with copies if there are fewer elements",
             )
 
     def _asked_by(self, op: TileOp) -> list[Constraint]:
         with op.loc:
-            return list(self._lowering(op).constrain(op, self._site))
+            site = dataclasses.replace(self._site, threads=self._threads(op))
+            return list(self._lowering(op).constrain(op, site))
 
     def _lowering(self, op: TileOp) -> Lowering:
         rows = self._lowerings.get(type(op), ())
@@ -204,17 +217,16 @@ class _Inference:
             return None
         found = self._patterns[nest]
         vector = self._vector(nest, extents[-1])
-        fed = math.prod(extents) // self._threads  # iterations per thread, if all have some
+        threads = self._threads(nest)
+        fed = math.prod(extents) // threads  # iterations per thread, if all have some
         while nest.coalesced_width is None and vector > max(1, fed):
             vector //= 2
         size = max((pattern.bytes for pattern in found if pattern.widths), default=4)
         holds = any(access.buffer.scope is Scope.FRAGMENT for access in self._of_nest[nest])
-        layout = blocked(extents, self._threads, vector, bytes_per_element=size, copies=holds)
+        layout = blocked(extents, threads, vector, bytes_per_element=size, copies=holds)
         self._best[nest] = layout
         if not holds and nest.layout is None:
-            self._variants[nest] = row_variants(
-                extents, self._threads, vector, bytes_per_element=size, copies=False
-            )
+            self._variants[nest] = row_variants(extents, threads, vector, bytes_per_element=size, copies=False)
         moved = sum(pattern.bytes * (8 if pattern.is_global else 1) for pattern in found)
         return Prefer(nest, (layout,), Why("T.Parallel", nest.loc), math.prod(extents) * moved, vector)
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from tilelang.analysis.accesses import accesses
 from tilelang.analysis.per_thread import PerThread
 from tilelang.analysis.spreading import Spreading, is_private, spread
+from tilelang.analysis.thread_groups import ThreadGroups
 from tilelang.arith.domain import Domain, of_function
 from tilelang.dtypes import BOOL, INT32
 from tilelang.errors import CompilerBug, NoLowering
@@ -111,11 +112,12 @@ class _Block:
     def __init__(self, launch: Launch, site: Site, lowerings: Lowerings) -> None:
         self._site, self._lowerings = site, lowerings
         self._own = PerThread(launch)
+        self._groups = ThreadGroups(launch)
         self._reads = _Reads(launch.body)
         self._registers = _Registers(site)
         assert site.thread is not None
         self._thread = site.thread
-        self._elected = self._thread == 0
+        self._elected = self._thread == 0  # says for the threads at hand whether the executing one acts for all
         self._own_scalars: list[Buffer] = []
         self._waiting: dict[ParallelLoop, tuple[SharedOut, list[Accumulated]]] = {}  # folds that end after a loop
         # other blocks may write it, between the reads of two threads
@@ -124,8 +126,9 @@ class _Block:
         )
 
     def uniform(self) -> tuple[Buffer, ...]:
-        """The scalars of the block's own program: every thread computes the same."""
-        everywhere = [b for b, layout in self._site.fragments.items() if is_replicated(layout)]
+        """The scalars of the block's own program: every thread, or all of the only group that uses it, has the same."""
+        replicated = [b for b, layout in self._site.fragments.items() if is_replicated(layout)]
+        everywhere = [b for b in replicated if b not in self._own.memory]
         return (*self._own_scalars, *(self._site.registers[b] for b in everywhere))
 
     # -- statements -----------------------------------------------------------------------------------------------
@@ -198,12 +201,12 @@ class _Block:
 
     def _wait(self, node: For, domain: Domain) -> list[tuple[SharedOut, list[Accumulated]]]:
         """The folds that may be completed after a loop, those apart that wait for a loop around it already."""
-        if node in self._own.under:
+        if node in self._own.apart:
             return []
         deferral = Deferral(node)
         found = []
         for nest in deferral.nests():
-            if nest in self._waiting:
+            if nest in self._waiting or self._groups.around(nest) != self._groups.around(node):
                 continue
             shared_out = self._shared_out(nest, self._spreading(nest, domain))
             items = [] if shared_out is None else shared_out.accumulated
@@ -223,20 +226,32 @@ class _Block:
 
     def _group(self, node: If, group: Group, domain: Domain) -> Stmt:
         """What a group of threads does together: as a block would that has no other threads."""
-        if node in self._own.under:
+        if node in self._own.apart:
             raise NoLowering(
                 "T.ws: stands where only some threads come", hint="take it out of the branch or loop around it"
             )
-        first, count = group.first, group.count
-        own = Var("group_thread", INT32, index=True)
-        block, self._site = self._site, dataclasses.replace(self._site, threads=count, thread=own)
-        inside = domain.assume(node.condition).with_range(own, 0, count - 1)
-        body = self.stmt(node.then_body, inside) or Seq((), loc=node.loc)
-        self._site = block
         assert isinstance(self._thread, Var)
-        body = substitute_stmt(body, {self._thread: own + first})
-        bind = Bind(own, self._thread - first, loc=node.loc)
-        return dataclasses.replace(node, then_body=Seq((bind, body), loc=node.then_body.loc))
+        alone = group.count == 1  # whichever it is
+        own = Var("group_thread", INT32, index=True)
+        around = self._site, self._elected
+        self._site, self._elected = self._of_group(group, ZERO if alone else own), own == 0
+        condition = self._registers.expr(node.condition)
+        inside = domain.assume(condition).with_range(own, 0, group.count - 1)
+        body = self.stmt(node.then_body, inside) or Seq((), loc=node.loc)
+        self._site, self._elected = around
+        if not alone:
+            body = substitute_stmt(body, {self._thread: own + group.first})
+        bind = Bind(own, ZERO if alone else self._thread - group.first, loc=node.loc)
+        return dataclasses.replace(node, condition=condition, then_body=Seq((bind, body), loc=node.then_body.loc))
+
+    def _of_group(self, group: Group, own: Expr) -> Site:
+        """The site of a group; fragments of threads that are not among its own take no registers of these."""
+        held = {
+            buffer: registers
+            for buffer, registers in self._site.registers.items()
+            if (user := self._groups.only_user(buffer)) is None or user.meets(group)
+        }
+        return dataclasses.replace(self._site, threads=group.count, thread=own, registers=held)
 
     def _whole(self, node: Stmt, domain: Domain) -> Stmt | None:
         """Statements that are executed by every thread as they are, over registers."""
@@ -361,8 +376,7 @@ class _Block:
         if how.reason or not _is_constant(loop):
             return None
         extents = tuple(int_const(extent) or 0 for extent in loop.extents)
-        spread_out = None if loop in self._own.under else loop.layout  # layouts are for all threads of the block
-        layout = spread_out or blocked(extents, self._site.threads, copies=False)
+        layout = loop.layout or blocked(extents, self._site.threads, copies=False)
         return SharedOut(loop, layout, how, self._site)
 
 
