@@ -107,6 +107,7 @@ class FakeCuda:
         self.failing: dict[str, int] = {}  # function: the status that it gives
         self.launches: list[Launched] = []
         self.calls: list[str] = []
+        self.attributes: list[tuple[int, int]] = []  # of functions, as they were set
         self.arities: dict[str, int] = {}  # kernel: how many arguments are looked at
         self.thread = threading.local()
         self.functions: dict[int, str] = {}
@@ -183,6 +184,7 @@ class FakeCuda:
         return self._status("cuModuleGetFunction")
 
     def cuFuncSetAttribute(self, function: Any, which: int, value: int) -> int:
+        self.attributes.append((which, value))
         return self._status("cuFuncSetAttribute")
 
     def cuTensorMapEncodeTiled(self, place: Any, dtype: int, rank: int, address: Any, *rest: Any) -> int:
@@ -371,9 +373,10 @@ def launch(
     cluster: tuple[int, int, int] = (1, 1, 1),
     cooperative: bool = False,
     maps: tuple[TensorMapText, ...] = (),
+    early: bool = False,
 ) -> DeviceLaunch:
     values = tuple(KernelArgument(*argument) for argument in arguments)
-    return DeviceLaunch(name, grid, threads, shared_bytes, cluster, values, cooperative, maps)
+    return DeviceLaunch(name, grid, threads, shared_bytes, cluster, values, cooperative, maps, early)
 
 
 def map_text(

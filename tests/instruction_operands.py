@@ -55,6 +55,7 @@ def operands(name: str) -> list[Operand] | None:
 
 _FIXED: dict[str, list[Operand]] = {
     **{name: [] for name in ("sync_threads", "sync_grid", "fence_block", "fence_device", "fence_system", "active_mask")},
+    **{name: [] for name in ("grid_dependency_wait", "grid_dependency_launch")},
     **{name: [] for name in ("cp_async_commit", "trap", "clock64", "global_timer")},
     **{name: [Mask(), BOOL] for name in ("ballot", "any", "all")},
     **{name: [Mask(), SCALARS["float32"]] for name in ("match_any", "match_all")},

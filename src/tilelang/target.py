@@ -78,6 +78,7 @@ class Architecture:
 
 MAX_THREADS = 1024  # per block; Source: CUDA C++ Programming Guide, "Compute Capabilities"
 MAX_GRID = (2**31 - 1, 65535, 65535)  # blocks along x, y and z; the same source
+PORTABLE_CLUSTER, MAX_CLUSTER = 8, 16  # blocks; Source: CUDA C++ Programming Guide, "Thread Block Clusters"
 REGISTERS_PER_SM = 65536  # of 32 bits
 MAX_REGISTERS = 255  # per thread
 WARP_SIZE = 32

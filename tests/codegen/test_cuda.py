@@ -18,6 +18,7 @@ from tilelang.errors import CompilerBug
 from tilelang.ir.expr import Load, Var, as_expr, cast
 from tilelang.ir.facts import INDEX_BITS
 from tilelang.ir.stmt import Bind, CallStmt, If, LaunchHints, Seq, Store
+from tilelang.isa.nvidia.dependent_launch import GRID_DEPENDENCY_WAIT
 from tilelang.isa.nvidia.extern import call_extern
 
 
@@ -109,6 +110,20 @@ def test_a_kernel_takes_what_it_uses_and_names_only_that():
     assert "const int bx = blockIdx.x;" in source.text
     assert "const int thread = threadIdx.x;" in source.text
     assert "tl_failed" not in source.text
+
+
+@needs_cuda_compiler
+def test_clusters_and_early_launches_are_known_to_the_compiler_and_to_the_host():
+    a = buffer("A", (4,), "float32")
+    func = kernel("fill", (a,), [CallStmt(GRID_DEPENDENCY_WAIT, ()), Store(a, (as_expr(0),), cast(1.0, FLOAT32))])
+    (launch,) = func.body.body
+    launch = dataclasses.replace(launch, hints=LaunchHints(cluster=(2, 1, 1)))
+    func = dataclasses.replace(func, body=Seq((launch,)))
+    source = emit(func)
+    (launch,) = source.launches
+    assert "__launch_bounds__(128) __cluster_dims__(2, 1, 1) fill_kernel(" in source.text
+    assert ((2, 1, 1), True, False) == (launch.cluster, launch.early, launch.cooperative)
+    assert compile_cuda(source.text, "sm_90a")
 
 
 def test_unused_indices_of_blocks_and_threads_are_not_read():

@@ -16,6 +16,7 @@ from tilelang.errors import ArgumentError, TileLangError
 from tilelang.runtime.arguments import Devices, bind
 
 SM_80 = {"kind": "cuda", "arch": "sm_80"}
+SM_90 = {"kind": "cuda", "arch": "sm_90a"}
 HEADER = """\
 @T.prim_func
 def main(A: T.Tensor((64, 64), "float16")):
@@ -228,6 +229,48 @@ hint: outputs come first, then inputs; write %% for a percent sign
 """,
     ),
 }
+
+
+CLUSTERS = {  # a kernel with clusters, and what is said of it when it is compiled for sm_90a
+    "more blocks than run together": (errors.ResourceError, "32", "(8, 4)", "        A[0, 0] = 1.0\n", """\
+T.Kernel: cluster_dims=(8, 4, 1) makes clusters of 32 blocks, but at most 16 can run together
+ --> kernel.py:6:5
+6 |     with T.Kernel(32, threads=128, cluster_dims=(8, 4)) as bx:
+  |     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+hint: write cluster_dims=2 or another number up to 8, which every GPU with clusters can start
+"""),
+    "a grid that cannot be cut": (errors.ProgramError, "5", "2", "        A[0, 0] = 1.0\n", """\
+T.Kernel: a grid of 5 blocks along x cannot be cut into clusters of 2
+ --> kernel.py:6:5
+6 |     with T.Kernel(5, threads=128, cluster_dims=2) as bx:
+  |     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+hint: round the grid up to a multiple, and let the blocks beyond the end do nothing
+"""),
+    "clusters along a dimension that the grid does not have": (
+        errors.ProgramError, "4", "(1, 2)", "        A[0, 0] = 1.0\n", """\
+T.Kernel: a grid of 1 block along y cannot be cut into clusters of 2
+ --> kernel.py:6:5
+6 |     with T.Kernel(4, threads=128, cluster_dims=(1, 2)) as bx:
+  |     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+hint: round the grid up to a multiple, and let the blocks beyond the end do nothing
+"""),
+    "a meeting of all blocks": (errors.NoLowering, "4", "2", "        T.sync_grid()\n        A[0, 0] = 1.0\n", """\
+T.sync_grid: the blocks of a grid that is cut into clusters cannot meet
+ --> kernel.py:7:9
+7 |         T.sync_grid()
+  |         ^^^^^^^^^^^^^
+hint: leave cluster_dims out, or end the kernel here and begin another one
+"""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CLUSTERS)
+def test_clusters_that_no_gpu_can_start(case: str, staged_error: Callable[..., TileLangError]) -> None:
+    kind, grid, cluster, statements, message = CLUSTERS[case]
+    head = HEADER.replace("T.Kernel(1, threads=128)", f"T.Kernel({grid}, threads=128, cluster_dims={cluster})")
+    error = staged_error(head + statements, SM_90, "simulator")
+    assert message.rstrip("\n") == str(error)
+    assert type(error) is kind
 
 
 @pytest.mark.parametrize("case", REFUSED)

@@ -81,6 +81,32 @@ def test_more_threads_than_a_block_may_have_are_refused(driver: Driver) -> None:
         program(launch(threads=(1024, 2, 1))).functions(driver, 0)
 
 
+def test_large_clusters_are_asked_for(cuda: FakeCuda, driver: Driver) -> None:
+    driver.enter(0)
+    for cluster, asked in (((8, 1, 1), []), ((4, 2, 2), [14])):
+        cuda.attributes.clear()
+        program(launch(cluster=cluster)).functions(driver, 0)
+        assert [8, *asked] == [which for which, _ in cuda.attributes]
+
+
+def test_clusters_that_no_device_has_are_refused(driver: Driver) -> None:
+    driver.enter(0)
+    with pytest.raises(ResourceError, match="kernel: clusters of 32 blocks asked, at most 16 can run together"):
+        program(launch(cluster=(8, 4, 1))).functions(driver, 0)
+    with pytest.raises(ResourceError, match="kernel: the blocks of a grid that is cut into clusters cannot meet"):
+        program(launch(cluster=(2, 1, 1), cooperative=True)).functions(driver, 0)
+
+
+@pytest.mark.parametrize(("cluster", "axis", "size"), [((2, 1, 1), "x", 2), ((1, 3, 1), "y", 3), ((1, 1, 2), "z", 2)])
+def test_a_grid_that_cannot_be_cut_into_clusters_is_refused(cluster: Any, axis: str, size: int) -> None:
+    made = program(launch(grid=("M",), cluster=cluster))
+    count = "5 blocks" if axis == "x" else "1 block"
+    with pytest.raises(ResourceError, match=f"kernel: a grid of {count} along {axis} cannot be cut into clusters of {size}"):
+        made.grids({"M": 5})
+    assert [(0, 1, 1)] == program(launch(grid=("M",), cluster=(2, 1, 1))).grids({"M": 0})
+    assert [(6, 1, 1)] == program(launch(grid=("M",), cluster=(2, 1, 1))).grids({"M": 6})
+
+
 def test_grids_and_workspaces_are_computed_from_names() -> None:
     made = program(
         launch(grid=("((M + 127) // 128)", "n")), launch(name="two", grid=("min(M, 7)",)), workspaces=("(M * 4)",)

@@ -93,6 +93,16 @@ def test_clusters_and_cooperative_launches_are_attributes() -> None:
         assert [(4, (2, 1, 1)), (2, (1, 0, 0))] == cuda.launches[-1].attributes
 
 
+def test_a_launch_that_may_begin_early_says_so() -> None:
+    cuda = FakeCuda()
+    cuda.context, cuda.functions, cuda.arities = 100, {1000: "one"}, {"one": 0}
+    for wanted, attributes in ((launch(early=True), [6]), (launch(cluster=(2, 1, 1), early=True), [4, 6])):
+        (slot,) = make_block([Placed(wanted, (4, 1, 1), 1000, format_of(""))]).slots
+        cuda.cuLaunchKernelEx(slot.config, slot.function, slot.parameters, None)
+        assert attributes == [kind for kind, _ in cuda.launches[-1].attributes]
+        assert (6, (1, 0, 0)) == cuda.launches[-1].attributes[-1]
+
+
 def test_blocks_do_not_share_memory() -> None:
     placed = [Placed(launch(), (1, 1, 1), 1000, format_of("Q"))]
     first, second = make_block(placed), make_block(placed)

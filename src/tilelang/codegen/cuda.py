@@ -35,6 +35,7 @@ from tilelang.ir.stmt import Alloc, Assert, CallStmt, Launch, Seq, Stmt
 from tilelang.ir.visit import walk, walk_expr, written_buffers
 from tilelang.isa.instruction import Effect, Instruction
 from tilelang.isa.intrinsic import ordered_helpers
+from tilelang.isa.nvidia.dependent_launch import GRID_DEPENDENCY_WAIT
 from tilelang.isa.nvidia.extern import is_foreign
 from tilelang.isa.nvidia.types import INTEGERS
 from tilelang.target import MAX_GRID
@@ -162,11 +163,14 @@ class _Program:
         if launch.loc.file:
             self._out.line(users_line(launch.loc))
         bounds = f"{launch.num_threads}" + (f", {m}" if (m := launch.hints.min_blocks_per_sm) else "")
-        with self._open(f'extern "C" __global__ void __launch_bounds__({bounds}) {name}', parameters):
+        cluster = (*launch.hints.cluster, 1, 1)[:3]
+        traits = f"__launch_bounds__({bounds})"
+        if cluster != (1, 1, 1):
+            traits += f" __cluster_dims__{cluster}"
+        with self._open(f'extern "C" __global__ void {traits} {name}', parameters):
             self._out.include(head)
             self._out.include(body)
         self._out.loc = NOWHERE
-        cluster = (*launch.hints.cluster, 1, 1)[:3]
         self._launches.append(
             DeviceLaunch(
                 name,
@@ -175,7 +179,8 @@ class _Program:
                 launch.plan.shared_bytes,
                 (cluster[0], cluster[1], cluster[2]),
                 tuple(arguments),
-                cooperative=any(isinstance(stmt, CallStmt) and _meets_grid(stmt) for stmt in walk(launch.body)),
+                cooperative=any(Effect.SYNC_GRID in instruction.effect for instruction in _instructions(launch)),
+                early=any(instruction is GRID_DEPENDENCY_WAIT for instruction in _instructions(launch)),
             )
         )
 
@@ -276,8 +281,10 @@ def _indices(launch: Launch) -> tuple[Var, ...]:
     return launch.block_vars if launch.thread is None else (*launch.block_vars, launch.thread)
 
 
-def _meets_grid(stmt: CallStmt) -> bool:
-    return isinstance(stmt.routine, Instruction) and Effect.SYNC_GRID in stmt.routine.effect
+def _instructions(launch: Launch) -> Iterator[Instruction]:
+    for stmt in walk(launch.body):
+        if isinstance(stmt, CallStmt) and isinstance(stmt.routine, Instruction):
+            yield stmt.routine
 
 
 def _linear_thread(threads: tuple[int, int, int]) -> str:

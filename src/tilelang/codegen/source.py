@@ -63,6 +63,7 @@ class DeviceLaunch:
         arguments: In order.
         cooperative: Whether all blocks must run at once, as barriers of the whole grid need.
         tensor_maps: What the launch's arguments of that kind describe.
+        early: Whether it may begin before the launch in front of it has ended; the kernel itself waits for that.
     """
 
     name: str
@@ -73,6 +74,7 @@ class DeviceLaunch:
     arguments: tuple[KernelArgument, ...]
     cooperative: bool = False
     tensor_maps: tuple[TensorMapText, ...] = ()
+    early: bool = False
 
 
 @dataclass(frozen=True)

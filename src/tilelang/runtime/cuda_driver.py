@@ -24,6 +24,7 @@ MULTIPROCESSORS = 16  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 L2_BYTES = 38  # CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE
 _MAJOR, _MINOR = 75, 76
 _FUNCTION_SHARED_BYTES = 8  # enum CUfunction_attribute, MAX_DYNAMIC_SHARED_SIZE_BYTES
+_FUNCTION_LARGE_CLUSTERS = 14  # NON_PORTABLE_CLUSTER_SIZE_ALLOWED
 _POINTER_DEVICE = 9  # enum CUpointer_attribute, DEVICE_ORDINAL
 _HOST_PORTABLE, _HOST_MAPPED = 1, 2  # CU_MEMHOSTALLOC_*
 _CAPTURE_RELAXED = 2  # enum CUstreamCaptureMode
@@ -43,6 +44,7 @@ _HINTS = {
     3: "CUDA was used before this process was forked; start processes with multiprocessing's 'spawn'",
     720: "T.sync_grid needs all blocks at once: launch a smaller grid, such as one block per multiprocessor",
     802: "the driver is still starting up (its fabric manager is not ready); try again later",
+    912: "clusters this large do not fit: pass a smaller `cluster_dims=` to T.Kernel, or use less shared memory",
     803: "the driver and the libcuda that was found do not belong together; check LD_LIBRARY_PATH",
 }
 _OLDEST = (11, 8)  # cuLaunchKernelEx, which every launch uses
@@ -212,6 +214,10 @@ class Driver:
     def allow_shared(self, function: int, size_bytes: int) -> None:
         """Lets a kernel have that much dynamic shared memory."""
         self._call("cuFuncSetAttribute", ctypes.c_void_p(function), _FUNCTION_SHARED_BYTES, size_bytes)
+
+    def allow_large_clusters(self, function: int) -> None:
+        """Lets a kernel have more blocks in a cluster than every GPU can run together."""
+        self._call("cuFuncSetAttribute", ctypes.c_void_p(function), _FUNCTION_LARGE_CLUSTERS, 1)
 
     # -- memory ---------------------------------------------------------------------------------------------
     def pin(self, size_bytes: int) -> int:

@@ -6,6 +6,7 @@ grids to launch them with. Invariant: a launch that cannot work is refused here,
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Mapping
 
@@ -18,7 +19,7 @@ from tilelang.runtime.host_numbers import compiled, evaluated
 from tilelang.runtime.launch_block import MAP, LaunchFormat, format_of, letter
 from tilelang.runtime.parameters import Signature
 from tilelang.runtime.tensor_map import TensorMapFormula, TensorMapShape
-from tilelang.target import MAX_GRID, MAX_THREADS, arch_of
+from tilelang.target import MAX_CLUSTER, MAX_GRID, MAX_THREADS, PORTABLE_CLUSTER, arch_of
 
 
 class DeviceProgram:
@@ -109,11 +110,21 @@ class DeviceProgram:
             )
         available = driver.attribute(device, MAX_SHARED_BYTES)
         for launch in self.launches:
-            threads = launch.threads[0] * launch.threads[1] * launch.threads[2]
+            threads, cluster = math.prod(launch.threads), math.prod(launch.cluster)
             if threads > MAX_THREADS:
                 raise ResourceError(
                     f"{name}: {threads} threads per block asked, {MAX_THREADS} available",
                     hint="pass fewer `threads=` to T.Kernel",
+                )
+            if cluster > MAX_CLUSTER:
+                raise ResourceError(
+                    f"{name}: clusters of {cluster} blocks asked, at most {MAX_CLUSTER} can run together",
+                    hint="pass a smaller `cluster_dims=` to T.Kernel",
+                )
+            if cluster > 1 and launch.cooperative:
+                raise ResourceError(
+                    f"{name}: the blocks of a grid that is cut into clusters cannot meet",
+                    hint="leave `cluster_dims=` out, or T.sync_grid",
                 )
             if launch.shared_bytes > available:
                 raise ResourceError(
@@ -129,6 +140,8 @@ class DeviceProgram:
             for launch in self.launches:
                 function = driver.function(module, launch.name)
                 driver.allow_shared(function, launch.shared_bytes)
+                if math.prod(launch.cluster) > PORTABLE_CLUSTER:
+                    driver.allow_large_clusters(function)
                 functions.append(function)
         return tuple(functions)
 
@@ -137,10 +150,10 @@ class DeviceProgram:
         """The grid of each launch for these values of symbols and scalar parameters.
 
         Raises:
-            ResourceError: A grid is larger than any device can start.
+            ResourceError: A grid is larger than any device can start, or cannot be cut into its clusters.
         """
         result = []
-        for texts in self._grids:
+        for texts, launch in zip(self._grids, self.launches, strict=True):
             extents = [int(evaluated(text, names)) for text in texts]
             for axis, (extent, limit) in enumerate(zip(extents, MAX_GRID, strict=False)):
                 if extent > limit:
@@ -148,6 +161,13 @@ class DeviceProgram:
                         f"{self.signature.name}: a grid of {extent} blocks along {'xyz'[axis]} asked, at most {limit} "
                         "can be started",
                         hint="put the longest extent first in T.Kernel(...), or give each block more to do",
+                    )
+            for axis, (extent, size) in enumerate(zip((*extents, 1, 1), launch.cluster, strict=False)):
+                if extent > 0 and extent % size:
+                    raise ResourceError(
+                        f"{self.signature.name}: a grid of {extent} block{'s' if extent > 1 else ''} along "
+                        f"{'xyz'[axis]} cannot be cut into clusters of {size}",
+                        hint="round the grid up to a multiple, and let the blocks beyond the end do nothing",
                     )
             x, y, z = (*(max(extent, 0) for extent in extents), 1, 1)[:3]
             result.append((x, y, z))

@@ -25,7 +25,8 @@ _CONFIG = struct.Struct("<7I4xQQI4x")  # grid, threads, shared bytes, stream, at
 _STREAM_OFFSET = 32
 ARGUMENTS_OFFSET = 64
 _ATTRIBUTE = struct.Struct("<I4x3I52x")
-_COOPERATIVE, _CLUSTER = 2, 4  # enum CUlaunchAttributeID
+_COOPERATIVE, _CLUSTER, _EARLY = 2, 4, 6  # enum CUlaunchAttributeID; the last is PROGRAMMATIC_STREAM_SERIALIZATION
+_MAX_ATTRIBUTES = 3
 _ALIGNMENT = 64
 
 MAP = f"{MAP_BYTES}s"  # of a tensor map
@@ -110,7 +111,7 @@ def format_of(letters: Sequence[str]) -> LaunchFormat:
         place += gap + size
     pointers = _aligned(ARGUMENTS_OFFSET + place, 8)
     attributes = _aligned(pointers + 8 * len(letters), 8)
-    total = _aligned(attributes + 2 * _ATTRIBUTE.size, _ALIGNMENT)
+    total = _aligned(attributes + _MAX_ATTRIBUTES * _ATTRIBUTE.size, _ALIGNMENT)
     return LaunchFormat(tuple(letters), struct.Struct(text), tuple(offsets), total, pointers, attributes)
 
 
@@ -175,22 +176,22 @@ def make_block(launches: Sequence[Placed]) -> Block:
 
 def _fill(memory: ctypes.Array[ctypes.c_char], base: int, start: int, placed: Placed) -> Slot:
     launch, layout = placed.launch, placed.format
-    count = 0
-    if launch.cluster != (1, 1, 1):
-        _ATTRIBUTE.pack_into(memory, start + layout.attributes, _CLUSTER, *launch.cluster)
-        count += 1
-    if launch.cooperative:
-        place = start + layout.attributes + count * _ATTRIBUTE.size
-        _ATTRIBUTE.pack_into(memory, place, _COOPERATIVE, 1, 0, 0)
-        count += 1
+    wanted = [
+        (_CLUSTER, *launch.cluster) if launch.cluster != (1, 1, 1) else None,
+        (_COOPERATIVE, 1, 0, 0) if launch.cooperative else None,
+        (_EARLY, 1, 0, 0) if launch.early else None,
+    ]
+    given = [attribute for attribute in wanted if attribute is not None]
+    for n, attribute in enumerate(given):
+        _ATTRIBUTE.pack_into(memory, start + layout.attributes + n * _ATTRIBUTE.size, *attribute)
     attributes = base + start + layout.attributes
-    _CONFIG.pack_into(memory, start, *placed.grid, *launch.threads, launch.shared_bytes, 0, attributes, count)
+    _CONFIG.pack_into(memory, start, *placed.grid, *launch.threads, launch.shared_bytes, 0, attributes, len(given))
     pointers = [base + start + ARGUMENTS_OFFSET + offset for offset in layout.offsets]
     struct.pack_into(f"<{len(pointers)}Q", memory, start + layout.pointers, *pointers)
     return Slot(
         start + _STREAM_OFFSET,
         attributes,
-        count,
+        len(given),
         ctypes.c_void_p(base + start),
         ctypes.c_void_p(placed.function),
         ctypes.c_void_p(base + start + layout.pointers),

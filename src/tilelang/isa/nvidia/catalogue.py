@@ -16,6 +16,7 @@ from tilelang.isa.nvidia.atomic import OPERATIONS, atomic, atomic_add_vector
 from tilelang.isa.nvidia.atomic_text import ORDERS, SCOPES
 from tilelang.isa.nvidia.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT, SIZES, cp_async
 from tilelang.isa.nvidia.debug import CLOCK64, GLOBAL_TIMER, NANOSLEEP, TRAP
+from tilelang.isa.nvidia.dependent_launch import GRID_DEPENDENCY_LAUNCH, GRID_DEPENDENCY_WAIT
 from tilelang.isa.nvidia.dot import dp4a
 from tilelang.isa.nvidia.fence import FENCE_BLOCK, FENCE_DEVICE, FENCE_SYSTEM
 from tilelang.isa.nvidia.ldmatrix import ldmatrix, stmatrix
@@ -47,6 +48,7 @@ _ACCESSED = ("uint8", "float16", "float32", "float64", "float16x2", "float32x2",
 
 def _instructions() -> Iterator[Instruction]:
     yield from (SYNC_THREADS, SYNC_GRID, BAR_SYNC, BAR_ARRIVE, SYNC_WARP, FENCE_BLOCK, FENCE_DEVICE, FENCE_SYSTEM)
+    yield from (GRID_DEPENDENCY_WAIT, GRID_DEPENDENCY_LAUNCH)
     for dtype in (*SCALARS.values(), as_dtype("float16x2"), as_dtype("int8x4")):
         yield from (shuffle(mode, dtype) for mode in ("idx", "up", "down", "xor"))
     yield from (BALLOT, ANY, ALL, MATCH_ANY, MATCH_ALL, ACTIVE_MASK, ELECT)

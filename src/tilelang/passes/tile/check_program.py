@@ -24,9 +24,9 @@ from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, Launch, ParallelLoop, Seq, Stmt, TileOp
 from tilelang.ir.verify import verify
 from tilelang.ir.visit import expressions, walk, walk_expr
-from tilelang.isa.instruction import Instruction
+from tilelang.isa.instruction import Effect, Instruction
 from tilelang.passes.base import Pass, PassContext
-from tilelang.target import ARCHITECTURES, MAX_GRID, MAX_THREADS, Feature, Target
+from tilelang.target import ARCHITECTURES, MAX_CLUSTER, MAX_GRID, MAX_THREADS, Feature, Target
 
 _UNCHECKED = (Scope.GLOBAL, Scope.BARRIER)
 
@@ -37,7 +37,7 @@ def check_program(func: PrimFunc, context: PassContext | None = None) -> PrimFun
     Raises:
         ProgramError: The first rule that is broken, with its place.
         NoLowering: The program says what single threads do, and the target has none.
-        ResourceError: A grid is larger than the target can start.
+        ResourceError: A grid or cluster is larger than the target can start.
     """
     verify(func)
     if context is None or context.target.kind == "cpu":
@@ -107,6 +107,35 @@ def _check_grids(func: PrimFunc) -> None:
                         f"T.Kernel: a grid of {count} blocks along {axis}, but at most {most} can be started",
                         hint="put the longest extent first in T.Kernel(...), or give each block more to do",
                     )
+        if launch.hints.cluster != (1, 1, 1):
+            with launch.loc:
+                _check_cluster(launch)
+
+
+def _check_cluster(launch: Launch) -> None:
+    """Refuses clusters that no GPU can start; those of symbolic grids are checked again when the grid is known."""
+    cluster = (*launch.hints.cluster, 1, 1)[:3]
+    if math.prod(cluster) > MAX_CLUSTER:
+        raise ResourceError(
+            f"T.Kernel: cluster_dims={cluster} makes clusters of {math.prod(cluster)} blocks, but at most "
+            f"{MAX_CLUSTER} can run together",
+            hint="write cluster_dims=2 or another number up to 8, which every GPU with clusters can start",
+        )
+    for axis, extent, size in zip("xyz", (*map(int_const, launch.grid), 1, 1), cluster, strict=False):
+        if extent is not None and extent > 0 and extent % size:
+            raise ProgramError(
+                f"T.Kernel: a grid of {extent} block{'s' if extent > 1 else ''} along {axis} cannot be cut into "
+                f"clusters of {size}",
+                hint="round the grid up to a multiple, and let the blocks beyond the end do nothing",
+            )
+    calls = (stmt for stmt in walk(launch.body) if isinstance(stmt, CallStmt))
+    for stmt in calls:
+        if isinstance(stmt.routine, Instruction) and Effect.SYNC_GRID in stmt.routine.effect:
+            with stmt.loc:
+                raise NoLowering(
+                    "T.sync_grid: the blocks of a grid that is cut into clusters cannot meet",
+                    hint="leave cluster_dims out, or end the kernel here and begin another one",
+                )
 
 
 def _check_launch(launch: Launch, domain: Domain) -> None:
