@@ -1,0 +1,283 @@
+"""`T.copy` of whole tiles by the copy engine: TMA.
+
+Takes copies between global and shared memory, emits the instructions of the one thread that starts them; a load tells
+its barrier when its bytes have come, a store ends with a group that the program awaits. Invariant: the engine fills
+what is out of bounds with zero and drops what would be written there, so that no access is tested.
+
+A tile lies in shared memory as boxes of rows that the engine can write (`layout.boxes`); one instruction moves a box,
+or all boxes side by side where the tensor's rows divide into them.
+
+Source: PTX ISA, "cp.async.bulk.tensor"; CUDA Driver API, "cuTensorMapEncodeTiled", for what a map may be.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from tilelang.dtypes import INT32
+from tilelang.errors import CompilerBug
+from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.builder import Builder, as_body
+from tilelang.ir.expr import Expr, const, int_const
+from tilelang.ir.stmt import CallStmt, If
+from tilelang.isa.nvidia.tensor_box import BOX_ALIGNMENT, CHUNK_BYTES, MAX_RANK, MAX_SIDE
+from tilelang.isa.nvidia.tma import TMA_STORE_COMMIT, tma_load, tma_store
+from tilelang.layout.boxes import PERIOD_ROWS, Boxes, boxed, find_boxes, fits
+from tilelang.layout.constraints import Constraint, InShared, Why
+from tilelang.layout.memory import row_major
+from tilelang.layout.swizzle import MODES
+from tilelang.lowering.alignment import is_multiple, starts_aligned, strides
+from tilelang.lowering.lowering import Site
+from tilelang.lowering.regions import ZERO, axes
+from tilelang.ops.copy import Copy
+from tilelang.target import Feature
+
+LOAD, STORE = "copy.tma", "copy.tma_store"
+
+_SIZES = (1, 2, 4, 8)  # bytes of an element. Source: CUDA Driver API, enum CUtensorMapDataType
+
+
+class TmaLoad:
+    """Boxes of a tensor into shared memory, whose bytes the operator's barrier counts."""
+
+    name = LOAD
+
+    def refusal(self, op: Copy, site: Site) -> str:
+        """Why the operator cannot be done this way; empty if it can."""
+        if op.barrier is None:
+            return "no barrier counts its bytes"
+        return _refusal(op, op.src, op.dst, site)
+
+    def constrain(self, op: Copy, site: Site) -> Iterable[Constraint]:
+        """The shared tile lies in boxes."""
+        return _wish(op, op.dst)
+
+    def lower(self, op: Copy, site: Site, build: Builder) -> None:
+        """One thread starts all boxes."""
+        barrier = op.barrier
+        if barrier is None:
+            raise CompilerBug(f"{LOAD}: chosen for a copy without a barrier")
+
+        def emit() -> None:
+            for box in _boxes(op.src, op.dst, site):
+                args: tuple[Expr | Region, ...] = (box.shared, box.map, barrier, *box.at)
+                build.emit(CallStmt(tma_load(len(box.at)), args, (box.tensor,), (box.shared,)))
+
+        _by_one_thread(site, build, emit)
+
+
+class TmaStore:
+    """Boxes of shared memory into a tensor, for operators whose end the program awaits itself."""
+
+    name = STORE
+
+    def refusal(self, op: Copy, site: Site) -> str:
+        """Why the operator cannot be done this way; empty if it can."""
+        if op.barrier is not None:
+            return "barriers count the bytes of loads"
+        if not op.pending:
+            return "all threads together store faster than one that waits for it"
+        return _refusal(op, op.dst, op.src, site)
+
+    def constrain(self, op: Copy, site: Site) -> Iterable[Constraint]:
+        """The shared tile lies in boxes."""
+        return _wish(op, op.src)
+
+    def lower(self, op: Copy, site: Site, build: Builder) -> None:
+        """One thread stores all boxes, as one group."""
+
+        def emit() -> None:
+            for box in _boxes(op.dst, op.src, site):
+                args: tuple[Expr | Region, ...] = (box.map, box.shared, *box.at)
+                build.emit(CallStmt(tma_store(len(box.at)), args, (box.shared,), (box.tensor,)))
+            build.emit(CallStmt(TMA_STORE_COMMIT, ()))
+
+        _by_one_thread(site, build, emit)
+
+
+def _refusal(op: Copy, tensor: Region, tile: Region, site: Site) -> str:
+    if not site.target.has(Feature.TMA):
+        return f"{site.target.arch} has no copy engine for tiles"
+    if not op.bulk:
+        return "the user forbids it"
+    if tensor.buffer.scope is not Scope.GLOBAL or tile.buffer.scope is not Scope.SHARED:
+        return "copies between global and shared memory only"
+    if tensor.dtype != tile.dtype:
+        return f"does not convert {op.src.dtype!s} to {op.dst.dtype!s}"
+    if op.layout is not None or op.coalesced_width is not None:
+        return "the user says which thread copies what"
+    return _tensor_refusal(tensor) or _tile_refusal(tensor, tile)
+
+
+def _tensor_refusal(tensor: Region) -> str:
+    """Why no map can describe a tensor."""
+    buffer, size = tensor.buffer, tensor.dtype.storage_bytes
+    if size not in _SIZES or tensor.dtype.lanes != 1:
+        return f"a map has no elements of {tensor.dtype!s}"
+    if not 1 <= buffer.rank <= MAX_RANK:
+        return f"the tensor has {buffer.rank} dimensions, and a map 1 to {MAX_RANK}"
+    if not starts_aligned(buffer, CHUNK_BYTES):
+        return f"the tensor is not proven to begin at a multiple of {CHUNK_BYTES} bytes"
+    *outer, inner = strides(buffer)
+    if int_const(inner) != 1:
+        return "neighbors along the last dimension are not neighbors in memory"
+    if not all(is_multiple(step * size, CHUNK_BYTES) for step in outer):
+        return f"a stride of the tensor is not proven to be a multiple of {CHUNK_BYTES} bytes"
+    return ""
+
+
+def _tile_refusal(tensor: Region, tile: Region) -> str:
+    """Why boxes do not make a tile."""
+    extent, shape = tile.static_extent, tile.buffer.static_shape
+    if extent is None or shape is None or tensor.static_extent is None:
+        return "the extents are not constant"
+    kept = axes(tile)
+    if not kept or kept[-1] != len(shape) - 1 or axes(tensor)[-1] != tensor.buffer.rank - 1:
+        return "the last dimension is not the one that is contiguous in memory"
+    if extent[kept[0] :] != shape[kept[0] :] or tile.buffer.view_of is not None or tile.buffer.strides is not None:
+        return "the tile is a part of its buffer"
+    if len(kept) > 1 and kept[-2] != len(shape) - 2:
+        return "the dimension before the last is a unit"
+    columns, size = shape[-1], tile.dtype.storage_bytes
+    if columns * size % CHUNK_BYTES:
+        return f"rows of {columns * size} bytes are no multiple of {CHUNK_BYTES}"
+    matrix = math.prod(shape[axis] for axis in kept[-2:]) * size
+    if matrix % BOX_ALIGNMENT and matrix < math.prod(shape) * size:
+        return f"tiles of {matrix} bytes, of which a buffer has several, are no multiple of {BOX_ALIGNMENT}"
+    if not _mode(shape, size) and not _part(columns, BOX_ALIGNMENT // size if len(kept) == 1 else columns):
+        return f"rows of {columns} elements are longer than a box"
+    if len(kept) > 1 and not _part(shape[-2], PERIOD_ROWS):
+        return f"{shape[-2]} rows are more than a box has, and no multiple of {PERIOD_ROWS}"
+    return ""
+
+
+def _wish(op: Copy, tile: Region) -> Iterable[Constraint]:
+    shape = tile.buffer.static_shape or ()
+    if len(shape) > 1:
+        size = tile.dtype.storage_bytes
+        mode = _mode(shape, size) if len(axes(tile)) > 1 else 0  # a single row would begin within a swizzle
+        layout = boxed(shape[-2:], size * 8, mode) if mode else row_major(shape[-2:])
+        yield InShared(tile.buffer, layout, Why(f"{op.name} moves it by the copy engine", op.loc))
+
+
+def _mode(shape: tuple[int, ...], size: int) -> int:
+    """The widest swizzle that a tile allows, in bytes; 0 for none."""
+    return next((mode for mode in MODES if fits(shape, size * 8, mode)), 0)
+
+
+def _part(length: int, unit: int) -> int:
+    """The longest side of boxes that together have this length: all of it, or a multiple of `unit`; 0 if none is."""
+    if length <= MAX_SIDE:
+        return length
+    return next((part for part in range(MAX_SIDE, 0, -1) if length % part == 0 and part % unit == 0), 0)
+
+
+# -- boxes ---------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class _Box:
+    """What one instruction moves.
+
+    Attributes:
+        map: The name of the map.
+        at: Where the box begins in the map, innermost coordinate first.
+        shared: The box in shared memory.
+        tensor: What it covers of the tensor.
+    """
+
+    map: Expr
+    at: tuple[Expr, ...]
+    shared: Region
+    tensor: Region
+
+
+def _boxes(tensor: Region, tile: Region, site: Site) -> Iterator[_Box]:
+    """The instructions that move a tile, matrix by matrix."""
+    shape, size = (1, *(tile.buffer.static_shape or ())), tile.dtype.storage_bytes
+    boxes = find_boxes(site.shared_layouts.get(tile.buffer), shape[-2:], size * 8)
+    if boxes is None or boxes.mode_bytes and len(axes(tile)) == 1:
+        raise CompilerBug(f"'{tile.buffer.name}': its layout is not one that the copy engine writes")
+    extent = tile.static_extent or ()
+    pairs = list(zip(axes(tensor), axes(tile), strict=True))
+    leading, matrix = pairs[:-2], pairs[-2:]
+    for index in product(*(range(extent[axis]) for _, axis in leading)):
+        pieces = [(pair, at, 1) for pair, at in zip(leading, index, strict=True)]
+        whole = [(pair, 0, extent[pair[1]]) for pair in matrix]
+        if shape[-1] > boxes.columns and _divides(tensor, boxes.columns) and shape[-2] <= MAX_SIDE:
+            yield _side_by_side(tensor, tile, [*pieces, *whole], boxes, site)
+            continue
+        lengths = [_part(shape[-2], PERIOD_ROWS), _part(boxes.columns, BOX_ALIGNMENT // size)][-len(matrix) :]
+        steps = [range(0, length, part) for (_, _, length), part in zip(whole, lengths, strict=True)]
+        for inner in product(*steps):
+            parts = [*pieces, *zip(matrix, inner, lengths, strict=True)]
+            yield _single(tensor, tile, parts, boxes, site)
+
+
+_Piece = tuple[tuple[int, int], int, int]  # a dimension of the tensor and of the tile, where a part begins, its length
+
+
+def _single(tensor: Region, tile: Region, parts: Sequence[_Piece], boxes: Boxes, site: Site) -> _Box:
+    """A box whose dimensions are those of the tensor."""
+    covered, shared = _parts(tensor, tile, parts)
+    pitches = _pitches(tensor.buffer)
+    sizes = tuple(reversed(tensor.buffer.shape))
+    extent = tuple(reversed(covered.static_extent or ()))
+    name = site.tensor_map(tensor.buffer, sizes, pitches[1:], extent, boxes.mode_bytes)
+    return _Box(name, tuple(reversed(covered.start)), shared, covered)
+
+
+def _side_by_side(tensor: Region, tile: Region, parts: Sequence[_Piece], boxes: Boxes, site: Site) -> _Box:
+    """A box with a dimension more, along which the boxes of the tile's columns follow each other.
+
+    It stands behind the rows, since that is the order in shared memory.
+    """
+    covered, shared = _parts(tensor, tile, parts)
+    columns, size = boxes.columns, tensor.dtype.storage_bytes
+    row = tensor.buffer.rank - axes(covered)[-2] if len(axes(covered)) > 1 else 1
+    sizes, pitches = list(reversed(tensor.buffer.shape)), list(_pitches(tensor.buffer))
+    at, extent = list(reversed(covered.start)), list(reversed(covered.static_extent or ()))
+    sizes.insert(row, sizes[0] // columns)
+    pitches.insert(row, const(columns * size, INT32))
+    at.insert(row, at[0] // columns)
+    extent.insert(row, extent[0] // columns)
+    sizes[0], at[0], extent[0] = const(columns, INT32), ZERO, columns
+    name = site.tensor_map(tensor.buffer, tuple(sizes), tuple(pitches[1:]), tuple(extent), boxes.mode_bytes)
+    return _Box(name, tuple(at), shared, covered)
+
+
+def _divides(tensor: Region, columns: int) -> bool:
+    """Whether rows of a tensor, and what of them is moved, are whole numbers of boxes."""
+    within = tensor.buffer.rank < MAX_RANK
+    return within and is_multiple(tensor.start[-1], columns) and is_multiple(tensor.buffer.shape[-1], columns)
+
+
+def _pitches(buffer: Buffer) -> tuple[Expr, ...]:
+    """Bytes between neighbors along each dimension, the innermost first."""
+    return tuple(step * buffer.dtype.storage_bytes for step in reversed(strides(buffer)))
+
+
+def _parts(tensor: Region, tile: Region, parts: Sequence[_Piece]) -> tuple[Region, Region]:
+    """What pieces are of the tensor and of the tile."""
+
+    def part(region: Region, side: int) -> Region:
+        start, extent = list(region.start), [const(1, INT32) for _ in region.start]
+        for pair, at, length in parts:
+            start[pair[side]] = start[pair[side]] + at if at else start[pair[side]]
+            extent[pair[side]] = const(length, INT32)
+        return Region(region.buffer, tuple(start), tuple(extent))
+
+    return part(tensor, 0), part(tile, 1)
+
+
+def _by_one_thread(site: Site, build: Builder, emit: Callable[[], None]) -> None:
+    """Emits what one of the threads does that come here."""
+    if site.thread is None:
+        raise CompilerBug("copy engine: there are no threads yet")
+    if site.threads == 1:
+        emit()
+        return
+    with build.block() as body:
+        emit()
+    build.emit(If(site.thread == 0, as_body(body, build.loc)))
