@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from harness import run_everywhere
 
+import tilelang
 import tilelang.language as T
 
 FLAGS = "-O1"
@@ -59,3 +60,21 @@ def test_atomics_load_and_store():
     a, b = run_everywhere(main, np.array([1, 2], np.float32), np.zeros(2, np.float32), compile_flags=FLAGS)
     assert [5.0, 2.0] == a.tolist()
     assert [2.0, 0.0] == b.tolist()
+
+
+def test_the_order_that_was_asked_for_is_printed():
+    @T.prim_func
+    def main(A: T.Tensor((2,), "int32"), B: T.Tensor((2,), "float32")):
+        with T.Kernel(1):
+            T.atomic_add(A[0], 1)
+            T.atomic_add(A[1], T.atomic_load(A[0], memory_order="acquire"), memory_order="release")
+            T.atomic_max(B[0], 1.0, memory_order="seq_cst")
+
+    text = tilelang.compile(main, target="cpu").get_kernel_source()
+    for words in (
+        "__atomic_fetch_add(&A[0], 1, __ATOMIC_RELAXED)",
+        "tl_atomic_load<__ATOMIC_ACQUIRE>(&A[0])",
+        "__ATOMIC_RELEASE)",
+        "tl_atomic_update<__ATOMIC_SEQ_CST>(&B[0]",
+    ):
+        assert words in text

@@ -12,7 +12,7 @@ from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.expr import Load, Var, as_expr, cast, const
 from tilelang.ir.launch import LaunchPlan
-from tilelang.ir.stmt import Alloc, Atomic, AtomicOp, CallStmt, For, ForKind, Seq, Store
+from tilelang.ir.stmt import Alloc, Atomic, AtomicOp, CallStmt, For, ForKind, MemoryOrder, Seq, Store
 from tilelang.isa.instruction import Instruction
 from tilelang.isa.nvidia.sync import SYNC_THREADS
 from tilelang.isa.nvidia.warp import shuffle
@@ -106,23 +106,26 @@ def test_a_routine_without_a_text_is_a_bug():
         text_of([], [CallStmt(nothing, ())])
 
 
-def test_atomics_are_as_strong_as_their_use():
+def test_atomics_are_as_strong_as_was_asked_for():
     a, before = buffer("A", (4,), "int32"), Var("before", INT32)
     shared = buffer("X", (4,), "int32", Scope.SHARED)
     plan = LaunchPlan(shared_offsets=((shared, 0),), shared_bytes=16)
-    one = const(1, INT32)
+    one, order = const(1, INT32), MemoryOrder
 
-    def line(op, target=a, value=one, result=None):
-        atomic = Atomic(op, target, (ZERO,), value, result)
+    def line(op, order=MemoryOrder.RELAXED, target=a, value=one, result=None):
+        atomic = Atomic(op, target, (ZERO,), value, result, order)
         lines = text_of([a], [Alloc(shared), atomic], plan=plan).splitlines()
         return lines[-2].strip()
 
     assert "atomicAdd(A, 1);" == line(AtomicOp.ADD)
-    assert "acq_rel" in line(AtomicOp.ADD, result=before)
-    assert line(AtomicOp.ADD, result=before).startswith("const int32_t before = ")
-    assert "acq_rel" not in line(AtomicOp.ADD, target=shared, result=before)
-    assert "acquire" in line(AtomicOp.LOAD, value=None, result=before)
-    assert "release" in line(AtomicOp.STORE)
+    assert "const int32_t before = atomicAdd(A, 1);" == line(AtomicOp.ADD, result=before)
+    assert "tl_atomic_add_int32_release(A, 1);" == line(AtomicOp.ADD, order.RELEASE)
+    assert "tl_atomic_add_int32_acq_rel(A, 1);" == line(AtomicOp.ADD, order.ACQ_REL)
+    assert "tl_atomic_load_4_acquire(A)" in line(AtomicOp.LOAD, order.ACQUIRE, value=None, result=before)
+    assert "tl_atomic_store_4_seq_cst(A" in line(AtomicOp.STORE, order.SEQ_CST)
+    # only the block sees its shared memory
+    assert "atomicAdd(X, 1);" == line(AtomicOp.ADD, target=shared)
+    assert "tl_atomic_add_int32_release_block(X, 1);" == line(AtomicOp.ADD, order.RELEASE, target=shared)
 
 
 @needs_compiler

@@ -7,7 +7,7 @@ from tilelang.dtypes import INT32
 from tilelang.errors import ProgramError
 from tilelang.ir.buffer import Region
 from tilelang.ir.expr import Const, Var
-from tilelang.ir.stmt import Atomic, AtomicOp
+from tilelang.ir.stmt import Atomic, AtomicOp, MemoryOrder
 from tilelang.language.proxy import BufferProxy
 from tilelang.language.stage import Stager
 from tilelang.ops.atomic import AtomicTile
@@ -56,6 +56,32 @@ def test_loads_and_stores(tensor: Tensor, stager: Stager) -> None:
     assert load.result is value
 
 
+def test_the_order_that_is_asked_for_is_kept(tensor: Tensor, stager: Stager) -> None:
+    c, s = tensor("C", (8,), "int32"), T.alloc_shared((8,), "int32")
+    stager.statements.clear()
+    T.atomic_add(c[0], 1, memory_order="release")
+    T.atomic_add(c[0], 1, memory_order="relaxed", return_prev=True)
+    T.atomic_add(c, s, memory_order="seq_cst")
+    T.atomic_load(c[0], "relaxed")
+    T.atomic_load(c[0], "consume")
+    T.atomic_store(c[0], 1, "release")
+    orders = [statement.order.value for statement in stager.statements]  # type: ignore[attr-defined]
+    assert ["release", "relaxed", "seq_cst", "relaxed", "acquire", "release"] == orders
+
+
+def test_orders_that_nobody_asked_for(tensor: Tensor, stager: Stager) -> None:
+    c, s = tensor("C", (8,), "int32"), T.alloc_shared((8,), "int32")
+    stager.statements.clear()
+    T.atomic_add(c[0], 1)
+    T.atomic_add(c[0], 1, return_prev=True)  # who takes a number sees what was done before by those who took others
+    T.atomic_add(s[0], 1, return_prev=True)  # barriers order what threads of a block do
+    T.atomic_add(c, s)
+    T.atomic_load(c[0])
+    orders = [statement.order for statement in stager.statements]  # type: ignore[attr-defined]
+    relaxed = MemoryOrder.RELAXED
+    assert [relaxed, MemoryOrder.ACQ_REL, relaxed, relaxed, MemoryOrder.SEQ_CST] == orders
+
+
 def test_tiles(tensor: Tensor, stager: Stager, box: Callable[..., list[str]]) -> None:
     c, s = tensor("C", (64, 64)), T.alloc_shared((16, 32))
     T.atomic_add(c[i * 16, 0], s)
@@ -86,6 +112,8 @@ def test_what_atomics_refuse(tensor: Tensor, stager: Stager) -> None:
         (lambda: T.atomic_add(3, 1), "T.atomic_add: the first operand is a value, not a place in memory"),
         (lambda: T.atomic_add(c, 1, return_prev=True), "T.atomic_add: return_prev is for one element, not for tiles"),
         (lambda: T.atomic_add(c[0, 0], 1, "strict"), "T.atomic_add: unknown memory_order 'strict'"),
+        (lambda: T.atomic_load(c[0, 0], "release"), "T.atomic_load: memory_order 'release' is none of a load"),
+        (lambda: T.atomic_store(c[0, 0], 1, "acq_rel"), "T.atomic_store: memory_order 'acq_rel' is none of a store"),
         (lambda: T.atomic_or(c[0, 0], 1), "T.atomic_or: needs integers, got float32"),
         (lambda: T.atomic_xor(c, 1), "T.atomic_xor: works on one element, not on tiles"),
         (lambda: T.atomic_load(c[0]), "T.atomic_load: 'C' is a tile (8,), but one element is needed"),

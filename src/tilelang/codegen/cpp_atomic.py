@@ -26,12 +26,12 @@ UPDATE = Helper(
     "tl_atomic_update",
     """\
 // Replaces an element by change(element), indivisibly; gives the element as it was.
-template <typename T, typename F> static inline T tl_atomic_update(T* element, F change) {
+template <int ORDER, typename T, typename F> static inline T tl_atomic_update(T* element, F change) {
     T old, next;
     __atomic_load(element, &old, __ATOMIC_RELAXED);
     do {
         next = change(old);
-    } while (!__atomic_compare_exchange(element, &old, &next, true, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
+    } while (!__atomic_compare_exchange(element, &old, &next, true, ORDER, __ATOMIC_RELAXED));
     return old;
 }
 """,
@@ -54,24 +54,24 @@ def atomic_lines(node: Atomic, exprs: ExprPrinter) -> list[str]:
 
 def _previous(node: Atomic, exprs: ExprPrinter, place: str, kind: str, value: Expr | None) -> str:
     """An expression that does the operation and has the previous element as its value."""
-    op, dtype = node.op, node.buffer.dtype
+    op, dtype, order = node.op, node.buffer.dtype, f"__ATOMIC_{node.order.name}"
     if op is AtomicOp.LOAD:
         exprs.need(UPDATE_LOAD)
-        return f"tl_atomic_load(&{place})"
+        return f"tl_atomic_load<{order}>(&{place})"
     if value is None:
         raise CompilerBug(f"codegen: atomic {op.value} without a value")
     if op in _FETCH and _is_machine_integer(dtype):
-        return f"{_FETCH[op]}(&{place}, {exprs.stored(value, dtype)}, __ATOMIC_ACQ_REL)"
+        return f"{_FETCH[op]}(&{place}, {exprs.stored(value, dtype)}, {order})"
     exprs.need(UPDATE)
     stored = exprs.stored(value, dtype)
     if op.operator is None:
-        return f"tl_atomic_update(&{place}, [&]({kind}) -> {kind} {{ return {stored}; }})"
+        return f"tl_atomic_update<{order}>(&{place}, [&]({kind}) -> {kind} {{ return {stored}; }})"
     with exprs.names.scope():
         old = Var("element", dtype)
         name = exprs.names.declare(old)
         exprs.names.alias(old, exprs.loaded(name, dtype))
         change = exprs.stored(binary(op.operator, old, value), dtype)
-    return f"tl_atomic_update(&{place}, [&]({kind} {name}) -> {kind} {{ return {change}; }})"
+    return f"tl_atomic_update<{order}>(&{place}, [&]({kind} {name}) -> {kind} {{ return {change}; }})"
 
 
 def _is_machine_integer(dtype: DType) -> bool:
@@ -82,9 +82,9 @@ UPDATE_LOAD = Helper(
     "tl_atomic_load",
     """\
 // An element as some thread left it.
-template <typename T> static inline T tl_atomic_load(const T* element) {
+template <int ORDER, typename T> static inline T tl_atomic_load(const T* element) {
     T value;
-    __atomic_load(element, &value, __ATOMIC_ACQUIRE);
+    __atomic_load(element, &value, ORDER);
     return value;
 }
 """,

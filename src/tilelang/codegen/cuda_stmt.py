@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 
+from tilelang.codegen.advance import advances
 from tilelang.codegen.c_expr import ExprPrinter
 from tilelang.codegen.c_stmt import StmtPrinter
 from tilelang.codegen.cuda_print import print_lines
@@ -12,7 +13,7 @@ from tilelang.errors import CompilerBug, Loc
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import cast, int_const
 from tilelang.ir.launch import LaunchPlan
-from tilelang.ir.stmt import Alloc, Atomic, AtomicOp, CallStmt, For, ForKind, Print
+from tilelang.ir.stmt import Alloc, Atomic, CallStmt, For, ForKind, MemoryOrder, Print
 from tilelang.ir.visit import walk
 from tilelang.isa.instruction import Effect, Instruction, Timeline
 from tilelang.isa.intrinsic import Helper
@@ -20,6 +21,7 @@ from tilelang.isa.nvidia.atomic import atomic
 
 ARENA = "tl_shared"
 FAILED = "tl_failed"
+_ROLLED = "#pragma unroll 1"
 _FEW_TRIPS = 4  # so short a loop is better unrolled, whatever it waits for
 
 
@@ -67,7 +69,9 @@ class CudaStmtPrinter(StmtPrinter):
 
     def _atomic(self, node: Atomic) -> list[str]:
         exprs, buffer, dtype = self._exprs, node.buffer, node.buffer.dtype
-        instruction = atomic(_ATOMICS[node.op], dtype, _order(node))
+        # what lies on the chip orders the threads of a block, others do not see it
+        scope = "gpu" if buffer.scope is Scope.GLOBAL or node.order is MemoryOrder.RELAXED else "block"
+        instruction = atomic(node.op.value, dtype, node.order.value, scope)
         exprs.need(_helper(instruction))
         args = [exprs.address(Region(buffer, node.indices, ()))]
         if node.value is not None:
@@ -84,20 +88,35 @@ class CudaStmtPrinter(StmtPrinter):
         self._exprs.need(FAIL)
         return [f"tl_fail({FAILED}, {number});"]
 
-    def _for(self, node: For) -> None:
+    def _for(self, node: For, also: Sequence[str] = ()) -> None:
         start, stop = int_const(node.start), int_const(node.stop)
-        if node.kind is not ForKind.UNROLLED or start is None or start < 0 or node.step < 0 or stop is None:
-            super()._for(node)
-            return
-        self._exprs.unrolled[node.var] = stop - 1
-        super()._for(node)
-        del self._exprs.unrolled[node.var]
+        if self._pragma(node) == _ROLLED:
+            self._rolled(node)
+        elif node.kind is not ForKind.UNROLLED or start is None or start < 0 or node.step < 0 or stop is None:
+            super()._for(node, also)
+        else:
+            self._exprs.unrolled[node.var] = stop - 1
+            super()._for(node, also)
+            del self._exprs.unrolled[node.var]
+
+    def _rolled(self, node: For) -> None:
+        """A loop that stays one, with the pointers that go along with it."""
+        exprs, also = self._exprs, []
+        outside = dict(exprs.pointers)
+        for (buffer, place), advance in advances(node).items():
+            name = self._names.fresh(f"{buffer.name}_at")
+            first = exprs.address(Region(buffer, advance.start, ()))
+            self._out.line(f"{pointer_type(buffer, exprs, self._written)} {name} = {first};")
+            also.append(f"{name} += {exprs.distance(buffer, advance.steps)}")
+            exprs.pointers[buffer, place] = name, advance.moves
+        super()._for(node, also)
+        exprs.pointers = outside
 
     def _pragma(self, node: For) -> str:
         if node.kind is ForKind.UNROLLED or node.kind is ForKind.VECTORIZED:
             return f"#pragma unroll {node.unroll_factor}" if node.unroll_factor else "#pragma unroll"
         if not _is_short(node) and any(_waits(s) for s in walk(node.body)):
-            return "#pragma unroll 1"  # copies of a pipelined loop cost more registers than they save
+            return _ROLLED  # copies of a pipelined loop cost more registers than they save
         return ""
 
 
@@ -105,20 +124,6 @@ def pointer_type(buffer: Buffer, exprs: ExprPrinter, written: Set[Buffer]) -> st
     """A pointer to elements of a buffer that exists already."""
     const = "" if buffer.scope.on_chip or buffer.storage in written else "const "
     return f"{const}{exprs.storage(buffer.dtype)}*"
-
-
-# Relaxed updates are complete when the kernel is; who reads a value may rely on what its writer wrote before it.
-_ATOMICS = {op: op.value for op in AtomicOp}
-
-
-def _order(node: Atomic) -> str:
-    if node.buffer.scope is not Scope.GLOBAL:
-        return "relaxed"  # within a block, barriers order everything else
-    if node.op is AtomicOp.LOAD:
-        return "acquire"
-    if node.op is AtomicOp.STORE:
-        return "release"
-    return "relaxed" if node.result is None else "acq_rel"
 
 
 def _helper(instruction: Instruction) -> Helper | None:

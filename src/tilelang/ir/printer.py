@@ -46,6 +46,7 @@ from tilelang.ir.stmt import (
     ForKind,
     If,
     Launch,
+    MemoryOrder,
     ParallelLoop,
     Print,
     Seq,
@@ -334,6 +335,8 @@ class _Printer:
             operands.append(self._bare(node.value, node.buffer.dtype))
         if node.result is not None and node.op is not AtomicOp.LOAD:
             operands.append("return_prev=True")
+        if node.order is not MemoryOrder.RELAXED or node.result is not None or node.op is AtomicOp.STORE:
+            operands.append(f'memory_order="{node.order.value}"')
         call = f"T.atomic_{node.op.value}({', '.join(operands)})"
         return call if node.result is None else f"{self.name(node.result)} = {call}"
 

@@ -245,6 +245,16 @@ _ATOMIC_OPERATORS = {
 }
 
 
+class MemoryOrder(enum.Enum):
+    """What else an atomic statement orders, as in C++: accesses before a release are seen by who acquires after it."""
+
+    RELAXED = "relaxed"
+    ACQUIRE = "acquire"
+    RELEASE = "release"
+    ACQ_REL = "acq_rel"
+    SEQ_CST = "seq_cst"
+
+
 @dataclass(frozen=True, eq=False)
 class Atomic(Stmt):
     """An indivisible read-modify-write of one element; `result` receives the previous value if wanted.
@@ -257,6 +267,7 @@ class Atomic(Stmt):
     indices: tuple[Expr, ...]
     value: Expr | None
     result: Var | None = None
+    order: MemoryOrder = MemoryOrder.RELAXED
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,8 +1,7 @@
 """`T.atomic_*`: indivisible updates of elements and tiles that several blocks share.
 
-Takes elements (`C[i, j]`), regions and buffers, emits `Atomic` statements and `AtomicTile` operators. Invariant:
-updates are relaxed and complete when the kernel is; stricter `memory_order`s are accepted, since every order here is
-at least as strong as what was asked for within one block's sequence.
+Takes elements (`C[i, j]`), regions and buffers, emits `Atomic` statements and `AtomicTile` operators. Invariant: the
+order of a statement is the one that was asked for.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from tilelang.dtypes import DType
 from tilelang.errors import ProgramError
 from tilelang.ir.buffer import Scope
 from tilelang.ir.expr import Expr, ExprLike, Load, Var, as_expr, cast
-from tilelang.ir.stmt import Atomic, AtomicOp
+from tilelang.ir.stmt import Atomic, AtomicOp, MemoryOrder
 from tilelang.language.api import api
 from tilelang.language.extents import shape_text
 from tilelang.language.proxy import TileProxy
@@ -21,7 +20,11 @@ from tilelang.ops.atomic import AtomicTile
 
 Value = ExprLike | TileProxy
 
-_ORDERS = ("relaxed", "consume", "acquire", "release", "acq_rel", "seq_cst")
+# "consume" is what C++ compilers take for "acquire"
+_ORDERS = {**{order.value: order for order in MemoryOrder}, "consume": MemoryOrder.ACQUIRE}
+# A load has nothing to release, a store nothing to acquire. Source: C++ standard, [atomics.types.operations]
+_LOADS = tuple(name for name, order in _ORDERS.items() if order not in (MemoryOrder.RELEASE, MemoryOrder.ACQ_REL))
+_STORES = ("relaxed", "release", "seq_cst")
 
 
 @api
@@ -38,7 +41,9 @@ def atomic_add(
     Args:
         dst: An element `C[i, j]`, a region or a buffer.
         value: What to add, converted to the dtype of `dst`.
-        memory_order: "relaxed" (the default), "acquire", "release", "acq_rel" or "seq_cst".
+        memory_order: "relaxed", "acquire", "release", "acq_rel" or "seq_cst": what else is in order before and after
+            the update, as in C++. Without it an update is relaxed, but "acq_rel" if it returns the previous value of a
+            global element, so that who takes a number sees what was done by those who took one before.
         return_prev: Whether to return the value before the update; elements only.
         use_tma: Steers GPU targets only.
 
@@ -98,16 +103,22 @@ def atomic_load(src: Load, memory_order: str = "seq_cst") -> Expr:
     """
     what = "T.atomic_load"
     element = _element(src, what)
-    _check_order(what, memory_order)
+    order = _order(what, memory_order)
+    if memory_order not in _LOADS:
+        raise ProgramError(f"{what}: memory_order {memory_order!r} is none of a load", hint=_one_of(_LOADS))
     stager = current(what)
     result = Var(stager.suggest("loaded"), element.dtype)
-    stager.emit(Atomic(AtomicOp.LOAD, element.buffer, element.indices, None, result))
+    stager.emit(Atomic(AtomicOp.LOAD, element.buffer, element.indices, None, result, order))
     return result
 
 
 @api
 def atomic_store(dst: Load, value: ExprLike, memory_order: str = "seq_cst") -> None:
     """Writes one element indivisibly."""
+    what = "T.atomic_store"
+    _order(what, memory_order)
+    if memory_order not in _STORES:
+        raise ProgramError(f"{what}: memory_order {memory_order!r} is none of a store", hint=_one_of(_STORES))
     _update(AtomicOp.STORE, dst, value, memory_order, False)
 
 
@@ -129,9 +140,9 @@ def atomic_addx4(dst: Load, value: Operand, return_prev: bool = False) -> None:
 
 def _update(op: AtomicOp, dst: object, value: object, memory_order: str | None, return_prev: bool) -> Expr | None:
     what = f"T.atomic_{op.value}"
-    _check_order(what, memory_order)
+    order = None if memory_order is None else _order(what, memory_order)
     if isinstance(dst, Load) and not (isinstance(value, TileProxy) and value.ndim):
-        return _update_element(op, what, dst, value, return_prev)
+        return _update_element(op, what, dst, value, order, return_prev)
     if not isinstance(dst, Load | TileProxy):
         _element(dst, what)
     if return_prev:
@@ -139,22 +150,28 @@ def _update(op: AtomicOp, dst: object, value: object, memory_order: str | None, 
     stager = current(what)
     if isinstance(value, TileProxy) and value.ndim:
         source, target = align(value, dst, what)  # type: ignore[arg-type]
-        tile = AtomicTile(op, source, target)
+        tile = AtomicTile(op, source, target, order or MemoryOrder.RELAXED)
     else:
         assert isinstance(dst, TileProxy)
-        tile = AtomicTile(op, cast(as_expr(value), dst.buffer.dtype), check_inside(dst.region, what))  # type: ignore[arg-type]
+        scalar = cast(as_expr(value), dst.buffer.dtype)  # type: ignore[arg-type]
+        tile = AtomicTile(op, scalar, check_inside(dst.region, what), order or MemoryOrder.RELAXED)
     tile.check()
     stager.emit(tile)
     return None
 
 
-def _update_element(op: AtomicOp, what: str, dst: Load, value: object, return_prev: bool) -> Expr | None:
+def _update_element(
+    op: AtomicOp, what: str, dst: Load, value: object, order: MemoryOrder | None, return_prev: bool
+) -> Expr | None:
     element = _element(dst, what)
     _check_dtype(op, what, element.dtype)
     stager = current(what)
     operand = cast(as_expr(value), element.dtype)  # type: ignore[arg-type]
     result = Var(stager.suggest("previous"), element.dtype) if return_prev else None
-    stager.emit(Atomic(op, element.buffer, element.indices, operand, result))
+    if order is None:
+        takes_number = return_prev and element.buffer.scope is Scope.GLOBAL
+        order = MemoryOrder.ACQ_REL if takes_number else MemoryOrder.RELAXED
+    stager.emit(Atomic(op, element.buffer, element.indices, operand, result, order))
     return result
 
 
@@ -200,6 +217,11 @@ def _check_dtype(op: AtomicOp, what: str, dtype: DType) -> None:
         raise ProgramError(f"{what}: vector dtype {dtype!s} has no arithmetic", hint="name its lanes with T.view")
 
 
-def _check_order(what: str, memory_order: str | None) -> None:
-    if memory_order is not None and memory_order not in _ORDERS:
-        raise ProgramError(f"{what}: unknown memory_order {memory_order!r}", hint=f"one of {', '.join(_ORDERS)}")
+def _order(what: str, memory_order: str) -> MemoryOrder:
+    if memory_order not in _ORDERS:
+        raise ProgramError(f"{what}: unknown memory_order {memory_order!r}", hint=_one_of(tuple(_ORDERS)))
+    return _ORDERS[memory_order]
+
+
+def _one_of(names: tuple[str, ...]) -> str:
+    return f"one of {', '.join(names)}"

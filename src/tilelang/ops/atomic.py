@@ -10,7 +10,7 @@ from tilelang.errors import ProgramError
 from tilelang.ir.buffer import Region
 from tilelang.ir.expr import Expr
 from tilelang.ir.scalar import convert, data_binary
-from tilelang.ir.stmt import AtomicOp, TileMemory, TileOp
+from tilelang.ir.stmt import AtomicOp, MemoryOrder, TileMemory, TileOp
 from tilelang.ops.describe import check_extents, check_memory, check_scalars
 
 _ON_TILES = (AtomicOp.ADD, AtomicOp.MAX, AtomicOp.MIN)
@@ -23,6 +23,7 @@ class AtomicTile(TileOp):
     op: AtomicOp  # ADD, MAX or MIN
     src: Region | Expr
     dst: Region
+    order: MemoryOrder = MemoryOrder.RELAXED
 
     @property
     def name(self) -> str:

@@ -21,6 +21,6 @@ def lower_atomic_tile(op: AtomicTile, build: Builder) -> None:
 
     def element(at: tuple[Var, ...]) -> None:
         value = cast(load(src, at), dst.dtype) if isinstance(src, Region) else operand
-        build.emit(Atomic(op.op, dst.buffer, indices(dst, at), value))
+        build.emit(Atomic(op.op, dst.buffer, indices(dst, at), value, order=op.order))
 
     nest(build, [dst.extent[axis] for axis in axes(dst)], element)

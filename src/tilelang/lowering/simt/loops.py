@@ -143,7 +143,7 @@ def expand_atomic(op: AtomicTile, build: Builder) -> None:
 
     def element(at: tuple[Var, ...]) -> None:
         value = cast(load(src, at), dst.dtype) if isinstance(src, Region) else operand
-        build.emit(Atomic(op.op, dst.buffer, indices(dst, at), value))
+        build.emit(Atomic(op.op, dst.buffer, indices(dst, at), value, order=op.order))
 
     parallel(build, _extents(dst), element)
 
