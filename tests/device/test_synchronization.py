@@ -18,6 +18,7 @@ from tilelang.errors import DriverError
 from tilelang.testing import requires_cuda, requires_cuda_compute_version_ge, to_device, to_host
 
 RUNS = 30
+PAIRS = 40  # of blocks that must run at the same time
 BUSY, FEW = 264, 3  # blocks on a GPU, several to a multiprocessor, and on the simulator
 
 
@@ -246,6 +247,40 @@ def test_groups_fold_and_pipeline_at_the_same_time_and_join():
         make, a, np.zeros((BUSY, 8), np.float32), np.zeros((BUSY, 64), np.float32),
         _1=sums, _2=folds[:, ::-1] + np.tile(sums, (1, 8)),
     )  # fmt: skip
+
+
+# -- orders of memory ------------------------------------------------------------------------------------------
+@requires_cuda
+def test_a_block_reads_what_another_one_released():
+    def make(pairs):
+        @T.prim_func
+        def main(
+            A: T.Tensor((pairs, 64, 32), "int32"),
+            D: T.Tensor((pairs, 64, 32), "int32"),
+            flag: T.Tensor((pairs,), "int32"),
+            B: T.Tensor((pairs, 64, 32), "int32"),
+        ):
+            with T.Kernel(2 * pairs, threads=32) as bx:
+                lane, pair = T.get_lane_idx(), bx // 2
+                if bx % 2 == 0:
+                    for k in T.serial(64):
+                        T.atomic_store(D[pair, k, lane], A[pair, k, lane] * 2, memory_order="relaxed")
+                        T.sync_warp()
+                        if lane == 0:
+                            T.atomic_store(flag[pair], k + 1, memory_order="release")
+                else:
+                    seen = T.alloc_var("int32", init=0)
+                    for k in T.serial(64):
+                        while seen <= k:
+                            seen = T.atomic_load(flag[pair], memory_order="acquire")
+                        B[pair, k, lane] = T.atomic_load(D[pair, k, 31 - lane], memory_order="relaxed")
+
+        return main
+
+    a = integers(PAIRS, 64, 32)
+    # the simulator runs blocks one after another, so that one would wait forever for a later one
+    for result in on_device(make(PAIRS), [a, np.zeros_like(a), np.zeros(PAIRS, np.int32), np.zeros_like(a)]):
+        _compare(result, {"_3": a[:, :, ::-1] * 2})
 
 
 # -- the grid --------------------------------------------------------------------------------------------------
