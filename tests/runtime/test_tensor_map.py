@@ -48,23 +48,18 @@ def test_maps_that_contradict_themselves_are_our_fault(text: Any) -> None:
 @pytest.mark.parametrize(
     ("map_shape", "address", "why"),
     [
-        (shape(), 0x1008, "'A' begins at address 0x1008, which is no multiple of 16"),
-        (shape((64, 0)), 0, "'A' has no elements"),
-        (shape((2**32 + 1, 4)), 0, "'A' has an extent of 4294967297, at most 4294967296 are possible"),
-        (shape(strides=(72,)), 0, "'A' has a stride of 72 bytes, which is no multiple of 16"),
-        (shape(strides=(-64,)), 0, "'A' has a stride of -64 bytes, which is not from 0 to 1099511627760"),
-        (shape(strides=(2**40,)), 0, "'A' has a stride of 1099511627776 bytes, which is not from 0 to 1099511627760"),
-        (shape(box=(64, 257)), 0, "the box (64, 257) of 'A' has an extent of 257, 1 to 256 are possible"),
-        (shape(box=(60, 8)), 0, "the box (60, 8) of 'A' has rows of 120 bytes, which is no multiple of 16"),
+        (shape(), 0x1008, "tensors begin at multiples of 16 bytes, not at 4104"),
+        (shape((64, 0)), 0, "a dimension has 1 to 4294967296 elements, not 0"),
+        (shape(strides=(72,)), 0, "strides are multiples of 16 bytes below 1099511627776, not 72"),
+        (shape(box=(64, 257)), 0, "a side of a box has 1 to 256 elements, not 257"),
         (
             shape(box=(128, 8)), 0,
-            "the box (128, 8) of 'A' has rows of 256 bytes, but those that are swizzled have at most 128",
+            "the rows of a box fit into the span of its swizzle, 128 bytes, but these have 256",
         ),
-        (shape(box=(1,) * 6), 0, "the box (1, 1, 1, 1, 1, 1) of 'A' has 6 dimensions, 1 to 5 are possible"),
     ],
 )  # fmt: skip
 def test_what_the_driver_would_refuse_is_told_in_words(map_shape: TensorMapShape, address: int, why: str) -> None:
-    assert why == map_shape.refusal(address)
+    assert f"no tensor map of 'A': {why}" == map_shape.refusal(address)
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from tilelang.runtime.device_program import DeviceProgram
 from tilelang.runtime.launch_block import ARGUMENTS_OFFSET, LaunchFormat, Placed, make_block, size_of
 from tilelang.runtime.native_launcher import TYPE_OFFSET, Exchange, Launcher
 from tilelang.runtime.parameters import Signature
-from tilelang.runtime.tensor_map import NOT_INTERLEAVED, PROMOTION, SWIZZLES, ZEROS_OUTSIDE, TensorMaps, data_type
+from tilelang.runtime.tensor_map import NOT_INTERLEAVED, PROMOTION, SWIZZLE_CODES, ZEROS_OUTSIDE, TensorMaps, data_type
 
 CUDA_DEVICES = 2  # Source: dlpack.h, enum DLDeviceType, kDLCUDA
 
@@ -312,7 +312,7 @@ class NativeCall:
         arrays = (ctypes.addressof(array) for array in (maps.dims, maps.strides, maps.box, maps.steps))
         return _Map(
             self._source("tensor", text.tensor), offset, bound.address(text.tensor), *arrays, len(text.box),
-            data_type(text.dtype), NOT_INTERLEAVED, SWIZZLES[text.swizzle], PROMOTION, ZEROS_OUTSIDE,
+            data_type(text.dtype), NOT_INTERLEAVED, SWIZZLE_CODES[text.swizzle], PROMOTION, ZEROS_OUTSIDE,
         )  # fmt: skip
 
     def _source(self, kind: str, index: int) -> int | None:

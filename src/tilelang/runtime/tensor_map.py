@@ -18,18 +18,16 @@ from typing import Any
 from tilelang.codegen.source import TensorMapText
 from tilelang.dtypes import DType
 from tilelang.errors import CompilerBug, DriverError
+from tilelang.isa.nvidia.tensor_box import MAX_RANK, SWIZZLES, map_fault
 from tilelang.runtime.host_numbers import compiled, evaluated
 
 MAP_BYTES, MAP_ALIGNMENT = 128, 64  # of a CUtensorMap
-UNIT_BYTES = 16  # of addresses, of strides, and of the rows of a box
-_MAX_RANK, _MAX_EXTENT, _MAX_STRIDE, _MAX_BOX = 5, 2**32, 2**40, 256
-
 # enum CUtensorMapDataType; all others are moved as unsigned integers of their size
 _DATA_TYPES = {
     "int32": 3, "int64": 5, "float16": 6, "float32": 7, "tfloat32": 7, "float64": 8, "bfloat16": 9,
 }  # fmt: skip
 _UNSIGNED = {1: 0, 2: 1, 4: 2, 8: 4}
-SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}  # enum CUtensorMapSwizzle, by the bytes of its span
+SWIZZLE_CODES = {span: code for code, span in enumerate(SWIZZLES)}  # enum CUtensorMapSwizzle: none, 32, 64, 128 bytes
 NOT_INTERLEAVED = 0  # enum CUtensorMapInterleave
 PROMOTION = 2  # enum CUtensorMapL2promotion: what is read arrives in L2 in pieces of 128 bytes
 ZEROS_OUTSIDE = 0  # enum CUtensorMapFloatOOBfill
@@ -63,39 +61,9 @@ class TensorMapShape:
 
     def refusal(self, address: int) -> str:
         """Why there can be no map for a tensor at this address; empty if there can."""
-        if address % UNIT_BYTES:
-            return f"'{self.name}' begins at address {address:#x}, which is no multiple of {UNIT_BYTES}"
-        return self._refused_box() or next(filter(None, map(self._refused_dim, range(len(self.dims)))), "")
-
-    def _refused_dim(self, axis: int) -> str:
-        extent = self.dims[axis]
-        if extent == 0:
-            return f"'{self.name}' has no elements"
-        if not 0 < extent <= _MAX_EXTENT:
-            return f"'{self.name}' has an extent of {extent}, at most {_MAX_EXTENT} are possible"
-        if axis == 0:
-            return ""
-        stride = self.strides[axis - 1]
-        if stride % UNIT_BYTES:
-            return f"'{self.name}' has a stride of {stride} bytes, which is no multiple of {UNIT_BYTES}"
-        if not 0 <= stride < _MAX_STRIDE:
-            return f"'{self.name}' has a stride of {stride} bytes, which is not from 0 to {_MAX_STRIDE - UNIT_BYTES}"
-        return ""
-
-    def _refused_box(self) -> str:
-        box, swizzle = self.text.box, self.text.swizzle
-        name = f"the box {box} of '{self.name}'"
-        if not 1 <= len(box) <= _MAX_RANK:
-            return f"{name} has {len(box)} dimensions, 1 to {_MAX_RANK} are possible"
-        for extent in box:
-            if not 1 <= extent <= _MAX_BOX:
-                return f"{name} has an extent of {extent}, 1 to {_MAX_BOX} are possible"
-        row = box[0] * self.text.dtype.storage_bytes
-        if row % UNIT_BYTES:
-            return f"{name} has rows of {row} bytes, which is no multiple of {UNIT_BYTES}"
-        if swizzle and row > swizzle:
-            return f"{name} has rows of {row} bytes, but those that are swizzled have at most {swizzle}"
-        return ""
+        text = self.text
+        fault = map_fault(self.dims, self.strides, text.box, text.swizzle, text.dtype.storage_bytes, address)
+        return fault and f"no tensor map of '{self.name}': {fault}"
 
 
 class TensorMapFormula:
@@ -149,12 +117,12 @@ class TensorMaps(dict[int, bytes]):
         rank = len(shape.dims)
         self.shape, self._encode, self._error = shape, encode, error
         self.dims = (ctypes.c_uint64 * rank)(*shape.dims)
-        self.strides = (ctypes.c_uint64 * _MAX_RANK)(*shape.strides)  # never empty: its address is passed
+        self.strides = (ctypes.c_uint64 * MAX_RANK)(*shape.strides)  # never empty: its address is passed
         self.box = (ctypes.c_uint32 * rank)(*shape.text.box)
         self.steps = (ctypes.c_uint32 * rank)(*[1] * rank)
         self._fixed: tuple[Any, ...] = (
-            self.dims, self.strides, self.box, self.steps, NOT_INTERLEAVED, SWIZZLES[shape.text.swizzle], PROMOTION,
-            ZEROS_OUTSIDE,
+            self.dims, self.strides, self.box, self.steps, NOT_INTERLEAVED, SWIZZLE_CODES[shape.text.swizzle],
+            PROMOTION, ZEROS_OUTSIDE,
         )  # fmt: skip
         self._head = (data_type(shape.text.dtype), rank)
 
