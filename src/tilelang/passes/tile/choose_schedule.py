@@ -1,0 +1,320 @@
+"""Decides whether threads of a block specialize, some bringing tiles and others computing, and how they share work.
+
+Takes a target's table of lowerings; gives the pass, which writes `plan.schedule`. Invariant: nothing else changes in
+the program; what is wished for in `pass_configs` is kept wherever that is possible, and why there is no schedule is
+among the notes of the launch where the user might expect one.
+
+The choices follow measurements on an H200 of kernels that were written by hand: warpgroups of 64 rows each or multiples
+of it, as many versions of a tile as hide the latency of memory, blocks that stay as long as there are more tiles than
+multiprocessors, and results that leave through shared memory while the next tile is computed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilelang.dtypes import SCALARS
+from tilelang.errors import Note
+from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.expr import Var, const, int_const
+from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.schedule import WARPGROUP_THREADS, Schedule
+from tilelang.ir.stmt import Alloc, CallStmt, For, Launch, ParallelLoop, Seq, Stmt, TileOp
+from tilelang.ir.visit import Rewriter, any_expr, variables_of, walk
+from tilelang.layout.fragment import Fragment
+from tilelang.lowering.lowering import Lowering, Lowerings, Site
+from tilelang.lowering.nvidia.copy_tma import LOAD, STORE
+from tilelang.ops.copy import Copy
+from tilelang.ops.gemm import Gemm
+from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.tile.roles.epilogue import Exit, find_exits
+from tilelang.passes.tile.roles.rings import Ring, Rings, find_rings, flat, is_pipelined
+from tilelang.target import REGISTERS_PER_SM, WARP_SIZE, Feature
+
+PRODUCT = "gemm.wgmma"  # the lowering of products that makes specializing worthwhile
+_DTYPE = SCALARS["uint64"]
+
+_MOST_STAGES = 8  # more versions of a tile were never faster, unless tiles are small
+_ENOUGH_BYTES = 128 * 1024  # on their way to a multiprocessor hide the latency of memory
+_FEW_STAGES = 3  # with fewer, results had better leave straight from registers
+_PANEL = 16  # rows of tiles that are walked together; 8 to 32 were the same
+_ALIGN = 1024  # of tiles in shared memory
+_OTHER_REGISTERS = 40  # of a thread, for addresses, loops and what is on its way
+_ROWS = 64  # of a product per warpgroup
+
+# Registers of a consumer's and a producer's thread, per number of consumers. Source: PTX ISA, "setmaxnreg"; all of a
+# block together have as many as it is launched with, which is the multiple of 8 below 65536 / threads.
+_REGISTERS = {1: (240, 40), 2: (240, 24), 3: (160, 32), 4: (112, 24)}
+
+
+class _Unfit(Exception):
+    """Why a launch gets no schedule, in a few words."""
+
+
+def choose_schedule(lowerings: Lowerings) -> Pass:
+    """The pass for one target's table of lowerings."""
+
+    def run(func: PrimFunc, context: PassContext) -> PrimFunc:
+        if not context.target.has(Feature.TMA | Feature.WGMMA | Feature.MBARRIER):
+            return func
+        body = _Launches(lowerings, context).visit(func.body) or Seq((), loc=func.body.loc)
+        return func if body is func.body else dataclasses.replace(func, body=body)
+
+    return Pass("choose_schedule", run, Level.TILE, Level.TILE)
+
+
+class _Launches(Rewriter):
+    def __init__(self, lowerings: Lowerings, context: PassContext) -> None:
+        self._lowerings, self._context = lowerings, context
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if not isinstance(node, Launch):
+            return self.rebuild_stmt(node)
+        wanted = [s for s in walk(node.body) if isinstance(s, For) and is_pipelined(s)]
+        if not any(isinstance(s, Gemm) for loop in wanted for s in walk(loop)):
+            return node
+        try:
+            schedule = _Choice(node, Roles(self._lowerings, self._context)).schedule()
+        except _Unfit as why:
+            note = Note(f"not specialized: {why}", node.loc)
+            return dataclasses.replace(node, plan=dataclasses.replace(node.plan, notes=(*node.plan.notes, note)))
+        notes = [*node.plan.notes, Note(f"specialized: {schedule}", node.loc)]
+        for loop in wanted:
+            asked = 0 if loop.pipeline is None else loop.pipeline.num_stages
+            if schedule.stages < asked:
+                notes.append(Note(f"T.Pipelined: {schedule.stages} of {asked} stages fit or are of use", loop.loc))
+        return dataclasses.replace(node, plan=dataclasses.replace(node.plan, schedule=schedule, notes=tuple(notes)))
+
+
+@dataclass(frozen=True)
+class Roles:
+    """What a target's lowerings can do for producers and consumers.
+
+    Attributes:
+        lowerings: The table.
+        context: The target and what the user asked for.
+    """
+
+    lowerings: Lowerings
+    context: PassContext
+
+    def rings(self, launch: Launch) -> Rings:
+        """The tiles of a flat launch that one thread can bring."""
+        barrier = Buffer("barrier", (const(1, _DTYPE),), _DTYPE, Scope.BARRIER)
+        zero, one = (const(number, SCALARS["int32"]) for number in (0, 1))
+        counted = Region(barrier, (zero,), (one,))
+
+        def can_bring(copy: Copy) -> str:
+            return self._refusal(dataclasses.replace(copy, barrier=counted), LOAD, 1)
+
+        return find_rings(launch, can_bring)
+
+    def exits(self, launch: Launch, threads: int) -> tuple[Exit, ...]:
+        """The results of a flat launch that the copy engine can store."""
+        return find_exits(launch, lambda copy: self._refusal(copy, STORE, threads))
+
+    def refuses(self, product: Gemm, threads: int) -> str:
+        """Why so many threads cannot do a product by the instructions of warpgroups; empty if they can."""
+        return self._refusal(product, PRODUCT, threads)
+
+    def _refusal(self, op: TileOp, name: str, threads: int) -> str:
+        row = self._row(type(op), name)
+        if row is None:
+            return f"the target has no {name}"
+        return row.refusal(op, Site(self.context.target, self.context.options, threads))
+
+    def _row(self, kind: type[TileOp], name: str) -> Lowering | None:
+        return next((row for row in self.lowerings.get(kind, ()) if row.name == name), None)
+
+
+class _Choice:
+    """The choices for one launch."""
+
+    def __init__(self, launch: Launch, roles: Roles) -> None:
+        self._given, self._roles = launch, roles
+        self._launch = flat(launch)
+        self._target = roles.context.target
+        self._wishes = roles.context.options.schedule
+
+    def schedule(self) -> Schedule:
+        """The schedule.
+
+        Raises:
+            _Unfit: There is none, or none that pays.
+        """
+        self._check_launch()
+        rings = self._roles.rings(self._launch)
+        pipelined = [ring for ring in rings.found if ring.pipelined]
+        products = self._products(rings, pipelined)
+        consumers = self._consumers(products)
+        exits = self._roles.exits(self._launch, consumers * WARPGROUP_THREADS)
+        persistent = self._persistent(pipelined)
+        stages, tile_stages, staged = self._memory(rings.found, exits, persistent)
+        return Schedule(
+            consumers,
+            stages,
+            tile_stages,
+            *self._producer(consumers),
+            persistent=persistent,
+            panel=self._panel(pipelined) if persistent else None,
+            staged=staged,
+            in_flight=self._wishes.in_flight or 0,
+        )
+
+    def _check_launch(self) -> None:
+        """Refuses launches that say what single threads do, or where they are."""
+        launch = self._launch
+        if not self._wishes.specialized:
+            raise _Unfit("switched off by pass_configs")
+        if launch.hints.cluster != (1, 1, 1):
+            raise _Unfit("the kernel has clusters")
+        for stmt in walk(launch.body):
+            if isinstance(stmt, CallStmt):
+                raise _Unfit(f"the kernel calls {stmt.routine.name} itself")
+            if launch.thread is not None and any_expr(stmt, lambda e: e is launch.thread):
+                raise _Unfit("the kernel names the threads")
+
+    # -- who computes -------------------------------------------------------------------------------------------
+    def _products(self, rings: Rings, pipelined: Sequence[Ring]) -> list[Gemm]:
+        """The products of pipelined loops, whose operands must all come by rings."""
+        brought = {tile for ring in rings.found for tile in ring.tiles}
+        filled = {copy.dst.buffer: (copy, reason) for copy, reason in rings.refused}
+        loops = [s for s in walk(self._launch.body) if isinstance(s, For) and is_pipelined(s)]
+        products = [s for loop in loops for s in walk(loop) if isinstance(s, Gemm)]
+        for product in products:
+            for operand in (product.a.buffer, product.b.buffer):
+                if operand in filled and operand not in brought:
+                    copy, reason = filled[operand]
+                    raise _Unfit(f"{_line(copy)}T.copy to '{operand.name}': {reason}")
+        if not pipelined:
+            raise _Unfit("no copy of a pipelined loop brings a tile that others use")
+        return list(dict.fromkeys(products))
+
+    def _consumers(self, products: Sequence[Gemm]) -> int:
+        """Warpgroups that compute: 64 rows of a product for each, or a multiple of that."""
+        threads, fixed = self._given.num_threads, self._fixed_threads()
+        if fixed and threads % WARPGROUP_THREADS:
+            raise _Unfit(f"the kernel says what each of {threads} threads holds, which are no whole warpgroups")
+        wish = threads // WARPGROUP_THREADS if fixed else self._wishes.consumers
+        reasons = []
+        for count in (wish,) if wish else (2, 3, 1):
+            reason = self._unfit_consumers(count, products, wished=wish is not None)
+            if not reason:
+                return count
+            reasons.append(reason)
+        raise _Unfit(reasons[-1])
+
+    def _unfit_consumers(self, count: int, products: Sequence[Gemm], *, wished: bool) -> str:
+        """Why so many warpgroups are not the right number; empty if they are."""
+        threads = count * WARPGROUP_THREADS
+        fitting = [p for p in products if not self._roles.refuses(p, threads)]
+        if not fitting:
+            return f"{_line(products[0])}T.gemm: {self._roles.refuses(products[0], threads)}"
+        rows = [int_const(product.sizes[0]) or 0 for product in fitting]
+        if not wished and count > 1 and any(m % (_ROWS * count) for m in rows):
+            return f"{count} warpgroups do not divide the rows of a product"
+        needed, most = self._registers(count), _REGISTERS.get(count, (0, 0))[0]
+        if needed + _OTHER_REGISTERS > most + WARP_SIZE // 2:
+            return f"tiles take {needed} registers of a thread"
+        return ""
+
+    def _fixed_threads(self) -> bool:
+        """Whether the kernel says which thread holds what."""
+        if any(isinstance(layout, Fragment) for _, layout in self._launch.hints.layouts):
+            return True
+        return any(isinstance(s, ParallelLoop | Copy) and s.layout is not None for s in walk(self._launch.body))
+
+    def _registers(self, consumers: int) -> int:
+        """Registers of a thread that the tiles take which are spread over it and the others."""
+        tiles = [s.buffer for s in walk(self._launch.body) if isinstance(s, Alloc) and s.buffer.scope is Scope.FRAGMENT]
+        bits = sum((b.bytes or 0) * 8 for b in tiles if b.rank > 1)
+        return -(-bits // (32 * consumers * WARPGROUP_THREADS))
+
+    def _producer(self, consumers: int) -> tuple[int, tuple[int, int] | None]:
+        """Threads of the producer, and the registers that it leaves to the consumers."""
+        alone = WARP_SIZE + consumers * WARPGROUP_THREADS
+        # the machine rounds threads up to warpgroups, and registers down to a multiple of 8
+        given = min(REGISTERS_PER_SM // (-(-alone // WARPGROUP_THREADS) * WARPGROUP_THREADS) // 8 * 8, 255)
+        if self._registers(consumers) + _OTHER_REGISTERS <= given:
+            return WARP_SIZE, None
+        return WARPGROUP_THREADS, _REGISTERS[consumers]
+
+    # -- which tiles of the grid ----------------------------------------------------------------------------------
+    def _persistent(self, pipelined: Sequence[Ring]) -> bool:
+        """Whether blocks stay for several tiles: if there are more than run at once."""
+        if self._wishes.persistent is not None:
+            return self._wishes.persistent
+        counts = [int_const(extent) for extent in self._launch.grid]
+        known = [count for count in counts if count is not None]
+        return len(known) < len(counts) or math.prod(known) > self._target.architecture.multiprocessors
+
+    def _panel(self, pipelined: Sequence[Ring]) -> tuple[int, str] | None:
+        """How the grid is walked: in panels if neighbors along both dimensions share tiles."""
+        if self._launch.hints.swizzle is not None:
+            return self._launch.hints.swizzle
+        if len(self._launch.grid) < 2:
+            return None
+        x, y = self._launch.block_vars[:2]
+        named = [_named(copy) for ring in pipelined for copy in ring.copies]
+        shared = any(x not in names for names in named) and any(y not in names for names in named)
+        both = any(x in names for names in named) and any(y in names for names in named)
+        return (_PANEL, "row") if shared and both else None
+
+    # -- what fits ------------------------------------------------------------------------------------------------
+    def _memory(self, rings: Sequence[Ring], exits: Sequence[Exit], persistent: bool) -> tuple[int, int, bool]:
+        """Versions of tiles in loops and outside of them, and whether results are staged."""
+        brought = {tile for ring in rings for tile in ring.tiles}
+        staging = {made.staging for made in exits}
+        mine = brought | staging
+        tiles = [s.buffer for s in walk(self._launch.body) if isinstance(s, Alloc) and s.buffer.scope is Scope.SHARED]
+        room = self._target.architecture.shared_bytes - _ALIGN  # for barriers
+        room -= sum(_size(tile) for tile in tiles if tile.view_of is None and tile not in mine)
+        staged_bytes = sum(map(_size, staging))
+        users = sum(_size(made.staging) for made in exits if made.writer is not None)
+        once = sum(_size(t) for ring in rings if not ring.pipelined for t in ring.tiles)
+        stage = sum(_size(t) for ring in rings if ring.pipelined for t in ring.tiles)
+        most = self._most_stages([ring for ring in rings if ring.pipelined], stage, persistent)
+        ways = [(True, 2), (True, 1), (False, 2), (False, 1)]
+        if not exits or self._wishes.staged is False:
+            ways = ways[2:]
+        elif self._wishes.staged:
+            ways = ways[:2]
+        ways = [(staged, n) for staged, n in ways if n == 1 or persistent and once]
+        best = (0, 1, False)
+        for staged, n in ways:
+            left = room - (staged_bytes if staged else users) - n * once
+            stages = min(left // stage, most)
+            if stages >= min(_FEW_STAGES, most):
+                best = (stages, n, staged)
+                break
+            if stages > best[0]:
+                best = (stages, n, staged)
+        if best[0] < min(2, most):
+            raise _Unfit(f"shared memory holds {max(best[0], 0)} versions of {stage} bytes of tiles")
+        return best
+
+    def _most_stages(self, pipelined: Sequence[Ring], stage: int, persistent: bool) -> int:
+        """Versions that are worth having."""
+        if self._wishes.stages is not None:
+            return self._wishes.stages
+        most = min(max(_MOST_STAGES, _ENOUGH_BYTES // stage), 2 * _MOST_STAGES)
+        counts = [ring.uses().most for ring in pipelined]
+        known = [count for count in counts if count is not None]
+        return most if persistent or len(known) < len(counts) else min(most, max(known))
+
+
+def _size(tile: Buffer) -> int:
+    """What a tile takes in shared memory, with the gap behind it."""
+    return -(-(tile.bytes or 0) // _ALIGN) * _ALIGN
+
+
+def _named(copy: Copy) -> frozenset[Var]:
+    """The variables that a copy's source depends on."""
+    return frozenset().union(*map(variables_of, copy.src.start))
+
+
+def _line(stmt: Stmt) -> str:
+    return f"line {stmt.loc.line}: " if stmt.loc.line else ""

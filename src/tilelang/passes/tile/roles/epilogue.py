@@ -1,0 +1,124 @@
+"""Results that leave while the program goes on: through tiles of shared memory, stored by the copy engine.
+
+Takes a launch, gives what leaves it so (`Exit`s), and the statements that do it. Invariant: whoever writes such a tile
+has waited until the engine has read what was in it, and the program ends after the engine has read all of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.stmt import Alloc, CallStmt, Launch, Seq, Stmt
+from tilelang.ir.visit import Rewriter, walk
+from tilelang.isa.nvidia.tma import tma_store_wait
+from tilelang.lowering.regions import is_whole, shared_storages, whole
+from tilelang.ops.copy import Copy
+from tilelang.ops.describe import drop_units
+
+CanStore = Callable[[Copy], str]
+"""Why the copy engine cannot store a tile of shared memory; empty if it can."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Exit:
+    """A tile of results on its way out.
+
+    Attributes:
+        copy: The user's copy to global memory.
+        staging: The shared tile that the engine stores.
+        writer: The user's copy into that tile; None where the tile is one of ours.
+    """
+
+    copy: Copy
+    staging: Buffer
+    writer: Copy | None = None
+
+
+def find_exits(launch: Launch, can_store: CanStore) -> tuple[Exit, ...]:
+    """The results of a launch that may leave so, in program order; the launch must be `flat`."""
+    touching: dict[Buffer, list[Stmt]] = {}
+    homes: dict[Stmt, Seq] = {}
+    for stmt in walk(launch.body):
+        for storage in set(shared_storages(stmt)):
+            touching.setdefault(storage, []).append(stmt)
+        if isinstance(stmt, Seq):
+            homes.update(dict.fromkeys(stmt.body, stmt))
+    found = [
+        made
+        for stmt in walk(launch.body)
+        if isinstance(stmt, Copy) and stmt in homes and stmt.dst.buffer.scope is Scope.GLOBAL
+        if (made := _exit(stmt, homes, touching, can_store)) is not None
+    ]
+    return tuple(found)
+
+
+def _exit(
+    copy: Copy, homes: Mapping[Stmt, Seq], touching: Mapping[Buffer, Sequence[Stmt]], can_store: CanStore
+) -> Exit | None:
+    source = copy.src.buffer
+    if source.scope is Scope.FRAGMENT and is_whole(copy.src) and copy.src.static_extent is not None:
+        extents = drop_units(copy.dst.extent)
+        tile = Buffer(f"{source.name}_staging", tuple(extents), copy.dst.dtype, Scope.SHARED, loc=source.loc)
+        return None if can_store(_stored(copy, tile)) else Exit(copy, tile)
+    if source.scope is not Scope.SHARED or not is_whole(copy.src) or source.view_of is not None:
+        return None
+    (writer, *others) = [s for s in touching[source.storage] if s is not copy] or [copy]
+    if others or not isinstance(writer, Copy) or homes.get(writer) is not homes[copy]:
+        return None
+    body = homes[copy].body
+    if not is_whole(writer.dst) or writer.dst.buffer is not source or writer.src.buffer.scope is not Scope.FRAGMENT:
+        return None
+    if body.index(writer) > body.index(copy):
+        return None
+    return None if can_store(_stored(copy, source)) else Exit(copy, source, writer)
+
+
+def _stored(copy: Copy, tile: Buffer) -> Copy:
+    return dataclasses.replace(copy, src=whole(tile), pending=True)
+
+
+class Leave(Rewriter):
+    """Rewrites statements so that results leave as `exits` say.
+
+    The tiles must be allocated around, and `finish` stand behind.
+    """
+
+    def __init__(self, exits: Sequence[Exit]) -> None:
+        self._exits = {e.copy: e for e in exits}
+        self._writers = {e.writer: e for e in exits if e.writer is not None}
+        self._own = {e.staging for e in exits}
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        """Copies of results, in two steps."""
+        if isinstance(node, Alloc) and node.buffer in self._own:
+            return None
+        if not isinstance(node, Seq):
+            return self.rebuild_stmt(node)
+        body: list[Stmt] = []
+        for child in node.body:
+            if isinstance(child, Copy) and child in self._exits:
+                body += self._leaving(self._exits[child])
+            elif isinstance(child, Copy) and child in self._writers:
+                body += [awaited(child), child]
+            else:
+                made = self.visit(child)
+                body += [] if made is None else [made]
+        same = len(body) == len(node.body) and all(x is y for x, y in zip(body, node.body, strict=True))
+        return node if same else Seq(tuple(body), loc=node.loc)
+
+    @staticmethod
+    def _leaving(made: Exit) -> list[Stmt]:
+        copy = made.copy
+        store = _stored(copy, made.staging)
+        if made.writer is not None:
+            return [store]
+        inward = Copy(copy.src, whole(made.staging), loc=copy.loc)
+        return [awaited(copy), inward, store]
+
+
+def awaited(near: Stmt) -> Stmt:
+    """Waits until the engine has read all tiles that the executing thread let it store."""
+    return CallStmt(tma_store_wait(0, read=True), (), loc=near.loc)

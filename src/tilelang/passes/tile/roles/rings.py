@@ -1,0 +1,284 @@
+"""Which tiles of a launch other threads can bring than those that compute, and how often they do it.
+
+Takes a launch and who can bring what, gives `Ring`s: copies whose tiles one pair of barriers says to be full or empty.
+Invariant: what a ring brings is written by nothing else, and read only by later statements of the sequence in which its
+copies stand; where the copies read from, and how often, depends on nothing that the block computes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from tilelang.dtypes import INT32
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import Const, Expr, Load, Var, const, int_const
+from tilelang.ir.stmt import Alloc, Atomic, Bind, CallStmt, For, ForKind, If, Launch, Seq, Stmt
+from tilelang.ir.visit import Rewriter, jumps, sub_statements, walk, walk_expr, written_buffers
+from tilelang.lowering.regions import is_whole, shared_storages
+from tilelang.ops.copy import Copy
+
+CanBring = Callable[[Copy], str]
+"""Why the copy engine cannot do a copy; empty if it can."""
+
+_LEAST_STAGES = 2  # with fewer versions nothing is brought while something is used
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ring:
+    """Copies whose tiles are full at the same time, and empty at the same time.
+
+    Attributes:
+        copies: In program order.
+        home: The sequence in which they stand.
+        path: The loops and branches around that, outermost first.
+        first: The statement of `home` that reads the tiles first.
+        last: The one that reads them last.
+        readers: All statements that read them.
+    """
+
+    copies: tuple[Copy, ...]
+    home: Seq
+    path: tuple[For | If, ...]
+    first: Stmt
+    last: Stmt
+    readers: tuple[Stmt, ...]
+
+    @property
+    def tiles(self) -> tuple[Buffer, ...]:
+        """What the copies fill."""
+        return tuple(copy.dst.buffer for copy in self.copies)
+
+    @property
+    def bytes(self) -> int:
+        """What one version of the tiles takes, which is what arrives each time."""
+        return sum(tile.bytes or 0 for tile in self.tiles)
+
+    @property
+    def loop(self) -> For | None:
+        """The innermost loop around the copies."""
+        return next((step for step in reversed(self.path) if isinstance(step, For)), None)
+
+    @property
+    def pipelined(self) -> bool:
+        """Whether the user wants the copies ahead of what uses them."""
+        return self.loop is not None and is_pipelined(self.loop)
+
+    def uses(self) -> Uses:
+        """How often the tiles are filled."""
+        loops = [step for step in self.path if isinstance(step, For)]
+        if not loops:
+            return Uses(const(0, INT32), 1)
+        inside = {loops[0].var} | {s.var for s in walk(loops[0].body) if isinstance(s, Bind | For)}
+        branches = any(isinstance(step, If) for step in self.path[self.path.index(loops[0]) :])
+        counts = [trips(loop) for loop in loops]
+        if branches or any(_names(count, inside) for count in counts[1:]):
+            return Uses(None, None)
+        number, most = iteration(loops[0]), int_const(counts[0])
+        for loop, count in zip(loops[1:], counts[1:], strict=True):
+            times = int_const(count)
+            number = number * count + iteration(loop)
+            most = None if most is None or times is None else most * times
+        return Uses(number, most)
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """How often the tiles of a ring are filled.
+
+    Attributes:
+        number: How often before, as an expression of the loops' variables; None where counting alone can tell.
+        most: How often in all, at most; None where that is not known.
+    """
+
+    number: Expr | None
+    most: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rings:
+    """The answer for one launch.
+
+    Attributes:
+        found: The rings, in the order of their first copies.
+        refused: Copies from global to shared memory that are in none, and why.
+    """
+
+    found: tuple[Ring, ...]
+    refused: tuple[tuple[Copy, str], ...]
+
+
+def is_pipelined(loop: For) -> bool:
+    """Whether the user wants copies of a loop to run ahead, and leaves it to the compiler how."""
+    spec = loop.pipeline
+    if loop.kind is not ForKind.PIPELINED or spec is None or spec.num_stages < _LEAST_STAGES:
+        return False
+    placed = (*(spec.order or ()), *(spec.stage or ()))
+    return not placed or min(placed) < 0  # negative entries are of an older kind, which the compiler places itself
+
+
+def trips(loop: For) -> Expr:
+    """How many iterations a loop has, if it has any."""
+    start, stop, step = loop.start, loop.stop, loop.step
+    length = stop - start if step > 0 else start - stop
+    length = stop if step > 0 and int_const(start) == 0 else length
+    return length if abs(step) == 1 else (length + (abs(step) - 1)) // abs(step)
+
+
+def iteration(loop: For) -> Expr:
+    """The number of an iteration, counted from 0."""
+    if loop.step < 0:
+        number = loop.start - loop.var
+    else:
+        number = loop.var if int_const(loop.start) == 0 else loop.var - loop.start
+    return number if abs(loop.step) == 1 else number // abs(loop.step)
+
+
+def flat(launch: Launch) -> Launch:
+    """The launch with every body a sequence of statements that are none."""
+    return dataclasses.replace(launch, body=_Flat().body(launch.body))
+
+
+class _Flat(Rewriter):
+    def body(self, node: Stmt) -> Seq:
+        """A statement as a flat sequence."""
+        return Seq(tuple(self._parts(node)), loc=node.loc)
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if isinstance(node, For):
+            return dataclasses.replace(node, body=self.body(node.body))
+        if isinstance(node, If):
+            other = None if node.else_body is None else self.body(node.else_body)
+            return dataclasses.replace(node, then_body=self.body(node.then_body), else_body=other)
+        return node  # nothing is brought for single iterations of what else has a body
+
+    def _parts(self, node: Stmt) -> Iterator[Stmt]:
+        if isinstance(node, Seq):
+            for child in node.body:
+                yield from self._parts(child)
+            return
+        made = self.visit(node)
+        if made is not None:
+            yield made
+
+
+def find_rings(launch: Launch, can_bring: CanBring) -> Rings:
+    """The rings of a launch, which must be `flat`."""
+    search = _Search(launch, can_bring)
+    search.visit(launch.body, ())
+    return Rings(tuple(search.rings()), tuple(search.refused))
+
+
+class _Search:
+    """What is known about one launch while its copies are looked at."""
+
+    def __init__(self, launch: Launch, can_bring: CanBring) -> None:
+        self._can_bring = can_bring
+        self._touching: dict[Buffer, list[Stmt]] = {}
+        self._written: dict[Buffer, int] = {}  # how many statements write a piece of memory
+        self._values: dict[Var, Expr] = {}
+        self._unknown: set[Var] = set() if launch.thread is None else {launch.thread}
+        self._viewed: set[Buffer] = set()
+        self._safe = {b.storage for b, value in launch.hints.safe_values if not isinstance(value, Const) or value.value}
+        self._found: list[Ring] = []
+        self.refused: list[tuple[Copy, str]] = []
+        for stmt in walk(launch.body):
+            self._note(stmt)
+
+    def _note(self, stmt: Stmt) -> None:
+        for storage in set(shared_storages(stmt)):
+            self._touching.setdefault(storage, []).append(stmt)
+        for buffer in written_buffers(stmt):
+            self._written[buffer.storage] = self._written.get(buffer.storage, 0) + 1
+        match stmt:
+            case Bind(var=var, value=value):
+                self._values[var] = value
+            case CallStmt(result=result) | Atomic(result=result) if result is not None:
+                self._unknown.add(result)
+            case Alloc(buffer=buffer) if buffer.view_of is not None:
+                self._viewed.add(buffer.storage)
+
+    def rings(self) -> Iterator[Ring]:
+        """Copies that the same statement reads first, together."""
+        groups: dict[tuple[Seq, Stmt], list[Ring]] = {}
+        for ring in self._found:
+            groups.setdefault((ring.home, ring.first), []).append(ring)
+        for (home, _), group in groups.items():
+            last = max((ring.last for ring in group), key=home.body.index)
+            readers = tuple(dict.fromkeys(reader for ring in group for reader in ring.readers))
+            copies = tuple(copy for ring in group for copy in ring.copies)
+            yield dataclasses.replace(group[0], copies=copies, last=last, readers=readers)
+
+    def visit(self, stmt: Stmt, path: tuple[For | If, ...]) -> None:
+        """Looks at the copies below a statement."""
+        if isinstance(stmt, Seq):
+            for position, child in enumerate(stmt.body):
+                if isinstance(child, Copy):
+                    self._copy(child, stmt, position, path)
+                else:
+                    self.visit(child, path)
+        elif isinstance(stmt, For | If):
+            for body in sub_statements(stmt):
+                self.visit(body, (*path, stmt))
+
+    def _copy(self, copy: Copy, home: Seq, position: int, path: tuple[For | If, ...]) -> None:
+        if copy.src.buffer.scope is not Scope.GLOBAL or copy.dst.buffer.scope is not Scope.SHARED:
+            return
+        readers = [s for s in self._touching[copy.dst.buffer.storage] if s is not copy]
+        after = {inner: child for child in home.body[position + 1 :] for inner in walk(child)}
+        reason = (
+            self._tile_reason(copy, readers, set(after)) or self._source_reason(copy, path) or self._can_bring(copy)
+        )
+        if reason:
+            self.refused.append((copy, reason))
+            return
+        using = sorted({after[reader] for reader in readers}, key=home.body.index)
+        self._found.append(Ring((copy,), home, path, using[0], using[-1], tuple(readers)))
+
+    def _tile_reason(self, copy: Copy, readers: list[Stmt], after: set[Stmt]) -> str:
+        """What about the tile keeps others from bringing it."""
+        tile = copy.dst.buffer
+        if tile.storage in self._viewed:
+            return f"'{tile.name}' has views"
+        if not is_whole(copy.dst):
+            return f"'{tile.name}' is not filled as a whole"
+        if self._written[tile.storage] > 1:
+            return f"'{tile.name}' is written in several places"
+        if not readers:
+            return f"nothing reads '{tile.name}'"
+        if not after.issuperset(readers):
+            return f"'{tile.name}' is also read elsewhere than behind the copy"
+        return ""
+
+    def _source_reason(self, copy: Copy, path: tuple[For | If, ...]) -> str:
+        """What about the source, or about how often it is read, others cannot know."""
+        source = copy.src.buffer
+        if source.storage in self._written:
+            return f"the kernel also writes '{source.name}'"
+        if source.storage in self._safe:
+            return f"'{source.name}' does not read 0 out of bounds"
+        needed = [*copy.src.start, *copy.src.extent]
+        for step in path:
+            if isinstance(step, If):
+                needed.append(step.condition)
+                continue
+            needed += [step.start, step.stop]
+            if jumps(step.body):
+                return "a loop around it is left or continued in the middle of an iteration"
+        return "" if all(map(self._is_known, needed)) else "what it copies depends on what the block computes"
+
+    def _is_known(self, expr: Expr) -> bool:
+        """Whether every thread can tell a value at any time."""
+        for node in walk_expr(expr):
+            if isinstance(node, Load):
+                if node.buffer.scope is not Scope.GLOBAL or node.buffer.storage in self._written:
+                    return False
+            elif isinstance(node, Var):
+                if node in self._unknown or node in self._values and not self._is_known(self._values[node]):
+                    return False
+        return True
+
+
+def _names(expr: Expr, variables: set[Var]) -> bool:
+    return any(isinstance(node, Var) and node in variables for node in walk_expr(expr))

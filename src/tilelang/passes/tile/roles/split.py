@@ -1,0 +1,194 @@
+"""The two roles of a specialized block: the program of those that bring tiles, and that of those that compute.
+
+Takes a launch's body and its channels, gives a statement for each role. Invariant: the producer does the copies of the
+channels in program order, under the loops and branches around them, and nothing else; the consumers do everything else,
+and touch a tile only between waiting for it and giving it back.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from tilelang.ir.buffer import Buffer
+from tilelang.ir.expr import Expr, Var
+from tilelang.ir.stmt import Alloc, Bind, For, ForKind, If, Seq, Stmt
+from tilelang.ir.visit import Rewriter, expressions, substitute, substitute_stmt, walk, walk_expr
+from tilelang.ops.copy import Copy
+from tilelang.passes.tile.roles.channels import (
+    Channel,
+    Role,
+    Turn,
+    await_empty,
+    await_full,
+    full_barrier,
+    release,
+)
+from tilelang.passes.tile.versions import OnVersion
+
+
+def producer(body: Stmt, channels: Sequence[Channel]) -> Stmt:
+    """What the thread does that brings the tiles."""
+    role = Role(channels)
+    made = _Producer(channels, role).visit(body, {})
+    inner = () if made is None else (made,)
+    return _without_unused(Seq((*role.counters, *inner), loc=body.loc))
+
+
+class _Producer:
+    def __init__(self, channels: Sequence[Channel], role: Role) -> None:
+        self._of = {copy: each for each in channels for copy in each.ring.copies}
+        self._role = role
+        self._turns: dict[Channel, Turn] = {}
+
+    def visit(self, node: Stmt, values: Mapping[Var, Expr]) -> Stmt | None:
+        """What the producer does of a statement; None if that is nothing.
+
+        Args:
+            node: The statement.
+            values: What variables of the original program are in this one.
+        """
+        match node:
+            case Seq():
+                return self._sequence(node, values)
+            case For():
+                var = Var(node.var.name, node.var.dtype, index=node.var.index)
+                body = self.visit(node.body, {**values, node.var: var})
+                if body is None:
+                    return None
+                start, stop = substitute(node.start, values), substitute(node.stop, values)
+                kind = ForKind.SERIAL if node.kind is ForKind.PIPELINED else node.kind
+                return dataclasses.replace(
+                    node, var=var, start=start, stop=stop, kind=kind, body=body, pipeline=None
+                )
+            case If():
+                then = self.visit(node.then_body, values)
+                other = None if node.else_body is None else self.visit(node.else_body, values)
+                if then is None and other is None:
+                    return None
+                condition = substitute(node.condition, values)
+                return dataclasses.replace(
+                    node, condition=condition, then_body=then or Seq((), loc=node.loc), else_body=other
+                )
+        return None
+
+    def _sequence(self, node: Seq, values: Mapping[Var, Expr]) -> Stmt | None:
+        values, busy = dict(values), False
+        body: list[Stmt] = []
+        for child in node.body:
+            if isinstance(child, Bind):
+                var = Var(child.var.name, child.var.dtype, index=child.var.index)
+                body.append(Bind(var, substitute(child.value, values), loc=child.loc))
+                values[child.var] = var
+            elif isinstance(child, Copy) and child in self._of:
+                body += self._bring(child, self._of[child], values)
+                busy = True
+            elif (made := self.visit(child, values)) is not None:
+                body.append(made)
+                busy = True
+        return Seq(tuple(body), loc=node.loc) if busy else None
+
+    def _bring(self, copy: Copy, each: Channel, values: Mapping[Var, Expr]) -> list[Stmt]:
+        made: list[Stmt] = []
+        copies = each.ring.copies
+        if copy is copies[0]:
+            self._turns[each] = self._role.turn(each, values)
+            turn = self._turns[each]
+            made += [*turn.before, *await_empty(each, turn)]
+        turn = self._turns[each]
+        moved = substitute_stmt(copy, values)
+        assert isinstance(moved, Copy)
+        made.append(dataclasses.replace(_on_versions(moved, each, turn), barrier=full_barrier(each, turn)))
+        if copy is copies[-1]:
+            made += turn.after
+        return [_at_place(s, copy) for s in made]
+
+
+def _on_versions(copy: Copy, each: Channel, turn: Turn) -> Copy:
+    made = OnVersion(_versions(each, turn)).visit(copy)
+    assert isinstance(made, Copy)
+    return made
+
+
+def _versions(each: Channel, turn: Turn) -> dict[Buffer, tuple[Buffer, Expr]]:
+    return {old: (new, turn.version) for old, new in each.tiles.items() if new is not old}
+
+
+def _at_place(made: Stmt, near: Stmt) -> Stmt:
+    return made if made.loc.file else dataclasses.replace(made, loc=near.loc)
+
+
+def _without_unused(body: Seq) -> Stmt:
+    """The producer's program without names that nothing in it uses."""
+    while True:
+        used = {e for s in walk(body) for root in expressions(s) for e in walk_expr(root) if isinstance(e, Var)}
+        made = _Drop(used).visit(body)
+        assert isinstance(made, Seq)
+        if made is body:
+            return body
+        body = made
+
+
+class _Drop(Rewriter):
+    def __init__(self, used: set[Var]) -> None:
+        self._used = used
+
+    def expr(self, node: Expr) -> Expr:
+        return node
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        return None if isinstance(node, Bind) and node.var not in self._used else self.rebuild_stmt(node)
+
+
+# -- those that compute ----------------------------------------------------------------------------------------------
+def consumer(body: Stmt, channels: Sequence[Channel], thread: Expr) -> Stmt:
+    """What the threads do that compute.
+
+    Args:
+        body: The body of the launch.
+        channels: What others bring.
+        thread: The index of the executing thread in the block, of which consumers are the first.
+    """
+    role = Role(channels)
+    rewriter = _Consumer(channels, role, thread)
+    made = rewriter.visit(body) or Seq((), loc=body.loc)
+    on_versions = OnVersion(rewriter.versions).visit(made) or Seq((), loc=body.loc)
+    return Seq((*role.counters, on_versions), loc=body.loc)
+
+
+class _Consumer(Rewriter):
+    def __init__(self, channels: Sequence[Channel], role: Role, thread: Expr) -> None:
+        self._channels, self._role, self._thread = channels, role, thread
+        self._copies = {copy for each in channels for copy in each.ring.copies}
+        self._tiles = {tile for each in channels for tile in each.tiles}
+        self._loops = {each.ring.loop for each in channels}
+        self.versions: dict[Buffer, tuple[Buffer, Expr]] = {}
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if isinstance(node, Seq):
+            return self._sequence(node)
+        made = self.rebuild_stmt(node)
+        if node in self._loops and isinstance(made, For):
+            return dataclasses.replace(made, kind=ForKind.SERIAL, pipeline=None)
+        return made
+
+    def _sequence(self, node: Seq) -> Stmt:
+        mine = [each for each in self._channels if each.ring.home is node]
+        turns = {each: self._role.turn(each, {}) for each in mine}
+        for each, turn in turns.items():
+            self.versions.update(_versions(each, turn))
+        body: list[Stmt] = []
+        for child in node.body:
+            if child in self._copies or isinstance(child, Alloc) and child.buffer in self._tiles:
+                continue
+            for each in mine:
+                if each.ring.first is child:
+                    made = [*turns[each].before, *await_full(each, turns[each])]
+                    body += [_at_place(s, child) for s in made]
+            rewritten = self.visit(child)
+            body += [] if rewritten is None else [rewritten]
+            for each in mine:
+                if each.ring.last is child:
+                    made = [*release(each, turns[each].version, self._thread), *turns[each].after]
+                    body += [_at_place(s, child) for s in made]
+        return Seq(tuple(body), loc=node.loc)

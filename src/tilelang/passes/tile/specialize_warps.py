@@ -1,0 +1,140 @@
+"""Gives threads of a block roles: one of them brings tiles by the copy engine, whole warpgroups of others compute.
+
+Takes a tile-level function as `choose_schedule` and `persist_grid` leave it. A launch with a schedule becomes two
+groups of threads that only barriers connect: rings of versions that the producer fills and the consumers give back,
+across loops and across the tiles of a persistent block. Invariant: each role does its part in the order of the program,
+so that neither waits for what comes later; and the program computes the same.
+
+    barriers of all rings, made ready by one thread, seen by all
+    producer, one thread:   for each use of a ring: wait until empty; announce the bytes; copies
+    consumers, together:    ...; wait until full; what reads it; ...; one thread of each warpgroup gives it back; ...
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from tilelang.arith.domain import of_function
+from tilelang.dtypes import BOOL, INT32, SCALARS
+from tilelang.ir.expr import Expr, Var, const
+from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.schedule import Schedule
+from tilelang.ir.stmt import Alloc, CallStmt, Group, If, Launch, Seq, Stmt
+from tilelang.ir.visit import Rewriter
+from tilelang.isa.nvidia.fence import FENCE_PROXY_ASYNC
+from tilelang.isa.nvidia.mbarrier import FENCE_MBARRIER_INIT
+from tilelang.isa.nvidia.registers import set_max_registers
+from tilelang.isa.nvidia.sync import SYNC_THREADS
+from tilelang.isa.nvidia.warp import ELECT
+from tilelang.lowering.lowering import Lowerings
+from tilelang.ops.gemm import Gemm
+from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.tile.choose_schedule import Roles
+from tilelang.passes.tile.roles.channels import Channel, channel
+from tilelang.passes.tile.roles.epilogue import Leave, awaited
+from tilelang.passes.tile.roles.rings import Ring, flat
+from tilelang.passes.tile.roles.split import consumer, producer
+from tilelang.passes.tile.roles.zeroing import products_begin_sums
+from tilelang.target import WARP_SIZE
+
+_ALL_LANES = const(2**WARP_SIZE - 1, SCALARS["uint32"])
+
+
+def specialize_warps(lowerings: Lowerings) -> Pass:
+    """The pass for one target's table of lowerings."""
+
+    def run(func: PrimFunc, context: PassContext) -> PrimFunc:
+        body = _Launches(func, Roles(lowerings, context)).visit(func.body) or Seq((), loc=func.body.loc)
+        return func if body is func.body else dataclasses.replace(func, body=body)
+
+    return Pass("specialize_warps", run, Level.TILE, Level.TILE)
+
+
+class _Launches(Rewriter):
+    def __init__(self, func: PrimFunc, roles: Roles) -> None:
+        self._domain, self._roles = of_function(func), roles
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if not isinstance(node, Launch):
+            return self.rebuild_stmt(node)
+        if node.plan.schedule is None:
+            return node
+        return specialized(products_begin_sums(flat(node), self._domain), node.plan.schedule, self._roles)
+
+
+def specialized(launch: Launch, schedule: Schedule, roles: Roles) -> Launch:
+    """A flat launch with its threads in roles."""
+    thread = Var("thread", INT32, index=True) if launch.thread is None else launch.thread
+    exits = roles.exits(launch, schedule.consumer_threads) if schedule.staged else ()
+    if exits:
+        body = Leave(exits).visit(launch.body) or Seq((), loc=launch.loc)
+        launch = dataclasses.replace(launch, body=body)
+    channels = [
+        channel(ring, schedule, by_warpgroup=_by_warpgroup(ring, schedule, roles))
+        for ring in roles.rings(launch).found
+    ]
+    computing: list[Stmt] = [Alloc(made.staging, loc=made.copy.loc) for made in exits]
+    computing.append(consumer(launch.body, channels, thread))
+    computing += [awaited(made.copy) for made in exits[-1:]]
+    body = Seq(
+        (
+            *_barriers(channels, schedule, thread),
+            *(Alloc(tile, loc=tile.loc) for each in channels for tile in each.tiles.values()),
+            _bringing(producer(launch.body, channels), schedule, thread),
+            _computing(computing, schedule, thread),
+        ),
+        loc=launch.body.loc,
+    )
+    replaced = {old: new for each in channels for old, new in each.tiles.items()}
+    layouts = tuple((replaced.get(buffer, buffer), layout) for buffer, layout in launch.hints.layouts)
+    versions = tuple((new, each.versions) for each in channels for old, new in each.tiles.items() if new is not old)
+    blocks = launch.hints.min_blocks_per_sm if schedule.registers is None else 1
+    return dataclasses.replace(
+        launch,
+        threads=(schedule.threads, 1, 1),
+        thread=thread,
+        body=body,
+        hints=dataclasses.replace(launch.hints, layouts=layouts, min_blocks_per_sm=blocks),
+        plan=dataclasses.replace(launch.plan, versions=(*launch.plan.versions, *versions)),
+    )
+
+
+def _by_warpgroup(ring: Ring, schedule: Schedule, roles: Roles) -> bool:
+    """Whether only instructions of warpgroups read the tiles of a ring."""
+    return all(isinstance(r, Gemm) and not roles.refuses(r, schedule.consumer_threads) for r in ring.readers)
+
+
+def _barriers(channels: Sequence[Channel], schedule: Schedule, thread: Expr) -> list[Stmt]:
+    """Allocates the barriers and makes them ready for all threads, and for the copy engine."""
+    made = [barriers for each in channels for barriers in (each.full, each.empty) if barriers is not None]
+    inits = [init for each in channels for init in each.inits(schedule)]
+    fences = [CallStmt(FENCE_MBARRIER_INIT, ()), CallStmt(FENCE_PROXY_ASYNC, ())]
+    return [
+        *(Alloc(barriers) for barriers in made),
+        If(thread == 0, Seq((*inits, *fences))),
+        CallStmt(SYNC_THREADS, ()),
+    ]
+
+
+def _bringing(body: Stmt, schedule: Schedule, thread: Expr) -> Stmt:
+    """What the producer's threads do: all but one of them nothing."""
+    first, count = schedule.consumer_threads, schedule.producer_threads
+    elected = Var("elected", BOOL)
+    alone = If(elected, body, group=Group(first, 1, collective=True))
+    inner: tuple[Stmt, ...] = (CallStmt(ELECT, (_ALL_LANES,), result=elected), alone)
+    if count > WARP_SIZE:
+        warp = Group(first, WARP_SIZE, collective=True)
+        inner = (If(warp.condition(thread), Seq(inner), group=warp),)
+    if schedule.registers is not None:
+        inner = (CallStmt(set_max_registers(schedule.registers[1], False), ()), *inner)
+    group = Group(first, count, collective=True)
+    return If(group.condition(thread), Seq(inner), group=group)
+
+
+def _computing(body: Sequence[Stmt], schedule: Schedule, thread: Expr) -> Stmt:
+    """What the consumers do, as if the block had no other threads."""
+    group = Group(0, schedule.consumer_threads, collective=True)
+    if schedule.registers is not None:
+        body = (CallStmt(set_max_registers(schedule.registers[0], True), ()), *body)
+    return If(group.condition(thread), Seq(tuple(body)), group=group)

@@ -1,0 +1,73 @@
+"""Products and other loops that threads of a block may share by roles, and the passes that let them."""
+
+from types import MappingProxyType
+
+import tilelang.language as T
+from tilelang.ir.stmt import Launch
+from tilelang.ir.visit import walk
+from tilelang.lowering.nvidia.copy_tma import TmaLoad, TmaStore
+from tilelang.ops.copy import Copy
+from tilelang.ops.gemm import Gemm
+from tilelang.options import CompileOptions
+from tilelang.passes.base import PassContext
+from tilelang.passes.runner import run_passes
+from tilelang.passes.tile import check_program, inline_bindings, persist_grid
+from tilelang.passes.tile.choose_schedule import PRODUCT, choose_schedule
+from tilelang.passes.tile.specialize_warps import specialize_warps
+from tilelang.target import Target
+
+
+class ByWarpgroups:
+    """Stands for products by instructions of warpgroups."""
+
+    name = PRODUCT
+
+    def refusal(self, op, site):
+        return "" if site.threads % 128 == 0 and op.a.dtype == "float16" else "not by warpgroups"
+
+
+TABLE = MappingProxyType({Copy: (TmaLoad(), TmaStore()), Gemm: (ByWarpgroups(),)})
+
+
+def context(**pass_configs):
+    configs = {f"tl.{name}": value for name, value in pass_configs.items()}
+    return PassContext(CompileOptions.from_user(configs), Target("cuda", "sm_90a"))
+
+
+def split(func, *, passes=None, **pass_configs):
+    """The function with its roles split, as far as these passes go."""
+    passes = passes or (
+        check_program.PASS,
+        inline_bindings.PASS,
+        choose_schedule(TABLE),
+        persist_grid.PASS,
+        specialize_warps(TABLE),
+    )
+    return run_passes(func, passes, context(**pass_configs))
+
+
+def launch_of(func):
+    """The only launch of a function."""
+    (found,) = (s for s in walk(func.body) if isinstance(s, Launch))
+    return found
+
+
+def product(M, N, K, bm=128, bn=128, bk=64, stages=3, out="float16", swizzle=None):
+    """The tiled product of the seeds."""
+
+    @T.prim_func
+    def gemm(A: T.Tensor((M, K), "float16"), B: T.Tensor((K, N), "float16"), C: T.Tensor((M, N), out)):
+        with T.Kernel(T.ceildiv(N, bn), T.ceildiv(M, bm), threads=128) as (bx, by):
+            A_s = T.alloc_shared((bm, bk), "float16")
+            B_s = T.alloc_shared((bk, bn), "float16")
+            C_l = T.alloc_fragment((bm, bn), "float32")
+            if swizzle is not None:
+                T.use_swizzle(swizzle)
+            T.clear(C_l)
+            for k in T.Pipelined(T.ceildiv(K, bk), num_stages=stages):
+                T.copy(A[by * bm, k * bk], A_s)
+                T.copy(B[k * bk, bx * bn], B_s)
+                T.gemm(A_s, B_s, C_l)
+            T.copy(C_l, C[by * bm, bx * bn])
+
+    return gemm
