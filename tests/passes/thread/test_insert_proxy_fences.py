@@ -79,7 +79,7 @@ def test_what_an_iteration_leaves_behind_meets_the_next_one():
 
 
 def test_a_fence_of_the_users_counts():
-    mine = CallStmt(FENCE_PROXY_Async(), ())
+    mine = CallStmt(FENCE_PROXY_ASYNC, ())
     assert fenced(write(TILE), mine, sync(), leaves()).count("fence") == 1
 
 
