@@ -15,6 +15,7 @@ from tilelang.arith.prove import decide_with
 from tilelang.arith.ranges import of_dtype
 from tilelang.arith.rules import RULES_BY_OPERATOR, Rule, operator_of
 from tilelang.dtypes import BOOL, INT64, DType
+from tilelang.ir.compare import ExprKey, expr_key
 from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var, binary, children
 from tilelang.ir.scalar import COMPARISONS, LOGICAL, BinaryOp
 from tilelang.ir.visit import Rewriter
@@ -42,16 +43,20 @@ class _Simplifier(Rewriter):
         self._domain = domain
         self._analysis = analysis_of(domain)
         self._keeping = analysis_of(domain, expand=False)
-        self._seen: dict[int, tuple[Expr, Expr]] = {}
+        # by identity, and in their home by structure, since passes write the same index anew for each use
+        self._seen: dict[int | ExprKey, tuple[Expr, Expr]] = {}
 
     def expr(self, node: Expr) -> Expr:
         if isinstance(node, Const):
             return node
         known = self._seen.get(id(node))
         if known is None:
-            home = self._domain.home(node)
-            new = self._simplified(node) if home is self._domain else _simplifier(home).expr(node)
-            known = self._seen[id(node)] = (node, new)
+            domain, key = self._domain.home(node), expr_key(node)
+            home = self if domain is self._domain else _simplifier(domain)
+            known = home._seen.get(key)
+            if known is None:
+                known = home._seen[key] = (node, home._simplified(node))
+            self._seen[id(node)] = (node, known[1])
         return known[1]
 
     def _simplified(self, node: Expr) -> Expr:

@@ -76,7 +76,7 @@ class Layout:
             raise ProgramError("T.Layout: the index function gives no integers", hint="divide with //, not with /")
         return table.astype(np.int64)
 
-    @property
+    @cached_property
     def output_shape(self) -> tuple[int, ...]:
         """The smallest box that holds all places."""
         if not self.table.size:

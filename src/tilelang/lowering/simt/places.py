@@ -7,6 +7,7 @@ depend on the thread, so that it is a constant once the loops are unrolled.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -122,10 +123,10 @@ class Places:
         if not (held == wanted).all(axis=-1)[valid].all():
             raise CompilerBug(f"'{buffer.name}': a thread names an element that another one holds")
         if writes and layout.replication > 1:
-            width = int(np.prod(layout.cover, dtype=np.int64))
             element = np.ravel_multi_index([np.where(valid, a, 0) for a in at], layout.cover)
-            named = np.unique((element + thread * width)[valid]).size
-            elements = np.unique(element[valid]).size
+            elements = _count_distinct(element[valid], math.prod(layout.cover))
+            threads, values, _ = layout.table.shape
+            named = _count_distinct((thread * values + place)[valid], threads * values)
             if named != elements * layout.replication:
                 raise CompilerBug(f"'{buffer.name}': not every thread that holds a copy of an element writes it")
 
@@ -208,3 +209,10 @@ def _places(digits: Sequence[tuple[int, int]]) -> list[int]:
 
 def _plus(a: Expr, b: Expr) -> Expr:
     return b if a.__class__ is not Var and getattr(a, "value", None) == 0 else a + b
+
+
+def _count_distinct(numbers: np.ndarray, limit: int) -> int:
+    """How many different numbers there are, all from 0 to below the limit."""
+    met = np.zeros(limit, np.bool_)
+    met[numbers] = True
+    return int(np.count_nonzero(met))
