@@ -93,6 +93,19 @@ class Transfer(Protocol):
         """All has been written by now; gives what whoever learns of that may `acquire`."""
 
 
+class Reading(Protocol):
+    """What an engine beside the threads will read."""
+
+    def fetch(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """It is read now: contents, which bytes are defined, and what whoever learns of it may `acquire`.
+
+        Shapes of the first two: that of the starts, and then (size,), uint8 and bool.
+        """
+
+    def drop(self) -> None:
+        """It is not read after all: another engine did that for this one."""
+
+
 @dataclass(frozen=True)
 class Wait:
     """What a warp that cannot go on yields; it is resumed once `ready` says so.
@@ -157,11 +170,14 @@ class Warp(Protocol):
         `change(old, lane)` gives the new element for the lane from the element that it finds, a NumPy scalar.
         """
 
-    def defer(self, timeline: Timeline, work: Callable[[], None]) -> None:
+    def defer(
+        self, timeline: Timeline, work: Callable[[], None], touch: Callable[[], None] | None = None
+    ) -> None:
         """Queues work that lands when a wait guarantees it, or at once in eager mode.
 
         `work` does nothing but read and write memory through this warp: it may be asked before what it touches, and
-        lands for some lanes earlier than for others if these wait earlier.
+        lands for some lanes earlier than for others if these wait earlier. Where it does more, or not always the same,
+        `touch` is asked in its place, and accesses all that it may.
         """
 
     def commit(self, timeline: Timeline) -> None:
@@ -200,6 +216,23 @@ class Warp(Protocol):
 
     def shared_address(self, pointer: Pointer) -> np.ndarray:
         """Where a pointer points, in bytes from the beginning of the block's shared memory. Shape (32,), int64."""
+
+    def reading(self, starts: np.ndarray, size: int, *, agent: object) -> Reading:
+        """An engine will read pieces of the block's shared memory, on behalf of the warp's first active lane.
+
+        It does so through the asynchronous proxy, as for `transfer`.
+
+        Args:
+            starts: Where each piece begins, in bytes. Any shape, int64.
+            size: Bytes of each.
+            agent: By what its end is learned of.
+        """
+
+    def fence_registers(self) -> None:
+        """Orders the warp's accesses to registers before products that use them."""
+
+    def is_fenced(self, pointer: Pointer) -> bool:
+        """Whether `fence_registers` stands between the warp's own accesses to an array of registers and now."""
 
     def fence_proxy(self, what: str) -> None:
         """Makes writes of the active lanes visible to the engines, once these are ordered after.

@@ -38,7 +38,7 @@ _PTX_NAMES = {
 }
 ALL_LANES = (1 << LANES) - 1  # the mask of a whole warp
 _REGISTER_BITS = 32
-_TF32_MASK = np.uint32(0xFFFFE000)  # the 13 lowest bits of an operand are ignored; PTX ISA, "Alternate floating point"
+TF32_MASK = np.uint32(0xFFFFE000)  # the 13 lowest bits of an operand are ignored; PTX ISA, "Alternate floating point"
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class MmaAtom:
     def name(self) -> str:
         """The instruction without `mma.sync`, such as `m16n8k16_f32_f16_f16`."""
         m, n, k = self.shape
-        kinds = "_".join(_PTX_NAMES[dtype] for dtype in (self.c_dtype, self.a_dtype, self.b_dtype))
+        kinds = "_".join(map(ptx_name, (self.c_dtype, self.a_dtype, self.b_dtype)))
         return f"m{m}n{n}k{k}_{kinds}"
 
     @cached_property
@@ -96,8 +96,13 @@ class MmaAtom:
     def ptx(self) -> str:
         """The instruction's name in PTX. Source: PTX ISA, "Multiply-and-Accumulate Instruction: mma"."""
         m, n, k = self.shape
-        c, a, b = (_PTX_NAMES[dtype] for dtype in (self.c_dtype, self.a_dtype, self.b_dtype))
+        c, a, b = map(ptx_name, (self.c_dtype, self.a_dtype, self.b_dtype))
         return f"mma.sync.aligned.m{m}n{n}k{k}.row.col.{c}.{a}.{b}.{c}"
+
+
+def ptx_name(dtype: DType) -> str:
+    """How PTX names a dtype of operands and sums of matrix instructions."""
+    return _PTX_NAMES[dtype]
 
 
 def per_register(dtype: DType) -> int:
@@ -144,7 +149,7 @@ def _matrix(warp: Warp, pointer: Pointer, layout: Fragment, dtype: DType) -> tup
     """An operand, and which of its elements are defined: padding need not be."""
     values, known = _take(warp, pointer, layout.values)
     if dtype == "tfloat32":
-        values = (np.ascontiguousarray(values).view(np.uint32) & _TF32_MASK).view(np.float32)
+        values = (np.ascontiguousarray(values).view(np.uint32) & TF32_MASK).view(np.float32)
     matrix, defined = np.zeros(layout.shape, values.dtype), np.zeros(layout.shape, bool)
     matrix[_places(layout)], defined[_places(layout)] = values, known
     return matrix, defined

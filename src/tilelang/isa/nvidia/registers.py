@@ -1,0 +1,57 @@
+"""Moves registers between the warpgroups of a block: `setmaxnreg`.
+
+Gives `set_max_registers(n, increase)`. Invariant: registers decide nothing about what a program computes, so that for a
+simulator the instruction only has to be one of whole warps.
+
+Source: PTX ISA, "Miscellaneous Instructions: setmaxnreg".
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from tilelang.errors import CompilerBug
+from tilelang.isa.instruction import Group, Instruction
+from tilelang.isa.intrinsic import Helper
+from tilelang.isa.machine import Warp
+from tilelang.isa.nvidia.atom import ALL_LANES
+from tilelang.target import Feature
+
+LEAST, MOST, STEP = 24, 256, 8
+"""The numbers of registers that one can ask for."""
+
+
+@cache
+def set_max_registers(count: int, increase: bool) -> Instruction:
+    """Gives each thread so many registers: more than it had, for which the block must have freed some, or fewer.
+
+    Called with nothing, by all threads of a warpgroup.
+
+    Raises:
+        CompilerBug: The machine does not take that number.
+    """
+    if not LEAST <= count <= MOST or count % STEP:
+        raise CompilerBug(f"setmaxnreg: {count} is no multiple of {STEP} from {LEAST} to {MOST}")
+    way = "inc" if increase else "dec"
+    name = f"tl_set_max_registers_{way}_{count}"
+
+    def simulate(warp: Warp) -> None:
+        warp.converge(ALL_LANES, "setmaxnreg")
+
+    return Instruction(
+        f"set_max_registers_{way}_{count}",
+        {"cuda": f"{name}()"},
+        {
+            "cuda": Helper(
+                name,
+                f"// Lets each thread of the warpgroup have {count} registers.\n"
+                f"__device__ __forceinline__ void {name}() {{\n"
+                f'    asm volatile("setmaxnreg.{way}.sync.aligned.u32 {count};");\n'
+                "}\n",
+            )
+        },
+        simulate,
+        group=Group.WARPGROUP,
+        needs=Feature.WGMMA,
+        source="PTX ISA, 'Miscellaneous Instructions: setmaxnreg'",
+    )
