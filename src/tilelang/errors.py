@@ -213,6 +213,10 @@ class DataRace(SimulationError):
     """Two blocks, or two threads of a block that nothing orders, touched an element, one writing without an atomic."""
 
 
+class MissingProxyFence(SimulationError):
+    """An engine beside the threads touches what a thread wrote, with no proxy fence of the writer between the two."""
+
+
 class MisalignedAccess(SimulationError):
     """A vector access at an address that is no multiple of its width."""
 

@@ -6,11 +6,17 @@ scheduler happened to run them never does.
 
 One counter of meetings serves as the clock of every thread. A meeting of the whole block moves `floor`: whatever
 happened up to then is ordered before everything after it, and needs no entry per thread.
+
+Engines beside the threads have clocks as well: what they do is ordered before what a thread does only once it has
+learned of their end. Each way of learning has an agent, with a number behind those of the threads; where there are more
+ways than `AGENTS`, several share one, and a missing order may go unseen.
 """
 
 from __future__ import annotations
 
 import numpy as np
+
+AGENTS = 64
 
 
 class Clocks:
@@ -28,12 +34,35 @@ class Clocks:
         self.floor = 0
         self._seen: np.ndarray | None = None  # [t, u]: up to when t knows the accesses of u; made when first needed
         self._atomics: dict[object, np.ndarray] = {}
+        self._agents: dict[object, int] = {}
 
     def begin_block(self) -> None:
         """All that happened so far is ordered before the block that begins."""
         self.meet_all()
         self._seen = None
         self._atomics.clear()
+        self._agents.clear()
+
+    def tick(self) -> int:
+        """The time, which nothing that happens later shares."""
+        self.now += 1
+        return self.now - 1
+
+    def agent(self, key: object) -> int:
+        """The number of the agent by which an engine's end is learned of."""
+        return self._agents.setdefault(key, self.threads + len(self._agents) % AGENTS)
+
+    def release_agent(self, agent: int) -> np.ndarray:
+        """What engines have done for an agent up to now, and nothing else; for threads to acquire."""
+        known = np.zeros(self.threads + AGENTS, np.int64)
+        known[agent] = self.tick()
+        return known
+
+    def known_by(self, thread: int) -> np.ndarray:
+        """Up to when a thread knows what each thread and agent did. Shape (threads + agents,)."""
+        known: np.ndarray = np.maximum(self._table()[thread], self.floor)
+        known[thread] = self.now
+        return known
 
     def meet_all(self) -> None:
         """All threads of the block meet."""
@@ -45,7 +74,7 @@ class Clocks:
         self.acquire(threads, self.release(threads))
 
     def release(self, threads: np.ndarray) -> np.ndarray:
-        """What these threads know, their own accesses included; for others to acquire. Shape (threads,)."""
+        """What these threads know, their own accesses included; for others to acquire. Shape (threads + agents,)."""
         seen = self._table()
         known: np.ndarray = seen[threads].max(axis=0)
         known[threads] = self.now
@@ -78,5 +107,5 @@ class Clocks:
 
     def _table(self) -> np.ndarray:
         if self._seen is None:
-            self._seen = np.zeros((self.threads, self.threads), np.int64)
+            self._seen = np.zeros((self.threads, self.threads + AGENTS), np.int64)
         return self._seen

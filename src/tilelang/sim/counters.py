@@ -105,6 +105,17 @@ class Counters:
         fronts, ideal = wavefronts(addresses, lanes, width)
         self._enter(f"shared {kind}", loc, len(addresses) * width, fronts, ideal)
 
+    def bulk_access(self, kind: str, size: int, loc: Loc) -> None:
+        """An engine moves bytes, as few sectors as they fill.
+
+        Args:
+            kind: "bulk load" or "bulk store".
+            size: In bytes.
+            loc: The user's line.
+        """
+        sectors = -(-size // SECTOR_BYTES)
+        self._enter(kind, loc, size, sectors, sectors)
+
     def _enter(self, kind: str, loc: Loc, size: int, transactions: int, ideal: int) -> None:
         for traffic in (self.traffic.setdefault(kind, Traffic()), self.lines.setdefault((kind, loc), Traffic())):
             traffic.requests += 1

@@ -62,6 +62,11 @@ class Window:
         self._low, self._high = self._reach()
         self.size = self._high + 1
 
+    @property
+    def begin(self) -> int:
+        """The byte of the storage at which index 0 of every dimension lies."""
+        return self._begin
+
     def _reach(self) -> tuple[int, int]:
         """The least and the greatest offset of an element, in scalars; empty if the second is less."""
         if 0 in self.extents:

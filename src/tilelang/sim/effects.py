@@ -168,6 +168,9 @@ class EffectCompiler:
         if isinstance(argument, Const):
             constant = argument.value
             return lambda w: constant
+        view = self._slots.views.get(argument) if isinstance(argument, Expr) else None
+        if view is not None:
+            return lambda w: view
         if isinstance(argument, Expr):
             evaluate = self._lanes.data(argument)
             return lambda w: per_lane(evaluate(w))

@@ -46,6 +46,7 @@ class Conflict:
         now: What happens now.
         place: Where the other did it.
         pending: Whether the other's access is part of asynchronous work that has not landed.
+        engine: Whether the other is an engine beside the threads, which has done it.
     """
 
     position: tuple[int, ...]
@@ -55,6 +56,17 @@ class Conflict:
     now: str
     place: Place
     pending: bool = False
+    engine: bool = False
+
+
+def thread_of(stamps: np.ndarray) -> np.ndarray:
+    """Who left these stamps. Any shape."""
+    return stamps & _THREAD_MASK
+
+
+def time_of(stamps: np.ndarray) -> np.ndarray:
+    """When these stamps were left. Any shape."""
+    return stamps >> _TIME_SHIFT
 
 
 class Places:
@@ -202,6 +214,24 @@ class History:
         if self._leaving is not None:
             self._leaving[units] = 0
 
+    # -- engines beside the threads: what they do was tested when it was begun, and is only noted when it happens ----
+    def has_read(self, units: np.ndarray, stamps: np.ndarray) -> None:
+        """Units were read."""
+        self._enter_reader(units, stamps)
+
+    def has_written(self, units: np.ndarray, stamps: np.ndarray) -> None:
+        """Units were written."""
+        self._writer[units] = stamps
+
+    def writers(self, units: np.ndarray) -> np.ndarray:
+        """The stamps of the last writers; 0 where there was none. Shape: as `units`."""
+        found: np.ndarray = self._writer[units]
+        return found
+
+    def place(self, stamp: int) -> Place:
+        """Where the access of a stamp stands."""
+        return self._places.place(stamp >> _PLACE_SHIFT & _PLACE_MASK)
+
     # -- the rules ------------------------------------------------------------------------------------------
     def _enter_reader(self, units: np.ndarray, stamps: np.ndarray) -> None:
         earlier = self._reader[units]
@@ -268,5 +298,6 @@ class History:
             return None
         at = tuple(int(i) for i in np.argwhere(where)[0])
         stamp = int(earlier[at])
-        place = self._places.place(stamp >> _PLACE_SHIFT & _PLACE_MASK)
-        return Conflict(at, int(stamps[at]) & _THREAD_MASK, stamp & _THREAD_MASK, before, now, place, pending)
+        place, other = self.place(stamp), stamp & _THREAD_MASK
+        engine = other >= self._clocks.threads
+        return Conflict(at, int(stamps[at]) & _THREAD_MASK, other, before, now, place, pending, engine)

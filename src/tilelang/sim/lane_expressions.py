@@ -21,7 +21,7 @@ from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Reinterpret, Select, Unary, Var
 from tilelang.ir.scalar import COMPARISONS, LOGICAL, BinaryOp, UnaryOp, convert, data_binary, data_unary, exact_binary
 from tilelang.ir.visit import walk_expr
-from tilelang.isa.machine import LANES
+from tilelang.isa.machine import LANES, TensorMapView
 from tilelang.sim.device_memory import Window
 from tilelang.sim.local_memory import Registers
 from tilelang.sim.storage import Accessor
@@ -55,6 +55,7 @@ class Slots:
     Attributes:
         buffers: By slot.
         invariant: Variables that do not change while a warp runs: the block, the thread, sizes, scalar parameters.
+        views: What the variables stand for that are maps of tensors.
     """
 
     def __init__(self) -> None:
@@ -62,6 +63,7 @@ class Slots:
         self._cells: dict[Buffer, int] = {}
         self.buffers: list[Buffer] = []
         self.invariant: set[Var] = set()
+        self.views: dict[Expr, TensorMapView] = {}
 
     def var(self, var: object) -> int:
         """The slot of a variable, or of anything else that a frame shall remember."""

@@ -6,9 +6,17 @@ names the other place where there is one; a hint says what to write instead.
 
 from __future__ import annotations
 
-from tilelang.errors import DataRace, MisalignedAccess, Note, OutOfBounds, ReadBeforeWrite, SimulationError
+from tilelang.errors import (
+    DataRace,
+    MisalignedAccess,
+    MissingProxyFence,
+    Note,
+    OutOfBounds,
+    ReadBeforeWrite,
+    SimulationError,
+)
 from tilelang.isa.machine import LANES
-from tilelang.sim.history import Conflict
+from tilelang.sim.history import Conflict, Place
 
 _COMPARE = "compare the index with the extent before the access"
 
@@ -69,6 +77,14 @@ def conflicting(element: str, buffer: str, found: Conflict) -> SimulationError:
             notes=(Note(f"the copy was started here{alias}", found.place.loc),),
             hint="commit the copy, wait for it in the thread that started it, then meet at a barrier",
         )
+    if found.engine:
+        return DataRace(
+            f"{element} is {found.before} by an asynchronous copy and {found.now} by thread {found.thread}, and "
+            "nothing orders the two",
+            notes=(Note(f"the copy was started here{alias}", found.place.loc),),
+            hint="let whoever touches it wait for the copy: for the phase of its mbarrier, or at a barrier behind the "
+            "wait for its group",
+        )
     one_warp = found.thread // LANES == found.other // LANES
     barrier = "T.sync_warp() or T.sync_threads()" if one_warp else "T.sync_threads()"
     return DataRace(
@@ -84,4 +100,22 @@ def disagreeing(element: str, thread: int, other: int) -> DataRace:
     return DataRace(
         f"{element} is written by threads {thread} and {other} of one warp in one statement, with different values",
         hint="let one of them write, or give each an element of its own",
+    )
+
+
+def unfenced(element: str, now: str, thread: int, writer: int, place: Place) -> MissingProxyFence:
+    """An engine touches what a thread wrote, and is not certain to see it."""
+    return MissingProxyFence(
+        f"{element} was written by thread {writer} and is {now} by an engine that thread {thread} starts, but thread "
+        f"{writer} executed no proxy fence between its write and the barrier that orders the two",
+        notes=(Note(f"written here by thread {writer}", place.loc),),
+        hint="let every thread that writes execute fence.proxy.async after its writes and before the barrier",
+    )
+
+
+def unread(name: str, thread: int) -> SimulationError:
+    """A block ends while an engine may still read its shared memory."""
+    return SimulationError(
+        f"'{name}': the block ends while a copy that thread {thread} started may still read it",
+        hint="let the thread that starts stores wait for their groups to be read before it ends",
     )

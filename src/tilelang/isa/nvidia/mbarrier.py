@@ -49,7 +49,7 @@ class Coming:
     bytes: int = 0
 
 
-@dataclass
+@dataclass(eq=False)
 class MBarrier:
     """One barrier as the simulator keeps it.
 

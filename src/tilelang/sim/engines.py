@@ -1,0 +1,287 @@
+"""Work of the engines beside a block's threads: what moves from where to where, and when it has been read and written.
+
+Takes pieces of memory and the lane that starts the work, gives `Transfer`s. Invariant: what the work touches is tested
+when it begins, by what its thread knows then; from then until it lands it is marked, so that whoever touches it is
+reported; afterwards it counts as an access of the work's agent (`sim.clocks`), of which others know only what they have
+acquired. Lazily, work happens when somebody learns that it has; eagerly, at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilelang.errors import Loc, OutOfBounds
+from tilelang.ir.buffer import Buffer
+from tilelang.isa.machine import Pieces
+from tilelang.sim import violations
+from tilelang.sim.device_memory import Window
+from tilelang.sim.history import History, thread_of
+from tilelang.sim.storage import Storage
+
+if TYPE_CHECKING:
+    from tilelang.sim.machine import Block, SimWarp
+
+Update = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+class Span:
+    """Those pieces of a memory that exist, as bytes and units of its storage.
+
+    Args:
+        block: Whose shared memory it is.
+        starts: Where pieces begin, in bytes, as in `isa.machine.Pieces`. Shape (n,).
+        size: Bytes of each.
+        buffer: What they belong to.
+
+    Raises:
+        OutOfBounds: A piece does not lie in the buffer.
+    """
+
+    def __init__(self, block: Block, starts: np.ndarray, size: int, buffer: Buffer) -> None:
+        self._block, self.size = block, size
+        self.window: Window = block.window(block.slots[buffer])
+        self.storage: Storage = self.window.storage
+        self.what = "global" if self.window.memory == "global" else "shared"
+        low = self.window.begin
+        if self.what == "global":
+            starts = starts + low
+            low, high = 0, self.storage.bytes.size
+        else:
+            high = low + self.window.size * self.window.itemsize
+        if len(starts) and (starts.min() < low or starts.max() + size > high):
+            raise OutOfBounds(
+                f"'{self.window.buffer.name}': an engine accesses bytes {int(starts.min()) - low} to "
+                f"{int(starts.max()) + size - 1 - low}, but it has {high - low}",
+                hint="let the box, or the dimensions and strides of the map, fit what is there",
+            )
+        self._starts = starts
+        unit = self.storage.unit
+        per = max(1, size // unit)
+        units = (starts // unit)[:, None] + np.arange(per)
+        self.units: np.ndarray = units.ravel() if size >= unit else np.unique(units)
+
+    # -- contents -------------------------------------------------------------------------------------------------
+    def contents(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """The bytes of the pieces, and which are defined, or None if all are. Shapes: (n, size), uint8 and bool."""
+        places, flags = self._places(), self.storage.flags
+        defined = None if flags is None else flags[places] != 0
+        return self.storage.bytes[places], None if defined is None or defined.all() else defined
+
+    def put(self, contents: np.ndarray, defined: np.ndarray | None) -> None:
+        """Stores the bytes of the pieces. Shapes: (n, size), uint8 and bool."""
+        places = self._places()
+        self.storage.bytes[places] = contents
+        if defined is not None:
+            self.storage.track_contents()[places] = defined
+        elif self.storage.flags is not None:
+            self.storage.flags[places] = 1
+
+    def _places(self) -> np.ndarray:
+        places: np.ndarray = self._starts[:, None] + np.arange(self.size)
+        return places
+
+    # -- order ------------------------------------------------------------------------------------------------------
+    def begin_read(self, loc: Loc, thread: int) -> None:
+        """An engine that a thread starts will read the pieces."""
+        history = self.storage.history
+        if history is None:
+            return
+        stamps = self._stamps(history, loc, thread)
+        found = history.read(self.units, stamps, enter=False)
+        if found is not None:
+            raise violations.conflicting(self._element(found.position[0]), self._name, found)
+        self._fenced(history, thread, "read")
+        history.begin_departure(self.units, stamps)
+
+    def end_read(self, loc: Loc, agent: int) -> None:
+        """The engine has read them."""
+        history = self.storage.history
+        if history is not None:
+            history.end_departure(self.units)
+            history.has_read(self.units, self._stamps(history, loc, agent))
+            if self.storage.ledger is not None:
+                self.storage.ledger.at(loc).read((self.units,))
+
+    def begin_write(self, loc: Loc, thread: int) -> None:
+        """An engine that a thread starts will write the pieces."""
+        history = self.storage.history
+        if history is None:
+            return
+        stamps = self._stamps(history, loc, thread)
+        found = history.write(self.units, stamps, lambda: np.ones(len(self.units), bool), enter=False)
+        if found is not None:
+            raise violations.conflicting(self._element(found.position[0]), self._name, found)
+        self._fenced(history, thread, "written")
+        history.begin_arrival(self.units, stamps)
+
+    def end_write(self, loc: Loc, agent: int) -> None:
+        """The engine has written them."""
+        history = self.storage.history
+        if history is not None:
+            history.end_arrival(self.units)
+            history.has_written(self.units, self._stamps(history, loc, agent))
+            if self.storage.ledger is not None:
+                self.storage.ledger.at(loc).write((self.units,))
+
+    def fold(self, loc: Loc, thread: int) -> None:
+        """An engine that a thread started updates the pieces indivisibly now."""
+        history = self.storage.history
+        if history is not None:
+            found = history.atomic(self.units, self._stamps(history, loc, thread))
+            if found is not None:
+                raise violations.conflicting(self._element(found.position[0]), self._name, found)
+            if self.storage.ledger is not None:
+                self.storage.ledger.at(loc).atomic((self.units,))
+
+    def undefined(self, piece: int, thread: int) -> Exception:
+        """The error for a piece whose contents are undefined although they matter."""
+        unit = int(self._starts[piece]) // self.storage.unit
+        return violations.undefined(self._element_of(unit), thread, self.what)
+
+    def _stamps(self, history: History, loc: Loc, who: int) -> np.ndarray:
+        (stamp,) = history.stamps(np.array([who]), loc, self._name)
+        return np.full(len(self.units), stamp)
+
+    def _fenced(self, history: History, thread: int, now: str) -> None:
+        writes = history.writers(self.units)
+        wrong = self._block.proxies.invisible(self.what, thread, writes)
+        if wrong.any():
+            at = int(np.flatnonzero(wrong)[0])
+            writer, place = int(thread_of(writes[at])), history.place(int(writes[at]))
+            raise violations.unfenced(self._element(at), now, thread, writer, place)
+
+    @property
+    def _name(self) -> str:
+        return self.window.buffer.name
+
+    def _element(self, position: int) -> str:
+        return self._element_of(int(self.units[position]))
+
+    def _element_of(self, unit: int) -> str:
+        return self.window.element_of_unit((unit,))
+
+
+class BlockTransfer:
+    """A movement between two memories; see `isa.machine.Warp.transfer`.
+
+    Args:
+        warp: Whose lane starts it.
+        lane: Which.
+        source: What is read.
+        target: What is written.
+        agent: By what its end is learned of.
+        update: Gives new contents from old and moved ones; None to replace them.
+    """
+
+    def __init__(
+        self, warp: SimWarp, lane: int, source: Pieces, target: Pieces, agent: object, update: Update | None
+    ) -> None:
+        block = warp.block
+        self._warp, self._loc, self._block = warp, warp.loc, block
+        self._thread = int(warp.threads[lane])
+        self._agent = block.clocks.agent(agent)
+        self._inside = source.inside, target.inside
+        self._count, self._update = len(source.starts), update
+        self._read = Span(block, _existing(source), source.size, source.buffer)
+        self._write = Span(block, _existing(target), target.size, target.buffer)
+        self._fetched: tuple[np.ndarray, np.ndarray | None] | None = None
+        self.landed = False
+        self._learned = np.zeros(0, np.int64)
+        self._read.begin_read(self._loc, self._thread)
+        if update is None:
+            self._write.begin_write(self._loc, self._thread)
+        if warp.counters is not None:
+            size = self._count * source.size
+            warp.counters.bulk_access("bulk load" if self._write.what == "shared" else "bulk store", size, warp.loc)
+        block.engines.begin(self)
+        if not block.lazy:
+            self.land()
+
+    def fetch(self) -> np.ndarray:
+        """All has been read by now."""
+        if self._fetched is None:
+            with self._loc:
+                contents, defined = self._read.contents()
+                self._fetched = self._spread(contents, defined)
+                self._read.end_read(self._loc, self._agent)
+            self._learned = self._block.clocks.release_agent(self._agent)
+        return self._learned
+
+    def land(self) -> np.ndarray:
+        """All has been written by now."""
+        if not self.landed:
+            self.fetch()
+            assert self._fetched is not None
+            contents, defined = self._fetched
+            with self._loc:
+                if self._update is not None:
+                    contents = self._folded(contents, defined)
+                    defined = None
+                    self._write.fold(self._loc, self._thread)
+                else:
+                    self._write.end_write(self._loc, self._agent)
+                self._write.put(contents, defined)
+            self._learned = self._block.clocks.release_agent(self._agent)
+            self._warp.changed()
+            self.landed = True
+            self._fetched = (np.zeros((0, 0), np.uint8), None)
+            self._block.engines.end(self)
+        return self._learned
+
+    def abandon(self) -> None:
+        """The block ends: the rest happens now, if it still can."""
+        if self._fetched is None and self._read.what == "shared":
+            error = violations.unread(self._read.window.buffer.name, self._thread)
+            error.loc = self._loc if self._loc.file else None
+            raise error
+        self.land()
+
+    def _spread(self, contents: np.ndarray, defined: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+        """What was read, with zeros for pieces that do not exist, as far as it is to be written."""
+        inside, kept = self._inside
+        if inside is not None:
+            whole = np.zeros((self._count, self._read.size), np.uint8)
+            whole[inside] = contents
+            if defined is not None:
+                known = np.ones(whole.shape, bool)
+                known[inside] = defined
+                defined = known
+            contents = whole
+        if kept is not None:
+            contents, defined = contents[kept], None if defined is None else defined[kept]
+        return contents, defined
+
+    def _folded(self, contents: np.ndarray, defined: np.ndarray | None) -> np.ndarray:
+        old, known = self._write.contents()
+        for span, flags in ((self._read, defined), (self._write, known)):
+            if flags is not None:
+                raise span.undefined(int(np.argwhere(~flags)[0][0]), self._thread)
+        assert self._update is not None
+        return self._update(old, contents) if len(old) else contents
+
+
+def _existing(pieces: Pieces) -> np.ndarray:
+    return pieces.starts if pieces.inside is None else pieces.starts[pieces.inside]
+
+
+class Engines:
+    """The work under way for one block, in the order in which it began."""
+
+    def __init__(self) -> None:
+        self._under_way: dict[BlockTransfer, None] = {}
+
+    def begin(self, transfer: BlockTransfer) -> None:
+        """Work begins."""
+        self._under_way[transfer] = None
+
+    def end(self, transfer: BlockTransfer) -> None:
+        """It has landed."""
+        self._under_way.pop(transfer, None)
+
+    def finish(self) -> None:
+        """The block is over."""
+        for transfer in tuple(self._under_way):
+            transfer.abandon()
