@@ -11,7 +11,7 @@ into fused operations, which round once where the language rounds twice; narrowe
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 
 from tilelang.arith.domain import of_function
@@ -25,18 +25,20 @@ from tilelang.codegen.emitter import Emitter
 from tilelang.codegen.host_expr import python_text
 from tilelang.codegen.index_types import ProvenIndexTypes
 from tilelang.codegen.names import CUDA_WORDS, Names, identifier
-from tilelang.codegen.source import DeviceLaunch, KernelArgument, Source
+from tilelang.codegen.source import DeviceLaunch, KernelArgument, Source, TensorMapText
 from tilelang.errors import NOWHERE, CompilerBug, Loc
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Const, Expr, Var, as_expr
 from tilelang.ir.facts import INDEX_BITS
 from tilelang.ir.func import Level, PrimFunc, ScalarParam, TensorParam
+from tilelang.ir.launch import TensorMap
 from tilelang.ir.stmt import Alloc, Assert, CallStmt, Launch, Seq, Stmt
 from tilelang.ir.visit import walk, walk_expr, written_buffers
 from tilelang.isa.instruction import Effect, Instruction
 from tilelang.isa.intrinsic import ordered_helpers
 from tilelang.isa.nvidia.dependent_launch import GRID_DEPENDENCY_WAIT
 from tilelang.isa.nvidia.extern import is_foreign
+from tilelang.isa.nvidia.tma import TENSOR_MAP
 from tilelang.isa.nvidia.types import INTEGERS
 from tilelang.target import MAX_GRID
 
@@ -150,13 +152,16 @@ class _Program:
             for var in _indices(launch):
                 self._names.declare(var)
                 self._types.declare(var)
+            for tensor_map in launch.plan.tensor_maps:
+                self._names.declare(tensor_map.var)
             renamed = {p: self._names.fresh(f"{self._names[p.var]}_arg") for p in self._converted()}
             self._names.used.clear()
             CudaStmtPrinter(body, self._exprs, launch.plan, written, self._asserts).body(launch.body)
             used = set(self._names.used)
             head.loc = launch.loc
             self._prologue(launch, head, used, renamed)
-            parameters, arguments = self._signature(used, written, renamed, failing)
+            maps = [m for m in launch.plan.tensor_maps if m.var in used]
+            parameters, arguments = self._signature(used, written, renamed, maps, failing)
         if self._launches:
             self._out.line()
         self._out.loc = launch.loc
@@ -179,6 +184,7 @@ class _Program:
                 launch.plan.shared_bytes,
                 (cluster[0], cluster[1], cluster[2]),
                 tuple(arguments),
+                tensor_maps=tuple(map(self._map_text, maps)),
                 cooperative=any(Effect.SYNC_GRID in instruction.effect for instruction in _instructions(launch)),
                 early=any(instruction is GRID_DEPENDENCY_WAIT for instruction in _instructions(launch)),
             )
@@ -223,7 +229,12 @@ class _Program:
                 out.line(f"const {kind} {self._names[param.var]} = {text};")
 
     def _signature(
-        self, used: Set[Var | Buffer], written: Set[Buffer], renamed: dict[ScalarParam, str], failing: bool
+        self,
+        used: Set[Var | Buffer],
+        written: Set[Buffer],
+        renamed: dict[ScalarParam, str],
+        maps: Sequence[TensorMap],
+        failing: bool,
     ) -> tuple[list[str], list[KernelArgument]]:
         """The kernel's parameters, and how the host fills them; only those that the body uses."""
         texts: list[str] = []
@@ -233,6 +244,9 @@ class _Program:
             texts.append(text)
             arguments.append(KernelArgument(kind, index, ctype))
 
+        for index, tensor_map in enumerate(maps):
+            name = self._names[tensor_map.var]
+            add(f"const __grid_constant__ {TENSOR_MAP.name} {name}", "tensor_map", index, TENSOR_MAP.name)
         for index, param in enumerate(self._func.params):
             if isinstance(param, TensorParam) and param.buffer in used:
                 add(self._pointer(param.buffer, written), "tensor", index, "void*")
@@ -249,6 +263,20 @@ class _Program:
         if failing:
             add(f"int* {FAILED}", "failure", 0, "void*")
         return texts, arguments
+
+    def _map_text(self, tensor_map: TensorMap) -> TensorMapText:
+        """What the host is told of a map."""
+        tensors = [param.buffer if isinstance(param, TensorParam) else None for param in self._func.params]
+        if tensor_map.tensor not in tensors:
+            raise CompilerBug(f"codegen: the map of '{tensor_map.tensor.name}', which is no parameter")
+        return TensorMapText(
+            tensors.index(tensor_map.tensor),
+            tensor_map.tensor.dtype,
+            tuple(map(python_text, tensor_map.dims)),
+            tuple(map(python_text, tensor_map.strides)),
+            tensor_map.box,
+            tensor_map.swizzle,
+        )
 
     def _pointer(self, buffer: Buffer, written: Set[Buffer]) -> str:
         # distinct parameters are distinct memory, by the language's rule
