@@ -8,11 +8,12 @@ text, given the precedence that comes with it.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
-from tilelang.arith.domain import Domain
-from tilelang.arith.simplify import simplify
+from tilelang.codegen.advance import Place, Steps, place_of
+from tilelang.codegen.apart import Moves, take_address_apart
 from tilelang.codegen.c_index import (
     CALLED,
     INFIX,
@@ -35,9 +36,8 @@ from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Reinterpret, Select, Unary, Var, const, int_const
 from tilelang.ir.scalar import COMPARISONS, LOGICAL, BinaryOp, UnaryOp, convert
-from tilelang.ir.visit import substitute
 from tilelang.isa.intrinsic import Intrinsic
-from tilelang.passes.thread.strides import stride_along
+from tilelang.passes.thread.strides import distance
 
 UINT32 = SCALARS["uint32"]
 _EXACT = frozenset({BinaryOp.MIN, BinaryOp.MAX})  # give one of their operands
@@ -54,11 +54,13 @@ class ExprPrinter(IndexPrinter):
 
     Attributes:
         unrolled: The variables of the unrolled loops around, each with its largest value.
+        pointers: The names of addresses that the loops around keep, each with what unrolled loops add to it.
     """
 
     def __init__(self, names: Names, dialect: Dialect, types: IndexTypes | None = None) -> None:
         super().__init__(names, dialect, types or IndexTypes())
         self.unrolled: dict[Var, int] = {}
+        self.pointers: dict[Place, tuple[str, Mapping[Var, Steps]]] = {}
 
     def value(self, expr: Expr) -> str:
         """The expression as a value of its dtype; loose, so only for argument and initializer places."""
@@ -129,22 +131,30 @@ class ExprPrinter(IndexPrinter):
         name = self.names[buffer]
         if buffer.scope is Scope.VAR:
             return f"&{name}"
-        start, moves = self._apart(buffer, region.start) if buffer.scope is Scope.GLOBAL else (region.start, "")
+        pointer = self.pointers.get(place_of(region)) if self.pointers else None
+        if pointer is not None:
+            at, factors = pointer
+            return at + "".join(f" + {self.names[v]} * {self.distance(buffer, steps)}" for v, steps in factors.items())
+        start, moves = region.start, Moves({})
+        if self.unrolled and buffer.scope in (Scope.GLOBAL, Scope.SHARED):
+            start, moves = take_address_apart(buffer, start, self.unrolled)
         offset = self.offset(buffer, start)
-        return (name if offset == "0" else self.dialect.address.format(name, offset)) + moves
+        base = name if offset == "0" else self.dialect.address.format(name, offset)
+        moved = self._moved(moves)
+        return f"{base} + {moved}" if moved else base
 
-    def _apart(self, buffer: Buffer, start: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], str]:
-        """A place in the first iteration of unrolled loops, and the text of what these add to its address.
+    def distance(self, buffer: Buffer, steps: Steps) -> str:
+        """How far a place moves when its indices grow, in elements; binds as a postfix operator."""
+        known = distance(buffer, steps)
+        if known is not None:
+            return str(known) if known >= 0 else f"({known})"
+        return f"({self.offset(buffer, tuple(const(step, INT32) for step in steps))})"
 
-        Compilers do not take sums in `int` apart once they are widened; so each iteration would widen its own.
-        """
-        moves = ""
-        for var, last in self.unrolled.items():
-            step = stride_along(buffer, start, var)
-            if step and abs(step) * last < 2**31:
-                start = tuple(simplify(substitute(index, {var: const(0, var.dtype)}), Domain()) for index in start)
-                moves += f" + {self.names[var]} * {step}" if step != 1 else f" + {self.names[var]}"
-        return start, moves
+    def _moved(self, moves: Moves) -> str:
+        """The text of what unrolled loops add; empty if nothing."""
+        names = self.names
+        terms = [names[var] if factor == 1 else f"{names[var]} * {factor}" for var, factor in moves.factors.items()]
+        return " + ".join([*terms, str(moves.constant)] if moves.constant else terms)
 
     # -- values -----------------------------------------------------------------------------------------------
     def _value(self, expr: Expr) -> Text:

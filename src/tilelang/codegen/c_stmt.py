@@ -9,6 +9,7 @@ from __future__ import annotations
 import abc
 import linecache
 import os
+from collections.abc import Sequence
 
 from tilelang.codegen.c_expr import ExprPrinter
 from tilelang.codegen.dialect import is_packed
@@ -169,7 +170,8 @@ class StmtPrinter(abc.ABC):
             place, element = exprs.element(buffer, node.indices), exprs.stored(value, buffer.dtype)
             self._out.line(f"{place}{part} = {element}{part};")
 
-    def _for(self, node: For) -> None:
+    def _for(self, node: For, also: Sequence[str] = ()) -> None:
+        """A loop; `also` happens between its iterations."""
         out, exprs = self._out, self._exprs
         start, stop = exprs.index(node.start), exprs.exact(node.stop)
         limit = stop.text
@@ -183,7 +185,7 @@ class StmtPrinter(abc.ABC):
             if pragma:
                 out.directive(pragma)
             compare = "<" if node.step > 0 else ">"
-            step = f"++{var}" if node.step == 1 else f"{var} += {node.step}"
+            step = ", ".join([f"++{var}" if node.step == 1 else f"{var} += {node.step}", *also])
             with out.block(f"for ({kind} {var} = {start}; {var} {compare} {limit}; {step})"):
                 self.body(node.body)
 

@@ -34,17 +34,21 @@ def coefficient(expr: Expr, var: Var) -> int | None:
 
 def stride_along(buffer: Buffer, indices: tuple[Expr, ...], var: Var) -> int | None:
     """The step of an access per step of a variable, in elements; None if that is not a known number."""
+    factors = [coefficient(index, var) for index in indices]
+    known = tuple(factor for factor in factors if factor is not None)
+    return distance(buffer, known) if len(known) == len(factors) else None
+
+
+def distance(buffer: Buffer, steps: tuple[int, ...]) -> int | None:
+    """How far an access moves when each index grows by so much, in elements; None if that is not a known number."""
     total = 0
-    distance: int | None = 1
-    for axis in reversed(range(len(indices))):
-        factor = coefficient(indices[axis], var)
-        if factor is None:
-            return None
-        if factor:
-            stride = distance if buffer.strides is None else int_const(buffer.strides[axis])
-            if stride is None:
+    stride: int | None = 1
+    for axis in reversed(range(len(steps))):
+        if steps[axis]:
+            own = stride if buffer.strides is None else int_const(buffer.strides[axis])
+            if own is None:
                 return None
-            total += factor * stride
+            total += steps[axis] * own
         extent = int_const(buffer.shape[axis])
-        distance = None if distance is None or extent is None else distance * extent
+        stride = None if stride is None or extent is None else stride * extent
     return total

@@ -1,0 +1,109 @@
+"""Which addresses of a loop move by the same distance in every iteration, so that a pointer can go along.
+
+    for k:  copy(&A[row * K + k * 32])  =>  p = &A[row * K];  for k, p += 32:  copy(p)
+
+Takes a loop, gives the global addresses in it that instructions take, each as a place in the first iteration and a
+distance. Invariant: in every iteration in which the address is taken, the pointer that went along equals it; and the
+first place lies no further from the beginning of the buffer than the others, so that arithmetic which holds those holds
+it too. Compilers find such pointers in most loops, but not where strides are known at run time only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tilelang.arith.domain import Domain
+from tilelang.arith.simplify import simplify
+from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.compare import ExprKey, expr_key
+from tilelang.ir.expr import Expr, Load, Var, const, int_const
+from tilelang.ir.stmt import Atomic, Bind, CallStmt, For, ForKind, Stmt
+from tilelang.ir.visit import sub_statements, substitute, variables_of, walk, walk_expr
+from tilelang.passes.thread.strides import coefficient
+
+Place = tuple[Buffer, tuple[ExprKey, ...]]
+Steps = tuple[int, ...]  # per index
+
+
+@dataclass(frozen=True)
+class Advance:
+    """An address that moves with a loop.
+
+    Attributes:
+        start: The indices in the first iteration of the loop, and of unrolled loops inside.
+        steps: By how much each index grows per iteration.
+        moves: The same for the variables of unrolled loops inside.
+    """
+
+    start: tuple[Expr, ...]
+    steps: Steps
+    moves: Mapping[Var, Steps]
+
+
+def place_of(region: Region) -> Place:
+    """What tells one address from another."""
+    return region.buffer, tuple(expr_key(index) for index in region.start)
+
+
+def advances(loop: For) -> dict[Place, Advance]:
+    """The addresses that move with a loop, in program order."""
+    found: dict[Place, Advance] = {}
+    if loop.step > 0:
+        changing = {var for stmt in walk(loop.body) if (var := _defined_by(stmt)) is not None}
+        for region, unrolled in _regions(loop.body, ()):
+            place = place_of(region)
+            known = None if place in found else _advance(region, loop, unrolled, changing)
+            if known is not None:
+                found[place] = known
+    return found
+
+
+def _regions(stmt: Stmt, unrolled: tuple[Var, ...]) -> Iterator[tuple[Region, tuple[Var, ...]]]:
+    """The addresses in global memory that instructions take, with the variables of the unrolled loops around."""
+    if isinstance(stmt, CallStmt):
+        for arg in stmt.args:
+            if isinstance(arg, Region) and arg.buffer.scope is Scope.GLOBAL:
+                yield arg, unrolled
+    if isinstance(stmt, For) and stmt.kind is ForKind.UNROLLED:
+        unrolled = (*unrolled, stmt.var)
+    for child in sub_statements(stmt):
+        yield from _regions(child, unrolled)
+
+
+def _defined_by(stmt: Stmt) -> Var | None:
+    if isinstance(stmt, Bind | For):
+        return stmt.var
+    return stmt.result if isinstance(stmt, CallStmt | Atomic) else None
+
+
+def _advance(region: Region, loop: For, unrolled: tuple[Var, ...], changing: set[Var]) -> Advance | None:
+    buffer, start = region.buffer, region.start
+    steps = _steps(start, loop.var, loop.step)
+    if steps is None or not any(steps) or not _goes_up(buffer, steps):
+        return None
+    moves = {var: _steps(start, var, 1) for var in unrolled if any(var in variables_of(index) for index in start)}
+    first = {loop.var: loop.start, **{var: const(0, var.dtype) for var in moves}}
+    start = tuple(simplify(substitute(index, first), Domain()) for index in start)
+    if any(variables_of(index) & changing or _loads(index) for index in start):
+        return None
+    known = {var: factors for var, factors in moves.items() if factors is not None}
+    return Advance(start, steps, known) if len(known) == len(moves) else None
+
+
+def _steps(start: tuple[Expr, ...], var: Var, count: int) -> Steps | None:
+    factors = [coefficient(index, var) for index in start]
+    return None if None in factors else tuple((factor or 0) * count for factor in factors)
+
+
+def _goes_up(buffer: Buffer, steps: Steps) -> bool:
+    """Whether no step leads back towards the beginning of a buffer."""
+    strides = buffer.strides or (None,) * len(steps)
+    return all(
+        step == 0 or step > 0 and (stride is None or (int_const(stride) or -1) > 0)
+        for step, stride in zip(steps, strides, strict=True)
+    )
+
+
+def _loads(index: Expr) -> bool:
+    return any(isinstance(node, Load) for node in walk_expr(index))
