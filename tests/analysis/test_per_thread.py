@@ -1,9 +1,11 @@
 """What a program says of single threads."""
 
+import dataclasses
+
 import tilelang.language as T
 from tilelang.analysis.per_thread import PerThread
-from tilelang.ir.stmt import Launch, ParallelLoop, Store
-from tilelang.ir.visit import walk
+from tilelang.ir.stmt import For, If, Launch, ParallelLoop, Store
+from tilelang.ir.visit import Rewriter, walk
 
 
 def looked_at(func):
@@ -89,3 +91,41 @@ def test_what_iterations_keep_for_themselves_does_not_outlive_them():
     launch, own = looked_at(f)
     assert [True] == [s in own.under for s in walk(launch.body) if isinstance(s, ParallelLoop) and s in own.under]
     assert False is own_stores(f, "A")[0]
+
+
+def in_group(collective):
+    @T.prim_func
+    def f(A: T.Tensor((64,), T.int32)):
+        with T.Kernel(1, threads=256) as _:
+            outside = T.alloc_var(T.int32, init=0)
+            with T.ws(1):
+                inside = T.alloc_var(T.int32, init=0)
+                A[0] = 1
+                inside = inside + 1
+                A[1] = inside
+                outside = 3
+                A[2] = outside
+            for i in T.serial(4):
+                with T.ws(0):
+                    break
+
+    class Change(Rewriter):
+        def stmt(self, node):
+            made = self.rebuild_stmt(node)
+            if not isinstance(made, If) or made.group is None:
+                return made
+            return dataclasses.replace(made, group=dataclasses.replace(made.group, collective=collective))
+
+    return dataclasses.replace(f, body=Change().visit(f.body))
+
+
+def test_in_the_users_groups_all_scalars_are_of_threads():
+    assert [True] * 3 == own_stores(in_group(False), "A")
+
+
+def test_in_the_compilers_groups_only_what_others_have_too():
+    func = in_group(True)
+    assert [False, False, True] == own_stores(func, "A")
+    launch, own = looked_at(func)
+    (loop,) = [s for s in walk(launch.body) if isinstance(s, For)]
+    assert loop.var in own.variables  # the others go on

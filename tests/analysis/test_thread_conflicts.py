@@ -1,5 +1,6 @@
 """Whether accesses of different threads may meet, compared with looking at every pair of threads."""
 
+import dataclasses
 import itertools
 
 import pytest
@@ -15,7 +16,7 @@ from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Const, Load, Var, as_expr, const
 from tilelang.ir.launch import LaunchPlan
-from tilelang.ir.stmt import Atomic, AtomicOp, CallStmt, Launch, Seq, Store
+from tilelang.ir.stmt import Atomic, AtomicOp, CallStmt, Group, Launch, Seq, Store
 from tilelang.isa.nvidia.fence import FENCE_BLOCK
 
 THREADS = 16
@@ -128,3 +129,10 @@ def test_what_depends_on_memory_may_be_anywhere():
     table = Load(Buffer("table", (c(16),), INT32, Scope.GLOBAL), (T,), INT32)
     assert conflict(write(table, T), read(T, 15 - T))
     assert not conflict(write(table, T), read(table, T))  # each thread has a column of its own
+
+
+def test_the_thread_of_a_group_of_one_does_not_meet_itself():
+    x, y = (dataclasses.replace(write(0, 0), alone=Group(32, 1)) for _ in range(2))
+    assert not conflict(x, y)
+    assert conflict(x, write(0, 0))
+    assert conflict(x, dataclasses.replace(y, alone=Group(64, 1)))

@@ -15,6 +15,7 @@ from tilelang.ir.stmt import (
     CallStmt,
     For,
     ForKind,
+    Group,
     If,
     Launch,
     Seq,
@@ -106,3 +107,24 @@ def test_loops_that_threads_leave_at_different_times_diverge():
         found = answers(loop)
         assert diverges is found.diverges(loop)
         assert diverges is not found.is_uniform(k) or loop is asking
+
+
+def test_a_group_is_looked_at_as_its_threads_see_it():
+    own = buffer("own", Scope.VAR)
+    leave = If(load(own) > 1.0, Break())
+    loop = For(index("i"), c(0), c(4), 1, ForKind.SERIAL, Seq((Store(own, (), load(TILE, BX)), leave)))
+    lanes = index("lane")
+    body = Seq((Alloc(own, ONE), Bind(lanes, THREAD % 32), loop, Store(SCALAR, (), ONE)))
+    branch = If(THREAD >= 32, body, group=Group(32, 32))
+    found = answers(Alloc(SCALAR, ONE), branch)
+    assert found.diverges(branch)
+    assert found.is_uniform(load(own))
+    assert not found.diverges(loop)
+    assert not found.diverges(leave)
+    assert not found.is_uniform(lanes)
+    assert not found.is_uniform(load(SCALAR))  # the others do not store it
+
+
+def test_a_loop_that_a_group_leaves_goes_on_for_the_others():
+    loop = For(index("i"), c(0), c(4), 1, ForKind.SERIAL, If(THREAD >= 32, Break(), group=Group(32, 32)))
+    assert answers(loop).diverges(loop)

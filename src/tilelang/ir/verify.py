@@ -141,6 +141,11 @@ class _Verifier:
     def _enter(self, group: Group, else_body: Stmt | None) -> None:
         """Goes on with the threads of a group."""
         around = self._group
+        if not group.collective and around is not None and (group.first < around.first or group.end > around.end):
+            raise ProgramError(
+                "T.ws: only some of its threads come here",
+                hint="write it beside the other T.ws, or name in it groups that the other one names, too",
+            )
         if around is None or group.first < around.first or group.end > around.end or group.count < 1:
             self._bug(f"If: there are no threads {group.first} to {group.end - 1} here")
         whole = group.first % WARP_SIZE == 0 and (group.count < WARP_SIZE or group.count % WARP_SIZE == 0)

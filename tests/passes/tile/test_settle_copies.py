@@ -193,3 +193,30 @@ def test_programs_of_copies_and_uses_see_what_was_copied(body):
     expected = run_reference_on_copies(func, (a, c))
     actual, _ = run_lazily(expand_pipeline.PASS.run(func, CONTEXT), (a, c))
     np.testing.assert_array_equal(expected[1], actual[1])
+
+
+def test_what_a_barrier_waits_for_is_not_awaited_where_it_was_copied():
+    @T.prim_func
+    def main(A: T.Tensor((4, N, N), "int32"), C: T.Tensor((N, N), "int32")):
+        with T.Kernel(1, threads=32):
+            full = T.alloc_barrier(32)
+            X = T.alloc_shared((N, N), "int32")
+            Y = T.alloc_shared((N, N), "int32")
+            Z = T.alloc_shared((N, N), "int32")
+            T.copy(A[2, 0, 0], Z)
+            C[0, 0] = 1
+            T.copy(A[0, 0, 0], X)
+            T.copy(A[1, 0, 0], Y)
+            T.cp_async_barrier_noinc(full[0])
+            T.barrier_wait(full[0], 0)
+            C[0, 1] = X[0, 0]
+
+    lines = [line.strip() for line in to_text(expanded(main)).splitlines()]
+    begin = next(n for n, line in enumerate(lines) if line.startswith("T.copy(A[0"))
+    assert [
+        "T.copy(A[0, :, :], X)  # copy.cp_async",
+        "T.copy(A[1, :, :], Y)  # copy.cp_async",
+        "cp_async_wait(0)",  # of the copy before
+        "mbarrier_cp_async_arrive(full)",
+    ] == lines[begin : begin + 4]
+    assert "cp_async_wait(0)" not in lines[begin + 4 :]

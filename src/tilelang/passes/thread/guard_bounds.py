@@ -146,7 +146,8 @@ class _Guard:
             return None
         if condition is node.condition and then is node.then_body and other is node.else_body:
             return node
-        return If(condition, then or Seq((), loc=node.loc), other, loc=node.loc)
+        then_body = then or Seq((), loc=node.loc)
+        return dataclasses.replace(node, condition=condition, then_body=then_body, else_body=other)
 
     def _store(self, node: Store, domain: Domain) -> Stmt | None:
         indices = self._values(node.indices, domain)

@@ -3,7 +3,8 @@
 Takes tile-level statements whose pipelines are expanded, gives them with commits and waits. Invariant: whatever
 statement touches what such a copy fills runs after a wait that covers it; no copy is left under way at the end of a
 loop's body or before a jump out of it. Groups complete in the order in which they were closed, so that the wait at the
-beginning of a pipelined loop's iterations also covers what was copied before the loop.
+beginning of a pipelined loop's iterations also covers what was copied before the loop. Copies right before a statement
+that lets a barrier wait for them are awaited there, by whoever uses what they bring.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tilelang.ir.expr import Expr, const, int_const
 from tilelang.ir.stmt import CallStmt, For, If, Seq, Stmt
 from tilelang.ir.visit import Rewriter, jumps, walk
 from tilelang.isa.nvidia.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT
+from tilelang.isa.nvidia.mbarrier import MBARRIER_CP_ASYNC_ARRIVE
 from tilelang.lowering.regions import may_overlap, shared_storages
 from tilelang.ops.copy import Copy
 from tilelang.passes.tile.plan_pipeline import is_asynchronous
@@ -95,6 +97,8 @@ class _Sequence:
             if isinstance(child, Copy) and self._settle.is_free(child):
                 self._start(child)
                 continue
+            if _lets_barrier_wait(child):
+                self._open = []
             self._close(child)
             self._await(self.groups if _ends_all(child) else self._touched(child), child)
             new = self._branch(child) if isinstance(child, If) else self._settle.visit(child)
@@ -170,6 +174,11 @@ class _Sequence:
             self._age(None)
         elif isinstance(stmt, If) and any(_closes(inner, None) for inner in walk(stmt)):
             self._age(None)
+
+
+def _lets_barrier_wait(stmt: Stmt) -> bool:
+    """Whether a barrier completes only when the copies before a statement have."""
+    return isinstance(stmt, CallStmt) and stmt.routine is MBARRIER_CP_ASYNC_ARRIVE
 
 
 def _ends_all(stmt: Stmt) -> bool:
