@@ -45,6 +45,7 @@ class Frame:
         self.cells = [memory.get(buffer) for buffer in slots.buffers]
         self.threads = np.arange(LANES)
         self.loc, self.counters, self.footprint = NOWHERE, None, None
+        self.fences, self.lands = 0, False
         self.set_mask(np.ones(LANES, bool) if mask is None else mask)
 
     def set_mask(self, mask):

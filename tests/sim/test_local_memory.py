@@ -17,6 +17,7 @@ class Lanes:
     """A warp of which only some lanes may be active."""
 
     loc, counters, footprint = NOWHERE, None, None
+    fences, lands = 0, False
     threads = LANE + 64
 
     def __init__(self, mask=None):

@@ -15,6 +15,7 @@ from tilelang.errors import OutOfBounds, ReadBeforeWrite
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.isa.machine import LANES
 from tilelang.sim.device_memory import row_major
+from tilelang.sim.in_use import InUse
 from tilelang.sim.memory import poison
 from tilelang.sim.races import element_text
 from tilelang.sim.storage import NUMBERS, Accessor, Change, Index
@@ -40,9 +41,12 @@ class Registers:
         if of is None:
             self.data = np.full((LANES, self.size), poison(lane_dtype(buffer.dtype)), numpy)
             self._flags = np.zeros((LANES, self.size * numpy.itemsize), np.uint8)
+            self.in_use = InUse(buffer.name, self.size)
         else:
             self.data = of.data.view(numpy)
             self._flags = of._flags
+            self.in_use = of.in_use
+        self._scale = (numpy.itemsize, (self if of is None else of).data.itemsize)
         self._defined = self._flags.view(f"u{numpy.itemsize}")
 
     def forget(self, warp: Accessor) -> None:
@@ -104,6 +108,7 @@ class Registers:
         Raises:
             ReadBeforeWrite: The active lanes have not written them, unless they are only moved.
         """
+        self._access(warp, offset, count, write=False)
         where: Any
         if isinstance(offset, int):
             where = (slice(None), offset) if count == 1 else (slice(None), slice(offset, offset + count))
@@ -125,6 +130,8 @@ class Registers:
         self, warp: Accessor, offset: Index, values: Any, count: int = 1, *, defined: np.ndarray | None = None
     ) -> None:
         """Stores one value for all, or values of shape (32,) or (32, count)."""
+        if not self._access(warp, offset, count, write=True):
+            return
         array = np.asarray(values)
         if count > 1 and array.ndim == 1:
             array = array[:, None]
@@ -144,6 +151,15 @@ class Registers:
         warp.changed()
         self.data[where] = array
         self._defined[where] = flags
+
+    def _access(self, warp: Accessor, offset: Index, count: int, *, write: bool) -> bool:
+        """Whether an access happens now; see `InUse.access`."""
+        own, owner = self._scale
+        if own != owner:  # a view of narrower or wider elements
+            first = np.asarray(offset) * own // owner
+            count = int(np.max((np.asarray(offset) + count) * own - 1) // owner - np.min(first)) + 1
+            offset = np.min(first)
+        return self.in_use.access(warp, offset, count, write=write)
 
     def update(
         self, warp: Accessor, offset: np.ndarray, change: Change, *, stores: bool = True, loads: bool = True

@@ -13,16 +13,21 @@ from typing import Any
 
 import numpy as np
 
-from tilelang.errors import NOWHERE, BarrierDivergence, CompilerBug, Loc
+from tilelang.errors import NOWHERE, BarrierDivergence, CompilerBug, Loc, SimulationError
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.isa.instruction import Timeline
-from tilelang.isa.machine import LANES, Pointer, Wait
+from tilelang.isa.machine import LANES, Pieces, Pointer, Transfer, Wait
+from tilelang.sim import violations
 from tilelang.sim.barriers import Barriers
 from tilelang.sim.clocks import Clocks
 from tilelang.sim.counters import Counters
 from tilelang.sim.device_memory import Window
+from tilelang.sim.engines import BlockTransfer, Engines
+from tilelang.sim.history import thread_of
 from tilelang.sim.lane_expressions import Value, per_lane
 from tilelang.sim.local_memory import Registers
+from tilelang.sim.proxies import Proxies
+from tilelang.sim.readings import Reading
 from tilelang.sim.storage import NUMBERS, Footprint, Index
 from tilelang.sim.timelines import Timelines
 
@@ -72,9 +77,11 @@ class Grid:
     """What the blocks of a launch share.
 
     Attributes:
+        proxies: The fences of their threads.
         meetings: How often all of them have met.
     """
 
+    proxies: Proxies
     meetings: int = 0
 
 
@@ -93,6 +100,7 @@ class Block:
         printer: Receives what it prints.
 
     Attributes:
+        engines: What works beside its threads.
         version: Grows with every write to any memory, so that a warp can tell whether waiting for one is in vain.
     """
 
@@ -113,11 +121,17 @@ class Block:
         self.clocks, self.window, self.buffers = clocks, window, buffers
         self.lazy, self.counters, self.printer = lazy, counters, printer
         self.version = 0
+        self.engines = Engines()
         self.slots = {buffer: slot for slot, buffer in enumerate(buffers)}
         self._states: dict[str, Any] = {}
         count = -(-threads // LANES)
         numbers = [np.arange(w * LANES, min((w + 1) * LANES, threads)) for w in range(count)]
         self.barriers = Barriers(numbers, clocks)
+
+    @property
+    def proxies(self) -> Proxies:
+        """The fences of its threads."""
+        return self.grid.proxies
 
     def state(self, name: str, make: Callable[[], Any]) -> Any:
         """State that a family of instructions keeps for the block."""
@@ -149,6 +163,7 @@ class SimWarp:
         self.loc: Loc = NOWHERE
         self.counters = block.counters
         self.footprint: Footprint | None = None
+        self.fences, self.lands = 0, False
         self.broken = np.zeros(LANES, bool)
         self.timelines = Timelines(self, block.lazy)
         self.mask = self.present
@@ -278,9 +293,11 @@ class SimWarp:
         old: np.ndarray = self._within(where, update, lambda: np.zeros(LANES, cell.data.dtype))
         return old
 
-    def defer(self, timeline: Timeline, work: Callable[[], None]) -> None:
+    def defer(
+        self, timeline: Timeline, work: Callable[[], None], touch: Callable[[], None] | None = None
+    ) -> None:
         """Queues work that lands when a wait guarantees it, or at once in eager mode."""
-        self.timelines.defer(timeline, work)
+        self.timelines.defer(timeline, work, touch)
 
     def commit(self, timeline: Timeline) -> None:
         """Closes the group of work queued since the last commit."""
@@ -293,6 +310,64 @@ class SimWarp:
     def landing(self, timeline: Timeline, where: np.ndarray) -> Callable[[], None] | None:
         """What lands all work that these lanes have queued up to now; None if nothing is under way."""
         return self.timelines.landing(timeline, where)
+
+    # -- isa.machine.Warp: engines beside the threads ---------------------------------------------------------
+    def transfer(
+        self,
+        lane: int,
+        source: Pieces,
+        target: Pieces,
+        *,
+        agent: object,
+        update: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
+    ) -> Transfer:
+        """An engine begins to move the pieces of a source to those of a target, on behalf of one lane."""
+        return BlockTransfer(self, lane, source, target, agent, update)
+
+    def reading(self, starts: np.ndarray, size: int, *, agent: object) -> Reading:
+        """An engine will read pieces of the block's shared memory for the warp."""
+        return Reading(self, starts, size, agent)
+
+    def shared_address(self, pointer: Pointer) -> np.ndarray:
+        """Where a pointer points, in bytes from the beginning of the block's shared memory. Shape (32,)."""
+        cell = self._cell_of(pointer.buffer)
+        assert isinstance(cell, Window)
+        address: np.ndarray = cell.begin + pointer.offset * pointer.buffer.dtype.storage_bytes
+        return address
+
+    def fence_proxy(self, what: str) -> None:
+        """Makes writes of the active lanes visible to the engines, once these are ordered after."""
+        self.block.proxies.fence(what, self.threads[self.mask])
+
+    def need_fence(self, pointer: Pointer, where: np.ndarray, what: str) -> None:
+        """Reports an element whose last write no fence made visible to an engine that these lanes start."""
+        cell = self._cell_of(pointer.buffer)
+        assert isinstance(cell, Window)
+        history = cell.storage.history
+        if history is None:
+            return
+        for lane in np.flatnonzero(where & self.mask).tolist():
+            unit = (cell.begin + int(pointer.offset[lane]) * cell.itemsize) // cell.storage.unit
+            writes, thread = history.writers(np.array([unit])), int(self.threads[lane])
+            if self.block.proxies.invisible(what, thread, writes).any():
+                writer, place = int(thread_of(writes)[0]), history.place(int(writes[0]))
+                raise violations.unfenced(cell.element_of_unit((unit,)), "updated", thread, writer, place)
+
+    def in_block(self, rank: int) -> SimWarp:
+        """This warp, with addresses of shared memory being those of another block of its cluster."""
+        if rank == 0:
+            return self
+        raise SimulationError(f"block {rank} of a cluster of 1: there is none")
+
+    def fence_registers(self) -> None:
+        """Orders the warp's accesses to registers before products that use them."""
+        self.fences += 1
+
+    def is_fenced(self, pointer: Pointer) -> bool:
+        """Whether `fence_registers` stands between the warp's own accesses to an array of registers and now."""
+        cell = self._cell_of(pointer.buffer)
+        assert isinstance(cell, Registers)
+        return cell.in_use.touched < self.fences
 
     def release(self, where: np.ndarray) -> np.ndarray:
         """What these lanes know and did up to now, for others to acquire."""

@@ -15,14 +15,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tilelang.errors import ArgumentError, BarrierDivergence, CompilerBug
+from tilelang.errors import ArgumentError, BarrierDivergence, CompilerBug, SimulationError
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Load
 from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.launch import TensorMap
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, If, Launch, Seq, Stmt
 from tilelang.ir.visit import expressions, walk, walk_expr
 from tilelang.isa.instruction import Effect, Instruction
-from tilelang.isa.machine import LANES, Wait
+from tilelang.isa.machine import LANES, TensorMapView, Wait
+from tilelang.isa.nvidia.tensor_box import map_fault
 from tilelang.sim.arguments import bind_arguments
 from tilelang.sim.clocks import Clocks
 from tilelang.sim.counters import Counters
@@ -33,6 +35,7 @@ from tilelang.sim.interp import StatementCompiler
 from tilelang.sim.lane_expressions import Slots, Value
 from tilelang.sim.machine import Block, Grid, SimWarp
 from tilelang.sim.memory import Memory
+from tilelang.sim.proxies import Proxies
 from tilelang.sim.races import Watch
 from tilelang.sim.scheduler import Schedule
 from tilelang.sim.storage import Storage
@@ -153,6 +156,16 @@ class Simulation:
         """A global buffer's shape in numbers, checked against its storage."""
         return tuple(self._memory.cells(buffer).extents)
 
+    def view(self, tensor_map: TensorMap) -> TensorMapView:
+        """A map of a tensor in numbers, as the host encodes it."""
+        tensor, box, swizzle = tensor_map.tensor, tensor_map.box, tensor_map.swizzle
+        dims, strides = self._evaluator.indices(tensor_map.dims), self._evaluator.indices(tensor_map.strides)
+        array = self.array(tensor)
+        fault = map_fault(dims, strides, box, swizzle, tensor.dtype.storage_bytes, array.storage.base + array.begin)
+        if fault:
+            raise SimulationError(f"the map of '{tensor.name}' for copies of {box}: {fault}")
+        return TensorMapView(tensor, dims, strides, box, swizzle)
+
     def compiler(self, slots: Slots) -> StatementCompiler:
         """What compiles the body of a launch."""
         return StatementCompiler(slots, self._target, counting=self._counters is not None)
@@ -256,13 +269,16 @@ class _Launch:
         slots.invariant.update(facts, stmt.block_vars)  # type: ignore[arg-type]
         if stmt.thread is not None:
             slots.invariant.add(stmt.thread)
+        for tensor_map in stmt.plan.tensor_maps:
+            slots.buffer(tensor_map.tensor)
+            slots.views[tensor_map.var] = simulation.view(tensor_map)
         self._code = simulation.compiler(slots).compile(stmt.body)
         self._env: list[Value] = [None] * slots.variables
         self._set(facts)
         self._windows: dict[int, Window] = {}  # of global memory
         self._globals: dict[Buffer, DeviceArray] = {}
         self._arena_bytes, self._arena_unit, self._offsets = self._plan_arena()
-        self._grid = Grid()
+        self._grid = Grid(Proxies(self._clocks))
 
     def run(self, blocks: Sequence[tuple[int, ...]]) -> None:
         """Runs the blocks one after another; where they meet, by turns from one meeting to the next."""
@@ -308,6 +324,7 @@ class _Launch:
         self._clocks.meet_all()
         for warp in running.warps:
             warp.timelines.finish()
+        running.block.engines.finish()
         counters = self._simulation.counters
         if counters is not None:
             counters.blocks += 1

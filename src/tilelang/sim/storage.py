@@ -33,6 +33,8 @@ class Accessor(Protocol):
         loc: The statement.
         counters: Where accesses are counted, if anywhere.
         footprint: Receives what asynchronous work will touch, while it is only asked; None while it happens.
+        fences: How often it ordered accesses to registers before products.
+        lands: Whether asynchronous work happens now.
     """
 
     mask: np.ndarray
@@ -41,6 +43,8 @@ class Accessor(Protocol):
     loc: Loc
     counters: Counters | None
     footprint: Footprint | None
+    fences: int
+    lands: bool
 
     def changed(self) -> None:
         """Told after every write."""

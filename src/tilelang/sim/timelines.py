@@ -55,15 +55,15 @@ class Timelines:
         self._warp, self._lazy = warp, lazy
         self._queues: dict[Timeline, _Queue] = {}
 
-    def defer(self, timeline: Timeline, work: Work) -> None:
-        """Queues work of the active lanes."""
+    def defer(self, timeline: Timeline, work: Work, touch: Work | None = None) -> None:
+        """Queues work of the active lanes; `touch` accesses what it will, if that is not to be learned from itself."""
         warp = self._warp
         if not self._lazy:
-            work()
+            self._do(work)
             return
         footprint = warp.footprint = Footprint()
         try:
-            work()
+            (touch or work)()
         finally:
             warp.footprint = None
         for window, lanes, units in footprint.writes:
@@ -110,6 +110,13 @@ class Timelines:
                 self._land(item, item.lanes.copy())
             queue.pending = []
 
+    def _do(self, work: Work) -> None:
+        self._warp.lands = True
+        try:
+            work()
+        finally:
+            self._warp.lands = False
+
     def _queue(self, timeline: Timeline) -> _Queue:
         return self._queues.setdefault(timeline, _Queue())
 
@@ -123,7 +130,7 @@ class Timelines:
         warp.set_mask(due)
         warp.loc, warp.counters = item.loc, None  # it was counted when it was queued
         with item.loc:
-            item.work()
+            self._do(item.work)
         warp.set_mask(mask)
         warp.loc, warp.counters = loc, counters
         item.lanes = item.lanes & ~due

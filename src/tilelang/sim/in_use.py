@@ -1,0 +1,93 @@
+"""Which registers of a warp instructions under way still read or write, and when others touched them last.
+
+Takes accesses to registers by place; gives the complaint where a product under way owns them. Invariant: all lanes of
+a warp count as one, since such instructions belong to whole warps.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilelang.errors import DataRace, Loc, Note
+from tilelang.sim.storage import Accessor, Index
+
+
+class InUse:
+    """The registers of one array.
+
+    Args:
+        name: The array's.
+        size: Its elements.
+
+    Attributes:
+        touched: How many fences the warp had executed when code of its own last touched them; -1 before.
+    """
+
+    def __init__(self, name: str, size: int) -> None:
+        self._name = name
+        self.touched = -1
+        self._arriving = np.zeros(size, np.int64)
+        self._leaving = np.zeros(size, np.int64)
+        self._under_way = 0
+        self._loc: Loc | None = None
+
+    # -- asynchronous work ----------------------------------------------------------------------------------
+    def begin_arrival(self, warp: Accessor, lanes: np.ndarray, units: np.ndarray) -> None:
+        """Work of the warp will write registers. Shapes: lanes (n,), units (n, ...), the same for all."""
+        self._begin(self._arriving, warp, units)
+
+    def begin_departure(self, warp: Accessor, lanes: np.ndarray, units: np.ndarray) -> None:
+        """Work of the warp will read registers. Shapes: lanes (n,), units (n, ...), the same for all."""
+        self._begin(self._leaving, warp, units)
+
+    def end_arrival(self, units: np.ndarray) -> None:
+        """The registers are about to be written."""
+        self._end(self._arriving, units)
+
+    def end_departure(self, units: np.ndarray) -> None:
+        """The registers are about to be read."""
+        self._end(self._leaving, units)
+
+    def _begin(self, marks: np.ndarray, warp: Accessor, units: np.ndarray) -> None:
+        marks[units[0]] += 1
+        self._under_way += 1
+        self._loc = warp.loc
+
+    def _end(self, marks: np.ndarray, units: np.ndarray) -> None:
+        marks[units[0]] -= 1
+        self._under_way -= 1
+
+    # -- accesses -------------------------------------------------------------------------------------------
+    def access(self, warp: Accessor, offset: Index, count: int, *, write: bool) -> bool:
+        """An access to `count` neighbors; whether it happens, and is not only asked for by work that will do it.
+
+        Raises:
+            DataRace: Code of the program touches what work under way uses.
+        """
+        if warp.footprint is not None:
+            units = np.broadcast_to(int(np.min(offset)) + np.arange(count), (1, count))
+            marks = warp.footprint.writes if write else warp.footprint.reads
+            marks.append((self, np.flatnonzero(warp.mask)[:1], units))
+            return False
+        if warp.lands:
+            return True
+        self.touched = warp.fences
+        if self._under_way:
+            self._need_idle(warp, offset, count, write=write)
+        return True
+
+    def _need_idle(self, warp: Accessor, offset: Index, count: int, *, write: bool) -> None:
+        marks = self._arriving + self._leaving if write else self._arriving
+        places = np.unique(np.broadcast_to(offset, warp.mask.shape)[warp.mask])
+        busy = places[marks[places[:, None] + np.arange(count)].any(axis=1)]
+        if not busy.size:
+            return
+        uses = "accumulates in" if self._arriving[busy[0] : busy[0] + count].any() else "reads"
+        done = "written" if write else "read"
+        thread = int(warp.threads[np.flatnonzero(warp.mask)[0]])
+        raise DataRace(
+            f"registers of '{self._name}' are {done} by thread {thread} while a product that {uses} them may still be "
+            "under way",
+            notes=() if self._loc is None else (Note("the product was started here", self._loc),),
+            hint="wait for the product first: wgmma.wait_group, with fewer groups left under way",
+        )

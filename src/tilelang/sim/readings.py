@@ -1,0 +1,61 @@
+"""What matrix units read of a block's shared memory, beside the threads that start them.
+
+Takes pieces by address, gives their contents when somebody learns that they have been read. Invariant: a reading is
+tested when it is begun and again when it happens, since others may read the same pieces and end before it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.sim.engines import Span
+
+if TYPE_CHECKING:
+    from tilelang.sim.machine import Block, SimWarp
+
+
+class Reading:
+    """Pieces of the block's shared memory that will be read; see `isa.machine.Warp.reading`.
+
+    Args:
+        warp: Whose first active lane starts it.
+        starts: Where the pieces begin, in bytes.
+        size: Bytes of each.
+        agent: By what its end is learned of.
+    """
+
+    def __init__(self, warp: SimWarp, starts: np.ndarray, size: int, agent: object) -> None:
+        self._clocks, self._loc, self._shape = warp.block.clocks, warp.loc, (*starts.shape, size)
+        self._thread = int(warp.threads[warp.active][0])
+        self._agent = self._clocks.agent(agent)
+        flat = starts.reshape(-1)
+        self._span = Span(warp.block, flat, size, _tile(warp.block, int(flat.min()), int(flat.max()) + size))
+        self._span.begin_read(self._loc, self._thread)
+
+    def fetch(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """It is read now."""
+        span = self._span
+        with self._loc:
+            span.begin_read(self._loc, self._thread)
+            contents, defined = span.contents()
+            span.end_read(self._loc, self._agent)
+        known = np.ones(contents.shape, bool) if defined is None else defined
+        return contents.reshape(self._shape), known.reshape(self._shape), self._clocks.release_agent(self._agent)
+
+    def drop(self) -> None:
+        """It is not read after all."""
+        history = self._span.storage.history
+        if history is not None:
+            history.end_departure(self._span.units)
+
+
+def _tile(block: Block, low: int, high: int) -> Buffer:
+    """The buffer that holds all of these bytes, else one that holds the first."""
+    tiles = [(block.window(slot), b) for slot, b in enumerate(block.buffers) if b.scope is Scope.SHARED]
+    ends = [(window.begin, window.begin + window.size * window.itemsize, buffer) for window, buffer in tiles]
+    whole = (buffer for begin, end, buffer in ends if begin <= low and high <= end)
+    first = (buffer for begin, end, buffer in ends if begin <= low < end)
+    return next(whole, None) or next(first, None) or tiles[0][1]
