@@ -27,8 +27,9 @@ from tilelang.ir.visit import Rewriter, any_expr, variables_of, walk
 from tilelang.layout.fragment import Fragment
 from tilelang.lowering.lowering import Lowering, Lowerings, Site
 from tilelang.lowering.nvidia.copy_tma import LOAD, STORE
+from tilelang.lowering.regions import whole
 from tilelang.ops.copy import Copy
-from tilelang.ops.gemm import Gemm
+from tilelang.ops.gemm import Gemm, matrix_extents
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.tile.roles.epilogue import Exit, find_exits
 from tilelang.passes.tile.roles.rings import Ring, Rings, find_rings, flat, is_pipelined
@@ -43,11 +44,13 @@ _FEW_STAGES = 3  # with fewer, results had better leave straight from registers
 _PANEL = 16  # rows of tiles that are walked together; 8 to 32 were the same
 _ALIGN = 1024  # of tiles in shared memory
 _OTHER_REGISTERS = 40  # of a thread, for addresses, loops and what is on its way
+_ROWS_OF_THREAD = 2  # of the results of a product, in each 64 rows
 _ROWS = 64  # of a product per warpgroup
 
 # Registers of a consumer's and a producer's thread, per number of consumers. Source: PTX ISA, "setmaxnreg"; all of a
 # block together have as many as it is launched with, which is the multiple of 8 below 65536 / threads.
 _REGISTERS = {1: (240, 40), 2: (240, 24), 3: (160, 32), 4: (112, 24)}
+_REGISTERS_COUNTING = {**_REGISTERS, 2: (232, 40)}  # a producer that counts its turns itself needs more
 
 
 class _Unfit(Exception):
@@ -117,8 +120,17 @@ class Roles:
         return find_exits(launch, lambda copy: self._refusal(copy, STORE, threads))
 
     def refuses(self, product: Gemm, threads: int) -> str:
-        """Why so many threads cannot do a product by the instructions of warpgroups; empty if they can."""
-        return self._refusal(product, PRODUCT, threads)
+        """Why so many threads cannot do a product by the instructions of warpgroups; empty if they can.
+
+        A wide operand is rounded into a fragment before, as `choose_lowerings` does it.
+        """
+        rounded = dataclasses.replace(product, a=_rounded(product, product.a), b=_rounded(product, product.b))
+        return self._refusal(rounded, PRODUCT, threads)
+
+    def reads_in_place(self, product: Gemm, tile: Buffer, threads: int) -> bool:
+        """Whether instructions of warpgroups read a tile where it is, and nothing else of a product does."""
+        operands = [region for region in (product.a, product.b) if region.buffer.storage is tile.storage]
+        return all(r.dtype == product.operand for r in operands) and not self.refuses(product, threads)
 
     def _refusal(self, op: TileOp, name: str, threads: int) -> str:
         row = self._row(type(op), name)
@@ -157,7 +169,7 @@ class _Choice:
             consumers,
             stages,
             tile_stages,
-            *self._producer(consumers),
+            *self._producer(consumers, rings.found),
             persistent=persistent,
             panel=self._panel(pipelined) if persistent else None,
             staged=staged,
@@ -228,19 +240,29 @@ class _Choice:
         return any(isinstance(s, ParallelLoop | Copy) and s.layout is not None for s in walk(self._launch.body))
 
     def _registers(self, consumers: int) -> int:
-        """Registers of a thread that the tiles take which are spread over it and the others."""
+        """Registers of a thread that hold tiles: its share of each, and some elements of each row."""
         tiles = [s.buffer for s in walk(self._launch.body) if isinstance(s, Alloc) and s.buffer.scope is Scope.FRAGMENT]
-        bits = sum((b.bytes or 0) * 8 for b in tiles if b.rank > 1)
-        return -(-bits // (32 * consumers * WARPGROUP_THREADS))
+        products = [s for s in walk(self._launch.body) if isinstance(s, Gemm)]
+        tiles += [_rounded(p, p.a).buffer for p in products if p.a.dtype != p.operand]
+        bits = sum((tile.bytes or 0) * 8 for tile in tiles if tile.rank > 1)
+        rows = sum(tile.rank == 1 for tile in tiles) * _ROWS_OF_THREAD
+        return -(-bits // (32 * consumers * WARPGROUP_THREADS)) + rows
 
-    def _producer(self, consumers: int) -> tuple[int, tuple[int, int] | None]:
+    def _producer(self, consumers: int, rings: Sequence[Ring]) -> tuple[int, tuple[int, int] | None]:
         """Threads of the producer, and the registers that it leaves to the consumers."""
         alone = WARP_SIZE + consumers * WARPGROUP_THREADS
         # the machine rounds threads up to warpgroups, and registers down to a multiple of 8
         given = min(REGISTERS_PER_SM // (-(-alone // WARPGROUP_THREADS) * WARPGROUP_THREADS) // 8 * 8, 255)
         if self._registers(consumers) + _OTHER_REGISTERS <= given:
             return WARP_SIZE, None
-        return WARPGROUP_THREADS, _REGISTERS[consumers]
+        counts = any(self._counts(ring) for ring in rings)
+        return WARPGROUP_THREADS, (_REGISTERS_COUNTING if counts else _REGISTERS)[consumers]
+
+    def _counts(self, ring: Ring) -> bool:
+        """Whether only counting tells how often a ring was filled: its loops differ from tile to tile."""
+        loops = [step for step in ring.path if isinstance(step, For)]
+        blocks = frozenset(self._launch.block_vars)
+        return ring.uses().number is None or any(not blocks.isdisjoint(variables_of(trips(loop))) for loop in loops)
 
     # -- which tiles of the grid ----------------------------------------------------------------------------------
     def _persistent(self, pipelined: Sequence[Ring]) -> bool:
@@ -304,6 +326,14 @@ class _Choice:
         counts = [ring.uses().most for ring in pipelined]
         known = [count for count in counts if count is not None]
         return most if persistent or len(known) < len(counts) else min(most, max(known))
+
+
+def _rounded(product: Gemm, region: Region) -> Region:
+    """An operand in the dtype in which it is multiplied."""
+    if region.dtype == product.operand:
+        return region
+    extents = matrix_extents(region)
+    return whole(Buffer(region.buffer.name, extents, product.operand, Scope.FRAGMENT, loc=region.buffer.loc))
 
 
 def _size(tile: Buffer) -> int:

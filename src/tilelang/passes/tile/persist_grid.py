@@ -67,8 +67,8 @@ def _indices(tile: Expr, grid: tuple[Expr, ...], panel: tuple[int, str] | None, 
 
 
 class _Launches(Rewriter):
-    def __init__(self, multiprocessors: int) -> None:
-        self._blocks = multiprocessors
+    def __init__(self, blocks: int) -> None:
+        self._blocks = blocks
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if not isinstance(node, Launch):
@@ -77,11 +77,15 @@ class _Launches(Rewriter):
         return persistent(node, schedule, self._blocks) if schedule is not None and schedule.persistent else node
 
 
-def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
-    if context.target.kind != "cuda" or not context.target.architecture.multiprocessors:
-        return func
-    body = _Launches(context.target.architecture.multiprocessors).visit(func.body) or Seq((), loc=func.body.loc)
+def persist(func: PrimFunc, blocks: int) -> PrimFunc:
+    """The function with its persistent launches in at most so many blocks."""
+    body = _Launches(blocks).visit(func.body) or Seq((), loc=func.body.loc)
     return func if body is func.body else dataclasses.replace(func, body=body)
+
+
+def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
+    blocks = context.target.architecture.multiprocessors if context.target.kind == "cuda" else 0
+    return persist(func, blocks) if blocks else func
 
 
 PASS = Pass("persist_grid", _run, Level.TILE, Level.TILE)

@@ -71,8 +71,7 @@ def specialized(launch: Launch, schedule: Schedule, roles: Roles) -> Launch:
         body = Leave(exits).visit(launch.body) or Seq((), loc=launch.loc)
         launch = dataclasses.replace(launch, body=body)
     channels = [
-        channel(ring, schedule, by_warpgroup=_by_warpgroup(ring, schedule, roles))
-        for ring in roles.rings(launch).found
+        channel(ring, schedule, by_warpgroup=_by_warpgroup(ring, schedule, roles)) for ring in roles.rings(launch).found
     ]
     computing: list[Stmt] = [Alloc(made.staging, loc=made.copy.loc) for made in exits]
     computing.append(consumer(launch.body, channels, thread))
@@ -102,7 +101,11 @@ def specialized(launch: Launch, schedule: Schedule, roles: Roles) -> Launch:
 
 def _by_warpgroup(ring: Ring, schedule: Schedule, roles: Roles) -> bool:
     """Whether only instructions of warpgroups read the tiles of a ring."""
-    return all(isinstance(r, Gemm) and not roles.refuses(r, schedule.consumer_threads) for r in ring.readers)
+    threads = schedule.consumer_threads
+    return all(
+        isinstance(reader, Gemm) and all(roles.reads_in_place(reader, tile, threads) for tile in ring.tiles)
+        for reader in ring.readers
+    )
 
 
 def _barriers(channels: Sequence[Channel], schedule: Schedule, thread: Expr) -> list[Stmt]:

@@ -58,9 +58,7 @@ class _Producer:
                     return None
                 start, stop = substitute(node.start, values), substitute(node.stop, values)
                 kind = ForKind.SERIAL if node.kind is ForKind.PIPELINED else node.kind
-                return dataclasses.replace(
-                    node, var=var, start=start, stop=stop, kind=kind, body=body, pipeline=None
-                )
+                return dataclasses.replace(node, var=var, start=start, stop=stop, kind=kind, body=body, pipeline=None)
             case If():
                 then = self.visit(node.then_body, values)
                 other = None if node.else_body is None else self.visit(node.else_body, values)
