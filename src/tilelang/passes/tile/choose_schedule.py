@@ -32,7 +32,7 @@ from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm, matrix_extents
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.tile.roles.epilogue import Exit, find_exits
-from tilelang.passes.tile.roles.rings import Ring, Rings, find_rings, flat, is_pipelined
+from tilelang.passes.tile.roles.rings import Ring, Rings, find_rings, flat, is_pipelined, trips
 from tilelang.target import REGISTERS_PER_SM, WARP_SIZE, Feature
 
 PRODUCT = "gemm.wgmma"  # the lowering of products that makes specializing worthwhile
