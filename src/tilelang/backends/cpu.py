@@ -6,8 +6,7 @@ from types import MappingProxyType
 
 from tilelang.backends.backend import Backend
 from tilelang.codegen.cpp import emit
-from tilelang.lowering.cpu.atomic import lower_atomic_tile
-from tilelang.lowering.cpu.copy import lower_copy, lower_fill, lower_transpose
+from tilelang.lowering.cpu.copy import lower_atomic_tile, lower_copy, lower_fill, lower_transpose
 from tilelang.lowering.cpu.gemm import lower_gemm
 from tilelang.lowering.cpu.im2col import lower_im2col
 from tilelang.lowering.cpu.reduce import lower_reduce, lower_scan

@@ -1,36 +1,36 @@
-"""`T.copy`, `T.transpose` and `T.fill` as loops of element moves."""
+"""`T.copy`, `T.transpose`, `T.fill` and atomic updates of tiles as serial loops over their elements."""
 
 from __future__ import annotations
 
 from tilelang.errors import NoLowering
 from tilelang.ir.buffer import Region
 from tilelang.ir.builder import Builder
-from tilelang.ir.expr import Const, Expr, Var, cast
-from tilelang.ir.stmt import Bind, Store
 from tilelang.lowering.cpu.nest import nest, scratch
-from tilelang.lowering.regions import axes, indices, load, may_overlap
+from tilelang.lowering.elements import fill, move, transpose, update
+from tilelang.lowering.regions import may_overlap
+from tilelang.ops.atomic import AtomicTile
 from tilelang.ops.copy import Copy, Transpose
-from tilelang.ops.describe import matrix_axes
 from tilelang.ops.fill import Fill
 
 
 def lower_copy(op: Copy, build: Builder) -> None:
     """One loop per dimension, the last innermost: contiguous rows move as vectors."""
-    _move(build, apart(op.name, op.src, op.dst, build), op.dst)
+    move(build, apart(op.name, op.src, op.dst, build), op.dst, nest)
 
 
 def lower_transpose(op: Transpose, build: Builder) -> None:
     """Rows of the destination are written in order."""
-    source = apart(op.name, op.src, op.dst, build)
-    rows, columns = matrix_axes(op.dst)
-    source_rows, source_columns = matrix_axes(source)
+    transpose(build, apart(op.name, op.src, op.dst, build), op.dst, nest)
 
-    def body(at: tuple[Var, ...]) -> None:
-        j, i = at
-        value = load(source, (i, j), (source_rows, source_columns))
-        build.emit(Store(op.dst.buffer, indices(op.dst, at, (rows, columns)), cast(value, op.dst.dtype)))
 
-    nest(build, (op.dst.extent[rows], op.dst.extent[columns]), body, "ji")
+def lower_fill(op: Fill, build: Builder) -> None:
+    """One store per element."""
+    fill(build, op, nest)
+
+
+def lower_atomic_tile(op: AtomicTile, build: Builder) -> None:
+    """One atomic update per element."""
+    update(build, op, nest)
 
 
 def apart(name: str, source: Region, target: Region, build: Builder) -> Region:
@@ -49,23 +49,5 @@ def apart(name: str, source: Region, target: Region, build: Builder) -> Region:
             hint="go through another buffer, or slice with constants",
         )
     copied = scratch(build, f"{source.buffer.name}_copy", extent, source.dtype)
-    _move(build, source, copied)
+    move(build, source, copied, nest)
     return copied
-
-
-def lower_fill(op: Fill, build: Builder) -> None:
-    """The value is computed once and stored everywhere."""
-    value: Expr = cast(op.value, op.dst.dtype)
-    if not isinstance(value, Const):
-        filler = Var("value", op.dst.dtype)
-        build.emit(Bind(filler, value))
-        value = filler
-    extents = [op.dst.extent[axis] for axis in axes(op.dst)]
-    nest(build, extents, lambda at: build.emit(Store(op.dst.buffer, indices(op.dst, at), value)))
-
-
-def _move(build: Builder, source: Region, target: Region) -> None:
-    def body(at: tuple[Var, ...]) -> None:
-        build.emit(Store(target.buffer, indices(target, at), cast(load(source, at), target.dtype)))
-
-    nest(build, [target.extent[axis] for axis in axes(target)], body)

@@ -13,9 +13,8 @@ from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.expr import Expr, Load, Var, as_expr
 from tilelang.ir.stmt import Alloc, For, ForKind, Store
+from tilelang.lowering.elements import LETTERS, Element
 from tilelang.lowering.regions import ZERO, whole
-
-_LETTERS = "ijklmnop"
 
 
 def loop(build: Builder, name: str, extent: Expr, body: Callable[[Var], None]) -> None:
@@ -26,14 +25,12 @@ def loop(build: Builder, name: str, extent: Expr, body: Callable[[Var], None]) -
     build.emit(For(var, ZERO, extent, 1, ForKind.SERIAL, as_body(statements, build.loc)))
 
 
-def nest(
-    build: Builder, extents: Sequence[Expr], body: Callable[[tuple[Var, ...]], None], letters: str = _LETTERS
-) -> None:
+def nest(build: Builder, extents: Sequence[Expr], element: Element, letters: str = LETTERS) -> None:
     """Loops over all coordinates of a box, the last one innermost."""
 
     def inner(depth: int, outer: tuple[Var, ...]) -> None:
         if depth == len(extents):
-            body(outer)
+            element(outer)
         else:
             loop(build, letters[depth % len(letters)], extents[depth], lambda var: inner(depth + 1, (*outer, var)))
 

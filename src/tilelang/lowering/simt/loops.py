@@ -6,29 +6,27 @@ mean; which thread runs which iteration is decided later, for these loops as for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 from tilelang.dtypes import INT32, DType
 from tilelang.errors import NoLowering
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import Builder, as_body
-from tilelang.ir.expr import Const, Expr, Load, Var, as_expr, cast
-from tilelang.ir.stmt import Alloc, Atomic, Bind, For, ForKind, ParallelLoop, Print, Store
+from tilelang.ir.expr import Const, Expr, Load, Var, as_expr
+from tilelang.ir.stmt import Alloc, For, ForKind, ParallelLoop, Print, Store
 from tilelang.layout.fragment import Fragment
+from tilelang.lowering import elements
+from tilelang.lowering.elements import LETTERS, Element
 from tilelang.lowering.fold import Fold
 from tilelang.lowering.patches import gather, patch
 from tilelang.lowering.regions import ZERO, axes, indices, load, may_overlap, same_region, whole
 from tilelang.ops.atomic import AtomicTile
 from tilelang.ops.copy import Copy, Transpose
-from tilelang.ops.describe import matrix_axes
 from tilelang.ops.fill import Fill
 from tilelang.ops.im2col import Im2Col
 from tilelang.ops.reduce import Reduce
 from tilelang.ops.scan import Scan
-
-_LETTERS = "ijklmnop"
-
-Element = Callable[[tuple[Var, ...]], None]
 
 
 def parallel(
@@ -36,7 +34,7 @@ def parallel(
     extents: Sequence[Expr],
     element: Element,
     *,
-    letters: str = _LETTERS,
+    letters: str = LETTERS,
     coalesced_width: int | None = None,
     layout: Fragment | None = None,
 ) -> None:
@@ -58,10 +56,6 @@ def scratch(build: Builder, name: str, extents: Sequence[int], dtype: DType, sco
     return whole(buffer)
 
 
-def _extents(region: Region) -> list[Expr]:
-    return [region.extent[axis] for axis in axes(region)]
-
-
 def move(
     build: Builder,
     src: Region,
@@ -71,11 +65,7 @@ def move(
     layout: Fragment | None = None,
 ) -> None:
     """`dst[...] = src[...]`, regions that do not overlap."""
-
-    def element(at: tuple[Var, ...]) -> None:
-        build.emit(Store(dst.buffer, indices(dst, at), cast(load(src, at), dst.dtype)))
-
-    parallel(build, _extents(dst), element, coalesced_width=coalesced_width, layout=layout)
+    elements.move(build, src, dst, partial(parallel, coalesced_width=coalesced_width, layout=layout))
 
 
 def apart(name: str, src: Region, dst: Region, build: Builder) -> Region:
@@ -111,41 +101,17 @@ def expand_copy(op: Copy, build: Builder) -> None:
 
 def expand_transpose(op: Transpose, build: Builder) -> None:
     """One iteration per element, in the destination's order."""
-    source = apart(op.name, op.src, op.dst, build)
-    rows, columns = matrix_axes(op.dst)
-    source_rows, source_columns = matrix_axes(source)
-
-    def element(at: tuple[Var, ...]) -> None:
-        j, i = at
-        value = load(source, (i, j), (source_rows, source_columns))
-        build.emit(Store(op.dst.buffer, indices(op.dst, at, (rows, columns)), cast(value, op.dst.dtype)))
-
-    parallel(build, (op.dst.extent[rows], op.dst.extent[columns]), element, letters="ji")
+    elements.transpose(build, apart(op.name, op.src, op.dst, build), op.dst, parallel)
 
 
 def expand_fill(op: Fill, build: Builder) -> None:
-    """The value is computed once and stored everywhere."""
-    value: Expr = cast(op.value, op.dst.dtype)
-    if not isinstance(value, Const):
-        filler = Var("value", op.dst.dtype)
-        build.emit(Bind(filler, value))
-        value = filler
-    parallel(build, _extents(op.dst), lambda at: build.emit(Store(op.dst.buffer, indices(op.dst, at), value)))
+    """One iteration per element."""
+    elements.fill(build, op, parallel)
 
 
 def expand_atomic(op: AtomicTile, build: Builder) -> None:
-    """One atomic update per element; a scalar operand is computed once."""
-    dst, src = op.dst, op.src
-    operand: Var | None = None
-    if not isinstance(src, Region):
-        operand = Var("value", dst.dtype)
-        build.emit(Bind(operand, cast(src, dst.dtype)))
-
-    def element(at: tuple[Var, ...]) -> None:
-        value = cast(load(src, at), dst.dtype) if isinstance(src, Region) else operand
-        build.emit(Atomic(op.op, dst.buffer, indices(dst, at), value, order=op.order))
-
-    parallel(build, _extents(dst), element)
+    """One iteration per element."""
+    elements.update(build, op, parallel)
 
 
 def expand_im2col(op: Im2Col, build: Builder) -> None:

@@ -1,4 +1,4 @@
-"""Atomic updates of whole tiles."""
+"""What tile operators do to single elements: atomic updates of whole tiles; other files test the moves."""
 
 import numpy as np
 import pytest

@@ -1,0 +1,85 @@
+"""What tile operators do to single elements: moves, transposes, fills, atomic updates.
+
+Takes regions and the loops to run over them, serial or parallel ones; emits these loops. Invariant: each element of the
+destination is written by one iteration, so that loops of any order mean the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from tilelang.ir.buffer import Region
+from tilelang.ir.builder import Builder
+from tilelang.ir.expr import Const, Expr, Var, cast
+from tilelang.ir.stmt import Atomic, Bind, Store
+from tilelang.lowering.regions import axes, indices, load
+from tilelang.ops.atomic import AtomicTile
+from tilelang.ops.describe import matrix_axes
+from tilelang.ops.fill import Fill
+
+LETTERS = "ijklmnop"
+"""Names of loop variables, from the outermost on."""
+
+Element = Callable[[tuple[Var, ...]], None]
+"""Emits what happens at one place."""
+
+
+class Loops(Protocol):
+    """Emits loops over all coordinates of a box, with variables of these names."""
+
+    def __call__(  # noqa: D102
+        self, build: Builder, extents: Sequence[Expr], element: Element, *, letters: str = LETTERS
+    ) -> None: ...
+
+
+def extents_of(region: Region) -> list[Expr]:
+    """The extents of a region in its dimensions that are more than a single place."""
+    return [region.extent[axis] for axis in axes(region)]
+
+
+def move(build: Builder, src: Region, dst: Region, over: Loops) -> None:
+    """`dst[...] = src[...]`, regions that do not overlap."""
+
+    def element(at: tuple[Var, ...]) -> None:
+        build.emit(Store(dst.buffer, indices(dst, at), cast(load(src, at), dst.dtype)))
+
+    over(build, extents_of(dst), element)
+
+
+def transpose(build: Builder, src: Region, dst: Region, over: Loops) -> None:
+    """`dst[..., j, i] = src[..., i, j]` in the order of the destination, regions that do not overlap."""
+    rows, columns = matrix_axes(dst)
+    source_axes = matrix_axes(src)
+
+    def element(at: tuple[Var, ...]) -> None:
+        j, i = at
+        value = load(src, (i, j), source_axes)
+        build.emit(Store(dst.buffer, indices(dst, at, (rows, columns)), cast(value, dst.dtype)))
+
+    over(build, (dst.extent[rows], dst.extent[columns]), element, letters="ji")
+
+
+def fill(build: Builder, op: Fill, over: Loops) -> None:
+    """The value is computed once and stored everywhere."""
+    value: Expr = cast(op.value, op.dst.dtype)
+    if not isinstance(value, Const):
+        filler = Var("value", op.dst.dtype)
+        build.emit(Bind(filler, value))
+        value = filler
+    over(build, extents_of(op.dst), lambda at: build.emit(Store(op.dst.buffer, indices(op.dst, at), value)))
+
+
+def update(build: Builder, op: AtomicTile, over: Loops) -> None:
+    """One atomic update per element; a scalar operand is computed once."""
+    dst, src = op.dst, op.src
+    operand: Var | None = None
+    if not isinstance(src, Region):
+        operand = Var("value", dst.dtype)
+        build.emit(Bind(operand, cast(src, dst.dtype)))
+
+    def element(at: tuple[Var, ...]) -> None:
+        value = cast(load(src, at), dst.dtype) if isinstance(src, Region) else operand
+        build.emit(Atomic(op.op, dst.buffer, indices(dst, at), value, order=op.order))
+
+    over(build, extents_of(dst), element)
