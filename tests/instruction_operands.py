@@ -22,7 +22,7 @@ class Mask:
 
 
 Operand = Address | Mask | DType | int
-_ELSEWHERE = ("mma", "ldmatrix", "stmatrix", "mbarrier")  # have tests of their own
+_ELSEWHERE = ("mma", "ldmatrix", "stmatrix", "mbarrier", "tma", "bulk", "l2")  # have tests of their own
 
 
 def operands(name: str) -> list[Operand] | None:
@@ -55,6 +55,7 @@ def operands(name: str) -> list[Operand] | None:
 
 _FIXED: dict[str, list[Operand]] = {
     **{name: [] for name in ("sync_threads", "sync_grid", "fence_block", "fence_device", "fence_system", "active_mask")},
+    **{name: [] for name in ("fence_proxy_async", "fence_proxy_async_global", "fence_mbarrier_init")},
     **{name: [] for name in ("grid_dependency_wait", "grid_dependency_launch")},
     **{name: [] for name in ("cp_async_commit", "trap", "clock64", "global_timer")},
     **{name: [Mask(), BOOL] for name in ("ballot", "any", "all")},

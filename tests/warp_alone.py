@@ -81,6 +81,24 @@ class WarpAlone:
         self._groups, self._open = [], []
         return (lambda: [w() for w in work]) if work else None
 
+    def shared_address(self, pointer):
+        """Every buffer lies at address 0."""
+        return pointer.offset * pointer.buffer.dtype.storage_bytes
+
+    def transfer(self, lane, source, target, *, agent, update=None):
+        self.asked.append(("transfer", lane))
+        return _Transfer(self._memory, source, target, update)
+
+    def fence_proxy(self, what):
+        self.asked.append(("fence_proxy", what))
+
+    def need_fence(self, pointer, where, what):
+        self.asked.append(("need_fence", what))
+
+    def in_block(self, rank):
+        self.asked.append(("in_block", rank))
+        return self
+
     def release(self, where):
         self.asked.append(("release", where))
         return np.zeros(32, np.int64)
@@ -114,6 +132,39 @@ class WarpAlone:
 
     def state(self, name, make):
         return self._states.setdefault(name, make())
+
+
+class _Transfer:
+    """Lands when it is asked to."""
+
+    def __init__(self, memory, source, target, update):
+        self._memory, self._source, self._target, self._update = memory, source, target, update
+        self._moved, self.landed = None, False
+
+    def fetch(self):
+        if self._moved is None:
+            self._moved = self._contents(self._source)
+        return np.zeros(32, np.int64)
+
+    def land(self):
+        if not self.landed:
+            self.fetch()
+            target, moved = self._target, self._moved
+            if self._update is not None:
+                moved = self._update(self._contents(target), moved)
+            bytes_ = self._memory[target.buffer].view(np.uint8)
+            for i, start in enumerate(target.starts):
+                if target.inside is None or target.inside[i]:
+                    bytes_[start : start + target.size] = moved[i]
+            self.landed = True
+        return np.zeros(32, np.int64)
+
+    def _contents(self, pieces):
+        bytes_, out = self._memory[pieces.buffer].view(np.uint8), np.zeros((len(pieces.starts), pieces.size), np.uint8)
+        for i, start in enumerate(pieces.starts):
+            if pieces.inside is None or pieces.inside[i]:
+                out[i] = bytes_[start : start + pieces.size]
+        return out
 
 
 def run(instruction, warp, *arguments):

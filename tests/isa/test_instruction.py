@@ -23,5 +23,5 @@ def test_records_do_not_change():
 @pytest.mark.parametrize("name", sorted(INSTRUCTIONS))
 def test_work_on_a_queue_is_waited_for_by_an_instruction_of_the_same_queue(name):
     timeline = INSTRUCTIONS[name].timeline
-    if timeline is not Timeline.IN_ORDER:
+    if timeline not in (Timeline.IN_ORDER, Timeline.TMA_LOAD):  # loads of tensors end on barriers
         assert any(r.timeline is timeline and r.effect & Effect.WAIT for r in INSTRUCTIONS.values())

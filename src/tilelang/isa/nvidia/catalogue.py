@@ -18,11 +18,20 @@ from tilelang.isa.nvidia.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT, SIZES, 
 from tilelang.isa.nvidia.debug import CLOCK64, GLOBAL_TIMER, NANOSLEEP, TRAP
 from tilelang.isa.nvidia.dependent_launch import GRID_DEPENDENCY_LAUNCH, GRID_DEPENDENCY_WAIT
 from tilelang.isa.nvidia.dot import dp4a
-from tilelang.isa.nvidia.fence import FENCE_BLOCK, FENCE_DEVICE, FENCE_SYSTEM
+from tilelang.isa.nvidia.fence import (
+    FENCE_BLOCK,
+    FENCE_DEVICE,
+    FENCE_PROXY_ASYNC,
+    FENCE_PROXY_ASYNC_GLOBAL,
+    FENCE_SYSTEM,
+)
 from tilelang.isa.nvidia.ldmatrix import ldmatrix, stmatrix
 from tilelang.isa.nvidia.mbarrier import (
+    FENCE_MBARRIER_INIT,
     MBARRIER_ARRIVE,
+    MBARRIER_ARRIVE_EXPECT_TX,
     MBARRIER_CP_ASYNC_ARRIVE,
+    MBARRIER_EXPECT_TX,
     MBARRIER_INIT,
     MBARRIER_INVAL,
     MBARRIER_TEST_WAIT,
@@ -31,6 +40,20 @@ from tilelang.isa.nvidia.mbarrier import (
 from tilelang.isa.nvidia.memory import CacheHint, load, prefetch, store
 from tilelang.isa.nvidia.mma import ATOMS
 from tilelang.isa.nvidia.sync import BAR_ARRIVE, BAR_SYNC, SYNC_GRID, SYNC_THREADS, SYNC_WARP
+from tilelang.isa.nvidia.tensor_box import MAX_RANK
+from tilelang.isa.nvidia.tma import (
+    POLICIES,
+    REDUCTIONS,
+    TMA_PREFETCH_MAP,
+    TMA_STORE_COMMIT,
+    bulk_load,
+    bulk_store,
+    l2_policy,
+    tma_load,
+    tma_reduce,
+    tma_store,
+    tma_store_wait,
+)
 from tilelang.isa.nvidia.warp import (
     ACTIVE_MASK,
     ALL,
@@ -57,13 +80,26 @@ def _instructions() -> Iterator[Instruction]:
         yield from (dp4a(SCALARS[name], SCALARS[other]) for other in ("int32", "uint32"))
     yield from (*(cp_async(size) for size in SIZES), CP_ASYNC_COMMIT, CP_ASYNC_WAIT)
     yield from (MBARRIER_INIT, MBARRIER_INVAL, MBARRIER_ARRIVE, MBARRIER_WAIT, MBARRIER_TEST_WAIT)
-    yield MBARRIER_CP_ASYNC_ARRIVE
+    yield from (MBARRIER_CP_ASYNC_ARRIVE, MBARRIER_EXPECT_TX, MBARRIER_ARRIVE_EXPECT_TX, FENCE_MBARRIER_INIT)
+    yield from (FENCE_PROXY_ASYNC, FENCE_PROXY_ASYNC_GLOBAL)
+    yield from _bulk_copies()
     yield from _accesses()
     yield from _atomics()
     yield from (TRAP, CLOCK64, GLOBAL_TIMER, NANOSLEEP)
     yield from (mma(atom) for atom in ATOMS)
     for count in (1, 2, 4):
         yield from (make(count, trans) for make in (ldmatrix, stmatrix) for trans in (False, True))
+
+
+def _bulk_copies() -> Iterator[Instruction]:
+    for hint in (False, True):
+        for rank in range(1, MAX_RANK + 1):
+            yield from (tma_load(rank, multicast=multicast, hint=hint) for multicast in (False, True))
+            yield tma_store(rank, hint=hint)
+            yield from (tma_reduce(rank, op, hint=hint) for op in REDUCTIONS)
+        yield from (bulk_load(hint=hint), bulk_store(hint=hint))
+    yield from (TMA_STORE_COMMIT, tma_store_wait(0), tma_store_wait(0, read=False), TMA_PREFETCH_MAP)
+    yield from map(l2_policy, POLICIES)
 
 
 def _accesses() -> Iterator[Instruction]:
