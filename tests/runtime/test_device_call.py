@@ -28,9 +28,9 @@ from tilelang.ir.func import PrimFunc
 from tilelang.ir.stmt import Seq
 from tilelang.passes.tile.specialize_symbols import specialize
 from tilelang.runtime import device_call
+from tilelang.runtime.call_text import NoShortWay
 from tilelang.runtime.cuda_driver import Driver
 from tilelang.runtime.device_call import DeviceCaller
-from tilelang.runtime.device_fast_call import NoShortWay
 from tilelang.runtime.device_program import DeviceProgram
 from tilelang.runtime.failures import FailureBoard
 from tilelang.runtime.native_launcher import Builder

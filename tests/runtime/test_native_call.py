@@ -16,8 +16,8 @@ from tilelang.dtypes import INT32
 from tilelang.errors import ArgumentError
 from tilelang.ir.expr import Var
 from tilelang.runtime.arguments import bind
+from tilelang.runtime.call_text import NoShortWay
 from tilelang.runtime.cuda_driver import Driver
-from tilelang.runtime.device_fast_call import NoShortWay
 from tilelang.runtime.device_program import DeviceProgram
 from tilelang.runtime.failures import FailureBoard
 from tilelang.runtime.launch_block import Placed

@@ -19,8 +19,9 @@ from tilelang.ir.facts import Facts
 from tilelang.ir.func import ScalarParam
 from tilelang.runtime.arguments import Bound, Devices, bind
 from tilelang.runtime.arrays import ArrayView, is_torch_tensor
+from tilelang.runtime.call_text import NoShortWay
 from tilelang.runtime.cuda_driver import Driver, open_driver
-from tilelang.runtime.device_fast_call import FastCall, NoShortWay, device_call_text, make_device_call
+from tilelang.runtime.device_fast_call import FastCall, device_call_text, make_device_call
 from tilelang.runtime.device_program import DeviceProgram
 from tilelang.runtime.failures import FAILURES, FailureBoard
 from tilelang.runtime.launch_block import Block, Placed, make_block, packed_scalar

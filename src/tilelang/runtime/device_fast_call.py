@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tilelang.codegen.source import KernelArgument
-from tilelang.ir.expr import Expr, int_const
+from tilelang.ir.expr import int_const
 from tilelang.ir.func import ScalarParam, TensorParam
 from tilelang.ir.visit import walk_expr
 from tilelang.runtime.arguments import Bound
 from tilelang.runtime.arrays import ArrayView, torch_dtype
+from tilelang.runtime.call_text import NoShortWay, declared_strides, scalar_test
 from tilelang.runtime.cuda_driver import INVALID_CONTEXT, INVALID_HANDLE, Driver
 from tilelang.runtime.device_program import DeviceProgram
 from tilelang.runtime.launch_block import Block, Placed
@@ -88,10 +89,6 @@ _MAX_PLANS = 1024  # sizes remembered per kernel
 _FLOAT_LIMIT = 3.4028235677973366e38  # from here on a number rounds to infinity in float32
 
 
-class NoShortWay(Exception):
-    """The signature has something that only the long way knows."""
-
-
 def device_call_text(signature: Signature, program: DeviceProgram, *, several: bool = False) -> str:
     """The text of the function that `make_device_call` makes; empty if everything goes the long way.
 
@@ -156,12 +153,6 @@ def refused_launch(caller: Caller) -> Callable[[int, bool, str, Any], Any]:
         return caller.fail(status, kernel)
 
     return failed
-
-
-def declared_strides(signature: Signature, index: int) -> tuple[Expr, ...]:
-    """The declared strides of a parameter; none for a dense one."""
-    param = signature.params[index]
-    return param.buffer.strides or () if isinstance(param, TensorParam) else ()
 
 
 def keyed_inputs(signature: Signature, program: DeviceProgram) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -258,16 +249,7 @@ class _Writer:
             if may_be_negated(param):
                 test += f" and not a{i}.is_neg()"
             tests.append(test)
-        for i in self.scalars:
-            dtype = self.signature.params[i].dtype
-            if dtype.is_float:
-                limit = "" if dtype.bits == 64 else f" and {-_FLOAT_LIMIT!r} < a{i} < {_FLOAT_LIMIT!r}"
-                tests.append(f"type(a{i}) is float{limit}")
-            elif dtype.is_bool:
-                tests.append(f"type(a{i}) is bool")
-            else:
-                low, high = dtype.limits
-                tests.append(f"type(a{i}) is int and {low} <= a{i} <= {high}")
+        tests += [scalar_test(f"a{i}", self.signature.params[i].dtype, _FLOAT_LIMIT) for i in self.scalars]
         return tests
 
     def _key(self) -> str:

@@ -21,6 +21,7 @@ from tilelang.ir.func import ScalarParam, TensorParam
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.visit import walk_expr
 from tilelang.runtime.arrays import HUGE_PAGES_FROM_BYTES, empty_tensor, torch_dtype
+from tilelang.runtime.call_text import NoShortWay, declared_strides, scalar_test
 from tilelang.runtime.parameters import Signature
 
 _DENSE, _ALIGNED, _WRITABLE = 0x001, 0x100, 0x400  # NumPy's flags C_CONTIGUOUS, ALIGNED and WRITEABLE
@@ -29,15 +30,11 @@ _ADDRESS_OFFSET = object.__basicsize__  # PyArrayObject: the object's head, then
 Launch = Callable[..., Any]
 
 
-class _NoShortWay(Exception):
-    """The signature has something that only the long way knows."""
-
-
 def call_text(signature: Signature) -> str:
     """The text of the function that `make_fast_call` makes; empty if everything goes the long way."""
     try:
         return _Writer(signature).text()
-    except _NoShortWay:
+    except NoShortWay:
         return ""
 
 
@@ -99,9 +96,9 @@ class _Writer:
         self.scalars = [i for i in signature.inputs if isinstance(signature.params[i], ScalarParam)]
         for param in signature.params:
             if param.dtype.lanes > 1:
-                raise _NoShortWay
+                raise NoShortWay
         if signature.outputs and not self.tensors:
-            raise _NoShortWay  # the outputs' framework depends on what is imported by the time of the call
+            raise NoShortWay  # the outputs' framework depends on what is imported by the time of the call
 
     def text(self) -> str:
         """The whole function."""
@@ -134,7 +131,7 @@ class _Writer:
     def _numpy_tests(self) -> list[str]:
         tests = [" and ".join(f"type(a{i}) is ndarray" for i in self.tensors)]
         for i in self.tensors:
-            dense = 0 if self._strides(i) else _DENSE
+            dense = 0 if declared_strides(self.signature, i) else _DENSE
             mask = dense | _ALIGNED | (_WRITABLE if i in self.signature.written else 0)
             tests += [f"a{i}.dtype is D{i} and a{i}.flags.num & {mask} == {mask} and {self._shape_test(i)}"]
         return tests
@@ -142,7 +139,7 @@ class _Writer:
     def _torch_tests(self) -> list[str]:
         tests = [" and ".join(f"type(a{i}) is Tensor" for i in self.tensors)]
         for i in self.tensors:
-            dense = "" if self._strides(i) else f"and a{i}.is_contiguous() "
+            dense = "" if declared_strides(self.signature, i) else f"and a{i}.is_contiguous() "
             tests.append(
                 f"a{i}.dtype is E{i} and a{i}.is_cpu and a{i}.layout is strided {dense}"
                 f"and not a{i}.is_neg() and {self._shape_test(i)}"
@@ -157,22 +154,7 @@ class _Writer:
         return f"a{index}.shape == {shape}" if shape is not None else f"a{index}.ndim == {param.buffer.rank}"
 
     def _scalar_tests(self) -> list[str]:
-        tests = []
-        for i in self.scalars:
-            dtype = self.signature.params[i].dtype
-            if dtype.is_float:
-                tests.append(f"type(a{i}) is float")
-            elif dtype.is_bool:
-                tests.append(f"type(a{i}) is bool")
-            else:
-                low, high = dtype.limits
-                tests.append(f"type(a{i}) is int and {low} <= a{i} <= {high}")
-        return tests
-
-    def _strides(self, index: int) -> tuple[Expr, ...]:
-        """The declared strides of a parameter; none for a dense one."""
-        param = self.signature.params[index]
-        return param.buffer.strides or () if isinstance(param, TensorParam) else ()
+        return [scalar_test(f"a{i}", self.signature.params[i].dtype) for i in self.scalars]
 
     def _symbols(self, framework: str) -> tuple[list[str], list[str]]:
         """Statements that take symbolic shapes and strides apart, and the tests that follow."""
@@ -201,9 +183,9 @@ class _Writer:
             if param.buffer.static_shape is None:
                 take_apart(f"a{i}.shape", f"s{i}", param.shape, 1)
             if framework == "torch":
-                take_apart(f"a{i}.stride()", f"t{i}", self._strides(i), 1)
+                take_apart(f"a{i}.stride()", f"t{i}", declared_strides(self.signature, i), 1)
             else:
-                take_apart(f"a{i}.strides", f"t{i}", self._strides(i), param.dtype.numpy.itemsize)
+                take_apart(f"a{i}.strides", f"t{i}", declared_strides(self.signature, i), param.dtype.numpy.itemsize)
         checks += [f"{given} == {self._expr(expr)}" for given, expr in deferred]
         return binds, checks
 
@@ -213,7 +195,7 @@ class _Writer:
             param = self.signature.params[i]
             assert isinstance(param, TensorParam)
             if any(isinstance(e, Binary) and e.op is BinaryOp.SUB for d in param.shape for e in walk_expr(d)):
-                raise _NoShortWay  # an extent could be negative, which the long way words
+                raise NoShortWay  # an extent could be negative, which the long way words
             shape = "".join(f"{self._expr(e)}, " for e in param.shape)
             if framework == "torch" and _is_small(param):
                 lines.append(f"a{i} = torch_empty(({shape}), dtype=E{i})")
@@ -257,4 +239,4 @@ class _Writer:
                 return f"({self._expr(a)} {op.value} {self._expr(b)})"
             case Binary(op=BinaryOp.FLOORDIV | BinaryOp.FLOORMOD as op, a=a, b=Const(value=value)) if value:
                 return f"({self._expr(a)} {op.value} {int(value)})"
-        raise _NoShortWay
+        raise NoShortWay

@@ -16,15 +16,9 @@ from tilelang.ir.expr import Expr, Var, int_const
 from tilelang.ir.func import TensorParam
 from tilelang.runtime.arguments import Bound
 from tilelang.runtime.arrays import ArrayView, dlpack_type, torch_dtype
+from tilelang.runtime.call_text import NoShortWay, declared_strides
 from tilelang.runtime.cuda_driver import Driver
-from tilelang.runtime.device_fast_call import (
-    Caller,
-    NoShortWay,
-    declared_strides,
-    keyed_inputs,
-    may_be_negated,
-    refused_launch,
-)
+from tilelang.runtime.device_fast_call import Caller, keyed_inputs, may_be_negated, refused_launch
 from tilelang.runtime.device_program import DeviceProgram
 from tilelang.runtime.launch_block import ARGUMENTS_OFFSET, LaunchFormat, Placed, make_block, size_of
 from tilelang.runtime.native_launcher import TYPE_OFFSET, Exchange, Launcher
