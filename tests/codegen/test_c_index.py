@@ -48,6 +48,14 @@ def test_divisions_become_shifts_masks_or_unsigned_divisions():
     assert "i * 8" == show(I << 3)
 
 
+def test_divisions_by_what_is_positive_need_no_call():
+    show = cuda_printer().index
+    assert "(int)((unsigned)i / (unsigned)(i + 1))" == show(I // (I + 1))
+    assert "(int)((unsigned)i % (unsigned)(i + 1))" == show(I % (I + 1))
+    assert "tl_floordiv<int>(i, i)" == show(I // I)  # which may be 0
+    assert "tl_floormod<int>(j, i + 1)" == show(J % (I + 1))  # rounds down
+
+
 def test_cpp_leaves_divisions_as_they_are():
     names = Names()
     names.declare(I)

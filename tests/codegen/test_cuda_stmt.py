@@ -13,7 +13,7 @@ from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.expr import Load, Var, as_expr, cast, const
 from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.stmt import Alloc, Atomic, AtomicOp, CallStmt, For, ForKind, MemoryOrder, Seq, Store
-from tilelang.isa.instruction import Instruction
+from tilelang.isa.instruction import Effect, Instruction
 from tilelang.isa.nvidia.sync import SYNC_THREADS
 from tilelang.isa.nvidia.warp import shuffle
 
@@ -161,3 +161,15 @@ def test_what_unrolled_loops_change_is_added_to_addresses_last(at, text):
     place = Region(a, at(k, i), (as_expr(1), as_expr(1)))
     inner = For(i, ZERO, as_expr(4), 1, ForKind.UNROLLED, CallStmt(touch, (place,), (place,)))
     assert f"touch({text});" in text_of([a], [For(k, ZERO, as_expr(8), 1, ForKind.SERIAL, inner)])
+
+
+def test_pipelined_loops_keep_pointers():
+    copy = Instruction("move", {"cuda": "move({0})"}, {"cuda": None}, lambda *_: None, effect=Effect.COMMIT)
+    rows = index("N")
+    a, k, i = buffer("A", (64, rows), "float32"), index("k"), index("i")
+    place = Region(a, (k * 8 + i * 2, k * 4), (as_expr(1), as_expr(1)))
+    inner = For(i, ZERO, as_expr(4), 1, ForKind.UNROLLED, CallStmt(copy, (place,), (place,)))
+    text = text_of([a], [For(k, as_expr(1), as_expr(8), 1, ForKind.SERIAL, inner)], symbols=[rows])
+    assert "A_at = &A[8 * N + 4];" in text
+    assert "++k, A_at += (8 * N + 4))" in text
+    assert "move(A_at + i * (2 * N));" in text

@@ -222,6 +222,8 @@ class IndexPrinter(abc.ABC):
                 return IndexText(f"{tight(x, PREFIX)} >> {amount}", SHIFT, x.bits)
             x = self._widened(x, bits)
             return IndexText(f"{tight(x, PRODUCT)} * {2**amount}", PRODUCT, x.bits)
+        if op in _QUOTIENTS | _REMAINDERS and self.types.is_nonnegative(a) and self.types.is_nonnegative(b - 1):
+            return self._plainly_divided(op, x, y)
         name = CALLED[op]
         self.need(name)
         bits = max(x.bits, y.bits, bits)
@@ -252,6 +254,14 @@ class IndexPrinter(abc.ABC):
         sign = "/" if op in _QUOTIENTS else "%"
         y = self._literal_index(divisor)
         return IndexText(f"{tight(x, PRODUCT)} {sign} {y.text}", PRODUCT, max(x.bits, y.bits))
+
+    def _plainly_divided(self, op: BinaryOp, x: IndexText, y: IndexText) -> IndexText:
+        """Quotient or remainder of numbers that are not negative, the divisor not 0; shortest without signs."""
+        bits, sign = max(x.bits, y.bits), "/" if op in _QUOTIENTS else "%"
+        kind = self.index_type(bits)
+        number = "unsigned" if bits == 32 else f"u{kind}"
+        text = f"({kind})(({number}){tight(x, PREFIX)} {sign} ({number}){tight(y, PREFIX)})"
+        return IndexText(text, PREFIX, bits)
 
     def _literal_index(self, value: int) -> IndexText:
         text = int_literal(value, self.dialect)

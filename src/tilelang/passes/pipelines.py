@@ -8,6 +8,7 @@ from tilelang.passes.thread import (
     flatten_shared,
     group_barriers,
     guard_bounds,
+    hoist_tests,
     insert_barriers,
     overlap_iterations,
     plan_shared_memory,
@@ -71,4 +72,5 @@ def gpu(lowerings: GpuLowerings) -> tuple[Pass, ...]:
         group_barriers.PASS,
         flatten_shared.PASS,
         simplify_body.PASS,
+        hoist_tests.PASS,
     )

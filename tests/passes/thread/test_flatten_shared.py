@@ -10,9 +10,11 @@ from tilelang.dtypes import BOOL, FLOAT32, INT32, as_dtype
 from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.evaluate import evaluate
-from tilelang.ir.expr import Const, Load, as_expr, const
+from tilelang.ir.expr import Binary, Const, Load, as_expr, const
 from tilelang.ir.launch import LaunchPlan
-from tilelang.ir.stmt import Alloc, Atomic, AtomicOp, CallStmt, Launch, Seq, Store
+from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.stmt import Alloc, Atomic, AtomicOp, CallStmt, For, ForKind, Launch, Seq, Store
+from tilelang.ir.visit import variables_of, walk, walk_expr
 from tilelang.isa.nvidia.cp_async import cp_async
 from tilelang.layout.layout import Layout
 from tilelang.layout.memory import offsets, padded
@@ -40,6 +42,24 @@ def test_versions_follow_one_another_and_each_is_laid_out_alike(layout, versions
     for version in range(versions):
         at = place(shared, layout, (K, I, J))
         assert version * box + int(offsets(layout)[i, j]) == evaluate(at, {K: version, I: i, J: j})
+
+
+@pytest.mark.parametrize("rows", [16, 24])  # versions of 24 rows do not begin at multiples of a power of two
+def test_the_number_of_a_version_is_added_behind_the_xor(rows):
+    shared = tile(3, rows, 64, dtype="float16")
+    layout = Layout((rows, 64), lambda i, j: (i, (j // 8 ^ i % 8) * 8 + j % 8))
+    load = Store(OUT, (const(0, INT32),), Load(shared, (K, THREAD % 16, I * 16 + THREAD // 16 * 8), FLOAT32))
+    loops = For(K, const(0, INT32), const(3, INT32), 1, ForKind.SERIAL,
+                For(I, const(0, INT32), const(4, INT32), 1, ForKind.UNROLLED, load))
+    plan = {"shared_layouts": ((shared, layout),), "shared_offsets": ((shared, 0),), "versions": ((shared, 3),)}
+    (store,) = (s for s in walk(flattened(loops, **plan).body) if isinstance(s, Store))
+    (at,) = store.value.indices
+    xors = [e for e in walk_expr(at) if isinstance(e, Binary) and e.op is BinaryOp.BITXOR]
+    assert any(I in variables_of(e) for e in xors)
+    assert not any(K in variables_of(e) for e in xors)
+    for version, step, thread in ((0, 0, 5), (1, 3, 17), (2, 2, 31)):
+        expected = version * rows * 64 + int(offsets(layout)[thread % 16, step * 16 + thread // 16 * 8])
+        assert expected == evaluate(at, {K: version, I: step, THREAD: thread})
 
 
 def test_without_a_layout_elements_lie_row_by_row():

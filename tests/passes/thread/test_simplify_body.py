@@ -8,7 +8,7 @@ import tilelang.language as T
 from tilelang.backends.cpu import BACKEND
 from tilelang.dtypes import BOOL, FLOAT32
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.expr import Binary, Var, as_expr, const
+from tilelang.ir.expr import Binary, Var, as_expr, binary, const
 from tilelang.ir.func import Level, PrimFunc, TensorParam
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Bind, Break, For, ForKind, If, Launch, Seq, Store
@@ -77,3 +77,11 @@ def test_floor_division_becomes_the_machines_where_both_agree():
 
 def any_minus(expr):
     return any(getattr(e, "value", 0) == -5 or getattr(e, "op", None) is BinaryOp.SUB for e in walk_expr(expr))
+
+
+def test_a_name_keeps_what_its_value_shows_of_its_range():
+    i, n, rest = index_var("i"), index_var("n"), index_var("rest")
+    body = Seq((Bind(rest, binary(BinaryOp.MAX, n - i, as_expr(1))), Store(A, (rest,), ONE)))
+    bind = next(s for s in simplified(loop(n, 0, 64, loop(i, 0, n, body))) if isinstance(s, Bind))
+    assert isinstance(bind.value, Binary)
+    assert bind.value.op is BinaryOp.MAX

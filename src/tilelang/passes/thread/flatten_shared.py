@@ -75,8 +75,13 @@ class _Flatten(Rewriter):
     def _offset(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
         layout, at = self._layouts.get(buffer), self.exprs(indices)
         folded = None if layout is None else self._folder.fold(layout, at)
-        if folded is not None:
-            return (folded.apply(place(buffer, layout, folded.base)),)
+        if folded is not None and layout is not None:
+            # versions come last: what is XORed is then the same for all of them, and computed once
+            leading = len(at) - len(layout.shape)
+            versions = (*at[:leading], *(_ZERO for _ in layout.output_shape))
+            shape = (*(buffer.static_shape or ())[:leading], *layout.output_shape)
+            offset = folded.apply(_row_major(layout(*map(exact, folded.base)), layout.output_shape))
+            return (offset + _row_major(tuple(map(exact, versions)), shape) if leading else offset,)
         return (place(buffer, layout, at),)
 
     def expr(self, node: Expr) -> Expr:

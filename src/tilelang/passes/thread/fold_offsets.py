@@ -32,10 +32,10 @@ _MOST_POINTS = 1 << 18  # threads times iterations that are looked at
 
 @dataclass(frozen=True)
 class FoldedOffset:
-    """An offset as `(base ^ flips) + steps`.
+    """An offset as `(base ^ flips) + steps`, which is that of the version with number 0 if there are several.
 
     Attributes:
-        base: The indices with every unrolled loop at 0, whether it begins there or later.
+        base: The indices of the layout's dimensions with every unrolled loop at 0, whether it begins there or later.
         flips: What is XORed, per loop variable: its factor.
         steps: What is added, per loop variable: its factor.
     """
@@ -102,12 +102,12 @@ class OffsetFolder:
         threads = max((value.size for value in self._values.values()), default=1)
         if threads * math.prod(loops.values()) > _MOST_POINTS:
             return None
-        return self._checked(layout, indices, leading, loops)
+        return self._checked(layout, inner, loops)
 
     def _checked(
-        self, layout: Layout, indices: Sequence[Expr], leading: int, loops: Mapping[Var, int]
+        self, layout: Layout, indices: Sequence[Expr], loops: Mapping[Var, int]
     ) -> FoldedOffset | None:
-        places = self._places(layout, indices[leading:], loops)  # (*iterations, threads)
+        places = self._places(layout, indices, loops)  # (*iterations, threads)
         if places is None:
             return None
         first = places[(0,) * len(loops)]
@@ -130,8 +130,6 @@ class OffsetFolder:
         )
         if not np.array_equal(places, (first ^ flipped) + stepped):
             return None
-        if leading and math.prod(layout.output_shape) % (1 << int(flipped.max()).bit_length()):
-            return None  # the XOR would reach into the number of the version
         base = tuple(substitute(index, {var: const(0, var.dtype) for var in loops}) for index in indices)
         return FoldedOffset(base, *({v: f for v, f in factors.items() if f} for factors in (flips, steps)))
 

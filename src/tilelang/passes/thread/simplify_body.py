@@ -42,9 +42,9 @@ class _Divisions(Rewriter):
 
     def expr(self, node: Expr) -> Expr:
         new = self.rebuild_expr(node)
-        if isinstance(new, Binary) and new.op in _TRUNCATING and new.is_index and (int_const(new.b) or 0) > 0:
-            low = bounds(new.a, self._domain).low
-            if low is not None and low >= 0:
+        if isinstance(new, Binary) and new.op in _TRUNCATING and new.is_index:
+            dividend, divisor = bounds(new.a, self._domain).low, bounds(new.b, self._domain).low
+            if dividend is not None and dividend >= 0 and divisor is not None and divisor > 0:
                 return Binary(_TRUNCATING[new.op], new.a, new.b, new.dtype)
         return new
 
@@ -73,7 +73,10 @@ class _Simplify:
         body: list[Stmt] = []
         constants: dict[Var, Expr] = {}
         for child in node.body:
-            new = self.stmt(substitute_stmt(child, constants) if constants else child, domain)
+            child = substitute_stmt(child, constants) if constants else child
+            new = self.stmt(child, domain)
+            if isinstance(child, Bind) and isinstance(new, Bind) and _says_more(child, new, domain):
+                new = child
             if new is None:
                 continue
             if isinstance(new, Bind):
@@ -127,6 +130,14 @@ class _Simplify:
         body = self.stmt(node.body, domain) or Seq((), loc=node.loc)
         same = grid is node.grid and body is node.body
         return node if same else dataclasses.replace(node, grid=grid, body=body)
+
+
+def _says_more(a: Bind, b: Bind, domain: Domain) -> bool:
+    """Whether the value of a name shows more of its range than a simpler one, for those who look at the name alone."""
+    if a.value is b.value or not a.var.index:
+        return False
+    known, left = bounds(a.value, domain).low, bounds(b.value, domain).low
+    return known is not None and (left is None or left < known)
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:

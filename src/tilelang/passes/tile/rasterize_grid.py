@@ -47,8 +47,13 @@ def rasterized(launch: Launch) -> Launch:
     fresh = tuple(Var(name, INT32, index=True) for name, _ in zip(_NAMES, launch.grid, strict=False))
     width, height = launch.grid[:2]
     name = Names(launch.loc)
-    linear = name("block", fresh[0] + fresh[1] * width)
-    x, y = in_panels(linear, (width, height), launch.hints.swizzle, name)
+    size, order = launch.hints.swizzle
+    if order == "row":  # a panel is some whole rows, so the number of a block, which may be large, is not needed
+        inside = fresh[0] + fresh[1] % size * width
+        x, y = _in_panel(fresh[1] // size * size, inside, (width, height), launch.hints.swizzle, name)
+    else:
+        linear = name("block", fresh[0] + fresh[1] * width)
+        x, y = in_panels(linear, (width, height), launch.hints.swizzle, name)
     binds = [*name.binds, *bound(launch.block_vars[:2], (x, y), launch.loc)]
     body = launch.body.body if isinstance(launch.body, Seq) else (launch.body,)
     return dataclasses.replace(
@@ -88,11 +93,18 @@ def in_panels(linear: Expr, extents: tuple[Expr, Expr], panels: tuple[int, str],
         name: Takes what is computed on the way.
     """
     size, order = panels
+    area = (extents[0] if order == "row" else extents[1]) * size
+    return _in_panel(linear // area * size, linear % area, extents, panels, name)
+
+
+def _in_panel(
+    first: Expr, inside: Expr, extents: tuple[Expr, Expr], panels: tuple[int, str], name: Names
+) -> tuple[Expr, Expr]:
+    """The same from the first row (or column) of the panel, and the number of steps before in the panel."""
+    size, order = panels
     along, across = extents if order == "row" else extents[::-1]  # a panel reaches along one dimension
-    first = linear // (along * size) * size
     # a block of the grid has a panel with at least one row, and lies within the grid: both are said for later proofs
     rows = name("panel", _largest(smallest(const(size, INT32), across - first), const(1, INT32)))
-    inside = linear % (along * size)
     position = smallest(inside // rows, along - 1)
     row = smallest(first + inside % rows, across - 1)
     return (position, row) if order == "row" else (row, position)

@@ -1,0 +1,194 @@
+"""Computes what tests of unrolled loops compare with outside of the loops around, where it is the same each time.
+
+    for k:  for i unrolled:  if row + i * 32 < M:  ...
+ => limit = M - row
+    for k:  for i unrolled:  if i * 32 < limit:  ...
+
+Takes a thread-level function, gives one in which such tests compare a literal, once the loop is unrolled, with a name;
+so their outcomes can stay in predicates while the loops run, which no compiler finds: it would have to know that
+`row + i * 32` does not overflow. Invariant: the same tests with the same outcomes, in exact arithmetic; what is moved
+reads no memory.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tilelang.arith.domain import Domain
+from tilelang.arith.simplify import simplify
+from tilelang.ir.compare import ExprKey, expr_key
+from tilelang.ir.expr import Binary, Cast, Const, Expr, Select, Unary, Var, binary, const
+from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.stmt import Atomic, Bind, CallStmt, For, ForKind, Launch, Seq, Stmt, While
+from tilelang.ir.visit import Rewriter, expressions, sub_statements, substitute, variables_of, walk, walk_expr
+from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.thread.strides import coefficient
+
+_ORDERS = frozenset({BinaryOp.LT, BinaryOp.LE, BinaryOp.GT, BinaryOp.GE})
+_NAME = "limit"
+
+
+def take_apart(test: Binary, unrolled: frozenset[Var]) -> tuple[Expr, Expr] | None:
+    """A test's two sides once all that the variables of unrolled loops change stands on the left, and nothing else.
+
+    Returns:
+        None if a test is no such comparison, or has nothing to be computed on one of the sides.
+    """
+    if test.op not in _ORDERS or not (test.a.is_index and test.b.is_index):
+        return None
+    named = sorted((variables_of(test.a) | variables_of(test.b)) & unrolled, key=lambda var: (var.name, id(var)))
+    left: Expr | None = None
+    a, b = test.a, test.b
+    for var in named:
+        x, y = coefficient(a, var), coefficient(b, var)
+        if x is None or y is None:
+            return None
+        a, b = _at_zero(a, var), _at_zero(b, var)
+        if x != y:
+            move = var * (x - y)
+            left = move if left is None else left + move
+    right = simplify(b - a, Domain())
+    if left is None or isinstance(right, Const | Var) or not all(_is_arithmetic(e) for e in walk_expr(right)):
+        return None
+    return left, right
+
+
+def _at_zero(index: Expr, var: Var) -> Expr:
+    return simplify(substitute(index, {var: const(0, var.dtype)}), Domain())
+
+
+def _is_arithmetic(expr: Expr) -> bool:
+    return isinstance(expr, Const | Var | Binary | Unary | Select | Cast) and (expr.is_index or expr.dtype.is_bool)
+
+
+def defined_by(stmt: Stmt) -> Var | None:
+    """The variable that is known behind a statement."""
+    if isinstance(stmt, Bind):
+        return stmt.var
+    return stmt.result if isinstance(stmt, CallStmt | Atomic) else None
+
+
+def _wanted(launch: Launch) -> tuple[ExprKey, ...]:
+    """The right sides that some loop would compute again and again, in program order."""
+    found: dict[ExprKey, None] = {}
+
+    def visit(stmt: Stmt, depths: dict[Var, int], unrolled: frozenset[Var], depth: int) -> None:
+        if unrolled and depth:
+            for expr in expressions(stmt):
+                for test in walk_expr(expr):
+                    parts = take_apart(test, unrolled) if isinstance(test, Binary) else None
+                    if parts and all(depths.get(var, 0) < depth for var in variables_of(parts[1])):
+                        found[expr_key(parts[1])] = None
+        if isinstance(stmt, For) and stmt.kind is ForKind.UNROLLED:
+            unrolled |= {stmt.var}
+        elif isinstance(stmt, For | While):
+            depth += 1
+        if isinstance(stmt, For):
+            depths[stmt.var] = depth
+        for child in sub_statements(stmt):
+            visit(child, depths, unrolled, depth)
+            var = defined_by(child)
+            if var is not None:
+                depths[var] = depth
+
+    visit(launch.body, {}, frozenset(), 0)
+    return tuple(found)
+
+
+class _Hoist(Rewriter):
+    """The rewriting of one launch; a wanted side gets its name as soon as its variables are known."""
+
+    def __init__(self, launch: Launch, wanted: tuple[ExprKey, ...]) -> None:
+        self._wanted = wanted
+        inner = {s.var for s in walk(launch.body) if isinstance(s, For)}
+        inner |= {var for s in walk(launch.body) if (var := defined_by(s)) is not None}
+        self._unknown = inner
+        self._names: dict[ExprKey, Var] = {}
+        self._unrolled: frozenset[Var] = frozenset()
+
+    def body(self, node: Stmt) -> Stmt:
+        """A body with the names that are possible at its beginning."""
+        with self._scope():
+            first = self._due(node)
+            new = self.visit(node) or Seq((), loc=node.loc)
+        if not first:
+            return new
+        rest = new.body if isinstance(new, Seq) else (new,)
+        return Seq((*first, *rest), loc=node.loc)
+
+    @contextmanager
+    def _scope(self) -> Iterator[None]:
+        before = dict(self._names), set(self._unknown), self._unrolled
+        try:
+            yield
+        finally:
+            self._names, self._unknown, self._unrolled = before
+
+    def _due(self, near: Stmt) -> list[Bind]:
+        """Names for the sides whose variables are all known by now."""
+        made = []
+        for key in self._wanted:
+            if key not in self._names and not variables_of(key.expr) & self._unknown:
+                self._names[key] = var = Var(_NAME, key.expr.dtype, index=True)
+                made.append(Bind(var, key.expr, loc=near.loc))
+        return made
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if isinstance(node, Seq):
+            with self._scope():
+                return self._seq(node)
+        if isinstance(node, For):
+            start, stop = self.expr(node.start), self.expr(node.stop)
+            with self._scope():
+                self._unknown.discard(node.var)
+                if node.kind is ForKind.UNROLLED:
+                    self._unrolled |= {node.var}
+                body = self.body(node.body)
+            same = start is node.start and stop is node.stop and body is node.body
+            return node if same else dataclasses.replace(node, start=start, stop=stop, body=body)
+        return self.rebuild_stmt(node)
+
+    def _seq(self, node: Seq) -> Seq:
+        body: list[Stmt] = []
+        for child in node.body:
+            new = self.visit(child)
+            if new is not None:
+                body.append(new)
+            var = defined_by(child)
+            if var is not None and var in self._unknown:
+                self._unknown.discard(var)
+                body.extend(self._due(child))
+        same = len(body) == len(node.body) and all(x is y for x, y in zip(body, node.body, strict=True))
+        return node if same else Seq(tuple(body), loc=node.loc)
+
+    def expr(self, node: Expr) -> Expr:
+        if isinstance(node, Binary) and self._unrolled:
+            parts = take_apart(node, self._unrolled)
+            name = self._names.get(expr_key(parts[1])) if parts else None
+            if parts and name is not None:
+                return binary(node.op, parts[0], name)
+        return self.rebuild_expr(node)
+
+
+def hoist_launch(launch: Launch) -> Launch:
+    """The launch with the sides of its tests computed outside of loops."""
+    wanted = _wanted(launch)
+    if not wanted:
+        return launch
+    return dataclasses.replace(launch, body=_Hoist(launch, wanted).body(launch.body))
+
+
+class _Launches(Rewriter):
+    def stmt(self, node: Stmt) -> Stmt | None:
+        return hoist_launch(node) if isinstance(node, Launch) else self.rebuild_stmt(node)
+
+
+def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
+    body = _Launches().visit(func.body) or Seq((), loc=func.body.loc)
+    return func if body is func.body else dataclasses.replace(func, body=body)
+
+
+PASS = Pass("hoist_tests", _run, Level.THREAD, Level.THREAD)
