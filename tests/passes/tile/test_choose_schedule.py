@@ -1,0 +1,125 @@
+"""Launches get schedules where specializing pays, by their shape; why not is said; wishes are kept."""
+
+import pytest
+from roles import TABLE, context, launch_of, product, split
+
+import tilelang.language as T
+from tilelang.errors import OptionError
+from tilelang.ir.schedule import Schedule
+from tilelang.passes.base import PassContext
+from tilelang.passes.tile import inline_bindings
+from tilelang.passes.tile.choose_schedule import choose_schedule
+from tilelang.target import Target
+
+PASSES = (inline_bindings.PASS, choose_schedule(TABLE))
+
+
+def chosen(func, **pass_configs):
+    return launch_of(split(func, passes=PASSES, **pass_configs)).plan.schedule
+
+
+def reason(func, **pass_configs):
+    plan = launch_of(split(func, passes=PASSES, **pass_configs)).plan
+    assert plan.schedule is None
+    return " ".join(note.text for note in plan.notes)
+
+
+@pytest.mark.parametrize(
+    "sizes,tile,expected",
+    [
+        # one tile for each multiprocessor at most: blocks do one; more: they stay
+        ((1024, 1024, 1024), (64, 128, 64), Schedule(1, 8, staged=True)),
+        ((2048, 2048, 2048), (128, 256, 64), Schedule(2, 3, staged=True)),
+        ((4096, 4096, 4096), (128, 256, 64), Schedule(2, 3, persistent=True, panel=(16, "row"), staged=True)),
+        ((8192, 8192, 8192), (128, 128, 32), Schedule(2, 8, persistent=True, panel=(16, "row"), staged=True)),
+        ((4096, 4096, 4096), (192, 128, 64), Schedule(3, 4, persistent=True, panel=(16, "row"), staged=True)),
+        # many sums take registers from the producer
+        ((4096, 4096, 4096), (128, 192, 64), Schedule(2, 4, persistent=True, panel=(16, "row"), staged=True)),
+        ((4096, 4096, 4096), (256, 192, 64), Schedule(2, 4, 1, 128, (240, 24), persistent=True, panel=(16, "row"))),
+        # no more versions than are of use
+        ((256, 256, 128), (128, 128, 64), Schedule(2, 2, staged=True)),
+    ],
+)
+def test_the_schedule_follows_from_the_shape(sizes, tile, expected):
+    assert expected == chosen(product(*sizes, *tile))
+
+
+def test_symbolic_grids_are_walked_by_blocks_that_stay():
+    M = T.dynamic("M")
+    schedule = chosen(product(M, 4096, 4096))
+    assert schedule.persistent
+    assert (16, "row") == schedule.panel
+
+
+def test_panels_that_the_user_wants_are_kept():
+    assert (4, "row") == chosen(product(4096, 4096, 4096, swizzle=4)).panel
+
+
+def test_wishes_are_kept():
+    func = product(4096, 4096, 4096)
+    plain = chosen(func)
+    assert not chosen(func, persistent=False).persistent
+    assert 1 == chosen(func, consumers=1).consumers
+    assert 2 == chosen(func, stages=2).stages
+    assert plain.staged
+    assert not chosen(func, staged=False).staged
+    assert chosen(product(256, 256, 256), persistent=True).persistent
+    with pytest.raises(OptionError, match=r"'tl.stages' is 'many', expected an integer from 1 to 64"):
+        chosen(func, stages="many")
+
+
+def test_fewer_stages_than_were_asked_for_are_noted():
+    plan = launch_of(split(product(256, 256, 256, stages=7), passes=PASSES)).plan
+    assert "T.Pipelined: 4 of 7 stages fit or are of use" in [note.text for note in plan.notes]
+
+
+@pytest.mark.parametrize("key", ["disable_warp_specialized", "disable_tma_lower"])
+def test_it_can_be_switched_off(key):
+    assert "not specialized: switched off by pass_configs" == reason(product(256, 256, 256), **{key: True})
+
+
+def test_loops_without_stages_are_left_alone_without_a_word():
+    assert "" == reason(product(256, 256, 256, stages=0))
+
+
+def test_other_targets_are_left_alone():
+    func = product(256, 256, 256)
+    for target in (Target("cuda", "sm_80"), Target("cuda", "sm_100a")):
+        assert choose_schedule(TABLE).run(func, PassContext(target=target)) is func
+
+
+def test_what_the_copy_engine_cannot_bring_is_said_with_its_line():
+    func = product(256, 256, 200, bk=40)  # rows of 80 bytes, whose rows cannot be swizzled alike
+    assert launch_of(split(func, passes=PASSES)).plan.schedule is not None
+    odd = product(256, 254, 256)  # rows of B are no multiple of 16 bytes
+    text = reason(odd)
+    assert "T.copy to 'B_s': a stride of the tensor is not proven to be a multiple of 16 bytes" in text
+    assert "line" in text
+
+
+def test_programs_of_single_threads_are_left_alone():
+    @T.prim_func
+    def waits(A: T.Tensor((256, 256), "float16"), C: T.Tensor((128, 128), "float32")):
+        with T.Kernel(1, threads=128):
+            A_s = T.alloc_shared((128, 64), "float16")
+            C_l = T.alloc_fragment((128, 128), "float32")
+            T.clear(C_l)
+            for k in T.Pipelined(4, num_stages=2):
+                T.copy(A[0, k * 64], A_s)
+                T.sync_threads()
+                T.gemm(A_s, A_s, C_l, transpose_B=True)
+            T.copy(C_l, C)
+
+    assert "not specialized: the kernel calls sync_threads itself" == reason(waits)
+
+
+def test_tiles_of_which_no_thread_can_hold_its_share_are_refused():
+    assert "tiles take 512 registers of a thread" in reason(product(4096, 4096, 4096, 256, 256))
+
+
+def test_tiles_of_which_shared_memory_holds_one_are_refused():
+    assert "shared memory holds 1 versions of" in reason(product(4096, 4096, 4096, 128, 128, 256))
+
+
+def test_a_context_of_wishes_reaches_the_pass():
+    assert context(stages=3).options.schedule.stages == 3
