@@ -1,3 +1,4 @@
+import gc
 import json
 import linecache
 import os
@@ -180,3 +181,25 @@ def test_the_architecture_is_part_of_the_key(vector_add: Make, folder: Path) -> 
     for arch in ("sm_80", "sm_90a"):
         generate_source(vector_add(100), Target("cuda", arch), CompileOptions())
     assert 2 == len(list(folder.rglob("*.source")))
+
+
+@pytest.mark.parametrize("was_on", [True, False])
+def test_garbage_is_collected_after_compiling_as_it_was_before(
+    vector_add: Make, monkeypatch: pytest.MonkeyPatch, was_on: bool
+) -> None:
+    seen: list[bool] = []
+
+    def fail(*_: object, **__: object) -> PrimFunc:
+        seen.append(gc.isenabled())
+        raise DeviceAssertError("stop here")
+
+    monkeypatch.setattr("tilelang.passes.runner.run_passes", fail)
+    if not was_on:
+        gc.disable()
+    try:
+        with pytest.raises(DeviceAssertError):
+            compile_program(vector_add(100), CPU, CompileOptions())
+        assert seen == [False]
+        assert gc.isenabled() is was_on
+    finally:
+        gc.enable()
