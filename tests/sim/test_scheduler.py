@@ -13,7 +13,7 @@ from tilelang.sim.scheduler import Schedule
 
 class Runner:
     def __init__(self, index):
-        self.index = index
+        self.index, self.rank = index, 0
         self.loc = Loc("kernel.py", 10 + index)
 
 
@@ -22,7 +22,7 @@ def run(programs, seed=0):
     trace = []
     runners = [Runner(i) for i in range(len(programs))]
     barriers = Barriers([], Clocks(len(programs) * 32))
-    assert Schedule(runners, lambda w: programs[w.index](trace), random.Random(seed), barriers).run()
+    assert Schedule(runners, lambda w: programs[w.index](trace), random.Random(seed), [barriers]).run()
     return trace
 
 

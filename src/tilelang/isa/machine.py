@@ -246,8 +246,26 @@ class Warp(Protocol):
         `what` is as in `fence_proxy`; a fence for shared memory is one for barriers.
         """
 
-    def in_block(self, rank: int) -> Warp:
-        """This warp, with addresses of shared memory being those of another block of its cluster."""
+    @property
+    def rank(self) -> int:
+        """The number of the warp's block in its cluster; x runs fastest."""
+
+    @property
+    def cluster(self) -> tuple[int, int, int]:
+        """Blocks of the cluster along x, y and z."""
+
+    def arrive_cluster(self, *, release: bool) -> None:
+        """Arrives at the cluster's barrier; without `release`, others learn only of what a fence stands behind."""
+
+    def wait_cluster(self) -> Iterator[Wait]:
+        """Waits until all warps of the cluster that have not ended have arrived at its barrier."""
+
+    def in_block(self, rank: int, where: np.ndarray | None = None, *, lasting: bool = True) -> Warp:
+        """This warp, with addresses of shared memory being those of another block of its cluster.
+
+        The active lanes, or those of `where`, are about to touch its memory: `lasting` if it can learn only from them
+        when they are done, and not from barriers of its own that count what arrives.
+        """
 
     def release(self, where: np.ndarray) -> np.ndarray:
         """What these lanes know and did up to now, for others to `acquire`; join several with `np.maximum`."""

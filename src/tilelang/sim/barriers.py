@@ -114,9 +114,10 @@ class Barriers:
         barrier.released = known if barrier.released is None else np.maximum(barrier.released, known)
 
     def _open(self, barrier: Barrier, last: int) -> None:
-        if len(barrier.waiting) == len(self._threads):
+        everybody = len(barrier.waiting) == len(self._threads)
+        self.full_meetings += everybody
+        if everybody and self._clocks.threads == self._clocks.per_block:
             self._clocks.meet_all()
-            self.full_meetings += 1
         else:
             self._release(barrier, last)
             assert barrier.released is not None

@@ -1,4 +1,4 @@
-"""What is ordered before what among the threads of a block: a clock per thread, joined where threads synchronize.
+"""What is ordered before what among threads that run together: a clock per thread, joined where they synchronize.
 
 Takes the meetings of threads as they happen, answers whether an earlier access of one thread is ordered before what
 another does now. Invariant: only barriers, warp synchronization and atomics order threads; the order in which the
@@ -16,20 +16,28 @@ from __future__ import annotations
 
 import numpy as np
 
+from tilelang.isa.machine import LANES
+
 AGENTS = 64
 
 
 class Clocks:
-    """The clocks of one launch; blocks run one after another and each begins with `begin_block`.
+    """The clocks of one launch; blocks, or clusters of them, run one after another, each from a `begin_block`.
+
+    Args:
+        threads: Threads of a block.
+        blocks: How many blocks run together; the threads of each are counted from a multiple of 32.
 
     Attributes:
         now: Counts meetings; an access is stamped with it.
         floor: Accesses stamped with at most this are ordered before whatever happens now.
-        threads: Threads of the block.
+        threads: Threads that run together, gaps between blocks included.
+        per_block: How far the numbers of the threads of two neighboring blocks are apart.
     """
 
-    def __init__(self, threads: int) -> None:
-        self.threads = threads
+    def __init__(self, threads: int, blocks: int = 1) -> None:
+        self.per_block = threads if blocks == 1 else -(-threads // LANES) * LANES
+        self.threads = self.per_block * blocks
         self.now = 1
         self.floor = 0
         self._seen: np.ndarray | None = None  # [t, u]: up to when t knows the accesses of u; made when first needed
@@ -43,6 +51,25 @@ class Clocks:
         self._atomics.clear()
         self._agents.clear()
 
+    # -- blocks that run together ---------------------------------------------------------------------------
+    def of_block(self, rank: int) -> slice:
+        """The threads of one of the blocks."""
+        return slice(rank * self.per_block, (rank + 1) * self.per_block)
+
+    def name(self, thread: int) -> str:
+        """A thread as a user counts it."""
+        rank, number = divmod(thread, self.per_block)
+        return str(thread) if self.threads == self.per_block else f"{number} of block {rank}"
+
+    def knows_of(self, thread: int, others: slice) -> bool:
+        """Whether anything that one of the others did since all began is ordered before what a thread does now."""
+        return self._seen is not None and bool(self._seen[thread, others].max() > 0)
+
+    def learned(self, threads: slice, other: int, time: int) -> bool:
+        """Whether what another thread did up to a time is ordered before what one of these does now."""
+        return time <= self.floor or (self._seen is not None and bool(self._seen[threads, other].max() >= time))
+
+    # -- engines ----------------------------------------------------------------------------------------------
     def tick(self) -> int:
         """The time, which nothing that happens later shares."""
         self.now += 1
@@ -64,8 +91,9 @@ class Clocks:
         known[thread] = self.now
         return known
 
+    # -- meetings ---------------------------------------------------------------------------------------------
     def meet_all(self) -> None:
-        """All threads of the block meet."""
+        """All threads meet."""
         self.floor = self.now
         self.now += 1
 

@@ -331,7 +331,7 @@ class Window:
     def _stamps(self, warp: Accessor, lanes: np.ndarray | None, units: np.ndarray) -> np.ndarray:
         history = self.storage.history
         assert history is not None
-        threads = warp.threads if lanes is None else warp.threads[lanes]
+        threads = warp.who if lanes is None else warp.who[lanes]
         stamps = history.stamps(threads, warp.loc, self.buffer.name)
         return np.broadcast_to(stamps.reshape(-1, *[1] * (units.ndim - 1)), units.shape)
 
@@ -355,7 +355,7 @@ class Window:
         history = self.storage.history
         assert history is not None
         units, stamps = self._units(warp, elements)
-        history.follow_atomics(self._plain_units(elements).reshape(len(lanes), -1)[:, 0], warp.threads[lanes])
+        history.follow_atomics(self._plain_units(elements).reshape(len(lanes), -1)[:, 0], warp.who[lanes])
         found = history.atomic(units, stamps, stores=stores)
         if found is not None:
             raise self._conflict(found, elements)
@@ -414,7 +414,7 @@ class Window:
             raise violations.disagreeing(
                 self._element(int(elements[position[: elements.ndim]])),
                 int(warp.threads[active_lanes(warp)[position[0]]]),
-                history.collided_with(int(units[position])),
+                history.collided_with(int(units[position])) - int(warp.who[0] - warp.threads[0]),
             )
 
 

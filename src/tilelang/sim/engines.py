@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilelang.errors import Loc, OutOfBounds
+from tilelang.errors import Loc, OutOfBounds, SimulationError
 from tilelang.ir.buffer import Buffer
 from tilelang.isa.machine import Pieces
 from tilelang.sim import violations
@@ -22,7 +22,8 @@ from tilelang.sim.history import History, thread_of
 from tilelang.sim.storage import Storage
 
 if TYPE_CHECKING:
-    from tilelang.sim.machine import Block, SimWarp
+    from tilelang.sim.block import Block
+    from tilelang.sim.machine import SimWarp
 
 Update = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -139,7 +140,7 @@ class Span:
     def undefined(self, piece: int, thread: int) -> Exception:
         """The error for a piece whose contents are undefined although they matter."""
         unit = int(self._starts[piece]) // self.storage.unit
-        return violations.undefined(self._element_of(unit), thread, self.what)
+        return violations.undefined(self._element_of(unit), self._block.clocks.name(thread), self.what)
 
     def _stamps(self, history: History, loc: Loc, who: int) -> np.ndarray:
         (stamp,) = history.stamps(np.array([who]), loc, self._name)
@@ -150,8 +151,8 @@ class Span:
         wrong = self._block.proxies.invisible(self.what, thread, writes)
         if wrong.any():
             at = int(np.flatnonzero(wrong)[0])
-            writer, place = int(thread_of(writes[at])), history.place(int(writes[at]))
-            raise violations.unfenced(self._element(at), now, thread, writer, place)
+            writer, place, name = int(thread_of(writes[at])), history.place(int(writes[at])), self._block.clocks.name
+            raise violations.unfenced(self._element(at), now, name(thread), name(writer), place)
 
     @property
     def _name(self) -> str:
@@ -181,7 +182,7 @@ class BlockTransfer:
     ) -> None:
         block = warp.block
         self._warp, self._loc, self._block = warp, warp.loc, block
-        self._thread = int(warp.threads[lane])
+        self._thread = int(warp.who[lane])
         self._agent = block.clocks.agent(agent)
         self._inside = source.inside, target.inside
         self._count, self._update = len(source.starts), update
@@ -234,10 +235,21 @@ class BlockTransfer:
     def abandon(self) -> None:
         """The block ends: the rest happens now, if it still can."""
         if self._fetched is None and self._read.what == "shared":
-            error = violations.unread(self._read.window.buffer.name, self._thread)
-            error.loc = self._loc if self._loc.file else None
-            raise error
+            raise self._placed(violations.unread(self._read.window.buffer.name, self._name))
         self.land()
+
+    def miss(self, threads: slice) -> None:
+        """The block of these threads ends, whose memory the work touches."""
+        if not threads.start <= self._thread < threads.stop:
+            raise self._placed(violations.unarrived(self._write.window.buffer.name, self._name))
+
+    @property
+    def _name(self) -> str:
+        return self._block.clocks.name(self._thread)
+
+    def _placed(self, error: SimulationError) -> SimulationError:
+        error.loc = self._loc if self._loc.file else None
+        return error
 
     def _spread(self, contents: np.ndarray, defined: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
         """What was read, with zeros for pieces that do not exist, as far as it is to be written."""
@@ -281,7 +293,16 @@ class Engines:
         """It has landed."""
         self._under_way.pop(transfer, None)
 
+    def end_of_block(self, threads: slice) -> None:
+        """All threads of the block have ended: what those of other blocks let engines do here must have landed.
+
+        Raises:
+            SimulationError: It has not.
+        """
+        for transfer in self._under_way:
+            transfer.miss(threads)
+
     def finish(self) -> None:
-        """The block is over."""
+        """The block, or the cluster that it belongs to, is over."""
         for transfer in tuple(self._under_way):
             transfer.abandon()

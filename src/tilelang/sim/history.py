@@ -21,7 +21,7 @@ from tilelang.sim.clocks import Clocks
 
 # A stamp is one number: the time, the place in the program, the thread. 0: there was no access.
 _TIME_SHIFT = 32
-_PLACE_SHIFT = 12
+_PLACE_SHIFT = 15  # the threads of 16 blocks and the engines beside them
 _THREAD_MASK = (1 << _PLACE_SHIFT) - 1
 _PLACE_MASK = (1 << (_TIME_SHIFT - _PLACE_SHIFT)) - 1
 
@@ -47,6 +47,7 @@ class Conflict:
         place: Where the other did it.
         pending: Whether the other's access is part of asynchronous work that has not landed.
         engine: Whether the other is an engine beside the threads, which has done it.
+        per_block: How far threads of neighboring blocks are apart, if several run together; otherwise 0.
     """
 
     position: tuple[int, ...]
@@ -57,6 +58,19 @@ class Conflict:
     place: Place
     pending: bool = False
     engine: bool = False
+    per_block: int = 0
+
+    @property
+    def apart(self) -> bool:
+        """Whether the two belong to different blocks of a cluster."""
+        return self.per_block > 0 and self.thread // self.per_block != self.other // self.per_block
+
+    def name(self, thread: int) -> str:
+        """One of the two threads as a user counts it."""
+        if not self.per_block:
+            return str(thread)
+        rank, number = divmod(thread, self.per_block)
+        return f"{number} of block {rank}"
 
 
 def thread_of(stamps: np.ndarray) -> np.ndarray:
@@ -299,5 +313,8 @@ class History:
         at = tuple(int(i) for i in np.argwhere(where)[0])
         stamp = int(earlier[at])
         place, other = self.place(stamp), stamp & _THREAD_MASK
-        engine = other >= self._clocks.threads
-        return Conflict(at, int(stamps[at]) & _THREAD_MASK, other, before, now, place, pending, engine)
+        clocks, thread = self._clocks, int(stamps[at]) & _THREAD_MASK
+        engine, several = other >= clocks.threads, clocks.threads > clocks.per_block
+        return Conflict(
+            at, thread, other, before, now, place, pending, engine, clocks.per_block if several else 0
+        )

@@ -21,9 +21,10 @@ from tilelang.ir.scalar import convert
 from tilelang.ir.stmt import Break, CallStmt, Continue, For, If, Seq, Stmt, While
 from tilelang.ir.visit import jumps
 from tilelang.isa.machine import LANES, Wait
+from tilelang.sim.block import Block
 from tilelang.sim.effects import EffectCompiler
 from tilelang.sim.lane_expressions import LaneCompiler, Slots, Value, per_lane, uniform_int
-from tilelang.sim.machine import Block, SimWarp
+from tilelang.sim.machine import SimWarp
 from tilelang.target import Target
 
 Run = Callable[[SimWarp], Any]

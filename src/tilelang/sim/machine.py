@@ -7,26 +7,24 @@ memory, barriers and the state that instructions share.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import copy
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tilelang.errors import NOWHERE, BarrierDivergence, CompilerBug, Loc, SimulationError
+from tilelang.errors import NOWHERE, BarrierDivergence, CompilerBug, Loc
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.isa.instruction import Timeline
 from tilelang.isa.machine import LANES, Pieces, Pointer, Transfer, Wait
 from tilelang.sim import violations
-from tilelang.sim.barriers import Barriers
-from tilelang.sim.clocks import Clocks
-from tilelang.sim.counters import Counters
+from tilelang.sim.block import Block
 from tilelang.sim.device_memory import Window
-from tilelang.sim.engines import BlockTransfer, Engines
+from tilelang.sim.engines import BlockTransfer
 from tilelang.sim.history import thread_of
 from tilelang.sim.lane_expressions import Value, per_lane
 from tilelang.sim.local_memory import Registers
-from tilelang.sim.proxies import Proxies
 from tilelang.sim.readings import Reading
 from tilelang.sim.storage import NUMBERS, Footprint, Index
 from tilelang.sim.timelines import Timelines
@@ -72,74 +70,6 @@ class RegisterPointer(Pointer):
         return Pointer(self.buffer, self.offset + elements)
 
 
-@dataclass
-class Grid:
-    """What the blocks of a launch share.
-
-    Attributes:
-        proxies: The fences of their threads.
-        meetings: How often all of them have met.
-    """
-
-    proxies: Proxies
-    meetings: int = 0
-
-
-class Block:
-    """What the warps of a running block share.
-
-    Args:
-        index: The block in its grid.
-        grid: What it shares with the other blocks.
-        threads: How many it has.
-        clocks: What orders accesses.
-        window: The shared and global memory of a buffer, by slot.
-        buffers: All that the program names, by slot.
-        lazy: Whether asynchronous work happens as late as its waits allow.
-        counters: Where its doings are counted, if anywhere.
-        printer: Receives what it prints.
-
-    Attributes:
-        engines: What works beside its threads.
-        version: Grows with every write to any memory, so that a warp can tell whether waiting for one is in vain.
-    """
-
-    def __init__(
-        self,
-        index: tuple[int, ...],
-        grid: Grid,
-        threads: int,
-        *,
-        clocks: Clocks,
-        window: Callable[[int], Window],
-        buffers: Sequence[Buffer],
-        lazy: bool,
-        counters: Counters | None,
-        printer: Callable[[str], object],
-    ) -> None:
-        self.index, self.grid, self.threads = index, grid, threads
-        self.clocks, self.window, self.buffers = clocks, window, buffers
-        self.lazy, self.counters, self.printer = lazy, counters, printer
-        self.version = 0
-        self.engines = Engines()
-        self.slots = {buffer: slot for slot, buffer in enumerate(buffers)}
-        self._states: dict[str, Any] = {}
-        count = -(-threads // LANES)
-        numbers = [np.arange(w * LANES, min((w + 1) * LANES, threads)) for w in range(count)]
-        self.barriers = Barriers(numbers, clocks)
-
-    @property
-    def proxies(self) -> Proxies:
-        """The fences of its threads."""
-        return self.grid.proxies
-
-    def state(self, name: str, make: Callable[[], Any]) -> Any:
-        """State that a family of instructions keeps for the block."""
-        if name not in self._states:
-            self._states[name] = make()
-        return self._states[name]
-
-
 class SimWarp:
     """One warp; see `isa.machine.Warp` for what it offers to instructions, and `lane_expressions.Frame` to closures.
 
@@ -150,6 +80,7 @@ class SimWarp:
         lanes: Their numbers, or None if all 32 are.
         present: The lanes that have a thread.
         threads: The number in the block of every lane's thread.
+        who: Its number among all threads that run together.
         loc: The statement that is executed.
         broken: Lanes that have left the innermost loop that can be left.
     """
@@ -160,6 +91,7 @@ class SimWarp:
         self.cells: list[Window | Registers | None] = [None] * len(block.buffers)
         self.threads = NUMBERS + index * LANES
         self.present = self.threads < block.threads
+        self.who = self.threads + block.clocks.of_block(block.rank).start
         self.loc: Loc = NOWHERE
         self.counters = block.counters
         self.footprint: Footprint | None = None
@@ -202,7 +134,7 @@ class SimWarp:
 
     def changed(self) -> None:
         """Something was written."""
-        self.block.version += 1
+        self.block.cluster.version += 1
 
     # -- isa.machine.Warp -----------------------------------------------------------------------------------
     @property
@@ -337,7 +269,9 @@ class SimWarp:
 
     def fence_proxy(self, what: str) -> None:
         """Makes writes of the active lanes visible to the engines, once these are ordered after."""
-        self.block.proxies.fence(what, self.threads[self.mask])
+        self.block.proxies.fence(what, self.who[self.mask])
+        if what == "barriers":
+            self.block.cluster.fence(self.who[self.mask])
 
     def need_fence(self, pointer: Pointer, where: np.ndarray, what: str) -> None:
         """Reports an element whose last write no fence made visible to an engine that these lanes start."""
@@ -348,16 +282,11 @@ class SimWarp:
             return
         for lane in np.flatnonzero(where & self.mask).tolist():
             unit = (cell.begin + int(pointer.offset[lane]) * cell.itemsize) // cell.storage.unit
-            writes, thread = history.writers(np.array([unit])), int(self.threads[lane])
+            writes, thread = history.writers(np.array([unit])), int(self.who[lane])
             if self.block.proxies.invisible(what, thread, writes).any():
                 writer, place = int(thread_of(writes)[0]), history.place(int(writes[0]))
-                raise violations.unfenced(cell.element_of_unit((unit,)), "updated", thread, writer, place)
-
-    def in_block(self, rank: int) -> SimWarp:
-        """This warp, with addresses of shared memory being those of another block of its cluster."""
-        if rank == 0:
-            return self
-        raise SimulationError(f"block {rank} of a cluster of 1: there is none")
+                name = self.block.clocks.name
+                raise violations.unfenced(cell.element_of_unit((unit,)), "updated", name(thread), name(writer), place)
 
     def fence_registers(self) -> None:
         """Orders the warp's accesses to registers before products that use them."""
@@ -371,11 +300,11 @@ class SimWarp:
 
     def release(self, where: np.ndarray) -> np.ndarray:
         """What these lanes know and did up to now, for others to acquire."""
-        return self.block.clocks.release(self.threads[where])
+        return self.block.clocks.release(self.who[where])
 
     def acquire(self, known: np.ndarray, where: np.ndarray) -> None:
         """What others released is ordered before all that these lanes do from now on."""
-        self.block.clocks.acquire(self.threads[where], known)
+        self.block.clocks.acquire(self.who[where], known)
 
     def meet(self, barrier: int = 0, threads: int | None = None) -> Iterator[Wait]:
         """Arrives at a barrier of the block and waits for the others."""
@@ -391,6 +320,38 @@ class SimWarp:
         """Waits for all other blocks of the grid."""
         grid, meetings = self.block.grid, self.block.grid.meetings
         yield Wait("the other blocks of the grid", lambda: grid.meetings > meetings, beyond=True)
+
+    # -- isa.machine.Warp: clusters of blocks -----------------------------------------------------------------
+    @property
+    def rank(self) -> int:
+        """The number of the warp's block in its cluster."""
+        return self.block.rank
+
+    @property
+    def cluster(self) -> tuple[int, int, int]:
+        """Blocks of the cluster along x, y and z."""
+        return self.block.cluster.extents
+
+    def arrive_cluster(self, *, release: bool) -> None:
+        """Arrives at the cluster's barrier without waiting for the others."""
+        self._need_whole_warp("of the cluster")
+        self.block.cluster.arrive((self.rank, self.index), self.who[self.mask], self.loc, release=release)
+
+    def wait_cluster(self) -> Iterator[Wait]:
+        """Waits until all warps of the cluster have arrived at its barrier."""
+        self._need_whole_warp("of the cluster")
+        yield from self.block.cluster.wait((self.rank, self.index), self.who[self.mask])
+
+    def in_block(self, rank: int, where: np.ndarray | None = None, *, lasting: bool = True) -> SimWarp:
+        """This warp, with addresses of shared memory being those of another block of its cluster."""
+        lanes = self.mask if where is None else self.mask & where
+        self.block.cluster.visit(rank, self.rank, self.who[lanes], self.loc, lasting=lasting)
+        if rank == self.rank:
+            return self
+        there = copy.copy(self)
+        there.block = self.block.cluster.blocks[rank]
+        there.cells = [cell if isinstance(cell, Registers) else None for cell in self.cells]
+        return there
 
     def converge(self, mask: np.ndarray | int, what: str) -> None:
         """Reports divergence unless all lanes that the active lanes' masks name execute `what` now."""
@@ -408,7 +369,7 @@ class SimWarp:
         """Brings the lanes of a mask together and makes their writes visible to each other."""
         self.converge(mask, "sync_warp")
         for named, _ in self._companies(mask):
-            self.block.clocks.meet(self.threads[named])
+            self.block.clocks.meet(self.who[named])
         yield from ()
 
     def _companies(self, mask: np.ndarray | int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -418,7 +379,8 @@ class SimWarp:
             yield (one >> NUMBERS & 1).astype(bool) & self.present, self.mask & (masks == one)
 
     def fence(self) -> None:
-        """Orders the accesses of the active lanes; barriers do so by themselves, and nothing else waits for it."""
+        """Orders the accesses of the active lanes; only relaxed arrivals at the cluster's barrier need that."""
+        self.block.cluster.fence(self.who[self.mask])
 
     def report(self, text: str) -> None:
         """Prints a line."""
@@ -426,7 +388,7 @@ class SimWarp:
 
     def state(self, name: str, make: Callable[[], Any]) -> Any:
         """State that the instructions of a family share within a block."""
-        self.block.version += 1
+        self.block.cluster.version += 1
         return self.block.state(name, make)
 
     # -- pointers -------------------------------------------------------------------------------------------
@@ -460,7 +422,7 @@ class SimWarp:
         finally:
             self.set_mask(outer)
 
-    def _need_whole_warp(self, barrier: int) -> None:
+    def _need_whole_warp(self, barrier: int | str) -> None:
         if not np.array_equal(self.mask, self.present):
             raise BarrierDivergence(
                 f"barrier {barrier}: only lanes {_numbers(self.mask)} of warp {self.index} reach it",

@@ -33,13 +33,19 @@ def element_text(buffer: Buffer, where: tuple[int, ...]) -> str:
 class Watch:
     """What the blocks of one launch did to global memory.
 
+    Args:
+        launch: The launch.
+        together: Blocks per cluster. They begin one behind the other, and are not strangers to each other: what orders
+            their threads is known (`sim.history`).
+
     Attributes:
         loc: The place of the statement being executed.
         block: The number of the running block, counted from 1 in the order of beginning.
     """
 
-    def __init__(self, launch: Launch) -> None:
+    def __init__(self, launch: Launch, together: int = 1) -> None:
         self.loc = NOWHERE
+        self._together = together
         self._units = _watched(launch)
         self._records: dict[Buffer, np.ndarray] = {}
         self._blocks: list[tuple[int, ...]] = []
@@ -53,6 +59,14 @@ class Watch:
         self._blocks.append(block)
         self.block = len(self._blocks)
         return self.block
+
+    def own(self, stamps: np.ndarray) -> np.ndarray:
+        """Which stamps were left by the running block, or one that runs together with it."""
+        blocks, block = stamps >> _PLACE_BITS, self.block
+        if self._together > 1:
+            blocks, block = (blocks - 1) // self._together, (block - 1) // self._together
+        own: np.ndarray = blocks == block
+        return own
 
     def meet(self) -> None:
         """All blocks meet: what they did is ordered before what they will do."""
@@ -171,13 +185,13 @@ class Ledger:
     def _enter(self, first: np.ndarray, second: np.ndarray, where: Where) -> None:
         stamp = self._watch.stamp()
         earlier = first[where]
-        own = (earlier == 0) | (earlier >> _PLACE_BITS == self._watch.block)
+        own = (earlier == 0) | self._watch.own(earlier)
         first[where] = np.where(own, stamp, earlier)
         second[where] = np.where(own, second[where], stamp)
 
     def _refuse(self, slots: np.ndarray, where: Where, before: str, now: str) -> None:
         earlier = slots[where]
-        foreign = (earlier != 0) & (earlier >> _PLACE_BITS != self._watch.block)
+        foreign = (earlier != 0) & ~self._watch.own(earlier)
         if not (foreign if foreign.ndim == 0 else foreign.any()):  # the first form is much the faster of the two
             return
         at = np.argwhere(np.atleast_1d(foreign))[0]

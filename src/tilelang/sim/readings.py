@@ -14,7 +14,8 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.sim.engines import Span
 
 if TYPE_CHECKING:
-    from tilelang.sim.machine import Block, SimWarp
+    from tilelang.sim.block import Block
+    from tilelang.sim.machine import SimWarp
 
 
 class Reading:
@@ -29,7 +30,7 @@ class Reading:
 
     def __init__(self, warp: SimWarp, starts: np.ndarray, size: int, agent: object) -> None:
         self._clocks, self._loc, self._shape = warp.block.clocks, warp.loc, (*starts.shape, size)
-        self._thread = int(warp.threads[warp.active][0])
+        self._thread = int(warp.who[warp.active][0])
         self._agent = self._clocks.agent(agent)
         flat = starts.reshape(-1)
         self._span = Span(warp.block, flat, size, _tile(warp.block, int(flat.min()), int(flat.max()) + size))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,14 +27,16 @@ from tilelang.isa.instruction import Effect, Instruction
 from tilelang.isa.machine import LANES, TensorMapView, Wait
 from tilelang.isa.nvidia.tensor_box import map_fault
 from tilelang.sim.arguments import bind_arguments
+from tilelang.sim.block import Block, Grid
 from tilelang.sim.clocks import Clocks
+from tilelang.sim.clusters import Cluster
 from tilelang.sim.counters import Counters
 from tilelang.sim.device_memory import Window
 from tilelang.sim.expressions import Evaluator
 from tilelang.sim.history import History, Places
 from tilelang.sim.interp import StatementCompiler
 from tilelang.sim.lane_expressions import Slots, Value
-from tilelang.sim.machine import Block, Grid, SimWarp
+from tilelang.sim.machine import SimWarp
 from tilelang.sim.memory import Memory
 from tilelang.sim.proxies import Proxies
 from tilelang.sim.races import Watch
@@ -174,6 +177,7 @@ class Simulation:
         self,
         index: tuple[int, ...],
         grid: Grid,
+        cluster: Cluster,
         threads: int,
         clocks: Clocks,
         slots: Slots,
@@ -183,6 +187,7 @@ class Simulation:
         return Block(
             index,
             grid,
+            cluster,
             threads,
             clocks=clocks,
             window=window,
@@ -242,17 +247,17 @@ class DeviceArray:
 
 @dataclass(eq=False)
 class _Running:
-    """A block on its way.
+    """Blocks on their way that run together.
 
     Attributes:
-        number: By which the watch knows it.
-        block: What its warps share.
-        warps: Its warps.
+        numbers: By which the watch knows them.
+        blocks: What the warps of each share.
+        warps: Their warps.
         schedule: What runs them.
     """
 
-    number: int
-    block: Block
+    numbers: list[int]
+    blocks: list[Block]
     warps: list[SimWarp]
     schedule: Schedule[SimWarp]
 
@@ -262,8 +267,10 @@ class _Launch:
 
     def __init__(self, simulation: Simulation, stmt: Launch, *, many_blocks: bool) -> None:
         self._simulation, self._stmt = simulation, stmt
-        self._clocks, self._places = Clocks(stmt.num_threads), Places()
-        self._watch, self._many = Watch(stmt), many_blocks
+        x, y, z = (*stmt.hints.cluster, 1, 1)[:3]
+        self._extents = (x, y, z)
+        self._clocks, self._places = Clocks(stmt.num_threads, x * y * z), Places()
+        self._watch, self._many = Watch(stmt, x * y * z), many_blocks
         self._slots = slots = Slots()
         facts = simulation.facts
         slots.invariant.update(facts, stmt.block_vars)  # type: ignore[arg-type]
@@ -281,16 +288,17 @@ class _Launch:
         self._grid = Grid(Proxies(self._clocks))
 
     def run(self, blocks: Sequence[tuple[int, ...]]) -> None:
-        """Runs the blocks one after another; where they meet, by turns from one meeting to the next."""
+        """Runs the blocks, or clusters, one after another; where all meet, by turns from one meeting to the next."""
         if not any(isinstance(s, CallStmt) and _meets_grid(s) for s in walk(self._stmt.body)):
-            arena = self._arena()
-            windows: dict[int, Window] = {}
-            for index in blocks:
-                arena.bytes[:] = _POISON
-                arena.undefine()
-                self._go_on(self._begin(index, arena, windows))
+            arenas = [self._arena() for _ in range(math.prod(self._extents))]
+            windows: list[dict[int, Window]] = [{} for _ in arenas]
+            for members in self._clusters(blocks):
+                for arena in arenas:
+                    arena.bytes[:] = _POISON
+                    arena.undefine()
+                self._go_on(self._begin(members, arenas, windows))
             return
-        running = [self._begin(index, self._arena(), {}) for index in blocks]
+        running = [self._begin([index], [self._arena()], [{}]) for index in blocks]
         while running:
             self._simulation.choice.shuffle(running)
             waiting = [block for block in running if not self._go_on(block)]
@@ -300,42 +308,64 @@ class _Launch:
             self._grid.meetings += 1
             self._watch.meet()
 
-    def _begin(self, index: tuple[int, ...], arena: Storage, windows: dict[int, Window]) -> _Running:
-        """A block that is about to run, with its shared memory and the windows on it."""
+    def _clusters(self, blocks: Sequence[tuple[int, ...]]) -> list[list[tuple[int, ...]]]:
+        """The blocks of each cluster by rank; clusters in the order in which their first blocks come."""
+        together: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
+        for index in blocks:
+            together.setdefault(tuple(i // n for i, n in zip(index, self._extents, strict=False)), []).append(index)
+        for members in together.values():
+            members.sort(key=lambda index: index[::-1])
+            if len(members) != math.prod(self._extents):
+                raise SimulationError(f"the grid cannot be cut into clusters of {self._extents} blocks")
+        return list(together.values())
+
+    def _begin(
+        self, indices: Sequence[tuple[int, ...]], arenas: Sequence[Storage], windows: Sequence[dict[int, Window]]
+    ) -> _Running:
+        """Blocks that are about to run together, each with its shared memory and the windows on it."""
         simulation, stmt = self._simulation, self._stmt
-        number = self._watch.enter(index)
-        window = functools.partial(self._window, arena, windows)
-        block = simulation.block(index, self._grid, stmt.num_threads, self._clocks, self._slots, window)
-        self._set(dict(zip(stmt.block_vars, index, strict=True)))
-        warps = []
-        for place in range(-(-stmt.num_threads // LANES)):
-            warp = SimWarp(block, place, list(self._env))
-            if stmt.thread is not None and self._slots.knows(stmt.thread):
-                warp.env[self._slots.var(stmt.thread)] = warp.threads
-            warps.append(warp)
-        return _Running(number, block, warps, Schedule(warps, self._start, simulation.choice, block.barriers))
+        cluster = Cluster(self._extents, self._clocks)
+        numbers = [self._watch.enter(index) for index in indices]
+        blocks, warps = [], []
+        for index, arena, known in zip(indices, arenas, windows, strict=True):
+            window = functools.partial(self._window, arena, known)
+            block = simulation.block(index, self._grid, cluster, stmt.num_threads, self._clocks, self._slots, window)
+            blocks.append(block)
+            self._set(dict(zip(stmt.block_vars, index, strict=True)))
+            for place in range(-(-stmt.num_threads // LANES)):
+                warp = SimWarp(block, place, list(self._env))
+                if stmt.thread is not None and self._slots.knows(stmt.thread):
+                    warp.env[self._slots.var(stmt.thread)] = warp.threads
+                warps.append(warp)
+
+        def turn(warp: SimWarp) -> None:
+            self._watch.block = numbers[warp.rank]
+
+        barriers = [block.barriers for block in blocks]
+        return _Running(numbers, blocks, warps, Schedule(warps, self._start, simulation.choice, barriers, turn))
 
     def _go_on(self, running: _Running) -> bool:
-        """Runs a block to its end, or to where it waits for others; whether it has ended."""
-        self._watch.block = running.number
+        """Runs blocks to their end, or to where they wait for others; whether they have ended."""
+        self._watch.block = running.numbers[0]
         self._clocks.begin_block()
         if not running.schedule.run():
             return False
         self._clocks.meet_all()
         for warp in running.warps:
             warp.timelines.finish()
-        running.block.engines.finish()
+        for block in running.blocks:
+            block.engines.finish()
         counters = self._simulation.counters
         if counters is not None:
-            counters.blocks += 1
+            counters.blocks += len(running.blocks)
             counters.warps += len(running.warps)
-            counters.barriers += running.block.barriers.full_meetings
+            counters.barriers += sum(block.barriers.full_meetings for block in running.blocks)
         return True
 
     def _missing(self, waits: _Running, ended: _Running) -> BarrierDivergence:
         return BarrierDivergence(
-            f"T.sync_grid: block {waits.block.index} waits for all others, but block {ended.block.index} has ended "
-            "without coming there",
+            f"T.sync_grid: block {waits.blocks[0].index} waits for all others, but block {ended.blocks[0].index} has "
+            "ended without coming there",
             loc=waits.warps[0].loc,
             hint="let all blocks reach it equally often: move it out of the branch or loop",
         )
@@ -345,6 +375,7 @@ class _Launch:
             yield from self._code.run(warp)
         else:
             self._code.run(warp)
+        warp.block.cluster.leave((warp.rank, warp.index))
 
     def _set(self, values: dict[object, Value]) -> None:
         for var, value in values.items():

@@ -20,10 +20,15 @@ class Runner(Protocol):
 
     Attributes:
         index: Its number in the block.
+        rank: The number of its block among those that run together.
         loc: The statement it executes.
     """
 
     loc: Loc
+
+    @property
+    def rank(self) -> int:
+        """The number of its block among those that run together."""
 
     @property
     def index(self) -> int:
@@ -34,20 +39,26 @@ R = TypeVar("R", bound=Runner)
 
 
 class Schedule(Generic[R]):
-    """The warps of one block on their way.
+    """The warps of one block on their way, or of several that run together.
 
     Args:
         warps: The warps.
         start: Begins the program of one.
         choice: Where the order comes from.
-        barriers: Asked what went wrong if all wait.
+        barriers: Of each block; asked what went wrong if all wait.
+        turn: Told which warp is about to go on.
     """
 
     def __init__(
-        self, warps: Sequence[R], start: Callable[[R], Iterator[Wait]], choice: random.Random, barriers: Barriers
+        self,
+        warps: Sequence[R],
+        start: Callable[[R], Iterator[Wait]],
+        choice: random.Random,
+        barriers: Sequence[Barriers],
+        turn: Callable[[R], None] = lambda warp: None,
     ) -> None:
-        self._warps, self._choice, self._barriers = warps, choice, barriers
-        self._running = {warp.index: start(warp) for warp in warps}
+        self._warps, self._choice, self._barriers, self._turn = warps, choice, barriers, turn
+        self._running = {number: start(warp) for number, warp in enumerate(warps)}
         self._waits: dict[int, Wait] = {}
 
     def run(self) -> bool:
@@ -59,44 +70,51 @@ class Schedule(Generic[R]):
         """
         running, waits, warps = self._running, self._waits, self._warps
         while running:
-            ready = [index for index in running if index not in waits or waits[index].ready()]
+            ready = [number for number in running if number not in waits or waits[number].ready()]
             if not ready and all(wait.beyond for wait in waits.values()):
                 return False
             if not ready:
                 raise _stuck(warps, waits, set(range(len(warps))) - set(running), self._barriers)
-            index = self._choice.choice(ready)
-            waits.pop(index, None)
+            number = self._choice.choice(ready)
+            waits.pop(number, None)
+            self._turn(warps[number])
             try:
-                waits[index] = next(running[index])
+                waits[number] = next(running[number])
             except StopIteration:
-                del running[index]
+                del running[number]
             except TileLangError as error:
-                if error.loc is None and warps[index].loc.file:
-                    error.loc = warps[index].loc
+                if error.loc is None and warps[number].loc.file:
+                    error.loc = warps[number].loc
                 raise
         return True
 
 
 def _stuck(
-    warps: Sequence[Runner], waits: dict[int, Wait], ended: set[int], barriers: Barriers
+    warps: Sequence[Runner], waits: dict[int, Wait], ended: set[int], barriers: Sequence[Barriers]
 ) -> SimulationError:
+    several = len(barriers) > 1
+    names = [f"{warp.index} of block {warp.rank}" if several else str(warp.index) for warp in warps]
     notes = tuple(
-        Note(f"warp {index} waits for {_told(wait)}", warps[index].loc) for index, wait in sorted(waits.items())
+        Note(f"warp {names[number]} waits for {_told(wait)}", warps[number].loc)
+        for number, wait in sorted(waits.items())
     )
     first = warps[min(waits)].loc
-    absent = barriers.absent(ended)
-    if absent is not None:
+    for rank, ours in enumerate(barriers):
+        absent = ours.absent({warps[number].index for number in ended if warps[number].rank == rank})
+        if absent is None:
+            continue
         number, barrier, missing = absent
+        block = f"block {rank}" if several else "the block"
         came = ", ".join(str(warp) for warp, _ in sorted(barrier.arrived, key=lambda arrival: arrival[0]))
         return BarrierDivergence(
-            f"barrier {number}: {_warps(len(barrier.arrived))} {came} of the block arrived, but "
+            f"barrier {number}: {_warps(len(barrier.arrived))} {came} of {block} arrived, but "
             f"{_warps(len(missing))} {', '.join(map(str, missing))} ended without doing so",
             loc=first,
             notes=notes,
             hint="let all threads that the barrier counts reach it: move it out of the branch or loop",
         )
     return Deadlock(
-        f"{_warps(len(waits))} {', '.join(map(str, sorted(waits)))} wait forever",
+        f"{_warps(len(waits))} {', '.join(names[number] for number in sorted(waits))} wait forever",
         loc=first,
         notes=notes,
         hint="something that one of them waits for must happen before the warp that does it waits itself",

@@ -30,6 +30,7 @@ class Accessor(Protocol):
         mask: Which lanes do. Shape (32,), bool.
         lanes: Their numbers, or None if all do.
         threads: Number in the block of every lane's thread. Shape (32,).
+        who: The same among all threads that run together.
         loc: The statement.
         counters: Where accesses are counted, if anywhere.
         footprint: Receives what asynchronous work will touch, while it is only asked; None while it happens.
@@ -40,6 +41,7 @@ class Accessor(Protocol):
     mask: np.ndarray
     lanes: np.ndarray | None
     threads: np.ndarray
+    who: np.ndarray
     loc: Loc
     counters: Counters | None
     footprint: Footprint | None

@@ -55,7 +55,7 @@ def misaligned(element: str, thread: int, count: int, size: int, byte: int, widt
     )
 
 
-def undefined(element: str, thread: int, memory: str) -> ReadBeforeWrite:
+def undefined(element: str, thread: int | str, memory: str) -> ReadBeforeWrite:
     """A read of what nobody wrote."""
     return ReadBeforeWrite(
         f"{element} is read by thread {thread} before anything was written there",
@@ -67,19 +67,20 @@ def undefined(element: str, thread: int, memory: str) -> ReadBeforeWrite:
 
 def conflicting(element: str, buffer: str, found: Conflict) -> SimulationError:
     """Two accesses that nothing orders, or one of what is still under way."""
+    thread, other = found.name(found.thread), found.name(found.other)
     alias = f" as '{found.place.buffer}'" if found.place.buffer != buffer else ""
     if found.pending:
         verb = "fills" if found.before == "written" else "reads"
         kind = ReadBeforeWrite if found.now == "read" and found.before == "written" else DataRace
         return kind(
-            f"{element} is {found.now} by thread {found.thread} while an asynchronous copy of thread {found.other} "
+            f"{element} is {found.now} by thread {thread} while an asynchronous copy of thread {other} "
             f"that {verb} it may still be in flight",
             notes=(Note(f"the copy was started here{alias}", found.place.loc),),
             hint="commit the copy, wait for it in the thread that started it, then meet at a barrier",
         )
     if found.engine:
         return DataRace(
-            f"{element} is {found.before} by an asynchronous copy and {found.now} by thread {found.thread}, and "
+            f"{element} is {found.before} by an asynchronous copy and {found.now} by thread {thread}, and "
             "nothing orders the two",
             notes=(Note(f"the copy was started here{alias}", found.place.loc),),
             hint="let whoever touches it wait for the copy: for the phase of its mbarrier, or at a barrier behind the "
@@ -87,10 +88,12 @@ def conflicting(element: str, buffer: str, found: Conflict) -> SimulationError:
         )
     one_warp = found.thread // LANES == found.other // LANES
     barrier = "T.sync_warp() or T.sync_threads()" if one_warp else "T.sync_threads()"
+    if found.apart:
+        barrier = "a barrier of the cluster"
     return DataRace(
-        f"{element} is {found.before} by thread {found.other} and {found.now} by thread {found.thread} of one block, "
-        "and nothing orders the two",
-        notes=(Note(f"{found.before} here by thread {found.other}{alias}", found.place.loc),),
+        f"{element} is {found.before} by thread {other} and {found.now} by thread {thread} of one "
+        f"{'cluster' if found.apart else 'block'}, and nothing orders the two",
+        notes=(Note(f"{found.before} here by thread {other}{alias}", found.place.loc),),
         hint=f"put {barrier} between the two",
     )
 
@@ -103,7 +106,7 @@ def disagreeing(element: str, thread: int, other: int) -> DataRace:
     )
 
 
-def unfenced(element: str, now: str, thread: int, writer: int, place: Place) -> MissingProxyFence:
+def unfenced(element: str, now: str, thread: str, writer: str, place: Place) -> MissingProxyFence:
     """An engine touches what a thread wrote, and is not certain to see it."""
     return MissingProxyFence(
         f"{element} was written by thread {writer} and is {now} by an engine that thread {thread} starts, but thread "
@@ -113,9 +116,17 @@ def unfenced(element: str, now: str, thread: int, writer: int, place: Place) -> 
     )
 
 
-def unread(name: str, thread: int) -> SimulationError:
+def unread(name: str, thread: str) -> SimulationError:
     """A block ends while an engine may still read its shared memory."""
     return SimulationError(
         f"'{name}': the block ends while a copy that thread {thread} started may still read it",
         hint="let the thread that starts stores wait for their groups to be read before it ends",
+    )
+
+
+def unarrived(name: str, thread: str) -> SimulationError:
+    """A block ends while an engine of another may still write its shared memory."""
+    return SimulationError(
+        f"'{name}': the block ends while a copy that thread {thread} of its cluster started may still write it",
+        hint="let the block that receives the copy wait for it, for the phase of its mbarrier, before it ends",
     )

@@ -146,7 +146,10 @@ def _tensor_load(rank: int, multicast: bool) -> Callable[..., None]:
         values = tuple(map(integers, operands))
         for lane in _lanes(warp):
             source = tensor_pieces(view, _at(values[:rank], lane, what))
-            receivers = [warp.in_block(r) for r in _ranks(int(values[rank][lane]), what)] if multicast else [warp]
+            receivers = [warp]
+            if multicast:
+                ranks = _ranks(int(values[rank][lane]), what)
+                receivers = [warp.in_block(r, np.arange(LANES) == lane, lasting=False) for r in ranks]
             for there in receivers:
                 address = _begin(there, dst, lane, BOX_ALIGNMENT, what)
                 target = Pieces(dst.buffer, shared_pieces(view, address, source.size), source.size)

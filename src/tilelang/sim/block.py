@@ -1,0 +1,99 @@
+"""What the warps of a running block share, and what the blocks of a launch do.
+
+Takes the memory of the launch, gives places to keep things in. Invariant: whatever one block shares with another goes
+through its `Grid` or its `Cluster`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilelang.ir.buffer import Buffer
+from tilelang.isa.machine import LANES
+from tilelang.sim.barriers import Barriers
+from tilelang.sim.clocks import Clocks
+from tilelang.sim.clusters import Cluster
+from tilelang.sim.counters import Counters
+from tilelang.sim.device_memory import Window
+from tilelang.sim.engines import Engines
+from tilelang.sim.proxies import Proxies
+
+
+@dataclass
+class Grid:
+    """What the blocks of a launch share.
+
+    Attributes:
+        proxies: The fences of their threads.
+        meetings: How often all of them have met.
+    """
+
+    proxies: Proxies
+    meetings: int = 0
+
+
+class Block:
+    """What the warps of a running block share.
+
+    Args:
+        index: The block in its grid.
+        grid: What it shares with the other blocks.
+        cluster: What it shares with those that run together with it.
+        threads: How many it has.
+        clocks: What orders accesses.
+        window: The shared and global memory of a buffer, by slot.
+        buffers: All that the program names, by slot.
+        lazy: Whether asynchronous work happens as late as its waits allow.
+        counters: Where its doings are counted, if anywhere.
+        printer: Receives what it prints.
+
+    Attributes:
+        rank: Its number in its cluster.
+        engines: What works beside its threads.
+    """
+
+    def __init__(
+        self,
+        index: tuple[int, ...],
+        grid: Grid,
+        cluster: Cluster,
+        threads: int,
+        *,
+        clocks: Clocks,
+        window: Callable[[int], Window],
+        buffers: Sequence[Buffer],
+        lazy: bool,
+        counters: Counters | None,
+        printer: Callable[[str], object],
+    ) -> None:
+        self.index, self.grid, self.cluster, self.threads = index, grid, cluster, threads
+        self.clocks, self.window, self.buffers = clocks, window, buffers
+        self.lazy, self.counters, self.printer = lazy, counters, printer
+        self.engines = Engines()
+        self.slots = {buffer: slot for slot, buffer in enumerate(buffers)}
+        self._states: dict[str, Any] = {}
+        count = -(-threads // LANES)
+        self.rank = cluster.enter(self, count)
+        first = clocks.of_block(self.rank).start
+        numbers = [first + np.arange(w * LANES, min((w + 1) * LANES, threads)) for w in range(count)]
+        self.barriers = Barriers(numbers, clocks)
+
+    @property
+    def version(self) -> int:
+        """Grows with every write to any memory, so that a warp can tell whether waiting for one is in vain."""
+        return self.cluster.version
+
+    @property
+    def proxies(self) -> Proxies:
+        """The fences of its threads."""
+        return self.grid.proxies
+
+    def state(self, name: str, make: Callable[[], Any]) -> Any:
+        """State that a family of instructions keeps for the block."""
+        if name not in self._states:
+            self._states[name] = make()
+        return self._states[name]
