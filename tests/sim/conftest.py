@@ -169,6 +169,18 @@ class ThreadProgram(Program):
         operands = tuple(a if isinstance(a, Region) else as_expr(a) for a in args)
         self.emit(CallStmt(instruction, operands, result=result))
 
+    def call_on(
+        self,
+        instruction: Instruction,
+        args: Sequence[ExprLike | Region],
+        *,
+        reads: Sequence[Region] = (),
+        writes: Sequence[Region] = (),
+    ) -> None:
+        """A call that says what it touches."""
+        operands = tuple(a if isinstance(a, Region) else as_expr(a) for a in args)
+        self.emit(CallStmt(instruction, operands, tuple(reads), tuple(writes)))
+
     def at(self, buffer: Buffer, *start: ExprLike) -> Region:
         return Region(buffer, exprs(start), exprs([1] * buffer.rank))
 

@@ -1,0 +1,107 @@
+"""Programs of threads that use the copy engine, built by hand, and what its copies should give, worked out anew."""
+
+from collections.abc import Sequence
+from contextlib import contextmanager
+
+import numpy as np
+
+from tilelang.dtypes import SCALARS
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import Var, as_expr
+from tilelang.ir.launch import LaunchPlan, TensorMap
+from tilelang.isa.nvidia.fence import FENCE_PROXY_ASYNC
+from tilelang.isa.nvidia.mbarrier import (
+    FENCE_MBARRIER_INIT,
+    MBARRIER_ARRIVE,
+    MBARRIER_ARRIVE_EXPECT_TX,
+    MBARRIER_INIT,
+    MBARRIER_WAIT,
+)
+
+HOPPER = "sm_90a"
+
+
+def tensor_map(tensor: Buffer, box: Sequence[int], swizzle: int = 0, dims=None, strides=None) -> TensorMap:
+    """A map of a whole dense tensor, unless told its dims and strides, innermost first."""
+    size = tensor.dtype.storage_bytes
+    if dims is None:
+        dims = tuple(reversed(tensor.shape))
+    if strides is None:
+        strides, step = [], as_expr(size)
+        for extent in dims[:-1]:
+            step = step * extent
+            strides.append(step)
+    var = Var(f"{tensor.name}_map", SCALARS["uint64"])
+    return TensorMap(var, tensor, tuple(map(as_expr, dims)), tuple(map(as_expr, strides)), tuple(box), swizzle)
+
+
+def plan_of(*maps: TensorMap, **places) -> LaunchPlan:
+    return LaunchPlan(tensor_maps=maps, **places)
+
+
+class Engine:
+    """Says in few words what programs with barriers do, on top of a `ThreadProgram`."""
+
+    def __init__(self, program) -> None:
+        self.program = program
+
+    def barriers(self, name: str, count: int) -> Buffer:
+        return self.program.alloc(name, (count,), "uint64", Scope.BARRIER)
+
+    def init(self, *pairs: tuple[Buffer, int], fence: bool = True) -> None:
+        """Thread 0 initializes all of these with so many arrivals, and all threads meet."""
+        p = self.program
+        with p.branch(p.thread == 0):
+            for bar, arrivals in pairs:
+                for i in range(bar.static_shape[0]):
+                    p.call(MBARRIER_INIT, p.at(bar, i), arrivals)
+            if fence:
+                p.call(FENCE_MBARRIER_INIT)
+                p.call(FENCE_PROXY_ASYNC)
+        p.sync()
+
+    @contextmanager
+    def one(self, thread: int = 0):
+        p = self.program
+        with p.branch(p.thread == thread):
+            yield
+
+    def announce(self, bar, i, size) -> None:
+        self.program.call(MBARRIER_ARRIVE_EXPECT_TX, self.program.at(bar, i), size)
+
+    def arrive(self, bar, i) -> None:
+        self.program.call(MBARRIER_ARRIVE, self.program.at(bar, i))
+
+    def wait(self, bar, i, parity) -> None:
+        self.program.call(MBARRIER_WAIT, self.program.at(bar, i), parity)
+
+    def fence(self) -> None:
+        self.program.call(FENCE_PROXY_ASYNC)
+
+
+def image_of_box(tensor: np.ndarray, at: Sequence[int], box: Sequence[int], swizzle: int, begin: int) -> np.ndarray:
+    """The bytes of shared memory from `begin` on after a load, element by element: an independent formula.
+
+    Args:
+        tensor: The outermost dimension first.
+        at: Coordinates, the innermost first.
+        box: The same.
+        swizzle: In bytes.
+        begin: Where in shared memory the box begins.
+    """
+    size = tensor.dtype.itemsize
+    total = int(np.prod(box)) * size
+    image = np.zeros(total, np.uint8)
+    for number, index in enumerate(np.ndindex(*reversed(box))):
+        where = tuple(i + a for i, a in zip(index, reversed(at), strict=True))
+        if all(0 <= w < extent for w, extent in zip(where, tensor.shape, strict=True)):
+            value = tensor[where].tobytes()
+        else:
+            value = bytes(size)
+        address = begin + number * size
+        line, chunk, byte = address // 128, address % 128 // 16, address % 16
+        lines = {0: 1, 32: 2, 64: 4, 128: 8}[swizzle]  # over which the pattern of chunks repeats
+        chunk = chunk ^ (line % lines)
+        place = line * 128 + chunk * 16 + byte - begin
+        image[place : place + size] = np.frombuffer(value, np.uint8)
+    return image
