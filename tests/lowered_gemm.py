@@ -16,6 +16,7 @@ from tilelang.ir.func import Level, PrimFunc, TensorParam
 from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, If, Launch, Store
+from tilelang.isa.nvidia.fence import FENCE_PROXY_ASYNC
 from tilelang.isa.nvidia.sync import SYNC_THREADS
 from tilelang.layout.constraints import InShared, Is
 from tilelang.lowering.lowering import Site
@@ -25,7 +26,9 @@ from tilelang.options import CompileOptions
 from tilelang.passes.base import PassContext
 from tilelang.passes.thread import flatten_shared, plan_shared_memory
 from tilelang.sim.run import simulate
-from tilelang.target import Target
+from tilelang.target import Feature, Target
+
+BLOCK = Var("bx", INT32, index=True)
 
 
 def constant(value):
@@ -51,7 +54,8 @@ def both(a, b):
 class Case:
     """A product of tiles.
 
-    `a_scope` and `b_scope` say where the operands lie; `stages` puts the tile at index 1 of so many.
+    `a_scope` and `b_scope` say where the operands lie; `stages` puts the tile at index 1 of so many. `clear_in_block`
+    makes clearing a condition: the only block is number 0.
     """
 
     m: int
@@ -68,6 +72,8 @@ class Case:
     a_scope: Scope = Scope.SHARED
     b_scope: Scope = Scope.SHARED
     stages: int = 1
+    clear_in_block: int | None = None
+    wait: int = 0
 
     @property
     def shapes(self):
@@ -89,7 +95,9 @@ class Case:
             else:
                 regions.append(whole(tile))
         clear = None if self.clear is None else Const(self.clear, BOOL)
-        return Gemm(*regions, self.transpose_a, self.transpose_b, clear, self.policy)
+        if self.clear_in_block is not None:
+            clear = binary(BinaryOp.EQ, BLOCK, constant(self.clear_in_block))
+        return Gemm(*regions, self.transpose_a, self.transpose_b, clear, self.policy, self.wait)
 
     def arguments(self, seed=0):
         rng = np.random.default_rng(seed)
@@ -102,7 +110,7 @@ class Case:
     def expected(self, a, b, c):
         wide = np.int64 if as_dtype(self.accum).is_int else np.float64
         a, b = (a.T if self.transpose_a else a).astype(wide), (b.T if self.transpose_b else b).astype(wide)
-        product = a @ b + (0 if self.clear else c.astype(wide))
+        product = a @ b + (0 if self.clear or self.clear_in_block == 0 else c.astype(wide))
         return product.astype(as_dtype(self.accum).numpy)
 
 
@@ -141,6 +149,8 @@ def lowered(case, lowering):
             )
         else:
             _fill_shared(build, param, region, thread, case.threads)
+    if target.has(Feature.WGMMA):
+        build.emit(CallStmt(FENCE_PROXY_ASYNC, ()))
     build.emit(CallStmt(SYNC_THREADS, ()))
     lowering.lower(
         op,
@@ -149,8 +159,7 @@ def lowered(case, lowering):
     )
     _move(build, params[2], fragments[op.c.buffer], registers[op.c.buffer], thread, case.threads, to_registers=False)
     plan = LaunchPlan(shared_layouts=tuple(shared.items()))
-    block = Var("bx", INT32, index=True)
-    launch = Launch((block,), (constant(1),), (case.threads, 1, 1), build.finish(), thread=thread, plan=plan)
+    launch = Launch((BLOCK,), (constant(1),), (case.threads, 1, 1), build.finish(), thread=thread, plan=plan)
     func = PrimFunc("main", tuple(TensorParam(p) for p in params), launch, Level.THREAD)
     context = PassContext(target=target)
     return flatten_shared.PASS.run(plan_shared_memory.PASS.run(func, context), context)
@@ -163,7 +172,7 @@ def _fill_shared(build, param, region, thread, threads):
     def element(t):
         flat = t * threads + thread
         at = (flat // columns, flat % columns)
-        index = (*region.start[:-2], *at)
+        index = (*region.start[:-2], *(first + place for first, place in zip(region.start[-2:], at, strict=True)))
         store = Store(region.buffer, index, Load(param, at, param.dtype))
         build.emit(If(flat < total, store))
 

@@ -154,6 +154,11 @@ class CompileOptions:
             in_flight=self._number(PassConfigKey.TL_IN_FLIGHT, 0, 1),
         )
 
+    @property
+    def warpgroup_products(self) -> bool:
+        """Whether products may be done by the matrix instructions of warpgroups."""
+        return not self._is_on(PassConfigKey.TL_DISABLE_WGMMA)
+
     def _is_on(self, key: PassConfigKey) -> bool:
         return bool(dict(self.pass_configs).get(key.value, False))
 

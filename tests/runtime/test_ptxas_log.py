@@ -26,6 +26,16 @@ def test_a_log_without_figures_has_none() -> None:
     assert () == warnings_of(LOG)
 
 
+def test_a_kernel_whose_products_wait_for_each_other_is_known() -> None:
+    advice = (
+        "ptxas info    : (C7514) Potential Performance Loss: wgmma.mma_async instructions are serialized due to "
+        "non wgmma instructions defining accumulator registers of a wgmma between start and end of the pipeline stage "
+        "in the function '{}'\n"
+    )
+    assert [False, True] == [used.serialized for used in resources_of(LOG + advice.format("second")).values()]
+    assert [False, False] == [used.serialized for used in resources_of(LOG + advice.format("another")).values()]
+
+
 def test_advice_and_warnings_are_told_once() -> None:
     advice = "(C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due to a call"
     log = f"ptxas info    : {advice} in the function 'k'\n" * 2 + "ptxas warning : Stack size cannot be determined\n"

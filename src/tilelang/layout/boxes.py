@@ -66,7 +66,8 @@ def _boxed(shape: tuple[int, ...], element_bits: int, row_bytes: int) -> Layout:
         *leading, row, column = coordinates
         within = column if columns == wide else column % wide
         if chunks > 1:
-            within = (within // chunk ^ (row // alike) % chunks) * chunk + within % chunk
+            turn = row if alike == 1 else row // alike
+            within = (within // chunk ^ turn % chunks) * chunk + within % chunk
         if columns == wide:
             return (*leading, row, within)
         return (*leading, column // wide, row, within)

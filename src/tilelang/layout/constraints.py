@@ -75,11 +75,19 @@ class Prefer:
 
 @dataclass(frozen=True, slots=True)
 class InShared:
-    """A shared buffer should lie like this, so that the accesses of an instruction meet no bank conflicts."""
+    """A shared buffer should lie like this, so that the accesses of an instruction meet no bank conflicts.
+
+    Attributes:
+        var: The buffer.
+        layout: How it should lie.
+        why: Who asks.
+        required: Whether the instruction finds nothing in another layout.
+    """
 
     var: Hashable
     layout: Layout
     why: Why
+    required: bool = False
 
 
 Constraint = Is | Through | Prefer | InShared

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from tilelang.dtypes import DType
 from tilelang.ir.buffer import Region
 from tilelang.ir.builder import as_body
-from tilelang.ir.expr import Const, Expr, ExprLike, Load, Select, as_expr, cast, conjunction, const
+from tilelang.ir.expr import Const, Expr, ExprLike, Load, Select, as_expr, cast, conjunction, const, unary
+from tilelang.ir.scalar import UnaryOp
 from tilelang.ir.stmt import If
 from tilelang.layout.fragment import Fragment
 from tilelang.lowering.fragment_order import FragmentOrder
@@ -49,16 +50,26 @@ class Accumulator:
         self._sums_order = order if direct else FragmentOrder(wanted, wanted)
         self._sums = self._held if self._moved is None else self._moved
 
-    def begin(self) -> None:
-        """Fetches the sums, or clears them."""
+    @property
+    def moves(self) -> bool:
+        """Whether the sums are elsewhere than C while they grow."""
+        return self._moved is not None
+
+    def begin(self, *, zeroing: bool = True) -> None:
+        """Fetches the sums, or clears them; if not `zeroing`, what is cleared is left for instructions to overwrite."""
         clear, build = self._op.clear_accum, self._emit.build
         if clear is None:
             self._fetch()
         elif isinstance(clear, Const):
-            if clear.value:
-                self._zero()
-            else:
+            if not clear.value:
                 self._fetch()
+            elif zeroing:
+                self._zero()
+        elif not zeroing:
+            with build.block() as kept:
+                self._fetch()
+            if kept:
+                build.emit(If(unary(UnaryOp.NOT, clear), as_body(kept, build.loc)))
         else:
             with build.block() as cleared:
                 self._zero()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from tilelang.errors import ResourceError
 from tilelang.isa.nvidia.atom import MmaAtom
@@ -16,6 +17,22 @@ from tilelang.layout.digits import Mode
 from tilelang.layout.fragment import Fragment, digit, fragment
 from tilelang.ops.gemm import GemmWarpPolicy
 from tilelang.target import WARP_SIZE
+
+
+class MatrixAtom(Protocol):
+    """A matrix instruction, of a warp or of a warpgroup that stands for one here."""
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """M, N and K."""
+
+    @property
+    def a(self) -> Fragment:
+        """Which of its threads holds which elements of A. Shapes: (M, K)."""
+
+    @property
+    def c(self) -> Fragment:
+        """Which of its threads holds which elements of C. Shapes: (M, N)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +55,7 @@ class WarpPartition:
     row_atoms: int
     column_atoms: int
 
-    def accumulator(self, atom: MmaAtom, m: int, n: int) -> Fragment:
+    def accumulator(self, atom: MatrixAtom, m: int, n: int) -> Fragment:
         """The fragment of C. Shapes: (M, N)."""
         height, width, _ = atom.shape
         thread = [
@@ -50,7 +67,7 @@ class WarpPartition:
         value = [*atom.c.value, digit(self.column_atoms, 0, width), digit(self.row_atoms, height, 0)]
         return _with_copies(fragment((m, n), thread, value))
 
-    def left(self, atom: MmaAtom, m: int, k: int) -> Fragment:
+    def left(self, atom: MatrixAtom, m: int, k: int) -> Fragment:
         """The fragment of A: warps along N hold the same rows. Shapes: (M, K)."""
         height, _, depth = atom.shape
         thread = [

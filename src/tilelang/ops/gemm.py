@@ -54,6 +54,17 @@ class Gemm(TileOp):
     Shapes: A (M, K), or (K, M) if `transpose_a`; B (K, N), or (N, K) if `transpose_b`; C (M, N). Leading unit extents
     of the regions are dropped. An operand in the accumulator's dtype beside one in a 16-bit dtype is first rounded to
     the other's dtype.
+
+    Attributes:
+        a: The left operand.
+        b: The right operand.
+        c: The sums.
+        transpose_a: Whether A is stored as (K, M).
+        transpose_b: Whether B is stored as (N, K).
+        clear_accum: When the sums begin at zero: never if None, else if it is true.
+        policy: How the warps of a GPU share the tile.
+        wait: Where products are asynchronous, how many of the newest ones may be under way after it, itself included;
+            -1 leaves the wait to the program.
     """
 
     a: Region
@@ -61,8 +72,9 @@ class Gemm(TileOp):
     c: Region
     transpose_a: bool = False
     transpose_b: bool = False
-    clear_accum: Expr | None = None  # None: never; else a truth value
+    clear_accum: Expr | None = None
     policy: GemmWarpPolicy = GemmWarpPolicy.Square
+    wait: int = 0
 
     @property
     def name(self) -> str:

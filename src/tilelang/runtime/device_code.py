@@ -175,7 +175,7 @@ def _flags(compiler: str, options: CompileOptions) -> tuple[str, ...]:
 
 
 # -- on disk -------------------------------------------------------------------------------------------------
-_FORMAT = "figures as JSON, a line break, the machine code"
+_FORMAT = "figures as JSON, serialization among them, a line break, the machine code"
 
 
 def _packed(cubin: bytes, log: str) -> bytes:

@@ -17,12 +17,14 @@ class Resources(NamedTuple):
         shared_bytes: Shared memory of a block: what the kernel declares, and what its launch adds.
         spill_bytes: Bytes of code that store spilled registers, plus those that load them again; 0 is what one wants.
         local_bytes: Local memory of a thread: spilled registers, and arrays that could not be kept in registers.
+        serialized: Whether each matrix instruction of a warpgroup waits for the one before; the warnings say why.
     """
 
     registers: int
     shared_bytes: int
     spill_bytes: int
     local_bytes: int
+    serialized: bool = False
 
 
 # patterns that `re` compiles when a log is read: a kernel in the cache has none
@@ -32,12 +34,14 @@ _SPILLS = r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill
 _USED = r"Used (\d+) registers"
 _SHARED = r"(\d+) bytes smem"
 _SAID = r"ptxas\s*(?:,[^:]*)?(?:warning|info)\s*:\s*(.*)"
+_SERIALIZED = r"\bC75\d\d\b.*serialized.*function '([^']+)'"
 _ADVICE = r"\bC7[5-9]\d\d\b|[Pp]otential [Pp]erformance [Ll]oss"
 
 
 def resources_of(log: str) -> dict[str, Resources]:
     """The figures of each kernel that a verbose log of ptxas names."""
     found: dict[str, Resources] = {}
+    serialized = set(re.findall(_SERIALIZED, log))
     entry = described = ""
     local = spills = 0
     for line in log.splitlines():
@@ -50,7 +54,7 @@ def resources_of(log: str) -> dict[str, Resources]:
                 local, spills = int(match[1]), int(match[2]) + int(match[3])
         elif (match := re.search(_USED, line)) and entry:
             shared = re.search(_SHARED, line)
-            found[entry] = Resources(int(match[1]), int(shared[1]) if shared else 0, spills, local)
+            found[entry] = Resources(int(match[1]), int(shared[1]) if shared else 0, spills, local, entry in serialized)
             entry = ""
     return found
 
