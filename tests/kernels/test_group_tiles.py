@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from device_text import compile_cuda, needs_cuda_compiler
 from gpu import lower_func
+from random_kernels.checking import check_random, compare
 
+import tilelang
 import tilelang.language as T
 from tilelang.codegen.cuda import emit
-from tilelang.dtypes import BOOL, as_dtype
+from tilelang.dtypes import BOOL, INT32, as_dtype
 from tilelang.errors import ProgramError, ResourceError
 from tilelang.ir.buffer import Scope
 from tilelang.ir.expr import Var, conjunction, const
@@ -221,6 +223,31 @@ def test_sums_that_the_threads_of_a_group_cannot_hold_are_refused():
     with pytest.raises(ResourceError, match="needs 512 registers of each of 128 threads") as caught:
         lower_func(main)
     assert "make the tile smaller" == caught.value.hint
+
+
+class WithinGroup(Rewriter):
+    """Lets a group do what a block does, in the middle of a block of more threads."""
+
+    def stmt(self, node):
+        if not isinstance(node, Launch):
+            return self.rebuild_stmt(node)
+        thread, group = Var("thread", INT32, index=True), Group(64, node.num_threads, collective=True)
+        assert node.thread is None
+        body = If(group.condition(thread), node.body, group=group, loc=node.loc)
+        return dataclasses.replace(node, threads=(96 + -(-group.count // 32) * 32, 1, 1), thread=thread, body=body)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5000, 5040))
+def test_whatever_a_block_does_a_group_does(seed):
+    def run(func, arguments):
+        grouped = dataclasses.replace(func, body=WithinGroup().visit(func.body))
+        target = {"kind": "cuda", "arch": ("sm_80", "sm_75", "sm_90a")[seed % 3]}
+        kernel = tilelang.compile(grouped, target=target, execution_backend="simulator")
+        kernel.simulate(*arguments, lazy=seed % 2 == 0, seed=seed)
+        return arguments
+
+    check_random(seed, lambda program: compare(program, run))
 
 
 # -- who does what ---------------------------------------------------------------------------------------------------
