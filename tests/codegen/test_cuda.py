@@ -8,18 +8,22 @@ from cuda_host import needs_compiler, run_source, sequential_source
 from device_text import ARCHITECTURES, compile_cuda, needs_cuda_compiler
 from harness import assert_same, run_reference_on_copies
 from programs import random_program
+from tensor_copies import tensor_map
 from thread_kernels import buffer, index, kernel, staged_copy
 
 import tilelang.language as T
 from tilelang.codegen.cuda import emit
-from tilelang.codegen.source import KernelArgument
+from tilelang.codegen.source import KernelArgument, TensorMapText
 from tilelang.dtypes import FLOAT32, as_dtype
 from tilelang.errors import CompilerBug
+from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.expr import Load, Var, as_expr, cast
 from tilelang.ir.facts import INDEX_BITS
-from tilelang.ir.stmt import Bind, CallStmt, If, LaunchHints, Seq, Store
+from tilelang.ir.launch import LaunchPlan
+from tilelang.ir.stmt import Alloc, Bind, CallStmt, If, LaunchHints, Seq, Store
 from tilelang.isa.nvidia.dependent_launch import GRID_DEPENDENCY_WAIT
 from tilelang.isa.nvidia.extern import call_extern
+from tilelang.isa.nvidia.tma import tma_load
 
 
 @needs_compiler
@@ -240,3 +244,36 @@ def test_printed_kernels_compile(architecture):
     sources += [sequential_source(random_program(400, launches=2, symbolic=True).func)]
     for source in sources:
         compile_cuda(source.text, architecture)
+
+
+def tensor_copy(rows, *, known=True):
+    """A box of rows of A into shared memory, through a map; another map is not used."""
+    a, tile = buffer("A", (rows, 64), "float16"), buffer("tile", (512,), "float16", Scope.SHARED)
+    bar = buffer("full", (1,), "uint64", Scope.BARRIER)
+    there = tensor_map(a if known else buffer("B", (8, 64), "float16"), (64, 8), 128)
+    other = tensor_map(a, (32, 8), 64)
+    region, at = (Region(b, (as_expr(0),), (as_expr(1),)) for b in (tile, bar))
+    load = CallStmt(tma_load(2), (region, there.var, at, as_expr(0), as_expr(8)))
+    plan = LaunchPlan(shared_offsets=((tile, 0), (bar, 1024)), shared_bytes=1032, tensor_maps=(other, there))
+    symbols = [rows] if isinstance(rows, Var) else []
+    return kernel("f", [buffer("first", (4,), "float32"), a], [Alloc(tile), Alloc(bar), load], plan=plan, symbols=symbols)
+
+
+def test_maps_of_tensors_are_parameters_that_the_host_encodes():
+    source = emit(tensor_copy(index("n")))
+    assert "const __grid_constant__ tl_tensor_map A_map" in source.text
+    assert "tl_tma_load_2d(tile, &A_map" in source.text
+    (launch,) = source.launches
+    assert (KernelArgument("tensor_map", 0, "tl_tensor_map"),) == launch.arguments
+    (text,) = launch.tensor_maps
+    assert TensorMapText(1, as_dtype("float16"), ("64", "n"), ("128",), (64, 8), 128) == text
+
+
+@needs_cuda_compiler
+def test_kernels_with_maps_of_tensors_compile():
+    assert compile_cuda(emit(tensor_copy(16)).text, "sm_90a")
+
+
+def test_a_map_is_of_a_parameter():
+    with pytest.raises(CompilerBug, match="the map of 'B', which is no parameter"):
+        emit(tensor_copy(16, known=False))

@@ -2,11 +2,15 @@
 
 import pytest
 
-from tilelang.dtypes import FLOAT32, INT32
+from tilelang.dtypes import FLOAT32, INT32, SCALARS
 from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Var, const
-from tilelang.ir.launch import LaunchPlan
+from tilelang.ir.func import Level, PrimFunc, TensorParam
+from tilelang.ir.launch import LaunchPlan, TensorMap
+from tilelang.ir.stmt import CallStmt, Launch
+from tilelang.ir.verify import verify
+from tilelang.isa.nvidia.tma import TMA_PREFETCH_MAP
 from tilelang.layout.memory import padded
 
 
@@ -25,3 +29,19 @@ def test_shared_memory_has_constant_shapes():
     symbolic = Buffer("S", (Var("n", INT32, index=True),), FLOAT32, Scope.SHARED)
     with pytest.raises(CompilerBug, match="'S' has a symbolic shape"):
         LaunchPlan().shared_elements(symbolic)
+
+
+def test_the_maps_of_a_launch_are_visible_in_it():
+    tensor = Buffer("A", (const(64, INT32),), FLOAT32, Scope.GLOBAL)
+    var = Var("A_map", SCALARS["uint64"])
+    tensor_map = TensorMap(var, tensor, tensor.shape, (), (64,), 0)
+
+    def program(*maps):
+        call = CallStmt(TMA_PREFETCH_MAP, (var,))
+        block = Var("bx", INT32, index=True)
+        launch = Launch((block,), (const(1, INT32),), (32, 1, 1), call, plan=LaunchPlan(tensor_maps=maps))
+        return PrimFunc("f", (TensorParam(tensor),), launch, Level.THREAD)
+
+    verify(program(tensor_map))
+    with pytest.raises(CompilerBug, match="'A_map' is never defined"):
+        verify(program())

@@ -1,4 +1,9 @@
+import dataclasses
+
 from tilelang.backends.cuda import LOWERINGS
+from tilelang.dtypes import INT32, as_dtype
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import Var, as_expr
 from tilelang.lowering.lowering import Site
 from tilelang.options import CompileOptions
 from tilelang.target import Target
@@ -19,3 +24,24 @@ def test_every_row_refuses_constrains_and_lowers():
     for rows in LOWERINGS.values():
         for lowering in rows:
             assert all(callable(getattr(lowering, method)) for method in ("refusal", "constrain", "lower"))
+
+
+def test_equal_maps_of_tensors_are_one():
+    site = Site(Target("cuda", "sm_90a"), CompileOptions(), 128)
+    n = Var("n", INT32, index=True)
+    a, b = (Buffer(name, (n, as_expr(64)), as_dtype("float16"), Scope.GLOBAL) for name in "AB")
+
+    def request(tensor=a, dims=(as_expr(64), n), stride=as_expr(128), box=(64, 8), swizzle=128):
+        return site.tensor_map(tensor, dims, [stride], box, swizzle)
+
+    first = request()
+    assert first is request(dims=[as_expr(64), n]) is dataclasses.replace(site, threads=1).tensor_map(
+        a, (as_expr(64), n), (as_expr(128),), (64, 8), 128
+    )
+    others = [request(b), request(dims=(as_expr(64), n + 1)), request(box=(32, 8)), request(swizzle=64)]
+    others.append(request(stride=as_expr(256)))
+    assert 6 == len({first, *others}) == len(site.tensor_maps.found)
+    assert ("A_map", "uint64", a, (64, 8), 128) == (
+        first.name, first.dtype, site.tensor_maps.found[0].tensor, *(getattr(site.tensor_maps.found[0], f) for f in
+        ("box", "swizzle"))
+    )  # fmt: skip

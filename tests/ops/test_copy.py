@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 from tilelang.dtypes import SCALARS, as_dtype
 from tilelang.errors import ProgramError
 from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.compare import same_func
 from tilelang.ir.expr import Var, as_expr
 from tilelang.ir.func import PrimFunc, TensorParam
+from tilelang.ir.printer import to_text
 from tilelang.ir.scalar import convert
 from tilelang.ops.copy import Copy, Transpose
 from tilelang.sim.tile_interp import run_reference
@@ -116,3 +118,42 @@ def test_transpose_needs_turned_extents(ops):
 def test_transpose_needs_matrices(ops):
     with pytest.raises(ProgramError, match=r"'A' is \(2, 3, 4\), but a tile of two dimensions is needed"):
         Transpose(ops.tile("A", (2, 3, 4)), ops.tile("B", (4, 3, 2))).check()
+
+
+def counted(ops, src=Scope.GLOBAL, dst=Scope.SHARED, of=Scope.BARRIER, extent=(1, 1)):
+    barrier = ops.tile("full", (2,), "uint64", of)
+    region = ops.region(barrier.buffer, extent)
+    return Copy(ops.tile("A", (4, 8), scope=src), ops.tile("A_s", (4, 8), scope=dst), barrier=region)
+
+
+def test_a_barrier_may_count_the_bytes_of_a_copy_into_shared_memory(ops):
+    copy = counted(ops)
+    copy.check()
+    assert "full" not in {region.buffer.name for region in (*copy.reads(), *copy.writes())}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"of": Scope.SHARED}, "'full' is (1,) and is no single barrier"),
+        ({"extent": (0, 2)}, "'full' is (2,) and is no single barrier"),
+        ({"src": Scope.SHARED}, "this one is from 'A' (shared.dyn) to 'A_s' (shared.dyn)"),
+        ({"dst": Scope.FRAGMENT}, "to 'A_s' (local.fragment)"),
+    ],
+)
+def test_nothing_else_counts_and_is_counted(ops, change, words):
+    with pytest.raises(ProgramError) as error:
+        counted(ops, **change).check()
+    assert words in error.value.message
+
+
+def test_a_copy_that_is_counted_means_what_any_copy_means(ops, draw):
+    src, dst, a = ops.tile("A", (4, 8)), ops.tile("A_s", (4, 8)), draw((4, 8), "float32")
+    b, bar = np.zeros((4, 8), "f"), ops.tile("full", (1,), "uint64", Scope.BARRIER)
+    copy = Copy(src, dst, barrier=bar)
+    func = PrimFunc("test", tuple(TensorParam(r.buffer) for r in (src, dst, bar)), copy)
+    run_reference(func, [a, b, np.zeros(1, np.uint64)])
+    np.testing.assert_array_equal(a, b)
+    assert "barrier=full" in to_text(func)
+    other = PrimFunc("test", func.params, Copy(src, dst))
+    assert not same_func(func, other)

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilelang.sim.clocks import Clocks
+from tilelang.sim.clocks import AGENTS, Clocks
 
 
 def knows(clocks, thread, other, time):
@@ -95,3 +95,34 @@ def test_the_clocks_agree_with_sets_of_known_events(steps):
     for number, (thread, time) in enumerate(events):
         for other in range(5):
             assert (number in known[other]) == knows(clocks, other, thread, time)
+
+
+def test_the_end_of_an_engines_work_is_learned_by_its_agent_alone():
+    clocks = Clocks(4)
+    one, other = clocks.agent("one"), clocks.agent("other")
+    assert one == clocks.agent("one") != other
+    time = clocks.now
+    clocks.acquire(np.array([2]), clocks.release_agent(one))
+    assert knows(clocks, 2, one, time)
+    assert not knows(clocks, 2, other, time)
+    assert not knows(clocks, 1, one, time)
+    assert not knows(clocks, 2, 0, time), "what threads did is not learned from an engine"
+
+
+def test_agents_beyond_those_there_are_share():
+    clocks = Clocks(4)
+    numbers = [clocks.agent(key) for key in range(AGENTS + 1)]
+    assert AGENTS == len(set(numbers))
+    assert numbers[0] == numbers[-1]
+    clocks.begin_block()
+    assert clocks.agent("new") == numbers[0]
+
+
+def test_what_a_thread_knows():
+    clocks = Clocks(4)
+    clocks.meet_all()
+    time = clocks.now
+    clocks.meet(np.array([0, 1]))
+    known = clocks.known_by(0)
+    assert (clocks.now, time, clocks.floor) == (known[0], known[1], known[2])
+    assert clocks.tick() < clocks.now

@@ -81,3 +81,11 @@ def test_the_table_names_the_costly_lines():
 
 def test_a_run_without_accesses_has_a_table_too():
     assert "instruction" in Counters().table()
+
+
+def test_engines_fill_the_sectors_that_they_move():
+    counters = Counters()
+    line = Loc("kernel.py", 3)
+    counters.bulk_access("bulk load", 80, line)
+    assert (1, 80, 3, 3) == tuple(vars(counters.traffic["bulk load"]).values())
+    assert ("bulk load", line) in counters.lines

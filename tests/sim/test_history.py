@@ -5,7 +5,7 @@ import pytest
 
 from tilelang.errors import Loc
 from tilelang.sim.clocks import Clocks
-from tilelang.sim.history import History, Places
+from tilelang.sim.history import History, Places, thread_of, time_of
 
 LINE = Loc("kernel.py", 7)
 
@@ -162,3 +162,24 @@ def test_threads_that_update_one_unit_are_ordered(board):
     board.history.follow_atomics(np.array([3]), np.array([40]))
     assert board.read([40], [1]) is None
     assert board.read([41], [1]) is not None
+
+
+def test_what_engines_have_done_is_noted_without_being_judged(board):
+    agent = board.clocks.agent("a barrier")
+    units = np.array([3])
+    board.write([0], [3])
+    stamps = board.stamps([agent])
+    board.history.has_written(units, stamps)
+    assert stamps.tolist() == board.history.writers(units).tolist()
+    found = board.read([0], [3])
+    assert (True, "written", LINE) == (found.engine, found.before, found.place.loc)
+    board.clocks.acquire(np.array([0]), board.clocks.release_agent(agent))
+    assert board.read([0], [3]) is None
+    board.history.has_read(np.array([4]), board.stamps([agent]))
+    assert board.write([0], [4]).engine
+
+
+def test_stamps_say_who_and_when_and_where(board):
+    stamps = board.stamps([7])
+    assert (7, board.clocks.now) == (thread_of(stamps)[0], time_of(stamps)[0])
+    assert LINE == board.history.place(int(stamps[0])).loc

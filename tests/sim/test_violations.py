@@ -2,7 +2,7 @@
 
 import pytest
 
-from tilelang.errors import DataRace, Loc, ReadBeforeWrite
+from tilelang.errors import DataRace, Loc, MissingProxyFence, ReadBeforeWrite
 from tilelang.sim import violations
 from tilelang.sim.history import Conflict, Place
 
@@ -81,3 +81,27 @@ def test_what_is_under_way(before, now, kind, verb):
     assert kind is type(error)
     assert f"tile[3] is {now} by thread 1 while an asynchronous copy of thread 2 that {verb} it" in error.message
     assert "the copy was started here" == error.notes[0].text
+
+
+def test_engines_are_no_threads_of_the_block():
+    found = Conflict((0,), 1, 99, "written", "read", THERE, engine=True)
+    error = violations.conflicting("tile[3]", "tile", found)
+    assert isinstance(error, DataRace)
+    assert (
+        "tile[3] is written by an asynchronous copy and read by thread 1, and nothing orders the two" == error.message
+    )
+    assert "mbarrier" in error.hint
+
+
+def test_a_missing_proxy_fence_names_who_should_have_executed_it():
+    error = violations.unfenced("tile[3]", "read", 0, 40, THERE)
+    assert isinstance(error, MissingProxyFence)
+    assert "tile[3] was written by thread 40 and is read by an engine that thread 0 starts" in error.message
+    assert ("written here by thread 40", 4) == (error.notes[0].text, error.notes[0].loc.line)
+    assert "fence.proxy.async" in error.hint
+
+
+def test_a_block_that_ends_too_early():
+    error = violations.unread("tile", 7)
+    assert "'tile': the block ends while a copy that thread 7 started may still read it" == error.message
+    assert "groups to be read" in error.hint

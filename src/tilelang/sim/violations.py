@@ -76,7 +76,8 @@ def conflicting(element: str, buffer: str, found: Conflict) -> SimulationError:
             f"{element} is {found.now} by thread {thread} while an asynchronous copy of thread {other} "
             f"that {verb} it may still be in flight",
             notes=(Note(f"the copy was started here{alias}", found.place.loc),),
-            hint="commit the copy, wait for it in the thread that started it, then meet at a barrier",
+            hint="wait for the copy first: for its group in the thread that started it, and then at a barrier; or for "
+            "the phase of the mbarrier that it arrives at",
         )
     if found.engine:
         return DataRace(
