@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from tilelang.isa.common.arithmetic import remainders
 from tilelang.isa.intrinsic import Helper
 
 _MAX = Helper(
@@ -40,15 +41,7 @@ template <typename T> static inline T tl_truncdiv(T a, T b) {
 }
 """,
 )
-_TRUNCMOD = Helper(
-    "tl_truncmod",
-    """\
-// Remainder with the sign of the dividend; 0 if the divisor is 0.
-template <typename T> static inline T tl_truncmod(T a, T b) {
-    return b == T(0) || (T(-1) < T(0) && b == T(-1)) ? T(0) : T(a % b);
-}
-""",
-)
+_TRUNCMOD, _FLOORMOD, _FLOAT_FLOORMOD, _FLOAT_FLOORDIV = remainders("static inline", "std::", ("<cmath>",))
 _FLOORDIV = Helper(
     "tl_floordiv",
     """\
@@ -59,46 +52,6 @@ template <typename T> static inline T tl_floordiv(T a, T b) {
 }
 """,
     needs=(_TRUNCDIV,),
-)
-_FLOORMOD = Helper(
-    "tl_floormod",
-    """\
-// Remainder with the sign of the divisor; 0 if an integer divisor is 0.
-template <typename T> static inline T tl_floormod(T a, T b) {
-    const T rest = tl_truncmod<T>(a, b);
-    return rest != T(0) && (rest < T(0)) != (b < T(0)) ? T(rest + b) : rest;
-}
-""",
-    needs=(_TRUNCMOD,),
-)
-_FLOAT_FLOORMOD = Helper(
-    "tl_floormod_float",
-    """\
-// Remainder with the sign of the divisor.
-template <typename T> static inline T tl_floormod_float(T a, T b) {
-    const T rest = std::fmod(a, b);
-    if (b == T(0)) return rest;
-    if (rest == T(0)) return std::copysign(T(0), b);
-    return (rest < T(0)) != (b < T(0)) ? rest + b : rest;
-}
-""",
-    headers=("<cmath>",),
-)
-_FLOAT_FLOORDIV = Helper(
-    "tl_floordiv_float",
-    """\
-// Quotient rounded down, exact where a / b would round up across an integer.
-template <typename T> static inline T tl_floordiv_float(T a, T b) {
-    if (b == T(0)) return a / b;
-    const T rest = std::fmod(a, b);
-    T quotient = (a - rest) / b;
-    if (rest != T(0) && (rest < T(0)) != (b < T(0))) quotient -= T(1);
-    if (quotient == T(0)) return std::copysign(T(0), a / b);
-    const T down = std::floor(quotient);
-    return quotient - down > T(0.5) ? down + T(1) : down;
-}
-""",
-    headers=("<cmath>",),
 )
 _SHL = Helper(
     "tl_shl",
