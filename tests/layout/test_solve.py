@@ -18,7 +18,13 @@ def accumulator(m: int, n: int, warps: int) -> Fragment:
 
 def operand(m: int, k: int, warps: int) -> Fragment:
     """What `mma` takes as A."""
-    value = [digit(2, 0, 1), digit(2, 8, 0), digit(2, 0, 8), digit(k // 16, 0, 16), digit(m // 16 // warps, 16 * warps, 0)]
+    value = [
+        digit(2, 0, 1),
+        digit(2, 8, 0),
+        digit(2, 0, 8),
+        digit(k // 16, 0, 16),
+        digit(m // 16 // warps, 16 * warps, 0),
+    ]
     return fragment((m, k), [digit(4, 0, 2), digit(8, 1, 0), digit(warps, 16, 0)], value)
 
 
@@ -131,6 +137,21 @@ def test_the_first_wish_for_shared_memory_stands() -> None:
     found = solve([InShared("A", first, why("T.gemm", 1)), InShared("A", second, why("T.gemm", 2))])
     assert {"A": first} == found.shared
     assert 1 == found.shared_reasons["A"].loc.line
+
+
+def test_what_an_instruction_requires_of_shared_memory_comes_first() -> None:
+    first, second = swizzled((8, 64), 16, 128), padded((8, 64), 8)
+    needed = InShared("A", second, why("T.gemm", 2), required=True)
+    found = solve([InShared("A", first, why("T.gemm", 1)), needed])
+    assert ({"A": second}, ()) == (found.shared, found.unmet)
+
+
+def test_two_requirements_that_differ_are_told() -> None:
+    first, second = swizzled((8, 64), 16, 128), padded((8, 64), 8)
+    wishes = [InShared("A", layout, why("T.gemm", n), required=True) for n, layout in enumerate((first, first, second))]
+    found = solve(wishes)
+    assert {"A": first} == found.shared
+    assert ((wishes[2], wishes[0]),) == found.unmet
 
 
 @pytest.mark.parametrize("constraints", [[], [Is("x", replicated((2,), 32), Why("user"))]])

@@ -40,8 +40,9 @@ class Solution:
     Attributes:
         layouts: Of fragments and loop nests.
         reasons: Who fixed each of them.
-        shared: Layouts that instructions want for shared buffers, the first asked for.
+        shared: Layouts that instructions want for shared buffers: what one requires, else the first asked for.
         shared_reasons: Who asked for them.
+        unmet: What an instruction requires, but another one's layout stands in the way of; with that one.
         conflicts: Uses to convert, in the order of the constraints.
     """
 
@@ -49,6 +50,7 @@ class Solution:
     reasons: dict[Hashable, Why] = field(default_factory=dict)
     shared: dict[Hashable, Layout] = field(default_factory=dict)
     shared_reasons: dict[Hashable, Why] = field(default_factory=dict)
+    unmet: tuple[tuple[InShared, InShared], ...] = ()
     conflicts: tuple[Conflict, ...] = ()
 
 
@@ -125,13 +127,19 @@ class _Solver:
             Conflict(use, self._reasons.get(use.var), self._need(use)) for use in self._uses if not self._suits(use)
         ]
         shared: dict[Hashable, InShared] = {}
-        for wish in self._shared:
+        for wish in sorted(self._shared, key=lambda wish: not wish.required):
             shared.setdefault(wish.var, wish)
+        unmet = tuple(
+            (wish, shared[wish.var])
+            for wish in self._shared
+            if wish.required and wish.layout != shared[wish.var].layout
+        )
         return Solution(
             self._layouts,
             self._reasons,
             {var: wish.layout for var, wish in shared.items()},
             {var: wish.why for var, wish in shared.items()},
+            unmet,
             tuple(conflicts),
         )
 

@@ -14,6 +14,7 @@ from tilelang.ir.expr import Const, Load, const
 from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.stmt import Alloc, For, ForKind, Launch, Seq, Store
 from tilelang.ir.visit import walk
+from tilelang.layout.boxes import boxed
 from tilelang.layout.layout import Layout
 from tilelang.layout.memory import padded
 from tilelang.passes.thread.plan_shared_memory import Tile, place, plan_launch
@@ -42,7 +43,12 @@ def loop(*body):
 
 def planned(*body, target=SM80, **plan):
     launch = Launch(
-        (index("bx"),), (const(1, INT32),), (32, 1, 1), Seq((Alloc(X), *body)), thread=index("t"), plan=LaunchPlan(**plan)
+        (index("bx"),),
+        (const(1, INT32),),
+        (32, 1, 1),
+        Seq((Alloc(X), *body)),
+        thread=index("t"),
+        plan=LaunchPlan(**plan),
     )
     result = plan_launch(launch, target).plan
     return {b.name: offset for b, offset in result.shared_offsets}, result.shared_bytes
@@ -143,3 +149,11 @@ def test_what_nothing_touches_is_not_allocated():
     result = plan_launch(launch, SM80)
     assert [a] == [stmt.buffer for stmt in walk(result.body) if isinstance(stmt, Alloc)]
     assert [a] == [buffer for buffer, _ in result.plan.shared_offsets]
+
+
+@pytest.mark.parametrize(("row_bytes", "offset"), [(64, 3072), (32, 3072), (16, 2560)])
+def test_boxes_that_the_hardware_permutes_begin_where_its_pattern_does(row_bytes, offset):
+    wide, boxes = tile("wide", 640), tile("boxes", 24, 32, dtype="float16")
+    layouts = ((boxes, boxed((24, 32), 16, row_bytes)),)
+    offsets, _ = planned(Alloc(wide), Alloc(boxes), loop(use(wide, boxes)), shared_layouts=layouts)
+    assert {"wide": 0, "boxes": offset} == offsets

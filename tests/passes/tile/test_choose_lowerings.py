@@ -8,7 +8,7 @@ from tilelang.ir.buffer import Scope
 from tilelang.ir.stmt import Alloc, Launch, TileOp
 from tilelang.ir.visit import walk
 from tilelang.lowering.by_loop import ByLoop
-from tilelang.lowering.nvidia import gemm_mma
+from tilelang.lowering.nvidia import gemm_mma, gemm_wgmma
 from tilelang.lowering.simt import gemm_fma
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
@@ -32,7 +32,9 @@ def tiles(func):
     return {s.buffer.name: s.buffer for s in walk(func.body) if isinstance(s, Alloc)}
 
 
-def product(dtype="float16", accum="float32", *, a="shared", b="shared", c="fragment", other=None, threads=128, **options):
+def product(
+    dtype="float16", accum="float32", *, a="shared", b="shared", c="fragment", other=None, threads=128, **options
+):
     """A product whose operands lie in the given scopes."""
     alloc = {"shared": T.alloc_shared, "fragment": T.alloc_fragment}
 
@@ -189,3 +191,51 @@ def test_statements_keep_their_places():
     func = chosen(product(c="shared"))
     launch = next(s for s in walk(func.body) if isinstance(s, Launch))
     assert all(s.loc.file for s in walk(launch.body))
+
+
+def twice(split):
+    """Two products that read one tile: along K, then along N by two warpgroups that split its columns."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 192), "float16"), B: T.Tensor((64, 192), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=256 if split else 128):
+            x = T.alloc_shared((64, 192), "float16")
+            y = T.alloc_shared((64, 192), "float16")
+            w = T.alloc_shared((64, 64), "float16")
+            first = T.alloc_fragment((64, 64), "float32")
+            second = T.alloc_fragment((64, 192), "float32")
+            T.copy(A, x)
+            T.copy(B, y)
+            T.gemm(x, y, first, transpose_B=True, clear_accum=True)
+            T.copy(first, w)
+            T.gemm(w, y, second, clear_accum=True)
+            T.copy(second[:, 0:64], C)
+
+    return main
+
+
+@pytest.mark.parametrize(("split", "second"), [(False, "gemm.wgmma"), (True, "gemm.mma")])
+def test_a_product_that_needs_another_layout_of_a_tile_is_done_otherwise(split, second):
+    table = {Gemm: (gemm_wgmma.LOWERING, gemm_mma.LOWERING), Copy: TABLE[Copy]}
+    products = ops(chosen(twice(split), "sm_90a", table), Gemm)
+    assert ["gemm.wgmma", second] == [op.choice for op in products]
+
+
+@pytest.mark.parametrize(("width", "name"), [(64, "gemm.wgmma"), (128, "gemm.mma")])
+def test_an_annotated_layout_decides_who_multiplies(width, name):
+    @T.prim_func
+    def main(
+        A: T.Tensor((64, width), "float16"), B: T.Tensor((64, width), "float16"), C: T.Tensor((64, 64), "float32")
+    ):
+        with T.Kernel(1, threads=128):
+            x = T.alloc_shared((64, width), "float16")
+            y = T.alloc_shared((64, width), "float16")
+            z = T.alloc_fragment((64, 64), "float32")
+            T.annotate_layout({x: T.make_swizzled_layout(x)})  # permutes within whole rows
+            T.copy(A, x)
+            T.copy(B, y)
+            T.gemm(x, y, z, transpose_B=True, clear_accum=True)
+            T.copy(z, C)
+
+    table = {Gemm: (gemm_wgmma.LOWERING, gemm_mma.LOWERING), Copy: TABLE[Copy]}
+    assert [name] == [op.choice for op in ops(chosen(main, "sm_90a", table), Gemm)]

@@ -35,8 +35,8 @@ class FakeGemm:
 
     name = "gemm.fake"
 
-    def __init__(self, *, swap: bool = False) -> None:
-        self._swap = swap
+    def __init__(self, *, swap: bool = False, modes: Iterable[int] = ()) -> None:
+        self._swap, self._modes = swap, iter(modes)
 
     def refusal(self, op: Gemm, site: Site) -> str:
         return ""
@@ -49,7 +49,9 @@ class FakeGemm:
             wanted = blocked(shape, site.threads, 2) if self._swap else accumulator(*shape, site.threads // 32)
             yield Is(op.a.buffer, wanted, Why("T.gemm multiplies it", op.loc))
         shape = op.b.static_extent or ()
-        yield InShared(op.b.buffer, swizzled(shape, 16, 64), Why("T.gemm loads it", op.loc))
+        mode = next(self._modes, 0)
+        why = Why("T.gemm loads it", op.loc)
+        yield InShared(op.b.buffer, swizzled(shape, 16, mode or 64), why, required=mode > 0)
 
     def lower(self, op: Gemm, site: Site, build: Builder) -> None:
         raise AssertionError("only asked for layouts")
@@ -179,7 +181,9 @@ def test_attention_needs_no_conversion():
     assert {4} == {found[name].replication for name in ("high", "before", "scale", "total", "all_of")}
     assert found["p"].same_owners(found["s"])
     assert {"q", "k", "v"} == {buffer.name for buffer, _ in launches(result)[0].plan.shared_layouts}
-    assert any(note.startswith("s: 128 threads hold 32 values each; fixed by T.gemm accumulates") for note in notes(result))
+    assert any(
+        note.startswith("s: 128 threads hold 32 values each; fixed by T.gemm accumulates") for note in notes(result)
+    )
 
 
 def test_uses_that_disagree_go_through_shared_memory():
@@ -454,3 +458,22 @@ def test_loops_and_tiles_are_settled_together(dtype):
     ]
     known = [access for access in found if access is not None]
     assert cost(layout, known, itemsize) <= 1.3 * ideal(known, itemsize)
+
+
+def test_products_that_cannot_do_with_one_layout_of_a_tile_are_told() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16")):
+        with T.Kernel(1, threads=128):
+            y = T.alloc_shared((64, 64), "float16")
+            z = T.alloc_fragment((64, 64), "float32")
+            T.copy(A, y)
+            T.gemm(y, y, z, clear_accum=True)
+            T.gemm(y, y, z)
+
+    assert spread(main, {Gemm: (FakeGemm(modes=(128, 128)),)})
+    with pytest.raises(LayoutConflict, match="'y': .* needs another layout in shared memory than") as error:
+        spread(main, {Gemm: (FakeGemm(modes=(128, 64)),)})
+    first, second = error.value.notes[0].loc, error.value.loc
+    assert first is not None
+    assert second is not None
+    assert first.line + 1 == second.line

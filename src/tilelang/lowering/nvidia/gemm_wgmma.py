@@ -89,7 +89,7 @@ class GemmWgmma:
         return found if isinstance(found, str) else ""
 
     def constrain(self, op: Gemm, site: Site) -> Iterable[Constraint]:
-        """The fragments of the instruction over the warpgroups, and the boxes without which it does not find operands."""
+        """The fragments of the instruction over the warpgroups, and the boxes without which it finds no operands."""
         plan = _made(op, site)
         yield Is(op.c.buffer, held(plan.accumulator), Why(f"{op.name} accumulates in it by {plan.atom.name}", op.loc))
         if plan.a is None:

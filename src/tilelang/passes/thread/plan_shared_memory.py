@@ -19,6 +19,7 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.stmt import Alloc, For, If, Launch, Seq, Stmt, While
 from tilelang.ir.visit import Rewriter, sub_statements, walk
+from tilelang.layout.boxes import find_boxes
 from tilelang.lowering.regions import shared_storages
 from tilelang.passes.base import Pass, PassContext
 from tilelang.target import Target
@@ -132,7 +133,9 @@ def _size(buffer: Buffer, plan: LaunchPlan) -> tuple[int, int]:
     if buffer.scope is Scope.BARRIER:
         return max(elements, 1) * _BARRIER_BYTES, _BARRIER_BYTES
     size = max(elements, 1) * buffer.dtype.storage_bytes
-    permuted = any(laid_out is buffer for laid_out, _ in plan.shared_layouts) and size % _ALIGN_PERMUTED == 0
+    layout = next((layout for laid_out, layout in plan.shared_layouts if laid_out is buffer), None)
+    boxes = find_boxes(layout, buffer.static_shape or (), 8 * buffer.dtype.storage_bytes)
+    permuted = layout is not None and (size % _ALIGN_PERMUTED == 0 or boxes is not None and boxes.mode_bytes > 0)
     return size, _ALIGN_PERMUTED if permuted else _ALIGN
 
 

@@ -22,12 +22,14 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import UnaryOp
 from tilelang.ir.stmt import Alloc, For, If, Launch, Seq, Stmt, TileOp, seq
 from tilelang.ir.visit import Rewriter, walk
+from tilelang.layout.constraints import InShared
 from tilelang.lowering.lowering import Lowering, Lowerings, Site
 from tilelang.lowering.regions import is_whole, whole
 from tilelang.ops.copy import Copy
 from tilelang.ops.describe import drop_units
 from tilelang.ops.gemm import Gemm, matrix_extents
 from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.tile.fixed_layouts import fixed_layouts
 
 _ROW_BYTES = 16  # the widest store of a thread
 _STAGED_ELEMENTS = 4096  # a tile from which on the detour through shared memory pays
@@ -58,7 +60,8 @@ class _Choose(Rewriter):
 
     def __init__(self, lowerings: Lowerings, context: PassContext, launch: Launch) -> None:
         self._lowerings = lowerings
-        self._site = Site(context.target, context.options, launch.num_threads)
+        self._layouts = fixed_layouts(launch)  # of tiles whose layout nobody can change any more
+        self._site = Site(context.target, context.options, launch.num_threads, shared_layouts=self._layouts)
         self._sums = {op.c.buffer for op in walk(launch) if isinstance(op, Gemm)}
         self._shared_bytes = _shared_bytes(launch)
 
@@ -115,7 +118,15 @@ class _Choose(Rewriter):
         if lowering is None:
             notes = tuple(Note(f"{name}: {reason}") for name, reason in refusals)
             raise NoLowering(f"{op.name}: {self._site.target} has no way to do it", notes=notes)
+        if isinstance(op, Gemm):
+            self._settle(op, lowering)
         return dataclasses.replace(op, choice=lowering.name)
+
+    def _settle(self, op: Gemm, lowering: Lowering) -> None:
+        """Notes the layouts that a product's lowering cannot do without, for those that come after it."""
+        for wish in lowering.constrain(op, self._site):
+            if isinstance(wish, InShared) and wish.required and isinstance(wish.var, Buffer):
+                self._layouts.setdefault(wish.var, wish.layout)
 
     def _first(self, op: TileOp, rows: Sequence[Lowering]) -> tuple[Lowering | None, list[tuple[str, str]]]:
         refusals: list[tuple[str, str]] = []

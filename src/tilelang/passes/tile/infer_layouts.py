@@ -24,7 +24,7 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Alloc, Launch, ParallelLoop, Seq, Stmt, TileOp
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.layout.blocked import blocked, row_variants
-from tilelang.layout.constraints import Constraint, Is, Prefer, Through, Why
+from tilelang.layout.constraints import Constraint, InShared, Is, Prefer, Through, Why
 from tilelang.layout.explain import conversion_line, detour_line, fragment_line, place, shared_line
 from tilelang.layout.fragment import Fragment, replicated
 from tilelang.layout.layout import Layout
@@ -33,6 +33,7 @@ from tilelang.layout.through import run_length, vectorized
 from tilelang.lowering.lowering import Lowering, Lowerings, Site
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.tile.convert_layouts import convert, cost_in_bytes, replaced, turned
+from tilelang.passes.tile.fixed_layouts import fixed_layouts, viewed_tiles
 from tilelang.passes.tile.sampled_accesses import excess
 from tilelang.passes.tile.shared_layouts import TileChooser
 
@@ -107,6 +108,7 @@ class _Inference:
         self._launch, self._lowerings = launch, lowerings
         self._groups = ThreadGroups(launch)
         self._site = Site(context.target, context.options, launch.num_threads)
+        self._settled = fixed_layouts(launch)  # of tiles whose layout nobody can change any more
         self._uses = uses
         self._of_nest = _accesses_of(uses)
         self._patterns: dict[ParallelLoop, list[MemoryPattern]] = {
@@ -200,8 +202,12 @@ class _Inference:
 
     def _asked_by(self, op: TileOp) -> list[Constraint]:
         with op.loc:
-            site = dataclasses.replace(self._site, threads=self._threads(op))
-            return list(self._lowering(op).constrain(op, site))
+            site = dataclasses.replace(self._site, threads=self._threads(op), shared_layouts=self._settled)
+            asked = list(self._lowering(op).constrain(op, site))
+        for wish in asked:
+            if isinstance(wish, InShared) and wish.required and isinstance(wish.var, Buffer):
+                self._settled.setdefault(wish.var, wish.layout)  # for operators that could do with others, too
+        return asked
 
     def _lowering(self, op: TileOp) -> Lowering:
         rows = self._lowerings.get(type(op), ())
@@ -330,7 +336,7 @@ class _Inference:
     def _tiles(self) -> list[Buffer]:
         """The shared buffers that may lie in any order, which those with several names may not."""
         allocated = [stmt.buffer for stmt in walk(self._launch.body) if isinstance(stmt, Alloc)]
-        viewed = {name for buffer in allocated if buffer.view_of is not None for name in (buffer, buffer.storage)}
+        viewed = viewed_tiles(self._launch)
         wishes = dict(self._launch.hints.layouts)
         for buffer in allocated:
             if buffer in viewed and buffer in wishes:
@@ -343,7 +349,13 @@ class _Inference:
         return [buffer for buffer in allocated if buffer.scope is Scope.SHARED and buffer not in viewed]
 
     def _given(self, tiles: list[Buffer]) -> dict[Buffer, tuple[Layout, Why]]:
-        """The layouts of shared buffers that the user decided, or an instruction."""
+        """The layouts of shared buffers that the user decided, or an instruction.
+
+        Raises:
+            LayoutConflict: An instruction requires another one than the user, or another instruction.
+        """
+        for needed, standing in self._solution.unmet:
+            raise _unmet(needed, standing.why)
         wishes = dict(self._launch.hints.layouts)
         given: dict[Buffer, tuple[Layout, Why]] = {}
         for buffer in tiles:
@@ -362,8 +374,16 @@ def _writes(op: TileOp, var: Hashable) -> bool:
 def _through(buffer: Buffer, use: NestUse) -> Through:
     assert use.map is not None
     access = use.access
-    return Through(
-        buffer, use.nest, use.map.map, Why("T.Parallel", access.loc), writes=access.write, free=use.map.free
+    return Through(buffer, use.nest, use.map.map, Why("T.Parallel", access.loc), writes=access.write, free=use.map.free)
+
+
+def _unmet(wish: InShared, standing: Why) -> LayoutConflict:
+    name = getattr(wish.var, "name", "a tile")
+    return LayoutConflict(
+        f"'{name}': {place(wish.why)}, and needs another layout in shared memory than {place(standing)}",
+        loc=wish.why.loc,
+        notes=(Note(f"the layout of '{name}' is fixed by {standing.text}", standing.loc),),
+        hint="copy it into a shared tile of its own for one of the two",
     )
 
 
@@ -377,4 +397,3 @@ def _unsolvable(conflict: Conflict) -> LayoutConflict:
         notes=() if fixed is None else (Note(f"the layout of '{name}' is fixed by {fixed.text}", fixed.loc),),
         hint="copy it into a fragment of its own for one of the two",
     )
-
