@@ -14,21 +14,19 @@ Source: PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy: 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import numpy as np
 
-from tilelang.dtypes import SCALARS, DType
-from tilelang.errors import MisalignedAccess, NoLowering, SimulationError
+from tilelang.dtypes import SCALARS
+from tilelang.errors import NoLowering
 from tilelang.isa.instruction import Effect, Instruction, Timeline
 from tilelang.isa.intrinsic import Helper
-from tilelang.isa.machine import LANES, Pieces, Pointer, TensorMapView, Transfer, Warp
-from tilelang.isa.nvidia.lanes import integers
-from tilelang.isa.nvidia.mbarrier import signaled
-from tilelang.isa.nvidia.tensor_box import BOX_ALIGNMENT, CHUNK_BYTES, MAX_RANK, shared_pieces, tensor_pieces
+from tilelang.isa.machine import LANES, TensorMapView, Warp
+from tilelang.isa.nvidia import tma_meaning
+from tilelang.isa.nvidia.tensor_box import MAX_RANK
+from tilelang.isa.nvidia.tma_meaning import REDUCTIONS
 from tilelang.target import Feature
 
 _SOURCE = "PTX ISA, 'Data Movement and Conversion Instructions: {}'"
@@ -41,202 +39,8 @@ TENSOR_MAP = Helper(
 struct alignas(64) tl_tensor_map { unsigned long long words[16]; };
 """,
 )
-_INTEGERS = ("int32", "uint32", "int64", "uint64")
-# Source: PTX ISA, "cp.reduce.async.bulk", table of operations and types
-_REDUCED: dict[str, tuple[str, ...]] = {
-    "add": (*_INTEGERS, "float32", "float64", "float16", "bfloat16"),
-    "min": (*_INTEGERS, "float16", "bfloat16"),
-    "max": (*_INTEGERS, "float16", "bfloat16"),
-    "and": _INTEGERS,
-    "or": _INTEGERS,
-    "xor": _INTEGERS,
-}
-REDUCTIONS = tuple(_REDUCED)
-_FOLDS: dict[str, Callable[[Any, Any], Any]] = {
-    "add": np.add,
-    "min": np.fmin,
-    "max": np.fmax,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-}
 
 
-def reduces(op: str, dtype: DType) -> bool:
-    """Whether the engine folds elements of a dtype into a tensor by an operation."""
-    return str(dtype) in _REDUCED.get(op, ())
-
-
-# -- stores: groups of each thread ---------------------------------------------------------------------------------
-@dataclass
-class _Groups:
-    """The stores of one thread: those of no group yet, and the groups that have not all been written, oldest first."""
-
-    open: list[Transfer] = field(default_factory=list)
-    closed: list[list[Transfer]] = field(default_factory=list)
-
-
-def _groups(warp: Warp, lane: int) -> _Groups:
-    known: dict[tuple[int, int], _Groups] = warp.state("bulk groups", dict)
-    return known.setdefault((warp.index, lane), _Groups())
-
-
-def _commit(warp: Warp) -> None:
-    for lane in _lanes(warp):
-        groups = _groups(warp, lane)
-        groups.closed.append(groups.open)
-        groups.open = []
-
-
-def _wait(pending: int, read: bool) -> Callable[[Warp], None]:
-    def wait(warp: Warp) -> None:
-        for lane in _lanes(warp):
-            groups = _groups(warp, lane)
-            done = groups.closed[: max(0, len(groups.closed) - pending)]
-            for transfer in (t for group in done for t in group):
-                warp.acquire(transfer.fetch() if read else transfer.land(), np.arange(LANES) == lane)
-            if not read:
-                del groups.closed[: len(done)]
-
-    return wait
-
-
-# -- meanings ------------------------------------------------------------------------------------------------------
-def _lanes(warp: Warp) -> list[int]:
-    lanes: list[int] = np.flatnonzero(warp.active).tolist()
-    return lanes
-
-
-def _at(coordinates: tuple[np.ndarray, ...], lane: int, what: str) -> tuple[int, ...]:
-    found = tuple(int(c[lane]) for c in coordinates)
-    for value in found:
-        if not -(1 << 31) <= value < 1 << 31:
-            raise SimulationError(f"{what}: coordinate {value} does not fit 32 bits")
-    return found
-
-
-def _begin(warp: Warp, pointer: Pointer, lane: int, alignment: int, what: str) -> int:
-    """The address in shared memory that a lane names."""
-    address = int(warp.shared_address(pointer)[lane])
-    if address % alignment:
-        raise MisalignedAccess(
-            f"{what}: '{pointer.buffer.name}' is accessed at byte {address} of shared memory, which is no multiple of "
-            f"{alignment}",
-            hint=f"let what is copied begin at multiples of {alignment} bytes",
-        )
-    return address
-
-
-def _check_rank(view: TensorMapView, rank: int, what: str) -> None:
-    if len(view.box) != rank:
-        raise SimulationError(f"{what}: the map of '{view.tensor.name}' has {len(view.box)} dimensions")
-
-
-def _ranks(mask: int, what: str) -> Iterator[int]:
-    if not 0 < mask < 1 << 16:
-        raise SimulationError(f"{what}: the mask {mask:#x} names no blocks of a cluster")
-    yield from (rank for rank in range(16) if mask >> rank & 1)
-
-
-def _tensor_load(rank: int, multicast: bool) -> Callable[..., None]:
-    what = f"cp.async.bulk.tensor.{rank}d"
-
-    def simulate(warp: Warp, dst: Pointer, view: TensorMapView, barrier: Pointer, *operands: Any) -> None:
-        _check_rank(view, rank, what)
-        values = tuple(map(integers, operands))
-        for lane in _lanes(warp):
-            source = tensor_pieces(view, _at(values[:rank], lane, what))
-            receivers = [warp]
-            if multicast:
-                ranks = _ranks(int(values[rank][lane]), what)
-                receivers = [warp.in_block(r, np.arange(LANES) == lane, lasting=False) for r in ranks]
-            for there in receivers:
-                address = _begin(there, dst, lane, BOX_ALIGNMENT, what)
-                target = Pieces(dst.buffer, shared_pieces(view, address, source.size), source.size)
-                _load(there, lane, source, target, barrier, what)
-
-    return simulate
-
-
-def _load(warp: Warp, lane: int, source: Pieces, target: Pieces, barrier: Pointer, what: str) -> None:
-    """Begins a copy to shared memory whose bytes a barrier counts."""
-    counted = signaled(warp, barrier, lane, what)
-    counted.bring(len(target.starts) * target.size, warp.transfer(lane, source, target, agent=counted))
-
-
-def _tensor_store(rank: int, op: str | None) -> Callable[..., None]:
-    what = f"cp.{'async' if op is None else 'reduce.async'}.bulk.tensor.{rank}d"
-
-    def simulate(warp: Warp, view: TensorMapView, src: Pointer, *operands: Any) -> None:
-        _check_rank(view, rank, what)
-        values = tuple(map(integers, operands[:rank]))
-        update = None if op is None else _update(op, view.tensor.dtype, what)
-        for lane in _lanes(warp):
-            target = tensor_pieces(view, _at(values, lane, what), elements=op is not None)
-            address = _begin(warp, src, lane, BOX_ALIGNMENT, what)
-            source = Pieces(src.buffer, shared_pieces(view, address, target.size), target.size)
-            _store(warp, lane, source, target, update)
-
-    return simulate
-
-
-def _store(
-    warp: Warp,
-    lane: int,
-    source: Pieces,
-    target: Pieces,
-    update: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
-) -> None:
-    """Begins a copy from shared memory, in the open group of its thread."""
-    agent = ("bulk groups", warp.index, lane)
-    _groups(warp, lane).open.append(warp.transfer(lane, source, target, agent=agent, update=update))
-
-
-def _update(op: str, dtype: DType, what: str) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    if not reduces(op, dtype):
-        raise SimulationError(f"{what}: no reduction by '{op}' of {dtype!s}")
-
-    def update(old: np.ndarray, moved: np.ndarray) -> np.ndarray:
-        folded = _FOLDS[op](old.view(dtype.numpy), moved.view(dtype.numpy)).astype(dtype.numpy)
-        return np.ascontiguousarray(folded).view(np.uint8)
-
-    return update
-
-
-def _run(begin: int, count: int) -> np.ndarray:
-    return begin + np.arange(0, count, CHUNK_BYTES)
-
-
-def _global_begin(pointer: Pointer, lane: int, count: int, what: str) -> int:
-    """Where a run of bytes begins in a global buffer."""
-    begin = int(pointer.offset[lane]) * pointer.buffer.dtype.storage_bytes
-    for value, name in ((begin, f"the place in '{pointer.buffer.name}'"), (count, "the number of bytes")):
-        if value % CHUNK_BYTES:
-            raise MisalignedAccess(f"{what}: {name} is {value}, which is no multiple of {CHUNK_BYTES}")
-    if count < 0:
-        raise SimulationError(f"{what}: {count} bytes")
-    return begin
-
-
-def _bulk_load(warp: Warp, dst: Pointer, src: Pointer, count: Any, barrier: Pointer, *policy: Any) -> None:
-    what, counts = "cp.async.bulk", integers(count)
-    for lane in _lanes(warp):
-        size = int(counts[lane])
-        source = Pieces(src.buffer, _run(_global_begin(src, lane, size, what), size), CHUNK_BYTES)
-        target = Pieces(dst.buffer, _run(_begin(warp, dst, lane, CHUNK_BYTES, what), size), CHUNK_BYTES)
-        _load(warp, lane, source, target, barrier, what)
-
-
-def _bulk_store(warp: Warp, dst: Pointer, src: Pointer, count: Any, *policy: Any) -> None:
-    what, counts = "cp.async.bulk", integers(count)
-    for lane in _lanes(warp):
-        size = int(counts[lane])
-        target = Pieces(dst.buffer, _run(_global_begin(dst, lane, size, what), size), CHUNK_BYTES)
-        source = Pieces(src.buffer, _run(_begin(warp, src, lane, CHUNK_BYTES, what), size), CHUNK_BYTES)
-        _store(warp, lane, source, target)
-
-
-# -- records -------------------------------------------------------------------------------------------------------
 def _helper(name: str, comment: str, parameters: list[str], ptx: str, operands: list[str]) -> Helper:
     """A function around one instruction, whose operands are numbered in `ptx`."""
     text = f"""\
@@ -289,7 +93,7 @@ def tma_load(rank: int, *, multicast: bool = False, hint: bool = False) -> Instr
         name,
         {"cuda": f"tl_{name}({_places(len(parameters), 1)})"},
         {"cuda": _helper(f"tl_{name}", comment, parameters, ptx, operands)},
-        _tensor_load(rank, multicast),
+        tma_meaning.tensor_load(rank, multicast),
         timeline=Timeline.TMA_LOAD,
         needs=Feature.TMA | Feature.CLUSTER if multicast else Feature.TMA,
         source=_SOURCE.format("cp.async.bulk.tensor"),
@@ -311,7 +115,7 @@ def tma_reduce(rank: int, op: str, *, hint: bool = False) -> Instruction:
     """The fold of a box in shared memory into a tensor, element by element and indivisibly; called as `tma_store`.
 
     Raises:
-        NoLowering: There is no such operation; `reduces` says for which dtypes there is.
+        NoLowering: There is no such operation; `tma_meaning.reduces` says for which dtypes there is.
     """
     if op not in REDUCTIONS:
         raise NoLowering(f"cp.reduce.async.bulk.tensor: folds by {', '.join(REDUCTIONS)}, not by {op!r}")
@@ -333,7 +137,7 @@ def _tensor_to_global(rank: int, op: str | None, hint: bool) -> Instruction:
         name,
         {"cuda": f"tl_{name}({_places(len(parameters), 0)})"},
         {"cuda": _helper(f"tl_{name}", comment, parameters, ptx, operands)},
-        _tensor_store(rank, op),
+        tma_meaning.tensor_store(rank, op),
         timeline=Timeline.TMA_STORE,
         needs=Feature.TMA,
         source=_SOURCE.format("cp.async.bulk.tensor" if op is None else "cp.reduce.async.bulk.tensor"),
@@ -352,7 +156,7 @@ def bulk_load(*, hint: bool = False) -> Instruction:
     ptx += " [%0], [%1], %2, [%3]" + ", %4" * hint
     parameters = ["void* dst", "const void* src", "unsigned bytes", "void* barrier"]
     operands = [_SHARED.format("dst"), '"l"(src)', '"r"(bytes)', _SHARED.format("barrier")]
-    return _bulk(name, ptx, parameters, operands, hint, _bulk_load, Timeline.TMA_LOAD)
+    return _bulk(name, ptx, parameters, operands, hint, tma_meaning.bulk_load, Timeline.TMA_LOAD)
 
 
 @cache
@@ -367,7 +171,7 @@ def bulk_store(*, hint: bool = False) -> Instruction:
     ptx += " [%0], [%1], %2" + ", %3" * hint
     parameters = ["void* dst", "const void* src", "unsigned bytes"]
     operands = ['"l"(dst)', _SHARED.format("src"), '"r"(bytes)']
-    return _bulk(name, ptx, parameters, operands, hint, _bulk_store, Timeline.TMA_STORE)
+    return _bulk(name, ptx, parameters, operands, hint, tma_meaning.bulk_store, Timeline.TMA_STORE)
 
 
 def _bulk(
@@ -404,7 +208,7 @@ __device__ __forceinline__ void tl_tma_store_commit() { asm volatile("cp.async.b
 """,
         )
     },
-    _commit,
+    tma_meaning.commit,
     timeline=Timeline.TMA_STORE,
     effect=Effect.COMMIT,
     needs=Feature.TMA,
@@ -434,7 +238,7 @@ template <int N> __device__ __forceinline__ void {function}() {{
         "tma_store_wait" + "_read" * read + f"_{pending}",
         {"cuda": f"{function}<{pending}>()"},
         {"cuda": Helper(function, text)},
-        _wait(pending, read),
+        tma_meaning.wait(pending, read),
         timeline=Timeline.TMA_STORE,
         effect=Effect.WAIT,
         needs=Feature.TMA,
