@@ -32,7 +32,8 @@ class Copy(TileOp):
         dst: What is written.
         coalesced_width: Elements per access that the user asks for.
         layout: Which thread copies which elements, if the user says so; over the extents without units.
-        eviction: How long global memory should stay cached: "evict_normal", "evict_first" or "evict_last".
+        eviction: How long global memory should stay cached: "evict_normal", "evict_first" or "evict_last". A hint to
+            the L2 cache, which a target may ignore.
         bulk: Whether the user allows the copy engine that moves whole boxes.
         pending: Whether the program itself awaits the end of a store by that engine.
         barrier: A barrier on which the copy engine counts the bytes that it brings: the copy is there once the phase

@@ -234,3 +234,9 @@ def test_pipelined_products_are_those_of_the_reference(stages, trips):
     rng = np.random.default_rng(trips)
     a, b = rng.integers(-4, 4, (16, trips * 8)), rng.integers(-4, 4, (trips * 8, 16))
     assert_simulates(main, a.astype(np.float32), b.astype(np.float32), np.zeros((16, 16), np.float32))
+
+
+def test_the_hint_for_the_cache_goes_to_every_chunk():
+    made = emitted(copy(eviction="evict_first"), 128)
+    names = {stmt.routine.name for stmt in walk(made) if isinstance(stmt, CallStmt)}
+    assert {"cp_async_16_evict_first"} == names

@@ -1,7 +1,7 @@
 """Asynchronous copies from global to shared memory that pass no registers, in groups that one waits for.
 
-Gives `cp_async(bytes)`, `CP_ASYNC_COMMIT` and `CP_ASYNC_WAIT`. Invariant: what was copied is there only after a wait
-for its group, and for other threads only after a barrier that follows their waits.
+Gives `cp_async(bytes, eviction)`, `CP_ASYNC_COMMIT` and `CP_ASYNC_WAIT`. Invariant: what was copied is there only after
+a wait for its group, and for other threads only after a barrier that follows their waits.
 
 Source: PTX ISA, "Data Movement and Conversion Instructions: cp.async", "cp.async.commit_group", "cp.async.wait_group".
 """
@@ -21,29 +21,45 @@ from tilelang.isa.nvidia.lanes import spread
 from tilelang.target import Feature
 
 SIZES = (4, 8, 16)  # in bytes; both addresses are multiples of the size
+NORMAL = "evict_normal"
+EVICTIONS = (NORMAL, "evict_first", "evict_last")  # what the L2 cache is told of what it holds
 _SOURCE = "PTX ISA, 'Data Movement and Conversion Instructions: {}'"
 
 
 @cache
-def cp_async(size: int) -> Instruction:
+def cp_async(size: int, eviction: str = NORMAL) -> Instruction:
     """The copy of 4, 8 or 16 bytes by each lane.
 
     It is called with the address in shared memory, the address in global memory and whether to read there; if not,
     the bytes become zero. Copies of 16 bytes go past the L1 cache and ask the L2 cache for the 128 bytes around them.
 
+    Args:
+        size: In bytes.
+        eviction: How long the L2 cache shall keep what is read: "evict_normal", "evict_first" or "evict_last".
+
     Raises:
-        NoLowering: The machine has no copy of that size.
+        NoLowering: The machine has no copy of that size, or no such policy.
     """
     if size not in SIZES:
         raise NoLowering(f"cp.async: copies 4, 8 or 16 bytes, not {size}", hint="copy through registers")
+    if eviction not in EVICTIONS:
+        raise NoLowering(f"cp.async: knows {', '.join(EVICTIONS)}, not {eviction!r}")
     cache_operator = "cg" if size == 16 else "ca"  # .cg exists for 16 bytes only
-    name = f"tl_cp_async_{size}"
+    name, comment = f"tl_cp_async_{size}", "zeros where `keep` is false"
+    first, hint, operand, policy = "", "", "", ""
+    if eviction != NORMAL:
+        name, comment = f"{name}_{eviction}", f"{comment}. L2: {eviction}"
+        first = f"""\
+    unsigned long long policy;
+    asm("createpolicy.fractional.L2::{eviction}.b64 %0, 1.0;" : "=l"(policy));
+"""
+        hint, operand, policy = ".L2::cache_hint", ", %3", ', "l"(policy)'
     text = f"""\
-// Copies {size} bytes in the background; zeros where `keep` is false.
+// Copies {size} bytes in the background; {comment}.
 __device__ __forceinline__ void {name}(void* shared, const void* global, bool keep) {{
-    asm volatile("cp.async.{cache_operator}.shared.global.L2::128B [%0], [%1], {size}, %2;"
+{first}    asm volatile("cp.async.{cache_operator}.shared.global{hint}.L2::128B [%0], [%1], {size}, %2{operand};"
                  :
-                 : "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"(keep ? {size} : 0)
+                 : "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"(keep ? {size} : 0){policy}
                  : "memory");
 }}
 """
@@ -64,14 +80,14 @@ __device__ __forceinline__ void {name}(void* shared, const void* global, bool ke
         warp.defer(Timeline.CP_ASYNC, land)
 
     return Instruction(
-        f"cp_async_{size}",
+        name.removeprefix("tl_"),
         {"cuda": f"{name}({{0}}, {{1}}, {{2}})"},
         {"cuda": Helper(name, text)},
         simulate,
         timeline=Timeline.CP_ASYNC,
         needs=Feature.CP_ASYNC,
         predicate=2,
-        source=_SOURCE.format("cp.async"),
+        source=_SOURCE.format("cp.async', 'createpolicy"),
     )
 
 

@@ -163,7 +163,8 @@ class _Copies:
             self._elements(build, src, dst)
             return
         source, target = self._region(op.src, src), self._region(op.dst, dst)
-        build.emit(CallStmt(cp_async(width), (target, source, Const(True, BOOL)), (source,), (target,)))
+        copy = cp_async(width, op.eviction)
+        build.emit(CallStmt(copy, (target, source, Const(True, BOOL)), (source,), (target,)))
 
     def _region(self, region: Region, start: tuple[Expr, ...]) -> Region:
         extent = [const(1, INT32) for _ in start]
