@@ -49,10 +49,17 @@ def reduces(op: str, dtype: DType) -> bool:
 # -- stores: groups of each thread ---------------------------------------------------------------------------------
 @dataclass
 class _Groups:
-    """The stores of one thread: those of no group yet, and the groups that have not all been written, oldest first."""
+    """The stores of one thread.
+
+    Attributes:
+        open: Those of no group yet.
+        closed: The groups of which nobody has learned that they have ended, oldest first.
+        read: Of how many of these, the oldest, somebody has learned that they have been read.
+    """
 
     open: list[Transfer] = field(default_factory=list)
     closed: list[list[Transfer]] = field(default_factory=list)
+    read: int = 0
 
 
 def _groups(warp: Warp, lane: int) -> _Groups:
@@ -73,11 +80,14 @@ def wait(pending: int, read: bool) -> Callable[[Warp], None]:
     def wait(warp: Warp) -> None:
         for lane in _lanes(warp):
             groups = _groups(warp, lane)
-            done = groups.closed[: max(0, len(groups.closed) - pending)]
-            for transfer in (t for group in done for t in group):
+            done = max(0, len(groups.closed) - pending)
+            for transfer in (t for group in groups.closed[groups.read if read else 0 : done] for t in group):
                 warp.acquire(transfer.fetch() if read else transfer.land(), np.arange(LANES) == lane)
-            if not read:
-                del groups.closed[: len(done)]
+            if read:
+                groups.read = max(groups.read, done)
+            else:
+                del groups.closed[:done]
+                groups.read = max(0, groups.read - done)
 
     return wait
 
