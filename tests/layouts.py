@@ -1,11 +1,12 @@
 """Random fragments, and the tables that layouts are checked against."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from hypothesis import strategies as st
 
-from tilelang.layout.digits import Mode, unit
+from tilelang.layout.digits import DigitMap, Mode, unit
 from tilelang.layout.fragment import Fragment, fragment
 
 
@@ -35,6 +36,19 @@ def fragments(draw: st.DrawFn, max_rank: int = 2, pad: bool = False) -> Fragment
 
 def _top(sizes: list[int]) -> int:
     return math.prod(sizes[:-1]) * (sizes[-1] - 1) if sizes else 1
+
+
+def drop_dim(shape: Sequence[int], dim: int, *, keep: bool = False) -> DigitMap:
+    """The map that forgets one coordinate, or makes it 0 if `keep`.
+
+    Shapes: (e0, ..., en) -> (e0, ..., en) without `dim`, or with extent 1 there.
+    """
+    left = [axis for axis in range(len(shape)) if axis != dim or keep]
+    inputs = tuple(
+        (Mode(extent, tuple(1 if axis == other and axis != dim else 0 for other in left)),)
+        for axis, extent in enumerate(shape)
+    )
+    return DigitMap(inputs, tuple(1 if axis == dim else shape[axis] for axis in left))
 
 
 def owners(layout: Fragment) -> np.ndarray:

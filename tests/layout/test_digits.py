@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from layouts import fragments
+from layouts import drop_dim, fragments
 
-from tilelang.layout.digits import DigitMap, Mode, NotDigits, compose, drop_dim, identity, merged
+from tilelang.layout.digits import DigitMap, Mode, NotDigits, compose, identity, merged
 from tilelang.layout.fragment import Fragment
 
 

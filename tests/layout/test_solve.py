@@ -1,9 +1,10 @@
 import pytest
+from layouts import drop_dim
 
 from tilelang.errors import Loc
 from tilelang.layout.blocked import blocked
 from tilelang.layout.constraints import Constraint, InShared, Is, Prefer, Through, Why
-from tilelang.layout.digits import DigitMap, Mode, drop_dim, identity
+from tilelang.layout.digits import DigitMap, Mode, identity
 from tilelang.layout.fragment import Fragment, digit, fragment, replicated
 from tilelang.layout.memory import padded
 from tilelang.layout.solve import solve

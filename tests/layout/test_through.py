@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from layouts import fragments, owners
+from layouts import drop_dim, fragments, owners
 
 from tilelang.layout.blocked import blocked
-from tilelang.layout.digits import DigitMap, Mode, NotDigits, drop_dim, identity
+from tilelang.layout.digits import DigitMap, Mode, NotDigits, identity
 from tilelang.layout.fragment import Fragment, digit, fragment
 from tilelang.layout.through import element_layout, lifted_layout, nest_layout, run_length, vectorized
 

@@ -202,19 +202,6 @@ def identity(shape: Sequence[int]) -> DigitMap:
     return DigitMap(tuple((Mode(e, unit(rank, axis)),) for axis, e in enumerate(shape)), tuple(shape))
 
 
-def drop_dim(shape: Sequence[int], dim: int, *, keep: bool = False) -> DigitMap:
-    """The map that forgets one coordinate, or makes it 0 if `keep`.
-
-    Shapes: (e0, ..., en) -> (e0, ..., en) without `dim`, or with extent 1 there.
-    """
-    left = [axis for axis in range(len(shape)) if axis != dim or keep]
-    inputs = tuple(
-        (Mode(extent, tuple(1 if axis == other and axis != dim else 0 for other in left)),)
-        for axis, extent in enumerate(shape)
-    )
-    return DigitMap(inputs, tuple(1 if axis == dim else shape[axis] for axis in left))
-
-
 def unit(rank: int, axis: int, step: int = 1) -> tuple[int, ...]:
     """The stride that moves one dimension."""
     return tuple(step if k == axis else 0 for k in range(rank))
