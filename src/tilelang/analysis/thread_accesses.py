@@ -25,6 +25,9 @@ from tilelang.isa.nvidia.sync import SYNC_WARP
 
 SHARED_BY_THREADS = (Scope.SHARED, Scope.GLOBAL)
 
+READ_LATE = (Timeline.TMA_STORE, Timeline.WGMMA)
+"""Queues whose work reads shared memory at some time before a wait, so that it must not be written earlier."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Free:
@@ -54,7 +57,7 @@ class Touch:
         extent: Elements per dimension; None where that is not constant.
         write: Whether it writes.
         atomic: Whether it is indivisible.
-        asynchronous: Whether it happens at some time before a wait, not when its statement is executed.
+        timeline: The queue on which it happens, at some time before a wait, if not when its statement is executed.
         conditions: What holds whenever it happens.
         free: The variables of `start` that may have any value of a range.
         loc: Where its statement stands.
@@ -67,12 +70,17 @@ class Touch:
     extent: tuple[int | None, ...]
     write: bool
     atomic: bool
-    asynchronous: bool
+    timeline: Timeline
     conditions: tuple[Expr, ...]
     free: tuple[Free, ...]
     loc: Loc
     arranged: bool = False
     alone: Group | None = None
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether it happens at some time before a wait."""
+        return self.timeline is not Timeline.IN_ORDER
 
     def replaced(self, values: Mapping[Var, Expr], free: Iterable[Free]) -> Touch:
         """The touch with variables replaced, which brings in further free ones."""
@@ -139,15 +147,16 @@ class _Collector:
             case CallStmt():
                 yield from self._call(stmt, conditions)
             case Print(operand=Region() as region):
-                yield from self._region(region, conditions, write=False)
+                yield from self._region(region, conditions, Timeline.IN_ORDER, write=False)
 
     def _call(self, stmt: CallStmt, conditions: tuple[Expr, ...]) -> Iterator[Touch]:
         routine = stmt.routine
-        later = isinstance(routine, Instruction) and routine.timeline is not Timeline.IN_ORDER
+        timeline = routine.timeline if isinstance(routine, Instruction) else Timeline.IN_ORDER
         for region in stmt.reads:
-            yield from self._region(region, conditions, write=False)
+            reads = timeline if timeline in READ_LATE else Timeline.IN_ORDER
+            yield from self._region(region, conditions, reads, write=False)
         for region in stmt.writes:
-            yield from self._region(region, conditions, write=True, asynchronous=later)
+            yield from self._region(region, conditions, timeline, write=True)
 
     def _loads(self, expr: Expr, conditions: tuple[Expr, ...]) -> Iterator[Touch]:
         if isinstance(expr, Load):
@@ -176,15 +185,15 @@ class _Collector:
         if buffer.scope in SHARED_BY_THREADS:
             extent = (*(1 for _ in indices[1:]), lanes) if indices else ()
             start = tuple(map(self._exact, indices))
-            yield Touch(buffer, start, extent, write, atomic, False, conditions, (), self._stmt.loc)
+            yield Touch(buffer, start, extent, write, atomic, Timeline.IN_ORDER, conditions, (), self._stmt.loc)
 
     def _region(
-        self, region: Region, conditions: tuple[Expr, ...], *, write: bool, asynchronous: bool = False
+        self, region: Region, conditions: tuple[Expr, ...], timeline: Timeline, *, write: bool
     ) -> Iterator[Touch]:
         if region.buffer.scope in SHARED_BY_THREADS:
             extent = tuple(int_const(e) for e in region.extent)
             start = tuple(map(self._exact, region.start))
-            yield Touch(region.buffer, start, extent, write, False, asynchronous, conditions, (), self._stmt.loc)
+            yield Touch(region.buffer, start, extent, write, False, timeline, conditions, (), self._stmt.loc)
 
     def _exact(self, index: Expr) -> Expr | None:
         return plain(index, self._values)

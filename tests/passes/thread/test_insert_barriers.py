@@ -21,6 +21,7 @@ from tilelang.ir.stmt import (
     CallStmt,
     For,
     ForKind,
+    Group,
     If,
     Launch,
     Seq,
@@ -30,6 +31,7 @@ from tilelang.ir.stmt import (
 from tilelang.ir.visit import expressions, walk, walk_expr
 from tilelang.isa.nvidia.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT, cp_async
 from tilelang.isa.nvidia.sync import BAR_SYNC, SYNC_THREADS, SYNC_WARP
+from tilelang.isa.nvidia.tma import TMA_STORE_COMMIT, bulk_store, tma_store_wait
 from tilelang.passes.thread.insert_barriers import insert_barriers
 
 THREADS = 64
@@ -389,3 +391,16 @@ def test_a_pipeline_that_starts_anew_waits_for_the_readers_of_the_last_one():
     body = (wait(stages - 2), issuing, commit(), read(ring, k % stages, 63 - T))
     launch = placed(serial(r, index("n"), *prologue, serial(k, 9, *body)))
     assert [prologue[0], issuing] == before(launch)
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_what_the_copy_engine_reads_is_written_again_after_a_wait_and_a_barrier_behind_it(alone):
+    tile = Region(S, (c(0),), (c(64),))
+    stores = CallStmt(bulk_store(), (Region(G, (c(0), c(0)), (c(1), c(64))), tile, c(256)), (tile,))
+    wait = CallStmt(tma_store_wait(0), ())
+    waits = If(T < 1, wait, group=Group(0, 1, collective=True)) if alone else wait
+    sends = If(T == 0, Seq((stores, CallStmt(TMA_STORE_COMMIT, ()))))
+    launch = placed(serial(index("k"), 4, waits, write(S, T), sends))
+    (loop,) = [s for s in walk(launch.body) if isinstance(s, For)]
+    assert [waits, True, True, sends] == [is_barrier(s) or s for s in loop.body.body if not isinstance(s, Store)]
+    assert is_barrier(loop.body.body[1])

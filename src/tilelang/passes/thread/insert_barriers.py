@@ -18,7 +18,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from tilelang.analysis.thread_accesses import Moments, Touch, meets_some, plain, touches_anything, touches_of
+from tilelang.analysis.thread_accesses import READ_LATE, Moments, Touch, meets_some, plain, touches_anything, touches_of
 from tilelang.analysis.thread_conflicts import Conflicts
 from tilelang.analysis.uniform import Uniformity
 from tilelang.arith.domain import Domain, of_function
@@ -45,7 +45,7 @@ class _Pending:
 
     Attributes:
         touch: The access.
-        commits: Groups committed since an asynchronous write was started; None for any other access, and for an
+        commits: Groups committed since an asynchronous access was started; None for any other access, and for an
             asynchronous one that a wait has made complete for its own thread.
     """
 
@@ -213,7 +213,13 @@ class _Launch:
         if clashing:
             self._place(stmt, clashing)
             state = _met(state)
-        return {**state, **_keyed(_Pending(t, 0 if t.asynchronous else None) for t in touches)}
+        return {**state, **_keyed(p for t in touches for p in self._begun(t))}
+
+    def _begun(self, touch: Touch) -> list[_Pending]:
+        """An access that has just been made, or will be: of which waits only some are known, both."""
+        if touch.timeline in READ_LATE:
+            return [_Pending(touch), _Pending(touch, self._oldest)]
+        return [_Pending(touch, 0 if touch.asynchronous else None)]
 
     def _clashes(self, earlier: Touch, touches: Iterable[Touch], domain: Domain) -> bool:
         return any(self._conflicts.conflict(earlier, touch, domain) for touch in touches)
@@ -240,15 +246,18 @@ class _Launch:
     def _instruction(self, stmt: CallStmt, routine: Instruction, state: _State) -> _State:
         if self._is_barrier(stmt, routine):
             return _met(state)
-        if routine.timeline is Timeline.CP_ASYNC and Effect.COMMIT in routine.effect:
+        if Effect.WAIT in routine.effect and routine.timeline in READ_LATE:
+            return _waited_by_some(state, routine.timeline)
+        if routine.timeline is not Timeline.CP_ASYNC:
+            return state
+        if Effect.COMMIT in routine.effect:
             return _keyed(
-                p if p.commits is None else _Pending(p.touch, min(p.commits + 1, self._oldest)) for p in state.values()
+                _Pending(p.touch, min(p.commits + 1, self._oldest)) if _is_copy(p) and p.commits is not None else p
+                for p in state.values()
             )
-        if routine.timeline is Timeline.CP_ASYNC and Effect.WAIT in routine.effect:
+        if Effect.WAIT in routine.effect:
             left = _left_by(stmt) or 0
-            return _keyed(
-                _Pending(p.touch) if p.commits is not None and p.commits > left else p for p in state.values()
-            )
+            return _keyed(_Pending(p.touch) if _is_copy(p) and (p.commits or 0) > left else p for p in state.values())
         return state
 
     def _is_barrier(self, stmt: CallStmt, routine: Instruction) -> bool:
@@ -269,6 +278,10 @@ class _Launch:
             if any(meets_some(s) for s in walk(stmt)):
                 touches = [dataclasses.replace(touch, arranged=True) for touch in touches]
             self._units[stmt] = touches
+        for inner in walk(stmt):
+            routine = inner.routine if isinstance(inner, CallStmt) else None
+            if isinstance(routine, Instruction) and Effect.WAIT in routine.effect:
+                state = _waited_by_some(state, routine.timeline)
         state = self._pass(stmt, touches, state, around)
         later = [t for t in touches if t.asynchronous]  # which waits inside make complete, or not
         return {**state, **_keyed(_Pending(t, age) for t in later for age in (None, self._oldest))}
@@ -425,6 +438,17 @@ def _under(around: _Around, condition: Expr, *, holds: bool) -> _Around:
 
 def _keyed(pending: Iterable[_Pending]) -> dict[tuple[int, int | None], _Pending]:
     return {(id(p.touch), p.commits): p for p in pending}
+
+
+def _is_copy(pending: _Pending) -> bool:
+    """Whether an access is one that waits for copies make complete, and have not."""
+    return pending.commits is not None and pending.touch.timeline is Timeline.CP_ASYNC
+
+
+def _waited_by_some(state: _State, timeline: Timeline) -> _State:
+    """After a wait by some threads, or for something that is not known: it may have made accesses complete, or not."""
+    late = [p for p in state.values() if p.commits is not None and p.touch.timeline is timeline]
+    return {**state, **_keyed(_Pending(p.touch) for p in late)} if late else state
 
 
 def _met(state: _State) -> _State:
