@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import index_conditions, index_expressions
 
-from tilelang.arith.domain import Domain, of_function
+from tilelang.arith.domain import Domain, in_order, of_function
 from tilelang.arith.interval import Interval, bounds
 from tilelang.arith.prove import proves
 from tilelang.arith.simplify import simplify
@@ -14,7 +14,7 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import Load, Var, const
 from tilelang.ir.func import PrimFunc, ScalarParam, TensorParam
-from tilelang.ir.stmt import Seq
+from tilelang.ir.stmt import Assert, Bind, Seq
 from tilelang.ir.visit import substitute
 
 i, n, m = (Var(name, INT32, index=True) for name in "inm")
@@ -124,3 +124,23 @@ def test_answers_are_the_same_as_without_sharing_them_among_domains(data):
         expr = data.draw(st.one_of(index_expressions(names, 3), index_conditions(names, 2)))
         assert bounds(expr, other) == bounds(expr, one)
         assert same_expr(simplify(expr, other), simplify(expr, one))
+
+
+def test_a_statement_knows_the_names_bound_before_it():
+    def stated(expr):
+        return Assert(expr < 9, "")
+
+    bound, known = Bind(n, i + 1), Domain().with_range(i, 0, 7)
+    node = Seq((stated(n), bound, stated(n)))
+    proven = []
+
+    def visit(stmt, domain):
+        if isinstance(stmt, Assert):
+            proven.append(proves(stmt.condition, domain))
+        return stmt
+
+    assert node is in_order(node, known, visit)
+    assert [False, True] == proven
+    changed = in_order(node, known, lambda stmt, domain: stmt if stmt is bound else stated(m))
+    assert bound is changed.body[1]
+    assert changed.body[0] is not node.body[0]

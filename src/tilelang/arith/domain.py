@@ -6,12 +6,14 @@ Takes facts, gives a `Domain` that `bounds`, `simplify` and `proves` read. Invar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from tilelang.ir.expr import Const, Expr, ExprLike, Load, Var, as_expr, children, int_const
 from tilelang.ir.func import PrimFunc, TensorParam
+from tilelang.ir.stmt import Bind, Seq, Stmt
 from tilelang.ir.visit import variables_of
 
 
@@ -141,6 +143,20 @@ def of_function(func: PrimFunc) -> Domain:
                 elif int_const(extent) is None:
                     domain = domain.assume(extent >= 0)
     return domain
+
+
+def in_order(node: Seq, domain: Domain, visit: Callable[[Stmt, Domain], Stmt]) -> Stmt:
+    """A sequence after a visit to its statements, each of which knows the names bound before it.
+
+    It is the same object if none of them changed.
+    """
+    body = []
+    for child in node.body:
+        body.append(visit(child, domain))
+        if isinstance(child, Bind):
+            domain = domain.with_value(child.var, child.value)
+    same = all(x is y for x, y in zip(body, node.body, strict=True))
+    return node if same else dataclasses.replace(node, body=tuple(body))
 
 
 def _end(value: ExprLike | None) -> int | Expr | None:

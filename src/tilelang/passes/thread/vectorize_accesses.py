@@ -18,7 +18,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from tilelang.arith.domain import Domain, of_function
+from tilelang.arith.domain import Domain, in_order, of_function
 from tilelang.dtypes import INT32, DType, as_dtype
 from tilelang.errors import Loc
 from tilelang.ir.buffer import Buffer, Scope
@@ -338,7 +338,7 @@ class _Vectorize:
                 case Launch():
                     return self._launch(node, domain)
                 case Seq():
-                    return self._seq(node, domain)
+                    return in_order(node, domain, self.stmt)
                 case For(kind=ForKind.VECTORIZED):
                     return self._vector_loop(node, domain)
                 case For():
@@ -366,14 +366,6 @@ class _Vectorize:
         )
         facts = Facts(dict(node.plan.shared_layouts), guarded)
         return _with(node, body=_Vectorize(facts).stmt(node.body, domain))
-
-    def _seq(self, node: Seq, domain: Domain) -> Stmt:
-        body = []
-        for child in node.body:
-            body.append(self.stmt(child, domain))
-            if isinstance(child, Bind):
-                domain = domain.with_value(child.var, child.value)
-        return _with(node, body=tuple(body))
 
     def _vector_loop(self, node: For, domain: Domain) -> Stmt:
         start, stop = int_const(node.start), int_const(node.stop)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 
 from tilelang.analysis.independence import lanes
-from tilelang.arith.domain import Domain, of_function
+from tilelang.arith.domain import Domain, in_order, of_function
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.compare import same_expr
@@ -233,7 +233,7 @@ class _Vectorize:
                         node = dataclasses.replace(node, body=body)
                     return vectorize(node, domain)
                 case Seq():
-                    return self._seq(node, domain)
+                    return in_order(node, domain, self.stmt)
                 case If():
                     then = self.stmt(node.then_body, domain.assume(node.condition))
                     other = node.else_body and self.stmt(node.else_body, domain)
@@ -248,15 +248,6 @@ class _Vectorize:
                     body = self.stmt(node.body, domain)
                     return node if body is node.body else dataclasses.replace(node, body=body)
         return node
-
-    def _seq(self, node: Seq, domain: Domain) -> Stmt:
-        body = []
-        for child in node.body:
-            body.append(self.stmt(child, domain))
-            if isinstance(child, Bind):
-                domain = domain.with_value(child.var, child.value)
-        same = all(x is y for x, y in zip(body, node.body, strict=True))
-        return node if same else Seq(tuple(body), loc=node.loc)
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
