@@ -55,6 +55,11 @@ class Accumulator:
         """Whether the sums are elsewhere than C while they grow."""
         return self._moved is not None
 
+    @property
+    def array(self) -> Region:
+        """All registers in which the sums grow."""
+        return self._emit.part(self._sums, 0, self._wanted.values)
+
     def begin(self, *, zeroing: bool = True) -> None:
         """Fetches the sums, or clears them; if not `zeroing`, what is cleared is left for instructions to overwrite."""
         clear, build = self._op.clear_accum, self._emit.build

@@ -17,7 +17,7 @@ from tilelang.dtypes import SCALARS, DType
 from tilelang.errors import CompilerBug
 from tilelang.isa.instruction import Effect, Group, Instruction, Timeline
 from tilelang.isa.intrinsic import Helper
-from tilelang.isa.machine import Wait, Warp
+from tilelang.isa.machine import Pointer, Wait, Warp
 from tilelang.isa.nvidia import wgmma_meaning
 from tilelang.isa.nvidia.atom import MmaAtom, per_register, ptx_name
 from tilelang.isa.nvidia.matrix_descriptor import Operand
@@ -266,6 +266,37 @@ WGMMA_COMMIT = Instruction(
     source=_SOURCE.format("wgmma.commit_group"),
 )
 """Closes the group of products since the last commit; called with nothing."""
+
+
+@cache
+def settle_registers(dtype: DType, count: int) -> Instruction:
+    """Lets a compiler compute an array of registers here, and not later; called with the array.
+
+    To be executed before `WGMMA_FENCE` by those whose products use the array: a compiler that moves the computation
+    behind the fence has to add another one.
+    """
+    kind, letter = ("float", "f") if dtype == "float32" else ("unsigned", "r")
+    name = f"tl_settle_{kind}"
+    text = f"""\
+// Has all of these registers computed by now, as far as the compiler is concerned.
+template <int N> __device__ __forceinline__ void {name}(void* registers) {{
+    {kind}* r = reinterpret_cast<{kind}*>(registers);
+#pragma unroll
+    for (int i = 0; i < N; ++i) asm volatile("" : "+{letter}"(r[i])::"memory");
+}}
+"""
+
+    def simulate(warp: Warp, registers: Pointer) -> None:
+        """Nothing happens."""
+
+    return Instruction(
+        f"settle_{dtype!s}_{count}",
+        {"cuda": f"{name}<{count // per_register(dtype)}>({{0}})"},
+        {"cuda": Helper(name, text)},
+        simulate,
+        needs=Feature.WGMMA,
+        source=_SOURCE.format("wgmma.fence"),
+    )
 
 
 @cache

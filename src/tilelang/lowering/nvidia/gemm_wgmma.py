@@ -30,6 +30,7 @@ from tilelang.isa.nvidia.wgmma import (
     WgmmaAtom,
     atom_of,
     columns,
+    settle_registers,
     wgmma,
     wgmma_wait,
 )
@@ -135,6 +136,7 @@ class _Emission:
         of_b = self._descriptor(plan.b, column_group, groups.column_atoms * atom.n)
         held_a = self._held(row_group) if of_a is None else None
         keep = self._keep()
+        self._settle(sums, held_a)
         build.emit(CallStmt(WGMMA_FENCE, ()))
 
         def multiply(step: Expr, i: Expr, j: Expr) -> None:
@@ -209,6 +211,13 @@ class _Emission:
         operand = FragmentOperand(emit, share, lane, origin, order, self._site.registers[op.a.buffer], plan.steps)
         emit.loop("k_step", plan.steps, lambda step: operand.fetch(step, tail=False))
         return operand
+
+    def _settle(self, sums: Accumulator, held_a: FragmentOperand | None) -> None:
+        """Registers that products will use are computed before the fence."""
+        used = [] if self._op.always_clears else [sums.array]
+        for registers in used if held_a is None else [*used, held_a.array]:
+            settle = settle_registers(registers.dtype, int_const(registers.extent[0]) or 0)
+            self._emit.build.emit(CallStmt(settle, (registers,), (registers,), (registers,)))
 
     def _keep(self) -> Expr:
         """Whether the old sums count."""

@@ -23,7 +23,7 @@ from tilelang.layout.fragment import Fragment, digit, fragment
 from tilelang.layout.layout import Layout
 from tilelang.lowering.fragment_order import FragmentOrder
 from tilelang.lowering.operand_layout import WarpAccess, choose_layout, keeps_runs
-from tilelang.lowering.regions import indices
+from tilelang.lowering.regions import ZERO, indices
 from tilelang.lowering.registers import Emitter, vector
 
 _LANES = np.arange(32)
@@ -275,6 +275,12 @@ class FragmentOperand:
         direct = order.keeps(share.atom.values) and share.depth % share.step == 0 and share.dtype != "tfloat32"
         count = share.tile.values
         self._moved = None if direct else emit.registers(f"{share.region.buffer.name}_r", sets * count, share.dtype)
+
+    @property
+    def array(self) -> Region:
+        """All registers that hold it."""
+        held = self._held if self._moved is None else self._moved
+        return Region(held, (ZERO,), held.shape)
 
     def _place(self, row: ExprLike, k: ExprLike) -> Expr:
         coordinate: list[ExprLike] = [0] * self._share.region.buffer.rank
