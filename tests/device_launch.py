@@ -72,3 +72,26 @@ class Module:
         finally:
             for place in memory:
                 driver.cuMemFree(place)
+
+    def run_with_maps(self, name, tensors, arrays, encode, *, shared, threads=32):
+        """Calls a kernel that takes a map per tensor and then a pointer per array, with so much shared memory.
+
+        `encode(array, address)` gives the bytes of the map of a tensor at an address.
+        """
+        kernel = _ask(driver.cuModuleGetFunction(self._module, name.encode()))
+        everything = [*tensors, *arrays]
+        memory = [_ask(driver.cuMemAlloc(max(array.nbytes, 16))) for array in everything]
+        try:
+            for place, array in zip(memory, everything, strict=True):
+                _ask(driver.cuMemcpyHtoD(place, array.ctypes.data, array.nbytes))
+            maps = [encode(array, int(place)) for array, place in zip(tensors, memory, strict=False)]
+            addresses = [np.array([int(place)], np.uint64) for place in memory[len(tensors) :]]
+            values = [*(np.frombuffer(made, np.uint8) for made in maps), *addresses]
+            packed = np.array([value.ctypes.data for value in values], np.uint64)
+            _ask(driver.cuLaunchKernel(kernel, 1, 1, 1, threads, 1, 1, shared, 0, packed.ctypes.data, 0))
+            _ask(driver.cuCtxSynchronize())
+            for place, array in zip(memory, everything, strict=True):
+                _ask(driver.cuMemcpyDtoH(array.ctypes.data, place, array.nbytes))
+        finally:
+            for place in memory:
+                driver.cuMemFree(place)

@@ -1,0 +1,96 @@
+"""Copies of the engine on a real GPU against the formula that the simulator is tested with: every rank and swizzle."""
+
+import numpy as np
+import pytest
+from device_launch import Module, architecture, needs_gpu
+from device_text import cuda_source
+from tensor_copies import image_of_box
+
+from tilelang.codegen.source import TensorMapText
+from tilelang.dtypes import as_dtype
+from tilelang.isa.nvidia.fence import FENCE_PROXY_ASYNC
+from tilelang.isa.nvidia.mbarrier import MBARRIER_ARRIVE_EXPECT_TX, MBARRIER_INIT, MBARRIER_WAIT
+from tilelang.isa.nvidia.tma import TMA_STORE_COMMIT, tma_load, tma_reduce, tma_store, tma_store_wait
+from tilelang.isa.nvidia.types import INTEGERS
+from tilelang.runtime.cuda_driver import open_driver
+from tilelang.runtime.tensor_map import TensorMaps, TensorMapShape
+from tilelang.target import Feature, Target
+
+pytestmark = needs_gpu
+
+SKIP = 384  # bytes of shared memory before the box, so that it does not begin where the pattern of chunks does
+CASES = [  # dtype, extents innermost first, box, coordinates, swizzle
+    ("float16", (48,), (64,), (-8,), 0),
+    ("float32", (40, 20), (32, 16), (16, 9), 128),
+    ("float16", (40, 20), (32, 16), (-3, -5), 64),
+    ("uint8", (48, 20), (32, 16), (16, 2), 32),
+    ("float16", (64, 9), (64, 8), (0, 0), 128),
+    ("float16", (64, 9), (32, 8), (8, 3), 128),  # rows narrower than the span
+    ("float32", (24, 6, 5), (16, 4, 3), (12, 4, -1), 64),
+    ("float16", (64, 16, 4), (64, 8, 2), (0, 12, 3), 128),
+    ("int32", (8, 5, 4, 3), (8, 3, 2, 2), (0, 3, 3, 2), 32),
+    ("float16", (16, 5, 4, 3, 3), (16, 2, 2, 2, 2), (8, 4, -1, 2, 2), 32),
+]
+
+
+def kernel(case):
+    """Loads a box, shows shared memory, stores the box into one tensor and adds it to another."""
+    dtype, _, box, at, _ = case
+    rank, size = len(box), int(np.prod(box)) * as_dtype(dtype).storage_bytes
+    places = list(map(str, at))
+    fold = tma_reduce(rank, "add") if as_dtype(dtype) != "uint8" else tma_store(rank)
+    records = [MBARRIER_INIT, MBARRIER_ARRIVE_EXPECT_TX, MBARRIER_WAIT, FENCE_PROXY_ASYNC, tma_load(rank)]
+    records += [tma_store(rank), fold, TMA_STORE_COMMIT, tma_store_wait(0, read=False)]
+    text = {record.name: record.spell["cuda"] for record in records}
+    lines = [
+        "extern __shared__ __align__(1024) uint8_t memory[];",
+        "uint64_t* bar = (uint64_t*)memory;",
+        f"uint8_t* tile = memory + {SKIP};",
+        "if (threadIdx.x == 0) {",
+        f"{text['mbarrier_init'].format('bar', 1)};",
+        f"{text['fence_proxy_async']};",
+        f"{text['mbarrier_arrive_expect_tx'].format('bar', size)};",
+        f"{text[f'tma_load_{rank}d'].format('tile', 'a', 'bar', *places)};",
+        "}",
+        "__syncthreads();",
+        f"{text['mbarrier_wait'].format('bar', 0)};",
+        f"for (int i = threadIdx.x; i < {size}; i += 32) image[i] = tile[i];",
+        "if (threadIdx.x == 0) {",
+        f"{text[f'tma_store_{rank}d'].format('b', 'tile', *places)};",
+        f"{text[fold.name].format('c', 'tile', *places)};",
+        f"{text['tma_store_commit']};",
+        f"{text['tma_store_wait_0']};",
+        "}",
+    ]
+    maps = ", ".join(f"const __grid_constant__ tl_tensor_map {name}" for name in "abc")
+    body = " ".join(lines)
+    source = f'extern "C" __global__ void k({maps}, uint8_t* image) {{ {body} }}'
+    return cuda_source([INTEGERS, *(record.helper["cuda"] for record in records)], [source])
+
+
+def encoded(array, address, text):
+    """The map of a dense array that lies at an address of the GPU's memory."""
+    shape = TensorMapShape(text, "A", array.shape[::-1], array.strides[-2::-1])
+    assert not shape.refusal(address)
+    driver = open_driver()
+    return TensorMaps(shape, driver.map_encoder(), driver.error)[address]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_boxes_are_where_the_formula_says(case):
+    if not Target("cuda", architecture()).has(Feature.TMA):
+        pytest.skip("has no copy engine")
+    dtype, dims, box, at, swizzle = case
+    a = (np.arange(np.prod(dims)) % 100 + 1).reshape(dims[::-1]).astype(as_dtype(dtype).numpy)
+    b, c = np.zeros_like(a), np.ones_like(a)
+    image = np.zeros(int(np.prod(box)) * a.dtype.itemsize, np.uint8)
+    text = TensorMapText(0, as_dtype(dtype), (), (), box, swizzle)
+    Module(kernel(case)).run_with_maps(
+        "k", [a, b, c], [image], lambda array, place: encoded(array, place, text), shared=SKIP + image.nbytes
+    )
+    np.testing.assert_array_equal(image, image_of_box(a, at, box, swizzle, SKIP))
+    inside = np.zeros(a.shape, bool)
+    inside[tuple(slice(max(0, p), max(0, p + side)) for p, side in zip(at[::-1], box[::-1], strict=True))] = True
+    np.testing.assert_array_equal(b, np.where(inside, a, 0))
+    old = 0 if dtype == "uint8" else 1
+    np.testing.assert_array_equal(c, np.where(inside, a + old, 1).astype(a.dtype))
