@@ -1,14 +1,23 @@
 """The program of a thread, run by all threads in step, does what the program of the block means."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from simt import SM80, TO_THREADS, assert_threads_agree, ints
 
 import tilelang.language as T
 from tilelang.analysis.uniform import Uniformity
-from tilelang.ir.stmt import For, If, Launch, While
-from tilelang.ir.visit import walk
+from tilelang.ir.stmt import CallStmt, For, If, Launch, While
+from tilelang.ir.verify import verify
+from tilelang.ir.visit import Rewriter, walk
+from tilelang.isa.nvidia.tma import TMA_PREFETCH_MAP
+from tilelang.ops.copy import Copy
+from tilelang.options import CompileOptions
+from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
+from tilelang.passes.tile.lower_to_threads import lower_to_threads
+from tilelang.target import Target
 
 
 @pytest.mark.parametrize("threads", [1, 32, 96, 128, 256])
@@ -193,3 +202,43 @@ def test_what_other_blocks_write_is_read_by_one_thread_for_all():
     assert_threads_agree(f, ints(4, dtype=np.int32) * 0, ints(32, dtype=np.int32))
     (launch,) = [s for s in walk(run_passes(f, TO_THREADS, SM80).body) if isinstance(s, Launch)]
     assert not any(Uniformity(launch).diverges(s) for s in walk(launch.body) if isinstance(s, While | For))
+
+
+class Prefetching:
+    """Copies nothing, but asks for a map of the source."""
+
+    name = "copy.prefetching"
+
+    def refusal(self, op, site):
+        return ""
+
+    def constrain(self, op, site):
+        return ()
+
+    def lower(self, op, site, build):
+        dims = op.src.buffer.shape[::-1]
+        var = site.tensor_map(op.src.buffer, dims, [dims[0] * 4], (8, 8), 0)
+        build.emit(CallStmt(TMA_PREFETCH_MAP, (var,)))
+
+
+def test_the_plan_holds_the_maps_that_lowerings_ask_for():
+    @T.prim_func
+    def f(A: T.Tensor((16, 8), T.float32), B: T.Tensor((16, 8), T.float32)):
+        with T.Kernel(1, threads=32) as _:
+            s = T.alloc_shared((16, 8), T.float32)
+            for _ in T.serial(2):
+                T.copy(A, s)
+            T.copy(A, s)
+            T.copy(B, s)
+
+    class Chosen(Rewriter):
+        def stmt(self, node):
+            return dataclasses.replace(node, choice=Prefetching.name) if isinstance(node, Copy) else self.rebuild_stmt(node)
+
+    func = dataclasses.replace(f, body=Chosen().visit(f.body))
+    func = lower_to_threads({Copy: (Prefetching(),)}).run(func, PassContext(CompileOptions(), Target("cuda", "sm_90a")))
+    verify(func)
+    (launch,) = [s for s in walk(func.body) if isinstance(s, Launch)]
+    assert ["A_map", "B_map"] == [m.var.name for m in launch.plan.tensor_maps]
+    used = [s.args[0] for s in walk(func.body) if isinstance(s, CallStmt)]
+    assert 3 == len(used) and {*used} == {m.var for m in launch.plan.tensor_maps}
