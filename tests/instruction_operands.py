@@ -22,7 +22,7 @@ class Mask:
 
 
 Operand = Address | Mask | DType | int
-_ELSEWHERE = ("mma", "ldmatrix", "stmatrix", "mbarrier", "tma", "bulk", "l2")  # have tests of their own
+_ELSEWHERE = ("mma", "ldmatrix", "stmatrix", "mbarrier", "cluster", "tma", "bulk", "l2")  # have tests of their own
 
 
 def operands(name: str) -> list[Operand] | None:

@@ -1,5 +1,6 @@
 """One warp without a block around it, for the meanings of instructions; whatever they ask of others is recorded."""
 
+import copy
 import itertools
 
 import numpy as np
@@ -95,9 +96,21 @@ class WarpAlone:
     def need_fence(self, pointer, where, what):
         self.asked.append(("need_fence", what))
 
-    def in_block(self, rank):
+    rank, cluster = 1, (4, 1, 1)
+
+    def arrive_cluster(self, *, release):
+        self.asked.append(("arrive_cluster", release))
+
+    def wait_cluster(self):
+        self.asked.append(("wait_cluster",))
+        return iter(())
+
+    def in_block(self, rank, where=None, *, lasting=True):
+        """All blocks have the same memory."""
         self.asked.append(("in_block", rank))
-        return self
+        there = copy.copy(self)
+        there.active = self._where(where)
+        return there
 
     def release(self, where):
         self.asked.append(("release", where))
@@ -160,6 +173,8 @@ class _Transfer:
         return np.zeros(32, np.int64)
 
     def _contents(self, pieces):
+        if isinstance(pieces, np.ndarray):
+            return pieces
         bytes_, out = self._memory[pieces.buffer].view(np.uint8), np.zeros((len(pieces.starts), pieces.size), np.uint8)
         for i, start in enumerate(pieces.starts):
             if pieces.inside is None or pieces.inside[i]:

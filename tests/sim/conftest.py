@@ -151,13 +151,18 @@ class ThreadProgram(Program):
         self.thread = Var("thread", INT32, index=True)
 
     @contextmanager
-    def kernel(self, *grid: ExprLike, threads: int = 64, plan: LaunchPlan = LaunchPlan()) -> Iterator[tuple[Var, ...]]:
+    def kernel(
+        self,
+        *grid: ExprLike,
+        threads: int = 64,
+        plan: LaunchPlan = LaunchPlan(),
+        cluster: tuple[int, int, int] = (1, 1, 1),
+    ) -> Iterator[tuple[Var, ...]]:
         blocks = tuple(Var(f"b{'xyz'[axis]}", INT32, index=True) for axis in range(len(grid)))
         with self.builder.block() as body:
             yield blocks
-        self.emit(
-            Launch(blocks, exprs(grid), (threads, 1, 1), as_body(body), thread=self.thread, plan=plan)
-        )
+        hints = LaunchHints(cluster=cluster)
+        self.emit(Launch(blocks, exprs(grid), (threads, 1, 1), as_body(body), hints, self.thread, plan))
 
     def shared(self, name: str, shape: Sequence[ExprLike], dtype: str = "float32") -> Buffer:
         return self.alloc(name, shape, dtype, Scope.SHARED)

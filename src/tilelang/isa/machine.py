@@ -195,7 +195,7 @@ class Warp(Protocol):
     def transfer(
         self,
         lane: int,
-        source: Pieces,
+        source: Pieces | np.ndarray,
         target: Pieces,
         *,
         agent: object,
@@ -208,7 +208,8 @@ class Warp(Protocol):
 
         Args:
             lane: Who starts it: what this lane knows is ordered before.
-            source: What is read.
+            source: What is read; or contents, of shape (n, size) and uint8, which go the way of ordinary stores and
+                need no fences.
             target: What is written; equally many pieces of the same size.
             agent: By what its end is learned of: work of one agent is ordered, that of others is not.
             update: Gives new contents from old and moved ones, both of shape (n, size) and uint8; replaces if None.
@@ -264,7 +265,7 @@ class Warp(Protocol):
         """This warp, with addresses of shared memory being those of another block of its cluster.
 
         The active lanes, or those of `where`, are about to touch its memory: `lasting` if it can learn only from them
-        when they are done, and not from barriers of its own that count what arrives.
+        when they are done, and not from barriers of its own that count what arrives. They are the active ones there.
         """
 
     def release(self, where: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilelang.errors import BarrierDivergence, Loc, Note, SimulationError
-from tilelang.isa.machine import Wait
+from tilelang.isa.machine import LANES, Wait
 from tilelang.sim.clocks import Clocks
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ class Cluster:
         self.blocks: list[Block] = []
         self.version = 0
         self._live: set[_Warp] = set()
-        self._arrived: dict[_Warp, Loc] = {}  # in the generation under way
+        self._arrived: dict[_Warp, int] = {}  # in the generation under way, and when
+        self._met: set[_Warp] = set()  # those that have waited once, and know that all blocks have begun
         self._owing: dict[_Warp, tuple[int, Loc]] = {}  # arrived and have not waited: in which generation, and where
         self._generation = 0
         self._gathered = self._known = np.zeros(0, np.int64)
@@ -89,7 +90,7 @@ class Cluster:
                 hint="let every arrival be followed by a wait",
             )
         self._owing[warp] = self._generation, loc
-        self._arrived[warp] = loc
+        self._arrived[warp] = self._clocks.tick()
         known = [self._clocks.release(threads)] if release else []
         known += [self._fenced[thread] for thread in threads.tolist() if thread in self._fenced]
         self._gathered = _joined(self._gathered, *known)
@@ -109,6 +110,7 @@ class Cluster:
         generation, _ = self._owing[warp]
         yield Wait("the barrier of the cluster", lambda: self._generation > generation, self._missing)
         del self._owing[warp]
+        self._met.add(warp)
         if self._known.size:
             self._clocks.acquire(threads, self._known)
 
@@ -116,7 +118,13 @@ class Cluster:
         if self._arrived and self._live <= self._arrived.keys():
             self._generation += 1
             self._known, self._gathered = _joined(self._known, self._gathered), np.zeros(0, np.int64)
+            for rank, visits in self._visits.items():  # whoever has arrived is done with what he did before
+                self._visits[rank] = {t: v for t, v in visits.items() if v[0] > self._arrived.get(self._warp(t), 0)}
             self._arrived = {}
+
+    def _warp(self, thread: int) -> _Warp:
+        rank, number = divmod(thread, self._clocks.per_block)
+        return rank, number // LANES
 
     def _missing(self) -> str:
         absent = sorted(self._live - self._arrived.keys())
@@ -149,16 +157,16 @@ class Cluster:
             return
         if rank in self._ended:
             raise self._gone(rank, int(threads[0]))
-        own = self._clocks.of_block(rank)
+        own, time = self._clocks.of_block(rank), self._clocks.tick()
         for thread in threads.tolist():
-            if not self._clocks.knows_of(thread, own):
+            if self._warp(thread) not in self._met and not self._clocks.knows_of(thread, own):
                 raise SimulationError(
                     f"thread {self._clocks.name(thread)} touches shared memory of block {rank} of the cluster, which "
                     "may not have begun",
                     hint=f"{_MEET} before they touch each other's memory",
                 )
             if lasting:
-                self._visits.setdefault(rank, {})[thread] = self._clocks.now, loc
+                self._visits.setdefault(rank, {})[thread] = time, loc
 
     def _end(self, rank: int) -> None:
         """All warps of a block have ended."""

@@ -106,8 +106,8 @@ class Span:
             if self.storage.ledger is not None:
                 self.storage.ledger.at(loc).read((self.units,))
 
-    def begin_write(self, loc: Loc, thread: int) -> None:
-        """An engine that a thread starts will write the pieces."""
+    def begin_write(self, loc: Loc, thread: int, *, fenced: bool = True) -> None:
+        """An engine that a thread starts will write the pieces, through the asynchronous proxy if fences matter."""
         history = self.storage.history
         if history is None:
             return
@@ -115,7 +115,8 @@ class Span:
         found = history.write(self.units, stamps, lambda: np.ones(len(self.units), bool), enter=False)
         if found is not None:
             raise violations.conflicting(self._element(found.position[0]), self._name, found)
-        self._fenced(history, thread, "written")
+        if fenced:
+            self._fenced(history, thread, "written")
         history.begin_arrival(self.units, stamps)
 
     def end_write(self, loc: Loc, agent: int) -> None:
@@ -171,31 +172,42 @@ class BlockTransfer:
     Args:
         warp: Whose lane starts it.
         lane: Which.
-        source: What is read.
+        source: What is read; or contents that registers hold.
         target: What is written.
         agent: By what its end is learned of.
         update: Gives new contents from old and moved ones; None to replace them.
     """
 
     def __init__(
-        self, warp: SimWarp, lane: int, source: Pieces, target: Pieces, agent: object, update: Update | None
+        self,
+        warp: SimWarp,
+        lane: int,
+        source: Pieces | np.ndarray,
+        target: Pieces,
+        agent: object,
+        update: Update | None,
     ) -> None:
         block = warp.block
         self._warp, self._loc, self._block = warp, warp.loc, block
         self._thread = int(warp.who[lane])
         self._agent = block.clocks.agent(agent)
-        self._inside = source.inside, target.inside
-        self._count, self._update = len(source.starts), update
-        self._read = Span(block, _existing(source), source.size, source.buffer)
+        self._count, self._update = len(target.starts), update
+        self._read: Span | None = None
+        self._inside: tuple[np.ndarray | None, np.ndarray | None] = (None, target.inside)
         self._write = Span(block, _existing(target), target.size, target.buffer)
         self._fetched: tuple[np.ndarray, np.ndarray | None] | None = None
         self.landed = False
         self._learned = np.zeros(0, np.int64)
-        self._read.begin_read(self._loc, self._thread)
+        if isinstance(source, Pieces):
+            self._inside = source.inside, target.inside
+            self._read = Span(block, _existing(source), source.size, source.buffer)
+            self._read.begin_read(self._loc, self._thread)
+        else:
+            self._fetched = source, None
         if update is None:
-            self._write.begin_write(self._loc, self._thread)
-        if warp.counters is not None:
-            size = self._count * source.size
+            self._write.begin_write(self._loc, self._thread, fenced=self._read is not None)
+        if warp.counters is not None and self._read is not None:
+            size = self._count * target.size
             warp.counters.bulk_access("bulk load" if self._write.what == "shared" else "bulk store", size, warp.loc)
         block.engines.begin(self)
         if not block.lazy:
@@ -204,6 +216,7 @@ class BlockTransfer:
     def fetch(self) -> np.ndarray:
         """All has been read by now."""
         if self._fetched is None:
+            assert self._read is not None
             with self._loc:
                 contents, defined = self._read.contents()
                 self._fetched = self._spread(contents, defined)
@@ -234,7 +247,7 @@ class BlockTransfer:
 
     def abandon(self) -> None:
         """The block ends: the rest happens now, if it still can."""
-        if self._fetched is None and self._read.what == "shared":
+        if self._fetched is None and self._read is not None and self._read.what == "shared":
             raise self._placed(violations.unread(self._read.window.buffer.name, self._name))
         self.land()
 
@@ -255,7 +268,7 @@ class BlockTransfer:
         """What was read, with zeros for pieces that do not exist, as far as it is to be written."""
         inside, kept = self._inside
         if inside is not None:
-            whole = np.zeros((self._count, self._read.size), np.uint8)
+            whole = np.zeros((self._count, self._write.size), np.uint8)
             whole[inside] = contents
             if defined is not None:
                 known = np.ones(whole.shape, bool)
@@ -269,7 +282,7 @@ class BlockTransfer:
     def _folded(self, contents: np.ndarray, defined: np.ndarray | None) -> np.ndarray:
         old, known = self._write.contents()
         for span, flags in ((self._read, defined), (self._write, known)):
-            if flags is not None:
+            if span is not None and flags is not None:
                 raise span.undefined(int(np.argwhere(~flags)[0][0]), self._thread)
         assert self._update is not None
         return self._update(old, contents) if len(old) else contents

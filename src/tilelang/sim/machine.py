@@ -247,7 +247,7 @@ class SimWarp:
     def transfer(
         self,
         lane: int,
-        source: Pieces,
+        source: Pieces | np.ndarray,
         target: Pieces,
         *,
         agent: object,
@@ -346,11 +346,13 @@ class SimWarp:
         """This warp, with addresses of shared memory being those of another block of its cluster."""
         lanes = self.mask if where is None else self.mask & where
         self.block.cluster.visit(rank, self.rank, self.who[lanes], self.loc, lasting=lasting)
-        if rank == self.rank:
+        if rank == self.rank and where is None:
             return self
         there = copy.copy(self)
-        there.block = self.block.cluster.blocks[rank]
-        there.cells = [cell if isinstance(cell, Registers) else None for cell in self.cells]
+        there.set_mask(lanes)
+        if rank != self.rank:
+            there.block = self.block.cluster.blocks[rank]
+            there.cells = [cell if isinstance(cell, Registers) else None for cell in self.cells]
         return there
 
     def converge(self, mask: np.ndarray | int, what: str) -> None:

@@ -14,6 +14,17 @@ from tilelang.isa.instruction import Instruction
 from tilelang.isa.nvidia.atom import mma
 from tilelang.isa.nvidia.atomic import OPERATIONS, atomic, atomic_add_vector
 from tilelang.isa.nvidia.atomic_text import ORDERS, SCOPES
+from tilelang.isa.nvidia.cluster import (
+    CLUSTER_ARRIVE,
+    CLUSTER_ARRIVE_RELAXED,
+    CLUSTER_RANK,
+    CLUSTER_SIZE,
+    CLUSTER_WAIT,
+    cluster_load,
+    cluster_store,
+    cluster_store_async,
+    mbarrier_arrive_remote,
+)
 from tilelang.isa.nvidia.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT, SIZES, cp_async
 from tilelang.isa.nvidia.debug import CLOCK64, GLOBAL_TIMER, NANOSLEEP, TRAP
 from tilelang.isa.nvidia.dependent_launch import GRID_DEPENDENCY_LAUNCH, GRID_DEPENDENCY_WAIT
@@ -43,7 +54,6 @@ from tilelang.isa.nvidia.sync import BAR_ARRIVE, BAR_SYNC, SYNC_GRID, SYNC_THREA
 from tilelang.isa.nvidia.tensor_box import MAX_RANK
 from tilelang.isa.nvidia.tma import (
     POLICIES,
-    REDUCTIONS,
     TMA_PREFETCH_MAP,
     TMA_STORE_COMMIT,
     bulk_load,
@@ -54,6 +64,7 @@ from tilelang.isa.nvidia.tma import (
     tma_store,
     tma_store_wait,
 )
+from tilelang.isa.nvidia.tma_meaning import REDUCTIONS
 from tilelang.isa.nvidia.warp import (
     ACTIVE_MASK,
     ALL,
@@ -72,6 +83,12 @@ _ACCESSED = ("uint8", "float16", "float32", "float64", "float16x2", "float32x2",
 def _instructions() -> Iterator[Instruction]:
     yield from (SYNC_THREADS, SYNC_GRID, BAR_SYNC, BAR_ARRIVE, SYNC_WARP, FENCE_BLOCK, FENCE_DEVICE, FENCE_SYSTEM)
     yield from (GRID_DEPENDENCY_WAIT, GRID_DEPENDENCY_LAUNCH)
+    yield from (CLUSTER_RANK, CLUSTER_SIZE, CLUSTER_ARRIVE, CLUSTER_ARRIVE_RELAXED, CLUSTER_WAIT)
+    yield from (mbarrier_arrive_remote(release=release) for release in (False, True))
+    for dtype in map(as_dtype, _ACCESSED):
+        yield from (cluster_load(dtype), cluster_store(dtype))
+        if dtype.storage_bytes >= 4:
+            yield cluster_store_async(dtype)
     for dtype in (*SCALARS.values(), as_dtype("float16x2"), as_dtype("int8x4")):
         yield from (shuffle(mode, dtype) for mode in ("idx", "up", "down", "xor"))
     yield from (BALLOT, ANY, ALL, MATCH_ANY, MATCH_ALL, ACTIVE_MASK, ELECT)

@@ -161,10 +161,19 @@ def signaled(warp: Warp, pointer: Pointer, lane: int, what: str) -> MBarrier:
     Raises:
         SimulationError: There is none, or no fence made its initialization visible to engines.
     """
-    lanes = np.arange(LANES) == lane
-    barrier = _found(warp, pointer, (pointer.buffer.storage, int(pointer.offset[lane])), lanes, what)
-    warp.need_fence(pointer, lanes, "barriers")
+    barrier = named(warp, pointer, lane, what)
+    warp.need_fence(pointer, np.arange(LANES) == lane, "barriers")
     return barrier
+
+
+def named(warp: Warp, pointer: Pointer, lane: int, what: str) -> MBarrier:
+    """The barrier that a lane names.
+
+    Raises:
+        SimulationError: There is none.
+    """
+    key = pointer.buffer.storage, int(pointer.offset[lane])
+    return _found(warp, pointer, key, np.arange(LANES) == lane, what)
 
 
 def _found(warp: Warp, pointer: Pointer, key: _Key, lanes: np.ndarray, what: str) -> MBarrier:
