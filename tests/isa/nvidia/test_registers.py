@@ -1,0 +1,30 @@
+"""Moving registers between warpgroups."""
+
+import pytest
+from device_text import compile_cuda, cuda_source, needs_cuda_compiler
+from warp_alone import WarpAlone, run
+
+from tilelang.errors import CompilerBug
+from tilelang.isa.instruction import Group
+from tilelang.isa.nvidia.registers import set_max_registers
+
+
+def test_whole_warps_execute_it():
+    warp = WarpAlone()
+    run(set_max_registers(240, True), warp)
+    assert [("converge", "setmaxnreg")] == warp.asked
+    assert Group.WARPGROUP is set_max_registers(24, False).group
+
+
+@pytest.mark.parametrize("count", [16, 23, 100, 264])
+def test_the_machine_takes_multiples_of_eight(count):
+    with pytest.raises(CompilerBug, match=str(count)):
+        set_max_registers(count, True)
+
+
+@needs_cuda_compiler
+def test_it_assembles():
+    records = [set_max_registers(24, False), set_max_registers(240, True)]
+    body = f"if (threadIdx.x < 128) {records[0].spell['cuda']}; else {records[1].spell['cuda']};"
+    kernel = f'extern "C" __global__ void __launch_bounds__(384, 1) k() {{ {body} }}'
+    assert compile_cuda(cuda_source([record.helper["cuda"] for record in records], [kernel]), "sm_90a")

@@ -1,0 +1,84 @@
+"""Registers that a product under way uses are not touched by others."""
+
+import numpy as np
+import pytest
+
+from tilelang.errors import DataRace, Loc
+from tilelang.sim.in_use import InUse
+from tilelang.sim.storage import Footprint
+
+
+class Warp:
+    def __init__(self):
+        self.mask, self.lanes, self.threads = np.ones(32, bool), None, np.arange(32) + 96
+        self.loc, self.counters, self.footprint = Loc("kernel.py", 7), None, None
+        self.fences, self.lands = 0, False
+
+    def changed(self):
+        pass
+
+
+def asked(registers, warp, offset, count, *, write):
+    """What work touches, as it is asked for it."""
+    warp.footprint = Footprint()
+    assert not registers.access(warp, offset, count, write=write)
+    ((memory, lanes, units),) = warp.footprint.writes if write else warp.footprint.reads
+    warp.footprint = None
+    assert memory is registers
+    return lanes, units
+
+
+@pytest.fixture
+def warp():
+    return Warp()
+
+
+@pytest.mark.parametrize(("offset", "count"), [(4, 1), (0, 5), (np.full(32, 7), 1), (np.arange(32) % 8, 1)])
+def test_sums_of_a_product_are_neither_read_nor_written(warp, offset, count):
+    registers = InUse("C", 16)
+    lanes, units = asked(registers, warp, 4, 4, write=True)
+    registers.begin_arrival(warp, lanes, units)
+    for write in (False, True):
+        with pytest.raises(DataRace, match="'C'.* while a product that accumulates in them") as error:
+            registers.access(warp, offset, count, write=write)
+        assert 7 == error.value.notes[0].loc.line
+    assert registers.access(warp, 0, 4, write=True)
+    assert registers.access(warp, np.full(32, 8), 8, write=True)
+    registers.end_arrival(units)
+    assert registers.access(warp, offset, count, write=True)
+
+
+def test_operands_of_a_product_may_be_read(warp):
+    registers = InUse("A", 8)
+    lanes, units = asked(registers, warp, 0, 4, write=False)
+    registers.begin_departure(warp, lanes, units)
+    assert registers.access(warp, 0, 4, write=False)
+    with pytest.raises(DataRace, match="while a product that reads them"):
+        registers.access(warp, 3, 1, write=True)
+    registers.end_departure(units)
+    assert registers.access(warp, 3, 1, write=True)
+
+
+def test_several_products_share_sums(warp):
+    registers = InUse("C", 8)
+    lanes, units = asked(registers, warp, 0, 8, write=True)
+    registers.begin_arrival(warp, lanes, units)
+    registers.begin_arrival(warp, lanes, units)
+    registers.end_arrival(units)
+    with pytest.raises(DataRace):
+        registers.access(warp, 0, 1, write=False)
+    warp.lands = True
+    assert registers.access(warp, 0, 8, write=True)  # the product itself
+
+
+def test_the_last_access_of_the_program_is_known_by_the_fences_before_it(warp):
+    registers = InUse("C", 8)
+    assert -1 == registers.touched
+    registers.access(warp, 0, 1, write=False)
+    assert 0 == registers.touched
+    warp.fences, warp.lands = 3, True
+    registers.access(warp, 0, 1, write=True)
+    assert 0 == registers.touched
+    warp.lands = False
+    registers.access(warp, 0, 1, write=True)
+    assert 3 == registers.touched
