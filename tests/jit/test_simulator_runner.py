@@ -3,9 +3,19 @@ import pytest
 
 import tilelang
 import tilelang.language as T
+from tilelang.dtypes import INT32, as_dtype
 from tilelang.errors import DataRace, OptionError
-from tilelang.ir.func import PrimFunc
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import Var, const
+from tilelang.ir.func import Level, PrimFunc, TensorParam
+from tilelang.ir.launch import LaunchPlan, TensorMap
+from tilelang.ir.stmt import Launch, Seq
+from tilelang.jit import simulator_runner
+from tilelang.jit.simulator_runner import SimulatorRunner
+from tilelang.options import CompileOptions
+from tilelang.runtime.parameters import Signature
 from tilelang.sim.counters import Counters
+from tilelang.target import Target
 
 
 @pytest.fixture
@@ -49,6 +59,34 @@ def test_any_kernel_for_a_gpu_can_be_simulated_and_counted(
     assert "" == capsys.readouterr().out
     kernel.simulate(a, report=True)
     assert counters.table().splitlines()[0] == capsys.readouterr().out.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "step", "mapped"), [(3, 64, 1, ["A"]), (0, 64, 1, []), (3, 60, 1, []), (3, 64, -1, [])]
+)
+def test_tensors_that_no_map_can_describe_have_none(
+    monkeypatch: pytest.MonkeyPatch, m: int, k: int, step: int, mapped: list[str]
+) -> None:
+    M, K, S = (Var(name, INT32, index=True) for name in "MKS")
+    A = Buffer("A", (M, K), as_dtype("float16"), Scope.GLOBAL, (S, const(1, INT32)))
+    launches: list[Launch] = []
+
+    def lowered(func: PrimFunc, target: object, options: object) -> PrimFunc:
+        """A program that has a map where rows are known to be multiples of 16 bytes."""
+        tensor = func.params[0].buffer
+        one = TensorMap(Var("map", as_dtype("uint64")), tensor, tensor.shape[::-1], (tensor.strides[0] * 2,), (16, 1), 0)
+        fits = tensor.alignment_bytes == 16 and any("S_div" in s.name for s in func.symbols)
+        launches.append(Launch((), (), (32, 1, 1), Seq(()), plan=LaunchPlan(tensor_maps=(one,) if fits else ())))
+        return PrimFunc(func.name, func.params, Seq((launches[-1],)), Level.THREAD, func.symbols)
+
+    monkeypatch.setattr(simulator_runner, "lowered", lowered)
+    func = PrimFunc("f", (TensorParam(A),), Seq(()), symbols=(M, K, S))
+    runner = SimulatorRunner(func, Signature.of(func, None), Target("cuda", "sm_90a"), CompileOptions())
+    chosen: list[PrimFunc] = []
+    monkeypatch.setattr(simulator_runner, "simulate", lambda program, *args, **options: chosen.append(program))
+    runner.simulate([np.zeros((8, k), np.float16)[:m][::step]])
+    (launch,) = chosen[0].body.body
+    assert mapped == [one.tensor.name for one in launch.plan.tensor_maps]
 
 
 def test_what_would_go_wrong_on_the_device_is_told() -> None:

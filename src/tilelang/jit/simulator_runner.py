@@ -11,12 +11,17 @@ from typing import Any
 
 import numpy as np
 
+from tilelang.ir.evaluate import evaluate
+from tilelang.ir.expr import Var
 from tilelang.ir.facts import Facts
-from tilelang.ir.func import PrimFunc
+from tilelang.ir.func import PrimFunc, ScalarParam, TensorParam
+from tilelang.ir.stmt import Launch
+from tilelang.ir.visit import walk
+from tilelang.isa.nvidia.tensor_box import map_fault
 from tilelang.jit.program import Program, lowered
 from tilelang.jit.runners import specialized
 from tilelang.options import CompileOptions
-from tilelang.runtime.arguments import bind
+from tilelang.runtime.arguments import Bound, bind
 from tilelang.runtime.arrays import ArrayView
 from tilelang.runtime.device_code import DeviceCode
 from tilelang.runtime.parameters import Signature
@@ -52,7 +57,7 @@ class SimulatorRunner:
     ) -> Any:
         """Runs the kernel on host arrays; see `tilelang.sim.run.simulate`."""
         bound = bind(self._signature, args)
-        program = self._program(self._variants.of(bound.values, bound.symbols))
+        program = self._chosen(bound)
         values = [_placed(value) if isinstance(value, ArrayView) else value for value in bound.values]
         try:
             simulate(program, values, target=self._target, lazy=lazy, seed=seed, report=counters)
@@ -63,10 +68,39 @@ class SimulatorRunner:
                     view.as_numpy()[...] = values[index]
         return bound.result()
 
+    def _chosen(self, bound: Bound) -> PrimFunc:
+        """The program for a call, which has maps only of tensors that they can describe."""
+        facts = self._variants.of(bound.values, bound.symbols)
+        program = self._program(facts)
+        while not (refused := _without_map(self._signature, program, facts, bound)) <= set(facts.misaligned):
+            facts = self._variants.without_maps(facts, refused)
+            program = self._program(facts)
+        return program
+
     def _program(self, facts: Facts) -> PrimFunc:
         if facts not in self._programs:
             self._programs[facts] = lowered(specialized(self._func, facts), self._target, self._options)
         return self._programs[facts]
+
+
+def _without_map(signature: Signature, program: PrimFunc, facts: Facts, bound: Bound) -> set[str]:
+    """The names of tensors of which a program has maps, although there can be none for this call."""
+    factors = dict(facts.multiples)
+    env: dict[Var, Any] = {
+        symbol: value // factors.get(general.name, 1)
+        for general, symbol, value in zip(signature.symbols, program.symbols, bound.symbols, strict=True)
+    }
+    env |= {p.var: v for p, v in zip(program.params, bound.values, strict=True) if isinstance(p, ScalarParam)}
+    values = {p.buffer: v for p, v in zip(program.params, bound.values, strict=True) if isinstance(p, TensorParam)}
+    found = set()
+    for launch in (stmt for stmt in walk(program.body) if isinstance(stmt, Launch)):
+        for one in launch.plan.tensor_maps:
+            dims, strides = ([int(evaluate(e, env)) for e in exprs] for exprs in (one.dims, one.strides))
+            view = values[one.tensor]
+            assert isinstance(view, ArrayView)
+            if map_fault(dims, strides, one.box, one.swizzle, one.tensor.dtype.storage_bytes, view.pointer):
+                found.add(one.tensor.name)
+    return found
 
 
 def _placed(view: ArrayView) -> np.ndarray:
