@@ -28,7 +28,7 @@ def reason(func, **pass_configs):
     "sizes,tile,expected",
     [
         # one tile for each multiprocessor at most: blocks do one; more: they stay
-        ((1024, 1024, 1024), (64, 128, 64), Schedule(1, 8, staged=True)),
+        ((1024, 1024, 1024), (64, 128, 64), Schedule(1, 8, staged=True, in_flight=1)),
         ((2048, 2048, 2048), (128, 256, 64), Schedule(2, 3, staged=True)),
         ((4096, 4096, 4096), (128, 256, 64), Schedule(2, 3, persistent=True, panel=(16, "row"), staged=True)),
         ((8192, 8192, 8192), (128, 128, 32), Schedule(2, 8, persistent=True, panel=(16, "row"), staged=True)),

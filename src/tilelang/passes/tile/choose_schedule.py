@@ -20,7 +20,7 @@ from tilelang.dtypes import SCALARS
 from tilelang.errors import Note
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Var, const, int_const
-from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.func import Level, PrimFunc, TensorParam
 from tilelang.ir.schedule import WARPGROUP_THREADS, Schedule
 from tilelang.ir.stmt import Alloc, CallStmt, For, Launch, ParallelLoop, Seq, Stmt, TileOp
 from tilelang.ir.visit import Rewriter, any_expr, variables_of, walk
@@ -63,15 +63,15 @@ def choose_schedule(lowerings: Lowerings) -> Pass:
     def run(func: PrimFunc, context: PassContext) -> PrimFunc:
         if not context.target.has(Feature.TMA | Feature.WGMMA | Feature.MBARRIER):
             return func
-        body = _Launches(lowerings, context).visit(func.body) or Seq((), loc=func.body.loc)
+        body = _Launches(roles_of(func, lowerings, context)).visit(func.body) or Seq((), loc=func.body.loc)
         return func if body is func.body else dataclasses.replace(func, body=body)
 
     return Pass("choose_schedule", run, Level.TILE, Level.TILE)
 
 
 class _Launches(Rewriter):
-    def __init__(self, lowerings: Lowerings, context: PassContext) -> None:
-        self._lowerings, self._context = lowerings, context
+    def __init__(self, roles: Roles) -> None:
+        self._roles = roles
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if not isinstance(node, Launch):
@@ -80,7 +80,7 @@ class _Launches(Rewriter):
         if not any(isinstance(s, Gemm) for loop in wanted for s in walk(loop)):
             return node
         try:
-            schedule = _Choice(node, Roles(self._lowerings, self._context)).schedule()
+            schedule = _Choice(node, self._roles).schedule()
         except _Unfit as why:
             note = Note(f"not specialized: {why}", node.loc)
             return dataclasses.replace(node, plan=dataclasses.replace(node.plan, notes=(*node.plan.notes, note)))
@@ -99,10 +99,12 @@ class Roles:
     Attributes:
         lowerings: The table.
         context: The target and what the user asked for.
+        tensors: What the host can describe to the copy engine: the parameters of the function.
     """
 
     lowerings: Lowerings
     context: PassContext
+    tensors: frozenset[Buffer]
 
     def rings(self, launch: Launch) -> Rings:
         """The tiles of a flat launch that one thread can bring."""
@@ -111,13 +113,21 @@ class Roles:
         counted = Region(barrier, (zero,), (one,))
 
         def can_bring(copy: Copy) -> str:
+            if copy.src.buffer not in self.tensors:
+                return f"'{copy.src.buffer.name}' is no parameter"
             return self._refusal(dataclasses.replace(copy, barrier=counted), LOAD, 1)
 
         return find_rings(launch, can_bring)
 
     def exits(self, launch: Launch, threads: int) -> tuple[Exit, ...]:
         """The results of a flat launch that the copy engine can store."""
-        return find_exits(launch, lambda copy: self._refusal(copy, STORE, threads))
+
+        def can_store(copy: Copy) -> str:
+            if copy.dst.buffer not in self.tensors:
+                return f"'{copy.dst.buffer.name}' is no parameter"
+            return self._refusal(copy, STORE, threads)
+
+        return find_exits(launch, can_store)
 
     def refuses(self, product: Gemm, threads: int) -> str:
         """Why so many threads cannot do a product by the instructions of warpgroups; empty if they can.
@@ -140,6 +150,12 @@ class Roles:
 
     def _row(self, kind: type[TileOp], name: str) -> Lowering | None:
         return next((row for row in self.lowerings.get(kind, ()) if row.name == name), None)
+
+
+def roles_of(func: PrimFunc, lowerings: Lowerings, context: PassContext) -> Roles:
+    """What a target's lowerings can do in a function."""
+    tensors = frozenset(param.buffer for param in func.params if isinstance(param, TensorParam))
+    return Roles(lowerings, context, tensors)
 
 
 class _Choice:
@@ -173,7 +189,7 @@ class _Choice:
             persistent=persistent,
             panel=self._panel(pipelined) if persistent else None,
             staged=staged,
-            in_flight=self._wishes.in_flight or 0,
+            in_flight=self._in_flight(consumers),
         )
 
     def _check_launch(self) -> None:
@@ -257,6 +273,10 @@ class _Choice:
             return WARP_SIZE, None
         counts = any(self._counts(ring) for ring in rings)
         return WARPGROUP_THREADS, (_REGISTERS_COUNTING if counts else _REGISTERS)[consumers]
+
+    def _in_flight(self, consumers: int) -> int:
+        """Products that overlap the next: warpgroups beside each other keep the machine busy, one alone does not."""
+        return int(consumers == 1) if self._wishes.in_flight is None else self._wishes.in_flight
 
     def _counts(self, ring: Ring) -> bool:
         """Whether only counting tells how often a ring was filled: its loops differ from tile to tile."""

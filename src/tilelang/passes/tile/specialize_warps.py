@@ -30,7 +30,7 @@ from tilelang.isa.nvidia.warp import ELECT
 from tilelang.lowering.lowering import Lowerings
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext
-from tilelang.passes.tile.choose_schedule import Roles
+from tilelang.passes.tile.choose_schedule import Roles, roles_of
 from tilelang.passes.tile.roles.channels import Channel, channel
 from tilelang.passes.tile.roles.epilogue import Leave, awaited
 from tilelang.passes.tile.roles.rings import Ring, flat
@@ -45,7 +45,7 @@ def specialize_warps(lowerings: Lowerings) -> Pass:
     """The pass for one target's table of lowerings."""
 
     def run(func: PrimFunc, context: PassContext) -> PrimFunc:
-        body = _Launches(func, Roles(lowerings, context)).visit(func.body) or Seq((), loc=func.body.loc)
+        body = _Launches(func, roles_of(func, lowerings, context)).visit(func.body) or Seq((), loc=func.body.loc)
         return func if body is func.body else dataclasses.replace(func, body=body)
 
     return Pass("specialize_warps", run, Level.TILE, Level.TILE)
@@ -68,13 +68,13 @@ def specialized(launch: Launch, schedule: Schedule, roles: Roles) -> Launch:
     thread = Var("thread", INT32, index=True) if launch.thread is None else launch.thread
     exits = roles.exits(launch, schedule.consumer_threads) if schedule.staged else ()
     if exits:
-        body = Leave(exits).visit(launch.body) or Seq((), loc=launch.loc)
+        body = Leave(exits, apart=int(schedule.persistent)).visit(launch.body) or Seq((), loc=launch.loc)
         launch = dataclasses.replace(launch, body=body)
     channels = [
         channel(ring, schedule, by_warpgroup=_by_warpgroup(ring, schedule, roles)) for ring in roles.rings(launch).found
     ]
     computing: list[Stmt] = [Alloc(made.staging, loc=made.copy.loc) for made in exits]
-    computing.append(consumer(launch.body, channels, thread))
+    computing.append(consumer(launch.body, channels, thread, schedule.in_flight))
     computing += [awaited(made.copy) for made in exits[-1:]]
     body = Seq(
         (

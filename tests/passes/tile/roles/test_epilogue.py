@@ -1,23 +1,26 @@
 """Results leave through shared memory, whose next writer waits until the last ones are read."""
 
+import pytest
 from roles import TABLE, context, launch_of, product
 
 import tilelang.language as T
 from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Seq
-from tilelang.passes.tile.choose_schedule import Roles
+from tilelang.passes.tile.choose_schedule import roles_of
 from tilelang.passes.tile.roles.epilogue import Leave
 from tilelang.passes.tile.roles.rings import flat
 
 
 def leaving(func):
     launch = flat(launch_of(func))
-    exits = Roles(TABLE, context()).exits(launch, 128)
+    exits = roles_of(func, TABLE, context()).exits(launch, 128)
     return exits, to_text(Leave(exits).visit(launch.body) or Seq(()))
 
 
-def lines(text, word):
-    return [line.strip() for line in text.splitlines() if word in line]
+def from_line(text, begin):
+    """The lines from the one on that begins so."""
+    lines = [line.strip() for line in text.splitlines()]
+    return lines[next(n for n, line in enumerate(lines) if line.startswith(begin)) :]
 
 
 def test_a_fragment_goes_through_a_tile_of_the_result_s_dtype():
@@ -27,10 +30,10 @@ def test_a_fragment_goes_through_a_tile_of_the_result_s_dtype():
         str(made.staging.dtype),
         made.staging.static_shape,
     )
-    after = text[text.index("tma_store_wait_read_0()") :].splitlines()
-    assert "T.copy(C_l, C_l_staging)" == after[1].strip()
-    assert "T.copy(C_l_staging, C[" in after[2]
-    assert "pending=True" in after[2]
+    first, second = from_line(text, "T.copy(C_l, C_l_staging)")[:2]
+    assert second.startswith("T.copy(C_l_staging, C[")
+    assert "pending=True" in second
+    assert "tma_store_wait" not in text  # the tile is written once
 
 
 def test_tensors_that_the_copy_engine_cannot_write_are_left_alone():
@@ -39,7 +42,7 @@ def test_tensors_that_the_copy_engine_cannot_write_are_left_alone():
     assert "tma_store_wait" not in text
 
 
-def own_tile(reads_it=False):
+def own_tile(reads_it="", turns=3):
     @T.prim_func
     def main(A: T.Tensor((256, 64), "float16"), C: T.Tensor((256, 64), "float16")):
         with T.Kernel(4, threads=128) as bx:
@@ -49,10 +52,13 @@ def own_tile(reads_it=False):
             T.copy(A[bx * 64, 0], A_s)
             T.clear(C_l)
             T.gemm(A_s, A_s, C_l)
-            T.copy(C_l, C_s)
-            T.copy(C_s, C[bx * 64, 0])
-            if reads_it:
-                C[0, 0] = C_s[0, 0]
+            for turn in T.serial(turns):
+                T.copy(C_l, C_s)
+                T.copy(C_s, C[bx * 64 + turn, 0])
+            if reads_it == "the tile":
+                C_l[0, 0] = C_s[0, 0]
+            if reads_it == "the result":
+                C_l[0, 0] = C[0, 0]
 
     return main
 
@@ -61,11 +67,22 @@ def test_the_user_s_own_tile_is_taken_where_it_serves_nothing_else():
     (made,), text = leaving(own_tile())
     assert "C_s" == made.staging.name
     assert made.writer is not None
-    assert "alloc_shared" in text  # A_s
-    assert [] == lines(text, "C_s = ")
-    after = text[text.index("tma_store_wait_read_0()") :].splitlines()
-    assert "T.copy(C_l, C_s)" == after[1].strip()
-    assert "pending=True" in after[2]
-    exits, text = leaving(own_tile(reads_it=True))
+    assert "C_s = T.alloc_shared" not in text
+    _, first, second = from_line(text, "tma_store_wait_0()")[:3]
+    assert "T.copy(C_l, C_s)" == first
+    assert "pending=True" in second
+
+
+@pytest.mark.parametrize("what", ["the tile", "the result"])
+def test_what_else_is_read_stays_where_the_program_sees_it(what):
+    exits, text = leaving(own_tile(reads_it=what))
     assert () == exits
     assert "pending" not in text
+
+
+def test_tiles_of_the_grid_are_apart_so_that_the_engine_need_only_have_read_the_last_one():
+    func = own_tile()
+    launch = flat(launch_of(func))
+    exits = roles_of(func, TABLE, context()).exits(launch, 128)
+    text = to_text(Leave(exits, apart=1).visit(launch.body) or Seq(()))
+    assert "tma_store_wait_read_0()" in text

@@ -10,11 +10,12 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tilelang.analysis.accesses import accesses
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.stmt import Alloc, CallStmt, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.isa.nvidia.tma import tma_store_wait
-from tilelang.lowering.regions import is_whole, shared_storages, whole
+from tilelang.lowering.regions import is_whole, whole
 from tilelang.ops.copy import Copy
 from tilelang.ops.describe import drop_units
 
@@ -30,35 +31,37 @@ class Exit:
         copy: The user's copy to global memory.
         staging: The shared tile that the engine stores.
         writer: The user's copy into that tile; None where the tile is one of ours.
+        loops: How many loops stand around the copy.
     """
 
     copy: Copy
     staging: Buffer
     writer: Copy | None = None
+    loops: int = 0
 
 
 def find_exits(launch: Launch, can_store: CanStore) -> tuple[Exit, ...]:
     """The results of a launch that may leave so, in program order; the launch must be `flat`."""
-    touching: dict[Buffer, list[Stmt]] = {}
-    homes: dict[Stmt, Seq] = {}
-    for stmt in walk(launch.body):
-        for storage in set(shared_storages(stmt)):
-            touching.setdefault(storage, []).append(stmt)
-        if isinstance(stmt, Seq):
-            homes.update(dict.fromkeys(stmt.body, stmt))
-    found = [
-        made
-        for stmt in walk(launch.body)
-        if isinstance(stmt, Copy) and stmt in homes and stmt.dst.buffer.scope is Scope.GLOBAL
-        if (made := _exit(stmt, homes, touching, can_store)) is not None
-    ]
-    return tuple(found)
+    found = accesses(launch.body)
+    touching: dict[Buffer, dict[Stmt, None]] = {}
+    for access in found.all:
+        touching.setdefault(access.buffer.storage, {})[access.stmt] = None
+    homes = {child: stmt for stmt in walk(launch.body) if isinstance(stmt, Seq) for child in stmt.body}
+    exits = {}
+    for access in found.writes:
+        if isinstance(access.stmt, Copy) and access.buffer.scope is Scope.GLOBAL and access.stmt in homes:
+            made = _exit(access.stmt, homes, touching, can_store)
+            if made is not None:
+                exits[access.stmt] = dataclasses.replace(made, loops=len(access.context.loops()))
+    return tuple(exits.values())
 
 
 def _exit(
-    copy: Copy, homes: Mapping[Stmt, Seq], touching: Mapping[Buffer, Sequence[Stmt]], can_store: CanStore
+    copy: Copy, homes: Mapping[Stmt, Seq], touching: Mapping[Buffer, Mapping[Stmt, None]], can_store: CanStore
 ) -> Exit | None:
     source = copy.src.buffer
+    if len(touching[copy.dst.buffer.storage]) > 1:
+        return None  # nothing orders the engine's writes and others
     if source.scope is Scope.FRAGMENT and is_whole(copy.src) and copy.src.static_extent is not None:
         extents = drop_units(copy.dst.extent)
         tile = Buffer(f"{source.name}_staging", tuple(extents), copy.dst.dtype, Scope.SHARED, loc=source.loc)
@@ -83,10 +86,15 @@ def _stored(copy: Copy, tile: Buffer) -> Copy:
 class Leave(Rewriter):
     """Rewrites statements so that results leave as `exits` say.
 
-    The tiles must be allocated around, and `finish` stand behind.
+    The tiles must be allocated around, and a wait stand behind.
+
+    Args:
+        exits: What leaves so.
+        apart: Loops from the outermost on whose iterations write places of their own: those over tiles of the grid.
     """
 
-    def __init__(self, exits: Sequence[Exit]) -> None:
+    def __init__(self, exits: Sequence[Exit], apart: int = 0) -> None:
+        self._apart = apart
         self._exits = {e.copy: e for e in exits}
         self._writers = {e.writer: e for e in exits if e.writer is not None}
         self._own = {e.staging for e in exits}
@@ -102,23 +110,26 @@ class Leave(Rewriter):
             if isinstance(child, Copy) and child in self._exits:
                 body += self._leaving(self._exits[child])
             elif isinstance(child, Copy) and child in self._writers:
-                body += [awaited(child), child]
+                body += [*self._free(self._writers[child]), child]
             else:
                 made = self.visit(child)
                 body += [] if made is None else [made]
         same = len(body) == len(node.body) and all(x is y for x, y in zip(body, node.body, strict=True))
         return node if same else Seq(tuple(body), loc=node.loc)
 
-    @staticmethod
-    def _leaving(made: Exit) -> list[Stmt]:
+    def _leaving(self, made: Exit) -> list[Stmt]:
         copy = made.copy
         store = _stored(copy, made.staging)
         if made.writer is not None:
             return [store]
         inward = Copy(copy.src, whole(made.staging), loc=copy.loc)
-        return [awaited(copy), inward, store]
+        return [*self._free(made), inward, store]
+
+    def _free(self, made: Exit) -> list[Stmt]:
+        """What lets the tile be written again, and the same places of the tensor."""
+        return [awaited(made.copy, read=made.loops <= self._apart)] if made.loops else []
 
 
-def awaited(near: Stmt) -> Stmt:
-    """Waits until the engine has read all tiles that the executing thread let it store."""
-    return CallStmt(tma_store_wait(0, read=True), (), loc=near.loc)
+def awaited(near: Stmt, *, read: bool = True) -> Stmt:
+    """Waits until the engine has read all tiles that the executing thread let it store, or has also written them."""
+    return CallStmt(tma_store_wait(0, read=read), (), loc=near.loc)

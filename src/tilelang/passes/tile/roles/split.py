@@ -24,6 +24,7 @@ from tilelang.passes.tile.roles.channels import (
     full_barrier,
     release,
 )
+from tilelang.passes.tile.roles.flight import Flight, flight_of
 from tilelang.passes.tile.versions import OnVersion
 
 
@@ -139,16 +140,21 @@ class _Drop(Rewriter):
 
 
 # -- those that compute ----------------------------------------------------------------------------------------------
-def consumer(body: Stmt, channels: Sequence[Channel], thread: Expr) -> Stmt:
+def consumer(body: Stmt, channels: Sequence[Channel], thread: Expr, in_flight: int = 0) -> Stmt:
     """What the threads do that compute.
 
     Args:
         body: The body of the launch.
         channels: What others bring.
         thread: The index of the executing thread in the block, of which consumers are the first.
+        in_flight: Products that are under way while the next one begins, in loops that let them.
     """
     role = Role(channels)
     rewriter = _Consumer(channels, role, thread)
+    if in_flight:
+        loops = [s for s in walk(body) if isinstance(s, For)]
+        flights = [flight for loop in loops if (flight := flight_of(loop, channels)) is not None]
+        rewriter.flights = {flight.loop: flight for flight in flights}
     made = rewriter.visit(body) or Seq((), loc=body.loc)
     on_versions = OnVersion(rewriter.versions).visit(made) or Seq((), loc=body.loc)
     return Seq((*role.counters, on_versions), loc=body.loc)
@@ -161,16 +167,21 @@ class _Consumer(Rewriter):
         self._tiles = {tile for each in channels for tile in each.tiles}
         self._loops = {each.ring.loop for each in channels}
         self.versions: dict[Buffer, tuple[Buffer, Expr]] = {}
+        self.flights: dict[For, Flight] = {}
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, Seq):
             return self._sequence(node)
         made = self.rebuild_stmt(node)
-        if node in self._loops and isinstance(made, For):
-            return dataclasses.replace(made, kind=ForKind.SERIAL, pipeline=None)
+        if isinstance(node, For) and node in self._loops and isinstance(made, For):
+            made = dataclasses.replace(made, kind=ForKind.SERIAL, pipeline=None)
+            if node in self.flights:
+                landing = [_at_place(s, node) for s in self.flights[node].landing(self._thread)]
+                return Seq((made, *landing), loc=node.loc)
         return made
 
     def _sequence(self, node: Seq) -> Stmt:
+        flight = next((flight for flight in self.flights.values() if flight.loop.body is node), None)
         mine = [each for each in self._channels if each.ring.home is node]
         turns = {each: self._role.turn(each, {}) for each in mine}
         for each, turn in turns.items():
@@ -183,6 +194,10 @@ class _Consumer(Rewriter):
                 if each.ring.first is child:
                     made = [*turns[each].before, *await_full(each, turns[each])]
                     body += [_at_place(s, child) for s in made]
+            if flight is not None and child is flight.product:
+                made = [flight.product_started(), *flight.releases_before(self._thread)]
+                body += [_at_place(s, child) for s in made]
+                continue
             rewritten = self.visit(child)
             body += [] if rewritten is None else [rewritten]
             for each in mine:

@@ -1,0 +1,79 @@
+"""Products that stay under way while the next one begins: their tiles are given back one iteration later.
+
+Takes a loop and the channels that its body reads, gives a `Flight` if the loop is nothing but a product. Invariant: the
+loop surely has an iteration, so that the wait behind it belongs to a product; its operands are in shared memory, and
+nothing touches the sums before that wait.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tilelang.dtypes import INT32
+from tilelang.ir.buffer import Scope
+from tilelang.ir.expr import Expr, Var, const, int_const
+from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, If, Seq, Stmt
+from tilelang.ir.visit import substitute
+from tilelang.isa.nvidia.wgmma import wgmma_wait
+from tilelang.ops.copy import Copy
+from tilelang.ops.gemm import Gemm
+from tilelang.passes.tile.roles.channels import Channel, release
+from tilelang.passes.tile.roles.rings import trips
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Flight:
+    """A loop whose products stay under way.
+
+    Attributes:
+        loop: The loop.
+        product: The only statement of its body, beside names and what others bring.
+        channels: What it reads.
+    """
+
+    loop: For
+    product: Gemm
+    channels: tuple[Channel, ...]
+
+    def product_started(self) -> Gemm:
+        """The product, behind which the one before it is over."""
+        return dataclasses.replace(self.product, wait=1)
+
+    def releases_before(self, thread: Expr) -> list[Stmt]:
+        """Gives back what the product before read, if there was one in this loop."""
+        made = self._releases(-1, {}, thread)
+        return [If(self.loop.var != self.loop.start, Seq(tuple(made)))] if made else []
+
+    def landing(self, thread: Expr) -> list[Stmt]:
+        """Waits for the last product, and gives back what it read."""
+        last = self.loop.start + (trips(self.loop) - 1) * self.loop.step
+        return [CallStmt(wgmma_wait(0), ()), *self._releases(0, {self.loop.var: last}, thread)]
+
+    def _releases(self, ahead: int, values: Mapping[Var, Expr], thread: Expr) -> list[Stmt]:
+        made: list[Stmt] = []
+        for each in self.channels:
+            number = each.ring.uses().number
+            assert number is not None
+            number = substitute(number, values) + ahead
+            version = const(0, INT32) if each.versions == 1 else number % each.versions
+            made += release(each, version, thread)
+        return made
+
+
+def flight_of(loop: For, channels: Sequence[Channel]) -> Flight | None:
+    """The flight of a loop's products; None if they have to land in every iteration."""
+    body = loop.body.body if isinstance(loop.body, Seq) else ()
+    mine = tuple(each for each in channels if each.ring.home is loop.body)
+    copies = {copy for each in mine for copy in each.ring.copies}
+    rest = [s for s in body if not isinstance(s, Bind | Alloc) and not (isinstance(s, Copy) and s in copies)]
+    count = int_const(trips(loop))
+    if len(rest) != 1 or not mine or count is None or count < 1:
+        return None
+    (product,) = rest
+    if not isinstance(product, Gemm) or any(not each.by_warpgroup or each.versions < 2 for each in mine):
+        return None
+    in_place = all(region.buffer.scope is Scope.SHARED for region in (product.a, product.b))
+    known = all(each.ring.uses().number is not None for each in mine)
+    return Flight(loop, product, mine) if in_place and known else None

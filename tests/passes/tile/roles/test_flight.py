@@ -1,0 +1,68 @@
+"""Products stay under way where their loop is nothing else; tiles are given back one iteration later."""
+
+import pytest
+from roles import launch_of, product, split
+
+import tilelang.language as T
+from tilelang.ir.printer import to_text
+from tilelang.ir.stmt import For
+from tilelang.ir.verify import verify
+from tilelang.ir.visit import walk
+from tilelang.ops.gemm import Gemm
+
+
+def lines(func, **pass_configs):
+    made = split(func, in_flight=1, **pass_configs)
+    verify(made)
+    return [line.strip() for line in to_text(made).splitlines()]
+
+
+def waits(func, **pass_configs):
+    made = split(func, in_flight=1, **pass_configs)
+    return [s.wait for s in walk(launch_of(made).body) if isinstance(s, Gemm)]
+
+
+def test_a_tile_is_given_back_behind_the_next_product_and_the_last_one_behind_the_loop():
+    shown = lines(product(128, 128, 512), stages=3)
+    begin = next(n for n, line in enumerate(shown) if line.startswith("T.gemm("))
+    assert "wait=1" in shown[begin]
+    assert shown[begin + 1 : begin + 7] == [
+        "if k != 0:",
+        "if thread % 128 == 0:",
+        "mbarrier_arrive(A_s_empty[(k + -1) % 3:(k + -1) % 3 + 1])",
+        "wgmma_wait_0()",
+        "if thread % 128 == 0:",
+        "mbarrier_arrive(A_s_empty[1:2])",
+    ]
+
+
+def test_one_version_cannot_be_read_and_filled():
+    assert [0] == waits(product(128, 128, 512), stages=1)
+
+
+def test_loops_that_may_have_no_iteration_wait_for_each_product():
+    assert [0] == waits(product(128, 128, T.dynamic("n") * 64), stages=3)
+
+
+@pytest.mark.parametrize("what", ["other work", "a fragment"])
+def test_products_beside_other_work_or_of_fragments_land_at_once(what):
+    @T.prim_func
+    def main(A: T.Tensor((128, 512), "float16"), C: T.Tensor((128, 128), "float32")):
+        with T.Kernel(1, threads=128):
+            A_s = T.alloc_shared((128, 64), "float16")
+            A_l = T.alloc_fragment((128, 64), "float16")
+            C_l = T.alloc_fragment((128, 128), "float32")
+            T.clear(C_l)
+            for k in T.Pipelined(8, num_stages=3):
+                T.copy(A[0, k * 64], A_s)
+                if what == "a fragment":
+                    T.copy(A_s, A_l)
+                    T.gemm(A_l, A_s, C_l, transpose_B=True)
+                else:
+                    T.gemm(A_s, A_s, C_l, transpose_B=True)
+                    for i, j in T.Parallel(128, 128):
+                        C_l[i, j] *= 2.0
+            T.copy(C_l, C)
+
+    assert [0] == waits(main, stages=3)
+    assert any(isinstance(s, For) for s in walk(launch_of(split(main, stages=3)).body))
