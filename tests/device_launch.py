@@ -56,16 +56,18 @@ class Module:
         _ask(nvrtc.nvrtcGetCUBIN(program, cubin))
         self._module = _ask(driver.cuModuleLoadData(cubin))
 
-    def run(self, name, *arrays, threads=32, blocks=1):
-        """Calls a kernel that takes a pointer per array."""
+    def run(self, name, *arrays, threads=32, blocks=1, shared=0):
+        """Calls a kernel that takes a pointer per array; `shared` bytes of memory are added for each block."""
         kernel = _ask(driver.cuModuleGetFunction(self._module, name.encode()))
+        most = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        _ask(driver.cuFuncSetAttribute(kernel, most, shared))
         memory = [_ask(driver.cuMemAlloc(max(array.nbytes, 16))) for array in arrays]
         try:
             for place, array in zip(memory, arrays, strict=True):
                 _ask(driver.cuMemcpyHtoD(place, array.ctypes.data, array.nbytes))
             addresses = [np.array([int(place)], np.uint64) for place in memory]
             pointers = np.array([address.ctypes.data for address in addresses], np.uint64)
-            _ask(driver.cuLaunchKernel(kernel, blocks, 1, 1, threads, 1, 1, 0, 0, pointers.ctypes.data, 0))
+            _ask(driver.cuLaunchKernel(kernel, blocks, 1, 1, threads, 1, 1, shared, 0, pointers.ctypes.data, 0))
             _ask(driver.cuCtxSynchronize())
             for place, array in zip(memory, arrays, strict=True):
                 _ask(driver.cuMemcpyDtoH(array.ctypes.data, place, array.nbytes))

@@ -195,7 +195,7 @@ def _move(build, param, layout, held, thread, threads, *, to_registers):
                 inside = both(inside, binary(BinaryOp.EQ, layout.owner(*at)[0], owner))
         build.emit(If(inside, body))
 
-    loop(build, layout.values, ForKind.SERIAL, element)
+    loop(build, layout.values, ForKind.UNROLLED, element)
 
 
 def run(case, lowering, seed=0, **options):
