@@ -9,7 +9,9 @@ from tilelang.codegen.cuda import emit
 from tilelang.lowering.by_loop import ByLoop
 from tilelang.lowering.lowering import Lowerings
 from tilelang.lowering.nvidia.copy_async import AsyncCopy
+from tilelang.lowering.nvidia.copy_tma import TmaLoad, TmaStore
 from tilelang.lowering.nvidia.gemm_mma import GemmMma
+from tilelang.lowering.nvidia.gemm_wgmma import GemmWgmma
 from tilelang.lowering.simt import gemm_loops
 from tilelang.lowering.simt.gemm_fma import GemmFma
 from tilelang.lowering.simt.scan import SimtScan
@@ -21,8 +23,8 @@ from tilelang.passes import pipelines
 # The first row that does not refuse does the operator; operators without rows become parallel loops
 LOWERINGS: Lowerings = MappingProxyType(
     {
-        Copy: (AsyncCopy(), ByLoop("copy.loop")),
-        Gemm: (GemmMma(), GemmFma(), ByLoop(gemm_loops.NAME)),
+        Copy: (TmaLoad(), TmaStore(), AsyncCopy(), ByLoop("copy.loop")),
+        Gemm: (GemmWgmma(), GemmMma(), GemmFma(), ByLoop(gemm_loops.NAME)),
         Scan: (SimtScan(),),
     }
 )

@@ -10,6 +10,7 @@ from tilelang.passes.thread import (
     guard_bounds,
     hoist_tests,
     insert_barriers,
+    insert_proxy_fences,
     overlap_iterations,
     plan_shared_memory,
     simplify_body,
@@ -26,13 +27,16 @@ from tilelang.passes.tile import (
     flatten_parallel,
     forward_copies,
     inline_bindings,
+    persist_grid,
     plan_pipeline,
     rasterize_grid,
 )
 from tilelang.passes.tile.choose_lowerings import choose_lowerings
+from tilelang.passes.tile.choose_schedule import choose_schedule
 from tilelang.passes.tile.infer_layouts import infer_layouts
 from tilelang.passes.tile.lower_tile_ops import Lowerings, lower_tile_ops
 from tilelang.passes.tile.lower_to_threads import lower_to_threads
+from tilelang.passes.tile.specialize_warps import specialize_warps
 
 
 def cpu(lowerings: Lowerings) -> tuple[Pass, ...]:
@@ -54,7 +58,10 @@ def gpu(lowerings: GpuLowerings) -> tuple[Pass, ...]:
     return (
         check_program.PASS,
         inline_bindings.PASS,
+        choose_schedule(lowerings),
+        persist_grid.PASS,
         rasterize_grid.PASS,
+        specialize_warps(lowerings),
         choose_lowerings(lowerings),
         plan_pipeline.PASS,
         expand_pipeline.PASS,
@@ -70,6 +77,7 @@ def gpu(lowerings: GpuLowerings) -> tuple[Pass, ...]:
         plan_shared_memory.PASS,
         insert_barriers.PASS,
         group_barriers.PASS,
+        insert_proxy_fences.PASS,
         flatten_shared.PASS,
         simplify_body.PASS,
         hoist_tests.PASS,
