@@ -22,7 +22,20 @@ class Mask:
 
 
 Operand = Address | Mask | DType | int
-_ELSEWHERE = ("mma", "ldmatrix", "stmatrix", "mbarrier", "cluster", "tma", "bulk", "l2")  # have tests of their own
+_ELSEWHERE = (
+    "wgmma",
+    "matrix",
+    "settle",
+    "set",
+    "mma",
+    "ldmatrix",
+    "stmatrix",
+    "mbarrier",
+    "cluster",
+    "tma",
+    "bulk",
+    "l2",
+)  # have tests of their own
 
 
 def operands(name: str) -> list[Operand] | None:
@@ -54,7 +67,9 @@ def operands(name: str) -> list[Operand] | None:
 
 
 _FIXED: dict[str, list[Operand]] = {
-    **{name: [] for name in ("sync_threads", "sync_grid", "fence_block", "fence_device", "fence_system", "active_mask")},
+    **{
+        name: [] for name in ("sync_threads", "sync_grid", "fence_block", "fence_device", "fence_system", "active_mask")
+    },
     **{name: [] for name in ("fence_proxy_async", "fence_proxy_async_global", "fence_mbarrier_init")},
     **{name: [] for name in ("grid_dependency_wait", "grid_dependency_launch")},
     **{name: [] for name in ("cp_async_commit", "trap", "clock64", "global_timer")},

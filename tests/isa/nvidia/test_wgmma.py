@@ -14,6 +14,8 @@ from tilelang.isa.nvidia.wgmma import (
     WGMMA_COMMIT,
     WGMMA_FENCE,
     atom_of,
+    forms,
+    settle_registers,
     wgmma,
     wgmma_wait,
 )
@@ -38,13 +40,6 @@ A_FORMULAS = {
 
 def atom(a, b, c, n):
     return atom_of(as_dtype(a), as_dtype(b), as_dtype(c), n)
-
-
-def forms(found):
-    yield from (wgmma(found), wgmma(found, a_in_registers=True))
-    if found.transposes:
-        yield from (wgmma(found, transpose_a=x, transpose_b=y) for x, y in ((True, False), (False, True), (True, True)))
-        yield wgmma(found, a_in_registers=True, transpose_b=True)
 
 
 @pytest.mark.parametrize("n", [8, 64, 96, 256])
@@ -112,6 +107,7 @@ def kernel(number, record, found):
         f"    for (int i = 0; i < {count}; ++i) c[i] = out[i];\n"
         "    alignas(16) unsigned a_registers[4] = {(unsigned)words[2], (unsigned)words[3], 0, 1};\n"
         "    (void)a_registers;\n"
+        f"    {settle_registers(found.c_dtype, found.c.values).spell['cuda'].format('c')};\n"
         f"    {WGMMA_FENCE.spell['cuda']};\n"
         f"    {record.spell['cuda'].format('c', a, 'words[1]', 'keep')};\n"
         f"    {WGMMA_COMMIT.spell['cuda']};\n"
@@ -126,5 +122,6 @@ def kernel(number, record, found):
 def test_every_form_assembles(pair):
     found = [(record, one) for n in (8, 256) for one in (atom(*pair, n),) for record in forms(one)]
     helpers = [record.helper["cuda"] for record, _ in found]
+    helpers += [settle_registers(one.c_dtype, one.c.values).helper["cuda"] for _, one in found]
     helpers += [record.helper["cuda"] for record in (WGMMA_FENCE, WGMMA_COMMIT, wgmma_wait(0), MATRIX_DESCRIPTOR)]
     assert compile_cuda(cuda_source(helpers, [kernel(i, *row) for i, row in enumerate(found)]), "sm_90a")

@@ -318,11 +318,9 @@ def test_instructions_are_counted():
         case(128, 256, 64, threads=256, clear_in_block=0),
         case(256, 192, 64, threads=256, transpose_b=True),
         case(64, 128, 64, a_scope=Scope.FRAGMENT, transpose_a=True),
-        case(64, 64, 32, "bfloat16", "bfloat16"),
         case(64, 64, 64, "int8", "int32", transpose_b=True),
         case(128, 128, 64, "float8_e4m3fn", "float32", transpose_b=True, a_scope=Scope.FRAGMENT),
         case(64, 64, 32, "float16", "float16"),
-        case(64, 64, 32, "tfloat32", "float32", transpose_b=True),
     ],
 )
 def test_products_compile_without_advice(made):

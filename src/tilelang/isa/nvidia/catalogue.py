@@ -1,7 +1,8 @@
 """Every instruction of NVIDIA's GPUs that this version knows, by name.
 
 Gives `INSTRUCTIONS`. Families that are made per dtype stand with each dtype they take, atomic operations of other than
-relaxed order with int32 alone. Instructions made of the user's own text are not among them.
+relaxed order with int32 alone, products of warpgroups with 64 columns alone. Instructions made of the user's own text
+are not among them.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ from tilelang.isa.nvidia.mbarrier import (
 )
 from tilelang.isa.nvidia.memory import CacheHint, load, prefetch, store
 from tilelang.isa.nvidia.mma import ATOMS
+from tilelang.isa.nvidia.registers import set_max_registers
 from tilelang.isa.nvidia.sync import BAR_ARRIVE, BAR_SYNC, SYNC_GRID, SYNC_THREADS, SYNC_WARP
 from tilelang.isa.nvidia.tensor_box import MAX_RANK
 from tilelang.isa.nvidia.tma import (
@@ -75,6 +77,16 @@ from tilelang.isa.nvidia.warp import (
     MATCH_ANY,
     redux,
     shuffle,
+)
+from tilelang.isa.nvidia.wgmma import (
+    MATRIX_DESCRIPTOR,
+    PAIRS,
+    WGMMA_COMMIT,
+    WGMMA_FENCE,
+    atom_of,
+    forms,
+    settle_registers,
+    wgmma_wait,
 )
 
 _ACCESSED = ("uint8", "float16", "float32", "float64", "float16x2", "float32x2", "float16x8", "float32x4")
@@ -104,6 +116,7 @@ def _instructions() -> Iterator[Instruction]:
     yield from _atomics()
     yield from (TRAP, CLOCK64, GLOBAL_TIMER, NANOSLEEP)
     yield from (mma(atom) for atom in ATOMS)
+    yield from _products_of_warpgroups()
     for count in (1, 2, 4):
         yield from (make(count, trans) for make in (ldmatrix, stmatrix) for trans in (False, True))
 
@@ -117,6 +130,16 @@ def _bulk_copies() -> Iterator[Instruction]:
         yield from (bulk_load(hint=hint), bulk_store(hint=hint))
     yield from (TMA_STORE_COMMIT, tma_store_wait(0), tma_store_wait(0, read=False), TMA_PREFETCH_MAP)
     yield from map(l2_policy, POLICIES)
+
+
+def _products_of_warpgroups() -> Iterator[Instruction]:
+    for a, b, c in PAIRS:
+        atom = atom_of(a, b, c, 64)
+        assert atom is not None
+        yield from forms(atom)
+    yield from (WGMMA_FENCE, WGMMA_COMMIT, *map(wgmma_wait, (0, 1)), MATRIX_DESCRIPTOR)
+    yield from (settle_registers(as_dtype(name), 32) for name in ("float32", "float16", "int32"))
+    yield from (set_max_registers(24, False), set_max_registers(240, True))
 
 
 def _accesses() -> Iterator[Instruction]:

@@ -109,7 +109,7 @@ def columns(operand: DType) -> tuple[int, ...]:
 @cache
 def atom_of(a: DType, b: DType, c: DType, n: int) -> WgmmaAtom | None:
     """The instruction on these dtypes with N columns; None if there is none."""
-    if (a, b, c) not in _PAIRS or n not in columns(a):
+    if (a, b, c) not in PAIRS or n not in columns(a):
         return None
     return WgmmaAtom(n, 8 * STEP_BYTES // a.bits, a, b, c)
 
@@ -124,7 +124,8 @@ def _pairs() -> Iterator[tuple[DType, DType, DType]]:
         yield from ((SCALARS[a], SCALARS[b], SCALARS[c]) for a in kinds for b in kinds for c in sums)
 
 
-_PAIRS = tuple(_pairs())
+PAIRS = tuple(_pairs())
+"""Dtypes of A, B and C for which there are instructions."""
 
 
 @dataclass(frozen=True)
@@ -220,6 +221,14 @@ def wgmma(
         needs=Feature.WGMMA,
         source=_SOURCE.format("wgmma.mma_async"),
     )
+
+
+def forms(atom: WgmmaAtom) -> Iterator[Instruction]:
+    """The instruction of an atom in every form."""
+    majors = (False, True) if atom.transposes else (False,)
+    for transpose_b in majors:
+        yield wgmma(atom, a_in_registers=True, transpose_b=transpose_b)
+        yield from (wgmma(atom, transpose_a=transpose_a, transpose_b=transpose_b) for transpose_a in majors)
 
 
 def _plain(name: str, ptx: str, comment: str) -> Helper:
