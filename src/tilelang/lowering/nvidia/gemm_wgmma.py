@@ -18,8 +18,6 @@ from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Const, Expr, Var, binary, cast, const, int_const, unary
 from tilelang.ir.scalar import BinaryOp, UnaryOp
 from tilelang.ir.stmt import Bind, CallStmt
-from tilelang.isa.nvidia.atom import ALL_LANES
-from tilelang.isa.nvidia.warp import shuffle
 from tilelang.isa.nvidia.wgmma import (
     MATRIX_DESCRIPTOR,
     MOST_PENDING,
@@ -164,14 +162,13 @@ class _Emission:
         sums.end()
 
     def _warpgroup(self) -> tuple[Expr, Expr]:
-        """The executing warpgroup's place along M and along N; the compiler sees that a warp has but one."""
+        """The executing warpgroup's place along M and along N.
+
+        Nothing tells the compiler that warps have but one, since it finds descriptors in uniform registers anyhow, and
+        a shuffle would stand between the wait for a tile and its first product.
+        """
         groups, count = self._plan.groups, self._site.threads // WARPGROUP
-        if count == 1:
-            return ZERO, ZERO
-        number = Var("warpgroup", INT32, index=True)
-        mask, lane, width = const(ALL_LANES, SCALARS["uint32"]), const(0, INT32), const(32, INT32)
-        index = self._emit.short(self._thread // WARPGROUP)
-        self._emit.build.emit(CallStmt(shuffle("idx", INT32), (mask, index, lane, width), result=number))
+        number = self._emit.bind("warpgroup", self._thread // WARPGROUP, count)
         row = ZERO if groups.rows == 1 else number if groups.rows == count else number % groups.rows
         return row, ZERO if groups.columns == 1 else number if groups.columns == count else number // groups.rows
 
