@@ -211,6 +211,7 @@ def warp_specialized(tiles, stages=3, by_hardware=True):
         (halves, "sm_80"),
         (warp_specialized(4, 2), "sm_80"),
         (warp_specialized(3, 2, by_hardware=False), "sm_80"),
+        (warp_specialized(2, 2), "sm_90a"),
     ],
 )
 def test_groups_multiply(func, arch):

@@ -4,7 +4,8 @@ Takes tile-level statements whose pipelines are expanded, gives them with commit
 statement touches what such a copy fills runs after a wait that covers it; no copy is left under way at the end of a
 loop's body or before a jump out of it. Groups complete in the order in which they were closed, so that the wait at the
 beginning of a pipelined loop's iterations also covers what was copied before the loop. Copies right before a statement
-that lets a barrier wait for them are awaited there, by whoever uses what they bring.
+that lets a barrier wait for them are awaited there, by whoever uses what they bring; but what an engine beside the
+threads reads is awaited by the thread that copied it, which must let the engine see it by a fence of its own.
 """
 
 from __future__ import annotations
@@ -15,15 +16,18 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from tilelang.analysis.accesses import Access, accesses
-from tilelang.analysis.thread_accesses import hands_over
+from tilelang.analysis.thread_accesses import READ_LATE, hands_over
 from tilelang.analysis.thread_conflicts import of_other_versions
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Expr, const, int_const
-from tilelang.ir.stmt import CallStmt, For, If, Seq, Stmt
+from tilelang.ir.stmt import CallStmt, For, If, Seq, Stmt, TileOp
 from tilelang.ir.visit import Rewriter, jumps, walk
+from tilelang.isa.instruction import Instruction
 from tilelang.isa.nvidia.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT
 from tilelang.isa.nvidia.mbarrier import MBARRIER_CP_ASYNC_ARRIVE
+from tilelang.lowering.nvidia.copy_tma import STORE
+from tilelang.lowering.nvidia.gemm_wgmma import GemmWgmma
 from tilelang.lowering.regions import may_overlap, shared_storages
 from tilelang.ops.copy import Copy
 from tilelang.passes.tile.plan_pipeline import is_asynchronous
@@ -38,7 +42,7 @@ def settle(body: Stmt, owned: AbstractSet[Stmt]) -> Stmt:
     """
     if all(s in owned for s in walk(body) if is_asynchronous(s)):
         return body
-    return _Settle(owned).visit(body) or body
+    return _Settle(owned, _read_by_engines(body)).visit(body) or body
 
 
 @dataclass(slots=True)
@@ -60,8 +64,8 @@ class _Group:
 
 
 class _Settle(Rewriter):
-    def __init__(self, owned: AbstractSet[Stmt]) -> None:
-        self.owned = owned
+    def __init__(self, owned: AbstractSet[Stmt], by_engines: AbstractSet[Buffer]) -> None:
+        self.owned, self.by_engines = owned, by_engines
 
     def is_free(self, stmt: Stmt) -> bool:
         """Whether a statement is an asynchronous copy that nobody takes care of."""
@@ -97,7 +101,7 @@ class _Sequence:
             if isinstance(child, Copy) and self._settle.is_free(child):
                 self._start(child)
                 continue
-            if _lets_barrier_wait(child):
+            if _lets_barrier_wait(child) and self._settle.by_engines.isdisjoint(c.dst.buffer.storage for c in self._open):
                 self._open = []
             self._close(child)
             self._await(self.groups if _ends_all(child) else self._touched(child), child)
@@ -179,6 +183,17 @@ class _Sequence:
 def _lets_barrier_wait(stmt: Stmt) -> bool:
     """Whether a barrier completes only when the copies before a statement have."""
     return isinstance(stmt, CallStmt) and stmt.routine is MBARRIER_CP_ASYNC_ARRIVE
+
+
+def _read_by_engines(body: Stmt) -> set[Buffer]:
+    """The tiles that the copy engine or the matrix units of a warpgroup read."""
+    found: set[Buffer] = set()
+    for stmt in walk(body):
+        routine = stmt.routine if isinstance(stmt, CallStmt) else None
+        by_hand = isinstance(routine, Instruction) and routine.timeline in READ_LATE
+        if by_hand or isinstance(stmt, TileOp) and stmt.choice in (GemmWgmma.name, STORE):
+            found.update(shared_storages(stmt))
+    return found
 
 
 def _ends_all(stmt: Stmt) -> bool:
