@@ -101,7 +101,8 @@ class _Sequence:
             if isinstance(child, Copy) and self._settle.is_free(child):
                 self._start(child)
                 continue
-            if _lets_barrier_wait(child) and self._settle.by_engines.isdisjoint(c.dst.buffer.storage for c in self._open):
+            filled = {copy.dst.buffer.storage for copy in self._open}
+            if _lets_barrier_wait(child) and not filled & self._settle.by_engines:
                 self._open = []
             self._close(child)
             self._await(self.groups if _ends_all(child) else self._touched(child), child)
