@@ -210,8 +210,8 @@ class _Emission:
         return operand
 
     def _settle(self, sums: Accumulator, held_a: FragmentOperand | None) -> None:
-        """Registers that products will use are computed before the fence."""
-        used = [] if self._op.always_clears else [sums.array]
+        """Registers that products will use are computed before the fence; those in use already are left alone."""
+        used = [] if self._op.always_clears or self._op.wait else [sums.array]
         for registers in used if held_a is None else [*used, held_a.array]:
             settle = settle_registers(registers.dtype, int_const(registers.extent[0]) or 0)
             self._emit.build.emit(CallStmt(settle, (registers,), (registers,), (registers,)))
