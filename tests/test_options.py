@@ -5,6 +5,7 @@ from tilelang.options import (
     VARIABLES,
     CompileOptions,
     PassConfigKey,
+    ScheduleWishes,
     cache_folder,
     disable_cache,
     enable_cache,
@@ -28,6 +29,14 @@ def test_fast_math_is_asked_for_by_key_or_text(key: str) -> None:
 @pytest.mark.parametrize("key", list(PassConfigKey))
 def test_every_published_key_is_accepted(key: PassConfigKey) -> None:
     CompileOptions.from_user({key: "1"})
+
+
+def test_wishes_for_schedules_are_numbers_and_choices_under_keys_of_their_own() -> None:
+    wishes = CompileOptions.from_user({"tl.stages": 3, "tl.persistent": False, "tl.ping_pong": 1}).schedule
+    assert wishes == ScheduleWishes(stages=3, persistent=False, ping_pong=True)
+    assert not CompileOptions.from_user({"tl.disable_tma_lower": True}).schedule.specialized
+    with pytest.raises(OptionError, match=r"pass_configs: 'tl.consumers' is 9, expected an integer from 1 to 4"):
+        _ = CompileOptions.from_user({"tl.consumers": 9}).schedule
 
 
 def test_both_spellings_of_the_older_keys_are_one_key() -> None:

@@ -88,6 +88,7 @@ class PassConfigKey(str, enum.Enum):
     TL_STAGES = "tl.stages"
     TL_STAGED = "tl.staged"
     TL_IN_FLIGHT = "tl.in_flight"
+    TL_PING_PONG = "tl.ping_pong"
 
     def __str__(self) -> str:
         return self.value
@@ -104,6 +105,7 @@ class ScheduleWishes:
         stages: Versions of each tile that a pipelined loop brings (`tl.stages`).
         staged: Whether results leave through shared memory while the program goes on (`tl.staged`).
         in_flight: Products that are under way while the next one begins (`tl.in_flight`).
+        ping_pong: Whether two warpgroups take turns with whole tiles (`tl.ping_pong`).
     """
 
     specialized: bool = True
@@ -112,6 +114,7 @@ class ScheduleWishes:
     stages: int | None = None
     staged: bool | None = None
     in_flight: int | None = None
+    ping_pong: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,15 +146,14 @@ class CompileOptions:
         without = self._is_on(PassConfigKey.TL_DISABLE_WARP_SPECIALIZED) or self._is_on(
             PassConfigKey.TL_DISABLE_TMA_LOWER
         )
-        persistent = self._number(PassConfigKey.TL_PERSISTENT, 0, 1)
-        staged = self._number(PassConfigKey.TL_STAGED, 0, 1)
         return ScheduleWishes(
             specialized=not without,
-            persistent=None if persistent is None else bool(persistent),
+            persistent=self._choice(PassConfigKey.TL_PERSISTENT),
             consumers=self._number(PassConfigKey.TL_CONSUMERS, 1, 4),
             stages=self._number(PassConfigKey.TL_STAGES, 1, 64),
-            staged=None if staged is None else bool(staged),
+            staged=self._choice(PassConfigKey.TL_STAGED),
             in_flight=self._number(PassConfigKey.TL_IN_FLIGHT, 0, 1),
+            ping_pong=self._choice(PassConfigKey.TL_PING_PONG),
         )
 
     @property
@@ -161,6 +163,11 @@ class CompileOptions:
 
     def _is_on(self, key: PassConfigKey) -> bool:
         return bool(dict(self.pass_configs).get(key.value, False))
+
+    def _choice(self, key: PassConfigKey) -> bool | None:
+        """The yes or no under a key, None where there is neither."""
+        value = self._number(key, 0, 1)
+        return None if value is None else bool(value)
 
     def _number(self, key: PassConfigKey, low: int, high: int) -> int | None:
         """The number under a key, None where there is none."""

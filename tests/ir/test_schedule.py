@@ -6,6 +6,8 @@ from tilelang.ir.schedule import Schedule
 def test_consumers_are_whole_warpgroups_and_producers_come_on_top():
     schedule = Schedule(consumers=2, stages=4, producer_threads=128)
     assert (256, 384) == (schedule.consumer_threads, schedule.threads)
+    assert 256 == schedule.tile_threads
+    assert 128 == Schedule(consumers=2, stages=4, ping_pong=True).tile_threads
 
 
 def test_a_schedule_says_what_it_is():
@@ -16,3 +18,4 @@ def test_a_schedule_says_what_it_is():
     )
     for part in ("2 consumer warpgroups", "240 registers", "in panels of 16 (row)", "1 product in flight", "2 versions"):
         assert part in full
+    assert str(Schedule(2, 4, ping_pong=True)).startswith("2 consumer warpgroups that take turns with tiles, ")

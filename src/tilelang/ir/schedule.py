@@ -21,6 +21,7 @@ class Schedule:
         panel: (size, order) as in `T.use_swizzle`: how a persistent kernel walks its grid; None row by row.
         staged: Whether results leave through tiles of shared memory of their own, while the program goes on.
         in_flight: Products that are under way while the next one begins.
+        ping_pong: Whether two warpgroups take turns with whole tiles, instead of sharing each one.
     """
 
     consumers: int
@@ -32,11 +33,17 @@ class Schedule:
     panel: tuple[int, str] | None = None
     staged: bool = False
     in_flight: int = 0
+    ping_pong: bool = False
 
     @property
     def consumer_threads(self) -> int:
         """Threads that compute; they are the first of the block."""
         return self.consumers * WARPGROUP_THREADS
+
+    @property
+    def tile_threads(self) -> int:
+        """Threads that compute one tile together."""
+        return WARPGROUP_THREADS if self.ping_pong else self.consumer_threads
 
     @property
     def threads(self) -> int:
@@ -46,6 +53,8 @@ class Schedule:
     def __str__(self) -> str:
         """In the words of `kernel.explain()`."""
         parts = [f"{self.consumers} consumer warpgroup{'s' if self.consumers > 1 else ''}"]
+        if self.ping_pong:
+            parts[0] += " that take turns with tiles"
         parts.append(f"a producer of {self.producer_threads} threads")
         parts.append(f"{self.stages} stages")
         if self.tile_stages > 1:

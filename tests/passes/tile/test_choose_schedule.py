@@ -36,6 +36,12 @@ def reason(func, **pass_configs):
         # many sums take registers from the producer
         ((4096, 4096, 4096), (128, 192, 64), Schedule(2, 4, persistent=True, panel=(16, "row"), staged=True)),
         ((4096, 4096, 4096), (256, 192, 64), Schedule(2, 4, 1, 128, (240, 24), persistent=True, panel=(16, "row"))),
+        # sums of few products: storing them takes long, so that warpgroups take turns
+        (
+            (8192, 8192, 1024),
+            (128, 128, 64),
+            Schedule(2, 5, persistent=True, panel=(16, "row"), staged=True, in_flight=1, ping_pong=True),
+        ),
         # no more versions than are of use
         ((256, 256, 128), (128, 128, 64), Schedule(2, 2, staged=True)),
     ],
@@ -64,6 +70,8 @@ def test_wishes_are_kept():
     assert plain.staged
     assert not chosen(func, staged=False).staged
     assert chosen(product(256, 256, 256), persistent=True).persistent
+    assert chosen(func, ping_pong=True).ping_pong
+    assert not chosen(product(8192, 8192, 1024), ping_pong=False).ping_pong
     with pytest.raises(OptionError, match=r"'tl.stages' is 'many', expected an integer from 1 to 64"):
         chosen(func, stages="many")
 

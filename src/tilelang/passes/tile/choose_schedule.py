@@ -32,6 +32,7 @@ from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm, matrix_extents
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.tile.roles.epilogue import Exit, find_exits
+from tilelang.passes.tile.roles.flight import only_product
 from tilelang.passes.tile.roles.rings import Ring, Rings, find_rings, flat, is_pipelined, trips
 from tilelang.target import REGISTERS_PER_SM, WARP_SIZE, Feature
 
@@ -42,6 +43,7 @@ _MOST_STAGES = 8  # more versions of a tile were never faster, unless tiles are 
 _ENOUGH_BYTES = 128 * 1024  # on their way to a multiprocessor hide the latency of memory
 _FEW_STAGES = 3  # with fewer, results had better leave straight from registers
 _PANEL = 16  # rows of tiles that are walked together; 8 to 32 were the same
+_SHALLOW = 2048  # a sum of fewer products does not take long beside storing it
 _ALIGN = 1024  # of tiles in shared memory
 _OTHER_REGISTERS = 40  # of a thread, for addresses, loops and what is on its way
 _ROWS_OF_THREAD = 2  # of the results of a product, in each 64 rows
@@ -177,19 +179,22 @@ class _Choice:
         rings = self._roles.rings(self._launch)
         pipelined = [ring for ring in rings.found if ring.pipelined]
         products = self._products(rings, pipelined)
-        consumers = self._consumers(products)
-        exits = self._roles.exits(self._launch, consumers * WARPGROUP_THREADS)
-        persistent = self._persistent(pipelined)
-        stages, tile_stages, staged = self._memory(rings.found, exits, persistent)
+        consumers, persistent = self._consumers(products), self._persistent()
+        ping_pong = persistent and self._takes_turns(consumers, rings.found)
+        together = 1 if ping_pong else consumers  # warpgroups that share a tile
+        exits = self._roles.exits(self._launch, together * WARPGROUP_THREADS)
+        stages, tile_stages, staged = self._memory(rings.found, exits, persistent, 2 if ping_pong else 1)
+        consumers = 2 if ping_pong else consumers
         return Schedule(
             consumers,
             stages,
             tile_stages,
-            *self._producer(consumers, rings.found),
+            *self._producer(consumers, together, rings.found),
             persistent=persistent,
             panel=self._panel(pipelined) if persistent else None,
             staged=staged,
-            in_flight=self._in_flight(consumers),
+            in_flight=1 if ping_pong else self._in_flight(consumers),
+            ping_pong=ping_pong,
         )
 
     def _check_launch(self) -> None:
@@ -264,12 +269,12 @@ class _Choice:
         rows = sum(tile.rank == 1 for tile in tiles) * _ROWS_OF_THREAD
         return -(-bits // (32 * consumers * WARPGROUP_THREADS)) + rows
 
-    def _producer(self, consumers: int, rings: Sequence[Ring]) -> tuple[int, tuple[int, int] | None]:
-        """Threads of the producer, and the registers that it leaves to the consumers."""
+    def _producer(self, consumers: int, together: int, rings: Sequence[Ring]) -> tuple[int, tuple[int, int] | None]:
+        """Threads of the producer, and the registers that it leaves to consumers, so many of which share a tile."""
         alone = WARP_SIZE + consumers * WARPGROUP_THREADS
         # the machine rounds threads up to warpgroups, and registers down to a multiple of 8
         given = min(REGISTERS_PER_SM // (-(-alone // WARPGROUP_THREADS) * WARPGROUP_THREADS) // 8 * 8, 255)
-        if self._registers(consumers) + _OTHER_REGISTERS <= given:
+        if self._registers(together) + _OTHER_REGISTERS <= given:
             return WARP_SIZE, None
         counts = any(self._counts(ring) for ring in rings)
         return WARPGROUP_THREADS, (_REGISTERS_COUNTING if counts else _REGISTERS)[consumers]
@@ -278,6 +283,26 @@ class _Choice:
         """Products that overlap the next: warpgroups beside each other keep the machine busy, one alone does not."""
         return int(consumers == 1) if self._wishes.in_flight is None else self._wishes.in_flight
 
+    def _takes_turns(self, consumers: int, rings: Sequence[Ring]) -> bool:
+        """Whether two warpgroups take turns with tiles: where storing them takes long beside computing them.
+
+        It does in loops of few products, and where one warpgroup would otherwise do everything.
+        """
+        if self._wishes.ping_pong is False or any(self._counts(ring) for ring in rings):
+            return False
+        body = self._launch.body.body if isinstance(self._launch.body, Seq) else ()
+        loops = [s for s in body if isinstance(s, For)]
+        products = [only_product(loop, rings) for loop in loops]
+        if len(loops) != 1 or products[0] is None or self._unfit_consumers(1, (products[0],), wished=True):
+            return False
+        brought = {tile for ring in rings for tile in ring.tiles}
+        exits = {made.staging for made in self._roles.exits(self._launch, WARPGROUP_THREADS)}
+        tiles = {s.buffer for s in body if isinstance(s, Alloc) and s.buffer.scope is Scope.SHARED}
+        if tiles - brought - exits:
+            return False
+        depth = (int_const(trips(loops[0])) or 0) * (int_const(products[0].sizes[2]) or 0)
+        return self._wishes.ping_pong or (consumers == 1 or depth < _SHALLOW) and self._wishes.consumers is None
+
     def _counts(self, ring: Ring) -> bool:
         """Whether only counting tells how often a ring was filled: its loops differ from tile to tile."""
         loops = [step for step in ring.path if isinstance(step, For)]
@@ -285,7 +310,7 @@ class _Choice:
         return ring.uses().number is None or any(not blocks.isdisjoint(variables_of(trips(loop))) for loop in loops)
 
     # -- which tiles of the grid ----------------------------------------------------------------------------------
-    def _persistent(self, pipelined: Sequence[Ring]) -> bool:
+    def _persistent(self) -> bool:
         """Whether blocks stay for several tiles: if there are more than run at once."""
         if self._wishes.persistent is not None:
             return self._wishes.persistent
@@ -306,16 +331,18 @@ class _Choice:
         return (_PANEL, "row") if shared and both else None
 
     # -- what fits ------------------------------------------------------------------------------------------------
-    def _memory(self, rings: Sequence[Ring], exits: Sequence[Exit], persistent: bool) -> tuple[int, int, bool]:
-        """Versions of tiles in loops and outside of them, and whether results are staged."""
+    def _memory(
+        self, rings: Sequence[Ring], exits: Sequence[Exit], persistent: bool, tiles_at_once: int
+    ) -> tuple[int, int, bool]:
+        """Versions of tiles in loops and outside of them, and whether results of so many tiles are staged."""
         brought = {tile for ring in rings for tile in ring.tiles}
         staging = {made.staging for made in exits}
         mine = brought | staging
         tiles = [s.buffer for s in walk(self._launch.body) if isinstance(s, Alloc) and s.buffer.scope is Scope.SHARED]
         room = self._target.architecture.shared_bytes - _ALIGN  # for barriers
         room -= sum(_size(tile) for tile in tiles if tile.view_of is None and tile not in mine)
-        staged_bytes = sum(map(_size, staging))
-        users = sum(_size(made.staging) for made in exits if made.writer is not None)
+        staged_bytes = sum(map(_size, staging)) * tiles_at_once
+        users = sum(_size(made.staging) for made in exits if made.writer is not None) * tiles_at_once
         once = sum(_size(t) for ring in rings if not ring.pipelined for t in ring.tiles)
         stage = sum(_size(t) for ring in rings if ring.pipelined for t in ring.tiles)
         most = self._most_stages([ring for ring in rings if ring.pipelined], stage, persistent)

@@ -17,10 +17,11 @@ from collections.abc import Sequence
 
 from tilelang.arith.domain import of_function
 from tilelang.dtypes import BOOL, INT32, SCALARS
+from tilelang.errors import CompilerBug
 from tilelang.ir.expr import Expr, Var, const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.schedule import Schedule
-from tilelang.ir.stmt import Alloc, CallStmt, Group, If, Launch, Seq, Stmt
+from tilelang.ir.stmt import Alloc, CallStmt, For, Group, If, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter
 from tilelang.isa.nvidia.fence import FENCE_PROXY_ASYNC
 from tilelang.isa.nvidia.mbarrier import FENCE_MBARRIER_INIT
@@ -32,7 +33,8 @@ from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.tile.choose_schedule import Roles, roles_of
 from tilelang.passes.tile.roles.channels import Channel, channel
-from tilelang.passes.tile.roles.epilogue import Leave, awaited
+from tilelang.passes.tile.roles.epilogue import Exit, Leave, awaited
+from tilelang.passes.tile.roles.ping_pong import Turns, turns_of
 from tilelang.passes.tile.roles.rings import Ring, flat
 from tilelang.passes.tile.roles.split import consumer, producer
 from tilelang.passes.tile.roles.zeroing import products_begin_sums
@@ -66,22 +68,23 @@ class _Launches(Rewriter):
 def specialized(launch: Launch, schedule: Schedule, roles: Roles) -> Launch:
     """A flat launch with its threads in roles."""
     thread = Var("thread", INT32, index=True) if launch.thread is None else launch.thread
-    exits = roles.exits(launch, schedule.consumer_threads) if schedule.staged else ()
+    exits = roles.exits(launch, schedule.tile_threads) if schedule.staged else ()
     if exits:
         body = Leave(exits, apart=int(schedule.persistent)).visit(launch.body) or Seq((), loc=launch.loc)
         launch = dataclasses.replace(launch, body=body)
     channels = [
         channel(ring, schedule, by_warpgroup=_by_warpgroup(ring, schedule, roles)) for ring in roles.rings(launch).found
     ]
-    computing: list[Stmt] = [Alloc(made.staging, loc=made.copy.loc) for made in exits]
-    computing.append(consumer(launch.body, channels, thread, schedule.in_flight))
-    computing += [awaited(made.copy) for made in exits[-1:]]
+    turns = _turns(launch) if schedule.ping_pong else ()
     body = Seq(
         (
-            *_barriers(channels, schedule, thread),
+            *_barriers(channels, turns, schedule, thread),
             *(Alloc(tile, loc=tile.loc) for each in channels for tile in each.tiles.values()),
             _bringing(producer(launch.body, channels), schedule, thread),
-            _computing(computing, schedule, thread),
+            *(
+                _computing(_program(launch, channels, exits, schedule, each, thread), schedule, number, thread)
+                for number, each in enumerate(turns or (None,))
+            ),
         ),
         loc=launch.body.loc,
     )
@@ -101,17 +104,28 @@ def specialized(launch: Launch, schedule: Schedule, roles: Roles) -> Launch:
 
 def _by_warpgroup(ring: Ring, schedule: Schedule, roles: Roles) -> bool:
     """Whether only instructions of warpgroups read the tiles of a ring."""
-    threads = schedule.consumer_threads
+    threads = schedule.tile_threads
     return all(
         isinstance(reader, Gemm) and all(roles.reads_in_place(reader, tile, threads) for tile in ring.tiles)
         for reader in ring.readers
     )
 
 
-def _barriers(channels: Sequence[Channel], schedule: Schedule, thread: Expr) -> list[Stmt]:
+def _turns(launch: Launch) -> tuple[Turns, ...]:
+    """The turns of warpgroups with the tiles of a persistent block."""
+    (tiles,) = launch.body.body if isinstance(launch.body, Seq) else (launch.body,)
+    if not isinstance(tiles, For):
+        raise CompilerBug("specialize_warps: warpgroups take turns with tiles, but there is no loop over them")
+    return turns_of(tiles)
+
+
+def _barriers(channels: Sequence[Channel], turns: Sequence[Turns], schedule: Schedule, thread: Expr) -> list[Stmt]:
     """Allocates the barriers and makes them ready for all threads, and for the copy engine."""
     made = [barriers for each in channels for barriers in (each.full, each.empty) if barriers is not None]
     inits = [init for each in channels for init in each.inits(schedule)]
+    for order in turns[:1]:
+        made.append(order.barriers)
+        inits += order.inits()
     fences = [CallStmt(FENCE_MBARRIER_INIT, ()), CallStmt(FENCE_PROXY_ASYNC, ())]
     return [
         *(Alloc(barriers) for barriers in made),
@@ -135,9 +149,27 @@ def _bringing(body: Stmt, schedule: Schedule, thread: Expr) -> Stmt:
     return If(group.condition(thread), Seq(inner), group=group)
 
 
-def _computing(body: Sequence[Stmt], schedule: Schedule, thread: Expr) -> Stmt:
-    """What the consumers do, as if the block had no other threads."""
-    group = Group(0, schedule.consumer_threads, collective=True)
+def _program(
+    launch: Launch,
+    channels: Sequence[Channel],
+    exits: Sequence[Exit],
+    schedule: Schedule,
+    turns: Turns | None,
+    thread: Expr,
+) -> Stmt:
+    """The program of those who compute, with the tiles through which results leave."""
+    body = [
+        *(Alloc(made.staging, loc=made.copy.loc) for made in exits),
+        consumer(launch.body, channels, thread, schedule.in_flight, turns),
+        *(awaited(made.copy) for made in exits[-1:]),
+    ]
+    program = Seq(tuple(body), loc=launch.body.loc)
+    return program if turns is None else turns.own_program(program)
+
+
+def _computing(program: Stmt, schedule: Schedule, number: int, thread: Expr) -> Stmt:
+    """What a group of consumers does, as if the block had no other threads."""
+    group = Group(number * schedule.tile_threads, schedule.tile_threads, collective=True)
     if schedule.registers is not None:
-        body = (CallStmt(set_max_registers(schedule.registers[0], True), ()), *body)
-    return If(group.condition(thread), Seq(tuple(body)), group=group)
+        program = Seq((CallStmt(set_max_registers(schedule.registers[0], True), ()), program), loc=program.loc)
+    return If(group.condition(thread), program, group=group)

@@ -49,7 +49,7 @@ class Channel:
 
     def inits(self, schedule: Schedule) -> list[Stmt]:
         """Initializes the barriers."""
-        arrivals = schedule.consumers if self.by_warpgroup else schedule.consumer_threads
+        arrivals = schedule.tile_threads // (WARPGROUP_THREADS if self.by_warpgroup else 1)
         made: list[Stmt] = []
         for barriers, count in ((self.full, 1), (self.empty, arrivals)):
             if barriers is not None:

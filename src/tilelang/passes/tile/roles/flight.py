@@ -20,7 +20,8 @@ from tilelang.isa.nvidia.wgmma import wgmma_wait
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.tile.roles.channels import Channel, release
-from tilelang.passes.tile.roles.rings import trips
+from tilelang.passes.tile.roles.ping_pong import Turns
+from tilelang.passes.tile.roles.rings import Ring, trips
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,11 +32,13 @@ class Flight:
         loop: The loop.
         product: The only statement of its body, beside names and what others bring.
         channels: What it reads.
+        turns: The order among warpgroups that take turns with tiles, if they do.
     """
 
     loop: For
     product: Gemm
     channels: tuple[Channel, ...]
+    turns: Turns | None = None
 
     def product_started(self) -> Gemm:
         """The product, behind which the one before it is over."""
@@ -46,10 +49,13 @@ class Flight:
         made = self._releases(-1, {}, thread)
         return [If(self.loop.var != self.loop.start, Seq(tuple(made)))] if made else []
 
-    def landing(self, thread: Expr) -> list[Stmt]:
-        """Waits for the last product, and gives back what it read."""
+    def around(self, made: For, thread: Expr) -> list[Stmt]:
+        """The loop, with what waits for the last product behind it and gives back what that read."""
         last = self.loop.start + (trips(self.loop) - 1) * self.loop.step
-        return [CallStmt(wgmma_wait(0), ()), *self._releases(0, {self.loop.var: last}, thread)]
+        landing = [CallStmt(wgmma_wait(0), ()), *self._releases(0, {self.loop.var: last}, thread)]
+        if self.turns is None:
+            return [made, *landing]
+        return [*self.turns.begin(), made, *self.turns.end(thread), *landing]
 
     def _releases(self, ahead: int, values: Mapping[Var, Expr], thread: Expr) -> list[Stmt]:
         made: list[Stmt] = []
@@ -62,18 +68,26 @@ class Flight:
         return made
 
 
-def flight_of(loop: For, channels: Sequence[Channel]) -> Flight | None:
+def flight_of(loop: For, channels: Sequence[Channel], turns: Turns | None = None) -> Flight | None:
     """The flight of a loop's products; None if they have to land in every iteration."""
-    body = loop.body.body if isinstance(loop.body, Seq) else ()
     mine = tuple(each for each in channels if each.ring.home is loop.body)
-    copies = {copy for each in mine for copy in each.ring.copies}
+    product = only_product(loop, [each.ring for each in mine])
+    if product is None or any(not each.by_warpgroup or each.versions < 2 for each in mine):
+        return None
+    return Flight(loop, product, mine, turns)
+
+
+def only_product(loop: For, rings: Sequence[Ring]) -> Gemm | None:
+    """The product that a loop surely does and that is all it does, beside what rings bring; None if it is not so."""
+    body = loop.body.body if isinstance(loop.body, Seq) else ()
+    mine = [ring for ring in rings if ring.home is loop.body]
+    copies = {copy for ring in mine for copy in ring.copies}
     rest = [s for s in body if not isinstance(s, Bind | Alloc) and not (isinstance(s, Copy) and s in copies)]
     count = int_const(trips(loop))
-    if len(rest) != 1 or not mine or count is None or count < 1:
+    if len(rest) != 1 or not mine or count is None or count < 1 or any(ring.uses().number is None for ring in mine):
         return None
     (product,) = rest
-    if not isinstance(product, Gemm) or any(not each.by_warpgroup or each.versions < 2 for each in mine):
+    if not isinstance(product, Gemm):
         return None
     in_place = all(region.buffer.scope is Scope.SHARED for region in (product.a, product.b))
-    known = all(each.ring.uses().number is not None for each in mine)
-    return Flight(loop, product, mine) if in_place and known else None
+    return product if in_place else None

@@ -25,6 +25,7 @@ from tilelang.passes.tile.roles.channels import (
     release,
 )
 from tilelang.passes.tile.roles.flight import Flight, flight_of
+from tilelang.passes.tile.roles.ping_pong import Turns
 from tilelang.passes.tile.versions import OnVersion
 
 
@@ -140,7 +141,9 @@ class _Drop(Rewriter):
 
 
 # -- those that compute ----------------------------------------------------------------------------------------------
-def consumer(body: Stmt, channels: Sequence[Channel], thread: Expr, in_flight: int = 0) -> Stmt:
+def consumer(
+    body: Stmt, channels: Sequence[Channel], thread: Expr, in_flight: int = 0, turns: Turns | None = None
+) -> Stmt:
     """What the threads do that compute.
 
     Args:
@@ -148,12 +151,13 @@ def consumer(body: Stmt, channels: Sequence[Channel], thread: Expr, in_flight: i
         channels: What others bring.
         thread: The index of the executing thread in the block, of which consumers are the first.
         in_flight: Products that are under way while the next one begins, in loops that let them.
+        turns: The order among warpgroups that take turns with tiles, if they do.
     """
     role = Role(channels)
     rewriter = _Consumer(channels, role, thread)
     if in_flight:
         loops = [s for s in walk(body) if isinstance(s, For)]
-        flights = [flight for loop in loops if (flight := flight_of(loop, channels)) is not None]
+        flights = [flight for loop in loops if (flight := flight_of(loop, channels, turns)) is not None]
         rewriter.flights = {flight.loop: flight for flight in flights}
     made = rewriter.visit(body) or Seq((), loc=body.loc)
     on_versions = OnVersion(rewriter.versions).visit(made) or Seq((), loc=body.loc)
@@ -176,8 +180,8 @@ class _Consumer(Rewriter):
         if isinstance(node, For) and node in self._loops and isinstance(made, For):
             made = dataclasses.replace(made, kind=ForKind.SERIAL, pipeline=None)
             if node in self.flights:
-                landing = [_at_place(s, node) for s in self.flights[node].landing(self._thread)]
-                return Seq((made, *landing), loc=node.loc)
+                around = self.flights[node].around(made, self._thread)
+                return Seq(tuple(_at_place(s, node) for s in around), loc=node.loc)
         return made
 
     def _sequence(self, node: Seq) -> Stmt:
