@@ -136,3 +136,14 @@ def test_the_thread_of_a_group_of_one_does_not_meet_itself():
     assert not conflict(x, y)
     assert conflict(x, write(0, 0))
     assert conflict(x, dataclasses.replace(y, alone=Group(64, 1)))
+
+
+def test_only_accesses_to_bytes_that_the_launch_writes_matter():
+    a, b, apart = (buffer(name, 64) for name in "abc")
+    view = buffer("v", 8, 8, view_of=a)
+    held = buffer("held", 1, scope=Scope.LOCAL)
+    body = Seq((Store(a, (T,), Load(apart, (T,), HALF)), Store(held, (c(0),), Load(b, (T,), HALF))))
+    plan = LaunchPlan(shared_offsets=((a, 0), (b, 64), (apart, 128)))
+    launch = Launch((BX,), (c(4),), (THREADS, 1, 1), body, thread=T, plan=plan)
+    matters = Conflicts(launch, Uniformity(launch)).matters
+    assert [True, True, True, False, False] == list(map(matters, (a, view, b, apart, held)))

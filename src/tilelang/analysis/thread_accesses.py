@@ -102,13 +102,18 @@ def touches_of(stmt: Stmt, values: Mapping[Var, Expr], conditions: tuple[Expr, .
     return list(_Collector(stmt, values).collect(conditions))
 
 
-def touches_anything(stmt: Stmt) -> tuple[bool, bool]:
-    """Whether a statement itself touches memory that threads share, and whether it writes there."""
-    writes = any(buffer.scope in SHARED_BY_THREADS for buffer in written_buffers(stmt))
+def is_shared(buffer: Buffer) -> bool:
+    """Whether threads share a buffer."""
+    return buffer.scope in SHARED_BY_THREADS
+
+
+def touches_anything(stmt: Stmt, matters: Callable[[Buffer], bool] = is_shared) -> tuple[bool, bool]:
+    """Whether a statement itself touches memory that matters, and whether it writes there."""
+    writes = any(matters(buffer) for buffer in written_buffers(stmt))
     regions = stmt.reads if isinstance(stmt, CallStmt) else ()
-    reads = isinstance(stmt, Print | Atomic) or any(region.buffer.scope in SHARED_BY_THREADS for region in regions)
+    reads = isinstance(stmt, Print | Atomic) or any(matters(region.buffer) for region in regions)
     touches = writes or reads or any(
-        isinstance(node, Load) and node.buffer.scope in SHARED_BY_THREADS
+        isinstance(node, Load) and matters(node.buffer)
         for root in expressions(stmt)
         for node in walk_expr(root)
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tilelang.analysis.thread_accesses import Free, Touch
+from tilelang.analysis.thread_accesses import SHARED_BY_THREADS, Free, Touch
 from tilelang.analysis.uniform import Uniformity
 from tilelang.arith.affine import Linearizer, Sum, to_expr
 from tilelang.arith.domain import Domain
@@ -24,7 +24,7 @@ from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Binary, Expr, Load, Var
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Launch
-from tilelang.ir.visit import walk_expr
+from tilelang.ir.visit import walk, walk_expr, written_buffers
 
 _MANY = 1 << 17  # elements looked at one by one; beyond, ranges decide
 
@@ -64,6 +64,17 @@ class Conflicts:
         self._indices: dict[int, tuple[Touch, tuple[_Index, ...]]] = {}
         self._active: dict[int, tuple[Touch, np.ndarray | None]] = {}
         self._known: dict[tuple[int, int], tuple[Touch, Touch, bool]] = {}
+        self._written = {b.storage for s in walk(launch.body) for b in written_buffers(s)}
+        self._matters: dict[Buffer, bool] = {}
+
+    def matters(self, buffer: Buffer) -> bool:
+        """Whether any access to a buffer may be in a conflict: threads share it, and the launch writes its bytes."""
+        known = self._matters.get(buffer)
+        if known is None:
+            storage = buffer.storage
+            written = storage in self._written or any(self._share_bytes(storage, w) for w in self._written)
+            known = self._matters[buffer] = buffer.scope in SHARED_BY_THREADS and written
+        return known
 
     def conflict(self, x: Touch, y: Touch, domain: Domain) -> bool:
         """Whether the accesses may touch one element from two threads, in an order that matters.

@@ -201,7 +201,7 @@ class _Launch:
     def _leaf(self, stmt: Stmt, state: _State, around: _Around) -> _State:
         touches = self._touches.get(stmt)
         if touches is None:
-            touches = self._touches[stmt] = touches_of(stmt, around.values, around.conditions)
+            touches = self._touches[stmt] = self._touches_of(stmt, around)
         return self._pass(stmt, touches, state, around)
 
     def _pass(self, stmt: Stmt, touches: Iterable[Touch], state: _State, around: _Around) -> _State:
@@ -288,7 +288,7 @@ class _Launch:
 
     def _all_touches(self, stmt: Stmt, around: _Around) -> list[Touch]:
         """What a statement and everything below it touches, seen from after it."""
-        touches = touches_of(stmt, around.values, around.conditions)
+        touches = self._touches_of(stmt, around)
         match stmt:
             case Seq(body=body):
                 for child in body:
@@ -376,7 +376,7 @@ class _Launch:
         """The accesses of the condition, before each iteration; what they need stands at the end of the body."""
         touches = self._touches.get(stmt)
         if touches is None:
-            touches = self._touches[stmt] = touches_of(stmt, around.values, around.conditions)
+            touches = self._touches[stmt] = self._touches_of(stmt, around)
         entered = self._entered[-1][1]
         clashing = [p for p in head.values() if p.commits is None and self._clashes(p.touch, touches, around.domain)]
         if clashing and not self._insert:
@@ -400,11 +400,16 @@ class _Launch:
         return known
 
     # -- what a statement holds ------------------------------------------------------------------------------
+    def _touches_of(self, stmt: Stmt, around: _Around) -> list[Touch]:
+        """What a statement itself touches, as far as another access may be in a conflict with it."""
+        found = touches_of(stmt, around.values, around.conditions)
+        return [touch for touch in found if self._conflicts.matters(touch.buffer)]
+
     def _counted(self, stmt: Stmt) -> _Inside:
         """What a statement and everything below it does that matters here."""
         known = self._counts.get(stmt)
         if known is None:
-            touches, writes = touches_anything(stmt)
+            touches, writes = touches_anything(stmt, self._conflicts.matters)
             sync = isinstance(stmt, CallStmt) and isinstance(stmt.routine, Instruction) and bool(stmt.routine.effect)
             known = _Inside(touches or sync or isinstance(stmt, Break | Continue), writes, sync)
             for child in sub_statements(stmt):
