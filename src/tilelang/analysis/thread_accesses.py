@@ -239,8 +239,8 @@ class Moments:
     def back(self, touch: Touch) -> Touch | None:
         """An access of this or an earlier iteration, seen from the next one; None if there is no such iteration.
 
-        One iteration back is known exactly, and so are several for asynchronous accesses, whose waits count them;
-        from there on it is any iteration before.
+        One iteration back is known exactly, and so are several for copies whose waits count them; from there on it is
+        any iteration before.
         """
         known = self._back.get(id(touch))
         if known is None:
@@ -249,7 +249,7 @@ class Moments:
 
     def _moved_back(self, touch: Touch) -> Touch | None:
         _, origin, age = self._ages.get(id(touch), (touch, touch, 0))
-        exact = _EXACT_ASYNCHRONOUS if touch.asynchronous else 1
+        exact = _EXACT_COPIES if touch.timeline is Timeline.CP_ASYNC else 1
         if age > exact:
             return touch  # stands for any iteration before already
         age += 1
@@ -303,7 +303,7 @@ class Moments:
         return None, inside.low, inside.high
 
 
-_EXACT_ASYNCHRONOUS = 8  # iterations; pipelines are not deeper
+_EXACT_COPIES = 8  # iterations; pipelines are not deeper
 
 
 def _variables(touch: Touch) -> frozenset[Var]:

@@ -32,28 +32,12 @@ from tilelang.ir.visit import Rewriter, sub_statements, walk
 from tilelang.isa.instruction import Effect, Instruction, Timeline
 from tilelang.isa.nvidia.sync import SYNC_WARP
 from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.thread.pending import Pending, State, begun, committed, joined, keyed, met, waited, waited_by_some
 from tilelang.passes.thread.place_barriers import PlaceBarriers, of_block
 from tilelang.target import WARP_SIZE
 
 _ROUNDS = 30  # over one loop, and some more for each group of copies that a wait leaves under way
 _MANY_TRIALS = 16  # barriers that are tried without
-
-
-@dataclass(frozen=True, slots=True)
-class _Pending:
-    """An access since which no barrier has separated the threads.
-
-    Attributes:
-        touch: The access.
-        commits: Groups committed since an asynchronous access was started; None for any other access, and for an
-            asynchronous one that a wait has made complete for its own thread.
-    """
-
-    touch: Touch
-    commits: int | None = None
-
-
-_State = Mapping[tuple[int, int | None], _Pending]  # by what and how old
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +66,16 @@ class _Restart(Exception):
     """A barrier was placed before a loop whose body is being looked at."""
 
 
+class _Missing(Exception):
+    """A conflict was met while nothing may be inserted."""
+
+
 class _Launch:
     """The analysis of one launch: walks it in program order with the accesses that are pending.
 
     Attributes:
         before: The statements before which a barrier stands.
         ends: The loop bodies at whose end one stands.
-        missing: Whether a conflict was met while nothing may be inserted.
     """
 
     def __init__(self, launch: Launch, domain: Domain, uniform: Uniformity) -> None:
@@ -98,29 +85,30 @@ class _Launch:
             domain = domain.with_loop(var, 0, extent)
         self._around = _Around(domain, {}, ())
         self._oldest = 1 + max((left for s in walk(launch.body) if (left := _left_by(s)) is not None), default=0)
+        calls = [s for s in walk(launch.body) if isinstance(s, CallStmt)]
+        matter = [s.routine for s in calls if touches_anything(s, self._conflicts.matters)[0]]
+        self._timelines = {routine.timeline for routine in matter if isinstance(routine, Instruction)}
         self.before: set[Stmt] = set()
         self.ends: set[Stmt] = set()
         self._insert = True
-        self.missing = False
         self._touches: dict[Stmt, list[Touch]] = {}
         self._moments: dict[Stmt, Moments] = {}
         self._units: dict[Stmt, list[Touch]] = {}
         self._counts: dict[Stmt, _Inside] = {}
+        self._arounds: dict[tuple[Stmt, bool], _Around] = {}
         self._plain: set[Stmt] = set()  # loops whose iterations need nothing of each other, and separate nothing
         self._settled: set[Stmt] = set()  # loops whose own iterations have been looked at
         self._entered: list[tuple[Stmt, frozenset[int]]] = []  # loops around, with what was pending before each
-        self._leaving: list[tuple[list[_State], list[_State]]] = []  # states at `break` and `continue`
+        self._leaving: list[tuple[list[State], list[State]]] = []  # states at `break` and `continue`
 
     def run(self) -> None:
         """Finds all barriers."""
         while True:
             try:
-                self._settled.clear()
-                self._stmt(self._launch.body, {}, self._around)
+                self._walk()
                 break
             except _Restart:
-                self._entered.clear()
-                self._leaving.clear()
+                pass
         if len(self._inside_of_loops()) <= _MANY_TRIALS:
             self._share_before_branches()
             self._drop_needless()
@@ -157,21 +145,31 @@ class _Launch:
 
     def is_enough(self) -> bool:
         """Whether the barriers there are separate all conflicting accesses."""
-        self._insert, self.missing = False, False
+        self._insert = False
+        try:
+            self._walk()
+        except _Missing:
+            return False
+        finally:
+            self._insert = True
+        return True
+
+    def _walk(self) -> None:
+        """Looks at the whole launch once."""
         self._settled.clear()
+        self._entered.clear()
+        self._leaving.clear()
         self._stmt(self._launch.body, {}, self._around)
-        self._insert = True
-        return not self.missing
 
     # -- statements ------------------------------------------------------------------------------------------
-    def _stmt(self, stmt: Stmt, state: _State | None, around: _Around) -> _State | None:
+    def _stmt(self, stmt: Stmt, state: State | None, around: _Around) -> State | None:
         """The state after a statement; None if what follows is not reached."""
         if state is None:
             return None
         if isinstance(stmt, Seq):
             return self._seq(stmt, state, around)
         if stmt in self.before:
-            state = _met(state)
+            state = met(state)
         if not self._counted(stmt).matters:
             return state
         if isinstance(stmt, If | For | While) and self._uniform.diverges(stmt):
@@ -189,22 +187,19 @@ class _Launch:
                 return self._instruction(stmt, routine, self._leaf(stmt, state, around))
         return self._leaf(stmt, state, around)
 
-    def _seq(self, stmt: Seq, state: _State | None, around: _Around) -> _State | None:
+    def _seq(self, stmt: Seq, state: State | None, around: _Around) -> State | None:
         for child in stmt.body:
             state = self._stmt(child, state, around)
-            if isinstance(child, Bind) and child.var.index and child.value.is_index:
-                value = plain(child.value, around.values)
-                if value is not None:
-                    around = dataclasses.replace(around, values={**around.values, child.var: value})
+            around = self._behind(child, around)
         return state
 
-    def _leaf(self, stmt: Stmt, state: _State, around: _Around) -> _State:
+    def _leaf(self, stmt: Stmt, state: State, around: _Around) -> State:
         touches = self._touches.get(stmt)
         if touches is None:
             touches = self._touches[stmt] = self._touches_of(stmt, around)
         return self._pass(stmt, touches, state, around)
 
-    def _pass(self, stmt: Stmt, touches: Iterable[Touch], state: _State, around: _Around) -> _State:
+    def _pass(self, stmt: Stmt, touches: Iterable[Touch], state: State, around: _Around) -> State:
         """The state after accesses for which a barrier may stand before `stmt`."""
         touches = list(touches)
         clashing = [
@@ -212,23 +207,16 @@ class _Launch:
         ]
         if clashing:
             self._place(stmt, clashing)
-            state = _met(state)
-        return {**state, **_keyed(p for t in touches for p in self._begun(t))}
-
-    def _begun(self, touch: Touch) -> list[_Pending]:
-        """An access that has just been made, or will be: of which waits only some are known, both."""
-        if touch.timeline in READ_LATE:
-            return [_Pending(touch), _Pending(touch, self._oldest)]
-        return [_Pending(touch, 0 if touch.asynchronous else None)]
+            state = met(state)
+        return {**state, **keyed(p for t in touches for p in begun(t, self._oldest))}
 
     def _clashes(self, earlier: Touch, touches: Iterable[Touch], domain: Domain) -> bool:
         return any(self._conflicts.conflict(earlier, touch, domain) for touch in touches)
 
-    def _place(self, stmt: Stmt, clashing: list[_Pending]) -> None:
+    def _place(self, stmt: Stmt, clashing: list[Pending]) -> None:
         """Puts a barrier before a statement, or before the loop that all of the clashing accesses precede."""
         if not self._insert:
-            self.missing = True
-            return
+            raise _Missing
         depth = -1
         for pending in clashing:
             outermost = next((n for n, (_, old) in enumerate(self._entered) if id(pending.touch) in old), None)
@@ -243,22 +231,23 @@ class _Launch:
         self.before.add(loop)
         raise _Restart
 
-    def _instruction(self, stmt: CallStmt, routine: Instruction, state: _State) -> _State:
+    def _instruction(self, stmt: CallStmt, routine: Instruction, state: State) -> State:
         if self._is_barrier(stmt, routine):
-            return _met(state)
+            return met(state)
         if Effect.WAIT in routine.effect and routine.timeline in READ_LATE:
-            return _waited_by_some(state, routine.timeline)
+            return waited_by_some(state, routine.timeline)
         if routine.timeline is not Timeline.CP_ASYNC:
             return state
         if Effect.COMMIT in routine.effect:
-            return _keyed(
-                _Pending(p.touch, min(p.commits + 1, self._oldest)) if _is_copy(p) and p.commits is not None else p
-                for p in state.values()
-            )
+            return committed(state, self._oldest)
         if Effect.WAIT in routine.effect:
-            left = _left_by(stmt) or 0
-            return _keyed(_Pending(p.touch) if _is_copy(p) and (p.commits or 0) > left else p for p in state.values())
+            return waited(state, _left_by(stmt) or 0)
         return state
+
+    def _changes_state(self, stmt: CallStmt, routine: Instruction) -> bool:
+        """Whether an instruction separates accesses, or makes some complete that matter."""
+        waits = bool(routine.effect & (Effect.COMMIT | Effect.WAIT)) and routine.timeline in self._timelines
+        return waits or self._is_barrier(stmt, routine)
 
     def _is_barrier(self, stmt: CallStmt, routine: Instruction) -> bool:
         if Effect.SYNC_BLOCK in routine.effect:
@@ -270,7 +259,7 @@ class _Launch:
         return mask is not None and mask & needed == needed
 
     # -- control flow ----------------------------------------------------------------------------------------
-    def _unit(self, stmt: Stmt, state: _State, around: _Around) -> _State:
+    def _unit(self, stmt: Stmt, state: State, around: _Around) -> State:
         """A statement in which no barrier stands: all its accesses at once."""
         touches = self._units.get(stmt)
         if touches is None:
@@ -281,10 +270,10 @@ class _Launch:
         for inner in walk(stmt):
             routine = inner.routine if isinstance(inner, CallStmt) else None
             if isinstance(routine, Instruction) and Effect.WAIT in routine.effect:
-                state = _waited_by_some(state, routine.timeline)
+                state = waited_by_some(state, routine.timeline)
         state = self._pass(stmt, touches, state, around)
         later = [t for t in touches if t.asynchronous]  # which waits inside make complete, or not
-        return {**state, **_keyed(_Pending(t, age) for t in later for age in (None, self._oldest))}
+        return {**state, **keyed(Pending(t, age) for t in later for age in (None, self._oldest))}
 
     def _all_touches(self, stmt: Stmt, around: _Around) -> list[Touch]:
         """What a statement and everything below it touches, seen from after it."""
@@ -293,31 +282,28 @@ class _Launch:
             case Seq(body=body):
                 for child in body:
                     touches += self._all_touches(child, around)
-                    if isinstance(child, Bind) and child.var.index and child.value.is_index:
-                        value = plain(child.value, around.values)
-                        if value is not None:
-                            around = dataclasses.replace(around, values={**around.values, child.var: value})
-            case If(condition=condition, then_body=then_body, else_body=else_body):
-                then = self._all_touches(then_body, _under(around, condition, holds=True))
-                if isinstance(stmt, If) and stmt.group is not None and stmt.group.count == 1:
+                    around = self._behind(child, around)
+            case If(then_body=then_body, else_body=else_body):
+                then = self._all_touches(then_body, self._under(stmt, around, holds=True))
+                if stmt.group is not None and stmt.group.count == 1:
                     then = [dataclasses.replace(touch, alone=stmt.group) for touch in then]
                 touches += then
                 if else_body is not None:
-                    touches += self._all_touches(else_body, _under(around, condition, holds=False))
+                    touches += self._all_touches(else_body, self._under(stmt, around, holds=False))
             case For() | While():
                 moments = self._moments_of(stmt, around)
-                inside = [*touches, *self._all_touches(stmt.body, _inside(around, stmt))]
+                inside = [*touches, *self._all_touches(stmt.body, self._inside(stmt, around))]
                 touches = [moments.after(touch) for touch in inside]
         return touches
 
-    def _if(self, stmt: If, state: _State, around: _Around) -> _State | None:
+    def _if(self, stmt: If, state: State, around: _Around) -> State | None:
         state = self._leaf(stmt, state, around)
-        then = self._stmt(stmt.then_body, state, _under(around, stmt.condition, holds=True))
+        then = self._stmt(stmt.then_body, state, self._under(stmt, around, holds=True))
         if stmt.else_body is None:
-            return _joined([then, state])
-        return _joined([then, self._stmt(stmt.else_body, state, _under(around, stmt.condition, holds=False))])
+            return joined([then, state])
+        return joined([then, self._stmt(stmt.else_body, state, self._under(stmt, around, holds=False))])
 
-    def _loop(self, stmt: For | While, state: _State, around: _Around) -> _State | None:
+    def _loop(self, stmt: For | While, state: State, around: _Around) -> State | None:
         if isinstance(stmt, For):
             state = self._leaf(stmt, state, around)
         if stmt in self._plain:
@@ -337,17 +323,17 @@ class _Launch:
             return True
         return any(s in self.before or s in self.ends for child in sub_statements(stmt) for s in walk(child))
 
-    def _iterate(self, stmt: For | While, entry: _State, around: _Around) -> _State | None:
+    def _iterate(self, stmt: For | While, entry: State, around: _Around) -> State | None:
         """Walks a loop until nothing new is pending at its head; gives the state after it."""
         moments = self._moments_of(stmt, around)
-        inside = _inside(around, stmt)
+        inside = self._inside(stmt, around)
         # a barrier before the loop ends what is pending now, but not what a wait inside of it makes complete
         self._entered.append((stmt, frozenset(id(p.touch) for p in entry.values() if p.commits is None)))
-        head: dict[tuple[int, int | None], _Pending] = dict(entry)
-        exits: list[_State] = []
+        head: dict[tuple[int, int | None], Pending] = dict(entry)
+        exits: list[State] = []
         for _ in range(_ROUNDS + 2 * self._oldest):
             self._leaving.append(([], []))
-            start: _State = head
+            start: State = head
             if isinstance(stmt, While):
                 start = self._leaf_of_while(stmt, head, around)
             last = self._stmt(stmt.body, start, inside)
@@ -356,23 +342,23 @@ class _Launch:
                 exits = [*breaks, start]
             else:
                 exits = [*breaks, *continues, *([] if last is None else [last])]
-            again = _joined([*continues, last])
+            again = joined([*continues, last])
             if again is not None and stmt.body in self.ends:
-                again = _met(again)
+                again = met(again)
             size = len(head)
             for pending in () if again is None else again.values():
                 moved = moments.back(pending.touch)
                 if moved is not None:
-                    head.update(_keyed([_Pending(moved, pending.commits)]))
+                    head.update(keyed([Pending(moved, pending.commits)]))
             if len(head) == size:
                 break
         else:
             raise CompilerBug("insert_barriers: the accesses of a loop do not settle")
         self._entered.pop()
-        after = [_keyed(_Pending(moments.after(p.touch), p.commits) for p in state.values()) for state in exits]
-        return _joined([*after, *([] if self._surely_runs(stmt, around) else [entry])])
+        after = [keyed(Pending(moments.after(p.touch), p.commits) for p in state.values()) for state in exits]
+        return joined([*after, *([] if self._surely_runs(stmt, around) else [entry])])
 
-    def _leaf_of_while(self, stmt: While, head: _State, around: _Around) -> _State:
+    def _leaf_of_while(self, stmt: While, head: State, around: _Around) -> State:
         """The accesses of the condition, before each iteration; what they need stands at the end of the body."""
         touches = self._touches.get(stmt)
         if touches is None:
@@ -380,13 +366,13 @@ class _Launch:
         entered = self._entered[-1][1]
         clashing = [p for p in head.values() if p.commits is None and self._clashes(p.touch, touches, around.domain)]
         if clashing and not self._insert:
-            self.missing = True
-        elif any(id(p.touch) not in entered for p in clashing):
+            raise _Missing
+        if any(id(p.touch) not in entered for p in clashing):
             self.ends.add(stmt.body)
             raise _Restart
-        elif clashing:
+        if clashing:
             self._place(stmt, clashing)
-        return {**head, **_keyed(_Pending(t) for t in touches)}
+        return {**head, **keyed(Pending(t) for t in touches)}
 
     def _surely_runs(self, stmt: For | While, around: _Around) -> bool:
         if not isinstance(stmt, For):
@@ -397,6 +383,36 @@ class _Launch:
         known = self._moments.get(stmt)
         if known is None:
             known = self._moments[stmt] = Moments(stmt, around.domain)
+        return known
+
+    # -- what is known where a statement stands: the same in every walk -----------------------------------------
+    def _behind(self, stmt: Stmt, around: _Around) -> _Around:
+        """After a statement."""
+        if not isinstance(stmt, Bind) or not stmt.var.index or not stmt.value.is_index:
+            return around
+        if (known := self._arounds.get((stmt, False))) is None:
+            value = plain(stmt.value, around.values)
+            values = around.values if value is None else {**around.values, stmt.var: value}
+            known = self._arounds[stmt, False] = dataclasses.replace(around, values=values)
+        return known
+
+    def _inside(self, loop: For | While, around: _Around) -> _Around:
+        """In the body of a loop."""
+        if not isinstance(loop, For):
+            return around
+        if (known := self._arounds.get((loop, True))) is None:
+            domain = around.domain.with_loop(loop.var, loop.start, loop.stop, loop.step)
+            known = self._arounds[loop, True] = dataclasses.replace(around, domain=domain)
+        return known
+
+    def _under(self, branch: If, around: _Around, *, holds: bool) -> _Around:
+        """Where the condition of a branch holds, or where it does not."""
+        if (known := self._arounds.get((branch, holds))) is None:
+            value = plain(branch.condition if holds else unary(UnaryOp.NOT, branch.condition), around.values)
+            known = around
+            if value is not None:
+                known = _Around(around.domain.assume(value), around.values, (*around.conditions, value))
+            self._arounds[branch, holds] = known
         return known
 
     # -- what a statement holds ------------------------------------------------------------------------------
@@ -410,8 +426,10 @@ class _Launch:
         known = self._counts.get(stmt)
         if known is None:
             touches, writes = touches_anything(stmt, self._conflicts.matters)
-            sync = isinstance(stmt, CallStmt) and isinstance(stmt.routine, Instruction) and bool(stmt.routine.effect)
-            known = _Inside(touches or sync or isinstance(stmt, Break | Continue), writes, sync)
+            changes, syncs = isinstance(stmt, Break | Continue), False
+            if isinstance(stmt, CallStmt) and isinstance(stmt.routine, Instruction):
+                changes, syncs = self._changes_state(stmt, stmt.routine), bool(stmt.routine.effect)
+            known = _Inside(touches or changes, writes, syncs)
             for child in sub_statements(stmt):
                 known = known.joined(self._counted(child))
             self._counts[stmt] = known
@@ -426,45 +444,6 @@ def _left_by(stmt: Stmt) -> int | None:
     if Effect.WAIT not in routine.effect or not isinstance(stmt, CallStmt) or not isinstance(stmt.args[0], Expr):
         return None
     return int_const(stmt.args[0])
-
-
-def _inside(around: _Around, loop: For | While) -> _Around:
-    if isinstance(loop, For):
-        return dataclasses.replace(around, domain=around.domain.with_loop(loop.var, loop.start, loop.stop, loop.step))
-    return around
-
-
-def _under(around: _Around, condition: Expr, *, holds: bool) -> _Around:
-    value = plain(condition if holds else unary(UnaryOp.NOT, condition), around.values)
-    if value is None:
-        return around
-    return _Around(around.domain.assume(value), around.values, (*around.conditions, value))
-
-
-def _keyed(pending: Iterable[_Pending]) -> dict[tuple[int, int | None], _Pending]:
-    return {(id(p.touch), p.commits): p for p in pending}
-
-
-def _is_copy(pending: _Pending) -> bool:
-    """Whether an access is one that waits for copies make complete, and have not."""
-    return pending.commits is not None and pending.touch.timeline is Timeline.CP_ASYNC
-
-
-def _waited_by_some(state: _State, timeline: Timeline) -> _State:
-    """After a wait by some threads, or for something that is not known: it may have made accesses complete, or not."""
-    late = [p for p in state.values() if p.commits is not None and p.touch.timeline is timeline]
-    return {**state, **_keyed(_Pending(p.touch) for p in late)} if late else state
-
-
-def _met(state: _State) -> _State:
-    """After a barrier only what is still under way is pending."""
-    return {key: p for key, p in state.items() if p.commits is not None}
-
-
-def _joined(states: Iterable[_State | None]) -> _State | None:
-    """Everything that is pending on one of several ways."""
-    reached = [state for state in states if state is not None]
-    return {key: p for state in reached for key, p in state.items()} if reached else None
 
 
 def insert_barriers(
