@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from roles import launch_of, product
 
+import tilelang.language as T
 from tilelang.backends.cuda import BACKEND
 from tilelang.ir.func import Level
 from tilelang.options import CompileOptions
@@ -58,3 +59,94 @@ def test_tiles_of_blocks_that_stay_and_do_not_divide_the_sizes(wishes):
 
 def test_two_warpgroups_share_a_tile():
     check((128, 64, 128), (128, 64, 64), [(True, 0)], stages=2)
+
+
+def attention(rows, causal):
+    """Softmax without its maximum, which scores this small do not need: what matters is who brings what when."""
+
+    @T.prim_func
+    def main(
+        Q: T.Tensor((rows, 64), "float16"),
+        K: T.Tensor((rows, 64), "float16"),
+        V: T.Tensor((rows, 64), "float16"),
+        O: T.Tensor((rows, 64), "float32"),
+    ):
+        with T.Kernel(T.ceildiv(rows, 64), threads=128) as bx:
+            Q_s = T.alloc_shared((64, 64), "float16")
+            K_s = T.alloc_shared((64, 64), "float16")
+            V_s = T.alloc_shared((64, 64), "float16")
+            scores = T.alloc_fragment((64, 64), "float32")
+            weights = T.alloc_fragment((64, 64), "float16")
+            total = T.alloc_fragment((64,), "float32")
+            out = T.alloc_fragment((64, 64), "float32")
+            T.copy(Q[bx * 64, 0], Q_s)
+            T.clear(total)
+            T.clear(out)
+            for k in T.Pipelined(bx + 1 if causal else T.ceildiv(rows, 64), num_stages=2):
+                T.copy(K[k * 64, 0], K_s)
+                T.copy(V[k * 64, 0], V_s)
+                T.gemm(Q_s, K_s, scores, transpose_B=True, clear_accum=True)
+                for i, j in T.Parallel(64, 64):
+                    seen = k * 64 + j < rows
+                    if causal:
+                        seen = T.all_of(seen, k * 64 + j <= bx * 64 + i)
+                    scores[i, j] = T.if_then_else(seen, T.exp(scores[i, j] * 0.01), 0.0)
+                T.reduce_sum(scores, total, dim=1, clear=False)
+                T.copy(scores, weights)
+                T.gemm(weights, V_s, out)
+            for i, j in T.Parallel(64, 64):
+                out[i, j] = out[i, j] / total[i]
+            T.copy(out, O[bx * 64, 0])
+
+    return main
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_tiles_of_several_rings_and_once_per_tile(causal):
+    rows = 200
+    made = lowered(attention(rows, causal), persistent=True)
+    rng = np.random.default_rng(1)
+    q, k, v = (rng.integers(-2, 3, (rows, 64)).astype(np.float16) for _ in range(3))
+    weights = np.exp(q.astype(np.float32) @ k.astype(np.float32).T * 0.01) * (np.tri(rows) if causal else 1.0)
+    want = weights / weights.sum(axis=1, keepdims=True) @ v.astype(np.float32)
+    for lazy in (False, True):
+        out = np.full((rows, 64), np.nan, np.float32)
+        simulate(made, [q, k, v, out], target=TARGET, lazy=lazy, seed=2)
+        np.testing.assert_allclose(out, want, rtol=1e-2, atol=1e-2)
+
+
+def test_what_threads_read_one_by_one_is_given_back_by_each_of_them():
+    @T.prim_func
+    def main(
+        A: T.Tensor((256, 128), "float16"),
+        B: T.Tensor((128, 64), "float16"),
+        bias: T.Tensor((256, 64), "float32"),
+        C: T.Tensor((256, 64), "float16"),
+    ):
+        with T.Kernel(4, threads=128) as by:
+            A_s = T.alloc_shared((64, 64), "float16")
+            B_s = T.alloc_shared((64, 64), "float16")
+            bias_s = T.alloc_shared((64, 64), "float32")
+            C_s = T.alloc_shared((64, 64), "float16")
+            C_l = T.alloc_fragment((64, 64), "float32")
+            T.copy(bias[by * 64, 0], bias_s)
+            T.clear(C_l)
+            for k in T.Pipelined(2, num_stages=2):
+                T.copy(A[by * 64, k * 64], A_s)
+                T.copy(B[k * 64, 0], B_s)
+                T.gemm(A_s, B_s, C_l)
+            for i, j in T.Parallel(64, 64):
+                C_l[i, j] += bias_s[i, j]
+            T.copy(C_l, C_s)
+            T.copy(C_s, C[by * 64, 0])
+
+    rng = np.random.default_rng(2)
+    a, b = (rng.integers(-2, 3, shape).astype(np.float16) for shape in ((256, 128), (128, 64)))
+    bias = rng.integers(-2, 3, (256, 64)).astype(np.float32)
+    want = (a.astype(np.float32) @ b.astype(np.float32) + bias).astype(np.float16)
+    for wishes in ({}, {"ping_pong": False}):
+        made = lowered(main, persistent=True, **wishes)
+        for lazy in (False, True):
+            c = np.full((256, 64), np.nan, np.float16)
+            simulate(made, [a, b, bias, c], target=TARGET, lazy=lazy, seed=3)
+            np.testing.assert_array_equal(want, c)
