@@ -27,6 +27,7 @@ from tilelang.ir.stmt import Launch
 from tilelang.ir.visit import walk, walk_expr, written_buffers
 
 _MANY = 1 << 17  # elements looked at one by one; beyond, ranges decide
+_FEW = 64  # distances between two accesses looked at one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class _Index:
     Attributes:
         common: What all threads and both moments agree on; None if the dimension is not plain.
         own: The value per thread and free variables, of shape (threads, combinations); None if it is not plain.
+        single: The same over those free variables alone that the dimension names.
         reach: Bounds of everything but `common`; of the whole index if `common` is None.
         fixed: Whether `own` is 0.
     """
@@ -44,6 +46,7 @@ class _Index:
     own: np.ndarray | None
     reach: Interval
     fixed: bool = False
+    single: np.ndarray | None = None
 
 
 class Conflicts:
@@ -52,17 +55,18 @@ class Conflicts:
     Args:
         launch: At thread level.
         uniform: What is the same in all threads.
+        team: How many neighboring threads are kept in order by themselves; only threads of different teams conflict.
     """
 
-    def __init__(self, launch: Launch, uniform: Uniformity) -> None:
-        self._threads = launch.num_threads
+    def __init__(self, launch: Launch, uniform: Uniformity, team: int = 1) -> None:
+        self._threads, self._team = launch.num_threads, team
         self._thread = launch.thread
         self._uniform = uniform
         self._plan = launch.plan
         self._offsets: Mapping[Buffer, int] = dict(launch.plan.shared_offsets)
         self._linear = Linearizer()
         self._indices: dict[int, tuple[Touch, tuple[_Index, ...]]] = {}
-        self._active: dict[int, tuple[Touch, np.ndarray | None]] = {}
+        self._active: dict[tuple[int, bool], tuple[Touch, np.ndarray | None]] = {}
         self._known: dict[tuple[int, int], tuple[Touch, Touch, bool]] = {}
         self._written = {b.storage for s in walk(launch.body) for b in written_buffers(s)}
         self._matters: dict[Buffer, bool] = {}
@@ -85,7 +89,7 @@ class Conflicts:
             domain: What is known at the later one.
         """
         needless = not (x.write or y.write) or x.atomic and y.atomic or x.arranged and y.arranged
-        if needless or self._threads == 1 or x.alone is not None and x.alone == y.alone:
+        if needless or self._threads <= self._team or x.alone is not None and x.alone == y.alone:
             return False
         if x.buffer.storage is not y.buffer.storage:
             return self._share_bytes(x.buffer.storage, y.buffer.storage)
@@ -118,7 +122,22 @@ class Conflicts:
             gap = f.common.plus(g.common, -1)
             if not gap.terms and x.extent[d] is not None and y.extent[d] is not None:
                 pairs.append((d, f.own + gap.constant, g.own))
-        return self._different_threads(x, y, pairs)
+        return self._different_threads(x, y, pairs) and not self._apart_along_one(x, y, domain)
+
+    def _apart_along_one(self, x: Touch, y: Touch, domain: Domain) -> bool:
+        """Whether one dimension by itself shows that threads of different teams touch different elements."""
+        for d, (f, g) in enumerate(zip(self._touch(x), self._touch(y), strict=True)):
+            length, other = x.extent[d], y.extent[d]
+            if f.common is None or g.common is None or f.single is None or g.single is None:
+                continue
+            gaps = None if length is None or other is None else _values(f.common.plus(g.common, -1), domain)
+            if gaps is None or length is None or other is None:
+                continue
+            theirs = _elements([g.single], [other], self._mask(y, alone=True), self._threads)
+            mine = [_elements([f.single + gap], [length], self._mask(x, alone=True), self._threads) for gap in gaps]
+            if theirs is not None and all(m is not None and not self._common(m, theirs) for m in mine):
+                return True
+        return False
 
     def _touch(self, touch: Touch) -> tuple[_Index, ...]:
         known = self._indices.get(id(touch))
@@ -154,11 +173,13 @@ class Conflicts:
             else:
                 return _Index(None, None, ANYTHING)
         if not own.terms:
-            return _Index(common, np.zeros((self._threads, 1), np.int64), Interval(0, 0), fixed=True)
-        table = self._table(to_expr(own), touch)
+            zeros = np.zeros((self._threads, 1), np.int64)
+            return _Index(common, zeros, Interval(0, 0), fixed=True, single=zeros)
+        table, single = self._table(to_expr(own), touch), self._table(to_expr(own), touch, alone=True)
         if table is None:
-            return _Index(common, None, self._reach(own, numbered))
-        return _Index(common, table, Interval(int(table.min()), int(table.max())) if table.size else ANYTHING)
+            return _Index(common, None, self._reach(own, numbered), single=single)
+        reach = Interval(int(table.min()), int(table.max())) if table.size else ANYTHING
+        return _Index(common, table, reach, single=single)
 
     def _reach(self, own: Sum, free: Mapping[Var, Free]) -> Interval:
         domain = Domain()
@@ -168,19 +189,19 @@ class Conflicts:
             domain = domain.with_range(entry.var, entry.low, entry.high)
         return analysis_of(domain).sum_bounds(own)
 
-    def _axes(self, touch: Touch) -> list[tuple[Var, range]] | None:
-        """The free variables whose values are known, unless these are too many."""
+    def _axes(self, touch: Touch, names: set[Var] | None) -> list[tuple[Var, range]] | None:
+        """The free variables whose values are known, or those of them that are named, unless these are too many."""
         axes, count = [], self._threads
         for entry in touch.free:
-            if entry.values is not None:
+            if entry.values is not None and (names is None or entry.var in names):
                 count *= len(entry.values)
                 axes.append((entry.var, entry.values))
         return axes if count <= _MANY else None
 
-    def _table(self, expr: Expr, touch: Touch) -> np.ndarray | None:
-        """The values of an expression of the thread index and free variables."""
+    def _table(self, expr: Expr, touch: Touch, *, alone: bool = False) -> np.ndarray | None:
+        """The values of an expression of the thread index and free variables: all of them, or those it names."""
         names = {n for n in walk_expr(expr) if isinstance(n, Var)}
-        axes = self._axes(touch)
+        axes = self._axes(touch, names if alone else None)
         if axes is None:
             return None
         shape = (self._threads, *(len(values) for _, values in axes))
@@ -194,29 +215,34 @@ class Conflicts:
         table: np.ndarray = np.broadcast_to(np.asarray(evaluate(expr, env)), shape)
         return table.reshape(self._threads, math.prod(shape[1:]))
 
-    def _mask(self, touch: Touch) -> np.ndarray | None:
-        """For which threads and free variables the access happens, as far as its conditions are plain."""
-        known = self._active.get(id(touch))
+    def _mask(self, touch: Touch, *, alone: bool = False) -> np.ndarray | None:
+        """For which threads and free variables, or threads alone, the access may happen, as conditions plainly say."""
+        known = self._active.get((id(touch), alone))
         if known is None:
             mask: np.ndarray | None = None
             for condition in touch.conditions:
                 if any(isinstance(n, Load) for n in walk_expr(condition)):
                     continue
-                table = self._table(condition, touch)
-                if table is not None:
+                table = self._table(condition, touch, alone=alone)
+                if table is not None and (not alone or table.shape[1] == 1):
                     mask = table.astype(bool) if mask is None else mask & table.astype(bool)
-            known = self._active[id(touch)] = (touch, mask)
+            known = self._active[(id(touch), alone)] = (touch, mask)
         return known[1]
 
     def _different_threads(self, x: Touch, y: Touch, pairs: list[tuple[int, np.ndarray, np.ndarray]]) -> bool:
-        """Whether, in the dimensions given, an element of `x` is one of `y` for another thread."""
+        """Whether, in the dimensions given, an element of `x` is one of `y` for a thread of another team."""
         a, b = self._mask(x), self._mask(y)
         dims = [d for d, _, _ in pairs]
         mine = _elements([v for _, v, _ in pairs], [x.extent[d] or 1 for d in dims], a, self._threads)
         other = _elements([v for _, _, v in pairs], [y.extent[d] or 1 for d in dims], b, self._threads)
         if mine is None or other is None:
             return True
+        return self._common(mine, other)
+
+    def _common(self, mine: tuple[np.ndarray, np.ndarray], other: tuple[np.ndarray, np.ndarray]) -> bool:
+        """Whether threads of different teams have an element in common."""
         (places, threads), (other_places, other_threads) = mine, other
+        threads, other_threads = threads // self._team, other_threads // self._team
         if not len(threads) or not len(other_threads):
             return False
         low = np.minimum(places.min(axis=0), other_places.min(axis=0))
@@ -227,6 +253,17 @@ class Conflicts:
         _, i, j = np.intersect1d(keys, other_keys, assume_unique=True, return_indices=True)
         alone = (first[i] == last[i]) & (other_first[j] == other_last[j]) & (first[i] == other_first[j])
         return not bool(alone.all())
+
+
+def _values(linear: Sum, domain: Domain) -> tuple[int, ...] | None:
+    """All values of a sum of few bounded atoms; None if they are many, or bounds are not known."""
+    values, analysis = {linear.constant}, analysis_of(domain)
+    for term, factor in linear.terms.items():
+        bounds = analysis.term_bounds(term)
+        if bounds.low is None or bounds.high is None or len(values) * (bounds.high - bounds.low + 1) > _FEW:
+            return None
+        values = {value + factor * step for value in values for step in range(bounds.low, bounds.high + 1)}
+    return tuple(values)
 
 
 def of_other_versions(a: Expr, b: Expr) -> bool:
@@ -265,11 +302,13 @@ def _elements(
     """Every element that every thread touches: (places, dimensions) and the thread of each; None if too many."""
     (width,) = np.broadcast_shapes((1,), *(s.shape[1:] for s in starts), () if mask is None else mask.shape[1:])
     box = int(np.prod(extents, dtype=np.int64)) if extents else 1
-    if threads * width * box > _MANY:
+    if threads * width > _MANY:
         return None
     owner = np.broadcast_to(np.arange(threads)[:, None], (threads, width)).reshape(-1)
     keep = slice(None) if mask is None else np.broadcast_to(mask, (threads, width)).reshape(-1)
     owner = owner[keep]
+    if len(owner) * box > _MANY:
+        return None
     spread = [np.broadcast_to(s, (threads, width)).reshape(-1)[keep] for s in starts]
     places = np.stack(spread, axis=-1) if spread else np.zeros((len(owner), 0), np.int64)
     inside = np.indices(extents).reshape(len(extents), -1).T if extents else np.zeros((1, 0), np.int64)

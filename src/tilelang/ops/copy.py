@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 from tilelang.errors import ProgramError
 from tilelang.ir.buffer import Region, Scope
@@ -17,6 +18,7 @@ from tilelang.ops.describe import (
     operand_text,
     same_extents,
 )
+from tilelang.target import Feature
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +40,8 @@ class Copy(TileOp):
         pending: Whether the program itself awaits the end of a store by that engine.
         barrier: A barrier on which the copy engine counts the bytes that it brings: the copy is there once the phase
             is complete. None where the copy is there when the statement is done.
+        explicit: Whether the user asks for the copy engine by name, and for nothing else: a load announces its bytes to
+            the barrier itself, and the program awaits the end of a store.
     """
 
     src: Region
@@ -48,11 +52,24 @@ class Copy(TileOp):
     bulk: bool = field(default=True, kw_only=True)
     pending: bool = field(default=False, kw_only=True)
     barrier: Region | None = field(default=None, kw_only=True)
+    explicit: bool = field(default=False, kw_only=True)
 
     @property
     def name(self) -> str:
         """The user's name for it."""
-        return "T.copy"
+        return "T.tma_copy" if self.explicit else "T.copy"
+
+    @property
+    def demanded(self) -> str:
+        """The load or the store by the engine, if the user asks for the engine."""
+        if not self.explicit:
+            return ""
+        return "copy.tma_store" if self.barrier is None else "copy.tma"
+
+    @property
+    def needs(self) -> Feature:
+        """The engine, if the user asks for it."""
+        return Feature.TMA if self.explicit else Feature.NONE
 
     def reads(self) -> tuple[Region, ...]:
         """The source."""
@@ -69,6 +86,8 @@ class Copy(TileOp):
         check_lanes(self.name, self.src, self.dst)
         if self.barrier is not None:
             _check_counted(self.name, self.src, self.dst, self.barrier)
+        elif self.explicit and (self.src.buffer.scope, self.dst.buffer.scope) != (Scope.SHARED, Scope.GLOBAL):
+            _refuse_uncounted(self.name, self.src, self.dst)
 
     def reference(self, memory: TileMemory) -> None:
         """Elements in row-major order, at once whatever counts them; contents that are undefined stay so."""
@@ -86,8 +105,23 @@ def _check_counted(name: str, src: Region, dst: Region, barrier: Region) -> None
         raise ProgramError(
             f"{name}: a barrier counts the bytes of copies from global to shared memory, but this one is from "
             f"'{src.buffer.name}' ({src.buffer.scope.value}) to '{dst.buffer.name}' ({dst.buffer.scope.value})",
-            hint="leave the barrier out: the copy is there when the statement is done",
+            hint="leave the barrier out",
         )
+
+
+def _refuse_uncounted(name: str, src: Region, dst: Region) -> NoReturn:
+    """Refuses a copy by the engine that nothing tells the end of."""
+    if (src.buffer.scope, dst.buffer.scope) == (Scope.GLOBAL, Scope.SHARED):
+        raise ProgramError(
+            f"{name}: there is no barrier to count the bytes that come to '{dst.buffer.name}'",
+            hint=f"allocate full = T.alloc_barrier(1), write {name}(..., barrier=full), let one thread arrive there, "
+            "and wait for it before the tile is read",
+        )
+    raise ProgramError(
+        f"{name}: the copy engine moves tiles between global and shared memory, but this one is from "
+        f"'{src.buffer.name}' ({src.buffer.scope.value}) to '{dst.buffer.name}' ({dst.buffer.scope.value})",
+        hint="write T.copy",
+    )
 
 
 @dataclass(frozen=True, eq=False)

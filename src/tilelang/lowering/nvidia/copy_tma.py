@@ -22,7 +22,9 @@ from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.expr import Expr, const, int_const
+from tilelang.ir.schedule import WARPGROUP_THREADS
 from tilelang.ir.stmt import CallStmt, If
+from tilelang.isa.nvidia.mbarrier import MBARRIER_EXPECT_TX
 from tilelang.isa.nvidia.tensor_box import BOX_ALIGNMENT, CHUNK_BYTES, MAX_RANK, MAX_SIDE
 from tilelang.isa.nvidia.tma import TMA_STORE_COMMIT, tma_load, tma_store
 from tilelang.layout.boxes import PERIOD_ROWS, Boxes, boxed, find_boxes, fits
@@ -41,7 +43,10 @@ _SIZES = (1, 2, 4, 8)  # bytes of an element. Source: CUDA Driver API, enum CUte
 
 
 class TmaLoad:
-    """Boxes of a tensor into shared memory, whose bytes the operator's barrier counts."""
+    """Boxes of a tensor into shared memory, whose bytes the operator's barrier counts.
+
+    Who asks for it by name gets them announced there, too.
+    """
 
     name = LOAD
 
@@ -62,6 +67,9 @@ class TmaLoad:
             raise CompilerBug(f"{LOAD}: chosen for a copy without a barrier")
 
         def emit() -> None:
+            if op.explicit:
+                size = math.prod(op.dst.static_extent or ()) * op.dst.dtype.storage_bytes
+                build.emit(CallStmt(MBARRIER_EXPECT_TX, (barrier, const(size, INT32))))
             for box in _boxes(op.src, op.dst, site):
                 args: tuple[Expr | Region, ...] = (box.shared, box.map, barrier, *box.at)
                 build.emit(CallStmt(tma_load(len(box.at)), args, (box.tensor,), (box.shared,)))
@@ -87,15 +95,24 @@ class TmaStore:
         return _wish(op, op.src)
 
     def lower(self, op: Copy, site: Site, build: Builder) -> None:
-        """One thread stores all boxes, as one group."""
+        """One thread of each warpgroup stores its share of the rows, which the warpgroup has often written itself."""
+        tensor, tile, each = op.dst, op.src, site.threads
+        rows = int_const(tile.extent[-2]) if len(axes(tile)) > 1 else None
+        warpgroups = site.threads // WARPGROUP_THREADS
+        if site.thread is not None and warpgroups > 1 and rows is not None and rows % (warpgroups * PERIOD_ROWS) == 0:
+            share = rows // warpgroups
+            first = site.thread // WARPGROUP_THREADS * share
+            tensor, tile = _rows(tensor, axes(tensor)[-2], first, share), _rows(tile, axes(tile)[-2], first, share)
+            each = WARPGROUP_THREADS
 
         def emit() -> None:
-            for box in _boxes(op.dst, op.src, site):
+            for box in _boxes(tensor, tile, site):
                 args: tuple[Expr | Region, ...] = (box.map, box.shared, *box.at)
-                build.emit(CallStmt(tma_store(len(box.at)), args, (box.shared,), (box.tensor,)))
+                # no writes: what they meet in the tensor is ordered by whoever awaits the store
+                build.emit(CallStmt(tma_store(len(box.at)), args, (box.shared,)))
             build.emit(CallStmt(TMA_STORE_COMMIT, ()))
 
-        _by_one_thread(site, build, emit)
+        _by_one_thread(site, build, emit, each)
 
 
 def _refusal(op: Copy, tensor: Region, tile: Region, site: Site) -> str:
@@ -205,10 +222,11 @@ def _boxes(tensor: Region, tile: Region, site: Site) -> Iterator[_Box]:
     for index in product(*(range(extent[axis]) for _, axis in leading)):
         pieces = [(pair, at, 1) for pair, at in zip(leading, index, strict=True)]
         whole = [(pair, 0, extent[pair[1]]) for pair in matrix]
-        if shape[-1] > boxes.columns and _divides(tensor, boxes.columns) and shape[-2] <= MAX_SIDE:
+        rows = extent[matrix[0][1]] if len(matrix) > 1 else 1
+        if shape[-1] > boxes.columns and _divides(tensor, boxes.columns) and rows == shape[-2] <= MAX_SIDE:
             yield _side_by_side(tensor, tile, [*pieces, *whole], boxes, site)
             continue
-        lengths = [_part(shape[-2], PERIOD_ROWS), _part(boxes.columns, BOX_ALIGNMENT // size)][-len(matrix) :]
+        lengths = [_part(rows, PERIOD_ROWS), _part(boxes.columns, BOX_ALIGNMENT // size)][-len(matrix) :]
         steps = [range(0, length, part) for (_, _, length), part in zip(whole, lengths, strict=True)]
         for inner in product(*steps):
             parts = [*pieces, *zip(matrix, inner, lengths, strict=True)]
@@ -271,8 +289,15 @@ def _parts(tensor: Region, tile: Region, parts: Sequence[_Piece]) -> tuple[Regio
     return part(tensor, 0), part(tile, 1)
 
 
-def _by_one_thread(site: Site, build: Builder, emit: Callable[[], None]) -> None:
-    """Emits what one of the threads does that come here."""
+def _rows(region: Region, axis: int, first: Expr, count: int) -> Region:
+    """Some of a region's rows."""
+    start, extent = list(region.start), list(region.extent)
+    start[axis], extent[axis] = start[axis] + first, const(count, INT32)
+    return Region(region.buffer, tuple(start), tuple(extent))
+
+
+def _by_one_thread(site: Site, build: Builder, emit: Callable[[], None], each: int = 0) -> None:
+    """Emits what one of the threads does that come here, or the first one of each so many."""
     if site.thread is None:
         raise CompilerBug("copy engine: there are no threads yet")
     if site.threads == 1:
@@ -280,4 +305,5 @@ def _by_one_thread(site: Site, build: Builder, emit: Callable[[], None]) -> None
         return
     with build.block() as body:
         emit()
-    build.emit(If(site.thread == 0, as_body(body, build.loc)))
+    chosen = site.thread if each in (0, site.threads) else site.thread % each
+    build.emit(If(chosen == 0, as_body(body, build.loc)))

@@ -1,8 +1,10 @@
 """Inserts the barriers that groups of threads need among themselves, which are named ones: others do not come there.
 
 Takes a thread-level function in which barriers of the block stand where they are needed; treats what each group does
-together as the program of a block of these threads, and groups in it likewise. Invariant: nothing but barriers of
-groups is added, with numbers that the program does not use; groups with the same threads share one, others do not.
+together as the program of a block of these threads, and groups in it likewise. Where the warpgroups of a group never
+meet on shared memory, each waits for its own threads only, so that one may compute while another stores. Invariant:
+nothing but barriers of groups is added, with numbers that the program does not use; groups with the same threads share
+one, others do not.
 """
 
 from __future__ import annotations
@@ -15,13 +17,14 @@ from tilelang.analysis.uniform import Uniformity
 from tilelang.arith.domain import Domain, of_function
 from tilelang.dtypes import INT32
 from tilelang.errors import CompilerBug, Loc, NoLowering
-from tilelang.ir.expr import Expr, const, int_const
+from tilelang.ir.expr import Expr, const, int_const, select
 from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.schedule import WARPGROUP_THREADS
 from tilelang.ir.stmt import Bind, CallStmt, For, Group, If, Launch, Seq, Stmt, While
 from tilelang.ir.visit import Rewriter, any_expr, walk
 from tilelang.isa.nvidia.sync import BAR_ARRIVE, BAR_SYNC, BARRIERS
 from tilelang.passes.base import Pass, PassContext
-from tilelang.passes.thread.insert_barriers import insert_barriers
+from tilelang.passes.thread.insert_barriers import insert_barriers, teams_keep_apart
 from tilelang.passes.thread.place_barriers import of_block
 from tilelang.target import WARP_SIZE
 
@@ -41,7 +44,23 @@ class _Numbers:
         """A barrier of the threads of a group."""
         if group.count <= WARP_SIZE:
             return of_block(group.count, loc)
-        threads = (group.first, group.count)
+        number = const(self._number(group.first, group.count, loc), INT32)
+        return CallStmt(BAR_SYNC, (number, const(group.count, INT32)), loc=loc)
+
+    def of_teams(self, group: Group, team: int, thread: Expr, loc: Loc) -> Stmt:
+        """A barrier of the executing thread's team, which are so many neighbors of the group."""
+        numbers = [self._number(group.first + at, team, loc) for at in range(0, group.count, team)]
+        number: Expr = const(numbers[-1], INT32)
+        for place, other in reversed(list(enumerate(numbers[:-1], 1))):
+            number = select(thread < place * team, const(other, INT32), number)
+        return CallStmt(BAR_SYNC, (number, const(team, INT32)), loc=loc)
+
+    def has_room(self, count: int) -> bool:
+        """Whether so many sets of threads can still have barriers."""
+        return len(self._free) >= count
+
+    def _number(self, first: int, count: int, loc: Loc) -> int:
+        threads = (first, count)
         if threads not in self._given:
             if not self._free:
                 raise NoLowering(
@@ -50,8 +69,7 @@ class _Numbers:
                     hint="use fewer different groups, and numbers below 8 for T.sync_threads",
                 )
             self._given[threads] = self._free.pop()
-        number, count = const(self._given[threads], INT32), const(group.count, INT32)
-        return CallStmt(BAR_SYNC, (number, count), loc=loc)
+        return self._given[threads]
 
 
 class _Groups(Rewriter):
@@ -92,6 +110,10 @@ class _Groups(Rewriter):
             thread = self._launch.thread
             if any(any_expr(s, lambda e: e is thread) for s in rest):
                 raise CompilerBug("group_barriers: a group must name its threads by their place in it")
+            teams = group.count // WARPGROUP_THREADS
+            if teams > 1 and group.count % WARPGROUP_THREADS == 0 and self._numbers.has_room(teams):
+                if teams_keep_apart(inside, WARPGROUP_THREADS, self._domain, self._uniform):
+                    barrier = functools.partial(self._numbers.of_teams, group, WARPGROUP_THREADS, first.var)
             inside = insert_barriers(inside, self._domain, self._uniform, barrier)
         made = _Groups(inside, group, self._domain, self._uniform, self._numbers).visit(inside.body) or body
         return dataclasses.replace(node, then_body=Seq((first, *before, made), loc=node.then_body.loc))

@@ -78,9 +78,9 @@ class _Launch:
         ends: The loop bodies at whose end one stands.
     """
 
-    def __init__(self, launch: Launch, domain: Domain, uniform: Uniformity) -> None:
+    def __init__(self, launch: Launch, domain: Domain, uniform: Uniformity, team: int = 1) -> None:
         self._launch, self._uniform = launch, uniform
-        self._conflicts = Conflicts(launch, uniform)
+        self._conflicts = Conflicts(launch, uniform, team)
         for var, extent in zip(launch.block_vars, launch.grid, strict=True):
             domain = domain.with_loop(var, 0, extent)
         self._around = _Around(domain, {}, ())
@@ -461,6 +461,11 @@ def insert_barriers(
         return launch
     insert = PlaceBarriers(found.before, found.ends, barrier or functools.partial(of_block, launch.num_threads))
     return dataclasses.replace(launch, body=insert.visit(launch.body) or launch.body)
+
+
+def teams_keep_apart(launch: Launch, team: int, domain: Domain, uniform: Uniformity) -> bool:
+    """Whether threads of different teams, of so many neighbors each, never meet on shared memory without barriers."""
+    return _Launch(launch, domain, uniform, team).is_enough()
 
 
 class _Launches(Rewriter):
