@@ -23,6 +23,7 @@ from tilelang.errors import (
     StagingError,
     TileLangError,
     ToolchainError,
+    TuningError,
     UnknownName,
 )
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from tilelang.profile.inputs import TensorSupplyType
     from tilelang.profile.profiler import Profiler
     from tilelang.target import Target
+    from tilelang.tune.autotune import autotune
 
 __all__ = [
     "ArgumentError",
@@ -59,7 +61,9 @@ __all__ = [
     "TensorSupplyType",
     "TileLangError",
     "ToolchainError",
+    "TuningError",
     "UnknownName",
+    "autotune",
     "cdiv",
     "compile",
     "disable_cache",
@@ -79,6 +83,7 @@ _HOMES = {
     "Profiler": "tilelang.profile.profiler",
     "Target": "tilelang.target",
     "TensorSupplyType": "tilelang.profile.inputs",
+    "autotune": "tilelang.tune.autotune",
     "cdiv": "tilelang.math",
     "compile": "tilelang.jit.compile",
     "disable_cache": "tilelang.options",
@@ -87,7 +92,8 @@ _HOMES = {
     "next_power_of_2": "tilelang.math",
     "par_compile": "tilelang.jit.compile",
 }
-_MODULES = ("intrinsics", "jit", "language", "layout", "math", "profiler", "testing")  # `jit` can also be called
+# `jit` can also be called
+_MODULES = ("autotuner", "carver", "intrinsics", "jit", "language", "layout", "math", "profiler", "testing")
 
 
 def __getattr__(name: str) -> Any:
@@ -98,8 +104,6 @@ def __getattr__(name: str) -> Any:
         return value
     if name == "__version__":
         return import_module("importlib.metadata").version("tilelang")
-    if name in ("autotune", "autotuner", "carver"):
-        raise UnknownName(f"tilelang.{name}: this version has no tuning yet", hint="pass the tile sizes to the kernel")
     near = import_module("difflib").get_close_matches(name, __dir__(), n=1, cutoff=0.6)
     raise UnknownName(f"tilelang: unknown name {name!r}", hint=f"did you mean tilelang.{near[0]}?" if near else "")
 

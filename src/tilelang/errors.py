@@ -241,6 +241,10 @@ class DriverError(TileLangError):
     """No usable GPU or driver was found, or the driver refused to do something."""
 
 
+class TuningError(TileLangError):
+    """A search for the fastest configuration that found none; notes hold what happened to the configurations."""
+
+
 class CacheError(TileLangError):
     """The compile cache's folder cannot be used."""
 

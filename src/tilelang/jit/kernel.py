@@ -6,6 +6,7 @@ raises `ArgumentError` has not run the kernel and has not touched any argument.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -45,10 +46,16 @@ class JITKernel:
         execution_backend: How it runs.
         options: The compile options.
         signature: What a call must bring.
+        config: The tunables that a search chose, if the kernel was tuned; `latency` is its time in milliseconds then,
+            and `ref_latency` that of the reference.
 
     Raises:
         TileLangError: Any of the package's errors that compiling can meet.
     """
+
+    config: Mapping[str, Any] | None = None
+    latency: float | None = None
+    ref_latency: float | None = None
 
     @user_facing
     def __init__(
@@ -198,6 +205,15 @@ class JITKernel:
             OptionError: The kernel is not compiled for a GPU.
         """
         return self._device_code("get_cubin").cubin
+
+    @property
+    def identity(self) -> str:
+        """A text that is the same for kernels that run the same code on the same grid."""
+        program, code = self._runner.program, self._runner.code
+        if program is None:
+            return f"{id(self)}"
+        what = self.options.key + program.source.text if code is None else hashlib.sha256(code.cubin).hexdigest()
+        return repr((what, program.source.launches, program.source.workspaces, self.signature.outputs))
 
     @property
     def resources(self) -> Resources:

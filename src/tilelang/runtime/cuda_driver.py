@@ -110,6 +110,12 @@ class Driver:
         self._call("cuDeviceGetAttribute", ctypes.byref(value), which, device)
         return value.value
 
+    def name(self, device: int) -> str:
+        """What its maker calls it, as "NVIDIA H200"."""
+        text = ctypes.create_string_buffer(256)
+        self._call("cuDeviceGetName", text, len(text), device)
+        return text.value.decode("utf-8", "replace")
+
     def capability(self, device: int) -> tuple[int, int]:
         """The compute capability, as (9, 0)."""
         return self.attribute(device, _MAJOR), self.attribute(device, _MINOR)

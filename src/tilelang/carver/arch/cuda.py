@@ -1,0 +1,36 @@
+"""`CUDA`: figures of a kind of GPU, as a description to write kernels by."""
+
+from __future__ import annotations
+
+from tilelang.carver.arch import driver
+from tilelang.errors import OptionError
+from tilelang.target import WARP_SIZE, TargetLike, parse_target
+
+
+class CUDA:
+    """What a kind of GPU has.
+
+    Args:
+        target: What it is called, as for `tilelang.compile`.
+
+    Attributes:
+        target: The same.
+        platform: "CUDA".
+        sm_version: Such as 90.
+        warp_size: Threads of a warp.
+        smem_cap: Bytes of shared memory that a block may have.
+        compute_max_core: Multiprocessors.
+
+    Raises:
+        OptionError: The target is no GPU.
+    """
+
+    def __init__(self, target: TargetLike = "cuda") -> None:
+        self.target = parse_target(target)
+        if self.target.kind == "cpu":
+            raise OptionError("carver.arch.CUDA: the target is the CPU", hint="write CUDA('cuda')")
+        self.platform = "CUDA"
+        self.sm_version = self.target.architecture.number
+        self.warp_size = WARP_SIZE
+        self.smem_cap = self.target.architecture.shared_bytes
+        self.compute_max_core = driver.get_num_sms()

@@ -1,0 +1,53 @@
+"""Figures of the GPU that is present; where there is none, those of the GPU that kernels are compiled for."""
+
+from __future__ import annotations
+
+from tilelang.errors import DriverError
+from tilelang.runtime.cuda_driver import L2_BYTES, MAX_SHARED_BYTES, MULTIPROCESSORS, open_driver
+from tilelang.target import ARCHITECTURES, DEFAULT_ARCH, Architecture, parse_target, present_arch
+
+
+def get_num_sms(device_id: int = 0) -> int:
+    """Multiprocessors of a device, as for the grid of a persistent kernel."""
+    return _figure(device_id, MULTIPROCESSORS, _described().multiprocessors)
+
+
+def get_max_dynamic_shared_size_bytes(device_id: int = 0) -> int:
+    """Bytes of shared memory that a block may have."""
+    return _figure(device_id, MAX_SHARED_BYTES, _described().shared_bytes)
+
+
+def get_l2_cache_size_bytes(device_id: int = 0) -> int:
+    """Bytes of the L2 cache.
+
+    Raises:
+        DriverError: There is no device.
+    """
+    return open_driver().attribute(device_id, L2_BYTES)
+
+
+def get_cuda_device_name(device_id: int = 0) -> str:
+    """What the device is called.
+
+    Raises:
+        DriverError: There is no device.
+    """
+    return open_driver().name(device_id)
+
+
+def _figure(device: int, which: int, known: int) -> int:
+    """A figure of a device, or what is known about the target without one.
+
+    Raises:
+        DriverError: There is no such device, or nothing is known.
+    """
+    if present_arch() is None and known and device == 0:
+        return known
+    return open_driver().attribute(device, which)
+
+
+def _described() -> Architecture:
+    try:
+        return parse_target("cuda").architecture
+    except DriverError:
+        return ARCHITECTURES[DEFAULT_ARCH]

@@ -1,0 +1,176 @@
+"""`@tilelang.autotune`: a function marked `@tilelang.jit` that finds the values of its tunables itself.
+
+Takes a function with configurations; gives one that is called without tunables. Invariant: equal calls are tuned once,
+whichever threads make them, and a call that gives all tunables is not tuned at all.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from tilelang.errors import user_facing
+from tilelang.ir.func import PrimFunc
+from tilelang.jit.kernel import JITKernel
+from tilelang.profile.inputs import TensorSupplyType
+from tilelang.tune.check import Tolerances
+from tilelang.tune.gemm_space import default_configs
+from tilelang.tune.result import TuningResult
+from tilelang.tune.search import Settings
+from tilelang.tune.space import Configs, configurations
+from tilelang.tune.subject import PASS_CONFIGS, Subject, jitted_function
+from tilelang.tune.tuner import tune
+
+
+class TunedFunction:
+    """A function marked `@tilelang.autotune`.
+
+    A call gives what the function below gives for the fastest configuration: a kernel that carries `config`, `latency`
+    and `ref_latency`, or for eager functions the results.
+
+    Attributes:
+        jitted: The function marked `@tilelang.jit`.
+    """
+
+    def __init__(self, function: Any, configs: Configs | None, settings: Settings) -> None:
+        self.jitted = jitted_function(function, "@tilelang.autotune")
+        self._configs, self._settings = configs, settings
+        self._results: dict[Any, tuple[Subject, TuningResult]] = {}
+        self._lock = threading.RLock()
+        functools.update_wrapper(self, self.jitted.func)
+
+    @user_facing
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        """The kernel for these arguments, or for eager functions what it returns.
+
+        Raises:
+            TuningError: No configuration can be used; notes say why.
+            ArgumentError: The arguments do not fit the function's signature.
+            OptionError: The configurations or the execution backend cannot be used.
+        """
+        subject = Subject(self.jitted, args, keywords)
+        if self._settled(subject):
+            return self.jitted(*args, **keywords)
+        config = self._tuned(subject).config
+        if not subject.is_eager:
+            return self._results[subject.key][1].kernel
+        own_args, own_keywords = subject.arguments(config)
+        return self._results[subject.key][0].under(config)(*own_args, **own_keywords)
+
+    @user_facing
+    def tune(self, *args: Any, **keywords: Any) -> TuningResult:
+        """What the search for these arguments found, which is made if there was none yet.
+
+        Raises:
+            TuningError: No configuration can be used; notes say why.
+        """
+        return self._tuned(Subject(self.jitted, args, keywords))
+
+    @user_facing
+    def compile(self, *args: Any, **keywords: Any) -> JITKernel:
+        """The kernel of the fastest configuration; eager functions do not run."""
+        subject = Subject(self.jitted, args, keywords)
+        kernel = self.jitted.compile(*args, **keywords) if self._settled(subject) else self._tuned(subject).kernel
+        assert isinstance(kernel, JITKernel)
+        return kernel
+
+    @user_facing
+    def report(self, *args: Any, **keywords: Any) -> str:
+        """The time of each configuration for these arguments, or why it has none."""
+        return self.tune(*args, **keywords).report()
+
+    @user_facing
+    def get_tir(self, *args: Any, **keywords: Any) -> PrimFunc:
+        """The program for these arguments, tunables among them; nothing is tuned."""
+        return self.jitted.get_tir(*args, **keywords)
+
+    @user_facing
+    def get_kernel_source(self, *args: Any, **keywords: Any) -> str:
+        """The generated source of the fastest configuration."""
+        return self.compile(*args, **keywords).get_kernel_source()
+
+    def _tuned(self, subject: Subject) -> TuningResult:
+        with self._lock:
+            if subject.key not in self._results:
+                self._results[subject.key] = subject, tune(subject, self._configs, self._settings)
+            return self._results[subject.key][1]
+
+    def _settled(self, subject: Subject) -> bool:
+        """Whether the call gives all tunables, so that nothing is left to choose."""
+        if subject.key in self._results:
+            return False
+        rows = configurations(default_configs(subject) if self._configs is None else self._configs, subject)
+        return len(rows) == 1 and all(name in subject.pinned for name in rows[0]) and PASS_CONFIGS not in rows[0]
+
+
+def autotune(
+    func: Callable[..., Any] | None = None,
+    *,
+    configs: Configs | None = None,
+    warmup: float = 25,
+    rep: float = 100,
+    timeout: float = 100,
+    supply_type: TensorSupplyType = TensorSupplyType.Auto,
+    ref_prog: Callable[..., Any] | None = None,
+    supply_prog: Callable[..., Any] | None = None,
+    rtol: float = 1e-2,
+    atol: float = 1e-2,
+    max_mismatched_ratio: float = 0.01,
+    skip_check: bool = False,
+    manual_check_prog: Callable[..., Any] | None = None,
+    cache_input_tensors: bool = True,
+    early_stop: bool = True,
+    budget: float | None = None,
+    backend: str = "event",
+    num_workers: int | None = None,
+) -> Any:
+    """Lets a function find the values of its tunables itself: write it above `@tilelang.jit`.
+
+    Every configuration is compiled, in processes that run at once, then checked, and the right ones are timed in
+    rounds, in which their order is drawn anew and from which the slow ones retire. What is found stays in the compile
+    cache. A tunable that a call gives is not tuned.
+
+    Args:
+        func: The function, where the decorator is used bare.
+        configs: What to choose from: a list of dicts of arguments; a dict of lists, which means each with each; or a
+            function that gives one of these, called with those of the function's arguments that it names, and with
+            `target` and `tunables` if it names these. The key "pass_configs" holds switches of the compiler. Without
+            configs the tunables `block_M`, `block_N` and others get `tilelang.autotuner.gemm_configs`.
+        warmup: Milliseconds that each configuration runs before it is timed, in every round.
+        rep: Milliseconds that each is timed, in all rounds together.
+        timeout: Seconds after which the compilation of one is given up.
+        supply_type: What the elements of made-up tensors are.
+        ref_prog: Computes what is right, from the inputs of the kernel; also timed, as `ref_latency`. Without it
+            results are compared with those of most other configurations.
+        supply_prog: Makes the inputs, from the list of the kernel's input parameters.
+        rtol: How far results may be off, relative to what is right.
+        atol: The same, absolute.
+        max_mismatched_ratio: The share of elements that may be off further.
+        skip_check: Do not look at results.
+        manual_check_prog: Compares the lists of results and of right results instead, and raises if they differ.
+        cache_input_tensors: Accepted as published; configurations with alike parameters share their inputs.
+        early_stop: Whether configurations that are clearly slower retire early.
+        budget: Seconds after which the search takes the best it has.
+        backend: How a GPU's time is taken, as for `tilelang.profiler.do_bench`.
+        num_workers: How many processes compile at once; one per core without it.
+
+    Raises:
+        OptionError: A number is out of range, or what should be a function is none.
+        StagingError: What is decorated is not marked `@tilelang.jit`.
+
+    Example:
+        `@tilelang.autotune(configs={"block_M": [64, 128], "block_N": [64, 128]})`
+    """
+    del cache_input_tensors
+    settings = Settings(
+        warmup, rep, timeout, budget, supply_type, ref_prog, supply_prog,
+        Tolerances(rtol, atol, max_mismatched_ratio), skip_check, manual_check_prog, early_stop, backend, num_workers,
+    )  # fmt: skip
+
+    @user_facing
+    def decorate(function: Any) -> TunedFunction:
+        return TunedFunction(function, configs, settings)
+
+    return decorate if func is None else decorate(func)

@@ -1,0 +1,243 @@
+"""Whether configurations compute what they should, before any of them is timed.
+
+Takes kernels with their inputs; gives the results of each, and says which of them are wrong. Invariant: memory that a
+kernel allocates for its results is filled with garbage first, so that what it does not write is never right by chance.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilelang.errors import TuningError
+from tilelang.jit.kernel import JITKernel
+from tilelang.profile.compare import as_float64, assert_close
+from tilelang.runtime.arrays import borrow, is_torch_tensor
+from tilelang.tune.result import Rejection
+from tilelang.tune.space import Config, text_of
+
+Named = list[tuple[str, Any]]  # results with their names
+
+
+@dataclass(frozen=True)
+class Tolerances:
+    """How far results may be apart: `|a - b| <= atol + rtol * |b|` for all but a share of the elements."""
+
+    rtol: float = 1e-2
+    atol: float = 1e-2
+    max_mismatched_ratio: float = 0.01
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a kernel did.
+
+    Attributes:
+        results: What it returned, then the arguments that it wrote in place.
+        seconds: What a call took on the host, until everything was done.
+    """
+
+    results: Named
+    seconds: float
+
+
+# -- running -------------------------------------------------------------------------------------------------
+def run(kernel: JITKernel, inputs: Sequence[Any]) -> Outcome:
+    """Calls a kernel on copies of its inputs.
+
+    Raises:
+        TileLangError: It cannot be called so.
+    """
+    signature = kernel.signature
+    fresh = _own_copies(kernel, inputs)
+    results = as_list(kernel(*fresh))
+    kernel.synchronize()
+    if results and all(_spoil(result) for result in results):
+        fresh = _own_copies(kernel, inputs)
+        places = dict(zip(signature.inputs, fresh, strict=True))
+        places.update(zip(signature.outputs, results, strict=True))
+        arguments = [places[index] for index in range(len(signature.params))]
+    else:
+        fresh = arguments = _own_copies(kernel, inputs)
+    start = time.perf_counter()
+    again = as_list(kernel(*arguments))
+    kernel.synchronize()
+    seconds = time.perf_counter() - start
+    results = results if len(arguments) > len(fresh) else again
+    names = [signature.params[index].name for index in signature.outputs]
+    written = [
+        (signature.params[index].name, value)
+        for index, value in zip(signature.inputs, fresh, strict=True)
+        if index in signature.written
+    ]
+    return Outcome([*zip(names, results, strict=True), *written], seconds)
+
+
+def expected(ref_prog: Callable[..., Any], kernel: JITKernel, inputs: Sequence[Any]) -> Named:
+    """What a reference gives for the inputs of a kernel, named as the kernel's results are.
+
+    Raises:
+        TuningError: The reference failed, or gives another number of results.
+    """
+    signature = kernel.signature
+    copies = [duplicate(value) for value in inputs]
+    try:
+        results = as_list(ref_prog(*copies))
+    except Exception as error:
+        name = getattr(ref_prog, "__name__", type(ref_prog).__name__)
+        given = ", ".join(signature.params[index].name for index in signature.inputs)
+        raise TuningError(
+            f"autotune: the reference '{name}' failed: {type(error).__name__}: {error}",
+            hint=f"it is called with the inputs of the kernel, {given}, and returns what the kernel returns",
+        ) from error
+    names = [signature.params[index].name for index in signature.outputs]
+    if len(names) != len(results):
+        raise TuningError(
+            f"autotune: the reference gives {_results(len(results))}, the kernel {_results(len(names))}",
+            hint="let it return what the kernel returns, in the same order",
+        )
+    written = [
+        (signature.params[index].name, value)
+        for index, value in zip(signature.inputs, copies, strict=True)
+        if index in signature.written
+    ]
+    return [*zip(names, results, strict=True), *written]
+
+
+def _results(count: int) -> str:
+    return f"{count} result{'' if count == 1 else 's'}"
+
+
+def as_list(results: Any) -> list[Any]:
+    """What a call returned, as a list."""
+    if results is None:
+        return []
+    return list(results) if isinstance(results, list | tuple) else [results]
+
+
+def duplicate(value: Any) -> Any:
+    """An array of its own with the same elements; other values as they are."""
+    return value.clone() if hasattr(value, "clone") else copy.copy(value)
+
+
+def _own_copies(kernel: JITKernel, inputs: Sequence[Any]) -> list[Any]:
+    """The inputs, those that the kernel writes in place as copies."""
+    signature = kernel.signature
+    return [
+        duplicate(value) if index in signature.written else value
+        for index, value in zip(signature.inputs, inputs, strict=True)
+    ]
+
+
+def _spoil(array: Any) -> bool:
+    """Fills an array with bytes of ones, which are NaN for floats; whether that could be done."""
+    view = borrow(array)
+    if view is None or view.dtype is None or view.dtype.is_bool:
+        return False
+    if is_torch_tensor(array):
+        if array.numel():
+            array.reshape(-1).view(sys.modules["torch"].uint8).fill_(255)
+        return True
+    if isinstance(array, np.ndarray) or type(array).__module__.partition(".")[0] == "cupy":
+        array.reshape(-1).view(np.uint8)[...] = 255
+        return True
+    return False
+
+
+# -- comparing -----------------------------------------------------------------------------------------------
+def difference(actual: Named, wanted: Named, tolerances: Tolerances) -> str:
+    """How the results of a kernel differ from those that are right; empty if they do not.
+
+    A NaN where there is a number is never right.
+    """
+    for (name, found), (_, right) in zip(actual, wanted, strict=True):
+        if not _torch_agrees(found, right, tolerances):
+            text = _numpy_difference(found, right, tolerances)
+            if text:
+                return f"'{name}': {text}"
+    return ""
+
+
+def _torch_agrees(found: Any, right: Any, tolerances: Tolerances) -> bool:
+    """Whether two tensors of one device agree, found out there; False where that is not known."""
+    if not (is_torch_tensor(found) and is_torch_tensor(right)):
+        return False
+    if found.shape != right.shape or found.device != right.device or found.is_complex():
+        return False
+    torch = sys.modules["torch"]
+    wide = torch.float64 if found.dtype in (torch.float64, torch.int64, torch.int32) else torch.float32
+    a, b = found.to(wide), right.to(wide)
+    if bool((torch.isnan(a) & ~torch.isnan(b)).any()):
+        return False
+    close = torch.isclose(a, b, rtol=tolerances.rtol, atol=tolerances.atol, equal_nan=True)
+    wrong = close.numel() - int(close.count_nonzero())
+    return bool(wrong <= tolerances.max_mismatched_ratio * close.numel())
+
+
+def _numpy_difference(found: Any, right: Any, tolerances: Tolerances) -> str:
+    try:
+        left, wanted = as_float64(found), as_float64(right)
+        missing = np.isnan(left) & ~np.isnan(wanted) if left.shape == wanted.shape else np.zeros(0, bool)
+        if missing.any():
+            where = tuple(int(i) for i in np.argwhere(missing)[0])
+            return f"{int(missing.sum())} of {missing.size} elements are NaN or not written, the first at {where}"
+        limits = tolerances.rtol, tolerances.atol, tolerances.max_mismatched_ratio
+        assert_close(left, wanted, *limits, actual_name="found", expected_name="expected")
+    except AssertionError as error:
+        return str(error)
+    return ""
+
+
+class Agreement:
+    """Sorts configurations by what they compute, where no reference says what is right.
+
+    What most of them agree on is taken as right.
+
+    Args:
+        tolerances: How far results may be apart.
+    """
+
+    def __init__(self, tolerances: Tolerances) -> None:
+        self._tolerances = tolerances
+        self._groups: list[tuple[Named, list[Config], str]] = []
+
+    def add(self, config: Config, results: Named) -> None:
+        """Takes what a configuration computed."""
+        said = ""
+        for wanted, members, _ in self._groups:
+            text = difference(results, wanted, self._tolerances)
+            if not text:
+                members.append(config)
+                return
+            said = said or text
+        self._groups.append((results, [config], said))
+
+    def rejections(self, name: str) -> list[Rejection]:
+        """The configurations that most others disagree with.
+
+        Raises:
+            TuningError: There is no such majority.
+        """
+        if len(self._groups) < 2:
+            return []
+        ranked = sorted(self._groups, key=lambda group: -len(group[1]))
+        (_, right, _), (_, second, _) = ranked[:2]
+        total = sum(len(members) for _, members, _ in ranked)
+        if len(right) == len(second):
+            raise TuningError(
+                f"autotune: the configurations of '{name}' disagree about the result, and nothing says which is right: "
+                f"{text_of(right[0])} and {text_of(second[0])}: {next(g[2] for g in self._groups if g[2])}",
+                hint="pass ref_prog= to say what is right, larger tolerances rtol= and atol=, or skip_check=True",
+            )
+        found = []
+        for results, members, _ in ranked[1:]:
+            text = difference(results, ranked[0][0], self._tolerances)
+            message = f"not what {len(right)} of {total} configurations compute: {text}"
+            found += [Rejection(config, "check", message) for config in members]
+        return found

@@ -1,0 +1,60 @@
+"""What kernels are tuned on: its name, and whether it can tell the time."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+from tilelang.errors import DeviceAssertError, DriverError, OptionError
+from tilelang.options import num_threads
+from tilelang.runtime.cuda_driver import open_driver
+from tilelang.target import Target
+from tilelang.tune.workers import cores
+
+
+def check_has_clock(name: str, target: Target, execution_backend: str) -> None:
+    """Refuses to tune where no time means anything.
+
+    Raises:
+        OptionError: Kernels are interpreted or simulated.
+        DriverError: Kernels are compiled for a GPU, and there is none.
+    """
+    if execution_backend in ("reference", "simulator"):
+        kind = "interprets" if execution_backend == "reference" else "simulates"
+        raise OptionError(
+            f"autotune: '{name}' cannot be tuned with execution_backend {execution_backend!r}, which {kind} kernels: "
+            "their times say nothing about a device",
+            hint="tune on a device or with target='cpu'; or give the tunables a value, then nothing is tuned",
+        )
+    if target.kind != "cpu":
+        open_driver()
+
+
+def device_name(target: Target) -> str:
+    """The device at hand, as its maker calls it; for the CPU with its number of threads."""
+    if target.kind != "cpu":
+        driver = open_driver()
+        return driver.name(driver.current_device() or 0)
+    return f"{_processor()}, {num_threads() or cores()} threads"
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() == "model name":
+                return value.strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def is_lost(target: Target) -> bool:
+    """Whether the device cannot be used any more, because a kernel did what no program may."""
+    if target.kind == "cpu":
+        return False
+    try:
+        open_driver().synchronize()
+    except (DriverError, DeviceAssertError):
+        return True
+    return False

@@ -1,0 +1,122 @@
+"""The arguments that configurations are tried and measured with.
+
+Takes what a user supplies, or makes arguments up; gives the inputs of a kernel. Invariant: all configurations whose
+parameters are alike are given the same arrays, so that results and times can be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from tilelang.errors import ArgumentError, TuningError
+from tilelang.ir.func import TensorParam
+from tilelang.ir.printer import to_text
+from tilelang.jit.kernel import JITKernel
+from tilelang.profile.inputs import TensorSupplyType
+
+_GIVEN: ContextVar[tuple[Any, ...] | None] = ContextVar("autotune_inputs", default=None)
+
+
+@contextmanager
+def set_autotune_inputs(*tensors: Any) -> Iterator[None]:
+    """Inside, kernels are tuned with these arguments instead of made-up ones.
+
+    Args:
+        tensors: What a call of the kernel brings, in order: one by one, or as one list.
+
+    Example:
+        `with set_autotune_inputs(a, b): kernel = matmul(M, N, K)`
+    """
+    single = len(tensors) == 1 and isinstance(tensors[0], list | tuple)
+    token = _GIVEN.set(tuple(tensors[0]) if single else tensors)
+    try:
+        yield
+    finally:
+        _GIVEN.reset(token)
+
+
+def get_autotune_inputs() -> tuple[Any, ...] | None:
+    """The arguments of the surrounding `set_autotune_inputs`, or None outside of one."""
+    return _GIVEN.get()
+
+
+class Supplier:
+    """Gives kernels their inputs.
+
+    Args:
+        name: What is tuned.
+        kind: What the elements of made-up tensors are.
+        supply_prog: A function of the user's that makes inputs from the list of a kernel's parameters.
+        of_call: Gives the inputs that the call brings that led here, or None.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        kind: TensorSupplyType,
+        supply_prog: Callable[..., Any] | None,
+        of_call: Callable[[JITKernel], Sequence[Any] | None],
+    ) -> None:
+        self._name, self._kind, self._supply_prog, self._of_call = name, kind, supply_prog, of_call
+        self._kept: dict[str, list[Any]] = {}
+
+    def inputs(self, kernel: JITKernel) -> tuple[str, list[Any]]:
+        """The inputs of a kernel, and a text that is the same for all kernels that share them.
+
+        Raises:
+            ArgumentError: The user supplies another number of them.
+            TuningError: They cannot be made.
+        """
+        key = self._key(kernel)
+        if key not in self._kept:
+            self._kept[key] = self._made(kernel)
+        return key, self._kept[key]
+
+    def _key(self, kernel: JITKernel) -> str:
+        params = [kernel.signature.params[index] for index in kernel.signature.inputs]
+        shapes = [tuple(to_text(e) for e in p.shape) if isinstance(p, TensorParam) else () for p in params]
+        return repr([(str(p.dtype), shape) for p, shape in zip(params, shapes, strict=True)])
+
+    def _made(self, kernel: JITKernel) -> list[Any]:
+        wanted = len(kernel.signature.inputs)
+        given: Sequence[Any] | None = get_autotune_inputs()
+        source = "set_autotune_inputs"
+        if given is None:
+            given, source = self._of_call(kernel), "the call"
+        if given is None and self._supply_prog is not None:
+            given, source = self._supplied(kernel), "supply_prog"
+        if given is None:
+            return self._made_up(kernel)
+        if len(given) != wanted:
+            names = kernel.signature.names(kernel.signature.inputs)
+            raise ArgumentError(
+                f"autotune: {source} brings {len(given)} argument{'' if len(given) == 1 else 's'} for '{self._name}', "
+                f"which takes {wanted}: {names}"
+            )
+        return list(given)
+
+    def _supplied(self, kernel: JITKernel) -> Sequence[Any]:
+        assert self._supply_prog is not None
+        params = [kernel.signature.params[index] for index in kernel.signature.inputs]
+        try:
+            made = self._supply_prog(params)
+        except Exception as error:
+            name = getattr(self._supply_prog, "__name__", "supply_prog")
+            raise TuningError(
+                f"autotune: supply_prog '{name}' failed: {type(error).__name__}: {error}",
+                hint="it is called with the list of the kernel's input parameters and returns one argument for each",
+            ) from error
+        return made if isinstance(made, list | tuple) else [made]
+
+    def _made_up(self, kernel: JITKernel) -> list[Any]:
+        try:
+            return kernel.get_profiler(self._kind).make_inputs()
+        except ArgumentError as error:
+            why = error.message.removeprefix("profiler: ")
+            raise TuningError(
+                f"autotune: '{self._name}' cannot be given made-up arguments: {why}",
+                hint="write `with tilelang.autotuner.set_autotune_inputs(...):` around the call, or pass supply_prog=",
+            ) from None

@@ -1,0 +1,207 @@
+"""Which of several kernels is the fastest: rounds in which all run in a random order, and from which the slow retire.
+
+Takes functions to call and a clock; gives the times of each, and who was given up. Invariant: all times that are
+compared come from the same rounds, since a device is not as fast in one minute as in the next; in every round the order
+is drawn anew and each is warmed up, since a kernel inherits the clock rate and temperature that its predecessor leaves.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilelang.tune.workers import Failure, failure_of
+
+# Takes what to call, calls to warm up and calls to measure; gives the median and the least of their milliseconds.
+Clock = Callable[[Callable[[], Any], int, int], tuple[float, float]]
+
+# How much slower than the best one may be and stay, after a first look and after each round but the last.
+_LOOK = 1.0
+_MARGINS = (0.30, 0.15, 0.08, 0.05)
+_ROUNDS = len(_MARGINS) + 1
+_REFERENCE = -1  # its number
+_LOOK_CALLS = 5
+_MOST_CALLS = 300  # in a round; more do not tell more
+_LEAST_CALLS = 3  # unless a single one takes longer than a round
+
+
+@dataclass
+class Standing:
+    """How one of the runners does.
+
+    Attributes:
+        times: Milliseconds of a call, a median for each round.
+        ratios: The same as multiples of the fastest of the round.
+    """
+
+    times: list[float] = field(default_factory=list)
+    ratios: list[float] = field(default_factory=list)
+
+    @property
+    def score(self) -> float:
+        """By how much it is slower than the best, as a factor."""
+        return statistics.median(self.ratios)
+
+    @property
+    def hope(self) -> float:
+        """The same in its best round: what disturbs a measurement makes times longer, never shorter."""
+        return min(self.ratios)
+
+    @property
+    def latency(self) -> float:
+        """Milliseconds of a call."""
+        return statistics.median(self.times)
+
+
+@dataclass(frozen=True)
+class Race:
+    """How a race ended.
+
+    Attributes:
+        standings: Those that were timed, the fastest first.
+        failures: Those that broke down while they were timed.
+        untimed: Those for which there was no time.
+        reference: The time of the reference in the last round, if there is one.
+    """
+
+    standings: dict[int, Standing]
+    failures: dict[int, Failure]
+    untimed: tuple[int, ...]
+    reference: float | None
+
+
+class _Stopped(Exception):
+    """The time is over."""
+
+
+def race(
+    runners: Mapping[int, Callable[[], Any]],
+    clock: Clock,
+    *,
+    warmup: float = 25,
+    rep: float = 100,
+    early_stop: bool = True,
+    deadline: float | None = None,
+    reference: Callable[[], Any] | None = None,
+    seed: int = 0,
+    progress: Callable[[int, int], object] = lambda done, total: None,
+) -> Race:
+    """Lets all run against each other.
+
+    Args:
+        runners: What to call, by numbers.
+        clock: Measures a call.
+        warmup: Milliseconds that each runs before it is measured, in every round.
+        rep: Milliseconds that each is measured, in all rounds together.
+        early_stop: Whether those that are clearly slower retire after each round.
+        deadline: When to come to an end, by `time.monotonic`.
+        reference: Runs along in the last round.
+        seed: Draws the orders.
+        progress: Told how many rounds of how many are done.
+    """
+    course = _Course(dict(runners), clock, warmup, rep, early_stop, deadline, random.Random(seed), progress)
+    return course.run(reference)
+
+
+class _Course:
+    def __init__(
+        self,
+        runners: dict[int, Callable[[], Any]],
+        clock: Clock,
+        warmup: float,
+        rep: float,
+        early_stop: bool,
+        deadline: float | None,
+        rng: random.Random,
+        progress: Callable[[int, int], object],
+    ) -> None:
+        self._runners, self._clock = runners, clock
+        self._warmup, self._rep = warmup, rep / _ROUNDS
+        self._early_stop, self._deadline, self._rng, self._progress = early_stop, deadline, rng, progress
+        self._standings = {name: Standing() for name in runners}
+        self._failures: dict[int, Failure] = {}
+        self._guess: dict[int, float] = {}  # milliseconds of a call
+
+    def run(self, reference: Callable[[], Any] | None) -> Race:
+        ref_latency = None
+        try:
+            racing = self._look()
+            for number in range(_ROUNDS):
+                times = self._round(racing)
+                for name in times:
+                    self._standings[name].times.append(times[name])
+                    self._standings[name].ratios.append(times[name] / (min(times.values()) or 1.0))
+                racing = [name for name in racing if name in times]
+                if number < len(_MARGINS):
+                    racing = self._faster(racing, {n: self._standings[n].hope for n in racing}, _MARGINS[number])
+                self._progress(number + 1, _ROUNDS)
+        except _Stopped:
+            pass
+        if reference is not None and self._guess:
+            self._guess[_REFERENCE] = self._clock(reference, 1, 1)[1]
+            ref_latency = self._time(_REFERENCE, reference)
+            del self._guess[_REFERENCE]
+        return self._ended(ref_latency)
+
+    def _look(self) -> list[int]:
+        """A first short look at each, which also says how many calls a round takes."""
+        order = list(self._runners)
+        self._rng.shuffle(order)
+        for name in order:
+            if self._guess:
+                self._check_time()
+            try:
+                self._guess[name] = self._clock(self._runners[name], 1, _LOOK_CALLS)[1]
+            except Exception as error:
+                self._failures[name] = failure_of(error)
+        racing = [name for name in self._runners if name in self._guess]
+        return self._faster(racing, self._relative(self._guess), _LOOK)
+
+    def _round(self, racing: list[int]) -> dict[int, float]:
+        order = list(racing)
+        self._rng.shuffle(order)
+        times: dict[int, float] = {}
+        for name in order:
+            self._check_time()
+            try:
+                times[name] = self._time(name, self._runners[name])
+            except Exception as error:
+                self._failures[name] = failure_of(error)
+        return times
+
+    def _time(self, name: int, run: Callable[[], Any]) -> float:
+        guess = max(self._guess[name], 1e-4)
+        least = 1 if guess > self._rep else _LEAST_CALLS
+        calls = max(least, min(_MOST_CALLS, math.ceil(self._rep / guess)))
+        return self._clock(run, max(1, math.ceil(self._warmup / guess)), calls)[0]
+
+    def _faster(self, racing: list[int], scores: Mapping[int, float], margin: float) -> list[int]:
+        """Those that are not much slower than the best."""
+        if not self._early_stop or not racing:
+            return racing
+        limit = min(scores[name] for name in racing) * (1 + margin)
+        return [name for name in racing if scores[name] <= limit]
+
+    def _check_time(self) -> None:
+        if self._deadline is not None and time.monotonic() > self._deadline:
+            raise _Stopped
+
+    def _relative(self, times: Mapping[int, float]) -> dict[int, float]:
+        best = min(times.values(), default=1.0) or 1.0
+        return {name: value / best for name, value in times.items()}
+
+    def _ended(self, ref_latency: float | None) -> Race:
+        """Those that took part in more rounds come first, as they were not given up."""
+        looked = self._relative(self._guess)
+        for name, standing in self._standings.items():
+            if not standing.times and name in looked:  # given up at the first look, or no round came to its end
+                standing.times, standing.ratios = [self._guess[name]], [looked[name]]
+        timed = {n: s for n, s in self._standings.items() if s.times and n not in self._failures}
+        ranked = sorted(timed, key=lambda name: (-len(timed[name].times), timed[name].score))
+        untimed = tuple(n for n in self._runners if n not in timed and n not in self._failures)
+        return Race({name: timed[name] for name in ranked}, self._failures, untimed, ref_latency)

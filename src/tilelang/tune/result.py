@@ -1,0 +1,213 @@
+"""What a search found: the fastest configuration, the times of the others, and why some have none.
+
+Takes what happened to each configuration; gives text, and JSON that stays on disk. Invariant: what is read back is what
+was found, for the same configurations in the same order.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilelang.errors import Note, TuningError
+from tilelang.ir.func import PrimFunc
+from tilelang.jit.kernel import JITKernel
+from tilelang.tune.space import Config, text_of
+
+_SHOWN = 3  # configurations that are named for one reason in an error
+
+# what may happen to a configuration before it has a time, and how a report says so
+STAGES = {
+    "compile": "failed to compile",
+    "same": "compile to the same code as another one",
+    "run": "failed to run",
+    "check": "gave wrong results",
+    "slow": "were given up as far too slow",
+    "budget": "were not measured within the budget",
+}
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """A configuration that has no time.
+
+    Attributes:
+        config: The configuration.
+        stage: Where it was rejected, one of `STAGES`.
+        message: Why, in one line.
+        details: All that is known, such as an error with its place in the program.
+    """
+
+    config: Config
+    stage: str
+    message: str
+    details: str = ""
+
+    def __str__(self) -> str:
+        return f"{text_of(self.config)}: {self.message}"
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A configuration with its time.
+
+    Attributes:
+        config: The configuration.
+        latency: Milliseconds of a call, the median over all rounds that it took part in.
+        rounds: How many these were; the slower ones leave earlier.
+    """
+
+    config: Config
+    latency: float
+    rounds: int
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a search found, without a kernel.
+
+    Attributes:
+        name: What was tuned.
+        device: What it was tuned on.
+        measured: Configurations with times, the best first.
+        rejected: The others.
+        ref_latency: Milliseconds of a call of the reference, if there is one.
+        compared: What results were compared with.
+        seconds: What the search took.
+    """
+
+    name: str
+    device: str
+    measured: tuple[Measurement, ...]
+    rejected: tuple[Rejection, ...]
+    ref_latency: float | None = None
+    compared: str = ""
+    seconds: float = 0.0
+
+    def report(self) -> str:
+        """All configurations: their times, or why they have none."""
+        total = len(self.measured) + len(self.rejected)
+        lines = [
+            f"{self.name} on {self.device}: {len(self.measured)} of {total} configurations measured in "
+            f"{self.seconds:.1f} s"
+        ]
+        if self.compared:
+            lines.append(f"results compared with {self.compared}")
+        best = self.measured[0].latency if self.measured else 0.0
+        for found in self.measured:
+            ratio = found.latency / best if best else 1.0
+            lines.append(f"  {found.latency:10.4f} ms  {ratio:5.2f}x  {text_of(found.config)}")
+        if self.ref_latency is not None:
+            lines.append(f"  {self.ref_latency:10.4f} ms  the reference")
+        for (stage, message), group in grouped(self.rejected).items():
+            lines.append(f"{len(group)} {STAGES[stage]}: {message}")
+            lines += [f"  {text_of(rejection.config)}" for rejection in group]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class TuningResult(Findings):
+    """What a search found, with the kernel of the fastest configuration.
+
+    Attributes:
+        kernel: That kernel; it carries `config`, `latency` and `ref_latency` as well.
+        reloaded: Whether all this was found before, and read from disk.
+    """
+
+    kernel: JITKernel | None = field(default=None, compare=False)
+    reloaded: bool = False
+
+    @property
+    def config(self) -> Config:
+        """The fastest configuration."""
+        return self.measured[0].config
+
+    @property
+    def latency(self) -> float:
+        """Its milliseconds."""
+        return self.measured[0].latency
+
+    @property
+    def func(self) -> PrimFunc:
+        """The program of the fastest configuration."""
+        assert self.kernel is not None
+        return self.kernel.prim_func
+
+    def __repr__(self) -> str:
+        return f"TuningResult({text_of(self.config)}: {self.latency:.4f} ms)"
+
+
+def grouped(rejected: Sequence[Rejection]) -> dict[tuple[str, str], list[Rejection]]:
+    """Rejections by stage and message, those that many share first within a stage."""
+    groups: dict[tuple[str, str], list[Rejection]] = {}
+    for rejection in rejected:
+        groups.setdefault((rejection.stage, rejection.message), []).append(rejection)
+    stages = list(STAGES)
+    return dict(sorted(groups.items(), key=lambda item: (stages.index(item[0][0]), -len(item[1]))))
+
+
+def nothing_found(name: str, rejected: Sequence[Rejection]) -> TuningError:
+    """The error for a search in which no configuration is left."""
+    notes = []
+    for (stage, message), group in grouped(rejected).items():
+        shown = "; ".join(text_of(rejection.config) for rejection in group[:_SHOWN])
+        more = f"; and {len(group) - _SHOWN} more" if len(group) > _SHOWN else ""
+        notes.append(Note(f"{len(group)} {STAGES[stage]}: {message} ({shown}{more})"))
+    hints = {
+        "compile": "call the function with one of these configurations to see the whole error",
+        "check": "compare one of these configurations with the reference, or pass rtol= and atol=",
+        "budget": "pass a larger budget=, or fewer configurations",
+    }
+    stage = next(iter(grouped(rejected)))[0] if rejected else "compile"
+    return TuningError(
+        f"autotune: none of {len(rejected)} configurations of '{name}' can be used",
+        notes=tuple(notes),
+        hint=hints.get(stage, ""),
+    )
+
+
+# -- on disk -------------------------------------------------------------------------------------------------
+def to_json(found: Findings, configs: Sequence[Config]) -> bytes:
+    """The findings, one configuration a line, with the configurations as texts for those who read it."""
+    place = {id(config): number for number, config in enumerate(configs)}
+    rows: dict[int, dict[str, Any]] = {}
+    for rank, item in enumerate(found.measured):
+        rows[place[id(item.config)]] = {"rank": rank, "latency": item.latency, "rounds": item.rounds}
+    for rejection in found.rejected:
+        row = {"stage": rejection.stage, "message": rejection.message, "details": rejection.details}
+        rows[place[id(rejection.config)]] = row
+    texts = [json.dumps({"config": text_of(configs[n]), "index": n, **rows[n]}) for n in sorted(rows)]
+    head = {
+        "name": found.name,
+        "device": found.device,
+        "ref_latency": found.ref_latency,
+        "compared": found.compared,
+        "seconds": round(found.seconds, 3),
+    }
+    lines = [f"{json.dumps(key)}: {json.dumps(value)}," for key, value in head.items()]
+    return "\n".join(["{", *lines, '"configurations": [', ",\n".join(texts), "]}", ""]).encode()
+
+
+def from_json(data: bytes, configs: Sequence[Config]) -> Findings | None:
+    """The findings in a record; None if it is none, or is about other configurations."""
+    try:
+        fields: Mapping[str, Any] = json.loads(data)
+        rows = sorted(fields["configurations"], key=lambda row: (row.get("rank", len(configs)), row["index"]))
+        known = all(row["config"] == text_of(configs[row["index"]]) for row in rows)
+        if not known or not rows or "rank" not in rows[0]:
+            return None
+        return Findings(
+            fields["name"],
+            fields["device"],
+            tuple(Measurement(configs[r["index"]], r["latency"], r["rounds"]) for r in rows if "rank" in r),
+            tuple(
+                Rejection(configs[r["index"]], r["stage"], r["message"], r["details"]) for r in rows if "rank" not in r
+            ),
+            fields["ref_latency"],
+            fields["compared"],
+            fields["seconds"],
+        )
+    except (ValueError, LookupError, TypeError):
+        return None

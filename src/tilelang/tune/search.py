@@ -1,0 +1,293 @@
+"""The search for the fastest configuration: compile all at once, check what they compute, let them race.
+
+Takes a subject with its configurations; gives what happened to each of them. Invariant: a configuration that fails,
+in whatever way, costs nothing but its own chance, and why it failed is kept.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence, Sized
+from dataclasses import dataclass
+from typing import Any
+
+from tilelang.errors import OptionError, TuningError
+from tilelang.jit.kernel import JITKernel
+from tilelang.profile.inputs import TensorSupplyType
+from tilelang.profile.timer import BACKENDS, do_bench
+from tilelang.tune import check
+from tilelang.tune.check import Agreement, Tolerances
+from tilelang.tune.device import device_name, is_lost
+from tilelang.tune.inputs import Supplier
+from tilelang.tune.progress import Progress
+from tilelang.tune.race import race
+from tilelang.tune.result import Findings, Measurement, Rejection, nothing_found
+from tilelang.tune.space import Config, text_of
+from tilelang.tune.subject import Subject
+from tilelang.tune.workers import OUT_OF_TIME, Failure, cores, failure_of, make_all
+
+_COMPILING = 0.6  # of the budget, at most
+_FAR = 10.0  # times slower than the best at its first call, and that by more than
+_FAR_SECONDS = 0.02  # which no noise of a host comes to: not worth a second look
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to search; see `tilelang.autotune` for what each means."""
+
+    warmup: float = 25
+    rep: float = 100
+    timeout: float = 100
+    budget: float | None = None
+    supply_type: TensorSupplyType = TensorSupplyType.Auto
+    ref_prog: Callable[..., Any] | None = None
+    supply_prog: Callable[..., Any] | None = None
+    tolerances: Tolerances = Tolerances()
+    skip_check: bool = False
+    manual_check_prog: Callable[..., Any] | None = None
+    early_stop: bool = True
+    backend: str = "event"
+    num_workers: int | None = None
+
+    def __post_init__(self) -> None:
+        positive = {"warmup": self.warmup, "rep": self.rep, "timeout": self.timeout}
+        positive |= {n: v for n, v in (("budget", self.budget), ("num_workers", self.num_workers)) if v is not None}
+        units = {"warmup": "milliseconds", "rep": "milliseconds", "num_workers": "processes"}
+        for name, value in positive.items():
+            if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+                unit = units.get(name, "seconds")
+                raise OptionError(f"autotune: {name} must be a positive number of {unit}, got {value!r:.40}")
+        if not isinstance(self.early_stop, bool):
+            raise OptionError(f"autotune: early_stop must be True or False, got {self.early_stop!r:.40}")
+        for name in ("ref_prog", "supply_prog", "manual_check_prog"):
+            if getattr(self, name) is not None and not callable(getattr(self, name)):
+                raise OptionError(f"autotune: {name} must be a function, got {getattr(self, name)!r:.40}")
+        if self.backend not in BACKENDS:
+            raise OptionError(f"autotune: unknown backend {self.backend!r}", hint=f"one of {', '.join(BACKENDS)}")
+
+
+def search(subject: Subject, configs: Sequence[Config], settings: Settings) -> tuple[Findings, JITKernel]:
+    """What happened to each configuration, and the kernel of the fastest.
+
+    Raises:
+        TuningError: No configuration can be used, the reference failed, or configurations disagree and nothing says
+            which are right.
+        DriverError: One of them broke the device.
+    """
+    with Progress(subject.name) as progress:
+        return _Search(subject, configs, settings, progress).run()
+
+
+class _Search:
+    def __init__(self, subject: Subject, configs: Sequence[Config], settings: Settings, progress: Progress) -> None:
+        self._subject, self._configs, self._settings, self._progress = subject, configs, settings, progress
+        self._supplier = Supplier(subject.name, settings.supply_type, settings.supply_prog, subject.inputs)
+        self._rejected: list[Rejection] = []
+        self._start = time.monotonic()
+        self._deadline = None if settings.budget is None else self._start + settings.budget
+
+    def run(self) -> tuple[Findings, JITKernel]:
+        kernels = self._distinct(self._compiled())
+        kernels, compared = self._tried(kernels)
+        measured, ref_latency = self._raced(kernels)
+        name = device_name(self._subject.target)
+        seconds = time.monotonic() - self._start
+        order = {id(config): place for place, config in enumerate(self._configs)}
+        rejected = tuple(sorted(self._rejected, key=lambda rejection: order[id(rejection.config)]))
+        found = Findings(self._subject.name, name, tuple(measured), rejected, ref_latency, compared, seconds)
+        kernel = kernels[[id(config) for config, _ in kernels].index(id(measured[0].config))][1]
+        return found, kernel
+
+    def _reject(self, config: Config, stage: str, failure: Failure) -> None:
+        stage = "budget" if failure.late else stage
+        self._rejected.append(Rejection(config, stage, failure.message, failure.details))
+
+    def _require(self, left: Sized) -> None:
+        if not left:
+            raise nothing_found(self._subject.name, self._rejected)
+
+    # -- compiling ------------------------------------------------------------------------------------------
+    def _compiled(self) -> list[tuple[Config, JITKernel]]:
+        """The kernels that can be compiled."""
+        settings, count = self._settings, len(self._configs)
+        failures: list[Failure | None] = [None]
+        if count > 1:
+            failures = make_all(
+                lambda index: self._subject.kernel(self._configs[index]),
+                count,
+                workers=settings.num_workers or cores(),
+                timeout=settings.timeout,
+                deadline=None if settings.budget is None else self._start + _COMPILING * settings.budget,
+                progress=lambda done: self._progress.show("compiling", done, count),
+            )
+        kernels = []
+        for config, failure in zip(self._configs, failures, strict=True):
+            if failure is None:
+                try:
+                    kernels.append((config, self._subject.kernel(config)))  # from the cache
+                except Exception as error:
+                    failure = failure_of(error)
+            if failure is not None:
+                self._reject(config, "compile", failure)
+        self._require(kernels)
+        return kernels
+
+    def _distinct(self, kernels: Sequence[tuple[Config, JITKernel]]) -> list[tuple[Config, JITKernel]]:
+        """The kernels without those that are the same code under another name."""
+        first: dict[str, Config] = {}
+        distinct = []
+        for config, kernel in kernels:
+            same = first.setdefault(kernel.identity, config)
+            if same is config:
+                distinct.append((config, kernel))
+            else:
+                self._reject(config, "same", Failure(f"the same code as {text_of(same)}"))
+        return distinct
+
+    # -- trying ---------------------------------------------------------------------------------------------
+    def _tried(self, kernels: Sequence[tuple[Config, JITKernel]]) -> tuple[list[tuple[Config, JITKernel]], str]:
+        """The kernels that run and compute what they should, and what their results were compared with."""
+        checker = _Checker(self._subject.name, self._settings)
+        seconds: dict[int, float] = {}
+        for number, (config, kernel) in enumerate(kernels):
+            self._progress.show("checking", number, len(kernels))
+            if seconds and self._deadline is not None and time.monotonic() > self._deadline:
+                self._reject(config, "budget", Failure(OUT_OF_TIME))
+                continue
+            key, inputs = self._supplier.inputs(kernel)
+            checker.prepare(key, kernel, inputs)
+            try:
+                outcome = check.run(kernel, inputs)
+                wrong = checker.fault(key, config, outcome.results)
+            except TuningError:
+                raise
+            except Exception as error:
+                self._reject(config, "run", failure_of(error))
+                if is_lost(self._subject.target):
+                    raise TuningError(
+                        f"autotune: the configuration {text_of(config)} of '{self._subject.name}' broke the device: "
+                        f"{failure_of(error).message}",
+                        hint="leave it out and start the process again; execution_backend='simulator' finds out why",
+                    ) from error
+                continue
+            if wrong:
+                self._reject(config, "check", Failure(wrong))
+            else:
+                seconds[number] = outcome.seconds
+        for rejection in checker.outvoted():
+            self._rejected.append(rejection)
+        wrong_ones = {id(rejection.config) for rejection in self._rejected}
+        left = [(n, kernels[n]) for n in seconds if id(kernels[n][0]) not in wrong_ones]
+        self._require(left)
+        best = min(seconds[number] for number, _ in left)
+        fair = []
+        for number, (config, kernel) in left:
+            taken = seconds[number]
+            if self._settings.early_stop and taken > _FAR * best and taken - best > _FAR_SECONDS:
+                message = f"its first call took {taken / best:.0f} times as long as that of the fastest"
+                self._reject(config, "slow", Failure(message))
+            else:
+                fair.append((config, kernel))
+        return fair, checker.compared(len(left))
+
+    # -- racing ---------------------------------------------------------------------------------------------
+    def _raced(self, kernels: Sequence[tuple[Config, JITKernel]]) -> tuple[list[Measurement], float | None]:
+        """The times of all, the fastest first, and that of the reference."""
+        settings = self._settings
+        device = kernels[0][1].get_profiler().device
+
+        def clock(run: Callable[[], Any], warmup: int, calls: int) -> tuple[float, float]:
+            both = (0.5, 0.0)
+            times = do_bench(
+                run, _n_warmup=warmup, _n_repeat=calls, quantiles=both, backend=settings.backend, device=device
+            )
+            assert isinstance(times, list)
+            return times[0], times[1]
+
+        def runner(kernel: JITKernel) -> Callable[[], Any]:
+            inputs = self._race_inputs(kernel)
+            return lambda: kernel(*inputs)
+
+        ended = race(
+            {number: runner(kernel) for number, (_, kernel) in enumerate(kernels)},
+            clock,
+            warmup=settings.warmup,
+            rep=settings.rep,
+            early_stop=settings.early_stop,
+            deadline=self._deadline,
+            reference=self._reference(kernels[0][1]),
+            progress=lambda done, total: self._progress.show("measuring", done, total),
+        )
+        for number, failure in ended.failures.items():
+            self._reject(kernels[number][0], "run", failure)
+        for number in ended.untimed:
+            self._reject(kernels[number][0], "budget", Failure(OUT_OF_TIME))
+        self._require(ended.standings)
+        measured = [
+            Measurement(kernels[number][0], standing.latency, len(standing.times))
+            for number, standing in ended.standings.items()
+        ]
+        return measured, ended.reference
+
+    def _race_inputs(self, kernel: JITKernel) -> list[Any]:
+        """The inputs; what a kernel writes in place is not the user's own array."""
+        signature = kernel.signature
+        _, inputs = self._supplier.inputs(kernel)
+        places = zip(signature.inputs, inputs, strict=True)
+        return [check.duplicate(value) if index in signature.written else value for index, value in places]
+
+    def _reference(self, kernel: JITKernel) -> Callable[[], Any] | None:
+        ref_prog = self._settings.ref_prog
+        if ref_prog is None:
+            return None
+        check.expected(ref_prog, kernel, self._supplier.inputs(kernel)[1])  # says so if it fails
+        inputs = self._race_inputs(kernel)
+        return lambda: ref_prog(*inputs)
+
+
+class _Checker:
+    """Says which results are wrong, by the reference or, without one, by what most configurations compute."""
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        self._name, self._settings = name, settings
+        self._right: dict[str, check.Named] = {}
+        self._agreements: dict[str, Agreement] = {}
+
+    def prepare(self, key: str, kernel: JITKernel, inputs: Sequence[Any]) -> None:
+        """Finds out what is right for these inputs.
+
+        Raises:
+            TuningError: The reference failed.
+        """
+        settings = self._settings
+        if settings.ref_prog is not None and not settings.skip_check and key not in self._right:
+            self._right[key] = check.expected(settings.ref_prog, kernel, inputs)
+
+    def fault(self, key: str, config: Config, results: check.Named) -> str:
+        """What is wrong with the results for these inputs; empty if nothing is, or that is not known yet."""
+        settings = self._settings
+        if settings.skip_check:
+            return ""
+        right = self._right.get(key)
+        if right is None:
+            self._agreements.setdefault(key, Agreement(settings.tolerances)).add(config, results)
+            return ""
+        if settings.manual_check_prog is None:
+            return check.difference(results, right, settings.tolerances)
+        try:
+            settings.manual_check_prog([array for _, array in results], [array for _, array in right])
+        except Exception as error:
+            return failure_of(error).message
+        return ""
+
+    def outvoted(self) -> list[Rejection]:
+        """The configurations that most others disagree with."""
+        return [found for agreement in self._agreements.values() for found in agreement.rejections(self._name)]
+
+    def compared(self, count: int) -> str:
+        """What results were compared with, in words."""
+        if self._settings.skip_check:
+            return ""
+        if self._settings.ref_prog is not None:
+            return f"the reference '{getattr(self._settings.ref_prog, '__name__', 'ref_prog')}'"
+        return f"each other ({count} configurations agree)" if count > 1 else ""

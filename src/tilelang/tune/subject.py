@@ -1,0 +1,177 @@
+"""What is tuned: a function that makes kernels, with the arguments of one call of it.
+
+Takes a function marked `@tilelang.jit` and the call; gives kernels for configurations. Invariant: a kernel for a
+configuration is what calling the function with it would give, under the pass_configs of both.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tilelang.dtypes import DType
+from tilelang.errors import StagingError
+from tilelang.ir.func import PrimFunc
+from tilelang.jit.decorator import EagerFunction, JitFunction
+from tilelang.jit.kernel import JITKernel
+from tilelang.jit.signature import bind_call, is_array, key_of_value
+from tilelang.runtime.arrays import borrow
+
+PASS_CONFIGS = "pass_configs"  # the key of a configuration that is no tunable but switches of the compiler
+
+Jitted = JitFunction | EagerFunction
+
+
+class Subject:
+    """A function that makes kernels, with the arguments of one call.
+
+    Args:
+        jitted: The function.
+        args: The arguments of the call, without tunables or with some.
+        keywords: The same by name.
+
+    Attributes:
+        jitted: As given.
+        name: What the function is called.
+        signature: Its signature.
+        given: The arguments of the call by name.
+        target: What kernels are compiled for.
+        execution_backend: How they run.
+
+    Raises:
+        ArgumentError: The arguments do not fit the signature.
+        OptionError: Target or execution backend are unknown.
+    """
+
+    def __init__(self, jitted: Jitted, args: Sequence[Any] = (), keywords: Mapping[str, Any] | None = None) -> None:
+        self.jitted = jitted
+        self.name: str = jitted.func.__name__
+        self.signature = inspect.signature(jitted.func)
+        self._args = tuple(args)
+        known: dict[str, Any] = {}
+        self._dims: dict[str, Any] = {}
+        for name, value in (keywords or {}).items():
+            (known if self._takes(name) else self._dims)[name] = value
+        if not self.is_eager:
+            known |= self._dims  # an error of the call, as they name no parameter
+        self.given = bind_call(self.name, self.signature, self._args, known, partial=True)
+        self._keywords = known
+        self.target, self.execution_backend = jitted.options.chosen()
+        self._under: dict[Any, Jitted] = {}
+
+    @property
+    def is_eager(self) -> bool:
+        """Whether the function takes tensors and runs."""
+        return isinstance(self.jitted, EagerFunction)
+
+    @property
+    def pinned(self) -> dict[str, Any]:
+        """The arguments of the call that say something: those that are not None."""
+        return {name: value for name, value in self.given.items() if value is not None}
+
+    @property
+    def known(self) -> dict[str, Any]:
+        """All arguments that have a value, defaults included."""
+        parameters = self.signature.parameters.items()
+        defaults = {n: p.default for n, p in parameters if p.default is not p.empty and p.default is not None}
+        return {**defaults, **self.pinned, **self._dims}
+
+    @property
+    def tunables(self) -> tuple[str, ...]:
+        """The parameters without a value: those that configurations are to give."""
+        variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        names = [name for name, parameter in self.signature.parameters.items() if parameter.kind not in variable]
+        return tuple(name for name in names if name not in self.known)
+
+    def _takes(self, name: str) -> bool:
+        parameters = self.signature.parameters
+        return name in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+
+    # -- kernels --------------------------------------------------------------------------------------------
+    def arguments(self, config: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments of a call under a configuration.
+
+        What the call gives by position stays there; an argument that is None there makes room for the tunable.
+        """
+        tunables = {name: value for name, value in config.items() if name != PASS_CONFIGS}
+        positional = [name for name, p in self.signature.parameters.items() if p.kind is not p.KEYWORD_ONLY]
+        args = list(self._args)
+        for place, name in enumerate(positional[: len(args)]):
+            if name in tunables:
+                args[place] = tunables.pop(name)
+        return tuple(args), {**self._keywords, **self._dims, **tunables}
+
+    def check_call(self, config: Mapping[str, Any]) -> None:
+        """Refuses a call that brings too little even with a configuration.
+
+        Raises:
+            ArgumentError: An argument is missing.
+        """
+        if not self.is_eager:
+            args, keywords = self.arguments(config)
+            bind_call(self.name, self.signature, args, keywords)
+
+    def under(self, config: Mapping[str, Any]) -> Jitted:
+        """The function under the pass_configs of a configuration."""
+        extra = config.get(PASS_CONFIGS)
+        if not extra:
+            return self.jitted
+        key = key_of_value(dict(extra))
+        if key not in self._under:
+            options = self.jitted.options
+            merged = {**(options.pass_configs or {}), **extra}
+            kind = type(self.jitted)
+            self._under[key] = kind(self.jitted.func, dataclasses.replace(options, pass_configs=merged))
+        return self._under[key]
+
+    def kernel(self, config: Mapping[str, Any]) -> JITKernel:
+        """The kernel for a configuration, compiled once."""
+        args, keywords = self.arguments(config)
+        kernel: JITKernel = self.under(config).compile(*args, **keywords)
+        return kernel
+
+    def program(self, config: Mapping[str, Any]) -> PrimFunc:
+        """The program for a configuration, not compiled."""
+        args, keywords = self.arguments(config)
+        return self.under(config).get_tir(*args, **keywords)
+
+    # -- the call -------------------------------------------------------------------------------------------
+    def inputs(self, kernel: JITKernel) -> list[Any] | None:
+        """The arguments of the call that a kernel takes; None if the call brings not all of them."""
+        names = [kernel.signature.params[i].name for i in kernel.signature.inputs]
+        own = self.given if self.is_eager else {}
+        return [own[name] for name in names] if all(name in own for name in names) else None
+
+    @functools.cached_property
+    def key(self) -> Any:
+        """Under which calls meet that are tuned together: tensors count by shape and dtype."""
+        parameters = self.signature.parameters
+        runtime = {name for name, p in parameters.items() if self.is_eager and isinstance(p.annotation, DType)}
+        parts = {name: _described(value) for name, value in self.given.items() if name not in runtime}
+        return key_of_value((parts, self._dims)), self.target, self.execution_backend
+
+
+def _described(value: Any) -> Any:
+    """A tensor by its shape and dtype; anything else as it is."""
+    if not is_array(value):
+        return value
+    view = borrow(value)
+    return ("array", type(value).__name__) if view is None else ("array", tuple(view.shape), view.dtype_text)
+
+
+def jitted_function(function: Any, what: str) -> Jitted:
+    """The function that makes kernels.
+
+    Raises:
+        StagingError: It is none.
+    """
+    if isinstance(function, JitFunction | EagerFunction):
+        return function
+    kind = "a kernel" if isinstance(function, PrimFunc | JITKernel) else type(function).__name__
+    raise StagingError(
+        f"{what} needs a function marked @tilelang.jit, got {kind}",
+        hint="write @tilelang.autotune(...) above @tilelang.jit",
+    )

@@ -1,0 +1,195 @@
+"""`AutoTuner`: tunes a function step by step; `@tilelang.autotune` is made of it.
+
+Takes a function that makes kernels, configurations and settings; gives a `TuningResult`. Invariant: the kernel that is
+given runs on the device at hand, computed what it should, and was the fastest of those that did.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from tilelang.errors import OptionError, StagingError, user_facing
+from tilelang.jit.decorator import EagerFunction, JitFunction, JitOptions
+from tilelang.jit.kernel import JITKernel
+from tilelang.profile.inputs import TensorSupplyType
+from tilelang.runtime.parameters import OutIdx
+from tilelang.target import TargetLike
+from tilelang.tune.check import Tolerances
+from tilelang.tune.device import check_has_clock
+from tilelang.tune.gemm_space import default_configs
+from tilelang.tune.inputs import get_autotune_inputs
+from tilelang.tune.records import Record
+from tilelang.tune.result import Findings, TuningResult
+from tilelang.tune.search import Settings, search
+from tilelang.tune.space import Config, Configs, configurations
+from tilelang.tune.subject import Jitted, Subject
+
+
+class AutoTuner:
+    """Tunes a function that makes kernels.
+
+    Args:
+        function: The function: one marked `@tilelang.jit`, or one that returns a prim_func.
+        configs: The configurations, as for `tilelang.autotune`.
+
+    Raises:
+        StagingError: What is given is no function.
+
+    Example:
+        `AutoTuner.from_kernel(matmul, configs).set_compile_args(out_idx=[-1]).set_profile_args(ref_prog=ref).run()`
+    """
+
+    @user_facing
+    def __init__(self, function: Any, configs: Configs | None = None) -> None:
+        if not isinstance(function, JitFunction | EagerFunction):
+            if not inspect.isfunction(function):
+                raise StagingError(
+                    f"AutoTuner needs a function that makes kernels, got {type(function).__name__}",
+                    hint="pass a function marked @tilelang.jit, or one that returns a prim_func",
+                )
+            function = JitFunction(function, JitOptions())
+        self._jitted: Jitted = function
+        self._configs = configs
+        self._settings = Settings()
+        self._call: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
+        self._result: TuningResult | None = None
+
+    @classmethod
+    def from_kernel(cls, kernel: Any, configs: Configs | None = None) -> AutoTuner:
+        """The same as `AutoTuner(kernel, configs)`."""
+        return cls(kernel, configs)
+
+    @user_facing
+    def set_compile_args(
+        self,
+        out_idx: OutIdx = None,
+        target: TargetLike = "auto",
+        execution_backend: str | None = "auto",
+        target_host: object = None,
+        verbose: bool = False,
+        pass_configs: Mapping[str, object] | None = None,
+        compile_flags: str | Sequence[str] | None = None,
+    ) -> AutoTuner:
+        """Says how kernels are compiled, as for `tilelang.compile`; `target_host` is accepted as published."""
+        del target_host
+        options = JitOptions(out_idx, target, execution_backend, pass_configs, compile_flags, verbose)
+        self._jitted = type(self._jitted)(self._jitted.func, options)
+        return self
+
+    @user_facing
+    def set_profile_args(
+        self,
+        warmup: float = 25,
+        rep: float = 100,
+        timeout: float = 100,
+        supply_type: TensorSupplyType = TensorSupplyType.Auto,
+        ref_prog: Callable[..., Any] | None = None,
+        supply_prog: Callable[..., Any] | None = None,
+        rtol: float = 1e-2,
+        atol: float = 1e-2,
+        max_mismatched_ratio: float = 0.01,
+        skip_check: bool = False,
+        manual_check_prog: Callable[..., Any] | None = None,
+        cache_input_tensors: bool = True,
+        backend: str = "event",
+        early_stop: bool = True,
+        budget: float | None = None,
+        num_workers: int | None = None,
+    ) -> AutoTuner:
+        """Says how kernels are checked and timed, as for `tilelang.autotune`.
+
+        Raises:
+            OptionError: A number is out of range, or what should be a function is none.
+        """
+        del cache_input_tensors  # configurations with alike parameters always share their inputs
+        tolerances = Tolerances(rtol, atol, max_mismatched_ratio)
+        self._settings = Settings(
+            warmup, rep, timeout, budget, supply_type, ref_prog, supply_prog, tolerances, skip_check,
+            manual_check_prog, early_stop, backend, num_workers,
+        )  # fmt: skip
+        return self
+
+    def set_kernel_parameters(self, *args: Any, **keywords: Any) -> AutoTuner:
+        """Says with which arguments the function is called, besides tunables."""
+        self._call = args, keywords
+        return self
+
+    @user_facing
+    def run(
+        self,
+        warmup: float | None = None,
+        rep: float | None = None,
+        timeout: float | None = None,
+        budget: float | None = None,
+    ) -> TuningResult:
+        """Searches, or reads what an earlier search found.
+
+        Args:
+            warmup: Instead of what `set_profile_args` said; the others as well.
+            rep: See `tilelang.autotune`.
+            timeout: See `tilelang.autotune`.
+            budget: See `tilelang.autotune`.
+
+        Raises:
+            TuningError: No configuration can be used; notes say why.
+            OptionError: The configurations or the execution backend cannot be used.
+            ArgumentError: The function lacks arguments.
+        """
+        given = {"warmup": warmup, "rep": rep, "timeout": timeout, "budget": budget}
+        settings = replace(self._settings, **{k: v for k, v in given.items() if v is not None})  # type: ignore[arg-type]
+        args, keywords = self._call
+        if isinstance(self._jitted, EagerFunction) and not args and not keywords:
+            args = get_autotune_inputs() or ()
+        self._result = tune(Subject(self._jitted, args, keywords), self._configs, settings)
+        return self._result
+
+    def report(self) -> str:
+        """What the last search found: the time of each configuration, or why it has none.
+
+        Raises:
+            OptionError: Nothing was searched yet.
+        """
+        if self._result is None:
+            raise OptionError("AutoTuner.report: nothing has been tuned yet", hint="call run() first")
+        return self._result.report()
+
+
+def tune(subject: Subject, configs: Configs | None, settings: Settings) -> TuningResult:
+    """Searches, or reads what an earlier search found.
+
+    Args:
+        subject: What to tune.
+        configs: The configurations; the default ones for its tunables without it.
+        settings: How to search.
+
+    Raises:
+        TuningError: No configuration can be used.
+    """
+    rows = configurations(default_configs(subject) if configs is None else configs, subject)
+    subject.check_call(rows[0])
+    check_has_clock(subject.name, subject.target, subject.execution_backend)
+    record = Record(subject, rows, settings.supply_prog)
+    found = record.load()
+    kernel = None if found is None else _kernel_again(subject, found.measured[0].config)
+    reloaded = kernel is not None
+    if found is None or kernel is None:
+        found, kernel = search(subject, rows, settings)
+        record.save(found)
+    best = found.measured[0]
+    kernel.config, kernel.latency, kernel.ref_latency = best.config, best.latency, found.ref_latency
+    return TuningResult(**_fields(found), kernel=kernel, reloaded=reloaded)
+
+
+def _kernel_again(subject: Subject, config: Config) -> JITKernel | None:
+    """The kernel of a configuration that was found before; None if it does not compile any more."""
+    try:
+        return subject.kernel(config)
+    except Exception:  # the search says why
+        return None
+
+
+def _fields(found: Findings) -> dict[str, Any]:
+    return {name: getattr(found, name) for name in asdict(Findings("", "", (), ()))}

@@ -1,0 +1,245 @@
+"""Makes many things at once in processes of their own, and says of each why it failed.
+
+Takes a function of a number; what a process makes stays in it, so the function leaves its results in the compile cache.
+Invariant: whatever one of them does, raise, hang or crash, the others are made; no process outlives the call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from tilelang.errors import TileLangError
+from tilelang.options import is_cache_enabled
+
+OUT_OF_TIME = "there was no time left for it"
+_TICK_SECONDS = 0.5  # between two looks at the clock
+
+Make = Callable[[int], object]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why something was not made.
+
+    Attributes:
+        message: The first line of the error, with its kind unless it is one of ours.
+        details: All of it.
+        late: Whether the time for all of them was over.
+    """
+
+    message: str
+    details: str = ""
+    late: bool = False
+
+
+LATE = Failure(OUT_OF_TIME, late=True)
+
+
+def failure_of(error: BaseException) -> Failure:
+    """What is said about an error."""
+    if isinstance(error, TileLangError):
+        return Failure(error.message.partition("\n")[0], str(error))
+    text = f"{type(error).__name__}: {error}".rstrip(": ")
+    return Failure(text.partition("\n")[0], text)
+
+
+def make_all(
+    make: Make,
+    count: int,
+    *,
+    workers: int,
+    timeout: float,
+    deadline: float | None = None,
+    progress: Callable[[int], object] = lambda done: None,
+) -> list[Failure | None]:
+    """Calls `make` of 0, 1, ... and says of each why it failed, or None.
+
+    Processes are forked; where that cannot be, or where there is no compile cache by which results come back, threads
+    do the same, and what hangs is waited for.
+
+    Args:
+        make: Makes one; what it raises is its failure.
+        count: How many there are.
+        workers: How many are made at once.
+        timeout: Seconds after which one is given up.
+        deadline: When to give up what is not made, by `time.monotonic`; not before one of them is made.
+        progress: Told how many are done.
+    """
+    workers = max(1, min(workers, count))
+    if can_fork():
+        return _Pool(make, count, workers, timeout, deadline, progress).run()
+    return _in_threads(make, count, workers, deadline, progress)
+
+
+def can_fork() -> bool:
+    """Whether processes can make kernels for this one."""
+    forks = "fork" in multiprocessing.get_all_start_methods() and sys.platform != "darwin"
+    return forks and is_cache_enabled()
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _attempt(make: Make, index: int) -> Failure | None:
+    try:
+        make(index)
+    except Exception as error:
+        return failure_of(error)
+    return None
+
+
+def _in_threads(
+    make: Make, count: int, workers: int, deadline: float | None, progress: Callable[[int], object]
+) -> list[Failure | None]:
+    done: list[int] = []
+    made: list[int] = []
+
+    def one(index: int) -> Failure | None:
+        late = deadline is not None and time.monotonic() > deadline and bool(made)
+        failure = LATE if late else _attempt(make, index)
+        done.append(index)
+        if failure is None:
+            made.append(index)
+        progress(len(done))
+        return failure
+
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(one, range(count)))
+
+
+# -- processes -----------------------------------------------------------------------------------------------
+@dataclass
+class _Worker:
+    """A process and what it is busy with."""
+
+    process: Any
+    connection: Connection
+    index: int | None = None
+    since: float = 0.0
+
+
+class _Pool:
+    def __init__(
+        self,
+        make: Make,
+        count: int,
+        workers: int,
+        timeout: float,
+        deadline: float | None,
+        progress: Callable[[int], object],
+    ) -> None:
+        self._make, self._wanted, self._timeout = make, workers, timeout
+        self._deadline, self._progress = deadline, progress
+        self._context = multiprocessing.get_context("fork")
+        self._waiting = list(range(count))[::-1]
+        self._results: dict[int, Failure | None] = {}
+        self._count = count
+        self._workers: list[_Worker] = []
+
+    def run(self) -> list[Failure | None]:
+        try:
+            while len(self._results) < self._count:
+                self._employ()
+                self._listen()
+                self._give_up()
+                self._progress(len(self._results))
+        finally:
+            for worker in self._workers:
+                _end(worker)
+        return [self._results[index] for index in range(self._count)]
+
+    def _employ(self) -> None:
+        """Gives every worker something to do, and starts those that are missing."""
+        while self._waiting and len(self._workers) < self._wanted:
+            self._workers.append(self._start())
+        for worker in self._workers:
+            if worker.index is None and self._waiting:
+                worker.index, worker.since = self._waiting.pop(), time.monotonic()
+                with contextlib.suppress(OSError):  # it has died, which is noticed when listening
+                    worker.connection.send(worker.index)
+
+    def _start(self) -> _Worker:
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(target=_work, args=(self._make, ours, theirs), daemon=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of forking where threads run
+            process.start()
+        theirs.close()
+        return _Worker(process, ours)
+
+    def _listen(self) -> None:
+        busy = {worker.connection: worker for worker in self._workers if worker.index is not None}
+        for ready in wait(list(busy), _TICK_SECONDS if self._deadline is None else _TICK_SECONDS / 5):
+            worker = busy[ready]  # type: ignore[index]
+            try:
+                result = worker.connection.recv()
+            except (EOFError, OSError):
+                self._dismiss(worker, Failure(_death(worker)))
+                continue
+            self._results[self._index(worker)] = result
+            worker.index = None
+
+    def _give_up(self) -> None:
+        """Ends what takes too long."""
+        now = time.monotonic()
+        for worker in [worker for worker in self._workers if worker.index is not None]:
+            if now - worker.since > self._timeout:
+                self._dismiss(worker, Failure(f"it took longer than {self._timeout:g} s"))
+        if self._deadline is None or now <= self._deadline or None not in self._results.values():
+            return
+        for worker in [worker for worker in self._workers if worker.index is not None]:
+            self._dismiss(worker, LATE)
+        self._results.update(dict.fromkeys(self._waiting, LATE))
+        self._waiting.clear()
+
+    def _dismiss(self, worker: _Worker, failure: Failure) -> None:
+        self._results[self._index(worker)] = failure
+        self._workers.remove(worker)
+        _end(worker)
+
+    def _index(self, worker: _Worker) -> int:
+        assert worker.index is not None
+        return worker.index
+
+
+def _work(make: Make, theirs_of_parent: Connection, connection: Connection) -> None:
+    """What a process does: one number after the other, until nobody asks any more."""
+    theirs_of_parent.close()
+    os.setsid()  # so that compilers that it starts end with it, and the terminal's Ctrl-C is the parent's affair
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:
+        sys.stdout = sys.stderr = nowhere  # what is to be said is said by the process that asked
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                connection.send(_attempt(make, connection.recv()))
+        os._exit(0)  # without the parent's exit handlers
+
+
+def _end(worker: _Worker) -> None:
+    with contextlib.suppress(OSError):
+        os.killpg(worker.process.pid, signal.SIGKILL)
+    worker.process.kill()
+    worker.process.join()
+    worker.connection.close()
+
+
+def _death(worker: _Worker) -> str:
+    worker.process.join(1)
+    status = worker.process.exitcode
+    how = signal.Signals(-status).name if status is not None and status < 0 else f"status {status}"
+    return f"the compiling process died with {how}"
+
