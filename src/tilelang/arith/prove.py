@@ -18,6 +18,11 @@ def proves(condition: Expr, domain: Domain) -> bool:
     return decide(condition, domain) is True
 
 
+def proves_with(condition: Expr, analysis: Analysis) -> bool:
+    """`proves` for a domain that is analysed already."""
+    return _shows(condition, analysis, holds=True)
+
+
 def decide(condition: Expr, domain: Domain) -> bool | None:
     """True if the condition always holds, False if it never does, None if that is not known."""
     return decide_with(condition, analysis_of(domain))

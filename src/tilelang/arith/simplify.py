@@ -11,7 +11,7 @@ from tilelang.arith.affine import Sum, to_expr
 from tilelang.arith.domain import Domain
 from tilelang.arith.interval import analysis_of
 from tilelang.arith.match import Bindings, fill
-from tilelang.arith.prove import decide_with
+from tilelang.arith.prove import decide_with, proves_with
 from tilelang.arith.ranges import of_dtype
 from tilelang.arith.rules import RULES_BY_OPERATOR, Rule, operator_of
 from tilelang.dtypes import BOOL, INT64, DType
@@ -166,13 +166,12 @@ class _Simplifier(Rewriter):
 
     def _chosen(self, node: Binary) -> Expr | None:
         """The operand that a minimum or maximum always is."""
-        first_is_less = decide_with(Binary(BinaryOp.LE, node.a, node.b, BOOL), self._analysis)
-        if first_is_less is None:
-            first_is_less = decide_with(Binary(BinaryOp.LT, node.a, node.b, BOOL), self._analysis)
-        if first_is_less is None:
-            return None
-        chosen = node.a if first_is_less is (node.op is BinaryOp.MIN) else node.b
-        return self._chosen_side(chosen, node)
+        less, more = (node.a, node.b) if node.op is BinaryOp.MIN else (node.b, node.a)
+        if proves_with(Binary(BinaryOp.LE, node.a, node.b, BOOL), self._analysis):
+            return self._chosen_side(less, node)
+        if proves_with(Binary(BinaryOp.LE, node.b, node.a, BOOL), self._analysis):
+            return self._chosen_side(more, node)
+        return None
 
     def _chosen_side(self, chosen: Expr, node: Expr) -> Expr:
         """An operand in place of the whole; the node itself if it does more to the operand than pass it on."""

@@ -85,3 +85,14 @@ def test_a_name_keeps_what_its_value_shows_of_its_range():
     bind = next(s for s in simplified(loop(n, 0, 64, loop(i, 0, n, body))) if isinstance(s, Bind))
     assert isinstance(bind.value, Binary)
     assert bind.value.op is BinaryOp.MAX
+
+
+def test_what_follows_knows_the_range_that_a_longer_value_showed():
+    turn, block, tile, most = map(index_var, ("turn", "block", "tile", "most"))
+    bindings = (
+        Bind(tile, binary(BinaryOp.MIN, block + turn * 132, as_expr(511))),
+        Bind(most, binary(BinaryOp.MIN, tile * tile, as_expr(511 * 511))),
+    )
+    turns = loop(turn, 0, (643 - block) // 132, Seq((*bindings, Store(A, (most % 64,), ONE))))
+    first, second = (s for s in simplified(loop(block, 0, 132, turns)) if isinstance(s, Bind))
+    assert [BinaryOp.ADD, BinaryOp.MUL] == [first.value.op, second.value.op]

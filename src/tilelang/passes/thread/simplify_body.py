@@ -84,6 +84,9 @@ class _Simplify:
                     constants[new.var] = new.value
                     continue
                 domain = domain.with_value(new.var, new.value)
+                if isinstance(child, Bind) and new.value is not child.value and new.var.index:
+                    shown = bounds(child.value, domain)  # which the shorter value need not show
+                    domain = domain.with_range(new.var, shown.low, shown.high)
             body.append(new)
         if not body:
             return None
