@@ -166,7 +166,8 @@ def gemm_program(M, N, K, block_M=128, block_N=128, block_K=32, num_stages=3, th
             A_shared = T.alloc_shared((block_M, block_K), dtype)
             B_shared = T.alloc_shared((block_K, block_N), dtype)
             C_local = T.alloc_fragment((block_M, block_N), "float32")
-            T.use_swizzle(panel_size=panel)
+            if panel:
+                T.use_swizzle(panel_size=panel)
             T.clear(C_local)
             for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages):
                 T.copy(A[by * block_M, k * block_K], A_shared)
@@ -177,12 +178,16 @@ def gemm_program(M, N, K, block_M=128, block_N=128, block_K=32, num_stages=3, th
     return gemm
 
 
-def gemm(M, N, K, **tiles):
-    return build(gemm_program(M, N, K, **tiles))
+MMA = {"tl.disable_wgmma": True, "tl.disable_warp_specialized": True}
+"""Keeps to the instructions of warps and to copies by threads, which GPUs before Hopper have as well."""
 
 
-def dynamic_gemm(**tiles):
-    return build(gemm_program(T.dynamic("M"), T.dynamic("N"), T.dynamic("K"), **tiles))
+def gemm(M, N, K, pass_configs=None, **tiles):
+    return build(gemm_program(M, N, K, **tiles), pass_configs=pass_configs)
+
+
+def dynamic_gemm(pass_configs=None, **tiles):
+    return build(gemm_program(T.dynamic("M"), T.dynamic("N"), T.dynamic("K"), **tiles), pass_configs=pass_configs)
 
 
 def attention_program(batch, heads, length, dim, block_M=128, block_N=64, num_stages=2, threads=128, *,
@@ -241,8 +246,9 @@ def attention_program(batch, heads, length, dim, block_M=128, block_N=64, num_st
     return attention
 
 
-def attention(batch, heads, length, dim, **tiles):
-    return build(attention_program(batch, heads, length, dim, **tiles), pass_configs={"tl.enable_fast_math": True})
+def attention(batch, heads, length, dim, pass_configs=None, **tiles):
+    options = {"tl.enable_fast_math": True, **(pass_configs or {})}
+    return build(attention_program(batch, heads, length, dim, **tiles), pass_configs=options)
 
 
 def tiny_add(count: int = 3):
