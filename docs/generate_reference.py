@@ -26,7 +26,10 @@ SECTIONS = (
     ("Arithmetic", ("math", "derived")),
     ("Layouts", ("layout", "annotated", "swizzle")),
     ("Debugging", ("debug",)),
-    ("Level 3: single threads of a GPU", ("threads", "sync", "barriers", "warp", "pointers", "extern")),
+    (
+        "Level 3: single threads of a GPU",
+        ("threads", "groups", "sync", "barriers", "engine", "warpgroups", "clusters", "warp", "pointers", "extern"),
+    ),
 )
 
 HEAD = """# Reference

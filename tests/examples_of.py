@@ -17,6 +17,7 @@ SIZES = {
     "vector_add.py": {"N": 1003},
     "02_gemm/gemm_simple.py": {"size": 64, "rectangle": (70, 33, 17)},
     "02_gemm/gemm_pipelined.py": {"M": 70, "N": 65, "K": 100, "block_M": 32, "block_N": 64, "block_K": 16},
+    "02_gemm/warp_specialized_gemm.py": {"M": 100, "N": 72, "K": 200, "block_N": 64, "stages": 2},
     "elementwise.py": {"M": 37, "N": 131},
     "softmax.py": {"M": 9, "N": 131},
     "normalization.py": {"M": 9, "N": 131},
@@ -27,6 +28,9 @@ SIZES = {
     "eager_style.py": {"M": 65, "N": 33, "K": 40},
     "macro.py": {"M": 65, "N": 33, "K": 40},
 }
+
+# examples of instructions that only one GPU has
+ONLY = {"02_gemm/warp_specialized_gemm.py": "sm_90a"}
 
 
 def load(name: str) -> ModuleType:
@@ -71,6 +75,7 @@ def kernels(name: str) -> dict[str, PrimFunc]:
         "02_gemm/gemm_pipelined.py": {
             style: (*square, *blocks) for style in ("no_pipeline", "double_buffer", "auto_pipeline", "multi_stage")
         },
+        "02_gemm/warp_specialized_gemm.py": {"warp_specialized": square},
         "elementwise.py": {"relu": (500, 1000), "gelu": (500, 1000)},
         "softmax.py": {"softmax": (255, 1000)},
         "normalization.py": {"layer_norm": (255, 1000), "rms_norm": (255, 1000)},

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from examples_of import SIZES, benchmark_programs, kernels, load
+from examples_of import ONLY, SIZES, benchmark_programs, kernels, load
 from fake_cuda import needs_nvrtc
 from gpu import SCHEDULES, run_every_schedule
 
@@ -51,6 +51,8 @@ def test_schedules_do_not_change_what_an_example_finds(name: str, arch: str, mon
 
 # -- compiling without a GPU ---------------------------------------------------------------------------------
 def compiles(name: str, arch: str) -> None:
+    if arch != ONLY.get(name, arch):
+        pytest.skip(f"an example for {ONLY[name]}")
     for func in kernels(name).values():
         kernel = tilelang.compile(func, target=target(arch))
         assert kernel.get_cubin().startswith(b"\x7fELF")

@@ -50,6 +50,15 @@ def test_threads_arrive_and_wait() -> None:
     assert [f"mbarrier_{kind}" for kind in kinds] == called(staged(body))[2:]
 
 
+def test_bytes_are_announced_with_or_without_an_arrival() -> None:
+    def body(A):
+        bar = T.alloc_barrier([1, 1])
+        T.mbarrier_expect_tx(bar[0], 16)
+        T.mbarrier_arrive_expect_tx(bar[1], A[0] * 16)
+
+    assert ["mbarrier_expect_tx", "mbarrier_arrive_expect_tx"] == called(staged(body))[3:]
+
+
 def test_barriers_have_numbers_in_older_programs() -> None:
     def body(A):
         T.create_list_of_mbarrier(32, 64)
@@ -72,6 +81,7 @@ def test_barriers_have_numbers_in_older_programs() -> None:
         (lambda A: T.barrier_arrive(T.alloc_barrier([1, 1])), "has several barriers"),
         (lambda A: T.barrier_wait(T.alloc_barrier(1), 2), "T.barrier_wait: 2 is no parity"),
         (lambda A: T.barrier_arrive(T.alloc_barrier([1, 1])[2]), "index 2"),
+        (lambda A: T.mbarrier_expect_tx(T.alloc_barrier(1), -1), "T.mbarrier_expect_tx: -1 bytes, but a barrier counts"),
         (lambda A: T.get_mbarrier(0), "T.get_mbarrier: there is no list of barriers"),
         (lambda A: [T.create_list_of_mbarrier(1), T.create_list_of_mbarrier(1)], "the kernel has one already"),
     ],

@@ -1,4 +1,6 @@
+import numpy as np
 import pytest
+from gpu import simulate_func
 
 import tilelang.language as T
 from tilelang.errors import ProgramError
@@ -72,6 +74,36 @@ def test_the_width_of_a_shuffle_is_a_power_of_two():
 
     assert "T.shfl_up: width is 12" == caught.value.message
     assert "write 2, 4, 8, 16 or 32" == caught.value.hint
+
+
+def test_one_thread_of_a_group_or_of_the_block_is_chosen():
+    @T.prim_func
+    def kernel(A: T.Tensor((256,), "int32")):
+        with T.Kernel(1, threads=256):
+            tx = T.get_thread_binding()
+            A[tx] = 0
+            if T.shuffle_elect(128):
+                A[tx] = 1
+            if T.shuffle_elect(0):
+                A[tx] += 2
+            if T.shuffle_elect():
+                A[tx] += 4
+
+    (after,) = simulate_func(kernel, [np.full(256, -1, np.int32)])
+    expected = np.zeros(256, np.int32)
+    expected[::32] = 4
+    expected[128], expected[0] = 5, 7
+    np.testing.assert_array_equal(expected, after)
+
+
+def test_groups_of_threads_are_whole_warps():
+    with pytest.raises(ProgramError, match="T.shuffle_elect: 33 threads"):
+
+        @T.prim_func
+        def kernel(A: T.Tensor((32,), "int32")):
+            with T.Kernel(1, threads=64):
+                if T.shuffle_elect(33):
+                    A[0] = 1
 
 
 def test_a_warp_instruction_needs_a_kernel_around_it():

@@ -20,7 +20,7 @@ from tilelang.ir.expr import Expr, Var, conjunction
 from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.scalar import BinaryOp, Value
 from tilelang.layout.fragment import Fragment
-from tilelang.target import WARP_SIZE
+from tilelang.target import WARP_SIZE, Feature
 
 if TYPE_CHECKING:
     import numpy as np
@@ -318,6 +318,7 @@ class LaunchHints:
         cluster: Extents of a cluster of blocks.
         min_blocks_per_sm: Occupancy asked for.
         sources: The user's own C++, to stand before the kernel.
+        move_registers: Whether the compiler may move registers between the warpgroups of a block.
     """
 
     layouts: tuple[tuple[Buffer, object], ...] = ()
@@ -327,6 +328,7 @@ class LaunchHints:
     cluster: tuple[int, ...] = (1, 1, 1)
     min_blocks_per_sm: int | None = None
     sources: tuple[str, ...] = ()
+    move_registers: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -395,6 +397,16 @@ class TileOp(Stmt, abc.ABC):
     @abc.abstractmethod
     def name(self) -> str:
         """The user's name for it, as in `T.copy`."""
+
+    @property
+    def demanded(self) -> str:
+        """The only lowering that may do it, if the user asks for that by name; "" if any may."""
+        return ""
+
+    @property
+    def needs(self) -> Feature:
+        """What the target must be able to do, if the user asks for that by name."""
+        return Feature.NONE
 
     @abc.abstractmethod
     def reads(self) -> tuple[Region, ...]:

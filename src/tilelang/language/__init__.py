@@ -45,6 +45,7 @@ from tilelang.language.atomic import (
 )
 from tilelang.language.barriers import (
     alloc_barrier,
+    alloc_cluster_barrier,
     barrier_arrive,
     barrier_test_wait,
     barrier_wait,
@@ -52,11 +53,26 @@ from tilelang.language.barriers import (
     create_list_of_mbarrier,
     get_mbarrier,
     mbarrier_arrive,
+    mbarrier_arrive_expect_tx,
+    mbarrier_expect_tx,
     mbarrier_wait_parity,
+)
+from tilelang.language.clusters import (
+    block_rank_in_cluster,
+    cluster_arrive,
+    cluster_arrive_relaxed,
+    cluster_load,
+    cluster_store,
+    cluster_store_async,
+    cluster_sync,
+    cluster_wait,
+    get_cluster_block_nums,
+    sync_cluster,
 )
 from tilelang.language.debug import device_assert, print
 from tilelang.language.derived import all_of, any_of, dp4a, evaluate, rng_init, rng_rand
 from tilelang.language.eager import const, empty
+from tilelang.language.engine import fence_proxy_async, tma_copy, tma_store_arrive, tma_store_wait
 from tilelang.language.extern import call_extern, import_source, inline_ptx
 from tilelang.language.groups import ws
 from tilelang.language.kernel import Kernel, block
@@ -175,11 +191,27 @@ from tilelang.language.warp import (
     shfl_sync,
     shfl_up,
     shfl_xor,
+    shuffle_elect,
     warp_reduce_bitand,
     warp_reduce_bitor,
     warp_reduce_max,
     warp_reduce_min,
     warp_reduce_sum,
+)
+from tilelang.language.warpgroups import (
+    annotate_consumer_reg_alloc,
+    annotate_producer_reg_dealloc,
+    dec_max_nreg,
+    disable_warp_group_reg_alloc,
+    inc_max_nreg,
+    no_set_max_nreg,
+    set_max_nreg,
+    wait_wgmma,
+    warpgroup_arrive,
+    warpgroup_commit_batch,
+    warpgroup_fence_operand,
+    warpgroup_wait,
+    wgmma_gemm,
 )
 from tilelang.layout import Fragment, Layout, make_linear_layout, make_mma_swizzle_layout, make_swizzled_layout
 from tilelang.ops.gemm import GemmWarpPolicy
@@ -192,6 +224,37 @@ globals().update(FUNCTIONS)  # exp, sqrt, __exp, ...
 globals().update(PRIMITIVES)  # sync_threads, get_thread_binding, ...
 
 __all__ = [
+    "alloc_cluster_barrier",
+    "mbarrier_arrive_expect_tx",
+    "mbarrier_expect_tx",
+    "block_rank_in_cluster",
+    "cluster_arrive",
+    "cluster_arrive_relaxed",
+    "cluster_load",
+    "cluster_store",
+    "cluster_store_async",
+    "cluster_sync",
+    "cluster_wait",
+    "get_cluster_block_nums",
+    "sync_cluster",
+    "fence_proxy_async",
+    "tma_copy",
+    "tma_store_arrive",
+    "tma_store_wait",
+    "shuffle_elect",
+    "annotate_consumer_reg_alloc",
+    "annotate_producer_reg_dealloc",
+    "dec_max_nreg",
+    "disable_warp_group_reg_alloc",
+    "inc_max_nreg",
+    "no_set_max_nreg",
+    "set_max_nreg",
+    "wait_wgmma",
+    "warpgroup_arrive",
+    "warpgroup_commit_batch",
+    "warpgroup_fence_operand",
+    "warpgroup_wait",
+    "wgmma_gemm",
     "alloc_barrier",
     "barrier_arrive",
     "barrier_test_wait",

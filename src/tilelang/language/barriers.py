@@ -15,13 +15,18 @@ from tilelang.ir.builder import as_body
 from tilelang.ir.expr import Expr, ExprLike, Load, as_expr, cast, int_const
 from tilelang.ir.stmt import Alloc, CallStmt, If, Stmt
 from tilelang.isa.instruction import Instruction
+from tilelang.isa.nvidia.cluster import CLUSTER_ARRIVE, CLUSTER_WAIT, mbarrier_arrive_remote
 from tilelang.isa.nvidia.mbarrier import (
+    FENCE_MBARRIER_INIT,
     MBARRIER_ARRIVE,
+    MBARRIER_ARRIVE_EXPECT_TX,
     MBARRIER_CP_ASYNC_ARRIVE,
+    MBARRIER_EXPECT_TX,
     MBARRIER_INIT,
     MBARRIER_TEST_WAIT,
     MBARRIER_WAIT,
     MOST_ARRIVALS,
+    MOST_BYTES,
 )
 from tilelang.isa.nvidia.sync import SYNC_THREADS
 from tilelang.language.api import api
@@ -83,18 +88,53 @@ def get_mbarrier(index: ExprLike) -> Expr:
 
 
 @api
-def barrier_arrive(barrier: Barrier) -> None:
-    """Every thread that gets here counts once as arrived, and goes on.
-
-    What it did before is seen by those that wait for the phase.
-    """
-    _emit("T.barrier_arrive", MBARRIER_ARRIVE, barrier)
+def alloc_cluster_barrier(arrive_count: int | Sequence[int]) -> BufferProxy:
+    """As `T.alloc_barrier`, ready for all threads of the cluster behind the statement. Needs sm_90."""
+    return _alloc("T.alloc_cluster_barrier", "barrier", arrive_count, of_cluster=True)
 
 
 @api
-def mbarrier_arrive(barrier: Barrier) -> None:
+def barrier_arrive(barrier: Barrier, cta_id: ExprLike | None = None) -> None:
+    """Every thread that gets here counts once as arrived, and goes on.
+
+    What it did before is seen by those that wait for the phase.
+
+    Args:
+        barrier: `bar[i]`.
+        cta_id: The number in the cluster of the block whose barrier at the same place is meant. Then what was read
+            before has been read, but what was written is not certain to be seen.
+    """
+    _arrive("T.barrier_arrive", barrier, cta_id)
+
+
+@api
+def mbarrier_arrive(barrier: Barrier, cta_id: ExprLike | None = None) -> None:
     """The same as `T.barrier_arrive`."""
-    _emit("T.mbarrier_arrive", MBARRIER_ARRIVE, barrier)
+    _arrive("T.mbarrier_arrive", barrier, cta_id)
+
+
+@api
+def mbarrier_expect_tx(barrier: Barrier, tx: ExprLike) -> None:
+    """Every thread that gets here lets the phase wait for so many more bytes, and does not arrive. Needs sm_90.
+
+    `T.tma_copy` announces its bytes itself.
+
+    Args:
+        barrier: `bar[i]`.
+        tx: The number of bytes.
+
+    Raises:
+        ProgramError: The number is below 0, or more than a barrier counts.
+    """
+    what = "T.mbarrier_expect_tx"
+    _emit(what, MBARRIER_EXPECT_TX, barrier, _bytes(what, tx))
+
+
+@api
+def mbarrier_arrive_expect_tx(barrier: Barrier, tx: ExprLike) -> None:
+    """Every thread that gets here announces so many bytes, and then arrives. As `T.mbarrier_expect_tx` otherwise."""
+    what = "T.mbarrier_arrive_expect_tx"
+    _emit(what, MBARRIER_ARRIVE_EXPECT_TX, barrier, _bytes(what, tx))
 
 
 @api
@@ -135,7 +175,9 @@ def cp_async_barrier_noinc(barrier: Barrier) -> None:
     _emit("T.cp_async_barrier_noinc", MBARRIER_CP_ASYNC_ARRIVE, barrier)
 
 
-def _alloc(what: str, name: str, arrive_count: int | Sequence[int]) -> BufferProxy:
+def _alloc(
+    what: str, name: str, arrive_count: int | Sequence[int], *, of_cluster: bool = False
+) -> BufferProxy:
     stager = current(what)
     thread = linear_thread(what)
     if stager.depth != _KERNEL_DEPTH:
@@ -155,9 +197,26 @@ def _alloc(what: str, name: str, arrive_count: int | Sequence[int]) -> BufferPro
         for i, count in enumerate(counts)
         if count is not None
     ]
+    if of_cluster:
+        inits.append(CallStmt(FENCE_MBARRIER_INIT, (), loc=stager.loc))
     stager.emit(If(thread == 0, as_body(inits, stager.loc)))
-    stager.emit(CallStmt(SYNC_THREADS, ()))
+    for met in (CLUSTER_ARRIVE, CLUSTER_WAIT) if of_cluster else (SYNC_THREADS,):
+        stager.emit(CallStmt(met, ()))
     return BufferProxy(buffer)
+
+
+def _arrive(what: str, barrier: Barrier, cta_id: ExprLike | None) -> None:
+    if cta_id is None:
+        _emit(what, MBARRIER_ARRIVE, barrier)
+    else:
+        _emit(what, mbarrier_arrive_remote(), barrier, cast(cta_id, INT32))
+
+
+def _bytes(what: str, tx: ExprLike) -> Expr:
+    count = int_const(as_expr(tx))
+    if count is not None and not 0 <= count <= MOST_BYTES:
+        raise ProgramError(f"{what}: {count} bytes, but a barrier counts 0 to {MOST_BYTES}")
+    return cast(tx, INT32)
 
 
 def _wait(what: str, barrier: Barrier, parity: ExprLike) -> None:
@@ -172,11 +231,15 @@ def _parity(what: str, parity: ExprLike) -> Expr:
 
 
 def _emit(what: str, instruction: Instruction, barrier: Barrier, *operands: Expr) -> Expr | None:
-    return emit_call(what, instruction, _region(what, barrier), *operands)
+    return emit_call(what, instruction, barrier_region(what, barrier), *operands)
 
 
-def _region(what: str, barrier: Barrier) -> Region:
-    """The place of a barrier; a buffer of one barrier stands for that one."""
+def barrier_region(what: str, barrier: Barrier) -> Region:
+    """The place of a barrier; a buffer of one barrier stands for that one.
+
+    Raises:
+        ProgramError: The operand is no barrier.
+    """
     place: object = barrier
     if isinstance(barrier, BufferProxy) and barrier.buffer.scope is Scope.BARRIER and barrier.buffer.rank == 1:
         if int_const(barrier.buffer.shape[0]) != 1:

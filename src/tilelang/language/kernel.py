@@ -108,6 +108,7 @@ def _freeze(hints: Hints, cluster: tuple[int, int, int]) -> LaunchHints:
         cluster,
         hints.min_blocks_per_sm,
         tuple(hints.sources),
+        hints.move_registers,
     )
 
 

@@ -32,6 +32,7 @@ class Hints:
     sources: list[str] = field(default_factory=list)
     thread: Var | None = None  # once a statement has asked for it
     barriers: Buffer | None = None  # of T.create_list_of_mbarrier
+    move_registers: bool = True  # between warpgroups, if the compiler wants to
 
 
 class Stager(Builder):

@@ -20,7 +20,8 @@ from tilelang.ops.im2col import Im2Col
 from tilelang.ops.reduce import Reduce, ReduceOp
 from tilelang.ops.scan import Scan, ScanOp
 
-_EVICTIONS = ("evict_normal", "evict_first", "evict_last")
+EVICTIONS = ("evict_normal", "evict_first", "evict_last")
+"""How long a cache can be asked to keep something; the first one is what it does unasked."""
 
 
 def _emit(op: TileOp) -> None:
@@ -64,15 +65,15 @@ def copy(
         `T.copy(A[by * block_M, ko * block_K], A_s)`
     """
     what = "T.copy"
-    if eviction_policy not in (None, *_EVICTIONS):
-        known = ", ".join(_EVICTIONS)
+    if eviction_policy not in (None, *EVICTIONS):
+        known = ", ".join(EVICTIONS)
         raise ProgramError(f"{what}: eviction_policy is {eviction_policy!r:.40}", hint=f"one of {known}")
     _emit(
         Copy(
             *align(src, dst, what),
             coalesced_width=access_width(what, coalesced_width),
             layout=loop_fragment(what, loop_layout),
-            eviction=eviction_policy or _EVICTIONS[0],
+            eviction=eviction_policy or EVICTIONS[0],
             bulk=not _plain_bool(what, "disable_tma", disable_tma),
         )
     )
@@ -136,7 +137,7 @@ def c2d_im2col(
     what = "T.c2d_im2col"
     rows, columns = as_expr(nhw_step), as_expr(c_step)
     named = (("kernel", kernel), ("stride", stride), ("dilation", dilation), ("pad", pad))
-    sizes = [_plain_int(what, name, value) for name, value in named]
+    sizes = [plain_int(what, name, value) for name, value in named]
     _emit(Im2Col(tile_region(img, what), tile_region(col, what), rows, columns, *sizes))
 
 
@@ -186,19 +187,29 @@ def gemm(
     Example:
         `T.gemm(A_s, B_s, C_local, transpose_B=True)`
     """
-    what = "T.gemm"
+    _emit(product("T.gemm", A, B, C, (transpose_A, transpose_B, transpose_a, transpose_b), policy, clear_accum))
+
+
+def product(
+    what: str,
+    A: Operand,
+    B: Operand,
+    C: Operand,
+    transposed: tuple[bool, bool, bool, bool],
+    policy: GemmWarpPolicy,
+    clear_accum: ExprLike,
+) -> Gemm:
+    """A product of tiles as the user calls it `what`; `transposed` is of A and of B, in both spellings."""
     if not isinstance(policy, GemmWarpPolicy):
         raise ProgramError(
             f"{what}: policy is {policy!r:.40}", hint="write T.GemmWarpPolicy.Square, .FullRow or .FullCol"
         )
-    transposed = [
-        _plain_bool(what, name, one) or _plain_bool(what, name, other)
-        for name, one, other in (("transpose_A", transpose_A, transpose_a), ("transpose_B", transpose_B, transpose_b))
-    ]
+    names = ("transpose_A", "transpose_B", "transpose_a", "transpose_b")
+    flags = [_plain_bool(what, name, flag) for name, flag in zip(names, transposed, strict=True)]
     clear_first = as_bool(scalar_operand(clear_accum, what, "clear_accum"))
     never = isinstance(clear_first, Const) and not clear_first.value
     a, b, c = (tile_region(operand, what) for operand in (A, B, C))
-    _emit(Gemm(a, b, c, transposed[0], transposed[1], None if never else clear_first, policy))
+    return Gemm(a, b, c, flags[0] or flags[2], flags[1] or flags[3], None if never else clear_first, policy)
 
 
 # -- filling ---------------------------------------------------------------------------------------------------
@@ -372,7 +383,12 @@ def _plain_bool(what: str, name: str, value: object) -> bool:
     return bool(value.value if isinstance(value, Const) else value)
 
 
-def _plain_int(what: str, name: str, value: object) -> int:
+def plain_int(what: str, name: str, value: object) -> int:
+    """A number that an argument must be while the kernel is staged.
+
+    Raises:
+        ProgramError: It is no plain int.
+    """
     number = value.value if isinstance(value, Const) else value
     if isinstance(number, bool) or not isinstance(number, int):
         raise ProgramError(f"{what}: {name} must be an int known while the kernel is staged, got {value!r:.40}")

@@ -13,10 +13,11 @@ from tilelang.errors import ProgramError
 from tilelang.ir.expr import Expr, ExprLike, Var, as_bool, as_expr, binary, cast, const
 from tilelang.ir.scalar import BinaryOp
 from tilelang.isa.instruction import Instruction
-from tilelang.isa.nvidia.warp import ACTIVE_MASK, ALL, ANY, BALLOT, MATCH_ALL, MATCH_ANY, shuffle
+from tilelang.isa.nvidia.warp import ACTIVE_MASK, ALL, ANY, BALLOT, ELECT, MATCH_ALL, MATCH_ANY, shuffle
 from tilelang.language.api import api
 from tilelang.language.calls import emit_call
 from tilelang.language.stage import current
+from tilelang.language.threads import linear_thread
 from tilelang.target import WARP_SIZE
 
 FULL_MASK = 0xFFFFFFFF
@@ -70,6 +71,30 @@ def all_sync(predicate: ExprLike, mask: ExprLike = FULL_MASK) -> Expr:
 def ballot_sync(predicate: ExprLike, mask: ExprLike = FULL_MASK) -> Expr:
     """The lanes in which the condition holds, one bit each, as a uint32."""
     return _vote("T.ballot_sync", BALLOT, predicate, mask)
+
+
+@api
+def shuffle_elect(thread_extent: int = WARP_SIZE) -> Expr:
+    """Whether the executing thread is the one that is chosen among so many neighbors; all of them must come here.
+
+    Args:
+        thread_extent: A multiple of 32, of which the threads of the block are groups; 0 for the whole block.
+
+    Raises:
+        ProgramError: It is no such number.
+
+    Example:
+        `if T.shuffle_elect(128): T.barrier_arrive(full)`
+    """
+    what = "T.shuffle_elect"
+    if isinstance(thread_extent, bool) or not isinstance(thread_extent, int) or thread_extent % WARP_SIZE:
+        raise ProgramError(f"{what}: {thread_extent!r:.40} threads", hint="write 32, 64, 128 or 0 for the whole block")
+    elected = call(what, ELECT, lane_mask(FULL_MASK))
+    thread = linear_thread(what)
+    if thread_extent == WARP_SIZE:
+        return elected
+    place = thread if thread_extent == 0 else thread % thread_extent
+    return binary(BinaryOp.AND, place < WARP_SIZE, elected)
 
 
 @api

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NoReturn
 
 import numpy as np
@@ -16,6 +16,7 @@ from tilelang.ir.scalar import convert
 from tilelang.ir.stmt import TileMemory, TileOp
 from tilelang.ops.accumulate import accumulator
 from tilelang.ops.describe import check_scalars, extent_text, matrix_axes, may_equal, operand_text, shape_text
+from tilelang.target import Feature
 
 
 class GemmWarpPolicy(enum.Enum):
@@ -65,6 +66,7 @@ class Gemm(TileOp):
         policy: How the warps of a GPU share the tile.
         wait: Where products are asynchronous, how many of the newest ones may be under way after it, itself included;
             -1 leaves the wait to the program.
+        explicit: Whether the user asks for the instructions of warpgroups by name, and for no others.
     """
 
     a: Region
@@ -75,11 +77,22 @@ class Gemm(TileOp):
     clear_accum: Expr | None = None
     policy: GemmWarpPolicy = GemmWarpPolicy.Square
     wait: int = 0
+    explicit: bool = field(default=False, kw_only=True)
 
     @property
     def name(self) -> str:
         """The user's name for it."""
-        return "T.gemm"
+        return "T.wgmma_gemm" if self.explicit else "T.gemm"
+
+    @property
+    def demanded(self) -> str:
+        """The instructions of warpgroups, if the user asks for them."""
+        return "gemm.wgmma" if self.explicit else ""
+
+    @property
+    def needs(self) -> Feature:
+        """These instructions, if the user asks for them."""
+        return Feature.WGMMA if self.explicit else Feature.NONE
 
     @property
     def always_clears(self) -> bool:

@@ -21,9 +21,11 @@ from tilelang.passes.thread import (
 from tilelang.passes.tile import (
     check_program,
     check_registers,
+    connect_engines,
     demote_fragments,
     expand_pipeline,
     expand_to_loops,
+    find_groups,
     flatten_parallel,
     forward_copies,
     inline_bindings,
@@ -58,6 +60,8 @@ def gpu(lowerings: GpuLowerings) -> tuple[Pass, ...]:
     return (
         check_program.PASS,
         inline_bindings.PASS,
+        find_groups.PASS,
+        connect_engines.PASS,
         choose_schedule(lowerings),
         persist_grid.PASS,
         rasterize_grid.PASS,

@@ -6,7 +6,8 @@ from warp_alone import WarpAlone, run
 
 from tilelang.errors import CompilerBug
 from tilelang.isa.instruction import Group
-from tilelang.isa.nvidia.registers import set_max_registers
+from tilelang.isa.nvidia.mbarrier import MBARRIER_WAIT
+from tilelang.isa.nvidia.registers import asked_registers, set_max_registers
 
 
 def test_whole_warps_execute_it():
@@ -20,6 +21,12 @@ def test_whole_warps_execute_it():
 def test_the_machine_takes_multiples_of_eight(count):
     with pytest.raises(CompilerBug, match=str(count)):
         set_max_registers(count, True)
+
+
+def test_calls_say_what_they_ask_for():
+    assert (240, True) == asked_registers(set_max_registers(240, True))
+    assert (24, False) == asked_registers(set_max_registers(24, False))
+    assert asked_registers(MBARRIER_WAIT) is None
 
 
 @needs_cuda_compiler

@@ -1,6 +1,6 @@
 """Moves registers between the warpgroups of a block: `setmaxnreg`.
 
-Gives `set_max_registers(n, increase)`. Invariant: registers decide nothing about what a program computes, so that for a
+Gives `set_max_registers(n, increase)`, and `asked_registers`, which knows its calls. Invariant: registers decide nothing about what a program computes, so that for a
 simulator the instruction only has to be one of whole warps.
 
 Source: PTX ISA, "Miscellaneous Instructions: setmaxnreg".
@@ -17,6 +17,7 @@ from tilelang.isa.machine import Warp
 from tilelang.isa.nvidia.atom import ALL_LANES
 from tilelang.target import Feature
 
+_NAME = "set_max_registers_"
 LEAST, MOST, STEP = 24, 256, 8
 """The numbers of registers that one can ask for."""
 
@@ -33,13 +34,13 @@ def set_max_registers(count: int, increase: bool) -> Instruction:
     if not LEAST <= count <= MOST or count % STEP:
         raise CompilerBug(f"setmaxnreg: {count} is no multiple of {STEP} from {LEAST} to {MOST}")
     way = "inc" if increase else "dec"
-    name = f"tl_set_max_registers_{way}_{count}"
+    name = f"tl_{_NAME}{way}_{count}"
 
     def simulate(warp: Warp) -> None:
         warp.converge(ALL_LANES, "setmaxnreg")
 
     return Instruction(
-        f"set_max_registers_{way}_{count}",
+        f"{_NAME}{way}_{count}",
         {"cuda": f"{name}()"},
         {
             "cuda": Helper(
@@ -55,3 +56,9 @@ def set_max_registers(count: int, increase: bool) -> Instruction:
         needs=Feature.WGMMA,
         source="PTX ISA, 'Miscellaneous Instructions: setmaxnreg'",
     )
+
+
+def asked_registers(routine: Instruction) -> tuple[int, bool] | None:
+    """How many registers an instruction asks for, and whether that is more; None if it is another instruction."""
+    way, _, count = routine.name.removeprefix(_NAME).partition("_")
+    return (int(count), way == "inc") if routine.name.startswith(_NAME) else None

@@ -81,6 +81,8 @@ def _check_features(func: PrimFunc, target: Target) -> None:
     for stmt in walk(func.body):
         if isinstance(stmt, CallStmt) and isinstance(stmt.routine, Instruction):
             asked, needs = stmt.routine.name.removeprefix("tl_"), stmt.routine.needs
+        elif isinstance(stmt, TileOp):
+            asked, needs = stmt.name, stmt.needs
         elif isinstance(stmt, Launch) and stmt.hints.cluster != (1, 1, 1):
             asked, needs = f"T.Kernel: cluster_dims={stmt.hints.cluster}", Feature.CLUSTER
         else:

@@ -1,21 +1,27 @@
-"""Refuses accumulators of T.gemm that the registers of the block's threads cannot hold.
+"""Refuses accumulators of T.gemm that the registers of the block's threads cannot hold, and moves of too many.
 
 Takes a tile-level function with its layouts decided and gives it back unchanged. Invariant: what passes has no
-accumulator whose share of a thread alone needs more registers than a thread has. Whatever else does not fit is right
+accumulator whose share of a thread alone needs more registers than a thread has, and no warpgroups that wait for
+registers which nobody frees. Whatever else does not fit is right
 in local memory, where the assembler puts it, and `kernel.resources` says how much that is.
 """
 
 from __future__ import annotations
 
-from tilelang.errors import Note, ResourceError
+from tilelang.analysis.per_thread import PerThread
+from tilelang.analysis.thread_groups import ThreadGroups
+from tilelang.errors import Note, ProgramError, ResourceError
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.stmt import Launch
+from tilelang.ir.schedule import WARPGROUP_THREADS
+from tilelang.ir.stmt import CallStmt, Launch
 from tilelang.ir.visit import walk
+from tilelang.isa.instruction import Instruction
+from tilelang.isa.nvidia.registers import MOST, STEP, asked_registers
 from tilelang.layout.fragment import Fragment
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext
-from tilelang.target import MAX_REGISTERS, MAX_THREADS
+from tilelang.target import MAX_REGISTERS, MAX_THREADS, REGISTERS_PER_SM
 
 _REGISTER_BYTES = 4
 
@@ -24,10 +30,13 @@ def check_registers(func: PrimFunc, context: PassContext) -> PrimFunc:
     """The function as it is, if its accumulators fit.
 
     Raises:
-        ResourceError: One does not; says what it costs, and with how many threads it would fit.
+        ResourceError: One does not; says what it costs, and with how many threads it would fit. Or warpgroups ask for
+            more registers than the block has.
+        ProgramError: A warpgroup asks for more where it means fewer, or there are no whole warpgroups.
     """
     for launch in walk(func.body):
         if isinstance(launch, Launch):
+            _check_moves(launch)
             layouts = dict(launch.plan.fragments)
             for op in walk(launch.body):
                 if isinstance(op, Gemm) and op.c.buffer in layouts:
@@ -53,6 +62,45 @@ def _check(op: Gemm, accumulator: Buffer, layout: Fragment, launch: Launch) -> N
             hint=f"{share}make the tile smaller",
             notes=(shape,),
         )
+
+
+def _check_moves(launch: Launch) -> None:
+    """Checks what the user's warpgroups ask for with T.set_max_nreg, each in program order."""
+    groups = ThreadGroups(launch)
+    calls = [(s, s.routine) for s in walk(launch.body) if isinstance(s, CallStmt)]
+    found = [(s, asked_registers(routine)) for s, routine in calls if isinstance(routine, Instruction)]
+    moves = [(s, asked) for s, asked in found if asked is not None]
+    if not moves or any(stmt in PerThread(launch).apart for stmt, _ in moves):
+        return  # who comes there is not known
+    threads = launch.num_threads
+    if threads % WARPGROUP_THREADS:
+        with moves[0][0].loc:
+            raise ProgramError(
+                f"T.set_max_nreg: the block has {threads} threads, no whole warpgroups of {WARPGROUP_THREADS}",
+                hint=f"write threads={-(-threads // WARPGROUP_THREADS) * WARPGROUP_THREADS}",
+            )
+    blocks = launch.hints.min_blocks_per_sm or 1
+    given = min(REGISTERS_PER_SM // (threads * blocks) // STEP * STEP, MOST)
+    held = [given] * (threads // WARPGROUP_THREADS)
+    for stmt, (count, increase) in moves:
+        group = groups.around(stmt)
+        for number in range(group.first // WARPGROUP_THREADS, group.end // WARPGROUP_THREADS):
+            if increase and count < held[number] or not increase and count > held[number]:
+                with stmt.loc:
+                    raise ProgramError(
+                        f"T.set_max_nreg: a thread has {held[number]} registers here, so that {count} are "
+                        f"{'fewer' if increase else 'more'}",
+                        hint=f"write T.set_max_nreg({count}, {not increase})",
+                    )
+            held[number] = count
+    together = given * len(held)
+    if sum(held) > together:
+        with moves[-1][0].loc:
+            raise ResourceError(
+                f"T.set_max_nreg: the warpgroups of the block ask for {' + '.join(map(str, held))} = {sum(held)} "
+                f"registers of a thread, but have {together} together: {given} each",
+                hint=f"ask for {-(-(sum(held) - together) // STEP) * STEP} fewer; those that bring tiles need 24 to 40",
+            )
 
 
 def registers(buffer: Buffer, layout: Fragment) -> int:

@@ -114,7 +114,13 @@ class _Choose(Rewriter):
         rows = self._lowerings.get(type(op))
         if rows is None:
             return op
-        lowering, refusals = self._first(op, rows)
+        lowering, refusals = self._first(op, [row for row in rows if op.demanded in ("", row.name)])
+        if lowering is None and op.demanded:
+            other = op.name.replace("tma_", "").replace("wgmma_", "")
+            raise NoLowering(
+                f"{op.name}: {'; '.join(reason for _, reason in refusals)}",
+                hint=f"write {other}, which does it another way where it must",
+            )
         if lowering is None:
             notes = tuple(Note(f"{name}: {reason}") for name, reason in refusals)
             raise NoLowering(f"{op.name}: {self._site.target} has no way to do it", notes=notes)
@@ -139,8 +145,8 @@ class _Choose(Rewriter):
 
     # -- products -------------------------------------------------------------------------------------------
     def _gemm(self, op: Gemm) -> list[Stmt]:
-        if not all(int_const(size) for size in op.sizes):
-            return [self._chosen(op)]  # there are no tiles of such sizes
+        if op.demanded or not all(int_const(size) for size in op.sizes):
+            return [self._chosen(op)]  # as it is; and there are no tiles of no size
         before: list[Stmt] = []
         after: list[Stmt] = []
         if op.c.buffer.scope is not Scope.FRAGMENT or not is_whole(op.c):

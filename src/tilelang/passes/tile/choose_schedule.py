@@ -207,6 +207,8 @@ class _Choice:
         for stmt in walk(launch.body):
             if isinstance(stmt, CallStmt):
                 raise _Unfit(f"the kernel calls {stmt.routine.name} itself")
+            if isinstance(stmt, TileOp) and stmt.demanded:
+                raise _Unfit(f"the kernel calls {stmt.name} itself")
             if launch.thread is not None and any_expr(stmt, lambda e: e is launch.thread):
                 raise _Unfit("the kernel names the threads")
 
@@ -274,7 +276,7 @@ class _Choice:
         alone = WARP_SIZE + consumers * WARPGROUP_THREADS
         # the machine rounds threads up to warpgroups, and registers down to a multiple of 8
         given = min(REGISTERS_PER_SM // (-(-alone // WARPGROUP_THREADS) * WARPGROUP_THREADS) // 8 * 8, 255)
-        if self._registers(together) + _OTHER_REGISTERS <= given:
+        if self._registers(together) + _OTHER_REGISTERS <= given or not self._launch.hints.move_registers:
             return WARP_SIZE, None
         counts = any(self._counts(ring) for ring in rings)
         return WARPGROUP_THREADS, (_REGISTERS_COUNTING if counts else _REGISTERS)[consumers]

@@ -1,0 +1,317 @@
+"""Kernels that use the engines of Hopper themselves: rings, stores, products in the background, clusters; and faults."""
+
+import numpy as np
+import pytest
+from device_text import needs_cuda_compiler
+from gpu import SCHEDULES, lower_func
+
+import tilelang
+import tilelang.language as T
+from tilelang.errors import DataRace, Deadlock, SimulationError
+from tilelang.ir.stmt import Launch
+from tilelang.ir.visit import walk
+from tilelang.sim.run import simulate
+from tilelang.target import Target
+
+HOPPER = Target("cuda", "sm_90a")
+TARGET = {"kind": "cuda", "arch": "sm_90a"}
+
+
+def integers(*shape, dtype=np.float16):
+    return np.random.randint(-3, 4, shape).astype(dtype)
+
+
+def results(func, *arguments):
+    """The arguments after the kernel, which are the same in every schedule."""
+    lowered = lower_func(func, "sm_90a")
+    first = None
+    for lazy, seed in SCHEDULES:
+        copies = [np.array(a) for a in arguments]
+        simulate(lowered, copies, target=HOPPER, lazy=lazy, seed=seed)
+        first = first or copies
+        for want, got in zip(first, copies, strict=True):
+            np.testing.assert_array_equal(want, got)
+    return first
+
+
+def failures(func, *arguments):
+    """What goes wrong in each schedule; None where nothing does."""
+    lowered = lower_func(func, "sm_90a")
+    for lazy, seed in SCHEDULES:
+        try:
+            simulate(lowered, [np.array(a) for a in arguments], target=HOPPER, lazy=lazy, seed=seed)
+        except SimulationError as error:
+            yield error
+        else:
+            yield None
+
+
+# -- a ring with roles ---------------------------------------------------------------------------------------------
+def gemm(M, N, K, BM=128, BN=64, BK=32, stages=2, *, in_flight=1, fault=""):
+    """A producer and two consumers, each by `T.ws`."""
+
+    @T.prim_func
+    def main(A: T.Tensor((M, K), "float16"), B: T.Tensor((K, N), "float16"), C: T.Tensor((M, N), "float16")):
+        with T.Kernel(T.ceildiv(N, BN), T.ceildiv(M, BM), threads=384) as (bx, by):
+            A_s = T.alloc_shared((stages, BM, BK), "float16")
+            B_s = T.alloc_shared((stages, BK, BN), "float16")
+            C_s = T.alloc_shared((BM, BN), "float16")
+            C_f = T.alloc_fragment((BM, BN), "float32")
+            full = T.alloc_barrier([128] * stages)
+            empty = T.alloc_barrier([2] * stages)
+            steps = T.ceildiv(K, BK)
+            with T.ws(2):
+                T.set_max_nreg(24, False)
+                for k in T.serial(steps):
+                    s = k % stages
+                    T.barrier_wait(empty[s], k // stages % 2 ^ (0 if fault == "parity" else 1))
+                    T.tma_copy(A[by * BM, k * BK], A_s[s, :, :], barrier=full[s])
+                    T.tma_copy(B[k * BK, bx * BN], B_s[s, :, :], barrier=full[s])
+                    if fault == "bytes":
+                        T.mbarrier_expect_tx(full[s], 16)
+                    T.barrier_arrive(full[s])
+            with T.ws(0, 1):
+                T.set_max_nreg(240, True)
+                for k in T.serial(steps):
+                    s = k % stages
+                    T.barrier_wait(full[s], k // stages % 2)
+                    T.wgmma_gemm(A_s[s, :, :], B_s[s, :, :], C_f, clear_accum=k == 0)
+                    if in_flight == 0 or fault == "early release":
+                        if fault != "early release":
+                            T.wait_wgmma(0)
+                        if T.shuffle_elect(128):
+                            T.barrier_arrive(empty[s])
+                    elif k > 0:
+                        T.wait_wgmma(1)
+                        if T.shuffle_elect(128):
+                            T.barrier_arrive(empty[(k - 1) % stages])
+                if fault != "no wait":
+                    T.wait_wgmma(0)
+                T.copy(C_f, C_s)
+                T.tma_copy(C_s, C[by * BM, bx * BN])
+                T.tma_store_wait(0)
+
+    return main
+
+
+def product(a, b):
+    return (a.astype(np.float32) @ b.astype(np.float32)).astype(np.float16)
+
+
+@pytest.mark.parametrize("in_flight", [0, 1])
+def test_roles_by_hand_multiply_what_tiles_do_not_divide(in_flight):
+    a, b = integers(200, 104), integers(104, 72)
+    _, _, c = results(gemm(200, 72, 104, in_flight=in_flight), a, b, np.zeros((200, 72), np.float16))
+    np.testing.assert_array_equal(product(a, b), c)
+
+
+def test_the_compiler_leaves_such_programs_alone():
+    (launch,) = [s for s in walk(lower_func(gemm(128, 64, 64), "sm_90a").body) if isinstance(s, Launch)]
+    assert 384 == launch.num_threads
+    assert launch.plan.schedule is None
+
+
+@needs_cuda_compiler
+@pytest.mark.parametrize("tile", [(128, 128, 64, 4), (128, 256, 64, 3)])
+def test_registers_hold_everything_and_products_overlap(tile):
+    kernel = tilelang.compile(gemm(1024, 1024, 1024, *tile), out_idx=[2], target=TARGET)
+    resources = kernel.resources
+    assert (0, 0, False) == (resources.spill_bytes, resources.local_bytes, resources.serialized)
+    assert resources.registers == 168
+    assert "setmaxnreg" in kernel.get_kernel_source()
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        ("parity", Deadlock),
+        ("bytes", Deadlock),
+        ("early release", DataRace),
+        ("no wait", DataRace),
+    ],
+)
+def test_faults_of_rings_are_found(fault, kind):
+    a, b = integers(128, 160), integers(160, 64)
+    found = list(failures(gemm(128, 64, 160, fault=fault), a, b, np.zeros((128, 64), np.float16)))
+    assert any(isinstance(error, kind) for error in found), found
+    if kind is Deadlock:
+        assert None not in found
+
+
+# -- branches on the thread index ------------------------------------------------------------------------------------
+@T.prim_func
+def by_branches(A: T.Tensor((128, 128), "float16"), B: T.Tensor((128, 64), "float16"), C: T.Tensor((128, 64), "float32")):
+    with T.Kernel(1, threads=256):
+        A_s = T.alloc_shared((2, 128, 32), "float16")
+        B_s = T.alloc_shared((2, 32, 64), "float16")
+        C_f = T.alloc_fragment((128, 64), "float32")
+        loaded = T.alloc_barrier([32] * 2)
+        consumed = T.alloc_barrier([128] * 2)
+        tx = T.get_thread_binding()
+        if tx < 128:
+            T.dec_max_nreg(40)
+            if tx < 32:
+                for k in T.serial(4):
+                    T.mbarrier_wait_parity(consumed[k % 2], (k // 2) & 1 ^ 1)
+                    T.tma_copy(A[0:128, k * 32 : (k + 1) * 32], A_s[k % 2, :, :], barrier=loaded[k % 2])
+                    T.tma_copy(B[k * 32 : (k + 1) * 32, 0:64], B_s[k % 2, :, :], barrier=loaded[k % 2])
+                    T.mbarrier_arrive(loaded[k % 2])
+        else:
+            T.inc_max_nreg(256)
+            T.clear(C_f)
+            for k in T.serial(4):
+                T.mbarrier_wait_parity(loaded[k % 2], (k // 2) & 1)
+                T.wgmma_gemm(A_s[k % 2, :, :], B_s[k % 2, :, :], C_f)
+                T.wait_wgmma(0)
+                T.mbarrier_arrive(consumed[k % 2])
+            for i, j in T.Parallel(128, 64):
+                C_f[i, j] = C_f[i, j] * 2
+            T.copy(C_f, C)
+
+
+def test_branches_of_whole_warps_are_groups_that_do_tiles():
+    a, b = integers(128, 128), integers(128, 64)
+    _, _, c = results(by_branches, a, b, np.zeros((128, 64), np.float32))
+    np.testing.assert_array_equal(2 * a.astype(np.float32) @ b.astype(np.float32), c)
+
+
+# -- without roles -----------------------------------------------------------------------------------------------------
+def all_together(kind):
+    """The whole block loads, waits and multiplies; `kind` says by what the tiles come, and how they are multiplied."""
+    load, multiply = kind
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 96), "float16"), B: T.Tensor((96, 64), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            A_s = T.alloc_shared((64, 32), "float16")
+            B_s = T.alloc_shared((32, 64), "float16")
+            C_f = T.alloc_fragment((64, 64), "float32")
+            bar = T.alloc_barrier(128)
+            T.clear(C_f)
+            for k in T.Pipelined(3, num_stages=2):
+                if load == "engine":
+                    T.tma_copy(A[0, k * 32], A_s, barrier=bar)
+                    T.tma_copy(B[k * 32, 0], B_s, barrier=bar)
+                else:
+                    T.tma_copy(A[0, k * 32], A_s, barrier=bar)
+                    T.copy(B[k * 32, 0], B_s)
+                T.barrier_arrive(bar)
+                T.barrier_wait(bar, k % 2)
+                if multiply == "wgmma":
+                    T.wgmma_gemm(A_s, B_s, C_f)
+                    T.wait_wgmma(0)
+                else:
+                    T.gemm(A_s, B_s, C_f)
+            T.copy(C_f, C)
+
+    return main
+
+
+@pytest.mark.parametrize("kind", [(load, by) for load in ("engine", "both") for by in ("wgmma", "gemm")])
+def test_engines_mix_with_tile_operators(kind):
+    a, b = integers(64, 96), integers(96, 64)
+    _, _, c = results(all_together(kind), a, b, np.zeros((64, 64), np.float32))
+    np.testing.assert_array_equal(a.astype(np.float32) @ b.astype(np.float32), c)
+
+
+@T.prim_func
+def two_tiles_on_their_way(C: T.Tensor((100, 120), "float32")):
+    with T.Kernel(1, threads=128):
+        C_s = T.alloc_shared((2, 100, 32), "float32")
+        for j in T.serial(4):
+            T.tma_store_wait(1)
+            for p, q in T.Parallel(100, 32):
+                C_s[j % 2, p, q] = p * 128 + j * 32 + q
+            T.tma_copy(C_s[j % 2, :, :], C[0:100, j * 32 : j * 32 + 32])
+        T.tma_store_wait()
+
+
+def test_stores_leave_while_the_next_tile_is_written():
+    (c,) = results(two_tiles_on_their_way, np.zeros((100, 120), np.float32))
+    np.testing.assert_array_equal(np.arange(100)[:, None] * 128 + np.arange(120), c)
+
+
+@T.prim_func
+def a_store_that_nobody_awaits(C: T.Tensor((64, 64), "float32")):
+    with T.Kernel(1, threads=128):
+        C_s = T.alloc_shared((64, 32), "float32")
+        for j in T.serial(2):
+            for p, q in T.Parallel(64, 32):
+                C_s[p, q] = j
+            T.tma_copy(C_s, C[0:64, j * 32 : j * 32 + 32])
+        T.tma_store_wait()
+
+
+def test_a_tile_that_is_written_while_it_leaves_is_reported():
+    found = list(failures(a_store_that_nobody_awaits, np.zeros((64, 64), np.float32)))
+    assert any(isinstance(error, DataRace) for error in found)
+
+
+# -- clusters ------------------------------------------------------------------------------------------------------------
+@T.prim_func
+def exchange(A: T.Tensor((4, 64), "float32"), B: T.Tensor((4, 64), "float32")):
+    with T.Kernel(4, threads=64, cluster_dims=2) as bx:
+        S = T.alloc_shared((64,), "float32")
+        tx = T.get_thread_binding()
+        rank = T.block_rank_in_cluster()
+        S[tx] = A[bx, tx]
+        T.cluster_sync()
+        B[bx, tx] = T.cluster_load(S[63 - tx], rank ^ 1)
+        T.cluster_sync()
+
+
+def test_blocks_of_a_cluster_read_each_other():
+    a = integers(4, 64, dtype=np.float32)
+    _, b = results(exchange, a, np.zeros((4, 64), np.float32))
+    np.testing.assert_array_equal(a[[1, 0, 3, 2]][:, ::-1], b)
+
+
+@T.prim_func
+def push(A: T.Tensor((4, 64), "float32"), B: T.Tensor((4, 64), "float32")):
+    with T.Kernel(4, threads=64, cluster_dims=(2,)) as bx:
+        S = T.alloc_shared((64,), "float32")
+        come = T.alloc_cluster_barrier(1)
+        taken = T.alloc_cluster_barrier(64)
+        tx = T.get_thread_binding()
+        rank = T.block_rank_in_cluster()
+        if tx == 0:
+            T.mbarrier_arrive_expect_tx(come, 256)
+        T.cluster_store_async(S[tx], rank ^ 1, A[bx, tx] + T.get_cluster_block_nums(), come)
+        T.barrier_wait(come, 0)
+        B[bx, tx] = S[63 - tx]
+        T.barrier_arrive(taken, rank ^ 1)
+        T.barrier_wait(taken, 0)
+
+
+def test_blocks_of_a_cluster_push_and_answer():
+    a = integers(4, 64, dtype=np.float32)
+    _, b = results(push, a, np.zeros((4, 64), np.float32))
+    np.testing.assert_array_equal(a[[1, 0, 3, 2]][:, ::-1] + 2, b)
+
+
+# -- what the compiler may do ------------------------------------------------------------------------------------------
+def test_registers_stay_where_they_are_if_the_user_says_so():
+    def tiled(keep):
+        @T.prim_func
+        def main(A: T.Tensor((512, 512), "float16"), B: T.Tensor((512, 512), "float16"), C: T.Tensor((512, 512), "float16")):
+            with T.Kernel(2, 4, threads=128) as (bx, by):
+                if keep:
+                    T.disable_warp_group_reg_alloc()
+                A_s = T.alloc_shared((128, 64), "float16")
+                B_s = T.alloc_shared((64, 256), "float16")
+                C_f = T.alloc_fragment((128, 256), "float32")
+                T.clear(C_f)
+                for k in T.Pipelined(8, num_stages=3):
+                    T.copy(A[by * 128, k * 64], A_s)
+                    T.copy(B[k * 64, bx * 256], B_s)
+                    T.gemm(A_s, B_s, C_f)
+                T.copy(C_f, C[by * 128, bx * 256])
+
+        return main
+
+    def schedule(func):
+        (launch,) = [s for s in walk(lower_func(func, "sm_90a").body) if isinstance(s, Launch)]
+        return launch.plan.schedule
+
+    assert schedule(tiled(keep=True)).registers is None
+    assert schedule(tiled(keep=False)) is not None
