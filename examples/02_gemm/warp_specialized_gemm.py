@@ -1,7 +1,7 @@
 """GEMM on Hopper with everything said by hand: who loads, who computes, and which barriers connect them.
 
-One warpgroup lets the copy engine fill a ring of tiles, two others multiply them. `gemm_simple.py` leaves all of this to
-the compiler. Where there is no Hopper GPU, the simulator runs it.
+One warpgroup lets the copy engine fill a ring of tiles, two others multiply them. `gemm_simple.py` leaves all of this
+to the compiler. Where there is no Hopper GPU, the simulator runs it.
 """
 
 import numpy as np

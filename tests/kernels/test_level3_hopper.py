@@ -289,6 +289,27 @@ def test_blocks_of_a_cluster_push_and_answer():
     np.testing.assert_array_equal(a[[1, 0, 3, 2]][:, ::-1] + 2, b)
 
 
+@T.prim_func
+def halves_for_both(A: T.Tensor((64, 64), "float16"), B: T.Tensor((2, 64, 64), "float16")):
+    with T.Kernel(2, threads=128, cluster_dims=2) as bx:
+        S = T.alloc_shared((2, 32, 64), "float16")
+        come = T.alloc_cluster_barrier(1)
+        rank = T.block_rank_in_cluster()
+        if T.get_thread_binding() == 0:
+            T.mbarrier_arrive_expect_tx(come, 64 * 64 * 2)
+        T.tma_copy(A[rank * 32, 0], S[rank, :, :], barrier=come, eviction_policy="evict_first", cluster_mask=3)
+        T.barrier_wait(come, 0)
+        for i, j in T.Parallel(64, 64):
+            B[bx, i, j] = S[i // 32, i % 32, j]
+        T.cluster_sync()
+
+
+def test_a_tile_comes_to_several_blocks_of_a_cluster():
+    a = integers(64, 64)
+    _, b = results(halves_for_both, a, np.zeros((2, 64, 64), np.float16))
+    np.testing.assert_array_equal(np.stack([a, a]), b)
+
+
 # -- what the compiler may do ------------------------------------------------------------------------------------------
 def test_registers_stay_where_they_are_if_the_user_says_so():
     def tiled(keep):

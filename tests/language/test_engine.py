@@ -69,6 +69,7 @@ def test_fences_name_the_memory_that_was_written() -> None:
         (lambda A, S: T.tma_copy(S[0, :, :], S[1, :, :]), "moves tiles between global and shared memory"),
         (lambda A, S: T.tma_copy(A[0, 0], S[0, :, :], barrier=S), "T.tma_copy: expected a barrier"),
         (lambda A, S: T.tma_copy(A[0, 0], S[0, :, :], T.alloc_barrier(1), "never"), "eviction_policy is 'never'"),
+        (lambda A, S: T.tma_copy(S[0, :, :], A[0, 0], cluster_mask=3), "T.tma_copy: only loads come to several blocks"),
         (lambda A, S: T.tma_store_wait(-1), "T.tma_store_wait: -1 groups cannot be under way"),
         (lambda A, S: T.tma_store_wait(A[0, 0]), "T.tma_store_wait: count must be an int"),
         (lambda A, S: T.fence_proxy_async("local"), "T.fence_proxy_async: 'local' is no memory"),

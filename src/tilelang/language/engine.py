@@ -6,7 +6,9 @@ it. Invariant: what the engine does is over when the program has waited for it, 
 
 from __future__ import annotations
 
+from tilelang.dtypes import INT32
 from tilelang.errors import ProgramError
+from tilelang.ir.expr import ExprLike, as_expr, cast
 from tilelang.isa.nvidia.fence import FENCE_PROXY_ASYNC, FENCE_PROXY_ASYNC_GLOBAL
 from tilelang.isa.nvidia.tma import TMA_STORE_COMMIT
 from tilelang.isa.nvidia.tma import tma_store_wait as store_wait
@@ -21,7 +23,13 @@ _FENCES = {"shared": FENCE_PROXY_ASYNC, "global": FENCE_PROXY_ASYNC_GLOBAL}
 
 
 @api
-def tma_copy(src: Operand, dst: Operand, barrier: Barrier | None = None, eviction_policy: str | None = None) -> None:
+def tma_copy(
+    src: Operand,
+    dst: Operand,
+    barrier: Barrier | None = None,
+    eviction_policy: str | None = None,
+    cluster_mask: ExprLike | None = None,
+) -> None:
     """Lets the copy engine move a tile between global and shared memory, while the threads go on. Needs sm_90.
 
     The threads of the block, or of the group around, do it together: one of them starts the engine.
@@ -41,6 +49,9 @@ def tma_copy(src: Operand, dst: Operand, barrier: Barrier | None = None, evictio
         dst: What is written.
         barrier: `bar[i]` of `T.alloc_barrier`, for loads.
         eviction_policy: "evict_normal", "evict_first" or "evict_last": how long the L2 cache should keep what is read.
+        cluster_mask: For loads in clusters: the blocks that the tile is brought to, one bit for each rank. It comes to
+            the same place of each of them, and the same barrier of each counts its bytes. What comes then is announced
+            by each block itself, with `T.mbarrier_arrive_expect_tx`.
 
     Raises:
         ProgramError: A load has no barrier or a store has one, or the tiles are not such as `T.copy` takes.
@@ -55,6 +66,8 @@ def tma_copy(src: Operand, dst: Operand, barrier: Barrier | None = None, evictio
         known = ", ".join(EVICTIONS)
         raise ProgramError(f"{what}: eviction_policy is {eviction_policy!r:.40}", hint=f"one of {known}")
     counted = None if barrier is None else barrier_region(what, barrier)
+    if counted is None and cluster_mask is not None:
+        raise ProgramError(f"{what}: only loads come to several blocks", hint="leave cluster_mask out")
     stored = counted is None
     op = Copy(
         *align(src, dst, what),
@@ -62,6 +75,7 @@ def tma_copy(src: Operand, dst: Operand, barrier: Barrier | None = None, evictio
         pending=stored,
         barrier=counted,
         explicit=True,
+        receivers=None if cluster_mask is None else cast(as_expr(cluster_mask), INT32),
     )
     op.check()
     stager.emit(op)

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from tilelang.errors import ProgramError
 from tilelang.ir.buffer import Region, Scope
-from tilelang.ir.expr import int_const
+from tilelang.ir.expr import Expr, int_const
 from tilelang.ir.stmt import TileMemory, TileOp
 from tilelang.layout.fragment import Fragment
 from tilelang.ops.describe import (
@@ -42,6 +42,8 @@ class Copy(TileOp):
             is complete. None where the copy is there when the statement is done.
         explicit: Whether the user asks for the copy engine by name, and for nothing else: a load announces its bytes to
             the barrier itself, and the program awaits the end of a store.
+        receivers: The blocks of the cluster that the engine brings the tile to, one bit each: to the same place, and
+            counted on the same barrier, of each, where the program announces the bytes. None for the block itself.
     """
 
     src: Region
@@ -53,6 +55,7 @@ class Copy(TileOp):
     pending: bool = field(default=False, kw_only=True)
     barrier: Region | None = field(default=None, kw_only=True)
     explicit: bool = field(default=False, kw_only=True)
+    receivers: Expr | None = field(default=None, kw_only=True)
 
     @property
     def name(self) -> str:
@@ -68,8 +71,9 @@ class Copy(TileOp):
 
     @property
     def needs(self) -> Feature:
-        """The engine, if the user asks for it."""
-        return Feature.TMA if self.explicit else Feature.NONE
+        """The engine, and clusters, if the user asks for them."""
+        clusters = Feature.NONE if self.receivers is None else Feature.CLUSTER
+        return clusters | (Feature.TMA if self.explicit else Feature.NONE)
 
     def reads(self) -> tuple[Region, ...]:
         """The source."""

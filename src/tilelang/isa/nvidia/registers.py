@@ -1,7 +1,7 @@
 """Moves registers between the warpgroups of a block: `setmaxnreg`.
 
-Gives `set_max_registers(n, increase)`, and `asked_registers`, which knows its calls. Invariant: registers decide nothing about what a program computes, so that for a
-simulator the instruction only has to be one of whole warps.
+Gives `set_max_registers(n, increase)`, and `asked_registers`, which knows its calls. Invariant: registers decide
+nothing about what a program computes, so that for a simulator the instruction only has to be one of whole warps.
 
 Source: PTX ISA, "Miscellaneous Instructions: setmaxnreg".
 """

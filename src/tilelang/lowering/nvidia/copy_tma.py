@@ -17,16 +17,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from tilelang.dtypes import INT32
+from tilelang.dtypes import INT32, SCALARS
 from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import Builder, as_body
-from tilelang.ir.expr import Expr, const, int_const
+from tilelang.ir.expr import Expr, Var, cast, const, int_const
 from tilelang.ir.schedule import WARPGROUP_THREADS
 from tilelang.ir.stmt import CallStmt, If
+from tilelang.isa.nvidia.cp_async import NORMAL
 from tilelang.isa.nvidia.mbarrier import MBARRIER_EXPECT_TX
 from tilelang.isa.nvidia.tensor_box import BOX_ALIGNMENT, CHUNK_BYTES, MAX_RANK, MAX_SIDE
-from tilelang.isa.nvidia.tma import TMA_STORE_COMMIT, tma_load, tma_store
+from tilelang.isa.nvidia.tma import TMA_STORE_COMMIT, l2_policy, tma_load, tma_store
 from tilelang.layout.boxes import PERIOD_ROWS, Boxes, boxed, find_boxes, fits
 from tilelang.layout.constraints import Constraint, InShared, Why
 from tilelang.layout.memory import row_major
@@ -67,12 +68,21 @@ class TmaLoad:
             raise CompilerBug(f"{LOAD}: chosen for a copy without a barrier")
 
         def emit() -> None:
-            if op.explicit:
+            if op.explicit and op.receivers is None:
                 size = math.prod(op.dst.static_extent or ()) * op.dst.dtype.storage_bytes
                 build.emit(CallStmt(MBARRIER_EXPECT_TX, (barrier, const(size, INT32))))
+            more: list[Expr] = [] if op.receivers is None else [cast(op.receivers, SCALARS["uint16"])]
+            hint = op.eviction != NORMAL
+            if hint:
+                policy = l2_policy(op.eviction)
+                assert policy.result is not None
+                kept = Var("policy", policy.result)
+                build.emit(CallStmt(policy, (), result=kept))
+                more.append(kept)
             for box in _boxes(op.src, op.dst, site):
-                args: tuple[Expr | Region, ...] = (box.shared, box.map, barrier, *box.at)
-                build.emit(CallStmt(tma_load(len(box.at)), args, (box.tensor,), (box.shared,)))
+                args: tuple[Expr | Region, ...] = (box.shared, box.map, barrier, *box.at, *more)
+                load = tma_load(len(box.at), multicast=op.receivers is not None, hint=hint)
+                build.emit(CallStmt(load, args, (box.tensor,), (box.shared,)))
 
         _by_one_thread(site, build, emit)
 
