@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from tilelang.ir.expr import Const, Expr, ExprLike, Load, Var, as_expr, children, int_const
+from tilelang.ir.facts import POSITIVE
 from tilelang.ir.func import PrimFunc, TensorParam
 from tilelang.ir.stmt import Bind, Seq, Stmt
 from tilelang.ir.visit import variables_of
@@ -133,8 +134,9 @@ _NO_VALUES: Mapping[Var, Expr] = MappingProxyType({})
 
 
 def of_function(func: PrimFunc) -> Domain:
-    """What holds in all of a function: extents of tensors are never negative."""
+    """What holds in all of a function: extents of tensors are never negative, and of some symbols more is known."""
     domain = Domain()
+    positive = dict(func.attrs).get(POSITIVE, ())
     for param in func.params:
         if isinstance(param, TensorParam):
             for extent in param.shape:
@@ -142,6 +144,9 @@ def of_function(func: PrimFunc) -> Domain:
                     domain = domain.with_range(extent, 0, None)
                 elif int_const(extent) is None:
                     domain = domain.assume(extent >= 0)
+    for symbol in func.symbols:
+        if isinstance(positive, tuple) and symbol.name in positive:
+            domain = domain.with_range(symbol, 1, None)
     return domain
 
 

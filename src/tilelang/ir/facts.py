@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-INDEX_BITS = "tilelang.index_bits"  # attribute of a function: 64 if tensors of symbolic shape may be that large
+# attributes of a function
+INDEX_BITS = "tilelang.index_bits"  # 64 if tensors of symbolic shape may be that large
+POSITIVE = "tilelang.positive"  # names of symbols that are never 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,7 +14,7 @@ class Facts:
     """What is known of a call. The default is what a program is compiled for before there is any.
 
     Attributes:
-        multiples: Names of symbols, and a number that each is a multiple of; symbols not named may be anything.
+        multiples: Names of symbols, and a number that each is a positive multiple of; other symbols may be anything.
         misaligned: Names of tensors that may begin at any element; all others begin at a multiple of 16 bytes.
         wide: Whether elements of a tensor of symbolic shape may lie 2**31 elements apart, or further.
     """

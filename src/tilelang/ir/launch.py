@@ -20,7 +20,7 @@ class TensorMap:
     The host encodes it before the launch, and the kernel takes it as a parameter.
 
     Attributes:
-        var: Its name in the program, of dtype uint64; instructions take it as an argument, and nothing computes with it.
+        var: Its name in the program, of dtype uint64; instructions take it as an argument, nothing computes with it.
         tensor: A parameter of the function; the map begins at its data.
         dims: Extents in elements, innermost first; expressions of symbols, scalar parameters and constants.
         strides: Bytes from one element to the next, in dimensions 1 and on; one fewer than `dims`.

@@ -69,6 +69,14 @@ def test_a_symbol_that_divides_is_gone_and_its_multiple_can_be_proven(scaled: Pr
     assert not proves(tensor_of(special, 0).shape[0] % 16 == 0, of_function(special))
 
 
+def test_a_multiple_is_never_zero(scaled: PrimFunc) -> None:
+    special = specialize(scaled, Facts((("N", 4),)))
+    (part,) = [symbol for symbol in special.symbols if symbol.name == "N_div4"]
+    assert proves(part >= 1, of_function(special))
+    (whole,) = [symbol for symbol in special.symbols if symbol.name == "M"]
+    assert not proves(whole >= 1, of_function(special))
+
+
 def test_a_misaligned_tensor_says_so(scaled: PrimFunc) -> None:
     special = specialize(scaled, Facts(misaligned=("A",)))
     assert [4, 16] == [tensor_of(special, n).buffer.alignment_bytes for n in (0, 1)]

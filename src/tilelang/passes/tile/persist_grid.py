@@ -10,13 +10,17 @@ from __future__ import annotations
 import dataclasses
 
 from tilelang.dtypes import INT32
-from tilelang.ir.expr import Expr, Var, const
+from tilelang.ir.expr import Expr, Var, const, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.schedule import Schedule
 from tilelang.ir.stmt import For, ForKind, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.tile.rasterize_grid import Names, bound, in_panels, smallest
+
+# A tile of matrix instructions has 64 rows and 8 columns at least, so that no memory holds the results of more tiles.
+# It is said of symbolic grids, since what is computed of one is then known to fit into 32 bits.
+_MOST_TILES = 1 << 30
 
 
 def persistent(launch: Launch, schedule: Schedule, blocks: int) -> Launch:
@@ -27,6 +31,8 @@ def persistent(launch: Launch, schedule: Schedule, blocks: int) -> Launch:
     tiles: Expr = launch.grid[0]
     for extent in launch.grid[1:]:
         tiles = tiles * extent
+    if int_const(tiles) is None:
+        tiles = smallest(tiles, const(_MOST_TILES, INT32))
     count = smallest(tiles, const(blocks, INT32))
     block, turn = (Var(name, INT32, index=True) for name in ("block", "turn"))
     name = Names(launch.loc)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Expr, Var, const
-from tilelang.ir.facts import INDEX_BITS, Facts
+from tilelang.ir.facts import INDEX_BITS, POSITIVE, Facts
 from tilelang.ir.func import PrimFunc, TensorParam
 from tilelang.ir.stmt import Launch, Stmt
 from tilelang.ir.visit import Rewriter
@@ -33,6 +33,8 @@ def specialize(func: PrimFunc, facts: Facts) -> PrimFunc:
     )
     body = rewriter.visit(func.body)
     assert body is not None
+    known: list[tuple[str, object]] = [(INDEX_BITS, 64)] if facts.wide else []
+    known += [(POSITIVE, tuple(part.name for part in parts.values()))] if parts else []
     return dataclasses.replace(
         func,
         params=tuple(
@@ -41,7 +43,7 @@ def specialize(func: PrimFunc, facts: Facts) -> PrimFunc:
         ),
         body=body,
         symbols=tuple(parts.get(symbol, symbol) for symbol in func.symbols),
-        attrs=(*func.attrs, (INDEX_BITS, 64)) if facts.wide else func.attrs,
+        attrs=(*func.attrs, *known),
     )
 
 
