@@ -10,6 +10,7 @@ LARGER = {
     "vector_add.py": {"N": 1_000_003},
     "02_gemm/gemm_simple.py": {"size": 512, "rectangle": (300, 200, 77)},
     "02_gemm/gemm_pipelined.py": {"M": 1024, "N": 768, "K": 1000, "block_M": 128, "block_N": 128, "block_K": 32},
+    "02_gemm/warp_specialized_gemm.py": {"M": 2000, "N": 1000, "K": 1032},
     "03_attention/flash_attention.py": {"batch": 2, "n_heads": 8, "seq_len": 1000, "head_dim": 128},
     "04_mla_decoding/mla_decode.py": {"batch": 2, "n_heads": 8, "kv_len": 500, "head_dim": 64, "latent_dim": 128},
 }

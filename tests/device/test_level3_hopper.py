@@ -1,0 +1,77 @@
+"""Kernels that use the engines, warpgroups and clusters of Hopper themselves, on a GPU: as on the simulator, many times."""
+
+import numpy as np
+import pytest
+from device_launch import GPUS, architecture, needs_gpu
+from kernels.test_level3_hopper import (
+    all_together,
+    by_branches,
+    exchange,
+    gemm,
+    halves_for_both,
+    integers,
+    push,
+    two_tiles_on_their_way,
+)
+
+import tilelang
+from tilelang.testing import to_device, to_host
+
+pytestmark = [
+    needs_gpu,
+    pytest.mark.skipif(GPUS > 0 and architecture() != "sm_90a", reason="needs a Hopper GPU"),
+]
+RUNS = 10
+
+
+def check(func, inputs, expected):
+    """The last parameter after each of several runs."""
+    kernel = tilelang.compile(func, out_idx=[-1], target={"kind": "cuda", "arch": "sm_90a"})
+    assert kernel.resources.spill_bytes == 0
+    given = [to_device(np.array(a)) for a in inputs]
+    for _ in range(RUNS):
+        np.testing.assert_array_equal(expected, to_host(kernel(*given)))
+
+
+def product(a, b, dtype=np.float16):
+    return (a.astype(np.float32) @ b.astype(np.float32)).astype(dtype)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "tile"),
+    [
+        ((1024, 1024, 1024), (128, 128, 64, 4)),
+        ((2048, 1536, 512), (128, 256, 64, 3)),
+        ((1000, 520, 328), (128, 128, 64, 4)),
+        ((300, 72, 104), (128, 64, 32, 2)),
+    ],
+)
+@pytest.mark.parametrize("in_flight", [0, 1])
+def test_roles_by_hand(sizes, tile, in_flight):
+    m, n, k = sizes
+    a, b = integers(m, k), integers(k, n)
+    check(gemm(m, n, k, *tile, in_flight=in_flight), (a, b), product(a, b))
+
+
+def test_roles_by_branches():
+    a, b = integers(128, 128), integers(128, 64)
+    check(by_branches, (a, b), 2 * product(a, b, np.float32))
+
+
+@pytest.mark.parametrize("kind", [(load, by) for load in ("engine", "both") for by in ("wgmma", "gemm")])
+def test_engines_mixed_with_tile_operators(kind):
+    a, b = integers(64, 96), integers(96, 64)
+    check(all_together(kind), (a, b), product(a, b, np.float32))
+
+
+def test_stores_under_way():
+    check(two_tiles_on_their_way, (), np.arange(100)[:, None] * 128 + np.arange(120))
+
+
+def test_blocks_of_clusters_reach_each_other():
+    a = integers(4, 64, dtype=np.float32)
+    swapped = a[[1, 0, 3, 2]][:, ::-1]
+    check(exchange, (a,), swapped)
+    check(push, (a,), swapped + 2)
+    halves = integers(64, 64)
+    check(halves_for_both, (halves,), np.stack([halves, halves]))
