@@ -147,3 +147,10 @@ def test_only_accesses_to_bytes_that_the_launch_writes_matter():
     launch = Launch((BX,), (c(4),), (THREADS, 1, 1), body, thread=T, plan=plan)
     matters = Conflicts(launch, Uniformity(launch)).matters
     assert [True, True, True, False, False] == list(map(matters, (a, view, b, apart, held)))
+
+
+@pytest.mark.parametrize("stride", [64, 1 << 20])
+def test_places_may_lie_far_apart(stride):
+    assert not conflict(write(T * stride, 0), read(T * stride, 0))
+    assert conflict(write(T * stride, 0), read((T + 1) * stride, 0))
+    assert not conflict(write(T * stride, 0), read((T + 1) * stride + 1, 0))

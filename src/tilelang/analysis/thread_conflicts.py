@@ -239,20 +239,51 @@ class Conflicts:
             return True
         return self._common(mine, other)
 
-    def _common(self, mine: tuple[np.ndarray, np.ndarray], other: tuple[np.ndarray, np.ndarray]) -> bool:
+    def _common(self, mine: _Elements, other: _Elements) -> bool:
         """Whether threads of different teams have an element in common."""
-        (places, threads), (other_places, other_threads) = mine, other
-        threads, other_threads = threads // self._team, other_threads // self._team
-        if not len(threads) or not len(other_threads):
+        if not len(mine.threads) or not len(other.threads):
             return False
-        low = np.minimum(places.min(axis=0), other_places.min(axis=0))
-        size = np.maximum(places.max(axis=0), other_places.max(axis=0)) - low + 1
+        low = np.minimum(mine.starts.min(axis=0), other.starts.min(axis=0))
+        size = np.maximum(mine.ends(), other.ends()) - low
         weights = np.concatenate([np.cumprod(size[::-1])[::-1][1:], [1]]) if len(size) else size
-        keys, first, last = _owners((places - low) @ weights, threads)
-        other_keys, other_first, other_last = _owners((other_places - low) @ weights, other_threads)
-        _, i, j = np.intersect1d(keys, other_keys, assume_unique=True, return_indices=True)
-        alone = (first[i] == last[i]) & (other_first[j] == other_last[j]) & (first[i] == other_first[j])
-        return not bool(alone.all())
+        places, other_places = mine.numbered(low, weights), other.numbered(low, weights)
+        count = int(size.prod())
+        if count > _MANY * 4:  # numbers that occur stand closer
+            used, closer = np.unique(np.concatenate([places, other_places]), return_inverse=True)
+            places, other_places, count = closer[: len(places)], closer[len(places) :], len(used)
+        first, last = _owners(places, mine.owners() // self._team, count)
+        other_first, other_last = _owners(other_places, other.owners() // self._team, count)
+        alone = (first == last) & (other_first == other_last) & (first == other_first)
+        return bool(((first >= 0) & (other_first >= 0) & ~alone).any())
+
+
+@dataclass(frozen=True, slots=True)
+class _Elements:
+    """What all threads touch: a box for each thread and combination of free variables.
+
+    Attributes:
+        starts: The first element of each box, of shape (boxes, dimensions).
+        inside: The elements of a box, relative to its first, of shape (elements, dimensions).
+        threads: The thread of each box, in ascending order.
+    """
+
+    starts: np.ndarray
+    inside: np.ndarray
+    threads: np.ndarray
+
+    def ends(self) -> np.ndarray:
+        """One more than the largest index per dimension."""
+        largest: np.ndarray = self.starts.max(axis=0) + self.inside[-1] + 1
+        return largest
+
+    def numbered(self, low: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """All elements, box by box, as numbers."""
+        numbers: np.ndarray = np.add.outer((self.starts - low) @ weights, self.inside @ weights)
+        return numbers.reshape(-1)
+
+    def owners(self) -> np.ndarray:
+        """The threads of all elements, box by box."""
+        return np.repeat(self.threads, len(self.inside))
 
 
 def _values(linear: Sum, domain: Domain) -> tuple[int, ...] | None:
@@ -296,10 +327,8 @@ def _along(values: range, axis: int, rank: int) -> np.ndarray:
     return np.arange(values.start, values.stop, values.step).reshape([-1 if a == axis else 1 for a in range(rank)])
 
 
-def _elements(
-    starts: list[np.ndarray], extents: list[int], mask: np.ndarray | None, threads: int
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """Every element that every thread touches: (places, dimensions) and the thread of each; None if too many."""
+def _elements(starts: list[np.ndarray], extents: list[int], mask: np.ndarray | None, threads: int) -> _Elements | None:
+    """Every element that every thread touches; None if they are too many."""
     (width,) = np.broadcast_shapes((1,), *(s.shape[1:] for s in starts), () if mask is None else mask.shape[1:])
     box = int(np.prod(extents, dtype=np.int64)) if extents else 1
     if threads * width > _MANY:
@@ -310,15 +339,14 @@ def _elements(
     if len(owner) * box > _MANY:
         return None
     spread = [np.broadcast_to(s, (threads, width)).reshape(-1)[keep] for s in starts]
-    places = np.stack(spread, axis=-1) if spread else np.zeros((len(owner), 0), np.int64)
+    places = np.stack(spread, axis=-1).astype(np.int64) if spread else np.zeros((len(owner), 0), np.int64)
     inside = np.indices(extents).reshape(len(extents), -1).T if extents else np.zeros((1, 0), np.int64)
-    every = (places[:, None, :] + inside[None, :, :]).reshape(len(owner) * len(inside), len(starts))
-    return every.astype(np.int64), np.repeat(owner, len(inside))
+    return _Elements(places, inside, owner)
 
 
-def _owners(keys: np.ndarray, threads: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Each key once, with the first and the last thread that has it."""
-    order = np.argsort(keys, kind="stable")
-    keys, threads = keys[order], threads[order]
-    begins = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
-    return keys[begins], np.minimum.reduceat(threads, begins), np.maximum.reduceat(threads, begins)
+def _owners(places: np.ndarray, threads: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The first and the last thread that has each of so many places, -1 where none has; `threads` ascend."""
+    first, last = np.full(count, -1), np.full(count, -1)
+    first[places[::-1]] = threads[::-1]  # of equal places, the last assignment stays
+    last[places] = threads
+    return first, last
