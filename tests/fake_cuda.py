@@ -146,6 +146,10 @@ class FakeCuda:
         value._obj.value = self.devices
         return self._status("cuDeviceGetCount")
 
+    def cuDeviceGetName(self, text: Any, size: int, device: int) -> int:
+        text.value = b"Imaginary GPU"
+        return self._status("cuDeviceGetName")
+
     def cuDeviceGetAttribute(self, value: Any, which: int, device: int) -> int:
         value._obj.value = {75: self.capability[0], 76: self.capability[1], 97: self.shared}[which]
         return self._status("cuDeviceGetAttribute")

@@ -88,3 +88,7 @@ def test_another_devices_context_is_entered_and_left() -> None:
 def test_the_capability_and_figures_of_a_device(driver: Driver) -> None:
     assert ((9, 0), 232448, 1) == (driver.capability(0), driver.attribute(0, 97), driver.device_count())
     assert (13, 0) == driver.version
+
+
+def test_a_device_has_a_name() -> None:
+    assert "Imaginary GPU" == Driver(FakeCuda()).name(0)

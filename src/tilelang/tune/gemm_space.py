@@ -173,10 +173,12 @@ def _not_too_large(shapes: Sequence[Shape], name: str, size: int) -> list[Shape]
 def _cycles(shape: Shape, m: int, n: int, k: int, processors: int) -> float:
     """What a product takes, roughly, in cycles of a multiprocessor of Hopper.
 
-    It multiplies 2048 pairs and takes 64 bytes from the L2 cache in a cycle, and stores 16 results meanwhile; a block
-    takes 3000 cycles to get going. Processors that are slower or faster rank tiles in much the same way.
+    It multiplies 2048 pairs or takes 64 bytes from the L2 cache in a cycle, and some of the latter costs the former, if
+    only by the power that both draw; it stores 16 results in a cycle, and a block takes 3000 to get going. Processors
+    that are slower or faster rank tiles in much the same way.
     """
     rows, columns, depth = shape.block_M, shape.block_N, shape.block_K
     waves = math.ceil(math.ceil(m / rows) * math.ceil(n / columns) / processors)
-    step = max(rows * columns * depth / 2048, (rows + columns) * depth * 2 / 64)
+    pairs, loads = rows * columns * depth / 2048, (rows + columns) * depth * 2 / 64
+    step = max(pairs, loads) + 0.15 * min(pairs, loads)
     return waves * (math.ceil(k / depth) * step + rows * columns / 16) + 3000

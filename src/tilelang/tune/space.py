@@ -100,7 +100,9 @@ def _check(config: Mapping[str, Any], subject: Subject) -> None:
                     hint="write {'block_M': 64, 'pass_configs': {'tl.stages': 4}}",
                 )
         elif name not in parameters:
-            near = difflib.get_close_matches(str(name), [*parameters, PASS_CONFIGS], n=1, cutoff=0.5)
+            names = [*parameters, PASS_CONFIGS]
+            near = [other for other in names if other.lower() == str(name).lower()]
+            near = near or difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
             raise OptionError(
                 f"autotune: the configuration {text_of(config)} names '{name}', which is no parameter of "
                 f"'{subject.name}'",

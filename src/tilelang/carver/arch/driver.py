@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from tilelang.errors import DriverError
 from tilelang.runtime.cuda_driver import L2_BYTES, MAX_SHARED_BYTES, MULTIPROCESSORS, open_driver
-from tilelang.target import ARCHITECTURES, DEFAULT_ARCH, Architecture, parse_target, present_arch
+from tilelang.target import parse_target, present_arch
 
 
 def get_num_sms(device_id: int = 0) -> int:
     """Multiprocessors of a device, as for the grid of a persistent kernel."""
-    return _figure(device_id, MULTIPROCESSORS, _described().multiprocessors)
+    return _figure(device_id, MULTIPROCESSORS, parse_target("cuda").architecture.multiprocessors)
 
 
 def get_max_dynamic_shared_size_bytes(device_id: int = 0) -> int:
     """Bytes of shared memory that a block may have."""
-    return _figure(device_id, MAX_SHARED_BYTES, _described().shared_bytes)
+    return _figure(device_id, MAX_SHARED_BYTES, parse_target("cuda").architecture.shared_bytes)
 
 
 def get_l2_cache_size_bytes(device_id: int = 0) -> int:
@@ -44,10 +43,3 @@ def _figure(device: int, which: int, known: int) -> int:
     if present_arch() is None and known and device == 0:
         return known
     return open_driver().attribute(device, which)
-
-
-def _described() -> Architecture:
-    try:
-        return parse_target("cuda").architecture
-    except DriverError:
-        return ARCHITECTURES[DEFAULT_ARCH]

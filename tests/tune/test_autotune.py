@@ -1,0 +1,151 @@
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tunable import double
+
+import tilelang
+import tilelang.language as T
+from tilelang.errors import OptionError, StagingError
+from tilelang.tune import autotune as module
+from tilelang.tune.autotune import TunedFunction, autotune
+
+QUICK: dict[str, Any] = {"warmup": 1, "rep": 5}
+ONES = np.ones(64, np.float32)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TILELANG_CACHE_DIR", str(tmp_path))
+    return tmp_path
+
+
+def scaling(configs: Any = None, **options: Any) -> TunedFunction:
+    @autotune(configs=configs or {"block": [16, 32]}, **{**QUICK, **options})
+    @tilelang.jit(out_idx=[-1], target="cpu")
+    def scale(n, block=None):
+        """Doubles."""
+        return double(n, block)
+
+    made: TunedFunction = scale
+    return made
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of what is tuned from now on."""
+    tuned: list[str] = []
+    tune = module.tune
+
+    def count(subject: Any, *rest: Any) -> Any:
+        tuned.append(subject.name)
+        return tune(subject, *rest)
+
+    monkeypatch.setattr(module, "tune", count)
+    return tuned
+
+
+def test_a_call_gives_the_fastest_kernel_with_its_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    tuned = counted(monkeypatch)
+    scale = scaling()
+    kernel = scale(64)
+    assert kernel.config in ({"block": 16}, {"block": 32})
+    assert 0 < kernel.latency
+    assert None is kernel.ref_latency
+    np.testing.assert_array_equal(kernel(ONES), ONES * 2)
+    assert kernel is scale(n=64)
+    assert kernel is scale.compile(64)
+    assert kernel is scale.tune(64).kernel
+    assert scale.tune(64).report() == scale.report(64)
+    assert kernel.get_kernel_source() == scale.get_kernel_source(64)
+    assert ["scale"] == tuned
+    assert ("scale", "Doubles.") == (scale.__name__, scale.__doc__)
+
+
+def test_a_call_that_gives_all_tunables_is_not_tuned(monkeypatch: pytest.MonkeyPatch) -> None:
+    tuned = counted(monkeypatch)
+    scale = scaling()
+    kernel = scale(64, block=8)
+    assert (None, None) == (kernel.config, kernel.latency)
+    assert kernel is scale.compile(64, 8)
+    assert "double" == scale.get_tir(64, block=8).name
+    assert [] == tuned
+
+
+def test_switches_of_the_compiler_are_tuned_as_well() -> None:
+    on = {"block": 16, "pass_configs": {"tl.enable_fast_math": True}}
+    kernel = scaling([on])(64)
+    assert on == kernel.config
+    assert (("tl.enable_fast_math", True),) == kernel.options.pass_configs
+
+
+def test_an_eager_function_runs_with_the_fastest(monkeypatch: pytest.MonkeyPatch) -> None:
+    tuned = counted(monkeypatch)
+
+    @tilelang.autotune(configs={"block": [8, 16]}, ref_prog=lambda a, by: a * by, **QUICK)
+    @tilelang.jit(target="cpu")
+    def scale(A, by: T.float32, block: int = None):
+        N = T.const("N")
+        A: T.Tensor((N,), T.float32)
+        B = T.empty((N,), T.float32)
+        with T.Kernel(T.ceildiv(N, block)) as bx:
+            for i in T.Parallel(block):
+                B[bx * block + i] = A[bx * block + i] * by
+        return B
+
+    np.testing.assert_array_equal(scale(ONES, 3.0), ONES * 3)
+    np.testing.assert_array_equal(scale(ONES * 2, 5.0), ONES * 10)
+    assert ["scale"] == tuned
+    assert scale.compile(ONES, 1.0).config == scale.tune(ONES, 1.0).config
+    np.testing.assert_array_equal(scale(ONES[:32], 3.0), ONES[:32] * 3)
+    assert ["scale", "scale"] == tuned
+    np.testing.assert_array_equal(scale(ONES, 3.0, block=4), ONES * 3)
+
+
+def test_threads_that_ask_for_one_kernel_tune_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    tuned = counted(monkeypatch)
+    scale = scaling()
+    kernels: list[Any] = []
+    threads = [threading.Thread(target=lambda: kernels.append(scale(64))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert ["scale"] == tuned
+    assert 1 == len(set(map(id, kernels)))
+
+
+def test_products_are_tuned_without_saying_how() -> None:
+    @tilelang.autotune
+    @tilelang.jit(target="cpu")
+    def product(M, N, block_M=None, block_N=None):
+        raise NotImplementedError
+
+    with pytest.raises(tilelang.TuningError, match="none of 8 configurations of 'product' can be used"):
+        product(300, 300)
+
+
+def test_what_is_not_compiled_on_demand_is_refused() -> None:
+    with pytest.raises(StagingError) as caught:
+        autotune(configs=[])(lambda block: None)
+    assert (
+        "@tilelang.autotune needs a function marked @tilelang.jit, got function\n"
+        "hint: write @tilelang.autotune(...) above @tilelang.jit"
+    ) == str(caught.value)
+
+
+def test_options_that_mean_nothing_are_refused_at_once() -> None:
+    with pytest.raises(OptionError) as caught:
+        autotune(budget=-3)
+    assert "autotune: budget must be a positive number of seconds, got -3" == str(caught.value)
+
+
+def test_tunables_of_an_unknown_kind_need_configurations() -> None:
+    @tilelang.autotune
+    @tilelang.jit(target="cpu")
+    def scale(n, block=None):
+        raise NotImplementedError
+
+    with pytest.raises(OptionError, match="'scale' has no configurations, and none are known for its tunables block"):
+        scale(64)

@@ -1,0 +1,52 @@
+import pytest
+from fake_cuda import FakeCuda
+
+from tilelang.errors import DriverError, OptionError
+from tilelang.runtime.cuda_driver import Driver
+from tilelang.target import Target
+from tilelang.tune import device
+from tilelang.tune.device import check_has_clock, device_name, is_lost
+
+CPU, GPU = Target("cpu"), Target("cuda", "sm_90a")
+
+
+def test_the_cpu_has_a_name_and_a_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILELANG_NUM_THREADS", "3")
+    assert device_name(CPU).endswith(", 3 threads")
+    assert 12 < len(device_name(CPU))
+    check_has_clock("scale", CPU, "cc")
+    assert not is_lost(CPU)
+
+
+def test_a_gpu_has_a_name_and_a_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "open_driver", lambda: Driver(FakeCuda()))
+    check_has_clock("scale", GPU, "nvrtc")
+    assert "Imaginary GPU" == device_name(GPU)
+    assert not is_lost(GPU)
+
+
+def test_a_gpu_may_be_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    cuda = FakeCuda()
+    monkeypatch.setattr(device, "open_driver", lambda: Driver(cuda))
+    monkeypatch.setattr(cuda, "cuCtxSynchronize", lambda: 700, raising=False)
+    assert is_lost(GPU)
+
+
+@pytest.mark.parametrize(("backend", "verb"), [("simulator", "simulates"), ("reference", "interprets")])
+def test_where_time_means_nothing_nothing_is_tuned(backend: str, verb: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        check_has_clock("scale", GPU, backend)
+    assert (
+        f"autotune: 'scale' cannot be tuned with execution_backend '{backend}', which {verb} kernels: their times say "
+        "nothing about a device\n"
+        "hint: tune on a device or with target='cpu'; or give the tunables a value, then nothing is tuned"
+    ) == str(caught.value)
+
+
+def test_without_a_gpu_nothing_is_tuned_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent() -> None:
+        raise DriverError("no CUDA driver found")
+
+    monkeypatch.setattr(device, "open_driver", absent)
+    with pytest.raises(DriverError, match="no CUDA driver found"):
+        check_has_clock("scale", GPU, "nvrtc")

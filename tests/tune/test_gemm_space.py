@@ -1,0 +1,100 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tunable import subject_of
+
+import tilelang.language as T
+from tilelang.errors import OptionError
+from tilelang.options import CompileOptions
+from tilelang.target import ARCHITECTURES, Target
+from tilelang.tune.gemm_space import NAMES, default_configs, gemm_configs
+from tilelang.tune.space import configurations
+
+HOPPER = Target("cuda", "sm_90a")
+TARGETS = [Target("cpu"), *(Target("cuda", arch) for arch in ARCHITECTURES)]
+
+
+def gemm(M, N, K, block_M=None, block_N=None, block_K=None, num_stages=None, threads=None):
+    @T.prim_func
+    def gemm(A: T.Tensor((M, K), "float16"), B: T.Tensor((K, N), "float16"), C: T.Tensor((M, N), "float16")):
+        with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads) as (bx, by):
+            A_s = T.alloc_shared((block_M, block_K), "float16")
+            B_s = T.alloc_shared((block_K, block_N), "float16")
+            C_f = T.alloc_fragment((block_M, block_N), "float32")
+            T.clear(C_f)
+            for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages):
+                T.copy(A[by * block_M, k * block_K], A_s)
+                T.copy(B[k * block_K, bx * block_N], B_s)
+                T.gemm(A_s, B_s, C_f)
+            T.copy(C_f, C[by * block_M, bx * block_N])
+
+    return gemm
+
+
+@given(st.sampled_from(TARGETS), st.sets(st.sampled_from(NAMES), min_size=1), st.integers(1, 9000), st.integers(1, 9000))
+def test_configurations_give_what_is_asked_for(target: Target, names: set[str], m: int, n: int) -> None:
+    found = gemm_configs(sorted(names), target, m, n, 4096)
+    assert found
+    assert all(names == set(row) - {"pass_configs"} for row in found)
+    for row in found:
+        CompileOptions.from_user(row.get("pass_configs")).schedule  # refuses unknown switches and values
+
+
+def test_on_hopper_there_are_about_forty() -> None:
+    found = configurations(gemm_configs, subject_of(gemm, 4096, 4096, 4096, options=_options()))
+    assert 30 <= len(found) <= 40
+    assert {"block_M": 128, "block_N": 256, "block_K": 64, "num_stages": 4, "threads": 256} in found
+
+
+def _options():
+    from tilelang.jit.decorator import JitOptions
+
+    return JitOptions(target="sm_90a")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "tiles"),
+    [
+        ((8192, 8192, 8192), {(128, 256), (256, 128), (256, 192), (128, 192), (192, 128), (192, 192)}),
+        ((1024, 1024, 1024), {(64, 128), (128, 64), (64, 64), (128, 128)}),
+        ((64, 8192, 8192), {(64, 64), (64, 128)}),
+    ],
+)
+def test_the_first_rows_suit_the_sizes(sizes: tuple[int, int, int], tiles: set[tuple[int, int]]) -> None:
+    found = gemm_configs(("block_M", "block_N"), HOPPER, *sizes)
+    assert {(row["block_M"], row["block_N"]) for row in found[:3]} <= tiles
+
+
+def test_tiles_are_not_mostly_empty() -> None:
+    assert {64} == {row["block_M"] for row in gemm_configs(("block_M",), HOPPER, 16, 8192, 8192)}
+
+
+def test_what_is_given_chooses_among_the_rows() -> None:
+    found = gemm_configs(("block_N", "num_stages"), HOPPER, block_M=256)
+    assert {128, 192} == {row["block_N"] for row in found}
+    assert gemm_configs(("block_N",), HOPPER, block_M=100)  # no such row: all of them
+    assert [{}] == gemm_configs((), HOPPER)
+    assert [{}] == gemm_configs(("policy",), HOPPER)
+
+
+def test_rows_are_kernels() -> None:
+    for target in (Target("cpu"), Target("cuda", "sm_80"), HOPPER):
+        for row in gemm_configs(NAMES, target, 300, 300, 300)[:2]:
+            row.pop("pass_configs", None)
+            assert "gemm" == gemm(300, 300, 300, **row).name
+
+
+def test_products_need_no_configurations_of_their_own() -> None:
+    assert gemm_configs is default_configs(subject_of(gemm, 1, 2, 3))
+
+
+def test_other_functions_do() -> None:
+    def scale(n, block=None):
+        raise NotImplementedError
+
+    with pytest.raises(OptionError) as caught:
+        default_configs(subject_of(scale, 3))
+    assert (
+        "autotune: 'scale' has no configurations, and none are known for its tunables block\n"
+        "hint: pass configs={'block': [64, 128, 256]}; only tiled products with block_M and block_N can do without"
+    ) == str(caught.value)

@@ -1,0 +1,88 @@
+from typing import Any
+
+import numpy as np
+import pytest
+from tunable import FakeKernel
+
+import tilelang.language as T
+from tilelang.errors import ArgumentError, TuningError
+from tilelang.ir.func import Param
+from tilelang.jit.kernel import JITKernel
+from tilelang.profile.inputs import TensorSupplyType
+from tilelang.tune.inputs import Supplier, get_autotune_inputs, set_autotune_inputs
+
+
+def supplier(supply_prog: Any = None, of_call: Any = lambda kernel: None) -> Supplier:
+    return Supplier("scale", TensorSupplyType.Auto, supply_prog, of_call)
+
+
+def made(supply: Supplier, kernel: Any = None) -> list[Any]:
+    return supply.inputs(kernel or FakeKernel())[1]
+
+
+def test_inputs_are_made_up_once_for_kernels_that_are_alike() -> None:
+    mine = supplier()
+    first, again, other = FakeKernel(), FakeKernel(block=4), FakeKernel(n=8)
+    assert made(mine, first) is made(mine, again)
+    assert (16,) == made(mine, first)[0].shape
+    assert (8,) == made(mine, other)[0].shape
+    assert mine.inputs(first)[0] != mine.inputs(other)[0]
+
+
+def test_inputs_can_be_set_around_a_call() -> None:
+    a, b = np.zeros(16), np.ones(16)
+    assert None is get_autotune_inputs()
+    with set_autotune_inputs(a):
+        with set_autotune_inputs([b]):
+            assert b is made(supplier())[0]
+        assert a is made(supplier(lambda params: [b]))[0]
+    assert None is get_autotune_inputs()
+
+
+def test_a_function_may_supply_them() -> None:
+    def supply(params: list[Param]) -> np.ndarray:
+        assert ["A"] == [param.name for param in params]
+        return np.full(16, 5)
+
+    assert 5 == made(supplier(supply))[0][0]
+
+
+def test_the_arguments_of_the_call_come_first() -> None:
+    assert [3] == made(supplier(lambda params: [4], lambda kernel: [3]))
+
+
+def test_another_number_of_them_is_refused() -> None:
+    with set_autotune_inputs(1, 2), pytest.raises(ArgumentError) as caught:
+        made(supplier())
+    assert "autotune: set_autotune_inputs brings 2 arguments for 'scale', which takes 1: A" == str(caught.value)
+    with pytest.raises(ArgumentError, match="autotune: supply_prog brings 0 arguments"):
+        made(supplier(lambda params: []))
+
+
+def test_a_function_that_fails_is_named() -> None:
+    def supply(params: list[Param]) -> None:
+        raise ValueError("no file")
+
+    with pytest.raises(TuningError) as caught:
+        made(supplier(supply))
+    assert (
+        "autotune: supply_prog 'supply' failed: ValueError: no file\n"
+        "hint: it is called with the list of the kernel's input parameters and returns one argument for each"
+    ) == str(caught.value)
+
+
+def test_open_sizes_need_somebody_who_knows_them() -> None:
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def clear(A: T.Tensor((n,), "float32")):
+        with T.Kernel(n) as bx:
+            A[bx] = 0
+
+    kernel = JITKernel(clear, target="cpu", execution_backend="reference")
+    with pytest.raises(TuningError) as caught:
+        made(supplier(), kernel)
+    assert (
+        "autotune: 'scale' cannot be given made-up arguments: 'A' has the symbolic dimension 'n', which has no value\n"
+        "hint: write `with tilelang.autotuner.set_autotune_inputs(...):` around the call, or pass supply_prog="
+    ) == str(caught.value)

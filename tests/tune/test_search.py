@@ -1,0 +1,174 @@
+from typing import Any
+
+import numpy as np
+import pytest
+from tunable import FakeKernel, FakeSubject, configs, twice
+
+from tilelang.errors import OptionError, TuningError
+from tilelang.tune import search as module
+from tilelang.tune.check import Tolerances
+from tilelang.tune.result import Findings
+from tilelang.tune.search import Settings, search
+
+QUICK = {"warmup": 1, "rep": 5, "num_workers": 2}
+
+
+def find(make: Any, *values: Any, **settings: Any) -> tuple[Findings, Any]:
+    return search(FakeSubject(make), configs(*values), Settings(**{**QUICK, **settings}))  # type: ignore[arg-type]
+
+
+def reasons(found: Findings) -> dict[Any, tuple[str, str]]:
+    return {rejection.config["x"]: (rejection.stage, rejection.message) for rejection in found.rejected}
+
+
+def test_the_fastest_of_those_that_are_right_is_found() -> None:
+    def make(x: str) -> FakeKernel:
+        if x == "broken":
+            raise ValueError("cannot be compiled")
+        return FakeKernel(
+            (lambda a: a * 3) if x == "wrong" else twice, {"slow": 0.01, "wrong": 0.0}.get(x, 0.002)
+        )
+
+    found, kernel = find(make, "slow", "broken", "wrong", "good", ref_prog=twice)
+    assert "good" == found.measured[0].config["x"]
+    assert ["good", "slow"] == [item.config["x"] for item in found.measured]
+    assert {"broken", "wrong"} == set(reasons(found))
+    assert ("compile", "ValueError: cannot be compiled") == reasons(found)["broken"]
+    assert reasons(found)["wrong"][0] == "check"
+    assert reasons(found)["wrong"][1].startswith("'B': 16 of 16 elements differ")
+    assert "the reference 'twice'" == found.compared
+    assert found.ref_latency is not None
+    np.testing.assert_array_equal(kernel(np.ones(16, np.float32)), np.full(16, 2))
+
+
+def test_without_a_reference_most_are_right() -> None:
+    def make(x: int) -> FakeKernel:
+        return FakeKernel(twice if x else lambda a: a * 3, 0.001)
+
+    found, _ = find(make, 0, 1, 2, 3)
+    assert {0} == set(reasons(found))
+    assert reasons(found)[0][1].startswith("not what 3 of 4 configurations compute: 'B': ")
+    assert "each other (3 configurations agree)" == found.compared
+    assert None is found.ref_latency
+
+
+def test_results_need_not_be_looked_at() -> None:
+    found, _ = find(lambda x: FakeKernel(lambda a: a * x, 0.001), 1, 2, skip_check=True)
+    assert ((), "") == (found.rejected, found.compared)
+
+
+def test_a_check_of_the_users_own_decides() -> None:
+    def compare(found: list[np.ndarray], right: list[np.ndarray]) -> None:
+        assert (found[0] >= right[0]).all(), "smaller"
+
+    def make(x: int) -> FakeKernel:
+        return FakeKernel(lambda a: np.abs(a) * 9 * x, 0.001)
+
+    found, _ = find(make, 1, -1, ref_prog=twice, manual_check_prog=compare)
+    assert {-1: ("check", "AssertionError: smaller")} == reasons(found)
+
+
+def test_the_same_code_is_measured_once() -> None:
+    found, _ = find(lambda x: FakeKernel(seconds=0.001, identity="one" if x < 2 else ""), 0, 1, 2)
+    assert {1: ("same", "the same code as x=0")} == reasons(found)
+
+
+def test_what_fails_when_it_runs_is_left_out() -> None:
+    def make(x: int) -> FakeKernel:
+        def work(a: np.ndarray) -> np.ndarray:
+            if x:
+                raise RuntimeError("illegal address")
+            return a * 2
+
+        return FakeKernel(work, 0.001)
+
+    found, _ = find(make, 0, 1)
+    assert {1: ("run", "RuntimeError: illegal address")} == reasons(found)
+
+
+def test_what_is_hopeless_is_not_measured() -> None:
+    found, _ = find(lambda x: FakeKernel(seconds=0.001 if x else 0.1), 0, 1)
+    stage, message = reasons(found)[0]
+    assert "slow" == stage
+    assert message.startswith("its first call took ")
+    assert message.endswith(" times as long as that of the fastest")
+
+
+def test_a_device_that_is_lost_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(a: np.ndarray) -> np.ndarray:
+        raise RuntimeError("illegal address")
+
+    monkeypatch.setattr(module, "is_lost", lambda target: True)
+    with pytest.raises(TuningError) as caught:
+        find(lambda x: FakeKernel(broken), 0)
+    assert (
+        "autotune: the configuration x=0 of 'fake' broke the device: RuntimeError: illegal address\n"
+        "hint: leave it out and start the process again; execution_backend='simulator' finds out why"
+    ) == str(caught.value)
+
+
+def test_a_budget_ends_the_search_with_the_best_so_far() -> None:
+    found, _ = find(lambda x: FakeKernel(seconds=0.05), *range(8), budget=0.3, early_stop=False)
+    assert 8 == len(found.measured) + len(found.rejected)
+    assert found.measured
+    assert {("budget", "there was no time left for it")} >= set(reasons(found).values())
+
+
+def test_arguments_written_in_place_are_not_the_users_own() -> None:
+    kernels: dict[int, FakeKernel] = {}
+
+    def make(x: int) -> FakeKernel:
+        kernels[x] = FakeKernel(np.sqrt, in_place=True)
+        return kernels[x]
+
+    subject = FakeSubject(make)
+    mine = np.full(16, 4, np.float32)
+    subject.inputs = lambda kernel: [mine]  # type: ignore[method-assign,assignment,return-value]
+    search(subject, configs(0), Settings(**QUICK, tolerances=Tolerances(0, 0, 0)))  # type: ignore[arg-type]
+    np.testing.assert_array_equal(mine, np.full(16, 4))
+    assert 5 < len(kernels[0].calls)
+
+
+def test_when_none_can_be_used_the_reasons_are_told() -> None:
+    def make(x: int) -> FakeKernel:
+        raise ValueError("too large" if x else "too small")
+
+    with pytest.raises(TuningError) as caught:
+        find(make, 0, 1, 2)
+    assert (
+        "autotune: none of 3 configurations of 'fake' can be used\n"
+        "note: 2 failed to compile: ValueError: too large (x=1; x=2)\n"
+        "note: 1 failed to compile: ValueError: too small (x=0)\n"
+        "hint: call the function with one of these configurations to see the whole error"
+    ) == str(caught.value)
+
+
+def test_a_reference_that_fails_ends_the_search() -> None:
+    def wrong(a: np.ndarray) -> np.ndarray:
+        raise ValueError("no")
+
+    with pytest.raises(TuningError, match="the reference 'wrong' failed: ValueError: no"):
+        find(lambda x: FakeKernel(), 0, ref_prog=wrong)
+
+
+# -- settings ------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"warmup": 0}, "autotune: warmup must be a positive number of milliseconds, got 0"),
+        ({"rep": "x"}, "autotune: rep must be a positive number of milliseconds, got 'x'"),
+        ({"timeout": -1}, "autotune: timeout must be a positive number of seconds, got -1"),
+        ({"budget": True}, "autotune: budget must be a positive number of seconds, got True"),
+        ({"num_workers": 0}, "autotune: num_workers must be a positive number of processes, got 0"),
+        ({"early_stop": 3}, "autotune: early_stop must be True or False, got 3"),
+        ({"ref_prog": 3}, "autotune: ref_prog must be a function, got 3"),
+        (
+            {"backend": "stopwatch"},
+            "autotune: unknown backend 'stopwatch'\nhint: one of event, cudagraph, cupti, auto",
+        ),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], expected: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        Settings(**settings)
+    assert expected == str(caught.value)
