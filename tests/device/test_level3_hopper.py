@@ -22,13 +22,14 @@ pytestmark = [
     pytest.mark.skipif(GPUS > 0 and architecture() != "sm_90a", reason="needs a Hopper GPU"),
 ]
 RUNS = 10
+TARGET = {"kind": "cuda", "arch": "sm_90a"}
 
 
 def check(func, inputs, expected):
     """The last parameter after each of several runs."""
-    kernel = tilelang.compile(func, out_idx=[-1], target={"kind": "cuda", "arch": "sm_90a"})
+    kernel = tilelang.compile(func, out_idx=[-1], target=TARGET)
     assert kernel.resources.spill_bytes == 0
-    given = [to_device(np.array(a)) for a in inputs]
+    given = [to_device(np.array(a), target=TARGET) for a in inputs]
     for _ in range(RUNS):
         np.testing.assert_array_equal(expected, to_host(kernel(*given)))
 

@@ -1,5 +1,7 @@
 """`T.copy` and `T.transpose`: what fits, what they do."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,6 +17,7 @@ from tilelang.ir.printer import to_text
 from tilelang.ir.scalar import convert
 from tilelang.ops.copy import Copy, Transpose
 from tilelang.sim.tile_interp import run_reference
+from tilelang.target import Feature
 
 FLOAT = as_dtype("float32")
 
@@ -157,3 +160,21 @@ def test_a_copy_that_is_counted_means_what_any_copy_means(ops, draw):
     assert "barrier=full" in to_text(func)
     other = PrimFunc("test", func.params, Copy(src, dst))
     assert not same_func(func, other)
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_copy_that_the_user_wants_by_the_engine_is_done_by_nothing_else(ops, stored):
+    shared, tensor = ops.tile("A_s", (4, 8), scope=Scope.SHARED), ops.tile("A", (4, 8), scope=Scope.GLOBAL)
+    barrier = None if stored else ops.tile("full", (1,), "uint64", Scope.BARRIER)
+    ends = (shared, tensor) if stored else (tensor, shared)
+    copy = Copy(*ends, barrier=barrier, explicit=True)
+    copy.check()
+    assert ("copy.tma_store" if stored else "copy.tma", Feature.TMA) == (copy.demanded, copy.needs)
+    assert ("", Feature.NONE) == (Copy(*ends).demanded, Copy(*ends).needs)
+    with pytest.raises(ProgramError, match="T.tma_copy: "):
+        Copy(*ends[::-1], barrier=barrier, explicit=True).check()
+
+
+def test_a_copy_to_several_blocks_needs_clusters(ops):
+    copy = dataclasses.replace(counted(ops), explicit=True, receivers=as_expr(3))
+    assert Feature.TMA | Feature.CLUSTER == copy.needs

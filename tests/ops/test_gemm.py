@@ -12,6 +12,7 @@ from tilelang.ir.expr import Const, as_expr
 from tilelang.ir.func import PrimFunc, TensorParam
 from tilelang.ops.gemm import Gemm, matrix_extents
 from tilelang.sim.tile_interp import run_reference
+from tilelang.target import Feature
 
 TRUE = Const(True, BOOL)
 
@@ -181,6 +182,13 @@ def test_integer_products_wrap_at_32_bits(ops):
     z = np.ones((1, 1), np.int32)
     ops.apply(Gemm(a, b, c), {a: np.full((1, 1), 2**16, np.int32), b: np.full((1, 1), 2**15, np.int32), c: z})
     assert -(2**31) + 1 == z[0, 0]
+
+
+def test_a_product_that_the_user_wants_by_warpgroups_is_done_by_nothing_else(ops):
+    a, b, c = (ops.tile(name, (64, 64), scope=Scope.SHARED) for name in "ABC")
+    assert ("", Feature.NONE) == (Gemm(a, b, c).demanded, Gemm(a, b, c).needs)
+    op = Gemm(a, b, c, explicit=True)
+    assert ("gemm.wgmma", Feature.WGMMA, "T.wgmma_gemm") == (op.demanded, op.needs, op.name)
 
 
 def test_sizes_are_m_n_k(ops):
