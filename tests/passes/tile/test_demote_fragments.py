@@ -171,6 +171,18 @@ def test_atomic_updates_in_scalar_code_need_shared_memory():
     assert_same(f, ints(8, dtype=np.int32))
 
 
+def test_tiles_that_are_added_atomically_to_others_stay_in_registers():
+    @T.prim_func
+    def f(A: T.Tensor((64,), T.int32), B: T.Tensor((64,), T.int32)):
+        with T.Kernel(2, threads=32) as _:
+            x = T.alloc_fragment((64,), T.int32)
+            T.copy(A, x)
+            T.atomic_add(B, x)
+
+    assert [] == reasons(f)
+    assert_same(f, ints(64, dtype=np.int32), ints(64, dtype=np.int32, seed=1))
+
+
 def test_sums_of_a_product_stay_in_registers():
     @T.prim_func
     def f(A: T.Tensor((64, 64), T.float16), C: T.Tensor((64, 64), T.float32)):

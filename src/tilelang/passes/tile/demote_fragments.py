@@ -126,7 +126,8 @@ class _Judge:
         everywhere = bool(of.scalar or of.calls)  # each thread must hold all of it
         if everywhere and storage.scope is Scope.FRAGMENT and math.prod(storage.static_shape or (0,)) > SMALL:
             return "scalar code names its elements"
-        if any(isinstance(access.stmt, Atomic) for access in (*of.scalar, *(use.access for use in of.nests))):
+        statements = [access.stmt for access in (*of.scalar, *(use.access for use in of.nests))]
+        if any(isinstance(stmt, Atomic) and stmt.buffer.storage is storage for stmt in statements):
             return "it is updated atomically"
         for use in of.nests:
             if static_extents(use.nest) is None:
