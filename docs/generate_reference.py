@@ -12,7 +12,7 @@ from types import ModuleType
 
 import tilelang
 import tilelang.language as T
-from tilelang import errors, options, testing
+from tilelang import autotuner, errors, options, testing
 from tilelang.dtypes import DType
 
 PATH = Path(__file__).resolve().parent / "reference.md"
@@ -133,6 +133,15 @@ def package_sections() -> list[str]:
         parts.append(entry("tilelang.", name, value))
         if inspect.isclass(value) and home(value) in ("kernel", "profiler"):
             methods = [(n, m) for n, m in vars(value).items() if not n.startswith("_") and inspect.isfunction(m)]
+            parts += [entry(".", n, m, level=4) for n, m in methods]
+    parts.append("## Tuning: `tilelang.autotuner`\n")
+    for name in autotuner.__all__:
+        value = getattr(autotuner, name)
+        if value is tilelang.autotune:
+            continue
+        parts.append(entry("tilelang.autotuner.", name, value))
+        if name in ("AutoTuner", "TunedFunction", "TuningResult"):
+            methods = [(n, m) for n, m in inspect.getmembers(value, inspect.isroutine) if not n.startswith("_")]
             parts += [entry(".", n, m, level=4) for n, m in methods]
     parts.append("## Examples and tests: `tilelang.testing`\n")
     parts += [entry("tilelang.testing.", name, getattr(testing, name)) for name in testing.__all__]

@@ -112,6 +112,15 @@ class TuningResult(Findings):
     """What a search found, with the kernel of the fastest configuration.
 
     Attributes:
+        config: The fastest configuration.
+        latency: Milliseconds of a call of it, a median.
+        ref_latency: Milliseconds of a call of the reference, if there is one.
+        measured: The configurations that were timed, as `Measurement`, the best first.
+        rejected: The others, as `Rejection`.
+        compared: What results were compared with.
+        device: What it was tuned on.
+        seconds: What the search took.
+        func: The program of the fastest configuration.
         kernel: That kernel; it carries `config`, `latency` and `ref_latency` as well.
         reloaded: Whether all this was found before, and read from disk.
     """
