@@ -39,6 +39,11 @@ def test_wishes_for_schedules_are_numbers_and_choices_under_keys_of_their_own() 
         _ = CompileOptions.from_user({"tl.consumers": 9}).schedule
 
 
+def test_hints_to_the_cache_can_be_switched_off() -> None:
+    assert CompileOptions().l2_hints
+    assert not CompileOptions.from_user({"tl.l2_hints": False}).l2_hints
+
+
 def test_both_spellings_of_the_older_keys_are_one_key() -> None:
     old = CompileOptions.from_user({"tir.noalias": True})
     new = CompileOptions.from_user({"tirx.noalias": True})

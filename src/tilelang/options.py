@@ -89,6 +89,8 @@ class PassConfigKey(str, enum.Enum):
     TL_STAGED = "tl.staged"
     TL_IN_FLIGHT = "tl.in_flight"
     TL_PING_PONG = "tl.ping_pong"
+    # without it, the L2 cache is told what is read once
+    TL_L2_HINTS = "tl.l2_hints"
 
     def __str__(self) -> str:
         return self.value
@@ -160,6 +162,11 @@ class CompileOptions:
     def warpgroup_products(self) -> bool:
         """Whether products may be done by the matrix instructions of warpgroups."""
         return not self._is_on(PassConfigKey.TL_DISABLE_WGMMA)
+
+    @property
+    def l2_hints(self) -> bool:
+        """Whether the L2 cache is told what a kernel reads once, and what again and again (`tl.l2_hints`)."""
+        return self._choice(PassConfigKey.TL_L2_HINTS) is not False
 
     def _is_on(self, key: PassConfigKey) -> bool:
         return bool(dict(self.pass_configs).get(key.value, False))

@@ -57,6 +57,11 @@ def test_tiles_of_blocks_that_stay_and_do_not_divide_the_sizes(wishes):
     check((100, 200, 136), (64, 64, 64), [(False, 0), (True, 1)], stages=2, **wishes)
 
 
+@pytest.mark.parametrize("lazy", [False, True])
+def test_few_rows_with_hints_to_the_cache(lazy):
+    check((48, 192, 256), (64, 64, 64), [(lazy, seed) for seed in range(3)], stages=2)
+
+
 def test_two_warpgroups_share_a_tile():
     check((128, 64, 128), (128, 64, 64), [(True, 0)], stages=2)
 

@@ -55,7 +55,8 @@ def copy(
         coalesced_width: Elements per access; steers GPU targets only.
         disable_tma: Steers GPU targets only.
         eviction_policy: "evict_normal", "evict_first" or "evict_last": how long the L2 cache of a GPU should keep what
-            is read. A hint of copies that run in the background; others do as without it.
+            is read. A hint of copies that run in the background; others do as without it. The compiler chooses where it
+            is left out.
         loop_layout: The `Fragment` that says which thread copies which elements; steers GPU targets only.
 
     Raises:
@@ -73,7 +74,7 @@ def copy(
             *align(src, dst, what),
             coalesced_width=access_width(what, coalesced_width),
             layout=loop_fragment(what, loop_layout),
-            eviction=eviction_policy or EVICTIONS[0],
+            eviction=eviction_policy,
             bulk=not _plain_bool(what, "disable_tma", disable_tma),
         )
     )

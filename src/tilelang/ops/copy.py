@@ -35,7 +35,8 @@ class Copy(TileOp):
         coalesced_width: Elements per access that the user asks for.
         layout: Which thread copies which elements, if the user says so; over the extents without units.
         eviction: How long global memory should stay cached: "evict_normal", "evict_first" or "evict_last". A hint to
-            the L2 cache, which a target may ignore.
+            the L2 cache, which a target may ignore; None leaves it to the compiler.
+        policy: What that is to the machine, where who does the copy has asked for it once and for all.
         bulk: Whether the user allows the copy engine that moves whole boxes.
         pending: Whether the program itself awaits the end of a store by that engine.
         barrier: A barrier on which the copy engine counts the bytes that it brings: the copy is there once the phase
@@ -50,7 +51,8 @@ class Copy(TileOp):
     dst: Region
     coalesced_width: int | None = field(default=None, kw_only=True)
     layout: Fragment | None = field(default=None, kw_only=True)
-    eviction: str = field(default="evict_normal", kw_only=True)
+    eviction: str | None = field(default=None, kw_only=True)
+    policy: Expr | None = field(default=None, kw_only=True)
     bulk: bool = field(default=True, kw_only=True)
     pending: bool = field(default=False, kw_only=True)
     barrier: Region | None = field(default=None, kw_only=True)

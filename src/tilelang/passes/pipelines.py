@@ -21,6 +21,7 @@ from tilelang.passes.thread import (
 from tilelang.passes.tile import (
     check_program,
     check_registers,
+    choose_caching,
     connect_engines,
     demote_fragments,
     expand_pipeline,
@@ -62,6 +63,7 @@ def gpu(lowerings: GpuLowerings) -> tuple[Pass, ...]:
         inline_bindings.PASS,
         find_groups.PASS,
         connect_engines.PASS,
+        choose_caching.PASS,
         choose_schedule(lowerings),
         persist_grid.PASS,
         rasterize_grid.PASS,

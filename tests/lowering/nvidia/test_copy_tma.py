@@ -223,6 +223,22 @@ def test_columns_side_by_side_are_one_instruction():
     assert (one.box, one.swizzle) == ((64, 64, 4), 128)
 
 
+def test_the_cache_is_told_how_long_to_keep_what_is_read():
+    def calls(**more):
+        _, body = emitted(load(**more), TmaLoad(), boxed((64, 64), 16, 128))
+        return [s for s in walk(body) if isinstance(s, CallStmt)]
+
+    asking, once = calls(eviction="evict_first")
+    assert ("l2_policy_evict_first", "tma_load_2d_hint") == (asking.routine.name, once.routine.name)
+    assert asking.result is once.args[-1]
+    known = index("policy")
+    (once,) = calls(eviction="evict_first", policy=known)
+    assert "tma_load_2d_hint" == once.routine.name
+    assert known is once.args[-1]
+    (plain,) = calls(eviction="evict_normal")
+    assert "tma_load_2d" == plain.routine.name
+
+
 def test_one_of_several_threads_starts_it_and_closes_the_group():
     _, body = emitted(store(load()), TmaStore(), boxed((64, 64), 16, 128), threads=128)
     assert isinstance(body, If)

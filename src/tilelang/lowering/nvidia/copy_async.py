@@ -19,7 +19,7 @@ from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.expr import Const, Expr, Load, Var, const, int_const
 from tilelang.ir.stmt import CallStmt, For, ForKind, If, Store
-from tilelang.isa.nvidia.cp_async import SIZES, cp_async
+from tilelang.isa.nvidia.cp_async import NORMAL, SIZES, cp_async
 from tilelang.layout.constraints import Constraint
 from tilelang.layout.memory import contiguous_elements
 from tilelang.lowering.alignment import is_multiple, starts_aligned, strides
@@ -163,7 +163,7 @@ class _Copies:
             self._elements(build, src, dst)
             return
         source, target = self._region(op.src, src), self._region(op.dst, dst)
-        copy = cp_async(width, op.eviction)
+        copy = cp_async(width, op.eviction or NORMAL)
         build.emit(CallStmt(copy, (target, source, Const(True, BOOL)), (source,), (target,)))
 
     def _region(self, region: Region, start: tuple[Expr, ...]) -> Region:

@@ -71,17 +71,11 @@ class TmaLoad:
             if op.explicit and op.receivers is None:
                 size = math.prod(op.dst.static_extent or ()) * op.dst.dtype.storage_bytes
                 build.emit(CallStmt(MBARRIER_EXPECT_TX, (barrier, const(size, INT32))))
-            more: list[Expr] = [] if op.receivers is None else [cast(op.receivers, SCALARS["uint16"])]
-            hint = op.eviction != NORMAL
-            if hint:
-                policy = l2_policy(op.eviction)
-                assert policy.result is not None
-                kept = Var("policy", policy.result)
-                build.emit(CallStmt(policy, (), result=kept))
-                more.append(kept)
+            receivers = () if op.receivers is None else (cast(op.receivers, SCALARS["uint16"]),)
+            policy = _policy(op, build)
             for box in _boxes(op.src, op.dst, site):
-                args: tuple[Expr | Region, ...] = (box.shared, box.map, barrier, *box.at, *more)
-                load = tma_load(len(box.at), multicast=op.receivers is not None, hint=hint)
+                args: tuple[Expr | Region, ...] = (box.shared, box.map, barrier, *box.at, *receivers, *policy)
+                load = tma_load(len(box.at), multicast=bool(receivers), hint=bool(policy))
                 build.emit(CallStmt(load, args, (box.tensor,), (box.shared,)))
 
         _by_one_thread(site, build, emit)
@@ -123,6 +117,17 @@ class TmaStore:
             build.emit(CallStmt(TMA_STORE_COMMIT, ()))
 
         _by_one_thread(site, build, emit, each)
+
+
+def _policy(op: Copy, build: Builder) -> tuple[Expr, ...]:
+    """What tells the L2 cache how long to keep what a copy reads; nothing where it does as always."""
+    if op.policy is not None:
+        return (op.policy,)
+    if op.eviction is None or op.eviction == NORMAL:
+        return ()
+    policy = Var("policy", SCALARS["uint64"])
+    build.emit(CallStmt(l2_policy(op.eviction), (), result=policy))
+    return (policy,)
 
 
 def _refusal(op: Copy, tensor: Region, tile: Region, site: Site) -> str:

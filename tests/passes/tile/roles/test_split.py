@@ -70,3 +70,23 @@ def test_waits_stand_before_the_first_use_and_releases_behind_the_last():
     wait = next(n for n, line in enumerate(lines) if line.startswith("mbarrier_wait(A_s_full"))
     assert lines[wait + 1].startswith("T.gemm(Q_s, A_s[")
     assert lines[wait + 2].startswith("mbarrier_arrive(A_s_empty")
+
+
+def test_the_producer_asks_once_for_each_policy_of_the_cache():
+    @T.prim_func
+    def main(A: T.Tensor((64, 256), "float16"), W: T.Tensor((256, 64), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            A_s = T.alloc_shared((64, 64), "float16")
+            W_s = T.alloc_shared((64, 64), "float16")
+            C_l = T.alloc_fragment((64, 64), "float32")
+            T.clear(C_l)
+            for k in T.Pipelined(4, num_stages=2):
+                T.copy(A[0, k * 64], A_s, eviction_policy="evict_last")
+                T.copy(W[k * 64, 0], W_s, eviction_policy="evict_first")
+                T.gemm(A_s, W_s, C_l)
+            T.copy(C_l, C)
+
+    lines = [line.strip() for line in to_text(roles(main)[0]).splitlines()]
+    assert ["evict_last = l2_policy_evict_last()", "evict_first = l2_policy_evict_first()"] == lines[:2]
+    assert 1 == sum("policy=evict_last" in line for line in lines)
+    assert 1 == sum("policy=evict_first" in line for line in lines)

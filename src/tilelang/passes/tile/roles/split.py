@@ -10,10 +10,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+from tilelang.dtypes import SCALARS
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Expr, Var
-from tilelang.ir.stmt import Alloc, Bind, For, ForKind, If, Seq, Stmt
+from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, If, Seq, Stmt
 from tilelang.ir.visit import Rewriter, expressions, substitute, substitute_stmt, walk, walk_expr
+from tilelang.isa.nvidia.cp_async import NORMAL
+from tilelang.isa.nvidia.tma import l2_policy
 from tilelang.ops.copy import Copy
 from tilelang.passes.tile.roles.channels import (
     Channel,
@@ -32,9 +35,11 @@ from tilelang.passes.tile.versions import OnVersion
 def producer(body: Stmt, channels: Sequence[Channel]) -> Stmt:
     """What the thread does that brings the tiles."""
     role = Role(channels)
-    made = _Producer(channels, role).visit(body, {})
+    rewriter = _Producer(channels, role)
+    made = rewriter.visit(body, {})
     inner = () if made is None else (made,)
-    return _without_unused(Seq((*role.counters, *inner), loc=body.loc))
+    policies = [CallStmt(l2_policy(kind), (), result=var) for kind, var in rewriter.policies.items()]
+    return _without_unused(Seq((*policies, *role.counters, *inner), loc=body.loc))
 
 
 class _Producer:
@@ -42,6 +47,7 @@ class _Producer:
         self._of = {copy: each for each in channels for copy in each.ring.copies}
         self._role = role
         self._turns: dict[Channel, Turn] = {}
+        self.policies: dict[str, Var] = {}  # of the L2 cache, which are asked for once
 
     def visit(self, node: Stmt, values: Mapping[Var, Expr]) -> Stmt | None:
         """What the producer does of a statement; None if that is nothing.
@@ -98,10 +104,16 @@ class _Producer:
         turn = self._turns[each]
         moved = substitute_stmt(copy, values)
         assert isinstance(moved, Copy)
-        made.append(dataclasses.replace(_on_versions(moved, each, turn), barrier=full_barrier(each, turn)))
+        moved = _on_versions(moved, each, turn)
+        made.append(dataclasses.replace(moved, barrier=full_barrier(each, turn), policy=self._policy(copy)))
         if copy is copies[-1]:
             made += turn.after
         return [_at_place(s, copy) for s in made]
+
+    def _policy(self, copy: Copy) -> Var | None:
+        if copy.eviction is None or copy.eviction == NORMAL:
+            return None
+        return self.policies.setdefault(copy.eviction, Var(copy.eviction, SCALARS["uint64"]))
 
 
 def _on_versions(copy: Copy, each: Channel, turn: Turn) -> Copy:
