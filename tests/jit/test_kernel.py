@@ -5,6 +5,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from fake_cuda import needs_nvrtc
 
 import tilelang.language as T
 from tilelang.errors import ArgumentError, DeviceAssertError, OptionError
@@ -202,3 +203,26 @@ def test_no_wrong_call_touches_an_output(backend: str) -> None:
         with pytest.raises(ArgumentError):
             kernel(*arguments)
     assert [7.0] * 4 == b.tolist()
+
+
+def test_kernels_of_the_same_code_are_told_by_their_identity(vector_add: Make) -> None:
+    def identity(n: int, **options: Any) -> str:
+        return JITKernel(vector_add(n), **options).identity
+
+    assert identity(100) == identity(100)
+    assert identity(100) != identity(101)
+    assert identity(100) != identity(100, out_idx=-1)
+    assert identity(100) != identity(100, pass_configs={"tl.enable_fast_math": True})
+    interpreted = [JITKernel(vector_add(100), execution_backend="reference") for _ in range(2)]
+    assert interpreted[0].identity != interpreted[1].identity
+
+
+def test_only_a_search_gives_a_kernel_its_figures(vector_add: Make) -> None:
+    kernel = JITKernel(vector_add(100), execution_backend="reference")
+    assert (None, None, None) == (kernel.config, kernel.latency, kernel.ref_latency)
+
+
+@needs_nvrtc
+def test_switches_that_change_nothing_leave_a_gpu_kernels_identity(vector_add: Make) -> None:
+    kernels = [JITKernel(vector_add(100), target="sm_80", pass_configs=c) for c in (None, {"tl.stages": 3})]
+    assert kernels[0].identity == kernels[1].identity

@@ -60,6 +60,14 @@ def test_a_clock_that_slows_down_does_not_decide(seed: int, times: list[float]) 
     assert 1.0 == times[winner]
 
 
+def test_those_that_left_are_compared_where_both_ran() -> None:
+    bench = Bench([1.0, 1.2], drift=lambda call: 1.0 if call <= 6 else 0.5)
+    standings = race(bench.runners, bench).standings
+    assert (0.5, 1.2) == (standings[0].latency, standings[1].latency)
+    assert 1.2 == standings[1].relative_to(standings[0])
+    assert 1.0 == standings[0].relative_to(standings[0])
+
+
 def test_every_round_has_an_order_of_its_own() -> None:
     bench = Bench([1.0] * 6)
     race(bench.runners, bench)

@@ -13,7 +13,7 @@ from tilelang.tune.records import Record
 from tilelang.tune.result import Findings, Measurement
 
 CONFIGS: list[dict[str, Any]] = [{"block": 8}, {"block": 16}]
-FOUND = Findings("scale", "machine", (Measurement(CONFIGS[1], 1.0, 5), Measurement(CONFIGS[0], 2.0, 1)), ())
+FOUND = Findings("scale", "machine", (Measurement(CONFIGS[1], 1.0, 1.0, 5), Measurement(CONFIGS[0], 2.0, 2.0, 1)), ())
 
 
 def scale(n, block=None):

@@ -16,7 +16,7 @@ CONFIGS = [{"block": 8}, {"block": 16}, {"block": 32, "pass_configs": {"tl.stage
 FOUND = Findings(
     "scale",
     "a machine",
-    (Measurement(CONFIGS[1], 0.5, 5), Measurement(CONFIGS[0], 1.25, 1)),
+    (Measurement(CONFIGS[1], 0.5, 1.0, 5), Measurement(CONFIGS[0], 1.25, 2.4, 1)),
     (
         Rejection(CONFIGS[2], "compile", "shared memory: too much", "shared memory: too much\nhint: less"),
         Rejection(CONFIGS[3], "compile", "shared memory: too much"),
@@ -32,12 +32,22 @@ def test_a_report_names_every_configuration() -> None:
         "scale on a machine: 2 of 4 configurations measured in 2.5 s\n"
         "results compared with the reference 'ref'\n"
         "      0.5000 ms   1.00x  block=16\n"
-        "      1.2500 ms   2.50x  block=8\n"
+        "      1.2500 ms   2.40x  block=8\n"
         "      0.7500 ms  the reference\n"
         "2 failed to compile: shared memory: too much\n"
         "  block=32, pass_configs={'tl.stages': 2}\n"
         "  block=64"
     ) == FOUND.report()
+
+
+def test_a_report_says_which_are_the_same() -> None:
+    rejected = tuple(Rejection(CONFIGS[n], "same", f"the same code as block={n}") for n in (0, 1))
+    assert (
+        "scale on a machine: 0 of 2 configurations measured in 0.0 s\n"
+        "2 compile to the same code as another one:\n"
+        "  block=8: the same code as block=0\n"
+        "  block=16: the same code as block=1"
+    ) == Findings("scale", "a machine", (), rejected).report()
 
 
 def test_a_result_carries_the_best() -> None:
@@ -60,8 +70,8 @@ def test_a_record_can_be_read_by_people() -> None:
         '"compared": "the reference \'ref\'",',
         '"seconds": 2.5,',
         '"configurations": [',
-        '{"config": "block=8", "index": 0, "rank": 1, "latency": 1.25, "rounds": 1},',
-        '{"config": "block=16", "index": 1, "rank": 0, "latency": 0.5, "rounds": 5},',
+        '{"config": "block=8", "index": 0, "rank": 1, "latency": 1.25, "ratio": 2.4, "rounds": 1},',
+        '{"config": "block=16", "index": 1, "rank": 0, "latency": 0.5, "ratio": 1.0, "rounds": 5},',
     ] == to_json(FOUND, CONFIGS).decode().splitlines()[:9]
 
 

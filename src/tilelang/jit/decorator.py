@@ -181,7 +181,7 @@ class EagerFunction:
         Raises:
             ArgumentError: An argument does not fit; nothing has been run.
         """
-        glance = None if keywords else self._glance(args)
+        glance = None if keywords else self.glance(args)
         known = self._recognized.get(glance)
         if known is not None:
             kernel, positions = known
@@ -202,7 +202,7 @@ class EagerFunction:
             self._recognized[glance] = kernel, positions
         return kernel.run([values[name] for name in kernel.arguments])
 
-    def _glance(self, args: Sequence[Any]) -> Any:
+    def glance(self, args: Sequence[Any]) -> Any:
         """A key that is quick to make and equal only for calls of one kernel; None if that takes more than a glance."""
         key: list[Any] = [self.options.chosen()]
         for position, value in enumerate(args):

@@ -13,6 +13,7 @@ from typing import Any
 
 from tilelang.errors import user_facing
 from tilelang.ir.func import PrimFunc
+from tilelang.jit.decorator import EagerFunction
 from tilelang.jit.kernel import JITKernel
 from tilelang.profile.inputs import TensorSupplyType
 from tilelang.tune.check import Tolerances
@@ -38,6 +39,7 @@ class TunedFunction:
         self.jitted = jitted_function(function, "@tilelang.autotune")
         self._configs, self._settings = configs, settings
         self._results: dict[Any, tuple[Subject, TuningResult]] = {}
+        self._recognized: dict[Any, tuple[EagerFunction, tuple[Any, ...]]] = {}
         self._lock = threading.RLock()
         functools.update_wrapper(self, self.jitted.func)
 
@@ -50,14 +52,22 @@ class TunedFunction:
             ArgumentError: The arguments do not fit the function's signature.
             OptionError: The configurations or the execution backend cannot be used.
         """
+        glance = self.jitted.glance(args) if isinstance(self.jitted, EagerFunction) and not keywords else None
+        if glance in self._recognized:
+            known, tail = self._recognized[glance]
+            return known(*args, *tail)
         subject = Subject(self.jitted, args, keywords)
         if self._settled(subject):
             return self.jitted(*args, **keywords)
-        config = self._tuned(subject).config
+        result = self._tuned(subject)
         if not subject.is_eager:
-            return self._results[subject.key][1].kernel
-        own_args, own_keywords = subject.arguments(config)
-        return self._results[subject.key][0].under(config)(*own_args, **own_keywords)
+            return result.kernel
+        own_args, own_keywords = subject.arguments(result.config)
+        function = self._results[subject.key][0].under(result.config)
+        tunables = subject.following(result.config)
+        if glance is not None and tunables is not None and isinstance(function, EagerFunction):
+            self._recognized[glance] = function, tunables
+        return function(*own_args, **own_keywords)
 
     @user_facing
     def tune(self, *args: Any, **keywords: Any) -> TuningResult:

@@ -56,11 +56,14 @@ class Measurement:
     Attributes:
         config: The configuration.
         latency: Milliseconds of a call, the median over all rounds that it took part in.
+        ratio: How many times as long as the fastest it takes, in the rounds that both took part in: a fairer figure
+            than latencies, since a device is not as fast in each round.
         rounds: How many these were; the slower ones leave earlier.
     """
 
     config: Config
     latency: float
+    ratio: float
     rounds: int
 
 
@@ -95,15 +98,17 @@ class Findings:
         ]
         if self.compared:
             lines.append(f"results compared with {self.compared}")
-        best = self.measured[0].latency if self.measured else 0.0
         for found in self.measured:
-            ratio = found.latency / best if best else 1.0
-            lines.append(f"  {found.latency:10.4f} ms  {ratio:5.2f}x  {text_of(found.config)}")
+            lines.append(f"  {found.latency:10.4f} ms  {found.ratio:5.2f}x  {text_of(found.config)}")
         if self.ref_latency is not None:
             lines.append(f"  {self.ref_latency:10.4f} ms  the reference")
-        for (stage, message), group in grouped(self.rejected).items():
+        for (stage, message), group in grouped([r for r in self.rejected if r.stage != "same"]).items():
             lines.append(f"{len(group)} {STAGES[stage]}: {message}")
             lines += [f"  {text_of(rejection.config)}" for rejection in group]
+        same = [rejection for rejection in self.rejected if rejection.stage == "same"]
+        if same:
+            lines.append(f"{len(same)} {STAGES['same']}:")
+            lines += [f"  {text_of(rejection.config)}: {rejection.message}" for rejection in same]
         return "\n".join(lines)
 
 
@@ -183,7 +188,12 @@ def to_json(found: Findings, configs: Sequence[Config]) -> bytes:
     place = {id(config): number for number, config in enumerate(configs)}
     rows: dict[int, dict[str, Any]] = {}
     for rank, item in enumerate(found.measured):
-        rows[place[id(item.config)]] = {"rank": rank, "latency": item.latency, "rounds": item.rounds}
+        rows[place[id(item.config)]] = {
+            "rank": rank,
+            "latency": item.latency,
+            "ratio": item.ratio,
+            "rounds": item.rounds,
+        }
     for rejection in found.rejected:
         row = {"stage": rejection.stage, "message": rejection.message, "details": rejection.details}
         rows[place[id(rejection.config)]] = row
@@ -193,7 +203,7 @@ def to_json(found: Findings, configs: Sequence[Config]) -> bytes:
         "device": found.device,
         "ref_latency": found.ref_latency,
         "compared": found.compared,
-        "seconds": round(found.seconds, 3),
+        "seconds": found.seconds,
     }
     lines = [f"{json.dumps(key)}: {json.dumps(value)}," for key, value in head.items()]
     return "\n".join(["{", *lines, '"configurations": [', ",\n".join(texts), "]}", ""]).encode()
@@ -210,7 +220,7 @@ def from_json(data: bytes, configs: Sequence[Config]) -> Findings | None:
         return Findings(
             fields["name"],
             fields["device"],
-            tuple(Measurement(configs[r["index"]], r["latency"], r["rounds"]) for r in rows if "rank" in r),
+            tuple(Measurement(configs[r["index"]], r["latency"], r["ratio"], r["rounds"]) for r in rows if "rank" in r),
             tuple(
                 Rejection(configs[r["index"]], r["stage"], r["message"], r["details"]) for r in rows if "rank" not in r
             ),

@@ -26,7 +26,7 @@ from tilelang.tune.space import Config, text_of
 from tilelang.tune.subject import Subject
 from tilelang.tune.workers import OUT_OF_TIME, Failure, cores, failure_of, make_all
 
-_COMPILING = 0.6  # of the budget, at most
+_COMPILING, _CHECKING = 0.5, 0.75  # of the budget, at most, until the end of each
 _FAR = 10.0  # times slower than the best at its first call, and that by more than
 _FAR_SECONDS = 0.02  # which no noise of a host comes to: not worth a second look
 
@@ -84,14 +84,13 @@ class _Search:
         self._supplier = Supplier(subject.name, settings.supply_type, settings.supply_prog, subject.inputs)
         self._rejected: list[Rejection] = []
         self._start = time.monotonic()
-        self._deadline = None if settings.budget is None else self._start + settings.budget
 
     def run(self) -> tuple[Findings, JITKernel]:
         kernels = self._distinct(self._compiled())
         kernels, compared = self._tried(kernels)
         measured, ref_latency = self._raced(kernels)
         name = device_name(self._subject.target)
-        seconds = time.monotonic() - self._start
+        seconds = round(time.monotonic() - self._start, 3)
         order = {id(config): place for place, config in enumerate(self._configs)}
         rejected = tuple(sorted(self._rejected, key=lambda rejection: order[id(rejection.config)]))
         found = Findings(self._subject.name, name, tuple(measured), rejected, ref_latency, compared, seconds)
@@ -101,6 +100,10 @@ class _Search:
     def _reject(self, config: Config, stage: str, failure: Failure) -> None:
         stage = "budget" if failure.late else stage
         self._rejected.append(Rejection(config, stage, failure.message, failure.details))
+
+    def _until(self, share: float) -> float | None:
+        """When a share of the budget is used up."""
+        return None if self._settings.budget is None else self._start + share * self._settings.budget
 
     def _require(self, left: Sized) -> None:
         if not left:
@@ -117,7 +120,7 @@ class _Search:
                 count,
                 workers=settings.num_workers or cores(),
                 timeout=settings.timeout,
-                deadline=None if settings.budget is None else self._start + _COMPILING * settings.budget,
+                deadline=self._until(_COMPILING),
                 progress=lambda done: self._progress.show("compiling", done, count),
             )
         kernels = []
@@ -148,10 +151,11 @@ class _Search:
     def _tried(self, kernels: Sequence[tuple[Config, JITKernel]]) -> tuple[list[tuple[Config, JITKernel]], str]:
         """The kernels that run and compute what they should, and what their results were compared with."""
         checker = _Checker(self._subject.name, self._settings)
+        deadline = self._until(_CHECKING)
         seconds: dict[int, float] = {}
         for number, (config, kernel) in enumerate(kernels):
             self._progress.show("checking", number, len(kernels))
-            if seconds and self._deadline is not None and time.monotonic() > self._deadline:
+            if seconds and deadline is not None and time.monotonic() > deadline:
                 self._reject(config, "budget", Failure(OUT_OF_TIME))
                 continue
             key, inputs = self._supplier.inputs(kernel)
@@ -214,7 +218,7 @@ class _Search:
             warmup=settings.warmup,
             rep=settings.rep,
             early_stop=settings.early_stop,
-            deadline=self._deadline,
+            deadline=self._until(1.0),
             reference=self._reference(kernels[0][1]),
             progress=lambda done, total: self._progress.show("measuring", done, total),
         )
@@ -223,9 +227,10 @@ class _Search:
         for number in ended.untimed:
             self._reject(kernels[number][0], "budget", Failure(OUT_OF_TIME))
         self._require(ended.standings)
+        best = next(iter(ended.standings.values()))
         measured = [
-            Measurement(kernels[number][0], standing.latency, len(standing.times))
-            for number, standing in ended.standings.items()
+            Measurement(kernels[number][0], found.latency, round(found.relative_to(best), 4), len(found.times))
+            for number, found in ended.standings.items()
         ]
         return measured, ended.reference
 
