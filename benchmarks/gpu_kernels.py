@@ -190,7 +190,7 @@ def dynamic_gemm(pass_configs=None, **tiles):
     return build(gemm_program(T.dynamic("M"), T.dynamic("N"), T.dynamic("K"), **tiles), pass_configs=pass_configs)
 
 
-def attention_program(batch, heads, length, dim, block_M=128, block_N=64, num_stages=2, threads=128, *,
+def attention_program(batch, heads, length, dim, block_M=128, block_N=128, num_stages=2, threads=256, *,
                       causal=False, dtype="float16"):
     """FlashAttention with the scores scaled inside the exponential, in base 2."""
     shape = (batch, heads, length, dim)

@@ -25,6 +25,7 @@ FEWER = {
     "02_gemm/grouped_gemm.py": {"sizes": (5, 0, 40), "N": 33, "K": 50, "block_M": 32, "block_N": 32},
     "02_gemm/gemm_epilogues.py": {"M": 20, "N": 33, "K": 50, "block_M": 32, "block_N": 32},
     "02_gemm/float8_gemm.py": {"M": 8, "N": 20, "K": 140, "block_M": 16, "block_N": 32},
+    "comparison/gemm_tilelang.py": {"M": 20, "N": 33, "K": 70, "block_M": 32, "block_N": 32},
     "softmax.py": {"M": 5, "N": 131},
     "normalization.py": {"M": 5, "N": 131},
     "03_attention/flash_attention.py": {"batch": 1, "n_heads": 1, "seq_len": 70, "head_dim": 16},
@@ -40,6 +41,7 @@ ON_HOPPER = {
     "02_gemm/grouped_gemm.py": {"sizes": (5, 0, 70), "N": 72, "K": 40, "block_M": 64, "block_N": 64},
     "02_gemm/gemm_epilogues.py": {"M": 70, "N": 72, "K": 40, "block_M": 64, "block_N": 64},
     "02_gemm/float8_gemm.py": {"M": 70, "N": 136, "K": 272, "block_M": 64},
+    "comparison/gemm_tilelang.py": {"M": 130, "N": 136, "K": 72, "block_N": 64},
 }
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a")
 SPREAD = ("sm_75", "sm_90a")  # the oldest, and the one that is measured; the others are sampled
@@ -144,15 +146,10 @@ FLAGSHIPS: dict[str, Callable[[str], JITKernel]] = {
 }
 
 
-FULL = pytest.mark.xfail(
-    strict=False, reason="half of a thread's registers hold the output tile; the assembler spills a few of the others"
-)
-NAMES = [pytest.param(name, marks=FULL) if name.startswith("measured") and name.endswith("FlashAttention") else name for name in FLAGSHIPS]
-
-
 @needs_nvrtc
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", FLAGSHIPS)
 def test_flagship_kernels_keep_everything_in_registers(name: str, arch: str) -> None:
     kernel = FLAGSHIPS[name](arch)
     assert (0, 0) == (kernel.resources.spill_bytes, kernel.resources.local_bytes)
+    assert not kernel.resources.serialized
