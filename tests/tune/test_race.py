@@ -85,6 +85,17 @@ def test_calls_follow_from_the_time_of_one() -> None:
     assert {(0, 50, 40), (1, 25000, 300), (2, 1, 1)} == later
 
 
+def test_a_disturbed_host_does_not_make_rounds_long() -> None:
+    counts: list[tuple[int, int]] = []
+
+    def clock(run: Callable[[], Any], warmup: int, calls: int) -> Times:
+        counts.append((warmup, calls))
+        return 8.0, 0.01
+
+    race({0: lambda: None}, clock, warmup=25, rep=100)
+    assert {(1, 5), (4, 3)} == set(counts)
+
+
 def test_what_breaks_down_is_left_out() -> None:
     bench = Bench([1.0, 2.0, 1.1])
     breaks = itertools.count()

@@ -129,7 +129,8 @@ class _Course:
         self._early_stop, self._deadline, self._rng, self._progress = early_stop, deadline, rng, progress
         self._standings = {name: Standing() for name in runners}
         self._failures: dict[int, Failure] = {}
-        self._guess: dict[int, float] = {}  # milliseconds of a call
+        self._fastest: dict[int, float] = {}  # milliseconds of a call at the first look, undisturbed
+        self._usual: dict[int, float] = {}  # the same as it came, when last measured: by it calls are counted
 
     def run(self, reference: Callable[[], Any] | None) -> Race:
         ref_latency = None
@@ -146,10 +147,9 @@ class _Course:
                 self._progress(number + 1, _ROUNDS)
         except _Stopped:
             pass
-        if reference is not None and self._guess:
-            self._guess[_REFERENCE] = self._clock(reference, 1, 1)[1]
+        if reference is not None and self._fastest:
+            self._usual[_REFERENCE] = self._clock(reference, 1, 1)[0]
             ref_latency = self._time(_REFERENCE, reference)
-            del self._guess[_REFERENCE]
         return self._ended(ref_latency)
 
     def _look(self) -> list[int]:
@@ -157,14 +157,14 @@ class _Course:
         order = list(self._runners)
         self._rng.shuffle(order)
         for name in order:
-            if self._guess:
+            if self._fastest:
                 self._check_time()
             try:
-                self._guess[name] = self._clock(self._runners[name], 1, _LOOK_CALLS)[1]
+                self._usual[name], self._fastest[name] = self._clock(self._runners[name], 1, _LOOK_CALLS)
             except Exception as error:
                 self._failures[name] = failure_of(error)
-        racing = [name for name in self._runners if name in self._guess]
-        return self._faster(racing, self._relative(self._guess), _LOOK)
+        racing = [name for name in self._runners if name in self._fastest]
+        return self._faster(racing, self._relative(self._fastest), _LOOK)
 
     def _round(self, racing: list[int]) -> dict[int, float]:
         order = list(racing)
@@ -179,10 +179,11 @@ class _Course:
         return times
 
     def _time(self, name: int, run: Callable[[], Any]) -> float:
-        guess = max(self._guess[name], 1e-4)
-        least = 1 if guess > self._rep else _LEAST_CALLS
-        calls = max(least, min(_MOST_CALLS, math.ceil(self._rep / guess)))
-        return self._clock(run, max(1, math.ceil(self._warmup / guess)), calls)[0]
+        usual = max(self._usual[name], 1e-4)
+        least = 1 if usual > self._rep else _LEAST_CALLS
+        calls = max(least, min(_MOST_CALLS, math.ceil(self._rep / usual)))
+        self._usual[name], _ = self._clock(run, max(1, math.ceil(self._warmup / usual)), calls)
+        return self._usual[name]
 
     def _faster(self, racing: list[int], scores: Mapping[int, float], margin: float) -> list[int]:
         """Those that are not much slower than the best."""
@@ -201,10 +202,10 @@ class _Course:
 
     def _ended(self, ref_latency: float | None) -> Race:
         """Those that took part in more rounds come first, as they were not given up."""
-        looked = self._relative(self._guess)
+        looked = self._relative(self._fastest)
         for name, standing in self._standings.items():
             if not standing.times and name in looked:  # given up at the first look, or no round came to its end
-                standing.times, standing.ratios = [self._guess[name]], [looked[name]]
+                standing.times, standing.ratios = [self._fastest[name]], [looked[name]]
         timed = {n: s for n, s in self._standings.items() if s.times and n not in self._failures}
         ranked = sorted(timed, key=lambda name: (-len(timed[name].times), timed[name].score))
         untimed = tuple(n for n in self._runners if n not in timed and n not in self._failures)
