@@ -27,6 +27,8 @@ SIZES = {
     "02_gemm/grouped_gemm.py": {"sizes": (5, 0, 70, 64), "N": 65, "K": 50, "block_M": 64, "block_N": 64},
     "02_gemm/gemm_epilogues.py": {"M": 70, "N": 65, "K": 50, "block_M": 64, "block_N": 64},
     "02_gemm/float8_gemm.py": {"M": 70, "N": 140, "K": 300, "block_M": 64},
+    "comparison/gemm_tilelang.py": {"M": 70, "N": 65, "K": 100, "block_M": 64, "block_N": 64},
+    "comparison/compare.py": {"shapes": ((512, 512, 512),), "rounds": 1, "repeats": 1},
     "elementwise.py": {"M": 37, "N": 131},
     "softmax.py": {"M": 9, "N": 131},
     "normalization.py": {"M": 9, "N": 131},
@@ -40,6 +42,9 @@ SIZES = {
 
 # examples of instructions that only one GPU has
 ONLY = {"02_gemm/warp_specialized_gemm.py": "sm_90a"}
+
+# what ours are compared with
+OTHERS = {"comparison/gemm_triton.py"}
 
 
 def load(name: str) -> ModuleType:
@@ -97,6 +102,8 @@ def kernels(name: str) -> dict[str, PrimFunc]:
             "swiglu": (*square, 64, 64),
         },
         "02_gemm/float8_gemm.py": {"block_scaled": square},
+        "comparison/gemm_tilelang.py": {"matmul": (*square, 64, 64, 32)},
+        "comparison/compare.py": {},
         "elementwise.py": {"relu": (500, 1000), "gelu": (500, 1000)},
         "02_gemm/autotuned_gemm.py": {"matmul": (*square, *blocks, 3, 128)},
         "softmax.py": {"softmax": (255, 1000)},
