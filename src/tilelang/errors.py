@@ -13,15 +13,16 @@ import linecache
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import FrameType, TracebackType
 from typing import ParamSpec, TypeVar
+
+from tilelang.records import record
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _STANDARD_LIBRARY = os.path.dirname(functools.__file__) + os.sep
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Loc:
     """A place in the user's program; used as a context manager it marks errors that pass through.
 
@@ -77,7 +78,7 @@ class Loc:
 NOWHERE = Loc("", 0)
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Note:
     """A further remark on an error, with a place of its own where it has one."""
 

@@ -11,11 +11,11 @@ import enum
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 from tilelang.errors import CacheError, OptionError
+from tilelang.records import record
 
 
 class PassConfigKey(str, enum.Enum):
@@ -96,7 +96,7 @@ class PassConfigKey(str, enum.Enum):
         return self.value
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class ScheduleWishes:
     """What a user wants of kernels in which some threads bring tiles and others compute; None leaves the choice open.
 
@@ -119,7 +119,7 @@ class ScheduleWishes:
     ping_pong: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class CompileOptions:
     """How a kernel is compiled, beyond what it computes.
 
@@ -249,7 +249,7 @@ def _flags(value: object, what: str) -> tuple[str, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Variable:
     """An environment variable: its name, what it means in one sentence, and what holds without it."""
 

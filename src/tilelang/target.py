@@ -14,13 +14,13 @@ import functools
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 from tilelang.dtypes import unknown_name
 from tilelang.errors import CacheError, NoLowering, OptionError
 from tilelang.options import cache_folder, environment, is_cache_enabled
+from tilelang.records import record
 
 
 class Feature(enum.Flag):
@@ -43,7 +43,7 @@ class Feature(enum.Flag):
     WGMMA = enum.auto()  # and setmaxnreg; only in sm_90a
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Architecture:
     """One row of the table of GPUs.
 
@@ -110,7 +110,7 @@ ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Target:
     """A machine to compile for.
 

@@ -1,7 +1,5 @@
 """The meaning of the language, statement by statement, and the promises of its first section."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 
@@ -14,6 +12,7 @@ from tilelang.ir.stmt import Assert, Atomic, AtomicOp, Break, Continue, ForKind,
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
+from tilelang.records import record
 
 
 def zeros(*shape, dtype="float32"):
@@ -537,7 +536,7 @@ def test_prints_appear_once_per_execution(program):
 
 # -- errors carry lines ----------------------------------------------------------------------------------------------
 def test_statements_that_it_does_not_know_are_our_fault(program):
-    @dataclass(frozen=True, eq=False)
+    @record(eq=False)
     class Strange(Stmt):
         pass
 

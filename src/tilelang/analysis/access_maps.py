@@ -7,7 +7,6 @@ that are not sums of digits of the nest's variables and of what each thread walk
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,9 +19,10 @@ from tilelang.ir.expr import Expr, Load, Var
 from tilelang.ir.visit import walk_expr
 from tilelang.layout.digits import DigitMap, Mode, unit
 from tilelang.layout.fit import fit
+from tilelang.records import record
 
 
-@dataclass(frozen=True)
+@record
 class AccessMap:
     """Where iterations lead.
 

@@ -8,7 +8,7 @@ same memory only if they share `Buffer.storage`: distinct parameters are distinc
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tilelang.analysis.reductions import Update, as_update
 from tilelang.arith.domain import Domain
@@ -34,11 +34,12 @@ from tilelang.ir.stmt import (
     While,
 )
 from tilelang.ir.visit import expressions, jumps, sub_statements
+from tilelang.records import record
 
 Loop = For | ParallelLoop | While
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(slots=True, eq=False)
 class Context:
     """What stands around an access inside the statement asked about, one step at a time.
 
@@ -100,7 +101,7 @@ class Context:
         return domain
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(slots=True, eq=False)
 class Access:
     """One place in the program that reads or writes memory.
 
@@ -132,7 +133,7 @@ class Access:
         return self.stmt.loc
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(slots=True, eq=False)
 class Accesses:
     """The memory that a statement touches.
 

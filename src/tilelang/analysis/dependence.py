@@ -9,7 +9,6 @@ is let pass.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from tilelang.analysis.accesses import Access, accesses
 from tilelang.analysis.subscripts import Comparison
@@ -22,6 +21,7 @@ from tilelang.ir.expr import Const, Expr, Load, Number, Var, const, int_const
 from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Break, For, ParallelLoop, Stmt, Store, While
 from tilelang.ir.visit import sub_statements, substitute
+from tilelang.records import record
 
 _MANY = 1 << 30  # iterations of a dimension whose extent is not known
 _SCRATCH = (Scope.VAR, Scope.LOCAL)
@@ -69,7 +69,7 @@ def _check_break(stmt: Stmt, loop: ParallelLoop) -> None:
             _check_break(child, loop)
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class _Clash:
     """Two accesses to one element, made by two iterations."""
 

@@ -8,8 +8,6 @@ that each private scalar has one copy per lane, of which the last iteration's re
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tilelang.analysis.accesses import Access, Accesses, accesses
 from tilelang.analysis.reductions import PICK
 from tilelang.analysis.subscripts import Comparison
@@ -21,11 +19,12 @@ from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import Expr, Var
 from tilelang.ir.stmt import Alloc, Bind, For, If, ParallelLoop, Reduction, Seq, Stmt, Store
 from tilelang.ir.visit import walk, walk_expr
+from tilelang.records import record
 
 _LANE_STATEMENTS = (Seq, Bind, Alloc, Store, If, For, ParallelLoop)
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class LaneVerdict:
     """The answer for one loop.
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from tilelang.analysis.accesses import Access
 from tilelang.arith.affine import Sum
@@ -18,12 +17,13 @@ from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr, Var, const, int_const
 from tilelang.ir.visit import walk_expr
+from tilelang.records import record
 
 VECTOR_BYTES = 16
 """The widest access of a thread. Source: PTX ISA, "ld": vectors of up to 16 bytes, aligned to their size."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class MemoryPattern:
     """One access of a nest to global or shared memory.
 

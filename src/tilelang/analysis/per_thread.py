@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr, Load, Var
@@ -29,12 +28,13 @@ from tilelang.ir.stmt import (
     While,
 )
 from tilelang.ir.visit import expressions, sub_statements, walk, walk_expr, written_buffers
+from tilelang.records import record
 
 _SCALARS = (Scope.LOCAL, Scope.VAR)
 _OF_THREAD = (*_SCALARS, Scope.FRAGMENT)  # a tile that scalar code names is held by every thread
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class _Place:
     """Where a statement stands: what `PerThread` says of it, the loop around it, and the collective group of each."""
 

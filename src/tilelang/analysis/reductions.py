@@ -8,7 +8,6 @@ that are combined by `op` afterwards, gives the sequential result up to floating
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from tilelang.dtypes import DType
@@ -18,6 +17,7 @@ from tilelang.ir.expr import Binary, Call, Cast, Expr, Load, Select
 from tilelang.ir.scalar import COMPARISONS, BinaryOp
 from tilelang.ir.stmt import Store
 from tilelang.ir.visit import walk_expr
+from tilelang.records import record
 
 PICK = "pick"
 """The operator of an update that chooses between the old value and another by looking at the old value."""
@@ -39,7 +39,7 @@ _OPERATORS: Mapping[BinaryOp, str] = MappingProxyType(
 _MODULAR = frozenset({"", "+", "*", "&", "|", "^"})  # the same at every width, seen modulo the narrowest
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(slots=True, eq=False)
 class Update:
     """A store that updates one element by an associative operator.
 

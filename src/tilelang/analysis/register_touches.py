@@ -7,7 +7,6 @@ exact where indices follow from loops of constant extents; otherwise all element
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Expr, Load, Var, int_const
 from tilelang.ir.stmt import Atomic, CallStmt, For, Stmt, Store
 from tilelang.ir.visit import expressions, sub_statements, variables_of, walk_expr
+from tilelang.records import record
 
 _OF_THREAD = (Scope.LOCAL, Scope.VAR)
 _MOST_ELEMENTS = 1 << 16  # looked at for one access
@@ -23,7 +23,7 @@ _MOST_ELEMENTS = 1 << 16  # looked at for one access
 Loops = Mapping[Var, range]
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Touched:
     """An access to an array.
 

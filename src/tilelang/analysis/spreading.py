@@ -10,7 +10,7 @@ that folds are accumulated per thread and combined afterwards, that updates in `
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tilelang.analysis.accesses import Access, Accesses, accesses
 from tilelang.analysis.reductions import PICK, Update
@@ -21,6 +21,7 @@ from tilelang.ir.compare import expr_key
 from tilelang.ir.expr import Expr, Load, Var, int_const
 from tilelang.ir.stmt import AtomicOp, ParallelLoop, Stmt, Store
 from tilelang.ir.visit import walk_expr
+from tilelang.records import record
 
 _OF_THREAD = (Scope.VAR, Scope.LOCAL)
 _OF_BLOCK = (Scope.SHARED, Scope.GLOBAL)
@@ -36,7 +37,7 @@ ATOMICS = {
 _BITS = ("&", "|", "^")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(slots=True, eq=False)
 class Fold:
     """An element that iterations update by one associative operator.
 
@@ -55,7 +56,7 @@ class Fold:
     updates: tuple[Update, ...]
 
 
-@dataclass(slots=True)
+@record(frozen=False, slots=True)
 class Spreading:
     """What must be kept in mind when a loop is spread.
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from tilelang.analysis.accesses import Access, Accesses
 from tilelang.arith.affine import Linearizer, Sum, Term
@@ -19,6 +18,7 @@ from tilelang.ir.buffer import Buffer
 from tilelang.ir.compare import expr_key
 from tilelang.ir.expr import Expr, Load, Var, int_const
 from tilelang.ir.visit import walk_expr
+from tilelang.records import record
 
 _ZERO = Sum({}, 0)
 
@@ -180,7 +180,7 @@ class _InBody(Linearizer):
         return self._values.get(var)
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class _Distance:
     """The values a difference may take: within `total`, and `constant` plus a multiple of `grain`."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from tilelang.arith.domain import Domain
 from tilelang.arith.interval import bounds
@@ -22,6 +21,7 @@ from tilelang.ir.stmt import Atomic, AtomicOp, Bind, CallStmt, For, Group, Print
 from tilelang.ir.visit import expressions, substitute, variables_of, walk, walk_expr, written_buffers
 from tilelang.isa.instruction import Effect, Instruction, Timeline
 from tilelang.isa.nvidia.sync import SYNC_WARP
+from tilelang.records import record
 
 SHARED_BY_THREADS = (Scope.SHARED, Scope.GLOBAL)
 
@@ -29,7 +29,7 @@ READ_LATE = (Timeline.TMA_STORE, Timeline.WGMMA)
 """Queues whose work reads shared memory at some time before a wait, so that it must not be written earlier."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(slots=True, eq=False)
 class Free:
     """A variable whose value at the access is only known to lie in a range.
 
@@ -46,7 +46,7 @@ class Free:
     high: int | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(slots=True, eq=False)
 class Touch:
     """One access, as any thread makes it.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,12 +24,13 @@ from tilelang.ir.expr import Binary, Expr, Load, Var
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Launch
 from tilelang.ir.visit import walk, walk_expr, written_buffers
+from tilelang.records import record
 
 _MANY = 1 << 17  # elements looked at one by one; beyond, ranges decide
 _FEW = 64  # distances between two accesses looked at one by one
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class _Index:
     """One dimension of a touch: `common + own`, where threads differ in `own` only.
 
@@ -257,7 +257,7 @@ class Conflicts:
         return bool(((first >= 0) & (other_first >= 0) & ~alone).any())
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class _Elements:
     """What all threads touch: a box for each thread and combination of free variables.
 

@@ -7,7 +7,7 @@ that an iteration of a parallel loop allocates for itself.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from tilelang.analysis.access_maps import AccessMap, access_map
@@ -18,9 +18,10 @@ from tilelang.ir.expr import Var, int_const
 from tilelang.ir.func import PrimFunc
 from tilelang.ir.stmt import Alloc, CallStmt, For, Launch, ParallelLoop, TileOp
 from tilelang.ir.visit import walk
+from tilelang.records import record
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class NestUse:
     """An access in a parallel loop.
 
@@ -45,7 +46,7 @@ class NestUse:
         return access_map(access.start, self.nest.vars, extents, shape, domain, _walked(access, self.nest))
 
 
-@dataclass(slots=True)
+@record(frozen=False, slots=True)
 class Uses:
     """The uses of one buffer, in program order.
 
@@ -62,7 +63,7 @@ class Uses:
     scalar: list[Access] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class TileUses:
     """What touches the tiles of a launch.
 

@@ -8,7 +8,6 @@ of threads is looked at as its threads see it, which reach it together.
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr, Load, Var
@@ -27,11 +26,12 @@ from tilelang.ir.stmt import (
     While,
 )
 from tilelang.ir.visit import sub_statements, walk, walk_expr, written_buffers
+from tilelang.records import record
 
 _OF_THREAD = (Scope.LOCAL, Scope.VAR, Scope.FRAGMENT)
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class _Place:
     """Where a statement stands: whether all threads come, the loop around it, and the group of each."""
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from tilelang.arith.ranges import ANYTHING, Interval, add, multiply, of_dtype, scale
 from tilelang.dtypes import INT32, INT64
 from tilelang.ir.compare import ExprKey, expr_key
 from tilelang.ir.expr import Binary, Cast, Const, Expr, Load, Unary, Var, binary
 from tilelang.ir.scalar import BinaryOp, UnaryOp
+from tilelang.records import record
 
 Term = tuple[ExprKey, ...]  # a product of atoms; () never occurs in `Sum.terms`
 MAX_TERMS = 24  # sums that a product would make longer stay products
@@ -88,7 +88,7 @@ def _is_plain(term: Term) -> bool:
     return len(term) <= 4 and sum(not isinstance(key.expr, Var) for key in term) <= 1
 
 
-@dataclass(frozen=True)
+@record
 class Affine:
     """`constant + sum(terms[v] * v)` over variables.
 

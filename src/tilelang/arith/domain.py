@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from tilelang.ir.expr import Const, Expr, ExprLike, Load, Var, as_expr, children, int_const
@@ -16,9 +15,10 @@ from tilelang.ir.facts import POSITIVE
 from tilelang.ir.func import PrimFunc, TensorParam
 from tilelang.ir.stmt import Bind, Seq, Stmt
 from tilelang.ir.visit import variables_of
+from tilelang.records import record
 
 
-@dataclass(frozen=True)
+@record
 class Range:
     """`low <= var <= high`; the ends are integers, index expressions, or None where nothing is known."""
 
@@ -27,7 +27,7 @@ class Range:
     high: int | Expr | None
 
 
-@dataclass(frozen=True)
+@record
 class Stepped:
     """`var % modulus == residue`."""
 

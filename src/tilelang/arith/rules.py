@@ -8,16 +8,16 @@ for rows over truth values that compare nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from tilelang.arith.match import Bindings, integers, literals, match, truths
 from tilelang.ir.expr import Binary, Const, Expr, Select, Unary, binary, select, unary
 from tilelang.ir.scalar import BinaryOp, UnaryOp, exact_binary
+from tilelang.records import record
 
 Condition = Callable[[Bindings], bool]
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Rule:
     """`pattern` may become `result`.
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from tilelang.codegen.source import Source
 from tilelang.ir.func import PrimFunc
 from tilelang.passes.base import Pass
+from tilelang.records import record
 
 
-@dataclass(frozen=True)
+@record
 class Backend:
     """How programs become source text for one family of targets.
 

@@ -7,13 +7,13 @@ Invariant: nothing is loaded before it is needed: a kernel that was compiled bef
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tilelang.errors import CompilerBug
 from tilelang.options import CompileOptions
+from tilelang.records import record
 from tilelang.target import Target
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tilelang.runtime.library import Entry
 
 
-@dataclass(frozen=True)
+@record
 class Family:
     """A family of targets.
 

@@ -11,7 +11,6 @@ it too. Compilers find such pointers in most loops, but not where strides are kn
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from tilelang.arith.domain import Domain
 from tilelang.arith.simplify import simplify
@@ -21,12 +20,13 @@ from tilelang.ir.expr import Expr, Load, Var, const, int_const
 from tilelang.ir.stmt import Atomic, Bind, CallStmt, For, ForKind, Stmt
 from tilelang.ir.visit import sub_statements, substitute, variables_of, walk, walk_expr
 from tilelang.passes.thread.strides import coefficient
+from tilelang.records import record
 
 Place = tuple[Buffer, tuple[ExprKey, ...]]
 Steps = tuple[int, ...]  # per index
 
 
-@dataclass(frozen=True)
+@record
 class Advance:
     """An address that moves with a loop.
 

@@ -11,7 +11,6 @@ where one address and a literal in the instruction would do.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from tilelang.arith.domain import Domain
 from tilelang.arith.simplify import simplify
@@ -20,11 +19,12 @@ from tilelang.ir.expr import Binary, Expr, Var, const, int_const
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.visit import substitute
 from tilelang.passes.thread.strides import stride_along
+from tilelang.records import record
 
 _REACH = 2**31  # what moves further is no `int`
 
 
-@dataclass(frozen=True)
+@record
 class Moves:
     """What is added to a part that stays: `constant + sum(factors[v] * v)`."""
 

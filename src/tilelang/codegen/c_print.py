@@ -5,14 +5,13 @@ Gives the header and the elements of a tile, which all languages write in the sa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tilelang.codegen.c_expr import ExprPrinter
 from tilelang.dtypes import INT32, Kind
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.expr import Expr, Load, Var, conjunction, const, select
 from tilelang.ir.stmt import Print
 from tilelang.isa.intrinsic import Helper
+from tilelang.records import record
 from tilelang.sim.printing import label
 
 _TILE = """\
@@ -39,7 +38,7 @@ template <int Rank, typename F> {function} void tl_print_tile(const int64_t (&sh
 """
 
 
-@dataclass(frozen=True)
+@record
 class PrintWords:
     """How a language writes to the standard output.
 

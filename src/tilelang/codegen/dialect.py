@@ -7,13 +7,13 @@ dialect never asks which language it prints.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from tilelang.dtypes import DType
 from tilelang.isa.intrinsic import Helper, Spelling
+from tilelang.records import record
 
 
-@dataclass(frozen=True)
+@record
 class Dialect:
     """The words of one language.
 

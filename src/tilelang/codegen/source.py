@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tilelang.dtypes import DType
 from tilelang.errors import Loc
+from tilelang.records import record
 
 
-@dataclass(frozen=True)
+@record
 class KernelArgument:
     """One argument of a kernel on a device.
 
@@ -27,7 +28,7 @@ class KernelArgument:
     ctype: str
 
 
-@dataclass(frozen=True)
+@record
 class TensorMapText:
     """How the host describes a tensor to the units that copy boxes of it (TMA).
 
@@ -50,7 +51,7 @@ class TensorMapText:
     swizzle: int
 
 
-@dataclass(frozen=True)
+@record
 class DeviceLaunch:
     """One kernel launch of a device program.
 
@@ -77,7 +78,7 @@ class DeviceLaunch:
     early: bool = False
 
 
-@dataclass(frozen=True)
+@record
 class Source:
     """Generated source text.
 

@@ -6,17 +6,17 @@ Invariant: two buffers that are alive at the same time never share bytes; scopes
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.stmt import Alloc, Seq, Stmt
 from tilelang.ir.visit import sub_statements, walk
+from tilelang.records import record
 
 STACK_BYTES = 16 * 1024  # per block program; threads other than the first may have small stacks
 _ALIGN = 64  # a cache line and the widest vector register
 
 
-@dataclass(frozen=True)
+@record
 class StoragePlan:
     """The outcome for one block program.
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import enum
 import math
-from dataclasses import dataclass
 from functools import cached_property
 
 from tilelang.dtypes import DType
 from tilelang.errors import NOWHERE, Loc
 from tilelang.ir.expr import Expr, int_const
+from tilelang.records import record
 
 
 class Scope(enum.Enum):
@@ -28,7 +28,7 @@ class Scope(enum.Enum):
         return self is not Scope.GLOBAL
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Buffer:
     """A typed, shaped piece of memory; compared by identity.
 
@@ -79,7 +79,7 @@ class Buffer:
         return None if shape is None else math.prod(shape) * self.dtype.storage_bytes
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@record(eq=False, slots=True)
 class Region:
     """A box of a buffer: per dimension where it starts and how far it extends, in elements."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from tilelang.dtypes import DType
+from tilelang.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Callee:
     """A pure function of scalars; `isa` extends it with its text in each language.
 
@@ -28,7 +28,7 @@ class Callee:
     compute: Callable[[tuple[DType, ...]], DType]
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Routine:
     """A procedure on memory that statements call; its text in each language is a helper that `isa` supplies.
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 
@@ -32,17 +31,10 @@ from tilelang.ir.scalar import (
     data_unary,
     exact_binary,
 )
+from tilelang.records import record
 
 if TYPE_CHECKING:
-    from typing_extensions import dataclass_transform
-
     from tilelang.ir.buffer import Buffer
-else:
-
-    def dataclass_transform(**facts: bool) -> Callable[[T], T]:
-        """What type checkers must know of `_node`; nothing when the program runs."""
-        return lambda decorator: decorator
-
 
 T = TypeVar("T")
 Number = int | float | bool
@@ -50,7 +42,7 @@ ExprLike = Union["Expr", Number]
 
 
 class Expr:
-    """The root of all expressions; subclasses are frozen dataclasses with a `dtype`."""
+    """The root of all expressions; subclasses are records with a `dtype`."""
 
     dtype: DType
     __array_ufunc__ = None  # NumPy scalars leave `scalar * expression` to us
@@ -199,15 +191,7 @@ class Expr:
         return False
 
 
-@dataclass_transform(frozen_default=True, eq_default=False)
-def _node(cls: type[T]) -> type[T]:
-    """Frozen, identity-compared dataclass that keeps the operators of `Expr`."""
-    made = dataclass(frozen=True, eq=False, repr=False)(cls)
-    made.__hash__ = object.__hash__  # type: ignore[method-assign]
-    return made
-
-
-@_node
+@record(eq=False, repr=False)
 class Const(Expr):
     """A literal. `weak` marks one that came from a bare Python number and takes the dtype of its partner.
 
@@ -223,7 +207,7 @@ class Const(Expr):
         return self.dtype in (INT32, INT64) or (self.weak and self.dtype.is_int)
 
 
-@_node
+@record(eq=False, repr=False)
 class Var(Expr):
     """A named immutable value: a loop variable, a block index, a dimension, a scalar parameter, or a binding.
 
@@ -239,7 +223,7 @@ class Var(Expr):
         return self.index
 
 
-@_node
+@record(eq=False, repr=False)
 class Binary(Expr):
     """`a op b`; operands have one dtype (but for shifts) or are both index arithmetic."""
 
@@ -253,7 +237,7 @@ class Binary(Expr):
         return self.dtype.is_int and self.a.is_index and self.b.is_index
 
 
-@_node
+@record(eq=False, repr=False)
 class Unary(Expr):
     """`op a`."""
 
@@ -266,7 +250,7 @@ class Unary(Expr):
         return self.dtype.is_int and self.a.is_index
 
 
-@_node
+@record(eq=False, repr=False)
 class Select(Expr):
     """`a if condition else b`; only the chosen side is evaluated, so it may guard a load."""
 
@@ -280,7 +264,7 @@ class Select(Expr):
         return self.dtype.is_int and self.a.is_index and self.b.is_index
 
 
-@_node
+@record(eq=False, repr=False)
 class Cast(Expr):
     """`a` converted to `dtype`: integers wrap, floats round to nearest even, float to integer truncates.
 
@@ -295,7 +279,7 @@ class Cast(Expr):
         return self.dtype == INT64 and self.a.is_index
 
 
-@_node
+@record(eq=False, repr=False)
 class Reinterpret(Expr):
     """The bits of `a` read as `dtype`, which has the same width."""
 
@@ -303,7 +287,7 @@ class Reinterpret(Expr):
     dtype: DType
 
 
-@_node
+@record(eq=False, repr=False)
 class Load(Expr):
     """One element of a buffer; a mutable scalar is a buffer of rank 0."""
 
@@ -312,7 +296,7 @@ class Load(Expr):
     dtype: DType
 
 
-@_node
+@record(eq=False, repr=False)
 class Call(Expr):
     """A pure intrinsic applied to scalars."""
 

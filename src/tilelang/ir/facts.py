@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from tilelang.records import record
 
 # attributes of a function
 INDEX_BITS = "tilelang.index_bits"  # 64 if tensors of symbolic shape may be that large
 POSITIVE = "tilelang.positive"  # names of symbols that are never 0
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Facts:
     """What is known of a call. The default is what a program is compiled for before there is any.
 

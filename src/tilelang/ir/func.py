@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tilelang.dtypes import DType
 from tilelang.errors import NOWHERE, Loc
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Expr, Var
 from tilelang.ir.stmt import Stmt
+from tilelang.records import record
 
 
 class Level(enum.Enum):
@@ -19,7 +20,7 @@ class Level(enum.Enum):
     THREAD = "thread"
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class TensorParam:
     """A tensor argument. Its symbolic dims and strides are variables bound from the argument at the call."""
 
@@ -41,7 +42,7 @@ class TensorParam:
         return self.buffer.shape
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class ScalarParam:
     """A scalar argument, or a raw pointer (`pointee` set) that is passed on as it is."""
 
@@ -61,7 +62,7 @@ class ScalarParam:
 Param = TensorParam | ScalarParam
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class PrimFunc:
     """A kernel function as the front end leaves it and passes hand it on.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from tilelang.errors import CompilerBug, Note
 from tilelang.ir.buffer import Buffer
@@ -11,9 +10,10 @@ from tilelang.ir.expr import Expr, Var
 from tilelang.ir.schedule import Schedule
 from tilelang.layout.fragment import Fragment
 from tilelang.layout.layout import Layout
+from tilelang.records import record
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(slots=True, eq=False)
 class TensorMap:
     """How the copy engine of a GPU sees a tensor: as a grid of elements out of which it moves boxes.
 
@@ -36,7 +36,7 @@ class TensorMap:
     swizzle: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class LaunchPlan:
     """The decisions about one launch; each field is written by one pass.
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from tilelang.records import record
 
 WARPGROUP_THREADS = 128  # Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Schedule:
     """The shape of a kernel of producers and consumers.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import abc
 import enum
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
 from tilelang.errors import NOWHERE, Loc
@@ -20,27 +20,28 @@ from tilelang.ir.expr import Expr, Var, conjunction
 from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.scalar import BinaryOp, Value
 from tilelang.layout.fragment import Fragment
+from tilelang.records import record
 from tilelang.target import WARP_SIZE, Feature
 
 if TYPE_CHECKING:
     import numpy as np
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@record(eq=False, kw_only=True)
 class Stmt:
     """The root of all statements."""
 
     loc: Loc = field(default=NOWHERE, repr=False)
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Seq(Stmt):
     """Statements one after another; also the scope of the allocations and bindings among them."""
 
     body: tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Bind(Stmt):
     """Gives a value a name, visible to the statements after it in the same `Seq`."""
 
@@ -48,7 +49,7 @@ class Bind(Stmt):
     value: Expr
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Alloc(Stmt):
     """Brings a buffer into being, with undefined contents, for the statements after it in the same `Seq`.
 
@@ -60,7 +61,7 @@ class Alloc(Stmt):
     init: Expr | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Store(Stmt):
     """Writes one element. A global store out of bounds is dropped."""
 
@@ -78,7 +79,7 @@ class ForKind(enum.Enum):
     PIPELINED = "Pipelined"
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class PipelineSpec:
     """What the user said of a pipelined loop.
 
@@ -93,7 +94,7 @@ class PipelineSpec:
     stage: tuple[int, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Reduction:
     """A variable that a vectorized loop updates by one associative operator; found by a pass."""
 
@@ -102,7 +103,7 @@ class Reduction:
     op: str  # "+", "*", "min", "max", "&", "|", "^", as OpenMP names them
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class For(Stmt):
     """`for var in range(start, stop, step)`; the trip count is fixed on entry."""
 
@@ -117,7 +118,7 @@ class For(Stmt):
     reductions: tuple[Reduction, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class ParallelLoop(Stmt):
     """An elementwise nest: `for v0, v1, ... in T.Parallel(e0, e1, ...)`.
 
@@ -138,7 +139,7 @@ class ParallelLoop(Stmt):
     layout: Fragment | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class While(Stmt):
     """Runs the body as long as the condition holds, asked before each iteration."""
 
@@ -146,7 +147,7 @@ class While(Stmt):
     body: Stmt
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Group:
     """Neighboring threads of a block that do something together, at the same time as the others do something else.
 
@@ -188,7 +189,7 @@ class Group:
         return conjunction([thread >= self.first, thread < self.end])
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class If(Stmt):
     """A branch taken when the kernel runs.
 
@@ -206,12 +207,12 @@ class If(Stmt):
     group: Group | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Break(Stmt):
     """Leaves the innermost loop."""
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Continue(Stmt):
     """Goes on with the next iteration of the innermost loop."""
 
@@ -255,7 +256,7 @@ class MemoryOrder(enum.Enum):
     SEQ_CST = "seq_cst"
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Atomic(Stmt):
     """An indivisible read-modify-write of one element; `result` receives the previous value if wanted.
 
@@ -270,7 +271,7 @@ class Atomic(Stmt):
     order: MemoryOrder = MemoryOrder.RELAXED
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Assert(Stmt):
     """Stops the launch with `DeviceAssertError` if the condition does not hold."""
 
@@ -278,7 +279,7 @@ class Assert(Stmt):
     message: str
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Print(Stmt):
     """Prints a scalar or a region, in logical order, once per execution.
 
@@ -290,7 +291,7 @@ class Print(Stmt):
     source: str = ""
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class CallStmt(Stmt):
     """A call of a routine with an effect: a matrix micro-kernel, an instruction on memory, a barrier, a shuffle.
 
@@ -306,7 +307,7 @@ class CallStmt(Stmt):
     result: Var | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class LaunchHints:
     """What a kernel says about itself beyond its meaning; targets use what they understand.
 
@@ -331,7 +332,7 @@ class LaunchHints:
     move_registers: bool = True
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Launch(Stmt):
     """`with T.Kernel(...)`: the body once for every point of the grid, blocks in no order.
 
@@ -383,7 +384,7 @@ class TileMemory(Protocol):
         """A scalar operand's value, as a NumPy scalar of its dtype."""
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class TileOp(Stmt, abc.ABC):
     """A tile operator: what it does, never how. Subclasses live in `ops`.
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from tilelang.dtypes import DType
 from tilelang.ir.callee import Routine
+from tilelang.records import record
 from tilelang.target import Feature
 
 
@@ -49,7 +49,7 @@ class Effect(enum.Flag):
     FENCE = enum.auto()  # orders memory accesses of the thread
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(slots=True, eq=False)
 class Instruction(Routine):
     """One hardware operation with an effect.
 

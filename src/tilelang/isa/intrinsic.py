@@ -7,14 +7,14 @@ spellings need. Invariant: a spelling's text computes exactly what `meaning` com
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from tilelang.dtypes import DType
 from tilelang.errors import NoLowering
 from tilelang.ir.callee import Callee
+from tilelang.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Helper:
     """A piece of source that a kernel must contain before the text that uses it.
 
@@ -31,7 +31,7 @@ class Helper:
     headers: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Spelling:
     """How an operation is written in one language: an expression in which `{0}`, `{1}`, ... stand for operands.
 
@@ -47,7 +47,7 @@ class Spelling:
         return self.text.format(*operands)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(slots=True, eq=False)
 class Intrinsic(Callee):
     """A scalar function with its text per language.
 

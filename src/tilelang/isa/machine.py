@@ -7,18 +7,18 @@ arbitrary and must not matter.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from tilelang.ir.buffer import Buffer
 from tilelang.isa.instruction import Timeline
+from tilelang.records import record
 
 LANES = 32  # threads per warp. Source: PTX ISA, "Glossary", WARP_SZ
 
 
-@dataclass(frozen=True)
+@record
 class Pointer:
     """The addresses that a region argument stands for, one per lane.
 
@@ -35,7 +35,7 @@ class Pointer:
         return Pointer(self.buffer, self.offset + elements)
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class TensorMapView:
     """A tensor as a copy engine sees it: an `ir.launch.TensorMap` in numbers.
 
@@ -59,7 +59,7 @@ class TensorMapView:
         return self.tensor.dtype.storage_bytes
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Pieces:
     """Equally large pieces of one memory, in the order in which an engine moves them.
 
@@ -106,7 +106,7 @@ class Reading(Protocol):
         """It is not read after all: another engine did that for this one."""
 
 
-@dataclass(frozen=True)
+@record
 class Wait:
     """What a warp that cannot go on yields; it is resumed once `ready` says so.
 

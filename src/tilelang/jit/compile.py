@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tilelang.errors import OptionError, user_facing
@@ -13,6 +12,7 @@ from tilelang.ir.printer import to_text
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.program import generate_source, snapshots
 from tilelang.options import CompileOptions
+from tilelang.records import record
 from tilelang.runtime.parameters import OutIdx
 from tilelang.target import Target, TargetLike, parse_target
 
@@ -102,7 +102,7 @@ def in_parallel(
         return list(pool.map(one, items))
 
 
-@dataclass(frozen=True)
+@record
 class Lowered:
     """A kernel's texts, without a compiled kernel.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, overload
 
 import numpy as np
@@ -23,12 +23,13 @@ from tilelang.jit.kernel import JITKernel
 from tilelang.jit.signature import bind_call, is_array, key_of_value
 from tilelang.language.eager import is_eager, stage
 from tilelang.language.types import TensorType
+from tilelang.records import record
 from tilelang.runtime.arrays import borrow, is_torch_tensor
 from tilelang.runtime.parameters import OutIdx
 from tilelang.target import Target, TargetLike, parse_execution_backend, parse_target
 
 
-@dataclass(frozen=True)
+@record
 class JitOptions:
     """What `@tilelang.jit(...)` was given, for every kernel that the function makes."""
 
@@ -121,7 +122,7 @@ class JitFunction:
         return _compile_all(self, configs, num_workers, ignore_error, self.options.chosen()[0])
 
 
-@dataclass
+@record(frozen=False)
 class _EagerKernel:
     """A compiled eager function for one set of shapes, dtypes and tunables."""
 
@@ -141,7 +142,7 @@ class _EagerKernel:
         return returned[0] if self.single else returned
 
 
-@dataclass
+@record(frozen=False)
 class _Parts:
     """The arguments of an eager function, sorted by what they are."""
 

@@ -15,7 +15,6 @@ import json
 import linecache
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +26,7 @@ from tilelang.ir.compare import digest
 from tilelang.ir.func import PrimFunc
 from tilelang.ir.visit import walk
 from tilelang.options import CompileOptions, is_cache_enabled
+from tilelang.records import record
 from tilelang.runtime import cache
 from tilelang.target import EXECUTION_BACKENDS, Target
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tilelang.runtime.library import Entry
 
 
-@dataclass(frozen=True)
+@record
 class Program:
     """A compiled function.
 

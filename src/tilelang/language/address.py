@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tilelang.ir.buffer import Region
 from tilelang.ir.expr import ExprLike, as_expr
+from tilelang.records import record
 
 
-@dataclass(frozen=True)
+@record
 class Pointer:
     """The address of an element, as `T.address_of` and `access_ptr` give it.
 

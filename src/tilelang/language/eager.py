@@ -21,7 +21,6 @@ import difflib
 import inspect
 import types
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from tilelang.dtypes import INT32, DType
@@ -36,9 +35,10 @@ from tilelang.language.rewrite import Rewritten, rewrite
 from tilelang.language.source import function_source
 from tilelang.language.stage import Stager, current, staging
 from tilelang.language.types import TensorType
+from tilelang.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class EagerProgram:
     """What a call of an eager function compiles to.
 
@@ -90,7 +90,7 @@ class _EagerStager(Stager):
         self.types: dict[str, TensorType] = {}
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class _Call:
     rewritten: Rewritten
     tensors: Mapping[str, tuple[tuple[int, ...], DType] | None]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tilelang.dtypes import INT32, INT64, DType
@@ -20,6 +19,7 @@ from tilelang.ir.stmt import Bind, For, ForKind, If, ParallelLoop, PipelineSpec,
 from tilelang.language.api import api
 from tilelang.language.stage import Stager, current, reads_memory
 from tilelang.layout.fragment import Fragment
+from tilelang.records import record
 
 _KINDS = {
     "serial": ForKind.SERIAL,
@@ -31,7 +31,7 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class OpenedLoop:
     """A loop whose body is being recorded.
 
@@ -48,7 +48,7 @@ class OpenedLoop:
     close: Callable[[Stmt], Stmt]
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class LoopSpec:
     """A loop that has not started yet.
 

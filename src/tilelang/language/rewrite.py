@@ -19,18 +19,18 @@ from __future__ import annotations
 import ast
 import types
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tilelang.errors import Loc, StagingError
 from tilelang.language.names import assigned_names, binding_counts, reborn_names
 from tilelang.language.source import FunctionSource, function_source
+from tilelang.records import record
 
 FRAME = "__f"
 _ENTER = "__tilelang_enter"
 _FUNCTION = "__tilelang_function"
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Site:
     """A place that the frame can name: where, and which names the statement there binds."""
 
@@ -38,7 +38,7 @@ class Site:
     targets: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Rewritten:
     """A function ready to be staged.
 

@@ -16,12 +16,12 @@ import stat
 import sys
 import types
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from tilelang.errors import Loc, StagingError
+from tilelang.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class FunctionSource:
     """A function's syntax tree with exact positions.
 

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tilelang.dtypes import DType
 from tilelang.errors import NOWHERE, Loc, StagingError, TileLangError
@@ -16,9 +16,10 @@ from tilelang.ir.expr import Const, Expr, ExprLike, Load, Var, cast
 from tilelang.ir.func import Param
 from tilelang.ir.stmt import Alloc, Bind, PipelineSpec, Stmt, Store
 from tilelang.ir.visit import walk_expr
+from tilelang.records import record
 
 
-@dataclass
+@record(frozen=False)
 class Hints:
     """What is known of a kernel, and what its body says about it, while it is staged; becomes a `Launch`."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 
@@ -18,6 +17,7 @@ from tilelang.ir.expr import Expr, ExprLike, as_expr, cast, const, int_const
 from tilelang.ir.expr import Var as Variable
 from tilelang.language.api import api
 from tilelang.language.extents import shape_text, text
+from tilelang.records import record
 
 DTypeLike = object  # a name, a dtype of this package, of NumPy, of torch, or a Python type
 ShapeLike = ExprLike | Sequence[ExprLike]
@@ -93,7 +93,7 @@ DTYPES: Mapping[str, dtype] = MappingProxyType(_dtype_table())  # every name T.<
 
 
 # -- annotations ---------------------------------------------------------------------------------------------
-@dataclass(frozen=True, init=False, eq=False)
+@record(eq=False)
 class TensorType:
     """The annotation of a tensor parameter: `A: T.Tensor((M, K), T.float16)`.
 
@@ -151,7 +151,7 @@ def StridedTensor(shape: ShapeLike, strides: ShapeLike, dtype: DTypeLike = "floa
     return TensorType(shape, dtype, strides)
 
 
-@dataclass(frozen=True, init=False)
+@record
 class PointerType:
     """The annotation of a raw pointer parameter: `p: T.ptr(T.float32)`; an address that is handed on as it is."""
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from tilelang.errors import CompilerBug
 from tilelang.layout.layout import Coordinate, Layout
 from tilelang.layout.memory import offsets, row_major
 from tilelang.layout.swizzle import MODES
+from tilelang.records import record
 
 CHUNK_BYTES = 16
 """What stays together in every mode."""
@@ -28,7 +28,7 @@ PERIOD_ROWS = 8
 _BANKS_BYTES = 128  # all banks side by side: bits 7 and up of an address count them
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Boxes:
     """How a tile of rows and columns is cut: box after box of all rows, each row a run of columns.
 

@@ -6,15 +6,15 @@ A variable is anything hashable: the buffer, or the loop, that gets a layout.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 
 from tilelang.errors import NOWHERE, Loc
 from tilelang.layout.digits import DigitMap
 from tilelang.layout.fragment import Fragment
 from tilelang.layout.layout import Layout
+from tilelang.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Why:
     """Who asks: the words for it, such as "T.gemm accumulates in it", and the place."""
 
@@ -22,7 +22,7 @@ class Why:
     loc: Loc = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Is:
     """An instruction or the user fixes a fragment's layout; value digits may come in any order."""
 
@@ -31,7 +31,7 @@ class Is:
     why: Why
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Through:
     """Element `access(x)` of `var` is used by the thread that owns x of `loop`.
 
@@ -54,7 +54,7 @@ class Through:
     free: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Prefer:
     """A free choice, best first; the heaviest choices are made first.
 
@@ -73,7 +73,7 @@ class Prefer:
     vector: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class InShared:
     """A shared buffer should lie like this, so that the accesses of an instruction meet no bank conflicts.
 

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+
+from tilelang.records import record
 
 
 class NotDigits(ValueError):
     """The map asked for exists, but not as digits."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Mode:
     """One digit of an input coordinate.
 
@@ -38,7 +39,7 @@ class Mode:
         return self.size == 1 or not any(self.stride)
 
 
-@dataclass(frozen=True)
+@record
 class DigitMap:
     """A map from input coordinates to output coordinates.
 

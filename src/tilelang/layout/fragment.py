@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from tilelang.layout.digits import DigitMap, Mode, merged, unit
+from tilelang.records import record
 
 
-@dataclass(frozen=True)
+@record
 class Fragment:
     """Which thread holds which elements of a tile, and at which place among its values.
 

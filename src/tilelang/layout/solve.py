@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tilelang.layout.constraints import Constraint, InShared, Is, Prefer, Through, Why
 from tilelang.layout.digits import NotDigits
 from tilelang.layout.fragment import Fragment
 from tilelang.layout.layout import Layout
 from tilelang.layout.through import element_layout, lifted_layout, nest_layout
+from tilelang.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Conflict:
     """A use of a fragment that its layout does not suit.
 
@@ -33,7 +34,7 @@ class Conflict:
     needed: Fragment | None
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Solution:
     """What was found.
 

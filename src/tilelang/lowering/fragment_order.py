@@ -7,7 +7,6 @@ Invariant: both fragments give every thread the same elements.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -15,9 +14,10 @@ import numpy as np
 
 from tilelang.errors import CompilerBug
 from tilelang.layout.fragment import Fragment
+from tilelang.records import record
 
 
-@dataclass(frozen=True)
+@record
 class FragmentOrder:
     """The order of a thread's values in `actual`, told by those in `wanted`.
 

@@ -7,7 +7,7 @@ what was decided about layouts and threads is in its `Site`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 from tilelang.dtypes import SCALARS
@@ -21,6 +21,7 @@ from tilelang.layout.constraints import Constraint
 from tilelang.layout.fragment import Fragment
 from tilelang.layout.layout import Layout
 from tilelang.options import CompileOptions
+from tilelang.records import record
 from tilelang.target import Target
 
 
@@ -51,7 +52,7 @@ def _same(a: Sequence[Expr], b: Sequence[Expr]) -> bool:
     return len(a) == len(b) and all(map(same_expr, a, b))
 
 
-@dataclass(frozen=True)
+@record
 class Site:
     """Where an operator is done.
 

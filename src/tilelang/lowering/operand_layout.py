@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,9 +21,10 @@ from tilelang.layout.layout import Coordinate, Layout
 from tilelang.layout.memory import BANKS, MAX_VECTOR_BYTES, WORD, conflicts, contiguous_elements, offsets, padded
 from tilelang.layout.memory import row_major as row_major_layout
 from tilelang.layout.swizzle import MODES, swizzled
+from tilelang.records import record
 
 
-@dataclass(frozen=True)
+@record
 class WarpAccess:
     """What the lanes of a warp read in one instruction.
 

@@ -6,8 +6,6 @@ lies outside the image or the matrix is 0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tilelang.dtypes import INT32
 from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Region
@@ -17,9 +15,10 @@ from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Bind, Store
 from tilelang.lowering.regions import indices
 from tilelang.ops.im2col import Im2Col
+from tilelang.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Patch:
     """A row of the matrix: the pixel `m`, its image `n`, and where its window begins."""
 

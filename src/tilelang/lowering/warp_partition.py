@@ -8,7 +8,6 @@ leave over is padding, and warps for which nothing is left repeat the work of ot
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Protocol
 
 from tilelang.errors import ResourceError
@@ -16,6 +15,7 @@ from tilelang.isa.nvidia.atom import MmaAtom
 from tilelang.layout.digits import Mode
 from tilelang.layout.fragment import Fragment, digit, fragment
 from tilelang.ops.gemm import GemmWarpPolicy
+from tilelang.records import record
 from tilelang.target import WARP_SIZE
 
 
@@ -35,7 +35,7 @@ class MatrixAtom(Protocol):
         """Which of its threads holds which elements of C. Shapes: (M, N)."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class WarpPartition:
     """How many warps lie along each side of the tile, and how many instructions each does along it.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from tilelang.errors import ProgramError
@@ -12,11 +10,12 @@ from tilelang.ir.expr import Expr
 from tilelang.ir.scalar import convert, data_binary
 from tilelang.ir.stmt import AtomicOp, MemoryOrder, TileMemory, TileOp
 from tilelang.ops.describe import check_extents, check_memory, check_scalars
+from tilelang.records import record
 
 _ON_TILES = (AtomicOp.ADD, AtomicOp.MAX, AtomicOp.MIN)
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class AtomicTile(TileOp):
     """`dst[...] = op(dst[...], src[...])`, each element indivisibly; `src` is a region or one scalar for all."""
 

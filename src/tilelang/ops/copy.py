@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NoReturn
 
 from tilelang.errors import ProgramError
@@ -18,10 +18,11 @@ from tilelang.ops.describe import (
     operand_text,
     same_extents,
 )
+from tilelang.records import record
 from tilelang.target import Feature
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Copy(TileOp):
     """`dst[...] = src[...]`, converting the dtype.
 
@@ -130,7 +131,7 @@ def _refuse_uncounted(name: str, src: Region, dst: Region) -> NoReturn:
     )
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Transpose(TileOp):
     """`dst[j, i] = src[i, j]` on two-dimensional regions; unit extents beyond two dimensions are dropped.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from tilelang.ir.buffer import Region
@@ -11,9 +9,10 @@ from tilelang.ir.expr import Expr
 from tilelang.ir.scalar import convert
 from tilelang.ir.stmt import TileMemory, TileOp
 from tilelang.ops.describe import check_memory, check_scalars
+from tilelang.records import record
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Fill(TileOp):
     """Every element of `dst` becomes `value`, converted to its dtype; nothing beyond the region changes."""
 

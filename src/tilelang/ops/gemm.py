@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NoReturn
 
 import numpy as np
@@ -16,6 +16,7 @@ from tilelang.ir.scalar import convert
 from tilelang.ir.stmt import TileMemory, TileOp
 from tilelang.ops.accumulate import accumulator
 from tilelang.ops.describe import check_scalars, extent_text, matrix_axes, may_equal, operand_text, shape_text
+from tilelang.records import record
 from tilelang.target import Feature
 
 
@@ -48,7 +49,7 @@ _RESULTS: dict[str, tuple[str, ...]] = {
 }
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Gemm(TileOp):
     """`C = (0 if clear_accum else C) + op(A) @ op(B)`, accumulated in C's dtype (float32 for narrower floats).
 

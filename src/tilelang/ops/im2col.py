@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from tilelang.errors import ProgramError
@@ -12,9 +10,10 @@ from tilelang.ir.expr import Expr
 from tilelang.ir.scalar import convert
 from tilelang.ir.stmt import TileMemory, TileOp
 from tilelang.ops.describe import check_memory, check_scalars, operand_text
+from tilelang.records import record
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Im2Col(TileOp):
     """One tile of the im2col matrix of an NHWC image.
 

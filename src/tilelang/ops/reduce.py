@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from tilelang.ops.describe import (
     same_extents,
     shape_text,
 )
+from tilelang.records import record
 
 
 class ReduceOp(enum.Enum):
@@ -78,7 +78,7 @@ def neutral(op: ReduceOp, dtype: DType) -> int | float:
     return 0
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Reduce(TileOp):
     """`dst = fold(op, src, dim)`, or `dst = op(dst, fold)` if not `clear`.
 

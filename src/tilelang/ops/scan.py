@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from tilelang.ir.scalar import convert
 from tilelang.ir.stmt import TileMemory, TileOp
 from tilelang.ops.accumulate import accumulator
 from tilelang.ops.describe import check_dim, check_extents, check_memory, check_scalars
+from tilelang.records import record
 
 
 class ScanOp(enum.Enum):
@@ -25,7 +25,7 @@ class ScanOp(enum.Enum):
 _RUNNING = {ScanOp.SUM: np.add, ScanOp.MAX: np.maximum}  # NaN wins in max
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Scan(TileOp):
     """`dst[..., i, ...] = fold(op, src[..., 0..i, ...])`; from the end if `reverse`. src and dst may be one buffer.
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.options import CompileOptions
+from tilelang.records import record
 from tilelang.target import Target
 
 
-@dataclass(frozen=True)
+@record
 class PassContext:
     """What passes may ask about beside the program.
 
@@ -23,7 +23,7 @@ class PassContext:
     target: Target = Target("cpu")
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Pass:
     """One step of a pipeline.
 

@@ -7,7 +7,6 @@ Invariant: with `TILELANG_CHECK=1` in the environment (the tests set it) every p
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tilelang.errors import CompilerBug, TileLangError
 from tilelang.ir.func import PrimFunc
@@ -15,9 +14,10 @@ from tilelang.ir.printer import to_text
 from tilelang.ir.verify import verify
 from tilelang.options import environment_flag
 from tilelang.passes.base import Pass, PassContext
+from tilelang.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Snapshot:
     """The program as it left a pass; the first one, named "input", is what the user wrote."""
 

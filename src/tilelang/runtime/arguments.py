@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Expr, Var
 from tilelang.ir.func import ScalarParam, TensorParam
 from tilelang.ir.visit import walk_expr
+from tilelang.records import record
 from tilelang.runtime.arrays import (
     ArrayView,
     allocate,
@@ -32,7 +33,7 @@ from tilelang.runtime.arrays import (
 from tilelang.runtime.parameters import Signature, dims_and_strides, shape_text, solve, unknown_of
 
 
-@dataclass
+@record(frozen=False)
 class Bound:
     """A call whose arguments have been checked.
 
@@ -67,7 +68,7 @@ class Bound:
         return [*plain, *self.symbols]
 
 
-@dataclass(frozen=True)
+@record
 class Devices:
     """What binding may ask about the CUDA devices that a kernel runs on.
 

@@ -11,16 +11,16 @@ import ctypes
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tilelang.dtypes import SCALARS, DType, as_dtype
 from tilelang.errors import OptionError
+from tilelang.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class ArrayView:
     """Somebody else's array.
 

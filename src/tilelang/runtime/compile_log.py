@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from tilelang.codegen.source import Source
 from tilelang.errors import CompilerBug, Loc, Note, TileLangError, ToolchainError
 from tilelang.options import CompileOptions
+from tilelang.records import record
 from tilelang.runtime.nvrtc import Compilation
 
 _FRONT_END = re.compile(r"kernel\.cu\((\d+)\): (?:catastrophic )?error\s*(?:#\S+)?: (.*)")
@@ -23,7 +23,7 @@ _LOC = re.compile(r"\.loc\s+\d+ (\d+) \d+(?:.*inlined_at \d+ (\d+))?")
 _BEGIN, _END = "// begin inline asm", "// end inline asm"
 
 
-@dataclass(frozen=True)
+@record
 class _Assembly:
     """The inline assembly around a line of PTX.
 

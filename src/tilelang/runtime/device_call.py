@@ -10,13 +10,14 @@ import dataclasses
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from tilelang.codegen.source import KernelArgument
 from tilelang.errors import ArgumentError, DriverError, NoLowering, Note, ProgramError, TileLangError
 from tilelang.ir.facts import Facts
 from tilelang.ir.func import ScalarParam
+from tilelang.records import record
 from tilelang.runtime.arguments import Bound, Devices, bind
 from tilelang.runtime.arrays import ArrayView, is_torch_tensor
 from tilelang.runtime.call_text import NoShortWay
@@ -36,7 +37,7 @@ _MAX_VARIANTS = 8  # per kernel; calls beyond them take the program that relies 
 _MAX_PLANS = 1024  # sizes remembered per kernel
 
 
-@dataclass(eq=False)
+@record(frozen=False, eq=False)
 class Plan:
     """All that is known of calls with the same sizes on the same device.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,13 @@ from typing import Any
 from tilelang.codegen.source import Source
 from tilelang.errors import CompilerBug, TileLangError, ToolchainError
 from tilelang.options import CompileOptions, PassConfigKey, is_cache_enabled
+from tilelang.records import record
 from tilelang.runtime import cache, nvrtc
 from tilelang.runtime.nvrtc import Compilation
 from tilelang.runtime.ptxas_log import Resources, resources_of, warnings_of
 
 
-@dataclass(frozen=True)
+@record
 class DeviceCode:
     """Machine code of a program's kernels.
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tilelang.codegen.source import KernelArgument
 from tilelang.ir.expr import int_const
 from tilelang.ir.func import ScalarParam, TensorParam
 from tilelang.ir.visit import walk_expr
+from tilelang.records import record
 from tilelang.runtime.arguments import Bound
 from tilelang.runtime.arrays import ArrayView, torch_dtype
 from tilelang.runtime.call_text import NoShortWay, declared_strides, scalar_test
@@ -48,7 +48,7 @@ class Caller(Protocol):
         """Raises."""
 
 
-@dataclass(frozen=True)
+@record
 class FastCall:
     """A short way.
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from dataclasses import dataclass
 
 from tilelang.codegen.source import Source
 from tilelang.errors import NOWHERE, DeviceAssertError
+from tilelang.records import record
 from tilelang.runtime.cuda_driver import Driver
 
 _PAGE_BYTES = 4096
@@ -22,7 +22,7 @@ RESTART = (
 )
 
 
-@dataclass(frozen=True)
+@record
 class Flag:
     """The place of one program.
 

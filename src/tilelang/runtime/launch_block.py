@@ -11,7 +11,6 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +18,7 @@ import numpy as np
 from tilelang.codegen.source import DeviceLaunch
 from tilelang.dtypes import DType
 from tilelang.errors import CompilerBug
+from tilelang.records import record
 from tilelang.runtime.tensor_map import MAP_ALIGNMENT, MAP_BYTES, TensorMaps
 
 _CONFIG = struct.Struct("<7I4xQQI4x")  # grid, threads, shared bytes, stream, attributes, how many attributes
@@ -70,7 +70,7 @@ def size_of(letters: str) -> int:
     return struct.calcsize(f"<{letters}")
 
 
-@dataclass(frozen=True)
+@record
 class LaunchFormat:
     """How the changing part of one launch is written.
 
@@ -142,7 +142,7 @@ class Block(NamedTuple):
     slots: tuple[Slot, ...]
 
 
-@dataclass(frozen=True)
+@record
 class Placed:
     """A launch with everything that is known before a call.
 

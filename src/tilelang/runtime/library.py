@@ -6,18 +6,18 @@ import ctypes
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from tilelang.errors import CompilerBug, ToolchainError
 from tilelang.options import num_threads
+from tilelang.records import record
 
 POINTER = ctypes.c_void_p
 INTEGER = ctypes.c_int64
 FLOAT = ctypes.c_double
 
 
-@dataclass(frozen=True)
+@record
 class Entry:
     """The entry point of an opened shared object.
 
@@ -58,7 +58,7 @@ def open_entry(path: Path, name: str) -> Entry:
     return Entry(library, name, path)
 
 
-@dataclass
+@record(frozen=False)
 class _OpenMp:
     """The OpenMP runtime of this process.
 

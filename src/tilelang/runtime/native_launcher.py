@@ -12,12 +12,12 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tilelang.errors import CacheError, ToolchainError
 from tilelang.options import is_cache_enabled
+from tilelang.records import record
 from tilelang.runtime import cache
 
 _TEXT = Path(__file__).with_name("launcher.cpp")
@@ -97,7 +97,7 @@ def is_known_python() -> bool:
 
 
 # -- what torch gives ----------------------------------------------------------------------------------------
-@dataclass(frozen=True)
+@record
 class Exchange:
     """Functions by which a framework lends its tensors, without Python in between.
 

@@ -14,10 +14,10 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from tilelang.errors import ToolchainError
+from tilelang.records import record
 
 INSTALL = (
     "pip install 'tilelang[cuda]' (NVRTC of CUDA 13), or `pip install nvidia-cuda-nvrtc-cu12` for drivers of CUDA 12, "
@@ -31,7 +31,7 @@ _ROOTS = ("/usr/local/cuda",)
 _NO_CACHE_SINCE = (12, 9)  # NVRTC keeps files of its own unless told not to; ours are enough
 
 
-@dataclass(frozen=True)
+@record
 class Compilation:
     """What a compiler made of a text.
 
@@ -46,7 +46,7 @@ class Compilation:
     command: str
 
 
-@dataclass(frozen=True)
+@record
 class Nvrtc:
     """An opened NVRTC.
 

@@ -7,7 +7,6 @@ of a `Signature` can be found from the arguments that a caller passes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tilelang.errors import Loc, OptionError, ProgramError
@@ -16,11 +15,12 @@ from tilelang.ir.expr import Const, Expr, Var, int_const
 from tilelang.ir.func import Param, PrimFunc, ScalarParam, TensorParam
 from tilelang.ir.printer import to_text
 from tilelang.ir.visit import walk, walk_expr, written_buffers
+from tilelang.records import record
 
 OutIdx = int | Sequence[int] | None
 
 
-@dataclass(frozen=True)
+@record
 class Signature:
     """The parameters of a kernel from the caller's side.
 

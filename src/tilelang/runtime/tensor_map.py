@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
@@ -19,6 +18,7 @@ from tilelang.codegen.source import TensorMapText
 from tilelang.dtypes import DType
 from tilelang.errors import CompilerBug, DriverError
 from tilelang.isa.nvidia.tensor_box import MAX_RANK, SWIZZLES, map_fault
+from tilelang.records import record
 from tilelang.runtime.host_numbers import compiled, evaluated
 
 MAP_BYTES, MAP_ALIGNMENT = 128, 64  # of a CUtensorMap
@@ -43,7 +43,7 @@ def data_type(dtype: DType) -> int:
     return code
 
 
-@dataclass(frozen=True)
+@record
 class TensorMapShape:
     """A tensor map of which all is known but where the tensor begins.
 

@@ -14,12 +14,12 @@ import platform
 import shlex
 import shutil
 import sys
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from tilelang.errors import ToolchainError
 from tilelang.options import environment, is_cache_enabled
+from tilelang.records import record
 from tilelang.runtime import cache
 
 SEARCHED = ("c++", "g++", "clang++")
@@ -42,7 +42,7 @@ extern "C" int tilelang_probe() { return 0; }
 _OPTIONAL = ("-fopenmp", "-march=native", "-mprefer-vector-width=512", "-fno-trapping-math")
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Compiler:
     """A C++ compiler that works here.
 

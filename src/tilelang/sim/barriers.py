@@ -8,18 +8,19 @@ after.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from tilelang.errors import BarrierDivergence, Loc, Note
 from tilelang.isa.machine import LANES, Wait
+from tilelang.records import record
 from tilelang.sim.clocks import Clocks
 
 MAX_BARRIERS = 16  # per block. Source: PTX ISA, "barrier{.cta}"
 
 
-@dataclass
+@record(frozen=False)
 class Barrier:
     """One barrier in its present generation.
 

@@ -7,13 +7,13 @@ through its `Grid` or its `Cluster`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tilelang.ir.buffer import Buffer
 from tilelang.isa.machine import LANES
+from tilelang.records import record
 from tilelang.sim.barriers import Barriers
 from tilelang.sim.clocks import Clocks
 from tilelang.sim.clusters import Cluster
@@ -23,7 +23,7 @@ from tilelang.sim.engines import Engines
 from tilelang.sim.proxies import Proxies
 
 
-@dataclass
+@record(frozen=False)
 class Grid:
     """What the blocks of a launch share.
 

@@ -14,11 +14,12 @@ The rules of memory, per request of a warp:
 from __future__ import annotations
 
 import collections
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from tilelang.errors import Loc
+from tilelang.records import record
 
 SECTOR_BYTES = 32
 BANKS = 32
@@ -26,7 +27,7 @@ BANK_BYTES = 4
 _PHASE_BYTES = BANKS * BANK_BYTES
 
 
-@dataclass
+@record(frozen=False)
 class Traffic:
     """Accesses of one kind, in sum or of one line.
 
@@ -48,7 +49,7 @@ class Traffic:
         return self.transactions - self.ideal
 
 
-@dataclass
+@record(frozen=False)
 class Counters:
     """The counts of a run.
 

@@ -12,11 +12,11 @@ with a reader that two others displaced may go unseen.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from tilelang.errors import NOWHERE, Loc
+from tilelang.records import record
 from tilelang.sim.clocks import Clocks
 
 # A stamp is one number: the time, the place in the program, the thread. 0: there was no access.
@@ -26,7 +26,7 @@ _THREAD_MASK = (1 << _PLACE_SHIFT) - 1
 _PLACE_MASK = (1 << (_TIME_SHIFT - _PLACE_SHIFT)) - 1
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Place:
     """Where in the program an access stands, and by what name it called the memory."""
 
@@ -34,7 +34,7 @@ class Place:
     buffer: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Conflict:
     """Two accesses to one unit that nothing orders.
 

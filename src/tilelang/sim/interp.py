@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from tilelang.ir.scalar import convert
 from tilelang.ir.stmt import Break, CallStmt, Continue, For, If, Seq, Stmt, While
 from tilelang.ir.visit import jumps
 from tilelang.isa.machine import LANES, Wait
+from tilelang.records import record
 from tilelang.sim.block import Block
 from tilelang.sim.effects import EffectCompiler
 from tilelang.sim.lane_expressions import LaneCompiler, Slots, Value, per_lane, uniform_int
@@ -32,7 +32,7 @@ _PATIENCE = 1024  # iterations of a `while` after which other warps get their tu
 _NO_LANES = np.zeros(LANES, bool)
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Code:
     """A statement ready to run.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from tilelang.errors import NOWHERE, BarrierDivergence, CompilerBug, Loc
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.isa.instruction import Timeline
 from tilelang.isa.machine import LANES, Pieces, Pointer, Transfer, Wait
+from tilelang.records import record
 from tilelang.sim import violations
 from tilelang.sim.block import Block
 from tilelang.sim.device_memory import Window
@@ -34,7 +34,7 @@ _KNOWN = np.ones((LANES, 256), bool)  # as many values as any instruction takes 
 _KNOWN.flags.writeable = False
 
 
-@dataclass(frozen=True)
+@record
 class ElementPointer(Pointer):
     """A pointer to an element whose indices are known, so that each of them can be checked.
 

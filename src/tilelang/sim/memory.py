@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,12 +16,13 @@ from tilelang.dtypes import DType, lane_dtype
 from tilelang.errors import ArgumentError, OutOfBounds, ProgramError, ReadBeforeWrite
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.scalar import Value, convert
+from tilelang.records import record
 from tilelang.sim.races import Ledger, Watch, element_text
 
 Slices = tuple[slice, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Box:
     """A box of a buffer in numbers: where it starts, how far it extends, and what of it lies in the buffer.
 

@@ -12,7 +12,6 @@ import itertools
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from tilelang.ir.visit import expressions, walk, walk_expr
 from tilelang.isa.instruction import Effect, Instruction
 from tilelang.isa.machine import LANES, TensorMapView, Wait
 from tilelang.isa.nvidia.tensor_box import map_fault
+from tilelang.records import record
 from tilelang.sim.arguments import bind_arguments
 from tilelang.sim.block import Block, Grid
 from tilelang.sim.clocks import Clocks
@@ -245,7 +245,7 @@ class DeviceArray:
         self.strides = tuple(step // lanes for step in steps)
 
 
-@dataclass(eq=False)
+@record(frozen=False, eq=False)
 class _Running:
     """Blocks on their way that run together.
 

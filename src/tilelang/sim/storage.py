@@ -6,13 +6,14 @@ Gives the words that memory, warps and timelines share. Invariant: nothing here 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 import numpy as np
 
 from tilelang.errors import Loc
 from tilelang.isa.machine import LANES
+from tilelang.records import record
 from tilelang.sim.counters import Counters
 from tilelang.sim.history import History
 from tilelang.sim.races import Ledger
@@ -68,7 +69,7 @@ class Marked(Protocol):
         """Asynchronous work is about to read units."""
 
 
-@dataclass
+@record(frozen=False)
 class Footprint:
     """What asynchronous work touches: memory with units per lane.
 
@@ -81,7 +82,7 @@ class Footprint:
     writes: list[tuple[Marked, np.ndarray, np.ndarray]] = field(default_factory=list)
 
 
-@dataclass
+@record(frozen=False)
 class Storage:
     """Bytes that several windows may name.
 

@@ -8,7 +8,7 @@ will read and write is marked, so that whoever touches it is reported.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from tilelang.errors import Loc
 from tilelang.isa.instruction import Timeline
 from tilelang.isa.machine import LANES
+from tilelang.records import record
 from tilelang.sim.storage import Accessor, Footprint
 
 Work = Callable[[], None]
@@ -28,7 +29,7 @@ class Worker(Accessor, Protocol):
         """Makes these lanes the active ones."""
 
 
-@dataclass
+@record(frozen=False)
 class _Pending:
     work: Work
     lanes: np.ndarray  # for which it has not landed
@@ -37,7 +38,7 @@ class _Pending:
     loc: Loc
 
 
-@dataclass
+@record(frozen=False)
 class _Queue:
     committed: np.ndarray = field(default_factory=lambda: np.zeros(LANES, np.int64))  # groups that each lane closed
     pending: list[_Pending] = field(default_factory=list)

@@ -10,7 +10,6 @@ import copy
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ import numpy as np
 from tilelang.errors import TuningError
 from tilelang.jit.kernel import JITKernel
 from tilelang.profile.compare import as_float64, assert_close
+from tilelang.records import record
 from tilelang.runtime.arrays import borrow, is_torch_tensor
 from tilelang.tune.result import Rejection
 from tilelang.tune.space import Config, text_of
@@ -25,7 +25,7 @@ from tilelang.tune.space import Config, text_of
 Named = list[tuple[str, Any]]  # results with their names
 
 
-@dataclass(frozen=True)
+@record
 class Tolerances:
     """How far results may be apart: `|a - b| <= atol + rtol * |b|` for all but a share of the elements."""
 
@@ -34,7 +34,7 @@ class Tolerances:
     max_mismatched_ratio: float = 0.01
 
 
-@dataclass(frozen=True)
+@record
 class Outcome:
     """What a kernel did.
 

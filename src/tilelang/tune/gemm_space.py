@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from tilelang.errors import OptionError
 from tilelang.options import PassConfigKey
+from tilelang.records import record
 from tilelang.target import Feature, Target, TargetLike, parse_target
 from tilelang.tune.subject import PASS_CONFIGS, Subject
 
@@ -31,7 +32,7 @@ _TURNS: Switches = {PassConfigKey.TL_PING_PONG.value: True, **_STAY}
 _CHOSEN: Switches = {}  # as the compiler would have it
 
 
-@dataclass(frozen=True)
+@record
 class Shape:
     """One way to cut a product into tiles.
 

@@ -12,9 +12,10 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from tilelang.records import record
 from tilelang.tune.workers import Failure, failure_of
 
 # Takes what to call, calls to warm up and calls to measure; gives the median and the least of their milliseconds.
@@ -30,7 +31,7 @@ _MOST_CALLS = 300  # in a round; more do not tell more
 _LEAST_CALLS = 3  # unless a single one takes longer than a round
 
 
-@dataclass
+@record(frozen=False)
 class Standing:
     """How one of the runners does.
 
@@ -62,7 +63,7 @@ class Standing:
         return statistics.median(self.times)
 
 
-@dataclass(frozen=True)
+@record
 class Race:
     """How a race ended.
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from tilelang.errors import Note, TuningError
 from tilelang.ir.func import PrimFunc
 from tilelang.jit.kernel import JITKernel
+from tilelang.records import record
 from tilelang.tune.space import Config, text_of
 
 _SHOWN = 3  # configurations that are named for one reason in an error
@@ -29,7 +30,7 @@ STAGES = {
 }
 
 
-@dataclass(frozen=True)
+@record
 class Rejection:
     """A configuration that has no time.
 
@@ -49,7 +50,7 @@ class Rejection:
         return f"{text_of(self.config)}: {self.message}"
 
 
-@dataclass(frozen=True)
+@record
 class Measurement:
     """A configuration with its time.
 
@@ -67,7 +68,7 @@ class Measurement:
     rounds: int
 
 
-@dataclass(frozen=True)
+@record
 class Findings:
     """What a search found, without a kernel.
 
@@ -112,7 +113,7 @@ class Findings:
         return "\n".join(lines)
 
 
-@dataclass(frozen=True)
+@record
 class TuningResult(Findings):
     """What a search found, with the kernel of the fastest configuration.
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence, Sized
-from dataclasses import dataclass
 from typing import Any
 
 from tilelang.errors import OptionError, TuningError
 from tilelang.jit.kernel import JITKernel
 from tilelang.profile.inputs import TensorSupplyType
 from tilelang.profile.timer import BACKENDS, do_bench
+from tilelang.records import record
 from tilelang.tune import check
 from tilelang.tune.check import Agreement, Tolerances
 from tilelang.tune.device import device_name, is_lost
@@ -31,7 +31,7 @@ _FAR = 10.0  # times slower than the best at its first call, and that by more th
 _FAR_SECONDS = 0.02  # which no noise of a host comes to: not worth a second look
 
 
-@dataclass(frozen=True)
+@record
 class Settings:
     """How to search; see `tilelang.autotune` for what each means."""
 

@@ -15,12 +15,12 @@ import time
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from tilelang.errors import TileLangError
 from tilelang.options import is_cache_enabled
+from tilelang.records import record
 
 OUT_OF_TIME = "there was no time left for it"
 _TICK_SECONDS = 0.5  # between two looks at the clock
@@ -28,7 +28,7 @@ _TICK_SECONDS = 0.5  # between two looks at the clock
 Make = Callable[[int], object]
 
 
-@dataclass(frozen=True)
+@record
 class Failure:
     """Why something was not made.
 
@@ -123,7 +123,7 @@ def _in_threads(
 
 
 # -- processes -----------------------------------------------------------------------------------------------
-@dataclass
+@record(frozen=False)
 class _Worker:
     """A process and what it is busy with."""
 

@@ -8,14 +8,13 @@ branches and calls, so that loops over them vectorize.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tilelang.dtypes import DType
 from tilelang.errors import NoLowering
 from tilelang.isa.intrinsic import Helper, Spelling
+from tilelang.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class CppType:
     """A C++ type and the helper that defines it, if it is not built in."""
 

@@ -6,16 +6,15 @@ float64 for a float64 C; integers accumulate in int32; C is rounded once per cal
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tilelang.dtypes import DType
 from tilelang.ir.callee import Routine
 from tilelang.isa.common.convert import cpp_type
 from tilelang.isa.cpu.gemm_kernel import KERNEL, PAIRS, QUADS, ROUNDED, SINGLE
 from tilelang.isa.intrinsic import Helper
+from tilelang.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class GemmShape:
     """Sizes and layout of one product of tiles.
 
@@ -45,7 +44,7 @@ class GemmShape:
         return ", ".join((*map(str, (self.m, self.n, self.k, self.lda, self.ldb, self.ldc)), *flags))
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class _Path:
     """The step of the micro-kernel and the loads of its operands, as C++ types."""
 

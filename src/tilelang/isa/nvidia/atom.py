@@ -8,7 +8,6 @@ the fragment; a dtype narrower than a byte has one element per byte there too, a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cache, cached_property
 
 import numpy as np
@@ -19,6 +18,7 @@ from tilelang.isa.instruction import Group, Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.machine import LANES, Pointer, Warp
 from tilelang.layout.fragment import Fragment, digit, fragment
+from tilelang.records import record
 from tilelang.target import Feature
 
 # How PTX names the dtypes of matrix operands. Source: PTX ISA, "mma"
@@ -41,7 +41,7 @@ _REGISTER_BITS = 32
 TF32_MASK = np.uint32(0xFFFFE000)  # the 13 lowest bits of an operand are ignored; PTX ISA, "Alternate floating point"
 
 
-@dataclass(frozen=True)
+@record
 class MmaAtom:
     """`C[m, n] += sum over k of A[m, k] * B[n, k]`, executed by one warp.
 

@@ -6,18 +6,17 @@ value types; a vector is the words that hold its bits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tilelang.dtypes import DType, lane_dtype
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.nvidia.arithmetic import HELPERS
 from tilelang.isa.nvidia.types import BITS, INTEGERS, cuda_type
+from tilelang.records import record
 
 ORDERS = ("relaxed", "acquire", "release", "acq_rel", "seq_cst")
 SCOPES = {"block": "cta", "gpu": "gpu", "system": "sys"}  # as PTX names them
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Words:
     """A template and what must stand before it.
 

@@ -6,12 +6,11 @@ becomes an integer by truncation. Architectures that have an instruction use it 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tilelang.dtypes import SCALARS, DType, lane_dtype
 from tilelang.errors import NoLowering
 from tilelang.isa.intrinsic import Helper, Spelling
 from tilelang.isa.nvidia.types import BITS, cuda_type
+from tilelang.records import record
 
 
 def _helpers(*names: str) -> tuple[Helper, ...]:
@@ -126,7 +125,7 @@ __device__ __forceinline__ {made.name} {_lanes_name(source, destination)}({taken
     return Helper(_lanes_name(source, destination), text, needs=tuple(helper for helper in needs if helper is not None))
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class _Pair:
     """The text that casts lane i, or, where it has views, lanes 2i and 2i + 1.
 

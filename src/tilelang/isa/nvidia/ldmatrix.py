@@ -9,7 +9,6 @@ Source: PTX ISA, "Warp-level matrix load instruction: ldmatrix" and "... store i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -19,6 +18,7 @@ from tilelang.isa.intrinsic import Helper
 from tilelang.isa.machine import LANES, Pointer, Warp
 from tilelang.isa.nvidia.atom import ALL_LANES
 from tilelang.layout.fragment import Fragment, digit, fragment
+from tilelang.records import record
 from tilelang.target import Feature
 
 ROW_BYTES = 16
@@ -26,7 +26,7 @@ ROWS = 8
 REGISTER_BYTES = 4
 
 
-@dataclass(frozen=True)
+@record
 class MatrixCopyAtom:
     """What a matrix load or store does with each lane.
 

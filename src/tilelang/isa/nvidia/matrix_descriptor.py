@@ -9,13 +9,13 @@ chunks was measured on an H200 for both majors of every mode.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from tilelang.dtypes import DType
 from tilelang.errors import SimulationError
+from tilelang.records import record
 
 CHUNK = 16
 """Bytes that stay together; addresses and distances count them."""
@@ -40,7 +40,7 @@ def encode(address: int, leading: int, stride: int, mode: int) -> int:
     return fields[0] | fields[1] << 16 | fields[2] << 32 | CODES[mode] << 62
 
 
-@dataclass(frozen=True)
+@record
 class Operand:
     """An operand in shared memory, as one instruction reads it.
 

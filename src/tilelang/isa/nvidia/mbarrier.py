@@ -13,7 +13,7 @@ Source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from tilelang.isa.instruction import Effect, Instruction, Timeline
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.machine import LANES, Pointer, Transfer, Wait, Warp
 from tilelang.isa.nvidia.lanes import integers
+from tilelang.records import record
 from tilelang.target import Feature
 
 # Source: PTX ISA, "Parallel Synchronization ...: mbarrier", "Contents"
@@ -34,7 +35,7 @@ _STATE = "mbarrier"
 _Key = tuple[object, int]  # the memory and the barrier's number in it
 
 
-@dataclass
+@record(frozen=False)
 class Coming:
     """Asynchronous work that ends with an effect on a barrier.
 
@@ -49,7 +50,7 @@ class Coming:
     bytes: int = 0
 
 
-@dataclass(eq=False)
+@record(frozen=False, eq=False)
 class MBarrier:
     """One barrier as the simulator keeps it.
 

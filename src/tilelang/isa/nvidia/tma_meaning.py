@@ -8,7 +8,7 @@ its end.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from tilelang.isa.machine import LANES, Pieces, Pointer, TensorMapView, Transfer
 from tilelang.isa.nvidia.lanes import integers
 from tilelang.isa.nvidia.mbarrier import signaled
 from tilelang.isa.nvidia.tensor_box import BOX_ALIGNMENT, CHUNK_BYTES, shared_pieces, tensor_pieces
+from tilelang.records import record
 
 _INTEGERS = ("int32", "uint32", "int64", "uint64")
 # Source: PTX ISA, "cp.reduce.async.bulk", table of operations and types
@@ -47,7 +48,7 @@ def reduces(op: str, dtype: DType) -> bool:
 
 
 # -- stores: groups of each thread ---------------------------------------------------------------------------------
-@dataclass
+@record(frozen=False)
 class _Groups:
     """The stores of one thread.
 

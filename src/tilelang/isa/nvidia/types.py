@@ -9,15 +9,15 @@ gives it). A short vector is an integer of its size, which the machine moves in 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from tilelang.dtypes import DType, lane_dtype
 from tilelang.errors import NoLowering
 from tilelang.isa.intrinsic import Helper
+from tilelang.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class CudaType:
     """How CUDA text names a dtype.
 

@@ -10,7 +10,6 @@ Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions".
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache, cached_property
 
 from tilelang.dtypes import SCALARS, DType
@@ -22,6 +21,7 @@ from tilelang.isa.nvidia import wgmma_meaning
 from tilelang.isa.nvidia.atom import MmaAtom, per_register, ptx_name
 from tilelang.isa.nvidia.matrix_descriptor import Operand
 from tilelang.layout.fragment import Fragment, digit, fragment
+from tilelang.records import record
 from tilelang.target import Feature
 
 WARPGROUP = 128
@@ -34,7 +34,7 @@ MOST_PENDING = 7  # groups that a wait of ours can leave under way; more were ne
 _SOURCE = "PTX ISA, 'Asynchronous Warpgroup Level Matrix Instructions: {}'"
 
 
-@dataclass(frozen=True)
+@record
 class WgmmaAtom:
     """`C[m, n] += sum over k of A[m, k] * B[n, k]` for 64 rows, executed by one warpgroup.
 
@@ -128,7 +128,7 @@ PAIRS = tuple(_pairs())
 """Dtypes of A, B and C for which there are instructions."""
 
 
-@dataclass(frozen=True)
+@record
 class _Form:
     """Where A is, and which of the operands in shared memory lie with M, or N, contiguous."""
 

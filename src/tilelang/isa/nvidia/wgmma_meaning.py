@@ -9,7 +9,7 @@ by any one of them; sums change in each warp's own wait.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from tilelang.isa.nvidia.atom import ALL_LANES, TF32_MASK
 from tilelang.isa.nvidia.lanes import uniform
 from tilelang.isa.nvidia.matrix_descriptor import CHUNK, Operand, encode
 from tilelang.layout.fragment import Fragment
+from tilelang.records import record
 
 WARPS = 4
 _STATE = "wgmma"
@@ -30,7 +31,7 @@ _WORD = (1 << 64) - 1
 _Matrix = tuple[np.ndarray, np.ndarray]  # elements, and which are defined
 
 
-@dataclass(eq=False)
+@record(frozen=False, eq=False)
 class _Issued:
     """One product of a warpgroup.
 
@@ -55,7 +56,7 @@ class _Issued:
         return operand.matrix(contents), operand.known(defined)
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class _Held:
     """Registers of a warp that a product under way uses."""
 
@@ -69,7 +70,7 @@ class _Held:
         return self.pointer.buffer is other.pointer.buffer and -self.count < apart < other.count
 
 
-@dataclass(eq=False)
+@record(frozen=False, eq=False)
 class _Warpgroup:
     """What the warps of a warpgroup have issued.
 
@@ -118,7 +119,7 @@ def _warpgroup(warp: Warp) -> _Warpgroup:
     return found
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Product:
     """The meaning of one instruction in one form.
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from tilelang.dtypes import BOOL, INT32
 from tilelang.errors import CompilerBug
@@ -26,6 +25,7 @@ from tilelang.lowering.alignment import is_multiple, starts_aligned, strides
 from tilelang.lowering.lowering import Site
 from tilelang.lowering.regions import axes, indices
 from tilelang.ops.copy import Copy
+from tilelang.records import record
 from tilelang.target import Feature
 
 NAME = "copy.cp_async"
@@ -101,7 +101,7 @@ def _fits(op: Copy, count: int, width: int) -> bool:
     return aligned and whole and starts_aligned(op.src.buffer, width)
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class _Copies:
     """The chunks of one copy, numbered row by row."""
 

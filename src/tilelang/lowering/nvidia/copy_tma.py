@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 
 from tilelang.dtypes import INT32, SCALARS
@@ -36,6 +35,7 @@ from tilelang.lowering.alignment import is_multiple, starts_aligned, strides
 from tilelang.lowering.lowering import Site
 from tilelang.lowering.regions import ZERO, axes
 from tilelang.ops.copy import Copy
+from tilelang.records import record
 from tilelang.target import Feature
 
 LOAD, STORE = "copy.tma", "copy.tma_store"
@@ -208,7 +208,7 @@ def _part(length: int, unit: int) -> int:
 
 
 # -- boxes ---------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class _Box:
     """What one instruction moves.
 

@@ -9,7 +9,6 @@ for what fills the padding.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from tilelang.arith.domain import Domain
 from tilelang.dtypes import FLOAT32, DType
@@ -32,6 +31,7 @@ from tilelang.lowering.registers import Emitter
 from tilelang.lowering.warp_partition import WarpPartition, held, partition, placed
 from tilelang.ops.describe import matrix_axes
 from tilelang.ops.gemm import Gemm
+from tilelang.records import record
 from tilelang.target import WARP_SIZE
 
 # Of the 255 that a thread can have, those for fragments and operands if a step is to be fetched during another.
@@ -39,7 +39,7 @@ from tilelang.target import WARP_SIZE
 _MOST_REGISTERS = 208
 
 
-@dataclass(frozen=True)
+@record
 class _Plan:
     """How a product is divided: the instruction, the warps, and each operand's share of a warp.
 

@@ -8,7 +8,6 @@ are never zeroed by stores where the first instruction can overwrite them, and n
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from tilelang.arith.domain import Domain
 from tilelang.dtypes import BOOL, FLOAT32, INT32, SCALARS, DType
@@ -46,6 +45,7 @@ from tilelang.lowering.warp_partition import WarpPartition, held, placed
 from tilelang.ops.describe import matrix_axes
 from tilelang.ops.gemm import Gemm, GemmWarpPolicy
 from tilelang.options import PassConfigKey
+from tilelang.records import record
 from tilelang.target import REGISTERS_PER_SM, Feature
 
 _UINT64 = SCALARS["uint64"]
@@ -54,7 +54,7 @@ _UINT64 = SCALARS["uint64"]
 _BESIDE_SUMS = 26
 
 
-@dataclass(frozen=True)
+@record
 class _Plan:
     """How a product is divided: the instruction, the warpgroups, and where the operands lie.
 

@@ -7,7 +7,6 @@ as anything, since it only reaches elements of C that are not there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -25,11 +24,12 @@ from tilelang.lowering.fragment_order import FragmentOrder
 from tilelang.lowering.operand_layout import WarpAccess, choose_layout, keeps_runs
 from tilelang.lowering.regions import ZERO, indices
 from tilelang.lowering.registers import Emitter, vector
+from tilelang.records import record
 
 _LANES = np.arange(32)
 
 
-@dataclass(frozen=True)
+@record
 class Share:
     """A warp's share of an operand, seen as a matrix of rows (along M or N) by K.
 

@@ -11,7 +11,6 @@ both majors of every mode.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from tilelang.arith.domain import Domain
 from tilelang.arith.prove import proves
@@ -22,9 +21,10 @@ from tilelang.isa.nvidia.wgmma import STEP_BYTES
 from tilelang.layout.boxes import PERIOD_ROWS, Boxes, boxed, find_boxes, fits
 from tilelang.layout.layout import Layout
 from tilelang.layout.swizzle import MODES
+from tilelang.records import record
 
 
-@dataclass(frozen=True)
+@record
 class Tile:
     """An operand in shared memory, seen as rows (along M or N) by K.
 

@@ -8,7 +8,6 @@ is loaded from inside, since it only reaches elements of C that are not there.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -30,13 +29,14 @@ from tilelang.lowering.registers import Emitter, vector
 from tilelang.lowering.warp_partition import placed
 from tilelang.ops.describe import matrix_axes
 from tilelang.ops.gemm import Gemm
+from tilelang.records import record
 from tilelang.target import WARP_SIZE
 
 _VECTOR_BYTES = 16
 _MAX_RUN = 4  # elements along K, or of a row or column, that a thread loads together
 
 
-@dataclass(frozen=True)
+@record
 class _Side:
     """A thread's share of an operand: the rows of A, or the columns of B, that it needs.
 
@@ -95,7 +95,7 @@ class _Side:
         return choose_layout((height, length), buffer.dtype, [WarpAccess(rows % height, columns % length, size)])
 
 
-@dataclass(frozen=True)
+@record
 class _Plan:
     """How a product is divided among threads.
 

@@ -41,12 +41,13 @@ from tilelang.lowering.lowering import Site
 from tilelang.lowering.simt.places import Places, is_replicated
 from tilelang.lowering.simt.reduce import Combiner, Partial, neutral
 from tilelang.lowering.simt.spread import Spread, ThreadDigit, ValueDigit
+from tilelang.records import record
 
 ZERO = const(0, INT32)
 _OF_BLOCK = (Scope.SHARED, Scope.GLOBAL)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+@record(slots=True, eq=False)
 class Accumulated:
     """A fold with the partial results of the executing thread.
 

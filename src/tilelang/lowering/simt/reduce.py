@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from tilelang.dtypes import INT32, SCALARS, DType
 from tilelang.ir.buffer import Buffer, Scope
@@ -19,6 +18,7 @@ from tilelang.ir.scalar import BinaryOp, convert
 from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, If, Store
 from tilelang.isa.nvidia.warp import shuffle
 from tilelang.lowering.simt.spread import ThreadDigit, joined
+from tilelang.records import record
 from tilelang.target import WARP_SIZE
 
 ZERO = const(0, INT32)
@@ -53,7 +53,7 @@ def neutral(op: str, dtype: DType) -> Const:
     return const(0, dtype)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(slots=True, eq=False)
 class Partial:
     """Partial results of the executing thread.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tilelang.dtypes import INT32
 from tilelang.errors import NOWHERE, Loc
@@ -17,6 +16,7 @@ from tilelang.ir.expr import Expr, Var, conjunction, const
 from tilelang.ir.stmt import For, ForKind, If, Stmt
 from tilelang.layout.digits import Mode, split
 from tilelang.layout.fragment import Fragment
+from tilelang.records import record
 
 ZERO = const(0, INT32)
 _UNROLLED = 16  # iterations of loops that need not be unrolled, but gain from loads in flight
@@ -24,7 +24,7 @@ _LETTERS = "uvwxyz"
 MOST_NEIGHBORS = 16  # of one byte that a vector access can take
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class ValueDigit:
     """A digit of the value index, which becomes a loop: its variable and how its steps move the coordinates."""
 
@@ -32,7 +32,7 @@ class ValueDigit:
     mode: Mode
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class ThreadDigit:
     """A digit of the thread index.
 

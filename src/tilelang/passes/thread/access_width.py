@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tilelang.arith.domain import Domain
 from tilelang.arith.interval import analysis_of
@@ -22,6 +22,7 @@ from tilelang.layout.layout import Layout
 from tilelang.layout.memory import MAX_VECTOR_BYTES, contiguous_elements
 from tilelang.passes.thread.guard_bounds import exact, in_range
 from tilelang.passes.thread.strides import coefficient
+from tilelang.records import record
 
 MEMORY = (Scope.GLOBAL, Scope.SHARED)
 """The scopes that vector accesses serve."""
@@ -29,7 +30,7 @@ MEMORY = (Scope.GLOBAL, Scope.SHARED)
 ZERO = const(0, INT32)
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Facts:
     """What holds in all of a launch: layouts of shared buffers, and buffers whose safe value is not 0."""
 

@@ -15,7 +15,6 @@ import math
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,11 +25,12 @@ from tilelang.ir.stmt import Bind, For, ForKind, Launch
 from tilelang.ir.visit import substitute, walk_expr
 from tilelang.layout.layout import Layout
 from tilelang.layout.memory import offsets
+from tilelang.records import record
 
 _MOST_POINTS = 1 << 18  # threads times iterations that are looked at
 
 
-@dataclass(frozen=True)
+@record
 class FoldedOffset:
     """An offset as `(base ^ flips) + steps`, which is that of the version with number 0 if there are several.
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 from tilelang.analysis.thread_accesses import READ_LATE, Moments, Touch, meets_some, plain, touches_anything, touches_of
 from tilelang.analysis.thread_conflicts import Conflicts
@@ -34,13 +33,14 @@ from tilelang.isa.nvidia.sync import SYNC_WARP
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.thread.pending import Pending, State, begun, committed, joined, keyed, met, waited, waited_by_some
 from tilelang.passes.thread.place_barriers import PlaceBarriers, of_block
+from tilelang.records import record
 from tilelang.target import WARP_SIZE
 
 _ROUNDS = 30  # over one loop, and some more for each group of copies that a wait leaves under way
 _MANY_TRIALS = 16  # barriers that are tried without
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class _Around:
     """What is known where a statement stands."""
 
@@ -49,7 +49,7 @@ class _Around:
     conditions: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class _Inside:
     """What a statement and everything below it does: anything that matters, writes, separations of accesses."""
 

@@ -7,13 +7,13 @@ under way, or may be complete, is pending as both.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from tilelang.analysis.thread_accesses import READ_LATE, Touch
 from tilelang.isa.instruction import Timeline
+from tilelang.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Pending:
     """An access since which no barrier has separated the threads.
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from tilelang.analysis.thread_accesses import meets_some
 from tilelang.errors import CompilerBug, Note, ResourceError
@@ -22,6 +21,7 @@ from tilelang.ir.visit import Rewriter, sub_statements, walk
 from tilelang.layout.boxes import find_boxes
 from tilelang.lowering.regions import shared_storages
 from tilelang.passes.base import Pass, PassContext
+from tilelang.records import record
 from tilelang.target import Target
 
 _ALIGN = 128  # all banks side by side, and what bulk copies need
@@ -29,7 +29,7 @@ _ALIGN_PERMUTED = 1024  # eight rows of 128 bytes: hardware that permutes does i
 _BARRIER_BYTES = 8  # Source: PTX ISA, "mbarrier", an opaque object of 64 bits
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Tile:
     """One buffer to be placed.
 

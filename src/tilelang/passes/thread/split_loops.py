@@ -7,7 +7,7 @@ holds; splitting never changes the order of iterations.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tilelang.ir.compare import ExprKey, expr_key
 from tilelang.ir.expr import Binary, Expr, Load, Var, const
@@ -15,12 +15,13 @@ from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Atomic, Bind, Break, CallStmt, For, Print, Stmt
 from tilelang.ir.visit import jumps, substitute, walk, walk_expr
 from tilelang.passes.thread.strides import coefficient
+from tilelang.records import record
 
 _MOST_STATEMENTS = 24  # a longer body is not worth having two or three times
 _FLIPPED = {BinaryOp.LT: BinaryOp.GT, BinaryOp.GT: BinaryOp.LT, BinaryOp.LE: BinaryOp.GE, BinaryOp.GE: BinaryOp.LE}
 
 
-@dataclass
+@record(frozen=False)
 class Split:
     """What the tests in a loop's body say about its variable.
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from tilelang.arith.domain import Domain, in_order, of_function
 from tilelang.dtypes import INT32, DType, as_dtype
@@ -53,12 +52,13 @@ from tilelang.ir.visit import (
 )
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.thread.access_width import MEMORY, ZERO, Facts, width
+from tilelang.records import record
 
 _MOST_LANES = 64  # longer loops stay loops
 
 
 # -- one loop ----------------------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class _Use:
     """An access of the loop's body.
 

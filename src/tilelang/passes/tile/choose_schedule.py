@@ -14,7 +14,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tilelang.dtypes import SCALARS
 from tilelang.errors import Note
@@ -34,6 +33,7 @@ from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.tile.roles.epilogue import Exit, find_exits
 from tilelang.passes.tile.roles.flight import only_product
 from tilelang.passes.tile.roles.rings import Ring, Rings, find_rings, flat, is_pipelined, trips
+from tilelang.records import record
 from tilelang.target import REGISTERS_PER_SM, WARP_SIZE, Feature
 
 PRODUCT = "gemm.wgmma"  # the lowering of products that makes specializing worthwhile
@@ -94,7 +94,7 @@ class _Launches(Rewriter):
         return dataclasses.replace(node, plan=dataclasses.replace(node.plan, schedule=schedule, notes=tuple(notes)))
 
 
-@dataclass(frozen=True)
+@record
 class Roles:
     """What a target's lowerings can do for producers and consumers.
 

@@ -27,6 +27,7 @@ from tilelang.layout.fragment import Fragment
 from tilelang.lowering.simt.loops import move, scratch
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext
+from tilelang.records import record
 
 SMALL = 16
 """Elements of a fragment that each thread may hold all of, so that scalar code can name any of them."""
@@ -153,7 +154,7 @@ class _Judge:
         )
 
 
-@dataclasses.dataclass(frozen=True)
+@record
 class _UsedOutside:
     read: frozenset[Buffer]
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from tilelang.analysis.accesses import Access, accesses
 from tilelang.analysis.thread_accesses import hands_over
@@ -31,6 +30,7 @@ from tilelang.ops.fill import Fill
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.tile.check_program import effectful
 from tilelang.passes.tile.first_values import with_first_values_stored
+from tilelang.records import record
 
 SYNCHRONOUS = "copy.loop"
 
@@ -48,7 +48,7 @@ def is_asynchronous(stmt: Stmt) -> bool:
     return isinstance(stmt, Copy) and stmt.choice == ASYNCHRONOUS
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Placement:
     """When the statements of a loop run, one entry per effectful statement.
 
@@ -197,7 +197,7 @@ def _keeps(touching: Sequence[Touching], placement: Placement) -> bool:
 # -- what stands in the way --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Obstacle:
     """Why a placement is not possible.
 

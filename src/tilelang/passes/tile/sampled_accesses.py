@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from tilelang.ir.stmt import ParallelLoop
 from tilelang.ir.visit import walk_expr
 from tilelang.layout.fragment import Fragment
 from tilelang.layout.memory import LANES
+from tilelang.records import record
 
 SECTOR_BYTES = 32
 """What global memory is read and written by. Source: CUDA C++ Best Practices Guide, "Coalesced Access"."""
@@ -31,7 +31,7 @@ _VECTORS = 8  # per lane
 _FAR = 1 << 16  # elements between rows whose distance is not known
 
 
-@dataclass(frozen=True)
+@record
 class TileAccess:
     """What a nest does to a tile, on a sample.
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 
 from tilelang.analysis.accesses import Access, accesses
 from tilelang.analysis.thread_accesses import READ_LATE, hands_over
@@ -31,6 +30,7 @@ from tilelang.lowering.nvidia.gemm_wgmma import GemmWgmma
 from tilelang.lowering.regions import may_overlap, shared_storages
 from tilelang.ops.copy import Copy
 from tilelang.passes.tile.plan_pipeline import is_asynchronous
+from tilelang.records import record
 
 
 def settle(body: Stmt, owned: AbstractSet[Stmt]) -> Stmt:
@@ -45,7 +45,7 @@ def settle(body: Stmt, owned: AbstractSet[Stmt]) -> Stmt:
     return _Settle(owned, _read_by_engines(body)).visit(body) or body
 
 
-@dataclass(slots=True)
+@record(frozen=False, slots=True)
 class _Group:
     """Copies closed together.
 

@@ -11,7 +11,6 @@ otherwise one for each thread. Producers begin with the phase before the first, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from tilelang.dtypes import INT32, SCALARS
 from tilelang.ir.buffer import Buffer, Region, Scope
@@ -22,12 +21,13 @@ from tilelang.ir.visit import substitute
 from tilelang.isa.nvidia.mbarrier import MBARRIER_ARRIVE, MBARRIER_ARRIVE_EXPECT_TX, MBARRIER_INIT, MBARRIER_WAIT
 from tilelang.passes.tile.roles.rings import Ring
 from tilelang.passes.tile.versions import versioned
+from tilelang.records import record
 
 _OPAQUE = SCALARS["uint64"]  # an object of 64 bits. Source: PTX ISA, "mbarrier", "Contents"
 _ZERO, _ONE = const(0, INT32), const(1, INT32)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(slots=True, eq=False)
 class Channel:
     """A ring with its memory.
 
@@ -75,7 +75,7 @@ def channel(ring: Ring, schedule: Schedule, *, by_warpgroup: bool) -> Channel:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Turn:
     """Where a role stands in a channel.
 

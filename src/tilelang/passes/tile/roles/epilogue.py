@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from tilelang.analysis.accesses import accesses
 from tilelang.ir.buffer import Buffer, Scope
@@ -18,12 +17,13 @@ from tilelang.isa.nvidia.tma import tma_store_wait
 from tilelang.lowering.regions import is_whole, whole
 from tilelang.ops.copy import Copy
 from tilelang.ops.describe import drop_units
+from tilelang.records import record
 
 CanStore = Callable[[Copy], str]
 """Why the copy engine cannot store a tile of shared memory; empty if it can."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(slots=True, eq=False)
 class Exit:
     """A tile of results on its way out.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Scope
@@ -22,9 +21,10 @@ from tilelang.ops.gemm import Gemm
 from tilelang.passes.tile.roles.channels import Channel, release
 from tilelang.passes.tile.roles.ping_pong import Turns
 from tilelang.passes.tile.roles.rings import Ring, trips
+from tilelang.records import record
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(slots=True, eq=False)
 class Flight:
     """A loop whose products stay under way.
 

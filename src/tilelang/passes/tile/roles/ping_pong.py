@@ -8,7 +8,6 @@ and versions are given back in the order in which they were filled.
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 
 from tilelang.dtypes import INT32, SCALARS
 from tilelang.ir.buffer import Buffer, Region, Scope
@@ -17,11 +16,12 @@ from tilelang.ir.schedule import WARPGROUP_THREADS
 from tilelang.ir.stmt import Alloc, Atomic, Bind, CallStmt, For, If, ParallelLoop, Stmt
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.isa.nvidia.mbarrier import MBARRIER_ARRIVE, MBARRIER_INIT, MBARRIER_WAIT
+from tilelang.records import record
 
 GROUPS = 2
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(slots=True, eq=False)
 class Turns:
     """The order of the two warpgroups.
 

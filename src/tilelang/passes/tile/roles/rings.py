@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Scope
@@ -18,6 +17,7 @@ from tilelang.ir.stmt import Alloc, Atomic, Bind, CallStmt, For, ForKind, If, La
 from tilelang.ir.visit import Rewriter, jumps, sub_statements, walk, walk_expr, written_buffers
 from tilelang.lowering.regions import is_whole, shared_storages
 from tilelang.ops.copy import Copy
+from tilelang.records import record
 
 CanBring = Callable[[Copy], str]
 """Why the copy engine cannot do a copy; empty if it can."""
@@ -25,7 +25,7 @@ CanBring = Callable[[Copy], str]
 _LEAST_STAGES = 2  # with fewer versions nothing is brought while something is used
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(slots=True, eq=False)
 class Ring:
     """Copies whose tiles are full at the same time, and empty at the same time.
 
@@ -83,7 +83,7 @@ class Ring:
         return Uses(number, most)
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Uses:
     """How often the tiles of a ring are filled.
 
@@ -96,7 +96,7 @@ class Uses:
     most: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Rings:
     """The answer for one launch.
 
