@@ -11,6 +11,7 @@ from tilelang.passes.thread import (
     hoist_tests,
     insert_barriers,
     insert_proxy_fences,
+    name_warps,
     overlap_iterations,
     plan_shared_memory,
     simplify_body,
@@ -87,4 +88,5 @@ def gpu(lowerings: GpuLowerings) -> tuple[Pass, ...]:
         flatten_shared.PASS,
         simplify_body.PASS,
         hoist_tests.PASS,
+        name_warps.PASS,
     )

@@ -25,7 +25,7 @@ def text(func, start, **pass_configs):
     return inside
 
 
-PERSISTENT = {"persistent": True, "stages": 3, "ping_pong": False}
+PERSISTENT = {"persistent": True, "stages": 3, "ping_pong": False, "consumers": 2}
 
 
 def test_one_thread_brings_tiles():

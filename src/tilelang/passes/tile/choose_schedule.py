@@ -44,6 +44,12 @@ _ENOUGH_BYTES = 128 * 1024  # on their way to a multiprocessor hide the latency 
 _FEW_STAGES = 3  # with fewer, results had better leave straight from registers
 _PANEL = 16  # rows of tiles that are walked together; 8 to 32 were the same
 _SHALLOW = 2048  # a sum of fewer products does not take long beside storing it
+# With 3, one of which is being read, 128x192 tiles at K = 1024 took 12 % longer in turns than shared
+_STAGES_OF_TURNS = 4
+# Registers for sums that one warpgroup may as well hold. Two with 64x128 each have products of 256 cycles or less, so
+# that neither covers the other's wait: at 4096^3 128x128x32 reached 0.85 of cuBLAS with two, and 0.97 to 1.00 with one.
+_FEW_SUMS = 128
+_SHORT = 64 * 128 * 64 * 16  # such a product: its rows, columns, depth, and bits of an operand, multiplied
 _ALIGN = 1024  # of tiles in shared memory
 _OTHER_REGISTERS = 40  # of a thread, for addresses, loops and what is on its way
 _ROWS_OF_THREAD = 2  # of the results of a product, in each 64 rows
@@ -177,10 +183,22 @@ class _Choice:
         """
         self._check_launch()
         rings = self._roles.rings(self._launch)
-        pipelined = [ring for ring in rings.found if ring.pipelined]
-        products = self._products(rings, pipelined)
+        products = self._products(rings, [ring for ring in rings.found if ring.pipelined])
         consumers, persistent = self._consumers(products), self._persistent()
-        ping_pong = persistent and self._takes_turns(consumers, rings.found)
+        only = self._only_product(rings.found)
+        turns = persistent and self._takes_turns(consumers, rings.found)
+        made = self._fitted(rings, only, consumers, persistent, ping_pong=turns)
+        if made.ping_pong and not self._wishes.ping_pong and made.stages < _STAGES_OF_TURNS:
+            made = self._fitted(rings, only, consumers, persistent, ping_pong=False)
+        if persistent and not made.ping_pong and self._is_better_alone(only):
+            made = self._fitted(rings, only, 1, persistent, ping_pong=False)
+        return made
+
+    def _fitted(
+        self, rings: Rings, only: Gemm | None, consumers: int, persistent: bool, *, ping_pong: bool
+    ) -> Schedule:
+        """The schedule with as many stages as fit, for so many warpgroups that share a tile, or two that take turns."""
+        pipelined = [ring for ring in rings.found if ring.pipelined]
         together = 1 if ping_pong else consumers  # warpgroups that share a tile
         exits = self._roles.exits(self._launch, together * WARPGROUP_THREADS)
         stages, tile_stages, staged = self._memory(rings.found, exits, persistent, 2 if ping_pong else 1)
@@ -193,7 +211,7 @@ class _Choice:
             persistent=persistent,
             panel=self._panel(pipelined) if persistent else None,
             staged=staged,
-            in_flight=1 if ping_pong else self._in_flight(consumers),
+            in_flight=1 if ping_pong else self._in_flight(consumers, stages, only),
             ping_pong=ping_pong,
         )
 
@@ -281,9 +299,22 @@ class _Choice:
         counts = any(self._counts(ring) for ring in rings)
         return WARPGROUP_THREADS, (_REGISTERS_COUNTING if counts else _REGISTERS)[consumers]
 
-    def _in_flight(self, consumers: int) -> int:
-        """Products that overlap the next: warpgroups beside each other keep the machine busy, one alone does not."""
-        return int(consumers == 1) if self._wishes.in_flight is None else self._wishes.in_flight
+    def _in_flight(self, consumers: int, stages: int, only: Gemm | None) -> int:
+        """Products that overlap the next: where those of other warpgroups do not keep the machine busy meanwhile."""
+        if self._wishes.in_flight is not None:
+            return self._wishes.in_flight
+        return int(consumers == 1 or only is not None and stages >= _STAGES_OF_TURNS and _is_short(only, consumers))
+
+    def _is_better_alone(self, only: Gemm | None) -> bool:
+        """Whether a tile whose products would be short is better computed by one warpgroup than by two."""
+        if self._wishes.consumers is not None or self._fixed_threads() or only is None or not _is_short(only, 2):
+            return False
+        return self._registers(1) <= _FEW_SUMS and not self._unfit_consumers(1, (only,), wished=True)
+
+    def _only_product(self, rings: Sequence[Ring]) -> Gemm | None:
+        """The product of the only loop, if a loop of it is what a launch consists of, beside what rings bring."""
+        loops = [s for s in walk(self._launch.body) if isinstance(s, For)]
+        return only_product(loops[0], rings) if len(loops) == 1 else None
 
     def _takes_turns(self, consumers: int, rings: Sequence[Ring]) -> bool:
         """Whether two warpgroups take turns with tiles: where storing them takes long beside computing them.
@@ -375,6 +406,12 @@ class _Choice:
         counts = [ring.uses().most for ring in pipelined]
         known = [count for count in counts if count is not None]
         return most if persistent or len(known) < len(counts) else min(most, max(known))
+
+
+def _is_short(product: Gemm, warpgroups: int) -> bool:
+    """Whether the others' shares of a product are done before a warpgroup can begin the next one."""
+    work = math.prod(int_const(size) or 0 for size in product.sizes) * product.operand.bits
+    return work * (warpgroups - 1) <= _SHORT * warpgroups
 
 
 def _rounded(product: Gemm, region: Region) -> Region:
