@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from layouts import drop_dim
 
 from tilelang.dtypes import FLOAT32, INT32
 from tilelang.errors import CompilerBug
@@ -11,7 +12,7 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Var, as_expr
 from tilelang.ir.visit import walk_expr
-from tilelang.layout.digits import Mode, drop_dim, identity
+from tilelang.layout.digits import Mode, identity
 from tilelang.layout.fragment import fragment, replicated
 from tilelang.layout.through import element_layout
 from tilelang.lowering.simt.places import Places, is_replicated, replicated_place
