@@ -119,6 +119,9 @@ class WarpAlone:
     def acquire(self, known, where):
         self.asked.append(("acquire", where))
 
+    def knows(self, known, where):
+        return True
+
     def meet(self, barrier=0, threads=None):
         self.asked.append(("meet", barrier, threads))
         return iter(())
@@ -143,7 +146,7 @@ class WarpAlone:
     def report(self, text):
         self.lines.append(text)
 
-    def state(self, name, make):
+    def state(self, name, make, *, looks=False):
         return self._states.setdefault(name, make())
 
 

@@ -202,3 +202,26 @@ def test_a_barrier_of_some_does_not_order_others(threads):
             threads.store(tile, (t - 64,), 1)
     with pytest.raises(DataRace):
         threads.simulate()
+
+
+def two_groups(p, *, meeting):
+    """Two warps meet at a named barrier, then the two others at the same one."""
+    with p.kernel(1, threads=128):
+        with p.branch(p.thread < 64):
+            p.call(BAR_SYNC, 1, 64)
+        if meeting:
+            p.sync()
+        with p.branch(p.thread >= 64):
+            p.call(BAR_SYNC, 1, 64)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_two_groups_may_not_meet_at_one_barrier_at_a_time(threads, seed):
+    two_groups(threads, meeting=False)
+    with pytest.raises(BarrierDivergence, match="may arrive while warps ., . meet there"):
+        threads.simulate(seed=seed)
+
+
+def test_two_groups_may_use_one_barrier_one_after_the_other(threads):
+    two_groups(threads, meeting=True)
+    threads.simulate()

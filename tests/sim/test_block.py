@@ -25,12 +25,10 @@ def test_blocks_are_numbered_in_the_order_of_beginning():
     assert made == cluster.blocks
 
 
-def test_state_belongs_to_one_block_and_changes_to_the_cluster():
+def test_state_belongs_to_one_block():
     (first, second), cluster = blocks(2, 32)
     first.state("names", list).append("x")
     assert (["x"], []) == (first.state("names", list), second.state("names", list))
-    cluster.version += 1
-    assert 1 == first.version == second.version
 
 
 def test_threads_of_a_block_meet_without_those_of_others():

@@ -126,3 +126,15 @@ def test_what_a_thread_knows():
     known = clocks.known_by(0)
     assert (clocks.now, time, clocks.floor) == (known[0], known[1], known[2])
     assert clocks.tick() < clocks.now
+
+
+def test_one_of_several_threads_may_know_all_that_was_released():
+    clocks = Clocks(4)
+    known = clocks.release(np.array([2, 3]))
+    assert not clocks.know_all(np.array([0, 1]), known)
+    assert not clocks.know_all(np.array([3]), known)  # itself, but not the other
+    clocks.acquire(np.array([1]), known)
+    assert clocks.know_all(np.array([0, 1]), known)
+    assert not clocks.know_all(np.array([0]), known)
+    clocks.meet_all()
+    assert clocks.know_all(np.array([0]), known)

@@ -517,10 +517,8 @@ def test_a_multicast_to_the_block_itself_is_a_load(threads):
     threads.simulate(array, arch=HOPPER)
 
 
-def test_what_lands_nowhere_is_nobodys_business(threads):
-    """A load that nobody waits for lands when the block ends."""
-    p, engine = threads, Engine(threads)
-    a = p.tensor("A", (64,), "float16")
+def unwaited(p, waits):
+    engine, a = Engine(p), p.tensor("A", (64,), "float16")
     there = tensor_map(a, (64,))
     with p.kernel(2, plan=plan_of(there)):
         tile, bar = p.shared("tile", (64,), "float16"), engine.barriers("full", 1)
@@ -528,4 +526,60 @@ def test_what_lands_nowhere_is_nobodys_business(threads):
         with engine.one():
             engine.announce(bar, 0, 128)
             p.call(tma_load(1), p.at(tile, 0), there.var, p.at(bar, 0), 0)
-    p.simulate(halves(64), arch=HOPPER)
+            if waits:
+                engine.wait(bar, 0, 0)
+
+
+def test_a_block_may_not_end_before_what_fills_its_memory(threads):
+    unwaited(threads, False)
+    with pytest.raises(SimulationError, match="'tile': the block ends while a copy that thread 0 started may still wri"):
+        threads.simulate(halves(64), arch=HOPPER)
+
+
+@both_ways
+def test_one_thread_that_waits_for_a_copy_is_enough_for_a_block_to_end(threads, lazy):
+    unwaited(threads, True)
+    threads.simulate(halves(64), arch=HOPPER, lazy=lazy)
+
+
+# -- phases ----------------------------------------------------------------------------------------------------------
+def in_turn(p, *, told):
+    """Two warps wait for one phase each of a barrier; if `told`, the second learns first of what the other waited for."""
+    engine, out = Engine(p), p.tensor("out", (1,))
+    with p.kernel(1, threads=96):
+        tile = p.shared("tile", (1,))
+        full, order, seen = (engine.barriers(name, 1) for name in ("full", "order", "seen"))
+        engine.init((full, 1), (order, 32), (seen, 32))
+        with p.branch(p.thread < 32):
+            engine.wait(full, 0, 0)
+            engine.arrive(order, 0)
+            engine.arrive(seen, 0)
+        with p.branch((p.thread >= 32) & (p.thread < 64)):
+            if told:
+                engine.wait(order, 0, 0)
+            engine.wait(full, 0, 1)
+            with p.branch(p.thread == 32):
+                p.store(out, (0,), p.load(tile, 0))
+        with engine.one(64):
+            engine.arrive(full, 0)
+            engine.wait(seen, 0, 0)
+            p.store(tile, (0,), 5)
+            engine.arrive(full, 0)
+
+
+@both_ways
+@pytest.mark.parametrize("seed", range(6))
+def test_a_wait_that_an_earlier_phase_may_let_through_is_told_in_every_order(threads, lazy, seed):
+    in_turn(threads, told=False)
+    words = r"'full\[0\]' may begin before the phase of parity 0 is complete|'?tile\[0\]'? is read"
+    with pytest.raises(SimulationError, match=words):
+        threads.simulate(np.zeros(1, np.float32), arch=HOPPER, lazy=lazy, seed=seed)
+
+
+@both_ways
+@seeds
+def test_whoever_knows_of_the_phase_before_may_wait_for_the_next(threads, lazy, seed):
+    in_turn(threads, told=True)
+    out = np.zeros(1, np.float32)
+    threads.simulate(out, arch=HOPPER, lazy=lazy, seed=seed)
+    assert out[0] == 5

@@ -73,7 +73,7 @@ def test_several_products_share_sums(warp):
 
 def test_the_last_access_of_the_program_is_known_by_the_fences_before_it(warp):
     registers = InUse("C", 8)
-    assert -1 == registers.touched
+    assert 0 == registers.touched
     registers.access(warp, 0, 1, write=False)
     assert 0 == registers.touched
     warp.fences, warp.lands = 3, True

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tilelang.dtypes import INT32
 from tilelang.errors import Deadlock, OutOfBounds
+from tilelang.ir.buffer import Scope
 from tilelang.ir.builder import as_body
 from tilelang.ir.expr import Var, as_expr, binary, cast, select
 from tilelang.ir.scalar import BinaryOp
@@ -146,7 +147,38 @@ def test_waiting_for_what_nobody_writes_is_a_deadlock(threads):
             threads.bind("unused", threads.load(flag, 0))
     with pytest.raises(Deadlock, match="wait forever") as error:
         threads.simulate(zeros(1, dtype=np.int32))
-    assert "warp 0 waits for a change of memory" == error.value.notes[0].text
+    assert error.value.notes[0].text.startswith("warp 0 waits for a change of memory: none of those that run at the")
+
+
+@pytest.mark.parametrize("op", [AtomicOp.LOAD, AtomicOp.ADD])
+@pytest.mark.parametrize("warps", [1, 2])
+def test_waiting_for_a_block_that_has_not_begun_is_a_deadlock(programs, op, warps):
+    """Loops write registers, add nothing to memory, and meet there; still nothing changes."""
+    told = set()
+    for seed in range(4):
+        made = programs[1]()
+        flag = made.tensor("flag", (1,), "int32")
+        with made.kernel(2, threads=warps * 32) as (bx,):
+            shown = made.alloc("shown", (1,), "int32", Scope.SHARED)
+            with made.branch(bx == 1):
+                made.emit(Atomic(AtomicOp.ADD, flag, (as_expr(0),), as_expr(1)))
+            with made.branch(bx == 0):
+                seen = made.var("seen", "int32", 0)
+                with made.loop(made.load(seen) == 0):
+                    with made.branch(made.thread == 0):
+                        old = Var("old", INT32)
+                        value = None if op is AtomicOp.LOAD else as_expr(0)
+                        made.emit(Atomic(op, flag, (as_expr(0),), value, old))
+                        made.store(shown, (0,), old)
+                    made.sync()
+                    made.store(seen, (), made.load(shown, 0))
+                    made.sync()
+        try:
+            made.simulate(zeros(1, dtype=np.int32), seed=seed)
+            told.add("done")
+        except Deadlock as error:
+            told.add(error.notes[0].text.split(":")[0])
+    assert told == {"done", "warp 0 waits for a change of memory"}
 
 
 def test_both_sides_of_a_branch_and_jumps_in_them(threads):

@@ -4,12 +4,15 @@ import re
 
 import numpy as np
 import pytest
+from tensor_copies import HOPPER, plan_of, tensor_map
 
 from tilelang.dtypes import INT32
 from tilelang.errors import DataRace
 from tilelang.ir.buffer import Scope
 from tilelang.ir.expr import as_expr
 from tilelang.ir.stmt import Atomic, AtomicOp
+from tilelang.isa.nvidia.fence import FENCE_PROXY_ASYNC
+from tilelang.isa.nvidia.tma import TMA_STORE_COMMIT, tma_store, tma_store_wait
 from tilelang.ops.atomic import AtomicTile
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
@@ -216,3 +219,47 @@ def test_an_atomic_that_only_reads_races_with_a_plain_write(program, first):
         with program.branch(bx != first):
             program.emit(Atomic(AtomicOp.LOAD, out, (as_expr(0),), None))
     assert "by an atomic" in race_of(program, zeros(1)).message
+
+
+def stored_by_engine(p, overlapping):
+    """Every block lets the engine store a tile of zeros, at its own place or at one for all."""
+    out = p.tensor("out", (2, 64), "float16")
+    there = tensor_map(out, (64, 1))
+    with p.kernel(2, threads=32, plan=plan_of(there)) as (bx,):
+        tile = p.shared("tile", (64,), "float16")
+        for i in range(2):
+            p.store(tile, (p.thread + i * 32,), 0)
+        p.call(FENCE_PROXY_ASYNC)
+        p.sync()
+        with p.branch(p.thread == 0):
+            p.call(tma_store(2), there.var, p.at(tile, 0), 0, 0 if overlapping else bx)
+            p.call(TMA_STORE_COMMIT)
+            p.call(tma_store_wait(0))
+
+
+def test_what_engines_store_by_maps_is_watched(threads):
+    stored_by_engine(threads, True)
+    with pytest.raises(DataRace, match=r"out\[0, 0\] is written by block . and written by block"):
+        threads.simulate(np.zeros((2, 64), np.float16), arch=HOPPER)
+
+
+def test_engines_may_store_to_places_of_their_own(threads):
+    stored_by_engine(threads, False)
+    threads.simulate(np.zeros((2, 64), np.float16), arch=HOPPER)
+
+
+def test_several_threads_that_start_one_store_race(threads):
+    out = threads.tensor("out", (64,), "float16")
+    there = tensor_map(out, (64,))
+    with threads.kernel(1, threads=32, plan=plan_of(there)):
+        tile = threads.shared("tile", (64,), "float16")
+        for i in range(2):
+            threads.store(tile, (threads.thread + i * 32,), 0)
+        threads.call(FENCE_PROXY_ASYNC)
+        threads.sync()
+        threads.call(tma_store(1), there.var, threads.at(tile, 0), 0)
+        threads.call(TMA_STORE_COMMIT)
+        threads.call(tma_store_wait(0))
+    for lazy in (True, False):
+        with pytest.raises(DataRace, match=r"out\[0\] is written by"):
+            threads.simulate(np.zeros(64, np.float16), arch=HOPPER, lazy=lazy)

@@ -38,7 +38,7 @@ from tilelang.isa.instruction import Effect, Instruction
 from tilelang.isa.intrinsic import ordered_helpers
 from tilelang.isa.nvidia.dependent_launch import GRID_DEPENDENCY_WAIT
 from tilelang.isa.nvidia.extern import is_foreign
-from tilelang.isa.nvidia.tma import TENSOR_MAP
+from tilelang.isa.nvidia.tma import TENSOR_MAP, stored_by_maps
 from tilelang.isa.nvidia.types import INTEGERS
 from tilelang.target import MAX_GRID
 
@@ -145,6 +145,7 @@ class _Program:
         self._users.update(dict.fromkeys(launch.hints.sources))
         name = self._names.fresh_everywhere(f"{identifier(self._func.name).rstrip('_')}_kernel")
         written = {buffer.storage for stmt in walk(launch.body) for buffer in written_buffers(stmt)}
+        written |= {buffer.storage for buffer in stored_by_maps(launch)}
         body, head = Emitter(), Emitter()
         failing = any(isinstance(stmt, Assert) for stmt in walk(launch.body))
         with self._names.scope(), self._types.scope():

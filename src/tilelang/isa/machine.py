@@ -274,6 +274,9 @@ class Warp(Protocol):
     def acquire(self, known: np.ndarray, where: np.ndarray) -> None:
         """What others released is ordered before all that these lanes do from now on."""
 
+    def knows(self, known: np.ndarray, where: np.ndarray) -> bool:
+        """Whether all that was released is ordered before what one of these lanes does now; the others go with it."""
+
     def meet(self, barrier: int = 0, threads: int | None = None) -> Iterator[Wait]:
         """Arrives at a barrier of the block and waits for the others; all threads of the block unless told."""
 
@@ -298,5 +301,8 @@ class Warp(Protocol):
     def report(self, text: str) -> None:
         """Prints a line, as `T.print` does."""
 
-    def state(self, name: str, make: Callable[[], Any]) -> Any:
-        """State that the instructions of a family share within a block, such as its barriers; made on first use."""
+    def state(self, name: str, make: Callable[[], Any], *, looks: bool = False) -> Any:
+        """State that the instructions of a family share within a block, such as its barriers; made on first use.
+
+        An instruction that `looks` changes nothing there.
+        """

@@ -25,9 +25,8 @@ from tilelang.isa.nvidia.mbarrier import (
     MBARRIER_INIT,
     MBARRIER_TEST_WAIT,
     MBARRIER_WAIT,
-    MOST_ARRIVALS,
-    MOST_BYTES,
 )
+from tilelang.isa.nvidia.mbarrier_state import MOST_ARRIVALS, MOST_BYTES
 from tilelang.isa.nvidia.sync import SYNC_THREADS
 from tilelang.language.api import api
 from tilelang.language.calls import emit_call

@@ -30,6 +30,7 @@ class Barrier:
         arrived: The warps that have arrived, and where.
         waiting: Those of them that wait.
         released: What the arrived threads know.
+        before: The warps that it let go last, and what they knew.
     """
 
     generation: int = 0
@@ -37,6 +38,7 @@ class Barrier:
     arrived: list[tuple[int, Loc]] = field(default_factory=list)
     waiting: list[int] = field(default_factory=list)
     released: np.ndarray | None = None
+    before: tuple[frozenset[int], np.ndarray] | None = None
 
 
 class Barriers:
@@ -82,6 +84,7 @@ class Barriers:
                     notes=(Note("it arrived here before", place),),
                     hint="let every warp arrive once per use of the barrier, or use a second barrier",
                 )
+        self._check_turn(number, barrier, warp)
         barrier.arrived.append((warp, loc))
         if waits:
             barrier.waiting.append(warp)
@@ -90,6 +93,18 @@ class Barriers:
         else:
             self._release(barrier, warp)
         return barrier
+
+    def _check_turn(self, number: int, barrier: Barrier, warp: int) -> None:
+        """Reports a warp that may arrive while others still meet at the barrier, among whom it is not."""
+        if barrier.before is None:
+            return
+        members, known = barrier.before
+        if warp not in members and not self._clocks.know_all(self._threads[warp], known):
+            raise BarrierDivergence(
+                f"barrier {number}: warp {warp} may arrive while warps {', '.join(map(str, sorted(members)))} meet "
+                "there, and is then counted among them",
+                hint="give each group of threads a barrier of its own, or let them meet before they change places",
+            )
 
     def meet(self, number: int, warp: int, loc: Loc, threads: int | None) -> Iterator[Wait]:
         """A warp arrives and waits for the others."""
@@ -119,10 +134,12 @@ class Barriers:
         self.full_meetings += everybody
         if everybody and self._clocks.threads == self._clocks.per_block:
             self._clocks.meet_all()
+            barrier.before = None
         else:
             self._release(barrier, last)
             assert barrier.released is not None
             for warp in barrier.waiting:
                 self._clocks.acquire(self._threads[warp], barrier.released)
+            barrier.before = frozenset(warp for warp, _ in barrier.arrived), barrier.released
         barrier.generation += 1
         barrier.arrived, barrier.waiting, barrier.released = [], [], None

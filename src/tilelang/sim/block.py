@@ -83,11 +83,6 @@ class Block:
         self.barriers = Barriers(numbers, clocks)
 
     @property
-    def version(self) -> int:
-        """Grows with every write to any memory, so that a warp can tell whether waiting for one is in vain."""
-        return self.cluster.version
-
-    @property
     def proxies(self) -> Proxies:
         """The fences of its threads."""
         return self.grid.proxies

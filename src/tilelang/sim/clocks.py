@@ -114,6 +114,13 @@ class Clocks:
         seen = self._table()
         seen[threads] = np.maximum(seen[threads], known)
 
+    def know_all(self, threads: np.ndarray, known: np.ndarray) -> bool:
+        """Whether one of these threads knows all that was released."""
+        late = np.flatnonzero(known > self.floor)
+        missing = self._table()[threads][:, late] < known[late]
+        own = threads[:, None] == late
+        return bool((~missing | own).all(axis=1).any())
+
     def pass_through(self, key: object, thread: int) -> None:
         """A thread updates an element indivisibly: it learns from those that did so before, and tells those after."""
         one = np.array([thread])

@@ -35,13 +35,14 @@ class Cluster:
     Attributes:
         extents: As given.
         blocks: By rank.
-        version: Grows with every write to any memory, so that a warp can tell whether waiting for one is in vain.
+        version: Grows with every write to memory, so that a warp can tell whether waiting for one is in vain.
+        watched: Whether a warp may be waiting so: then only writes count that change something.
     """
 
     def __init__(self, extents: tuple[int, int, int], clocks: Clocks) -> None:
         self.extents, self._clocks = extents, clocks
         self.blocks: list[Block] = []
-        self.version = 0
+        self.version, self.watched = 0, False
         self._live: set[_Warp] = set()
         self._arrived: dict[_Warp, int] = {}  # in the generation under way, and when
         self._met: set[_Warp] = set()  # those that have waited once, and know that all blocks have begun

@@ -219,8 +219,10 @@ class Window:
         if footprint is not None:
             footprint.writes.append((self, active_lanes(warp), self._plain_units(elements)))
             return
+        before = self.data[at].tobytes() if warp.watched else None
         self.data[at] = values
-        warp.changed()
+        if before is None or before != self.data[at].tobytes():
+            warp.changed()
         if defined is not None:
             self.storage.track_contents()
             known = self._of_active(warp, defined, elements.shape)
@@ -245,8 +247,6 @@ class Window:
             loads: Whether its old contents matter.
         """
         lanes = active_lanes(warp)
-        if stores:
-            warp.changed()
         elements = offset[lanes]
         at = elements + self._first
         if loads and self.storage.flags is not None:
@@ -258,6 +258,7 @@ class Window:
         if warp.counters is not None:
             self._count(warp, "atomic", elements, 1)
         old = np.zeros(LANES, self.data.dtype)
+        before = self.data[at].tobytes() if warp.watched else None
         left = np.arange(len(lanes))
         while len(left):  # one lane per element and round
             _, first = np.unique(at[left], return_index=True)
@@ -266,6 +267,8 @@ class Window:
             if stores:
                 self.data[at[turn]] = np.asarray(change(old, lanes[turn]))[lanes[turn]]
             left = np.delete(left, first)
+        if stores and (before is None or before != self.data[at].tobytes()):
+            warp.changed()
         if stores and self.storage.flags is not None:
             self._typed_flags()[at] = self._whole
         return old

@@ -249,12 +249,14 @@ class BlockTransfer:
         """The block ends: the rest happens now, if it still can."""
         if self._fetched is None and self._read is not None and self._read.what == "shared":
             raise self._placed(violations.unread(self._read.window.buffer.name, self._name))
+        if not self.landed and self._write.what == "shared":
+            raise self._placed(violations.unarrived(self._write.window.buffer.name, self._name, apart=False))
         self.land()
 
     def miss(self, threads: slice) -> None:
         """The block of these threads ends, whose memory the work touches."""
         if not threads.start <= self._thread < threads.stop:
-            raise self._placed(violations.unarrived(self._write.window.buffer.name, self._name))
+            raise self._placed(violations.unarrived(self._write.window.buffer.name, self._name, apart=True))
 
     @property
     def _name(self) -> str:

@@ -20,12 +20,12 @@ class InUse:
         size: Its elements.
 
     Attributes:
-        touched: How many fences the warp had executed when code of its own last touched them; -1 before.
+        touched: How many fences the warp had executed when code of its own last touched them; at first 0.
     """
 
     def __init__(self, name: str, size: int) -> None:
         self._name = name
-        self.touched = -1
+        self.touched = 0
         self._arriving = np.zeros(size, np.int64)
         self._leaving = np.zeros(size, np.int64)
         self._under_way = 0

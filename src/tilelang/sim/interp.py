@@ -21,7 +21,6 @@ from tilelang.ir.stmt import Break, CallStmt, Continue, For, If, Seq, Stmt, Whil
 from tilelang.ir.visit import jumps
 from tilelang.isa.machine import LANES, Wait
 from tilelang.records import record
-from tilelang.sim.block import Block
 from tilelang.sim.effects import EffectCompiler
 from tilelang.sim.lane_expressions import LaneCompiler, Slots, Value, per_lane, uniform_int
 from tilelang.sim.machine import SimWarp
@@ -29,6 +28,7 @@ from tilelang.target import Target
 
 Run = Callable[[SimWarp], Any]
 _PATIENCE = 1024  # iterations of a `while` after which other warps get their turn
+_ALONE = "none of those that run at the same time makes one, and other blocks may begin only when these have ended"
 _NO_LANES = np.zeros(LANES, bool)
 
 
@@ -218,7 +218,7 @@ class StatementCompiler:
         def generate(w: SimWarp) -> Iterator[Wait]:
             outer, outer_broken = w.mask, w.broken
             w.broken = _NO_LANES
-            alive, trips, version = outer, 0, w.block.version
+            alive, trips, before = outer, 0, None
             while True:
                 w.loc = loc
                 if alive is not w.mask:
@@ -235,8 +235,9 @@ class StatementCompiler:
                     break
                 trips += 1
                 if trips % _PATIENCE == 0:  # it may wait for what others write
-                    yield Wait("a change of memory", _changed_since(w.block, version))
-                    version = w.block.version
+                    now = w.condition()
+                    yield _change_of_memory(w) if now == before else Wait("its turn", lambda: True)
+                    before = w.condition()
             w.set_mask(outer)
             w.broken = outer_broken
 
@@ -252,8 +253,11 @@ def _continue(w: SimWarp) -> None:
     w.set_mask(_NO_LANES)
 
 
-def _changed_since(block: Block, version: int) -> Callable[[], bool]:
-    return lambda: block.version != version
+def _change_of_memory(w: SimWarp) -> Wait:
+    """What a loop waits for that comes round with everything as it was."""
+    cluster = w.block.cluster
+    version = cluster.version
+    return Wait("a change of memory", lambda: cluster.version != version, lambda: _ALONE)
 
 
 def _split(chosen: Value, mask: np.ndarray) -> tuple[np.ndarray | None, np.ndarray | None]:

@@ -148,7 +148,6 @@ class Registers:
         if lanes is not None:
             array = array[lanes] if array.ndim and len(array) == LANES else array
             flags = flags[lanes] if np.ndim(flags) else flags
-        warp.changed()
         self.data[where] = array
         self._defined[where] = flags
 

@@ -132,9 +132,19 @@ class SimWarp:
         assert isinstance(found, Registers)
         found.forget(self)
 
+    @property
+    def watched(self) -> bool:
+        """Whether a warp may be waiting for others to change memory."""
+        return self.block.cluster.watched
+
     def changed(self) -> None:
         """Something was written."""
         self.block.cluster.version += 1
+
+    def condition(self) -> tuple[int, ...]:
+        """All that decides what the warp does next, if the state of a loop is the same: its registers, and memory."""
+        self.block.cluster.watched = True
+        return self.block.cluster.version, *(hash(c.data.tobytes()) for c in self.cells if isinstance(c, Registers))
 
     # -- isa.machine.Warp -----------------------------------------------------------------------------------
     @property
@@ -306,6 +316,10 @@ class SimWarp:
         """What others released is ordered before all that these lanes do from now on."""
         self.block.clocks.acquire(self.who[where], known)
 
+    def knows(self, known: np.ndarray, where: np.ndarray) -> bool:
+        """Whether all that was released is ordered before what one of these lanes does now."""
+        return self.block.clocks.know_all(self.who[where], known)
+
     def meet(self, barrier: int = 0, threads: int | None = None) -> Iterator[Wait]:
         """Arrives at a barrier of the block and waits for the others."""
         self._need_whole_warp(barrier)
@@ -388,9 +402,10 @@ class SimWarp:
         """Prints a line."""
         self.block.printer(text)
 
-    def state(self, name: str, make: Callable[[], Any]) -> Any:
+    def state(self, name: str, make: Callable[[], Any], *, looks: bool = False) -> Any:
         """State that the instructions of a family share within a block."""
-        self.block.cluster.version += 1
+        if not looks:
+            self.block.cluster.version += 1
         return self.block.state(name, make)
 
     # -- pointers -------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Load
 from tilelang.ir.stmt import Atomic, CallStmt, Launch, TileOp
 from tilelang.ir.visit import expressions, walk, walk_expr, written_buffers
+from tilelang.isa.nvidia.tma import stored_by_maps
 
 Where = tuple[int, ...] | tuple[slice, ...] | tuple[np.ndarray]  # one element, a box, or places in a row
 
@@ -237,8 +238,8 @@ def _element(where: Where, at: np.ndarray) -> tuple[int, ...]:
 
 def _watched(launch: Launch) -> dict[Buffer, int]:
     """Per global memory that the launch may write, the size in bytes of the smallest element it is accessed by."""
-    named: set[Buffer] = set()
-    written: set[Buffer] = set()
+    named = {each.tensor for each in launch.plan.tensor_maps}
+    written = {buffer.storage for buffer in stored_by_maps(launch)}
     for stmt in walk(launch.body):
         targets = {buffer for buffer in written_buffers(stmt) if not buffer.scope.on_chip}
         written |= {buffer.storage for buffer in targets}

@@ -49,8 +49,12 @@ class Accessor(Protocol):
     fences: int
     lands: bool
 
+    @property
+    def watched(self) -> bool:
+        """Whether somebody asks which writes change anything."""
+
     def changed(self) -> None:
-        """Told after every write."""
+        """Told after every write to memory that others see; if it is `watched`, that changed something."""
 
 
 class Marked(Protocol):

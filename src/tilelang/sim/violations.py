@@ -125,9 +125,10 @@ def unread(name: str, thread: str) -> SimulationError:
     )
 
 
-def unarrived(name: str, thread: str) -> SimulationError:
-    """A block ends while an engine of another may still write its shared memory."""
+def unarrived(name: str, thread: str, *, apart: bool) -> SimulationError:
+    """A block ends while an engine may still write its shared memory, for it or for another of its cluster."""
     return SimulationError(
-        f"'{name}': the block ends while a copy that thread {thread} of its cluster started may still write it",
+        f"'{name}': the block ends while a copy that thread {thread}{' of its cluster' if apart else ''} started may "
+        "still write it",
         hint="let the block that receives the copy wait for it, for the phase of its mbarrier, before it ends",
     )

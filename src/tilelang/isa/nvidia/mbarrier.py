@@ -13,139 +13,22 @@ Source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from tilelang.dtypes import BOOL
-from tilelang.errors import SimulationError
+from tilelang.errors import DataRace, SimulationError
 from tilelang.isa.instruction import Effect, Instruction, Timeline
 from tilelang.isa.intrinsic import Helper
-from tilelang.isa.machine import LANES, Pointer, Transfer, Wait, Warp
+from tilelang.isa.machine import LANES, Pointer, Wait, Warp
 from tilelang.isa.nvidia.lanes import integers
-from tilelang.records import record
+from tilelang.isa.nvidia.mbarrier_state import MOST_ARRIVALS, MOST_BYTES, Coming, MBarrier
 from tilelang.target import Feature
 
-# Source: PTX ISA, "Parallel Synchronization ...: mbarrier", "Contents"
-MOST_ARRIVALS = (1 << 20) - 1
-MOST_BYTES = (1 << 20) - 1
 _SOURCE = "PTX ISA, 'Parallel Synchronization and Communication Instructions: {}'"
 _STATE = "mbarrier"
 _Key = tuple[object, int]  # the memory and the barrier's number in it
-
-
-@record(frozen=False)
-class Coming:
-    """Asynchronous work that ends with an effect on a barrier.
-
-    Attributes:
-        land: Does it, and has the effect.
-        arrivals: How many it brings.
-        bytes: How many it brings.
-    """
-
-    land: Callable[[], None]
-    arrivals: int = 0
-    bytes: int = 0
-
-
-@record(frozen=False, eq=False)
-class MBarrier:
-    """One barrier as the simulator keeps it.
-
-    Attributes:
-        name: For reports.
-        count: Arrivals that complete a phase.
-        pending: Those that are missing in the phase under way.
-        pending_bytes: Bytes that were announced for it and have not come, less those that came unannounced.
-        phase: How many phases are complete.
-        gathered: What those know who have arrived in the phase under way.
-        known: What those knew who completed the phases before.
-        coming: Work that has not landed, in the order in which it began.
-    """
-
-    name: str
-    count: int
-    pending: int
-    pending_bytes: int = 0
-    phase: int = 0
-    gathered: np.ndarray | None = None
-    known: np.ndarray | None = None
-    coming: list[Coming] = field(default_factory=list)
-
-    def passes(self, parity: int) -> bool:
-        """Whether the phase of this parity is complete."""
-        return self.phase & 1 != parity
-
-    def arrive(self, count: int, known: np.ndarray) -> None:
-        """So many threads arrive, who know that."""
-        for _ in range(count):
-            if self.pending == 0:
-                raise SimulationError(
-                    f"mbarrier.arrive: one arrival too many at '{self.name}': {self.progress()}",
-                    hint="initialize it with the number of arrivals of a phase, and let nobody arrive before the phase "
-                    "that he arrives for",
-                )
-            self.gathered = _joined(self.gathered, known)
-            self.pending -= 1
-            self.advance()
-
-    def expect(self, count: int) -> None:
-        """So many bytes are announced."""
-        self._count_bytes(count)
-
-    def complete(self, count: int, known: np.ndarray) -> None:
-        """So many bytes have come, and this is known of them."""
-        self.gathered = _joined(self.gathered, known)
-        self._count_bytes(-count)
-        self.advance()
-
-    def bring(self, count: int, transfer: Transfer) -> None:
-        """A transfer that has begun will bring so many bytes."""
-        if transfer.landed:
-            self.complete(count, transfer.land())
-        else:
-            self.coming.append(Coming(lambda: self.complete(count, transfer.land()), bytes=count))
-
-    def _count_bytes(self, change: int) -> None:
-        self.pending_bytes += change
-        if abs(self.pending_bytes) > MOST_BYTES:
-            raise SimulationError(
-                f"mbarrier: '{self.name}' counts up to {MOST_BYTES} bytes, but there are {self.pending_bytes}",
-                hint="announce as many bytes as the copies of the phase bring",
-            )
-
-    def advance(self) -> None:
-        """Begins the next phase if nothing is missing in this one."""
-        if self.pending == 0 and self.pending_bytes == 0:
-            assert self.gathered is not None
-            self.known = _joined(self.known, self.gathered)
-            self.phase, self.pending, self.gathered = self.phase + 1, self.count, None
-
-    def hurry(self) -> None:
-        """Work that is under way may land at any time; as much of it does now as completes the phase, if it can."""
-        arrivals, count = self.pending, self.pending_bytes
-        for number, work in enumerate(self.coming, start=1):
-            arrivals, count = arrivals - work.arrivals, count - work.bytes
-            if arrivals <= 0 and count == 0:
-                landing, self.coming = self.coming[:number], self.coming[number:]
-                for work_done in landing:
-                    work_done.land()
-                return
-
-    def progress(self) -> str:
-        """How far the phase under way is."""
-        came = self.count - self.pending
-        under_way = sum(work.bytes for work in self.coming)
-        missing = f", and {self.pending_bytes} bytes have not come" if self.pending_bytes > 0 else ""
-        missing = missing or (f", and {-self.pending_bytes} bytes that none announced" if self.pending_bytes else "")
-        coming = f" ({under_way} are under way)" if under_way else ""
-        return f"in its phase {self.phase} {came} of {self.count} arrivals have come{missing}{coming}"
-
-
-def _joined(a: np.ndarray | None, b: np.ndarray) -> np.ndarray:
-    return b if a is None else np.maximum(a, b)
 
 
 def _groups(warp: Warp, pointer: Pointer, *values: Any) -> Iterator[tuple[_Key, tuple[int, ...], np.ndarray]]:
@@ -177,10 +60,12 @@ def named(warp: Warp, pointer: Pointer, lane: int, what: str) -> MBarrier:
     return _found(warp, pointer, key, np.arange(LANES) == lane, what)
 
 
-def _found(warp: Warp, pointer: Pointer, key: _Key, lanes: np.ndarray, what: str) -> MBarrier:
+def _found(
+    warp: Warp, pointer: Pointer, key: _Key, lanes: np.ndarray, what: str, *, looks: bool = False
+) -> MBarrier:
     """The barrier that lanes name. Reading it shows whether its initialization is ordered before."""
     warp.read(pointer, where=lanes)
-    barrier = warp.state(_STATE, dict).get(key)
+    barrier = warp.state(_STATE, dict, looks=looks).get(key)
     if not isinstance(barrier, MBarrier):
         raise SimulationError(
             f"{what}: '{_name(pointer, key)}' is no barrier, or not any more",
@@ -267,10 +152,22 @@ def _parity(value: int, what: str) -> int:
     return value
 
 
+def _check_phase(warp: Warp, barrier: MBarrier, parity: int, lanes: np.ndarray) -> None:
+    """Reports a wait that may also be let through by the completion of a phase two before the one that it meant."""
+    needed = barrier.expected(parity)
+    if needed is not None and not warp.knows(needed, lanes):
+        raise DataRace(
+            f"mbarrier.try_wait: the wait for parity {parity} at '{barrier.name}' may begin before the phase of parity "
+            f"{1 - parity} is complete, and is then let through by an earlier phase of parity {parity}",
+            hint="let it begin only after a wait for every phase before, of the same thread or of one that it meets",
+        )
+
+
 def _wait(warp: Warp, pointer: Pointer, parity: Any) -> Iterator[Wait]:
     what = "mbarrier.try_wait"
     for key, (value,), lanes in list(_groups(warp, pointer, parity)):
         barrier, awaited = _found(warp, pointer, key, lanes, what), _parity(value, what)
+        _check_phase(warp, barrier, awaited, lanes)
         if not barrier.passes(awaited):
 
             def ready(barrier: MBarrier = barrier, awaited: int = awaited) -> bool:
@@ -287,7 +184,7 @@ def _test_wait(warp: Warp, pointer: Pointer, parity: Any) -> np.ndarray:
     what = "mbarrier.test_wait"
     passed = np.zeros(LANES, bool)
     for key, (value,), lanes in _groups(warp, pointer, parity):
-        barrier = _found(warp, pointer, key, lanes, what)
+        barrier = _found(warp, pointer, key, lanes, what, looks=True)
         if barrier.passes(_parity(value, what)):
             passed |= lanes
             if barrier.known is not None:

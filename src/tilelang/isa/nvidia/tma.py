@@ -21,6 +21,10 @@ import numpy as np
 
 from tilelang.dtypes import SCALARS
 from tilelang.errors import NoLowering
+from tilelang.ir.buffer import Buffer
+from tilelang.ir.expr import Var
+from tilelang.ir.stmt import CallStmt, Launch
+from tilelang.ir.visit import walk
 from tilelang.isa.instruction import Effect, Instruction, Timeline
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.machine import LANES, TensorMapView, Warp
@@ -39,6 +43,19 @@ TENSOR_MAP = Helper(
 struct alignas(64) tl_tensor_map { unsigned long long words[16]; };
 """,
 )
+
+
+def stored_by_maps(launch: Launch) -> frozenset[Buffer]:
+    """The tensors that the engine writes in a launch; calls need not name them among their writes."""
+    tensors = {each.var: each.tensor for each in launch.plan.tensor_maps}
+    return frozenset(
+        tensors[arg]
+        for call in walk(launch.body)
+        if isinstance(call, CallStmt) and isinstance(call.routine, Instruction)
+        and call.routine.timeline is Timeline.TMA_STORE
+        for arg in call.args
+        if isinstance(arg, Var) and arg in tensors
+    )  # fmt: skip
 
 
 def _helper(name: str, comment: str, parameters: list[str], ptx: str, operands: list[str]) -> Helper:

@@ -1,0 +1,146 @@
+"""What the simulator keeps of a barrier in shared memory that counts arrivals and bytes.
+
+Gives `MBarrier`, and `Coming` for work that ends with an effect on one. Invariant: a phase is complete exactly when all
+arrivals and all bytes that were announced have come, and the next one begins then.
+
+Source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import field
+
+import numpy as np
+
+from tilelang.errors import SimulationError
+from tilelang.isa.machine import Transfer
+from tilelang.records import record
+
+# Source: PTX ISA, "Parallel Synchronization ...: mbarrier", "Contents"
+MOST_ARRIVALS = (1 << 20) - 1
+MOST_BYTES = (1 << 20) - 1
+
+
+@record(frozen=False)
+class Coming:
+    """Asynchronous work that ends with an effect on a barrier.
+
+    Attributes:
+        land: Does it, and has the effect.
+        arrivals: How many it brings.
+        bytes: How many it brings.
+    """
+
+    land: Callable[[], None]
+    arrivals: int = 0
+    bytes: int = 0
+
+
+@record(frozen=False, eq=False)
+class MBarrier:
+    """One barrier as the simulator keeps it.
+
+    Attributes:
+        name: For reports.
+        count: Arrivals that complete a phase.
+        pending: Those that are missing in the phase under way.
+        pending_bytes: Bytes that were announced for it and have not come, less those that came unannounced.
+        phase: How many phases are complete.
+        gathered: What those know who have arrived in the phase under way.
+        known: What those knew who completed the phases before.
+        before: The same for those up to the last but one.
+        coming: Work that has not landed, in the order in which it began.
+    """
+
+    name: str
+    count: int
+    pending: int
+    pending_bytes: int = 0
+    phase: int = 0
+    gathered: np.ndarray | None = None
+    known: np.ndarray | None = None
+    before: np.ndarray | None = None
+    coming: list[Coming] = field(default_factory=list)
+
+    def passes(self, parity: int) -> bool:
+        """Whether the phase of this parity is complete."""
+        return self.phase & 1 != parity
+
+    def expected(self, parity: int) -> np.ndarray | None:
+        """What tells that the phase is over before the one that a wait for this parity, beginning now, waits for.
+
+        Whoever does not know that might as well begin while that phase is under way; the one before it has the same
+        parity and would let it through. None if there is no phase to know of.
+        """
+        return self.before if self.passes(parity) else self.known
+
+    def arrive(self, count: int, known: np.ndarray) -> None:
+        """So many threads arrive, who know that."""
+        for _ in range(count):
+            if self.pending == 0:
+                raise SimulationError(
+                    f"mbarrier.arrive: one arrival too many at '{self.name}': {self.progress()}",
+                    hint="initialize it with the number of arrivals of a phase, and let nobody arrive before the phase "
+                    "that he arrives for",
+                )
+            self.gathered = _joined(self.gathered, known)
+            self.pending -= 1
+            self.advance()
+
+    def expect(self, count: int) -> None:
+        """So many bytes are announced."""
+        self._count_bytes(count)
+
+    def complete(self, count: int, known: np.ndarray) -> None:
+        """So many bytes have come, and this is known of them."""
+        self.gathered = _joined(self.gathered, known)
+        self._count_bytes(-count)
+        self.advance()
+
+    def bring(self, count: int, transfer: Transfer) -> None:
+        """A transfer that has begun will bring so many bytes."""
+        if transfer.landed:
+            self.complete(count, transfer.land())
+        else:
+            self.coming.append(Coming(lambda: self.complete(count, transfer.land()), bytes=count))
+
+    def _count_bytes(self, change: int) -> None:
+        self.pending_bytes += change
+        if abs(self.pending_bytes) > MOST_BYTES:
+            raise SimulationError(
+                f"mbarrier: '{self.name}' counts up to {MOST_BYTES} bytes, but there are {self.pending_bytes}",
+                hint="announce as many bytes as the copies of the phase bring",
+            )
+
+    def advance(self) -> None:
+        """Begins the next phase if nothing is missing in this one."""
+        if self.pending == 0 and self.pending_bytes == 0:
+            assert self.gathered is not None
+            self.before = self.known
+            self.known = _joined(self.known, self.gathered)
+            self.phase, self.pending, self.gathered = self.phase + 1, self.count, None
+
+    def hurry(self) -> None:
+        """Work that is under way may land at any time; as much of it does now as completes the phase, if it can."""
+        arrivals, count = self.pending, self.pending_bytes
+        for number, work in enumerate(self.coming, start=1):
+            arrivals, count = arrivals - work.arrivals, count - work.bytes
+            if arrivals <= 0 and count == 0:
+                landing, self.coming = self.coming[:number], self.coming[number:]
+                for work_done in landing:
+                    work_done.land()
+                return
+
+    def progress(self) -> str:
+        """How far the phase under way is."""
+        came = self.count - self.pending
+        under_way = sum(work.bytes for work in self.coming)
+        missing = f", and {self.pending_bytes} bytes have not come" if self.pending_bytes > 0 else ""
+        missing = missing or (f", and {-self.pending_bytes} bytes that none announced" if self.pending_bytes else "")
+        coming = f" ({under_way} are under way)" if under_way else ""
+        return f"in its phase {self.phase} {came} of {self.count} arrivals have come{missing}{coming}"
+
+
+def _joined(a: np.ndarray | None, b: np.ndarray) -> np.ndarray:
+    return b if a is None else np.maximum(a, b)
