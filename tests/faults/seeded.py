@@ -10,7 +10,7 @@ bounds, for instance, are left alone.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from tilelang.dtypes import BOOL
 from tilelang.ir.buffer import Region, Scope
@@ -33,9 +33,9 @@ class Fault:
     func: PrimFunc
 
 
-def seeded_faults(func: PrimFunc) -> Iterator[Fault]:
-    """Every fault that this module knows, in every place of the program where it can be seeded."""
-    for kind, change in CHANGES.items():
+def seeded_faults(func: PrimFunc, changes: Mapping[str, Change] | None = None) -> Iterator[Fault]:
+    """Every fault of these kinds, or of all below, in every place of the program where it can be seeded."""
+    for kind, change in (CHANGES if changes is None else changes).items():
         place = 0
         while True:
             site = _Site(change, place)
@@ -113,7 +113,7 @@ def shifted_load(node: Stmt) -> Iterator[Stmt | None]:
         for load in loads:
             *leading, last = load.indices
             moved = Load(load.buffer, (*leading, last + 1), load.dtype)
-            yield dataclasses.replace(node, value=_Swap(load, moved).expr(node.value))
+            yield dataclasses.replace(node, value=Swap(load, moved).expr(node.value))
 
 
 def shifted_operand(node: Stmt) -> Iterator[Stmt | None]:
@@ -182,7 +182,7 @@ CHANGES: dict[str, Change] = {
 }
 
 
-class _Swap(Rewriter):
+class Swap(Rewriter):
     """Puts one expression in the place of another, found by identity."""
 
     def __init__(self, old: Expr, new: Expr) -> None:
@@ -226,7 +226,7 @@ def _touches_memory(stmt: Stmt) -> bool:
 def _without_xor(index: Expr) -> Expr | None:
     for e in walk_expr(index):
         if isinstance(e, Binary) and e.op is BinaryOp.BITXOR:
-            return _Swap(e, e.a).expr(index)
+            return Swap(e, e.a).expr(index)
     return None
 
 
@@ -236,7 +236,7 @@ def _with_smaller_modulus(indices: tuple[Expr, ...]) -> Iterator[tuple[Expr, ...
             modulus = int_const(e.b) if isinstance(e, Binary) and e.op in _MODULO else None
             if modulus in (2, 3, 4) and _counts_iterations(e.a):
                 smaller = binary(e.op, e.a, const(modulus - 1, e.b.dtype))
-                yield (*indices[:position], _Swap(e, smaller).expr(index), *indices[position + 1 :])
+                yield (*indices[:position], Swap(e, smaller).expr(index), *indices[position + 1 :])
 
 
 _MODULO = (BinaryOp.FLOORMOD, BinaryOp.TRUNCMOD)

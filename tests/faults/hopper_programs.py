@@ -1,0 +1,224 @@
+"""The programs for Hopper into which faults are seeded: rings of tiles, engines beside the threads, blocks of clusters.
+
+Tiles and sizes make small simulations, and let every ring come round within a tile and from one tile to the next.
+Arguments are small integers, so that sums are exact and any difference is an error.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from by_hand import ThreadProgram
+from programs_with_faults import example
+from roles import product
+from tensor_copies import Engine, plan_of, tensor_map
+
+import tilelang.language as T
+from tilelang.backends.cuda import BACKEND
+from tilelang.dtypes import BOOL, as_dtype
+from tilelang.ir.expr import Const, Var
+from tilelang.ir.func import Level, PrimFunc
+from tilelang.isa.nvidia.cluster import (
+    CLUSTER_ARRIVE_RELAXED,
+    CLUSTER_WAIT,
+    mbarrier_arrive_remote,
+)
+from tilelang.isa.nvidia.mbarrier import FENCE_MBARRIER_INIT, MBARRIER_INIT
+from tilelang.isa.nvidia.tma import tma_load
+from tilelang.isa.nvidia.warp import ELECT
+from tilelang.isa.nvidia.wgmma import MATRIX_DESCRIPTOR, WGMMA_COMMIT, WGMMA_FENCE, atom_of, wgmma, wgmma_wait
+from tilelang.options import CompileOptions
+from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.runner import run_passes
+from tilelang.passes.tile import persist_grid
+from tilelang.target import Target
+
+TARGET = Target("cuda", "sm_90a")
+
+
+def lowered(func, *, blocks=1, **pass_configs):
+    """The thread-level program, whose blocks, if they stay, are so many."""
+    few = Pass("persist_grid", lambda f, _: persist_grid.persist(f, blocks), Level.TILE, Level.TILE)
+    passes = [few if step.name == few.name else step for step in BACKEND.passes]
+    options = CompileOptions.from_user({f"tl.{name}": value for name, value in pass_configs.items()})
+    return run_passes(func, passes, PassContext(options, TARGET))
+
+
+def ints(*shape, dtype="float16", seed=0):
+    return np.random.default_rng(seed).integers(-3, 4, shape).astype(dtype)
+
+
+def gemm(sizes, tile, *, blocks=1, **wishes):
+    """The tiled product of the seeds."""
+
+    def make():
+        m, n, k = sizes
+        a, b = ints(m, k), ints(k, n, seed=1)
+        made = lowered(product(m, n, k, *tile), blocks=blocks, stages=2, **wishes)
+        want = (a.astype(np.float32) @ b.astype(np.float32)).astype(np.float16)
+        return made, [a, b, np.zeros((m, n), np.float16)], want
+
+    return make
+
+
+def transposed():
+    """Both operands lie the other way round than in the others, in bfloat16."""
+    m, n, k = 128, 128, 192
+
+    @T.prim_func
+    def main(A: T.Tensor((k, m), "bfloat16"), B: T.Tensor((n, k), "bfloat16"), C: T.Tensor((m, n), "float32")):
+        with T.Kernel(2, threads=128) as by:
+            A_s = T.alloc_shared((64, 64), "bfloat16")
+            B_s = T.alloc_shared((128, 64), "bfloat16")
+            C_l = T.alloc_fragment((64, 128), "float32")
+            T.clear(C_l)
+            for i in T.Pipelined(k // 64, num_stages=2):
+                T.copy(A[i * 64, by * 64], A_s)
+                T.copy(B[0, i * 64], B_s)
+                T.gemm(A_s, B_s, C_l, transpose_A=True, transpose_B=True)
+            T.copy(C_l, C[by * 64, 0])
+
+    kind = as_dtype("bfloat16").numpy
+    a, b = ints(k, m).astype(kind), ints(n, k, seed=1).astype(kind)
+    want = a.astype(np.float32).T @ b.astype(np.float32).T
+    return lowered(main, stages=2, persistent=True, ping_pong=False), [a, b, np.zeros((m, n), np.float32)], want
+
+
+def attention(*, varying):
+    """Rings of several tiles, one that is filled once per tile of the grid, and products of what registers hold.
+
+    Weights say which scores are positive, so that all is exact. Tiles of the grid have as many steps each, or not.
+    """
+
+    def make():
+        rows, steps = 256, 5 if varying else 2
+        keys = steps * 64
+
+        @T.prim_func
+        def main(
+            Q: T.Tensor((rows, 64), "float16"),
+            K: T.Tensor((keys, 64), "float16"),
+            V: T.Tensor((keys, 64), "float16"),
+            O: T.Tensor((rows, 64), "float32"),
+        ):
+            with T.Kernel(rows // 64, threads=128) as bx:
+                Q_s = T.alloc_shared((64, 64), "float16")
+                K_s = T.alloc_shared((64, 64), "float16")
+                V_s = T.alloc_shared((64, 64), "float16")
+                scores = T.alloc_fragment((64, 64), "float32")
+                weights = T.alloc_fragment((64, 64), "float16")
+                out = T.alloc_fragment((64, 64), "float32")
+                T.copy(Q[bx * 64, 0], Q_s)
+                T.clear(out)
+                for k in T.Pipelined(T.if_then_else(bx == 3, 5, 1) if varying else 2, num_stages=3):
+                    T.copy(K[k * 64, 0], K_s)
+                    T.copy(V[k * 64, 0], V_s)
+                    T.gemm(Q_s, K_s, scores, transpose_B=True, clear_accum=True)
+                    for i, j in T.Parallel(64, 64):
+                        scores[i, j] = T.if_then_else(scores[i, j] > 0, 1.0, 0.0)
+                    T.copy(scores, weights)
+                    T.gemm(weights, V_s, out)
+                T.copy(out, O[bx * 64, 0])
+
+        q, k, v = ints(rows, 64), ints(keys, 64, seed=1), ints(keys, 64, seed=2)
+        weights = (q.astype(np.float32) @ k.astype(np.float32).T > 0).astype(np.float32)
+        if varying:
+            weights[:192, 64:] = 0  # all but the last tile of the grid have one step
+        want = weights @ v.astype(np.float32)
+        made = lowered(main, blocks=1, persistent=True, stages=4 if varying else 3)
+        return made, [q, k, v, np.zeros((rows, 64), np.float32)], want
+
+    return make
+
+
+def by_hand():
+    """The warp-specialised product of level 3."""
+    m, n, k = 128, 128, 256
+    factory = example("02_gemm/warp_specialized_gemm.py").warp_specialized
+    a, b = ints(m, k), ints(k, n, seed=1)
+    want = (a.astype(np.float32) @ b.astype(np.float32)).astype(np.float16)
+    func = factory.get_tir(m, n, k, block_M=128, block_N=128, block_K=64, stages=2)
+    return lowered(func), [a, b, np.zeros((m, n), np.float16)], want
+
+
+def cluster():
+    """Two blocks that each bring half of the tiles of B for both, around a ring that both give back."""
+    p = ThreadProgram()
+    engine, t, steps, ring = Engine(p), p.thread, 4, 2
+    a, b = p.tensor("A", (128, 256), "float16"), p.tensor("B", (256, 64), "float16")
+    c = p.tensor("C", (128, 64))
+    of_a, of_b = tensor_map(a, (64, 64), 128), tensor_map(b, (64, 32), 128)
+    version, turn = (lambda k: k % ring), (lambda k: k // ring % 2)
+    with p.kernel(2, threads=160, plan=plan_of(of_a, of_b), cluster=(2, 1, 1)) as (bx,):
+        a_s, b_s = (p.shared(name, (ring * 4096,), "float16") for name in ("A_s", "B_s"))
+        full, empty = engine.barriers("full", ring), engine.barriers("empty", ring)
+        with p.branch(t == 0):
+            for i in range(ring):
+                p.call(MBARRIER_INIT, p.at(full, i), 1)
+                p.call(MBARRIER_INIT, p.at(empty, i), 2)
+            p.call(FENCE_MBARRIER_INIT)
+        p.call(CLUSTER_ARRIVE_RELAXED)
+        p.call(CLUSTER_WAIT)
+        with p.branch(t >= 128):
+            elected = Var("elected", ELECT.result)
+            p.call(ELECT, Const(0xFFFFFFFF, as_dtype("uint32")), result=elected)
+            with p.branch(elected), p.serial(0, steps) as k:
+                at = version(k)
+                engine.wait(empty, at, 1 - turn(k))
+                engine.announce(full, at, 16384)
+                p.call(tma_load(2), p.at(a_s, at * 4096), of_a.var, p.at(full, at), k * 64, bx * 64)
+                half = p.at(b_s, at * 4096 + bx * 2048)
+                p.call(tma_load(2, multicast=True), half, of_b.var, p.at(full, at), 0, k * 64 + bx * 32, 3)
+        with p.branch(t < 128):
+            sums = p.local("sums", (32,))
+            multiply = wgmma(atom_of(*map(as_dtype, ("float16", "float16", "float32")), 64), transpose_b=True)
+            with p.serial(0, steps) as k:
+                at = version(k)
+                engine.wait(full, at, turn(k))
+                left, right = (Var(name, MATRIX_DESCRIPTOR.result) for name in ("left", "right"))
+                p.call(MATRIX_DESCRIPTOR, p.at(a_s, at * 4096), 0, 1024, 1, result=left)
+                p.call(MATRIX_DESCRIPTOR, p.at(b_s, at * 4096), 8192, 1024, 1, result=right)
+                p.call(WGMMA_FENCE)
+                for step in range(4):
+                    at_step = (left + step * 2, right + step * 128, Const(True, BOOL)) if step else (left, right, k != 0)
+                    p.call(multiply, p.region(sums), *at_step)
+                p.call(WGMMA_COMMIT)
+                p.call(wgmma_wait(0))
+                for rank in range(2):
+                    with p.branch(t == 0):
+                        p.call(mbarrier_arrive_remote(), p.at(empty, at), rank)
+            for place in range(32):
+                row = t // 32 * 16 + t // 4 % 8 + place // 2 % 2 * 8
+                p.store(c, (bx * 64 + row, place // 4 * 8 + t % 4 * 2 + place % 2), p.load(sums, place))
+        p.call(CLUSTER_ARRIVE_RELAXED)
+        p.call(CLUSTER_WAIT)
+    left, right = ints(128, 256), ints(256, 64, seed=1)
+    want = left.astype(np.float32) @ right.astype(np.float32)
+    return p.finish(), [left, right, np.zeros((128, 64), np.float32)], want
+
+
+@dataclass(frozen=True)
+class Program:
+    """One program.
+
+    Attributes:
+        make: Gives it, its arguments, of which the last is the output, and what this should be.
+        without: Faults that it cannot have, since the machine does not look at what they change.
+    """
+
+    make: Callable[[], tuple[PrimFunc, list[np.ndarray], np.ndarray]]
+    without: frozenset[str] = frozenset()
+
+
+NARROW = frozenset({"leading distance altered"})  # no operand is wider than a line of 128 bytes
+PROGRAMS = {
+    "product, not in flight": Program(
+        gemm((128, 64, 192), (64, 64, 64), persistent=True, ping_pong=False, in_flight=0), NARROW
+    ),
+    "product, in flight": Program(gemm((256, 128, 192), (128, 128, 64), persistent=True, ping_pong=False, consumers=2)),
+    "product, by turns": Program(gemm((256, 64, 192), (64, 64, 64), persistent=True, ping_pong=True), NARROW),
+    "product, transposed": Program(transposed, NARROW),
+    "attention": Program(attention(varying=False), NARROW),
+    "attention, tiles of several lengths": Program(attention(varying=True), NARROW),
+    "cluster": Program(cluster, NARROW),
+}
