@@ -1,5 +1,7 @@
 """What one thread touches, and how it looks from later moments."""
 
+import pytest
+
 from tilelang.analysis.thread_accesses import Moments, touches_anything, touches_of
 from tilelang.arith.domain import Domain
 from tilelang.dtypes import BOOL, INT32, as_dtype
@@ -7,7 +9,7 @@ from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Const, Load, Select, Var, const
 from tilelang.ir.printer import to_text
-from tilelang.ir.stmt import Atomic, AtomicOp, Bind, CallStmt, For, ForKind, Seq, Store, While
+from tilelang.ir.stmt import Atomic, AtomicOp, Bind, CallStmt, For, ForKind, MemoryOrder, Seq, Store, While
 from tilelang.isa.nvidia.cp_async import cp_async
 
 
@@ -70,6 +72,25 @@ def test_atomics_are_told_and_loading_ones_write_nothing():
     add, load = Atomic(AtomicOp.ADD, G, (T,), Const(1.0, HALF)), Atomic(AtomicOp.LOAD, G, (T,), None, Var("old", HALF))
     assert [(True, True)] == [(t.atomic, t.write) for t in touches_of(add, {})]
     assert [(True, False)] == [(t.atomic, t.write) for t in touches_of(load, {})]
+
+
+@pytest.mark.parametrize(
+    ("op", "order", "releases", "acquires"),
+    [
+        (AtomicOp.ADD, MemoryOrder.RELAXED, False, False),
+        (AtomicOp.ADD, MemoryOrder.ACQ_REL, True, True),
+        (AtomicOp.LOAD, MemoryOrder.SEQ_CST, False, True),
+        (AtomicOp.STORE, MemoryOrder.SEQ_CST, True, False),
+        (AtomicOp.STORE, MemoryOrder.RELEASE, True, False),
+        (AtomicOp.LOAD, MemoryOrder.ACQUIRE, False, True),
+    ],
+)
+def test_atomics_on_global_memory_say_what_they_order(op, order, releases, acquires):
+    value = None if op is AtomicOp.LOAD else Const(1.0, HALF)
+    far = Buffer("far", (c(8),), HALF, Scope.GLOBAL)
+    for target, matters in ((far, True), (Buffer("near", (c(8),), HALF, Scope.SHARED), False)):
+        (touch,) = touches_of(Atomic(op, target, (T,), value, Var("old", HALF), order), {})
+        assert (touch.releases, touch.acquires) == (releases and matters, acquires and matters)
 
 
 # -- moments ---------------------------------------------------------------------------------------------------

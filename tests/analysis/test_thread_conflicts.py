@@ -1,6 +1,7 @@
 """Whether accesses of different threads may meet, compared with looking at every pair of threads."""
 
 import dataclasses
+import functools
 import itertools
 
 import pytest
@@ -16,7 +17,7 @@ from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Const, Load, Var, as_expr, const
 from tilelang.ir.launch import LaunchPlan
-from tilelang.ir.stmt import Atomic, AtomicOp, CallStmt, Group, Launch, Seq, Store
+from tilelang.ir.stmt import Atomic, AtomicOp, CallStmt, Group, Launch, MemoryOrder, Seq, Store
 from tilelang.isa.nvidia.fence import FENCE_BLOCK
 
 THREADS = 16
@@ -154,3 +155,27 @@ def test_places_may_lie_far_apart(stride):
     assert not conflict(write(T * stride, 0), read(T * stride, 0))
     assert conflict(write(T * stride, 0), read((T + 1) * stride, 0))
     assert not conflict(write(T * stride, 0), read((T + 1) * stride + 1, 0))
+
+
+@pytest.mark.parametrize("teams", [1, 4, THREADS])
+def test_a_release_meets_all_that_threads_of_other_teams_did_to_global_memory(teams):
+    flag = Atomic(AtomicOp.STORE, G, (c(0), c(0)), Const(1, HALF), order=MemoryOrder.RELEASE)
+    (told,) = touches_of(flag, {}, (T == 5,))
+    launch = Launch((BX,), (c(4),), (THREADS, 1, 1), Seq(()), thread=T)
+    meet = functools.partial(Conflicts(launch, Uniformity(launch), teams).conflict, domain=Domain())
+    assert meet(read(1, T, target=G), told) == (teams < THREADS)
+    assert meet(write(1, 0, target=G, conditions=(T == 7,)), told) == (teams == 1)
+    assert not meet(write(1, 0, target=G, conditions=(T == 5,)), told)
+    assert not meet(write(1, T), told) and not meet(told, read(1, T, target=G))
+
+
+def test_what_some_threads_acquired_is_not_seen_by_others():
+    def look(*indices, conditions=()):
+        load = Atomic(AtomicOp.LOAD, G, indices, None, Var("old", HALF), MemoryOrder.ACQUIRE)
+        return touches_of(load, {}, conditions)[0]
+
+    later = read(1, T, target=G)
+    assert conflict(look(c(0), c(0), conditions=(T == 0,)), later)
+    assert not conflict(look(c(0), c(0)), later) and not conflict(look(c(0), c(0)), read(1, T))
+    assert conflict(look(c(0), T), later)
+    assert conflict(dataclasses.replace(look(c(0), c(0)), by_all=False), later)

@@ -63,6 +63,9 @@ class Touch:
         loc: Where its statement stands.
         arranged: Whether the program itself orders it among accesses that say so too, by barriers of some threads.
         alone: The group of one whose thread makes it; None if other threads may make it, too.
+        releases: Whether it lets other blocks see what was done to global memory before.
+        acquires: Whether it lets its thread see what other blocks did to global memory before they released it.
+        by_all: Whether all threads make it wherever one does.
     """
 
     buffer: Buffer
@@ -76,6 +79,9 @@ class Touch:
     loc: Loc
     arranged: bool = False
     alone: Group | None = None
+    releases: bool = False
+    acquires: bool = False
+    by_all: bool = True
 
     @property
     def asynchronous(self) -> bool:
@@ -148,7 +154,11 @@ class _Collector:
             case Atomic(buffer=buffer, indices=indices, op=op):
                 lanes = 1 if stmt.value is None else stmt.value.dtype.lanes // buffer.dtype.lanes
                 write = op is not AtomicOp.LOAD
-                yield from self._touch(buffer, indices, lanes, conditions, write=write, atomic=True)
+                for touch in self._touch(buffer, indices, lanes, conditions, write=write, atomic=True):
+                    ordered = buffer.scope is Scope.GLOBAL
+                    yield dataclasses.replace(
+                        touch, releases=ordered and stmt.releases, acquires=ordered and stmt.acquires
+                    )
             case CallStmt():
                 yield from self._call(stmt, conditions)
             case Print(operand=Region() as region):

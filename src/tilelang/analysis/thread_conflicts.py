@@ -1,7 +1,8 @@
 """Whether two accesses of a block's threads may touch one element from different threads.
 
 Takes `Touch`es, gives proofs. Invariant: an answer of False is a proof that no two different threads touch one element
-by these two accesses, or that it does not matter; True means "they may". Questions about constant index arithmetic of
+by these two accesses, or that it does not matter; True means "they may". One thread releases to other blocks what all
+threads of its block did to global memory, and acquires for all of them. Questions about constant index arithmetic of
 the thread index are settled by looking at all threads.
 """
 
@@ -18,7 +19,7 @@ from tilelang.arith.affine import Linearizer, Sum, to_expr
 from tilelang.arith.domain import Domain
 from tilelang.arith.interval import analysis_of
 from tilelang.arith.ranges import ANYTHING, Interval, add, scale
-from tilelang.ir.buffer import Buffer
+from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Binary, Expr, Load, Var
 from tilelang.ir.scalar import BinaryOp
@@ -88,8 +89,12 @@ class Conflicts:
             y: The later one, seen from whose moment both are told.
             domain: What is known at the later one.
         """
-        needless = not (x.write or y.write) or x.atomic and y.atomic or x.arranged and y.arranged
-        if needless or self._threads <= self._team or x.alone is not None and x.alone == y.alone:
+        alone = self._threads <= self._team or x.alone is not None and x.alone == y.alone
+        if alone or x.arranged and y.arranged:
+            return False
+        if self._passed_on(x, y):
+            return True
+        if not (x.write or y.write) or x.atomic and y.atomic:
             return False
         if x.buffer.storage is not y.buffer.storage:
             return self._share_bytes(x.buffer.storage, y.buffer.storage)
@@ -97,6 +102,25 @@ class Conflicts:
         if known is None:
             known = self._known[(id(x), id(y))] = (x, y, self._meet(x, y, domain))
         return known[2]
+
+    def _passed_on(self, x: Touch, y: Touch) -> bool:
+        """Whether a thread shows other blocks what another one did, or saw of other blocks what another one uses."""
+        if y.releases and x.buffer.scope is Scope.GLOBAL:
+            return self._by_different_threads(x, y)
+        if not x.acquires or y.buffer.scope is not Scope.GLOBAL:
+            return False
+        if x.by_all and len(self._makers(x)) == self._threads and all(index.fixed for index in self._touch(x)):
+            return False  # each has seen for itself
+        return self._by_different_threads(x, y)
+
+    def _makers(self, touch: Touch) -> np.ndarray:
+        """The threads that may make an access."""
+        mask = self._mask(touch)
+        return np.arange(self._threads) if mask is None else np.flatnonzero(mask.any(axis=1))
+
+    def _by_different_threads(self, x: Touch, y: Touch) -> bool:
+        mine, other = (np.unique(self._makers(touch) // self._team) for touch in (x, y))
+        return bool(len(mine) and len(other)) and len(np.union1d(mine, other)) > 1
 
     def _share_bytes(self, a: Buffer, b: Buffer) -> bool:
         """Whether two buffers lie over each other in the arena."""

@@ -255,6 +255,16 @@ class MemoryOrder(enum.Enum):
     ACQ_REL = "acq_rel"
     SEQ_CST = "seq_cst"
 
+    @property
+    def releases(self) -> bool:
+        """Whether a value stored so lets those who acquire it see what was done before."""
+        return self in (MemoryOrder.RELEASE, MemoryOrder.ACQ_REL, MemoryOrder.SEQ_CST)
+
+    @property
+    def acquires(self) -> bool:
+        """Whether what follows sees what was done before a value loaded so was released."""
+        return self in (MemoryOrder.ACQUIRE, MemoryOrder.ACQ_REL, MemoryOrder.SEQ_CST)
+
 
 @record(eq=False)
 class Atomic(Stmt):
@@ -269,6 +279,16 @@ class Atomic(Stmt):
     value: Expr | None
     result: Var | None = None
     order: MemoryOrder = MemoryOrder.RELAXED
+
+    @property
+    def releases(self) -> bool:
+        """Whether it stores a value and releases what was done before."""
+        return self.order.releases and self.op is not AtomicOp.LOAD
+
+    @property
+    def acquires(self) -> bool:
+        """Whether it loads a value and acquires what was released by it."""
+        return self.order.acquires and self.op is not AtomicOp.STORE
 
 
 @record(eq=False)

@@ -2,8 +2,9 @@
 
 Takes a thread-level function in which accesses of different threads may meet; gives one in which between any two
 accesses to one element by different threads, at least one of them a write, stands a barrier of the block, and one
-after the wait where the write is asynchronous. Global memory counts as far as one block touches it. Barriers stand
-where all threads pass, as late as possible, and outside of a loop where that is enough; those of the user count.
+after the wait where the write is asynchronous. Global memory counts as far as one block touches it, and where a thread
+releases it to other blocks or acquires it from them, which it does for all of its block. Barriers stand where all
+threads pass, as late as possible, and outside of a loop where that is enough; those of the user count.
 Invariant: nothing but barriers is added.
 
 What single threads do under conditions of their own is the program's business: no barrier can stand there. Where they
@@ -26,7 +27,7 @@ from tilelang.errors import CompilerBug, Loc
 from tilelang.ir.expr import Expr, Var, int_const, unary
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import UnaryOp
-from tilelang.ir.stmt import Bind, Break, CallStmt, Continue, For, If, Launch, Seq, Stmt, While
+from tilelang.ir.stmt import Atomic, Bind, Break, CallStmt, Continue, For, If, Launch, Seq, Stmt, While
 from tilelang.ir.visit import Rewriter, sub_statements, walk
 from tilelang.isa.instruction import Effect, Instruction, Timeline
 from tilelang.isa.nvidia.sync import SYNC_WARP
@@ -290,6 +291,8 @@ class _Launch:
                 touches += then
                 if else_body is not None:
                     touches += self._all_touches(else_body, self._under(stmt, around, holds=False))
+                if self._uniform.diverges(stmt):
+                    touches = [dataclasses.replace(touch, by_all=False) for touch in touches]
             case For() | While():
                 moments = self._moments_of(stmt, around)
                 inside = [*touches, *self._all_touches(stmt.body, self._inside(stmt, around))]
@@ -419,7 +422,7 @@ class _Launch:
     def _touches_of(self, stmt: Stmt, around: _Around) -> list[Touch]:
         """What a statement itself touches, as far as another access may be in a conflict with it."""
         found = touches_of(stmt, around.values, around.conditions)
-        return [touch for touch in found if self._conflicts.matters(touch.buffer)]
+        return [t for t in found if t.releases or t.acquires or self._conflicts.matters(t.buffer)]
 
     def _counted(self, stmt: Stmt) -> _Inside:
         """What a statement and everything below it does that matters here."""
@@ -429,7 +432,8 @@ class _Launch:
             changes, syncs = isinstance(stmt, Break | Continue), False
             if isinstance(stmt, CallStmt) and isinstance(stmt.routine, Instruction):
                 changes, syncs = self._changes_state(stmt, stmt.routine), bool(stmt.routine.effect)
-            known = _Inside(touches or changes, writes, syncs)
+            ordered = isinstance(stmt, Atomic) and (stmt.releases or stmt.acquires)
+            known = _Inside(touches or changes, writes or ordered, syncs)
             for child in sub_statements(stmt):
                 known = known.joined(self._counted(child))
             self._counts[stmt] = known
