@@ -155,3 +155,35 @@ def test_what_threads_read_one_by_one_is_given_back_by_each_of_them():
             c = np.full((256, 64), np.nan, np.float16)
             simulate(made, [a, b, bias, c], target=TARGET, lazy=lazy, seed=3)
             np.testing.assert_array_equal(want, c)
+
+
+def test_tiles_too_small_to_lie_one_behind_another_are_left_to_those_who_use_them():
+    @T.prim_func
+    def main(
+        A: T.Tensor((256, 128), "float16"),
+        B: T.Tensor((128, 32), "float16"),
+        bias: T.Tensor((32,), "float16"),
+        C: T.Tensor((256, 32), "float32"),
+    ):
+        with T.Kernel(4, threads=128) as by:
+            A_s = T.alloc_shared((64, 64), "float16")
+            B_s = T.alloc_shared((64, 32), "float16")
+            bias_s = T.alloc_shared((32,), "float16")
+            C_l = T.alloc_fragment((64, 32), "float32")
+            T.copy(bias, bias_s)  # 64 bytes, but a box in shared memory begins at a multiple of 128
+            T.clear(C_l)
+            for k in T.Pipelined(2, num_stages=2):
+                T.copy(A[by * 64, k * 64], A_s)
+                T.copy(B[k * 64, 0], B_s)
+                T.gemm(A_s, B_s, C_l)
+            for i, j in T.Parallel(64, 32):
+                C_l[i, j] += bias_s[j]
+            T.copy(C_l, C[by * 64, 0])
+
+    rng = np.random.default_rng(3)
+    a, b, bias = (rng.integers(-2, 3, shape).astype(np.float16) for shape in ((256, 128), (128, 32), (32,)))
+    for wishes in ({"persistent": True}, {}):
+        made = lowered(main, **wishes)
+        c = np.full((256, 32), np.nan, np.float32)
+        simulate(made, [a, b, bias, c], target=TARGET, lazy=True, seed=1)
+        np.testing.assert_array_equal(a.astype(np.float32) @ b.astype(np.float32) + bias, c)

@@ -1,18 +1,26 @@
 """Which lowering each operator gets, and the tiles that are put between."""
 
+import dataclasses
+
 import pytest
 
 import tilelang.language as T
+from tilelang.backends.cuda import BACKEND, LOWERINGS
+from tilelang.dtypes import SCALARS
 from tilelang.errors import NoLowering, ResourceError
-from tilelang.ir.buffer import Scope
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import const
 from tilelang.ir.stmt import Alloc, Launch, TileOp
-from tilelang.ir.visit import walk
+from tilelang.ir.visit import Rewriter, walk
 from tilelang.lowering.by_loop import ByLoop
 from tilelang.lowering.nvidia import gemm_mma, gemm_wgmma
+from tilelang.lowering.regions import whole
 from tilelang.lowering.simt import gemm_fma
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
+from tilelang.options import CompileOptions
 from tilelang.passes.base import PassContext
+from tilelang.passes.runner import run_passes
 from tilelang.passes.tile.choose_lowerings import choose_lowerings
 from tilelang.target import Target
 
@@ -172,6 +180,30 @@ def test_narrow_results_leave_in_rows(columns, size, out, staged):
         assert ("float16", Scope.SHARED) == (found["c_shared"].dtype, found["c_shared"].scope)
 
 
+def test_results_of_groups_leave_in_rows_as_long_as_there_is_memory_for_all_at_once():
+    @T.prim_func
+    def main(
+        A: T.Tensor((512, 256), "float16"), B: T.Tensor((512, 256), "float16"), C: T.Tensor((256, 256), "float16")
+    ):
+        with T.Kernel(2, 2, threads=128) as (bx, by):
+            a = T.alloc_shared((128, 128), "float16")
+            b = T.alloc_shared((128, 128), "float16")
+            c = T.alloc_fragment((128, 128), "float16")
+            T.clear(c)
+            for k in T.Pipelined(4, num_stages=3):
+                T.copy(A[k * 128, by * 128], a)
+                T.copy(B[k * 128, bx * 128], b)
+                T.gemm(a, b, c, transpose_A=True)
+            T.copy(c, C[by * 128, bx * 128])
+
+    # two warpgroups that take turns each have a tile on its way out, beside three versions of 64 KiB
+    options = CompileOptions.from_user({"tl.persistent": True, "tl.ping_pong": True})
+    names = [step.name for step in BACKEND.passes]
+    passes = BACKEND.passes[: names.index("choose_lowerings") + 1]
+    made = run_passes(main, passes, PassContext(options, Target("cuda", "sm_90a")))
+    assert ["c_shared"] == [s.buffer.name for s in walk(made.body) if isinstance(s, Alloc) and "c_" in s.buffer.name]
+
+
 def test_all_refusals_are_told():
     class Never(ByLoop):
         def refusal(self, op, site):
@@ -239,3 +271,24 @@ def test_an_annotated_layout_decides_who_multiplies(width, name):
 
     table = {Gemm: (gemm_wgmma.LOWERING, gemm_mma.LOWERING), Copy: TABLE[Copy]}
     assert [name] == [op.choice for op in ops(chosen(main, "sm_90a", table), Gemm)]
+
+
+def test_bytes_that_a_barrier_counts_come_by_the_copy_engine_or_not_at_all():
+    @T.prim_func
+    def main(A: T.Tensor((64, 33), "float16"), C: T.Tensor((64, 64), "float16")):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64, 64), "float16")
+            T.copy(A[0, 0], a)
+            T.copy(a, C)
+
+    barrier = Buffer("full", (const(1, SCALARS["int32"]),), SCALARS["uint64"], Scope.BARRIER)
+
+    class Counted(Rewriter):
+        def stmt(self, node):
+            if isinstance(node, Copy) and node.src.buffer.name == "A":
+                return dataclasses.replace(node, barrier=whole(barrier))
+            return self.rebuild_stmt(node)
+
+    counted = dataclasses.replace(main, body=Counted().visit(main.body))
+    with pytest.raises(NoLowering, match="T.copy: sm_90a has no way to do it|T.copy: cuda"):
+        chosen(counted, "sm_90a", LOWERINGS)

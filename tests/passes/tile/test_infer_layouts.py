@@ -9,6 +9,7 @@ from spread_tiles import assert_same, conversions, fragments, ints, launches, ne
 import tilelang.language as T
 from tilelang.analysis.tile_uses import tile_uses
 from tilelang.arith.domain import Domain
+from tilelang.backends.cuda import BACKEND
 from tilelang.errors import CompilerBug, LayoutConflict, ProgramError
 from tilelang.ir.buffer import Scope
 from tilelang.ir.builder import Builder
@@ -19,8 +20,12 @@ from tilelang.layout.swizzle import swizzled
 from tilelang.lowering.lowering import Site
 from tilelang.lowering.nvidia.gemm_mma import GemmMma
 from tilelang.ops.gemm import Gemm
+from tilelang.options import CompileOptions
+from tilelang.passes.base import PassContext
+from tilelang.passes.runner import run_passes
 from tilelang.passes.tile.sampled_accesses import tile_access
 from tilelang.passes.tile.shared_layouts import cost, ideal
+from tilelang.target import Target
 
 MMA = {Gemm: (GemmMma(),)}
 
@@ -477,3 +482,26 @@ def test_products_that_cannot_do_with_one_layout_of_a_tile_are_told() -> None:
     assert first is not None
     assert second is not None
     assert first.line + 1 == second.line
+
+
+def test_detours_take_no_memory_that_threads_in_roles_have_in_use():
+    @T.prim_func
+    def main(A: T.Tensor((128, 512), "float16"), B: T.Tensor((512, 256), "float16"), C: T.Tensor((256, 128), "int8")):
+        with T.Kernel(2, 1, threads=128) as (bx, by):
+            A_s = T.alloc_shared((128, 64), "float16")
+            B_s = T.alloc_shared((64, 128), "float16")
+            C_l = T.alloc_fragment((128, 128), "float32")
+            T.clear(C_l)
+            for k in T.Pipelined(8, num_stages=3):
+                T.copy(A[by * 128, k * 64], A_s)
+                T.copy(B[k * 64, bx * 128], B_s)
+                T.gemm(A_s, B_s, C_l)
+            for i, j in T.Parallel(128, 128):
+                C[bx * 128 + j, by * 128 + i] = C_l[i, j]
+
+    roomy = CompileOptions.from_user({"tl.stages": 3})
+    for options, expected in ((CompileOptions(), 0), (roomy, 1)):
+        made = run_passes(main, BACKEND.passes, PassContext(options, Target("cuda", "sm_90a")))
+        (launch,) = launches(made)
+        assert launch.plan.schedule is not None
+        assert expected == sum("would move" in note.text for note in launch.plan.notes)

@@ -24,6 +24,7 @@ from tilelang.ir.stmt import Alloc, For, If, Launch, Seq, Stmt, TileOp, seq
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.layout.constraints import InShared
 from tilelang.lowering.lowering import Lowering, Lowerings, Site
+from tilelang.lowering.nvidia.copy_tma import LOAD
 from tilelang.lowering.regions import is_whole, whole
 from tilelang.ops.copy import Copy
 from tilelang.ops.describe import drop_units
@@ -64,6 +65,7 @@ class _Choose(Rewriter):
         self._site = Site(context.target, context.options, launch.num_threads, shared_layouts=self._layouts)
         self._sums = {op.c.buffer for op in walk(launch) if isinstance(op, Gemm)}
         self._shared_bytes = _shared_bytes(launch)
+        self._has_roles = launch.plan.schedule is not None  # then everything in shared memory is in use at any time
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, Seq):
@@ -114,7 +116,9 @@ class _Choose(Rewriter):
         rows = self._lowerings.get(type(op))
         if rows is None:
             return op
-        lowering, refusals = self._first(op, [row for row in rows if op.demanded in ("", row.name)])
+        # who waits for a barrier to count bytes would wait forever if anything else brought them
+        wanted = op.demanded or (LOAD if isinstance(op, Copy) and op.barrier is not None else "")
+        lowering, refusals = self._first(op, [row for row in rows if wanted in ("", row.name)])
         if lowering is None and op.demanded:
             other = op.name.replace("tma_", "").replace("wgmma_", "")
             raise NoLowering(
@@ -208,6 +212,8 @@ class _Choose(Rewriter):
     def _by_rows(self, op: Copy) -> list[Stmt]:
         """The copy through a tile in shared memory, which rounds on the way in."""
         tile = whole(_tile(op.src, op.dst.dtype, Scope.SHARED))
+        if self._has_roles:
+            self._shared_bytes += tile.buffer.bytes or 0
         inward, outward = Copy(op.src, tile), dataclasses.replace(op, src=tile)
         return [Alloc(tile.buffer), self._chosen(inward), self._chosen(outward)]
 
@@ -237,5 +243,5 @@ def _has_wide_rows(region: Region, count: int) -> bool:
 def _shared_bytes(launch: Launch) -> int:
     """Shared memory that a launch's tiles may take, with the versions that pipelines keep of them."""
     stages = [loop.pipeline.num_stages for loop in walk(launch) if isinstance(loop, For) and loop.pipeline]
-    tiles = [s.buffer for s in walk(launch) if isinstance(s, Alloc) and s.buffer.scope is Scope.SHARED]
+    tiles = [s.buffer for s in walk(launch) if isinstance(s, Alloc) and s.buffer.scope in (Scope.SHARED, Scope.BARRIER)]
     return max([1, *stages]) * sum(tile.bytes or 0 for tile in tiles if tile.view_of is None)

@@ -33,6 +33,7 @@ from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.tile.roles.epilogue import Exit, find_exits
 from tilelang.passes.tile.roles.flight import only_product
 from tilelang.passes.tile.roles.rings import Ring, Rings, find_rings, flat, is_pipelined, trips
+from tilelang.passes.tile.versions import versioned
 from tilelang.records import record
 from tilelang.target import REGISTERS_PER_SM, WARP_SIZE, Feature
 
@@ -123,7 +124,8 @@ class Roles:
         def can_bring(copy: Copy) -> str:
             if copy.src.buffer not in self.tensors:
                 return f"'{copy.src.buffer.name}' is no parameter"
-            return self._refusal(dataclasses.replace(copy, barrier=counted), LOAD, 1)
+            brought = dataclasses.replace(copy, barrier=counted)
+            return self._refusal(brought, LOAD, 1) or self._refusal(_one_of_several(brought), LOAD, 1)
 
         return find_rings(launch, can_bring)
 
@@ -420,6 +422,13 @@ def _rounded(product: Gemm, region: Region) -> Region:
         return region
     extents = matrix_extents(region)
     return whole(Buffer(region.buffer.name, extents, product.operand, Scope.FRAGMENT, loc=region.buffer.loc))
+
+
+def _one_of_several(copy: Copy) -> Copy:
+    """A copy to one of the versions that a ring has of its tile, which lie one behind another."""
+    zero, one = (const(number, SCALARS["int32"]) for number in (0, 1))
+    tiles = Region(versioned(copy.dst.buffer, 2), (zero, *copy.dst.start), (one, *copy.dst.extent))
+    return dataclasses.replace(copy, dst=tiles)
 
 
 def _size(tile: Buffer) -> int:

@@ -40,6 +40,7 @@ from tilelang.passes.tile.shared_layouts import TileChooser
 _ROUNDS = 8  # conversions may ask for further ones; that ends soon or never
 _DETOUR_GAIN = 3.0  # how many times fewer bytes of global memory a detour through shared memory must move
 _DETOUR_ELEMENTS = 1024  # smaller tiles are not worth its barriers
+_ALIGN = 1024  # of tiles in shared memory
 
 
 def infer_layouts(lowerings: Lowerings) -> Pass:
@@ -263,6 +264,7 @@ class _Inference:
     def _detours(self, notes: list[Note]) -> dict[Stmt, list[Buffer]]:
         """The fragments to bring to shared memory for a loop that would scatter its accesses to global memory."""
         found: dict[Stmt, list[Buffer]] = {}
+        room = self._room()
         for nest, best in self._best.items():
             layout = self._solution.layouts.get(nest)
             accesses = self._of_nest[nest]
@@ -273,12 +275,23 @@ class _Inference:
             if math.prod(layout.shape) < _DETOUR_ELEMENTS or not self._is_moved_by(nest, held):
                 continue
             times = excess(nest, far, layout, best, self._uses.domain)
-            if times >= _DETOUR_GAIN:
+            needed = sum(map(cost_in_bytes, held))
+            if times >= _DETOUR_GAIN and needed <= room:
+                room -= needed
                 found[nest] = list(held)
                 for buffer in held:
                     text = detour_line(buffer.name, times, cost_in_bytes(buffer), self._solution.reasons[buffer])
                     notes.append(Note(text, nest.loc))
         return found
+
+    def _room(self) -> int:
+        """Bytes of shared memory for detours; what threads in roles bring to each other is in use at any time."""
+        room = self._site.target.architecture.shared_bytes
+        if self._launch.plan.schedule is None:
+            return room
+        tiles = (s.buffer for s in walk(self._launch.body) if isinstance(s, Alloc) and s.buffer.scope is Scope.SHARED)
+        sizes = [tile.bytes or 0 for tile in tiles if tile.view_of is None]
+        return room - _ALIGN - sum(-(-size // _ALIGN) * _ALIGN for size in sizes)  # one of them for barriers
 
     def _is_moved_by(self, nest: ParallelLoop, held: Iterable[Buffer]) -> bool:
         """Whether a nest names each element of its fragments once, so that they are no larger than what it moves."""

@@ -66,3 +66,10 @@ def test_products_beside_other_work_or_of_fragments_land_at_once(what):
 
     assert [0] == waits(main, stages=3)
     assert any(isinstance(s, For) for s in walk(launch_of(split(main, stages=3)).body))
+
+
+def test_a_single_product_lands_before_the_other_warpgroup_may_begin():
+    # warps that wait for a turn could otherwise still do so when the other one has ended the next
+    shown = lines(product(512, 512, 64), stages=3, ping_pong=True, persistent=True)
+    arrive = next(n for n, line in enumerate(shown) if line.startswith("mbarrier_arrive(turn_order"))
+    assert "wgmma_wait_0()" in shown[:arrive]

@@ -52,10 +52,13 @@ class Flight:
     def around(self, made: For, thread: Expr) -> list[Stmt]:
         """The loop, with what waits for the last product behind it and gives back what that read."""
         last = self.loop.start + (trips(self.loop) - 1) * self.loop.step
-        landing = [CallStmt(wgmma_wait(0), ()), *self._releases(0, {self.loop.var: last}, thread)]
+        landed, releases = CallStmt(wgmma_wait(0), ()), self._releases(0, {self.loop.var: last}, thread)
         if self.turns is None:
-            return [made, *landing]
-        return [*self.turns.begin(), made, *self.turns.end(thread), *landing]
+            return [made, landed, *releases]
+        # by the second product all warps have begun the first, but one could still wait for a turn that has passed
+        begun = int_const(trips(self.loop)) != 1
+        over = [*self.turns.end(thread), landed] if begun else [landed, *self.turns.end(thread)]
+        return [*self.turns.begin(), made, *over, *releases]
 
     def _releases(self, ahead: int, values: Mapping[Var, Expr], thread: Expr) -> list[Stmt]:
         made: list[Stmt] = []
