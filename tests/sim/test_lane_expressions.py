@@ -221,9 +221,10 @@ def test_moved_contents_may_be_undefined_and_say_so():
     cells = Registers(buffer)
     slots = Slots()
     load = element(buffer, 0)
-    moved = LaneCompiler(slots).moved(cast(load, as_dtype("float16")))
-    _, defined = moved(Frame(slots, {}, memory={buffer: cells}))
-    assert not defined.any()
+    bits = Reinterpret(load, as_dtype("int32"))
+    for expr in (cast(load, as_dtype("float16")), bits, cast(bits, as_dtype("int8"))):
+        _, defined = LaneCompiler(slots).moved(expr)(Frame(slots, {}, memory={buffer: cells}))
+        assert not defined.any()
     with pytest.raises(ReadBeforeWrite):
         evaluate(load, memory={buffer: cells})
     assert LaneCompiler(Slots()).moved(Binary(BinaryOp.ADD, load, load, FLOAT32)) is None

@@ -164,13 +164,10 @@ class LaneCompiler:
                 inner = self.moved(a)
                 if inner is None:
                     return None
-                known, change = inner, converter(a.dtype, dtype)
-
-                def cast(w: Frame) -> tuple[Value, np.ndarray | None]:
-                    value, defined = known(w)
-                    return change(value), defined
-
-                return cast
+                return _changed(inner, converter(a.dtype, dtype))
+            case Reinterpret(a=a, dtype=dtype) if a.dtype.lanes == dtype.lanes:
+                inner = self.moved(a)
+                return None if inner is None else _changed(inner, lambda value: _reinterpret(value, dtype))
             case Select(condition=condition, a=a, b=b) if not expr.is_index:
                 left, right = self.moved(a), self.moved(b)
                 if left is not None or right is not None:
@@ -359,6 +356,16 @@ class LaneCompiler:
     @staticmethod
     def _touch_nothing(*exprs: Expr) -> bool:
         return not any(isinstance(node, Load) for expr in exprs for node in walk_expr(expr))
+
+
+def _changed(moved: Moved, change: Callable[[Value], Value]) -> Moved:
+    """Contents of which each element is changed by itself, and so is as defined as before."""
+
+    def evaluate(w: Frame) -> tuple[Value, np.ndarray | None]:
+        value, defined = moved(w)
+        return change(value), defined
+
+    return evaluate
 
 
 def is_native(dtype: DType) -> bool:
