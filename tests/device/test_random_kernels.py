@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from random_kernels.checking import check_random, compare
+from random_kernels.products import ProductPrograms
 
 import tilelang
 from tilelang.errors import ArgumentError
@@ -46,3 +47,9 @@ def check(program):
 @pytest.mark.parametrize("seed", range(100))
 def test_kernels_agree_with_the_reference_and_the_simulator(seed):
     check_random(seed, check)
+
+
+@requires_cuda
+@pytest.mark.parametrize("seed", range(5000, 5060))
+def test_products_agree_with_the_reference_and_the_simulator(seed):
+    check_random(seed, check, 1, 1, ProductPrograms)

@@ -4,12 +4,16 @@ Integers, truth values and floats within their contract agree exactly; transcend
 failure shows the plainest program that fails in the same way.
 """
 
+import dataclasses
+
 import pytest
 from device_text import ARCHITECTURES, compile_cuda, needs_cuda_compiler
 from random_kernels.checking import check_random, compare, load
+from random_kernels.products import ProductPrograms
 from random_kernels.spread import SpreadPrograms
 
 import tilelang
+from tilelang import target
 from tilelang.passes.thread import stream_stores
 
 
@@ -21,10 +25,11 @@ def on_cpu(compile_flags):
     return lambda program: compare(program, run)
 
 
-def on_simulator(arch, lazy, seed):
+def on_simulator(arch, lazy, seed, **pass_configs):
     def run(func, arguments):
-        target = {"kind": "cuda", "arch": arch}
-        tilelang.compile(func, target=target, execution_backend="simulator").simulate(*arguments, lazy=lazy, seed=seed)
+        device, options = {"kind": "cuda", "arch": arch}, {f"tl.{name}": value for name, value in pass_configs.items()}
+        kernel = tilelang.compile(func, target=device, execution_backend="simulator", pass_configs=options)
+        kernel.simulate(*arguments, lazy=lazy, seed=seed)
         return arguments
 
     return lambda program: compare(program, run)
@@ -61,6 +66,29 @@ def test_kernels_on_a_simulated_gpu_agree_with_the_reference(seed):
 def test_tiles_that_many_threads_share_agree_with_the_reference(seed):
     arch = ("sm_80", "sm_75", "sm_90a")[seed % 3]
     check_random(seed, on_simulator(arch, lazy=seed % 2 == 0, seed=seed), 1, 5, SpreadPrograms)
+
+
+WISHES = ({}, {"persistent": True}, {"persistent": True, "ping_pong": True}, {"in_flight": 1})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5000, 5100))
+def test_products_that_threads_share_by_roles_agree_with_the_reference(seed, monkeypatch):
+    few = dataclasses.replace(target.ARCHITECTURES["sm_90a"], multiprocessors=3)  # so that blocks have several tiles
+    monkeypatch.setattr(target, "ARCHITECTURES", {**target.ARCHITECTURES, "sm_90a": few})
+    way = on_simulator("sm_90a", seed % 2 == 0, seed, **WISHES[seed % 4])
+    check_random(seed, way, 1, 1, ProductPrograms)
+
+
+@needs_cuda_compiler
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5000, 5016))
+def test_the_text_of_products_compiles_for_hopper(seed):
+    def check(program):
+        code = tilelang.lower(load(program.text), target={"kind": "cuda", "arch": "sm_90a"})
+        compile_cuda(code.kernel_source, "sm_90a")
+
+    check_random(seed, check, 1, 1, ProductPrograms)
 
 
 @needs_cuda_compiler

@@ -6,6 +6,7 @@ from typing import Any
 
 from harness import assert_same
 from random_kernels.choices import Choices, Recorded, Seeded, plainest
+from random_kernels.products import ProductPrograms
 from random_kernels.programs import Program, Programs
 
 from tilelang.ir.func import PrimFunc
@@ -42,7 +43,7 @@ def check_random(
     check: Callable[[Program], object],
     kernels: int = 2,
     statements: int = 5,
-    kind_of_program: type[Programs] = Programs,
+    kind_of_program: type[Programs] | type[ProductPrograms] = Programs,
 ) -> None:
     """Draws a program and checks it; reports the plainest one with the same kind of failure."""
 
