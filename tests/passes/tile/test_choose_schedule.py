@@ -89,6 +89,31 @@ def test_fewer_stages_than_were_asked_for_are_noted():
     assert "T.Pipelined: 4 of 7 stages fit or are of use" in [note.text for note in plan.notes]
 
 
+def test_results_that_other_blocks_are_told_of_are_stored_by_threads_and_that_is_noted():
+    @T.prim_func
+    def counted(
+        A: T.Tensor((256, 256), "float16"),
+        B: T.Tensor((256, 256), "float16"),
+        C: T.Tensor((256, 256), "float16"),
+        n: T.Tensor((1,), "int32"),
+    ):
+        with T.Kernel(2, 2, threads=128) as (bx, by):
+            A_s, B_s = T.alloc_shared((128, 64), "float16"), T.alloc_shared((64, 128), "float16")
+            C_l = T.alloc_fragment((128, 128), "float32")
+            T.clear(C_l)
+            for k in T.Pipelined(4, num_stages=3):
+                T.copy(A[by * 128, k * 64], A_s)
+                T.copy(B[k * 64, bx * 128], B_s)
+                T.gemm(A_s, B_s, C_l)
+            T.copy(C_l, C[by * 128, bx * 128])
+            T.atomic_add(n[0], 1, memory_order="release")
+
+    plan = launch_of(split(counted, passes=PASSES)).plan
+    assert not plan.schedule.staged and launch_of(split(product(256, 256, 256), passes=PASSES)).plan.schedule.staged
+    (note,) = [note for note in plan.notes if "other blocks are told" in note.text]
+    assert note.loc.line > 0 and note.text.startswith("results are stored by threads")
+
+
 @pytest.mark.parametrize("key", ["disable_warp_specialized", "disable_tma_lower"])
 def test_it_can_be_switched_off(key):
     assert "not specialized: switched off by pass_configs" == reason(product(256, 256, 256), **{key: True})

@@ -30,7 +30,7 @@ from tilelang.lowering.regions import whole
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm, matrix_extents
 from tilelang.passes.base import Pass, PassContext
-from tilelang.passes.tile.roles.epilogue import Exit, find_exits
+from tilelang.passes.tile.roles.epilogue import Exit, find_exits, releasing
 from tilelang.passes.tile.roles.flight import only_product
 from tilelang.passes.tile.roles.rings import Ring, Rings, find_rings, flat, is_pipelined, trips
 from tilelang.passes.tile.versions import versioned
@@ -98,6 +98,8 @@ class _Launches(Rewriter):
             asked = 0 if loop.pipeline is None else loop.pipeline.num_stages
             if schedule.stages < asked:
                 notes.append(Note(f"T.Pipelined: {schedule.stages} of {asked} stages fit or are of use", loop.loc))
+        if (told := releasing(node)) is not None:
+            notes.append(Note("results are stored by threads: other blocks are told of them", told.loc))
         return dataclasses.replace(node, plan=dataclasses.replace(node.plan, schedule=schedule, notes=tuple(notes)))
 
 

@@ -86,3 +86,33 @@ def test_tiles_of_the_grid_are_apart_so_that_the_engine_need_only_have_read_the_
     exits = roles_of(func, TABLE, context()).exits(launch, 128)
     text = to_text(Leave(exits, apart=1).visit(launch.body) or Seq(()))
     assert "tma_store_wait_read_0()" in text
+
+
+@pytest.mark.parametrize(
+    ("what", "stays"), [("ticket", True), ("tile", True), ("relaxed", False), ("look", False), ("shared", False)]
+)
+def test_results_that_other_blocks_are_told_of_do_not_leave_while_the_program_goes_on(what, stays):
+    @T.prim_func
+    def main(
+        A: T.Tensor((256, 64), "float16"), C: T.Tensor((256, 64), "float16"), n: T.Tensor((4,), "int32")
+    ):
+        with T.Kernel(4, threads=128) as bx:
+            A_s = T.alloc_shared((64, 64), "float16")
+            C_l = T.alloc_fragment((64, 64), "float32")
+            near = T.alloc_shared((4,), "int32")
+            T.copy(A[bx * 64, 0], A_s)
+            T.clear(C_l)
+            T.gemm(A_s, A_s, C_l)
+            T.copy(C_l, C[bx * 64, 0])
+            if what == "ticket":
+                T.atomic_add(n[0], 1, return_prev=True)
+            if what == "tile":
+                T.atomic_add(n[0:4], 1, memory_order="release")
+            if what == "relaxed":
+                T.atomic_add(n[0], 1)
+            if what == "look":
+                T.atomic_load(n[0])
+            if what == "shared":
+                T.atomic_add(near[0], 1, memory_order="release")
+
+    assert (() == leaving(main)[0]) is stays

@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tilelang.analysis.accesses import accesses
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.stmt import Alloc, CallStmt, Launch, Seq, Stmt
+from tilelang.ir.stmt import Alloc, Atomic, CallStmt, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.isa.nvidia.tma import tma_store_wait
 from tilelang.lowering.regions import is_whole, whole
+from tilelang.ops.atomic import AtomicTile
 from tilelang.ops.copy import Copy
 from tilelang.ops.describe import drop_units
 from tilelang.records import record
@@ -40,8 +41,20 @@ class Exit:
     loops: int = 0
 
 
+def releasing(launch: Launch) -> Stmt | None:
+    """The first statement that lets other blocks see what was done to global memory before, if there is one."""
+    for stmt in walk(launch.body):
+        if isinstance(stmt, Atomic) and stmt.releases and stmt.buffer.scope is Scope.GLOBAL:
+            return stmt
+        if isinstance(stmt, AtomicTile) and stmt.order.releases and stmt.dst.buffer.scope is Scope.GLOBAL:
+            return stmt
+    return None
+
+
 def find_exits(launch: Launch, can_store: CanStore) -> tuple[Exit, ...]:
     """The results of a launch that may leave so, in program order; the launch must be `flat`."""
+    if releasing(launch) is not None:
+        return ()  # the engine could still be storing what the program says is there
     found = accesses(launch.body)
     touching: dict[Buffer, dict[Stmt, None]] = {}
     for access in found.all:
