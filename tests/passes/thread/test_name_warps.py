@@ -106,3 +106,9 @@ def test_quotients_of_threads_are_those_of_warps():
 def test_launches_without_groups_of_whole_warps_are_left_alone(groups):
     node = launch(*groups, plain(1)(THREAD))
     assert name_warps(node) is node
+
+
+def test_what_lanes_have_alone_is_left_as_it_is():
+    # an address of 32 rows to a warp: its part that all lanes share would take registers of its own
+    made = to_text(name_warps(launch(group(0, 256, stores(lambda own: own // 32 * 16 + own % 32)))))
+    assert "own // 32 * 16 + own % 32" in made

@@ -27,7 +27,7 @@ from tilelang.ir.expr import Binary, Expr, Var, binary, conjunction, const, int_
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Bind, CallStmt, Group, If, Launch, Seq, Stmt
-from tilelang.ir.visit import Rewriter, walk
+from tilelang.ir.visit import Rewriter, walk, walk_expr
 from tilelang.isa.nvidia.warp import shuffle
 from tilelang.passes.base import Pass, PassContext
 from tilelang.target import WARP_SIZE
@@ -155,7 +155,23 @@ class _Warps(Rewriter):
         return conjunction(tests)
 
     def expr(self, node: Expr) -> Expr:
-        """Quotients and tests that are the same for all lanes, by the number of the warp."""
+        """What is the same for all lanes, by the number of the warp; what lanes have alone stays as it is.
+
+        Addresses of single lanes would take more registers: the assembler would keep their parts apart.
+        """
+        if isinstance(node, Binary) and node.op in (BinaryOp.AND, BinaryOp.OR):
+            return self.rebuild_expr(node)
+        made = _Shared(self._warp, self._numbers).expr(node)
+        return node if any(isinstance(part, Var) and part in self._numbers for part in walk_expr(made)) else made
+
+
+class _Shared(Rewriter):
+    """Quotients and tests that are the same for all lanes, by the number of the warp."""
+
+    def __init__(self, warp: Var, numbers: Mapping[Var, int]) -> None:
+        self._warp, self._numbers = warp, numbers
+
+    def expr(self, node: Expr) -> Expr:
         if isinstance(node, Binary) and isinstance(node.a, Var) and node.a in self._numbers:
             by = int_const(node.b)
             if by is not None and by % WARP_SIZE == 0 and by > 0:
