@@ -116,9 +116,10 @@ def test_every_dtype_at_all_timings(kind):
     check(product(sizes, tile, **kind), *tensors(sizes, **kind), timings=ALL_TIMINGS, tl_persistent=True)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-@pytest.mark.parametrize("ta", [False, True])
-@pytest.mark.parametrize("tb", [False, True])
+@pytest.mark.parametrize(
+    ("dtype", "ta", "tb"),
+    [("float16", ta, tb) for ta in (False, True) for tb in (False, True)] + [("bfloat16", True, False)],
+)
 def test_every_orientation_of_16_bits(dtype, ta, tb):
     kind = {"dtype": dtype, "out": "float32", "ta": ta, "tb": tb}
     sizes = (136, 40, 80)
@@ -132,9 +133,7 @@ def test_what_is_not_contiguous_along_k_is_multiplied_otherwise(dtype):
     check(product(sizes, (64, 32, 32), **kind), *tensors(sizes, **kind), timings=[(True, 0)], roles=False)
 
 
-@pytest.mark.parametrize(
-    ("columns", "tb"), [(8, False), (8, True), (24, False), (40, True), (112, False), (136, True), (200, False)]
-)
+@pytest.mark.parametrize(("columns", "tb"), [(8, True), (24, False), (40, True), (136, True), (200, False)])
 def test_any_number_of_columns(columns, tb):
     sizes = (64, 2 * columns - 8, 40)
     check(product(sizes, (64, columns, 32), tb=tb), *tensors(sizes, tb=tb), timings=[(True, 1)])
