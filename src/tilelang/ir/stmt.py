@@ -397,7 +397,9 @@ class TileMemory(Protocol):
     def move(self, src: Region, dst: Region, *, transpose: bool = False) -> None:
         """Converts and stores `src` in `dst`, in row-major order; what is undefined in `src` becomes so in `dst`."""
 
-    def update(self, region: Region, change: Callable[[np.ndarray], np.ndarray]) -> None:
+    def update(
+        self, region: Region, change: Callable[[np.ndarray], np.ndarray], order: MemoryOrder = MemoryOrder.RELAXED
+    ) -> None:
         """Replaces the region by `change` of its values, indivisibly as seen from other blocks."""
 
     def value(self, expr: Expr) -> Value:

@@ -59,4 +59,4 @@ class AtomicTile(TileOp):
             operand = values.reshape(old.shape) if isinstance(self.src, Region) else values
             return np.asarray(data_binary(operator, old, operand, dtype))
 
-        memory.update(self.dst, change)
+        memory.update(self.dst, change, self.order)

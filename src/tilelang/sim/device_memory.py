@@ -18,6 +18,7 @@ from tilelang.errors import ReadBeforeWrite, SimulationError
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.isa.machine import LANES
 from tilelang.sim import violations
+from tilelang.sim.handover import Handing
 from tilelang.sim.history import Conflict
 from tilelang.sim.memory import poison
 from tilelang.sim.races import element_text
@@ -213,7 +214,7 @@ class Window:
             if found is not None:
                 raise self._conflict(found, elements)
             if footprint is None:
-                self._note_blocks_write(warp, units)
+                self._note_blocks_write(warp, units, stamps)
         if warp.counters is not None:
             self._count(warp, "store", where, count)
         if footprint is not None:
@@ -272,6 +273,13 @@ class Window:
         if stores and self.storage.flags is not None:
             self._typed_flags()[at] = self._whole
         return old
+
+    def tell(self, warp: Accessor, offset: np.ndarray, atomic: Handing) -> None:
+        """The active lanes have updated these elements by atomics, of which other blocks may learn."""
+        ledger, lanes = self.storage.ledger, active_lanes(warp)
+        if ledger is not None:
+            for place, thread in zip((offset[lanes] + self._first).tolist(), warp.who[lanes].tolist(), strict=True):
+                ledger.tell((id(self.storage), place * self.itemsize), thread, atomic)
 
     # -- asynchronous work ----------------------------------------------------------------------------------
     def begin_arrival(self, warp: Accessor, lanes: np.ndarray, units: np.ndarray) -> None:
@@ -348,11 +356,11 @@ class Window:
         if footprint is not None:
             footprint.reads.append((self, active_lanes(warp), units))
         elif self.storage.ledger is not None:
-            self.storage.ledger.at(warp.loc).read((units,))
+            self.storage.ledger.at(warp.loc).read((units,), stamps)
 
-    def _note_blocks_write(self, warp: Accessor, units: np.ndarray) -> None:
+    def _note_blocks_write(self, warp: Accessor, units: np.ndarray, stamps: np.ndarray) -> None:
         if self.storage.ledger is not None:
-            self.storage.ledger.at(warp.loc).write((units,))
+            self.storage.ledger.at(warp.loc).write((units,), stamps)
 
     def _note_atomic(self, warp: Accessor, elements: np.ndarray, lanes: np.ndarray, stores: bool) -> None:
         history = self.storage.history
@@ -363,7 +371,7 @@ class Window:
         if found is not None:
             raise self._conflict(found, elements)
         if self.storage.ledger is not None:
-            self.storage.ledger.at(warp.loc).atomic((units,), stores=stores)
+            self.storage.ledger.at(warp.loc).atomic((units,), stamps, stores=stores)
 
     def _differs(self, at: np.ndarray, values: np.ndarray, units: np.ndarray) -> np.ndarray:
         changed = _bits(self.data[at]) != _bits(values)

@@ -21,6 +21,8 @@ from tilelang.ir.stmt import Alloc, Assert, Atomic, AtomicOp, Bind, CallStmt, Pr
 from tilelang.ir.visit import expressions, walk_expr
 from tilelang.isa.instruction import Instruction
 from tilelang.isa.machine import LANES, Pointer, Wait
+from tilelang.sim.device_memory import Window
+from tilelang.sim.handover import handing
 from tilelang.sim.lane_expressions import LaneCompiler, Slots, Value, per_lane
 from tilelang.sim.machine import ElementPointer, RegisterPointer, SimWarp
 from tilelang.sim.printing import scalar_text, tile_text
@@ -124,6 +126,7 @@ class EffectCompiler:
         value = None if stmt.value is None else self._lanes.data(stmt.value)
         result = None if stmt.result is None else self._slots.var(stmt.result)
         index = stmt.result is not None and stmt.result.index
+        hands = handing(stmt) if buffer.scope is Scope.GLOBAL else None
         loads = not (op is AtomicOp.STORE or (op is AtomicOp.EXCHANGE and result is None))
 
         def update(w: SimWarp) -> None:
@@ -135,6 +138,8 @@ class EffectCompiler:
                 return operand if op.operator is None else data_binary(op.operator, old, operand, buffer.dtype)
 
             old = cell.update(w, offset, change, stores=op is not AtomicOp.LOAD, loads=loads)
+            if hands is not None and isinstance(cell, Window):
+                cell.tell(w, offset, hands)
             if result is not None:
                 w.env[result] = old.astype(np.int64) if index else old
 

@@ -102,9 +102,10 @@ class Span:
         history = self.storage.history
         if history is not None:
             history.end_departure(self.units)
-            history.has_read(self.units, self._stamps(history, loc, agent))
+            stamps = self._stamps(history, loc, agent)
+            history.has_read(self.units, stamps)
             if self.storage.ledger is not None:
-                self.storage.ledger.at(loc).read((self.units,))
+                self.storage.ledger.at(loc).read((self.units,), stamps)
 
     def begin_write(self, loc: Loc, thread: int, *, fenced: bool = True) -> None:
         """An engine that a thread starts will write the pieces, through the asynchronous proxy if fences matter."""
@@ -124,19 +125,21 @@ class Span:
         history = self.storage.history
         if history is not None:
             history.end_arrival(self.units)
-            history.has_written(self.units, self._stamps(history, loc, agent))
+            stamps = self._stamps(history, loc, agent)
+            history.has_written(self.units, stamps)
             if self.storage.ledger is not None:
-                self.storage.ledger.at(loc).write((self.units,))
+                self.storage.ledger.at(loc).write((self.units,), stamps)
 
     def fold(self, loc: Loc, thread: int) -> None:
         """An engine that a thread started updates the pieces indivisibly now."""
         history = self.storage.history
         if history is not None:
-            found = history.atomic(self.units, self._stamps(history, loc, thread))
+            stamps = self._stamps(history, loc, thread)
+            found = history.atomic(self.units, stamps)
             if found is not None:
                 raise violations.conflicting(self._element(found.position[0]), self._name, found)
             if self.storage.ledger is not None:
-                self.storage.ledger.at(loc).atomic((self.units,))
+                self.storage.ledger.at(loc).atomic((self.units,), stamps)
 
     def undefined(self, piece: int, thread: int) -> Exception:
         """The error for a piece whose contents are undefined although they matter."""

@@ -7,6 +7,7 @@ moves the flag. Undefined bytes hold a pattern that shows (NaN for floats).
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
 
@@ -17,6 +18,7 @@ from tilelang.errors import ArgumentError, OutOfBounds, ProgramError, ReadBefore
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.scalar import Value, convert
 from tilelang.records import record
+from tilelang.sim.handover import Handing
 from tilelang.sim.races import Ledger, Watch, element_text
 
 Slices = tuple[slice, ...]
@@ -107,6 +109,18 @@ class Cells:
         if new is not None:
             self.data[where] = new
         return old
+
+    def tell(self, where: tuple[int, ...], atomic: Handing) -> None:
+        """An element was updated by an atomic, of which other blocks may learn."""
+        if self.ledger is not None and self._contains(where):
+            first = int(self.data.__array_interface__["data"][0])
+            place = sum(index * stride for index, stride in zip(where, self.data.strides, strict=False))
+            self.ledger.tell(first + place, 0, atomic)  # an element has one address, whatever names it
+
+    def tell_all(self, box: Box, atomic: Handing) -> None:
+        """All elements of a box were updated so."""
+        for where in itertools.product(*(range(part.start, part.stop) for part in box.outer)):
+            self.tell(where, atomic)
 
     def _contains(self, where: tuple[int, ...]) -> bool:
         for axis, (index, extent) in enumerate(zip(where, self.extents, strict=True)):

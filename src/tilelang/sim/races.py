@@ -1,14 +1,15 @@
 """Races between the blocks of one launch: who touched which element of global memory, and how.
 
 Takes the accesses of a launch as they happen, raises `DataRace` when two blocks touch one element and at least one of
-them writes without an atomic. Invariant: blocks run in no order, so the verdict does not depend on the order in which
-they happen to run here. Only memory that some statement of the launch may write is watched.
+them writes without an atomic. Invariant: blocks run in no order but the one that their atomics make, so the verdict
+does not depend on the order in which they happen to run here. Only memory that some statement of the launch may write
+is watched.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from tilelang.ir.expr import Load
 from tilelang.ir.stmt import Atomic, CallStmt, Launch, TileOp
 from tilelang.ir.visit import expressions, walk, walk_expr, written_buffers
 from tilelang.isa.nvidia.tma import stored_by_maps
+from tilelang.sim.clocks import Clocks
+from tilelang.sim.handover import Handing, Handover, hands_over
 
 Where = tuple[int, ...] | tuple[slice, ...] | tuple[np.ndarray]  # one element, a box, or places in a row
 
@@ -38,14 +41,17 @@ class Watch:
         launch: The launch.
         together: Blocks per cluster. They begin one behind the other, and are not strangers to each other: what orders
             their threads is known (`sim.history`).
+        clocks: What orders the threads of a block; those of one that is a sequential program if absent.
 
     Attributes:
         loc: The place of the statement being executed.
         block: The number of the running block, counted from 1 in the order of beginning.
+        handover: What blocks know of each other; None if no atomic of the launch tells them anything.
     """
 
-    def __init__(self, launch: Launch, together: int = 1) -> None:
+    def __init__(self, launch: Launch, together: int = 1, clocks: Clocks | None = None) -> None:
         self.loc = NOWHERE
+        self.handover = Handover(clocks or Clocks(1)) if hands_over(launch) else None
         self._together = together
         self._units = _watched(launch)
         self._records: dict[Buffer, np.ndarray] = {}
@@ -63,11 +69,34 @@ class Watch:
 
     def own(self, stamps: np.ndarray) -> np.ndarray:
         """Which stamps were left by the running block, or one that runs together with it."""
-        blocks, block = stamps >> _PLACE_BITS, self.block
-        if self._together > 1:
-            blocks, block = (blocks - 1) // self._together, (block - 1) // self._together
-        own: np.ndarray = blocks == block
+        own: np.ndarray = self._teams(stamps) == self._team()
         return own
+
+    def told(self, stamps: np.ndarray, now: np.ndarray, earlier: np.ndarray) -> np.ndarray:
+        """Which accesses of other blocks are known to be over where something happens now.
+
+        Args:
+            stamps: Which blocks they are of.
+            now: Stamps of `sim.history` of what happens now.
+            earlier: Such stamps of the accesses. Shapes: all alike.
+        """
+        assert self.handover is not None
+        self.handover.team = self._team()
+        return self.handover.orders(now, self._teams(stamps), earlier)
+
+    def tell(self, element: Hashable, thread: int, atomic: Handing) -> None:
+        """A thread of the running block accesses an element of global memory by an atomic."""
+        if self.handover is not None:
+            self.handover.team = self._team()
+            self.handover.update(element, thread, atomic)
+
+    def _teams(self, stamps: np.ndarray) -> np.ndarray:
+        """The numbers of the teams of blocks that left stamps, from 0 on."""
+        blocks: np.ndarray = stamps >> _PLACE_BITS
+        return blocks - 1 if self._together == 1 else (blocks - 1) // self._together
+
+    def _team(self) -> int:
+        return (self.block - 1) // self._together
 
     def meet(self) -> None:
         """All blocks meet: what they did is ordered before what they will do."""
@@ -102,10 +131,10 @@ class Watch:
         if unit is None:
             return None
         if buffer.storage not in self._records:
-            self._records[buffer.storage] = np.zeros((_SLOTS, storage_bytes // unit), np.int64)
+            self._records[buffer.storage] = self._slots(storage_bytes // unit)
         per_element = buffer.dtype.numpy.itemsize // unit
         units = (per_element,) if per_element > 1 else ()
-        return Ledger(self, buffer, self._records[buffer.storage].reshape(_SLOTS, *shape, *units))
+        return Ledger(self, buffer, self._records[buffer.storage].reshape(-1, *shape, *units))
 
     def flat_ledger(self, storage: Buffer, storage_bytes: int, text: Callable[[tuple[int, ...]], str]) -> Ledger:
         """The record of a memory as one row of units.
@@ -115,10 +144,15 @@ class Watch:
             storage_bytes: Size of its memory.
             text: A unit as a user would write it.
         """
-        self._flat.append(np.zeros((_SLOTS, storage_bytes // self._units[storage]), np.int64))
+        self._flat.append(self._slots(storage_bytes // self._units[storage]))
         return Ledger(self, storage, self._flat[-1], text)
 
+    def _slots(self, units: int) -> np.ndarray:
+        """Room for who touched units, and behind it for when and by which thread, if that matters."""
+        return np.zeros((_SLOTS if self.handover is None else 2 * _SLOTS, units), np.int64)
 
+
+_WRITER, _READERS, _ATOMICS, _OBSERVERS = 0, (1, 2), (3, 4), (5, 6)
 _SLOTS = 7
 
 
@@ -126,7 +160,7 @@ class Ledger:
     """The record of one buffer: per element the last writer, two readers, two each that update and read by atomics.
 
     Two of a kind are enough to know whether a block other than the one that asks was there: the second is never of
-    the same block as the first.
+    the same block as the first. Where atomics tell blocks of each other, a third that nobody told of may go unseen.
     """
 
     def __init__(
@@ -135,69 +169,102 @@ class Ledger:
         self._watch = watch
         self._buffer = buffer
         self._text = text or functools.partial(element_text, buffer)
-        self._writer, self._reader, self._other_reader = slots[:3]
-        self._atomic, self._other_atomic, self._observer, self._other_observer = slots[3:]
+        self._blocks, self._whens = slots[:_SLOTS], slots[_SLOTS:] if watch.handover is not None else None
 
     def at(self, loc: Loc) -> Ledger:
         """The same record, for an access of this statement."""
         self._watch.loc = loc
         return self
 
-    def read(self, where: Where) -> None:
+    def read(self, where: Where, stamps: np.ndarray | None = None) -> None:
         """The running block reads elements.
+
+        Args:
+            where: Which.
+            stamps: When, and who does it, as `sim.history` says it; None if a block is one thread.
 
         Raises:
             DataRace: Another block wrote one of them.
         """
-        for slots in (self._writer, self._atomic, self._other_atomic):
-            self._refuse(slots, where, "written", "read")
-        self._enter(self._reader, self._other_reader, where)
+        now = self._now(stamps)
+        for slot in (_WRITER, *_ATOMICS):
+            self._refuse(slot, where, now, "written", "read")
+        self._enter(_READERS, where, now)
 
-    def write(self, where: Where) -> None:
+    def write(self, where: Where, stamps: np.ndarray | None = None) -> None:
         """The running block writes elements.
+
+        Args:
+            where: Which.
+            stamps: As in `read`.
 
         Raises:
             DataRace: Another block touched one of them.
         """
-        self._refuse(self._writer, where, "written", "written")
-        for slots in (self._atomic, self._other_atomic):
-            self._refuse(slots, where, "updated by an atomic", "written")
-        for slots in (self._observer, self._other_observer):
-            self._refuse(slots, where, "read by an atomic", "written")
-        for slots in (self._reader, self._other_reader):
-            self._refuse(slots, where, "read", "written")
-        self._writer[where] = self._watch.stamp()
+        now = self._now(stamps)
+        self._refuse(_WRITER, where, now, "written", "written")
+        for slot in _ATOMICS:
+            self._refuse(slot, where, now, "updated by an atomic", "written")
+        for slot in _OBSERVERS:
+            self._refuse(slot, where, now, "read by an atomic", "written")
+        for slot in _READERS:
+            self._refuse(slot, where, now, "read", "written")
+        self._blocks[_WRITER][where] = self._watch.stamp()
+        if self._whens is not None:
+            self._whens[_WRITER][where] = now
 
-    def atomic(self, where: Where, *, stores: bool = True) -> None:
+    def atomic(self, where: Where, stamps: np.ndarray | None = None, *, stores: bool = True) -> None:
         """The running block updates elements indivisibly, or only reads them so.
+
+        Args:
+            where: Which.
+            stamps: As in `read`.
+            stores: Whether it updates them.
 
         Raises:
             DataRace: Another block touched one of them without an atomic, unless both only read.
         """
+        now = self._now(stamps)
+        self._refuse(_WRITER, where, now, "written", "updated by an atomic" if stores else "read by an atomic")
         if not stores:
-            self._refuse(self._writer, where, "written", "read by an atomic")
-            self._enter(self._observer, self._other_observer, where)
+            self._enter(_OBSERVERS, where, now)
             return
-        self._refuse(self._writer, where, "written", "updated by an atomic")
-        for slots in (self._reader, self._other_reader):
-            self._refuse(slots, where, "read", "updated by an atomic")
-        self._enter(self._atomic, self._other_atomic, where)
+        for slot in _READERS:
+            self._refuse(slot, where, now, "read", "updated by an atomic")
+        self._enter(_ATOMICS, where, now)
 
-    def _enter(self, first: np.ndarray, second: np.ndarray, where: Where) -> None:
+    def tell(self, element: Hashable, thread: int, atomic: Handing) -> None:
+        """A thread of the running block accesses an element by an atomic, of which others may learn."""
+        self._watch.tell(element, thread, atomic)
+
+    def _now(self, stamps: np.ndarray | None) -> np.ndarray:
+        handover = self._watch.handover
+        return np.asarray(0 if handover is None else handover.stamp()) if stamps is None else stamps
+
+    def _enter(self, slots: tuple[int, int], where: Where, now: np.ndarray) -> None:
         stamp = self._watch.stamp()
+        first, second = (self._blocks[slot] for slot in slots)
         earlier = first[where]
         own = (earlier == 0) | self._watch.own(earlier)
         first[where] = np.where(own, stamp, earlier)
         second[where] = np.where(own, second[where], stamp)
+        if self._whens is not None:
+            first, second = (self._whens[slot] for slot in slots)
+            first[where] = np.where(own, now, first[where])
+            second[where] = np.where(own, second[where], now)
 
-    def _refuse(self, slots: np.ndarray, where: Where, before: str, now: str) -> None:
-        earlier = slots[where]
+    def _refuse(self, slot: int, where: Where, now: np.ndarray, before: str, does: str) -> None:
+        earlier = self._blocks[slot][where]
         foreign = (earlier != 0) & ~self._watch.own(earlier)
         if not (foreign if foreign.ndim == 0 else foreign.any()):  # the first form is much the faster of the two
             return
+        if self._whens is not None:
+            foreign &= ~self._watch.told(earlier, np.broadcast_to(now, foreign.shape), self._whens[slot][where])
+            if not foreign.any():
+                return
         at = np.argwhere(np.atleast_1d(foreign))[0]
         stamp = int(np.atleast_1d(earlier)[tuple(at)])
-        raise self._race(_element(where, at), stamp, before, now)
+        raise self._race(_element(where, at), stamp, before, does)
 
     def _race(self, element: tuple[int, ...], stamp: int, before: str, now: str) -> DataRace:
         name = self._buffer.name

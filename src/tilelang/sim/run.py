@@ -270,7 +270,7 @@ class _Launch:
         x, y, z = (*stmt.hints.cluster, 1, 1)[:3]
         self._extents = (x, y, z)
         self._clocks, self._places = Clocks(stmt.num_threads, x * y * z), Places()
-        self._watch, self._many = Watch(stmt, x * y * z), many_blocks
+        self._watch, self._many = Watch(stmt, x * y * z, self._clocks), many_blocks
         self._slots = slots = Slots()
         facts = simulation.facts
         slots.invariant.update(facts, stmt.block_vars)  # type: ignore[arg-type]

@@ -31,6 +31,7 @@ from tilelang.ir.stmt import (
     For,
     If,
     Launch,
+    MemoryOrder,
     ParallelLoop,
     Print,
     Seq,
@@ -43,6 +44,7 @@ from tilelang.ir.visit import expressions, walk, walk_expr
 from tilelang.isa.instruction import Effect, Instruction
 from tilelang.sim.arguments import bind_arguments
 from tilelang.sim.expressions import Evaluator
+from tilelang.sim.handover import Handing, handing
 from tilelang.sim.memory import Box, Cells, Memory
 from tilelang.sim.printing import scalar_text, tile_text
 from tilelang.sim.races import Watch
@@ -181,6 +183,7 @@ class Interpreter:
         cells = self._memory.cells(buffer)
         if op is AtomicOp.STORE or (op is AtomicOp.EXCHANGE and stmt.result is None):
             cells.store(where, operand, atomic=True)
+            cells.tell(where, handing(stmt))
             return
 
         def change(old: Value) -> Value:
@@ -189,6 +192,7 @@ class Interpreter:
             return data_binary(op.operator, old, operand, buffer.dtype)
 
         old = cells.exchange(where, change)
+        cells.tell(where, handing(stmt))
         if stmt.result is not None:
             self._evaluator.env[stmt.result] = int(old) if stmt.result.index else old
 
@@ -266,10 +270,14 @@ class Interpreter:
         converted = np.asarray(convert(values, dst.dtype))
         target.write(target_box, converted, defined)
 
-    def update(self, region: Region, change: Callable[[np.ndarray], np.ndarray]) -> None:
+    def update(
+        self, region: Region, change: Callable[[np.ndarray], np.ndarray], order: MemoryOrder = MemoryOrder.RELAXED
+    ) -> None:
         """Replaces the region by `change` of its values, indivisibly as seen from other blocks."""
         cells, box = self._box(region)
         cells.write(box, change(cells.read(box, atomic=True)), atomic=True)
+        if self._watch is not None and self._watch.handover is not None and order is not MemoryOrder.RELAXED:
+            cells.tell_all(box, Handing(loads=True, stores=True, acquires=order.acquires, releases=order.releases))
 
     def value(self, expr: Expr) -> Value:
         """A scalar operand's value, as a NumPy scalar of its dtype."""

@@ -1,0 +1,199 @@
+"""Blocks know of each other what releases and acquires tell them, and nothing else."""
+
+import numpy as np
+import pytest
+
+from tilelang.dtypes import INT32
+from tilelang.errors import DataRace
+from tilelang.ir.expr import Var, as_expr
+from tilelang.ir.stmt import Atomic, AtomicOp, MemoryOrder
+from tilelang.ops.atomic import AtomicTile
+from tilelang.sim.clocks import Clocks
+from tilelang.sim.handover import Handing, Handover
+
+RELEASE = Handing(loads=False, stores=True, acquires=False, releases=True)
+ACQUIRE = Handing(loads=True, stores=False, acquires=True, releases=False)
+COUNT = Handing(loads=True, stores=True, acquires=False, releases=False)
+STORE = Handing(loads=False, stores=True, acquires=False, releases=False)
+BOTH = Handing(loads=True, stores=True, acquires=True, releases=True)
+THREADS = 64
+
+
+class Team:
+    """Blocks one after another."""
+
+    def __init__(self):
+        self.clocks = Clocks(THREADS)
+        self.handover = Handover(self.clocks)
+        self.begin(0)
+
+    def begin(self, team):
+        self.handover.team = team
+        self.clocks.begin_block()
+
+    def touch(self, thread):
+        """A stamp."""
+        return self.clocks.now << 32 | thread
+
+    def knows(self, thread, team, earlier):
+        now = np.array([self.touch(thread)])
+        return bool(self.handover.orders(now, np.array([team]), np.array([earlier]))[0])
+
+
+@pytest.mark.parametrize(
+    ("first", "between", "last", "told"),
+    [
+        (RELEASE, None, ACQUIRE, True),
+        (RELEASE, COUNT, ACQUIRE, True),
+        (RELEASE, STORE, ACQUIRE, False),
+        (STORE, None, ACQUIRE, False),
+        (RELEASE, None, COUNT, False),
+        (BOTH, BOTH, BOTH, True),
+    ],
+)
+def test_who_acquires_what_was_released_knows_what_was_done_before(first, between, last, told):
+    teams = Team()
+    before = teams.touch(0)
+    teams.handover.update("flag", 0, first)
+    after = teams.touch(0)
+    if between is not None:
+        teams.begin(1)
+        teams.handover.update("flag", 0, between)
+    teams.begin(2)
+    assert not teams.knows(0, 0, before)
+    teams.handover.update("other", 0, last)
+    assert not teams.knows(0, 0, before)
+    teams.handover.update("flag", 0, last)
+    assert teams.knows(0, 0, before) == told
+    assert not teams.knows(0, 0, after) and not teams.knows(5, 0, before)
+
+
+def test_what_other_threads_did_is_told_after_they_met_and_what_one_learned_is_known_after_they_meet():
+    teams = Team()
+    early = teams.touch(7)
+    teams.clocks.meet_all()
+    late = teams.touch(7)
+    teams.handover.update("flag", 0, RELEASE)
+    teams.begin(1)
+    teams.handover.update("flag", 3, ACQUIRE)
+    assert teams.knows(3, 0, early) and not teams.knows(3, 0, late) and not teams.knows(4, 0, early)
+    teams.clocks.meet(np.arange(32))
+    assert teams.knows(4, 0, early) and not teams.knows(40, 0, early)
+
+
+def test_what_was_learned_is_told_on():
+    teams = Team()
+    first = teams.touch(0)
+    teams.handover.update("a", 0, RELEASE)
+    teams.begin(1)
+    teams.handover.update("a", 0, ACQUIRE)
+    second = teams.touch(0)
+    teams.handover.update("b", 0, RELEASE)
+    teams.begin(2)
+    teams.handover.update("b", 0, ACQUIRE)
+    assert teams.knows(0, 0, first) and teams.knows(0, 1, second)
+
+
+# -- programs of threads -----------------------------------------------------------------------------------------
+
+
+def last_block_reads(threads, *, order=MemoryOrder.ACQ_REL, before=True, after=True):
+    """The last block to take a number reads what the threads of all blocks wrote."""
+    out, total = threads.tensor("out", (4, 64), "int32"), threads.tensor("total", (64,), "int32")
+    numbers = threads.tensor("numbers", (1,), "int32")
+    with threads.kernel(4) as (bx,):
+        seen = threads.shared("seen", (1,), "int32")
+        threads.store(out, (bx, threads.thread), bx + threads.thread)
+        if before:
+            threads.sync()
+        mine = Var("mine", INT32)
+        with threads.branch(threads.thread == 0):
+            threads.emit(Atomic(AtomicOp.ADD, numbers, (as_expr(0),), as_expr(1, INT32), mine, order))
+            threads.store(seen, (0,), mine)
+            if not after:
+                with threads.branch(mine == 3):
+                    threads.store(total, (1,), threads.load(out, 2, 1))
+        threads.sync()
+        if after:
+            with threads.branch(threads.load(seen, 0) == 3):
+                there = 63 - threads.thread
+                threads.store(
+                    total, (there,), sum((threads.load(out, b, there) for b in range(1, 4)), threads.load(out, 0, there))
+                )
+    return np.zeros((4, 64), np.int32), np.zeros(64, np.int32), np.zeros(1, np.int32)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_last_block_may_read_what_all_threads_wrote_before_one_took_a_number(threads, seed):
+    out, total, numbers = last_block_reads(threads)
+    threads.simulate(out, total, numbers, seed=seed)
+    assert (total == 6 + 4 * np.arange(64)).all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"before": False},
+        {"before": False, "after": False},
+        {"order": MemoryOrder.RELAXED},
+        {"order": MemoryOrder.RELEASE},
+        {"order": MemoryOrder.ACQUIRE},
+    ],
+)
+def test_without_the_barrier_or_the_order_it_is_a_race(threads, wrong, seed):
+    arguments = last_block_reads(threads, **wrong)
+    with pytest.raises(DataRace, match=r"out\[\d, \d+\] is written by block \d and read by block \d of one launch"):
+        threads.simulate(*arguments, seed=seed)
+
+
+# -- programs of blocks ------------------------------------------------------------------------------------------
+
+
+def ticket_program(program, order, *, tile=False):
+    out, total = program.tensor("out", (3,), "int32"), program.tensor("total", (1,), "int32")
+    numbers = program.tensor("numbers", (2,), "int32")
+    with program.launch(3) as (bx,):
+        program.store(out, (bx,), bx + 1)
+        mine = Var("mine", INT32)
+        if tile:
+            program.emit(AtomicTile(AtomicOp.ADD, as_expr(1), program.region(numbers), order))
+            program.emit(Atomic(AtomicOp.LOAD, numbers, (as_expr(1),), None, mine, MemoryOrder.ACQUIRE))
+        else:
+            program.emit(Atomic(AtomicOp.ADD, numbers, (as_expr(1),), as_expr(1, INT32), mine, order))
+        with program.branch(mine == (3 if tile else 2)):
+            program.store(total, (0,), program.load(out, 0) + program.load(out, 1) + program.load(out, 2))
+    return np.zeros(3, np.int32), np.zeros(1, np.int32), np.zeros(2, np.int32)
+
+
+@pytest.mark.parametrize("seed", [None, 1, 2])
+@pytest.mark.parametrize("tile", [False, True])
+def test_blocks_in_sequence_know_each_other_by_the_same_atomics(programs, seed, tile):
+    for order in (MemoryOrder.ACQ_REL, MemoryOrder.SEQ_CST):
+        program = programs[0]()
+        out, total, numbers = ticket_program(program, order, tile=tile)
+        program.run(out, total, numbers, seed=seed)
+        assert 6 == total[0]
+    for order in (MemoryOrder.RELAXED, MemoryOrder.ACQUIRE):
+        program = programs[0]()
+        arguments = ticket_program(program, order, tile=tile)
+        with pytest.raises(DataRace, match="out"):
+            program.run(*arguments, seed=seed)
+
+
+def test_names_of_the_same_bytes_tell_the_same(program):
+    out, numbers = program.tensor("out", (2,), "int32"), program.tensor("numbers", (4,), "int32")
+    with program.launch(2) as (bx,):
+        square = program.view(numbers, "square", (2, 2), "int32")
+        before = Var("before", INT32)
+        program.emit(Atomic(AtomicOp.ADD, numbers, (as_expr(3),), as_expr(1, INT32), before, MemoryOrder.ACQUIRE))
+        with program.branch(before == 0):
+            program.store(out, (0,), 5)
+        with program.branch(before == 1):
+            program.store(out, (1,), program.load(out, 0))
+        program.emit(
+            Atomic(AtomicOp.ADD, square, (as_expr(1), as_expr(1)), as_expr(0, INT32), None, MemoryOrder.RELEASE)
+        )
+    result = np.zeros(2, np.int32)
+    program.run(result, np.zeros(4, np.int32))
+    assert [5, 5] == result.tolist()
