@@ -138,3 +138,14 @@ def test_one_of_several_threads_may_know_all_that_was_released():
     assert not clocks.know_all(np.array([0]), known)
     clocks.meet_all()
     assert clocks.know_all(np.array([0]), known)
+
+
+def test_the_end_of_an_engines_work_tells_how_far_its_thread_had_come():
+    clocks = Clocks(4)
+    released = clocks.release(np.array([1]))
+    clocks.acquire(np.array([2]), released)
+    time, causes = clocks.now, clocks.causes(2)
+    clocks.tick()
+    clocks.acquire(np.array([0]), clocks.release_agent(clocks.agent("copy"), causes))
+    assert clocks.know_all(np.array([0]), released)
+    assert not knows(clocks, 0, 2, time) and not knows(clocks, 0, 1, 1)

@@ -275,7 +275,10 @@ class Warp(Protocol):
         """What others released is ordered before all that these lanes do from now on."""
 
     def knows(self, known: np.ndarray, where: np.ndarray) -> bool:
-        """Whether all that was released is ordered before what one of these lanes does now; the others go with it."""
+        """Whether all that was released must have happened for one of these lanes to be here; the others go with it.
+
+        More is known so than what `acquire` orders accesses behind: work of engines tells of those who started it.
+        """
 
     def meet(self, barrier: int = 0, threads: int | None = None) -> Iterator[Wait]:
         """Arrives at a barrier of the block and waits for the others; all threads of the block unless told."""

@@ -9,7 +9,9 @@ happened up to then is ordered before everything after it, and needs no entry pe
 
 Engines beside the threads have clocks as well: what they do is ordered before what a thread does only once it has
 learned of their end. Each way of learning has an agent, with a number behind those of the threads; where there are more
-ways than `AGENTS`, several share one, and a missing order may go unseen.
+ways than `AGENTS`, several share one, and a missing order may go unseen. What has happened before what, which decides
+about phases of barriers, is known of more: an engine's work orders no accesses of the thread that started it, but it
+tells that this thread came so far. So knowledge has a second part, with an entry per thread.
 """
 
 from __future__ import annotations
@@ -79,15 +81,23 @@ class Clocks:
         """The number of the agent by which an engine's end is learned of."""
         return self._agents.setdefault(key, self.threads + len(self._agents) % AGENTS)
 
-    def release_agent(self, agent: int) -> np.ndarray:
-        """What engines have done for an agent up to now, and nothing else; for threads to acquire."""
-        known = np.zeros(self.threads + AGENTS, np.int64)
+    def release_agent(self, agent: int, causes: np.ndarray | None = None) -> np.ndarray:
+        """What engines have done for an agent up to now, and the causes of that; for threads to acquire."""
+        known = np.zeros(self._width, np.int64)
         known[agent] = self.tick()
+        if causes is not None:
+            known[-self.threads :] = causes
+        return known
+
+    def causes(self, thread: int) -> np.ndarray:
+        """How far each thread must have come for this one to be where it is. Shape (threads,)."""
+        known: np.ndarray = self._table()[thread, -self.threads :].copy()
+        known[thread] = self.now
         return known
 
     def known_by(self, thread: int) -> np.ndarray:
         """Up to when a thread knows what each thread and agent did. Shape (threads + agents,)."""
-        known: np.ndarray = np.maximum(self._table()[thread], self.floor)
+        known: np.ndarray = np.maximum(self._table()[thread, : self.threads + AGENTS], self.floor)
         known[thread] = self.now
         return known
 
@@ -102,10 +112,10 @@ class Clocks:
         self.acquire(threads, self.release(threads))
 
     def release(self, threads: np.ndarray) -> np.ndarray:
-        """What these threads know, their own accesses included; for others to acquire. Shape (threads + agents,)."""
+        """What these threads know, their own accesses included; for others to acquire. Both parts."""
         seen = self._table()
         known: np.ndarray = seen[threads].max(axis=0)
-        known[threads] = self.now
+        known[threads] = known[threads + (self._width - self.threads)] = self.now
         self.now += 1
         return known
 
@@ -115,9 +125,10 @@ class Clocks:
         seen[threads] = np.maximum(seen[threads], known)
 
     def know_all(self, threads: np.ndarray, known: np.ndarray) -> bool:
-        """Whether one of these threads knows all that was released."""
-        late = np.flatnonzero(known > self.floor)
-        missing = self._table()[threads][:, late] < known[late]
+        """Whether all that was released must have happened for one of these threads to be where it is."""
+        causes = known[-self.threads :]
+        late = np.flatnonzero(causes > self.floor)
+        missing = self._table()[threads][:, late + (self._width - self.threads)] < causes[late]
         own = threads[:, None] == late
         return bool((~missing | own).all(axis=1).any())
 
@@ -140,7 +151,11 @@ class Clocks:
             known |= self._seen[threads, earlier] >= times
         return known
 
+    @property
+    def _width(self) -> int:
+        return 2 * self.threads + AGENTS
+
     def _table(self) -> np.ndarray:
         if self._seen is None:
-            self._seen = np.zeros((self.threads, self.threads + AGENTS), np.int64)
+            self._seen = np.zeros((self.threads, self._width), np.int64)
         return self._seen

@@ -193,7 +193,7 @@ class BlockTransfer:
         block = warp.block
         self._warp, self._loc, self._block = warp, warp.loc, block
         self._thread = int(warp.who[lane])
-        self._agent = block.clocks.agent(agent)
+        self._agent, self._causes = block.clocks.agent(agent), block.clocks.causes(self._thread)
         self._count, self._update = len(target.starts), update
         self._read: Span | None = None
         self._inside: tuple[np.ndarray | None, np.ndarray | None] = (None, target.inside)
@@ -224,7 +224,7 @@ class BlockTransfer:
                 contents, defined = self._read.contents()
                 self._fetched = self._spread(contents, defined)
                 self._read.end_read(self._loc, self._agent)
-            self._learned = self._block.clocks.release_agent(self._agent)
+            self._learned = self._block.clocks.release_agent(self._agent, self._causes)
         return self._learned
 
     def land(self) -> np.ndarray:
@@ -241,7 +241,7 @@ class BlockTransfer:
                 else:
                     self._write.end_write(self._loc, self._agent)
                 self._write.put(contents, defined)
-            self._learned = self._block.clocks.release_agent(self._agent)
+            self._learned = self._block.clocks.release_agent(self._agent, self._causes)
             self._warp.changed()
             self.landed = True
             self._fetched = (np.zeros((0, 0), np.uint8), None)

@@ -317,7 +317,7 @@ class SimWarp:
         self.block.clocks.acquire(self.who[where], known)
 
     def knows(self, known: np.ndarray, where: np.ndarray) -> bool:
-        """Whether all that was released is ordered before what one of these lanes does now."""
+        """Whether all that was released must have happened for one of these lanes to be here."""
         return self.block.clocks.know_all(self.who[where], known)
 
     def meet(self, barrier: int = 0, threads: int | None = None) -> Iterator[Wait]:

@@ -31,7 +31,7 @@ class Reading:
     def __init__(self, warp: SimWarp, starts: np.ndarray, size: int, agent: object) -> None:
         self._clocks, self._loc, self._shape = warp.block.clocks, warp.loc, (*starts.shape, size)
         self._thread = int(warp.who[warp.active][0])
-        self._agent = self._clocks.agent(agent)
+        self._agent, self._causes = self._clocks.agent(agent), self._clocks.causes(self._thread)
         flat = starts.reshape(-1)
         self._span = Span(warp.block, flat, size, _tile(warp.block, int(flat.min()), int(flat.max()) + size))
         self._span.begin_read(self._loc, self._thread)
@@ -44,7 +44,8 @@ class Reading:
             contents, defined = span.contents()
             span.end_read(self._loc, self._agent)
         known = np.ones(contents.shape, bool) if defined is None else defined
-        return contents.reshape(self._shape), known.reshape(self._shape), self._clocks.release_agent(self._agent)
+        learned = self._clocks.release_agent(self._agent, self._causes)
+        return contents.reshape(self._shape), known.reshape(self._shape), learned
 
     def drop(self) -> None:
         """It is not read after all."""

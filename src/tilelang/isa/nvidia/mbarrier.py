@@ -100,6 +100,7 @@ def _write(warp: Warp, pointer: Pointer, contents: int, lanes: np.ndarray) -> No
 def _arrive(warp: Warp, pointer: Pointer) -> None:
     for key, _, lanes in _groups(warp, pointer):
         barrier = _found(warp, pointer, key, lanes, "mbarrier.arrive")
+        check_arrival(warp, barrier, lanes)
         barrier.arrive(int(lanes.sum()), warp.release(lanes))
 
 
@@ -113,6 +114,7 @@ def _expect(warp: Warp, pointer: Pointer, count: Any) -> None:
 def _arrive_expect(warp: Warp, pointer: Pointer, count: Any) -> None:
     for key, (each,), lanes in _groups(warp, pointer, count):
         barrier = _found(warp, pointer, key, lanes, "mbarrier.arrive.expect_tx")
+        check_arrival(warp, barrier, lanes)
         for lane in np.flatnonzero(lanes):
             barrier.expect(_bytes(each))
             barrier.arrive(1, warp.release(np.arange(LANES) == lane))
@@ -160,6 +162,17 @@ def _check_phase(warp: Warp, barrier: MBarrier, parity: int, lanes: np.ndarray) 
             f"mbarrier.try_wait: the wait for parity {parity} at '{barrier.name}' may begin before the phase of parity "
             f"{1 - parity} is complete, and is then let through by an earlier phase of parity {parity}",
             hint="let it begin only after a wait for every phase before, of the same thread or of one that it meets",
+        )
+
+
+def check_arrival(warp: Warp, barrier: MBarrier, lanes: np.ndarray) -> None:
+    """Reports an arrival that may come while the phase before is under way, and is then counted in that one."""
+    if barrier.known is not None and not warp.knows(barrier.known, lanes):
+        raise DataRace(
+            f"mbarrier.arrive: the arrival at '{barrier.name}' in its phase {barrier.phase} may come before phase "
+            f"{barrier.phase - 1} is complete, and is then counted there",
+            hint="let a phase count all who arrive, and let these arrive again only after they have learned that it is "
+            "complete",
         )
 
 
