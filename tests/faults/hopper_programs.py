@@ -132,7 +132,7 @@ def attention(*, varying):
 
 
 def by_hand():
-    """The warp-specialised product of level 3."""
+    """The example in which roles, ring and barriers are the user's."""
     m, n, k = 128, 128, 256
     factory = example("02_gemm/warp_specialized_gemm.py").warp_specialized
     a, b = ints(m, k), ints(k, n, seed=1)
@@ -203,13 +203,15 @@ class Program:
 
     Attributes:
         make: Gives it, its arguments, of which the last is the output, and what this should be.
-        without: Faults that it cannot have, since the machine does not look at what they change.
+        without: Faults that it cannot have, since what they change does not matter to it.
     """
 
     make: Callable[[], tuple[PrimFunc, list[np.ndarray], np.ndarray]]
     without: frozenset[str] = frozenset()
 
 
+# each array of barriers is made visible to all on its own, and the last time is enough
+REPEATED = frozenset({"barriers not shown", "barrier of the block removed"})
 NARROW = frozenset({"leading distance altered"})  # no operand is wider than a line of 128 bytes
 PROGRAMS = {
     "product, not in flight": Program(
@@ -220,5 +222,6 @@ PROGRAMS = {
     "product, transposed": Program(transposed, NARROW),
     "attention": Program(attention(varying=False), NARROW),
     "attention, tiles of several lengths": Program(attention(varying=True), NARROW),
+    "product, by hand": Program(by_hand, REPEATED),
     "cluster": Program(cluster, NARROW),
 }

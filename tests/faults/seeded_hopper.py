@@ -20,6 +20,7 @@ from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Bind, CallStmt, If, Launch, Seq, Stmt, Store
 from tilelang.ir.visit import Rewriter, walk, walk_expr
 from tilelang.isa.instruction import Timeline
+from tilelang.isa.machine import LANES
 from tilelang.isa.nvidia.cluster import CLUSTER_ARRIVE, CLUSTER_ARRIVE_RELAXED, CLUSTER_WAIT, mbarrier_arrive_remote
 from tilelang.isa.nvidia.fence import FENCE_PROXY_ASYNC
 from tilelang.isa.nvidia.mbarrier import (
@@ -100,11 +101,13 @@ def announced_late(node: Stmt) -> Iterator[Stmt | None]:
                 yield _reordered(node, place, after[0])
 
 
-def arrivals(by: int) -> Change:
-    """A phase counts more arrivals than come, or fewer."""
+def arrivals(way: int) -> Change:
+    """A phase counts more arrivals than come, or fewer: by a whole warp where whole warps arrive."""
 
     def change(node: Stmt) -> Iterator[Stmt | None]:
-        if _calls(node, MBARRIER_INIT) and (int_const(node.args[1]) or 0) + by > 0:
+        count = int_const(node.args[1]) if _calls(node, MBARRIER_INIT) else None
+        by = 0 if count is None else way * (1 if count % LANES else LANES)
+        if by and count + by > 0:
             yield _moved(node, 1, by)
 
     return change
