@@ -156,6 +156,13 @@ def test_an_atomic_races_with_a_plain_read(program, first):
     assert "out[0]" in race_of(program, zeros(1), zeros(3)).message
 
 
+def test_a_tensor_without_elements_is_touched_by_nobody(program):
+    out = program.tensor("out", (3, 0))
+    with program.launch(2):
+        program.emit(Fill(program.region(out), as_expr(1.0)))
+    program.run(zeros(3, 0))
+
+
 def test_one_block_may_mix_atomics_and_plain_accesses(program):
     out = program.tensor("out", (2,))
     with program.launch(2) as (bx,):

@@ -134,7 +134,8 @@ class Watch:
             self._records[buffer.storage] = self._slots(storage_bytes // unit)
         per_element = buffer.dtype.numpy.itemsize // unit
         units = (per_element,) if per_element > 1 else ()
-        return Ledger(self, buffer, self._records[buffer.storage].reshape(-1, *shape, *units))
+        slots = self._records[buffer.storage]
+        return Ledger(self, buffer, slots.reshape(len(slots), *shape, *units))
 
     def flat_ledger(self, storage: Buffer, storage_bytes: int, text: Callable[[tuple[int, ...]], str]) -> Ledger:
         """The record of a memory as one row of units.
