@@ -252,7 +252,7 @@ def main() -> None:
         import torch
     except ImportError:
         raise SystemExit("PyTorch is what we compare with: .venv/bin/pip install torch") from None
-    import kernels
+    import cpu_kernels as kernels
     import numpy
 
     torch.set_num_threads(args.threads)

@@ -3,7 +3,7 @@
 Each function takes sizes and gives a compiled kernel for torch tensors, outputs last among the parameters.
 """
 
-from kernels import example
+from cpu_kernels import example
 
 import tilelang
 import tilelang.language as T
