@@ -5,21 +5,15 @@ from __future__ import annotations
 import pytest
 from loops import M, buffer, bx, exprs, i, j, k, load, serial, store
 
-import tilelang.language as T
 from tilelang.dtypes import FLOAT32
 from tilelang.errors import Loc, ProgramError
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import as_expr, const, select
-from tilelang.ir.facts import Facts
 from tilelang.ir.func import PrimFunc, TensorParam
 from tilelang.ir.stmt import Alloc, Break, For, ForKind, If, Launch, ParallelLoop, PipelineSpec, Seq, While
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
-from tilelang.options import CompileOptions
-from tilelang.passes.base import PassContext
 from tilelang.passes.tile.check_program import PASS, check_program
-from tilelang.passes.tile.specialize_symbols import specialize
-from tilelang.target import Target
 
 A = buffer("A", M, 64, scope=Scope.GLOBAL)
 S = Buffer("S", exprs(32, 64), FLOAT32, Scope.SHARED, loc=Loc("kernel.py", 3))
@@ -179,17 +173,3 @@ def test_a_value_carried_to_the_next_iteration_is_a_dependence():
     check_program(function(pipelined(8, PipelineSpec(2, (1, 0), (0, 1)), *carried)))
     with pytest.raises(ProgramError, match="that writes it in the iteration before"):
         check_program(function(pipelined(8, PipelineSpec(2, (0, 1), (0, 1)), *carried)))
-
-
-def test_what_only_some_calls_bring_makes_no_program_wrong():
-    n = T.dynamic("n")
-
-    @T.prim_func
-    def main(A: T.Tensor((64, n), "int32")):
-        with T.Kernel(1):
-            few = T.alloc_local((100,), "int32")
-            few[n - 1] = A[0, n - 1]  # right where n is small
-            A[0, 0] = few[n - 1]
-
-    special = specialize(main, Facts((("n", 128),)))
-    assert PASS.run(special, PassContext(CompileOptions(), Target("cuda", "sm_80"))) is special

@@ -12,6 +12,7 @@ from tilelang.ir.func import PrimFunc, TensorParam
 from tilelang.ir.printer import to_text
 from tilelang.ir.verify import verify
 from tilelang.ir.visit import any_expr
+from tilelang.passes.tile.check_program import check_program
 from tilelang.passes.tile.specialize_symbols import specialize
 from tilelang.sim.tile_interp import run_reference
 
@@ -93,3 +94,17 @@ def test_buffers_are_replaced_everywhere(scaled: PrimFunc) -> None:
     text = to_text(special)
     for name in ("(M,", " M)", "M *", "N)"):
         assert name not in text.replace("M_div8", "").replace("N_div8", "")
+
+
+def test_what_only_some_calls_bring_makes_no_program_wrong() -> None:
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def main(A: T.Tensor((64, n), "int32")):
+        with T.Kernel(1):
+            few = T.alloc_local((100,), "int32")
+            few[n - 1] = A[0, n - 1]  # right where n is small
+            A[0, 0] = few[n - 1]
+
+    special = specialize(main, Facts((("n", 128),)))
+    assert check_program(special) is special
