@@ -119,7 +119,7 @@ def test_sizes_that_nothing_divides(sizes):
 
 @pytest.mark.parametrize("name", ["together, in flight", "by turns"])
 def test_many_tiles_per_block(name):
-    check((8192, 8192, 64), (128, 128, 64), runs=3, **SCHEDULES[name])
+    check((8192, 8192, 128), (128, 128, 64), runs=3, **SCHEDULES[name])
     check((8192, 8192, 192), (128, 64, 64), runs=3, **SCHEDULES[name])
 
 
