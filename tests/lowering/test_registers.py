@@ -1,12 +1,18 @@
 """Loops over register arrays, with indices as short as they get."""
 
+import pytest
+
 from tilelang.arith.domain import Domain
 from tilelang.dtypes import FLOAT32, INT32, as_dtype
+from tilelang.errors import CompilerBug
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Const, Load, Var, const
 from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import ForKind
-from tilelang.lowering.registers import Emitter, vector
+from tilelang.lowering.lowering import Site
+from tilelang.lowering.registers import Emitter, emitter, vector
+from tilelang.options import CompileOptions
+from tilelang.target import Target
 
 
 def emitted(fill):
@@ -70,3 +76,12 @@ def test_parts_and_elements():
 def test_vectors():
     assert as_dtype("float16x8") == vector(as_dtype("float16"), 8)
     assert as_dtype("int8") == vector(as_dtype("int8"), 1)
+
+
+def test_lowerings_know_the_range_of_the_executing_thread():
+    thread = Var("thread", INT32, index=True)
+    emit, found = emitter(Builder(), Site(Target("cuda", "sm_80"), CompileOptions(), 128, thread), "some.way")
+    assert found is thread
+    assert emit.short(thread // 128).value == 0
+    with pytest.raises(CompilerBug, match="some.way: lowered before there are threads"):
+        emitter(Builder(), Site(Target("cuda", "sm_80"), CompileOptions(), 128), "some.way")

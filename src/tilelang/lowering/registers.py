@@ -11,10 +11,12 @@ from collections.abc import Callable
 from tilelang.arith.domain import Domain
 from tilelang.arith.simplify import simplify
 from tilelang.dtypes import INT32, DType, as_dtype
+from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.expr import Const, Expr, ExprLike, Load, Var, as_expr, const
 from tilelang.ir.stmt import Alloc, Bind, For, ForKind, Store
+from tilelang.lowering.lowering import Site
 from tilelang.lowering.regions import ZERO
 
 
@@ -92,3 +94,14 @@ class Emitter:
     def part(self, buffer: Buffer, start: ExprLike, count: int) -> Region:
         """Neighboring elements of a register array."""
         return Region(buffer, (self.short(start),), (const(count, INT32),))
+
+
+def emitter(build: Builder, site: Site, name: str) -> tuple[Emitter, Expr]:
+    """What emits a thread's program for the lowering of this name, and the thread's index, whose range it knows."""
+    thread = site.thread
+    if thread is None:
+        raise CompilerBug(f"{name}: lowered before there are threads")
+    domain = Domain()
+    if isinstance(thread, Var):
+        domain = domain.with_range(thread, 0, site.threads - 1)
+    return Emitter(build, domain), thread

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tilelang.arith.domain import Domain
 from tilelang.dtypes import FLOAT32, DType
 from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.builder import Builder
-from tilelang.ir.expr import Expr, Var, const, int_const
+from tilelang.ir.expr import Expr, const, int_const
 from tilelang.ir.stmt import CallStmt
 from tilelang.isa.nvidia.atom import MmaAtom, mma
 from tilelang.isa.nvidia.ldmatrix import REGISTER_BYTES
@@ -27,7 +26,7 @@ from tilelang.lowering.fragment_order import FragmentOrder
 from tilelang.lowering.lowering import Site
 from tilelang.lowering.nvidia.mma_operand import FragmentOperand, Operand, Share, SharedOperand
 from tilelang.lowering.regions import ZERO, is_whole
-from tilelang.lowering.registers import Emitter
+from tilelang.lowering.registers import Emitter, emitter
 from tilelang.lowering.warp_partition import WarpPartition, held, partition, placed
 from tilelang.ops.describe import matrix_axes
 from tilelang.ops.gemm import Gemm
@@ -104,13 +103,7 @@ class GemmMma:
     def lower(self, op: Gemm, site: Site, build: Builder) -> None:
         """The program of the executing thread."""
         plan = _plan(op, site)
-        thread = site.thread
-        if thread is None:
-            raise CompilerBug("gemm.mma: lowered before there are threads")
-        domain = Domain()
-        if isinstance(thread, Var):
-            domain = domain.with_range(thread, 0, site.threads - 1)
-        emit = Emitter(build, domain)
+        emit, thread = emitter(build, site, self.name)
         lane = emit.bind("lane", thread % WARP_SIZE, WARP_SIZE)
         warp = emit.bind("warp", thread // WARP_SIZE, site.threads // WARP_SIZE)
         rows, columns = plan.warps.rows, plan.warps.columns

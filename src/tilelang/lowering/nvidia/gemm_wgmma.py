@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tilelang.arith.domain import Domain
 from tilelang.dtypes import BOOL, FLOAT32, INT32, SCALARS, DType
 from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Region, Scope
@@ -40,7 +39,7 @@ from tilelang.lowering.lowering import Site
 from tilelang.lowering.nvidia.mma_operand import FragmentOperand, Share
 from tilelang.lowering.nvidia.wgmma_operand import Tile
 from tilelang.lowering.regions import ZERO, is_whole
-from tilelang.lowering.registers import Emitter
+from tilelang.lowering.registers import Emitter, emitter
 from tilelang.lowering.warp_partition import WarpPartition, held, placed
 from tilelang.ops.describe import matrix_axes
 from tilelang.ops.gemm import Gemm, GemmWarpPolicy
@@ -102,13 +101,8 @@ class GemmWgmma:
     def lower(self, op: Gemm, site: Site, build: Builder) -> None:
         """The program of the executing thread."""
         plan = _made(op, site)
-        thread = site.thread
-        if thread is None:
-            raise CompilerBug("gemm.wgmma: lowered before there are threads")
-        domain = Domain()
-        if isinstance(thread, Var):
-            domain = domain.with_range(thread, 0, site.threads - 1)
-        _Emission(op, site, plan, Emitter(build, domain), thread).run()
+        emit, thread = emitter(build, site, self.name)
+        _Emission(op, site, plan, emit, thread).run()
 
 
 class _Emission:

@@ -11,11 +11,9 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from tilelang.arith.domain import Domain
-from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.builder import Builder
-from tilelang.ir.expr import Expr, Load, Var, binary, cast, int_const
+from tilelang.ir.expr import Expr, Load, binary, cast, int_const
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import ForKind, Store
 from tilelang.layout.constraints import Constraint, InShared, Is, Why
@@ -25,7 +23,7 @@ from tilelang.lowering.accumulator import Accumulator
 from tilelang.lowering.lowering import Site
 from tilelang.lowering.operand_layout import WarpAccess, choose_layout, keeps_runs
 from tilelang.lowering.regions import indices, is_whole
-from tilelang.lowering.registers import Emitter, vector
+from tilelang.lowering.registers import Emitter, emitter, vector
 from tilelang.lowering.warp_partition import placed
 from tilelang.ops.describe import matrix_axes
 from tilelang.ops.gemm import Gemm
@@ -148,13 +146,7 @@ class GemmFma:
     def lower(self, op: Gemm, site: Site, build: Builder) -> None:
         """The program of the executing thread."""
         plan = _plan(op, site.threads)
-        thread = site.thread
-        if thread is None:
-            raise CompilerBug("gemm.fma: lowered before there are threads")
-        domain = Domain()
-        if isinstance(thread, Var):
-            domain = domain.with_range(thread, 0, site.threads - 1)
-        emit = Emitter(build, domain)
+        emit, thread = emitter(build, site, self.name)
         across, down = plan.columns.threads, plan.rows.threads
         a = _Loader(emit, plan.rows, plan.step, thread // across % down * plan.rows.run, site)
         b = _Loader(emit, plan.columns, plan.step, thread % across * plan.columns.run, site)
