@@ -17,6 +17,7 @@ from tilelang.errors import (
     SimulationError,
 )
 from tilelang.ir.expr import Var
+from tilelang.isa.nvidia.cache_policy import l2_policy
 from tilelang.isa.nvidia.fence import FENCE_PROXY_ASYNC_GLOBAL
 from tilelang.isa.nvidia.sync import SYNC_WARP
 from tilelang.isa.nvidia.tma import (
@@ -24,7 +25,6 @@ from tilelang.isa.nvidia.tma import (
     TMA_STORE_COMMIT,
     bulk_load,
     bulk_store,
-    l2_policy,
     tma_load,
     tma_reduce,
     tma_store,

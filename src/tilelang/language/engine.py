@@ -9,6 +9,7 @@ from __future__ import annotations
 from tilelang.dtypes import INT32
 from tilelang.errors import ProgramError
 from tilelang.ir.expr import ExprLike, as_expr, cast
+from tilelang.isa.nvidia.cache_policy import EVICTIONS, NORMAL
 from tilelang.isa.nvidia.fence import FENCE_PROXY_ASYNC, FENCE_PROXY_ASYNC_GLOBAL
 from tilelang.isa.nvidia.tma import TMA_STORE_COMMIT
 from tilelang.isa.nvidia.tma import tma_store_wait as store_wait
@@ -16,7 +17,7 @@ from tilelang.language.api import api
 from tilelang.language.barriers import Barrier, barrier_region
 from tilelang.language.calls import emit_call, inside_kernel
 from tilelang.language.regions import Operand, align
-from tilelang.language.tile import EVICTIONS, plain_int
+from tilelang.language.tile import plain_int
 from tilelang.ops.copy import Copy
 
 _FENCES = {"shared": FENCE_PROXY_ASYNC, "global": FENCE_PROXY_ASYNC_GLOBAL}
@@ -71,7 +72,7 @@ def tma_copy(
     stored = counted is None
     op = Copy(
         *align(src, dst, what),
-        eviction=eviction_policy or EVICTIONS[0],
+        eviction=eviction_policy or NORMAL,
         pending=stored,
         barrier=counted,
         explicit=True,

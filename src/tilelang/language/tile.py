@@ -9,6 +9,7 @@ from __future__ import annotations
 from tilelang.errors import ProgramError
 from tilelang.ir.expr import Const, Expr, ExprLike, as_bool, as_expr, cast
 from tilelang.ir.stmt import TileOp
+from tilelang.isa.nvidia.cache_policy import EVICTIONS
 from tilelang.language.api import api
 from tilelang.language.loops import access_width, loop_fragment
 from tilelang.language.regions import Operand, align, scalar_operand, tile_dim, tile_region
@@ -19,9 +20,6 @@ from tilelang.ops.gemm import Gemm, GemmWarpPolicy
 from tilelang.ops.im2col import Im2Col
 from tilelang.ops.reduce import Reduce, ReduceOp
 from tilelang.ops.scan import Scan, ScanOp
-
-EVICTIONS = ("evict_normal", "evict_first", "evict_last")
-"""How long a cache can be asked to keep something; the first one is what it does unasked."""
 
 
 def _emit(op: TileOp) -> None:

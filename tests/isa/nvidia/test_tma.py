@@ -12,7 +12,6 @@ from tilelang.isa.nvidia.catalogue import INSTRUCTIONS
 from tilelang.isa.nvidia.tma import (
     TMA_PREFETCH_MAP,
     TMA_STORE_COMMIT,
-    l2_policy,
     tma_load,
     tma_reduce,
     tma_store_wait,
@@ -20,7 +19,7 @@ from tilelang.isa.nvidia.tma import (
 from tilelang.isa.nvidia.types import INTEGERS
 from tilelang.target import Feature, Target
 
-FAMILIES = ("tma_", "bulk_", "l2_policy")
+FAMILIES = ("tma_", "bulk_")
 RECORDS = {name: record for name, record in INSTRUCTIONS.items() if name.startswith(FAMILIES)}
 
 
@@ -29,15 +28,11 @@ def test_there_are_no_other_forms():
         tma_load(6)
     with pytest.raises(NoLowering, match="not by 'mul'"):
         tma_reduce(2, "mul")
-    with pytest.raises(NoLowering, match="not 'sometimes'"):
-        l2_policy("sometimes")
     with pytest.raises(NoLowering, match="-1 groups"):
         tma_store_wait(-1)
 
 
-def test_policies_differ_and_prefetching_changes_nothing():
-    values = [int(run(l2_policy(name), WarpAlone())[0]) for name in ("evict_first", "evict_last", "evict_normal")]
-    assert 3 == len(set(values))
+def test_prefetching_changes_nothing():
     warp = WarpAlone()
     view = TensorMapView(warp.buffer("float16", np.zeros(64)).buffer, (64,), (), (8,), 0)
     assert run(TMA_PREFETCH_MAP, warp, view) is None and not warp.asked

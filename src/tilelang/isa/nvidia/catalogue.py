@@ -15,6 +15,7 @@ from tilelang.isa.instruction import Instruction
 from tilelang.isa.nvidia.atom import mma
 from tilelang.isa.nvidia.atomic import OPERATIONS, atomic, atomic_add_vector
 from tilelang.isa.nvidia.atomic_text import ORDERS, SCOPES
+from tilelang.isa.nvidia.cache_policy import EVICTIONS, l2_policy
 from tilelang.isa.nvidia.cluster import (
     CLUSTER_ARRIVE,
     CLUSTER_ARRIVE_RELAXED,
@@ -55,12 +56,10 @@ from tilelang.isa.nvidia.registers import set_max_registers
 from tilelang.isa.nvidia.sync import BAR_ARRIVE, BAR_SYNC, SYNC_GRID, SYNC_THREADS, SYNC_WARP
 from tilelang.isa.nvidia.tensor_box import MAX_RANK
 from tilelang.isa.nvidia.tma import (
-    POLICIES,
     TMA_PREFETCH_MAP,
     TMA_STORE_COMMIT,
     bulk_load,
     bulk_store,
-    l2_policy,
     tma_load,
     tma_reduce,
     tma_store,
@@ -129,7 +128,7 @@ def _bulk_copies() -> Iterator[Instruction]:
             yield from (tma_reduce(rank, op, hint=hint) for op in REDUCTIONS)
         yield from (bulk_load(hint=hint), bulk_store(hint=hint))
     yield from (TMA_STORE_COMMIT, tma_store_wait(0), tma_store_wait(0, read=False), TMA_PREFETCH_MAP)
-    yield from map(l2_policy, POLICIES)
+    yield from map(l2_policy, EVICTIONS)
 
 
 def _products_of_warpgroups() -> Iterator[Instruction]:

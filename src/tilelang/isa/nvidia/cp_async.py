@@ -17,12 +17,11 @@ from tilelang.errors import NoLowering
 from tilelang.isa.instruction import Effect, Instruction, Timeline
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.machine import Pointer, Warp
+from tilelang.isa.nvidia.cache_policy import NORMAL, policy_number
 from tilelang.isa.nvidia.lanes import spread
 from tilelang.target import Feature
 
 SIZES = (4, 8, 16)  # in bytes; both addresses are multiples of the size
-NORMAL = "evict_normal"
-EVICTIONS = (NORMAL, "evict_first", "evict_last")  # what the L2 cache is told of what it holds
 _SOURCE = "PTX ISA, 'Data Movement and Conversion Instructions: {}'"
 
 
@@ -42,24 +41,19 @@ def cp_async(size: int, eviction: str = NORMAL) -> Instruction:
     """
     if size not in SIZES:
         raise NoLowering(f"cp.async: copies 4, 8 or 16 bytes, not {size}", hint="copy through registers")
-    if eviction not in EVICTIONS:
-        raise NoLowering(f"cp.async: knows {', '.join(EVICTIONS)}, not {eviction!r}")
+    policy = policy_number(eviction, "cp.async")
     cache_operator = "cg" if size == 16 else "ca"  # .cg exists for 16 bytes only
     name, comment = f"tl_cp_async_{size}", "zeros where `keep` is false"
-    first, hint, operand, policy = "", "", "", ""
+    hint, operand, value = "", "", ""
     if eviction != NORMAL:
         name, comment = f"{name}_{eviction}", f"{comment}. L2: {eviction}"
-        first = f"""\
-    unsigned long long policy;
-    asm("createpolicy.fractional.L2::{eviction}.b64 %0, 1.0;" : "=l"(policy));
-"""
-        hint, operand, policy = ".L2::cache_hint", ", %3", ', "l"(policy)'
+        hint, operand, value = ".L2::cache_hint", ", %3", f', "l"({policy:#x}ull)'
     text = f"""\
 // Copies {size} bytes in the background; {comment}.
 __device__ __forceinline__ void {name}(void* shared, const void* global, bool keep) {{
-{first}    asm volatile("cp.async.{cache_operator}.shared.global{hint}.L2::128B [%0], [%1], {size}, %2{operand};"
+    asm volatile("cp.async.{cache_operator}.shared.global{hint}.L2::128B [%0], [%1], {size}, %2{operand};"
                  :
-                 : "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"(keep ? {size} : 0){policy}
+                 : "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"(keep ? {size} : 0){value}
                  : "memory");
 }}
 """
@@ -87,7 +81,7 @@ __device__ __forceinline__ void {name}(void* shared, const void* global, bool ke
         timeline=Timeline.CP_ASYNC,
         needs=Feature.CP_ASYNC,
         predicate=2,
-        source=_SOURCE.format("cp.async', 'createpolicy"),
+        source=_SOURCE.format("cp.async"),
     )
 
 

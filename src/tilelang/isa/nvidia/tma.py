@@ -1,7 +1,7 @@
 """The copy engine: boxes of tensors and runs of bytes between global and shared memory, started by single threads.
 
 Gives `tma_load`, `tma_store`, `tma_reduce`, `bulk_load`, `bulk_store`, `TMA_STORE_COMMIT`, `tma_store_wait`,
-`TMA_PREFETCH_MAP` and `l2_policy`. Every executing thread starts a copy of its own. Invariant: a load's bytes are there
+`TMA_PREFETCH_MAP`. Every executing thread starts a copy of its own. Invariant: a load's bytes are there
 once the phase of its barrier is complete, on which they are counted, those out of bounds too, which are zero; what a
 store reads may change after a wait for its group by the thread that started it. Engines see memory through the
 asynchronous proxy (`isa.nvidia.fence`).
@@ -17,9 +17,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-import numpy as np
-
-from tilelang.dtypes import SCALARS
 from tilelang.errors import NoLowering
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Var
@@ -27,7 +24,7 @@ from tilelang.ir.stmt import CallStmt, Launch
 from tilelang.ir.visit import walk
 from tilelang.isa.instruction import Effect, Instruction, Timeline
 from tilelang.isa.intrinsic import Helper
-from tilelang.isa.machine import LANES, TensorMapView, Warp
+from tilelang.isa.machine import TensorMapView, Warp
 from tilelang.isa.nvidia import tma_meaning
 from tilelang.isa.nvidia.tensor_box import MAX_RANK
 from tilelang.isa.nvidia.tma_meaning import REDUCTIONS
@@ -287,38 +284,3 @@ __device__ __forceinline__ void tl_tma_prefetch_map(const tl_tensor_map* map) {
     source=_SOURCE.format("prefetch, prefetchu"),
 )
 """Fetches a map before it is needed; called with it."""
-
-POLICIES = ("evict_first", "evict_last", "evict_normal")
-
-
-@cache
-def l2_policy(eviction: str) -> Instruction:
-    """The policy by which the L2 cache keeps what is copied with it; its value goes to instructions with a hint.
-
-    Raises:
-        NoLowering: There is no such policy.
-    """
-    if eviction not in POLICIES:
-        raise NoLowering(f"createpolicy: knows {', '.join(POLICIES)}, not {eviction!r}")
-    name = f"tl_l2_policy_{eviction}"
-    text = f"""\
-// How the L2 cache shall keep what is accessed with this.
-__device__ __forceinline__ unsigned long long {name}() {{
-    unsigned long long policy;
-    asm("createpolicy.fractional.L2::{eviction}.b64 %0, 1.0;" : "=l"(policy));
-    return policy;
-}}
-"""
-
-    def simulate(warp: Warp) -> np.ndarray:
-        return np.full(LANES, POLICIES.index(eviction), np.uint64)
-
-    return Instruction(
-        f"l2_policy_{eviction}",
-        {"cuda": f"{name}()"},
-        {"cuda": Helper(name, text)},
-        simulate,
-        result=SCALARS["uint64"],
-        needs=Feature.TMA,
-        source=_SOURCE.format("createpolicy"),
-    )

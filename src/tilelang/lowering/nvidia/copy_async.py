@@ -18,7 +18,8 @@ from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.expr import Const, Expr, Load, Var, const, int_const
 from tilelang.ir.stmt import CallStmt, For, ForKind, If, Store
-from tilelang.isa.nvidia.cp_async import NORMAL, SIZES, cp_async
+from tilelang.isa.nvidia.cache_policy import NORMAL
+from tilelang.isa.nvidia.cp_async import SIZES, cp_async
 from tilelang.layout.constraints import Constraint
 from tilelang.layout.memory import contiguous_elements
 from tilelang.lowering.alignment import is_multiple, starts_aligned, strides

@@ -23,10 +23,10 @@ from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.expr import Expr, Var, cast, const, int_const
 from tilelang.ir.schedule import WARPGROUP_THREADS
 from tilelang.ir.stmt import CallStmt, If
-from tilelang.isa.nvidia.cp_async import NORMAL
+from tilelang.isa.nvidia.cache_policy import NORMAL, l2_policy
 from tilelang.isa.nvidia.mbarrier import MBARRIER_EXPECT_TX
 from tilelang.isa.nvidia.tensor_box import BOX_ALIGNMENT, CHUNK_BYTES, MAX_RANK, MAX_SIDE
-from tilelang.isa.nvidia.tma import TMA_STORE_COMMIT, l2_policy, tma_load, tma_store
+from tilelang.isa.nvidia.tma import TMA_STORE_COMMIT, tma_load, tma_store
 from tilelang.layout.boxes import PERIOD_ROWS, Boxes, boxed, find_boxes, fits
 from tilelang.layout.constraints import Constraint, InShared, Why
 from tilelang.layout.memory import row_major

@@ -15,8 +15,7 @@ from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Expr, Var
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, If, Seq, Stmt
 from tilelang.ir.visit import Rewriter, expressions, substitute, substitute_stmt, walk, walk_expr
-from tilelang.isa.nvidia.cp_async import NORMAL
-from tilelang.isa.nvidia.tma import l2_policy
+from tilelang.isa.nvidia.cache_policy import NORMAL, l2_policy
 from tilelang.ops.copy import Copy
 from tilelang.passes.tile.roles.channels import (
     Channel,
