@@ -52,12 +52,12 @@ def launch_of(func):
     return found
 
 
-def product(M, N, K, bm=128, bn=128, bk=64, stages=3, out="float16", swizzle=None):
+def product(M, N, K, bm=128, bn=128, bk=64, stages=3, out="float16", swizzle=None, cluster=1):
     """The tiled product of the seeds."""
 
     @T.prim_func
     def gemm(A: T.Tensor((M, K), "float16"), B: T.Tensor((K, N), "float16"), C: T.Tensor((M, N), out)):
-        with T.Kernel(T.ceildiv(N, bn), T.ceildiv(M, bm), threads=128) as (bx, by):
+        with T.Kernel(T.ceildiv(N, bn), T.ceildiv(M, bm), threads=128, cluster_dims=cluster) as (bx, by):
             A_s = T.alloc_shared((bm, bk), "float16")
             B_s = T.alloc_shared((bk, bn), "float16")
             C_l = T.alloc_fragment((bm, bn), "float32")

@@ -134,3 +134,13 @@ def test_annotated_layouts_go_along_with_the_versions():
 def test_switched_off_nothing_changes(key):
     launch = launch_of(split(product(256, 256, 256), **{key: True}))
     assert (128, 1, 1) == launch.threads
+
+
+def test_blocks_of_a_cluster_meet_before_they_begin_and_before_they_end():
+    alone = to_text(split(product(256, 256, 256), persistent=False))
+    assert "cluster" not in alone and 1 == alone.count("sync_threads()")
+    lines = [line.strip() for line in to_text(split(product(256, 256, 256, cluster=2))).splitlines()]
+    meetings = [n for n, line in enumerate(lines) if line == "cluster_arrive_relaxed()"]
+    assert ["cluster_wait()"] * 2 == [lines[n + 1] for n in meetings]
+    assert "sync_threads()" not in lines
+    assert "fence_proxy_async()" == lines[meetings[0] - 1] and len(lines) == meetings[1] + 2

@@ -224,8 +224,6 @@ class _Choice:
         launch = self._launch
         if not self._wishes.specialized:
             raise _Unfit("switched off by pass_configs")
-        if launch.hints.cluster != (1, 1, 1):
-            raise _Unfit("the kernel has clusters")
         for stmt in walk(launch.body):
             if isinstance(stmt, CallStmt):
                 raise _Unfit(f"the kernel calls {stmt.routine.name} itself")
@@ -349,6 +347,8 @@ class _Choice:
     # -- which tiles of the grid ----------------------------------------------------------------------------------
     def _persistent(self) -> bool:
         """Whether blocks stay for several tiles: if there are more than run at once."""
+        if self._launch.hints.cluster != (1, 1, 1):
+            return False
         if self._wishes.persistent is not None:
             return self._wishes.persistent
         counts = [int_const(extent) for extent in self._launch.grid]

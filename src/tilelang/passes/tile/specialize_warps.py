@@ -23,6 +23,7 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.schedule import Schedule
 from tilelang.ir.stmt import Alloc, CallStmt, For, Group, If, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter
+from tilelang.isa.nvidia.cluster import CLUSTER_ARRIVE_RELAXED, CLUSTER_WAIT
 from tilelang.isa.nvidia.fence import FENCE_PROXY_ASYNC
 from tilelang.isa.nvidia.mbarrier import FENCE_MBARRIER_INIT
 from tilelang.isa.nvidia.registers import set_max_registers
@@ -41,6 +42,8 @@ from tilelang.passes.tile.roles.zeroing import products_begin_sums
 from tilelang.target import WARP_SIZE
 
 _ALL_LANES = const(2**WARP_SIZE - 1, SCALARS["uint32"])
+# All threads of a cluster; a fence stands before it where others have to see what was done
+_MEETING = (CallStmt(CLUSTER_ARRIVE_RELAXED, ()), CallStmt(CLUSTER_WAIT, ()))
 
 
 def specialize_warps(lowerings: Lowerings) -> Pass:
@@ -76,15 +79,17 @@ def specialized(launch: Launch, schedule: Schedule, roles: Roles) -> Launch:
         channel(ring, schedule, by_warpgroup=_by_warpgroup(ring, schedule, roles)) for ring in roles.rings(launch).found
     ]
     turns = _turns(launch) if schedule.ping_pong else ()
+    clustered = launch.hints.cluster != (1, 1, 1)
     body = Seq(
         (
-            *_barriers(channels, turns, schedule, thread),
+            *_barriers(channels, turns, schedule, thread, clustered=clustered),
             *(Alloc(tile, loc=tile.loc) for each in channels for tile in each.tiles.values()),
             _bringing(producer(launch.body, channels), schedule, thread),
             *(
                 _computing(_program(launch, channels, exits, schedule, each, thread), schedule, number, thread)
                 for number, each in enumerate(turns or (None,))
             ),
+            *(_MEETING if clustered else ()),  # before a block ends whose barriers others still signal
         ),
         loc=launch.body.loc,
     )
@@ -119,8 +124,10 @@ def _turns(launch: Launch) -> tuple[Turns, ...]:
     return turns_of(tiles)
 
 
-def _barriers(channels: Sequence[Channel], turns: Sequence[Turns], schedule: Schedule, thread: Expr) -> list[Stmt]:
-    """Allocates the barriers and makes them ready for all threads, and for the copy engine."""
+def _barriers(
+    channels: Sequence[Channel], turns: Sequence[Turns], schedule: Schedule, thread: Expr, *, clustered: bool
+) -> list[Stmt]:
+    """Allocates the barriers and makes them ready for all threads, of all blocks of a cluster, and the copy engine."""
     made = [barriers for each in channels for barriers in (each.full, each.empty) if barriers is not None]
     inits = [init for each in channels for init in each.inits(schedule)]
     for order in turns[:1]:
@@ -130,7 +137,7 @@ def _barriers(channels: Sequence[Channel], turns: Sequence[Turns], schedule: Sch
     return [
         *(Alloc(barriers) for barriers in made),
         If(thread == 0, Seq((*inits, *fences))),
-        CallStmt(SYNC_THREADS, ()),
+        *(_MEETING if clustered else (CallStmt(SYNC_THREADS, ()),)),
     ]
 
 
