@@ -74,6 +74,11 @@ class Case:
     stages: int = 1
     clear_in_block: int | None = None
     wait: int = 0
+    dtype_b: str | None = None  # where it is not that of A
+
+    @property
+    def dtypes(self):
+        return self.dtype, self.dtype_b or self.dtype, self.accum
 
     @property
     def shapes(self):
@@ -85,8 +90,7 @@ class Case:
         """The operator, on fresh buffers."""
         regions = []
         scopes = (self.a_scope, self.b_scope, Scope.FRAGMENT)
-        dtypes = (self.dtype, self.dtype, self.accum)
-        for name, shape, scope, dtype in zip("ABC", self.shapes, scopes, dtypes, strict=True):
+        for name, shape, scope, dtype in zip("ABC", self.shapes, scopes, self.dtypes, strict=True):
             staged = scope is Scope.SHARED and self.stages > 1
             tile = buffer(f"{name}_tile", ((self.stages, *shape) if staged else shape), dtype, scope)
             if staged:
@@ -102,7 +106,7 @@ class Case:
     def arguments(self, seed=0):
         rng = np.random.default_rng(seed)
         out = []
-        for shape, dtype in zip(self.shapes, (self.dtype, self.dtype, self.accum), strict=True):
+        for shape, dtype in zip(self.shapes, self.dtypes, strict=True):
             low = 0 if dtype.startswith("uint") else -3
             out.append(rng.integers(low, 4, shape).astype(as_dtype(dtype).numpy))
         return out

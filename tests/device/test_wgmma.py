@@ -222,6 +222,8 @@ PRODUCTS = [
     Case(128, 40, 64, "int8", "int32", transpose_b=True),
     Case(40, 64, 48, a_scope=Scope.FRAGMENT, transpose_b=True),
     Case(64, 64, 32, "tfloat32", "float32", transpose_b=True, a_scope=Scope.FRAGMENT),
+    Case(64, 64, 64, "float8_e4m3fn", transpose_b=True, dtype_b="float8_e5m2"),
+    Case(64, 64, 64, "float8_e5m2", transpose_b=True, dtype_b="float8_e4m3fn", a_scope=Scope.FRAGMENT),
     Case(64, 24, 80, stages=3),
 ]
 

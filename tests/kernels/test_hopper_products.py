@@ -59,10 +59,13 @@ def draw(shape, dtype="float16", seed=0):
     return np.random.default_rng(seed).integers(low, 4, shape).astype(as_dtype(dtype).numpy)
 
 
-def product(sizes, tile, *, dtype="float16", sums=None, out="float16", ta=False, tb=False, stages=3, pitch=None):
-    """A tiled product; `pitch` elements from row to row of all three tensors, or as many as they have columns."""
+def product(sizes, tile, *, dtype="float16", other=None, sums=None, out="float16", ta=False, tb=False, pitch=None):
+    """A tiled product, of B in another dtype if there is an `other`.
+
+    There are `pitch` elements from row to row of all three tensors, or as many as they have columns.
+    """
     (m, n, k), (bm, bn, bk) = sizes, tile
-    sums = sums or ("int32" if dtype in ("int8", "uint8") else "float32")
+    other, sums = other or dtype, sums or ("int32" if dtype in ("int8", "uint8") else "float32")
 
     def tensor(rows, columns, kind):
         return T.Tensor((rows, columns), kind) if pitch is None else T.StridedTensor((rows, columns), (pitch, 1), kind)
@@ -70,15 +73,15 @@ def product(sizes, tile, *, dtype="float16", sums=None, out="float16", ta=False,
     @T.prim_func
     def main(
         A: tensor(k, m, dtype) if ta else tensor(m, k, dtype),
-        B: tensor(n, k, dtype) if tb else tensor(k, n, dtype),
+        B: tensor(n, k, other) if tb else tensor(k, n, other),
         C: tensor(m, n, out),
     ):
         with T.Kernel(T.ceildiv(n, bn), T.ceildiv(m, bm), threads=128) as (bx, by):
             A_s = T.alloc_shared((bk, bm) if ta else (bm, bk), dtype)
-            B_s = T.alloc_shared((bn, bk) if tb else (bk, bn), dtype)
+            B_s = T.alloc_shared((bn, bk) if tb else (bk, bn), other)
             C_l = T.alloc_fragment((bm, bn), sums)
             T.clear(C_l)
-            for ko in T.Pipelined(T.ceildiv(k, bk), num_stages=stages):
+            for ko in T.Pipelined(T.ceildiv(k, bk), num_stages=3):
                 if ta:
                     T.copy(A[ko * bk, by * bm], A_s)
                 else:
@@ -93,9 +96,9 @@ def product(sizes, tile, *, dtype="float16", sums=None, out="float16", ta=False,
     return main
 
 
-def tensors(sizes, *, dtype="float16", out="float16", ta=False, tb=False, **_):
+def tensors(sizes, *, dtype="float16", other=None, out="float16", ta=False, tb=False, **_):
     m, n, k = sizes
-    a, b = draw((k, m) if ta else (m, k), dtype), draw((n, k) if tb else (k, n), dtype, 1)
+    a, b = draw((k, m) if ta else (m, k), dtype), draw((n, k) if tb else (k, n), other or dtype, 1)
     return a, b, np.zeros((m, n), as_dtype(out).numpy)
 
 
@@ -105,12 +108,14 @@ KINDS = [
     {"dtype": "tfloat32", "out": "float32", "tb": True},
     {"dtype": "float8_e4m3fn", "tb": True},
     {"dtype": "float8_e5m2", "out": "bfloat16", "tb": True},
+    {"dtype": "float8_e4m3fn", "other": "float8_e5m2", "tb": True},
+    {"dtype": "float8_e5m2", "other": "float8_e4m3fn", "out": "bfloat16", "tb": True},
     {"dtype": "int8", "out": "int32", "tb": True},
     {"dtype": "uint8", "out": "int32", "tb": True},
 ]
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"{kind['dtype']}-{kind.get('sums', 'wide')}")
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(map(str, kind.values())))
 def test_every_dtype_at_all_timings(kind):
     sizes, tile = (72, 48, 80), (64, 32, 512 // as_dtype(kind["dtype"]).bits)
     check(product(sizes, tile, **kind), *tensors(sizes, **kind), timings=ALL_TIMINGS, tl_persistent=True)

@@ -162,7 +162,8 @@ def gemm(
     """Adds the product of two tiles to a third: `C += op(A) @ op(B)`.
 
     Floats are accumulated in C's dtype, at least in float32; integers in int32. An operand in C's dtype beside one in
-    a 16-bit dtype is first rounded to the other's dtype. Any M, N and K from 1 on are legal.
+    a 16-bit dtype is first rounded to the other's dtype; float8_e4m3fn and float8_e5m2 multiply each other as they are.
+    Any M, N and K from 1 on are legal.
 
     Shapes: A (M, K), or (K, M) if transposed; B (K, N), or (N, K) if transposed; C (M, N). Regions such as
     `A_s[stage]` or `Q_s[:, :d]` are operands too.

@@ -36,6 +36,9 @@ class GemmWarpPolicy(enum.Enum):
 
 
 _EIGHT_BIT_FLOATS = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
+# Dtypes of one family, which matrix instructions multiply with each other: more digits, or a wider range.
+# Source: PTX ISA, "wgmma.mma_async" and "mma", .e4m3 and .e5m2 of each operand; for AMD, the bf8_fp8 forms of MFMA
+_FAMILIES = (frozenset(_EIGHT_BIT_FLOATS[:2]), frozenset(_EIGHT_BIT_FLOATS[2:]))
 
 # dtype of the operands: dtypes that C may have
 _RESULTS: dict[str, tuple[str, ...]] = {
@@ -55,7 +58,7 @@ class Gemm(TileOp):
 
     Shapes: A (M, K), or (K, M) if `transpose_a`; B (K, N), or (N, K) if `transpose_b`; C (M, N). Leading unit extents
     of the regions are dropped. An operand in the accumulator's dtype beside one in a 16-bit dtype is first rounded to
-    the other's dtype.
+    the other's dtype. Two 8-bit floats of one family need not be the same one.
 
     Attributes:
         a: The left operand.
@@ -101,10 +104,15 @@ class Gemm(TileOp):
         return isinstance(self.clear_accum, Const) and bool(self.clear_accum.value)
 
     @property
-    def operand(self) -> DType:
-        """The dtype in which elements of A and B are multiplied, after the rounding of a wide operand."""
+    def operands(self) -> tuple[DType, DType]:
+        """The dtypes in which elements of A and of B are multiplied, after the rounding of a wide operand."""
         a, b = self.a.dtype, self.b.dtype
-        return b if self._rounds(a, b) else a
+        return (b if self._rounds(a, b) else a), (a if self._rounds(b, a) else b)
+
+    @property
+    def multiplied(self) -> str:
+        """The dtypes of the operands in words: one name, or two."""
+        return " by ".join(dict.fromkeys(map(str, self.operands)))
 
     def _rounds(self, wide: DType, other: DType) -> bool:
         """Whether elements of `wide` are rounded to `other` before they are multiplied."""
@@ -197,36 +205,37 @@ class Gemm(TileOp):
     def _check_dtypes(self) -> None:
         check_scalars(self.name, self.a, self.b, self.c)
         a, b, c = self.a.dtype, self.b.dtype, self.c.dtype
-        if a != b and not self._rounds(a, b) and not self._rounds(b, a):
+        left, right = self.operands
+        if left != right and not any({str(left), str(right)} <= family for family in _FAMILIES):
             raise ProgramError(
                 f"{self.name}: A is {a!s} and B is {b!s}, but both must have one dtype",
                 hint="T.copy one of them into a tile of the other's dtype first",
             )
-        results = _RESULTS.get(str(self.operand), ())
+        results = _RESULTS.get(str(left), ())
         if not results:
             raise ProgramError(
-                f"{self.name}: operands of dtype {self.operand!s} cannot be multiplied",
+                f"{self.name}: operands of dtype {left!s} cannot be multiplied",
                 hint=f"use one of {', '.join(_RESULTS)}",
             )
         if c not in results:
             raise ProgramError(
-                f"{self.name}: the product of {self.operand!s} tiles cannot be accumulated in {c!s}",
+                f"{self.name}: the product of {left!s} tiles cannot be accumulated in {c!s}",
                 hint=f"allocate C as {' or '.join(results)}",
             )
 
     def reference(self, memory: TileMemory) -> None:
         """The matrix product, in the accumulator's dtype."""
-        a, b = self._matrix(memory, self.a), self._matrix(memory, self.b)
+        a, b = (self._matrix(memory, x, dtype) for x, dtype in zip((self.a, self.b), self.operands, strict=True))
         product = (a.T if self.transpose_a else a) @ (b.T if self.transpose_b else b)
         if self.clear_accum is None or not memory.value(self.clear_accum):
             old = memory.read(self.c)
             product = product.reshape(old.shape) + old.astype(self.accumulator.numpy)
         memory.write(self.c, np.asarray(convert(product, self.c.dtype)))
 
-    def _matrix(self, memory: TileMemory, region: Region) -> np.ndarray:
+    def _matrix(self, memory: TileMemory, region: Region, dtype: DType) -> np.ndarray:
         values = memory.read(region)
         rows, columns = matrix_axes(region)
-        rounded = np.asarray(convert(values, self.operand)).astype(self.accumulator.numpy)
+        rounded = np.asarray(convert(values, dtype)).astype(self.accumulator.numpy)
         return rounded.reshape(values.shape[rows], values.shape[columns])
 
 

@@ -51,6 +51,12 @@ def test_the_micro_kernel_serves_common_dtypes(dtype, accum):
     run_everywhere(func, *arguments(9, 20, 11, dtype, accum))
 
 
+@pytest.mark.parametrize("dtypes", [("float8_e4m3fn", "float8_e5m2"), ("float8_e5m2fnuz", "float8_e4m3fnuz")])
+def test_8_bit_floats_of_two_dtypes(dtypes):
+    func = product(9, 20, 11, dtypes[0], "float32", other=dtypes[1])
+    run_everywhere(func, *arguments(9, 20, 11, dtypes[0], "float32", other=dtypes[1]))
+
+
 @pytest.mark.parametrize(("trans_a", "trans_b"), [(False, True), (True, False), (True, True)])
 def test_transposed_operands_and_a_cleared_result(trans_a, trans_b):
     func = product(5, 7, 6, "float32", "float32", trans_a, trans_b, clear=True)

@@ -49,6 +49,17 @@ def test_every_dtype_in_both_orders_of_both_operands(dtype, accum, arch, k, tran
     check(Case(32, 32, k, dtype, accum, transpose_a, transpose_b, arch=arch, threads=64))
 
 
+MIXED = [("float8_e4m3fn", "float8_e5m2"), ("float8_e5m2", "float8_e4m3fn")]
+
+
+@pytest.mark.parametrize(("transpose_a", "transpose_b"), ORDERS)
+@pytest.mark.parametrize(("dtype", "other"), MIXED)
+def test_operands_of_two_dtypes(dtype, other, transpose_a, transpose_b):
+    for scope in (Scope.SHARED, Scope.FRAGMENT):
+        orders = transpose_a, transpose_b
+        check(Case(32, 16, 64, dtype, "float32", *orders, arch="sm_89", threads=64, dtype_b=other, a_scope=scope))
+
+
 @pytest.mark.parametrize(("transpose_a", "transpose_b"), ORDERS)
 @pytest.mark.parametrize("shape", [(1, 64, 32), (20, 10, 24), (33, 17, 19), (40, 24, 40), (16, 8, 1)])
 def test_sizes_that_the_instruction_does_not_divide(shape, transpose_a, transpose_b):
@@ -178,6 +189,7 @@ def refusal(case, **site):
         (Case(16, 16, 16, "float32", "float32"), "sm_80 multiplies no float32 with sums in float32"),
         (Case(16, 16, 16, "bfloat16", arch="sm_75"), "sm_75 multiplies no bfloat16"),
         (Case(16, 16, 16, "float32", "float64"), "float64"),
+        (Case(16, 16, 32, "float8_e5m2", dtype_b="float8_e4m3fn"), "no float8_e5m2 by float8_e4m3fn with sums in"),
     ],
 )
 def test_a_refusal_says_why(case, words):

@@ -64,6 +64,14 @@ def test_other_dtypes_lie_along_k(dtype, accum, k, held):
     check(case(64, 16, 2 * k, dtype, accum, transpose_b=True, a_scope=scope), lazy=held)
 
 
+@pytest.mark.parametrize("held", [False, True])
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize("dtypes", [("float8_e4m3fn", "float8_e5m2"), ("float8_e5m2", "float8_e4m3fn")])
+def test_8_bit_floats_of_two_dtypes(dtypes, held, lazy):
+    scope = Scope.FRAGMENT if held else Scope.SHARED
+    check(case(64, 16, 64, dtypes[0], "float32", transpose_b=True, a_scope=scope, dtype_b=dtypes[1]), lazy=lazy)
+
+
 @pytest.mark.parametrize(("m", "n", "k", "threads"), SEEDED)
 def test_tiles_that_kernels_use(m, n, k, threads):
     check(case(m, n, k, transpose_b=k == 32, threads=threads, clear=True))
@@ -320,6 +328,7 @@ def test_instructions_are_counted():
         case(64, 128, 64, a_scope=Scope.FRAGMENT, transpose_a=True),
         case(64, 64, 64, "int8", "int32", transpose_b=True),
         case(128, 128, 64, "float8_e4m3fn", "float32", transpose_b=True, a_scope=Scope.FRAGMENT),
+        case(64, 64, 64, "float8_e5m2", "float32", transpose_b=True, dtype_b="float8_e4m3fn"),
         case(64, 64, 32, "float16", "float16"),
     ],
 )

@@ -51,6 +51,11 @@ def test_any_number_of_threads(threads, clear):
     check(Case(8, 12, 6, "float32", "float32", threads=threads, clear=clear))
 
 
+@pytest.mark.parametrize("dtypes", [("float8_e4m3fn", "float8_e5m2"), ("float8_e5m2", "float8_e4m3fn")])
+def test_operands_of_two_dtypes(dtypes):
+    check(Case(16, 32, 8, dtypes[0], "float32", threads=32, dtype_b=dtypes[1]))
+
+
 @settings(max_examples=10)
 @given(
     m=st.integers(1, 24),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tilelang.dtypes import BOOL
+from tilelang.dtypes import BOOL, DType
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Const, Expr, Var, binary, cast, const, int_const, select
@@ -63,8 +63,8 @@ def _loops(op: Gemm, build: Builder) -> None:
     a_axes, b_axes, c_axes = (matrix_axes(region) for region in (op.a, op.b, op.c))
     m, n, k = op.sizes
 
-    def operand(region: Region, along: tuple[int, ...], row: Var, column: Var) -> Expr:
-        return cast(cast(load(region, (row, column), along), op.operand), dtype)
+    def operand(region: Region, multiplied: DType, along: tuple[int, ...], row: Var, column: Var) -> Expr:
+        return cast(cast(load(region, (row, column), along), multiplied), dtype)
 
     def element(at: tuple[Var, ...]) -> None:
         i, j = at
@@ -73,8 +73,8 @@ def _loops(op: Gemm, build: Builder) -> None:
         running = variable(build, "dot", dtype, old if op.clear_accum is None else select(op.clear_accum, zero, old))
 
         def step(p: Var) -> None:
-            x = operand(op.a, a_axes, *((p, i) if op.transpose_a else (i, p)))
-            y = operand(op.b, b_axes, *((j, p) if op.transpose_b else (p, j)))
+            x = operand(op.a, op.operands[0], a_axes, *((p, i) if op.transpose_a else (i, p)))
+            y = operand(op.b, op.operands[1], b_axes, *((j, p) if op.transpose_b else (p, j)))
             product = binary(BinaryOp.MUL, x, y)
             assign(build, running, binary(BinaryOp.ADD, read(running), product))
 

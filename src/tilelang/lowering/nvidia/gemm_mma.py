@@ -73,11 +73,12 @@ class GemmMma:
         m, n, k = (int_const(size) or 0 for size in op.sizes)
         if not (m and n and k):
             return "its extents are not constants above zero"
-        if not op.a.dtype == op.b.dtype == op.operand:
+        if (op.a.dtype, op.b.dtype) != op.operands:
             return f"its operands are {op.a.dtype!s} and {op.b.dtype!s}"
-        atom = choose_atom(site.target, op.operand, op.operand, _sums(op), k)
+        atom = choose_atom(site.target, *op.operands, _sums(op), k)
         if atom is None:
-            return f"{site.target.arch} multiplies no {op.operand!s} with sums in {_sums(op)!s} by matrix instructions"
+            what = f"{op.multiplied} with sums in {_sums(op)!s}"
+            return f"{site.target.arch} multiplies no {what} by matrix instructions"
         for letter, region in zip("ABC", (op.a, op.b, op.c), strict=True):
             scope = region.buffer.scope
             if scope is not Scope.FRAGMENT and (letter == "C" or scope is not Scope.SHARED):
@@ -186,7 +187,7 @@ def _operand(
 
 def _plan(op: Gemm, site: Site) -> _Plan:
     m, n, k = (int_const(size) or 0 for size in op.sizes)
-    atom = choose_atom(site.target, op.operand, op.operand, _sums(op), k)
+    atom = choose_atom(site.target, *op.operands, _sums(op), k)
     if atom is None:
         raise CompilerBug("gemm.mma: chosen for a product that it refuses")
     warps = partition(m, n, atom, site.threads, op.policy)

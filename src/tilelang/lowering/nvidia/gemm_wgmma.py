@@ -246,7 +246,7 @@ def _refused_target(op: Gemm, site: Site) -> str:
         return f"{PassConfigKey.TL_DISABLE_WGMMA.value} is set"
     if site.threads % WARPGROUP or not site.threads:
         return f"{site.threads} threads are no whole number of warpgroups"
-    if not op.a.dtype == op.b.dtype == op.operand:
+    if (op.a.dtype, op.b.dtype) != op.operands:
         return f"its operands are {op.a.dtype!s} and {op.b.dtype!s}"
     return "" if op.wait <= MOST_PENDING else f"{op.wait} groups cannot be left under way"
 
@@ -271,21 +271,22 @@ def _divided(op: Gemm, site: Site, sums: DType) -> _Plan | str:
     m, n, k = (int_const(size) or 0 for size in op.sizes)
     if not (m and n and k):
         return "its extents are not constants above zero"
-    if atom_of(op.operand, op.operand, sums, columns(op.operand)[0]) is None:
-        return f"warpgroups multiply no {op.operand!s} with sums in {sums!s}"
+    operand = op.a.dtype
+    if atom_of(*op.operands, sums, columns(operand)[0]) is None:
+        return f"warpgroups multiply no {op.multiplied} with sums in {sums!s}"
     transposed = (op.transpose_a, not op.transpose_b)
     held_a = op.a.buffer.scope is Scope.FRAGMENT
     for letter, contiguous in zip("AB", (transposed[0] and not held_a, transposed[1]), strict=True):
-        if contiguous and op.operand.bits != 16:
-            return f"{letter} of {op.operand!s} is not contiguous along K"
+        if contiguous and operand.bits != 16:
+            return f"{letter} of {operand!s} is not contiguous along K"
     if m % ROWS and not held_a:
         return f"M is {m}, no multiple of {ROWS}"
-    depth = 32 * 8 // op.operand.bits
+    depth = 32 * 8 // operand.bits
     if k % depth:
         return f"K is {k}, no multiple of {depth}"
     found = "its warpgroups do not divide the tile"
     for groups, width in _partitions(m, n, op, site):
-        atom = atom_of(op.operand, op.operand, sums, width)
+        atom = atom_of(*op.operands, sums, width)
         assert atom is not None
         a = None if held_a else _in_boxes(Tile(op.a, transposed[0], m, ROWS), site)
         b = _in_boxes(Tile(op.b, transposed[1], n, width), site)
@@ -345,7 +346,7 @@ def _partitions(m: int, n: int, op: Gemm, site: Site) -> Iterator[tuple[WarpPart
         across = count // rows
         if tall % rows or n % across:
             continue
-        for width in sorted(columns(op.operand), reverse=True):
+        for width in sorted(columns(op.a.dtype), reverse=True):
             if n // across % width == 0 and width <= most:
                 yield WarpPartition(rows, across, 1, tall // rows, n // across // width), width
                 break

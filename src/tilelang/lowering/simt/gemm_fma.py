@@ -162,7 +162,8 @@ class GemmFma:
             emit.loop("i", plan.rows.count, lambda i: emit.loop("j", plan.columns.count, lambda j: product(i, j, k)))
 
         def product(i: Expr, j: Expr, k: Expr) -> None:
-            x, y = (cast(cast(e, op.operand), op.accumulator) for e in (a.element(i, k), b.element(j, k)))
+            elements = a.element(i, k), b.element(j, k)
+            x, y = (cast(cast(e, to), op.accumulator) for e, to in zip(elements, op.operands, strict=True))
             old = sums.element(plan.rows.place(i), plan.columns.place(j))
             total = binary(BinaryOp.ADD, old, binary(BinaryOp.MUL, x, y))
             emit.build.emit(Store(old.buffer, old.indices, total))

@@ -5,7 +5,7 @@ Takes products of any extents and scopes, emits a `ParallelLoop`; which thread c
 
 from __future__ import annotations
 
-from tilelang.dtypes import BOOL, INT32
+from tilelang.dtypes import BOOL, INT32, DType
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Const, Expr, Load, Var, binary, cast, const, select
@@ -25,8 +25,8 @@ def expand_gemm(op: Gemm, build: Builder) -> None:
     m, n, depth = op.sizes
     clear = op.clear_accum if op.clear_accum is not None else Const(False, BOOL)
 
-    def operand(region: Region, row: Expr, column: Expr) -> Expr:
-        return cast(cast(load(region, (row, column), matrix_axes(region)), op.operand), dtype)
+    def operand(region: Region, multiplied: DType, row: Expr, column: Expr) -> Expr:
+        return cast(cast(load(region, (row, column), matrix_axes(region)), multiplied), dtype)
 
     def element(at: tuple[Var, ...]) -> None:
         i, j = at
@@ -35,8 +35,8 @@ def expand_gemm(op: Gemm, build: Builder) -> None:
         old = cast(load(op.c, at, axes), dtype)
         build.emit(Alloc(total, select(clear, const(0, dtype), old)))
         k = Var("k", INT32, index=True)
-        a = operand(op.a, *((k, i) if op.transpose_a else (i, k)))
-        b = operand(op.b, *((j, k) if op.transpose_b else (k, j)))
+        a = operand(op.a, op.operands[0], *((k, i) if op.transpose_a else (i, k)))
+        b = operand(op.b, op.operands[1], *((j, k) if op.transpose_b else (k, j)))
         running = Load(total, (), dtype)
         step = Store(total, (), binary(BinaryOp.ADD, running, binary(BinaryOp.MUL, a, b)))
         build.emit(For(k, ZERO, depth, 1, ForKind.SERIAL, step))

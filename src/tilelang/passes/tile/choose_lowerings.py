@@ -155,12 +155,11 @@ class _Choose(Rewriter):
         after: list[Stmt] = []
         if op.c.buffer.scope is not Scope.FRAGMENT or not is_whole(op.c):
             op = self._with_sums_in_fragment(op, before, after)
-        operand = op.operand
-        a, b = (self._ready(region, operand, before) for region in (op.a, op.b))
+        a, b = (self._ready(r, dtype, before) for r, dtype in zip((op.a, op.b), op.operands, strict=True))
         op = dataclasses.replace(op, a=a, b=b)
         if self._first(op, self._lowerings.get(Gemm, ()))[0] is None:
             # single threads want their operands in shared memory
-            a, b = (self._moved(r, operand, Scope.SHARED, before) if _held(r) else r for r in (op.a, op.b))
+            a, b = (self._moved(r, r.dtype, Scope.SHARED, before) if _held(r) else r for r in (op.a, op.b))
             op = dataclasses.replace(op, a=a, b=b)
         return [*before, self._chosen(op), *after]
 

@@ -146,13 +146,14 @@ class Roles:
 
         A wide operand is rounded into a fragment before, as `choose_lowerings` does it.
         """
-        rounded = dataclasses.replace(product, a=_rounded(product, product.a), b=_rounded(product, product.b))
+        rounded = dataclasses.replace(product, a=_rounded(product, 0), b=_rounded(product, 1))
         return self._refusal(rounded, PRODUCT, threads)
 
     def reads_in_place(self, product: Gemm, tile: Buffer, threads: int) -> bool:
         """Whether instructions of warpgroups read a tile where it is, and nothing else of a product does."""
-        operands = [region for region in (product.a, product.b) if region.buffer.storage is tile.storage]
-        return all(r.dtype == product.operand for r in operands) and not self.refuses(product, threads)
+        pairs = zip((product.a, product.b), product.operands, strict=True)
+        as_they_are = all(r.dtype == dtype for r, dtype in pairs if r.buffer.storage is tile.storage)
+        return as_they_are and not self.refuses(product, threads)
 
     def _refusal(self, op: TileOp, name: str, threads: int) -> str:
         row = self._row(type(op), name)
@@ -286,7 +287,7 @@ class _Choice:
         """Registers of a thread that hold tiles: its share of each, and some elements of each row."""
         tiles = [s.buffer for s in walk(self._launch.body) if isinstance(s, Alloc) and s.buffer.scope is Scope.FRAGMENT]
         products = [s for s in walk(self._launch.body) if isinstance(s, Gemm)]
-        tiles += [_rounded(p, p.a).buffer for p in products if p.a.dtype != p.operand]
+        tiles += [_rounded(p, 0).buffer for p in products if p.a.dtype != p.operands[0]]
         bits = sum((tile.bytes or 0) * 8 for tile in tiles if tile.rank > 1)
         rows = sum(tile.rank == 1 for tile in tiles) * _ROWS_OF_THREAD
         return -(-bits // (32 * consumers * WARPGROUP_THREADS)) + rows
@@ -414,16 +415,17 @@ class _Choice:
 
 def _is_short(product: Gemm, warpgroups: int) -> bool:
     """Whether the others' shares of a product are done before a warpgroup can begin the next one."""
-    work = math.prod(int_const(size) or 0 for size in product.sizes) * product.operand.bits
+    work = math.prod(int_const(size) or 0 for size in product.sizes) * product.operands[0].bits
     return work * (warpgroups - 1) <= _SHORT * warpgroups
 
 
-def _rounded(product: Gemm, region: Region) -> Region:
-    """An operand in the dtype in which it is multiplied."""
-    if region.dtype == product.operand:
+def _rounded(product: Gemm, side: int) -> Region:
+    """The left or the right operand in the dtype in which it is multiplied."""
+    region, dtype = (product.a, product.b)[side], product.operands[side]
+    if region.dtype == dtype:
         return region
     extents = matrix_extents(region)
-    return whole(Buffer(region.buffer.name, extents, product.operand, Scope.FRAGMENT, loc=region.buffer.loc))
+    return whole(Buffer(region.buffer.name, extents, dtype, Scope.FRAGMENT, loc=region.buffer.loc))
 
 
 def _one_of_several(copy: Copy) -> Copy:
