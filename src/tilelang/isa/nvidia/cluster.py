@@ -21,24 +21,16 @@ from typing import Any
 import numpy as np
 
 from tilelang.dtypes import INT32, DType
-from tilelang.errors import NoLowering
 from tilelang.isa.instruction import Effect, Group, Instruction, Timeline
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.machine import LANES, Pieces, Pointer, Wait, Warp
+from tilelang.isa.nvidia.access import access, as_bits, as_value
 from tilelang.isa.nvidia.lanes import integers, spread
 from tilelang.isa.nvidia.mbarrier import MBARRIER_ARRIVE, named
-from tilelang.isa.nvidia.types import BITS, cuda_type, lane_type, words
+from tilelang.isa.nvidia.ptx_statement import ptx_statement, register, shared_address, shared_operand
 from tilelang.target import Feature
 
 _SOURCE = "PTX ISA, '{}'"
-# per size in bytes: PTX type, registers of the type in `types.words`, constraint
-_REGISTERS: dict[int, tuple[str, tuple[str, ...], str]] = {
-    1: ("u8", ("value",), "h"),
-    2: ("u16", ("value",), "h"),
-    4: ("u32", ("value",), "r"),
-    8: ("v2.u32", ("value.x", "value.y"), "r"),
-    16: ("v4.u32", ("value.x", "value.y", "value.z", "value.w"), "r"),
-}
 
 
 # -- meanings ------------------------------------------------------------------------------------------------------
@@ -131,17 +123,12 @@ __device__ __forceinline__ int tl_{name}() {{
 
 
 def _barrier(name: str, operation: str, simulate: Callable[[Warp], Any], comment: str) -> Instruction:
-    text = f"""\
-// {comment}
-__device__ __forceinline__ void tl_{name}() {{
-    asm volatile("barrier.cluster.{operation}.aligned;" ::: "memory");
-}}
-"""
-    return Instruction(
+    return ptx_statement(
         name,
-        {"cuda": f"tl_{name}()"},
-        {"cuda": Helper(f"tl_{name}", text)},
+        f"barrier.cluster.{operation}.aligned;",
+        (),
         simulate,
+        comment,
         group=Group.CLUSTER,
         effect=Effect.SYNC_SOME,
         needs=Feature.CLUSTER,
@@ -182,9 +169,6 @@ def _remote(place: str) -> str:
     return f"{{ .reg .b32 {place}; mapa.shared::cluster.u32 {place}, "
 
 
-_OWN = '"r"((unsigned)__cvta_generic_to_shared({}))'
-
-
 @cache
 def mbarrier_arrive_remote(*, release: bool = False) -> Instruction:
     """Every executing thread arrives once at a barrier of another block; called with the barrier and the block's rank.
@@ -193,41 +177,17 @@ def mbarrier_arrive_remote(*, release: bool = False) -> Instruction:
         release: Whether those that wait see what the thread wrote outside of its own block. Reads are over in any case,
             and this costs much: it waits for all that the thread wrote.
     """
-    name = "mbarrier_arrive_remote" + "_release" * release
     operation = "mbarrier.arrive" + ".release.cluster" * release + ".shared::cluster.b64"
-    text = f"""\
-// Counts this thread as arrived at the barrier at the same place in another block of the cluster.
-__device__ __forceinline__ void tl_{name}(void* barrier, int block) {{
-    asm volatile("{_remote("at")}%0, %1; {operation} _, [at]; }}"
-                 :
-                 : {_OWN.format("barrier")}, "r"(block)
-                 : "memory");
-}}
-"""
-    return Instruction(
-        name,
-        {"cuda": f"tl_{name}({{0}}, {{1}})"},
-        {"cuda": Helper(f"tl_{name}", text)},
+    return ptx_statement(
+        "mbarrier_arrive_remote" + "_release" * release,
+        f"{_remote('at')}%0, %1; {operation} _, [at]; }}",
+        (shared_address("barrier"), register("int", "block")),
         _arrive_remote,
+        "Counts this thread as arrived at the barrier at the same place in another block of the cluster.",
         effect=Effect.SYNC_SOME,
         needs=Feature.CLUSTER,
         source=_SOURCE.format("Parallel Synchronization and Communication Instructions: mbarrier.arrive"),
     )
-
-
-def _numbered(first: int, count: int) -> str:
-    names = ", ".join(f"%{first + i}" for i in range(count))
-    return names if count == 1 else f"{{{names}}}"
-
-
-def _size_of(dtype: DType, sizes: tuple[int, ...], what: str) -> int:
-    if dtype.storage_bytes not in sizes:
-        raise NoLowering(f"{what}: no access of {dtype.storage_bytes} bytes, which {dtype!s} has")
-    return dtype.storage_bytes
-
-
-def _needed(*helpers: Helper | None) -> tuple[Helper, ...]:
-    return tuple(helper for helper in helpers if helper is not None)
 
 
 @cache
@@ -239,27 +199,19 @@ def cluster_load(dtype: DType) -> Instruction:
     Raises:
         NoLowering: The value is no access of 1, 2, 4, 8 or 16 bytes.
     """
-    size = _size_of(dtype, tuple(_REGISTERS), "ld.shared::cluster")
-    kind, registers, constraint = _REGISTERS[size]
-    name, target = f"tl_cluster_load_{size}", words(size)
-    value = "uint16_t value" if size == 1 else f"{target.name} value"
-    outputs = ", ".join(f'"={constraint}"({register})' for register in registers)
-    count = len(registers)
+    how = access(dtype, "ld.shared::cluster")
+    name, count = f"tl_cluster_load_{how.size}", len(how.registers)
     text = f"""\
-__device__ __forceinline__ {target.name} {name}(const void* shared, int block) {{
-    {value};
-    asm volatile("{_remote("at")}%{count}, %{count + 1}; ld.shared::cluster.{kind} {_numbered(0, count)}, [at]; }}"
-                 : {outputs}
-                 : {_OWN.format("shared")}, "r"(block)
+__device__ __forceinline__ {how.word.name} {name}(const void* shared, int block) {{
+    {how.variable} value;
+    asm volatile("{_remote("at")}%{count}, %{count + 1}; ld.shared::cluster.{how.kind} {how.operands(0)}, [at]; }}"
+                 : {how.outputs}
+                 : {shared_operand("shared")}, "r"(block)
                  : "memory");
-    return {"(uint8_t)value" if size == 1 else "value"};
+    return {how.result};
 }}
 """
-    helper, call = Helper(name, text, needs=_needed(target.helper)), f"{name}({{0}}, {{1}})"
-    if dtype.lanes == 1:
-        plain = cuda_type(dtype)
-        call = f"({plain.value})tl_bits<{plain.name}>({call})"
-        helper = Helper(f"{name} as {dtype!s}", "", needs=_needed(helper, BITS, plain.helper))
+    call, helper = as_value(dtype, f"{name}({{0}}, {{1}})", Helper(name, text, needs=how.needs))
     return Instruction(
         f"cluster_load_{dtype!s}",
         {"cuda": call},
@@ -271,15 +223,6 @@ __device__ __forceinline__ {target.name} {name}(const void* shared, int block) {
     )
 
 
-def _stored(name: str, dtype: DType, places: str) -> tuple[str, tuple[Helper, ...]]:
-    """The call of a helper that takes bits, with an element in the place of {2}; and what else it needs."""
-    if dtype.lanes > 1:
-        return f"{name}({places.format('{2}')})", ()
-    plain, word = cuda_type(dtype), words(dtype.storage_bytes)
-    value = f"tl_bits<{word.name}>({plain.name}({{2}}))"
-    return f"{name}({places.format(value)})", _needed(BITS, lane_type(dtype).helper)
-
-
 @cache
 def cluster_store(dtype: DType) -> Instruction:
     """A store of an element or a short vector to shared memory of a block of the cluster.
@@ -289,23 +232,21 @@ def cluster_store(dtype: DType) -> Instruction:
     Raises:
         NoLowering: The value is no access of 1, 2, 4, 8 or 16 bytes.
     """
-    size = _size_of(dtype, tuple(_REGISTERS), "st.shared::cluster")
-    kind, registers, constraint = _REGISTERS[size]
-    name, target = f"tl_cluster_store_{size}", words(size)
-    inputs = ", ".join(f'"{constraint}"({"(uint16_t)value" if size == 1 else register})' for register in registers)
+    how = access(dtype, "st.shared::cluster")
+    name = f"tl_cluster_store_{how.size}"
     text = f"""\
-__device__ __forceinline__ void {name}(void* shared, int block, {target.name} value) {{
-    asm volatile("{_remote("at")}%0, %1; st.shared::cluster.{kind} [at], {_numbered(2, len(registers))}; }}"
+__device__ __forceinline__ void {name}(void* shared, int block, {how.word.name} value) {{
+    asm volatile("{_remote("at")}%0, %1; st.shared::cluster.{how.kind} [at], {how.operands(2)}; }}"
                  :
-                 : {_OWN.format("shared")}, "r"(block), {inputs}
+                 : {shared_operand("shared")}, "r"(block), {how.inputs}
                  : "memory");
 }}
 """
-    call, more = _stored(name, dtype, "{{0}}, {{1}}, {}")
+    value, helper = as_bits(dtype, "{2}", Helper(name, text, needs=how.needs))
     return Instruction(
         f"cluster_store_{dtype!s}",
-        {"cuda": call},
-        {"cuda": Helper(f"{name} of {dtype!s}", "", needs=(Helper(name, text, needs=_needed(target.helper)), *more))},
+        {"cuda": f"{name}({{0}}, {{1}}, {value})"},
+        {"cuda": helper},
         _store(dtype),
         needs=Feature.CLUSTER,
         source=_SOURCE.format("Data Movement and Conversion Instructions: st"),
@@ -322,26 +263,24 @@ def cluster_store_async(dtype: DType) -> Instruction:
     Raises:
         NoLowering: The value is no access of 4, 8 or 16 bytes.
     """
-    size = _size_of(dtype, (4, 8, 16), "st.async")
-    kind, registers, constraint = _REGISTERS[size]
-    name, target = f"tl_cluster_store_async_{size}", words(size)
-    inputs = ", ".join(f'"{constraint}"({register})' for register in registers)
+    how = access(dtype, "st.async", (4, 8, 16))
+    name = f"tl_cluster_store_async_{how.size}"
     text = f"""\
 // Stores into another block of the cluster, whose barrier counts the bytes once they are there.
-__device__ __forceinline__ void {name}(void* shared, int block, {target.name} value, void* barrier) {{
+__device__ __forceinline__ void {name}(void* shared, int block, {how.word.name} value, void* barrier) {{
     asm volatile("{_remote("at")}%0, %2; .reg .b32 bar; mapa.shared::cluster.u32 bar, %1, %2; "
-                 "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.{kind} [at], "
-                 "{_numbered(3, len(registers))}, [bar]; }}"
+                 "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.{how.kind} [at], "
+                 "{how.operands(3)}, [bar]; }}"
                  :
-                 : {_OWN.format("shared")}, {_OWN.format("barrier")}, "r"(block), {inputs}
+                 : {shared_operand("shared")}, {shared_operand("barrier")}, "r"(block), {how.inputs}
                  : "memory");
 }}
 """
-    call, more = _stored(name, dtype, "{{0}}, {{1}}, {}, {{3}}")
+    value, helper = as_bits(dtype, "{2}", Helper(name, text, needs=how.needs))
     return Instruction(
         f"cluster_store_async_{dtype!s}",
-        {"cuda": call},
-        {"cuda": Helper(f"{name} of {dtype!s}", "", needs=(Helper(name, text, needs=_needed(target.helper)), *more))},
+        {"cuda": f"{name}({{0}}, {{1}}, {value}, {{3}})"},
+        {"cuda": helper},
         _store_async(dtype),
         timeline=Timeline.TMA_LOAD,
         needs=Feature.CLUSTER,

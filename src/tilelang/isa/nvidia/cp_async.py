@@ -19,6 +19,7 @@ from tilelang.isa.intrinsic import Helper
 from tilelang.isa.machine import Pointer, Warp
 from tilelang.isa.nvidia.cache_policy import NORMAL, policy_number
 from tilelang.isa.nvidia.lanes import spread
+from tilelang.isa.nvidia.ptx_statement import ptx_statement, shared_operand
 from tilelang.target import Feature
 
 SIZES = (4, 8, 16)  # in bytes; both addresses are multiples of the size
@@ -53,7 +54,7 @@ def cp_async(size: int, eviction: str = NORMAL) -> Instruction:
 __device__ __forceinline__ void {name}(void* shared, const void* global, bool keep) {{
     asm volatile("cp.async.{cache_operator}.shared.global{hint}.L2::128B [%0], [%1], {size}, %2{operand};"
                  :
-                 : "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"(keep ? {size} : 0){value}
+                 : {shared_operand("shared")}, "l"(global), "r"(keep ? {size} : 0){value}
                  : "memory");
 }}
 """
@@ -93,18 +94,12 @@ def _wait(warp: Warp, pending: Any) -> None:
     warp.wait(Timeline.CP_ASYNC, int(pending))
 
 
-CP_ASYNC_COMMIT = Instruction(
+CP_ASYNC_COMMIT = ptx_statement(
     "cp_async_commit",
-    {"cuda": "tl_cp_async_commit()"},
-    {
-        "cuda": Helper(
-            "tl_cp_async_commit",
-            """\
-__device__ __forceinline__ void tl_cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-""",
-        )
-    },
+    "cp.async.commit_group;",
+    (),
     _commit,
+    "Closes the group of this thread's copies since the last commit.",
     timeline=Timeline.CP_ASYNC,
     effect=Effect.COMMIT,
     needs=Feature.CP_ASYNC,

@@ -10,8 +10,8 @@ Source: PTX ISA, "Parallel Synchronization and Communication Instructions: gridd
 from __future__ import annotations
 
 from tilelang.isa.instruction import Effect, Instruction
-from tilelang.isa.intrinsic import Helper
 from tilelang.isa.machine import Warp
+from tilelang.isa.nvidia.ptx_statement import ptx_statement
 from tilelang.target import Feature
 
 _SOURCE = "PTX ISA, 'Parallel Synchronization and Communication Instructions: griddepcontrol'"
@@ -22,17 +22,12 @@ def _nothing(warp: Warp) -> None:
 
 
 def _record(name: str, operation: str, comment: str) -> Instruction:
-    text = f"""\
-// {comment}
-__device__ __forceinline__ void tl_{name}() {{
-    asm volatile("griddepcontrol.{operation};" ::: "memory");
-}}
-"""
-    return Instruction(
+    return ptx_statement(
         name,
-        {"cuda": f"tl_{name}()"},
-        {"cuda": Helper(f"tl_{name}", text)},
+        f"griddepcontrol.{operation};",
+        (),
         _nothing,
+        comment,
         effect=Effect.FENCE,
         needs=Feature.CLUSTER,
         source=_SOURCE,

@@ -9,8 +9,8 @@ Source: CUDA C++ Programming Guide, "Memory Fence Functions"; PTX ISA, "membar, 
 from __future__ import annotations
 
 from tilelang.isa.instruction import Effect, Instruction
-from tilelang.isa.intrinsic import Helper
 from tilelang.isa.machine import Warp
+from tilelang.isa.nvidia.ptx_statement import ptx_statement
 from tilelang.target import Feature
 
 
@@ -40,22 +40,15 @@ FENCE_SYSTEM = _record("system", "__threadfence_system()")
 
 
 def _proxy(name: str, what: str, space: str) -> Instruction:
-    function = f"tl_fence_{name}"
-    text = f"""\
-// Makes what this thread wrote to {what} memory visible to the engines that copy and multiply beside the threads.
-__device__ __forceinline__ void {function}() {{
-    asm volatile("fence.proxy.async.{space};" ::: "memory");
-}}
-"""
-
     def simulate(warp: Warp) -> None:
         warp.fence_proxy(what)
 
-    return Instruction(
+    return ptx_statement(
         f"fence_{name}",
-        {"cuda": f"{function}()"},
-        {"cuda": Helper(function, text)},
+        f"fence.proxy.async.{space};",
+        (),
         simulate,
+        f"Makes what this thread wrote to {what} memory visible to the engines beside the threads.",
         effect=Effect.FENCE,
         needs=Feature.TMA,
         source="PTX ISA, 'Parallel Synchronization and Communication Instructions: membar, fence'",

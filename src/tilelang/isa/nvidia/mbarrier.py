@@ -24,6 +24,7 @@ from tilelang.isa.intrinsic import Helper
 from tilelang.isa.machine import LANES, Pointer, Wait, Warp
 from tilelang.isa.nvidia.lanes import integers
 from tilelang.isa.nvidia.mbarrier_state import MOST_ARRIVALS, MOST_BYTES, Coming, MBarrier
+from tilelang.isa.nvidia.ptx_statement import Argument, ptx_statement, register, shared_address
 from tilelang.target import Feature
 
 _SOURCE = "PTX ISA, 'Parallel Synchronization and Communication Instructions: {}'"
@@ -207,88 +208,137 @@ def _test_wait(warp: Warp, pointer: Pointer, parity: Any) -> np.ndarray:
     return passed
 
 
-def _helper(name: str, signature: str, body: str, comment: str) -> Helper:
-    text = f"// {comment}\n__device__ __forceinline__ {signature} {{\n{body}}}\n"
-    return Helper(name, text)
+_BARRIER = shared_address("barrier")
 
 
-_ADDRESS = '"r"((unsigned)__cvta_generic_to_shared(barrier))'
+def _record(
+    name: str,
+    statement: str,
+    simulate: Callable[..., Any],
+    comment: str,
+    *more: Argument,
+    section: str,
+    timeline: Timeline = Timeline.IN_ORDER,
+    effect: Effect = Effect.SYNC_SOME,
+    needs: Feature = Feature.MBARRIER,
+) -> Instruction:
+    """An instruction that is called with a barrier's address and then with `more`."""
+    return ptx_statement(
+        name,
+        statement,
+        (_BARRIER, *more),
+        simulate,
+        comment,
+        timeline=timeline,
+        effect=effect,
+        needs=needs,
+        source=_SOURCE.format(section),
+    )
 
-MBARRIER_INIT = Instruction(
+
+MBARRIER_INIT = _record(
     "mbarrier_init",
-    {"cuda": "tl_mbarrier_init({0}, {1})"},
-    {
-        "cuda": _helper(
-            "tl_mbarrier_init",
-            "void tl_mbarrier_init(void* barrier, int count)",
-            f'    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::{_ADDRESS}, "r"(count) : "memory");\n',
-            "Makes a barrier of 8 bytes, whose phases end with this many arrivals.",
-        )
-    },
+    "mbarrier.init.shared.b64 [%0], %1;",
     _init,
-    needs=Feature.MBARRIER,
-    source=_SOURCE.format("mbarrier.init"),
+    "Makes a barrier of 8 bytes, whose phases end with this many arrivals.",
+    register("int", "count"),
+    section="mbarrier.init",
+    effect=Effect.NONE,
 )
 """Makes a barrier; called with its address and the number of arrivals. Others use it after a barrier of the block."""
 
-MBARRIER_INVAL = Instruction(
+MBARRIER_INVAL = _record(
     "mbarrier_inval",
-    {"cuda": "tl_mbarrier_inval({0})"},
-    {
-        "cuda": _helper(
-            "tl_mbarrier_inval",
-            "void tl_mbarrier_inval(void* barrier)",
-            f'    asm volatile("mbarrier.inval.shared.b64 [%0];" ::{_ADDRESS} : "memory");\n',
-            "Ends a barrier, whose memory may be used otherwise from then on.",
-        )
-    },
+    "mbarrier.inval.shared.b64 [%0];",
     _inval,
-    needs=Feature.MBARRIER,
-    source=_SOURCE.format("mbarrier.inval"),
+    "Ends a barrier, whose memory may be used otherwise from then on.",
+    section="mbarrier.inval",
+    effect=Effect.NONE,
 )
 """Ends a barrier; called with its address."""
 
-MBARRIER_ARRIVE = Instruction(
+MBARRIER_ARRIVE = _record(
     "mbarrier_arrive",
-    {"cuda": "tl_mbarrier_arrive({0})"},
-    {
-        "cuda": _helper(
-            "tl_mbarrier_arrive",
-            "void tl_mbarrier_arrive(void* barrier)",
-            f"""\
-    asm volatile("{{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0]; }}" ::{_ADDRESS} : "memory");
-""",
-            "Counts this thread as arrived, after all that it did before.",
-        )
-    },
+    "{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0]; }",
     _arrive,
-    effect=Effect.SYNC_SOME,
-    needs=Feature.MBARRIER,
-    source=_SOURCE.format("mbarrier.arrive"),
+    "Counts this thread as arrived, after all that it did before.",
+    section="mbarrier.arrive",
 )
 """Every executing thread arrives once; called with the barrier's address."""
+
+MBARRIER_CP_ASYNC_ARRIVE = _record(
+    "mbarrier_cp_async_arrive",
+    "cp.async.mbarrier.arrive.noinc.shared.b64 [%0];",
+    _cp_async_arrive,
+    "Counts this thread as arrived as soon as all copies are there that it has begun by cp.async.",
+    section="cp.async.mbarrier.arrive",
+    timeline=Timeline.CP_ASYNC,
+)
+"""Every executing thread arrives once its copies so far have; called with the barrier's address."""
+
+MBARRIER_EXPECT_TX = _record(
+    "mbarrier_expect_tx",
+    "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;",
+    _expect,
+    "Lets the phase wait for so many more bytes of copies.",
+    register("int", "bytes"),
+    section="mbarrier.expect_tx",
+    needs=Feature.TMA,
+)
+"""Every executing thread announces bytes of copies to the phase under way; called with the barrier and the bytes."""
+
+MBARRIER_ARRIVE_EXPECT_TX = _record(
+    "mbarrier_arrive_expect_tx",
+    "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;",
+    _arrive_expect,
+    "Lets the phase wait for so many more bytes of copies, and counts this thread as arrived.",
+    register("int", "bytes"),
+    section="mbarrier.arrive",
+    needs=Feature.TMA,
+)
+"""Every executing thread announces bytes of copies and then arrives; called with the barrier and the bytes."""
+
+FENCE_MBARRIER_INIT = ptx_statement(
+    "fence_mbarrier_init",
+    "fence.mbarrier_init.release.cluster;",
+    (),
+    _fence_init,
+    "Makes barriers that this thread has initialized known to the cluster and to engines that count on them.",
+    effect=Effect.FENCE,
+    needs=Feature.TMA,
+    source=_SOURCE.format("membar, fence"),
+)
+"""Makes initialized barriers known beyond the thread, once others are ordered after it; called with nothing."""
+
+
+def _question(operation: str) -> str:
+    """Asks whether a phase is complete; `_ANSWER` follows it."""
+    ptx = f"{{ .reg .pred p; mbarrier.{operation}.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }}"
+    return f'asm volatile("{ptx}"'
+
+
+_ANSWER = f': "=r"(done) : {_BARRIER.operand}, "r"(parity) : "memory");'
 
 MBARRIER_WAIT = Instruction(
     "mbarrier_wait",
     {"cuda": "tl_mbarrier_wait({0}, {1})"},
     {
-        "cuda": _helper(
+        "cuda": Helper(
             "tl_mbarrier_wait",
-            "void tl_mbarrier_wait(void* barrier, unsigned parity)",
             f"""\
+// Waits until the phase of this parity is complete.
+__device__ __forceinline__ void tl_mbarrier_wait(void* barrier, unsigned parity) {{
     unsigned done;
     do {{
 #if __CUDA_ARCH__ >= 900
-        asm volatile("{{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }}"
+        {_question("try_wait")}
 #else
-        asm volatile("{{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }}"
+        {_question("test_wait")}
 #endif
-                     : "=r"(done)
-                     : {_ADDRESS}, "r"(parity)
-                     : "memory");
+                     {_ANSWER}
     }} while (!done);
+}}
 """,
-            "Waits until the phase of this parity is complete.",
         )
     },
     _wait,
@@ -302,18 +352,17 @@ MBARRIER_TEST_WAIT = Instruction(
     "mbarrier_test_wait",
     {"cuda": "tl_mbarrier_test_wait({0}, {1})"},
     {
-        "cuda": _helper(
+        "cuda": Helper(
             "tl_mbarrier_test_wait",
-            "bool tl_mbarrier_test_wait(void* barrier, unsigned parity)",
             f"""\
+// Whether the phase of this parity is complete.
+__device__ __forceinline__ bool tl_mbarrier_test_wait(void* barrier, unsigned parity) {{
     unsigned done;
-    asm volatile("{{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }}"
-                 : "=r"(done)
-                 : {_ADDRESS}, "r"(parity)
-                 : "memory");
+    {_question("test_wait")}
+                 {_ANSWER}
     return done != 0;
+}}
 """,
-            "Whether the phase of this parity is complete.",
         )
     },
     _test_wait,
@@ -323,80 +372,3 @@ MBARRIER_TEST_WAIT = Instruction(
     source=_SOURCE.format("mbarrier.test_wait, mbarrier.try_wait"),
 )
 """Whether the phase of a parity is complete; called as `MBARRIER_WAIT`."""
-
-MBARRIER_CP_ASYNC_ARRIVE = Instruction(
-    "mbarrier_cp_async_arrive",
-    {"cuda": "tl_mbarrier_cp_async_arrive({0})"},
-    {
-        "cuda": _helper(
-            "tl_mbarrier_cp_async_arrive",
-            "void tl_mbarrier_cp_async_arrive(void* barrier)",
-            f'    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::{_ADDRESS} : "memory");\n',
-            "Counts this thread as arrived as soon as all copies are there that it has begun by cp.async.",
-        )
-    },
-    _cp_async_arrive,
-    timeline=Timeline.CP_ASYNC,
-    effect=Effect.SYNC_SOME,
-    needs=Feature.MBARRIER,
-    source=_SOURCE.format("cp.async.mbarrier.arrive"),
-)
-"""Every executing thread arrives once its copies so far have; called with the barrier's address."""
-
-MBARRIER_EXPECT_TX = Instruction(
-    "mbarrier_expect_tx",
-    {"cuda": "tl_mbarrier_expect_tx({0}, {1})"},
-    {
-        "cuda": _helper(
-            "tl_mbarrier_expect_tx",
-            "void tl_mbarrier_expect_tx(void* barrier, int bytes)",
-            f"""\
-    asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::{_ADDRESS}, "r"(bytes) : "memory");
-""",
-            "Lets the phase wait for so many more bytes of copies.",
-        )
-    },
-    _expect,
-    effect=Effect.SYNC_SOME,
-    needs=Feature.TMA,
-    source=_SOURCE.format("mbarrier.expect_tx"),
-)
-"""Every executing thread announces bytes of copies to the phase under way; called with the barrier and the bytes."""
-
-MBARRIER_ARRIVE_EXPECT_TX = Instruction(
-    "mbarrier_arrive_expect_tx",
-    {"cuda": "tl_mbarrier_arrive_expect_tx({0}, {1})"},
-    {
-        "cuda": _helper(
-            "tl_mbarrier_arrive_expect_tx",
-            "void tl_mbarrier_arrive_expect_tx(void* barrier, int bytes)",
-            f"""\
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::{_ADDRESS}, "r"(bytes) : "memory");
-""",
-            "Lets the phase wait for so many more bytes of copies, and counts this thread as arrived.",
-        )
-    },
-    _arrive_expect,
-    effect=Effect.SYNC_SOME,
-    needs=Feature.TMA,
-    source=_SOURCE.format("mbarrier.arrive"),
-)
-"""Every executing thread announces bytes of copies and then arrives; called with the barrier and the bytes."""
-
-FENCE_MBARRIER_INIT = Instruction(
-    "fence_mbarrier_init",
-    {"cuda": "tl_fence_mbarrier_init()"},
-    {
-        "cuda": _helper(
-            "tl_fence_mbarrier_init",
-            "void tl_fence_mbarrier_init()",
-            '    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");\n',
-            "Makes barriers that this thread has initialized known to the cluster and to engines that count on them.",
-        )
-    },
-    _fence_init,
-    effect=Effect.FENCE,
-    needs=Feature.TMA,
-    source="PTX ISA, 'Parallel Synchronization and Communication Instructions: membar, fence'",
-)
-"""Makes initialized barriers known beyond the thread, once others are ordered after it; called with nothing."""

@@ -20,10 +20,9 @@ from tilelang.errors import NoLowering
 from tilelang.isa.instruction import Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.machine import Pointer, Warp
+from tilelang.isa.nvidia.access import Access, access, as_bits, as_value
 from tilelang.isa.nvidia.lanes import spread
-from tilelang.isa.nvidia.types import BITS, cuda_type, lane_type, words
 
-SIZES = (1, 2, 4, 8, 16)  # in bytes; the address is a multiple of the size
 _SOURCE = "PTX ISA, 'Data Movement and Conversion Instructions: {}'"
 
 
@@ -38,71 +37,37 @@ class CacheHint(enum.Enum):
     STREAMING = "cs"  # used once
 
 
-# per size: PTX type, registers of the type in `types.words`, constraint
-_REGISTERS: dict[int, tuple[str, tuple[str, ...], str]] = {
-    1: ("u8", ("value",), "h"),
-    2: ("u16", ("value",), "h"),
-    4: ("u32", ("value",), "r"),
-    8: ("v2.u32", ("value.x", "value.y"), "r"),
-    16: ("v4.u32", ("value.x", "value.y", "value.z", "value.w"), "r"),
-}
-
-
-def _places(first: int, count: int) -> str:
-    """The operands of an asm text, a vector in braces."""
-    names = ", ".join(f"%{first + i}" for i in range(count))
-    return names if count == 1 else f"{{{names}}}"
-
-
-def _size(dtype: DType, what: str) -> int:
-    if dtype.storage_bytes not in SIZES:
-        raise NoLowering(f"{what}: no access of {dtype.storage_bytes} bytes, which {dtype!s} has")
-    return dtype.storage_bytes
-
-
 def _suffix(hint: CacheHint, read_only: bool = False) -> str:
     return ("_nc" if read_only else "") + (f"_{hint.name.lower()}" if hint is not CacheHint.NONE else "")
 
 
-def _loader(size: int, hint: CacheHint, read_only: bool) -> Helper:
-    name = f"tl_load_{size}{_suffix(hint, read_only)}"
-    kind, registers, constraint = _REGISTERS[size]
+def _loader(how: Access, hint: CacheHint, read_only: bool) -> Helper:
+    name = f"tl_load_{how.size}{_suffix(hint, read_only)}"
     # a cache operator stands before .nc, an eviction priority after it
     operator = f".{hint.value}" if hint in (CacheHint.L2_ONLY, CacheHint.STREAMING) else ""
     priority = f".{hint.value}" if hint is not CacheHint.NONE and not operator else ""
-    instruction = f"ld.global{operator}{'.nc' if read_only else ''}{priority}.{kind}"
-    target = words(size)
-    # a byte needs a register of 16 bits
-    value = "uint16_t value = 0" if size == 1 else f"{target.name} value = {target.name}{{}}"
-    outputs = ", ".join(f'"={constraint}"({register})' for register in registers)
+    instruction = f"ld.global{operator}{'.nc' if read_only else ''}{priority}.{how.kind}"
     text = f"""\
-__device__ __forceinline__ {target.name} {name}(const void* global, bool keep) {{
-    {value};
-    if (keep) asm volatile("{instruction} {_places(0, len(registers))}, [%{len(registers)}];"
-                           : {outputs} : "l"(global){"" if read_only else ' : "memory"'});
-    return {"(uint8_t)value" if size == 1 else "value"};
+__device__ __forceinline__ {how.word.name} {name}(const void* global, bool keep) {{
+    {how.variable} value = {how.variable}{{}};
+    if (keep) asm volatile("{instruction} {how.operands(0)}, [%{len(how.registers)}];"
+                           : {how.outputs} : "l"(global){"" if read_only else ' : "memory"'});
+    return {how.result};
 }}
 """
-    return Helper(name, text, needs=_needed(target.helper))
+    return Helper(name, text, needs=how.needs)
 
 
-def _storer(size: int, hint: CacheHint) -> Helper:
-    name = f"tl_store_{size}{_suffix(hint)}"
-    kind, registers, constraint = _REGISTERS[size]
+def _storer(how: Access, hint: CacheHint) -> Helper:
+    name = f"tl_store_{how.size}{_suffix(hint)}"
     qualifier = f".{hint.value}" if hint is not CacheHint.NONE else ""
-    target = words(size)
-    inputs = ", ".join(f'"{constraint}"({"(uint16_t)value" if size == 1 else register})' for register in registers)
     text = f"""\
-__device__ __forceinline__ void {name}(void* global, {target.name} value, bool keep) {{
-    if (keep) asm volatile("st.global{qualifier}.{kind} [%0], {_places(1, len(registers))};"
-                           : : "l"(global), {inputs} : "memory");
+__device__ __forceinline__ void {name}(void* global, {how.word.name} value, bool keep) {{
+    if (keep) asm volatile("st.global{qualifier}.{how.kind} [%0], {how.operands(1)};"
+                           : : "l"(global), {how.inputs} : "memory");
 }}
 """
-    return Helper(name, text, needs=_needed(target.helper))
-
-
-def _needed(*helpers: Helper | None) -> tuple[Helper, ...]:
-    return tuple(helper for helper in helpers if helper is not None)
+    return Helper(name, text, needs=how.needs)
 
 
 @cache
@@ -115,12 +80,8 @@ def load(dtype: DType, hint: CacheHint = CacheHint.NONE, *, read_only: bool = Fa
     Raises:
         NoLowering: The value is no access of 1, 2, 4, 8 or 16 bytes.
     """
-    helper = _loader(_size(dtype, "load"), hint, read_only)
-    text = f"{helper.name}({{0}}, {{1}})"
-    if dtype.lanes == 1:
-        kind = cuda_type(dtype)
-        text = f"({kind.value})tl_bits<{kind.name}>({text})"
-        helper = Helper(f"{helper.name} as {dtype!s}", "", needs=_needed(helper, BITS, kind.helper))
+    loader = _loader(access(dtype, "load"), hint, read_only)
+    text, helper = as_value(dtype, f"{loader.name}({{0}}, {{1}})", loader)
 
     def simulate(warp: Warp, src: Pointer, keep: Any) -> np.ndarray:
         kept = warp.active & spread(keep).astype(bool)
@@ -148,12 +109,8 @@ def store(dtype: DType, hint: CacheHint = CacheHint.NONE) -> Instruction:
     Raises:
         NoLowering: The value is no access of 1, 2, 4, 8 or 16 bytes.
     """
-    helper = _storer(_size(dtype, "store"), hint)
-    text = f"{helper.name}({{0}}, {{1}}, {{2}})"
-    if dtype.lanes == 1:
-        kind, word = cuda_type(dtype), words(dtype.storage_bytes)
-        text = f"{helper.name}({{0}}, tl_bits<{word.name}>({kind.name}({{1}})), {{2}})"
-        helper = Helper(f"{helper.name} as {dtype!s}", "", needs=_needed(helper, BITS, lane_type(dtype).helper))
+    storer = _storer(access(dtype, "store"), hint)
+    value, helper = as_bits(dtype, "{1}", storer)
 
     def simulate(warp: Warp, dst: Pointer, value: Any, keep: Any) -> None:
         values = np.asarray(value)
@@ -162,7 +119,7 @@ def store(dtype: DType, hint: CacheHint = CacheHint.NONE) -> Instruction:
 
     return Instruction(
         f"store_{dtype!s}{_suffix(hint)}",
-        {"cuda": text},
+        {"cuda": f"{storer.name}({{0}}, {value}, {{2}})"},
         {"cuda": helper},
         simulate,
         predicate=2,

@@ -12,9 +12,9 @@ from functools import cache
 
 from tilelang.errors import CompilerBug
 from tilelang.isa.instruction import Group, Instruction
-from tilelang.isa.intrinsic import Helper
 from tilelang.isa.machine import Warp
 from tilelang.isa.nvidia.atom import ALL_LANES
+from tilelang.isa.nvidia.ptx_statement import ptx_statement
 from tilelang.target import Feature
 
 _NAME = "set_max_registers_"
@@ -34,24 +34,16 @@ def set_max_registers(count: int, increase: bool) -> Instruction:
     if not LEAST <= count <= MOST or count % STEP:
         raise CompilerBug(f"setmaxnreg: {count} is no multiple of {STEP} from {LEAST} to {MOST}")
     way = "inc" if increase else "dec"
-    name = f"tl_{_NAME}{way}_{count}"
 
     def simulate(warp: Warp) -> None:
         warp.converge(ALL_LANES, "setmaxnreg")
 
-    return Instruction(
+    return ptx_statement(
         f"{_NAME}{way}_{count}",
-        {"cuda": f"{name}()"},
-        {
-            "cuda": Helper(
-                name,
-                f"// Lets each thread of the warpgroup have {count} registers.\n"
-                f"__device__ __forceinline__ void {name}() {{\n"
-                f'    asm volatile("setmaxnreg.{way}.sync.aligned.u32 {count};");\n'
-                "}\n",
-            )
-        },
+        f"setmaxnreg.{way}.sync.aligned.u32 {count};",
+        (),
         simulate,
+        f"Lets each thread of the warpgroup have {count} registers.",
         group=Group.WARPGROUP,
         needs=Feature.WGMMA,
         source="PTX ISA, 'Miscellaneous Instructions: setmaxnreg'",

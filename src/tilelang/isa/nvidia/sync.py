@@ -6,7 +6,7 @@ Programming Guide, "Synchronization Functions", "Grid Synchronization".
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tilelang.errors import SimulationError
@@ -14,6 +14,8 @@ from tilelang.isa.instruction import Effect, Group, Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.machine import LANES, Wait, Warp
 from tilelang.isa.nvidia.lanes import integers, participants, uniform
+from tilelang.isa.nvidia.ptx_statement import ptx_statement, register
+from tilelang.target import Feature
 
 BARRIERS = 16  # of a block; number 0 is the one that all threads use. Source: PTX ISA, "bar", "Description"
 _SOURCE = "PTX ISA, 'Parallel Synchronization and Communication Instructions: bar, barrier'"
@@ -104,44 +106,24 @@ __device__ __forceinline__ void tl_sync_grid() {
 )
 """All threads of all blocks meet; called with nothing, in a cooperative launch, whose blocks run at the same time."""
 
-BAR_SYNC = Instruction(
-    "bar_sync",
-    {"cuda": "tl_bar_sync({0}, {1})"},
-    {
-        "cuda": Helper(
-            "tl_bar_sync",
-            """\
-__device__ __forceinline__ void tl_bar_sync(int barrier, int threads) {
-    asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
-}
-""",
-        )
-    },
-    _bar_sync,
-    group=Group.WARP,
-    effect=Effect.SYNC_SOME,
-    source=_SOURCE,
-)
+def _of_warps(name: str, operation: str, simulate: Callable[..., Any], comment: str) -> Instruction:
+    return ptx_statement(
+        name,
+        f"{operation} %0, %1;",
+        (register("int", "barrier"), register("int", "threads")),
+        simulate,
+        comment,
+        group=Group.WARP,
+        effect=Effect.SYNC_SOME,
+        needs=Feature.NONE,
+        source=_SOURCE,
+    )
+
+
+BAR_SYNC = _of_warps("bar_sync", "bar.sync", _bar_sync, "Meets other warps at a barrier of the block.")
 """Some warps meet; called with the barrier's number, 0 to 15, and how many threads arrive, a multiple of 32."""
 
-BAR_ARRIVE = Instruction(
-    "bar_arrive",
-    {"cuda": "tl_bar_arrive({0}, {1})"},
-    {
-        "cuda": Helper(
-            "tl_bar_arrive",
-            """\
-__device__ __forceinline__ void tl_bar_arrive(int barrier, int threads) {
-    asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
-}
-""",
-        )
-    },
-    _bar_arrive,
-    group=Group.WARP,
-    effect=Effect.SYNC_SOME,
-    source=_SOURCE,
-)
+BAR_ARRIVE = _of_warps("bar_arrive", "bar.arrive", _bar_arrive, "Arrives at a barrier that other warps wait at.")
 """Arrives at a barrier that others wait at; called as `BAR_SYNC`."""
 
 SYNC_WARP = Instruction(

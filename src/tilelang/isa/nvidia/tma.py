@@ -14,7 +14,6 @@ Source: PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy: 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 
 from tilelang.errors import NoLowering
@@ -26,13 +25,12 @@ from tilelang.isa.instruction import Effect, Instruction, Timeline
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.machine import TensorMapView, Warp
 from tilelang.isa.nvidia import tma_meaning
+from tilelang.isa.nvidia.ptx_statement import Argument, global_address, ptx_statement, register, shared_address
 from tilelang.isa.nvidia.tensor_box import MAX_RANK
 from tilelang.isa.nvidia.tma_meaning import REDUCTIONS
 from tilelang.target import Feature
 
 _SOURCE = "PTX ISA, 'Data Movement and Conversion Instructions: {}'"
-_SHARED = '"r"((unsigned)__cvta_generic_to_shared({}))'
-
 TENSOR_MAP = Helper(
     "tl_tensor_map",
     """\
@@ -55,23 +53,9 @@ def stored_by_maps(launch: Launch) -> frozenset[Buffer]:
     )  # fmt: skip
 
 
-def _helper(name: str, comment: str, parameters: list[str], ptx: str, operands: list[str]) -> Helper:
-    """A function around one instruction, whose operands are numbered in `ptx`."""
-    text = f"""\
-// {comment}
-__device__ __forceinline__ void {name}({", ".join(parameters)}) {{
-    asm volatile("{ptx};"
-                 :
-                 : {", ".join(operands)}
-                 : "memory");
-}}
-"""
-    return Helper(name, text, needs=(TENSOR_MAP,))
-
-
-def _places(count: int, *maps: int) -> str:
-    """The arguments of a call; those that are maps by their address."""
-    return ", ".join(f"&{{{i}}}" if i in maps else f"{{{i}}}" for i in range(count))
+_MAP = Argument("const tl_tensor_map* map", '"l"(map)', "&{}", TENSOR_MAP)
+_POLICY = register("unsigned long long", "policy")
+_BYTES = register("unsigned", "bytes")
 
 
 def _check(rank: int) -> None:
@@ -79,8 +63,12 @@ def _check(rank: int) -> None:
         raise NoLowering(f"cp.async.bulk.tensor: boxes have 1 to {MAX_RANK} dimensions, not {rank}")
 
 
-def _coordinates(rank: int, first: int) -> str:
-    return ", ".join(f"%{first + i}" for i in range(rank))
+def _coordinates(rank: int) -> list[Argument]:
+    return [register("int", f"c{i}") for i in range(rank)]
+
+
+def _operands(first: int, count: int) -> str:
+    return ", ".join(f"%{first + i}" for i in range(count))
 
 
 @cache
@@ -92,22 +80,18 @@ def tma_load(rank: int, *, multicast: bool = False, hint: bool = False) -> Instr
     on their own barriers, if it is `multicast`; then with a policy of `l2_policy`, if there is a `hint`.
     """
     _check(rank)
-    name = f"tma_load_{rank}d" + "_multicast" * multicast + "_hint" * hint
     ptx = f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes"
     ptx += ".multicast::cluster" * multicast + ".L2::cache_hint" * hint
-    ptx += f" [%0], [%1, {{{_coordinates(rank, 3)}}}], [%2]" + "".join(
-        f", %{3 + rank + i}" for i in range(multicast + hint)
-    )
-    parameters = ["void* dst", "const tl_tensor_map* map", "void* barrier", *(f"int c{i}" for i in range(rank))]
-    parameters += ["unsigned short blocks"] * multicast + ["unsigned long long policy"] * hint
-    operands = [_SHARED.format("dst"), '"l"(map)', _SHARED.format("barrier"), *(f'"r"(c{i})' for i in range(rank))]
-    operands += ['"h"(blocks)'] * multicast + ['"l"(policy)'] * hint
-    comment = "Copies a box of a tensor to shared memory; the barrier counts its bytes."
-    return Instruction(
-        name,
-        {"cuda": f"tl_{name}({_places(len(parameters), 1)})"},
-        {"cuda": _helper(f"tl_{name}", comment, parameters, ptx, operands)},
+    ptx += f" [%0], [%1, {{{_operands(3, rank)}}}], [%2]" + f", %{3 + rank}" * multicast
+    ptx += f", %{3 + rank + multicast}" * hint
+    arguments = [shared_address("dst"), _MAP, shared_address("barrier"), *_coordinates(rank)]
+    arguments += [register("unsigned short", "blocks")] * multicast + [_POLICY] * hint
+    return ptx_statement(
+        f"tma_load_{rank}d" + "_multicast" * multicast + "_hint" * hint,
+        f"{ptx};",
+        arguments,
         tma_meaning.tensor_load(rank, multicast),
+        "Copies a box of a tensor to shared memory; the barrier counts its bytes.",
         timeline=Timeline.TMA_LOAD,
         needs=Feature.TMA | Feature.CLUSTER if multicast else Feature.TMA,
         source=_SOURCE.format("cp.async.bulk.tensor"),
@@ -138,23 +122,18 @@ def tma_reduce(rank: int, op: str, *, hint: bool = False) -> Instruction:
 
 def _tensor_to_global(rank: int, op: str | None, hint: bool) -> Instruction:
     _check(rank)
-    name = ("tma_store_" if op is None else f"tma_reduce_{op}_") + f"{rank}d" + "_hint" * hint
     instruction = "cp.async.bulk.tensor" if op is None else "cp.reduce.async.bulk.tensor"
     ptx = f"{instruction}.{rank}d.global.shared::cta" + ("" if op is None else f".{op}.tile") + ".bulk_group"
-    ptx += ".L2::cache_hint" * hint + f" [%0, {{{_coordinates(rank, 2)}}}], [%1]" + f", %{2 + rank}" * hint
-    parameters = ["const tl_tensor_map* map", "const void* src", *(f"int c{i}" for i in range(rank))]
-    operands = ['"l"(map)', _SHARED.format("src"), *(f'"r"(c{i})' for i in range(rank))]
-    parameters += ["unsigned long long policy"] * hint
-    operands += ['"l"(policy)'] * hint
-    comment = "Copies a box from shared memory to a tensor." if op is None else "Folds a box into a tensor."
-    return Instruction(
-        name,
-        {"cuda": f"tl_{name}({_places(len(parameters), 0)})"},
-        {"cuda": _helper(f"tl_{name}", comment, parameters, ptx, operands)},
+    ptx += ".L2::cache_hint" * hint + f" [%0, {{{_operands(2, rank)}}}], [%1]" + f", %{2 + rank}" * hint
+    return ptx_statement(
+        ("tma_store_" if op is None else f"tma_reduce_{op}_") + f"{rank}d" + "_hint" * hint,
+        f"{ptx};",
+        [_MAP, shared_address("src", const=True), *_coordinates(rank), *[_POLICY] * hint],
         tma_meaning.tensor_store(rank, op),
+        "Copies a box from shared memory to a tensor." if op is None else "Folds a box into a tensor.",
         timeline=Timeline.TMA_STORE,
         needs=Feature.TMA,
-        source=_SOURCE.format("cp.async.bulk.tensor" if op is None else "cp.reduce.async.bulk.tensor"),
+        source=_SOURCE.format(instruction),
     )
 
 
@@ -165,12 +144,19 @@ def bulk_load(*, hint: bool = False) -> Instruction:
     It is called with the destination, the source in global memory, the number of bytes and the barrier that counts
     them; then with a policy if there is a `hint`. Both addresses and the number are multiples of 16.
     """
-    name = "bulk_load" + "_hint" * hint
     ptx = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes" + ".L2::cache_hint" * hint
-    ptx += " [%0], [%1], %2, [%3]" + ", %4" * hint
-    parameters = ["void* dst", "const void* src", "unsigned bytes", "void* barrier"]
-    operands = [_SHARED.format("dst"), '"l"(src)', '"r"(bytes)', _SHARED.format("barrier")]
-    return _bulk(name, ptx, parameters, operands, hint, tma_meaning.bulk_load, Timeline.TMA_LOAD)
+    arguments = [shared_address("dst"), global_address("src", const=True), _BYTES, shared_address("barrier")]
+    arguments += [_POLICY] * hint
+    return ptx_statement(
+        "bulk_load" + "_hint" * hint,
+        f"{ptx} [%0], [%1], %2, [%3]" + ", %4" * hint + ";",
+        arguments,
+        tma_meaning.bulk_load,
+        "Copies a run of bytes to shared memory; the barrier counts them.",
+        timeline=Timeline.TMA_LOAD,
+        needs=Feature.TMA,
+        source=_SOURCE.format("cp.async.bulk"),
+    )
 
 
 @cache
@@ -180,49 +166,25 @@ def bulk_store(*, hint: bool = False) -> Instruction:
     It is called with the destination in global memory, the source and the number of bytes; then with a policy if there
     is a `hint`. Both addresses and the number are multiples of 16. Groups are as of `tma_store`.
     """
-    name = "bulk_store" + "_hint" * hint
     ptx = "cp.async.bulk.global.shared::cta.bulk_group" + ".L2::cache_hint" * hint
-    ptx += " [%0], [%1], %2" + ", %3" * hint
-    parameters = ["void* dst", "const void* src", "unsigned bytes"]
-    operands = ['"l"(dst)', _SHARED.format("src"), '"r"(bytes)']
-    return _bulk(name, ptx, parameters, operands, hint, tma_meaning.bulk_store, Timeline.TMA_STORE)
-
-
-def _bulk(
-    name: str,
-    ptx: str,
-    parameters: list[str],
-    operands: list[str],
-    hint: bool,
-    simulate: Callable[..., None],
-    timeline: Timeline,
-) -> Instruction:
-    parameters = parameters + ["unsigned long long policy"] * hint
-    operands = operands + ['"l"(policy)'] * hint
-    comment = "Copies a run of bytes " + ("to" if timeline is Timeline.TMA_LOAD else "from") + " shared memory."
-    return Instruction(
-        name,
-        {"cuda": f"tl_{name}({_places(len(parameters))})"},
-        {"cuda": _helper(f"tl_{name}", comment, parameters, ptx, operands)},
-        simulate,
-        timeline=timeline,
+    return ptx_statement(
+        "bulk_store" + "_hint" * hint,
+        f"{ptx} [%0], [%1], %2" + ", %3" * hint + ";",
+        [global_address("dst"), shared_address("src", const=True), _BYTES, *[_POLICY] * hint],
+        tma_meaning.bulk_store,
+        "Copies a run of bytes from shared memory.",
+        timeline=Timeline.TMA_STORE,
         needs=Feature.TMA,
         source=_SOURCE.format("cp.async.bulk"),
     )
 
 
-TMA_STORE_COMMIT = Instruction(
+TMA_STORE_COMMIT = ptx_statement(
     "tma_store_commit",
-    {"cuda": "tl_tma_store_commit()"},
-    {
-        "cuda": Helper(
-            "tl_tma_store_commit",
-            """\
-__device__ __forceinline__ void tl_tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-""",
-        )
-    },
+    "cp.async.bulk.commit_group;",
+    (),
     tma_meaning.commit,
+    "Closes the group of this thread's stores since the last commit.",
     timeline=Timeline.TMA_STORE,
     effect=Effect.COMMIT,
     needs=Feature.TMA,
@@ -240,19 +202,13 @@ def tma_store_wait(pending: int, *, read: bool = True) -> Instruction:
     """
     if pending < 0:
         raise NoLowering(f"cp.async.bulk.wait_group: {pending} groups")
-    function = "tl_tma_store_wait" + "_read" * read
     done = "been read" if read else "ended"
-    text = f"""\
-// Waits until all but the newest N groups of this thread's stores have {done}.
-template <int N> __device__ __forceinline__ void {function}() {{
-    asm volatile("cp.async.bulk.wait_group{".read" * read} %0;" ::"n"(N) : "memory");
-}}
-"""
-    return Instruction(
+    return ptx_statement(
         "tma_store_wait" + "_read" * read + f"_{pending}",
-        {"cuda": f"{function}<{pending}>()"},
-        {"cuda": Helper(function, text)},
+        f"cp.async.bulk.wait_group{'.read' * read} {pending};",
+        (),
         tma_meaning.wait(pending, read),
+        f"Waits until all but the newest {pending} groups of this thread's stores have {done}.",
         timeline=Timeline.TMA_STORE,
         effect=Effect.WAIT,
         needs=Feature.TMA,
@@ -264,22 +220,12 @@ def _nothing(warp: Warp, view: TensorMapView) -> None:
     """Fetching a map early changes no results."""
 
 
-TMA_PREFETCH_MAP = Instruction(
+TMA_PREFETCH_MAP = ptx_statement(
     "tma_prefetch_map",
-    {"cuda": "tl_tma_prefetch_map(&{0})"},
-    {
-        "cuda": Helper(
-            "tl_tma_prefetch_map",
-            """\
-// Fetches a map into the cache of the copy engine.
-__device__ __forceinline__ void tl_tma_prefetch_map(const tl_tensor_map* map) {
-    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
-}
-""",
-            needs=(TENSOR_MAP,),
-        )
-    },
+    "prefetch.tensormap [%0];",
+    (_MAP,),
     _nothing,
+    "Fetches a map into the cache of the copy engine.",
     needs=Feature.TMA,
     source=_SOURCE.format("prefetch, prefetchu"),
 )

@@ -20,6 +20,7 @@ from tilelang.isa.machine import Pointer, Wait, Warp
 from tilelang.isa.nvidia import wgmma_meaning
 from tilelang.isa.nvidia.atom import MmaAtom, per_register, ptx_name
 from tilelang.isa.nvidia.matrix_descriptor import Operand
+from tilelang.isa.nvidia.ptx_statement import ptx_statement
 from tilelang.layout.fragment import Fragment, digit, fragment
 from tilelang.records import record
 from tilelang.target import Feature
@@ -231,24 +232,12 @@ def forms(atom: WgmmaAtom) -> Iterator[Instruction]:
         yield from (wgmma(atom, transpose_a=transpose_a, transpose_b=transpose_b) for transpose_a in majors)
 
 
-def _plain(name: str, ptx: str, comment: str) -> Helper:
-    return Helper(
-        name,
-        f'// {comment}\n__device__ __forceinline__ void {name}() {{\n    asm volatile("{ptx};" ::: "memory");\n}}\n',
-    )
-
-
-WGMMA_FENCE = Instruction(
+WGMMA_FENCE = ptx_statement(
     "wgmma_fence",
-    {"cuda": "tl_wgmma_fence()"},
-    {
-        "cuda": _plain(
-            "tl_wgmma_fence",
-            "wgmma.fence.sync.aligned",
-            "Orders accesses to registers before matrix instructions of the warpgroup that use them.",
-        )
-    },
+    "wgmma.fence.sync.aligned;",
+    (),
     wgmma_meaning.fence,
+    "Orders accesses to registers before matrix instructions of the warpgroup that use them.",
     group=Group.WARPGROUP,
     timeline=Timeline.WGMMA,
     effect=Effect.FENCE,
@@ -257,17 +246,12 @@ WGMMA_FENCE = Instruction(
 )
 """Needed before the first product, and after others than products touched registers of one; called with nothing."""
 
-WGMMA_COMMIT = Instruction(
+WGMMA_COMMIT = ptx_statement(
     "wgmma_commit",
-    {"cuda": "tl_wgmma_commit()"},
-    {
-        "cuda": _plain(
-            "tl_wgmma_commit",
-            "wgmma.commit_group.sync.aligned",
-            "Closes the warpgroup's group of products since the last commit.",
-        )
-    },
+    "wgmma.commit_group.sync.aligned;",
+    (),
     wgmma_meaning.commit,
+    "Closes the warpgroup's group of products since the last commit.",
     group=Group.WARPGROUP,
     timeline=Timeline.WGMMA,
     effect=Effect.COMMIT,
@@ -317,17 +301,16 @@ def wgmma_wait(pending: int) -> Instruction:
     """
     if not 0 <= pending <= MOST_PENDING:
         raise CompilerBug(f"wgmma.wait_group: {pending} groups")
-    name = f"tl_wgmma_wait_{pending}"
-    comment = f"Waits until at most {pending} groups of products are under way."
 
     def wait(warp: Warp) -> Iterator[Wait]:
         yield from wgmma_meaning.wait(warp, pending)
 
-    return Instruction(
+    return ptx_statement(
         f"wgmma_wait_{pending}",
-        {"cuda": f"{name}()"},
-        {"cuda": _plain(name, f"wgmma.wait_group.sync.aligned {pending}", comment)},
+        f"wgmma.wait_group.sync.aligned {pending};",
+        (),
         wait,
+        f"Waits until at most {pending} groups of products are under way.",
         group=Group.WARPGROUP,
         timeline=Timeline.WGMMA,
         effect=Effect.WAIT,
