@@ -1,8 +1,8 @@
 """Measures a GPU: our kernels against what a user would otherwise call, cuBLAS and PyTorch's kernels.
 
 Both sides run in one process, in interleaved rounds in random order on random data, each after a warm-up of its own;
-the table shows medians of device time. Run as `python benchmarks/gpu.py [copy gemm mma dynamic attention compile
-launch] [--rounds N]`; results are kept under `results/`.
+the table shows medians of device time. Run as `python benchmarks/gpu.py [group ...] [--rounds N]`; results are kept
+under `results/`.
 """
 
 import argparse
@@ -17,6 +17,9 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from gpu_products import PRODUCTS, close
 
 RESULTS = Path(__file__).resolve().parent / "results"
 FLUSH_BYTES = 256 << 20  # several times any L2
@@ -84,6 +87,10 @@ class Bench:
         rate = size_bytes / mine * 1e-6
         self.add(Row(group, name, mine, other, "ms", f"{rate:.0f} GB/s", rate / self.copy_rate, target, "copy rate"))
 
+    def row(self, *fields) -> None:
+        """A row by its fields."""
+        self.add(Row(*fields))
+
     def add(self, row: Row) -> None:
         """Keeps a row and shows it."""
         self.rows.append(row)
@@ -91,12 +98,6 @@ class Bench:
         verdict = "yes" if row.met else "NO"
         print(f"{row.group:<10}{row.name:<34}{row.ours:10.4f}{theirs:>11} {row.unit:<4}{row.figure:>14}"
               f"{row.ratio:8.3f} of {row.what:<10} >= {row.target:<5g} {verdict}", flush=True)
-
-
-def close(result, expected, tolerance: float, name: str) -> None:
-    error = (result.double() - expected.double()).norm() / expected.double().norm()
-    if not error <= tolerance:
-        raise SystemExit(f"{name}: wrong result, relative error {error:g}")
 
 
 def memory_rows(bench: Bench, kernels) -> None:
@@ -151,67 +152,6 @@ def memory_rows(bench: Bench, kernels) -> None:
     close(y, x.T, 0, "transpose")
     label = f"transpose {n}x{n} float32"
     bench.moved("memory", label, lambda: turn(x, y), lambda: x.T.contiguous(), 2 * x.nbytes, 0.90)
-
-
-# (M, N, K), the tile of the plain program that the tuner picks there, and what is asked of it
-_SHAPES = (
-    ((1024, 1024, 1024), (64, 128, 64, 8, 128), 1.02),
-    ((2048, 2048, 2048), (128, 256, 64, 4, 256), 1.00),
-    ((4096, 4096, 4096), (128, 256, 64, 4, 256), 1.00),
-    ((8192, 8192, 8192), (128, 192, 64, 4, 256), 1.02),
-    ((8192, 8192, 1024), (128, 192, 64, 4, 256), 1.05),
-    ((64, 8192, 8192), (64, 64, 64, 12, 128), 1.05),
-    ((16, 8192, 8192), (16, 64, 64, 8, 128), 1.12),
-)
-_SEED_TILES = ((128, 128, 32, 3, 128), (128, 256, 64, 3, 256))
-
-
-def _race_gemm(bench: Bench, kernels, group: str, shape, tile, target: float, pass_configs=None, panel=None) -> None:
-    """A row for the plain tiled program against cuBLAS, on fresh random data."""
-    torch = bench.torch
-    M, N, K = shape
-    block_M, block_N, block_K, stages, threads = tile
-    a, b = torch.randn(M, K, device="cuda").half(), torch.randn(K, N, device="cuda").half()
-    c, d = torch.full((2, M, N), float("nan"), device="cuda").half()
-    kernel = kernels.gemm(M, N, K, block_M=block_M, block_N=block_N, block_K=block_K, num_stages=stages,
-                          threads=threads, panel=panel, pass_configs=pass_configs)
-    kernel(a, b, c)
-    close(c, a.float() @ b.float(), 2e-3, "GEMM")
-    name = f"{M}x{N}x{K} {block_M}x{block_N}x{block_K} t{threads}"
-    bench.compare(group, name, lambda: kernel(a, b, c), lambda: torch.matmul(a, b, out=d), 2 * M * N * K, "GFLOP/s",
-                  target)
-
-
-def gemm_rows(bench: Bench, kernels) -> None:
-    """The plain tiled program, whose schedule the compiler chooses."""
-    for shape, tile, target in _SHAPES:
-        _race_gemm(bench, kernels, "gemm", shape, tile, target)
-    for tile in _SEED_TILES:
-        _race_gemm(bench, kernels, "gemm", (4096, 4096, 4096), tile, 0.95)
-
-
-def mma_rows(bench: Bench, kernels) -> None:
-    """The same program by what GPUs before Hopper have."""
-    for tile in ((128, 128, 32, 4, 128), (128, 256, 32, 4, 256), (128, 128, 64, 3, 256)):
-        _race_gemm(bench, kernels, "mma", (4096, 4096, 4096), tile, 0.60, kernels.MMA, panel=8)
-
-
-def dynamic_rows(bench: Bench, kernels) -> None:
-    torch = bench.torch
-    for what, pass_configs, tiles in (
-        ("", None, {"block_M": 128, "block_N": 256, "block_K": 64, "num_stages": 3, "threads": 256}),
-        ("mma ", kernels.MMA, {"block_M": 128, "block_N": 128, "block_K": 32, "num_stages": 4, "threads": 128}),
-    ):
-        dynamic = kernels.dynamic_gemm(pass_configs=pass_configs, **tiles)
-        for size in (2048, 4096):
-            a, b = torch.randn(2, size, size, device="cuda").half()
-            c, d = torch.empty(2, size, size, device="cuda").half()
-            static = kernels.gemm(size, size, size, pass_configs=pass_configs, **tiles)
-            static(a, b, d)
-            dynamic(a, b, c)
-            close(c, d, 1e-6, "dynamic GEMM")
-            bench.compare("dynamic", f"{what}{size}^3 f16 against static", lambda: dynamic(a, b, c),
-                          lambda: static(a, b, d), 2 * size**3, "GFLOP/s", 0.95)
 
 
 def attention_rows(bench: Bench, kernels) -> None:
@@ -321,8 +261,7 @@ def launch_rows(bench: Bench, kernels) -> None:
 
 
 GROUPS = {
-    "copy": memory_rows, "gemm": gemm_rows, "mma": mma_rows, "dynamic": dynamic_rows, "attention": attention_rows,
-    "compile": compile_rows, "launch": launch_rows,
+    "copy": memory_rows, **PRODUCTS, "attention": attention_rows, "compile": compile_rows, "launch": launch_rows,
 }
 
 
@@ -336,7 +275,6 @@ def main() -> None:
     unknown = [group for group in args.groups if group not in GROUPS]
     if unknown:
         parser.error(f"unknown group {unknown[0]!r}; the groups are {', '.join(GROUPS)}")
-    sys.path.insert(0, str(Path(__file__).resolve().parent))
     import gpu_kernels
     import torch
 

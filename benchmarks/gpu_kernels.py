@@ -159,20 +159,32 @@ def transpose(rows: int, cols: int, dtype: str = "float32", tile: int = 64):
 
 
 def gemm_program(M, N, K, block_M=128, block_N=128, block_K=32, num_stages=3, threads=128, dtype="float16",
-                 panel=8):
+                 out_dtype=None, accum_dtype="float32", transpose_A=False, transpose_B=False, pitch=None, panel=None):
+    """The plain tiled product; `pitch`: elements from one row of a matrix to the next, where that is not its width."""
+
+    def in_order(rows, columns, transposed):
+        return (columns, rows) if transposed else (rows, columns)
+
+    def matrix(shape, dtype):
+        return T.Tensor(shape, dtype) if pitch is None else T.StridedTensor(shape, (pitch, 1), dtype)
+
     @T.prim_func
-    def gemm(A: T.Tensor((M, K), dtype), B: T.Tensor((K, N), dtype), C: T.Tensor((M, N), dtype)):
+    def gemm(
+        A: matrix(in_order(M, K, transpose_A), dtype),
+        B: matrix(in_order(K, N, transpose_B), dtype),
+        C: matrix((M, N), out_dtype or dtype),
+    ):
         with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads) as (bx, by):
-            A_shared = T.alloc_shared((block_M, block_K), dtype)
-            B_shared = T.alloc_shared((block_K, block_N), dtype)
-            C_local = T.alloc_fragment((block_M, block_N), "float32")
+            A_shared = T.alloc_shared(in_order(block_M, block_K, transpose_A), dtype)
+            B_shared = T.alloc_shared(in_order(block_K, block_N, transpose_B), dtype)
+            C_local = T.alloc_fragment((block_M, block_N), accum_dtype)
             if panel:
                 T.use_swizzle(panel_size=panel)
             T.clear(C_local)
             for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages):
-                T.copy(A[by * block_M, k * block_K], A_shared)
-                T.copy(B[k * block_K, bx * block_N], B_shared)
-                T.gemm(A_shared, B_shared, C_local)
+                T.copy(A[in_order(by * block_M, k * block_K, transpose_A)], A_shared)
+                T.copy(B[in_order(k * block_K, bx * block_N, transpose_B)], B_shared)
+                T.gemm(A_shared, B_shared, C_local, transpose_A=transpose_A, transpose_B=transpose_B)
             T.copy(C_local, C[by * block_M, bx * block_N])
 
     return gemm
