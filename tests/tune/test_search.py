@@ -6,7 +6,6 @@ from tunable import FakeKernel, FakeSubject, configs, twice
 
 from tilelang.errors import OptionError, TuningError
 from tilelang.tune import search as module
-from tilelang.tune.check import Tolerances
 from tilelang.tune.result import Findings
 from tilelang.tune.search import Settings, search
 
@@ -124,7 +123,7 @@ def test_arguments_written_in_place_are_not_the_users_own() -> None:
     subject = FakeSubject(make)
     mine = np.full(16, 4, np.float32)
     subject.inputs = lambda kernel: [mine]  # type: ignore[method-assign,assignment,return-value]
-    search(subject, configs(0), Settings(**QUICK, tolerances=Tolerances(0, 0, 0)))  # type: ignore[arg-type]
+    search(subject, configs(0), Settings(**QUICK, rtol=0, atol=0, max_mismatched_ratio=0))  # type: ignore[arg-type]
     np.testing.assert_array_equal(mine, np.full(16, 4))
     assert 5 < len(kernels[0].calls)
 

@@ -1,3 +1,5 @@
+import dataclasses
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,9 @@ import tilelang
 import tilelang.language as T
 from tilelang.errors import ArgumentError, OptionError, StagingError, TuningError
 from tilelang.tune import tuner
+from tilelang.tune.autotune import autotune
 from tilelang.tune.inputs import set_autotune_inputs
+from tilelang.tune.search import Settings
 from tilelang.tune.tuner import AutoTuner
 
 QUICK: dict[str, Any] = {"warmup": 1, "rep": 5}
@@ -102,6 +106,19 @@ def test_a_report_needs_a_run() -> None:
     with pytest.raises(OptionError) as caught:
         tuned().report()
     assert "AutoTuner.report: nothing has been tuned yet\nhint: call run() first" == str(caught.value)
+
+
+def test_the_options_of_a_run_are_those_of_the_decorator_by_name_or_in_their_order() -> None:
+    mine = AutoTuner(scale, [{"block": 16}]).set_compile_args(out_idx=[-1], target="cpu")
+    result = mine.set_profile_args(1, 5, ref_prog=lambda a: a * 2).run()
+    assert 0 < (result.ref_latency or 0)
+    options = list(inspect.signature(autotune).parameters)[2:]
+    assert options == [field.name for field in dataclasses.fields(Settings)]
+
+
+def test_an_option_that_a_run_does_not_have_is_refused_with_those_there_are() -> None:
+    with pytest.raises(OptionError, match="set_profile_args: no option 'repeat'\nhint: there are warmup, rep, timeout, "):
+        tuned(repeat=3)
 
 
 def test_missing_arguments_are_no_fault_of_configurations() -> None:

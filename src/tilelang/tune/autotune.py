@@ -16,7 +16,6 @@ from tilelang.ir.func import PrimFunc
 from tilelang.jit.decorator import EagerFunction
 from tilelang.jit.kernel import JITKernel
 from tilelang.profile.inputs import TensorSupplyType
-from tilelang.tune.check import Tolerances
 from tilelang.tune.gemm_space import default_configs
 from tilelang.tune.result import TuningResult
 from tilelang.tune.search import Settings
@@ -131,9 +130,9 @@ def autotune(
     skip_check: bool = False,
     manual_check_prog: Callable[..., Any] | None = None,
     cache_input_tensors: bool = True,
+    backend: str = "event",
     early_stop: bool = True,
     budget: float | None = None,
-    backend: str = "event",
     num_workers: int | None = None,
 ) -> Any:
     """Lets a function find the values of its tunables itself: write it above `@tilelang.jit`.
@@ -161,9 +160,9 @@ def autotune(
         skip_check: Do not look at results.
         manual_check_prog: Compares the lists of results and of right results instead, and raises if they differ.
         cache_input_tensors: Accepted as published; configurations with alike parameters share their inputs.
+        backend: How a GPU's time is taken, as for `tilelang.profiler.do_bench`.
         early_stop: Whether configurations that are clearly slower retire early.
         budget: Seconds after which the search takes the best it has.
-        backend: How a GPU's time is taken, as for `tilelang.profiler.do_bench`.
         num_workers: How many processes compile at once; one per core without it.
 
     Raises:
@@ -173,10 +172,9 @@ def autotune(
     Example:
         `@tilelang.autotune(configs={"block_M": [64, 128], "block_N": [64, 128]})`
     """
-    del cache_input_tensors
     settings = Settings(
-        warmup, rep, timeout, budget, supply_type, ref_prog, supply_prog,
-        Tolerances(rtol, atol, max_mismatched_ratio), skip_check, manual_check_prog, early_stop, backend, num_workers,
+        warmup, rep, timeout, supply_type, ref_prog, supply_prog, rtol, atol, max_mismatched_ratio, skip_check,
+        manual_check_prog, cache_input_tensors, backend, early_stop, budget, num_workers,
     )  # fmt: skip
 
     @user_facing

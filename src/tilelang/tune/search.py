@@ -33,21 +33,29 @@ _FAR_SECONDS = 0.02  # which no noise of a host comes to: not worth a second loo
 
 @record
 class Settings:
-    """How to search; see `tilelang.autotune` for what each means."""
+    """How to search: the options of `tilelang.autotune`, which says what each means."""
 
     warmup: float = 25
     rep: float = 100
     timeout: float = 100
-    budget: float | None = None
     supply_type: TensorSupplyType = TensorSupplyType.Auto
     ref_prog: Callable[..., Any] | None = None
     supply_prog: Callable[..., Any] | None = None
-    tolerances: Tolerances = Tolerances()
+    rtol: float = 1e-2
+    atol: float = 1e-2
+    max_mismatched_ratio: float = 0.01
     skip_check: bool = False
     manual_check_prog: Callable[..., Any] | None = None
-    early_stop: bool = True
+    cache_input_tensors: bool = True
     backend: str = "event"
+    early_stop: bool = True
+    budget: float | None = None
     num_workers: int | None = None
+
+    @property
+    def tolerances(self) -> Tolerances:
+        """How far results may be off."""
+        return Tolerances(self.rtol, self.atol, self.max_mismatched_ratio)
 
     def __post_init__(self) -> None:
         positive = {"warmup": self.warmup, "rep": self.rep, "timeout": self.timeout}

@@ -7,22 +7,20 @@ given runs on the device at hand, computed what it should, and was the fastest o
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 from typing import Any
 
 from tilelang.errors import OptionError, StagingError, user_facing
 from tilelang.jit.decorator import EagerFunction, JitFunction, JitOptions
 from tilelang.jit.kernel import JITKernel
-from tilelang.profile.inputs import TensorSupplyType
 from tilelang.runtime.parameters import OutIdx
 from tilelang.target import TargetLike
-from tilelang.tune.check import Tolerances
 from tilelang.tune.device import check_has_clock
 from tilelang.tune.gemm_space import default_configs
 from tilelang.tune.inputs import get_autotune_inputs
 from tilelang.tune.records import Record
-from tilelang.tune.result import Findings, TuningResult
+from tilelang.tune.result import TuningResult
 from tilelang.tune.search import Settings, search
 from tilelang.tune.space import Config, Configs, configurations
 from tilelang.tune.subject import Jitted, Subject
@@ -80,36 +78,20 @@ class AutoTuner:
         return self
 
     @user_facing
-    def set_profile_args(
-        self,
-        warmup: float = 25,
-        rep: float = 100,
-        timeout: float = 100,
-        supply_type: TensorSupplyType = TensorSupplyType.Auto,
-        ref_prog: Callable[..., Any] | None = None,
-        supply_prog: Callable[..., Any] | None = None,
-        rtol: float = 1e-2,
-        atol: float = 1e-2,
-        max_mismatched_ratio: float = 0.01,
-        skip_check: bool = False,
-        manual_check_prog: Callable[..., Any] | None = None,
-        cache_input_tensors: bool = True,
-        backend: str = "event",
-        early_stop: bool = True,
-        budget: float | None = None,
-        num_workers: int | None = None,
-    ) -> AutoTuner:
-        """Says how kernels are checked and timed, as for `tilelang.autotune`.
+    def set_profile_args(self, *values: Any, **options: Any) -> AutoTuner:
+        """Says how kernels are checked and timed.
+
+        Args:
+            values: Options in the order of `tilelang.autotune`, from `warmup` on.
+            options: Options of `tilelang.autotune` by name.
 
         Raises:
-            OptionError: A number is out of range, or what should be a function is none.
+            OptionError: There is no such option, a number is out of range, or what should be a function is none.
         """
-        del cache_input_tensors  # configurations with alike parameters always share their inputs
-        tolerances = Tolerances(rtol, atol, max_mismatched_ratio)
-        self._settings = Settings(
-            warmup, rep, timeout, budget, supply_type, ref_prog, supply_prog, tolerances, skip_check,
-            manual_check_prog, early_stop, backend, num_workers,
-        )  # fmt: skip
+        known = [field.name for field in fields(Settings)]
+        for name in options.keys() - known:
+            raise OptionError(f"set_profile_args: no option {name!r}", hint=f"there are {', '.join(known)}")
+        self._settings = Settings(*values, **options)
         return self
 
     def set_kernel_parameters(self, *args: Any, **keywords: Any) -> AutoTuner:
@@ -180,7 +162,8 @@ def tune(subject: Subject, configs: Configs | None, settings: Settings) -> Tunin
         record.save(found)
     best = found.measured[0]
     kernel.config, kernel.latency, kernel.ref_latency = best.config, best.latency, found.ref_latency
-    return TuningResult(**_fields(found), kernel=kernel, reloaded=reloaded)
+    facts = {field.name: getattr(found, field.name) for field in fields(found)}
+    return TuningResult(**facts, kernel=kernel, reloaded=reloaded)
 
 
 def _kernel_again(subject: Subject, config: Config) -> JITKernel | None:
@@ -189,7 +172,3 @@ def _kernel_again(subject: Subject, config: Config) -> JITKernel | None:
         return subject.kernel(config)
     except Exception:  # the search says why
         return None
-
-
-def _fields(found: Findings) -> dict[str, Any]:
-    return {name: getattr(found, name) for name in asdict(Findings("", "", (), ()))}
