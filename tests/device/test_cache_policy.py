@@ -1,11 +1,12 @@
-"""Hints to the L2 cache on a real GPU: the numbers are its own, and copies take them."""
+"""Hints to the L2 cache on a real GPU: the numbers are its own, and copies that cannot take them do without."""
 
 import numpy as np
 import pytest
+from warp_alone import WarpAlone, run
 
 import tilelang
 import tilelang.language as T
-from tilelang.isa.nvidia.cache_policy import EVICTIONS, policy_number
+from tilelang.isa.nvidia.cache_policy import EVICTIONS, l2_policy
 from tilelang.testing import requires_cuda, to_device, to_host
 
 
@@ -21,12 +22,12 @@ def test_the_numbers_are_those_that_the_device_makes(eviction):
 
     there = to_device(np.zeros(1, np.uint64), target="cuda")
     tilelang.compile(asked, target="cuda")(there)
-    assert policy_number(eviction, "a copy") == int(to_host(there)[0])
+    assert int(run(l2_policy(eviction), WarpAlone())[0]) == int(to_host(there)[0])
 
 
 @requires_cuda
 @pytest.mark.parametrize("block_N, block_K", [(32, 128), (32, 256), (64, 256)])
-def test_copies_of_a_few_rows_take_them(block_N, block_K):
+def test_copies_of_threads_do_without_them(block_N, block_K):
     M, N, K = 16, 4096, 4096
 
     @T.prim_func

@@ -53,8 +53,8 @@ def copy(
         coalesced_width: Elements per access; steers GPU targets only.
         disable_tma: Steers GPU targets only.
         eviction_policy: "evict_normal", "evict_first" or "evict_last": how long the L2 cache of a GPU should keep what
-            is read. A hint of copies that run in the background; others do as without it. The compiler chooses where it
-            is left out.
+            is read. A hint that the copy engine takes; other copies do as without it. The compiler chooses where it is
+            left out.
         loop_layout: The `Fragment` that says which thread copies which elements; steers GPU targets only.
 
     Raises:

@@ -2,7 +2,7 @@
 
 from tilelang.layout.annotated import Fragment
 from tilelang.layout.layout import Layout, make_linear_layout
-from tilelang.layout.swizzle import (
+from tilelang.layout.named_swizzles import (
     make_full_bank_swizzled_layout,
     make_half_bank_swizzled_layout,
     make_mma_swizzle_layout,

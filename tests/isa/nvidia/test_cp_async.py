@@ -1,12 +1,10 @@
 import numpy as np
 import pytest
-from device_text import compile_cuda, needs_cuda_compiler
 from warp_alone import WarpAlone, run
 
 from tilelang.errors import NoLowering
 from tilelang.ir.buffer import Scope
 from tilelang.isa.instruction import Timeline
-from tilelang.isa.nvidia.cache_policy import EVICTIONS
 from tilelang.isa.nvidia.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT, cp_async
 
 LANES = np.arange(32)
@@ -50,19 +48,3 @@ def test_sixteen_bytes_go_past_the_first_cache():
 def test_other_sizes_are_refused():
     with pytest.raises(NoLowering, match="copies 4, 8 or 16 bytes, not 2"):
         cp_async(2)
-
-
-@needs_cuda_compiler
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_120a"])
-def test_the_cache_is_told_how_long_to_keep_what_is_read(arch):
-    texts = [cp_async(size, eviction).helper["cuda"].text for size in (4, 8, 16) for eviction in EVICTIONS]
-    calls = [cp_async(size, eviction).spell["cuda"] for size in (4, 8, 16) for eviction in EVICTIONS]
-    body = "\n".join(f"    {call.format('shared', 'a', 'true')};" for call in calls)
-    kernel = f'extern "C" __global__ void main_kernel(int* a) {{\n    __shared__ int shared[4];\n{body}\n}}\n'
-    assert compile_cuda("".join([*texts, kernel]), arch)
-    assert 6 == len([text for text in texts if "L2::cache_hint" in text])
-
-
-def test_other_policies_are_refused():
-    with pytest.raises(NoLowering, match="knows evict_normal, evict_first, evict_last, not 'soon'"):
-        cp_async(4, "soon")

@@ -7,7 +7,7 @@ from tilelang.dtypes import as_dtype
 from tilelang.ir.buffer import Scope
 from tilelang.isa.nvidia.mma import ATOMS
 from tilelang.layout.memory import contiguous_elements
-from tilelang.layout.swizzle import make_swizzled_layout
+from tilelang.layout.swizzle import swizzled, widest_mode
 from tilelang.lowering.nvidia.mma_operand import Share
 from tilelang.lowering.regions import whole
 
@@ -47,7 +47,7 @@ def test_matrix_loads_serve_what_lies_in_their_units(made, suits):
 @pytest.mark.parametrize(("rows", "depth"), [(128, 32), (128, 64), (64, 16), (64, 128)])
 def test_sixteen_bit_operands_lie_in_the_common_swizzle(rows, depth, turned):
     shape = (depth, rows) if turned else (rows, depth)
-    assert make_swizzled_layout(Tile(shape, "float16")) == share(rows, depth, turned=turned).layout()
+    assert swizzled(shape, 16, widest_mode(16 * shape[-1])) == share(rows, depth, turned=turned).layout()
 
 
 def test_rows_of_an_odd_number_of_chunks_need_no_layout():

@@ -1,17 +1,20 @@
 """The L2 cache is told what a launch reads once and what all its blocks read; nothing where neither is certain."""
 
 import pytest
-from roles import context, launch_of, product, split
+from roles import TABLE, context, launch_of, product, split
 
 import tilelang.language as T
+from tilelang.ir.facts import Facts
 from tilelang.ir.visit import walk
 from tilelang.ops.copy import Copy
 from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
 from tilelang.passes.tile import choose_caching, inline_bindings
+from tilelang.passes.tile.choose_schedule import choose_schedule
+from tilelang.passes.tile.specialize_symbols import specialize
 from tilelang.target import Target
 
-PASSES = (inline_bindings.PASS, choose_caching.PASS)
+PASSES = (inline_bindings.PASS, choose_schedule(TABLE), choose_caching.PASS)
 
 
 def hints(func, **pass_configs):
@@ -44,8 +47,9 @@ def test_what_is_read_once_goes_first(func, expected):
 
 
 def test_sizes_that_only_the_host_knows():
-    N = T.dynamic("N")
-    assert SKINNY == hints(product(64, N, 4096, 64, 128, 64))
+    func = product(64, T.dynamic("N"), 4096, 64, 128, 64)
+    assert SKINNY == hints(specialize(func, Facts(multiples=(("N", 16),))))
+    assert {} == hints(func), "threads copy rows that may begin anywhere"
     assert {} == hints(product(T.dynamic("M"), 4096, 4096))
 
 
@@ -53,7 +57,12 @@ def test_it_can_be_switched_off_and_says_what_it_does():
     func = product(64, 8192, 8192, 64, 64, 64)
     assert {} == hints(func, l2_hints=False)
     notes = [note.text for note in launch_of(split(func, passes=PASSES)).plan.notes]
-    assert ["L2 cache: 'A' is read by all blocks (evict_last)", "L2 cache: 'B' is read once (evict_first)"] == notes
+    assert ["L2 cache: 'A' is read by all blocks (evict_last)", "L2 cache: 'B' is read once (evict_first)"] == notes[-2:]
+
+
+def test_copies_by_threads_are_left_alone():
+    func = product(64, 8192, 8192, 64, 64, 64)
+    assert {} == hints(func, disable_warp_specialized=True)
 
 
 def test_targets_that_were_not_measured_are_left_alone():
@@ -80,8 +89,9 @@ def chunks(step=64, loops=1, again=False, policy=None, scaled=False):
                     T.copy(W[k * 64, bx * step], W_s, eviction_policy=policy)
                     T.gemm(A_s, W_s, C_l)
             if again:
-                T.copy(W[0, bx * 64], W_s)
-                T.gemm(A_s, W_s, C_l)
+                W_again = T.alloc_shared((64, 64), "float16")
+                T.copy(W[0, bx * 64], W_again)
+                T.gemm(A_s, W_again, C_l)
             if scaled:
                 for i, j in T.Parallel(64, 64):
                     C_l[i, j] *= W[0, bx * 64 + j]

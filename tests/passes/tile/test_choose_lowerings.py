@@ -12,6 +12,7 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import const
 from tilelang.ir.stmt import Alloc, Launch, TileOp
 from tilelang.ir.visit import Rewriter, walk
+from tilelang.layout.swizzle import swizzled
 from tilelang.lowering.by_loop import ByLoop
 from tilelang.lowering.nvidia import gemm_mma, gemm_wgmma
 from tilelang.lowering.regions import whole
@@ -263,7 +264,7 @@ def test_an_annotated_layout_decides_who_multiplies(width, name):
             x = T.alloc_shared((64, width), "float16")
             y = T.alloc_shared((64, width), "float16")
             z = T.alloc_fragment((64, 64), "float32")
-            T.annotate_layout({x: T.make_swizzled_layout(x)})  # permutes within whole rows
+            T.annotate_layout({x: swizzled((64, width), 16, 128)})  # permutes within whole rows
             T.copy(A, x)
             T.copy(B, y)
             T.gemm(x, y, z, transpose_B=True, clear_accum=True)

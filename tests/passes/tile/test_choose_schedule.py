@@ -6,6 +6,7 @@ from roles import TABLE, context, launch_of, product, split
 import tilelang.language as T
 from tilelang.errors import OptionError
 from tilelang.ir.schedule import Schedule
+from tilelang.layout.swizzle import swizzled
 from tilelang.passes.base import PassContext
 from tilelang.passes.tile import inline_bindings
 from tilelang.passes.tile.choose_schedule import choose_schedule
@@ -136,6 +137,35 @@ def test_what_the_copy_engine_cannot_bring_is_said_with_its_line():
     text = reason(odd)
     assert "T.copy to 'B_s': a stride of the tensor is not proven to be a multiple of 16 bytes" in text
     assert "line" in text
+
+
+@pytest.mark.parametrize(
+    "layout,fits",
+    [
+        (lambda tile: T.make_swizzled_layout(tile), True),
+        (lambda tile: swizzled(tile.shape, 16, 128), False),  # within whole rows, which are two boxes long
+        (lambda tile: T.Layout(tile.shape, lambda i, j: (j, i)), False),
+    ],
+)
+def test_annotated_tiles_are_brought_if_the_copy_engine_writes_them_so(layout, fits):
+    @T.prim_func
+    def main(A: T.Tensor((256, 256), "float16"), B: T.Tensor((256, 256), "float16"), C: T.Tensor((256, 256), "float16")):
+        with T.Kernel(2, 2, threads=128) as (bx, by):
+            A_s = T.alloc_shared((128, 32), "float16")
+            B_s = T.alloc_shared((32, 128), "float16")
+            C_f = T.alloc_fragment((128, 128), "float32")
+            T.annotate_layout({A_s: T.make_swizzled_layout(A_s), B_s: layout(B_s)})
+            T.clear(C_f)
+            for k in T.Pipelined(8, num_stages=3):
+                T.copy(A[by * 128, k * 32], A_s)
+                T.copy(B[k * 32, bx * 128], B_s)
+                T.gemm(A_s, B_s, C_f)
+            T.copy(C_f, C[by * 128, bx * 128])
+
+    if fits:
+        assert chosen(main) is not None
+    else:
+        assert "'B_s'" in reason(main)
 
 
 def test_programs_of_single_threads_are_left_alone():

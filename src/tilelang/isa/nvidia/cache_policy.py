@@ -1,9 +1,9 @@
 """How long the L2 cache keeps what a copy touches, as the number that copies take as their hint.
 
-Gives `NORMAL`, `EVICTIONS`, `policy_number` and `l2_policy`. The number is written out and not asked of
-`createpolicy`: ptxas 13.0 to 13.3 loses that instruction where it fills the hint of a `cp.async` whose address has a
-uniform part, and the copy traps as an illegal instruction (seen on an H200; Marlin's issue 44 and Triton's pull request
-11660 tell the same).
+Gives `NORMAL`, `EVICTIONS` and `l2_policy`. Only the copy engine takes such hints: where the address of a `cp.async`
+has a uniform part, ptxas 13.0 to 13.3 encodes a hint in registers that hold nothing, and the copy traps as an illegal
+instruction (seen on an H200, with a policy of `createpolicy` and with the number itself; Marlin's issue 44 and Triton's
+pull request 11660 tell the same).
 
 Source: PTX ISA, "Data Movement and Conversion Instructions: createpolicy"; the numbers are those to which ptxas 13.0
 folds `createpolicy.fractional.L2::<kind>.b64` of fraction 1.0, alike for sm_80, 86, 89, 90a, 100a and 120a.
@@ -32,21 +32,6 @@ EVICTIONS = tuple(_NUMBERS)
 """What the L2 cache can be told of what it holds."""
 
 
-def policy_number(eviction: str, instruction: str) -> int:
-    """The hint that stands for a policy, 64 bits.
-
-    Args:
-        eviction: One of `EVICTIONS`.
-        instruction: Which is to take it, for the message.
-
-    Raises:
-        NoLowering: There is no such policy.
-    """
-    if eviction not in _NUMBERS:
-        raise NoLowering(f"{instruction}: knows {', '.join(EVICTIONS)}, not {eviction!r}")
-    return _NUMBERS[eviction]
-
-
 @cache
 def l2_policy(eviction: str) -> Instruction:
     """A policy as a value, which several copies may take.
@@ -54,7 +39,9 @@ def l2_policy(eviction: str) -> Instruction:
     Raises:
         NoLowering: There is no such policy.
     """
-    number = policy_number(eviction, "L2 policy")
+    if eviction not in _NUMBERS:
+        raise NoLowering(f"L2 policy: knows {', '.join(EVICTIONS)}, not {eviction!r}")
+    number = _NUMBERS[eviction]
     name = f"tl_l2_policy_{eviction}"
     text = f"""\
 // How the L2 cache shall keep what is accessed with this.

@@ -1,6 +1,6 @@
 """Asynchronous copies from global to shared memory that pass no registers, in groups that one waits for.
 
-Gives `cp_async(bytes, eviction)`, `CP_ASYNC_COMMIT` and `CP_ASYNC_WAIT`. Invariant: what was copied is there only after
+Gives `cp_async(bytes)`, `CP_ASYNC_COMMIT` and `CP_ASYNC_WAIT`. Invariant: what was copied is there only after
 a wait for its group, and for other threads only after a barrier that follows their waits.
 
 Source: PTX ISA, "Data Movement and Conversion Instructions: cp.async", "cp.async.commit_group", "cp.async.wait_group".
@@ -17,7 +17,6 @@ from tilelang.errors import NoLowering
 from tilelang.isa.instruction import Effect, Instruction, Timeline
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.machine import Pointer, Warp
-from tilelang.isa.nvidia.cache_policy import NORMAL, policy_number
 from tilelang.isa.nvidia.lanes import spread
 from tilelang.isa.nvidia.ptx_statement import ptx_statement, shared_operand
 from tilelang.target import Feature
@@ -27,7 +26,7 @@ _SOURCE = "PTX ISA, 'Data Movement and Conversion Instructions: {}'"
 
 
 @cache
-def cp_async(size: int, eviction: str = NORMAL) -> Instruction:
+def cp_async(size: int) -> Instruction:
     """The copy of 4, 8 or 16 bytes by each lane.
 
     It is called with the address in shared memory, the address in global memory and whether to read there; if not,
@@ -35,26 +34,20 @@ def cp_async(size: int, eviction: str = NORMAL) -> Instruction:
 
     Args:
         size: In bytes.
-        eviction: How long the L2 cache shall keep what is read: "evict_normal", "evict_first" or "evict_last".
 
     Raises:
-        NoLowering: The machine has no copy of that size, or no such policy.
+        NoLowering: The machine has no copy of that size.
     """
     if size not in SIZES:
         raise NoLowering(f"cp.async: copies 4, 8 or 16 bytes, not {size}", hint="copy through registers")
-    policy = policy_number(eviction, "cp.async")
     cache_operator = "cg" if size == 16 else "ca"  # .cg exists for 16 bytes only
-    name, comment = f"tl_cp_async_{size}", "zeros where `keep` is false"
-    hint, operand, value = "", "", ""
-    if eviction != NORMAL:
-        name, comment = f"{name}_{eviction}", f"{comment}. L2: {eviction}"
-        hint, operand, value = ".L2::cache_hint", ", %3", f', "l"({policy:#x}ull)'
+    name = f"tl_cp_async_{size}"
     text = f"""\
-// Copies {size} bytes in the background; {comment}.
+// Copies {size} bytes in the background; zeros where `keep` is false.
 __device__ __forceinline__ void {name}(void* shared, const void* global, bool keep) {{
-    asm volatile("cp.async.{cache_operator}.shared.global{hint}.L2::128B [%0], [%1], {size}, %2{operand};"
+    asm volatile("cp.async.{cache_operator}.shared.global.L2::128B [%0], [%1], {size}, %2;"
                  :
-                 : {shared_operand("shared")}, "l"(global), "r"(keep ? {size} : 0){value}
+                 : {shared_operand("shared")}, "l"(global), "r"(keep ? {size} : 0)
                  : "memory");
 }}
 """

@@ -2,7 +2,8 @@
 
 Takes a `Copy`, emits the copies of the executing thread, without closing their group: whoever places the wait does
 that. Invariant: every element of the destination is written, with zero where the source has none; neighboring threads
-copy neighboring chunks, and a thread's addresses differ from chunk to chunk by a constant wherever sizes allow.
+copy neighboring chunks, and a thread's addresses differ from chunk to chunk by a constant wherever sizes allow. Hints
+to the L2 cache are not taken; `isa.nvidia.cache_policy` says why.
 
 Source: PTX ISA, "cp.async": chunks of 4, 8 or 16 bytes, aligned to their size on both sides.
 """
@@ -18,7 +19,6 @@ from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.expr import Const, Expr, Load, Var, const, int_const
 from tilelang.ir.stmt import CallStmt, For, ForKind, If, Store
-from tilelang.isa.nvidia.cache_policy import NORMAL
 from tilelang.isa.nvidia.cp_async import SIZES, cp_async
 from tilelang.layout.constraints import Constraint
 from tilelang.layout.memory import contiguous_elements
@@ -164,8 +164,7 @@ class _Copies:
             self._elements(build, src, dst)
             return
         source, target = self._region(op.src, src), self._region(op.dst, dst)
-        copy = cp_async(width, op.eviction or NORMAL)
-        build.emit(CallStmt(copy, (target, source, Const(True, BOOL)), (source,), (target,)))
+        build.emit(CallStmt(cp_async(width), (target, source, Const(True, BOOL)), (source,), (target,)))
 
     def _region(self, region: Region, start: tuple[Expr, ...]) -> Region:
         extent = [const(1, INT32) for _ in start]

@@ -141,6 +141,8 @@ def _refusal(op: Copy, tensor: Region, tile: Region, site: Site) -> str:
         return f"does not convert {op.src.dtype!s} to {op.dst.dtype!s}"
     if op.layout is not None or op.coalesced_width is not None:
         return "the user says which thread copies what"
+    if _find(tile, site) is None:
+        return f"'{tile.buffer.name}' has a layout that the copy engine does not write"
     return _tensor_refusal(tensor) or _tile_refusal(tensor, tile)
 
 
@@ -228,8 +230,8 @@ class _Box:
 def _boxes(tensor: Region, tile: Region, site: Site) -> Iterator[_Box]:
     """The instructions that move a tile, matrix by matrix."""
     shape, size = (1, *(tile.buffer.static_shape or ())), tile.dtype.storage_bytes
-    boxes = find_boxes(site.shared_layouts.get(tile.buffer), shape[-2:], size * 8)
-    if boxes is None or boxes.mode_bytes and len(axes(tile)) == 1:
+    boxes = _find(tile, site)
+    if boxes is None:
         raise CompilerBug(f"'{tile.buffer.name}': its layout is not one that the copy engine writes")
     extent = tile.static_extent or ()
     pairs = list(zip(axes(tensor), axes(tile), strict=True))
@@ -246,6 +248,13 @@ def _boxes(tensor: Region, tile: Region, site: Site) -> Iterator[_Box]:
         for inner in product(*steps):
             parts = [*pieces, *zip(matrix, inner, lengths, strict=True)]
             yield _single(tensor, tile, parts, boxes, site)
+
+
+def _find(tile: Region, site: Site) -> Boxes | None:
+    """How a tile is cut into boxes that can be moved; None if its layout does something else."""
+    shape = (1, *(tile.buffer.static_shape or ()))
+    boxes = find_boxes(site.shared_layouts.get(tile.buffer), shape[-2:], tile.dtype.storage_bytes * 8)
+    return None if boxes is not None and boxes.mode_bytes and len(axes(tile)) == 1 else boxes
 
 
 _Piece = tuple[tuple[int, int], int, int]  # a dimension of the tensor and of the tile, where a part begins, its length

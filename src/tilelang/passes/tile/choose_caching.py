@@ -1,7 +1,8 @@
 """Decides what the L2 cache of a GPU shall keep: not what is read once, but what every block reads again and again.
 
-Takes a tile-level function with its bindings inlined; writes `Copy.eviction` where the user left it open. Invariant:
-these are hints, so that no result changes; what is hinted is among the notes of the launch.
+Takes a tile-level function as `choose_schedule` leaves it; writes `Copy.eviction` where the user left it open.
+Invariant: these are hints to the copy engine, so that no result changes; what is hinted is among the notes of the
+launch.
 
 A tensor is streamed where each of its tiles is brought once in a whole launch, such as the weights of a product of few
 rows. It would only drive out of the cache what others still need there, and what the device was about to write.
@@ -81,6 +82,8 @@ class _Launches(Rewriter):
     def stmt(self, node: Stmt) -> Stmt | None:
         if not isinstance(node, Launch):
             return self.rebuild_stmt(node)
+        if node.plan.schedule is None:  # copies by other threads take no hints: `isa.nvidia.cache_policy` says why
+            return node
         wanted = {copy: kind for copy, kind in evictions(node).items() if copy.eviction is None}
         if not wanted:
             return node

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tilelang.dtypes import SCALARS
 from tilelang.errors import Note
@@ -24,12 +24,14 @@ from tilelang.ir.schedule import WARPGROUP_THREADS, Schedule
 from tilelang.ir.stmt import Alloc, CallStmt, For, Launch, ParallelLoop, Seq, Stmt, TileOp
 from tilelang.ir.visit import Rewriter, any_expr, variables_of, walk
 from tilelang.layout.fragment import Fragment
+from tilelang.layout.layout import Layout
 from tilelang.lowering.lowering import Lowering, Lowerings, Site
 from tilelang.lowering.nvidia.copy_tma import LOAD, STORE
 from tilelang.lowering.regions import whole
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm, matrix_extents
 from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.tile.fixed_layouts import fixed_layouts
 from tilelang.passes.tile.roles.epilogue import Exit, find_exits, releasing
 from tilelang.passes.tile.roles.flight import only_product
 from tilelang.passes.tile.roles.rings import Ring, Rings, find_rings, flat, is_pipelined, trips
@@ -111,11 +113,13 @@ class Roles:
         lowerings: The table.
         context: The target and what the user asked for.
         tensors: What the host can describe to the copy engine: the parameters of the function.
+        layouts: Of shared tiles whose layout no operator may choose.
     """
 
     lowerings: Lowerings
     context: PassContext
     tensors: frozenset[Buffer]
+    layouts: Mapping[Buffer, Layout]
 
     def rings(self, launch: Launch) -> Rings:
         """The tiles of a flat launch that one thread can bring."""
@@ -159,7 +163,8 @@ class Roles:
         row = self._row(type(op), name)
         if row is None:
             return f"the target has no {name}"
-        return row.refusal(op, Site(self.context.target, self.context.options, threads))
+        site = Site(self.context.target, self.context.options, threads, shared_layouts=self.layouts)
+        return row.refusal(op, site)
 
     def _row(self, kind: type[TileOp], name: str) -> Lowering | None:
         return next((row for row in self.lowerings.get(kind, ()) if row.name == name), None)
@@ -168,7 +173,9 @@ class Roles:
 def roles_of(func: PrimFunc, lowerings: Lowerings, context: PassContext) -> Roles:
     """What a target's lowerings can do in a function."""
     tensors = frozenset(param.buffer for param in func.params if isinstance(param, TensorParam))
-    return Roles(lowerings, context, tensors)
+    launches = [stmt for stmt in walk(func.body) if isinstance(stmt, Launch)]
+    layouts = {tile: layout for launch in launches for tile, layout in fixed_layouts(launch).items()}
+    return Roles(lowerings, context, tensors, layouts)
 
 
 class _Choice:

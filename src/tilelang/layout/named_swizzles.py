@@ -1,0 +1,98 @@
+"""The layouts without bank conflicts that users ask for by name, in every spelling that programs have.
+
+Takes buffers (anything with `shape` and `dtype`), gives `Layout`s. Invariant: the copy engine and the matrix
+instructions of every GPU can use what it gives, wherever the shape of the tile allows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilelang.errors import ProgramError
+from tilelang.layout.boxes import CHUNK_BYTES, boxed, fits
+from tilelang.layout.layout import Layout, static_shape
+from tilelang.layout.swizzle import swizzled, widest_mode
+
+
+def make_swizzled_layout(buffer: Any, k_major: bool = True, allow_pad: bool = True) -> Layout:
+    """The layout without bank conflicts that suits a shared buffer: the widest mode that its rows allow.
+
+    Rows of a multiple of 128 bytes use the 128-byte mode, then 64, then 32; other rows stay as they are. Rows longer
+    than the mode are cut into boxes that lie one after another, as the copy engine and matrix instructions of Hopper
+    want them. `k_major` and `allow_pad` are taken for the sake of existing programs: the modes suit both orders, and
+    nothing is padded.
+
+    Shapes: (..., rows, columns) -> (..., row, permuted column), or (..., box, row, permuted column).
+
+    Example:
+        `T.annotate_layout({A_s: T.make_swizzled_layout(A_s)})`
+    """
+    del k_major, allow_pad
+    shape, bits = _shape_and_bits(buffer, "make_swizzled_layout")
+    mode = widest_mode(shape[-1] * bits)
+    return _of_mode(shape, bits, mode) if mode else Layout(shape, lambda *coordinates: coordinates)
+
+
+def make_mma_swizzle_layout(buffer: Any, is_smooth: bool = False) -> Layout:
+    """The layout for operands of matrix instructions: `make_swizzled_layout`, or row-major if `is_smooth`."""
+    if is_smooth:
+        shape = static_shape(buffer, "make_mma_swizzle_layout")
+        return Layout(shape, lambda *coordinates: coordinates)
+    return make_swizzled_layout(buffer)
+
+
+def make_full_bank_swizzled_layout(buffer: Any) -> Layout:
+    """The 128-byte mode.
+
+    Raises:
+        ProgramError: The rows are no multiple of 128 bytes.
+    """
+    return _mode_of(buffer, 128)
+
+
+def make_half_bank_swizzled_layout(buffer: Any) -> Layout:
+    """The 64-byte mode.
+
+    Raises:
+        ProgramError: The rows are no multiple of 64 bytes.
+    """
+    return _mode_of(buffer, 64)
+
+
+def make_quarter_bank_swizzled_layout(buffer: Any) -> Layout:
+    """The 32-byte mode.
+
+    Raises:
+        ProgramError: The rows are no multiple of 32 bytes.
+    """
+    return _mode_of(buffer, 32)
+
+
+def _shape_and_bits(buffer: Any, what: str) -> tuple[tuple[int, ...], int]:
+    """The extents of a buffer and the bits of an element, or of a vector of them."""
+    shape = static_shape(buffer, what)
+    if len(shape) < 2:
+        raise ProgramError(f"{what}: needs a buffer of two or more dimensions, given {len(shape)}")
+    if not hasattr(buffer, "dtype"):
+        raise ProgramError(f"{what}: needs a buffer, got {buffer!r:.40}")
+    bits: int = 8 * buffer.dtype.storage_bytes  # elements narrower than a byte take one each
+    if bits > 8 * CHUNK_BYTES:
+        raise ProgramError(f"{what}: elements of {buffer.dtype!s} are wider than a chunk of 16 bytes")
+    return shape, bits
+
+
+def _mode_of(buffer: Any, mode_bytes: int) -> Layout:
+    what = "swizzled layout"
+    shape, bits = _shape_and_bits(buffer, what)
+    if not shape[-1] or shape[-1] * bits % (8 * mode_bytes):
+        raise ProgramError(
+            f"{what}: rows of {shape[-1] * bits / 8:g} bytes are no multiple of {mode_bytes}",
+            hint="write T.make_swizzled_layout",
+        )
+    return _of_mode(shape, bits, mode_bytes)
+
+
+def _of_mode(shape: tuple[int, ...], bits: int, mode_bytes: int) -> Layout:
+    """A mode in boxes, or within whole rows where there are too few of them for a box."""
+    make = boxed if fits(shape, bits, mode_bytes) else swizzled
+    return make(shape, bits, mode_bytes)
