@@ -7,6 +7,7 @@ from gpu import SCHEDULES, lower_func
 
 import tilelang
 import tilelang.language as T
+from tilelang.dtypes import as_dtype
 from tilelang.errors import DataRace, Deadlock, SimulationError
 from tilelang.ir.stmt import Launch
 from tilelang.ir.visit import walk
@@ -212,6 +213,65 @@ def test_engines_mix_with_tile_operators(kind):
     a, b = integers(64, 96), integers(96, 64)
     _, _, c = results(all_together(kind), a, b, np.zeros((64, 64), np.float32))
     np.testing.assert_array_equal(a.astype(np.float32) @ b.astype(np.float32), c)
+
+
+def left_under_way(rows=64, dtype="float16", sums="float32", held=False, awaited="at the end", copies=False):
+    """Two products, the first of which need not be over when the second begins."""
+
+    @T.prim_func
+    def main(A: T.Tensor((rows, 64), dtype), B: T.Tensor((64, 64), dtype), C: T.Tensor((rows, 64), sums)):
+        with T.Kernel(1, threads=128):
+            A_s = T.alloc_fragment((rows, 32), dtype) if held else T.alloc_shared((rows, 32), dtype)
+            B_s = T.alloc_shared((64, 32), dtype)
+            A_t = T.alloc_fragment((rows, 32), dtype) if held else T.alloc_shared((rows, 32), dtype)
+            B_t = T.alloc_shared((64, 32), dtype)
+            C_f = T.alloc_fragment((rows, 64), sums)
+            T.copy(A[0, 0], A_s)
+            T.copy(B[0, 0], B_s)
+            T.gemm(A_s, B_s, C_f, transpose_B=True, clear_accum=True, wg_wait=-1)
+            T.copy(A[0, 32], A_t)
+            T.copy(B[0, 32], B_t)
+            if awaited == "by the next one":
+                T.gemm(A_t, B_t, C_f, transpose_B=True)
+            else:
+                T.gemm(A_t, B_t, C_f, transpose_B=True, wg_wait=1 if awaited == "at the end" else -1)
+                if awaited == "at the end":
+                    T.wait_wgmma(0)
+            T.copy(C_f, C)
+
+    return main
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        {},
+        {"awaited": "by the next one"},
+        {"held": True},
+        {"dtype": "tfloat32", "held": True},
+        {"dtype": "bfloat16", "sums": "bfloat16"},
+        {"rows": 32},  # by the instructions of warps, which are over at once
+        {"rows": 32, "awaited": "never"},
+        {"dtype": "float32"},
+    ],
+    ids=lambda case: "-".join(map(str, case.values())) or "plain",
+)
+def test_products_that_are_not_waited_for_at_once(case):
+    dtype, rows = as_dtype(case.get("dtype", "float16")).numpy, case.get("rows", 64)
+    a, b = integers(rows, 64, dtype=dtype), integers(64, 64, dtype=dtype)
+    sums = as_dtype(case.get("sums", "float32")).numpy
+    expected = (a.astype(np.float32) @ b.astype(np.float32).T).astype(sums)
+    _, _, c = results(left_under_way(**case), a, b, np.zeros((rows, 64), sums))
+    np.testing.assert_array_equal(expected.astype(np.float32), c.astype(np.float32))
+
+
+def test_sums_of_a_product_that_nobody_waits_for_are_reported():
+    a, b = integers(64, 64), integers(64, 64)
+    found = list(failures(left_under_way(awaited="never"), a, b, np.zeros((64, 64), np.float32)))
+    assert len(SCHEDULES) > sum(error is None for error in found)  # what is done at once is not seen too early
+    for error in filter(None, found):
+        assert isinstance(error, DataRace)
+        assert "'C_f'" in str(error)
 
 
 @T.prim_func

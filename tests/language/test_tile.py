@@ -68,6 +68,11 @@ def test_gemm_in_its_forms(stager: Stager) -> None:
     T.gemm(a[k % 2], b, c, transpose_B=True)  # type: ignore[arg-type,index]
     T.gemm(a[0], b, c, transpose_b=True, policy=T.GemmWarpPolicy.FullRow, clear_accum=True, k_pack=2, wg_wait=-1)  # type: ignore[arg-type]
     T.gemm(a[0], b, c, False, True, clear_accum=k == 0)  # type: ignore[arg-type]
+    for wrong in (-2, 8):
+        with pytest.raises(ProgramError, match=f"wg_wait is {wrong}"):
+            T.gemm(a[0], b, c, transpose_B=True, wg_wait=wrong)  # type: ignore[arg-type]
+    with pytest.raises(ProgramError, match="wg_wait must be an int known while the kernel is staged"):
+        T.gemm(a[0], b, c, transpose_B=True, wg_wait=k)  # type: ignore[arg-type]
     first, second, third = stager.statements[3:]
     assert isinstance(first, Gemm)
     assert isinstance(second, Gemm)
@@ -75,6 +80,7 @@ def test_gemm_in_its_forms(stager: Stager) -> None:
     assert (False, True, None) == (first.transpose_a, first.transpose_b, first.clear_accum)
     assert isinstance(second.clear_accum, Const)
     assert T.GemmWarpPolicy.FullRow is second.policy
+    assert (0, -1, 0) == (first.wait, second.wait, third.wait)
     assert isinstance(third.clear_accum, Binary)
 
 

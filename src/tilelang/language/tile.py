@@ -6,10 +6,13 @@ line. Invariant: options that only steer a GPU's schedule are accepted and chang
 
 from __future__ import annotations
 
+import dataclasses
+
 from tilelang.errors import ProgramError
 from tilelang.ir.expr import Const, Expr, ExprLike, as_bool, as_expr, cast
 from tilelang.ir.stmt import TileOp
 from tilelang.isa.nvidia.cache_policy import EVICTIONS
+from tilelang.isa.nvidia.wgmma import MOST_PENDING
 from tilelang.language.api import api
 from tilelang.language.loops import access_width, loop_fragment
 from tilelang.language.regions import Operand, align, scalar_operand, tile_dim, tile_region
@@ -177,7 +180,9 @@ def gemm(
         policy: How the warps of a GPU share the tile.
         clear_accum: Whether C starts at zero; may be an expression such as `k == 0`.
         k_pack: Steers GPU targets only.
-        wg_wait: Steers GPU targets only.
+        wg_wait: Where products are asynchronous, how many of the newest ones may be under way behind it, itself
+            included; 0 waits for all, and -1 for none: then `T.wait_wgmma` waits, before anything else touches C and
+            before A or B is written. Elsewhere it means nothing: the product is over in any case.
         transpose_a: Another spelling of `transpose_A`.
         transpose_b: Another spelling of `transpose_B`.
 
@@ -187,7 +192,16 @@ def gemm(
     Example:
         `T.gemm(A_s, B_s, C_local, transpose_B=True)`
     """
-    _emit(product("T.gemm", A, B, C, (transpose_A, transpose_B, transpose_a, transpose_b), policy, clear_accum))
+    what = "T.gemm"
+    pending = plain_int(what, "wg_wait", wg_wait)
+    if not -1 <= pending <= MOST_PENDING:
+        raise ProgramError(
+            f"{what}: wg_wait is {pending}",
+            hint=f"write 0 to wait for the product, -1 to leave that to T.wait_wgmma, or 1 to {MOST_PENDING} products "
+            "that may be under way",
+        )
+    made = product(what, A, B, C, (transpose_A, transpose_B, transpose_a, transpose_b), policy, clear_accum)
+    _emit(dataclasses.replace(made, wait=pending))
 
 
 def product(

@@ -89,5 +89,5 @@ class InUse:
             f"registers of '{self._name}' are {done} by thread {thread} while a product that {uses} them may still be "
             "under way",
             notes=() if self._loc is None else (Note("the product was started here", self._loc),),
-            hint="wait for the product first: wgmma.wait_group, with fewer groups left under way",
+            hint="wait for the product first: T.wait_wgmma(0), or with a number that leaves fewer products under way",
         )

@@ -7,13 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from thread_kernels import buffer, index
 
-from tilelang.dtypes import FLOAT32, INT32
+from tilelang.dtypes import BOOL, FLOAT32, INT32, SCALARS
 from tilelang.errors import ResourceError
-from tilelang.ir.buffer import Scope
+from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.expr import Const, Load, const
 from tilelang.ir.launch import LaunchPlan
-from tilelang.ir.stmt import Alloc, For, ForKind, Launch, Seq, Store
+from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, If, Launch, Seq, Store
 from tilelang.ir.visit import walk
+from tilelang.isa.nvidia.wgmma import atom_of, wgmma, wgmma_wait
 from tilelang.layout.boxes import boxed
 from tilelang.layout.layout import Layout
 from tilelang.layout.memory import padded
@@ -21,6 +22,8 @@ from tilelang.passes.thread.plan_shared_memory import Tile, place, plan_launch
 from tilelang.target import Target
 
 SM80, SM86 = Target("cuda", "sm_80"), Target("cuda", "sm_86")
+MULTIPLY = wgmma(atom_of(SCALARS["float16"], SCALARS["float16"], FLOAT32, 64))
+TRUE = Const(True, BOOL)
 X = buffer("x", (1,), "float32", Scope.LOCAL)
 
 
@@ -73,6 +76,36 @@ def test_what_is_dead_leaves_its_bytes_to_what_follows():
     a, b, d = tile("a", 64), tile("b", 64), tile("d", 32)
     offsets, total = planned(Alloc(a), Alloc(b), Alloc(d), use(a), look(a), use(b), use(d), look(b))
     assert ({"a": 0, "b": 0, "d": 256}, 384) == (offsets, total)
+
+
+def wgmma_call(*buffers):
+    zero, one = const(0, INT32), const(1, INT32)
+    regions = tuple(Region(b, tuple(zero for _ in b.shape), tuple(one for _ in b.shape)) for b in buffers)
+    return CallStmt(MULTIPLY, (), regions)
+
+
+def wait(count):
+    return CallStmt(wgmma_wait(count), ())
+
+
+def test_what_a_product_reads_is_kept_until_somebody_waits_for_it():
+    a, b = tile("a", 64), tile("b", 64)
+    following = (use(b), look(b))
+    for between in [(wait(0),), (wgmma_call(a), wait(0))]:
+        offsets, _ = planned(Alloc(a), Alloc(b), use(a), wgmma_call(a), *between, *following)
+        assert offsets["a"] == offsets["b"]
+    for between in [(wait(1),), (), (If(TRUE, wait(0)),), (loop(wait(0)),)]:
+        for last in [(wait(0),), ()]:
+            offsets, _ = planned(Alloc(a), Alloc(b), use(a), wgmma_call(a), *between, *following, *last)
+            assert offsets["a"] != offsets["b"]
+
+
+def test_what_a_product_of_a_loop_reads_is_kept_for_the_next_iteration():
+    a, b = tile("a", 30000), tile("b", 30000)  # more than a block has, if they do not share bytes
+    body = Alloc(b), use(b), look(b), Alloc(a), use(a), wgmma_call(a)
+    assert 120000 == planned(loop(*body, wait(0)), wait(0))[1]
+    with pytest.raises(ResourceError):
+        planned(loop(*body, wait(1)), wait(0))
 
 
 def test_a_buffer_from_outside_lives_as_long_as_the_loop_that_uses_it():

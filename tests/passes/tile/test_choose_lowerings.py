@@ -131,6 +131,16 @@ def test_a_wide_operand_is_rounded_into_a_fragment(where, scope):
     assert ("float16", Scope.FRAGMENT) == (moved.dtype, moved.buffer.scope)
 
 
+def test_products_between_tiles_that_the_program_does_not_know_are_waited_for():
+    def waits(**options):
+        made = ops(chosen(product(wg_wait=-1, **options), "sm_90a"), Gemm)
+        return [op.wait for op in made]
+
+    assert [-1] == waits()
+    assert [0] == waits(c="shared")
+    assert [0] == waits(dtype="float32", a="fragment", other="bfloat16")
+
+
 @pytest.mark.parametrize("where", ["a", "b"])
 def test_single_threads_find_operands_in_shared_memory(where):
     func = chosen(product("float32", "float32", **{where: "fragment"}))

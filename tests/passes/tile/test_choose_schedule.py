@@ -183,6 +183,19 @@ def test_programs_of_single_threads_are_left_alone():
 
     assert "not specialized: the kernel calls sync_threads itself" == reason(waits)
 
+    @T.prim_func
+    def leaves(A: T.Tensor((512, 64), "float16"), B: T.Tensor((64, 64), "float16"), C: T.Tensor((512, 64), "float32")):
+        with T.Kernel(4, threads=128) as bx:
+            A_s, B_s = T.alloc_shared((128, 32), "float16"), T.alloc_shared((32, 64), "float16")
+            C_l = T.alloc_fragment((128, 64), "float32")
+            for k in T.Pipelined(2, num_stages=2):
+                T.copy(A[bx * 128, k * 32], A_s)
+                T.copy(B[k * 32, 0], B_s)
+                T.gemm(A_s, B_s, C_l, clear_accum=k == 0, wg_wait=1)
+            T.copy(C_l, C[bx * 128, 0])
+
+    assert "not specialized: the kernel says itself when a product is waited for" == reason(leaves)
+
 
 def test_tiles_of_which_no_thread_can_hold_its_share_are_refused():
     assert "tiles take 512 registers of a thread" in reason(product(4096, 4096, 4096, 256, 256))

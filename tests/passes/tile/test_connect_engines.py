@@ -62,3 +62,17 @@ def test_waits_name_the_tiles_that_engines_read():
     _, func = connected(body)
     read = {s.routine.name: [region.buffer.name for region in s.reads] for s in calls(func)}
     assert {"wgmma_wait_0": ["shared", "shared_1"], "tma_store_wait_read_0": ["shared"]} == read
+
+
+def test_waits_name_the_tiles_of_products_that_need_not_be_over():
+    def body(A, S):
+        first, second = (T.alloc_shared((64, 64), "float16") for _ in range(2))
+        held = T.alloc_fragment((64, 64), "float32")
+        T.gemm(S, first, held, wg_wait=-1)
+        T.gemm(second, second, held)
+        T.wait_wgmma(0)
+
+    _, func = connected(body)
+    (wait,) = calls(func)
+    assert ["shared", "shared_1"] == [region.buffer.name for region in wait.reads][:2]
+    assert 2 == len(wait.reads)

@@ -149,7 +149,7 @@ class _Emission:
 
         emit.loop("k_step", plan.steps, lambda step: emit.loop("i", groups.row_atoms, lambda i: along_n(step, i)))
         build.emit(CallStmt(WGMMA_COMMIT, ()))
-        pending = 0 if sums.moves else op.wait
+        pending = 0 if sums.moves or held_a is not None and held_a.moves else op.wait  # moved again by the next one
         if pending >= 0:
             tiles = tuple(region for region in (op.a, op.b) if region.buffer.scope is Scope.SHARED)
             build.emit(CallStmt(wgmma_wait(pending), (), tiles))

@@ -277,6 +277,11 @@ class FragmentOperand:
         self._moved = None if direct else emit.registers(f"{share.region.buffer.name}_r", sets * count, share.dtype)
 
     @property
+    def moves(self) -> bool:
+        """Whether instructions read registers other than those of the fragment."""
+        return self._moved is not None
+
+    @property
     def array(self) -> Region:
         """All registers that hold it."""
         held = self._held if self._moved is None else self._moved

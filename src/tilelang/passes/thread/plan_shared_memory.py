@@ -2,8 +2,9 @@
 
 Takes a thread-level function; writes `plan.shared_offsets` and `plan.shared_bytes` of its launches. Invariant: two
 buffers overlap only if no statement that touches one can run between two that touch the other, counting a loop as a
-whole for what is allocated outside of it. Sharing bytes costs a barrier where one buffer follows the other; inside of
-loops that is paid over and over, so buffers share there only if the block would not fit otherwise.
+whole for what is allocated outside of it; what products of warpgroups read is touched until they are waited for.
+Sharing bytes costs a barrier where one buffer follows the other; inside of loops that is paid over and over, so buffers
+share there only if the block would not fit otherwise.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from tilelang.errors import CompilerBug, Note, ResourceError
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.launch import LaunchPlan
-from tilelang.ir.stmt import Alloc, For, If, Launch, Seq, Stmt, While
+from tilelang.ir.stmt import Alloc, CallStmt, For, If, Launch, Seq, Stmt, While
 from tilelang.ir.visit import Rewriter, sub_statements, walk
+from tilelang.isa.instruction import Effect, Instruction, Timeline
+from tilelang.isa.nvidia.wgmma import wgmma_wait
 from tilelang.layout.boxes import find_boxes
 from tilelang.lowering.regions import shared_storages
 from tilelang.passes.base import Pass, PassContext
@@ -111,6 +114,7 @@ def _rounded(value: int, align: int) -> int:
 def _tiles(launch: Launch, *, whole_loops: bool) -> list[Tile]:
     life = _Life(whole_loops)
     life.visit(launch.body, 0)
+    life.end()
     versions = dict(launch.plan.versions)
     # warps may be at different places of the program
     apart = any(meets_some(s) or isinstance(s, If) and s.group for s in walk(launch.body))
@@ -147,22 +151,45 @@ class _Life:
         self.position = 0
         self.allocated: dict[Buffer, None] = {}
         self.spans: dict[Buffer, tuple[int, int]] = {}
+        self._multiplied: dict[Buffer, None] = {}  # by products that may be under way
 
     def visit(self, stmt: Stmt, loops: int) -> None:
         """Numbers the statements below one, inside of so many loops."""
-        begin = self.position
+        begin, before = self.position, dict(self._multiplied)
         self.position += 1
         if isinstance(stmt, Alloc) and stmt.buffer.view_of is None and _in_shared(stmt.buffer):
             self.allocated[stmt.buffer] = None
         for buffer in shared_storages(stmt):
             first, _ = self.spans.get(buffer, (begin, begin))
             self.spans[buffer] = (first, begin)
+        self._follow_products(stmt, begin)
         is_loop = isinstance(stmt, For | While)
         around = set(self.allocated)
         for child in sub_statements(stmt):
             self.visit(child, loops + is_loop)
         if is_loop:
+            around.update(dict.fromkeys(b for b in self._multiplied if b not in before))
             self._close_loop(begin, around, outermost=loops == 0)
+        if is_loop or isinstance(stmt, If):
+            self._multiplied |= before  # for those who did not come by the waits inside
+
+    def end(self) -> None:
+        """Nothing comes behind; products that nobody waits for have all of the rest."""
+        for buffer in self._multiplied:
+            self.spans[buffer] = (self.spans[buffer][0], self.position)
+
+    def _follow_products(self, stmt: Stmt, now: int) -> None:
+        """Keeps what products under way may read alive until somebody has waited for all of them."""
+        routine = stmt.routine if isinstance(stmt, CallStmt) else None
+        if not isinstance(routine, Instruction) or routine.timeline is not Timeline.WGMMA:
+            return
+        if Effect.WAIT not in routine.effect:
+            self._multiplied |= dict.fromkeys(shared_storages(stmt))
+            return
+        for buffer in self._multiplied:
+            self.spans[buffer] = (self.spans[buffer][0], now)
+        if routine is wgmma_wait(0):
+            self._multiplied.clear()
 
     def _close_loop(self, begin: int, around: set[Buffer], *, outermost: bool) -> None:
         """What comes into a loop from outside lives as long as the loop does: the next iteration may want it."""

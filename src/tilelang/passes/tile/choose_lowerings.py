@@ -154,9 +154,10 @@ class _Choose(Rewriter):
         before: list[Stmt] = []
         after: list[Stmt] = []
         if op.c.buffer.scope is not Scope.FRAGMENT or not is_whole(op.c):
-            op = self._with_sums_in_fragment(op, before, after)
+            op = dataclasses.replace(self._with_sums_in_fragment(op, before, after), wait=0)
         a, b = (self._ready(r, dtype, before) for r, dtype in zip((op.a, op.b), op.operands, strict=True))
-        op = dataclasses.replace(op, a=a, b=b)
+        # tiles that the program does not know are free again behind the product
+        op = dataclasses.replace(op, a=a, b=b, wait=op.wait if (a, b) == (op.a, op.b) else 0)
         if self._first(op, self._lowerings.get(Gemm, ()))[0] is None:
             # single threads want their operands in shared memory
             a, b = (self._moved(r, r.dtype, Scope.SHARED, before) if _held(r) else r for r in (op.a, op.b))

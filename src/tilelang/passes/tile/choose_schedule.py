@@ -237,6 +237,8 @@ class _Choice:
                 raise _Unfit(f"the kernel calls {stmt.routine.name} itself")
             if isinstance(stmt, TileOp) and stmt.demanded:
                 raise _Unfit(f"the kernel calls {stmt.name} itself")
+            if isinstance(stmt, Gemm) and stmt.wait:
+                raise _Unfit("the kernel says itself when a product is waited for")
             if launch.thread is not None and any_expr(stmt, lambda e: e is launch.thread):
                 raise _Unfit("the kernel names the threads")
 

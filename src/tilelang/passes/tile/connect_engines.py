@@ -23,7 +23,7 @@ from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext
 
-_QUEUES = {"gemm.wgmma": Timeline.WGMMA, "copy.tma_store": Timeline.TMA_STORE}  # of demanded lowerings
+_QUEUES = (Timeline.WGMMA, Timeline.TMA_STORE)
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
@@ -37,12 +37,19 @@ class _Launches(Rewriter):
             return self.rebuild_stmt(node)
         operators = [s for s in walk(node.body) if isinstance(s, TileOp)]
         tiles = {
-            queue: dict.fromkeys(_tiles(op for op in operators if _QUEUES.get(op.demanded) is queue))
-            for queue in _QUEUES.values()
+            queue: dict.fromkeys(_tiles(op for op in operators if _queue(op) is queue))
+            for queue in _QUEUES
         }
         counted = any(isinstance(op, Copy) and op.explicit and op.barrier is not None for op in operators)
         beyond = counted or node.hints.cluster != (1, 1, 1)
         return _Connect({queue: tuple(found) for queue, found in tiles.items()}, beyond=beyond).rebuild_stmt(node)
+
+
+def _queue(op: TileOp) -> Timeline | None:
+    """The queue of an operator that may still be under way behind its statement."""
+    if isinstance(op, Gemm) and (op.demanded or op.wait):
+        return Timeline.WGMMA
+    return Timeline.TMA_STORE if op.demanded == "copy.tma_store" else None
 
 
 def _tiles(operators: Iterable[TileOp]) -> Iterable[Buffer]:
