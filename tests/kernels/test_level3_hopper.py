@@ -176,6 +176,72 @@ def test_branches_of_whole_warps_are_groups_that_do_tiles():
     np.testing.assert_array_equal(2 * a.astype(np.float32) @ b.astype(np.float32), c)
 
 
+# -- single threads --------------------------------------------------------------------------------------------------
+def by_one_thread(who, stages=2):
+    """A thread alone brings tiles to a ring, one more stores what the others made of them."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 200), "float16"), C: T.Tensor((64, 200), "float16")):
+        with T.Kernel(1, threads=256):
+            A_s = T.alloc_shared((stages, 64, 64), "float16")
+            C_s = T.alloc_shared((64, 64), "float16")
+            full = T.alloc_barrier([1] * stages)
+            empty = T.alloc_barrier([128] * stages)
+            tx = T.get_thread_binding()
+            if tx >= 128:
+                if who == "index":
+                    if tx == 128:
+                        for k in T.serial(4):
+                            T.barrier_wait(empty[k % stages], k // stages % 2 ^ 1)
+                            T.tma_copy(A[0, k * 64], A_s[k % stages, :, :], barrier=full[k % stages])
+                            T.barrier_arrive(full[k % stages])
+                else:
+                    for k in T.serial(4):
+                        T.barrier_wait(empty[k % stages], k // stages % 2 ^ 1)
+                        if T.shuffle_elect(128):
+                            T.mbarrier_expect_tx(full[k % stages], 0)
+                            T.tma_copy(A[0, k * 64], A_s[k % stages, :, :], barrier=full[k % stages])
+                            T.barrier_arrive(full[k % stages])
+            else:
+                for k in T.serial(4):
+                    T.barrier_wait(full[k % stages], k // stages % 2)
+                    for i, j in T.Parallel(64, 64):
+                        C_s[i, j] = A_s[k % stages, i, j] + A_s[k % stages, i, 63 - j]
+                    T.barrier_arrive(empty[k % stages])
+                    if T.shuffle_elect(128) if who == "elect" else tx == 0:
+                        T.tma_copy(C_s, C[0, k * 64])
+                        T.tma_store_wait(0)
+
+    return main
+
+
+@pytest.mark.parametrize("who", ["index", "elect"])
+def test_a_thread_that_stands_alone_starts_the_engine_itself(who):
+    a = integers(64, 200)
+    _, c = results(by_one_thread(who), a, np.zeros_like(a))
+    padded = np.zeros((64, 256), np.float16)
+    padded[:, :200] = a
+    tiles = padded.reshape(64, 4, 64)
+    np.testing.assert_array_equal((tiles + tiles[:, :, ::-1]).reshape(64, 256)[:, :200], c)
+
+
+def test_threads_that_all_start_the_engine_are_reported():
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), C: T.Tensor((64, 64), "float16")):
+        with T.Kernel(1, threads=128):
+            S = T.alloc_shared((64, 64), "float16")
+            bar = T.alloc_barrier(2)
+            if T.get_thread_binding() < 2:
+                T.tma_copy(A, S, barrier=bar)
+                T.barrier_arrive(bar)
+            T.barrier_wait(bar, 0)
+            T.copy(S, C)
+
+    a = integers(64, 64)
+    for error in failures(main, a, np.zeros_like(a)):
+        assert isinstance(error, DataRace)
+
+
 # -- without roles -----------------------------------------------------------------------------------------------------
 def all_together(kind):
     """The whole block loads, waits and multiplies; `kind` says by what the tiles come, and how they are multiplied."""

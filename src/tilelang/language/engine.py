@@ -33,7 +33,8 @@ def tma_copy(
 ) -> None:
     """Lets the copy engine move a tile between global and shared memory, while the threads go on. Needs sm_90.
 
-    The threads of the block, or of the group around, do it together: one of them starts the engine.
+    The threads of the block, or of the group around, do it together: one of them starts the engine. Where only some
+    threads of a warp come, as in `if thread == 0:` or `if T.shuffle_elect(128):`, each that does starts it.
 
     A load, from global to shared memory, needs a barrier. The statement announces its bytes there, and nobody arrives:
     the phase is complete when all arrivals have come, among them one of those who started the load behind it, and all

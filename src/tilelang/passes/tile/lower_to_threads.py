@@ -56,6 +56,7 @@ from tilelang.lowering.lowering import Lowerings, Site
 from tilelang.lowering.simt.parallel import Accumulated, SharedOut, values_of
 from tilelang.lowering.simt.places import is_replicated, replicated_place
 from tilelang.lowering.simt.strided import can_stride, lower_strided
+from tilelang.ops.copy import Copy
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.tile.defer_folds import Deferral
 
@@ -328,11 +329,15 @@ class _Block:
 
     # -- what all threads do together -----------------------------------------------------------------------------
     def _operator(self, node: TileOp) -> Stmt | None:
-        self._together(node, node.name)
+        site = self._site
+        if node in self._own.apart and isinstance(node, Copy) and node.explicit:
+            site = dataclasses.replace(site, threads=1, thread=ZERO)  # whoever is there starts the engine
+        else:
+            self._together(node, node.name)
         for lowering in self._lowerings.get(type(node), ()):
             if lowering.name == node.choice:
                 build = Builder(node.loc)
-                lowering.lower(node, self._site, build)
+                lowering.lower(node, site, build)
                 return build.finish()
         raise CompilerBug(f"{node.name}: there is no lowering {node.choice!r}")
 
