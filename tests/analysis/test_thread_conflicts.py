@@ -162,11 +162,23 @@ def test_a_release_meets_all_that_threads_of_other_teams_did_to_global_memory(te
     flag = Atomic(AtomicOp.STORE, G, (c(0), c(0)), Const(1, HALF), order=MemoryOrder.RELEASE)
     (told,) = touches_of(flag, {}, (T == 5,))
     launch = Launch((BX,), (c(4),), (THREADS, 1, 1), Seq(()), thread=T)
-    meet = functools.partial(Conflicts(launch, Uniformity(launch), teams).conflict, domain=Domain())
+    conflicts = Conflicts(launch, Uniformity(launch))
+    conflicts.team = teams
+    meet = functools.partial(conflicts.conflict, domain=Domain())
     assert meet(read(1, T, target=G), told) == (teams < THREADS)
     assert meet(write(1, 0, target=G, conditions=(T == 7,)), told) == (teams == 1)
     assert not meet(write(1, 0, target=G, conditions=(T == 5,)), told)
     assert not meet(write(1, T), told) and not meet(told, read(1, T, target=G))
+
+
+def test_what_threads_of_one_team_share_is_told_apart_from_what_teams_share():
+    launch = Launch((BX,), (c(4),), (THREADS, 1, 1), Seq(()), thread=T)
+    conflicts, made, neighbor, far = Conflicts(launch, Uniformity(launch)), write(T, 0), read(T ^ 1, 0), read(T ^ 2, 0)
+    found = []
+    for team in (1, 2, 4, 1):
+        conflicts.team = team
+        found.append(tuple(conflicts.conflict(made, later, Domain()) for later in (read(T, 0), neighbor, far)))
+    assert [(False, True, True), (False, False, True), (False, False, False), (False, True, True)] == found
 
 
 def test_what_some_threads_acquired_is_not_seen_by_others():

@@ -56,11 +56,14 @@ class Conflicts:
     Args:
         launch: At thread level.
         uniform: What is the same in all threads.
+
+    Attributes:
         team: How many neighboring threads are kept in order by themselves; only threads of different teams conflict.
     """
 
-    def __init__(self, launch: Launch, uniform: Uniformity, team: int = 1) -> None:
-        self._threads, self._team = launch.num_threads, team
+    def __init__(self, launch: Launch, uniform: Uniformity) -> None:
+        self.team = 1
+        self._threads = launch.num_threads
         self._thread = launch.thread
         self._uniform = uniform
         self._plan = launch.plan
@@ -68,7 +71,7 @@ class Conflicts:
         self._linear = Linearizer()
         self._indices: dict[int, tuple[Touch, tuple[_Index, ...]]] = {}
         self._active: dict[tuple[int, bool], tuple[Touch, np.ndarray | None]] = {}
-        self._known: dict[tuple[int, int], tuple[Touch, Touch, bool]] = {}
+        self._known: dict[tuple[int, int, int], tuple[Touch, Touch, bool]] = {}
         self._written = {b.storage for s in walk(launch.body) for b in written_buffers(s)}
         self._matters: dict[Buffer, bool] = {}
 
@@ -89,7 +92,7 @@ class Conflicts:
             y: The later one, seen from whose moment both are told.
             domain: What is known at the later one.
         """
-        alone = self._threads <= self._team or x.alone is not None and x.alone == y.alone
+        alone = self._threads <= self.team or x.alone is not None and x.alone == y.alone
         if alone or x.arranged and y.arranged:
             return False
         if self._passed_on(x, y):
@@ -98,9 +101,11 @@ class Conflicts:
             return False
         if x.buffer.storage is not y.buffer.storage:
             return self._share_bytes(x.buffer.storage, y.buffer.storage)
-        known = self._known.get((id(x), id(y)))
+        known = self._known.get((id(x), id(y), self.team))
         if known is None:
-            known = self._known[(id(x), id(y))] = (x, y, self._meet(x, y, domain))
+            threads = self._known.get((id(x), id(y), 1))  # where no two threads meet, no two teams do
+            met = (threads is None or threads[2]) and self._meet(x, y, domain)
+            known = self._known[(id(x), id(y), self.team)] = (x, y, met)
         return known[2]
 
     def _passed_on(self, x: Touch, y: Touch) -> bool:
@@ -119,7 +124,7 @@ class Conflicts:
         return np.arange(self._threads) if mask is None else np.flatnonzero(mask.any(axis=1))
 
     def _by_different_threads(self, x: Touch, y: Touch) -> bool:
-        mine, other = (np.unique(self._makers(touch) // self._team) for touch in (x, y))
+        mine, other = (np.unique(self._makers(touch) // self.team) for touch in (x, y))
         return bool(len(mine) and len(other)) and len(np.union1d(mine, other)) > 1
 
     def _share_bytes(self, a: Buffer, b: Buffer) -> bool:
@@ -146,7 +151,7 @@ class Conflicts:
             gap = f.common.plus(g.common, -1)
             if not gap.terms and x.extent[d] is not None and y.extent[d] is not None:
                 pairs.append((d, f.own + gap.constant, g.own))
-        return self._different_threads(x, y, pairs) and not self._apart_along_one(x, y, domain)
+        return not self._apart_along_one(x, y, domain) and self._different_threads(x, y, pairs)
 
     def _apart_along_one(self, x: Touch, y: Touch, domain: Domain) -> bool:
         """Whether one dimension by itself shows that threads of different teams touch different elements."""
@@ -275,8 +280,8 @@ class Conflicts:
         if count > _MANY * 4:  # numbers that occur stand closer
             used, closer = np.unique(np.concatenate([places, other_places]), return_inverse=True)
             places, other_places, count = closer[: len(places)], closer[len(places) :], len(used)
-        first, last = _owners(places, mine.owners() // self._team, count)
-        other_first, other_last = _owners(other_places, other.owners() // self._team, count)
+        first, last = _owners(places, mine.owners() // self.team, count)
+        other_first, other_last = _owners(other_places, other.owners() // self.team, count)
         alone = (first == last) & (other_first == other_last) & (first == other_first)
         return bool(((first >= 0) & (other_first >= 0) & ~alone).any())
 

@@ -24,7 +24,7 @@ from tilelang.ir.stmt import Bind, CallStmt, For, Group, If, Launch, Seq, Stmt, 
 from tilelang.ir.visit import Rewriter, any_expr, walk
 from tilelang.isa.nvidia.sync import BAR_ARRIVE, BAR_SYNC, BARRIERS
 from tilelang.passes.base import Pass, PassContext
-from tilelang.passes.thread.insert_barriers import insert_barriers, teams_keep_apart
+from tilelang.passes.thread.insert_barriers import insert_barriers
 from tilelang.passes.thread.place_barriers import of_block
 from tilelang.target import WARP_SIZE
 
@@ -110,11 +110,11 @@ class _Groups(Rewriter):
             thread = self._launch.thread
             if any(any_expr(s, lambda e: e is thread) for s in rest):
                 raise CompilerBug("group_barriers: a group must name its threads by their place in it")
-            teams = group.count // WARPGROUP_THREADS
+            teams, of_team = group.count // WARPGROUP_THREADS, None
             if teams > 1 and group.count % WARPGROUP_THREADS == 0 and self._numbers.has_room(teams):
-                if teams_keep_apart(inside, WARPGROUP_THREADS, self._domain, self._uniform):
-                    barrier = functools.partial(self._numbers.of_teams, group, WARPGROUP_THREADS, first.var)
-            inside = insert_barriers(inside, self._domain, self._uniform, barrier)
+                each = functools.partial(self._numbers.of_teams, group, WARPGROUP_THREADS, first.var)
+                of_team = (WARPGROUP_THREADS, each)
+            inside = insert_barriers(inside, self._domain, self._uniform, barrier, of_team)
         made = _Groups(inside, group, self._domain, self._uniform, self._numbers).visit(inside.body) or body
         return dataclasses.replace(node, then_body=Seq((first, *before, made), loc=node.then_body.loc))
 

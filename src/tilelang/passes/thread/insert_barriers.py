@@ -16,38 +16,29 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
-from tilelang.analysis.thread_accesses import READ_LATE, Moments, Touch, meets_some, plain, touches_anything, touches_of
+from tilelang.analysis.thread_accesses import READ_LATE, Moments, Touch, meets_some, touches_anything, touches_of
 from tilelang.analysis.thread_conflicts import Conflicts
 from tilelang.analysis.uniform import Uniformity
 from tilelang.arith.domain import Domain, of_function
 from tilelang.arith.prove import proves
 from tilelang.errors import CompilerBug, Loc
-from tilelang.ir.expr import Expr, Var, int_const, unary
+from tilelang.ir.expr import Expr, int_const
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.scalar import UnaryOp
-from tilelang.ir.stmt import Atomic, Bind, Break, CallStmt, Continue, For, If, Launch, Seq, Stmt, While
+from tilelang.ir.stmt import Atomic, Break, CallStmt, Continue, For, If, Launch, Seq, Stmt, While
 from tilelang.ir.visit import Rewriter, sub_statements, walk
 from tilelang.isa.instruction import Effect, Instruction, Timeline
 from tilelang.isa.nvidia.sync import SYNC_WARP
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.thread.pending import Pending, State, begun, committed, joined, keyed, met, waited, waited_by_some
 from tilelang.passes.thread.place_barriers import PlaceBarriers, of_block
+from tilelang.passes.thread.surroundings import Around, Surroundings
 from tilelang.records import record
 from tilelang.target import WARP_SIZE
 
 _ROUNDS = 30  # over one loop, and some more for each group of copies that a wait leaves under way
 _MANY_TRIALS = 16  # barriers that are tried without
-
-
-@record(slots=True)
-class _Around:
-    """What is known where a statement stands."""
-
-    domain: Domain
-    values: Mapping[Var, Expr]
-    conditions: tuple[Expr, ...]
 
 
 @record(slots=True)
@@ -79,12 +70,12 @@ class _Launch:
         ends: The loop bodies at whose end one stands.
     """
 
-    def __init__(self, launch: Launch, domain: Domain, uniform: Uniformity, team: int = 1) -> None:
+    def __init__(self, launch: Launch, domain: Domain, uniform: Uniformity) -> None:
         self._launch, self._uniform = launch, uniform
-        self._conflicts = Conflicts(launch, uniform, team)
+        self._conflicts = Conflicts(launch, uniform)
         for var, extent in zip(launch.block_vars, launch.grid, strict=True):
             domain = domain.with_loop(var, 0, extent)
-        self._around = _Around(domain, {}, ())
+        self._around = Around(domain, {}, ())
         self._oldest = 1 + max((left for s in walk(launch.body) if (left := _left_by(s)) is not None), default=0)
         calls = [s for s in walk(launch.body) if isinstance(s, CallStmt)]
         matter = [s.routine for s in calls if touches_anything(s, self._conflicts.matters)[0]]
@@ -94,9 +85,9 @@ class _Launch:
         self._insert = True
         self._touches: dict[Stmt, list[Touch]] = {}
         self._moments: dict[Stmt, Moments] = {}
-        self._units: dict[Stmt, list[Touch]] = {}
+        self._units: dict[Stmt, tuple[list[Touch], list[Timeline]]] = {}
         self._counts: dict[Stmt, _Inside] = {}
-        self._arounds: dict[tuple[Stmt, bool], _Around] = {}
+        self._places = Surroundings()
         self._plain: set[Stmt] = set()  # loops whose iterations need nothing of each other, and separate nothing
         self._settled: set[Stmt] = set()  # loops whose own iterations have been looked at
         self._entered: list[tuple[Stmt, frozenset[int]]] = []  # loops around, with what was pending before each
@@ -155,6 +146,15 @@ class _Launch:
             self._insert = True
         return True
 
+    def teams_keep_apart(self, team: int) -> bool:
+        """Whether threads of different teams, of so many neighbors each, need none of the barriers that were found."""
+        found = self.before, self.ends, self._plain, self._conflicts.team
+        self.before, self.ends, self._plain, self._conflicts.team = set(), set(), set(), team
+        try:
+            return self.is_enough()
+        finally:
+            self.before, self.ends, self._plain, self._conflicts.team = found
+
     def _walk(self) -> None:
         """Looks at the whole launch once."""
         self._settled.clear()
@@ -163,7 +163,7 @@ class _Launch:
         self._stmt(self._launch.body, {}, self._around)
 
     # -- statements ------------------------------------------------------------------------------------------
-    def _stmt(self, stmt: Stmt, state: State | None, around: _Around) -> State | None:
+    def _stmt(self, stmt: Stmt, state: State | None, around: Around) -> State | None:
         """The state after a statement; None if what follows is not reached."""
         if state is None:
             return None
@@ -188,19 +188,19 @@ class _Launch:
                 return self._instruction(stmt, routine, self._leaf(stmt, state, around))
         return self._leaf(stmt, state, around)
 
-    def _seq(self, stmt: Seq, state: State | None, around: _Around) -> State | None:
+    def _seq(self, stmt: Seq, state: State | None, around: Around) -> State | None:
         for child in stmt.body:
             state = self._stmt(child, state, around)
-            around = self._behind(child, around)
+            around = self._places.behind(child, around)
         return state
 
-    def _leaf(self, stmt: Stmt, state: State, around: _Around) -> State:
+    def _leaf(self, stmt: Stmt, state: State, around: Around) -> State:
         touches = self._touches.get(stmt)
         if touches is None:
             touches = self._touches[stmt] = self._touches_of(stmt, around)
         return self._pass(stmt, touches, state, around)
 
-    def _pass(self, stmt: Stmt, touches: Iterable[Touch], state: State, around: _Around) -> State:
+    def _pass(self, stmt: Stmt, touches: Iterable[Touch], state: State, around: Around) -> State:
         """The state after accesses for which a barrier may stand before `stmt`."""
         touches = list(touches)
         clashing = [
@@ -260,53 +260,56 @@ class _Launch:
         return mask is not None and mask & needed == needed
 
     # -- control flow ----------------------------------------------------------------------------------------
-    def _unit(self, stmt: Stmt, state: State, around: _Around) -> State:
+    def _unit(self, stmt: Stmt, state: State, around: Around) -> State:
         """A statement in which no barrier stands: all its accesses at once."""
-        touches = self._units.get(stmt)
-        if touches is None:
-            touches = self._all_touches(stmt, around)
-            if any(meets_some(s) for s in walk(stmt)):
-                touches = [dataclasses.replace(touch, arranged=True) for touch in touches]
-            self._units[stmt] = touches
-        for inner in walk(stmt):
-            routine = inner.routine if isinstance(inner, CallStmt) else None
-            if isinstance(routine, Instruction) and Effect.WAIT in routine.effect:
-                state = waited_by_some(state, routine.timeline)
+        if (known := self._units.get(stmt)) is None:
+            known = self._units[stmt] = self._unit_of(stmt, around)
+        touches, waits = known
+        for timeline in waits:
+            state = waited_by_some(state, timeline)
         state = self._pass(stmt, touches, state, around)
         later = [t for t in touches if t.asynchronous]  # which waits inside make complete, or not
         return {**state, **keyed(Pending(t, age) for t in later for age in (None, self._oldest))}
 
-    def _all_touches(self, stmt: Stmt, around: _Around) -> list[Touch]:
+    def _unit_of(self, stmt: Stmt, around: Around) -> tuple[list[Touch], list[Timeline]]:
+        """What such a statement touches, and what it waits for."""
+        touches, inside = self._all_touches(stmt, around), list(walk(stmt))
+        if any(map(meets_some, inside)):
+            touches = [dataclasses.replace(touch, arranged=True) for touch in touches]
+        routines = [s.routine for s in inside if isinstance(s, CallStmt) and isinstance(s.routine, Instruction)]
+        return touches, [routine.timeline for routine in routines if Effect.WAIT in routine.effect]
+
+    def _all_touches(self, stmt: Stmt, around: Around) -> list[Touch]:
         """What a statement and everything below it touches, seen from after it."""
         touches = self._touches_of(stmt, around)
         match stmt:
             case Seq(body=body):
                 for child in body:
                     touches += self._all_touches(child, around)
-                    around = self._behind(child, around)
+                    around = self._places.behind(child, around)
             case If(then_body=then_body, else_body=else_body):
-                then = self._all_touches(then_body, self._under(stmt, around, holds=True))
+                then = self._all_touches(then_body, self._places.under(stmt, around, holds=True))
                 if stmt.group is not None and stmt.group.count == 1:
                     then = [dataclasses.replace(touch, alone=stmt.group) for touch in then]
                 touches += then
                 if else_body is not None:
-                    touches += self._all_touches(else_body, self._under(stmt, around, holds=False))
+                    touches += self._all_touches(else_body, self._places.under(stmt, around, holds=False))
                 if self._uniform.diverges(stmt):
                     touches = [dataclasses.replace(touch, by_all=False) for touch in touches]
             case For() | While():
                 moments = self._moments_of(stmt, around)
-                inside = [*touches, *self._all_touches(stmt.body, self._inside(stmt, around))]
+                inside = [*touches, *self._all_touches(stmt.body, self._places.inside(stmt, around))]
                 touches = [moments.after(touch) for touch in inside]
         return touches
 
-    def _if(self, stmt: If, state: State, around: _Around) -> State | None:
+    def _if(self, stmt: If, state: State, around: Around) -> State | None:
         state = self._leaf(stmt, state, around)
-        then = self._stmt(stmt.then_body, state, self._under(stmt, around, holds=True))
+        then = self._stmt(stmt.then_body, state, self._places.under(stmt, around, holds=True))
         if stmt.else_body is None:
             return joined([then, state])
-        return joined([then, self._stmt(stmt.else_body, state, self._under(stmt, around, holds=False))])
+        return joined([then, self._stmt(stmt.else_body, state, self._places.under(stmt, around, holds=False))])
 
-    def _loop(self, stmt: For | While, state: State, around: _Around) -> State | None:
+    def _loop(self, stmt: For | While, state: State, around: Around) -> State | None:
         if isinstance(stmt, For):
             state = self._leaf(stmt, state, around)
         if stmt in self._plain:
@@ -326,10 +329,10 @@ class _Launch:
             return True
         return any(s in self.before or s in self.ends for child in sub_statements(stmt) for s in walk(child))
 
-    def _iterate(self, stmt: For | While, entry: State, around: _Around) -> State | None:
+    def _iterate(self, stmt: For | While, entry: State, around: Around) -> State | None:
         """Walks a loop until nothing new is pending at its head; gives the state after it."""
         moments = self._moments_of(stmt, around)
-        inside = self._inside(stmt, around)
+        inside = self._places.inside(stmt, around)
         # a barrier before the loop ends what is pending now, but not what a wait inside of it makes complete
         self._entered.append((stmt, frozenset(id(p.touch) for p in entry.values() if p.commits is None)))
         head: dict[tuple[int, int | None], Pending] = dict(entry)
@@ -361,7 +364,7 @@ class _Launch:
         after = [keyed(Pending(moments.after(p.touch), p.commits) for p in state.values()) for state in exits]
         return joined([*after, *([] if self._surely_runs(stmt, around) else [entry])])
 
-    def _leaf_of_while(self, stmt: While, head: State, around: _Around) -> State:
+    def _leaf_of_while(self, stmt: While, head: State, around: Around) -> State:
         """The accesses of the condition, before each iteration; what they need stands at the end of the body."""
         touches = self._touches.get(stmt)
         if touches is None:
@@ -377,49 +380,19 @@ class _Launch:
             self._place(stmt, clashing)
         return {**head, **keyed(Pending(t) for t in touches)}
 
-    def _surely_runs(self, stmt: For | While, around: _Around) -> bool:
+    def _surely_runs(self, stmt: For | While, around: Around) -> bool:
         if not isinstance(stmt, For):
             return False
         return proves(stmt.start < stmt.stop if stmt.step > 0 else stmt.start > stmt.stop, around.domain)
 
-    def _moments_of(self, stmt: For | While, around: _Around) -> Moments:
+    def _moments_of(self, stmt: For | While, around: Around) -> Moments:
         known = self._moments.get(stmt)
         if known is None:
             known = self._moments[stmt] = Moments(stmt, around.domain)
         return known
 
-    # -- what is known where a statement stands: the same in every walk -----------------------------------------
-    def _behind(self, stmt: Stmt, around: _Around) -> _Around:
-        """After a statement."""
-        if not isinstance(stmt, Bind) or not stmt.var.index or not stmt.value.is_index:
-            return around
-        if (known := self._arounds.get((stmt, False))) is None:
-            value = plain(stmt.value, around.values)
-            values = around.values if value is None else {**around.values, stmt.var: value}
-            known = self._arounds[stmt, False] = dataclasses.replace(around, values=values)
-        return known
-
-    def _inside(self, loop: For | While, around: _Around) -> _Around:
-        """In the body of a loop."""
-        if not isinstance(loop, For):
-            return around
-        if (known := self._arounds.get((loop, True))) is None:
-            domain = around.domain.with_loop(loop.var, loop.start, loop.stop, loop.step)
-            known = self._arounds[loop, True] = dataclasses.replace(around, domain=domain)
-        return known
-
-    def _under(self, branch: If, around: _Around, *, holds: bool) -> _Around:
-        """Where the condition of a branch holds, or where it does not."""
-        if (known := self._arounds.get((branch, holds))) is None:
-            value = plain(branch.condition if holds else unary(UnaryOp.NOT, branch.condition), around.values)
-            known = around
-            if value is not None:
-                known = _Around(around.domain.assume(value), around.values, (*around.conditions, value))
-            self._arounds[branch, holds] = known
-        return known
-
     # -- what a statement holds ------------------------------------------------------------------------------
-    def _touches_of(self, stmt: Stmt, around: _Around) -> list[Touch]:
+    def _touches_of(self, stmt: Stmt, around: Around) -> list[Touch]:
         """What a statement itself touches, as far as another access may be in a conflict with it."""
         found = touches_of(stmt, around.values, around.conditions)
         return [t for t in found if t.releases or t.acquires or self._conflicts.matters(t.buffer)]
@@ -455,21 +428,28 @@ def insert_barriers(
     domain: Domain = Domain(),
     uniform: Uniformity | None = None,
     barrier: Callable[[Loc], Stmt] | None = None,
+    of_team: tuple[int, Callable[[Loc], Stmt]] | None = None,
 ) -> Launch:
-    """The launch with the barriers it needs; `uniform` and `barrier` are for groups of threads that stand for one."""
+    """The launch with the barriers it needs.
+
+    Args:
+        launch: At thread level, with places in shared memory.
+        domain: What is known around it.
+        uniform: What is the same in all its threads, where that is known already.
+        barrier: Makes one of its barriers, for groups of threads that stand for a block.
+        of_team: A number of neighboring threads, and what makes barriers of so many: those are inserted instead if
+            threads of different teams never meet without them.
+    """
     if launch.num_threads == 1:
         return launch
     found = _Launch(launch, domain, uniform or Uniformity(launch))
     found.run()
     if not found.before and not found.ends:
         return launch
+    if of_team is not None and found.teams_keep_apart(of_team[0]):
+        barrier = of_team[1]
     insert = PlaceBarriers(found.before, found.ends, barrier or functools.partial(of_block, launch.num_threads))
     return dataclasses.replace(launch, body=insert.visit(launch.body) or launch.body)
-
-
-def teams_keep_apart(launch: Launch, team: int, domain: Domain, uniform: Uniformity) -> bool:
-    """Whether threads of different teams, of so many neighbors each, never meet on shared memory without barriers."""
-    return _Launch(launch, domain, uniform, team).is_enough()
 
 
 class _Launches(Rewriter):
