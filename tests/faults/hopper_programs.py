@@ -131,6 +131,37 @@ def attention(*, varying):
     return make
 
 
+def handed_over():
+    """The block that comes last lets an engine bring what all blocks computed in global memory."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((2, 64, 64), "float16"),
+        W: T.Tensor((2, 64, 64), "float16"),
+        count: T.Tensor((1,), "int32"),
+        C: T.Tensor((2, 64, 64), "float16"),
+    ):
+        with T.Kernel(2, threads=128) as bx:
+            S = T.alloc_shared((2, 64, 64), "float16")
+            come = T.alloc_barrier(1)
+            tx = T.get_thread_binding()
+            for i in T.serial(32):
+                W[bx, i * 2 + tx // 64, tx % 64] = A[bx, i * 2 + tx // 64, tx % 64] + A[bx, i * 2, 0]
+            before = T.atomic_add(count[0], 1, memory_order="acq_rel", return_prev=True)
+            if before == 1:
+                if tx == 0:
+                    T.fence_proxy_async("global")
+                    for part in T.serial(2):
+                        T.tma_copy(W[part, :, :], S[part, :, :], barrier=come)
+                    T.barrier_arrive(come)
+                T.barrier_wait(come, 0)
+                T.copy(S, C)
+
+    a = ints(2, 64, 64)
+    want = a + a[:, ::2, :1].repeat(2, axis=1)
+    return lowered(main), [a, np.zeros_like(a), np.zeros(1, np.int32), np.zeros_like(a)], want
+
+
 def by_hand():
     """The example in which roles, ring and barriers are the user's."""
     m, n, k = 128, 128, 256
@@ -224,4 +255,5 @@ PROGRAMS = {
     "attention, tiles of several lengths": Program(attention(varying=True), NARROW),
     "product, by hand": Program(by_hand, REPEATED),
     "cluster": Program(cluster, NARROW),
+    "handed over": Program(handed_over, frozenset({"coordinates swapped", "barrier of the block removed"})),
 }

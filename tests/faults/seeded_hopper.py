@@ -22,7 +22,7 @@ from tilelang.ir.visit import Rewriter, walk, walk_expr
 from tilelang.isa.instruction import Timeline
 from tilelang.isa.machine import LANES
 from tilelang.isa.nvidia.cluster import CLUSTER_ARRIVE, CLUSTER_ARRIVE_RELAXED, CLUSTER_WAIT, mbarrier_arrive_remote
-from tilelang.isa.nvidia.fence import FENCE_PROXY_ASYNC
+from tilelang.isa.nvidia.fence import FENCE_PROXY_ASYNC, FENCE_PROXY_ASYNC_GLOBAL
 from tilelang.isa.nvidia.mbarrier import (
     FENCE_MBARRIER_INIT,
     MBARRIER_ARRIVE,
@@ -338,6 +338,7 @@ CHANGES: dict[str, Change] = {
     "ring shortened": ring_of_barriers_shortened,
     "turns not taken": no_turns,
     "fence of proxies removed": unfenced,
+    "fence for global memory removed": without(FENCE_PROXY_ASYNC_GLOBAL),
     "wait for stores removed": without(*STORE_WAITS),
     "wait for too few stores": waits_for_less(STORE_WAITS),
     "commit of stores removed": without(TMA_STORE_COMMIT),

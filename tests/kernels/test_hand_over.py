@@ -5,7 +5,7 @@ import pytest
 
 import tilelang
 import tilelang.language as T
-from tilelang.errors import DataRace, Deadlock
+from tilelang.errors import DataRace, Deadlock, MissingProxyFence
 
 BLOCKS = 4
 HOPPER = {"kind": "cuda", "arch": "sm_90a"}
@@ -91,6 +91,61 @@ def test_a_product_that_is_counted_is_stored_by_its_threads_before():
         kernel = tilelang.compile(main, target={"kind": "cuda", "arch": arch}, execution_backend="simulator")
         kernel(a, b, np.zeros((2, 128, 128), np.float32), np.zeros(1, np.int32), c)
         assert (c == a.astype(np.float32) @ b.astype(np.float32)).all()
+
+
+def brought(writer=False, reader=False, before=False, other=False):
+    """What blocks wrote is brought to the last by the copy engine; says who executes a fence between the proxies."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((64, 64), "float16"),
+        W: T.Tensor((64, 64), "float16"),
+        n: T.Tensor((1,), "int32"),
+        B: T.Tensor((64, 64), "float16"),
+    ):
+        with T.Kernel(2, threads=128) as bx:
+            S = T.alloc_shared((64, 64), "float16")
+            bar = T.alloc_barrier(1)
+            tx = T.get_thread_binding()
+            if before:
+                T.fence_proxy_async("global")
+            for i in T.serial(16):
+                W[bx * 32 + i * 2 + tx // 64, tx % 64] = A[bx * 32 + i * 2 + tx // 64, tx % 64]
+            if writer:
+                T.fence_proxy_async("global")
+            if T.atomic_add(n[0], 1, memory_order="acq_rel", return_prev=True) == 1:
+                if reader and tx == 0:
+                    T.fence_proxy_async("global")
+                if other:
+                    if tx == 64:
+                        T.fence_proxy_async("global")
+                    T.sync_threads()
+                if tx == 0:
+                    T.tma_copy(W, S, barrier=bar)
+                    T.barrier_arrive(bar)
+                T.barrier_wait(bar, 0)
+                T.copy(S, B)
+
+    a = np.random.default_rng(0).integers(-9, 9, (64, 64)).astype(np.float16)
+    b = np.zeros_like(a)
+    kernel = tilelang.compile(main, target=HOPPER, execution_backend="simulator")
+    for seed in range(3):
+        for lazy in (False, True):
+            kernel.simulate(a, np.zeros_like(a), np.zeros(1, np.int32), b, seed=seed, lazy=lazy)
+            assert (a == b).all()
+
+
+@pytest.mark.parametrize("who", [{"reader": True}, {"writer": True}, {"other": True}, {"reader": True, "writer": True}])
+def test_what_another_block_wrote_is_brought_by_an_engine_behind_a_fence(who):
+    brought(**who)
+
+
+@pytest.mark.parametrize("who", [{}, {"before": True}])
+def test_what_no_fence_shows_to_the_engine_is_reported(who):
+    with pytest.raises(MissingProxyFence, match=r"W\[.* written by .* engine") as caught:
+        brought(**who)
+    assert "T.fence_proxy_async" in str(caught.value)
+    assert "T.tma_copy" in str(caught.value)
 
 
 def test_a_block_that_waits_for_one_that_may_begin_later_is_told_so():

@@ -8,7 +8,7 @@ from tilelang.sim.proxies import Proxies
 
 def blocks(count, threads):
     clocks = Clocks(threads, count)
-    cluster, grid = Cluster((count, 1, 1), clocks), Grid(Proxies(clocks))
+    cluster, grid = Cluster((count, 1, 1), clocks), Grid(Proxies(clocks), None)
     made = [
         Block(
             (n,), grid, cluster, threads,

@@ -94,6 +94,46 @@ def test_what_was_learned_is_told_on():
     assert teams.knows(0, 0, first) and teams.knows(0, 1, second)
 
 
+@pytest.mark.parametrize(
+    ("fences", "seen"),
+    [
+        ("", False),
+        ("early", False),
+        ("late", False),
+        ("writer", True),
+        ("reader", True),
+        ("peer", True),
+        ("between", True),
+    ],
+)
+def test_engines_see_what_a_fence_on_the_way_shows(fences, seen):
+    def fence(who, thread):
+        if fences == who:
+            teams.handover.fence(thread)
+
+    teams = Team()
+    fence("early", 5)
+    write = teams.touch(5)
+    fence("writer", 5)
+    teams.clocks.meet_all()
+    teams.handover.update("a", 0, RELEASE)
+    fence("late", 5)
+    teams.begin(1)
+    teams.handover.update("a", 0, ACQUIRE)
+    fence("between", 0)
+    teams.handover.update("b", 0, RELEASE)
+    teams.begin(2)
+    fence("early", 1)
+    teams.handover.update("b", 0, ACQUIRE)
+    fence("reader", 0)
+    teams.clocks.meet(np.arange(2))
+    fence("peer", 1)
+    fence("late", 2)
+    teams.clocks.meet(np.arange(2))
+    shown = teams.handover.shows(0, np.array([0, 0]), np.array([write, teams.clocks.now << 32 | THREADS + 3]))
+    assert [seen, True] == shown.tolist()
+
+
 # -- programs of threads -----------------------------------------------------------------------------------------
 
 

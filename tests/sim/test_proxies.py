@@ -62,6 +62,21 @@ def test_a_fence_of_the_thread_that_starts_the_engine_is_none_of_the_writer(boar
     assert not board.visible(0, write)
 
 
+def test_to_global_memory_it_shows_all_that_its_thread_knew_by_then(board):
+    write = board.write(5)
+    board.fence(0, "global")
+    board.meet(0, 5)
+    assert not board.visible(0, write, "global"), "it came before the meeting"
+    board.fence(0, "global")
+    assert board.visible(0, write, "global")
+    assert not board.visible(1, write, "global")
+    assert not board.visible(0, write)
+    board.meet(0, 1)
+    assert board.visible(1, write, "global")
+    own = board.write(0)
+    assert not board.visible(0, own, "global")
+
+
 def test_a_fence_behind_the_meeting_comes_too_late(board):
     write = board.write(5)
     board.meet(0, 5)

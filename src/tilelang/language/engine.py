@@ -118,7 +118,9 @@ def fence_proxy_async(space: str = "shared") -> None:
     """Makes what the thread has written visible to engines that are told of it later.
 
     The copy engine and the matrix instructions of warpgroups read memory by a way of their own. Between tile operators
-    the compiler puts this fence where it is needed.
+    the compiler puts this fence where it is needed. It does not for `T.tma_copy` of global memory that threads have
+    written in the same launch: there, execute it with "global" behind what tells of the writes, such as an atomic that
+    acquires, in the thread that starts the engine.
 
     Args:
         space: "shared" or "global": the memory that the thread has written.

@@ -21,6 +21,7 @@ from tilelang.sim.counters import Counters
 from tilelang.sim.device_memory import Window
 from tilelang.sim.engines import Engines
 from tilelang.sim.proxies import Proxies
+from tilelang.sim.races import Watch
 
 
 @record(frozen=False)
@@ -29,10 +30,12 @@ class Grid:
 
     Attributes:
         proxies: The fences of their threads.
+        watch: What they did to global memory.
         meetings: How often all of them have met.
     """
 
     proxies: Proxies
+    watch: Watch
     meetings: int = 0
 
 

@@ -94,6 +94,8 @@ class Span:
         found = history.read(self.units, stamps, enter=False)
         if found is not None:
             raise violations.conflicting(self._element(found.position[0]), self._name, found)
+        if self.storage.ledger is not None:
+            self.storage.ledger.at(loc).may_read((self.units,), stamps)
         self._fenced(history, thread, "read")
         history.begin_departure(self.units, stamps)
 
@@ -105,7 +107,7 @@ class Span:
             stamps = self._stamps(history, loc, agent)
             history.has_read(self.units, stamps)
             if self.storage.ledger is not None:
-                self.storage.ledger.at(loc).read((self.units,), stamps)
+                self.storage.ledger.at(loc).has_read((self.units,), stamps)
 
     def begin_write(self, loc: Loc, thread: int, *, fenced: bool = True) -> None:
         """An engine that a thread starts will write the pieces, through the asynchronous proxy if fences matter."""
@@ -116,6 +118,8 @@ class Span:
         found = history.write(self.units, stamps, lambda: np.ones(len(self.units), bool), enter=False)
         if found is not None:
             raise violations.conflicting(self._element(found.position[0]), self._name, found)
+        if self.storage.ledger is not None:
+            self.storage.ledger.at(loc).may_write((self.units,), stamps)
         if fenced:
             self._fenced(history, thread, "written")
         history.begin_arrival(self.units, stamps)
@@ -128,7 +132,7 @@ class Span:
             stamps = self._stamps(history, loc, agent)
             history.has_written(self.units, stamps)
             if self.storage.ledger is not None:
-                self.storage.ledger.at(loc).write((self.units,), stamps)
+                self.storage.ledger.at(loc).has_written((self.units,), stamps)
 
     def fold(self, loc: Loc, thread: int) -> None:
         """An engine that a thread started updates the pieces indivisibly now."""
@@ -151,7 +155,10 @@ class Span:
         return np.full(len(self.units), stamp)
 
     def _fenced(self, history: History, thread: int, now: str) -> None:
-        writes = history.writers(self.units)
+        writes, ledger = history.writers(self.units), self.storage.ledger
+        if ledger is not None:  # what other blocks wrote
+            ledger.need_fence((self.units,), thread, now)
+            writes = np.where(ledger.is_foreign((self.units,)), 0, writes)
         wrong = self._block.proxies.invisible(self.what, thread, writes)
         if wrong.any():
             at = int(np.flatnonzero(wrong)[0])

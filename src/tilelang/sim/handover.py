@@ -5,9 +5,13 @@ now. Invariant: a value stored by a release carries what its thread knows: its o
 met it, those of blocks it acquired from; who loads the value and acquires knows that, and so do the threads that meet
 it later. Updates keep what the value before them carried, stores do not.
 
+Engines see what threads of other blocks wrote if a fence between the proxies stands somewhere on that way: it was
+executed by somebody who knew of the write, and who starts the engine knows of the fence.
+
 Blocks that run together know of each other by their clocks; here they are one team.
 
-Source: PTX ISA, "Memory Consistency Model", "Release and Acquire Patterns" and "Causality order".
+Source: PTX ISA, "Memory Consistency Model", "Release and Acquire Patterns", "Causality order" and "Proxy-preserved base
+causality order".
 """
 
 from __future__ import annotations
@@ -66,6 +70,23 @@ class _Acquired:
     knowledge: Knowledge
 
 
+@record(slots=True)
+class _Fence:
+    """A fence between the proxies.
+
+    Attributes:
+        team: Of the thread that executed it.
+        thread: Which.
+        time: When.
+        knowledge: What the thread knew then, its own accesses included.
+    """
+
+    team: int
+    thread: int
+    time: int
+    knowledge: Knowledge
+
+
 class Handover:
     """What the blocks of one launch know of each other.
 
@@ -81,6 +102,7 @@ class Handover:
         self.team = 0
         self._carried: dict[Hashable, Knowledge] = {}  # by the values of elements
         self._acquired: dict[int, list[_Acquired]] = {}  # by team
+        self._fences: list[_Fence] = []
 
     def update(self, element: Hashable, thread: int, atomic: Handing) -> None:
         """A thread accesses an element by an atomic.
@@ -99,6 +121,11 @@ class Handover:
         if atomic.loads and carried is not None:
             known = _joined(known, carried)
         self._carried[element] = known
+
+    def fence(self, thread: int) -> None:
+        """A thread makes visible to engines what it knows of global memory."""
+        knowledge = self._known(thread)
+        self._fences.append(_Fence(self.team, thread, self._clocks.tick(), knowledge))
 
     def stamp(self) -> int:
         """A stamp of now for blocks that are one thread each."""
@@ -120,6 +147,22 @@ class Handover:
                     answer |= told & (teams == team) & (each.knowledge[team][others] >= times)
             if answer.all():
                 break
+        return answer
+
+    def shows(self, thread: int, teams: np.ndarray, earlier: np.ndarray) -> np.ndarray:
+        """Whether engines that a thread starts now see what threads of other teams wrote; if engines did, they do.
+
+        Shapes: the teams and the stamps of the writes alike; that of the answer, too.
+        """
+        writers, times = thread_of(earlier), time_of(earlier)
+        answer: np.ndarray = writers >= self._clocks.threads
+        known = self._known(thread)
+        for fence in self._fences:
+            if answer.all():
+                break
+            if fence.team in known and known[fence.team][fence.thread] >= fence.time:
+                for team, seen in fence.knowledge.items():
+                    answer |= (teams == team) & (seen[writers] >= times)
         return answer
 
     def _learn(self, thread: int, knowledge: Knowledge) -> None:

@@ -280,6 +280,8 @@ class SimWarp:
     def fence_proxy(self, what: str) -> None:
         """Makes writes of the active lanes visible to the engines, once these are ordered after."""
         self.block.proxies.fence(what, self.who[self.mask])
+        if what == "global":
+            self.block.grid.watch.fence(self.who[self.mask].tolist())
         if what == "barriers":
             self.block.cluster.fence(self.who[self.mask])
 

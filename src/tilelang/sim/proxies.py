@@ -2,7 +2,9 @@
 
 Takes the fences of threads and the stamps of writes (`sim.history`), answers which writes no fence made visible.
 Invariant: a write is visible to an engine that a thread starts if its writer executed a fence afterwards, and the
-thread that starts the engine knows of that fence by barriers. Engines see what engines wrote without fences.
+thread that starts the engine knows of that fence by barriers; for global memory, whoever knew of the write may have
+executed it. Engines see what engines wrote without fences. What blocks that do not run together show each other is in
+`sim.handover`.
 
 Source: PTX ISA, "Memory Consistency Model: Proxies", "Causality order".
 """
@@ -31,9 +33,14 @@ class Proxies:
         self._clocks = clocks
         self._fences: dict[tuple[str, int], list[int]] = {}  # the times of a thread's fences
         self._forgotten: set[tuple[str, int]] = set()
+        self._shown: list[tuple[int, int, np.ndarray]] = []  # by fences for global memory: who, when, what it knew
 
     def fence(self, what: str, threads: np.ndarray) -> None:
         """These threads make visible what they wrote: to "shared" or "global" memory, or as "barriers"."""
+        if what == "global":
+            known = [self._clocks.known_by(thread) for thread in threads.tolist()]
+            self._shown += zip(threads.tolist(), [self._clocks.now] * len(known), known, strict=True)
+            del self._shown[:-_KEPT]
         time = self._clocks.tick()
         for thread in threads.tolist():
             times = self._fences.setdefault((what, thread), [])
@@ -55,6 +62,9 @@ class Proxies:
         fenced = np.zeros(clocks.threads, np.int64)
         for writer in np.unique(writers[ordinary]).tolist():
             fenced[writer] = max(self._last(kind, writer, int(known[writer])) for kind in _COVERS[what])
+        for teller, time, shown in self._shown if what == "global" else ():
+            if known[teller] >= time:
+                fenced = np.maximum(fenced, shown[: clocks.threads])
         wrong: np.ndarray = ordinary & (time_of(writes) > fenced[np.where(ordinary, writers, 0)])
         return wrong
 

@@ -9,12 +9,12 @@ is watched.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 import numpy as np
 
-from tilelang.errors import NOWHERE, DataRace, Loc, Note
+from tilelang.errors import NOWHERE, DataRace, Loc, MissingProxyFence, Note
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Load
 from tilelang.ir.stmt import Atomic, CallStmt, Launch, TileOp
@@ -83,6 +83,25 @@ class Watch:
         assert self.handover is not None
         self.handover.team = self._team()
         return self.handover.orders(now, self._teams(stamps), earlier)
+
+    def shown(self, stamps: np.ndarray, thread: int, earlier: np.ndarray) -> np.ndarray:
+        """Which writes of other blocks an engine sees that a thread of the running block starts now.
+
+        Args:
+            stamps: Which blocks they are of.
+            thread: Who starts it.
+            earlier: Stamps of `sim.history` of the writes. Shapes: as `stamps`.
+        """
+        assert self.handover is not None
+        self.handover.team = self._team()
+        return self.handover.shows(thread, self._teams(stamps), earlier)
+
+    def fence(self, threads: Iterable[int]) -> None:
+        """Threads of the running block make visible to engines what they know of global memory."""
+        if self.handover is not None:
+            self.handover.team = self._team()
+            for thread in threads:
+                self.handover.fence(thread)
 
     def tell(self, element: Hashable, thread: int, atomic: Handing) -> None:
         """A thread of the running block accesses an element of global memory by an atomic."""
@@ -187,10 +206,18 @@ class Ledger:
         Raises:
             DataRace: Another block wrote one of them.
         """
+        self.may_read(where, stamps)
+        self.has_read(where, stamps)
+
+    def may_read(self, where: Where, stamps: np.ndarray | None = None) -> None:
+        """The running block is about to read elements; as `read`."""
         now = self._now(stamps)
         for slot in (_WRITER, *_ATOMICS):
             self._refuse(slot, where, now, "written", "read")
-        self._enter(_READERS, where, now)
+
+    def has_read(self, where: Where, stamps: np.ndarray | None = None) -> None:
+        """The running block has read elements; as `read`."""
+        self._enter(_READERS, where, self._now(stamps))
 
     def write(self, where: Where, stamps: np.ndarray | None = None) -> None:
         """The running block writes elements.
@@ -202,6 +229,11 @@ class Ledger:
         Raises:
             DataRace: Another block touched one of them.
         """
+        self.may_write(where, stamps)
+        self.has_written(where, stamps)
+
+    def may_write(self, where: Where, stamps: np.ndarray | None = None) -> None:
+        """The running block is about to write elements; as `write`."""
         now = self._now(stamps)
         self._refuse(_WRITER, where, now, "written", "written")
         for slot in _ATOMICS:
@@ -210,9 +242,49 @@ class Ledger:
             self._refuse(slot, where, now, "read by an atomic", "written")
         for slot in _READERS:
             self._refuse(slot, where, now, "read", "written")
+
+    def has_written(self, where: Where, stamps: np.ndarray | None = None) -> None:
+        """The running block has written elements; as `write`."""
         self._blocks[_WRITER][where] = self._watch.stamp()
         if self._whens is not None:
-            self._whens[_WRITER][where] = now
+            self._whens[_WRITER][where] = self._now(stamps)
+
+    def is_foreign(self, where: Where) -> np.ndarray:
+        """Which elements a block wrote last that does not run together with this one."""
+        earlier = self._blocks[_WRITER][where]
+        foreign: np.ndarray = (earlier != 0) & ~self._watch.own(earlier)
+        return foreign
+
+    def need_fence(self, where: Where, thread: int, does: str) -> None:
+        """A thread of the running block starts an engine on elements.
+
+        Args:
+            where: Which.
+            thread: Who.
+            does: What the engine does to them: "read" or "written".
+
+        Raises:
+            MissingProxyFence: Another block wrote one of them, and nothing makes that visible to engines.
+        """
+        if self._whens is None:
+            return
+        for slot in (_WRITER, *_ATOMICS):
+            earlier = self._blocks[slot][where]
+            hidden = (earlier != 0) & ~self._watch.own(earlier)
+            if hidden.any():
+                hidden &= ~self._watch.shown(earlier, thread, self._whens[slot][where])
+            if hidden.any():
+                at = np.argwhere(hidden)[0]
+                raise self._unfenced(_element(where, at), int(earlier[tuple(at)]), does)
+
+    def _unfenced(self, element: tuple[int, ...], stamp: int, does: str) -> MissingProxyFence:
+        (here, _), (there, loc) = self._watch.describe(self._watch.stamp()), self._watch.describe(stamp)
+        return MissingProxyFence(
+            f"{self._text(element)} was written by a thread of block {_block_text(there)} and is {does} by an engine "
+            f"that block {_block_text(here)} starts, but nobody executed a proxy fence between the two",
+            notes=(Note(f"written here by block {_block_text(there)}", loc),),
+            hint='write T.fence_proxy_async("global") behind what acquires, in the thread that starts the engine',
+        )
 
     def atomic(self, where: Where, stamps: np.ndarray | None = None, *, stores: bool = True) -> None:
         """The running block updates elements indivisibly, or only reads them so.

@@ -285,7 +285,7 @@ class _Launch:
         self._windows: dict[int, Window] = {}  # of global memory
         self._globals: dict[Buffer, DeviceArray] = {}
         self._arena_bytes, self._arena_unit, self._offsets = self._plan_arena()
-        self._grid = Grid(Proxies(self._clocks))
+        self._grid = Grid(Proxies(self._clocks), self._watch)
 
     def run(self, blocks: Sequence[tuple[int, ...]]) -> None:
         """Runs the blocks, or clusters, one after another; where all meet, by turns from one meeting to the next."""
