@@ -71,7 +71,23 @@ def test_inputs_for_a_gpu_need_a_framework_that_has_arrays_there(monkeypatch: py
         supply(param, device="cuda")
     assert (
         "profiler: 'A' of dtype float32 must be on a GPU, where neither torch nor CuPy can put it\n"
-        "hint: import torch first, or pass input_tensors=[...]"
+        "hint: pip install torch, or pass input_tensors=[...]"
     ) == str(caught.value)
     monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(asarray=lambda array: ("on the GPU", array.dtype)))
     assert ("on the GPU", np.float32) == supply(param, device="cuda")
+
+
+def test_a_framework_that_nobody_has_imported_is_imported_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    param = TensorParam(Buffer("A", (Const(3, INT32),), as_dtype("float32"), Scope.GLOBAL))
+    cupy = SimpleNamespace(asarray=lambda array: ("on the GPU", array.dtype))
+    found = {"cupy": cupy}
+
+    def import_module(name: str) -> SimpleNamespace:
+        if name not in found:
+            raise ImportError(name)
+        return found[name]
+
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    monkeypatch.setattr("importlib.import_module", import_module)
+    assert ("on the GPU", np.float32) == supply(param, device="cuda")
+    assert isinstance(supply(param), np.ndarray)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import importlib
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -51,21 +52,31 @@ def supply(
         return 1.0 if param.dtype.is_float else 1
     shape = _shape(param, sizes or {})
     values = _values(kind, shape, param.dtype)
-    torch = sys.modules.get("torch")
+    torch = _framework("torch", device)
     row = torch_dtype(param.dtype)
     if torch is not None and row is not None:
         return torch.from_numpy(values).to(row).to(device)
     narrow = values.astype(param.dtype.numpy)
     if device == "cpu":
         return narrow
-    cupy = sys.modules.get("cupy")
+    cupy = _framework("cupy", device)
     if cupy is None:
         raise ArgumentError(
             f"profiler: '{param.name}' of dtype {param.dtype!s} must be on a GPU, where neither torch nor CuPy can put "
             "it",
-            hint="import torch first, or pass input_tensors=[...]",
+            hint="pip install torch, or pass input_tensors=[...]",
         )
     return cupy.asarray(narrow)
+
+
+def _framework(name: str, device: str) -> Any:
+    """A framework that is in use; on a GPU, where NumPy has no arrays, one that is installed will do."""
+    if device == "cpu" or name in sys.modules:
+        return sys.modules.get(name)
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
 
 
 def _shape(param: TensorParam, sizes: Mapping[str, int]) -> tuple[int, ...]:
