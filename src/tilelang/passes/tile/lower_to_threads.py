@@ -209,7 +209,8 @@ class _Block:
         for nest in deferral.nests():
             if nest in self._waiting or self._groups.around(nest) != self._groups.around(node):
                 continue
-            shared_out = self._shared_out(nest, self._spreading(nest, domain))
+            how = self._spreading(nest, domain)
+            shared_out = self._shared_out(nest, how) if how.folds else None
             items = [] if shared_out is None else shared_out.accumulated
             items = [item for item in items if deferral.may_wait(nest, item.fold)]
             if shared_out is not None and items:
