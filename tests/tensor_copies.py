@@ -21,6 +21,11 @@ from tilelang.isa.nvidia.mbarrier import (
 HOPPER = "sm_90a"
 
 
+def halves(*shape: int) -> np.ndarray:
+    """Numbers from 1 on."""
+    return np.arange(1, 1 + np.prod(shape)).reshape(shape).astype(np.float16)
+
+
 def tensor_map(tensor: Buffer, box: Sequence[int], swizzle: int = 0, dims=None, strides=None) -> TensorMap:
     """A map of a whole dense tensor, unless told its dims and strides, innermost first."""
     size = tensor.dtype.storage_bytes
