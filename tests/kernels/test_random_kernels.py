@@ -9,11 +9,14 @@ import dataclasses
 import pytest
 from device_text import ARCHITECTURES, compile_cuda, needs_cuda_compiler
 from random_kernels.checking import check_random, compare, load
+from random_kernels.choices import Seeded
 from random_kernels.products import ProductPrograms
+from random_kernels.role_programs import RolePrograms, wishes
 from random_kernels.spread import SpreadPrograms
 
 import tilelang
 from tilelang import target
+from tilelang.errors import ResourceError
 from tilelang.passes.thread import stream_stores
 
 
@@ -78,6 +81,42 @@ def test_products_that_threads_share_by_roles_agree_with_the_reference(seed, mon
     monkeypatch.setattr(target, "ARCHITECTURES", {**target.ARCHITECTURES, "sm_90a": few})
     way = on_simulator("sm_90a", seed % 2 == 0, seed, **WISHES[seed % 4])
     check_random(seed, way, 1, 1, ProductPrograms)
+
+
+def check_roles(seed, monkeypatch):
+    few = dataclasses.replace(target.ARCHITECTURES["sm_90a"], multiprocessors=3)  # so that blocks have several tiles
+    monkeypatch.setattr(target, "ARCHITECTURES", {**target.ARCHITECTURES, "sm_90a": few})
+    way = on_simulator("sm_90a", seed % 2 == 0, seed, **wishes(Seeded(seed)))
+
+    def check(program):
+        try:
+            way(program)
+        except ResourceError as error:
+            assert "shared memory" in str(error)  # as large as tiles are drawn, some do not fit
+
+    check_random(seed, check, 1, 1, RolePrograms)
+
+
+@pytest.mark.parametrize("seed", range(6004, 6010))
+def test_some_programs_of_several_products_and_loops_agree_with_the_reference(seed, monkeypatch):
+    check_roles(seed, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6010, 6200))
+def test_programs_of_several_products_and_loops_agree_with_the_reference(seed, monkeypatch):
+    check_roles(seed, monkeypatch)
+
+
+@needs_cuda_compiler
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6000, 6012))
+def test_the_text_of_programs_with_roles_compiles(seed):
+    def check(program):
+        code = tilelang.lower(load(program.text), target={"kind": "cuda", "arch": "sm_90a"})
+        compile_cuda(code.kernel_source, "sm_90a")
+
+    check_random(seed, check, 1, 1, RolePrograms)
 
 
 @needs_cuda_compiler

@@ -7,6 +7,7 @@ from roles import launch_of, product
 import tilelang.language as T
 from tilelang.backends.cuda import BACKEND
 from tilelang.ir.func import Level
+from tilelang.ir.printer import to_text
 from tilelang.options import CompileOptions
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.runner import run_passes
@@ -64,6 +65,55 @@ def test_few_rows_with_hints_to_the_cache(lazy):
 
 def test_two_warpgroups_share_a_tile():
     check((128, 64, 128), (128, 64, 64), [(True, 0)], stages=2)
+
+
+@pytest.mark.parametrize(("first", "trips"), [(0, 0), (1, 1), (3, 1), (1, 3)])
+@pytest.mark.parametrize("persistent", [False, True])
+def test_loops_that_have_few_iterations_or_none(first, trips, persistent):
+    @T.prim_func
+    def main(A: T.Tensor((128, 256), "float16"), B: T.Tensor((256, 64), "float16"), C: T.Tensor((128, 64), "float16")):
+        with T.Kernel(2, threads=128) as by:
+            A_s = T.alloc_shared((64, 64), "float16")
+            B_s = T.alloc_shared((64, 64), "float16")
+            C_l = T.alloc_fragment((64, 64), "float32")
+            T.clear(C_l)
+            for k in T.Pipelined(first, trips, num_stages=2):
+                T.copy(A[by * 64, k * 64], A_s)
+                T.copy(B[k * 64, 0], B_s)
+                T.gemm(A_s, B_s, C_l)
+            T.copy(C_l, C[by * 64, 0])
+
+    rng = np.random.default_rng(4)
+    a, b = (rng.integers(-2, 3, shape).astype(np.float16) for shape in ((128, 256), (256, 64)))
+    used = slice(first * 64, trips * 64)
+    made = lowered(main, persistent=persistent)
+    c = np.full((128, 64), np.nan, np.float16)
+    simulate(made, [a, b, c], target=TARGET, lazy=True, seed=1)
+    np.testing.assert_array_equal(a[:, used].astype(np.float32) @ b[used].astype(np.float32), c)
+
+
+@pytest.mark.parametrize("columns", [64, 128])
+def test_layouts_by_name_suit_the_engines(columns):
+    @T.prim_func
+    def main(A: T.Tensor((128, 256), "float16"), C: T.Tensor((128, 128), "float16")):
+        with T.Kernel(2, threads=128) as by:
+            A_s = T.alloc_shared((64, columns), "float16")
+            B_s = T.alloc_shared((128, columns), "float16")
+            C_l = T.alloc_fragment((64, 128), "float32")
+            T.annotate_layout({A_s: T.make_swizzled_layout(A_s), B_s: T.make_swizzled_layout(B_s)})
+            T.clear(C_l)
+            for k in T.Pipelined(256 // columns, num_stages=2):
+                T.copy(A[by * 64, k * columns], A_s)
+                T.copy(A[0, k * columns], B_s)
+                T.gemm(A_s, B_s, C_l, transpose_B=True)
+            T.copy(C_l, C[by * 64, 0])
+
+    a = np.random.default_rng(5).integers(-2, 3, (128, 256)).astype(np.float16)
+    made = lowered(main)
+    assert "wgmma" in to_text(made)
+    c = np.full((128, 128), np.nan, np.float16)
+    simulate(made, [a, c], target=TARGET, lazy=True, seed=1)
+    np.testing.assert_array_equal(a.astype(np.float32) @ a.astype(np.float32).T, c)
 
 
 def attention(rows, causal):

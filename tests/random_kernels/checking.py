@@ -8,6 +8,7 @@ from harness import assert_same
 from random_kernels.choices import Choices, Recorded, Seeded, plainest
 from random_kernels.products import ProductPrograms
 from random_kernels.programs import Program, Programs
+from random_kernels.role_programs import RolePrograms
 
 from tilelang.ir.func import PrimFunc
 from tilelang.sim.tile_interp import run_reference
@@ -43,7 +44,7 @@ def check_random(
     check: Callable[[Program], object],
     kernels: int = 2,
     statements: int = 5,
-    kind_of_program: type[Programs] | type[ProductPrograms] = Programs,
+    kind_of_program: type[Programs] | type[ProductPrograms] | type[RolePrograms] = Programs,
 ) -> None:
     """Draws a program and checks it; reports the plainest one with the same kind of failure."""
 

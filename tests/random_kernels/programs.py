@@ -35,11 +35,11 @@ class Program:
 
 
 def _copied(array: np.ndarray) -> np.ndarray:
-    if array.ndim != 2 or array.flags.c_contiguous:
+    if array.ndim < 2 or array.flags.c_contiguous:
         return np.array(array)
-    wide = np.zeros((array.shape[0], array.strides[0] // array.itemsize), array.dtype)
-    wide[:, : array.shape[1]] = array
-    return wide[:, : array.shape[1]]
+    wide = np.zeros((*array.shape[:-1], array.strides[-2] // array.itemsize), array.dtype)
+    wide[..., : array.shape[-1]] = array
+    return wide[..., : array.shape[-1]]
 
 
 class Programs(Control):

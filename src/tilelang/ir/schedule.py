@@ -56,7 +56,7 @@ class Schedule:
         if self.ping_pong:
             parts[0] += " that take turns with tiles"
         parts.append(f"a producer of {self.producer_threads} threads")
-        parts.append(f"{self.stages} stages")
+        parts.append(f"{self.stages} stage{'s' if self.stages > 1 else ''}")
         if self.tile_stages > 1:
             parts.append(f"{self.tile_stages} versions of what a tile loads once")
         if self.registers is not None:

@@ -20,7 +20,8 @@ from tilelang.isa.nvidia.tensor_box import map_fault, shared_pieces, tensor_piec
 from tilelang.isa.nvidia.tma import TMA_STORE_COMMIT
 from tilelang.layout.boxes import boxed, find_boxes
 from tilelang.layout.layout import Layout
-from tilelang.layout.memory import offsets, padded
+from tilelang.layout.memory import offsets, padded, row_major
+from tilelang.layout.swizzle import swizzled
 from tilelang.lowering.lowering import Site
 from tilelang.lowering.nvidia.copy_tma import TmaLoad, TmaStore
 from tilelang.lowering.regions import whole
@@ -51,7 +52,8 @@ def tile(shape, dtype="float16"):
 
 
 def load(shape=(64, 64), dtype="float16", source=(1024, 1024), start=None, **more):
-    start = (BX * shape[0], K * shape[1]) if start is None else start
+    source = (*(4 for _ in shape[2:]), *source)
+    start = (*(0 for _ in shape[2:]), BX * shape[-2], K * shape[-1]) if start is None else start
     more.setdefault("barrier", a_barrier())
     return Copy(region(buffer("A", source, dtype), start, shape), whole(tile(shape, dtype)), **more)
 
@@ -96,6 +98,20 @@ def test_what_it_cannot_do_is_refused_in_words():
     assert "the tensor is not proven to begin at a multiple of 16 bytes" == reason(
         dataclasses.replace(plain, src=region(view, (0, 0), (64, 64)))
     )
+
+
+def test_layouts_that_boxes_do_not_make_are_refused():
+    def reason(shape, layout):
+        op = load(shape)
+        return TmaLoad().refusal(op, site(shared_layouts={op.dst.buffer: layout}))
+
+    assert "" == reason((64, 64), boxed((64, 64), 16, 128))
+    assert "" == reason((2, 64, 128), boxed((2, 64, 128), 16, 64))
+    assert "" == reason((64, 256), row_major((64, 256)))
+    assert "'S' has a layout that the copy engine does not write" == reason((64, 64), padded((64, 64), 8))
+    assert "'S' has a layout that the copy engine does not write" == reason((64, 128), swizzled((64, 128), 16, 128))
+    # boxes of half a row would lie one behind the other, and not side by side
+    assert "'S' has a layout with rows of 512 elements, longer than a box" == reason((64, 512), row_major((64, 512)))
 
 
 def test_stores_are_for_programs_that_await_them():

@@ -202,7 +202,7 @@ def test_tiles_of_which_no_thread_can_hold_its_share_are_refused():
 
 
 def test_tiles_of_which_shared_memory_holds_one_are_refused():
-    assert "shared memory holds 1 versions of" in reason(product(4096, 4096, 4096, 128, 128, 256))
+    assert "shared memory holds one version of" in reason(product(4096, 4096, 4096, 128, 128, 256))
 
 
 def test_a_context_of_wishes_reaches_the_pass():

@@ -141,9 +141,7 @@ def _refusal(op: Copy, tensor: Region, tile: Region, site: Site) -> str:
         return f"does not convert {op.src.dtype!s} to {op.dst.dtype!s}"
     if op.layout is not None or op.coalesced_width is not None:
         return "the user says which thread copies what"
-    if _find(tile, site) is None:
-        return f"'{tile.buffer.name}' has a layout that the copy engine does not write"
-    return _tensor_refusal(tensor) or _tile_refusal(tensor, tile)
+    return _tensor_refusal(tensor) or _tile_refusal(tensor, tile) or _layout_refusal(tile, site)
 
 
 def _tensor_refusal(tensor: Region) -> str:
@@ -185,6 +183,18 @@ def _tile_refusal(tensor: Region, tile: Region) -> str:
         return f"rows of {columns} elements are longer than a box"
     if len(kept) > 1 and not _part(shape[-2], PERIOD_ROWS):
         return f"{shape[-2]} rows are more than a box has, and no multiple of {PERIOD_ROWS}"
+    return ""
+
+
+def _layout_refusal(tile: Region, site: Site) -> str:
+    """Why boxes do not make a tile as it lies, where that is settled already."""
+    if tile.buffer not in site.shared_layouts:
+        return ""
+    boxes = _find(tile, site)
+    if boxes is None:
+        return f"'{tile.buffer.name}' has a layout that the copy engine does not write"
+    if len(axes(tile)) > 1 and boxes.columns > MAX_SIDE:
+        return f"'{tile.buffer.name}' has a layout with rows of {boxes.columns} elements, longer than a box"
     return ""
 
 
@@ -252,8 +262,9 @@ def _boxes(tensor: Region, tile: Region, site: Site) -> Iterator[_Box]:
 
 def _find(tile: Region, site: Site) -> Boxes | None:
     """How a tile is cut into boxes that can be moved; None if its layout does something else."""
-    shape = (1, *(tile.buffer.static_shape or ()))
-    boxes = find_boxes(site.shared_layouts.get(tile.buffer), shape[-2:], tile.dtype.storage_bytes * 8)
+    shape = tile.buffer.static_shape or ()
+    rows = shape if len(shape) > 1 else (1, *shape)
+    boxes = find_boxes(site.shared_layouts.get(tile.buffer), rows, tile.dtype.storage_bytes * 8)
     return None if boxes is not None and boxes.mode_bytes and len(axes(tile)) == 1 else boxes
 
 

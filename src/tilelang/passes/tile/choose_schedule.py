@@ -409,7 +409,8 @@ class _Choice:
             if stages > best[0]:
                 best = (stages, n, staged)
         if best[0] < min(2, most):
-            raise _Unfit(f"shared memory holds {max(best[0], 0)} versions of {stage} bytes of tiles")
+            held = "one version" if best[0] == 1 else "no version"
+            raise _Unfit(f"shared memory holds {held} of {stage} bytes of tiles")
         return best
 
     def _most_stages(self, pipelined: Sequence[Ring], stage: int, persistent: bool) -> int:
@@ -419,7 +420,7 @@ class _Choice:
         most = min(max(_MOST_STAGES, _ENOUGH_BYTES // stage), 2 * _MOST_STAGES)
         counts = [ring.uses().most for ring in pipelined]
         known = [count for count in counts if count is not None]
-        return most if persistent or len(known) < len(counts) else min(most, max(known))
+        return most if persistent or len(known) < len(counts) else min(most, max(1, *known))
 
 
 def _is_short(product: Gemm, warpgroups: int) -> bool:

@@ -33,6 +33,11 @@ def test_a_ring_of_as_many_versions_as_uses_is_never_given_back():
     assert ["mbarrier_wait(A_s_full[k:k + 1], 0)"] == text(await_full(made, turn))
 
 
+def test_a_ring_that_is_never_used_has_a_version_nevertheless():
+    made = channel(only_ring(0), Schedule(2, 4), by_warpgroup=True)
+    assert (1, None) == (made.versions, made.empty)
+
+
 def test_consumers_arrive_as_warpgroups_or_one_by_one():
     schedule, thread = Schedule(2, 4), Var("thread", INT32, index=True)
     together, alone = (channel(only_ring(), schedule, by_warpgroup=by) for by in (True, False))

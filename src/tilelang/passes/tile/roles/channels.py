@@ -62,7 +62,7 @@ def channel(ring: Ring, schedule: Schedule, *, by_warpgroup: bool) -> Channel:
     """A ring with as much memory as the schedule gives it."""
     versions = schedule.stages if ring.pipelined else schedule.tile_stages
     most = ring.uses().most
-    versions = versions if most is None else min(versions, most)
+    versions = versions if most is None else max(1, min(versions, most))
     name = ring.tiles[0].name
     count = (const(versions, INT32),)
     return Channel(
