@@ -1,8 +1,8 @@
 """Decides whether threads of a block specialize, some bringing tiles and others computing, and how they share work.
 
 Takes a target's table of lowerings; gives the pass, which writes `plan.schedule`. Invariant: nothing else changes in
-the program; what is wished for in `pass_configs` is kept wherever that is possible, and why there is no schedule is
-among the notes of the launch where the user might expect one.
+the program but that tiles may get longer rows (`roles.widening`); what is wished for in `pass_configs` is kept wherever
+that is possible, and why there is no schedule is among the notes of the launch where the user might expect one.
 
 The choices follow measurements on an H200 of kernels that were written by hand: warpgroups of 64 rows each or multiples
 of it, as many versions of a tile as hide the latency of memory, blocks that stay as long as there are more tiles than
@@ -35,6 +35,7 @@ from tilelang.passes.tile.fixed_layouts import fixed_layouts
 from tilelang.passes.tile.roles.epilogue import Exit, find_exits, releasing
 from tilelang.passes.tile.roles.flight import only_product
 from tilelang.passes.tile.roles.rings import Ring, Rings, find_rings, flat, is_pipelined, trips
+from tilelang.passes.tile.roles.widening import widened
 from tilelang.passes.tile.versions import versioned
 from tilelang.records import record
 from tilelang.target import REGISTERS_PER_SM, WARP_SIZE, Feature
@@ -90,11 +91,13 @@ class _Launches(Rewriter):
         wanted = [s for s in walk(node.body) if isinstance(s, For) and is_pipelined(s)]
         if not any(isinstance(s, Gemm) for loop in wanted for s in walk(loop)):
             return node
+        wide = widened(node, self._roles.layouts)
         try:
-            schedule = _Choice(node, self._roles).schedule()
+            schedule = _Choice(wide, self._roles).schedule()
         except _Unfit as why:
             note = Note(f"not specialized: {why}", node.loc)
             return dataclasses.replace(node, plan=dataclasses.replace(node.plan, notes=(*node.plan.notes, note)))
+        node = wide
         notes = [*node.plan.notes, Note(f"specialized: {schedule}", node.loc)]
         for loop in wanted:
             asked = 0 if loop.pipeline is None else loop.pipeline.num_stages
