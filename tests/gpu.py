@@ -1,6 +1,6 @@
 """Runs kernels on the simulator of GPUs, and insists that they agree with the reference interpreter."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from harness import assert_same, run_reference_on_copies
 
+from tilelang.errors import SimulationError
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.jit.simulator_runner import SimulatorRunner
 from tilelang.options import CompileOptions
@@ -67,6 +68,26 @@ def assert_simulates(
 
 
 SCHEDULES = [(lazy, seed) for seed in (0, 1, 2) for lazy in (True, False)]
+
+
+def in_every_schedule(func: PrimFunc, *arguments: Any, arch: str = "sm_80") -> list[Any]:
+    """The arguments after the kernel, which are the same in whatever order warps run and engines work."""
+    lowered = lower_func(func, arch)
+    first, *others = (simulate_func(lowered, arguments, arch, lazy, seed) for lazy, seed in SCHEDULES)
+    for other in others:
+        for want, got in zip(first, other, strict=True):
+            np.testing.assert_array_equal(want, got)
+    return first
+
+
+def outcomes(func: PrimFunc, *arguments: Any, arch: str = "sm_80") -> Iterator[Any]:
+    """The arguments after the kernel, or the error it ended with, for every such order."""
+    lowered = lower_func(func, arch)
+    for lazy, seed in SCHEDULES:
+        try:
+            yield simulate_func(lowered, arguments, arch, lazy, seed)
+        except SimulationError as error:
+            yield error
 
 
 def run_every_schedule(monkeypatch: pytest.MonkeyPatch, schedules: Sequence[tuple[bool, int]] = SCHEDULES) -> None:

@@ -3,30 +3,14 @@
 import numpy as np
 import pytest
 from device_text import compile_cuda, needs_cuda_compiler
-from gpu import lower_func
+from gpu import lower_func, outcomes
 from harness import run_reference_on_copies
 
 import tilelang.language as T
 from tilelang.codegen.cuda import emit
-from tilelang.errors import BarrierDivergence, DataRace, NoLowering, SimulationError
-from tilelang.sim.run import simulate
-from tilelang.target import Target
+from tilelang.errors import BarrierDivergence, DataRace, NoLowering
 
-SCHEDULES = [(lazy, seed) for lazy in (True, False) for seed in (0, 1, 2)]
 BLOCKS, WIDTH = 5, 64
-
-
-def outcomes(func, *arguments, arch="sm_80"):
-    """The arguments after the kernel, or the error it ended with, for every order of blocks and warps."""
-    lowered = lower_func(func, arch)
-    for lazy, seed in SCHEDULES:
-        copies = [np.array(a) for a in arguments]
-        try:
-            simulate(lowered, copies, target=Target("cuda", arch), lazy=lazy, seed=seed)
-        except SimulationError as error:
-            yield error
-        else:
-            yield copies
 
 
 def relay(meets=True, rounds=3, thread=False):

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 from device_text import compile_cuda, needs_cuda_compiler
-from gpu import lower_func
+from gpu import in_every_schedule, lower_func
 from random_kernels.checking import check_random, compare
 
 import tilelang
@@ -19,24 +19,6 @@ from tilelang.ir.func import PrimFunc
 from tilelang.ir.stmt import Alloc, CallStmt, Group, If, Launch, Seq
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.isa.nvidia.warp import ELECT
-from tilelang.sim.run import simulate
-from tilelang.target import Target
-
-SCHEDULES = [(lazy, seed) for lazy in (True, False) for seed in (0, 1, 2)]
-
-
-def run(func, *arguments, arch="sm_80"):
-    """The arguments after the kernel, which are the same in whatever order warps run."""
-    lowered = lower_func(func, arch)
-    results = []
-    for lazy, seed in SCHEDULES:
-        copies = [np.array(a) for a in arguments]
-        simulate(lowered, copies, target=Target("cuda", arch), lazy=lazy, seed=seed)
-        results.append(copies)
-    for other in results[1:]:
-        for one, another in zip(results[0], other, strict=True):
-            np.testing.assert_array_equal(one, another)
-    return results[0]
 
 
 class Roles(Rewriter):
@@ -116,7 +98,7 @@ def test_folds_and_scans_of_a_group(func):
     a = np.random.randint(-9, 9, (32, 64)).astype(np.float32)
     x = a - a.max(1, keepdims=True)
     x = x + x.sum(1, keepdims=True)
-    _, b, s = run(func, a, 0 * a, 0 * a)
+    _, b, s = in_every_schedule(func, a, 0 * a, 0 * a)
     np.testing.assert_array_equal(x, b)
     np.testing.assert_array_equal(np.cumsum(x, 1), s)
     lines = notes(func)
@@ -143,7 +125,7 @@ def conversion(A: T.Tensor((64, 64), "float16"), B: T.Tensor((64, 64), "float16"
 def test_layouts_are_converted_within_a_group(func):
     a, b = (np.random.randint(-2, 3, (64, 64)).astype(np.float16) for _ in range(2))
     first = (a.astype(np.float32) @ b.astype(np.float32)).astype(np.float16)
-    _, _, c = run(func, a, b, np.zeros((64, 64), np.float32))
+    _, _, c = in_every_schedule(func, a, b, np.zeros((64, 64), np.float32))
     np.testing.assert_array_equal(first.astype(np.float32).T @ b.astype(np.float32), c)
     assert any(line.startswith("c: goes through 8192 bytes of shared memory") for line in notes(func))
     assert {("bar_sync", 15, 128)} == set(barriers(func))
@@ -165,7 +147,7 @@ def test_an_annotated_layout_is_for_the_threads_of_the_group():
         return main
 
     a = np.arange(256, dtype=np.float32)
-    np.testing.assert_array_equal(2 * a, run(kernel(128), a, 0 * a)[1])
+    np.testing.assert_array_equal(2 * a, in_every_schedule(kernel(128), a, 0 * a)[1])
     assert any(line.startswith("x: 128 threads hold 2 values each; fixed by T.annotate_layout") for line in notes(kernel(128)))
     with pytest.raises(ProgramError, match="is for 256 threads, but the group that uses it has 128"):
         lower_func(kernel(256))
@@ -185,7 +167,7 @@ def test_tiles_that_several_groups_use_are_kept_in_shared_memory():
             T.copy(y, C)
 
     a = np.random.randint(-9, 9, 64).astype(np.int32)
-    _, b, c = run(main, a, 0 * a, 0 * a)
+    _, b, c = in_every_schedule(main, a, 0 * a, 0 * a)
     np.testing.assert_array_equal([a, a], [b, c])
     lines = notes(main)
     assert "'x' is kept in shared memory: a group of threads and another group use it" in lines
@@ -204,7 +186,7 @@ def test_the_same_threads_are_one_group():
                     B[i] = x[i] + 1
 
     a = np.random.randint(-9, 9, 64).astype(np.int32)
-    np.testing.assert_array_equal(a + 1, run(main, a, 0 * a)[1])
+    np.testing.assert_array_equal(a + 1, in_every_schedule(main, a, 0 * a)[1])
     assert any(line.startswith("x: 128 threads hold") for line in notes(main))
     assert [] == barriers(main)
 
@@ -276,13 +258,13 @@ def scalars(A: T.Tensor((4,), "int32"), B: T.Tensor((4,), "int32")):
 
 
 def test_the_users_groups_do_scalars_as_in_cuda():
-    a, b = run(scalars, np.zeros(4, np.int32), np.arange(4, dtype=np.int32))
+    a, b = in_every_schedule(scalars, np.zeros(4, np.int32), np.arange(4, dtype=np.int32))
     assert [128, 128 * 32, 128 * 132, 135] == list(a)
     assert [8, 1, 8, 3] == list(b)
 
 
 def test_the_compilers_groups_do_scalars_once():
-    a, b = run(with_roles(scalars), np.zeros(4, np.int32), np.arange(4, dtype=np.int32))
+    a, b = in_every_schedule(with_roles(scalars), np.zeros(4, np.int32), np.arange(4, dtype=np.int32))
     assert [1, 32, 132, 135] == list(a)
     assert [8, 1, 8, 3] == list(b)
 
@@ -321,7 +303,7 @@ def test_one_thread_does_tiles_alone():
     expected = np.zeros(64, np.float32)
     for row in a:
         expected = expected * 2 + row[::-1]
-    _, b, c = run(func, a, 0 * expected, np.zeros(1, np.int32))
+    _, b, c = in_every_schedule(func, a, 0 * expected, np.zeros(1, np.int32))
     np.testing.assert_array_equal(expected, b)
     assert 80 == c[0]
     assert "'total' is kept in shared memory: a group of threads and another group use it" in notes(func)
@@ -364,7 +346,7 @@ def nested(A: T.Tensor((256,), "int32"), B: T.Tensor((2, 256), "int32")):
 
 def test_nested_groups_have_barriers_of_their_own():
     a = np.random.randint(-9, 9, 256).astype(np.int32)
-    _, b = run(nested, a, np.zeros((2, 256), np.int32))
+    _, b = in_every_schedule(nested, a, np.zeros((2, 256), np.int32))
     np.testing.assert_array_equal([a + 3, a[::-1]], b)
     found = barriers(nested)
     assert {("bar_sync", 15, 256), ("bar_sync", 14, 128), ("sync_warp", 0xFFFFFFFF)} == set(found)
@@ -387,7 +369,7 @@ def test_what_a_group_does_twice_is_kept_apart():
                 T.barrier_wait(done[0], 0)
 
     a = np.random.randint(-9, 9, 64).astype(np.int32)
-    np.testing.assert_array_equal(a[::-1], run(main, a, 0 * a)[1])
+    np.testing.assert_array_equal(a[::-1], in_every_schedule(main, a, 0 * a)[1])
 
 
 @needs_cuda_compiler

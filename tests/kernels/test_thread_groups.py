@@ -3,30 +3,13 @@
 import numpy as np
 import pytest
 from device_text import compile_cuda, needs_cuda_compiler
-from gpu import lower_func
+from gpu import lower_func, outcomes
 
 import tilelang.language as T
 from tilelang.codegen.cuda import emit
-from tilelang.errors import DataRace, Deadlock, NoLowering, ReadBeforeWrite
+from tilelang.errors import DataRace, NoLowering, ReadBeforeWrite
 from tilelang.ir.stmt import CallStmt, Launch
 from tilelang.ir.visit import walk
-from tilelang.sim.run import simulate
-from tilelang.target import Target
-
-SCHEDULES = [(lazy, seed) for lazy in (True, False) for seed in (0, 1, 2)]
-
-
-def outcomes(func, *arguments, arch="sm_80"):
-    """The arguments after the kernel, or the error it ended with, for every order in which warps may run."""
-    lowered = lower_func(func, arch)
-    for lazy, seed in SCHEDULES:
-        copies = [np.array(a) for a in arguments]
-        try:
-            simulate(lowered, copies, target=Target("cuda", arch), lazy=lazy, seed=seed)
-        except (DataRace, Deadlock, ReadBeforeWrite) as error:
-            yield error
-        else:
-            yield copies
 
 
 def called(func):

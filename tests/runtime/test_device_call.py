@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from device_calls import Calls
 from fake_cuda import (  # noqa: F401
     EncodedMap,
     FakeCuda,
@@ -21,52 +22,15 @@ from fake_cuda import (  # noqa: F401
 )
 
 from tilelang.dtypes import INT32
-from tilelang.errors import ArgumentError, DeviceAssertError, DriverError, Loc, NoLowering, ResourceError
+from tilelang.errors import ArgumentError, DeviceAssertError, DriverError, Loc, ResourceError
 from tilelang.ir.expr import Var
 from tilelang.ir.facts import Facts
-from tilelang.ir.func import PrimFunc
-from tilelang.ir.stmt import Seq
-from tilelang.passes.tile.specialize_symbols import specialize
 from tilelang.runtime import device_call
 from tilelang.runtime.call_text import NoShortWay
-from tilelang.runtime.cuda_driver import Driver
-from tilelang.runtime.device_call import DeviceCaller
-from tilelang.runtime.device_program import DeviceProgram
-from tilelang.runtime.failures import FailureBoard
 from tilelang.runtime.native_launcher import Builder
-from tilelang.runtime.parameters import Signature
 
 M, K = (Var(name, INT32, index=True) for name in "MK")
 THREE = (("tensor", 0, "void*"), ("tensor", 1, "void*"), ("tensor", 2, "void*"))
-
-
-class Calls:
-    """A kernel of imaginary devices, with the variants that were compiled of it."""
-
-    def __init__(self, cuda: FakeCuda, s: Signature, make: Callable[[Facts], Any]) -> None:
-        self.cuda, self.variants, self.long = cuda, [], 0
-        self.board = FailureBoard()
-
-        def compile_variant(facts: Facts) -> DeviceProgram:
-            self.variants.append(facts)
-            func = specialize(PrimFunc(s.name, s.params, Seq(()), symbols=s.symbols), facts)
-            code = make(facts)
-            cuda.arities = {part.name: len(part.arguments) for part in code.source.launches}
-            special = Signature(s.name, s.loc, func.params, s.outputs, s.inputs, s.written, func.symbols)
-            return DeviceProgram(special, code, self.board)
-
-        self.driver = Driver(cuda)
-        self.caller = DeviceCaller(s, "sm_90a", compile_variant, lambda: self.driver, self.board)
-        plain = self.caller.long_way
-
-        def counted(args: Any) -> Any:
-            self.long += 1
-            return plain(args)
-
-        self.caller.long_way = counted  # type: ignore[method-assign]
-
-    def __call__(self, *args: Any) -> Any:
-        return self.caller.call(*args)
 
 
 @pytest.fixture
@@ -394,98 +358,6 @@ def test_resources_are_refused_before_anything_is_launched(cuda: FakeCuda, torch
     for _ in range(2):
         with pytest.raises(ResourceError, match="shared memory: 1000000 bytes asked"):
             calls(FakeTensor((8,), torch.float32))
-    assert [] == cuda.launches
-
-
-# -- tensor maps ---------------------------------------------------------------------------------------------
-def mapped(cuda: FakeCuda, *, needed: str = "") -> Calls:
-    """A kernel whose programs have maps of A and C where these may have one; `needed` says what it cannot do without."""
-    s = signature(tensor("A", M, K, dtype="float16"), tensor("C", M, K, dtype="float16"), symbols=(M, K))
-
-    def make(facts: Facts) -> Any:
-        columns = f"K_div{factor} * {factor}" if (factor := dict(facts.multiples).get("K")) else "K"
-        if facts.misaligned and needed == "aligned":
-            raise NoLowering("T.tma_copy: 'A' may begin at any element")
-        tensors = [n for n, name in enumerate("AC") if factor and (name not in facts.misaligned or needed == "maps")]
-        maps = tuple(map_text(n, (columns, "M"), (f"{columns} * 2",), (64, 8)) for n in tensors)
-        arguments = [("tensor_map", n, "tl_tensor_map") for n in range(len(maps))]
-        return device_code(launch(("tensor", 0, "void*"), *arguments, grid=("4",), maps=maps))
-
-    return Calls(cuda, s, make)
-
-
-def two(torch: FakeTorch, rows: int, columns: int) -> list[FakeTensor]:
-    return [FakeTensor((rows, columns), torch.float16) for _ in range(2)]
-
-
-def maps_of(done: Any) -> list[EncodedMap]:
-    return [EncodedMap.of(data) for data in done.arguments[1:]]
-
-
-def test_maps_say_where_tensors_are_on_both_ways(cuda: FakeCuda, torch: FakeTorch) -> None:
-    calls = mapped(cuda)
-    for rows, columns in ((16, 128), (16, 128), (24, 256), (16, 128), (24, 256)):
-        tensors = two(torch, rows, columns)
-        calls(*tensors)
-        assert [(t.pointer, (columns, rows), (columns * 2,), (64, 8)) for t in tensors] == [
-            (one.address, one.dims, one.strides, one.box) for one in maps_of(cuda.launches[-1])
-        ]
-    assert (2, [Facts((("K", 128),))]) == (calls.long, calls.variants)
-
-
-def test_the_same_tensors_are_described_once(cuda: FakeCuda, torch: FakeTorch) -> None:
-    calls = mapped(cuda)
-    tensors = two(torch, 16, 128)
-    for _ in range(5):
-        calls(*tensors)
-    assert (5, 2) == (len(cuda.launches), cuda.calls.count("cuTensorMapEncodeTiled"))
-
-
-def test_sizes_without_maps_take_another_program(cuda: FakeCuda, torch: FakeTorch) -> None:
-    calls = mapped(cuda)
-    for _ in range(2):
-        calls(*two(torch, 16, 129))
-        assert [] == cuda.launches[-1].arguments[1:]
-    assert (1, [Facts()]) == (calls.long, calls.variants)
-
-
-def test_a_tensor_that_no_map_can_describe_loses_its_map_only(cuda: FakeCuda, torch: FakeTorch) -> None:
-    calls = mapped(cuda)
-    a, c = two(torch, 16, 128)
-    calls(a.shifted(2), c)
-    assert [c.pointer] == [one.address for one in maps_of(cuda.launches[-1])]
-    assert [Facts((("K", 128),), ("A",))] == calls.variants
-
-
-def test_empty_tensors_have_no_maps_and_still_a_short_way(cuda: FakeCuda, torch: FakeTorch) -> None:
-    calls = mapped(cuda)
-    for _ in range(3):
-        calls(*two(torch, 0, 128))
-    assert ([[]] * 3, 1) == ([done.arguments[1:] for done in cuda.launches], calls.long)
-    assert [Facts((("K", 128),)), Facts((("K", 128),), ("A", "C"))] == calls.variants
-
-
-def test_a_kernel_that_asks_for_a_map_by_name_says_what_is_wrong(cuda: FakeCuda, torch: FakeTorch) -> None:
-    a, c = two(torch, 16, 128)
-    odd = a.shifted(2)
-    with pytest.raises(ArgumentError) as caught:
-        mapped(cuda, needed="aligned")(odd, c)
-    assert f"kernel: 'A' begins at address {odd.pointer:#x}, which is no multiple of 16" == caught.value.message
-    assert ["and the kernel relies on it: T.tma_copy: 'A' may begin at any element"] == [
-        note.text for note in caught.value.notes
-    ]
-    with pytest.raises(ArgumentError, match="kernel: no tensor map of 'A': tensors begin at multiples of 16 bytes"):
-        mapped(cuda, needed="maps")(odd, c)
-    with pytest.raises(ArgumentError, match="kernel: no tensor map of 'A': a dimension has 1 to 4294967296 elements"):
-        mapped(cuda, needed="maps")(*two(torch, 0, 128))
-    assert [] == cuda.launches
-
-
-def test_a_map_that_the_driver_refuses_all_the_same_launches_nothing(cuda: FakeCuda, torch: FakeTorch) -> None:
-    calls = mapped(cuda)
-    cuda.failing["cuTensorMapEncodeTiled"] = 1
-    with pytest.raises(DriverError, match="cuTensorMapEncodeTiled of 'A' at 0x"):
-        calls(*two(torch, 16, 128))
     assert [] == cuda.launches
 
 

@@ -10,7 +10,7 @@ import tilelang.language as T
 from tilelang.analysis.tile_uses import tile_uses
 from tilelang.arith.domain import Domain
 from tilelang.backends.cuda import BACKEND
-from tilelang.errors import CompilerBug, LayoutConflict, ProgramError
+from tilelang.errors import CompilerBug, LayoutConflict
 from tilelang.ir.buffer import Scope
 from tilelang.ir.builder import Builder
 from tilelang.layout.blocked import blocked
@@ -283,70 +283,6 @@ def test_an_unknown_choice_is_our_fault():
         spread(f)
 
 
-def test_the_user_decides_about_loops():
-    layout = T.Fragment((64, 8), lambda i, j: (i, j))
-
-    @T.prim_func
-    def f(A: T.Tensor((64, 8), T.float32), B: T.Tensor((64, 8), T.float32), C: T.Tensor((512,), T.float32)):
-        with T.Kernel(1, threads=64) as _:
-            x = T.alloc_fragment((64, 8), T.float32)
-            for i, j in T.Parallel(64, 8, loop_layout=layout):
-                x[i, j] = A[i, j]
-            T.copy(x, B)
-            for i in T.Parallel(512, coalesced_width=2):
-                C[i] = C[i] + 1
-
-    result = spread(f)
-    first, _, last = nests(result)
-    assert layout.same_owners(fragments(result)["x"])
-    assert first.layout is not None
-    assert layout.same_owners(first.layout)
-    assert 2 == vector_of(last.layout)
-
-
-def test_wishes_that_cannot_be_met():
-    few = T.Fragment((64,), lambda i: (i % 32, i // 32))
-
-    @T.prim_func
-    def loop(A: T.Tensor((64,), T.float32)):
-        with T.Kernel(1, threads=64) as _:
-            for i in T.Parallel(64, loop_layout=few):
-                A[i] = 0
-
-    @T.prim_func
-    def tile(A: T.Tensor((64,), T.float32)):
-        with T.Kernel(1, threads=64) as _:
-            x = T.alloc_fragment((64,), T.float32)
-            T.annotate_layout({x: few})
-            T.copy(A, x)
-
-    @T.prim_func
-    def memory(A: T.Tensor((64,), T.float32)):
-        with T.Kernel(1, threads=64) as _:
-            x = T.alloc_fragment((64,), T.float32)
-            T.annotate_layout({x: lambda i: 63 - i})
-            T.copy(A, x)
-
-    @T.prim_func
-    def viewed(A: T.Tensor((8, 8), T.float32)):
-        with T.Kernel(1, threads=64) as _:
-            x = T.alloc_shared((8, 8), T.float32)
-            T.annotate_layout({x: lambda i, j: (i, i ^ j)})
-            y = T.view(x, (64,))
-            T.copy(A, x)
-            A[0, 0] = y[3]
-
-    for func, message in (
-        (loop, "T.Parallel: the layout of the loop is for 32 threads, but the kernel has 64"),
-        (tile, "T.annotate_layout: the layout of 'x' is for 32 threads, but the kernel has 64"),
-        (memory, "T.annotate_layout: 'x' is a fragment, but its layout is one of memory"),
-        (viewed, "T.annotate_layout: the bytes of 'x' have another name"),
-    ):
-        with pytest.raises(ProgramError, match=message) as caught:
-            spread(func)
-        assert caught.value.loc is not None
-
-
 def test_elements_that_scalar_code_names_are_everywhere():
     @T.prim_func
     def f(A: T.Tensor((4,), T.float32), B: T.Tensor((4,), T.float32)):
@@ -388,20 +324,6 @@ def test_transposed_tiles_meet_no_bank_conflicts():
     assert "s" == buffer.name
     assert (32, 32) == layout.shape
     assert any(note.startswith("s: lies in shared memory as") for note in notes(result))
-
-
-def test_the_users_layout_of_shared_memory_wins():
-    @T.prim_func
-    def f(A: T.Tensor((32, 32), T.float32), B: T.Tensor((32, 32), T.float32)):
-        with T.Kernel(1, threads=128) as _:
-            s = T.alloc_shared((32, 32), T.float32)
-            T.annotate_layout({s: lambda i, j: (i, i ^ j)})
-            T.copy(A, s)
-            for i, j in T.Parallel(32, 32):
-                B[i, j] = s[j, i]
-
-    ((_, layout),) = launches(spread(f))[0].plan.shared_layouts
-    assert (3, 6) == layout(3, 5)
 
 
 def test_symbolic_loops_have_no_layout():

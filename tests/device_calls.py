@@ -1,0 +1,59 @@
+"""Kernels of imaginary devices, to be called."""
+
+from collections.abc import Callable
+from typing import Any
+
+from fake_cuda import (  # noqa: F401
+    EncodedMap,
+    FakeCuda,
+    FakeTensor,
+    FakeTorch,
+    cuda,
+    device_code,
+    driver,
+    launch,
+    map_text,
+    scalar,
+    signature,
+    tensor,
+    torch,
+)
+
+from tilelang.ir.facts import Facts
+from tilelang.ir.func import PrimFunc
+from tilelang.ir.stmt import Seq
+from tilelang.passes.tile.specialize_symbols import specialize
+from tilelang.runtime.cuda_driver import Driver
+from tilelang.runtime.device_call import DeviceCaller
+from tilelang.runtime.device_program import DeviceProgram
+from tilelang.runtime.failures import FailureBoard
+from tilelang.runtime.parameters import Signature
+
+
+class Calls:
+    """A kernel of imaginary devices, with the variants that were compiled of it."""
+
+    def __init__(self, cuda: FakeCuda, s: Signature, make: Callable[[Facts], Any]) -> None:
+        self.cuda, self.variants, self.long = cuda, [], 0
+        self.board = FailureBoard()
+
+        def compile_variant(facts: Facts) -> DeviceProgram:
+            self.variants.append(facts)
+            func = specialize(PrimFunc(s.name, s.params, Seq(()), symbols=s.symbols), facts)
+            code = make(facts)
+            cuda.arities = {part.name: len(part.arguments) for part in code.source.launches}
+            special = Signature(s.name, s.loc, func.params, s.outputs, s.inputs, s.written, func.symbols)
+            return DeviceProgram(special, code, self.board)
+
+        self.driver = Driver(cuda)
+        self.caller = DeviceCaller(s, "sm_90a", compile_variant, lambda: self.driver, self.board)
+        plain = self.caller.long_way
+
+        def counted(args: Any) -> Any:
+            self.long += 1
+            return plain(args)
+
+        self.caller.long_way = counted  # type: ignore[method-assign]
+
+    def __call__(self, *args: Any) -> Any:
+        return self.caller.call(*args)
