@@ -12,7 +12,8 @@ from tilelang.options import CompileOptions
 from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
 from tilelang.passes.tile import check_program, inline_bindings, persist_grid
-from tilelang.passes.tile.choose_schedule import PRODUCT, choose_schedule
+from tilelang.passes.tile.choose_schedule import choose_schedule
+from tilelang.passes.tile.roles.abilities import PRODUCT
 from tilelang.passes.tile.specialize_warps import specialize_warps
 from tilelang.target import Target
 

@@ -89,6 +89,7 @@ class PassConfigKey(str, enum.Enum):
     TL_STAGED = "tl.staged"
     TL_IN_FLIGHT = "tl.in_flight"
     TL_PING_PONG = "tl.ping_pong"
+    TL_CLUSTER = "tl.cluster"
     # without it, the L2 cache is told what is read once
     TL_L2_HINTS = "tl.l2_hints"
 
@@ -108,6 +109,7 @@ class ScheduleWishes:
         staged: Whether results leave through shared memory while the program goes on (`tl.staged`).
         in_flight: Products that are under way while the next one begins (`tl.in_flight`).
         ping_pong: Whether two warpgroups take turns with whole tiles (`tl.ping_pong`).
+        cluster: Blocks of a cluster along the dimensions of the grid (`tl.cluster`).
     """
 
     specialized: bool = True
@@ -117,6 +119,7 @@ class ScheduleWishes:
     staged: bool | None = None
     in_flight: int | None = None
     ping_pong: bool | None = None
+    cluster: tuple[int, int, int] | None = None
 
 
 @record(slots=True)
@@ -156,6 +159,7 @@ class CompileOptions:
             staged=self._choice(PassConfigKey.TL_STAGED),
             in_flight=self._number(PassConfigKey.TL_IN_FLIGHT, 0, 1),
             ping_pong=self._choice(PassConfigKey.TL_PING_PONG),
+            cluster=self._extents(PassConfigKey.TL_CLUSTER),
         )
 
     @property
@@ -188,6 +192,22 @@ class CompileOptions:
             )
         return int(value)
 
+    def _extents(self, key: PassConfigKey) -> tuple[int, int, int] | None:
+        """The extents of a cluster under a key, None where there are none."""
+        value = dict(self.pass_configs).get(key.value)
+        if value is None:
+            return None
+        sides = tuple(value) if isinstance(value, tuple | list) else (value,)
+        if 1 <= len(sides) <= 3 and all(isinstance(side, int) and side >= 1 for side in sides):
+            x, y, z = (*sides, 1, 1)[:3]
+            if x * y * z <= _MOST_BLOCKS:
+                return int(x), int(y), int(z)
+        raise OptionError(
+            f"pass_configs: {key.value!r} is {value!r:.40}, expected the extents of a cluster of at most "
+            f"{_MOST_BLOCKS} blocks",
+            hint=f"write pass_configs={{{key.value!r}: (2, 1)}}, or leave it out",
+        )
+
     @property
     def key(self) -> str:
         """A text that differs whenever the compiled result may."""
@@ -218,6 +238,7 @@ class CompileOptions:
         return cls(pass_configs=tuple(sorted(configs.items())), compile_flags=flags, verbose=verbose)
 
 
+_MOST_BLOCKS = 8  # of a cluster on all GPUs. Source: CUDA C++ Programming Guide, "Thread Block Clusters"
 _KEYS = frozenset(key.value for key in PassConfigKey)
 
 

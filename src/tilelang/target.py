@@ -54,12 +54,14 @@ class Architecture:
         shared_bytes_per_sm: Shared memory of a multiprocessor.
         threads_per_sm: Threads a multiprocessor holds.
         blocks_per_sm: Blocks a multiprocessor holds.
-        multiprocessors: How many a device has that programs are scheduled for; 0 where no schedule asks. Devices with
-            fewer or more of them run the same programs.
+        groups: How many multiprocessors a device has that programs are scheduled for, in each group that holds whole
+            clusters; empty where no schedule asks. Devices with fewer or more of them run the same programs.
 
     Source: CUDA C++ Programming Guide, "Compute Capabilities", technical specifications per compute capability; the
-    features from the PTX ISA, "Target ISA Notes" of each instruction; multiprocessors from NVIDIA H100 Tensor Core GPU
-    Architecture, table "Comparison of NVIDIA A100 and H100 Data Center GPUs", H100 SXM5, as which H200 is built.
+    features from the PTX ISA, "Target ISA Notes" of each instruction; 132 multiprocessors from NVIDIA H100 Tensor Core
+    GPU Architecture, table "Comparison of NVIDIA A100 and H100 Data Center GPUs", H100 SXM5, as which H200 is built. It
+    has 8 groups of at most 18; that they divide so follows from the 66 clusters of 2 and 30 of 4 blocks that an H200
+    holds, measured by cuOccupancyMaxActiveClusters, since multiprocessors come in pairs.
     """
 
     name: str
@@ -68,12 +70,21 @@ class Architecture:
     shared_bytes_per_sm: int
     threads_per_sm: int
     blocks_per_sm: int
-    multiprocessors: int = 0
+    groups: tuple[int, ...] = ()
 
     @property
     def number(self) -> int:
         """90 of "sm_90a"."""
         return int(self.name.removeprefix("sm_").rstrip("af"))
+
+    @property
+    def multiprocessors(self) -> int:
+        """How many a device has that programs are scheduled for; 0 where no schedule asks."""
+        return sum(self.groups)
+
+    def blocks_at_once(self, cluster: int) -> int:
+        """Blocks that run at the same time, one on a multiprocessor, where so many make a cluster."""
+        return sum(group // cluster for group in self.groups) * cluster
 
 
 MAX_THREADS = 1024  # per block; Source: CUDA C++ Programming Guide, "Compute Capabilities"
@@ -88,6 +99,7 @@ _AMPERE = _TURING | Feature.MMA_AMPERE | Feature.CP_ASYNC | Feature.BFLOAT16_MAT
 _ADA = _AMPERE | Feature.MMA_FLOAT8 | Feature.CONVERT_FLOAT8
 _HOPPER = _ADA | Feature.MMA_FLOAT64 | Feature.STMATRIX | Feature.CLUSTER | Feature.TMA
 _KIB = 1024
+_H200 = (18, 18, 18, 18, 16, 16, 14, 14)
 
 ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
     {
@@ -98,8 +110,8 @@ ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
             Architecture("sm_86", _AMPERE, 99 * _KIB, 100 * _KIB, 1536, 16),
             Architecture("sm_87", _AMPERE, 163 * _KIB, 164 * _KIB, 1536, 16),
             Architecture("sm_89", _ADA, 99 * _KIB, 100 * _KIB, 1536, 24),
-            Architecture("sm_90", _HOPPER, 227 * _KIB, 228 * _KIB, 2048, 32, 132),
-            Architecture("sm_90a", _HOPPER | Feature.WGMMA, 227 * _KIB, 228 * _KIB, 2048, 32, 132),
+            Architecture("sm_90", _HOPPER, 227 * _KIB, 228 * _KIB, 2048, 32, _H200),
+            Architecture("sm_90a", _HOPPER | Feature.WGMMA, 227 * _KIB, 228 * _KIB, 2048, 32, _H200),
             Architecture("sm_100", _HOPPER, 227 * _KIB, 228 * _KIB, 2048, 32),
             Architecture("sm_100a", _HOPPER, 227 * _KIB, 228 * _KIB, 2048, 32),
             Architecture("sm_103a", _HOPPER, 227 * _KIB, 228 * _KIB, 2048, 32),

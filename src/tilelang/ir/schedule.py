@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+
+from tilelang.ir.buffer import Buffer
 from tilelang.records import record
 
 WARPGROUP_THREADS = 128  # Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"
@@ -22,6 +25,9 @@ class Schedule:
         staged: Whether results leave through tiles of shared memory of their own, while the program goes on.
         in_flight: Products that are under way while the next one begins.
         ping_pong: Whether two warpgroups take turns with whole tiles, instead of sharing each one.
+        cluster: Blocks of a cluster along the dimensions of the grid.
+        shared: Tiles that blocks of a cluster bring together, each a part of it for all, and the dimensions of the grid
+            along which they lie.
     """
 
     consumers: int
@@ -34,6 +40,8 @@ class Schedule:
     staged: bool = False
     in_flight: int = 0
     ping_pong: bool = False
+    cluster: tuple[int, int, int] = (1, 1, 1)
+    shared: tuple[tuple[Buffer, tuple[int, ...]], ...] = ()
 
     @property
     def consumer_threads(self) -> int:
@@ -44,6 +52,11 @@ class Schedule:
     def tile_threads(self) -> int:
         """Threads that compute one tile together."""
         return WARPGROUP_THREADS if self.ping_pong else self.consumer_threads
+
+    @property
+    def cluster_size(self) -> int:
+        """Blocks of a cluster."""
+        return math.prod(self.cluster)
 
     @property
     def threads(self) -> int:
@@ -68,4 +81,8 @@ class Schedule:
             parts.append("results leave through shared memory while the program goes on")
         if self.in_flight:
             parts.append(f"{self.in_flight} product in flight")
+        if self.cluster != (1, 1, 1):
+            parts.append("clusters of {} blocks".format(" x ".join(map(str, self.cluster)).removesuffix(" x 1")))
+        for tile, axes in self.shared:
+            parts.append(f"'{tile.name}' brought by {math.prod(self.cluster[a] for a in axes)} blocks together")
         return ", ".join(parts)

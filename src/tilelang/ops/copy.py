@@ -46,6 +46,9 @@ class Copy(TileOp):
             the barrier itself, and the program awaits the end of a store.
         receivers: The blocks of the cluster that the engine brings the tile to, one bit each: to the same place, and
             counted on the same barrier, of each, where the program announces the bytes. None for the block itself.
+        part: Which of `parts` equal parts of the tile the engine brings, where other blocks bring the others; the parts
+            lie along whatever dimension suits the engine. None for all of it.
+        parts: How many there are.
     """
 
     src: Region
@@ -59,6 +62,8 @@ class Copy(TileOp):
     barrier: Region | None = field(default=None, kw_only=True)
     explicit: bool = field(default=False, kw_only=True)
     receivers: Expr | None = field(default=None, kw_only=True)
+    part: Expr | None = field(default=None, kw_only=True)
+    parts: int = field(default=1, kw_only=True)
 
     @property
     def name(self) -> str:

@@ -55,7 +55,7 @@ class TmaLoad:
         """Why the operator cannot be done this way; empty if it can."""
         if op.barrier is None:
             return "no barrier counts its bytes"
-        return _refusal(op, op.src, op.dst, site)
+        return _refusal(op, op.src, op.dst, site) or _parts_refusal(op, site)
 
     def constrain(self, op: Copy, site: Site) -> Iterable[Constraint]:
         """The shared tile lies in boxes."""
@@ -73,7 +73,7 @@ class TmaLoad:
                 build.emit(CallStmt(MBARRIER_EXPECT_TX, (barrier, const(size, INT32))))
             receivers = () if op.receivers is None else (cast(op.receivers, SCALARS["uint16"]),)
             policy = _policy(op, build)
-            for box in _boxes(op.src, op.dst, site):
+            for box in _boxes(*_own_part(op, site), site):
                 args: tuple[Expr | Region, ...] = (box.shared, box.map, barrier, *box.at, *receivers, *policy)
                 load = tma_load(len(box.at), multicast=bool(receivers), hint=bool(policy))
                 build.emit(CallStmt(load, args, (box.tensor,), (box.shared,)))
@@ -106,7 +106,7 @@ class TmaStore:
         if site.thread is not None and warpgroups > 1 and rows is not None and rows % (warpgroups * PERIOD_ROWS) == 0:
             share = rows // warpgroups
             first = site.thread // WARPGROUP_THREADS * share
-            tensor, tile = _rows(tensor, axes(tensor)[-2], first, share), _rows(tile, axes(tile)[-2], first, share)
+            tensor, tile = _some(tensor, axes(tensor)[-2], first, share), _some(tile, axes(tile)[-2], first, share)
             each = WARPGROUP_THREADS
 
         def emit() -> None:
@@ -219,6 +219,43 @@ def _part(length: int, unit: int) -> int:
     return next((part for part in range(MAX_SIDE, 0, -1) if length % part == 0 and part % unit == 0), 0)
 
 
+# -- parts ---------------------------------------------------------------------------------------------------------
+def _parts_refusal(op: Copy, site: Site) -> str:
+    """Why the engine cannot bring parts of a tile."""
+    shape, size = op.dst.buffer.static_shape or (), op.dst.dtype.storage_bytes
+    if op.part is None:
+        return ""
+    if len(axes(op.dst)) < 2:
+        return "a tile of one dimension has no parts"
+    columns = _mode(shape, size) // size or shape[-1]
+    if op.dst.buffer in site.shared_layouts:
+        columns = _boxes_of(op.dst, site).columns
+    if _cut(shape, op.parts, columns) is None:
+        rows, columns = shape[-2:]
+        return f"{op.parts} blocks cannot bring equal parts of {rows} rows and {columns} columns"
+    return ""
+
+
+def _cut(shape: tuple[int, ...], parts: int, columns: int) -> int | None:
+    """The dimension along which a tile in boxes of so many columns has so many parts: -1 or -2; None if neither."""
+    if shape[-1] % (parts * columns) == 0:
+        return -1  # whole boxes, which one instruction may move
+    return -2 if shape[-2] % (parts * PERIOD_ROWS) == 0 else None
+
+
+def _own_part(op: Copy, site: Site) -> tuple[Region, Region]:
+    """What of the tensor and of the tile the engine brings for the executing block."""
+    tensor, tile = op.src, op.dst
+    if op.part is None:
+        return tensor, tile
+    axis = _cut(tile.buffer.static_shape or (), op.parts, _boxes_of(tile, site).columns)
+    if axis is None:
+        raise CompilerBug(f"'{tile.buffer.name}': its layout leaves it no parts")
+    share = (tile.static_extent or ())[axes(tile)[axis]] // op.parts
+    first = op.part * share
+    return _some(tensor, axes(tensor)[axis], first, share), _some(tile, axes(tile)[axis], first, share)
+
+
 # -- boxes ---------------------------------------------------------------------------------------------------------
 @record(slots=True)
 class _Box:
@@ -240,9 +277,7 @@ class _Box:
 def _boxes(tensor: Region, tile: Region, site: Site) -> Iterator[_Box]:
     """The instructions that move a tile, matrix by matrix."""
     shape, size = (1, *(tile.buffer.static_shape or ())), tile.dtype.storage_bytes
-    boxes = _find(tile, site)
-    if boxes is None:
-        raise CompilerBug(f"'{tile.buffer.name}': its layout is not one that the copy engine writes")
+    boxes = _boxes_of(tile, site)
     extent = tile.static_extent or ()
     pairs = list(zip(axes(tensor), axes(tile), strict=True))
     leading, matrix = pairs[:-2], pairs[-2:]
@@ -266,6 +301,14 @@ def _find(tile: Region, site: Site) -> Boxes | None:
     rows = shape if len(shape) > 1 else (1, *shape)
     boxes = find_boxes(site.shared_layouts.get(tile.buffer), rows, tile.dtype.storage_bytes * 8)
     return None if boxes is not None and boxes.mode_bytes and len(axes(tile)) == 1 else boxes
+
+
+def _boxes_of(tile: Region, site: Site) -> Boxes:
+    """The same where there must be some."""
+    boxes = _find(tile, site)
+    if boxes is None:
+        raise CompilerBug(f"'{tile.buffer.name}': its layout is not one that the copy engine writes")
+    return boxes
 
 
 _Piece = tuple[tuple[int, int], int, int]  # a dimension of the tensor and of the tile, where a part begins, its length
@@ -324,8 +367,8 @@ def _parts(tensor: Region, tile: Region, parts: Sequence[_Piece]) -> tuple[Regio
     return part(tensor, 0), part(tile, 1)
 
 
-def _rows(region: Region, axis: int, first: Expr, count: int) -> Region:
-    """Some of a region's rows."""
+def _some(region: Region, axis: int, first: Expr, count: int) -> Region:
+    """Some of a region's rows or columns."""
     start, extent = list(region.start), list(region.extent)
     start[axis], extent[axis] = start[axis] + first, const(count, INT32)
     return Region(region.buffer, tuple(start), tuple(extent))

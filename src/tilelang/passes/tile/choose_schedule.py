@@ -13,35 +13,27 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from tilelang.dtypes import SCALARS
 from tilelang.errors import Note
-from tilelang.ir.buffer import Buffer, Region, Scope
-from tilelang.ir.expr import Var, const, int_const
-from tilelang.ir.func import Level, PrimFunc, TensorParam
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import Var, int_const
+from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.schedule import WARPGROUP_THREADS, Schedule
 from tilelang.ir.stmt import Alloc, CallStmt, For, Launch, ParallelLoop, Seq, Stmt, TileOp
 from tilelang.ir.visit import Rewriter, any_expr, variables_of, walk
 from tilelang.layout.fragment import Fragment
-from tilelang.layout.layout import Layout
-from tilelang.lowering.lowering import Lowering, Lowerings, Site
-from tilelang.lowering.nvidia.copy_tma import LOAD, STORE
-from tilelang.lowering.regions import whole
+from tilelang.lowering.lowering import Lowerings
 from tilelang.ops.copy import Copy
-from tilelang.ops.gemm import Gemm, matrix_extents
+from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext
-from tilelang.passes.tile.fixed_layouts import fixed_layouts
-from tilelang.passes.tile.roles.epilogue import Exit, find_exits, releasing
+from tilelang.passes.tile.choose_cluster import Extents, cluster_of, in_clusters, is_cut, not_clustered
+from tilelang.passes.tile.roles.abilities import Roles, roles_of, rounded
+from tilelang.passes.tile.roles.epilogue import Exit, releasing
 from tilelang.passes.tile.roles.flight import only_product
-from tilelang.passes.tile.roles.rings import Ring, Rings, find_rings, flat, is_pipelined, trips
+from tilelang.passes.tile.roles.rings import Ring, Rings, flat, is_pipelined, trips
 from tilelang.passes.tile.roles.widening import widened
-from tilelang.passes.tile.versions import versioned
-from tilelang.records import record
 from tilelang.target import REGISTERS_PER_SM, WARP_SIZE, Feature
-
-PRODUCT = "gemm.wgmma"  # the lowering of products that makes specializing worthwhile
-_DTYPE = SCALARS["uint64"]
 
 _MOST_STAGES = 8  # more versions of a tile were never faster, unless tiles are small
 _ENOUGH_BYTES = 128 * 1024  # on their way to a multiprocessor hide the latency of memory
@@ -92,93 +84,23 @@ class _Launches(Rewriter):
         if not any(isinstance(s, Gemm) for loop in wanted for s in walk(loop)):
             return node
         wide = widened(node, self._roles.layouts)
+        choice = _Choice(wide, self._roles)
         try:
-            schedule = _Choice(wide, self._roles).schedule()
+            schedule = choice.schedule()
         except _Unfit as why:
             note = Note(f"not specialized: {why}", node.loc)
             return dataclasses.replace(node, plan=dataclasses.replace(node.plan, notes=(*node.plan.notes, note)))
         node = wide
-        notes = [*node.plan.notes, Note(f"specialized: {schedule}", node.loc)]
+        notes = [*node.plan.notes, Note(f"specialized: {schedule}", node.loc), *choice.notes]
         for loop in wanted:
             asked = 0 if loop.pipeline is None else loop.pipeline.num_stages
             if schedule.stages < asked:
                 notes.append(Note(f"T.Pipelined: {schedule.stages} of {asked} stages fit or are of use", loop.loc))
         if (told := releasing(node)) is not None:
             notes.append(Note("results are stored by threads: other blocks are told of them", told.loc))
-        return dataclasses.replace(node, plan=dataclasses.replace(node.plan, schedule=schedule, notes=tuple(notes)))
-
-
-@record
-class Roles:
-    """What a target's lowerings can do for producers and consumers.
-
-    Attributes:
-        lowerings: The table.
-        context: The target and what the user asked for.
-        tensors: What the host can describe to the copy engine: the parameters of the function.
-        layouts: Of shared tiles whose layout no operator may choose.
-    """
-
-    lowerings: Lowerings
-    context: PassContext
-    tensors: frozenset[Buffer]
-    layouts: Mapping[Buffer, Layout]
-
-    def rings(self, launch: Launch) -> Rings:
-        """The tiles of a flat launch that one thread can bring."""
-        barrier = Buffer("barrier", (const(1, _DTYPE),), _DTYPE, Scope.BARRIER)
-        zero, one = (const(number, SCALARS["int32"]) for number in (0, 1))
-        counted = Region(barrier, (zero,), (one,))
-
-        def can_bring(copy: Copy) -> str:
-            if copy.src.buffer not in self.tensors:
-                return f"'{copy.src.buffer.name}' is no parameter"
-            brought = dataclasses.replace(copy, barrier=counted)
-            return self._refusal(brought, LOAD, 1) or self._refusal(_one_of_several(brought), LOAD, 1)
-
-        return find_rings(launch, can_bring)
-
-    def exits(self, launch: Launch, threads: int) -> tuple[Exit, ...]:
-        """The results of a flat launch that the copy engine can store."""
-
-        def can_store(copy: Copy) -> str:
-            if copy.dst.buffer not in self.tensors:
-                return f"'{copy.dst.buffer.name}' is no parameter"
-            return self._refusal(copy, STORE, threads)
-
-        return find_exits(launch, can_store)
-
-    def refuses(self, product: Gemm, threads: int) -> str:
-        """Why so many threads cannot do a product by the instructions of warpgroups; empty if they can.
-
-        A wide operand is rounded into a fragment before, as `choose_lowerings` does it.
-        """
-        rounded = dataclasses.replace(product, a=_rounded(product, 0), b=_rounded(product, 1))
-        return self._refusal(rounded, PRODUCT, threads)
-
-    def reads_in_place(self, product: Gemm, tile: Buffer, threads: int) -> bool:
-        """Whether instructions of warpgroups read a tile where it is, and nothing else of a product does."""
-        pairs = zip((product.a, product.b), product.operands, strict=True)
-        as_they_are = all(r.dtype == dtype for r, dtype in pairs if r.buffer.storage is tile.storage)
-        return as_they_are and not self.refuses(product, threads)
-
-    def _refusal(self, op: TileOp, name: str, threads: int) -> str:
-        row = self._row(type(op), name)
-        if row is None:
-            return f"the target has no {name}"
-        site = Site(self.context.target, self.context.options, threads, shared_layouts=self.layouts)
-        return row.refusal(op, site)
-
-    def _row(self, kind: type[TileOp], name: str) -> Lowering | None:
-        return next((row for row in self.lowerings.get(kind, ()) if row.name == name), None)
-
-
-def roles_of(func: PrimFunc, lowerings: Lowerings, context: PassContext) -> Roles:
-    """What a target's lowerings can do in a function."""
-    tensors = frozenset(param.buffer for param in func.params if isinstance(param, TensorParam))
-    launches = [stmt for stmt in walk(func.body) if isinstance(stmt, Launch)]
-    layouts = {tile: layout for launch in launches for tile, layout in fixed_layouts(launch).items()}
-    return Roles(lowerings, context, tensors, layouts)
+        hints = dataclasses.replace(node.hints, cluster=schedule.cluster)
+        plan = dataclasses.replace(node.plan, schedule=schedule, notes=tuple(notes))
+        return dataclasses.replace(node, hints=hints, plan=plan)
 
 
 class _Choice:
@@ -189,6 +111,7 @@ class _Choice:
         self._launch = flat(launch)
         self._target = roles.context.target
         self._wishes = roles.context.options.schedule
+        self.notes: list[Note] = []
 
     def schedule(self) -> Schedule:
         """The schedule.
@@ -199,7 +122,8 @@ class _Choice:
         self._check_launch()
         rings = self._roles.rings(self._launch)
         products = self._products(rings, [ring for ring in rings.found if ring.pipelined])
-        consumers, persistent = self._consumers(products), self._persistent()
+        cluster, reason = cluster_of(self._launch, self._wishes.cluster)
+        consumers, persistent = self._consumers(products), self._persistent(cluster)
         only = self._only_product(rings.found)
         turns = persistent and self._takes_turns(consumers, rings.found)
         made = self._fitted(rings, only, consumers, persistent, ping_pong=turns)
@@ -207,6 +131,9 @@ class _Choice:
             made = self._fitted(rings, only, consumers, persistent, ping_pong=False)
         if persistent and not made.ping_pong and self._is_better_alone(only):
             made = self._fitted(rings, only, 1, persistent, ping_pong=False)
+        made, self.notes = in_clusters(made, self._launch, rings.found, self._roles, cluster)
+        if reason:
+            self.notes.append(not_clustered(self._launch, reason))
         return made
 
     def _fitted(
@@ -299,7 +226,7 @@ class _Choice:
         """Registers of a thread that hold tiles: its share of each, and some elements of each row."""
         tiles = [s.buffer for s in walk(self._launch.body) if isinstance(s, Alloc) and s.buffer.scope is Scope.FRAGMENT]
         products = [s for s in walk(self._launch.body) if isinstance(s, Gemm)]
-        tiles += [_rounded(p, 0).buffer for p in products if p.a.dtype != p.operands[0]]
+        tiles += [rounded(p, 0).buffer for p in products if p.a.dtype != p.operands[0]]
         bits = sum((tile.bytes or 0) * 8 for tile in tiles if tile.rank > 1)
         rows = sum(tile.rank == 1 for tile in tiles) * _ROWS_OF_THREAD
         return -(-bits // (32 * consumers * WARPGROUP_THREADS)) + rows
@@ -358,15 +285,20 @@ class _Choice:
         return ring.uses().number is None or any(not blocks.isdisjoint(variables_of(trips(loop))) for loop in loops)
 
     # -- which tiles of the grid ----------------------------------------------------------------------------------
-    def _persistent(self) -> bool:
-        """Whether blocks stay for several tiles: if there are more than run at once."""
-        if self._launch.hints.cluster != (1, 1, 1):
+    def _persistent(self, cluster: Extents) -> bool:
+        """Whether blocks stay for several tiles: if there are more than run at once.
+
+        Those of a cluster stay only where whole clusters surely make the grid: the launch no longer tells.
+        """
+        if not is_cut(self._launch, cluster):
             return False
         if self._wishes.persistent is not None:
             return self._wishes.persistent
         counts = [int_const(extent) for extent in self._launch.grid]
         known = [count for count in counts if count is not None]
-        return len(known) < len(counts) or math.prod(known) > self._target.architecture.multiprocessors
+        return len(known) < len(counts) or math.prod(known) > self._target.architecture.blocks_at_once(
+            math.prod(cluster)
+        )
 
     def _panel(self, pipelined: Sequence[Ring]) -> tuple[int, str] | None:
         """How the grid is walked: in panels if neighbors along both dimensions share tiles."""
@@ -430,22 +362,6 @@ def _is_short(product: Gemm, warpgroups: int) -> bool:
     """Whether the others' shares of a product are done before a warpgroup can begin the next one."""
     work = math.prod(int_const(size) or 0 for size in product.sizes) * product.operands[0].bits
     return work * (warpgroups - 1) <= _SHORT * warpgroups
-
-
-def _rounded(product: Gemm, side: int) -> Region:
-    """The left or the right operand in the dtype in which it is multiplied."""
-    region, dtype = (product.a, product.b)[side], product.operands[side]
-    if region.dtype == dtype:
-        return region
-    extents = matrix_extents(region)
-    return whole(Buffer(region.buffer.name, extents, dtype, Scope.FRAGMENT, loc=region.buffer.loc))
-
-
-def _one_of_several(copy: Copy) -> Copy:
-    """A copy to one of the versions that a ring has of its tile, which lie one behind another."""
-    zero, one = (const(number, SCALARS["int32"]) for number in (0, 1))
-    tiles = Region(versioned(copy.dst.buffer, 2), (zero, *copy.dst.start), (one, *copy.dst.extent))
-    return dataclasses.replace(copy, dst=tiles)
 
 
 def _size(tile: Buffer) -> int:

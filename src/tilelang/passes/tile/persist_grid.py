@@ -8,6 +8,7 @@ the grid is worked on exactly once, and the user's indices are visibly within it
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 from tilelang.dtypes import INT32
 from tilelang.ir.expr import Expr, Var, const, int_const
@@ -17,6 +18,7 @@ from tilelang.ir.stmt import For, ForKind, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.tile.rasterize_grid import Names, bound, in_panels, smallest
+from tilelang.passes.tile.roles.multicast import position_of
 
 # A tile of matrix instructions has 64 rows and 8 columns at least, so that no memory holds the results of more tiles.
 # It is said of symbolic grids, since what is computed of one is then known to fit into 32 bits.
@@ -26,24 +28,31 @@ _MOST_TILES = 1 << 30
 def persistent(launch: Launch, schedule: Schedule, blocks: int) -> Launch:
     """The launch with at most so many blocks, which walk over its grid.
 
-    Without panels tiles follow each other as blocks do that start one after another: x fastest.
+    Without panels tiles follow each other as blocks do that start one after another: x fastest. Blocks of a cluster
+    walk together: what they walk over are clusters of tiles, and the launch has its clusters in one dimension.
     """
-    tiles: Expr = launch.grid[0]
-    for extent in launch.grid[1:]:
+    sizes, size = schedule.cluster, schedule.cluster_size
+    grid = tuple(_split(extent, by) for extent, by in zip(launch.grid, sizes, strict=False))
+    tiles: Expr = grid[0]
+    for extent in grid[1:]:
         tiles = tiles * extent
     if int_const(tiles) is None:
         tiles = smallest(tiles, const(_MOST_TILES, INT32))
-    count = smallest(tiles, const(blocks, INT32))
+    count = smallest(tiles, const(max(blocks // size, 1), INT32))
     block, turn = (Var(name, INT32, index=True) for name in ("block", "turn"))
     name = Names(launch.loc)
-    tile = name("tile", smallest(block + turn * count, tiles - 1))
+    walker = _split(block, size)
+    tile = name("tile", smallest(walker + turn * count, tiles - 1))
+    indices = _indices(tile, grid, _panel(schedule), name)
+    if size > 1:
+        at = position_of(block % size, sizes)
+        indices = tuple(i if by == 1 else i * by + a for i, by, a in zip(indices, sizes, at, strict=False))
     body = launch.body.body if isinstance(launch.body, Seq) else (launch.body,)
-    indices = _indices(tile, launch.grid, schedule.panel, name)
     statements = (*name.binds, *bound(launch.block_vars, indices, launch.loc), *body)
     loop = For(
         turn,
         const(0, INT32),
-        (tiles - block + (count - 1)) // count,
+        (tiles - walker + (count - 1)) // count,
         1,
         ForKind.SERIAL,
         Seq(statements, loc=launch.body.loc),
@@ -52,14 +61,26 @@ def persistent(launch: Launch, schedule: Schedule, blocks: int) -> Launch:
     return dataclasses.replace(
         launch,
         block_vars=(block,),
-        grid=(count,),
-        hints=dataclasses.replace(launch.hints, swizzle=None),
+        grid=(count if size == 1 else count * size,),
+        hints=dataclasses.replace(launch.hints, swizzle=None, cluster=(size, 1, 1)),
         body=Seq((loop,), loc=launch.body.loc),
     )
 
 
+def _split(number: Expr, size: int) -> Expr:
+    return number if size == 1 else number // size
+
+
+def _panel(schedule: Schedule) -> tuple[int, str] | None:
+    """Panels of clusters with as many rows or columns of tiles as the schedule says."""
+    if schedule.panel is None:
+        return None
+    count, order = schedule.panel
+    return max(count // schedule.cluster[order == "row"], 1), order
+
+
 def _indices(tile: Expr, grid: tuple[Expr, ...], panel: tuple[int, str] | None, name: Names) -> tuple[Expr, ...]:
-    """The user's block indices of a tile."""
+    """Where a tile is in a grid of tiles, or of clusters of tiles."""
     if len(grid) == 1:
         return (tile,)
     width, height = grid[:2]
@@ -73,25 +94,29 @@ def _indices(tile: Expr, grid: tuple[Expr, ...], panel: tuple[int, str] | None, 
 
 
 class _Launches(Rewriter):
-    def __init__(self, blocks: int) -> None:
+    def __init__(self, blocks: Callable[[int], int]) -> None:
         self._blocks = blocks
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if not isinstance(node, Launch):
             return self.rebuild_stmt(node)
         schedule = node.plan.schedule
-        return persistent(node, schedule, self._blocks) if schedule is not None and schedule.persistent else node
+        if schedule is None or not schedule.persistent:
+            return node
+        return persistent(node, schedule, self._blocks(schedule.cluster_size))
 
 
-def persist(func: PrimFunc, blocks: int) -> PrimFunc:
-    """The function with its persistent launches in at most so many blocks."""
-    body = _Launches(blocks).visit(func.body) or Seq((), loc=func.body.loc)
+def persist(func: PrimFunc, blocks: int | Callable[[int], int]) -> PrimFunc:
+    """The function with its persistent launches in at most so many blocks, which may depend on those of a cluster."""
+    at_once = (lambda _: blocks) if isinstance(blocks, int) else blocks
+    body = _Launches(at_once).visit(func.body) or Seq((), loc=func.body.loc)
     return func if body is func.body else dataclasses.replace(func, body=body)
 
 
 def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
-    blocks = context.target.architecture.multiprocessors if context.target.kind == "cuda" else 0
-    return persist(func, blocks) if blocks else func
+    if context.target.kind != "cuda" or not context.target.architecture.multiprocessors:
+        return func
+    return persist(func, context.target.architecture.blocks_at_once)
 
 
 PASS = Pass("persist_grid", _run, Level.TILE, Level.TILE)

@@ -30,13 +30,13 @@ from tilelang.isa.nvidia.registers import set_max_registers
 from tilelang.isa.nvidia.sync import SYNC_THREADS
 from tilelang.isa.nvidia.warp import ELECT
 from tilelang.lowering.lowering import Lowerings
-from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext
-from tilelang.passes.tile.choose_schedule import Roles, roles_of
+from tilelang.passes.tile.roles.abilities import Roles, roles_of
 from tilelang.passes.tile.roles.channels import Channel, channel
 from tilelang.passes.tile.roles.epilogue import Exit, Leave, awaited
+from tilelang.passes.tile.roles.multicast import members_of
 from tilelang.passes.tile.roles.ping_pong import Turns, turns_of
-from tilelang.passes.tile.roles.rings import Ring, flat
+from tilelang.passes.tile.roles.rings import flat
 from tilelang.passes.tile.roles.split import consumer, producer
 from tilelang.passes.tile.roles.zeroing import products_begin_sums
 from tilelang.target import WARP_SIZE
@@ -75,21 +75,23 @@ def specialized(launch: Launch, schedule: Schedule, roles: Roles) -> Launch:
     if exits:
         body = Leave(exits, apart=int(schedule.persistent)).visit(launch.body) or Seq((), loc=launch.loc)
         launch = dataclasses.replace(launch, body=body)
+    members = members_of(launch, schedule)
     channels = [
-        channel(ring, schedule, by_warpgroup=_by_warpgroup(ring, schedule, roles)) for ring in roles.rings(launch).found
+        channel(ring, schedule, members, by_warpgroup=roles.read_by_warpgroups(ring, schedule.tile_threads))
+        for ring in roles.rings(launch).found
     ]
     turns = _turns(launch) if schedule.ping_pong else ()
-    clustered = launch.hints.cluster != (1, 1, 1)
     body = Seq(
         (
-            *_barriers(channels, turns, schedule, thread, clustered=clustered),
+            *_barriers(channels, turns, schedule, thread),
             *(Alloc(tile, loc=tile.loc) for each in channels for tile in each.tiles.values()),
-            _bringing(producer(launch.body, channels), schedule, thread),
+            _bringing(producer(launch.body, channels, members), schedule, thread),
             *(
                 _computing(_program(launch, channels, exits, schedule, each, thread), schedule, number, thread)
                 for number, each in enumerate(turns or (None,))
             ),
-            *(_MEETING if clustered else ()),  # before a block ends whose barriers others still signal
+            # before a block ends whose barriers others still signal
+            *(_MEETING if any(each.crosses for each in channels) else ()),
         ),
         loc=launch.body.loc,
     )
@@ -107,15 +109,6 @@ def specialized(launch: Launch, schedule: Schedule, roles: Roles) -> Launch:
     )
 
 
-def _by_warpgroup(ring: Ring, schedule: Schedule, roles: Roles) -> bool:
-    """Whether only instructions of warpgroups read the tiles of a ring."""
-    threads = schedule.tile_threads
-    return all(
-        isinstance(reader, Gemm) and all(roles.reads_in_place(reader, tile, threads) for tile in ring.tiles)
-        for reader in ring.readers
-    )
-
-
 def _turns(launch: Launch) -> tuple[Turns, ...]:
     """The turns of warpgroups with the tiles of a persistent block."""
     (tiles,) = launch.body.body if isinstance(launch.body, Seq) else (launch.body,)
@@ -124,10 +117,8 @@ def _turns(launch: Launch) -> tuple[Turns, ...]:
     return turns_of(tiles)
 
 
-def _barriers(
-    channels: Sequence[Channel], turns: Sequence[Turns], schedule: Schedule, thread: Expr, *, clustered: bool
-) -> list[Stmt]:
-    """Allocates the barriers and makes them ready for all threads, of all blocks of a cluster, and the copy engine."""
+def _barriers(channels: Sequence[Channel], turns: Sequence[Turns], schedule: Schedule, thread: Expr) -> list[Stmt]:
+    """Allocates the barriers and makes them ready for all that use them: threads, the copy engine, other blocks."""
     made = [barriers for each in channels for barriers in (each.full, each.empty) if barriers is not None]
     inits = [init for each in channels for init in each.inits(schedule)]
     for order in turns[:1]:
@@ -137,7 +128,7 @@ def _barriers(
     return [
         *(Alloc(barriers) for barriers in made),
         If(thread == 0, Seq((*inits, *fences))),
-        *(_MEETING if clustered else (CallStmt(SYNC_THREADS, ()),)),
+        *(_MEETING if any(each.senders for each in channels) else (CallStmt(SYNC_THREADS, ()),)),
     ]
 
 

@@ -6,7 +6,7 @@ from roles import TABLE, context, launch_of, product
 import tilelang.language as T
 from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Seq
-from tilelang.passes.tile.choose_schedule import roles_of
+from tilelang.passes.tile.roles.abilities import roles_of
 from tilelang.passes.tile.roles.epilogue import Leave
 from tilelang.passes.tile.roles.rings import flat
 

@@ -6,6 +6,9 @@ roles count the uses of a channel alike, so that version and phase of a use are 
 A full barrier counts the arrival that announces the bytes, and the bytes. An empty barrier counts the arrivals of those
 who have read: one for each warpgroup if instructions of warpgroups did, which are over for all four warps at once,
 otherwise one for each thread. Producers begin with the phase before the first, which is complete.
+
+Where blocks of a cluster bring parts of a tile for each other, readers arrive at the empty barriers of all blocks that
+write to them: a barrier then counts the readers of all blocks that its block writes to.
 """
 
 from __future__ import annotations
@@ -18,7 +21,9 @@ from tilelang.ir.expr import Expr, Load, Var, const, int_const, select
 from tilelang.ir.schedule import WARPGROUP_THREADS, Schedule
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, If, Stmt, Store
 from tilelang.ir.visit import substitute
+from tilelang.isa.nvidia.cluster import mbarrier_arrive_remote
 from tilelang.isa.nvidia.mbarrier import MBARRIER_ARRIVE, MBARRIER_ARRIVE_EXPECT_TX, MBARRIER_INIT, MBARRIER_WAIT
+from tilelang.passes.tile.roles.multicast import Members
 from tilelang.passes.tile.roles.rings import Ring
 from tilelang.passes.tile.versions import versioned
 from tilelang.records import record
@@ -38,6 +43,10 @@ class Channel:
         full: The barriers that say when a version is full.
         empty: Those that say when it is empty again; None where nothing is brought twice into one version.
         by_warpgroup: Whether only instructions of warpgroups read the tiles.
+        shared: What blocks of the cluster bring together, and the dimensions of the grid along which they lie.
+        senders: The numbers in the cluster of the blocks that bring it, of which the executing one is the first; empty
+            where that is the only one.
+        sender: In the consumers' program, the one that a thread tells of what has been read.
     """
 
     ring: Ring
@@ -46,10 +55,19 @@ class Channel:
     full: Buffer
     empty: Buffer | None
     by_warpgroup: bool
+    shared: Mapping[Buffer, tuple[int, ...]]
+    senders: tuple[Expr, ...]
+    sender: Var
+
+    @property
+    def crosses(self) -> bool:
+        """Whether consumers signal barriers of other blocks."""
+        return self.empty is not None and bool(self.senders)
 
     def inits(self, schedule: Schedule) -> list[Stmt]:
         """Initializes the barriers."""
         arrivals = schedule.tile_threads // (WARPGROUP_THREADS if self.by_warpgroup else 1)
+        arrivals *= len(self.senders) or 1  # who writes to this block is who this block writes to
         made: list[Stmt] = []
         for barriers, count in ((self.full, 1), (self.empty, arrivals)):
             if barriers is not None:
@@ -58,8 +76,9 @@ class Channel:
         return made
 
 
-def channel(ring: Ring, schedule: Schedule, *, by_warpgroup: bool) -> Channel:
+def channel(ring: Ring, schedule: Schedule, members: Members, *, by_warpgroup: bool) -> Channel:
     """A ring with as much memory as the schedule gives it."""
+    shared = {tile: axes for tile, axes in schedule.shared if tile in ring.tiles}
     versions = schedule.stages if ring.pipelined else schedule.tile_stages
     most = ring.uses().most
     versions = versions if most is None else max(1, min(versions, most))
@@ -72,6 +91,9 @@ def channel(ring: Ring, schedule: Schedule, *, by_warpgroup: bool) -> Channel:
         Buffer(f"{name}_full", count, _OPAQUE, Scope.BARRIER),
         None if most is not None and most <= versions else Buffer(f"{name}_empty", count, _OPAQUE, Scope.BARRIER),
         by_warpgroup,
+        shared,
+        members.senders(shared.values()),
+        Var("sender", INT32),
     )
 
 
@@ -169,6 +191,9 @@ def release(each: Channel, version: Expr, thread: Expr) -> list[Stmt]:
     """Consumers say that they have read the tiles of a version."""
     if each.empty is None:
         return []
+    if each.senders:
+        told = CallStmt(mbarrier_arrive_remote(), (_at(each.empty, version), each.sender))
+        return [If(thread % WARPGROUP_THREADS < len(each.senders), told)]
     arrive = CallStmt(MBARRIER_ARRIVE, (_at(each.empty, version),))
     return [If(thread % WARPGROUP_THREADS == 0, arrive) if each.by_warpgroup else arrive]
 

@@ -27,14 +27,15 @@ from tilelang.passes.tile.roles.channels import (
     release,
 )
 from tilelang.passes.tile.roles.flight import Flight, flight_of
+from tilelang.passes.tile.roles.multicast import Members, by_lane
 from tilelang.passes.tile.roles.ping_pong import Turns
 from tilelang.passes.tile.versions import OnVersion
 
 
-def producer(body: Stmt, channels: Sequence[Channel]) -> Stmt:
-    """What the thread does that brings the tiles."""
+def producer(body: Stmt, channels: Sequence[Channel], members: Members) -> Stmt:
+    """What the thread does that brings the tiles, which may be for other members of its cluster, too."""
     role = Role(channels)
-    rewriter = _Producer(channels, role)
+    rewriter = _Producer(channels, role, members)
     made = rewriter.visit(body, {})
     inner = () if made is None else (made,)
     policies = [CallStmt(l2_policy(kind), (), result=var) for kind, var in rewriter.policies.items()]
@@ -42,9 +43,9 @@ def producer(body: Stmt, channels: Sequence[Channel]) -> Stmt:
 
 
 class _Producer:
-    def __init__(self, channels: Sequence[Channel], role: Role) -> None:
+    def __init__(self, channels: Sequence[Channel], role: Role, members: Members) -> None:
         self._of = {copy: each for each in channels for copy in each.ring.copies}
-        self._role = role
+        self._role, self._members = role, members
         self._turns: dict[Channel, Turn] = {}
         self.policies: dict[str, Var] = {}  # of the L2 cache, which are asked for once
 
@@ -104,7 +105,9 @@ class _Producer:
         moved = substitute_stmt(copy, values)
         assert isinstance(moved, Copy)
         moved = _on_versions(moved, each, turn)
-        made.append(dataclasses.replace(moved, barrier=full_barrier(each, turn), policy=self._policy(copy)))
+        moved = dataclasses.replace(moved, barrier=full_barrier(each, turn), policy=self._policy(copy))
+        axes = each.shared.get(copy.dst.buffer)
+        made.append(moved if axes is None else self._members.share(moved, axes))
         if copy is copies[-1]:
             made += turn.after
         return [_at_place(s, copy) for s in made]
@@ -172,7 +175,8 @@ def consumer(
         rewriter.flights = {flight.loop: flight for flight in flights}
     made = rewriter.visit(body) or Seq((), loc=body.loc)
     on_versions = OnVersion(rewriter.versions).visit(made) or Seq((), loc=body.loc)
-    return Seq((*role.counters, on_versions), loc=body.loc)
+    senders = [Bind(each.sender, by_lane(each.senders, thread)) for each in channels if each.crosses]
+    return Seq((*senders, *role.counters, on_versions), loc=body.loc)
 
 
 class _Consumer(Rewriter):
