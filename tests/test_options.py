@@ -39,6 +39,17 @@ def test_wishes_for_schedules_are_numbers_and_choices_under_keys_of_their_own() 
         _ = CompileOptions.from_user({"tl.consumers": 9}).schedule
 
 
+@pytest.mark.parametrize("given,meant", [((2, 1), (2, 1, 1)), (2, (2, 1, 1)), ([1, 2], (1, 2, 1)), (1, (1, 1, 1))])
+def test_clusters_are_wished_for_by_their_extents(given: object, meant: tuple[int, int, int]) -> None:
+    assert CompileOptions.from_user({"tl.cluster": given}).schedule.cluster == meant
+
+
+@pytest.mark.parametrize("given", [(4, 4), "2x1", (0, 1), (1, 1, 1, 2), (2.0, 1), ()])
+def test_what_is_no_cluster_is_refused(given: object) -> None:
+    with pytest.raises(OptionError, match=r"'tl.cluster' is .*, expected the extents of a cluster of at most 8 blocks"):
+        _ = CompileOptions.from_user({"tl.cluster": given}).schedule
+
+
 def test_hints_to_the_cache_can_be_switched_off() -> None:
     assert CompileOptions().l2_hints
     assert not CompileOptions.from_user({"tl.l2_hints": False}).l2_hints

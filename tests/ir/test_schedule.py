@@ -1,5 +1,8 @@
 """Schedules count their threads and say what they are."""
 
+from tilelang.dtypes import INT32, SCALARS
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import const
 from tilelang.ir.schedule import Schedule
 
 
@@ -19,3 +22,11 @@ def test_a_schedule_says_what_it_is():
     for part in ("2 consumer warpgroups", "240 registers", "in panels of 16 (row)", "1 product in flight", "2 versions"):
         assert part in full
     assert str(Schedule(2, 4, ping_pong=True)).startswith("2 consumer warpgroups that take turns with tiles, ")
+
+
+def test_a_schedule_says_who_brings_tiles_together():
+    tile = Buffer("A_s", (const(64, INT32),), SCALARS["float16"], Scope.SHARED)
+    schedule = Schedule(1, 3, cluster=(2, 4, 1), shared=((tile, (1,)),))
+    assert 8 == schedule.cluster_size
+    assert str(schedule).endswith("3 stages, clusters of 2 x 4 blocks, 'A_s' brought by 4 blocks together")
+    assert str(Schedule(1, 3, cluster=(1, 1, 2))).endswith("clusters of 1 x 1 x 2 blocks")

@@ -153,7 +153,8 @@ def moved(op, lowering, tensor, layout, env):
             continue
         var = next(a for a in call.args if a in views)
         shared = next(a for a in call.args if isinstance(a, Region) and a.buffer.scope is Scope.SHARED)
-        view, coordinates = views[var], call.args[-len(views[var].box) :]
+        view, first = views[var], 3 if "load" in call.routine.name else 2
+        coordinates = call.args[first : first + len(view.box)]
         assert map_fault(view.dims, view.strides, view.box, view.swizzle, view.itemsize) == ""
         begin = int(evaluate(place(shared.buffer, layout, shared.start), env)) * view.itemsize
         assert begin % 128 == 0
@@ -166,7 +167,7 @@ def moved(op, lowering, tensor, layout, env):
     return memory, counts
 
 
-def check(shape, source, start, layout, dtype="float16", versions=0, version=0):
+def check(shape, source, start, layout, dtype="float16", versions=0, version=0, parts=1):
     """A load brings every element to its place, zeros from beyond the tensor, and nothing anywhere else."""
     rng = np.random.default_rng(0)
     tensor = rng.integers(1, 100, source).astype(dtype)
@@ -176,8 +177,11 @@ def check(shape, source, start, layout, dtype="float16", versions=0, version=0):
     whole_tile = region(shared, at, (1, *shape) if versions else shape)
     squeezed = (1,) * (len(source) - len(shape)) + tuple(shape)
     op = Copy(region(buffer("A", source, dtype), start, squeezed), whole_tile, barrier=a_barrier())
-    assert TmaLoad().refusal(op, site()) == ""
-    memory, counts = moved(op, TmaLoad(), tensor, layout, {})
+    own = dataclasses.replace(op, part=BX, parts=parts, receivers=as_expr(3)) if parts > 1 else op
+    assert TmaLoad().refusal(own, site()) == ""
+    each = [moved(own, TmaLoad(), tensor, layout, {BX: number}) for number in range(parts)]
+    assert len({int(counts.sum()) for _, counts in each}) == 1
+    memory, counts = (sum(values) for values in zip(*each, strict=True))
     padded_source = np.zeros([d + 2048 for d in source], dtype)
     padded_source[tuple(slice(0, d) for d in source)] = tensor
     expected = padded_source[tuple(slice(s, s + e) for s, e in zip(start, squeezed, strict=True))].reshape(shape)
@@ -226,6 +230,37 @@ def test_any_boxes_will_do(data):
     layout = boxed((rows, columns), 16, row_bytes)
     assert find_boxes(layout, (rows, columns), 16) is not None
     check((rows, columns), source, start, layout, versions=versions, version=2 if versions else 0)
+
+
+@pytest.mark.parametrize(
+    "shape,parts",
+    [((64, 256), 2), ((64, 256), 4), ((64, 256), 8), ((128, 64), 4), ((256, 32), 2), ((64, 128), 4), ((2, 32, 64), 4)],
+)
+def test_blocks_of_a_cluster_bring_all_of_a_tile_in_equal_parts(shape, parts):
+    source = (*(4,) * (len(shape) - 2), 300, 512)
+    start = (*(1,) * (len(shape) - 2), 192, 64)
+    (wish,) = TmaLoad().constrain(load(shape, start=(0,) * len(shape), source=shape), site())
+    check(shape, source, start, wish.layout, parts=parts)
+    check(shape, source, start, wish.layout, parts=parts, versions=3, version=2)
+
+
+def test_parts_are_whole_boxes_if_they_can_be():
+    _, body = emitted(load((64, 256), part=BX, parts=2, receivers=as_expr(3)), TmaLoad(), boxed((64, 256), 16, 128))
+    assert isinstance(body, CallStmt) and "tma_load_3d_multicast" == body.routine.name
+    _, body = emitted(load((64, 256), part=BX, parts=8, receivers=as_expr(3)), TmaLoad(), boxed((64, 256), 16, 128))
+    assert ["tma_load_2d_multicast"] * 4 == [s.routine.name for s in walk(body) if isinstance(s, CallStmt)]
+
+
+def test_tiles_without_equal_parts_are_refused():
+    def reason(shape, parts):
+        return TmaLoad().refusal(load(shape, start=(0,) * len(shape), part=BX, parts=parts), site())
+
+    assert "3 blocks cannot bring equal parts of 64 rows and 64 columns" == reason((64, 64), 3)
+    assert "2 blocks cannot bring equal parts of 8 rows and 64 columns" == reason((8, 64), 2)
+    alone = Copy(region(buffer("A", (512,), "float16"), (0,), (128,)), whole(tile((128,))), barrier=a_barrier())
+    assert "a tile of one dimension has no parts" == TmaLoad().refusal(
+        dataclasses.replace(alone, part=BX, parts=2), site()
+    )
 
 
 def test_columns_side_by_side_are_one_instruction():

@@ -1,5 +1,8 @@
 """Blocks that stay work on each tile of the grid exactly once, and what is known of block indices stays known."""
 
+import itertools
+import math
+
 from hypothesis import given
 from hypothesis import strategies as st
 from roles import TABLE, launch_of, product, split
@@ -19,41 +22,55 @@ from tilelang.passes.tile.persist_grid import PASS, persist, persistent
 from tilelang.target import Target
 
 
-def visited(extents, panel, blocks):
-    """The user's indices of each tile, block after block."""
+def visited(extents, panel, blocks, cluster=(1, 1, 1)):
+    """The user's indices of each tile, block after block, one turn after another."""
     names = [Var(name, INT32, index=True) for name in ("bx", "by", "bz")[: len(extents)]]
     grid = tuple(const(e, INT32) for e in extents)
-    node = persistent(Launch(tuple(names), grid, (128, 1, 1), Seq(())), Schedule(2, 3, panel=panel), blocks)
+    schedule = Schedule(2, 3, panel=panel, cluster=cluster)
+    node = persistent(Launch(tuple(names), grid, (128, 1, 1), Seq(())), schedule, blocks)
     ((count,), (block,), (loop,)) = node.grid, node.block_vars, node.body.body
     assert isinstance(loop, For)
+    assert (math.prod(cluster), 1, 1) == node.hints.cluster
     places = []
     for number in range(int(evaluate(count, {}))):
+        places.append([])
         for turn in range(int(evaluate(loop.stop, {block: number}))):
             env = {block: number, loop.var: turn}
             for bind in loop.body.body:
                 env[bind.var] = evaluate(bind.value, env)
-            places.append(tuple(int(env[name]) for name in names))
+            places[-1].append(tuple(int(env[name]) for name in names))
     return places
 
 
-@given(
-    st.lists(st.integers(1, 9), min_size=1, max_size=3),
-    st.sampled_from([None, (1, "row"), (4, "row"), (3, "column")]),
-    st.integers(1, 40),
-)
+PANELS = st.sampled_from([None, (1, "row"), (4, "row"), (3, "column")])
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=3), PANELS, st.integers(1, 40))
 def test_every_tile_is_worked_on_exactly_once(extents, panel, blocks):
-    places = visited(extents, panel, blocks)
-    assert sorted(places) == sorted({*places})
-    total = 1
-    for extent in extents:
-        total *= extent
-    assert total == len(places)
-    assert all(0 <= c < e for place in places for c, e in zip(place, extents, strict=True))
+    places = list(itertools.chain(*visited(extents, panel, blocks)))
+    assert sorted(places) == sorted(itertools.product(*map(range, extents)))
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 5), st.integers(1, 3)), min_size=1, max_size=3), PANELS, st.integers(1, 40)
+)
+def test_blocks_of_a_cluster_work_on_neighboring_tiles_at_the_same_time(sides, panel, blocks):
+    sizes = (*(size for _, size in sides), 1, 1)[:3]
+    extents, size = [count * size for count, size in sides], math.prod(sizes)
+    found = visited(extents, panel, blocks, sizes)
+    assert sorted(itertools.chain(*found)) == sorted(itertools.product(*map(range, extents)))
+    assert len(found) % size == 0 and len(found) <= max(blocks, size)
+    for first in range(0, len(found), size):
+        for together in zip(*found[first : first + size], strict=True):
+            for rank, place in enumerate(together):
+                at = (rank % sizes[0], rank // sizes[0] % sizes[1], rank // (sizes[0] * sizes[1]))
+                corner = [c // by * by for c, by in zip(together[0], sizes, strict=False)]
+                assert place == tuple(c + a for c, a in zip(corner, at, strict=False))
 
 
 def test_one_block_walks_row_by_row_or_in_panels():
-    assert [(0, 0), (1, 0), (2, 0), (0, 1)] == visited((3, 4), None, 1)[:4]
-    assert [(0, 0), (0, 1), (1, 0), (1, 1)] == visited((3, 4), (2, "row"), 1)[:4]
+    assert [(0, 0), (1, 0), (2, 0), (0, 1)] == visited((3, 4), None, 1)[0][:4]
+    assert [(0, 0), (0, 1), (1, 0), (1, 1)] == visited((3, 4), (2, "row"), 1)[0][:4]
 
 
 def test_indices_are_visibly_within_a_symbolic_grid():

@@ -139,8 +139,15 @@ def test_switched_off_nothing_changes(key):
 def test_blocks_of_a_cluster_meet_before_they_begin_and_before_they_end():
     alone = to_text(split(product(256, 256, 256), persistent=False))
     assert "cluster" not in alone and 1 == alone.count("sync_threads()")
-    lines = [line.strip() for line in to_text(split(product(256, 256, 256, cluster=2))).splitlines()]
+    lines = [line.strip() for line in to_text(split(product(256, 256, 256, cluster=2), stages=2)).splitlines()]
     meetings = [n for n, line in enumerate(lines) if line == "cluster_arrive_relaxed()"]
     assert ["cluster_wait()"] * 2 == [lines[n + 1] for n in meetings]
     assert "sync_threads()" not in lines
     assert "fence_proxy_async()" == lines[meetings[0] - 1] and len(lines) == meetings[1] + 2
+
+
+def test_blocks_that_tell_each_other_nothing_need_not_wait_for_each_other():
+    once = to_text(split(product(256, 256, 128, cluster=2), stages=2))  # no version is brought twice
+    assert 1 == once.count("cluster_wait()") and "mbarrier_arrive_remote" not in once
+    apart = to_text(split(product(512, 256, 128, bm=64, bk=32, cluster=(1, 8)), stages=2))
+    assert "cluster_wait()" not in apart and "# cluster (1, 8, 1)" in apart

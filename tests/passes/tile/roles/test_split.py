@@ -4,21 +4,24 @@ from roles import launch_of
 
 import tilelang.language as T
 from tilelang.dtypes import INT32
-from tilelang.ir.expr import Var
+from tilelang.ir.expr import Var, const
 from tilelang.ir.printer import to_text
 from tilelang.ir.schedule import Schedule
 from tilelang.ir.stmt import Bind
 from tilelang.ir.visit import walk
 from tilelang.passes.tile.roles.channels import channel
+from tilelang.passes.tile.roles.multicast import Members
 from tilelang.passes.tile.roles.rings import find_rings, flat
 from tilelang.passes.tile.roles.split import consumer, producer
+
+ALONE = Members((1, 1, 1), (const(0, INT32),) * 3)
 
 
 def roles(func, stages=2):
     launch = flat(launch_of(func))
     body, rings = launch.body, find_rings(launch, lambda copy: "").found
-    channels = [channel(ring, Schedule(1, stages), by_warpgroup=False) for ring in rings]
-    return producer(body, channels), consumer(body, channels, Var("thread", INT32, index=True))
+    channels = [channel(ring, Schedule(1, stages), ALONE, by_warpgroup=False) for ring in rings]
+    return producer(body, channels, ALONE), consumer(body, channels, Var("thread", INT32, index=True))
 
 
 def paged():
