@@ -38,7 +38,7 @@ def test_a_ring_of_as_many_versions_as_uses_is_never_given_back():
 
 
 def test_a_ring_that_is_never_used_has_a_version_nevertheless():
-    made = channel(only_ring(0), Schedule(2, 4), by_warpgroup=True)
+    made = channel(only_ring(0), Schedule(2, 4), ALONE, by_warpgroup=True)
     assert (1, None) == (made.versions, made.empty)
 
 
