@@ -3,21 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from fake_cuda import (  # noqa: F401
-    EncodedMap,
-    FakeCuda,
-    FakeTensor,
-    FakeTorch,
-    cuda,
-    device_code,
-    driver,
-    launch,
-    map_text,
-    scalar,
-    signature,
-    tensor,
-    torch,
-)
+from fake_cuda import FakeCuda
 
 from tilelang.ir.facts import Facts
 from tilelang.ir.func import PrimFunc

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from device_calls import Calls
 from fake_cuda import (  # noqa: F401
-    EncodedMap,
     FakeCuda,
     FakeTensor,
     FakeTorch,
@@ -14,7 +13,6 @@ from fake_cuda import (  # noqa: F401
     device_code,
     driver,
     launch,
-    map_text,
     scalar,
     signature,
     tensor,
