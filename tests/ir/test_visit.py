@@ -26,6 +26,7 @@ from tilelang.ir.stmt import (
 from tilelang.ir.visit import (
     Rewriter,
     any_expr,
+    children,
     expressions,
     jumps,
     sub_statements,
@@ -58,6 +59,13 @@ def every_kind() -> Expr:
     call = Call(TWICE, (Load(A, (i, j), FLOAT32),), FLOAT32)
     bits = Reinterpret(cast(j, FLOAT32), INT32)
     return select(unary(UnaryOp.NOT, p), call + f, cast(bits + 1, FLOAT32))
+
+
+def test_operands_come_in_evaluation_order():
+    expr = select(p, i + 1, j)
+    assert p is children(expr)[0]
+    assert j is children(expr)[2]
+    assert () == children(i)
 
 
 def test_expressions_are_walked_parents_first_and_left_to_right():

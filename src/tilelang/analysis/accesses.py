@@ -14,7 +14,7 @@ from tilelang.analysis.reductions import Update, as_update
 from tilelang.arith.domain import Domain
 from tilelang.errors import Loc
 from tilelang.ir.buffer import Buffer, Region
-from tilelang.ir.expr import Binary, Expr, Load, Select, Var, children, int_const, unary
+from tilelang.ir.expr import Binary, Expr, Load, Select, Var, int_const, unary
 from tilelang.ir.scalar import LOGICAL, BinaryOp, UnaryOp
 from tilelang.ir.stmt import (
     Alloc,
@@ -33,7 +33,7 @@ from tilelang.ir.stmt import (
     TileOp,
     While,
 )
-from tilelang.ir.visit import expressions, jumps, sub_statements
+from tilelang.ir.visit import children, expressions, jumps, sub_statements
 from tilelang.records import record
 
 Loop = For | ParallelLoop | While

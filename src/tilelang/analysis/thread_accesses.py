@@ -15,10 +15,10 @@ from tilelang.arith.interval import bounds
 from tilelang.dtypes import INT32
 from tilelang.errors import Loc
 from tilelang.ir.buffer import Buffer, Region, Scope
-from tilelang.ir.expr import Expr, Load, Select, Var, children, int_const, unary
+from tilelang.ir.expr import Expr, Load, Select, Var, int_const, unary
 from tilelang.ir.scalar import UnaryOp
 from tilelang.ir.stmt import Atomic, AtomicOp, Bind, CallStmt, For, Group, Print, Stmt, Store, While
-from tilelang.ir.visit import expressions, substitute, variables_of, walk, walk_expr, written_buffers
+from tilelang.ir.visit import children, expressions, substitute, variables_of, walk, walk_expr, written_buffers
 from tilelang.isa.instruction import Effect, Instruction, Timeline
 from tilelang.isa.nvidia.sync import SYNC_WARP
 from tilelang.records import record

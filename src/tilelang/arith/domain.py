@@ -10,11 +10,11 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from tilelang.ir.expr import Const, Expr, ExprLike, Load, Var, as_expr, children, int_const
+from tilelang.ir.expr import Const, Expr, ExprLike, Load, Var, as_expr, int_const
 from tilelang.ir.facts import POSITIVE
 from tilelang.ir.func import PrimFunc, TensorParam
 from tilelang.ir.stmt import Bind, Seq, Stmt
-from tilelang.ir.visit import variables_of
+from tilelang.ir.visit import children, variables_of
 from tilelang.records import record
 
 

@@ -11,8 +11,9 @@ from tilelang.arith.affine import Linearizer, Sum
 from tilelang.arith.domain import Domain, Range, Stepped
 from tilelang.arith.ranges import ANYTHING, TRUTH, Interval, of_dtype
 from tilelang.ir.compare import ExprKey, expr_key
-from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var, children
+from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var
 from tilelang.ir.scalar import COMPARISONS, BinaryOp, UnaryOp
+from tilelang.ir.visit import children
 
 __all__ = ["Analysis", "Interval", "analysis_of", "bounds"]
 

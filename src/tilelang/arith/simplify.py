@@ -16,9 +16,9 @@ from tilelang.arith.ranges import of_dtype
 from tilelang.arith.rules import RULES_BY_OPERATOR, Rule, operator_of
 from tilelang.dtypes import BOOL, INT64, DType
 from tilelang.ir.compare import ExprKey, expr_key
-from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var, binary, children
+from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var, binary
 from tilelang.ir.scalar import COMPARISONS, LOGICAL, BinaryOp
-from tilelang.ir.visit import Rewriter
+from tilelang.ir.visit import Rewriter, children
 
 _NOTHING = Domain()
 _ROUNDS = 8  # rules applied to one node, one after the other

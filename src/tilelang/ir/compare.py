@@ -17,10 +17,11 @@ import numpy as np
 from tilelang.errors import CompilerBug, Loc, ProgramError
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.callee import Callee, Routine
-from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Reinterpret, Select, Unary, Var, children
+from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Reinterpret, Select, Unary, Var
 from tilelang.ir.func import PrimFunc, ScalarParam, TensorParam
 from tilelang.ir.scalar import convert
 from tilelang.ir.stmt import Alloc, Stmt
+from tilelang.ir.visit import children
 from tilelang.layout.layout import Layout
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar, Union
+from typing import TYPE_CHECKING, TypeVar, Union
 
 from tilelang.dtypes import BOOL, FLOAT32, FLOAT64, INT32, INT64, DType, as_dtype, promote
 from tilelang.errors import ProgramError, StagingError
@@ -41,6 +41,16 @@ Number = int | float | bool
 ExprLike = Union["Expr", Number]
 
 
+def _on_left(op: BinaryOp) -> Callable[[Expr, ExprLike], Expr]:
+    """The method of an operator that has the expression on its left."""
+    return lambda expr, other: binary(op, expr, other)
+
+
+def _on_right(op: BinaryOp) -> Callable[[Expr, ExprLike], Expr]:
+    """The method of an operator that has the expression on its right, and something else on its left."""
+    return lambda expr, other: binary(op, other, expr)
+
+
 class Expr:
     """The root of all expressions; subclasses are records with a `dtype`."""
 
@@ -53,71 +63,17 @@ class Expr:
         return to_text(self)
 
     # -- arithmetic -----------------------------------------------------------------------------------------
-    def __add__(self, other: ExprLike) -> Expr:
-        return binary(BinaryOp.ADD, self, other)
-
-    def __radd__(self, other: ExprLike) -> Expr:
-        return binary(BinaryOp.ADD, other, self)
-
-    def __sub__(self, other: ExprLike) -> Expr:
-        return binary(BinaryOp.SUB, self, other)
-
-    def __rsub__(self, other: ExprLike) -> Expr:
-        return binary(BinaryOp.SUB, other, self)
-
-    def __mul__(self, other: ExprLike) -> Expr:
-        return binary(BinaryOp.MUL, self, other)
-
-    def __rmul__(self, other: ExprLike) -> Expr:
-        return binary(BinaryOp.MUL, other, self)
-
-    def __truediv__(self, other: ExprLike) -> Expr:
-        return binary(BinaryOp.DIV, self, other)
-
-    def __rtruediv__(self, other: ExprLike) -> Expr:
-        return binary(BinaryOp.DIV, other, self)
-
-    def __floordiv__(self, other: ExprLike) -> Expr:
-        return binary(BinaryOp.FLOORDIV, self, other)
-
-    def __rfloordiv__(self, other: ExprLike) -> Expr:
-        return binary(BinaryOp.FLOORDIV, other, self)
-
-    def __mod__(self, other: ExprLike) -> Expr:
-        return binary(BinaryOp.FLOORMOD, self, other)
-
-    def __rmod__(self, other: ExprLike) -> Expr:
-        return binary(BinaryOp.FLOORMOD, other, self)
-
-    def __and__(self, other: ExprLike) -> Expr:
-        return binary(BinaryOp.BITAND, self, other)
-
-    def __rand__(self, other: ExprLike) -> Expr:
-        return binary(BinaryOp.BITAND, other, self)
-
-    def __or__(self, other: ExprLike) -> Expr:
-        return binary(BinaryOp.BITOR, self, other)
-
-    def __ror__(self, other: ExprLike) -> Expr:
-        return binary(BinaryOp.BITOR, other, self)
-
-    def __xor__(self, other: ExprLike) -> Expr:
-        return binary(BinaryOp.BITXOR, self, other)
-
-    def __rxor__(self, other: ExprLike) -> Expr:
-        return binary(BinaryOp.BITXOR, other, self)
-
-    def __lshift__(self, other: ExprLike) -> Expr:
-        return binary(BinaryOp.SHL, self, other)
-
-    def __rlshift__(self, other: ExprLike) -> Expr:
-        return binary(BinaryOp.SHL, other, self)
-
-    def __rshift__(self, other: ExprLike) -> Expr:
-        return binary(BinaryOp.SHR, self, other)
-
-    def __rrshift__(self, other: ExprLike) -> Expr:
-        return binary(BinaryOp.SHR, other, self)
+    __add__, __radd__ = _on_left(BinaryOp.ADD), _on_right(BinaryOp.ADD)
+    __sub__, __rsub__ = _on_left(BinaryOp.SUB), _on_right(BinaryOp.SUB)
+    __mul__, __rmul__ = _on_left(BinaryOp.MUL), _on_right(BinaryOp.MUL)
+    __truediv__, __rtruediv__ = _on_left(BinaryOp.DIV), _on_right(BinaryOp.DIV)
+    __floordiv__, __rfloordiv__ = _on_left(BinaryOp.FLOORDIV), _on_right(BinaryOp.FLOORDIV)
+    __mod__, __rmod__ = _on_left(BinaryOp.FLOORMOD), _on_right(BinaryOp.FLOORMOD)
+    __and__, __rand__ = _on_left(BinaryOp.BITAND), _on_right(BinaryOp.BITAND)
+    __or__, __ror__ = _on_left(BinaryOp.BITOR), _on_right(BinaryOp.BITOR)
+    __xor__, __rxor__ = _on_left(BinaryOp.BITXOR), _on_right(BinaryOp.BITXOR)
+    __lshift__, __rlshift__ = _on_left(BinaryOp.SHL), _on_right(BinaryOp.SHL)
+    __rshift__, __rrshift__ = _on_left(BinaryOp.SHR), _on_right(BinaryOp.SHR)
 
     def __pow__(self, exponent: int) -> Expr:
         return power(self, exponent)
@@ -137,23 +93,10 @@ class Expr:
         return select(binary(BinaryOp.LT, self, 0), -self, self) if self.dtype.is_int else _float_abs(self)
 
     # -- comparisons ----------------------------------------------------------------------------------------
-    def __eq__(self, other: object) -> Expr:  # type: ignore[override]
-        return binary(BinaryOp.EQ, self, other)  # type: ignore[arg-type]
-
-    def __ne__(self, other: object) -> Expr:  # type: ignore[override]
-        return binary(BinaryOp.NE, self, other)  # type: ignore[arg-type]
-
-    def __lt__(self, other: ExprLike) -> Expr:
-        return binary(BinaryOp.LT, self, other)
-
-    def __le__(self, other: ExprLike) -> Expr:
-        return binary(BinaryOp.LE, self, other)
-
-    def __gt__(self, other: ExprLike) -> Expr:
-        return binary(BinaryOp.GT, self, other)
-
-    def __ge__(self, other: ExprLike) -> Expr:
-        return binary(BinaryOp.GE, self, other)
+    __eq__ = _on_left(BinaryOp.EQ)  # type: ignore[assignment]
+    __ne__ = _on_left(BinaryOp.NE)  # type: ignore[assignment]
+    __lt__, __le__ = _on_left(BinaryOp.LT), _on_left(BinaryOp.LE)
+    __gt__, __ge__ = _on_left(BinaryOp.GT), _on_left(BinaryOp.GE)
 
     __hash__ = object.__hash__
 
@@ -303,23 +246,6 @@ class Call(Expr):
     callee: Callee
     args: tuple[Expr, ...]
     dtype: DType
-
-
-def children(expr: Expr) -> tuple[Expr, ...]:
-    """The direct operands of an expression, in evaluation order."""
-    operands = _OPERANDS.get(type(expr))
-    return operands(expr) if operands is not None else ()
-
-
-_OPERANDS: dict[type[Expr], Callable[[Any], tuple[Expr, ...]]] = {
-    Binary: operator.attrgetter("a", "b"),
-    Unary: lambda expr: (expr.a,),
-    Cast: lambda expr: (expr.a,),
-    Reinterpret: lambda expr: (expr.a,),
-    Select: operator.attrgetter("condition", "a", "b"),
-    Load: operator.attrgetter("indices"),
-    Call: operator.attrgetter("args"),
-}
 
 
 def as_expr(value: ExprLike, dtype: DType | None = None) -> Expr:

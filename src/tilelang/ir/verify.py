@@ -24,7 +24,6 @@ from tilelang.ir.expr import (
     Select,
     Unary,
     Var,
-    children,
 )
 from tilelang.ir.func import Level, PrimFunc, ScalarParam
 from tilelang.ir.printer import to_text
@@ -51,7 +50,7 @@ from tilelang.ir.stmt import (
     TileOp,
     While,
 )
-from tilelang.ir.visit import expressions, walk
+from tilelang.ir.visit import children, expressions, walk
 from tilelang.target import WARP_SIZE
 
 _ANYWHERE = (Seq, Bind, Alloc, Store, For, While, If, Break, Continue, Atomic, Assert, Print, Launch)

@@ -7,8 +7,9 @@ line of the statement being treated; and a rewritten statement keeps its `loc`.
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import (
@@ -24,7 +25,6 @@ from tilelang.ir.expr import (
     Var,
     binary,
     cast,
-    children,
     select,
     unary,
 )
@@ -46,6 +46,23 @@ from tilelang.ir.stmt import (
 )
 
 T = TypeVar("T")
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    """The direct operands of an expression, in evaluation order."""
+    operands = _OPERANDS.get(type(expr))
+    return operands(expr) if operands is not None else ()
+
+
+_OPERANDS: dict[type[Expr], Callable[[Any], tuple[Expr, ...]]] = {
+    Binary: operator.attrgetter("a", "b"),
+    Unary: lambda expr: (expr.a,),
+    Cast: lambda expr: (expr.a,),
+    Reinterpret: lambda expr: (expr.a,),
+    Select: operator.attrgetter("condition", "a", "b"),
+    Load: operator.attrgetter("indices"),
+    Call: operator.attrgetter("args"),
+}
 
 
 def walk_expr(expr: Expr) -> Iterator[Expr]:

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 
 from tilelang.dtypes import INT64
 from tilelang.ir.buffer import Region
-from tilelang.ir.expr import Binary, Cast, Const, Expr, ExprLike, Unary, Var, as_expr, binary, children, int_const
+from tilelang.ir.expr import Binary, Cast, Const, Expr, ExprLike, Unary, Var, as_expr, binary, int_const
 from tilelang.ir.scalar import BinaryOp, UnaryOp
+from tilelang.ir.visit import children
 from tilelang.ops.describe import extent_text
 from tilelang.ops.describe import shape_text as operands_shape_text
 

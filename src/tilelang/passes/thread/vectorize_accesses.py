@@ -30,7 +30,6 @@ from tilelang.ir.expr import (
     Select,
     Var,
     as_expr,
-    children,
     conjunction,
     const,
     int_const,
@@ -42,6 +41,7 @@ from tilelang.ir.scalar import LOGICAL, BinaryOp, UnaryOp
 from tilelang.ir.stmt import Alloc, Atomic, Bind, CallStmt, For, ForKind, If, Launch, Print, Seq, Stmt, Store, While
 from tilelang.ir.visit import (
     Rewriter,
+    children,
     expressions,
     jumps,
     substitute,
