@@ -263,6 +263,40 @@ def test_the_users_groups_do_scalars_as_in_cuda():
     assert [8, 1, 8, 3] == list(b)
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_tiles_are_printed_once_by_each_group(named, capsys):
+    def show(S, F):
+        T.copy(S, F)
+        T.print(S, msg="shared")
+        T.print(F, msg="held")
+
+    @T.prim_func
+    def main(A: T.Tensor((2, 2), "float32")):
+        with T.Kernel(1, threads=256):
+            S = T.alloc_shared((2, 2), "float32")
+            F = T.alloc_fragment((2, 2), "float32")
+            T.copy(A, S)
+            if named:
+                with T.ws(0):
+                    T.print(S, msg="first")
+                with T.ws(1):
+                    show(S, F)
+            else:
+                thread = T.get_thread_binding()
+                if thread < 128:
+                    T.print(S, msg="first")
+                else:
+                    show(S, F)
+                if thread < 3:
+                    T.print(S, msg="each")
+
+    a = np.arange(4, dtype=np.float32).reshape(2, 2)
+    simulate(lower_func(main), [a], target=Target("cuda", "sm_80"))
+    printed = capsys.readouterr().out
+    counts = [printed.count(f"{what}: ") for what in ("first", "shared", "held", "each")]
+    assert [1, 1, 1, 0 if named else 3] == counts
+
+
 def test_the_compilers_groups_do_scalars_once():
     a, b = in_every_schedule(with_roles(scalars), np.zeros(4, np.int32), np.arange(4, dtype=np.int32))
     assert [1, 32, 132, 135] == list(a)

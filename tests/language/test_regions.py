@@ -45,6 +45,43 @@ def test_two_positions_are_one_element(tensor: Tensor, box: Box) -> None:
     assert (["i+1", "j+1"], ["i+1"]) == (box(src), box(dst))
 
 
+def test_two_positions_are_the_tile_that_begins_at_one_of_them(tensor: Tensor, stager: Stager, box: Box) -> None:
+    a, s, f = tensor("A", (64, 64)), T.alloc_shared((3, 8, 16)), T.alloc_fragment((8, 16))
+    for position in (s[i, 0, 0], s[0, 0, 0], s[2, 0, 0]):  # type: ignore[index]
+        src, dst = align(position, a[i, j], "T.copy")  # type: ignore[arg-type]
+        assert (["0+8", "0+16"], ["i+8", "j+16"]) == (box(src)[1:], box(dst))
+        assert box(src)[0].endswith("+1")
+    src, dst = align(a[i, j], f[0, 0], "T.copy")  # type: ignore[arg-type,index]
+    assert (["i+8", "j+16"], ["0+8", "0+16"]) == (box(src), box(dst))
+    src, dst = align(s[i, 0, 0], f[0, 0], "T.copy")  # type: ignore[arg-type,index]
+    assert (["i+1", "0+8", "0+16"], ["0+8", "0+16"]) == (box(src), box(dst))
+    batches = tensor("B", (2, 64, 64))
+    assert ["i+1", "0+8", "j+16"] == box(align(f[0, 0], batches[i, 0, j], "T.copy")[1])  # type: ignore[arg-type,index]
+
+
+def test_elements_by_their_positions_on_chip(tensor: Tensor, stager: Stager, box: Box) -> None:
+    a, s, x = tensor("A", (64, 64)), T.alloc_shared((8, 16)), T.alloc_local((4,))
+    for position in (s[i, j], s[0, 3], x[0]):  # type: ignore[index]
+        src, dst = align(position, a[i, j], "T.copy")  # type: ignore[arg-type]
+        assert all(part.endswith("+1") for part in (*box(src), *box(dst)))
+
+
+def test_positions_that_tell_no_extents(tensor: Tensor, stager: Stager) -> None:
+    a, s, f = tensor("A", (64, 64)), T.alloc_shared((8, 16)), T.alloc_fragment((8, 8))
+    with pytest.raises(ProgramError) as caught:
+        align(s[i, 0], a[i, j], "T.copy")  # type: ignore[arg-type,index]
+    assert (
+        "T.copy: shared[i, 0] and A[i, j] are positions, and nothing tells the extents of a tile that begins there"
+        == caught.value.message
+    )
+    assert (
+        "give one side its extents, as in shared[i:i + 32, :]; one element is copied by A[i, j] = shared[i, 0]"
+        == caught.value.hint
+    )
+    with pytest.raises(ProgramError, match=r"and a tile \(8, 16\) and a tile \(8, 8\) begin there"):
+        align(s[0, 0], f[0, 0], "T.copy")  # type: ignore[arg-type,index]
+
+
 def test_a_tile_of_too_many_dimensions_does_not_fit_a_position(tensor: Tensor, stager: Stager) -> None:
     with pytest.raises(ProgramError) as caught:
         align(tensor("A", (64,))[i], T.alloc_shared((8, 8)), "T.copy")  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
-from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Load, Var
 from tilelang.ir.stmt import (
     Alloc,
@@ -23,6 +23,7 @@ from tilelang.ir.stmt import (
     If,
     Launch,
     ParallelLoop,
+    Print,
     Stmt,
     Store,
     While,
@@ -43,6 +44,12 @@ class _Place:
     loop: Stmt | None = None
     group: If | None = None
     group_of_loop: If | None = None
+
+
+def shows_tile(stmt: Stmt) -> bool:
+    """Whether a statement prints a tile that all threads of a block have in common."""
+    tile = stmt.operand.buffer if isinstance(stmt, Print) and isinstance(stmt.operand, Region) else None
+    return tile is not None and tile.scope not in _SCALARS
 
 
 class PerThread:
@@ -77,8 +84,9 @@ class PerThread:
         return False
 
     def is_own(self, stmt: Stmt) -> bool:
-        """Whether a statement's effect is meant for each thread that reaches it."""
-        return stmt in self.under or self.names(expressions(stmt))
+        """Whether a statement's effect is meant for each thread that reaches it; a group shows a tile together."""
+        reached_by_some = self.apart if shows_tile(stmt) else self.under
+        return stmt in reached_by_some or self.names(expressions(stmt))
 
     def _visit(self, stmt: Stmt, at: _Place) -> None:
         if at.under:

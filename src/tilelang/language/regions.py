@@ -6,11 +6,15 @@ same extents once unit extents are dropped, and lie within their buffers where t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tilelang.errors import ProgramError
-from tilelang.ir.buffer import Buffer, Region
+from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, ExprLike, Load, as_expr, int_const
 from tilelang.language.extents import match_regions, shape_text, text
 from tilelang.language.proxy import TileProxy
+
+_TILES = (Scope.SHARED, Scope.FRAGMENT)
 
 Operand = TileProxy | Expr  # a buffer, a region, or an element position such as A[i, j]
 
@@ -65,22 +69,24 @@ def tile_dim(operand: Operand, dim: object, what: str) -> int:
 def align(src: Operand, dst: Operand, what: str) -> tuple[Region, Region]:
     """Source and destination with equal extents.
 
-    An element position takes its extents from the other side, aligned from the right; two positions mean one element.
-    Where the extents of two tiles are only known when the kernel runs, the smaller one counts for both.
+    An element position takes its extents from the other side, aligned from the right. Two positions mean the tile that
+    begins at one of them, if that is the beginning of a shared or fragment buffer or of one of several in it, and one
+    element otherwise. Where the extents of two tiles are only known when the kernel runs, the smaller one counts for
+    both.
 
     Raises:
-        ProgramError: The extents differ, or a region leaves its on-chip buffer.
+        ProgramError: The extents differ or nothing tells them, or a region leaves its on-chip buffer.
     """
     a, b = _place(src, what), _place(dst, what)
     if isinstance(a, TileProxy) and isinstance(b, TileProxy):
         regions = _match(a, b, what)
     elif isinstance(a, TileProxy):
         assert isinstance(b, Load)
-        regions = a.region, _extended(b, a, what)
+        regions = a.region, _extended(b, a.shape, a.name, what)
     elif isinstance(b, TileProxy):
-        regions = _extended(a, b, what), b.region
+        regions = _extended(a, b.shape, b.name, what), b.region
     else:
-        regions = single_element(a), single_element(b)
+        regions = _between_positions(a, b, what)
     return check_inside(regions[0], what), check_inside(regions[1], what)
 
 
@@ -134,16 +140,62 @@ def _place(operand: object, what: str) -> TileProxy | Load:
     )
 
 
-def _extended(position: Load, other: TileProxy, what: str) -> Region:
-    """The region that begins at a position and has the extents of the other side."""
-    extents = [as_expr(extent) for extent in other.shape]
+def _between_positions(src: Load, dst: Load, what: str) -> tuple[Region, Region]:
+    """The tile that begins at one of two positions, or one element."""
+    rank = min(len(src.indices), len(dst.indices))
+    a, b = _tile_at(src, rank), _tile_at(dst, rank)
+    if a is not None and b is not None:
+        matched = match_regions(a, b)
+        if matched is None:
+            tiles = f"a tile {shape_text(a.extent)} and a tile {shape_text(b.extent)}"
+            raise _undetermined(src, dst, f"{tiles} begin", what)
+        return matched
+    if a is not None:
+        return a, _extended(dst, a.extent, src.buffer.name, what)
+    if b is not None:
+        return _extended(src, b.extent, dst.buffer.name, what), b
+    if any(_looks_like_a_tile(position) for position in (src, dst)):
+        raise _undetermined(src, dst, "nothing tells the extents of a tile that begins", what)
+    return single_element(src), single_element(dst)
+
+
+def _tile_at(position: Load, rank: int) -> Region | None:
+    """The tile of the last dimensions of an on-chip buffer, if a position is its beginning."""
+    buffer, count = position.buffer, len(position.indices) - rank
+    if buffer.scope not in _TILES or any(int_const(index) != 0 for index in position.indices[count:]):
+        return None
+    return Region(buffer, position.indices, (*(as_expr(1) for _ in range(count)), *buffer.shape[count:]))
+
+
+def _looks_like_a_tile(position: Load) -> bool:
+    """Whether a position in an on-chip buffer stands at the beginning of a row, as those of elements rarely do."""
+    buffer = position.buffer
+    if buffer.scope not in _TILES or len(position.indices) < 2:
+        return False
+    return int_const(position.indices[-1]) == 0 and int_const(buffer.shape[-1]) != 1
+
+
+def _undetermined(src: Load, dst: Load, found: str, what: str) -> ProgramError:
+    a, b = (f"{p.buffer.name}[{', '.join(map(text, p.indices))}]" for p in (src, dst))
+    tile = src if src.buffer.scope in _TILES else dst
+    *leading, rows, _ = map(text, tile.indices)
+    region = f"{tile.buffer.name}[{', '.join([*leading, f'{rows}:{rows} + 32', ':'])}]"
+    return ProgramError(
+        f"{what}: {a} and {b} are positions, and {found} there",
+        hint=f"give one side its extents, as in {region}; one element is copied by {b} = {a}",
+    )
+
+
+def _extended(position: Load, shape: Sequence[ExprLike], name: str, what: str) -> Region:
+    """The region that begins at a position and has the extents of the other side, which is called `name`."""
+    extents = [as_expr(extent) for extent in shape]
     rank = len(position.indices)
     while len(extents) > rank:
         units = [i for i, extent in enumerate(extents) if int_const(extent) == 1]
         if not units:
             raise ProgramError(
-                f"{what}: '{position.buffer.name}' has {rank} dimensions, too few for the {shape_text(other.shape)} of "
-                f"'{other.name}'",
+                f"{what}: '{position.buffer.name}' has {rank} dimensions, too few for the {shape_text(shape)} of "
+                f"'{name}'",
                 hint="slice the larger side so that both have the same extents",
             )
         del extents[units[0]]

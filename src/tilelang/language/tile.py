@@ -44,8 +44,10 @@ def copy(
     """Copies a tile between any two scopes, converting the dtype.
 
     Each side is a buffer, a region (`A[a:b, c:d]`) or an element position (`A[i, j]`), which names where the tile
-    begins and takes its extents from the other side, aligned from the right; two positions copy one element. Outside
-    of a global tensor, reading gives 0 (or its `T.annotate_safe_value`) and writing is dropped.
+    begins and takes its extents from the other side, aligned from the right. Of two positions, one at the beginning of
+    a shared or fragment buffer, or of one of several tiles in it (`S[t, 0, 0]`), stands for that tile; otherwise they
+    copy one element. Outside of a global tensor, reading gives 0 (or its `T.annotate_safe_value`) and writing is
+    dropped.
 
     Shapes: equal once unit extents are dropped. Where an extent is only known when the kernel runs, the smaller of
     the two is copied.
@@ -61,7 +63,8 @@ def copy(
         loop_layout: The `Fragment` that says which thread copies which elements; steers GPU targets only.
 
     Raises:
-        ProgramError: The extents differ, a region leaves its on-chip buffer, or an option has no meaning.
+        ProgramError: The extents differ or nothing tells them, a region leaves its on-chip buffer, or an option has no
+            meaning.
 
     Example:
         `T.copy(A[by * block_M, ko * block_K], A_s)`

@@ -1,8 +1,9 @@
 """Finds the groups of threads in branches on the thread index, as `T.ws` would have named them.
 
 Takes a tile-level function with its index bindings in place. A branch that whole neighboring warps take, and others do
-not, and in which tile operators or parallel loops stand, becomes one of a group: `if thread < 128:` is `with T.ws(0):`,
-and so are its `else` and `elif`. Invariant: every thread does what it did before.
+not, and in which tile operators or parallel loops stand or tiles are printed, becomes one of a group:
+`if thread < 128:` is `with T.ws(0):`, and so are its `else` and `elif`. Invariant: every thread does what it did
+before, and together they print a tile once.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import dataclasses
 
 import numpy as np
 
+from tilelang.analysis.per_thread import shows_tile
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Expr, Load, Var, unary
 from tilelang.ir.func import Level, PrimFunc
@@ -88,7 +90,9 @@ def _does_together(stmt: Stmt) -> bool:
     """Whether something stands there that threads do together."""
     if isinstance(stmt, CallStmt) and isinstance(stmt.routine, Instruction):
         return stmt.routine.group is isa.Group.WARPGROUP
-    return isinstance(stmt, TileOp | ParallelLoop) or any(_does_together(child) for child in sub_statements(stmt))
+    if isinstance(stmt, TileOp | ParallelLoop) or shows_tile(stmt):
+        return True
+    return any(_does_together(child) for child in sub_statements(stmt))
 
 
 PASS = Pass("find_groups", _run, Level.TILE, Level.TILE)
