@@ -54,7 +54,7 @@ def gemm(sizes, tile, *, blocks=1, **wishes):
     def make():
         m, n, k = sizes
         a, b = ints(m, k), ints(k, n, seed=1)
-        made = lowered(product(m, n, k, *tile), blocks=blocks, stages=2, **wishes)
+        made = lowered(product(m, n, k, *tile), blocks=blocks, **{"stages": 2, **wishes})
         want = (a.astype(np.float32) @ b.astype(np.float32)).astype(np.float16)
         return made, [a, b, np.zeros((m, n), np.float16)], want
 
@@ -254,6 +254,12 @@ PROGRAMS = {
     "attention": Program(attention(varying=False), NARROW),
     "attention, tiles of several lengths": Program(attention(varying=True), NARROW),
     "product, by hand": Program(by_hand, REPEATED),
+    "product, in clusters of two": Program(
+        gemm((64, 256, 192), (64, 64, 64), persistent=True, ping_pong=False, cluster=(2, 1)), NARROW
+    ),
+    "product, in clusters of four": Program(
+        gemm((128, 128, 256), (64, 64, 64), persistent=False, in_flight=0, cluster=(2, 2)), NARROW
+    ),
     "cluster": Program(cluster, NARROW),
     "handed over": Program(handed_over, frozenset({"coordinates swapped", "barrier of the block removed"})),
 }

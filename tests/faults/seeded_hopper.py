@@ -207,6 +207,40 @@ def other_blocks_left_out(node: Stmt) -> Iterator[Stmt | None]:
             yield _with(node, place, as_expr(mask))
 
 
+def other_blocks_reached(node: Stmt) -> Iterator[Stmt | None]:
+    """A multicast reaches the same blocks from wherever it comes, or a block that brings its own tile, too."""
+    if isinstance(node, CallStmt) and "multicast" in node.routine.name:
+        place = _coordinates(node).stop
+        for shift in walk_expr(node.args[place]):
+            if isinstance(shift, Binary) and shift.op is BinaryOp.SHL:
+                mask = int_const(shift.a)
+                for other in (mask, mask | mask << 1):
+                    yield _with(node, place, as_expr(other))
+
+
+def only_own_block_told(node: Stmt) -> Iterator[Stmt | None]:
+    """The others who bring a tile are not told that it has been read; the executing block is told for them."""
+    if _calls(node, mbarrier_arrive_remote()):
+        yield dataclasses.replace(node, routine=MBARRIER_ARRIVE, args=node.args[:1])
+
+
+def own_part_announced(node: Stmt) -> Iterator[Stmt | None]:
+    """Only the bytes are announced that the block brings itself."""
+    if isinstance(node, Seq) and any(isinstance(s, CallStmt) and "multicast" in s.routine.name for s in node.body):
+        for place, part in enumerate(node.body):
+            if _calls(part, MBARRIER_ARRIVE_EXPECT_TX):
+                fewer = _with(part, 1, as_expr((int_const(part.args[1]) or 0) // 2))
+                yield dataclasses.replace(node, body=(*node.body[:place], fewer, *node.body[place + 1 :]))
+
+
+def no_meeting(node: Stmt) -> Iterator[Stmt | None]:
+    """Blocks of a cluster do not meet before they touch each other, or before they end."""
+    if isinstance(node, Seq):
+        for place, (first, second) in enumerate(pairwise(node.body)):
+            if _calls(first, CLUSTER_ARRIVE, CLUSTER_ARRIVE_RELAXED) and _calls(second, CLUSTER_WAIT):
+                yield dataclasses.replace(node, body=(*node.body[:place], *node.body[place + 2 :]))
+
+
 def _map_change(change: Callable[[TensorMap], TensorMap | None]) -> Change:
     def of_launch(node: Stmt) -> Iterator[Stmt | None]:
         if isinstance(node, Launch):
@@ -355,6 +389,10 @@ CHANGES: dict[str, Change] = {
     "coordinate shifted": coordinate_shifted,
     "coordinates swapped": coordinates_swapped,
     "other blocks left out": other_blocks_left_out,
+    "other blocks reached": other_blocks_reached,
+    "only the own block told": only_own_block_told,
+    "bytes of the own part": own_part_announced,
+    "no meeting of a cluster": no_meeting,
     "inner half of a box": half_a_box(0),
     "outer half of a box": half_a_box(1),
     "other swizzle of a map": _map_change(other_swizzle),
