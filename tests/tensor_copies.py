@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -110,3 +111,27 @@ def image_of_box(tensor: np.ndarray, at: Sequence[int], box: Sequence[int], swiz
         place = line * 128 + chunk * 16 + byte - begin
         image[place : place + size] = np.frombuffer(value, np.uint8)
     return image
+
+
+def first_stored(at):
+    """Where a box that begins here is stored: the engine stores nothing that begins before a tensor."""
+    return tuple(max(0, place) for place in at)
+
+
+def box_again(array, at, box):
+    """What a box brings from an array, stored in one of the same shape: its values, and where they are."""
+    loaded = np.zeros(box[::-1], array.dtype)
+    of_array, of_box = _common(array.shape, at, box)
+    loaded[of_box] = array[of_array]
+    of_array, of_box = _common(array.shape, first_stored(at), box)
+    values, covered = np.zeros_like(array), np.zeros(array.shape, bool)
+    values[of_array], covered[of_array] = loaded[of_box], True
+    return SimpleNamespace(values=values, covered=covered)
+
+
+def _common(shape, at, box):
+    """What a box covers of an array, as indices of the array and of the box."""
+    places = list(zip(shape, at[::-1], box[::-1], strict=True))
+    ends = [(max(0, place), max(0, place, min(size, place + side))) for size, place, side in places]
+    within = [(first - place, last - place) for (first, last), (_, place, _) in zip(ends, places, strict=True)]
+    return tuple(slice(*end) for end in ends), tuple(slice(*end) for end in within)

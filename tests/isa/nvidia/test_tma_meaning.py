@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from warp_alone import WarpAlone, run
 
-from tilelang.errors import MisalignedAccess, SimulationError
+from tilelang.errors import MisalignedAccess, OutOfBounds, SimulationError
 from tilelang.ir.buffer import Scope
 from tilelang.isa.machine import TensorMapView
 from tilelang.isa.nvidia.mbarrier import MBARRIER_ARRIVE_EXPECT_TX, MBARRIER_INIT, MBARRIER_WAIT
@@ -58,11 +58,14 @@ def test_a_store_leaves_out_what_lies_out_of_bounds():
     warp, a, view, s, _ = tile()
     before = warp.values(a).reshape(6, 16).copy()
     warp.values(s)[:] = -1
-    run(tma_store(2), warp, view, s, 12, -1)
+    run(tma_store(2), warp, view, s, 12, 4)
     run(TMA_STORE_COMMIT, warp)
     run(tma_store_wait(0, read=False), warp)
-    before[:3, 12:] = -1
+    before[4:, 12:] = -1
     np.testing.assert_array_equal(warp.values(a).reshape(6, 16), before)
+    for store in (tma_store(2), tma_reduce(2, "add")):
+        with pytest.raises(OutOfBounds, match=r"begins at \(-1, 12\); it may end outside of the tensor, but not begin"):
+            run(store, warp, view, s, 12, -1)
 
 
 def test_waits_count_the_newest_groups_of_a_thread():

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tilelang.dtypes import DType
-from tilelang.errors import MisalignedAccess, SimulationError
+from tilelang.errors import MisalignedAccess, OutOfBounds, SimulationError
 from tilelang.isa.machine import LANES, Pieces, Pointer, TensorMapView, Transfer, Warp
 from tilelang.isa.nvidia.lanes import integers
 from tilelang.isa.nvidia.mbarrier import signaled
@@ -166,7 +166,14 @@ def tensor_store(rank: int, op: str | None) -> Callable[..., None]:
         values = tuple(map(integers, operands[:rank]))
         update = None if op is None else _update(op, view.tensor.dtype, what)
         for lane in _lanes(warp):
-            target = tensor_pieces(view, _at(values, lane, what), elements=op is not None)
+            at = _at(values, lane, what)
+            if min(at) < 0:  # Source: CUDA C++ Programming Guide, "Tensor Memory Access"; an H200 traps
+                raise OutOfBounds(
+                    f"{what}: a box that is stored in '{view.tensor.name}' begins at {at[::-1]}; it may end outside of "
+                    "the tensor, but not begin before it",
+                    hint="let boxes that are stored begin at 0 or later",
+                )
+            target = tensor_pieces(view, at, elements=op is not None)
             address = _begin(warp, src, lane, BOX_ALIGNMENT, what)
             source = Pieces(src.buffer, shared_pieces(view, address, target.size), target.size)
             _store(warp, lane, source, target, update)

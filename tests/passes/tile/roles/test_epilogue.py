@@ -42,6 +42,26 @@ def test_tensors_that_the_copy_engine_cannot_write_are_left_alone():
     assert "tma_store_wait" not in text
 
 
+def shifted(by):
+    @T.prim_func
+    def main(A: T.Tensor((256, 64), "float16"), C: T.Tensor((512, 64), "float16")):
+        with T.Kernel(4, threads=128) as bx:
+            A_s = T.alloc_shared((64, 64), "float16")
+            C_l = T.alloc_fragment((64, 64), "float32")
+            T.copy(A[bx * 64, 0], A_s)
+            T.clear(C_l)
+            T.gemm(A_s, A_s, C_l)
+            T.copy(C_l, C[bx * 64 + by, 0])
+
+    return main
+
+
+@pytest.mark.parametrize(("by", "leaves"), [(0, True), (8, True), (1000, True), (-8, False)])
+def test_the_engine_stores_nothing_that_may_begin_before_a_tensor(by, leaves):
+    exits, _ = leaving(shifted(by))
+    assert leaves == bool(exits)
+
+
 def own_tile(reads_it="", turns=3):
     @T.prim_func
     def main(A: T.Tensor((256, 64), "float16"), C: T.Tensor((256, 64), "float16")):

@@ -10,6 +10,8 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
 from tilelang.analysis.accesses import accesses
+from tilelang.arith.domain import Domain
+from tilelang.arith.prove import proves
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.stmt import Alloc, Atomic, CallStmt, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter, walk
@@ -56,16 +58,23 @@ def find_exits(launch: Launch, can_store: CanStore) -> tuple[Exit, ...]:
     if releasing(launch) is not None:
         return ()  # the engine could still be storing what the program says is there
     found = accesses(launch.body)
+    domain = Domain()
+    for var, extent in zip(launch.block_vars, launch.grid, strict=True):
+        domain = domain.with_loop(var, 0, extent)
     touching: dict[Buffer, dict[Stmt, None]] = {}
     for access in found.all:
         touching.setdefault(access.buffer.storage, {})[access.stmt] = None
     homes = {child: stmt for stmt in walk(launch.body) if isinstance(stmt, Seq) for child in stmt.body}
     exits = {}
     for access in found.writes:
-        if isinstance(access.stmt, Copy) and access.buffer.scope is Scope.GLOBAL and access.stmt in homes:
-            made = _exit(access.stmt, homes, touching, can_store)
+        copy = access.stmt
+        if isinstance(copy, Copy) and access.buffer.scope is Scope.GLOBAL and copy in homes:
+            known = access.context.domain(domain)
+            if not all(proves(start >= 0, known) for start in copy.dst.start):
+                continue  # the engine drops what lies behind a tensor, and traps at what lies before it
+            made = _exit(copy, homes, touching, can_store)
             if made is not None:
-                exits[access.stmt] = dataclasses.replace(made, loops=len(access.context.loops()))
+                exits[copy] = dataclasses.replace(made, loops=len(access.context.loops()))
     return tuple(exits.values())
 
 
