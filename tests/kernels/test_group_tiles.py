@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 from device_text import compile_cuda, needs_cuda_compiler
-from gpu import in_every_schedule, lower_func
+from gpu import in_every_schedule, lower_func, simulate_func
 from random_kernels.checking import check_random, compare
 
 import tilelang
@@ -293,7 +293,7 @@ def test_tiles_are_printed_once_by_each_group(named, capsys):
                     T.print(S, msg="each")
 
     a = np.arange(4, dtype=np.float32).reshape(2, 2)
-    simulate(lower_func(main), [a], target=Target("cuda", "sm_80"))
+    simulate_func(main, [a])
     printed = capsys.readouterr().out
     counts = [printed.count(f"{what}: ") for what in ("first", "shared", "held", "each")]
     assert [1, 1, 1, 0 if named else 3] == counts

@@ -1,10 +1,16 @@
-"""What a pass is: a named, pure step from one function to the next, and what it may know besides the function."""
+"""What a pass is: a named, pure step from one function to the next, and what it may know besides the function.
+
+Gives `Pass`, `PassContext`, and how most passes give the next function: `with_body` and `with_launches`.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.stmt import Launch, Seq, Stmt
+from tilelang.ir.visit import Rewriter
 from tilelang.options import CompileOptions
 from tilelang.records import record
 from tilelang.target import Target
@@ -38,3 +44,22 @@ class Pass:
     run: Callable[[PrimFunc, PassContext], PrimFunc]
     reads: Level
     writes: Level
+
+
+def with_body(func: PrimFunc, body: Stmt | None) -> PrimFunc:
+    """The function with another body, of which nothing may be left; the same function if that is the same body."""
+    body = body or Seq((), loc=func.body.loc)
+    return func if body is func.body else dataclasses.replace(func, body=body)
+
+
+def with_launches(func: PrimFunc, step: Callable[[Launch], Stmt | None]) -> PrimFunc:
+    """The function with what a step makes of each launch; the same function if no launch changes."""
+    return with_body(func, _Launches(step).visit(func.body))
+
+
+class _Launches(Rewriter):
+    def __init__(self, step: Callable[[Launch], Stmt | None]) -> None:
+        self._step = step
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        return self._step(node) if isinstance(node, Launch) else self.rebuild_stmt(node)

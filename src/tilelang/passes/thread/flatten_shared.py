@@ -19,7 +19,7 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Alloc, Atomic, Bind, For, ForKind, Launch, Print, Seq, Stmt, Store
 from tilelang.ir.visit import Rewriter
 from tilelang.layout.layout import Layout
-from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.thread.fold_offsets import OffsetFolder
 from tilelang.passes.thread.guard_bounds import exact
 
@@ -150,14 +150,8 @@ def flatten_launch(launch: Launch) -> Launch:
     return dataclasses.replace(launch, body=body, plan=plan)
 
 
-class _Launches(Rewriter):
-    def stmt(self, node: Stmt) -> Stmt | None:
-        return flatten_launch(node) if isinstance(node, Launch) else self.rebuild_stmt(node)
-
-
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    body = _Launches().visit(func.body) or Seq((), loc=func.body.loc)
-    return func if body is func.body else dataclasses.replace(func, body=body)
+    return with_launches(func, flatten_launch)
 
 
 PASS = Pass("flatten_shared", _run, Level.THREAD, Level.THREAD)

@@ -23,7 +23,7 @@ from tilelang.ir.schedule import WARPGROUP_THREADS
 from tilelang.ir.stmt import Bind, CallStmt, For, Group, If, Launch, Seq, Stmt, While
 from tilelang.ir.visit import Rewriter, any_expr, walk
 from tilelang.isa.nvidia.sync import BAR_ARRIVE, BAR_SYNC, BARRIERS
-from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.thread.insert_barriers import insert_barriers
 from tilelang.passes.thread.place_barriers import of_block
 from tilelang.target import WARP_SIZE
@@ -119,22 +119,16 @@ class _Groups(Rewriter):
         return dataclasses.replace(node, then_body=Seq((first, *before, made), loc=node.then_body.loc))
 
 
-class _Launches(Rewriter):
-    def __init__(self, domain: Domain) -> None:
-        self._domain = domain
-
-    def stmt(self, node: Stmt) -> Stmt | None:
-        if not isinstance(node, Launch):
-            return self.rebuild_stmt(node)
-        if not any(isinstance(s, If) and s.group for s in walk(node.body)):
-            return node
-        groups = _Groups(node, Group(0, node.num_threads), self._domain, Uniformity(node), _Numbers(node))
-        return dataclasses.replace(node, body=groups.visit(node.body) or node.body)
+def _grouped(launch: Launch, domain: Domain) -> Launch:
+    if not any(isinstance(s, If) and s.group for s in walk(launch.body)):
+        return launch
+    groups = _Groups(launch, Group(0, launch.num_threads), domain, Uniformity(launch), _Numbers(launch))
+    return dataclasses.replace(launch, body=groups.visit(launch.body) or launch.body)
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    body = _Launches(of_function(func)).visit(func.body) or Seq((), loc=func.body.loc)
-    return func if body is func.body else dataclasses.replace(func, body=body)
+    domain = of_function(func)
+    return with_launches(func, lambda launch: _grouped(launch, domain))
 
 
 PASS = Pass("group_barriers", _run, Level.THREAD, Level.THREAD)

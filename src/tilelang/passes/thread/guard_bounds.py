@@ -42,7 +42,7 @@ from tilelang.ir.scalar import BinaryOp, UnaryOp
 from tilelang.ir.stmt import Alloc, Atomic, Bind, CallStmt, For, If, Launch, Seq, Stmt, Store, While
 from tilelang.ir.visit import Rewriter
 from tilelang.isa.instruction import Instruction
-from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.thread.split_loops import Split, plan_split
 
 Safe = Mapping[Buffer, Expr]
@@ -396,22 +396,12 @@ def _guard_launch(launch: Launch, domain: Domain, *, splitting: bool) -> Launch:
     return launch if body is launch.body else dataclasses.replace(launch, body=body or Seq((), loc=launch.loc))
 
 
-class _Launches(Rewriter):
-    def __init__(self, domain: Domain, *, splitting: bool) -> None:
-        self._domain, self._splitting = domain, splitting
-
-    def stmt(self, node: Stmt) -> Stmt | None:
-        if isinstance(node, Launch):
-            return _guard_launch(node, self._domain, splitting=self._splitting)
-        return self.rebuild_stmt(node)
-
-
 def guard_bounds(*, splitting: bool) -> Pass:
     """The pass for machines on which splitting loops pays, or does not."""
 
     def run(func: PrimFunc, _: PassContext) -> PrimFunc:
-        body = _Launches(of_function(func), splitting=splitting).visit(func.body) or Seq((), loc=func.body.loc)
-        return func if body is func.body else dataclasses.replace(func, body=body)
+        domain = of_function(func)
+        return with_launches(func, lambda launch: _guard_launch(launch, domain, splitting=splitting))
 
     return Pass("guard_bounds", run, Level.THREAD, Level.THREAD)
 

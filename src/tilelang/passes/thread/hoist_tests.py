@@ -24,7 +24,7 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Atomic, Bind, CallStmt, For, ForKind, Launch, Seq, Stmt, While
 from tilelang.ir.visit import Rewriter, expressions, sub_statements, substitute, variables_of, walk, walk_expr
-from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.thread.strides import coefficient
 
 _ORDERS = frozenset({BinaryOp.LT, BinaryOp.LE, BinaryOp.GT, BinaryOp.GE})
@@ -181,14 +181,8 @@ def hoist_launch(launch: Launch) -> Launch:
     return dataclasses.replace(launch, body=_Hoist(launch, wanted).body(launch.body))
 
 
-class _Launches(Rewriter):
-    def stmt(self, node: Stmt) -> Stmt | None:
-        return hoist_launch(node) if isinstance(node, Launch) else self.rebuild_stmt(node)
-
-
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    body = _Launches().visit(func.body) or Seq((), loc=func.body.loc)
-    return func if body is func.body else dataclasses.replace(func, body=body)
+    return with_launches(func, hoist_launch)
 
 
 PASS = Pass("hoist_tests", _run, Level.THREAD, Level.THREAD)

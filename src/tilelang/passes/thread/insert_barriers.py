@@ -27,10 +27,10 @@ from tilelang.errors import CompilerBug, Loc
 from tilelang.ir.expr import Expr, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Atomic, Break, CallStmt, Continue, For, If, Launch, Seq, Stmt, While
-from tilelang.ir.visit import Rewriter, sub_statements, walk
+from tilelang.ir.visit import sub_statements, walk
 from tilelang.isa.instruction import Effect, Instruction, Timeline
 from tilelang.isa.nvidia.sync import SYNC_WARP
-from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.thread.pending import Pending, State, begun, committed, joined, keyed, met, waited, waited_by_some
 from tilelang.passes.thread.place_barriers import PlaceBarriers, of_block
 from tilelang.passes.thread.surroundings import Around, Surroundings
@@ -452,17 +452,9 @@ def insert_barriers(
     return dataclasses.replace(launch, body=insert.visit(launch.body) or launch.body)
 
 
-class _Launches(Rewriter):
-    def __init__(self, domain: Domain) -> None:
-        self._domain = domain
-
-    def stmt(self, node: Stmt) -> Stmt | None:
-        return insert_barriers(node, self._domain) if isinstance(node, Launch) else self.rebuild_stmt(node)
-
-
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    body = _Launches(of_function(func)).visit(func.body) or Seq((), loc=func.body.loc)
-    return func if body is func.body else dataclasses.replace(func, body=body)
+    domain = of_function(func)
+    return with_launches(func, lambda launch: insert_barriers(launch, domain))
 
 
 PASS = Pass("insert_barriers", _run, Level.THREAD, Level.THREAD)

@@ -14,10 +14,10 @@ import dataclasses
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import CallStmt, For, If, Launch, Seq, Stmt, While
-from tilelang.ir.visit import Rewriter, walk, written_buffers
+from tilelang.ir.visit import walk, written_buffers
 from tilelang.isa.instruction import Effect, Instruction, Timeline
 from tilelang.isa.nvidia.fence import FENCE_PROXY_ASYNC
-from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.thread.place_barriers import PlaceBarriers
 
 _ASYNCHRONOUS = (Timeline.TMA_LOAD, Timeline.TMA_STORE, Timeline.WGMMA)
@@ -105,20 +105,16 @@ def _overlapping(tiles: set[Buffer], launch: Launch) -> set[Buffer]:
     return tiles | beside
 
 
-class _Launches(Rewriter):
-    def stmt(self, node: Stmt) -> Stmt | None:
-        if not isinstance(node, Launch):
-            return self.rebuild_stmt(node)
-        before = _Fences(node).before
-        if not before:
-            return node
-        place = PlaceBarriers(before, set(), lambda loc: CallStmt(FENCE_PROXY_ASYNC, (), loc=loc))
-        return dataclasses.replace(node, body=place.visit(node.body) or node.body)
+def _fenced(launch: Launch) -> Launch:
+    before = _Fences(launch).before
+    if not before:
+        return launch
+    place = PlaceBarriers(before, set(), lambda loc: CallStmt(FENCE_PROXY_ASYNC, (), loc=loc))
+    return dataclasses.replace(launch, body=place.visit(launch.body) or launch.body)
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    body = _Launches().visit(func.body) or Seq((), loc=func.body.loc)
-    return func if body is func.body else dataclasses.replace(func, body=body)
+    return with_launches(func, _fenced)
 
 
 PASS = Pass("insert_proxy_fences", _run, Level.THREAD, Level.THREAD)

@@ -29,7 +29,7 @@ from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Bind, CallStmt, Group, If, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter, walk, walk_expr
 from tilelang.isa.nvidia.warp import shuffle
-from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.target import WARP_SIZE
 
 _ALL_LANES = const(2**WARP_SIZE - 1, SCALARS["uint32"])
@@ -184,14 +184,8 @@ class _Shared(Rewriter):
         return self.rebuild_expr(node)
 
 
-class _Launches(Rewriter):
-    def stmt(self, node: Stmt) -> Stmt | None:
-        return name_warps(node) if isinstance(node, Launch) else self.rebuild_stmt(node)
-
-
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    body = _Launches().visit(func.body) or Seq((), loc=func.body.loc)
-    return func if body is func.body else dataclasses.replace(func, body=body)
+    return with_launches(func, name_warps)
 
 
 PASS = Pass("name_warps", _run, Level.THREAD, Level.THREAD)

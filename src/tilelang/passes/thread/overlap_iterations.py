@@ -35,7 +35,7 @@ from tilelang.ir.visit import (
     walk_expr,
 )
 from tilelang.isa.instruction import Effect, Group, Instruction, Timeline
-from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.base import Pass, PassContext, with_body
 
 _OF_THREAD = (Scope.LOCAL, Scope.VAR)
 _ALLOWED = Effect.COMMIT | Effect.WAIT
@@ -291,8 +291,7 @@ class _Launches(Rewriter):
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    body = _Launches(of_function(func)).visit(func.body) or Seq((), loc=func.body.loc)
-    return func if body is func.body else dataclasses.replace(func, body=body)
+    return with_body(func, _Launches(of_function(func)).visit(func.body))
 
 
 PASS = Pass("overlap_iterations", _run, Level.THREAD, Level.THREAD)

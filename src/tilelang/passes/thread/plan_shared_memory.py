@@ -23,7 +23,7 @@ from tilelang.isa.instruction import Effect, Instruction, Timeline
 from tilelang.isa.nvidia.wgmma import wgmma_wait
 from tilelang.layout.boxes import find_boxes
 from tilelang.lowering.regions import shared_storages
-from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.records import record
 from tilelang.target import Target
 
@@ -240,17 +240,8 @@ def _with_versions(tile: Tile, versions: int) -> Tile:
     return dataclasses.replace(tile, bytes=tile.bytes // tile.versions * versions, versions=versions)
 
 
-class _Launches(Rewriter):
-    def __init__(self, target: Target) -> None:
-        self._target = target
-
-    def stmt(self, node: Stmt) -> Stmt | None:
-        return plan_launch(node, self._target) if isinstance(node, Launch) else self.rebuild_stmt(node)
-
-
 def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
-    body = _Launches(context.target).visit(func.body) or Seq((), loc=func.body.loc)
-    return func if body is func.body else dataclasses.replace(func, body=body)
+    return with_launches(func, lambda launch: plan_launch(launch, context.target))
 
 
 PASS = Pass("plan_shared_memory", _run, Level.THREAD, Level.THREAD)

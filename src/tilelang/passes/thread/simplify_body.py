@@ -16,7 +16,7 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Bind, For, If, Launch, Seq, Stmt, While
 from tilelang.ir.visit import Rewriter, jumps, substitute_stmt
-from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.base import Pass, PassContext, with_body
 
 _TRUNCATING = {BinaryOp.FLOORDIV: BinaryOp.TRUNCDIV, BinaryOp.FLOORMOD: BinaryOp.TRUNCMOD}
 
@@ -144,8 +144,7 @@ def _says_more(a: Bind, b: Bind, domain: Domain) -> bool:
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    body = _Simplify().stmt(func.body, of_function(func)) or Seq((), loc=func.body.loc)
-    return func if body is func.body else dataclasses.replace(func, body=body)
+    return with_body(func, _Simplify().stmt(func.body, of_function(func)))
 
 
 PASS = Pass("simplify_body", _run, Level.THREAD, Level.THREAD)

@@ -16,7 +16,7 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Alloc, Atomic, CallStmt, For, ForKind, Print, Seq, Stmt, Store
 from tilelang.ir.visit import Rewriter, expressions, substitute_stmt, walk, walk_expr
 from tilelang.isa.cpu.stream import LINE_BYTES, STREAM_LINE
-from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.thread.strides import stride_along
 
 LARGE_BYTES = 32 * 1024 * 1024  # what fits the last cache of current processors is better left there
@@ -91,7 +91,7 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
     candidates = _candidates(func)
     if not candidates:
         return func
-    return dataclasses.replace(func, body=_Stream(candidates).visit(func.body) or Seq((), loc=func.body.loc))
+    return with_body(func, _Stream(candidates).visit(func.body))
 
 
 PASS = Pass("stream_stores", _run, Level.THREAD, Level.THREAD)

@@ -50,7 +50,7 @@ from tilelang.ir.visit import (
     walk_expr,
     written_buffers,
 )
-from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.thread.access_width import MEMORY, ZERO, Facts, width
 from tilelang.records import record
 
@@ -416,8 +416,7 @@ def _are_same(a: tuple[object, ...], b: object) -> bool:
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    body = _Vectorize(Facts()).stmt(func.body, of_function(func))
-    return func if body is func.body else dataclasses.replace(func, body=body)
+    return with_body(func, _Vectorize(Facts()).stmt(func.body, of_function(func)))
 
 
 PASS = Pass("vectorize_accesses", _run, Level.THREAD, Level.THREAD)

@@ -21,7 +21,7 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Alloc, Bind, For, ForKind, If, Launch, Reduction, Seq, Stmt, Store, While
 from tilelang.ir.visit import Rewriter, expressions, walk, walk_expr
-from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.thread.strides import stride_along
 
 _FEWEST_TRIPS = 4  # shorter loops are unrolled by compilers, and vectorized as straight code
@@ -251,8 +251,7 @@ class _Vectorize:
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    body = _Vectorize().stmt(func.body, of_function(func))
-    return func if body is func.body else dataclasses.replace(func, body=body)
+    return with_body(func, _Vectorize().stmt(func.body, of_function(func)))
 
 
 PASS = Pass("vectorize_loops", _run, Level.THREAD, Level.THREAD)

@@ -19,11 +19,11 @@ from tilelang.errors import Note
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Var, int_const
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.stmt import For, Launch, Seq, Stmt
+from tilelang.ir.stmt import For, Launch, Stmt
 from tilelang.ir.visit import Rewriter, variables_of, walk
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
-from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.tile.roles.rings import trips
 from tilelang.target import Feature
 
@@ -78,20 +78,17 @@ def _names_only(copy: Copy, variables: Sequence[Var]) -> bool:
     return frozenset().union(*map(variables_of, copy.src.start)) <= frozenset(variables)
 
 
-class _Launches(Rewriter):
-    def stmt(self, node: Stmt) -> Stmt | None:
-        if not isinstance(node, Launch):
-            return self.rebuild_stmt(node)
-        if node.plan.schedule is None:  # copies by other threads take no hints: `isa.nvidia.cache_policy` says why
-            return node
-        wanted = {copy: kind for copy, kind in evictions(node).items() if copy.eviction is None}
-        if not wanted:
-            return node
-        notes = [Note(f"L2 cache: '{copy.src.buffer.name}' {_WORDS[kind]}", copy.loc) for copy, kind in wanted.items()]
-        body = _Hinted(wanted).visit(node.body)
-        assert body is not None
-        plan = dataclasses.replace(node.plan, notes=(*node.plan.notes, *notes))
-        return dataclasses.replace(node, body=body, plan=plan)
+def _advised(launch: Launch) -> Launch:
+    if launch.plan.schedule is None:  # copies by other threads take no hints: `isa.nvidia.cache_policy` says why
+        return launch
+    wanted = {copy: kind for copy, kind in evictions(launch).items() if copy.eviction is None}
+    if not wanted:
+        return launch
+    notes = [Note(f"L2 cache: '{copy.src.buffer.name}' {_WORDS[kind]}", copy.loc) for copy, kind in wanted.items()]
+    body = _Hinted(wanted).visit(launch.body)
+    assert body is not None
+    plan = dataclasses.replace(launch.plan, notes=(*launch.plan.notes, *notes))
+    return dataclasses.replace(launch, body=body, plan=plan)
 
 
 _WORDS = {
@@ -113,8 +110,7 @@ class _Hinted(Rewriter):
 def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
     if not context.target.has(Feature.TMA) or not context.options.l2_hints:
         return func
-    body = _Launches().visit(func.body) or Seq((), loc=func.body.loc)
-    return func if body is func.body else dataclasses.replace(func, body=body)
+    return with_launches(func, _advised)
 
 
 PASS = Pass("choose_caching", _run, Level.TILE, Level.TILE)

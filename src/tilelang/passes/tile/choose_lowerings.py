@@ -29,7 +29,7 @@ from tilelang.lowering.regions import is_whole, whole
 from tilelang.ops.copy import Copy
 from tilelang.ops.describe import drop_units
 from tilelang.ops.gemm import Gemm, matrix_extents
-from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.tile.fixed_layouts import fixed_layouts
 
 _ROW_BYTES = 16  # the widest store of a thread
@@ -40,8 +40,7 @@ def choose_lowerings(lowerings: Lowerings) -> Pass:
     """The pass for one target's table of lowerings."""
 
     def run(func: PrimFunc, context: PassContext) -> PrimFunc:
-        body = _Launches(lowerings, context).visit(func.body) or Seq((), loc=func.body.loc)
-        return func if body is func.body else dataclasses.replace(func, body=body)
+        return with_body(func, _Launches(lowerings, context).visit(func.body))
 
     return Pass("choose_lowerings", run, Level.TILE, Level.TILE)
 

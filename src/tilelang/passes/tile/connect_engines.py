@@ -21,28 +21,21 @@ from tilelang.isa.nvidia.mbarrier import FENCE_MBARRIER_INIT, MBARRIER_INIT
 from tilelang.lowering.regions import whole
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
-from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.base import Pass, PassContext, with_launches
 
 _QUEUES = (Timeline.WGMMA, Timeline.TMA_STORE)
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    body = _Launches().visit(func.body) or Seq((), loc=func.body.loc)
-    return func if body is func.body else dataclasses.replace(func, body=body)
+    return with_launches(func, _connected)
 
 
-class _Launches(Rewriter):
-    def stmt(self, node: Stmt) -> Stmt | None:
-        if not isinstance(node, Launch):
-            return self.rebuild_stmt(node)
-        operators = [s for s in walk(node.body) if isinstance(s, TileOp)]
-        tiles = {
-            queue: dict.fromkeys(_tiles(op for op in operators if _queue(op) is queue))
-            for queue in _QUEUES
-        }
-        counted = any(isinstance(op, Copy) and op.explicit and op.barrier is not None for op in operators)
-        beyond = counted or node.hints.cluster != (1, 1, 1)
-        return _Connect({queue: tuple(found) for queue, found in tiles.items()}, beyond=beyond).rebuild_stmt(node)
+def _connected(launch: Launch) -> Stmt | None:
+    operators = [s for s in walk(launch.body) if isinstance(s, TileOp)]
+    tiles = {queue: tuple(dict.fromkeys(_tiles(op for op in operators if _queue(op) is queue))) for queue in _QUEUES}
+    counted = any(isinstance(op, Copy) and op.explicit and op.barrier is not None for op in operators)
+    beyond = counted or launch.hints.cluster != (1, 1, 1)
+    return _Connect(tiles, beyond=beyond).rebuild_stmt(launch)
 
 
 def _queue(op: TileOp) -> Timeline | None:

@@ -26,7 +26,7 @@ from tilelang.ir.visit import Rewriter, walk, walk_expr
 from tilelang.layout.fragment import Fragment
 from tilelang.lowering.simt.loops import move, scratch
 from tilelang.ops.gemm import Gemm
-from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.records import record
 
 SMALL = 16
@@ -34,16 +34,7 @@ SMALL = 16
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    body = _Launches(func).visit(func.body) or Seq((), loc=func.body.loc)
-    return func if body is func.body else dataclasses.replace(func, body=body)
-
-
-class _Launches(Rewriter):
-    def __init__(self, func: PrimFunc) -> None:
-        self._func = func
-
-    def stmt(self, node: Stmt) -> Stmt | None:
-        return _demoted(self._func, node) if isinstance(node, Launch) else self.rebuild_stmt(node)
+    return with_launches(func, lambda launch: _demoted(func, launch))
 
 
 def _demoted(func: PrimFunc, launch: Launch) -> Launch:

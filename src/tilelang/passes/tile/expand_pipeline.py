@@ -25,7 +25,7 @@ from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, If, Launch, Se
 from tilelang.ir.visit import Rewriter, substitute, substitute_stmt, walk
 from tilelang.isa.nvidia.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT
 from tilelang.lowering.regions import shared_storages
-from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.tile.plan_pipeline import LoopBody, Placement, Touching, crossing, is_asynchronous, parts
 from tilelang.passes.tile.settle_copies import settle
 from tilelang.passes.tile.versions import OnVersion, versioned
@@ -220,14 +220,8 @@ def expand_launch(launch: Launch) -> Launch:
     )
 
 
-class _Launches(Rewriter):
-    def stmt(self, node: Stmt) -> Stmt | None:
-        return expand_launch(node) if isinstance(node, Launch) else self.rebuild_stmt(node)
-
-
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    body = _Launches().visit(func.body) or Seq((), loc=func.body.loc)
-    return func if body is func.body else dataclasses.replace(func, body=body)
+    return with_launches(func, expand_launch)
 
 
 PASS = Pass("expand_pipeline", _run, Level.TILE, Level.TILE)

@@ -7,7 +7,6 @@ and tiles in registers are printed from shared memory.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.builder import Builder
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.stmt import Print, Seq, Stmt, TileOp
+from tilelang.ir.stmt import Print, Stmt, TileOp
 from tilelang.ir.visit import Rewriter
 from tilelang.lowering.simt import gemm_loops, loops
 from tilelang.ops.atomic import AtomicTile
@@ -25,7 +24,7 @@ from tilelang.ops.gemm import Gemm
 from tilelang.ops.im2col import Im2Col
 from tilelang.ops.reduce import Reduce
 from tilelang.ops.scan import Scan
-from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.base import Pass, PassContext, with_body
 
 BY_LOOP = "copy.loop"
 """The choice of copies that move element by element, through registers."""
@@ -63,8 +62,7 @@ class _Expand(Rewriter):
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    body = _Expand().visit(func.body) or Seq((), loc=func.body.loc)
-    return func if body is func.body else dataclasses.replace(func, body=body)
+    return with_body(func, _Expand().visit(func.body))
 
 
 PASS = Pass("expand_to_loops", _run, Level.TILE, Level.TILE)

@@ -21,20 +21,16 @@ from tilelang.ir.stmt import CallStmt, Group, If, Launch, ParallelLoop, Seq, Stm
 from tilelang.ir.visit import Rewriter, sub_statements, variables_of, walk_expr
 from tilelang.isa import instruction as isa
 from tilelang.isa.instruction import Instruction
-from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.target import WARP_SIZE
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    body = _Launches().visit(func.body) or Seq((), loc=func.body.loc)
-    return func if body is func.body else dataclasses.replace(func, body=body)
+    return with_launches(func, _found)
 
 
-class _Launches(Rewriter):
-    def stmt(self, node: Stmt) -> Stmt | None:
-        if isinstance(node, Launch) and node.thread is not None:
-            return _Find(node.thread, Group(0, node.num_threads)).rebuild_stmt(node)
-        return self.rebuild_stmt(node)
+def _found(launch: Launch) -> Stmt | None:
+    return launch if launch.thread is None else _Find(launch.thread, Group(0, launch.num_threads)).rebuild_stmt(launch)
 
 
 class _Find(Rewriter):

@@ -23,11 +23,11 @@ from tilelang.ir.expr import Expr, Load, Var, cast, const, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Alloc, Bind, For, ForKind, If, ParallelLoop, Seq, Stmt, Store, TileOp, seq
 from tilelang.ir.visit import Rewriter, expressions, jumps, walk, walk_expr, written_buffers
-from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.base import Pass, PassContext, with_body
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    return dataclasses.replace(func, body=_Flatten().visit(func.body) or Seq((), loc=func.body.loc))
+    return with_body(func, _Flatten().visit(func.body))
 
 
 class _Flatten(Rewriter):

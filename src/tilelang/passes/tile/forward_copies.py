@@ -21,7 +21,7 @@ from tilelang.ir.stmt import Alloc, Atomic, Bind, For, If, Launch, ParallelLoop,
 from tilelang.ir.visit import Rewriter, expressions, walk, walk_expr
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
-from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.base import Pass, PassContext, with_body
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
@@ -33,7 +33,7 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
     if not found:
         return func
     sources = {copy.dst.buffer: source for copy, source in found.items()}
-    return dataclasses.replace(func, body=_Forward(sources).visit(func.body) or Seq((), loc=func.body.loc))
+    return with_body(func, _Forward(sources).visit(func.body))
 
 
 def _candidates(func: PrimFunc) -> dict[Copy, int]:

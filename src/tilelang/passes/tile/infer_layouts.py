@@ -21,7 +21,7 @@ from tilelang.analysis.tile_uses import NestUse, TileUses, static_extents, tile_
 from tilelang.errors import CompilerBug, LayoutConflict, Note, ProgramError
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.stmt import Alloc, Launch, ParallelLoop, Seq, Stmt, TileOp
+from tilelang.ir.stmt import Alloc, Launch, ParallelLoop, Stmt, TileOp
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.layout.blocked import blocked, row_variants
 from tilelang.layout.constraints import Constraint, InShared, Is, Prefer, Through, Why
@@ -31,7 +31,7 @@ from tilelang.layout.layout import Layout
 from tilelang.layout.solve import Conflict, solve
 from tilelang.layout.through import run_length, vectorized
 from tilelang.lowering.lowering import Lowering, Lowerings, Site
-from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.tile.convert_layouts import convert, cost_in_bytes, replaced, turned
 from tilelang.passes.tile.fixed_layouts import fixed_layouts, viewed_tiles
 from tilelang.passes.tile.sampled_accesses import excess
@@ -47,8 +47,7 @@ def infer_layouts(lowerings: Lowerings) -> Pass:
     """The pass, for operators that are done by these lowerings."""
 
     def run(func: PrimFunc, context: PassContext) -> PrimFunc:
-        body = _Launches(func, context, lowerings).visit(func.body) or Seq((), loc=func.body.loc)
-        return func if body is func.body else dataclasses.replace(func, body=body)
+        return with_body(func, _Launches(func, context, lowerings).visit(func.body))
 
     return Pass("infer_layouts", run, Level.TILE, Level.TILE)
 

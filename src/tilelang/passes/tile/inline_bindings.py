@@ -5,13 +5,11 @@ Only bindings of index arithmetic that loads nothing are inlined: their value is
 
 from __future__ import annotations
 
-import dataclasses
-
 from tilelang.ir.expr import Expr, Load, Var
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.stmt import Bind, Seq, Stmt
+from tilelang.ir.stmt import Bind, Stmt
 from tilelang.ir.visit import Rewriter, walk_expr
-from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.base import Pass, PassContext, with_body
 
 
 class _Inline(Rewriter):
@@ -33,7 +31,7 @@ class _Inline(Rewriter):
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    return dataclasses.replace(func, body=_Inline().visit(func.body) or Seq((), loc=func.body.loc))
+    return with_body(func, _Inline().visit(func.body))
 
 
 PASS = Pass("inline_bindings", _run, Level.TILE, Level.TILE)

@@ -14,9 +14,8 @@ from tilelang.dtypes import INT32
 from tilelang.ir.expr import Expr, Var, const, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.schedule import Schedule
-from tilelang.ir.stmt import For, ForKind, Launch, Seq, Stmt
-from tilelang.ir.visit import Rewriter
-from tilelang.passes.base import Pass, PassContext
+from tilelang.ir.stmt import For, ForKind, Launch, Seq
+from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.tile.rasterize_grid import Names, bound, in_panels, smallest
 from tilelang.passes.tile.roles.multicast import position_of
 
@@ -93,24 +92,17 @@ def _indices(tile: Expr, grid: tuple[Expr, ...], panel: tuple[int, str] | None, 
     return (tile % width, smallest(tile // width, height - 1), *layer)
 
 
-class _Launches(Rewriter):
-    def __init__(self, blocks: Callable[[int], int]) -> None:
-        self._blocks = blocks
-
-    def stmt(self, node: Stmt) -> Stmt | None:
-        if not isinstance(node, Launch):
-            return self.rebuild_stmt(node)
-        schedule = node.plan.schedule
-        if schedule is None or not schedule.persistent:
-            return node
-        return persistent(node, schedule, self._blocks(schedule.cluster_size))
-
-
 def persist(func: PrimFunc, blocks: int | Callable[[int], int]) -> PrimFunc:
     """The function with its persistent launches in at most so many blocks, which may depend on those of a cluster."""
     at_once = (lambda _: blocks) if isinstance(blocks, int) else blocks
-    body = _Launches(at_once).visit(func.body) or Seq((), loc=func.body.loc)
-    return func if body is func.body else dataclasses.replace(func, body=body)
+
+    def step(launch: Launch) -> Launch:
+        schedule = launch.plan.schedule
+        if schedule is None or not schedule.persistent:
+            return launch
+        return persistent(launch, schedule, at_once(schedule.cluster_size))
+
+    return with_launches(func, step)
 
 
 def _run(func: PrimFunc, context: PassContext) -> PrimFunc:

@@ -27,7 +27,7 @@ from tilelang.isa.instruction import Instruction, Timeline
 from tilelang.lowering.nvidia.copy_async import NAME as ASYNCHRONOUS
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
-from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.tile.check_program import effectful
 from tilelang.passes.tile.first_values import with_first_values_stored
 from tilelang.records import record
@@ -442,24 +442,20 @@ class _FillInZeros(Rewriter):
         return self.rebuild_stmt(node)
 
 
-class _Launches(Rewriter):
-    def stmt(self, node: Stmt) -> Stmt | None:
-        if not isinstance(node, Launch):
-            return self.rebuild_stmt(node)
-        zeros = _FillInZeros(node)
-        if zeros.safe:
-            node = dataclasses.replace(node, body=zeros.visit(node.body) or Seq((), loc=node.loc))
-        plan = _Plan(node)
-        body = plan.visit(node.body) or Seq((), loc=node.loc)
-        if body is node.body:
-            return node
-        notes = (*node.plan.notes, *plan.notes)
-        return dataclasses.replace(node, body=body, plan=dataclasses.replace(node.plan, notes=notes))
+def _planned(launch: Launch) -> Launch:
+    zeros = _FillInZeros(launch)
+    if zeros.safe:
+        launch = dataclasses.replace(launch, body=zeros.visit(launch.body) or Seq((), loc=launch.loc))
+    plan = _Plan(launch)
+    body = plan.visit(launch.body) or Seq((), loc=launch.loc)
+    if body is launch.body:
+        return launch
+    notes = (*launch.plan.notes, *plan.notes)
+    return dataclasses.replace(launch, body=body, plan=dataclasses.replace(launch.plan, notes=notes))
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    body = _Launches().visit(func.body) or Seq((), loc=func.body.loc)
-    return func if body is func.body else dataclasses.replace(func, body=body)
+    return with_launches(func, _planned)
 
 
 PASS = Pass("plan_pipeline", _run, Level.TILE, Level.TILE)

@@ -17,14 +17,13 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Bind, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter
-from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.base import Pass, PassContext, with_body
 
 _NAMES = ("block_x", "block_y", "block_z")
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    body = _Rasterize().visit(func.body) or Seq((), loc=func.body.loc)
-    return func if body is func.body else dataclasses.replace(func, body=body)
+    return with_body(func, _Rasterize().visit(func.body))
 
 
 class _Rasterize(Rewriter):
