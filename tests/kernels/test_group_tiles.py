@@ -19,8 +19,6 @@ from tilelang.ir.func import PrimFunc
 from tilelang.ir.stmt import Alloc, CallStmt, Group, If, Launch, Seq
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.isa.nvidia.warp import ELECT
-from tilelang.sim.run import simulate
-from tilelang.target import Target
 
 
 class Roles(Rewriter):

@@ -23,8 +23,8 @@ class ws:
     `T.Parallel` and tile operators inside are shared out among these threads, and barriers that they need there are
     theirs alone. Fragments that nobody else uses are spread over their registers; others are kept in shared memory.
     Tiles are printed there once. What else stands inside is executed by each of them, as in CUDA. Groups run at the
-    same time; order what they share with `T.alloc_barrier`, or leave it to the end of the branches, after which all threads
-    go on.
+    same time; order what they share with `T.alloc_barrier`, or leave it to the end of the branches, after which all
+    threads go on.
 
     Args:
         groups: Numbers of neighboring groups of 128 threads.
