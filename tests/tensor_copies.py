@@ -96,15 +96,15 @@ def image_of_box(tensor: np.ndarray, at: Sequence[int], box: Sequence[int], swiz
         begin: Where in shared memory the box begins.
     """
     size = tensor.dtype.itemsize
-    total = int(np.prod(box)) * size
-    image = np.zeros(total, np.uint8)
+    pitch = max(box[0] * size, swizzle)  # a row takes all of the span
+    image = np.zeros(pitch * int(np.prod(box[1:])), np.uint8)
     for number, index in enumerate(np.ndindex(*reversed(box))):
         where = tuple(i + a for i, a in zip(index, reversed(at), strict=True))
         if all(0 <= w < extent for w, extent in zip(where, tensor.shape, strict=True)):
             value = tensor[where].tobytes()
         else:
             value = bytes(size)
-        address = begin + number * size
+        address = begin + number // box[0] * pitch + number % box[0] * size
         line, chunk, byte = address // 128, address % 128 // 16, address % 16
         lines = {0: 1, 32: 2, 64: 4, 128: 8}[swizzle]  # over which the pattern of chunks repeats
         chunk = chunk ^ (line % lines)

@@ -35,8 +35,10 @@ CASES = [  # dtype, extents innermost first, box, coordinates, swizzle
 
 def kernel(case):
     """Loads a box, shows shared memory, stores the box into one tensor and adds it to another."""
-    dtype, _, box, at, _ = case
-    rank, size = len(box), int(np.prod(box)) * as_dtype(dtype).storage_bytes
+    dtype, _, box, at, swizzle = case
+    rank, row = len(box), box[0] * as_dtype(dtype).storage_bytes
+    rows = int(np.prod(box[1:]))
+    size, taken = rows * row, rows * max(row, swizzle)
     places, stored = (list(map(str, place)) for place in (at, first_stored(at)))
     fold = tma_reduce(rank, "add") if as_dtype(dtype) != "uint8" else tma_store(rank)
     records = [MBARRIER_INIT, MBARRIER_ARRIVE_EXPECT_TX, MBARRIER_WAIT, FENCE_PROXY_ASYNC, tma_load(rank)]
@@ -46,6 +48,9 @@ def kernel(case):
         "extern __shared__ __align__(1024) uint8_t memory[];",
         "uint64_t* bar = (uint64_t*)memory;",
         f"uint8_t* tile = memory + {SKIP};",
+        f"for (int i = threadIdx.x; i < {taken}; i += 32) tile[i] = 0;",
+        f"{text['fence_proxy_async']};",
+        "__syncthreads();",
         "if (threadIdx.x == 0) {",
         f"{text['mbarrier_init'].format('bar', 1)};",
         f"{text['fence_proxy_async']};",
@@ -54,7 +59,7 @@ def kernel(case):
         "}",
         "__syncthreads();",
         f"{text['mbarrier_wait'].format('bar', 0)};",
-        f"for (int i = threadIdx.x; i < {size}; i += 32) image[i] = tile[i];",
+        f"for (int i = threadIdx.x; i < {taken}; i += 32) image[i] = tile[i];",
         "if (threadIdx.x == 0) {",
         f"{text[f'tma_store_{rank}d'].format('b', 'tile', *stored)};",
         f"{text[fold.name].format('c', 'tile', *stored)};",
@@ -83,12 +88,13 @@ def test_boxes_are_where_the_formula_says(case):
     dtype, dims, box, at, swizzle = case
     a = (np.arange(np.prod(dims)) % 100 + 1).reshape(dims[::-1]).astype(as_dtype(dtype).numpy)
     b, c = np.zeros_like(a), np.ones_like(a)
-    image = np.zeros(int(np.prod(box)) * a.dtype.itemsize, np.uint8)
+    expected_image = image_of_box(a, at, box, swizzle, SKIP)
+    image = np.full_like(expected_image, 255)
     text = TensorMapText(0, as_dtype(dtype), (), (), box, swizzle)
     Module(kernel(case)).run_with_maps(
         "k", [a, b, c], [image], lambda array, place: encoded(array, place, text), shared=SKIP + image.nbytes
     )
-    np.testing.assert_array_equal(image, image_of_box(a, at, box, swizzle, SKIP))
+    np.testing.assert_array_equal(image, expected_image)
     moved = box_again(a, at, box)
     expected = np.where(moved.covered, moved.values, 0).astype(a.dtype)
     folded = np.where(moved.covered, moved.values + (0 if dtype == "uint8" else 1), 1).astype(a.dtype)

@@ -40,12 +40,14 @@ def swizzled(addresses: np.ndarray, span: int) -> np.ndarray:
 
 def shared_pieces(view: TensorMapView, address: int, size: int) -> np.ndarray:
     """Where the pieces of a box lie in shared memory, for a box that begins at this address. Shape (n,), int64."""
-    return _shared(math.prod(view.box) * view.itemsize, address, size, view.swizzle)
+    return _shared(math.prod(view.box[1:]), view.box[0] * view.itemsize, address, size, view.swizzle)
 
 
 @lru_cache(maxsize=256)
-def _shared(total: int, address: int, size: int, swizzle: int) -> np.ndarray:
-    starts = swizzled(address + np.arange(0, total, size), swizzle)
+def _shared(rows: int, row: int, address: int, size: int, swizzle: int) -> np.ndarray:
+    # a row takes all of the span of the swizzle, even if it is shorter: seen on an H200
+    begins = address + np.arange(rows) * max(row, swizzle)
+    starts = swizzled((begins[:, None] + np.arange(0, row, size)).ravel(), swizzle)
     starts.flags.writeable = False
     return starts
 
