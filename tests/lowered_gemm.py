@@ -75,6 +75,7 @@ class Case:
     clear_in_block: int | None = None
     wait: int = 0
     dtype_b: str | None = None  # where it is not that of A
+    explicit: bool = False  # whether the program asks for the instructions of warpgroups
 
     @property
     def dtypes(self):
@@ -101,7 +102,7 @@ class Case:
         clear = None if self.clear is None else Const(self.clear, BOOL)
         if self.clear_in_block is not None:
             clear = binary(BinaryOp.EQ, BLOCK, constant(self.clear_in_block))
-        return Gemm(*regions, self.transpose_a, self.transpose_b, clear, self.policy, self.wait)
+        return Gemm(*regions, self.transpose_a, self.transpose_b, clear, self.policy, self.wait, explicit=self.explicit)
 
     def arguments(self, seed=0):
         rng = np.random.default_rng(seed)

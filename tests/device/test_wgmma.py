@@ -225,6 +225,11 @@ PRODUCTS = [
     Case(64, 64, 64, "float8_e4m3fn", transpose_b=True, dtype_b="float8_e5m2"),
     Case(64, 64, 64, "float8_e5m2", transpose_b=True, dtype_b="float8_e4m3fn", a_scope=Scope.FRAGMENT),
     Case(64, 24, 80, stages=3),
+    Case(48, 64, 64),
+    Case(80, 64, 32, stages=2),
+    Case(96, 64, 64, threads=256, transpose_a=True),
+    Case(16, 64, 64, explicit=True),
+    Case(40, 64, 32, "int8", "int32", transpose_b=True),
 ]
 
 

@@ -14,7 +14,7 @@ from tilelang.backends.cuda import BACKEND
 from tilelang.codegen.cuda import emit
 from tilelang.dtypes import as_dtype
 from tilelang.ir.facts import Facts
-from tilelang.ir.stmt import Launch
+from tilelang.ir.stmt import CallStmt, Launch
 from tilelang.ir.visit import walk
 from tilelang.options import CompileOptions
 from tilelang.passes.base import PassContext
@@ -52,6 +52,7 @@ def check(func, *arguments, timings=((False, 0), (True, 1)), roles=True, **pass_
         simulate(made, actual, target=TARGET, lazy=lazy, seed=seed)
         for want, got in zip(expected, actual, strict=True):
             assert_same(want, got)
+    return made
 
 
 def draw(shape, dtype="float16", seed=0):
@@ -148,6 +149,21 @@ def test_any_number_of_columns(columns, tb):
 def test_any_number_of_rows_and_any_depth(rows, depth, ta):
     sizes = (rows - 8, 24, 2 * depth - 8)
     check(product(sizes, (rows, 32, depth), ta=ta), *tensors(sizes, ta=ta), timings=[(True, 1)])
+
+
+@pytest.mark.parametrize(("rows", "ta"), [(48, False), (40, True), (80, False), (96, True), (104, False), (208, False)])
+def test_rows_that_no_instruction_has(rows, ta):
+    sizes = (rows + 8, 72, 80)
+    for persistent in (False, True):
+        options = {"timings": ALL_TIMINGS if rows == 48 else [(persistent, 1)], "tl_persistent": persistent}
+        check(product(sizes, (rows, 64, 32), ta=ta), *tensors(sizes, ta=ta), **options)
+
+
+@pytest.mark.parametrize("tile", [(16, 64, 32), (32, 64, 32), (64, 64, 24), (64, 64, 40), (64, 36, 32)])
+def test_what_whole_instructions_do_not_divide_is_multiplied_by_warps(tile):
+    sizes = (tile[0] + 8, 72, 80)
+    made = check(product(sizes, tile), *tensors(sizes), roles=False)
+    assert any("mma_m16n8k" in s.routine.name for s in walk(made.body) if isinstance(s, CallStmt))
 
 
 @pytest.mark.parametrize("sizes", [(100, 72, 40), (1, 72, 40), (65, 136, 8)])
@@ -368,10 +384,11 @@ LARGE = (4096, 4096, 4096)
         product(LARGE, (128, 256, 128), dtype="float8_e4m3fn", tb=True),
         product(LARGE, (128, 256, 32), dtype="tfloat32", out="float32", tb=True),
         product([T.dynamic(name) for name in "MNK"], (128, 256, 64)),
+        product((960, 4096, 4096), (96, 256, 64)),
         in_levels(LARGE, (128, 128, 128), "a condition", 4),
         around("gated", 128),
     ],
-    ids=["TT", "bfloat16", "padded", "float8", "tfloat32", "sizes", "levels", "gated"],
+    ids=["TT", "bfloat16", "padded", "float8", "tfloat32", "sizes", "rows", "levels", "gated"],
 )
 def test_code_has_no_spills_and_no_waits_between_products(func):
     made = build(emit(lowered(func) if not func.symbols else aligned(func)), TARGET.arch, "nvrtc")

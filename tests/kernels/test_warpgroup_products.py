@@ -85,6 +85,8 @@ CASES = [
     ((64, 64, 96), (64, 64, 32), {"a": True, "b": True, "stages": 3}),
     ((100, 72, 40), (64, 64, 32), {}),  # beyond the edges lie zeros
     ((128, 96, 64), (128, 96, 32), {"threads": 256, "b": True}),
+    ((100, 64, 96), (48, 64, 32), {}),
+    ((96, 64, 64), (96, 64, 32), {"threads": 256, "a": True}),
     ((64, 192, 64), (64, 192, 32), {"threads": 256, "dtype": "bfloat16", "out": "float32"}),
     ((64, 64, 128), (64, 64, 64), {"dtype": "int8", "accum": "int32", "out": "int32", "b": True}),
     ((64, 32, 64), (64, 32, 32), {"dtype": "tfloat32", "out": "float32", "b": True}),
@@ -106,7 +108,7 @@ def test_tiled_products(sizes, tile, options):
 
 
 @needs_cuda_compiler
-@pytest.mark.parametrize(("sizes", "tile", "options"), CASES[:6])
+@pytest.mark.parametrize(("sizes", "tile", "options"), CASES[:8])
 def test_tiled_products_compile_without_waits_between_their_instructions(sizes, tile, options):
     made = build(emit(lower(product(*sizes, tile, **options))), TARGET.arch, "nvrtc")
     (used,) = made.resources.values()

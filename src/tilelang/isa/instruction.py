@@ -67,6 +67,8 @@ class Instruction(Routine):
         effect: What else it does.
         needs: What the target must have.
         predicate: Position of the argument that says whether the global access happens; bounds tests go there.
+        overhang: Bytes behind the first tile that it reads which it fetches as well and makes nothing of; there must be
+            shared memory of the block.
         source: Manual and section.
     """
 
@@ -77,6 +79,7 @@ class Instruction(Routine):
     effect: Effect = Effect.NONE
     needs: Feature = Feature.NONE
     predicate: int | None = None
+    overhang: int = 0
     source: str = ""
 
 

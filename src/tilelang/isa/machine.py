@@ -218,7 +218,9 @@ class Warp(Protocol):
     def shared_address(self, pointer: Pointer) -> np.ndarray:
         """Where a pointer points, in bytes from the beginning of the block's shared memory. Shape (32,), int64."""
 
-    def reading(self, starts: np.ndarray, size: int, *, agent: object) -> Reading:
+    def reading(
+        self, starts: np.ndarray, size: int, *, agent: object, unused: np.ndarray | None = None
+    ) -> Reading:
         """An engine will read pieces of the block's shared memory, on behalf of the warp's first active lane.
 
         It does so through the asynchronous proxy, as for `transfer`.
@@ -227,6 +229,7 @@ class Warp(Protocol):
             starts: Where each piece begins, in bytes. Any shape, int64.
             size: Bytes of each.
             agent: By what its end is learned of.
+            unused: Where pieces begin that it fetches and makes nothing of; they need only exist.
         """
 
     def fence_registers(self) -> None:

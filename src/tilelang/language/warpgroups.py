@@ -37,7 +37,8 @@ def wgmma_gemm(
     It is a group of products of its own. Until `T.wait_wgmma` has waited for it, nothing may touch C but further
     products, and nothing may write A and B.
 
-    Shapes: as of `T.gemm`; M a multiple of 64 where A is a shared tile, N of 8 for each warpgroup, K of 32 bytes.
+    Shapes: as of `T.gemm`; M a multiple of 8 where A is a shared tile, N of 8 for each warpgroup, K of 32 bytes. The
+    instructions have 64 rows; those beyond M are fetched from whatever lies there and their sums are dropped.
 
     Args:
         A: Left operand, shared or a whole fragment.

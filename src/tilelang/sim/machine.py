@@ -266,9 +266,11 @@ class SimWarp:
         """An engine begins to move the pieces of a source to those of a target, on behalf of one lane."""
         return BlockTransfer(self, lane, source, target, agent, update)
 
-    def reading(self, starts: np.ndarray, size: int, *, agent: object) -> Reading:
+    def reading(
+        self, starts: np.ndarray, size: int, *, agent: object, unused: np.ndarray | None = None
+    ) -> Reading:
         """An engine will read pieces of the block's shared memory for the warp."""
-        return Reading(self, starts, size, agent)
+        return Reading(self, starts, size, agent, unused)
 
     def shared_address(self, pointer: Pointer) -> np.ndarray:
         """Where a pointer points, in bytes from the beginning of the block's shared memory. Shape (32,)."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tilelang.errors import OutOfBounds
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.sim.engines import Span
 
@@ -26,14 +27,27 @@ class Reading:
         starts: Where the pieces begin, in bytes.
         size: Bytes of each.
         agent: By what its end is learned of.
+        unused: Pieces that are fetched and do not matter.
+
+    Raises:
+        OutOfBounds: There is no memory at one of the pieces.
     """
 
-    def __init__(self, warp: SimWarp, starts: np.ndarray, size: int, agent: object) -> None:
+    def __init__(
+        self, warp: SimWarp, starts: np.ndarray, size: int, agent: object, unused: np.ndarray | None = None
+    ) -> None:
         self._clocks, self._loc, self._shape = warp.block.clocks, warp.loc, (*starts.shape, size)
         self._thread = int(warp.who[warp.active][0])
         self._agent, self._causes = self._clocks.agent(agent), self._clocks.causes(self._thread)
         flat = starts.reshape(-1)
         self._span = Span(warp.block, flat, size, _tile(warp.block, int(flat.min()), int(flat.max()) + size))
+        end, last = self._span.storage.bytes.size, 0 if unused is None else int(unused.max(initial=0)) + size
+        if last > end:
+            raise OutOfBounds(
+                f"'{self._span.window.buffer.name}': matrix units fetch up to byte {last} of shared memory, but the "
+                f"block has {end}",
+                hint="give the block as much as whole instructions reach",
+            )
         self._span.begin_read(self._loc, self._thread)
 
     def fetch(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lowered_gemm import Case, buffer, constant, lowered, run
 
 from tilelang.codegen.cuda import emit
-from tilelang.errors import DataRace, SimulationError
+from tilelang.errors import DataRace, OutOfBounds, SimulationError
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.stmt import CallStmt
 from tilelang.ir.visit import Rewriter
@@ -26,6 +26,7 @@ from tilelang.ops.gemm import GemmWarpPolicy
 from tilelang.options import CompileOptions, PassConfigKey
 from tilelang.runtime.device_code import build
 from tilelang.sim.counters import Counters
+from tilelang.sim.run import simulate
 from tilelang.target import Target
 
 ARCH = "sm_90a"
@@ -105,6 +106,41 @@ def test_a_in_a_fragment(m, transpose_a):
     check(case(m, 16, 48, a_scope=Scope.FRAGMENT, transpose_a=transpose_a, transpose_b=m == 128))
 
 
+PADDED = [(48, 128), (40, 128), (80, 128), (96, 256), (208, 128), (208, 256), (72, 256), (136, 384)]
+
+
+@pytest.mark.parametrize("transpose_a", [False, True])
+@pytest.mark.parametrize(("m", "threads"), PADDED)
+def test_rows_that_instructions_have_and_the_tile_has_not(m, threads, transpose_a):
+    for k in (16, 80):
+        check(case(m, 24, k, threads=threads, transpose_a=transpose_a), lazy=bool(k & 64))
+    check(case(m, 24, 128, threads=threads, transpose_a=transpose_a, stages=2, clear=True))
+
+
+@pytest.mark.parametrize(("dtype", "accum", "k"), OTHERS)
+def test_other_dtypes_with_rows_that_the_tile_has_not(dtype, accum, k):
+    check(case(48, 16, 2 * k, dtype, accum, transpose_b=True))
+
+
+@pytest.mark.parametrize("m", [8, 16, 32])
+def test_who_asks_for_them_by_name_gets_them_for_a_few_rows(m):
+    for transpose_a in (False, True):
+        for scope in (Scope.SHARED, Scope.FRAGMENT):
+            check(case(m, 16, 32, transpose_a=transpose_a, a_scope=scope, explicit=True))
+
+
+def test_the_block_has_the_memory_that_instructions_fetch():
+    for made, line in [(case(48, 8, 64), 128), (case(48, 8, 16), 32), (case(48, 8, 64, transpose_a=True), 128)]:
+        func = lowered(made, LOWERING)
+        launch = func.body
+        offsets = {b.name: offset for b, offset in launch.plan.shared_offsets}
+        assert launch.plan.shared_bytes == offsets["A_tile"] + 64 * line
+        plan = dataclasses.replace(launch.plan, shared_bytes=launch.plan.shared_bytes - 512)
+        short = dataclasses.replace(func, body=dataclasses.replace(launch, plan=plan))
+        with pytest.raises(OutOfBounds, match="'A_tile': matrix units fetch up to byte"):
+            simulate(short, list(made.arguments()), target=Target("cuda", ARCH))
+
+
 @pytest.mark.parametrize("accum", ["float32", "bfloat16"])
 @pytest.mark.parametrize("clear", [{"clear": True}, {"clear": False}, {"clear_in_block": 0}, {"clear_in_block": 1}])
 @pytest.mark.parametrize("k", [16, 32])
@@ -126,7 +162,7 @@ def test_a_tile_that_is_one_version_of_several(orders):
 
 @settings(max_examples=8)
 @given(
-    m=st.sampled_from([64, 64, 128]),
+    m=st.sampled_from([64, 64, 128, 48, 104]),
     n=st.integers(1, 12).map(lambda n: 8 * n),
     k=st.integers(1, 4).map(lambda k: 16 * k),
     dtypes=st.sampled_from(SIXTEEN),
@@ -228,7 +264,12 @@ def refusal(made, arch=ARCH, options=CompileOptions()):
     ("made", "words"),
     [
         (case(64, 64, 32, threads=96), "96 threads are no whole number of warpgroups"),
-        (case(32, 64, 32), "M is 32, no multiple of 64"),
+        (case(32, 64, 32), "M is 32: warps by themselves multiply"),
+        (case(16, 64, 32, a_scope=Scope.FRAGMENT), "M is 16: warps by themselves multiply"),
+        (case(40, 64, 32), ""),
+        (case(44, 64, 32), "can be cut into no boxes"),
+        (case(44, 64, 32, transpose_a=True), "can be cut into no boxes"),
+        (case(64, 64, 40), "K is 40, no multiple of 16"),
         (case(64, 64, 24), "K is 24, no multiple of 16"),
         (case(64, 60, 32), "do not divide the tile"),
         (case(64, 64, 32, threads=1024, policy=GemmWarpPolicy.FullRow), ""),
@@ -330,6 +371,7 @@ def test_instructions_are_counted():
         case(128, 128, 64, "float8_e4m3fn", "float32", transpose_b=True, a_scope=Scope.FRAGMENT),
         case(64, 64, 64, "float8_e5m2", "float32", transpose_b=True, dtype_b="float8_e4m3fn"),
         case(64, 64, 32, "float16", "float16"),
+        case(80, 128, 64, threads=256),
     ],
 )
 def test_products_compile_without_advice(made):

@@ -1,5 +1,6 @@
 """Shared buffers share bytes only when they never live together, and what does not fit says what would."""
 
+import dataclasses
 import itertools
 
 import pytest
@@ -106,6 +107,22 @@ def test_what_a_product_of_a_loop_reads_is_kept_for_the_next_iteration():
     assert 120000 == planned(loop(*body, wait(0)), wait(0))[1]
     with pytest.raises(ResourceError):
         planned(loop(*body, wait(1)), wait(0))
+
+
+def test_there_is_memory_behind_tiles_of_which_instructions_fetch_more():
+    def total(small, *others):
+        """Of the multiplied tile `a` and others, which live as long."""
+        a, rest = tile("a", small), [tile(f"b{n}", size) for n, size in enumerate(others)]
+        call = dataclasses.replace(wgmma_call(a), routine=dataclasses.replace(MULTIPLY, overhang=1024))
+        body = (*map(Alloc, (a, *rest)), use(a, *rest), call, wait(0), look(a), *map(look, rest))
+        offsets, total = planned(*body)
+        assert offsets["a"] + small * 4 + 1024 <= total
+        return total
+
+    assert 256 + 1024 == total(64)
+    assert 256 + 1024 == total(64, 128)
+    assert 256 + 4096 == total(64, 1024)
+    assert 256 + 4096 + 256 == total(64, 64, 1024)
 
 
 def test_a_buffer_from_outside_lives_as_long_as_the_loop_that_uses_it():

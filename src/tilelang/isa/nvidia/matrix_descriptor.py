@@ -78,6 +78,11 @@ class Operand:
         chunks: np.ndarray = address ^ (address >> 7 & max(1, mode // CHUNK) - 1) << 4
         return chunks
 
+    def of_rows(self, chunks: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
+        """The chunks of the first rows, and the others; `rows` is a multiple of those that lie within one chunk."""
+        part = rows * self.dtype.storage_bytes // CHUNK if self.transposed else rows
+        return (chunks[:, :part], chunks[:, part:]) if self.transposed else (chunks[:part], chunks[part:])
+
     def matrix(self, chunks: np.ndarray) -> np.ndarray:
         """The operand from the contents of its chunks. Shapes: (..., 16), uint8 -> (rows, depth)."""
         lines = np.ascontiguousarray(chunks).reshape(len(chunks), -1).view(self.dtype.numpy)

@@ -184,18 +184,25 @@ class _Form:
 
 @cache
 def wgmma(
-    atom: WgmmaAtom, *, a_in_registers: bool = False, transpose_a: bool = False, transpose_b: bool = False
+    atom: WgmmaAtom,
+    *,
+    a_in_registers: bool = False,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    overhang: int = 0,
 ) -> Instruction:
     """The instruction of an atom in one form.
 
     It is called with C, which it accumulates in, A, B and whether to accumulate; if not, the old contents of C do not
-    matter. C is a region of registers, B a matrix descriptor; A is another one, or a region of registers.
+    matter. C is a region of registers, B a matrix descriptor; A is another one, or a region of registers. A fifth
+    argument says how many rows of A in shared memory matter: the sums of the others are undefined.
 
     Args:
         atom: The instruction.
         a_in_registers: Whether A is held by the threads.
         transpose_a: Whether A lies in shared memory with M contiguous, not K.
         transpose_b: Whether B lies there with N contiguous, not K.
+        overhang: Bytes behind A that are fetched for rows that do not matter.
 
     Raises:
         CompilerBug: There is no such form.
@@ -220,6 +227,7 @@ def wgmma(
         group=Group.WARPGROUP,
         timeline=Timeline.WGMMA,
         needs=Feature.WGMMA,
+        overhang=overhang,
         source=_SOURCE.format("wgmma.mma_async"),
     )
 

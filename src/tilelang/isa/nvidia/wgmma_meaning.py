@@ -141,26 +141,30 @@ class Product:
     c_fragment: Fragment
     c_dtype: DType
 
-    def simulate(self, warp: Warp, c: Pointer, a: Any, b: Any, accumulate: Any) -> None:
-        """Issues it."""
+    def simulate(self, warp: Warp, c: Pointer, a: Any, b: Any, accumulate: Any, rows: Any = None) -> None:
+        """Issues it; only so many rows of A matter, the others are fetched from whatever lies there."""
         warp.converge(ALL_LANES, self.name)
         keep = bool(uniform(warp, accumulate, f"{self.name}, scale-d"))
         group, rank = _warpgroup(warp), warp.index % WARPS
         of_b = uniform(warp, b, f"{self.name}, descriptor of B") & _WORD
-        shared, what = [(self.b, self.b.chunks(of_b))], [self.name, keep, of_b]
+        shared: list[tuple[Operand, np.ndarray, np.ndarray | None]] = [(self.b, self.b.chunks(of_b), None)]
+        what = [self.name, keep, of_b]
         held = [_Held(c, self.c_fragment.values, self.name)]
         if self.a is None:
             held.append(_Held(a, self.a_fragment.values, ""))
         else:
             of_a = uniform(warp, a, f"{self.name}, descriptor of A") & _WORD
-            shared.append((self.a, self.a.chunks(of_a)))
+            used, unused = self.a.of_rows(self.a.chunks(of_a), self._rows(warp, rows))
+            shared.append((self.a, used, unused))
             what.append(of_a)
         for registers in held:
             self._check(warp, group.held[rank], registers)
         number, issued = group.issue(warp, tuple(what))
         group.held[rank] += held
         agent = _STATE, warp.index // WARPS
-        readings = [(operand, warp.reading(chunks, CHUNK, agent=agent)) for operand, chunks in shared]
+        readings = [
+            (operand, warp.reading(chunks, CHUNK, agent=agent, unused=unused)) for operand, chunks, unused in shared
+        ]
 
         def touch() -> None:
             for registers in held:
@@ -184,6 +188,10 @@ class Product:
                 del group.products[number]
 
         warp.defer(Timeline.WGMMA, land, touch)
+
+    def _rows(self, warp: Warp, rows: Any) -> int:
+        whole = self.c_fragment.shape[0]
+        return whole if rows is None else min(whole, uniform(warp, rows, f"{self.name}, rows of A"))
 
     def _check(self, warp: Warp, under_way: list[_Held], registers: _Held) -> None:
         """Reports registers that others touched without a fence, or that another product under way uses otherwise."""
@@ -209,8 +217,7 @@ class Product:
         if self.a is None:
             left, left_known = self._held_rows(warp, held[1], rows, first)
         else:
-            mine = slice(first, first + self.c_fragment.shape[0] // WARPS)
-            left, left_known = operands[1][0][mine], operands[1][1][mine]
+            left, left_known = _part(operands[1], first, self.c_fragment.shape[0] // WARPS)
         row, column = np.moveaxis(self.c_fragment.table[rows], -1, 0)
         wide = np.int64 if self.c_dtype.is_int else np.float64
         total = (_exact(left, self.a_dtype, wide) @ _exact(right, self.b.dtype, wide).T)[row - first, column]
@@ -229,6 +236,14 @@ class Product:
         matrix, defined = np.zeros(shape, values.dtype), np.zeros(shape, bool)
         matrix[row - first, k], defined[row - first, k] = values, known
         return matrix, defined
+
+
+def _part(operand: _Matrix, first: int, count: int) -> _Matrix:
+    """Some rows of a matrix; those that it does not have are undefined."""
+    parts = [array[first : first + count] for array in operand]
+    missing = ((0, count - len(parts[0])), (0, 0))
+    values, known = (np.pad(part, missing) for part in parts)
+    return values, known
 
 
 def _exact(matrix: np.ndarray, dtype: DType, wide: type) -> np.ndarray:

@@ -2,7 +2,8 @@
 
 Takes products of a shared tile, or a fragment, with a shared tile into a fragment; gives the program of one thread: a
 fence, all instructions of the warpgroup with their operands told by descriptors, a commit and a wait. Invariant: sums
-are never zeroed by stores where the first instruction can overwrite them, and nothing is read that is not an element.
+are never zeroed by stores where the first instruction can overwrite them. Rows beyond M are whatever lies in shared
+memory behind those of A; their sums are never looked at.
 """
 
 from __future__ import annotations
@@ -110,11 +111,15 @@ class _Emission:
 
     def __init__(self, op: Gemm, site: Site, plan: _Plan, emit: Emitter, thread: Expr) -> None:
         self._op, self._site, self._plan, self._emit, self._thread = op, site, plan, emit, thread
+        self._m, _, k = (int_const(size) or 0 for size in op.sizes)
+        cover = plan.groups.rows * plan.groups.row_atoms * ROWS
+        self._padded = plan.a is not None and cover > self._m
         self._record = wgmma(
             plan.atom,
             a_in_registers=plan.a is None,
             transpose_a=plan.a is not None and plan.a[0].transposed,
             transpose_b=plan.b[0].transposed,
+            overhang=0 if plan.a is None else plan.a[0].overhang(plan.a[1], cover, k),
         )
 
     def run(self) -> None:
@@ -142,7 +147,9 @@ class _Emission:
                 reads = (a, op.b, c)
             b = self._at(plan.b, of_b, j * atom.n, step * atom.k)
             accumulate = keep if plan.steps == 1 else emit.short(binary(BinaryOp.OR, step > 0, keep))
-            build.emit(CallStmt(self._record, (c, a, b, accumulate), reads, (c,)))
+            first = (row_group * groups.row_atoms + i) * ROWS
+            rows = (emit.short(binary(BinaryOp.MIN, self._m - first, ROWS)),) if self._padded else ()
+            build.emit(CallStmt(self._record, (c, a, b, accumulate, *rows), reads, (c,)))
 
         def along_n(step: Expr, i: Expr) -> None:
             emit.loop("j", groups.column_atoms, lambda j: multiply(step, i, j))
@@ -279,8 +286,8 @@ def _divided(op: Gemm, site: Site, sums: DType) -> _Plan | str:
     for letter, contiguous in zip("AB", (transposed[0] and not held_a, transposed[1]), strict=True):
         if contiguous and operand.bits != 16:
             return f"{letter} of {operand!s} is not contiguous along K"
-    if m % ROWS and not held_a:
-        return f"M is {m}, no multiple of {ROWS}"
+    if m * 2 <= ROWS and not op.explicit:
+        return f"M is {m}: warps by themselves multiply without padding, and no slower"
     depth = 32 * 8 // operand.bits
     if k % depth:
         return f"K is {k}, no multiple of {depth}"

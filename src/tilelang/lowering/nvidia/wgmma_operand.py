@@ -87,6 +87,11 @@ class Tile:
         """The layout that the buffer must have."""
         return boxed(self.shape[-2:], self.bits, boxes.columns * self.size)
 
+    def overhang(self, boxes: Boxes, rows: int, k: int) -> int:
+        """Bytes behind the buffer that instructions fetch at most, of so many rows and elements along K."""
+        last, reached = (int_const(self.chunks(boxes, row - 1, k - 1)) for row in (self.rows, rows))
+        return ((reached or 0) - (last or 0)) * CHUNK
+
     def distances(self, boxes: Boxes) -> tuple[int, int, int]:
         """The leading and the stride distance in bytes, and the code of the permutation."""
         line = boxes.columns * self.size  # bytes from one line of a box to the next

@@ -43,6 +43,7 @@ class Tile:
         first: The position of the first statement that touches it; loops count as the planner's rules say.
         last: The position of the last one.
         versions: How many versions of it a pipeline keeps.
+        overhang: Bytes behind it that instructions fetch as well, whatever lies there.
     """
 
     buffer: Buffer
@@ -51,6 +52,7 @@ class Tile:
     first: int
     last: int
     versions: int = 1
+    overhang: int = 0
 
     def meets(self, other: Tile) -> bool:
         """Whether both live at some moment."""
@@ -92,16 +94,20 @@ class _WithoutUntouched(Rewriter):
 
 
 def place(tiles: Sequence[Tile]) -> tuple[Mapping[Buffer, int], int]:
-    """Offsets of the tiles, and the bytes that hold them all: the largest first, each at the lowest place that fits."""
+    """Offsets of the tiles, and the bytes that hold them all: the largest first, each at the lowest place that fits.
+
+    Those behind which something must lie come before all others.
+    """
     placed: list[tuple[int, Tile]] = []
-    for tile in sorted(tiles, key=lambda t: (-t.bytes, t.first)):
+    for tile in sorted(tiles, key=lambda t: (t.overhang == 0, -t.bytes, t.first)):
         offset = 0
         for begin, other in sorted((p for p in placed if p[1].meets(tile)), key=lambda p: p[0]):
             if offset + tile.bytes <= begin:
                 break
             offset = max(offset, _rounded(begin + other.bytes, tile.align))
         placed.append((offset, tile))
-    return {tile.buffer: offset for offset, tile in placed}, max((o + t.bytes for o, t in placed), default=0)
+    total = max((offset + tile.bytes + tile.overhang for offset, tile in placed), default=0)
+    return {tile.buffer: offset for offset, tile in placed}, total
 
 
 def _rounded(value: int, align: int) -> int:
@@ -127,7 +133,7 @@ def _tiles(launch: Launch, *, whole_loops: bool) -> list[Tile]:
             first, last = life.spans[buffer]
         else:
             continue  # never touched
-        tiles.append(Tile(buffer, size, align, first, last, versions.get(buffer, 1)))
+        tiles.append(Tile(buffer, size, align, first, last, versions.get(buffer, 1), life.overhang.get(buffer, 0)))
     return tiles
 
 
@@ -151,6 +157,7 @@ class _Life:
         self.position = 0
         self.allocated: dict[Buffer, None] = {}
         self.spans: dict[Buffer, tuple[int, int]] = {}
+        self.overhang: dict[Buffer, int] = {}
         self._multiplied: dict[Buffer, None] = {}  # by products that may be under way
 
     def visit(self, stmt: Stmt, loops: int) -> None:
@@ -185,6 +192,9 @@ class _Life:
             return
         if Effect.WAIT not in routine.effect:
             self._multiplied |= dict.fromkeys(shared_storages(stmt))
+            if routine.overhang and isinstance(stmt, CallStmt):
+                tile = stmt.reads[0].buffer.storage
+                self.overhang[tile] = max(routine.overhang, self.overhang.get(tile, 0))
             return
         for buffer in self._multiplied:
             self.spans[buffer] = (self.spans[buffer][0], now)

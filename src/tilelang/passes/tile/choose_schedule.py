@@ -209,7 +209,7 @@ class _Choice:
         if not fitting:
             return f"{_line(products[0])}T.gemm: {self._roles.refuses(products[0], threads)}"
         rows = [int_const(product.sizes[0]) or 0 for product in fitting]
-        if not wished and count > 1 and any(m % (_ROWS * count) for m in rows):
+        if not wished and count > 1 and any(-(-m // _ROWS) % count for m in rows):
             return f"{count} warpgroups do not divide the rows of a product"
         needed, most = self._registers(count), _REGISTERS.get(count, (0, 0))[0]
         if needed + _OTHER_REGISTERS > most + WARP_SIZE // 2:
@@ -323,6 +323,7 @@ class _Choice:
         tiles = [s.buffer for s in walk(self._launch.body) if isinstance(s, Alloc) and s.buffer.scope is Scope.SHARED]
         room = self._target.architecture.shared_bytes - _ALIGN  # for barriers
         room -= sum(_size(tile) for tile in tiles if tile.view_of is None and tile not in mine)
+        room -= max((_overhang(s) for s in walk(self._launch.body) if isinstance(s, Gemm)), default=0)
         staged_bytes = sum(map(_size, staging)) * tiles_at_once
         users = sum(_size(made.staging) for made in exits if made.writer is not None) * tiles_at_once
         once = sum(_size(t) for ring in rings if not ring.pipelined for t in ring.tiles)
@@ -367,6 +368,13 @@ def _is_short(product: Gemm, warpgroups: int) -> bool:
 def _size(tile: Buffer) -> int:
     """What a tile takes in shared memory, with the gap behind it."""
     return -(-(tile.bytes or 0) // _ALIGN) * _ALIGN
+
+
+def _overhang(product: Gemm) -> int:
+    """What a product may fetch behind the last tile: rows of A that it does not have, within boxes of 128 bytes."""
+    m, _, k = (int_const(size) or 0 for size in product.sizes)
+    size = product.operands[0].storage_bytes
+    return -m % _ROWS * (k * size if product.transpose_a else 128)
 
 
 def _named(copy: Copy) -> frozenset[Var]:
