@@ -28,15 +28,32 @@ def test_fast_math_is_asked_for_by_key_or_text(key: str) -> None:
 
 @pytest.mark.parametrize("key", list(PassConfigKey))
 def test_every_published_key_is_accepted(key: PassConfigKey) -> None:
-    CompileOptions.from_user({key: "1"})
+    CompileOptions.from_user({key: "-O1" if key is PassConfigKey.TL_DEVICE_COMPILE_FLAGS else 1})
 
 
 def test_wishes_for_schedules_are_numbers_and_choices_under_keys_of_their_own() -> None:
     wishes = CompileOptions.from_user({"tl.stages": 3, "tl.persistent": False, "tl.ping_pong": 1}).schedule
     assert wishes == ScheduleWishes(stages=3, persistent=False, ping_pong=True)
     assert not CompileOptions.from_user({"tl.disable_tma_lower": True}).schedule.specialized
-    with pytest.raises(OptionError, match=r"pass_configs: 'tl.consumers' is 9, expected an integer from 1 to 4"):
-        _ = CompileOptions.from_user({"tl.consumers": 9}).schedule
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("tl.consumers", 9, "an integer from 1 to 4"),
+        ("tl.consumers", True, "an integer from 1 to 4"),
+        ("tl.stages", 2.0, "an integer from 1 to 64"),
+        ("tl.ping_pong", 2, "True or False"),
+        ("tl.staged", "yes", "True or False"),
+        ("tl.l2_hints", "off", "True or False"),
+        ("tl.disable_wgmma", "false", "True or False"),
+        ("tl.enable_fast_math", "on", "True or False"),
+    ],
+)
+def test_values_that_mean_nothing_are_refused_at_once(key: str, value: object, expected: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        CompileOptions.from_user({key: value})
+    assert f"pass_configs: {key!r} is {value!r}, expected {expected}" == caught.value.message
 
 
 @pytest.mark.parametrize("given,meant", [((2, 1), (2, 1, 1)), (2, (2, 1, 1)), ([1, 2], (1, 2, 1)), (1, (1, 1, 1))])

@@ -173,24 +173,25 @@ class CompileOptions:
         return self._choice(PassConfigKey.TL_L2_HINTS) is not False
 
     def _is_on(self, key: PassConfigKey) -> bool:
-        return bool(dict(self.pass_configs).get(key.value, False))
+        return self._choice(key) is True
 
     def _choice(self, key: PassConfigKey) -> bool | None:
         """The yes or no under a key, None where there is neither."""
-        value = self._number(key, 0, 1)
-        return None if value is None else bool(value)
+        value = dict(self.pass_configs).get(key.value)
+        if value is None:
+            return None
+        if not isinstance(value, int) or value not in (0, 1):
+            raise _refused(key, value, "True or False", "True")
+        return bool(value)
 
     def _number(self, key: PassConfigKey, low: int, high: int) -> int | None:
         """The number under a key, None where there is none."""
         value = dict(self.pass_configs).get(key.value)
         if value is None:
             return None
-        if not isinstance(value, int) or not low <= value <= high:
-            raise OptionError(
-                f"pass_configs: {key.value!r} is {value!r:.40}, expected an integer from {low} to {high}",
-                hint=f"write pass_configs={{{key.value!r}: {high if high < 2 else 2}}}, or leave it out",
-            )
-        return int(value)
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+            raise _refused(key, value, f"an integer from {low} to {high}", str(min(high, 2)))
+        return value
 
     def _extents(self, key: PassConfigKey) -> tuple[int, int, int] | None:
         """The extents of a cluster under a key, None where there are none."""
@@ -202,11 +203,7 @@ class CompileOptions:
             x, y, z = (*sides, 1, 1)[:3]
             if x * y * z <= _MOST_BLOCKS:
                 return int(x), int(y), int(z)
-        raise OptionError(
-            f"pass_configs: {key.value!r} is {value!r:.40}, expected the extents of a cluster of at most "
-            f"{_MOST_BLOCKS} blocks",
-            hint=f"write pass_configs={{{key.value!r}: (2, 1)}}, or leave it out",
-        )
+        raise _refused(key, value, f"the extents of a cluster of at most {_MOST_BLOCKS} blocks", "(2, 1)")
 
     @property
     def key(self) -> str:
@@ -224,8 +221,8 @@ class CompileOptions:
         """The options that `pass_configs`, `compile_flags` and `verbose` ask for.
 
         Raises:
-            OptionError: `pass_configs` is no mapping or has an unknown key, or flags that are neither text nor a list
-                of texts.
+            OptionError: `pass_configs` is no mapping or has an unknown key or a value that means nothing, or flags that
+                are neither text nor a list of texts.
         """
         if not isinstance(pass_configs, Mapping | None):
             raise OptionError(
@@ -235,7 +232,16 @@ class CompileOptions:
         configs = {_canonical_key(key): value for key, value in (pass_configs or {}).items()}
         device_flags = configs.pop(PassConfigKey.TL_DEVICE_COMPILE_FLAGS.value, None)
         flags = (*_flags(device_flags, "pass_configs"), *_flags(compile_flags, "compile_flags"))
-        return cls(pass_configs=tuple(sorted(configs.items())), compile_flags=flags, verbose=verbose)
+        made = cls(pass_configs=tuple(sorted(configs.items())), compile_flags=flags, verbose=verbose)
+        _ = made.fast_math, made.schedule, made.warpgroup_products, made.l2_hints  # here the caller's line is known
+        return made
+
+
+def _refused(key: PassConfigKey, value: object, expected: str, example: str) -> OptionError:
+    return OptionError(
+        f"pass_configs: {key.value!r} is {value!r:.40}, expected {expected}",
+        hint=f"write pass_configs={{{key.value!r}: {example}}}, or leave it out",
+    )
 
 
 _MOST_BLOCKS = 8  # of a cluster on all GPUs. Source: CUDA C++ Programming Guide, "Thread Block Clusters"

@@ -85,6 +85,15 @@ def test_wrong_options_are_errors(options, message):
                 A[0] = 1
 
 
+def test_indices_of_a_block_have_as_many_names_as_the_grid_has_extents():
+    with pytest.raises(ProgramError, match="the grid has 1 extent, but there are 2 names for a block's indices"):
+
+        @T.prim_func
+        def main(A: T.Tensor((4,), "int32")):
+            with T.Kernel(4) as (bx, by):
+                A[bx] = by
+
+
 def test_kernels_do_not_nest():
     with pytest.raises(ProgramError, match="a kernel cannot stand inside another kernel"):
 

@@ -29,7 +29,7 @@ from tilelang.isa.nvidia.mbarrier import (
 from tilelang.isa.nvidia.mbarrier_state import MOST_ARRIVALS, MOST_BYTES
 from tilelang.isa.nvidia.sync import SYNC_THREADS
 from tilelang.language.api import api
-from tilelang.language.calls import emit_call
+from tilelang.language.calls import emit_call, rank_in_cluster
 from tilelang.language.proxy import BufferProxy
 from tilelang.language.stage import current, is_mutable
 from tilelang.language.threads import linear_thread
@@ -183,11 +183,12 @@ def _alloc(
         raise ProgramError(
             f"{what}: stands in a loop or branch", hint="allocate barriers at the beginning of the kernel, once"
         )
-    given = [arrive_count] if not isinstance(arrive_count, Sequence) else list(arrive_count)
-    counts = [int_const(as_expr(count)) for count in given]
+    given = list(arrive_count) if isinstance(arrive_count, list | tuple) else [arrive_count]
+    counts = [int_const(as_expr(count)) if isinstance(count, int | Expr) else None for count in given]
     if not counts or any(count is None or not 1 <= count <= MOST_ARRIVALS for count in counts):
         raise ProgramError(
-            f"{what}: expected counts of arrivals, got {arrive_count!r:.40}", hint="write T.alloc_barrier([128, 1])"
+            f"{what}: expected counts of arrivals from 1 to {MOST_ARRIVALS}, got {arrive_count!r:.40}",
+            hint="write T.alloc_barrier([128, 1])",
         )
     buffer = Buffer(stager.suggest(name), (as_expr(len(counts)),), _KIND, Scope.BARRIER, loc=stager.loc)
     stager.emit(Alloc(buffer))
@@ -208,7 +209,7 @@ def _arrive(what: str, barrier: Barrier, cta_id: ExprLike | None) -> None:
     if cta_id is None:
         _emit(what, MBARRIER_ARRIVE, barrier)
     else:
-        _emit(what, mbarrier_arrive_remote(), barrier, cast(cta_id, INT32))
+        _emit(what, mbarrier_arrive_remote(), barrier, rank_in_cluster(what, cta_id))
 
 
 def _bytes(what: str, tx: ExprLike) -> Expr:

@@ -6,9 +6,12 @@ only there are threads to execute it.
 
 from __future__ import annotations
 
+import math
+
+from tilelang.dtypes import INT32
 from tilelang.errors import ProgramError
 from tilelang.ir.buffer import Region
-from tilelang.ir.expr import Expr, Var
+from tilelang.ir.expr import Expr, ExprLike, Var, as_expr, cast, int_const
 from tilelang.ir.stmt import CallStmt
 from tilelang.isa.instruction import Instruction
 from tilelang.language.stage import Hints, Stager, current
@@ -24,6 +27,22 @@ def inside_kernel(what: str) -> tuple[Stager, Hints]:
     if stager.hints is None:
         raise ProgramError(f"{what}: stands outside of a kernel", hint="write it inside `with T.Kernel(...)`")
     return stager, stager.hints
+
+
+def rank_in_cluster(what: str, rank: ExprLike) -> Expr:
+    """The number of a block in its cluster.
+
+    Raises:
+        ProgramError: The cluster has no such block.
+    """
+    blocks = math.prod(inside_kernel(what)[1].cluster)
+    number = int_const(as_expr(rank))
+    if number is not None and not 0 <= number < blocks:
+        raise ProgramError(
+            f"{what}: there is no block {number} in a cluster of {blocks}",
+            hint=f"write a number from 0 to {blocks - 1}" if blocks > 1 else "write T.Kernel(..., cluster_dims=2)",
+        )
+    return cast(as_expr(rank), INT32)
 
 
 def emit_call(

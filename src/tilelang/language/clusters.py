@@ -7,7 +7,6 @@ meet again before one of them ends that others may still touch.
 
 from __future__ import annotations
 
-from tilelang.dtypes import INT32
 from tilelang.errors import ProgramError
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.expr import Expr, ExprLike, as_expr, cast
@@ -25,7 +24,7 @@ from tilelang.isa.nvidia.cluster import cluster_store_async as store_async_instr
 from tilelang.language.address import Pointer
 from tilelang.language.api import api
 from tilelang.language.barriers import Barrier, barrier_region
-from tilelang.language.calls import emit_call
+from tilelang.language.calls import emit_call, rank_in_cluster
 from tilelang.language.pointers import Place, address_of
 
 
@@ -84,7 +83,7 @@ def cluster_load(element: Place, rank: ExprLike) -> Expr:
         rank: The block's number in the cluster.
 
     Raises:
-        ProgramError: The element is not in shared memory.
+        ProgramError: The element is not in shared memory, or the cluster has no such block.
 
     Example:
         `x = T.cluster_load(S[i], rank ^ 1)`
@@ -92,7 +91,7 @@ def cluster_load(element: Place, rank: ExprLike) -> Expr:
     what = "T.cluster_load"
     region = _shared(what, element)
     result = emit_call(
-        what, load_instruction(region.dtype), region, cast(as_expr(rank), INT32), reads=(region,), name="remote"
+        what, load_instruction(region.dtype), region, rank_in_cluster(what, rank), reads=(region,), name="remote"
     )
     assert result is not None
     return result
@@ -110,7 +109,7 @@ def cluster_store(element: Place, rank: ExprLike, value: ExprLike) -> None:
     what = "T.cluster_store"
     region = _shared(what, element)
     converted = cast(as_expr(value), region.dtype)
-    emit_call(what, store_instruction(region.dtype), region, cast(as_expr(rank), INT32), converted, writes=(region,))
+    emit_call(what, store_instruction(region.dtype), region, rank_in_cluster(what, rank), converted, writes=(region,))
 
 
 @api
@@ -129,7 +128,7 @@ def cluster_store_async(element: Place, rank: ExprLike, value: ExprLike, barrier
     region, counted = _shared(what, element), barrier_region(what, barrier)
     converted = cast(as_expr(value), region.dtype)
     instruction = store_async_instruction(region.dtype)
-    emit_call(what, instruction, region, cast(as_expr(rank), INT32), converted, counted, writes=(region,))
+    emit_call(what, instruction, region, rank_in_cluster(what, rank), converted, counted, writes=(region,))
 
 
 def _register(what: str, instruction: Instruction) -> Expr:

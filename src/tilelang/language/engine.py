@@ -6,9 +6,11 @@ it. Invariant: what the engine does is over when the program has waited for it, 
 
 from __future__ import annotations
 
+import math
+
 from tilelang.dtypes import INT32
 from tilelang.errors import ProgramError
-from tilelang.ir.expr import ExprLike, as_expr, cast
+from tilelang.ir.expr import Expr, ExprLike, as_expr, cast, int_const
 from tilelang.isa.nvidia.cache_policy import EVICTIONS, NORMAL
 from tilelang.isa.nvidia.fence import FENCE_PROXY_ASYNC, FENCE_PROXY_ASYNC_GLOBAL
 from tilelang.isa.nvidia.tma import TMA_STORE_COMMIT
@@ -56,7 +58,8 @@ def tma_copy(
             by each block itself, with `T.mbarrier_arrive_expect_tx`.
 
     Raises:
-        ProgramError: A load has no barrier or a store has one, or the tiles are not such as `T.copy` takes.
+        ProgramError: A load has no barrier or a store has one, the tiles are not such as `T.copy` takes, or the cluster
+            has no such blocks.
         NoLowering: The GPU has no such engine, or the engine cannot move this tile; says why.
 
     Example:
@@ -71,16 +74,29 @@ def tma_copy(
     if counted is None and cluster_mask is not None:
         raise ProgramError(f"{what}: only loads come to several blocks", hint="leave cluster_mask out")
     stored = counted is None
+    receivers = None if cluster_mask is None else _receivers(what, cluster_mask)
     op = Copy(
         *align(src, dst, what),
         eviction=eviction_policy or NORMAL,
         pending=stored,
         barrier=counted,
         explicit=True,
-        receivers=None if cluster_mask is None else cast(as_expr(cluster_mask), INT32),
+        receivers=receivers,
     )
     op.check()
     stager.emit(op)
+
+
+def _receivers(what: str, cluster_mask: ExprLike) -> Expr:
+    """The blocks that a tile is brought to, one bit for each."""
+    blocks = math.prod(inside_kernel(what)[1].cluster)
+    mask = int_const(as_expr(cluster_mask))
+    if mask is not None and not 0 < mask < 1 << blocks:
+        raise ProgramError(
+            f"{what}: cluster_mask is {mask:#b}, but the bits of a cluster of {blocks} are 1 to {(1 << blocks) - 1:#b}",
+            hint="name the blocks that shall have the tile" if blocks > 1 else "write T.Kernel(..., cluster_dims=2)",
+        )
+    return cast(as_expr(cluster_mask), INT32)
 
 
 @api

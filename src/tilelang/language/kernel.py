@@ -62,10 +62,18 @@ class Kernel:
                 "T.Kernel: a kernel cannot stand inside a staged loop or branch",
                 hint="put the loop inside the kernel, or loop over plain Python values: `for i in (0, 1):`",
             )
+        if len(stager.targets) > 1 and len(stager.targets) != len(self._grid):
+            extents = f"{len(self._grid)} extent{'s' if len(self._grid) > 1 else ''}"
+            raise ProgramError(
+                f"T.Kernel: the grid has {extents}, but there are {len(stager.targets)} names for a block's indices",
+                hint="write one name for each extent, as in `with T.Kernel(gx, gy) as (bx, by):`",
+            )
         names = stager.targets if len(stager.targets) == len(self._grid) else ("bx", "by", "bz")[: len(self._grid)]
         self._vars = tuple(Var(stager.unique(name), INT32, index=True) for name in names)
         self._loc = stager.loc
-        stager.hints = Hints(block_vars=self._vars, threads=self._threads, sources=list(self._sources))
+        stager.hints = Hints(
+            block_vars=self._vars, threads=self._threads, cluster=self._cluster, sources=list(self._sources)
+        )
         stager.open_block()
         return self._vars if len(self._vars) > 1 else self._vars[0]
 

@@ -30,6 +30,7 @@ class Hints:
     min_blocks_per_sm: int | None = None
     block_vars: tuple[Var, ...] = ()
     threads: tuple[int, int, int] = (1, 1, 1)
+    cluster: tuple[int, int, int] = (1, 1, 1)
     sources: list[str] = field(default_factory=list)
     thread: Var | None = None  # once a statement has asked for it
     barriers: Buffer | None = None  # of T.create_list_of_mbarrier

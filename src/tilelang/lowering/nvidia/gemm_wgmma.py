@@ -291,7 +291,10 @@ def _divided(op: Gemm, site: Site, sums: DType) -> _Plan | str:
     depth = 32 * 8 // operand.bits
     if k % depth:
         return f"K is {k}, no multiple of {depth}"
-    found = "its warpgroups do not divide the tile"
+    least = columns(operand)[0]
+    if n % least:
+        return f"N is {n}, no multiple of {least}"
+    found = f"its warpgroups do not divide the tile of {m} x {n}"
     for groups, width in _partitions(m, n, op, site):
         atom = atom_of(*op.operands, sums, width)
         assert atom is not None
@@ -333,8 +336,8 @@ def _in_boxes(tile: Tile, site: Site) -> tuple[Tile, Boxes] | str:
     given = site.shared_layouts.get(buffer)
     boxes = next(tile.candidates(), None) if given is None else tile.boxes_of(given)
     if boxes is None:
-        what = "can be cut into no boxes" if given is None else "already has a layout"
-        return f"'{buffer.name}' {what} that descriptors can tell"
+        what = "cannot be cut into boxes" if given is None else "has a layout"
+        return f"'{buffer.name}' {what} that descriptors {'can' if given is None else 'cannot'} tell"
     return tile, boxes
 
 

@@ -79,6 +79,15 @@ def _check_moves(launch: Launch) -> None:
                 f"T.set_max_nreg: the block has {threads} threads, no whole warpgroups of {WARPGROUP_THREADS}",
                 hint=f"write threads={-(-threads // WARPGROUP_THREADS) * WARPGROUP_THREADS}",
             )
+    for stmt, _ in moves:
+        group = groups.around(stmt)
+        if group.first % WARPGROUP_THREADS or group.count % WARPGROUP_THREADS:
+            with stmt.loc:
+                raise ProgramError(
+                    f"T.set_max_nreg: threads {group.first} to {group.end - 1} come here, no whole warpgroups of "
+                    f"{WARPGROUP_THREADS}",
+                    hint="let all threads of a warpgroup come here, as in `with T.ws(0):`",
+                )
     blocks = launch.hints.min_blocks_per_sm or 1
     given = min(REGISTERS_PER_SM // (threads * blocks) // STEP * STEP, MOST)
     held = [given] * (threads // WARPGROUP_THREADS)
