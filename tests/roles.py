@@ -11,7 +11,7 @@ from tilelang.ops.gemm import Gemm
 from tilelang.options import CompileOptions
 from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
-from tilelang.passes.tile import check_program, inline_bindings, persist_grid
+from tilelang.passes.tile import check_program, inline_bindings, persist_grid, split_sums
 from tilelang.passes.tile.choose_schedule import choose_schedule
 from tilelang.passes.tile.roles.abilities import PRODUCT
 from tilelang.passes.tile.specialize_warps import specialize_warps
@@ -42,6 +42,7 @@ def split(func, *, passes=None, **pass_configs):
         inline_bindings.PASS,
         choose_schedule(TABLE),
         persist_grid.PASS,
+        split_sums.PASS,
         specialize_warps(TABLE),
     )
     return run_passes(func, passes, context(**pass_configs))

@@ -90,6 +90,7 @@ class PassConfigKey(str, enum.Enum):
     TL_IN_FLIGHT = "tl.in_flight"
     TL_PING_PONG = "tl.ping_pong"
     TL_CLUSTER = "tl.cluster"
+    TL_SPLIT = "tl.split"
     # without it, the L2 cache is told what is read once
     TL_L2_HINTS = "tl.l2_hints"
 
@@ -110,6 +111,7 @@ class ScheduleWishes:
         in_flight: Products that are under way while the next one begins (`tl.in_flight`).
         ping_pong: Whether two warpgroups take turns with whole tiles (`tl.ping_pong`).
         cluster: Blocks of a cluster along the dimensions of the grid (`tl.cluster`).
+        split: Blocks of a cluster that share the sums of a tile (`tl.split`).
     """
 
     specialized: bool = True
@@ -120,6 +122,7 @@ class ScheduleWishes:
     in_flight: int | None = None
     ping_pong: bool | None = None
     cluster: tuple[int, int, int] | None = None
+    split: int | None = None
 
 
 @record(slots=True)
@@ -160,6 +163,7 @@ class CompileOptions:
             in_flight=self._number(PassConfigKey.TL_IN_FLIGHT, 0, 1),
             ping_pong=self._choice(PassConfigKey.TL_PING_PONG),
             cluster=self._extents(PassConfigKey.TL_CLUSTER),
+            split=self._number(PassConfigKey.TL_SPLIT, 1, 8),
         )
 
     @property

@@ -168,6 +168,37 @@ def unfenced(node: Stmt) -> Iterator[Stmt | None]:
                 yield dataclasses.replace(node, body=(*node.body[:place], *node.body[place + 1 :]))
 
 
+# -- other blocks ------------------------------------------------------------------------------------------------
+def _is_sent(node: Stmt) -> bool:
+    return isinstance(node, CallStmt) and node.routine.name.startswith("cluster_store_async")
+
+
+def not_sent(node: Stmt) -> Iterator[Stmt | None]:
+    """A part of the sums is not sent to the block that adds them up."""
+    if _is_sent(node):
+        yield None
+
+
+def sent_to_another_block(node: Stmt) -> Iterator[Stmt | None]:
+    """Sums are sent to another block of the cluster, or kept."""
+    if _is_sent(node):
+        yield _with(node, 1, 1 - node.args[1])
+
+
+def sent_to_another_place(node: Stmt) -> Iterator[Stmt | None]:
+    """Sums are sent where those of another thread belong."""
+    if _is_sent(node):
+        place = node.args[0]
+        yield _with(node, 0, Region(place.buffer, (place.start[0] ^ 4,), place.extent))
+
+
+def others_sent(node: Stmt) -> Iterator[Stmt | None]:
+    """Sums of other columns are sent than the owner adds."""
+    if _is_sent(node):
+        value = node.args[2]
+        yield _with(node, 2, dataclasses.replace(value, indices=((value.indices[0] + 16) % 32,)))
+
+
 # -- engines -------------------------------------------------------------------------------------------------------
 def _is_load(node: CallStmt) -> bool:
     return getattr(node.routine, "timeline", None) is Timeline.TMA_LOAD
@@ -386,6 +417,10 @@ CHANGES: dict[str, Change] = {
     "code of a descriptor altered": code_altered,
     "step of a product altered": step_altered,
     "sums kept or dropped": sums_altered,
+    "sums not sent": not_sent,
+    "sums sent to another block": sent_to_another_block,
+    "sums sent to another place": sent_to_another_place,
+    "sums of others sent": others_sent,
     "coordinate shifted": coordinate_shifted,
     "coordinates swapped": coordinates_swapped,
     "other blocks left out": other_blocks_left_out,

@@ -65,6 +65,18 @@ def test_the_first_rows_suit_the_sizes(sizes: tuple[int, int, int], tiles: set[t
     assert {(row["block_M"], row["block_N"]) for row in found[:3]} <= tiles
 
 
+def test_blocks_share_tiles_only_where_there_are_too_few_for_all_multiprocessors() -> None:
+    def shared(*sizes: int) -> set[tuple[int, ...]]:
+        rows = gemm_configs(NAMES, HOPPER, *sizes)
+        splits = [(row, row.get("pass_configs", {}).get("tl.split", 1)) for row in rows]
+        return {(row["block_M"], row["block_N"], split) for row, split in splits if split > 1}
+
+    assert {(64, 128, 2)} == shared(64, 8192, 8192)
+    assert {(128, 128, 2), (128, 128, 4), (64, 128, 2), (64, 64, 2), (64, 256, 4)} == shared(512, 512, 8192)
+    assert set() == shared(4096, 4096, 4096) == shared(64, 8192, 256)
+    assert not any("tl.split" in row.get("pass_configs", {}) for row in gemm_configs(NAMES, HOPPER))
+
+
 def test_tiles_are_not_mostly_empty() -> None:
     assert {64} == {row["block_M"] for row in gemm_configs(("block_M",), HOPPER, 16, 8192, 8192)}
 

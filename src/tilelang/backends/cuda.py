@@ -8,6 +8,7 @@ from tilelang.backends.backend import Backend
 from tilelang.codegen.cuda import emit
 from tilelang.lowering.by_loop import ByLoop
 from tilelang.lowering.lowering import Lowerings
+from tilelang.lowering.nvidia.cluster_sum import PushSums
 from tilelang.lowering.nvidia.copy_async import AsyncCopy
 from tilelang.lowering.nvidia.copy_tma import TmaLoad, TmaStore
 from tilelang.lowering.nvidia.gemm_mma import GemmMma
@@ -15,6 +16,7 @@ from tilelang.lowering.nvidia.gemm_wgmma import GemmWgmma
 from tilelang.lowering.simt import gemm_loops
 from tilelang.lowering.simt.gemm_fma import GemmFma
 from tilelang.lowering.simt.scan import SimtScan
+from tilelang.ops.cluster_sum import ClusterSum
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.scan import Scan
@@ -26,6 +28,7 @@ LOWERINGS: Lowerings = MappingProxyType(
         Copy: (TmaLoad(), TmaStore(), AsyncCopy(), ByLoop("copy.loop")),
         Gemm: (GemmWgmma(), GemmMma(), GemmFma(), ByLoop(gemm_loops.NAME)),
         Scan: (SimtScan(),),
+        ClusterSum: (PushSums(),),
     }
 )
 

@@ -28,6 +28,7 @@ class Schedule:
         cluster: Blocks of a cluster along the dimensions of the grid.
         shared: Tiles that blocks of a cluster bring together, each a part of it for all, and the dimensions of the grid
             along which they lie.
+        split: Blocks of a cluster that share the sums of a tile, neighbors along the first dimension.
     """
 
     consumers: int
@@ -42,6 +43,7 @@ class Schedule:
     ping_pong: bool = False
     cluster: tuple[int, int, int] = (1, 1, 1)
     shared: tuple[tuple[Buffer, tuple[int, ...]], ...] = ()
+    split: int = 1
 
     @property
     def consumer_threads(self) -> int:
@@ -77,6 +79,8 @@ class Schedule:
         if self.persistent:
             order = "row by row" if self.panel is None else f"in panels of {self.panel[0]} ({self.panel[1]})"
             parts.append(f"persistent blocks that walk the grid {order}")
+        if self.split > 1:
+            parts.append(f"clusters of {self.split} blocks that share the sums of a tile")
         if self.staged:
             parts.append("results leave through shared memory while the program goes on")
         if self.in_flight:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilelang.ir.stmt import TileOp
 from tilelang.ops.atomic import AtomicTile
+from tilelang.ops.cluster_sum import ClusterSum
 from tilelang.ops.copy import Copy, Transpose
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
@@ -11,4 +12,14 @@ from tilelang.ops.im2col import Im2Col
 from tilelang.ops.reduce import Reduce
 from tilelang.ops.scan import Scan
 
-TILE_OPS: tuple[type[TileOp], ...] = (Copy, Transpose, Fill, Gemm, Im2Col, Reduce, Scan, AtomicTile)
+TILE_OPS: tuple[type[TileOp], ...] = (
+    Copy,
+    Transpose,
+    Fill,
+    Gemm,
+    Im2Col,
+    Reduce,
+    Scan,
+    AtomicTile,
+    ClusterSum,
+)

@@ -34,6 +34,7 @@ from tilelang.passes.tile import (
     persist_grid,
     plan_pipeline,
     rasterize_grid,
+    split_sums,
 )
 from tilelang.passes.tile.choose_lowerings import choose_lowerings
 from tilelang.passes.tile.choose_schedule import choose_schedule
@@ -68,6 +69,7 @@ def gpu(lowerings: GpuLowerings) -> tuple[Pass, ...]:
         choose_caching.PASS,
         persist_grid.PASS,
         rasterize_grid.PASS,
+        split_sums.PASS,
         specialize_warps(lowerings),
         choose_lowerings(lowerings),
         plan_pipeline.PASS,

@@ -6,7 +6,7 @@ first that a small model of costs expects most of. Invariant: each gives the tun
 The rows for Hopper are the structures that won on an H200 among kernels that were written by hand: warpgroups that
 share tiles of 128 x 256 or 256 x 192 where there are many of them, warpgroups that take turns with tiles where the
 results of a tile are a large share of its work, and small tiles with many stages where there are too few tiles for all
-multiprocessors.
+multiprocessors. Where even these would be too few, blocks of a cluster share the sums of a tile.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ _LEAVE: Switches = {PassConfigKey.TL_PERSISTENT.value: False}
 _ALONE: Switches = {**_LEAVE, PassConfigKey.TL_CONSUMERS.value: 1}
 _FLY: Switches = {PassConfigKey.TL_IN_FLIGHT.value: 1}
 _TURNS: Switches = {PassConfigKey.TL_PING_PONG.value: True, **_STAY}
+_SHARED: dict[int, Switches] = {n: {PassConfigKey.TL_SPLIT.value: n} for n in (2, 4)}
 _CHOSEN: Switches = {}  # as the compiler would have it
 
 
@@ -52,6 +53,12 @@ class Shape:
     threads: int = 128
     switches: Switches = field(default_factory=dict)
 
+    @property
+    def split(self) -> int:
+        """How many blocks share the sums of a tile."""
+        split = self.switches.get(PassConfigKey.TL_SPLIT.value, 1)
+        return split if isinstance(split, int) else 1
+
 
 _HOPPER: dict[tuple[int, int, int], tuple[Switches, ...]] = {
     (128, 256, 64): (_CHOSEN, _LEAVE, _FLY, {**_LEAVE, **_FLY}),
@@ -60,15 +67,15 @@ _HOPPER: dict[tuple[int, int, int], tuple[Switches, ...]] = {
     (192, 192, 64): (_CHOSEN,),
     (192, 128, 64): (_CHOSEN, _TURNS),
     (128, 192, 64): (_CHOSEN, _LEAVE, _TURNS),
-    (128, 128, 64): (_CHOSEN, _LEAVE, _TURNS, {**_LEAVE, **_FLY}),
+    (128, 128, 64): (_CHOSEN, _LEAVE, _TURNS, {**_LEAVE, **_FLY}, _SHARED[2], _SHARED[4]),
     (128, 256, 128): (_CHOSEN,),
     (128, 128, 128): (_CHOSEN, _LEAVE),
     (128, 64, 64): (_CHOSEN, _LEAVE),
-    (64, 256, 64): (_CHOSEN, _ALONE, _TURNS),
+    (64, 256, 64): (_CHOSEN, _ALONE, _TURNS, _SHARED[4]),
     (64, 192, 64): (_CHOSEN, _ALONE),
-    (64, 128, 64): (_CHOSEN, _ALONE, _TURNS),
+    (64, 128, 64): (_CHOSEN, _ALONE, _TURNS, _SHARED[2], _SHARED[4]),
     (64, 128, 128): (_ALONE,),
-    (64, 64, 64): (_CHOSEN, _ALONE),
+    (64, 64, 64): (_CHOSEN, _ALONE, _SHARED[2], _SHARED[4]),
     (64, 64, 128): (_ALONE,),
 }
 _AMPERE = tuple(
@@ -87,6 +94,8 @@ _CPU = tuple(
     for rows, columns in ((32, 64), (64, 64), (64, 128), (128, 64), (128, 128), (64, 256), (128, 256), (256, 256))
     for depth in (32, 128, 256)
 )
+
+_FEWEST_SHARED = 4  # steps of a block that shares a tile with others; with fewer, meeting them takes longer
 
 NAMES = ("block_M", "block_N", "block_K", "num_stages", "threads")
 
@@ -126,7 +135,10 @@ def gemm_configs(
         shapes = _not_too_large(shapes, "block_N", N)
     if isinstance(M, int) and isinstance(N, int) and isinstance(K, int):
         processors = _processors(target)
+        shapes = [shape for shape in shapes if shape.split == 1 or _is_shared(shape, M, N, K, processors)]
         shapes.sort(key=lambda shape: _cycles(shape, M, N, K, processors))
+    else:
+        shapes = [shape for shape in shapes if shape.split == 1]
     rows = []
     for shape in shapes:
         row = {name: getattr(shape, name) for name in NAMES if name in tunables}
@@ -171,15 +183,29 @@ def _not_too_large(shapes: Sequence[Shape], name: str, size: int) -> list[Shape]
     return [shape for shape in shapes if getattr(shape, name) <= max(smallest, 2 * size - 1)]
 
 
+def _is_shared(shape: Shape, m: int, n: int, k: int, processors: int) -> bool:
+    """Whether blocks that share a tile have work enough, and all run at once.
+
+    Clusters of more than two do not fill the machine: of 4 an H200 holds 30, which are 120 of 132 multiprocessors.
+    """
+    blocks = math.ceil(m / shape.block_M) * math.ceil(n / shape.block_N) * shape.split
+    room = processors if shape.split == 2 else processors * 10 // 11
+    return blocks <= room and k >= _FEWEST_SHARED * shape.block_K * shape.split
+
+
 def _cycles(shape: Shape, m: int, n: int, k: int, processors: int) -> float:
     """What a product takes, roughly, in cycles of a multiprocessor of Hopper.
 
     It multiplies 2048 pairs or takes 64 bytes from the L2 cache in a cycle, and some of the latter costs the former, if
-    only by the power that both draw; it stores 16 results in a cycle, and a block takes 3000 to get going. Processors
-    that are slower or faster rank tiles in much the same way.
+    only by the power that both draw; it stores 16 results in a cycle, and a block takes 3000 to get going. Blocks that
+    share a tile send each other 32 bytes in a cycle, and take 1500 to meet. Processors that are slower or faster rank
+    tiles in much the same way.
     """
     rows, columns, depth = shape.block_M, shape.block_N, shape.block_K
-    waves = math.ceil(math.ceil(m / rows) * math.ceil(n / columns) / processors)
+    waves = math.ceil(math.ceil(m / rows) * math.ceil(n / columns) * shape.split / processors)
     pairs, loads = rows * columns * depth / 2048, (rows + columns) * depth * 2 / 64
     step = max(pairs, loads) + 0.15 * min(pairs, loads)
-    return waves * (math.ceil(k / depth) * step + rows * columns / 16) + 3000
+    sent = rows * columns * 4 * (shape.split - 1) / shape.split / 32
+    meeting = 1500 if shape.split > 1 else 0
+    stored = rows * columns / shape.split / 16
+    return waves * (math.ceil(k / depth / shape.split) * step + stored + sent) + meeting + 3000

@@ -85,6 +85,31 @@ def test_wishes_are_kept():
         chosen(func, stages="many")
 
 
+def test_blocks_share_the_sums_of_a_tile_where_that_is_wished():
+    func = product(64, 8192, 8192, 64, 128)
+    assert Schedule(1, 8, staged=True, in_flight=1, split=2) == chosen(func, split=2)
+    assert 1 == chosen(func).split
+    assert Schedule(2, 5, staged=True, in_flight=1, split=4) == chosen(product(512, 512, 8192), split=4)
+    # what a block owns of the sums takes no registers beside them
+    assert chosen(product(512, 512, 8192, 128, 256), split=2).registers is None
+    # and no more stages than the iterations of a block
+    assert 2 == chosen(product(64, 64, 256, 64, 64), split=2).stages
+
+
+@pytest.mark.parametrize(
+    ("wishes", "expected"),
+    [
+        ({"persistent": True}, "tl.persistent lets blocks stay for several tiles"),
+        ({"cluster": (2, 1)}, "blocks run in clusters already"),
+        ({"stages": 1, "split": 8}, "the loop has 4 iterations, but 8 blocks would share them"),
+    ],
+)
+def test_why_blocks_do_not_share_sums_is_said(wishes, expected):
+    plan = launch_of(split(product(128, 256, 256), passes=PASSES, **{"split": 2, **wishes})).plan
+    assert 1 == plan.schedule.split
+    assert f"tl.split: blocks do not share sums, since {expected}" in [note.text for note in plan.notes]
+
+
 def test_fewer_stages_than_were_asked_for_are_noted():
     plan = launch_of(split(product(256, 256, 256, stages=7), passes=PASSES)).plan
     assert "T.Pipelined: 4 of 7 stages fit or are of use" in [note.text for note in plan.notes]

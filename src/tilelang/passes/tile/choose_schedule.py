@@ -24,6 +24,7 @@ from tilelang.ir.stmt import Alloc, CallStmt, For, Launch, ParallelLoop, Seq, St
 from tilelang.ir.visit import Rewriter, any_expr, variables_of, walk
 from tilelang.layout.fragment import Fragment
 from tilelang.lowering.lowering import Lowerings
+from tilelang.ops.cluster_sum import ClusterSum
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext
@@ -33,6 +34,7 @@ from tilelang.passes.tile.roles.epilogue import Exit, releasing
 from tilelang.passes.tile.roles.flight import only_product
 from tilelang.passes.tile.roles.rings import Ring, Rings, flat, is_pipelined, trips
 from tilelang.passes.tile.roles.widening import widened
+from tilelang.passes.tile.split_sums import Unsplit, split
 from tilelang.target import REGISTERS_PER_SM, WARP_SIZE, Feature
 
 _MOST_STAGES = 8  # more versions of a tile were never faster, unless tiles are small
@@ -104,13 +106,18 @@ class _Launches(Rewriter):
 
 
 class _Choice:
-    """The choices for one launch."""
+    """The choices for one launch.
+
+    Attributes:
+        notes: What was wished for and is not done.
+    """
 
     def __init__(self, launch: Launch, roles: Roles) -> None:
         self._given, self._roles = launch, roles
         self._launch = flat(launch)
         self._target = roles.context.target
         self._wishes = roles.context.options.schedule
+        self._split = 1  # blocks that share the sums of a tile
         self.notes: list[Note] = []
 
     def schedule(self) -> Schedule:
@@ -122,8 +129,36 @@ class _Choice:
         self._check_launch()
         rings = self._roles.rings(self._launch)
         products = self._products(rings, [ring for ring in rings.found if ring.pipelined])
+        consumers = self._consumers(products)
+        if (blocks := self._wishes.split or 1) > 1:
+            try:
+                return self._of_parts(blocks, consumers)
+            except (_Unfit, Unsplit) as why:
+                self.notes.append(Note(f"tl.split: blocks do not share sums, since {why}", self._launch.loc))
+                self._split, self._launch = 1, flat(self._given)
+        return self._of_tiles(rings, consumers)
+
+    def _of_parts(self, blocks: int, consumers: int) -> Schedule:
+        """The schedule of so many blocks that share the sums of a tile."""
+        if cluster_of(self._launch, self._wishes.cluster)[0] != (1, 1, 1):
+            raise _Unfit("blocks run in clusters already")
+        if self._wishes.persistent:
+            raise _Unfit("tl.persistent lets blocks stay for several tiles")
+        self._split, self._launch = blocks, split(self._launch, blocks, consumers)
+        return self._best(self._roles.rings(self._launch), consumers, persistent=False)
+
+    def _of_tiles(self, rings: Rings, consumers: int) -> Schedule:
+        """The schedule of blocks that do whole tiles."""
         cluster, reason = cluster_of(self._launch, self._wishes.cluster)
-        consumers, persistent = self._consumers(products), self._persistent(cluster)
+        made = self._best(rings, consumers, persistent=self._persistent(cluster))
+        made, notes = in_clusters(made, self._launch, rings.found, self._roles, cluster)
+        self.notes += notes
+        if reason:
+            self.notes.append(not_clustered(self._launch, reason))
+        return made
+
+    def _best(self, rings: Rings, consumers: int, *, persistent: bool) -> Schedule:
+        """The schedule of so many warpgroups that share a tile, as long as nothing else is better."""
         only = self._only_product(rings.found)
         turns = persistent and self._takes_turns(consumers, rings.found)
         made = self._fitted(rings, only, consumers, persistent, ping_pong=turns)
@@ -131,9 +166,6 @@ class _Choice:
             made = self._fitted(rings, only, consumers, persistent, ping_pong=False)
         if persistent and not made.ping_pong and self._is_better_alone(only):
             made = self._fitted(rings, only, 1, persistent, ping_pong=False)
-        made, self.notes = in_clusters(made, self._launch, rings.found, self._roles, cluster)
-        if reason:
-            self.notes.append(not_clustered(self._launch, reason))
         return made
 
     def _fitted(
@@ -155,6 +187,7 @@ class _Choice:
             staged=staged,
             in_flight=1 if ping_pong else self._in_flight(consumers, stages, only),
             ping_pong=ping_pong,
+            split=self._split,
         )
 
     def _check_launch(self) -> None:
@@ -225,6 +258,8 @@ class _Choice:
     def _registers(self, consumers: int) -> int:
         """Registers of a thread that hold tiles: its share of each, and some elements of each row."""
         tiles = [s.buffer for s in walk(self._launch.body) if isinstance(s, Alloc) and s.buffer.scope is Scope.FRAGMENT]
+        owned = {s.own.buffer for s in walk(self._launch.body) if isinstance(s, ClusterSum) and s.owners > 1}
+        tiles = [tile for tile in tiles if tile not in owned]  # it follows on the sums of which it is a part
         products = [s for s in walk(self._launch.body) if isinstance(s, Gemm)]
         tiles += [rounded(p, 0).buffer for p in products if p.a.dtype != p.operands[0]]
         bits = sum((tile.bytes or 0) * 8 for tile in tiles if tile.rank > 1)

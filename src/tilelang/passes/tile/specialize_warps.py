@@ -18,18 +18,20 @@ from collections.abc import Sequence
 from tilelang.arith.domain import of_function
 from tilelang.dtypes import BOOL, INT32, SCALARS
 from tilelang.errors import CompilerBug
+from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Expr, Var, const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.schedule import Schedule
 from tilelang.ir.stmt import Alloc, CallStmt, For, Group, If, Launch, Seq, Stmt
-from tilelang.ir.visit import Rewriter
+from tilelang.ir.visit import Rewriter, walk
 from tilelang.isa.nvidia.cluster import CLUSTER_ARRIVE_RELAXED, CLUSTER_WAIT
 from tilelang.isa.nvidia.fence import FENCE_PROXY_ASYNC
-from tilelang.isa.nvidia.mbarrier import FENCE_MBARRIER_INIT
+from tilelang.isa.nvidia.mbarrier import FENCE_MBARRIER_INIT, MBARRIER_INIT
 from tilelang.isa.nvidia.registers import set_max_registers
 from tilelang.isa.nvidia.sync import SYNC_THREADS
 from tilelang.isa.nvidia.warp import ELECT
 from tilelang.lowering.lowering import Lowerings
+from tilelang.ops.cluster_sum import ClusterSum
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.tile.roles.abilities import Roles, roles_of
 from tilelang.passes.tile.roles.channels import Channel, channel
@@ -71,6 +73,8 @@ class _Launches(Rewriter):
 def specialized(launch: Launch, schedule: Schedule, roles: Roles) -> Launch:
     """A flat launch with its threads in roles."""
     thread = Var("thread", INT32, index=True) if launch.thread is None else launch.thread
+    added = [s for s in walk(launch.body) if isinstance(s, ClusterSum)]
+    launch = _without_allocs(launch, {buffer for each in added for buffer in (each.parts.buffer, each.barrier.buffer)})
     exits = roles.exits(launch, schedule.tile_threads) if schedule.staged else ()
     if exits:
         body = Leave(exits, apart=int(schedule.persistent)).visit(launch.body) or Seq((), loc=launch.loc)
@@ -83,14 +87,15 @@ def specialized(launch: Launch, schedule: Schedule, roles: Roles) -> Launch:
     turns = _turns(launch) if schedule.ping_pong else ()
     body = Seq(
         (
-            *_barriers(channels, turns, schedule, thread),
+            *_barriers(channels, turns, added, schedule, thread),
             *(Alloc(tile, loc=tile.loc) for each in channels for tile in each.tiles.values()),
+            *(Alloc(each.parts.buffer, loc=each.loc) for each in added),
             _bringing(producer(launch.body, channels, members), schedule, thread),
             *(
                 _computing(_program(launch, channels, exits, schedule, each, thread), schedule, number, thread)
                 for number, each in enumerate(turns or (None,))
             ),
-            # before a block ends whose barriers others still signal
+            # before a block ends whose barriers others still signal; those that add up wait for what they send
             *(_MEETING if any(each.crosses for each in channels) else ()),
         ),
         loc=launch.body.loc,
@@ -109,6 +114,13 @@ def specialized(launch: Launch, schedule: Schedule, roles: Roles) -> Launch:
     )
 
 
+def _without_allocs(launch: Launch, buffers: set[Buffer]) -> Launch:
+    """The launch without the allocations of buffers that are wanted before its threads have roles."""
+    body = launch.body.body if isinstance(launch.body, Seq) else (launch.body,)
+    kept = tuple(s for s in body if not (isinstance(s, Alloc) and s.buffer in buffers))
+    return dataclasses.replace(launch, body=Seq(kept, loc=launch.body.loc))
+
+
 def _turns(launch: Launch) -> tuple[Turns, ...]:
     """The turns of warpgroups with the tiles of a persistent block."""
     (tiles,) = launch.body.body if isinstance(launch.body, Seq) else (launch.body,)
@@ -117,18 +129,23 @@ def _turns(launch: Launch) -> tuple[Turns, ...]:
     return turns_of(tiles)
 
 
-def _barriers(channels: Sequence[Channel], turns: Sequence[Turns], schedule: Schedule, thread: Expr) -> list[Stmt]:
+def _barriers(
+    channels: Sequence[Channel], turns: Sequence[Turns], added: Sequence[ClusterSum], schedule: Schedule, thread: Expr
+) -> list[Stmt]:
     """Allocates the barriers and makes them ready for all that use them: threads, the copy engine, other blocks."""
     made = [barriers for each in channels for barriers in (each.full, each.empty) if barriers is not None]
     inits = [init for each in channels for init in each.inits(schedule)]
     for order in turns[:1]:
         made.append(order.barriers)
         inits += order.inits()
+    for each_sum in added:
+        made.append(each_sum.barrier.buffer)
+        inits.append(CallStmt(MBARRIER_INIT, (each_sum.barrier, const(1, INT32))))
     fences = [CallStmt(FENCE_MBARRIER_INIT, ()), CallStmt(FENCE_PROXY_ASYNC, ())]
     return [
         *(Alloc(barriers) for barriers in made),
         If(thread == 0, Seq((*inits, *fences))),
-        *(_MEETING if any(each.senders for each in channels) else (CallStmt(SYNC_THREADS, ()),)),
+        *(_MEETING if added or any(each.senders for each in channels) else (CallStmt(SYNC_THREADS, ()),)),
     ]
 
 

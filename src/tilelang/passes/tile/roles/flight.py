@@ -10,6 +10,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+from tilelang.arith.domain import Domain
+from tilelang.arith.prove import proves
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Scope
 from tilelang.ir.expr import Expr, Var, const, int_const
@@ -86,8 +88,8 @@ def only_product(loop: For, rings: Sequence[Ring]) -> Gemm | None:
     mine = [ring for ring in rings if ring.home is loop.body]
     copies = {copy for ring in mine for copy in ring.copies}
     rest = [s for s in body if not isinstance(s, Bind | Alloc) and not (isinstance(s, Copy) and s in copies)]
-    count = int_const(trips(loop))
-    if len(rest) != 1 or not mine or count is None or count < 1 or any(ring.uses().number is None for ring in mine):
+    runs = proves(trips(loop) >= 1, Domain())
+    if len(rest) != 1 or not mine or not runs or any(ring.uses().number is None for ring in mine):
         return None
     (product,) = rest
     if not isinstance(product, Gemm):
