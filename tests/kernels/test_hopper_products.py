@@ -32,7 +32,7 @@ STAYS = {"tl.persistent": True}
 @pytest.fixture(autouse=True)
 def few_multiprocessors(monkeypatch):
     """Blocks that stay have several tiles each."""
-    few = dataclasses.replace(target.ARCHITECTURES["sm_90a"], multiprocessors=2)
+    few = dataclasses.replace(target.ARCHITECTURES["sm_90a"], groups=(2,))
     monkeypatch.setattr(target, "ARCHITECTURES", {**target.ARCHITECTURES, "sm_90a": few})
 
 

@@ -27,7 +27,7 @@ _KINDS = (
     ("float8_e5m2", "float32", "float32"),
     ("float16", "float32", "float32"),
 )
-_WISHES = {
+_WISHES: dict[str, tuple[object, ...]] = {
     "persistent": (1, 0, 1),
     "consumers": (1, 2, 3),
     "stages": (2, 3, 1, 4, 7),
@@ -35,14 +35,15 @@ _WISHES = {
     "in_flight": (1, 0),
     "ping_pong": (1, 0),
     "l2_hints": (0, 1),
+    "cluster": (2, (1, 2), (2, 2), (1, 1)),
 }
 _MOST_SUMS = 24576  # elements of one block's sums, so that simulating takes seconds
 _MOST_WORK = 1 << 21  # products of elements, likewise
 
 
-def wishes(pick: Choices) -> dict[str, int]:
+def wishes(pick: Choices) -> dict[str, object]:
     """What pass_configs ask for, mostly nothing."""
-    made: dict[str, int] = {}
+    made: dict[str, object] = {}
     for name, values in _WISHES.items():
         if pick.often(35):
             made[name] = pick.one(values)
