@@ -91,7 +91,7 @@ def test_schedules_of_products(name, sizes, tile):
 
 
 @pytest.mark.parametrize("name", ["together, in flight", "by turns"])
-@pytest.mark.parametrize("tile", [(128, 256, 64), (256, 128, 64), (128, 64, 64), (64, 256, 32), (192, 128, 64)])
+@pytest.mark.parametrize("tile", [(128, 256, 64), (256, 128, 64), (128, 64, 64), (64, 256, 32), (192, 128, 64), (128, 224, 64), (64, 112, 64)])
 def test_tiles_of_products(name, tile):
     if tile[0] * tile[1] > 128 * 128 and name == "by turns":
         pytest.skip("one warpgroup has not enough registers for its sums")

@@ -169,7 +169,8 @@ def _tile_refusal(tensor: Region, tile: Region) -> str:
     kept = axes(tile)
     if not kept or kept[-1] != len(shape) - 1 or axes(tensor)[-1] != tensor.buffer.rank - 1:
         return "the last dimension is not the one that is contiguous in memory"
-    if extent[kept[0] :] != shape[kept[0] :] or tile.buffer.view_of is not None or tile.buffer.strides is not None:
+    same = extent[kept[0] : -1] == shape[kept[0] : -1] and (extent[-1] == shape[-1] or _is_front(tile))
+    if not same or tile.buffer.view_of is not None or tile.buffer.strides is not None:
         return "the tile is a part of its buffer"
     if len(kept) > 1 and kept[-2] != len(shape) - 2:
         return "the dimension before the last is a unit"
@@ -195,7 +196,18 @@ def _layout_refusal(tile: Region, site: Site) -> str:
         return f"'{tile.buffer.name}' has a layout that the copy engine does not write"
     if len(axes(tile)) > 1 and boxes.columns > MAX_SIDE:
         return f"'{tile.buffer.name}' has a layout with rows of {boxes.columns} elements, longer than a box"
+    if not boxes.mode_bytes and (tile.static_extent or ())[-1:] != (tile.buffer.static_shape or ())[-1:]:
+        return f"'{tile.buffer.name}' has a layout without a swizzle, where rows cannot be left unfinished"
     return ""
+
+
+def _is_front(tile: Region) -> bool:
+    """Whether a tile is the front part of rows that are cut into boxes; a shorter box leaves the rest of its rows out.
+
+    Source: seen on an H200, for boxes with a swizzle.
+    """
+    shape, columns, size = tile.buffer.static_shape or (), (tile.static_extent or (0,))[-1], tile.dtype.storage_bytes
+    return int_const(tile.start[-1]) == 0 and columns * size % CHUNK_BYTES == 0 and _mode(shape, size) > 0
 
 
 def _wish(op: Copy, tile: Region) -> Iterable[Constraint]:
@@ -222,12 +234,12 @@ def _part(length: int, unit: int) -> int:
 # -- parts ---------------------------------------------------------------------------------------------------------
 def _parts_refusal(op: Copy, site: Site) -> str:
     """Why the engine cannot bring parts of a tile."""
-    shape, size = op.dst.buffer.static_shape or (), op.dst.dtype.storage_bytes
+    shape, size = op.dst.static_extent or (), op.dst.dtype.storage_bytes
     if op.part is None:
         return ""
     if len(axes(op.dst)) < 2:
         return "a tile of one dimension has no parts"
-    columns = _mode(shape, size) // size or shape[-1]
+    columns = _mode(op.dst.buffer.static_shape or (), size) // size or shape[-1]
     if op.dst.buffer in site.shared_layouts:
         columns = _boxes_of(op.dst, site).columns
     if _cut(shape, op.parts, columns) is None:
@@ -248,7 +260,7 @@ def _own_part(op: Copy, site: Site) -> tuple[Region, Region]:
     tensor, tile = op.src, op.dst
     if op.part is None:
         return tensor, tile
-    axis = _cut(tile.buffer.static_shape or (), op.parts, _boxes_of(tile, site).columns)
+    axis = _cut(tile.static_extent or (), op.parts, _boxes_of(tile, site).columns)
     if axis is None:
         raise CompilerBug(f"'{tile.buffer.name}': its layout leaves it no parts")
     share = (tile.static_extent or ())[axes(tile)[axis]] // op.parts
@@ -285,14 +297,17 @@ def _boxes(tensor: Region, tile: Region, site: Site) -> Iterator[_Box]:
         pieces = [(pair, at, 1) for pair, at in zip(leading, index, strict=True)]
         whole = [(pair, 0, extent[pair[1]]) for pair in matrix]
         rows = extent[matrix[0][1]] if len(matrix) > 1 else 1
-        if shape[-1] > boxes.columns and _divides(tensor, boxes.columns) and rows == shape[-2] <= MAX_SIDE:
+        even = shape[-1] > boxes.columns and extent[-1] % boxes.columns == 0
+        if even and _divides(tensor, boxes.columns) and rows == shape[-2] <= MAX_SIDE:
             yield _side_by_side(tensor, tile, [*pieces, *whole], boxes, site)
             continue
         lengths = [_part(rows, PERIOD_ROWS), _part(boxes.columns, BOX_ALIGNMENT // size)][-len(matrix) :]
-        steps = [range(0, length, part) for (_, _, length), part in zip(whole, lengths, strict=True)]
-        for inner in product(*steps):
-            parts = [*pieces, *zip(matrix, inner, lengths, strict=True)]
-            yield _single(tensor, tile, parts, boxes, site)
+        steps = [
+            [(pair, at, min(part, length - at)) for at in range(0, length, part)]
+            for (pair, _, length), part in zip(whole, lengths, strict=True)
+        ]
+        for parts in product(*steps):
+            yield _single(tensor, tile, [*pieces, *parts], boxes, site)
 
 
 def _find(tile: Region, site: Site) -> Boxes | None:

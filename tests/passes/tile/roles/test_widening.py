@@ -25,7 +25,7 @@ def test_rows_are_filled_up(columns, wider):
     made = widened(launch, ())
     assert {"A_s": (128, 64), "B_s": (64, wider)} == tiles(made)
     for copy in (s for s in walk(made.body) if isinstance(s, Copy) and s.dst.buffer.name == "B_s"):
-        assert (64, wider) == copy.src.static_extent == copy.dst.static_extent
+        assert (64, columns) == copy.src.static_extent == copy.dst.static_extent
     (gemm,) = (s for s in walk(made.body) if isinstance(s, Gemm))
     assert (64, columns) == gemm.b.static_extent
 

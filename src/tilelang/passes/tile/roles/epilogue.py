@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from tilelang.analysis.accesses import accesses
 from tilelang.arith.domain import Domain
 from tilelang.arith.prove import proves
-from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.stmt import Alloc, Atomic, CallStmt, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.isa.nvidia.tma import tma_store_wait
@@ -20,6 +20,7 @@ from tilelang.lowering.regions import is_whole, whole
 from tilelang.ops.atomic import AtomicTile
 from tilelang.ops.copy import Copy
 from tilelang.ops.describe import drop_units
+from tilelang.passes.tile.roles.widening import wider
 from tilelang.records import record
 
 CanStore = Callable[[Copy], str]
@@ -86,8 +87,8 @@ def _exit(
         return None  # nothing orders the engine's writes and others
     if source.scope is Scope.FRAGMENT and is_whole(copy.src) and copy.src.static_extent is not None:
         extents = drop_units(copy.dst.extent)
-        tile = Buffer(f"{source.name}_staging", tuple(extents), copy.dst.dtype, Scope.SHARED, loc=source.loc)
-        return None if can_store(_stored(copy, tile)) else Exit(copy, tile)
+        tile = wider(Buffer(f"{source.name}_staging", tuple(extents), copy.dst.dtype, Scope.SHARED, loc=source.loc))
+        return None if can_store(_stored(copy, _front(copy, tile))) else Exit(copy, tile)
     if source.scope is not Scope.SHARED or not is_whole(copy.src) or source.view_of is not None:
         return None
     (writer, *others) = [s for s in touching[source.storage] if s is not copy] or [copy]
@@ -98,11 +99,16 @@ def _exit(
         return None
     if body.index(writer) > body.index(copy):
         return None
-    return None if can_store(_stored(copy, source)) else Exit(copy, source, writer)
+    return None if can_store(_stored(copy, whole(source))) else Exit(copy, source, writer)
 
 
-def _stored(copy: Copy, tile: Buffer) -> Copy:
-    return dataclasses.replace(copy, src=whole(tile), pending=True)
+def _stored(copy: Copy, results: Region) -> Copy:
+    return dataclasses.replace(copy, src=results, pending=True)
+
+
+def _front(copy: Copy, tile: Buffer) -> Region:
+    """What results take of a tile of ours, whose rows may be longer."""
+    return dataclasses.replace(whole(tile), extent=tuple(drop_units(copy.dst.extent)))
 
 
 class Leave(Rewriter):
@@ -141,11 +147,10 @@ class Leave(Rewriter):
 
     def _leaving(self, made: Exit) -> list[Stmt]:
         copy = made.copy
-        store = _stored(copy, made.staging)
         if made.writer is not None:
-            return [store]
-        inward = Copy(copy.src, whole(made.staging), loc=copy.loc)
-        return [*self._free(made), inward, store]
+            return [_stored(copy, whole(made.staging))]
+        results = _front(copy, made.staging)
+        return [*self._free(made), Copy(copy.src, results, loc=copy.loc), _stored(copy, results)]
 
     def _free(self, made: Exit) -> list[Stmt]:
         """What lets the tile be written again, and the same places of the tensor."""

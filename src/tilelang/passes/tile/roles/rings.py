@@ -8,15 +8,17 @@ copies stand; where the copies read from, and how often, depends on nothing that
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator
 
 from tilelang.dtypes import INT32
-from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Const, Expr, Load, Var, const, int_const
 from tilelang.ir.stmt import Alloc, Atomic, Bind, CallStmt, For, ForKind, If, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter, jumps, sub_statements, walk, walk_expr, written_buffers
 from tilelang.lowering.regions import is_whole, shared_storages
 from tilelang.ops.copy import Copy
+from tilelang.ops.gemm import Gemm
 from tilelang.records import record
 
 CanBring = Callable[[Copy], str]
@@ -52,8 +54,8 @@ class Ring:
 
     @property
     def bytes(self) -> int:
-        """What one version of the tiles takes, which is what arrives each time."""
-        return sum(tile.bytes or 0 for tile in self.tiles)
+        """What arrives each time."""
+        return sum(math.prod(copy.dst.static_extent or ()) * copy.dst.dtype.storage_bytes for copy in self.copies)
 
     @property
     def loop(self) -> For | None:
@@ -241,7 +243,7 @@ class _Search:
         tile = copy.dst.buffer
         if tile.storage in self._viewed:
             return f"'{tile.name}' has views"
-        if not is_whole(copy.dst):
+        if not is_whole(copy.dst) and not all(_reads_within(reader, copy.dst) for reader in readers):
             return f"'{tile.name}' is not filled as a whole"
         if self._written[tile.storage] > 1:
             return f"'{tile.name}' is written in several places"
@@ -278,6 +280,22 @@ class _Search:
                 if node in self._unknown or node in self._values and not self._is_known(self._values[node]):
                     return False
         return True
+
+
+def _reads_within(stmt: Stmt, filled: Region) -> bool:
+    """Whether a product reads no more of a tile than what is filled from its beginning."""
+    if not isinstance(stmt, Gemm):
+        return False
+    regions = [region for region in (stmt.a, stmt.b, stmt.c) if region.buffer.storage is filled.buffer.storage]
+    return all(_is_first(filled) and _is_first(r) and _is_below(r.static_extent, filled.static_extent) for r in regions)
+
+
+def _is_first(region: Region) -> bool:
+    return all(int_const(start) == 0 for start in region.start)
+
+
+def _is_below(some: tuple[int, ...] | None, all_of_it: tuple[int, ...] | None) -> bool:
+    return some is not None and all_of_it is not None and all(a <= b for a, b in zip(some, all_of_it, strict=True))
 
 
 def _names(expr: Expr, variables: set[Var]) -> bool:
