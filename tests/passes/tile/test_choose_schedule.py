@@ -101,7 +101,7 @@ def test_blocks_share_the_sums_of_a_tile_where_that_is_wished():
     [
         ({"persistent": True}, "tl.persistent lets blocks stay for several tiles"),
         ({"cluster": (2, 1)}, "blocks run in clusters already"),
-        ({"stages": 1, "split": 8}, "the loop has 4 iterations, but 8 blocks would share them"),
+        ({"stages": 1, "split": 8}, "8 blocks would share iterations of which there are 4"),
     ],
 )
 def test_why_blocks_do_not_share_sums_is_said(wishes, expected):

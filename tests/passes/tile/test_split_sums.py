@@ -156,5 +156,9 @@ def test_what_cannot_be_shared_is_told(kind, expected):
     assert expected == reason(variant(kind))
 
 
+def test_rows_that_no_instruction_has_are_told():
+    assert "'C_l' has 48 rows, no multiple of 64" == reason(product(48, 64, 512, 48, 64, 64))
+
+
 def test_fewer_iterations_than_blocks_are_told():
-    assert "the loop has 2 iterations, but 4 blocks would share them" == reason(product(64, 64, 128, 64, 64, 64), 4)
+    assert "4 blocks would share iterations of which there are 2" == reason(product(64, 64, 128, 64, 64, 64), 4)

@@ -99,7 +99,7 @@ def _check_loop(sums: Sums, blocks: int) -> None:
     if not is_pipelined(loop) or jumps(loop.body):
         raise Unsplit("the loop of the product is not pipelined, or is left early")
     if count is not None and count < blocks:
-        raise Unsplit(f"the loop has {count} iterations, but {blocks} blocks would share them")
+        raise Unsplit(f"{blocks} blocks would share iterations of which there are {count}")
     for stmt in parts:
         brings = isinstance(stmt, Copy) and (stmt.src.buffer.scope, stmt.dst.buffer.scope) == (
             Scope.GLOBAL,
@@ -118,6 +118,8 @@ def _check_begin(sums: Sums) -> None:
     tile, product = sums.tile, sums.product
     if tile.scope is not Scope.FRAGMENT or not is_whole(product.c) or tile.rank != _RANK or tile.view_of is not None:
         raise Unsplit(f"'{tile.name}' is no fragment of two dimensions")
+    if (int_const(tile.shape[0]) or 0) % _ROWS:
+        raise Unsplit(f"'{tile.name}' has {tile.shape[0]} rows, no multiple of {_ROWS}")
     fetched = product.clear_accum is None or isinstance(product.clear_accum, Const) and not product.clear_accum.value
     touching = [s for s in sums.before if any(a.buffer.storage is tile.storage for a in accesses(s).all)]
     last = touching[-1] if touching else None
