@@ -28,7 +28,10 @@ SECTIONS = (
     ("Debugging", ("debug",)),
     (
         "Level 3: single threads of a GPU",
-        ("threads", "groups", "sync", "barriers", "engine", "warpgroups", "clusters", "warp", "pointers", "extern"),
+        (
+            *("threads", "groups", "sync", "barriers", "engine", "warpgroups", "clusters"),
+            *("warp", "allreduce", "pointers", "extern"),
+        ),
     ),
 )
 

@@ -21,6 +21,7 @@ from tilelang.language.alloc import (
     reshape,
     view,
 )
+from tilelang.language.allreduce import comm_reducer, tvm_thread_allreduce
 from tilelang.language.annotate import (
     annotate_l2_hit_ratio,
     annotate_layout,
@@ -241,6 +242,8 @@ __all__ = [
     "tma_copy",
     "tma_store_arrive",
     "tma_store_wait",
+    "comm_reducer",
+    "tvm_thread_allreduce",
     "shuffle_elect",
     "annotate_consumer_reg_alloc",
     "annotate_producer_reg_dealloc",

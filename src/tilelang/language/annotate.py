@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from tilelang.errors import NoLowering, ProgramError, StagingError
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Const, ExprLike, as_expr, cast
+from tilelang.language.allreduce import Reducer
 from tilelang.language.api import api
 from tilelang.language.extents import shape_text
 from tilelang.language.proxy import BufferProxy
@@ -155,10 +156,13 @@ def func_attr(attributes: Mapping[str, object]) -> None:
 
 
 class attr:
-    """`T.attr(node, key, value)`, alone or after `with`: hints of older programs, which mean nothing here.
+    """`T.attr(node, key, value)`, alone or after `with`: what older programs say about what follows, or stands inside.
+
+    Hints mean nothing here. The key "reduce_scope" says by which `T.comm_reducer` threads fold values.
 
     Raises:
-        NoLowering: The key is not one that only hints.
+        NoLowering: The key is another one.
+        ProgramError: "reduce_scope" comes without a reducer.
 
     Example:
         `T.attr(0, "pragma_unroll_explicit", True)`
@@ -166,18 +170,29 @@ class attr:
 
     @api
     def __init__(self, node: object, key: str, value: object = None) -> None:
-        del node, value
+        del value
         current("T.attr")
-        if not key.startswith(_HINT_KEYS):
+        self._hints: Hints | None = None
+        if key == "reduce_scope":
+            if not isinstance(node, Reducer):
+                raise ProgramError(
+                    f"T.attr: {node!r:.40} says nothing about how threads fold values",
+                    hint="write T.comm_reducer(lambda x, y: x + y, [0])",
+                )
+            self._hints = _hints("T.attr")
+            self._before, self._hints.reducer = self._hints.reducer, node
+        elif not key.startswith(_HINT_KEYS):
             raise NoLowering(
                 f"T.attr: {key!r:.60} has no meaning here", hint="leave it out, and say what it means in this language"
             )
 
     def __enter__(self) -> None:
-        """A scope that is none."""
+        """It has begun."""
 
     def __exit__(self, *error: object) -> None:
-        """It ends, too."""
+        """What was said before counts again."""
+        if self._hints is not None:
+            self._hints.reducer = self._before
 
 
 def _hints(what: str) -> Hints:

@@ -15,11 +15,9 @@ from tilelang.language.stage import current
 
 _COPY = "write T.copy, or T.tma_copy with a barrier of T.alloc_barrier, which moves tiles by the copy engine"
 _GEMM = "write T.gemm: the compiler chooses the matrix instruction"
-_REDUCE = "write T.reduce_sum and its kin, update a scalar in a T.Parallel loop, or use T.warp_reduce_sum"
 _CALL = "write T.call_extern with a function of T.import_source"
 
 _GROUPS: tuple[tuple[str, str], ...] = (
-    (_REDUCE, "comm_reducer tvm_thread_allreduce"),
     (_COPY, "ptx_cp_async_bulk tma_load tma_store copy_cluster"),
     (_GEMM, "ptx_mma_sp gemm_sp tcgen05_gemm"),
     (_CALL, "call_intrin call_pure_extern"),

@@ -231,6 +231,8 @@ def reinterpret(value: ExprLike | DTypeLike, dtype: DTypeLike) -> Expr:
     Raises:
         ProgramError: The dtypes differ in width.
     """
+    if isinstance(dtype, str) and dtype == "handle":  # what older programs call a pointer
+        dtype = "uint64"
     given, row = _value_and_dtype("T.reinterpret", value, dtype)
     expr = as_expr(given)
     if expr.dtype.bits * expr.dtype.lanes != row.bits * row.lanes:

@@ -35,6 +35,7 @@ class Hints:
     thread: Var | None = None  # once a statement has asked for it
     barriers: Buffer | None = None  # of T.create_list_of_mbarrier
     move_registers: bool = True  # between warpgroups, if the compiler wants to
+    reducer: object | None = None  # of the innermost T.attr(T.comm_reducer(...), "reduce_scope", ...)
 
 
 class Stager(Builder):

@@ -1,0 +1,188 @@
+"""Reductions across threads as older programs write them: `T.comm_reducer` and `T.tvm_thread_allreduce` (level 3).
+
+Takes the value that each thread has, emits plain statements: lanes of a warp fold by shuffles, other threads by shared
+memory. Invariant: every thread that shares all other indices with another gets the same result, and nothing here needs
+support by a target but threads.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tilelang.dtypes import INT32
+from tilelang.errors import ProgramError
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.evaluate import evaluate
+from tilelang.ir.expr import Expr, ExprLike, Load, Var, as_bool, as_expr, cast, const, int_const, select
+from tilelang.ir.stmt import Alloc, Bind, For, ForKind, Store
+from tilelang.ir.visit import variables_of
+from tilelang.language.api import api
+from tilelang.language.calls import inside_kernel
+from tilelang.language.regions import scalar_operand
+from tilelang.language.stage import Stager
+from tilelang.language.threads import get_thread_binding, linear_thread
+from tilelang.language.warp import shfl_xor
+from tilelang.records import record
+from tilelang.target import WARP_SIZE
+
+_Combine = Callable[[Expr, Expr], ExprLike]
+_DIMS = "xyz"
+
+
+@record(eq=False)
+class Reducer:
+    """How two values become one.
+
+    Attributes:
+        combine: Gives the one; in any order and grouping.
+        identity: What changes nothing.
+    """
+
+    combine: _Combine
+    identity: ExprLike
+
+
+@api
+def comm_reducer(combine: _Combine, identity: Sequence[ExprLike]) -> Reducer:
+    """How `T.tvm_thread_allreduce` makes one value of two; for `with T.attr(reducer, "reduce_scope", ...)`.
+
+    Args:
+        combine: A function of two values, which may come in any order.
+        identity: A list of one value, which changes nothing.
+
+    Raises:
+        ProgramError: It is no function, or folds several values at once.
+
+    Example:
+        `T.comm_reducer(lambda x, y: x + y, [T.float32(0)])`
+    """
+    what = "T.comm_reducer"
+    if not callable(combine):
+        raise ProgramError(f"{what}: {combine!r:.40} is no function", hint="write lambda x, y: x + y")
+    if not isinstance(identity, list | tuple) or len(identity) != 1:
+        raise ProgramError(
+            f"{what}: the identity is {identity!r:.60}, but a list of one value is needed",
+            hint="write [T.float32(0)]; several values are folded one after another",
+        )
+    return Reducer(combine, identity[0])
+
+
+@api
+def tvm_thread_allreduce(
+    size: ExprLike, value: ExprLike, condition: ExprLike, result: Expr, *threads: Expr, dtype: object = "handle"
+) -> None:
+    """Folds the values of all threads that differ only in the given indices; each of them gets the result.
+
+    It stands inside of `with T.attr(T.comm_reducer(...), "reduce_scope", ...)`, which says how, where all threads come.
+    `T.reduce_sum` and its kin, and `T.warp_reduce_sum`, are the shorter ways of this language.
+
+    Args:
+        size: 1, the number of values.
+        value: What the executing thread has.
+        condition: Whether it counts.
+        result: An element that is the thread's own, such as `total[0]` of `T.alloc_local`.
+        threads: Indices of `T.get_thread_binding`.
+        dtype: Accepted for older programs.
+
+    Raises:
+        ProgramError: Nothing says how to fold, or an argument is not such.
+
+    Example:
+        `T.evaluate(T.tvm_thread_allreduce(T.uint32(1), mine[0], True, total[0], tk, dtype="handle"))`
+    """
+    del dtype
+    what = "T.tvm_thread_allreduce"
+    stager, hints = inside_kernel(what)
+    if not isinstance(hints.reducer, Reducer):
+        raise ProgramError(
+            f"{what}: nothing says how two values become one",
+            hint='write it inside `with T.attr(T.comm_reducer(lambda x, y: x + y, [0]), "reduce_scope", 0):`',
+        )
+    if int_const(as_expr(size)) != 1:
+        raise ProgramError(f"{what}: folds {size!r:.40} values at once", hint="fold one after another, with size 1")
+    if not isinstance(result, Load):
+        raise ProgramError(
+            f"{what}: the result goes to {result!r:.40}, which is no element", hint="write total[0] of T.alloc_local"
+        )
+    mine, counts = scalar_operand(value, what, "value"), scalar_operand(condition, what, "condition")
+    _Fold(what, stager, hints.threads, hints.reducer, result).run(as_expr(mine), as_bool(counts), threads)
+
+
+class _Fold:
+    """One reduction."""
+
+    def __init__(
+        self, what: str, stager: Stager, threads: tuple[int, int, int], reducer: Reducer, result: Load
+    ) -> None:
+        self._what, self._stager, self._threads, self._result = what, stager, threads, result
+        self._reducer, self._dtype = reducer, result.dtype
+
+    def run(self, value: Expr, condition: Expr, indices: Sequence[Expr]) -> None:
+        """Emits it; a thread that does not count has what changes nothing."""
+        axes = sorted({self._axis(index) for index in indices})
+        mine = cast(value, self._dtype)
+        if int_const(condition) != 1:
+            mine = select(condition, mine, cast(as_expr(self._reducer.identity), self._dtype))
+        mine = self._stager.bind("mine", mine)
+        total = math.prod(self._threads)
+        across = self._threads[0]
+        if 0 in axes and WARP_SIZE % across == 0 and total % WARP_SIZE == 0:
+            mine = self._by_shuffles(mine, across)
+            axes.remove(0)
+        self._stager.emit(Store(self._result.buffer, self._result.indices, mine))
+        if axes:
+            self._by_memory(mine, axes, total)
+
+    def _axis(self, index: Expr) -> int:
+        """The dimension of the block whose index this is."""
+        plain, thread = self._value(index), linear_thread(self._what)
+        if variables_of(plain) <= {thread}:
+            numbers = np.arange(math.prod(self._threads))
+            given = np.asarray(evaluate(plain, {thread: numbers}))
+            for dim, extent in enumerate(self._threads):
+                if (given == numbers // math.prod(self._threads[:dim]) % extent).all():
+                    return dim
+        raise ProgramError(
+            f"{self._what}: {index!r:.60} is no index of the executing thread",
+            hint="pass what T.get_thread_binding(0), (1) or (2) gave",
+        )
+
+    def _value(self, index: Expr) -> Expr:
+        """What a name stands for."""
+        named = (s for block in self._stager.open_blocks for s in block if isinstance(s, Bind) and s.var is index)
+        found = next(named, None) if isinstance(index, Var) else None
+        return index if found is None else self._value(found.value)
+
+    def _both(self, first: Expr, second: Expr) -> Expr:
+        return cast(as_expr(self._reducer.combine(first, second)), self._dtype)
+
+    def _by_shuffles(self, value: Expr, lanes: int) -> Expr:
+        """A butterfly among so many neighbors."""
+        distance = lanes // 2
+        while distance:
+            value = self._stager.bind("folded", self._both(value, shfl_xor(value, distance)))
+            distance //= 2
+        return value
+
+    def _by_memory(self, value: Expr, axes: Sequence[int], total: int) -> None:
+        """Each thread leaves its value in shared memory, and folds those along the dimensions."""
+        stager, thread = self._stager, linear_thread(self._what)
+        parts = Buffer(stager.unique("parts"), (const(total, INT32),), self._dtype, Scope.SHARED)
+        stager.emit(Alloc(parts))
+        stager.emit(Store(parts, (thread,), value))
+        strides = {dim: math.prod(self._threads[:dim]) for dim in axes}
+        first: Expr = thread
+        for dim, stride in strides.items():
+            first = first - get_thread_binding(dim) * stride
+        counts = [self._threads[dim] for dim in axes]
+        number = Var(stager.unique("part"), INT32, index=True)
+        at, rest = first, as_expr(number)
+        for count, stride in zip(counts, strides.values(), strict=True):
+            at, rest = at + rest % count * stride, rest // count
+        running = stager.mutable("folded", self._dtype, Load(parts, (first,), self._dtype))
+        step = Store(running.buffer, (), self._both(running, Load(parts, (at,), self._dtype)))
+        stager.emit(For(number, const(1, INT32), const(math.prod(counts), INT32), 1, ForKind.SERIAL, step))
+        stager.emit(Store(self._result.buffer, self._result.indices, running))
