@@ -65,6 +65,7 @@ class Site:
         registers: The buffer of shape (values,) in which the executing thread holds its part of each fragment.
         shared_layouts: Where elements of shared buffers lie, for those that are not row-major.
         tensor_maps: Collects the maps that the launch needs.
+        is_fed: Whether other threads bring tiles meanwhile, so that instructions cost less than waiting does.
     """
 
     target: Target
@@ -75,6 +76,7 @@ class Site:
     registers: Mapping[Buffer, Buffer] = field(default_factory=dict)
     shared_layouts: Mapping[Buffer, Layout] = field(default_factory=dict)
     tensor_maps: TensorMaps = field(default_factory=TensorMaps)
+    is_fed: bool = False
 
     def tensor_map(
         self,

@@ -287,6 +287,14 @@ def test_a_refusal_says_why(made, words):
     assert bool(words) is bool(refusal(made))
 
 
+@pytest.mark.parametrize("rows", [8, 16, 32])
+def test_few_rows_are_padded_where_others_bring_the_tiles(rows):
+    made = case(rows, 64, 32)
+    assert "warps by themselves multiply" in refusal(made)
+    site = Site(Target("cuda", ARCH), CompileOptions(), made.threads, is_fed=True)
+    assert not LOWERING.refusal(made.gemm(), site)
+
+
 def test_other_targets_have_no_warpgroups():
     made = case(64, 64, 32)
     assert "sm_80 has no matrix instructions of warpgroups" == refusal(made, "sm_80")

@@ -84,6 +84,9 @@ class GemmWgmma:
 
     def refusal(self, op: Gemm, site: Site) -> str:
         """Why matrix instructions of warpgroups cannot do it; empty if they can."""
+        m = int_const(op.sizes[0]) or 0
+        if 0 < m * 2 <= ROWS and not (op.explicit or site.is_fed):
+            return f"M is {m}: warps by themselves multiply without padding, and no slower"
         found = _plan(op, site)
         return found if isinstance(found, str) else ""
 
@@ -286,8 +289,6 @@ def _divided(op: Gemm, site: Site, sums: DType) -> _Plan | str:
     for letter, contiguous in zip("AB", (transposed[0] and not held_a, transposed[1]), strict=True):
         if contiguous and operand.bits != 16:
             return f"{letter} of {operand!s} is not contiguous along K"
-    if m * 2 <= ROWS and not op.explicit:
-        return f"M is {m}: warps by themselves multiply without padding, and no slower"
     depth = 32 * 8 // operand.bits
     if k % depth:
         return f"K is {k}, no multiple of {depth}"

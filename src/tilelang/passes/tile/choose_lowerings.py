@@ -61,10 +61,16 @@ class _Choose(Rewriter):
     def __init__(self, lowerings: Lowerings, context: PassContext, launch: Launch) -> None:
         self._lowerings = lowerings
         self._layouts = fixed_layouts(launch)  # of tiles whose layout nobody can change any more
-        self._site = Site(context.target, context.options, launch.num_threads, shared_layouts=self._layouts)
         self._sums = {op.c.buffer for op in walk(launch) if isinstance(op, Gemm)}
         self._shared_bytes = _shared_bytes(launch)
         self._has_roles = launch.plan.schedule is not None  # then everything in shared memory is in use at any time
+        self._site = Site(
+            context.target,
+            context.options,
+            launch.num_threads,
+            shared_layouts=self._layouts,
+            is_fed=self._has_roles,
+        )
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, Seq):

@@ -99,7 +99,7 @@ class Roles:
         row = self._row(type(op), name)
         if row is None:
             return f"the target has no {name}"
-        site = Site(self.context.target, self.context.options, threads, shared_layouts=self.layouts)
+        site = Site(self.context.target, self.context.options, threads, shared_layouts=self.layouts, is_fed=True)
         return row.refusal(op, site)
 
     def _row(self, kind: type[TileOp], name: str) -> Lowering | None:
