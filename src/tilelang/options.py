@@ -202,7 +202,7 @@ class CompileOptions:
         value = dict(self.pass_configs).get(key.value)
         if value is None:
             return None
-        sides = tuple(value) if isinstance(value, tuple | list) else (value,)
+        sides = value if isinstance(value, tuple) else (value,)
         if 1 <= len(sides) <= 3 and all(isinstance(side, int) and side >= 1 for side in sides):
             x, y, z = (*sides, 1, 1)[:3]
             if x * y * z <= _MOST_BLOCKS:
@@ -233,7 +233,7 @@ class CompileOptions:
                 f"pass_configs: expected a dict, got {pass_configs!r:.60}",
                 hint="write pass_configs={'tl.enable_fast_math': True}",
             )
-        configs = {_canonical_key(key): value for key, value in (pass_configs or {}).items()}
+        configs = {_canonical_key(key): _frozen(value) for key, value in (pass_configs or {}).items()}
         device_flags = configs.pop(PassConfigKey.TL_DEVICE_COMPILE_FLAGS.value, None)
         flags = (*_flags(device_flags, "pass_configs"), *_flags(compile_flags, "compile_flags"))
         made = cls(pass_configs=tuple(sorted(configs.items())), compile_flags=flags, verbose=verbose)
@@ -250,6 +250,11 @@ def _refused(key: PassConfigKey, value: object, expected: str, example: str) -> 
 
 _MOST_BLOCKS = 8  # of a cluster on all GPUs. Source: CUDA C++ Programming Guide, "Thread Block Clusters"
 _KEYS = frozenset(key.value for key in PassConfigKey)
+
+
+def _frozen(value: object) -> object:
+    """A value that can be compared and hashed: JSON and users write lists."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _canonical_key(given: object) -> str:

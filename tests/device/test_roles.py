@@ -26,6 +26,10 @@ SCHEDULES = {
     "one warpgroup": {"persistent": True, "ping_pong": False, "consumers": 1},
     "two versions": {"persistent": True, "stages": 2},
     "results from registers": {"persistent": True, "staged": False},
+    "in clusters of two": {"persistent": True, "ping_pong": False, "cluster": (1, 2)},
+    "in clusters of two, by turns": {"persistent": True, "ping_pong": True, "cluster": (2, 1)},
+    "in clusters of four": {"cluster": (2, 2)},
+    "in clusters of four, one tile per block": {"persistent": False, "cluster": (4, 1)},
     "no roles": {"disable_warp_specialized": True},
 }
 

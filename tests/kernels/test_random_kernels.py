@@ -77,14 +77,14 @@ WISHES = ({}, {"persistent": True}, {"persistent": True, "ping_pong": True}, {"i
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5000, 5100))
 def test_products_that_threads_share_by_roles_agree_with_the_reference(seed, monkeypatch):
-    few = dataclasses.replace(target.ARCHITECTURES["sm_90a"], groups=(3,))  # so that blocks have several tiles
+    few = dataclasses.replace(target.ARCHITECTURES["sm_90a"], groups=(4,))  # so that blocks have several tiles
     monkeypatch.setattr(target, "ARCHITECTURES", {**target.ARCHITECTURES, "sm_90a": few})
     way = on_simulator("sm_90a", seed % 2 == 0, seed, **WISHES[seed % 4])
     check_random(seed, way, 1, 1, ProductPrograms)
 
 
 def check_roles(seed, monkeypatch):
-    few = dataclasses.replace(target.ARCHITECTURES["sm_90a"], groups=(3,))  # so that blocks have several tiles
+    few = dataclasses.replace(target.ARCHITECTURES["sm_90a"], groups=(4,))  # so that blocks have several tiles
     monkeypatch.setattr(target, "ARCHITECTURES", {**target.ARCHITECTURES, "sm_90a": few})
     way = on_simulator("sm_90a", seed % 2 == 0, seed, **wishes(Seeded(seed)))
 

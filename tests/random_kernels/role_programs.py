@@ -35,7 +35,7 @@ _WISHES: dict[str, tuple[object, ...]] = {
     "in_flight": (1, 0),
     "ping_pong": (1, 0),
     "l2_hints": (0, 1),
-    "cluster": (2, (1, 2), (2, 2), (1, 1)),
+    "cluster": (2, (1, 2), (2, 2), (4, 1), (1, 1, 2)),
 }
 _MOST_SUMS = 24576  # elements of one block's sums, so that simulating takes seconds
 _MOST_WORK = 1 << 21  # products of elements, likewise

@@ -30,6 +30,8 @@ _ALONE: Switches = {**_LEAVE, PassConfigKey.TL_CONSUMERS.value: 1}
 _FLY: Switches = {PassConfigKey.TL_IN_FLIGHT.value: 1}
 _TURNS: Switches = {PassConfigKey.TL_PING_PONG.value: True, **_STAY}
 _SHARED: dict[int, Switches] = {n: {PassConfigKey.TL_SPLIT.value: n} for n in (2, 4)}
+_ABOVE: Switches = {PassConfigKey.TL_CLUSTER.value: (1, 2)}  # two blocks, one above the other, bring B together
+_BESIDE: Switches = {PassConfigKey.TL_CLUSTER.value: (2, 1)}  # two blocks, one beside the other, bring A together
 _CHOSEN: Switches = {}  # as the compiler would have it
 
 
@@ -61,13 +63,13 @@ class Shape:
 
 
 _HOPPER: dict[tuple[int, int, int], tuple[Switches, ...]] = {
-    (128, 256, 64): (_CHOSEN, _LEAVE, _FLY, {**_LEAVE, **_FLY}),
+    (128, 256, 64): (_CHOSEN, _LEAVE, _FLY, {**_LEAVE, **_FLY}, _ABOVE),
     (256, 128, 64): (_CHOSEN, _LEAVE, _FLY),
     (256, 192, 64): (_CHOSEN, _LEAVE, _FLY),
     (192, 192, 64): (_CHOSEN,),
     (192, 128, 64): (_CHOSEN, _TURNS),
     (128, 192, 64): (_CHOSEN, _LEAVE, _TURNS),
-    (128, 128, 64): (_CHOSEN, _LEAVE, _TURNS, {**_LEAVE, **_FLY}, _SHARED[2], _SHARED[4]),
+    (128, 128, 64): (_CHOSEN, _LEAVE, _TURNS, {**_LEAVE, **_FLY}, {**_TURNS, **_BESIDE}, _SHARED[2], _SHARED[4]),
     (128, 256, 128): (_CHOSEN,),
     (128, 128, 128): (_CHOSEN, _LEAVE),
     (128, 64, 64): (_CHOSEN, _LEAVE),
