@@ -62,7 +62,7 @@ def test_clusters_are_wished_for_by_their_extents(given: object, meant: tuple[in
     assert CompileOptions.from_user({"tl.cluster": given}).schedule.cluster == meant
 
 
-@pytest.mark.parametrize("given", [(4, 4), "2x1", (0, 1), (1, 1, 1, 2), (2.0, 1), ()])
+@pytest.mark.parametrize("given", [(4, 4), "2x1", (0, 1), (1, 1, 1, 2), (2.0, 1), (), True])
 def test_what_is_no_cluster_is_refused(given: object) -> None:
     with pytest.raises(OptionError, match=r"'tl.cluster' is .*, expected the extents of a cluster of at most 8 blocks"):
         _ = CompileOptions.from_user({"tl.cluster": given}).schedule

@@ -203,10 +203,10 @@ class CompileOptions:
         if value is None:
             return None
         sides = value if isinstance(value, tuple) else (value,)
-        if 1 <= len(sides) <= 3 and all(isinstance(side, int) and side >= 1 for side in sides):
+        if 1 <= len(sides) <= 3 and all(type(side) is int and side >= 1 for side in sides):
             x, y, z = (*sides, 1, 1)[:3]
             if x * y * z <= _MOST_BLOCKS:
-                return int(x), int(y), int(z)
+                return x, y, z
         raise _refused(key, value, f"the extents of a cluster of at most {_MOST_BLOCKS} blocks", "(2, 1)")
 
     @property
