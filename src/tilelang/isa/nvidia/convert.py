@@ -140,37 +140,28 @@ class _Pair:
     views: tuple[str, str] | None = None
 
 
-# The first source operand of a packed cvt becomes the upper half. Source: PTX ISA, "cvt", "Semantics"
-_HALF_PAIR = Helper(
-    "tl_half_pair",
-    """\
-__device__ __forceinline__ uint32_t tl_half_pair(float low, float high) {
+def _pair_of_16_bits(name: str, dtype: str, ptx: str) -> Helper:
+    """Makes a pair of two floats. The first source operand of a packed cvt becomes the upper half.
+
+    Source: PTX ISA, "Data Movement and Conversion Instructions: cvt", "Semantics".
+    """
+    kind = cuda_type(SCALARS[dtype]).name
+    text = f"""\
+__device__ __forceinline__ uint32_t {name}(float low, float high) {{
 #if __CUDA_ARCH__ >= 800
     uint32_t pair;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    asm("cvt.rn.{ptx}.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
     return pair;
 #else
-    return half_t(low).bits | (uint32_t)half_t(high).bits << 16;
+    return {kind}(low).bits | (uint32_t){kind}(high).bits << 16;
 #endif
-}
-""",
-    needs=_helpers("float16"),
-)
-_BFLOAT16_PAIR = Helper(
-    "tl_bfloat16_pair",
-    """\
-__device__ __forceinline__ uint32_t tl_bfloat16_pair(float low, float high) {
-#if __CUDA_ARCH__ >= 800
-    uint32_t pair;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    return pair;
-#else
-    return bfloat16_t(low).bits | (uint32_t)bfloat16_t(high).bits << 16;
-#endif
-}
-""",
-    needs=_helpers("bfloat16"),
-)
+}}
+"""
+    return Helper(name, text, needs=_helpers(dtype))
+
+
+_HALF_PAIR = _pair_of_16_bits("tl_half_pair", "float16", "f16x2")
+_BFLOAT16_PAIR = _pair_of_16_bits("tl_bfloat16_pair", "bfloat16", "bf16x2")
 _E4M3_PAIR = Helper(
     "tl_float8_e4m3_pair",
     """\
