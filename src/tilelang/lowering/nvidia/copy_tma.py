@@ -180,9 +180,9 @@ def _tile_refusal(tensor: Region, tile: Region) -> str:
     matrix = math.prod(shape[axis] for axis in kept[-2:]) * size
     if matrix % BOX_ALIGNMENT and matrix < math.prod(shape) * size:
         return f"tiles of {matrix} bytes, of which a buffer has several, are no multiple of {BOX_ALIGNMENT}"
-    if not _mode(shape, size) and not _part(columns, BOX_ALIGNMENT // size if len(kept) == 1 else columns):
+    if not _mode(shape, size) and not _longest(columns, BOX_ALIGNMENT // size if len(kept) == 1 else columns):
         return f"rows of {columns} elements are longer than a box"
-    if len(kept) > 1 and not _part(shape[-2], PERIOD_ROWS):
+    if len(kept) > 1 and not _longest(shape[-2], PERIOD_ROWS):
         return f"{shape[-2]} rows are more than a box has, and no multiple of {PERIOD_ROWS}"
     return ""
 
@@ -224,7 +224,7 @@ def _mode(shape: tuple[int, ...], size: int) -> int:
     return next((mode for mode in MODES if fits(shape, size * 8, mode)), 0)
 
 
-def _part(length: int, unit: int) -> int:
+def _longest(length: int, unit: int) -> int:
     """The longest side of boxes that together have this length: all of it, or a multiple of `unit`; 0 if none is."""
     if length <= MAX_SIDE:
         return length
@@ -301,7 +301,7 @@ def _boxes(tensor: Region, tile: Region, site: Site) -> Iterator[_Box]:
         if even and _divides(tensor, boxes.columns) and rows == shape[-2] <= MAX_SIDE:
             yield _side_by_side(tensor, tile, [*pieces, *whole], boxes, site)
             continue
-        lengths = [_part(rows, PERIOD_ROWS), _part(boxes.columns, BOX_ALIGNMENT // size)][-len(matrix) :]
+        lengths = [_longest(rows, PERIOD_ROWS), _longest(boxes.columns, BOX_ALIGNMENT // size)][-len(matrix) :]
         steps = [
             [(pair, at, min(part, length - at)) for at in range(0, length, part)]
             for (pair, _, length), part in zip(whole, lengths, strict=True)
@@ -331,7 +331,7 @@ _Piece = tuple[tuple[int, int], int, int]  # a dimension of the tensor and of th
 
 def _single(tensor: Region, tile: Region, parts: Sequence[_Piece], boxes: Boxes, site: Site) -> _Box:
     """A box whose dimensions are those of the tensor."""
-    covered, shared = _parts(tensor, tile, parts)
+    covered, shared = _covered(tensor, tile, parts)
     pitches = _pitches(tensor.buffer)
     sizes = tuple(reversed(tensor.buffer.shape))
     extent = tuple(reversed(covered.static_extent or ()))
@@ -344,7 +344,7 @@ def _side_by_side(tensor: Region, tile: Region, parts: Sequence[_Piece], boxes: 
 
     It stands behind the rows, since that is the order in shared memory.
     """
-    covered, shared = _parts(tensor, tile, parts)
+    covered, shared = _covered(tensor, tile, parts)
     columns, size = boxes.columns, tensor.dtype.storage_bytes
     row = tensor.buffer.rank - axes(covered)[-2] if len(axes(covered)) > 1 else 1
     sizes, pitches = list(reversed(tensor.buffer.shape)), list(_pitches(tensor.buffer))
@@ -369,8 +369,8 @@ def _pitches(buffer: Buffer) -> tuple[Expr, ...]:
     return tuple(step * buffer.dtype.storage_bytes for step in reversed(strides(buffer)))
 
 
-def _parts(tensor: Region, tile: Region, parts: Sequence[_Piece]) -> tuple[Region, Region]:
-    """What pieces are of the tensor and of the tile."""
+def _covered(tensor: Region, tile: Region, parts: Sequence[_Piece]) -> tuple[Region, Region]:
+    """What pieces cover of the tensor and of the tile."""
 
     def part(region: Region, side: int) -> Region:
         start, extent = list(region.start), [const(1, INT32) for _ in region.start]

@@ -21,6 +21,7 @@ from tilelang.isa.nvidia.wgmma import (
     MATRIX_DESCRIPTOR,
     MOST_PENDING,
     ROWS,
+    STEP_BYTES,
     WARPGROUP,
     WGMMA_COMMIT,
     WGMMA_FENCE,
@@ -289,7 +290,7 @@ def _divided(op: Gemm, site: Site, sums: DType) -> _Plan | str:
     for letter, contiguous in zip("AB", (transposed[0] and not held_a, transposed[1]), strict=True):
         if contiguous and operand.bits != 16:
             return f"{letter} of {operand!s} is not contiguous along K"
-    depth = 32 * 8 // operand.bits
+    depth = STEP_BYTES * 8 // operand.bits
     if k % depth:
         return f"K is {k}, no multiple of {depth}"
     least = columns(operand)[0]
