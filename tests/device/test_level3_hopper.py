@@ -6,10 +6,12 @@ from device_launch import GPUS, architecture, needs_gpu
 from kernels.test_level3_hopper import (
     all_together,
     by_branches,
+    by_one_thread,
     exchange,
     gemm,
     halves_for_both,
     integers,
+    left_under_way,
     push,
     two_tiles_on_their_way,
 )
@@ -63,6 +65,21 @@ def test_roles_by_branches():
 def test_engines_mixed_with_tile_operators(kind):
     a, b = integers(64, 96), integers(96, 64)
     check(all_together(kind), (a, b), product(a, b, np.float32))
+
+
+@pytest.mark.parametrize("who", ["index", "elect"])
+def test_engines_that_a_single_thread_starts(who):
+    a = integers(64, 200)
+    padded = np.zeros((64, 256), np.float16)
+    padded[:, :200] = a
+    tiles = padded.reshape(64, 4, 64)
+    check(by_one_thread(who), (a,), (tiles + tiles[:, :, ::-1]).reshape(64, 256)[:, :200])
+
+
+@pytest.mark.parametrize("case", [{}, {"awaited": "by the next one"}, {"held": True}, {"rows": 32}])
+def test_products_that_are_not_waited_for_at_once(case):
+    a, b = integers(case.get("rows", 64), 64), integers(64, 64)
+    check(left_under_way(**case), (a, b), product(a, b.T, np.float32))
 
 
 def test_stores_under_way():
