@@ -96,7 +96,7 @@ REFUSED = {
         COPY,
     ),
     "a part of a tile": (
-        (X, FULL, "T.tma_copy(A[0:64, 0:32], x[:, 0:32], barrier=full)"),
+        (X, FULL, "T.tma_copy(A[0:32, 0:64], x[0:32, :], barrier=full)"),
         "sm_90a",
         NoLowering,
         "T.tma_copy: the tile is a part of its buffer",
@@ -109,11 +109,17 @@ REFUSED = {
         "T.tma_copy: rows of 24 bytes are no multiple of 16",
         COPY,
     ),
-    "too few rows": (
-        ('x = T.alloc_shared((32, 64), "float16")', 'y = T.alloc_shared((64, 64), "float16")', 'c = T.alloc_fragment((32, 64), "float32")', GROUP, "    T.wgmma_gemm(x, y, c)"),
+    "a depth that is no whole number of steps": (
+        (
+            'x = T.alloc_shared((64, 40), "float16")',
+            'y = T.alloc_shared((40, 64), "float16")',
+            SUMS,
+            GROUP,
+            "    T.wgmma_gemm(x, y, c)",
+        ),
         "sm_90a",
         NoLowering,
-        "T.wgmma_gemm: M is 32, no multiple of 64",
+        "T.wgmma_gemm: K is 40, no multiple of 16",
         GEMM,
     ),
     "dtypes that no instruction has": (
