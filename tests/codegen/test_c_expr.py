@@ -9,6 +9,7 @@ from programs import index_var
 
 from tilelang.codegen.c_expr import ExprPrinter, float_literal
 from tilelang.codegen.cpp_types import CPP
+from tilelang.codegen.cuda_types import CUDA
 from tilelang.codegen.names import Names
 from tilelang.dtypes import BOOL, FLOAT32, INT32, as_dtype
 from tilelang.ir.buffer import Buffer, Scope
@@ -263,3 +264,20 @@ def test_integer_literals(value, dtype, expected):
 def test_comparisons_give_truth_values():
     assert {BOOL} == {binary(op, Var("x", INT32), Var("y", INT32)).dtype for op in COMPARISONS}
     assert Cast(Var("x", INT32), BOOL).dtype.is_bool
+
+
+def test_both_values_of_a_choice_are_computed_where_cuda_would_branch():
+    held, far = Buffer("h", (as_expr(4),), FLOAT32, Scope.LOCAL), Buffer("F", (as_expr(4),), FLOAT32, Scope.GLOBAL)
+    first, x, y = (Load(buffer, (as_expr(i),), FLOAT32) for buffer, i in ((held, 0), (held, 1), (far, 2)))
+    zero, test = const(0.0, FLOAT32), binary(BinaryOp.LT, first, x)
+    larger = binary(BinaryOp.MAX, x, const(1.0, FLOAT32))
+    cases = {
+        select(test, larger, zero): "tl_choose(h[0] < h[1], tl_max(h[1], 1.0f), 0.0f)",
+        select(test, x, zero): "h[0] < h[1] ? h[1] : 0.0f",
+        select(test, binary(BinaryOp.ADD, y, larger), zero): "h[0] < h[1] ? F[2] + tl_max(h[1], 1.0f) : 0.0f",
+    }
+    for expr, text in cases.items():
+        names = Names()
+        for buffer in (held, far):
+            names.declare(buffer)
+        assert text == ExprPrinter(names, CUDA).value(expr)

@@ -2,16 +2,19 @@
 
 import numpy as np
 import pytest
+from device_text import needs_cuda_compiler
 from roles import launch_of, product
 
 import tilelang.language as T
 from tilelang.backends.cuda import BACKEND
+from tilelang.codegen.cuda import emit
 from tilelang.ir.func import Level
 from tilelang.ir.printer import to_text
 from tilelang.options import CompileOptions
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.runner import run_passes
 from tilelang.passes.tile import persist_grid
+from tilelang.runtime.device_code import build
 from tilelang.sim.run import simulate
 from tilelang.target import Target
 
@@ -168,6 +171,14 @@ def test_tiles_of_several_rings_and_once_per_tile(causal):
         out = np.full((rows, 64), np.nan, np.float32)
         simulate(made, [q, k, v, out], target=TARGET, lazy=lazy, seed=2)
         np.testing.assert_allclose(out, want, rtol=1e-2, atol=1e-2)
+
+
+@needs_cuda_compiler
+@pytest.mark.parametrize("causal", [False, True])
+def test_products_overlap_although_scores_are_masked(causal):
+    made = build(emit(lowered(attention(4096, causal))), TARGET.arch, "nvrtc")
+    (used,) = made.resources.values()
+    assert (0, False, ()) == (used.spill_bytes, used.serialized, made.warnings)
 
 
 def test_what_threads_read_one_by_one_is_given_back_by_each_of_them():

@@ -36,10 +36,12 @@ from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Reinterpret, Select, Unary, Var, const, int_const
 from tilelang.ir.scalar import COMPARISONS, LOGICAL, BinaryOp, UnaryOp, convert
+from tilelang.ir.visit import walk_expr
 from tilelang.isa.intrinsic import Intrinsic
 from tilelang.passes.thread.strides import distance
 
 UINT32 = SCALARS["uint32"]
+_REGISTERS = (Scope.LOCAL, Scope.VAR)
 _EXACT = frozenset({BinaryOp.MIN, BinaryOp.MAX})  # give one of their operands
 _MODULAR = frozenset({BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL})
 
@@ -191,6 +193,10 @@ class ExprPrinter(IndexPrinter):
         return f"({kind})({found.text})", PREFIX
 
     def _choice(self, condition: Expr, a: Expr, b: Expr, dtype: DType) -> Text:
+        if self.dialect.chooses is not None and self.value_type(dtype) == "float" and better_both(a, b):
+            self.need(self.dialect.chooses)
+            both = f"{self.value(a)}, {self.value(b)}"
+            return f"{self.dialect.chooses.name}({self.condition(condition)}, {both})", POSTFIX
         test = tight(self._value(condition), OR)
         with self.types.given(condition, momentary=True):
             yes = self._arm(a, dtype)
@@ -404,3 +410,11 @@ def float_literal(value: float, dialect: Dialect, dtype: DType = FLOAT32) -> Tex
 def _shortest_float32(value: float) -> str:
     text = str(np.float32(value))
     return text if "." in text or "e" in text else text + ".0"
+
+
+def better_both(a: Expr, b: Expr) -> bool:
+    """Whether both values of a choice had better be computed: they touch registers only, and one takes a while."""
+    nodes = [node for arm in (a, b) for node in walk_expr(arm)]
+    if any(isinstance(node, Load) and node.buffer.scope not in _REGISTERS for node in nodes):
+        return False
+    return any(isinstance(n, Call) or isinstance(n, Binary | Cast) and n.dtype.is_float for n in nodes)

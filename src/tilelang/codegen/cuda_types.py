@@ -7,7 +7,7 @@ from types import MappingProxyType
 from tilelang.codegen.dialect import Dialect
 from tilelang.dtypes import DType
 from tilelang.isa.intrinsic import Helper
-from tilelang.isa.nvidia.arithmetic import HELPERS
+from tilelang.isa.nvidia.arithmetic import CHOOSE, HELPERS
 from tilelang.isa.nvidia.convert import conversion
 from tilelang.isa.nvidia.types import cuda_type
 
@@ -46,4 +46,5 @@ CUDA = Dialect(
     shifts=True,
     vectors=True,
     moves_bits=False,
+    chooses=CHOOSE,
 )

@@ -35,6 +35,8 @@ class Dialect:
         vectors: Whether several neighboring elements move in one access.
         moves_bits: Whether stores of packed elements name their bits; some compilers vectorize moves of bits, not of
             the structs around them.
+        chooses: A function that is given both values of a choice, for compilers that would branch around one of them;
+            None where a conditional expression does.
     """
 
     language: str
@@ -52,6 +54,7 @@ class Dialect:
     shifts: bool
     vectors: bool
     moves_bits: bool
+    chooses: Helper | None = None
 
 
 def is_packed(dtype: DType) -> bool:

@@ -88,6 +88,16 @@ template <typename T> __device__ __forceinline__ T tl_shr(T a, T n) {
     needs=(INTEGERS,),
 )
 
+CHOOSE = Helper(
+    "tl_choose",
+    """\
+// One of two values, both of which are computed: branches around single elements would keep products from overlapping.
+__device__ __forceinline__ float tl_choose(bool condition, float a, float b) { return condition ? a : b; }
+""",
+)
+"""NVVM branches around inline PTX and around more than a few instructions, and ptxas then ends products of warpgroups
+before each other, since registers that they accumulate in meet again behind branches (advice C7511 of ptxas 13.0)."""
+
 HELPERS: Mapping[str, Helper] = MappingProxyType(
     {
         helper.name: helper
