@@ -22,7 +22,7 @@ SKIP = 384  # bytes of shared memory before the box, so that it does not begin w
 CASES = [  # dtype, extents innermost first, box, coordinates, swizzle
     ("float16", (48,), (64,), (-8,), 0),
     ("float32", (40, 20), (32, 16), (16, 9), 128),
-    ("float16", (40, 20), (32, 16), (-3, -5), 64),
+    ("float16", (40, 20), (32, 16), (-8, -5), 64),
     ("uint8", (48, 20), (32, 16), (16, 2), 32),
     ("float16", (64, 9), (64, 8), (0, 0), 128),
     ("float16", (64, 9), (32, 8), (8, 3), 128),  # rows narrower than the span

@@ -61,6 +61,7 @@ def boxes(draw):
     box = [(swizzle or 48) // dtype.itemsize, *(draw(st.integers(1, (8, 4, 2, 2)[i])) for i in range(rank - 1))]
     dims = [draw(st.integers(1, 3)) * 16 // dtype.itemsize * 3, *(draw(st.integers(1, 7)) for _ in range(rank - 1))]
     at = [draw(st.integers(-side, dim)) for side, dim in zip(box, dims, strict=True)]
+    at[0] -= at[0] % (16 // dtype.itemsize)
     array = np.random.default_rng(draw(st.integers(0, 99))).integers(0, 200, dims[::-1]).astype(dtype)
     return array, box, at, swizzle, draw(st.integers(0, 9)) * 128
 

@@ -58,14 +58,24 @@ def test_a_store_leaves_out_what_lies_out_of_bounds():
     warp, a, view, s, _ = tile()
     before = warp.values(a).reshape(6, 16).copy()
     warp.values(s)[:] = -1
-    run(tma_store(2), warp, view, s, 12, 4)
+    run(tma_store(2), warp, view, s, 8, 4)
     run(TMA_STORE_COMMIT, warp)
     run(tma_store_wait(0, read=False), warp)
-    before[4:, 12:] = -1
+    before[4:, 8:] = -1
     np.testing.assert_array_equal(warp.values(a).reshape(6, 16), before)
     for store in (tma_store(2), tma_reduce(2, "add")):
-        with pytest.raises(OutOfBounds, match=r"begins at \(-1, 12\); it may end outside of the tensor, but not begin"):
-            run(store, warp, view, s, 12, -1)
+        with pytest.raises(OutOfBounds, match=r"begins at \(-1, 8\); it may end outside of the tensor, but not begin"):
+            run(store, warp, view, s, 8, -1)
+
+
+@pytest.mark.parametrize("dtype,first", [("float16", 3), ("float16", -4), ("float32", 2), ("uint8", 8), ("int64", 1)])
+def test_boxes_begin_at_chunks_of_16_bytes(dtype, first):
+    warp, _, view, s, bar = tile(dtype, box=(16, 2))
+    said = f"begins at element {first} of a row, which is byte {first * view.itemsize} and no multiple of 16"
+    with pytest.raises(MisalignedAccess, match=said):
+        run(tma_load(2), warp, s, view, bar, first, 0)
+    with pytest.raises(MisalignedAccess, match=said):
+        run(tma_store(2), warp, view, s, first, 0)
 
 
 def test_waits_count_the_newest_groups_of_a_thread():
@@ -112,12 +122,12 @@ def test_a_reduction_folds_elements_of_the_maps_dtype(op, dtype):
     warp.values(s)[:] = moved
     if not reduces(op, view.tensor.dtype):
         with pytest.raises(SimulationError, match=f"no reduction by '{op}' of {dtype}"):
-            run(tma_reduce(2, op), warp, view, s, 12, 4)
+            run(tma_reduce(2, op), warp, view, s, 8, 4)
         return
-    run(tma_reduce(2, op), warp, view, s, 12, 4)
+    run(tma_reduce(2, op), warp, view, s, 8, 4)
     run(TMA_STORE_COMMIT, warp)
     run(tma_store_wait(0, read=False), warp)
-    old[4:, 12:] = FOLDS[op](old[4:, 12:], moved.reshape(4, 8)[:2, :4])
+    old[4:, 8:] = FOLDS[op](old[4:, 8:], moved.reshape(4, 8)[:2])
     np.testing.assert_array_equal(warp.values(a).reshape(6, 16), old)
 
 

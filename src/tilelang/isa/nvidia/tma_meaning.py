@@ -99,11 +99,18 @@ def _lanes(warp: Warp) -> list[int]:
     return lanes
 
 
-def _at(coordinates: tuple[np.ndarray, ...], lane: int, what: str) -> tuple[int, ...]:
+def _at(view: TensorMapView, coordinates: tuple[np.ndarray, ...], lane: int, what: str) -> tuple[int, ...]:
+    """Where a lane's box begins, the innermost coordinate first."""
     found = tuple(int(c[lane]) for c in coordinates)
     for value in found:
         if not -(1 << 31) <= value < 1 << 31:
             raise SimulationError(f"{what}: coordinate {value} does not fit 32 bits")
+    if found[0] * view.itemsize % CHUNK_BYTES:  # an H200 traps, with every swizzle
+        raise MisalignedAccess(
+            f"{what}: a box of '{view.tensor.name}' begins at element {found[0]} of a row, which is byte "
+            f"{found[0] * view.itemsize} and no multiple of {CHUNK_BYTES}",
+            hint=f"let boxes begin at multiples of {CHUNK_BYTES} bytes of a row, or copy with T.copy",
+        )
     return found
 
 
@@ -138,7 +145,7 @@ def tensor_load(rank: int, multicast: bool) -> Callable[..., None]:
         _check_rank(view, rank, what)
         values = tuple(map(integers, operands))
         for lane in _lanes(warp):
-            source = tensor_pieces(view, _at(values[:rank], lane, what))
+            source = tensor_pieces(view, _at(view, values[:rank], lane, what))
             receivers = [warp]
             if multicast:
                 ranks = _ranks(int(values[rank][lane]), what)
@@ -166,7 +173,7 @@ def tensor_store(rank: int, op: str | None) -> Callable[..., None]:
         values = tuple(map(integers, operands[:rank]))
         update = None if op is None else _update(op, view.tensor.dtype, what)
         for lane in _lanes(warp):
-            at = _at(values, lane, what)
+            at = _at(view, values, lane, what)
             if min(at) < 0:  # Source: CUDA C++ Programming Guide, "Tensor Memory Access"; an H200 traps
                 raise OutOfBounds(
                     f"{what}: a box that is stored in '{view.tensor.name}' begins at {at[::-1]}; it may end outside of "

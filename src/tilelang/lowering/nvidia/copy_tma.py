@@ -92,6 +92,8 @@ class TmaStore:
             return "barriers count the bytes of loads"
         if not op.pending:
             return "all threads together store faster than one that waits for it"
+        if any((int_const(start) or 0) < 0 for start in op.dst.start):
+            return "what is stored begins before the tensor"
         return _refusal(op, op.dst, op.src, site)
 
     def constrain(self, op: Copy, site: Site) -> Iterable[Constraint]:
@@ -141,11 +143,14 @@ def _refusal(op: Copy, tensor: Region, tile: Region, site: Site) -> str:
         return f"does not convert {op.src.dtype!s} to {op.dst.dtype!s}"
     if op.layout is not None or op.coalesced_width is not None:
         return "the user says which thread copies what"
-    return _tensor_refusal(tensor) or _tile_refusal(tensor, tile) or _layout_refusal(tile, site)
+    return _tensor_refusal(tensor, explicit=op.explicit) or _tile_refusal(tensor, tile) or _layout_refusal(tile, site)
 
 
-def _tensor_refusal(tensor: Region) -> str:
-    """Why no map can describe a tensor."""
+def _tensor_refusal(tensor: Region, *, explicit: bool) -> str:
+    """Why no map can describe a tensor, or no box begins where the region does.
+
+    Who asks for the engine by name answers for beginnings that the program does not show.
+    """
     buffer, size = tensor.buffer, tensor.dtype.storage_bytes
     if size not in _SIZES or tensor.dtype.lanes != 1:
         return f"a map has no elements of {tensor.dtype!s}"
@@ -158,6 +163,9 @@ def _tensor_refusal(tensor: Region) -> str:
         return "neighbors along the last dimension are not neighbors in memory"
     if not all(is_multiple(step * size, CHUNK_BYTES) for step in outer):
         return f"a stride of the tensor is not proven to be a multiple of {CHUNK_BYTES} bytes"
+    first = tensor.start[-1]
+    if not is_multiple(first * size, CHUNK_BYTES) and not (explicit and int_const(first) is None):
+        return f"what is copied is not proven to begin at a multiple of {CHUNK_BYTES} bytes of a row"
     return ""
 
 
