@@ -196,7 +196,7 @@ def _shared_out(
     fitting = [n for n in range(blocks, 1, -1) if not (blocks % n or columns % n or columns // n % _FEWEST)]
     try:
         if not fitting:
-            raise Undivided(f"{columns} columns are too few")
+            raise Undivided(f"{columns} columns do not come to multiples of {_FEWEST} for each block")
         if consumers > 1 and (rows % (_ROWS * consumers) or sums.product.policy is GemmWarpPolicy.FullCol):
             raise Undivided("warpgroups share the columns of a tile")
         count = const(columns // fitting[0], INT32)
