@@ -251,6 +251,9 @@ PROGRAMS = {
     "product, in flight": Program(gemm((256, 128, 192), (128, 128, 64), persistent=True, ping_pong=False, consumers=2)),
     "product, by turns": Program(gemm((256, 64, 192), (64, 64, 64), persistent=True, ping_pong=True), NARROW),
     "product, shared by a cluster": Program(gemm((64, 64, 448), (64, 64, 64), split=2, in_flight=0), NARROW),
+    "product, fewer rows than an instruction": Program(
+        gemm((96, 64, 192), (48, 64, 64), persistent=True, ping_pong=False, in_flight=0), NARROW
+    ),
     "product, transposed": Program(transposed, NARROW),
     "attention": Program(attention(varying=False), NARROW),
     "attention, tiles of several lengths": Program(attention(varying=True), NARROW),
