@@ -45,7 +45,7 @@ def test_wishes_for_schedules_are_numbers_and_choices_under_keys_of_their_own() 
         ("tl.consumers", True, "an integer from 1 to 4"),
         ("tl.stages", 2.0, "an integer from 1 to 64"),
         ("tl.ping_pong", 2, "True or False"),
-        ("tl.staged", "yes", "True or False"),
+        ("tl.staged", "yes", "True, False or a number of parts up to 8"),
         ("tl.l2_hints", "off", "True or False"),
         ("tl.disable_wgmma", "false", "True or False"),
         ("tl.enable_fast_math", "on", "True or False"),

@@ -107,7 +107,8 @@ class ScheduleWishes:
         persistent: Whether a block works on one tile of the grid after the other (`tl.persistent`).
         consumers: Warpgroups that compute (`tl.consumers`).
         stages: Versions of each tile that a pipelined loop brings (`tl.stages`).
-        staged: Whether results leave through shared memory while the program goes on (`tl.staged`).
+        staged: Whether results leave through shared memory while the program goes on, or in how many parts
+            (`tl.staged`).
         in_flight: Products that are under way while the next one begins (`tl.in_flight`).
         ping_pong: Whether two warpgroups take turns with whole tiles (`tl.ping_pong`).
         cluster: Blocks of a cluster along the dimensions of the grid (`tl.cluster`).
@@ -118,7 +119,7 @@ class ScheduleWishes:
     persistent: bool | None = None
     consumers: int | None = None
     stages: int | None = None
-    staged: bool | None = None
+    staged: bool | int | None = None
     in_flight: int | None = None
     ping_pong: bool | None = None
     cluster: tuple[int, int, int] | None = None
@@ -159,7 +160,7 @@ class CompileOptions:
             persistent=self._choice(PassConfigKey.TL_PERSISTENT),
             consumers=self._number(PassConfigKey.TL_CONSUMERS, 1, 4),
             stages=self._number(PassConfigKey.TL_STAGES, 1, 64),
-            staged=self._choice(PassConfigKey.TL_STAGED),
+            staged=self._parts(PassConfigKey.TL_STAGED),
             in_flight=self._number(PassConfigKey.TL_IN_FLIGHT, 0, 1),
             ping_pong=self._choice(PassConfigKey.TL_PING_PONG),
             cluster=self._extents(PassConfigKey.TL_CLUSTER),
@@ -187,6 +188,15 @@ class CompileOptions:
         if not isinstance(value, int) or value not in (0, 1):
             raise _refused(key, value, "True or False", "True")
         return bool(value)
+
+    def _parts(self, key: PassConfigKey) -> bool | int | None:
+        """The yes, no or number under a key, None where there is none."""
+        value = dict(self.pass_configs).get(key.value)
+        if value is None:
+            return None
+        if not isinstance(value, int) or not 0 <= value <= _MOST_PARTS:
+            raise _refused(key, value, f"True, False or a number of parts up to {_MOST_PARTS}", "2")
+        return value
 
     def _number(self, key: PassConfigKey, low: int, high: int) -> int | None:
         """The number under a key, None where there is none."""
@@ -249,6 +259,7 @@ def _refused(key: PassConfigKey, value: object, expected: str, example: str) -> 
 
 
 _MOST_BLOCKS = 8  # of a cluster on all GPUs. Source: CUDA C++ Programming Guide, "Thread Block Clusters"
+_MOST_PARTS = 8  # of results that leave one after another
 _KEYS = frozenset(key.value for key in PassConfigKey)
 
 

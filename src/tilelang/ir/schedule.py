@@ -22,7 +22,8 @@ class Schedule:
         registers: Registers of a consumer's thread and of a producer's; None leaves them as the launch gives them.
         persistent: Whether a block works on one tile of the grid after the other.
         panel: (size, order) as in `T.use_swizzle`: how a persistent kernel walks its grid; None row by row.
-        staged: Whether results leave through tiles of shared memory of their own, while the program goes on.
+        staged: In how many parts results leave through tiles of shared memory of their own, while the program goes on;
+            0 if they leave straight from registers.
         in_flight: Products that are under way while the next one begins.
         ping_pong: Whether two warpgroups take turns with whole tiles, instead of sharing each one.
         cluster: Blocks of a cluster along the dimensions of the grid.
@@ -38,7 +39,7 @@ class Schedule:
     registers: tuple[int, int] | None = None
     persistent: bool = False
     panel: tuple[int, str] | None = None
-    staged: bool = False
+    staged: int = 0
     in_flight: int = 0
     ping_pong: bool = False
     cluster: tuple[int, int, int] = (1, 1, 1)
@@ -82,7 +83,8 @@ class Schedule:
         if self.split > 1:
             parts.append(f"clusters of {self.split} blocks that share the sums of a tile")
         if self.staged:
-            parts.append("results leave through shared memory while the program goes on")
+            times = f" in {self.staged} parts" if self.staged > 1 else ""
+            parts.append(f"results leave through shared memory{times} while the program goes on")
         if self.in_flight:
             parts.append(f"{self.in_flight} product in flight")
         if self.cluster != (1, 1, 1):

@@ -30,8 +30,8 @@ def reason(func, **pass_configs):
     [
         # one tile for each multiprocessor at most: blocks do one; more: they stay
         ((1024, 1024, 1024), (64, 128, 64), Schedule(1, 8, staged=True, in_flight=1)),
-        ((2048, 2048, 2048), (128, 256, 64), Schedule(2, 3, staged=True)),
-        ((4096, 4096, 4096), (128, 256, 64), Schedule(2, 3, persistent=True, panel=(16, "row"), staged=True)),
+        ((2048, 2048, 2048), (128, 256, 64), Schedule(2, 4, staged=2)),
+        ((4096, 4096, 4096), (128, 256, 64), Schedule(2, 4, persistent=True, panel=(16, "row"), staged=2)),
         # products that are over before the next begin: one warpgroup, or several with products in flight
         (
             (8192, 8192, 8192),
@@ -39,18 +39,22 @@ def reason(func, **pass_configs):
             Schedule(1, 8, persistent=True, panel=(16, "row"), staged=True, in_flight=1),
         ),
         ((1024, 1024, 1024), (128, 128, 32), Schedule(2, 8, staged=True, in_flight=1)),
-        ((4096, 4096, 4096), (192, 128, 64), Schedule(3, 4, persistent=True, panel=(16, "row"), staged=True)),
+        ((4096, 4096, 4096), (192, 128, 64), Schedule(3, 5, persistent=True, panel=(16, "row"), staged=2)),
         # many sums take registers from the producer
-        ((4096, 4096, 4096), (128, 192, 64), Schedule(2, 4, persistent=True, panel=(16, "row"), staged=True)),
-        ((4096, 4096, 4096), (256, 192, 64), Schedule(2, 4, 1, 128, (240, 24), persistent=True, panel=(16, "row"))),
+        ((4096, 4096, 4096), (128, 192, 64), Schedule(2, 5, persistent=True, panel=(16, "row"), staged=3)),
+        (
+            (4096, 4096, 4096),
+            (256, 192, 64),
+            Schedule(2, 3, 1, 128, (240, 24), persistent=True, panel=(16, "row"), staged=3),
+        ),
         # sums of few products: storing them takes long, so that warpgroups take turns
         (
             (8192, 8192, 1024),
             (128, 128, 64),
-            Schedule(2, 5, persistent=True, panel=(16, "row"), staged=True, in_flight=1, ping_pong=True),
+            Schedule(2, 6, persistent=True, panel=(16, "row"), staged=2, in_flight=1, ping_pong=True),
         ),
         # but not where so few stages are left that they wait for tiles
-        ((8192, 8192, 1024), (128, 192, 64), Schedule(2, 4, persistent=True, panel=(16, "row"), staged=True)),
+        ((8192, 8192, 1024), (128, 128, 128), Schedule(2, 3, persistent=True, panel=(16, "row"), staged=True)),
         # no more versions than are of use
         ((256, 256, 128), (128, 128, 64), Schedule(2, 2, staged=True)),
     ],

@@ -16,7 +16,7 @@ import math
 from collections.abc import Sequence
 
 from tilelang.errors import Note
-from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.buffer import Scope
 from tilelang.ir.expr import Var, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.schedule import WARPGROUP_THREADS, Schedule
@@ -30,16 +30,14 @@ from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.tile.choose_cluster import Extents, cluster_of, in_clusters, is_cut, not_clustered
 from tilelang.passes.tile.roles.abilities import Roles, roles_of, rounded
-from tilelang.passes.tile.roles.epilogue import Exit, releasing
+from tilelang.passes.tile.roles.epilogue import releasing
 from tilelang.passes.tile.roles.flight import only_product
 from tilelang.passes.tile.roles.rings import Ring, Rings, flat, is_pipelined, trips
+from tilelang.passes.tile.roles.room import room_of
 from tilelang.passes.tile.roles.widening import widened
 from tilelang.passes.tile.split_sums import Unsplit, split
 from tilelang.target import REGISTERS_PER_SM, WARP_SIZE, Feature
 
-_MOST_STAGES = 8  # more versions of a tile were never faster, unless tiles are small
-_ENOUGH_BYTES = 128 * 1024  # on their way to a multiprocessor hide the latency of memory
-_FEW_STAGES = 3  # with fewer, results had better leave straight from registers
 _PANEL = 16  # rows of tiles that are walked together; 8 to 32 were the same
 _SHALLOW = 2048  # a sum of fewer products does not take long beside storing it
 # With 3, one of which is being read, 128x192 tiles at K = 1024 took 12 % longer in turns than shared
@@ -48,7 +46,6 @@ _STAGES_OF_TURNS = 4
 # that neither covers the other's wait: at 4096^3 128x128x32 reached 0.85 of cuBLAS with two, and 0.97 to 1.00 with one.
 _FEW_SUMS = 128
 _SHORT = 64 * 128 * 64 * 16  # such a product: its rows, columns, depth, and bits of an operand, multiplied
-_ALIGN = 1024  # of tiles in shared memory
 _OTHER_REGISTERS = 40  # of a thread, for addresses, loops and what is on its way
 _ROWS_OF_THREAD = 2  # of the results of a product, in each 64 rows
 _ROWS = 64  # of a product per warpgroup
@@ -175,17 +172,27 @@ class _Choice:
         pipelined = [ring for ring in rings.found if ring.pipelined]
         together = 1 if ping_pong else consumers  # warpgroups that share a tile
         exits = self._roles.exits(self._launch, together * WARPGROUP_THREADS)
-        stages, tile_stages, staged = self._memory(rings.found, exits, persistent, 2 if ping_pong else 1)
+        room = room_of(
+            self._launch,
+            rings.found,
+            exits,
+            self._target.architecture.shared_bytes,
+            self._wishes,
+            persistent=persistent,
+            at_once=2 if ping_pong else 1,
+        )
+        if isinstance(room, str):
+            raise _Unfit(room)
         consumers = 2 if ping_pong else consumers
         return Schedule(
             consumers,
-            stages,
-            tile_stages,
+            room.stages,
+            room.tile_stages,
             *self._producer(consumers, together, rings.found),
             persistent=persistent,
             panel=self._panel(pipelined) if persistent else None,
-            staged=staged,
-            in_flight=1 if ping_pong else self._in_flight(consumers, stages, only),
+            staged=room.staged,
+            in_flight=1 if ping_pong else self._in_flight(consumers, room.stages, only),
             ping_pong=ping_pong,
             split=self._split,
         )
@@ -347,69 +354,11 @@ class _Choice:
         both = any(x in names for names in named) and any(y in names for names in named)
         return (_PANEL, "row") if shared and both else None
 
-    # -- what fits ------------------------------------------------------------------------------------------------
-    def _memory(
-        self, rings: Sequence[Ring], exits: Sequence[Exit], persistent: bool, tiles_at_once: int
-    ) -> tuple[int, int, bool]:
-        """Versions of tiles in loops and outside of them, and whether results of so many tiles are staged."""
-        brought = {tile for ring in rings for tile in ring.tiles}
-        staging = {made.staging for made in exits}
-        mine = brought | staging
-        tiles = [s.buffer for s in walk(self._launch.body) if isinstance(s, Alloc) and s.buffer.scope is Scope.SHARED]
-        room = self._target.architecture.shared_bytes - _ALIGN  # for barriers
-        room -= sum(_size(tile) for tile in tiles if tile.view_of is None and tile not in mine)
-        room -= max((_overhang(s) for s in walk(self._launch.body) if isinstance(s, Gemm)), default=0)
-        staged_bytes = sum(map(_size, staging)) * tiles_at_once
-        users = sum(_size(made.staging) for made in exits if made.writer is not None) * tiles_at_once
-        once = sum(_size(t) for ring in rings if not ring.pipelined for t in ring.tiles)
-        stage = sum(_size(t) for ring in rings if ring.pipelined for t in ring.tiles)
-        most = self._most_stages([ring for ring in rings if ring.pipelined], stage, persistent)
-        ways = [(True, 2), (True, 1), (False, 2), (False, 1)]
-        if not exits or self._wishes.staged is False:
-            ways = ways[2:]
-        elif self._wishes.staged:
-            ways = ways[:2]
-        ways = [(staged, n) for staged, n in ways if n == 1 or persistent and once]
-        best = (0, 1, False)
-        for staged, n in ways:
-            left = room - (staged_bytes if staged else users) - n * once
-            stages = min(left // stage, most)
-            if stages >= min(_FEW_STAGES, most):
-                best = (stages, n, staged)
-                break
-            if stages > best[0]:
-                best = (stages, n, staged)
-        if best[0] < min(2, most):
-            held = "one version" if best[0] == 1 else "no version"
-            raise _Unfit(f"shared memory holds {held} of {stage} bytes of tiles")
-        return best
-
-    def _most_stages(self, pipelined: Sequence[Ring], stage: int, persistent: bool) -> int:
-        """Versions that are worth having."""
-        if self._wishes.stages is not None:
-            return self._wishes.stages
-        most = min(max(_MOST_STAGES, _ENOUGH_BYTES // stage), 2 * _MOST_STAGES)
-        counts = [ring.uses().most for ring in pipelined]
-        known = [count for count in counts if count is not None]
-        return most if persistent or len(known) < len(counts) else min(most, max(1, *known))
-
 
 def _is_short(product: Gemm, warpgroups: int) -> bool:
     """Whether the others' shares of a product are done before a warpgroup can begin the next one."""
     work = math.prod(int_const(size) or 0 for size in product.sizes) * product.operands[0].bits
     return work * (warpgroups - 1) <= _SHORT * warpgroups
-
-
-def _size(tile: Buffer) -> int:
-    """What a tile takes in shared memory, with the gap behind it."""
-    return -(-(tile.bytes or 0) // _ALIGN) * _ALIGN
-
-
-def _overhang(product: Gemm) -> int:
-    """What a product may fetch behind the last tile: rows of A that it does not have, within boxes of 128 bytes."""
-    m, _, k = (int_const(size) or 0 for size in product.sizes)
-    size = product.operands[0].storage_bytes
-    return -m % _ROWS * (k * size if product.transpose_a else 128)
 
 
 def _named(copy: Copy) -> frozenset[Var]:

@@ -35,7 +35,7 @@ from tilelang.ops.cluster_sum import ClusterSum
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.tile.roles.abilities import Roles, roles_of
 from tilelang.passes.tile.roles.channels import Channel, channel
-from tilelang.passes.tile.roles.epilogue import Exit, Leave, awaited
+from tilelang.passes.tile.roles.epilogue import Exit, Leave, awaited, in_parts
 from tilelang.passes.tile.roles.multicast import members_of
 from tilelang.passes.tile.roles.ping_pong import Turns, turns_of
 from tilelang.passes.tile.roles.rings import flat
@@ -76,6 +76,7 @@ def specialized(launch: Launch, schedule: Schedule, roles: Roles) -> Launch:
     added = [s for s in walk(launch.body) if isinstance(s, ClusterSum)]
     launch = _without_allocs(launch, {buffer for each in added for buffer in (each.parts.buffer, each.barrier.buffer)})
     exits = roles.exits(launch, schedule.tile_threads) if schedule.staged else ()
+    exits = tuple(in_parts(made, schedule.staged) for made in exits)
     if exits:
         body = Leave(exits, apart=int(schedule.persistent)).visit(launch.body) or Seq((), loc=launch.loc)
         launch = dataclasses.replace(launch, body=body)

@@ -12,15 +12,18 @@ from collections.abc import Callable, Mapping, Sequence
 from tilelang.analysis.accesses import accesses
 from tilelang.arith.domain import Domain
 from tilelang.arith.prove import proves
+from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.expr import Expr, const, int_const
 from tilelang.ir.stmt import Alloc, Atomic, CallStmt, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter, walk
+from tilelang.isa.nvidia.tensor_box import CHUNK_BYTES
 from tilelang.isa.nvidia.tma import tma_store_wait
-from tilelang.lowering.regions import is_whole, whole
+from tilelang.lowering.regions import axes, is_whole, whole
 from tilelang.ops.atomic import AtomicTile
 from tilelang.ops.copy import Copy
 from tilelang.ops.describe import drop_units
-from tilelang.passes.tile.roles.widening import wider
+from tilelang.passes.tile.roles.widening import ROW_BYTES, wider
 from tilelang.records import record
 
 CanStore = Callable[[Copy], str]
@@ -36,12 +39,52 @@ class Exit:
         staging: The shared tile that the engine stores.
         writer: The user's copy into that tile; None where the tile is one of ours.
         loops: How many loops stand around the copy.
+        parts: How many parts of the results pass through the tile, one after another.
     """
 
     copy: Copy
     staging: Buffer
     writer: Copy | None = None
     loops: int = 0
+    parts: int = 1
+
+
+def in_parts(made: Exit, parts: int) -> Exit:
+    """The same in so many parts of equal numbers of columns; in one where that cannot be."""
+    copy = made.copy
+    columns = (drop_units(copy.dst.extent) or (const(0, INT32),))[-1]
+    row = (int_const(columns) or 0) * copy.dst.dtype.storage_bytes
+    if made.writer is not None or parts == 1 or row % (parts * CHUNK_BYTES):
+        return made
+    extents = drop_units(_nth(copy, 0, parts).dst.extent)
+    return dataclasses.replace(made, staging=_staging(copy, extents), parts=parts)
+
+
+def has_even_rows(made: Exit, parts: int) -> bool:
+    """Whether results leave in so many parts, of rows of whole 128 bytes."""
+    columns = (made.staging.static_shape or (0,))[-1]
+    return made.parts == parts and columns * made.staging.dtype.storage_bytes % ROW_BYTES == 0
+
+
+def _nth(copy: Copy, number: int, parts: int) -> Copy:
+    """One of the parts of a copy: so many of the last columns that are more than one."""
+    if parts == 1:
+        return copy
+    return dataclasses.replace(copy, src=_columns(copy.src, number, parts), dst=_columns(copy.dst, number, parts))
+
+
+def _columns(region: Region, number: int, parts: int) -> Region:
+    axis = axes(region)[-1]
+    width = (int_const(region.extent[axis]) or 0) // parts
+    start, extent = list(region.start), list(region.extent)
+    start[axis], extent[axis] = start[axis] + number * width, const(width, INT32)
+    return dataclasses.replace(region, start=tuple(start), extent=tuple(extent))
+
+
+def _staging(copy: Copy, extents: Sequence[Expr]) -> Buffer:
+    """A tile of ours for results of these extents."""
+    source = copy.src.buffer
+    return wider(Buffer(f"{source.name}_staging", tuple(extents), copy.dst.dtype, Scope.SHARED, loc=source.loc))
 
 
 def releasing(launch: Launch) -> Stmt | None:
@@ -86,8 +129,7 @@ def _exit(
     if len(touching[copy.dst.buffer.storage]) > 1:
         return None  # nothing orders the engine's writes and others
     if source.scope is Scope.FRAGMENT and is_whole(copy.src) and copy.src.static_extent is not None:
-        extents = drop_units(copy.dst.extent)
-        tile = wider(Buffer(f"{source.name}_staging", tuple(extents), copy.dst.dtype, Scope.SHARED, loc=source.loc))
+        tile = _staging(copy, drop_units(copy.dst.extent))
         return None if can_store(_stored(copy, _front(copy, tile))) else Exit(copy, tile)
     if source.scope is not Scope.SHARED or not is_whole(copy.src) or source.view_of is not None:
         return None
@@ -149,8 +191,13 @@ class Leave(Rewriter):
         copy = made.copy
         if made.writer is not None:
             return [_stored(copy, whole(made.staging))]
-        results = _front(copy, made.staging)
-        return [*self._free(made), Copy(copy.src, results, loc=copy.loc), _stored(copy, results)]
+        body: list[Stmt] = []
+        for number in range(made.parts):
+            part = _nth(copy, number, made.parts)
+            results = _front(part, made.staging)
+            body += [awaited(copy)] if number else self._free(made)
+            body += [Copy(part.src, results, loc=copy.loc), _stored(part, results)]
+        return body
 
     def _free(self, made: Exit) -> list[Stmt]:
         """What lets the tile be written again, and the same places of the tensor."""

@@ -22,7 +22,7 @@ from tilelang.lowering.regions import axes, is_whole, shared_storages
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 
-_ROW_BYTES = 128  # what the widest mode permutes
+ROW_BYTES = 128  # what the widest mode permutes
 _MOST = 1.25  # of the bytes that there were: 96 columns of 2 bytes had better stay three boxes of 64
 
 
@@ -71,8 +71,8 @@ def wider(tile: Buffer) -> Buffer:
         return tile
     size = tile.dtype.storage_bytes
     row = shape[-1] * size
-    wanted = -(-row // _ROW_BYTES) * _ROW_BYTES
-    if row <= _ROW_BYTES or not row < wanted <= _MOST * row or wanted % size:
+    wanted = -(-row // ROW_BYTES) * ROW_BYTES
+    if row <= ROW_BYTES or not row < wanted <= _MOST * row or wanted % size:
         return tile
     return dataclasses.replace(tile, shape=(*tile.shape[:-1], const(wanted // size, INT32)))
 
