@@ -374,6 +374,31 @@ def test_sums_in_levels(form):
 LARGE = (4096, 4096, 4096)
 
 
+def with_residual(columns):
+    """A product to whose sums each thread adds elements that it loads itself."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((4096, 1024), "float16"),
+        R: T.Tensor((4096, 4096), "float16"),
+        C: T.Tensor((4096, 4096), "float16"),
+    ):
+        with T.Kernel(4096 // columns, 32, threads=256) as (bx, by):
+            A_s = T.alloc_shared((128, 64), "float16")
+            B_s = T.alloc_shared((columns, 64), "float16")
+            C_l = T.alloc_fragment((128, columns), "float32")
+            T.clear(C_l)
+            for k in T.Pipelined(16, num_stages=4):
+                T.copy(A[by * 128, k * 64], A_s)
+                T.copy(A[bx * columns, k * 64], B_s)
+                T.gemm(A_s, B_s, C_l, transpose_B=True)
+            for i, j in T.Parallel(128, columns):
+                C_l[i, j] += R[by * 128 + i, bx * columns + j]
+            T.copy(C_l, C[by * 128, bx * columns])
+
+    return main
+
+
 @needs_cuda_compiler
 @pytest.mark.parametrize(
     "func",
@@ -387,8 +412,10 @@ LARGE = (4096, 4096, 4096)
         product((960, 4096, 4096), (96, 256, 64)),
         in_levels(LARGE, (128, 128, 128), "a condition", 4),
         around("gated", 128),
+        with_residual(128),
+        with_residual(256),
     ],
-    ids=["TT", "bfloat16", "padded", "float8", "tfloat32", "sizes", "rows", "levels", "gated"],
+    ids=["TT", "bfloat16", "padded", "float8", "tfloat32", "sizes", "rows", "levels", "gated", "loads", "wide loads"],
 )
 def test_code_has_no_spills_and_no_waits_between_products(func):
     made = build(emit(lowered(func) if not func.symbols else aligned(func)), TARGET.arch, "nvrtc")

@@ -63,6 +63,25 @@ def test_the_schedule_follows_from_the_shape(sizes, tile, expected):
     assert expected == chosen(product(*sizes, *tile))
 
 
+def test_loops_that_load_elements_themselves_need_registers():
+    @T.prim_func
+    def main(A: T.Tensor((4096, 1024), "float16"), bias: T.Tensor((4096,), "float32"), C: T.Tensor((4096, 4096), "float16")):
+        with T.Kernel(32, 32, threads=256) as (bx, by):
+            A_s = T.alloc_shared((128, 64), "float16")
+            B_s = T.alloc_shared((128, 64), "float16")
+            C_l = T.alloc_fragment((128, 128), "float32")
+            T.clear(C_l)
+            for k in T.Pipelined(16, num_stages=4):
+                T.copy(A[by * 128, k * 64], A_s)
+                T.copy(A[bx * 128, k * 64], B_s)
+                T.gemm(A_s, B_s, C_l, transpose_B=True)
+            for i, j in T.Parallel(128, 128):
+                C_l[i, j] += bias[bx * 128 + j]
+            T.copy(C_l, C[by * 128, bx * 128])
+
+    assert (240, 24) == chosen(main).registers
+
+
 def test_symbolic_grids_are_walked_by_blocks_that_stay():
     M = T.dynamic("M")
     schedule = chosen(product(M, 4096, 4096))

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from tilelang.errors import Note
 from tilelang.ir.buffer import Scope
-from tilelang.ir.expr import Var, int_const
+from tilelang.ir.expr import Load, Var, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.schedule import WARPGROUP_THREADS, Schedule
 from tilelang.ir.stmt import Alloc, CallStmt, For, Launch, ParallelLoop, Seq, Stmt, TileOp
@@ -47,6 +47,9 @@ _STAGES_OF_TURNS = 4
 _FEW_SUMS = 128
 _SHORT = 64 * 128 * 64 * 16  # such a product: its rows, columns, depth, and bits of an operand, multiplied
 _OTHER_REGISTERS = 40  # of a thread, for addresses, loops and what is on its way
+# What else is on its way where loops over tiles load elements themselves: with 168 registers for everything, ptxas 13.0
+# kept 30 of a residual beside 128 sums in local memory, and 68 of a ragged bias beside 96; with 240 none
+_LOADING_REGISTERS = 40
 _ROWS_OF_THREAD = 2  # of the results of a product, in each 64 rows
 _ROWS = 64  # of a product per warpgroup
 
@@ -278,10 +281,20 @@ class _Choice:
         alone = WARP_SIZE + consumers * WARPGROUP_THREADS
         # the machine rounds threads up to warpgroups, and registers down to a multiple of 8
         given = min(REGISTERS_PER_SM // (-(-alone // WARPGROUP_THREADS) * WARPGROUP_THREADS) // 8 * 8, 255)
-        if self._registers(together) + _OTHER_REGISTERS <= given or not self._launch.hints.move_registers:
+        needed = self._registers(together) + _OTHER_REGISTERS + (_LOADING_REGISTERS if self._loads() else 0)
+        if needed <= given or not self._launch.hints.move_registers:
             return WARP_SIZE, None
         counts = any(self._counts(ring) for ring in rings)
         return WARPGROUP_THREADS, (_REGISTERS_COUNTING if counts else _REGISTERS)[consumers]
+
+    def _loads(self) -> bool:
+        """Whether loops over tiles read global memory element by element, such as a bias."""
+        nests = [s for s in walk(self._launch.body) if isinstance(s, ParallelLoop)]
+        return any(
+            any_expr(s, lambda e: isinstance(e, Load) and e.buffer.scope is Scope.GLOBAL)
+            for nest in nests
+            for s in walk(nest)
+        )
 
     def _in_flight(self, consumers: int, stages: int, only: Gemm | None) -> int:
         """Products that overlap the next: where those of other warpgroups do not keep the machine busy meanwhile."""
