@@ -19,7 +19,8 @@ _SHAPES = (
     ((64, 8192, 8192), (64, 64, 64, 12, 128), 1.05),
     ((16, 8192, 8192), (16, 64, 64, 8, 128), 1.12),
 )
-_UNEVEN = ((4000, None), (5000, None), (3001, 3008))  # size, elements from row to row where that is not the size
+# Size, elements from row to row where that is not the size, and the tile that the tuner picks
+_UNEVEN = ((4000, None, _WIDE), (5000, None, (128, 224, 64, 4, 256)), (3001, 3008, _WIDE))
 _SEED_TILES = ((128, 128, 32, 3, 128), (128, 256, 64, 3, 256))
 _MMA_TILES = ((128, 128, 32, 4, 128), (128, 256, 32, 4, 256))
 _FLOAT8_TILE = (128, 256, 128, 4, 256)
@@ -112,9 +113,9 @@ def float8_rows(bench, kernels) -> None:
 
 def uneven_rows(bench, kernels) -> None:
     """Sizes that no tile divides."""
-    for size, pitch in _UNEVEN:
+    for size, pitch, tile in _UNEVEN:
         note = "" if pitch is None else f" rows of {pitch}"
-        _row(bench, kernels, "uneven", (size, size, size), _WIDE, 0.95, note, pitch=pitch)
+        _row(bench, kernels, "uneven", (size, size, size), tile, 0.95, note, pitch=pitch)
 
 
 def layout_rows(bench, kernels) -> None:

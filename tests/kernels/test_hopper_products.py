@@ -151,7 +151,7 @@ def test_any_number_of_rows_and_any_depth(rows, depth, ta):
     check(product(sizes, (rows, 32, depth), ta=ta), *tensors(sizes, ta=ta), timings=[(True, 1)])
 
 
-@pytest.mark.parametrize(("rows", "ta"), [(48, False), (40, True), (80, False), (96, True), (104, False), (208, False)])
+@pytest.mark.parametrize(("rows", "ta"), [(48, False), (40, True), (16, False), (8, False), (32, True), (80, False), (96, True), (104, False), (208, False)])
 def test_rows_that_no_instruction_has(rows, ta):
     sizes = (rows + 8, 72, 80)
     for persistent in (False, True):
@@ -159,7 +159,7 @@ def test_rows_that_no_instruction_has(rows, ta):
         check(product(sizes, (rows, 64, 32), ta=ta), *tensors(sizes, ta=ta), **options)
 
 
-@pytest.mark.parametrize("tile", [(16, 64, 32), (32, 64, 32), (64, 64, 24), (64, 64, 40), (64, 36, 32)])
+@pytest.mark.parametrize("tile", [(12, 64, 32), (64, 64, 24), (64, 64, 40), (64, 36, 32)])
 def test_what_whole_instructions_do_not_divide_is_multiplied_by_warps(tile):
     sizes = (tile[0] + 8, 72, 80)
     made = check(product(sizes, tile), *tensors(sizes), roles=False)

@@ -68,6 +68,7 @@ _HOPPER: dict[tuple[int, int, int], tuple[Switches, ...]] = {
     (256, 192, 64): (_CHOSEN, _LEAVE, _FLY),
     (192, 192, 64): (_CHOSEN,),
     (192, 128, 64): (_CHOSEN, _TURNS),
+    (128, 224, 64): (_CHOSEN,),
     (128, 192, 64): (_CHOSEN, _LEAVE, _TURNS),
     (128, 128, 64): (_CHOSEN, _LEAVE, _TURNS, {**_LEAVE, **_FLY}, {**_TURNS, **_BESIDE}, _SHARED[2], _SHARED[4]),
     (128, 256, 128): (_CHOSEN,),

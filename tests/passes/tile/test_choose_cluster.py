@@ -21,8 +21,25 @@ def shared(func, **pass_configs):
     return schedule.cluster, {tile.name: axes for tile, axes in schedule.shared}
 
 
-def test_nothing_is_in_clusters_unasked():
-    assert ((1, 1, 1), {}) == shared(product(4096, 4096, 4096))
+@pytest.mark.parametrize("sizes", [(4096, 4096, 4096), (4016, 4016, 4016), (5008, 5008, 5008), (2048, 2048, 2048)])
+def test_blocks_whose_rows_begin_with_sectors_are_alone_unasked(sizes):
+    assert ((1, 1, 1), {}) == shared(product(*sizes, bn=256))
+
+
+@pytest.mark.parametrize(
+    "sizes,tile,expected",
+    [
+        ((5000, 5000, 5000), (128, 224), ((1, 2, 1), {"B_s": (1,)})),
+        ((4008, 4008, 4008), (128, 256), ((1, 2, 1), {"B_s": (1,)})),
+        ((4008, 4008, 4008), (256, 128), ((2, 1, 1), {"A_s": (0,)})),
+        ((5000, 4096, 5000), (128, 256), ((1, 2, 1), {"B_s": (1,)})),  # rows of A are the uneven ones
+        ((5000, 5000, 5000), (192, 176), ((1, 1, 1), {})),  # 27 x 29 tiles are no pairs
+        ((64, 5000, 5000), (64, 128), ((1, 1, 1), {})),  # one row of tiles shares little
+    ],
+)
+def test_blocks_whose_rows_begin_amid_sectors_share_the_larger_tile(sizes, tile, expected):
+    assert expected == shared(product(*sizes, *tile))
+    assert ((1, 1, 1), {}) == shared(product(*sizes, *tile), cluster=1)
 
 
 @pytest.mark.parametrize(

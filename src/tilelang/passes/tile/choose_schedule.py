@@ -149,10 +149,11 @@ class _Choice:
 
     def _of_tiles(self, rings: Rings, consumers: int) -> Schedule:
         """The schedule of blocks that do whole tiles."""
-        cluster, reason = cluster_of(self._launch, self._wishes.cluster)
+        cluster, reason = cluster_of(self._launch, self._wishes.cluster, rings.found)
         made = self._best(rings, consumers, persistent=self._persistent(cluster))
         made, notes = in_clusters(made, self._launch, rings.found, self._roles, cluster)
-        self.notes += notes
+        if cluster == self._launch.hints.cluster or self._wishes.cluster is not None:  # somebody asks for it
+            self.notes += notes
         if reason:
             self.notes.append(not_clustered(self._launch, reason))
         return made

@@ -55,7 +55,12 @@ class Ring:
     @property
     def bytes(self) -> int:
         """What arrives each time."""
-        return sum(math.prod(copy.dst.static_extent or ()) * copy.dst.dtype.storage_bytes for copy in self.copies)
+        return sum(map(self.bytes_of, self.copies))
+
+    @staticmethod
+    def bytes_of(copy: Copy) -> int:
+        """What a copy brings each time."""
+        return math.prod(copy.dst.static_extent or ()) * copy.dst.dtype.storage_bytes
 
     @property
     def loop(self) -> For | None:
