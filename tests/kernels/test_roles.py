@@ -119,6 +119,50 @@ def test_layouts_by_name_suit_the_engines(columns):
     np.testing.assert_array_equal(a.astype(np.float32) @ a.astype(np.float32).T, c)
 
 
+def guarded_loop():
+    """Some tiles of the grid leave a loop out, so that those of its ring are not used equally often."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((128, 64), "float16"),
+        B: T.Tensor((64, 192), "float16"),
+        C: T.Tensor((128, 192), "float32"),
+    ):
+        with T.Kernel(3, 2, threads=128) as (bx, by):
+            A_s = T.alloc_shared((64, 32), "float16")
+            B_s = T.alloc_shared((32, 64), "float16")
+            more_A = T.alloc_shared((64, 32), "float16")
+            more_B = T.alloc_shared((32, 64), "float16")
+            C_l = T.alloc_fragment((64, 64), "float32")
+            T.clear(C_l)
+            if bx + by < 2:
+                for k in T.Pipelined(1, num_stages=3):
+                    T.copy(A[by * 64, k * 32], A_s)
+                    T.copy(B[k * 32, bx * 64], B_s)
+                    T.gemm(A_s, B_s, C_l)
+            for k in T.Pipelined(1, num_stages=3):
+                T.copy(A[by * 64, 32 + k * 32], more_A)
+                T.copy(B[32 + k * 32, bx * 64], more_B)
+                T.gemm(more_A, more_B, C_l)
+            T.copy(C_l, C[by * 64, bx * 64])
+
+    return main
+
+
+@pytest.mark.parametrize("wishes", [{"persistent": True}, {"persistent": True, "ping_pong": True}, {"ping_pong": True}])
+def test_loops_that_some_tiles_leave_out(wishes):
+    made = lowered(guarded_loop(), **wishes)
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-3, 4, shape).astype(np.float16) for shape in ((128, 64), (64, 192)))
+    first, want = (a[:, k : k + 32].astype(np.float32) @ b[k : k + 32].astype(np.float32) for k in (0, 32))
+    first[64:, 64:] = first[:64, 128:] = 0
+    want += first
+    for lazy, seed in ((True, 0), (False, 1), (True, 2)):
+        c = np.full((128, 192), np.nan, np.float32)
+        simulate(made, [a, b, c], target=TARGET, lazy=lazy, seed=seed)
+        np.testing.assert_array_equal(want, c)
+
+
 def attention(rows, causal):
     """Softmax without its maximum, which scores this small do not need: what matters is who brings what when."""
 

@@ -216,6 +216,29 @@ def test_annotated_tiles_are_brought_if_the_copy_engine_writes_them_so(layout, f
         assert "'B_s'" in reason(main)
 
 
+def test_one_warpgroup_has_all_the_registers_that_a_thread_can_have():
+    @T.prim_func
+    def main(A: T.Tensor((512, 256), "float16"), B: T.Tensor((256, 64), "float16"), W: T.Tensor((512,), "float32"),
+             C: T.Tensor((512, 64), "float32")):
+        with T.Kernel(4, threads=128) as by:
+            A_s = T.alloc_shared((128, 32), "float16")
+            B_s = T.alloc_shared((32, 64), "float16")
+            sums = [T.alloc_fragment((128, 64), "float32") for _ in range(3)]
+            for x in sums:
+                T.clear(x)
+            for k in T.Pipelined(8, num_stages=2):
+                T.copy(A[by * 128, k * 32], A_s)
+                T.copy(B[k * 32, 0], B_s)
+                for x in sums:
+                    T.gemm(A_s, B_s, x)
+            for i, j in T.Parallel(128, 64):
+                sums[0][i, j] = sums[0][i, j] + sums[1][i, j] * sums[2][i, j] + W[by * 128 + i]
+            T.copy(sums[0], C[by * 128, 0])
+
+    assert chosen(main, consumers=1).registers is None
+    assert (240, 24) == chosen(main, consumers=2).registers
+
+
 def test_programs_of_single_threads_are_left_alone():
     @T.prim_func
     def waits(A: T.Tensor((256, 256), "float16"), C: T.Tensor((128, 128), "float32")):

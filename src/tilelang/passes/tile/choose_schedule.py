@@ -20,7 +20,7 @@ from tilelang.ir.buffer import Scope
 from tilelang.ir.expr import Load, Var, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.schedule import WARPGROUP_THREADS, Schedule
-from tilelang.ir.stmt import Alloc, CallStmt, For, Launch, ParallelLoop, Seq, Stmt, TileOp
+from tilelang.ir.stmt import Alloc, CallStmt, For, If, Launch, ParallelLoop, Seq, Stmt, TileOp
 from tilelang.ir.visit import Rewriter, any_expr, variables_of, walk
 from tilelang.layout.fragment import Fragment
 from tilelang.lowering.lowering import Lowerings
@@ -283,10 +283,11 @@ class _Choice:
         # the machine rounds threads up to warpgroups, and registers down to a multiple of 8
         given = min(REGISTERS_PER_SM // (-(-alone // WARPGROUP_THREADS) * WARPGROUP_THREADS) // 8 * 8, 255)
         needed = self._registers(together) + _OTHER_REGISTERS + (_LOADING_REGISTERS if self._loads() else 0)
-        if needed <= given or not self._launch.hints.move_registers:
-            return WARP_SIZE, None
         counts = any(self._counts(ring) for ring in rings)
-        return WARPGROUP_THREADS, (_REGISTERS_COUNTING if counts else _REGISTERS)[consumers]
+        registers = (_REGISTERS_COUNTING if counts else _REGISTERS)[consumers]
+        if needed <= given or registers[0] <= given or not self._launch.hints.move_registers:
+            return WARP_SIZE, None
+        return WARPGROUP_THREADS, registers
 
     def _loads(self) -> bool:
         """Whether loops over tiles read global memory element by element, such as a bias."""
@@ -336,6 +337,8 @@ class _Choice:
 
     def _counts(self, ring: Ring) -> bool:
         """Whether only counting tells how often a ring was filled: its loops differ from tile to tile."""
+        if any(isinstance(step, If) for step in ring.path):
+            return True  # also a branch around all loops, once tiles follow each other
         loops = [step for step in ring.path if isinstance(step, For)]
         blocks = frozenset(self._launch.block_vars)
         return ring.uses().number is None or any(not blocks.isdisjoint(variables_of(trips(loop))) for loop in loops)
