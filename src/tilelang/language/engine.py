@@ -46,7 +46,8 @@ def tma_copy(
     must not be written. Out of bounds nothing is written.
 
     Shapes: as of `T.copy`, whole tiles of at least two dimensions or rows, of equal dtypes. Rows are multiples of 16
-    bytes, in shared memory and from row to row of the tensor.
+    bytes, in shared memory and from row to row of the tensor. A tile begins at a multiple of 16 bytes of a row of the
+    tensor, and one that is stored not before the tensor: elsewhere the GPU stops, as the simulator says.
 
     Args:
         src: What is read.

@@ -7,9 +7,11 @@ store reads may change after a wait for its group by the thread that started it.
 asynchronous proxy (`isa.nvidia.fence`).
 
 A map is a parameter of the kernel, `const __grid_constant__ tl_tensor_map`; coordinates are in elements, the innermost
-first, and may lie out of bounds.
+first, and may lie out of bounds. Boxes begin at multiples of 16 bytes of a row, and those that are stored not before
+the tensor: elsewhere an H200 traps (an "illegal instruction", reported where the copy is waited for).
 
-Source: PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy: Bulk copy" and "Tensor copy".
+Source: PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy: Bulk copy" and "Tensor copy"; CUDA C++
+Programming Guide, "Tensor Memory Access", for the beginnings of stores; those of rows were seen on an H200.
 """
 
 from __future__ import annotations
