@@ -208,7 +208,7 @@ def test_results_of_groups_leave_in_rows_as_long_as_there_is_memory_for_all_at_o
             T.copy(c, C[by * 128, bx * 128])
 
     # two warpgroups that take turns each have a tile on its way out, beside three versions of 64 KiB
-    options = CompileOptions.from_user({"tl.persistent": True, "tl.ping_pong": True})
+    options = CompileOptions.from_user({"tl.persistent": True, "tl.ping_pong": True, "tl.staged": False})
     names = [step.name for step in BACKEND.passes]
     passes = BACKEND.passes[: names.index("choose_lowerings") + 1]
     made = run_passes(main, passes, PassContext(options, Target("cuda", "sm_90a")))
