@@ -73,6 +73,13 @@ def test_a_call_that_gives_all_tunables_is_not_tuned(monkeypatch: pytest.MonkeyP
     assert [] == tuned
 
 
+def test_a_call_that_gives_what_was_found_fastest_gets_a_kernel_without_figures() -> None:
+    scale = scaling([{"block": 16}])
+    before = scale(64, block=16)
+    assert {"block": 16} == scale(64).config
+    assert [(None, None)] * 2 == [(kernel.config, kernel.latency) for kernel in (before, scale(64, block=16))]
+
+
 def test_switches_of_the_compiler_are_tuned_as_well() -> None:
     on = {"block": 16, "pass_configs": {"tl.enable_fast_math": True}}
     kernel = scaling([on])(64)

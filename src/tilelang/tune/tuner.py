@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import fields, replace
 from typing import Any
 
@@ -161,6 +162,7 @@ def tune(subject: Subject, configs: Configs | None, settings: Settings) -> Tunin
         found, kernel = search(subject, rows, settings)
         record.save(found)
     best = found.measured[0]
+    kernel = copy(kernel)  # who asks for this configuration by name gets a kernel that nobody measured
     kernel.config, kernel.latency, kernel.ref_latency = best.config, best.latency, found.ref_latency
     facts = {field.name: getattr(found, field.name) for field in fields(found)}
     return TuningResult(**facts, kernel=kernel, reloaded=reloaded)
