@@ -4,6 +4,7 @@ import atexit
 import os
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from importlib import import_module
 
@@ -38,13 +39,17 @@ def _same_random_numbers_every_time() -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Every fourth test of a sweep runs, unless all were asked for."""
+    """Of a sweep every fourth test runs, or one in as many as its mark says, unless all were asked for."""
     if os.environ.get("TILELANG_SLOW_TESTS"):
         return
-    sweeps = [item for item in items if item.get_closest_marker("slow")]
-    for number, item in enumerate(sweeps):
-        if number % 4:
+    seen: Counter[int] = Counter()
+    for item in items:
+        if (mark := item.get_closest_marker("slow")) is None:
+            continue
+        every = mark.kwargs.get("every", 4)
+        if seen[every] % every:
             item.add_marker(pytest.mark.skip(reason="a sampled sweep; TILELANG_SLOW_TESTS=1 runs all of it"))
+        seen[every] += 1
 
 
 @pytest.fixture(autouse=True)

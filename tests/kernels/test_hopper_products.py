@@ -151,12 +151,24 @@ def test_any_number_of_rows_and_any_depth(rows, depth, ta):
     check(product(sizes, (rows, 32, depth), ta=ta), *tensors(sizes, ta=ta), timings=[(True, 1)])
 
 
-@pytest.mark.parametrize(("rows", "ta"), [(48, False), (40, True), (16, False), (8, False), (32, True), (80, False), (96, True), (104, False), (208, False)])
-def test_rows_that_no_instruction_has(rows, ta):
+ROWS = [(48, False), (40, True), (16, False), (8, False), (32, True), (80, False), (96, True), (104, False), (208, False)]
+
+
+def check_rows(rows, ta, persistent, timings):
     sizes = (rows + 8, 72, 80)
-    for persistent in (False, True):
-        options = {"timings": ALL_TIMINGS if rows == 48 else [(persistent, 1)], "tl_persistent": persistent}
-        check(product(sizes, (rows, 64, 32), ta=ta), *tensors(sizes, ta=ta), **options)
+    check(product(sizes, (rows, 64, 32), ta=ta), *tensors(sizes, ta=ta), timings=timings, tl_persistent=persistent)
+
+
+@pytest.mark.parametrize(("rows", "ta"), ROWS)
+def test_rows_that_no_instruction_has(rows, ta):
+    check_rows(rows, ta, rows % 32 == 16, [(rows % 16 == 0, 1)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize(("rows", "ta"), ROWS)
+def test_rows_that_no_instruction_has_at_all_timings(rows, ta, persistent):
+    check_rows(rows, ta, persistent, ALL_TIMINGS)
 
 
 @pytest.mark.parametrize("tile", [(12, 64, 32), (64, 64, 24), (64, 64, 40), (64, 36, 32)])

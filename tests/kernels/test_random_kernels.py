@@ -38,13 +38,13 @@ def on_simulator(arch, lazy, seed, **pass_configs):
     return lambda program: compare(program, run)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize("seed", range(120))
 def test_small_kernels_agree_with_the_reference(seed):
     check_random(seed, on_cpu("-O1"))
 
 
-@pytest.mark.slow
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize("seed", range(1000, 1060))
 def test_optimized_kernels_agree_with_the_reference(seed):
     check_random(seed, on_cpu(None))
@@ -64,7 +64,7 @@ def test_kernels_on_a_simulated_gpu_agree_with_the_reference(seed):
     check_random(seed, on_simulator(arch, lazy=seed % 2 == 0, seed=seed))
 
 
-@pytest.mark.slow
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize("seed", range(3000, 3080))
 def test_tiles_that_many_threads_share_agree_with_the_reference(seed):
     arch = ("sm_80", "sm_75", "sm_90a")[seed % 3]
@@ -74,7 +74,7 @@ def test_tiles_that_many_threads_share_agree_with_the_reference(seed):
 WISHES = ({}, {"persistent": True}, {"persistent": True, "ping_pong": True}, {"in_flight": 1})
 
 
-@pytest.mark.slow
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize("seed", range(5000, 5100))
 def test_products_that_threads_share_by_roles_agree_with_the_reference(seed, monkeypatch):
     few = dataclasses.replace(target.ARCHITECTURES["sm_90a"], groups=(4,))  # so that blocks have several tiles
@@ -97,13 +97,13 @@ def check_roles(seed, monkeypatch):
     check_random(seed, check, 1, 1, RolePrograms)
 
 
-@pytest.mark.parametrize("seed", range(6004, 6010))
+@pytest.mark.parametrize("seed", range(6004, 6008))
 def test_some_programs_of_several_products_and_loops_agree_with_the_reference(seed, monkeypatch):
     check_roles(seed, monkeypatch)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(6010, 6200))
+@pytest.mark.slow(every=8)
+@pytest.mark.parametrize("seed", range(6008, 6200))
 def test_programs_of_several_products_and_loops_agree_with_the_reference(seed, monkeypatch):
     check_roles(seed, monkeypatch)
 

@@ -169,7 +169,7 @@ class _Program:
         if launch.loc.file:
             self._out.line(users_line(launch.loc))
         bounds = f"{launch.num_threads}" + (f", {m}" if (m := launch.hints.min_blocks_per_sm) else "")
-        cluster = (*launch.hints.cluster, 1, 1)[:3]
+        cluster = launch.hints.cluster
         traits = f"__launch_bounds__({bounds})"
         if cluster != (1, 1, 1):
             traits += f" __cluster_dims__{cluster}"

@@ -346,7 +346,7 @@ class LaunchHints:
     safe_values: tuple[tuple[Buffer, Expr], ...] = ()
     swizzle: tuple[int, str] | None = None
     l2_hit_ratios: tuple[tuple[Buffer, float], ...] = ()
-    cluster: tuple[int, ...] = (1, 1, 1)
+    cluster: tuple[int, int, int] = (1, 1, 1)
     min_blocks_per_sm: int | None = None
     sources: tuple[str, ...] = ()
     move_registers: bool = True

@@ -267,10 +267,10 @@ class _Launch:
 
     def __init__(self, simulation: Simulation, stmt: Launch, *, many_blocks: bool) -> None:
         self._simulation, self._stmt = simulation, stmt
-        x, y, z = (*stmt.hints.cluster, 1, 1)[:3]
-        self._extents = (x, y, z)
-        self._clocks, self._places = Clocks(stmt.num_threads, x * y * z), Places()
-        self._watch, self._many = Watch(stmt, x * y * z, self._clocks), many_blocks
+        self._extents = stmt.hints.cluster
+        blocks = math.prod(self._extents)
+        self._clocks, self._places = Clocks(stmt.num_threads, blocks), Places()
+        self._watch, self._many = Watch(stmt, blocks, self._clocks), many_blocks
         self._slots = slots = Slots()
         facts = simulation.facts
         slots.invariant.update(facts, stmt.block_vars)  # type: ignore[arg-type]

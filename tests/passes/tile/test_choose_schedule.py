@@ -138,6 +138,14 @@ def test_fewer_stages_than_were_asked_for_are_noted():
     assert "T.Pipelined: 4 of 7 stages fit or are of use" in [note.text for note in plan.notes]
 
 
+def test_parts_that_no_results_have_are_noted():
+    func = product(4096, 4096, 4096, 128, 256, 64)
+    note = "tl.staged: no results have rows of 3 equal parts that can be stored"
+    plans = {staged: launch_of(split(func, passes=PASSES, staged=staged)).plan for staged in (True, 2, 3)}
+    assert {True: 2, 2: 2, 3: 1} == {staged: plan.schedule.staged for staged, plan in plans.items()}
+    assert [3] == [staged for staged, plan in plans.items() if note in [n.text for n in plan.notes]]
+
+
 def test_results_that_other_blocks_are_told_of_are_stored_by_threads_and_that_is_noted():
     @T.prim_func
     def counted(

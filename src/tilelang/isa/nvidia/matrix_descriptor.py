@@ -19,6 +19,8 @@ from tilelang.records import record
 
 CHUNK = 16
 """Bytes that stay together; addresses and distances count them."""
+STEP_BYTES = 32
+"""K of every instruction, in bytes of elements of an operand. Source: PTX ISA, "wgmma.mma_async", "Matrix Shape"."""
 CODES = {0: 0, 128: 1, 64: 2, 32: 3}
 """The code of the mode that permutes within so many bytes."""
 _MODES = {code: mode for mode, code in CODES.items()}
@@ -57,12 +59,12 @@ class Operand:
     @property
     def depth(self) -> int:
         """Its extent along K."""
-        return 32 * 8 // self.dtype.bits
+        return STEP_BYTES * 8 // self.dtype.bits
 
     def chunks(self, descriptor: int) -> np.ndarray:
         """The address of every chunk of 16 bytes that is read.
 
-        Shapes: (rows, 2) with K contiguous, (depth, rows / 8) otherwise.
+        Shapes: (rows, 2) with K contiguous; otherwise (depth, rows / 8), as only elements of 2 bytes lie so.
 
         Raises:
             SimulationError: The descriptor has bits that mean nothing we know of.
@@ -100,7 +102,7 @@ def _distances(rows: int, depth: int, transposed: bool, leading: int, stride: in
     """How far each chunk lies from the start, before chunks change places."""
     line = mode or CHUNK  # bytes from one row, or step of k, to the next
     if not transposed:
-        row, chunk = np.arange(rows)[:, None], np.arange(2)
+        row, chunk = np.arange(rows)[:, None], np.arange(STEP_BYTES // CHUNK)
         return row % _PERIOD * line + row // _PERIOD * stride + chunk * (CHUNK if mode else leading)
     k, chunk = np.arange(depth)[:, None], np.arange(rows * 2 // CHUNK)
     if mode:

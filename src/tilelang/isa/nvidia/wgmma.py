@@ -19,7 +19,7 @@ from tilelang.isa.intrinsic import Helper
 from tilelang.isa.machine import Pointer, Wait, Warp
 from tilelang.isa.nvidia import wgmma_meaning
 from tilelang.isa.nvidia.atom import MmaAtom, per_register, ptx_name
-from tilelang.isa.nvidia.matrix_descriptor import Operand
+from tilelang.isa.nvidia.matrix_descriptor import STEP_BYTES, Operand
 from tilelang.isa.nvidia.ptx_statement import ptx_statement
 from tilelang.layout.fragment import Fragment, digit, fragment
 from tilelang.records import record
@@ -29,8 +29,6 @@ WARPGROUP = 128
 """Threads of a warpgroup: four warps in a row, the first of which has a number that four divides."""
 ROWS = 64
 """M of every instruction."""
-STEP_BYTES = 32
-"""K of every instruction, in bytes of an element of A."""
 MOST_PENDING = 7  # groups that a wait of ours can leave under way; more were never of use
 _SOURCE = "PTX ISA, 'Asynchronous Warpgroup Level Matrix Instructions: {}'"
 

@@ -17,11 +17,11 @@ from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Const, Expr, Var, binary, cast, const, int_const, unary
 from tilelang.ir.scalar import BinaryOp, UnaryOp
 from tilelang.ir.stmt import Bind, CallStmt
+from tilelang.isa.nvidia.matrix_descriptor import STEP_BYTES
 from tilelang.isa.nvidia.wgmma import (
     MATRIX_DESCRIPTOR,
     MOST_PENDING,
     ROWS,
-    STEP_BYTES,
     WARPGROUP,
     WGMMA_COMMIT,
     WGMMA_FENCE,

@@ -16,8 +16,7 @@ from tilelang.arith.domain import Domain
 from tilelang.arith.prove import proves
 from tilelang.ir.buffer import Region
 from tilelang.ir.expr import Expr, ExprLike, as_expr, int_const
-from tilelang.isa.nvidia.matrix_descriptor import CHUNK, CODES
-from tilelang.isa.nvidia.wgmma import STEP_BYTES
+from tilelang.isa.nvidia.matrix_descriptor import CHUNK, CODES, STEP_BYTES
 from tilelang.layout.boxes import PERIOD_ROWS, Boxes, boxed, find_boxes, fits
 from tilelang.layout.layout import Layout
 from tilelang.layout.swizzle import MODES

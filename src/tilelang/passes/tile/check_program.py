@@ -118,7 +118,7 @@ def _check_grids(func: PrimFunc) -> None:
 
 def _check_cluster(launch: Launch) -> None:
     """Refuses clusters that no GPU can start; those of symbolic grids are checked again when the grid is known."""
-    cluster = (*launch.hints.cluster, 1, 1)[:3]
+    cluster = launch.hints.cluster
     if math.prod(cluster) > MAX_CLUSTER:
         raise ResourceError(
             f"T.Kernel: cluster_dims={cluster} makes clusters of {math.prod(cluster)} blocks, but at most "

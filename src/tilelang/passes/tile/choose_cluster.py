@@ -42,10 +42,10 @@ def cluster_of(launch: Launch, wish: Extents | None, rings: Sequence[Ring] = ())
         wish: What `pass_configs` ask for.
         rings: What blocks may bring together unasked.
     """
-    x, y, z = (*launch.hints.cluster, 1, 1)[:3]
+    given = launch.hints.cluster
     if wish is None:
-        return _paying(launch, rings) if (x, y, z) == _ALONE else (x, y, z), ""
-    return (wish, "") if is_cut(launch, wish) else ((x, y, z), "the grid is not known to consist of whole ones")
+        return _paying(launch, rings) if given == _ALONE else given, ""
+    return (wish, "") if is_cut(launch, wish) else (given, "the grid is not known to consist of whole ones")
 
 
 def _paying(launch: Launch, rings: Sequence[Ring]) -> Extents:

@@ -1,8 +1,9 @@
 """Decides whether threads of a block specialize, some bringing tiles and others computing, and how they share work.
 
 Takes a target's table of lowerings; gives the pass, which writes `plan.schedule`. Invariant: nothing else changes in
-the program but that tiles may get longer rows (`roles.widening`); what is wished for in `pass_configs` is kept wherever
-that is possible, and why there is no schedule is among the notes of the launch where the user might expect one.
+the program but that tiles may get longer rows (`roles.widening`), and that blocks may become those of clusters
+(`choose_cluster`); what is wished for in `pass_configs` is kept wherever that is possible, and why there is no schedule
+is among the notes of the launch where the user might expect one.
 
 The choices follow measurements on an H200 of kernels that were written by hand: warpgroups of 64 rows each or multiples
 of it, as many versions of a tile as hide the latency of memory, blocks that stay as long as there are more tiles than
@@ -98,6 +99,9 @@ class _Launches(Rewriter):
             asked = 0 if loop.pipeline is None else loop.pipeline.num_stages
             if schedule.stages < asked:
                 notes.append(Note(f"T.Pipelined: {schedule.stages} of {asked} stages fit or are of use", loop.loc))
+        parts = self._roles.context.options.schedule.staged or 1
+        if parts > 1 and schedule.staged != parts:
+            notes.append(Note(f"tl.staged: no results have rows of {parts} equal parts that can be stored", node.loc))
         if (told := releasing(node)) is not None:
             notes.append(Note("results are stored by threads: other blocks are told of them", told.loc))
         hints = dataclasses.replace(node.hints, cluster=schedule.cluster)

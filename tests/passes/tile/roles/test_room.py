@@ -49,7 +49,7 @@ def test_results_leave_in_parts_where_that_makes_room(tile, expected):
         (1, Room(3, 1, 1)),
         (True, Room(4, 1, 2)),
         (4, Room(4, 1, 4)),
-        (3, Room(3, 1, 3)),  # 256 columns have no thirds: they leave at once
+        (3, Room(3, 1, 1)),  # 256 columns have no thirds: they leave at once
     ],
 )
 def test_wishes_are_kept(staged, expected):

@@ -100,7 +100,7 @@ def _ways(exits: Sequence[Exit], wishes: ScheduleWishes) -> tuple[int, ...]:
     if not exits or wishes.staged is not None and not wishes.staged:
         return (0,)
     if wishes.staged is not None and wishes.staged is not True:
-        return (wishes.staged,)
+        return (wishes.staged if any(in_parts(made, wishes.staged).parts == wishes.staged for made in exits) else 1,)
     parts = [n for n in range(2, _MOST_PARTS + 1) if all(has_even_rows(in_parts(made, n), n) for made in exits)]
     return (1, *parts) if wishes.staged else (1, *parts, 0)
 
