@@ -146,6 +146,9 @@ def inside(arguments):
         (inside(lambda A, tx, total: (2, A[tx], True, total[0], tx)), "folds 2 values at once"),
         (inside(lambda A, tx, total: (1, A[tx], True, 3, tx)), "the result goes to 3, which is no element"),
         (inside(lambda A, tx, total: (1, A[tx], True, total[0], tx + 1)), "is no index of the executing thread"),
+        (inside(lambda A, tx, total: (1, A[tx], True, total[0], A[tx])), "A[thread] is no index of the executing thread"),
+        (inside(lambda A, tx, total: (1, A[tx], True, total[0], 3)), "3 is no index of the executing thread"),
+        (inside(lambda A, tx, total: (1, A[tx], True, total[0], "x")), "index is 'x', not a number"),
         (inside(lambda A, tx, total: (1, A, True, total[0], tx)), "value is the tile 'A'"),
     ],
 )

@@ -16,9 +16,9 @@ from tilelang.dtypes import INT32
 from tilelang.errors import ProgramError
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.evaluate import evaluate
-from tilelang.ir.expr import Expr, ExprLike, Load, Var, as_bool, as_expr, cast, const, int_const, select
+from tilelang.ir.expr import Call, Expr, ExprLike, Load, Var, as_bool, as_expr, cast, const, int_const, select
 from tilelang.ir.stmt import Alloc, Bind, For, ForKind, Store
-from tilelang.ir.visit import variables_of
+from tilelang.ir.visit import variables_of, walk_expr
 from tilelang.language.api import api
 from tilelang.language.calls import inside_kernel
 from tilelang.language.regions import scalar_operand
@@ -72,7 +72,7 @@ def comm_reducer(combine: _Combine, identity: Sequence[ExprLike]) -> Reducer:
 
 @api
 def tvm_thread_allreduce(
-    size: ExprLike, value: ExprLike, condition: ExprLike, result: Expr, *threads: Expr, dtype: object = "handle"
+    size: ExprLike, value: ExprLike, condition: ExprLike, result: Expr, *threads: ExprLike, dtype: object = "handle"
 ) -> None:
     """Folds the values of all threads that differ only in the given indices; each of them gets the result.
 
@@ -120,7 +120,7 @@ class _Fold:
         self._what, self._stager, self._threads, self._result = what, stager, threads, result
         self._reducer, self._dtype = reducer, result.dtype
 
-    def run(self, value: Expr, condition: Expr, indices: Sequence[Expr]) -> None:
+    def run(self, value: Expr, condition: Expr, indices: Sequence[ExprLike]) -> None:
         """Emits it; a thread that does not count has what changes nothing."""
         axes = sorted({self._axis(index) for index in indices})
         mine = cast(value, self._dtype)
@@ -136,17 +136,19 @@ class _Fold:
         if axes:
             self._by_memory(mine, axes, total)
 
-    def _axis(self, index: Expr) -> int:
+    def _axis(self, index: ExprLike) -> int:
         """The dimension of the block whose index this is."""
-        plain, thread = self._value(index), linear_thread(self._what)
-        if variables_of(plain) <= {thread}:
+        given = as_expr(scalar_operand(index, self._what, "index"))
+        plain, thread = self._value(given), linear_thread(self._what)
+        is_arithmetic = not any(isinstance(node, Load | Call) for node in walk_expr(plain))
+        if is_arithmetic and variables_of(plain) <= {thread}:
             numbers = np.arange(math.prod(self._threads))
-            given = np.asarray(evaluate(plain, {thread: numbers}))
+            found = np.asarray(evaluate(plain, {thread: numbers}))
             for dim, extent in enumerate(self._threads):
-                if (given == numbers // math.prod(self._threads[:dim]) % extent).all():
+                if (found == numbers // math.prod(self._threads[:dim]) % extent).all():
                     return dim
         raise ProgramError(
-            f"{self._what}: {index!r:.60} is no index of the executing thread",
+            f"{self._what}: {given!r:.60} is no index of the executing thread",
             hint="pass what T.get_thread_binding(0), (1) or (2) gave",
         )
 
