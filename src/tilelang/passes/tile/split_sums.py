@@ -29,13 +29,13 @@ from tilelang.ir.expr import Const, Expr, Var, binary, const, int_const, select
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Alloc, Assert, Atomic, Bind, For, If, Launch, Print, Seq, Stmt
-from tilelang.ir.visit import Rewriter, jumps, substitute_stmt, walk
+from tilelang.ir.visit import jumps, substitute_stmt, walk
 from tilelang.lowering.regions import is_whole, whole
 from tilelang.ops.cluster_sum import ClusterSum
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm, GemmWarpPolicy
-from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.tile.own_columns import Columns, Undivided, own_columns
 from tilelang.passes.tile.rasterize_grid import smallest
 from tilelang.passes.tile.roles.rings import flat, is_pipelined, trips
@@ -238,17 +238,13 @@ def _share(loop: For, rank: Expr, blocks: int) -> For:
     return dataclasses.replace(loop, var=var, start=const(0, INT32), stop=count, step=1, body=body)
 
 
-class _Launches(Rewriter):
-    def stmt(self, node: Stmt) -> Stmt | None:
-        if not isinstance(node, Launch):
-            return self.rebuild_stmt(node)
-        schedule = node.plan.schedule
-        return node if schedule is None or schedule.split == 1 else split(node, schedule.split, schedule.consumers)
+def _shared(launch: Launch) -> Launch:
+    schedule = launch.plan.schedule
+    return launch if schedule is None or schedule.split == 1 else split(launch, schedule.split, schedule.consumers)
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    body = _Launches().visit(func.body) or Seq((), loc=func.body.loc)
-    return func if body is func.body else dataclasses.replace(func, body=body)
+    return with_launches(func, _shared)
 
 
 PASS = Pass("split_sums", _run, Level.TILE, Level.TILE)
