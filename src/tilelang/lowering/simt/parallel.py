@@ -178,6 +178,13 @@ class SharedOut:
         ]
 
 
+def plain_iteration(loop: ParallelLoop, how: Spreading, site: Site, spread: Spread) -> Stmt:
+    """What the executing thread does of an iteration that folds nothing, in the variables of the spread loops."""
+    body = _Body(loop, how, site, Places(spread, loop.vars), (), None)
+    lowered = body.visit(loop.body) or Seq((), loc=loop.body.loc)
+    return substitute_stmt(lowered, dict(zip(loop.vars, spread.coordinates(), strict=True)))
+
+
 def _clear(partial: Partial, build: Builder) -> None:
     start = neutral(partial.op, partial.buffer.dtype)
     if partial.count == 1:

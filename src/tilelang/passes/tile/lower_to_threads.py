@@ -10,13 +10,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from tilelang.analysis.accesses import accesses
 from tilelang.analysis.per_thread import PerThread
-from tilelang.analysis.spreading import Spreading, is_private, spread
+from tilelang.analysis.reads_outside import ReadsOutside
+from tilelang.analysis.spreading import Spreading, spread
 from tilelang.analysis.thread_groups import ThreadGroups
 from tilelang.arith.domain import Domain, of_function
 from tilelang.dtypes import BOOL, INT32
-from tilelang.errors import CompilerBug, NoLowering
+from tilelang.errors import CompilerBug, NoLowering, Note
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Expr, Load, Var, as_expr, const, int_const, unary
@@ -53,6 +53,7 @@ from tilelang.ir.visit import (
 )
 from tilelang.layout.blocked import blocked
 from tilelang.lowering.lowering import Lowerings, Site
+from tilelang.lowering.nvidia.matrix_stores import matrix_stores
 from tilelang.lowering.simt.parallel import Accumulated, SharedOut, values_of
 from tilelang.lowering.simt.places import is_replicated, replicated_place
 from tilelang.lowering.simt.strided import can_stride, lower_strided
@@ -103,18 +104,28 @@ class _Launches(Rewriter):
             domain = domain.with_loop(var, 0, extent)
         block = _Block(node, site, self._lowerings)
         body = block.stmt(node.body, domain)
-        plan = dataclasses.replace(node.plan, uniform=block.uniform(), tensor_maps=tuple(site.tensor_maps.found))
+        plan = dataclasses.replace(
+            node.plan,
+            uniform=block.uniform(),
+            tensor_maps=tuple(site.tensor_maps.found),
+            notes=(*node.plan.notes, *dict.fromkeys(block.notes)),
+        )
         return dataclasses.replace(node, body=body or Seq((), loc=node.loc), plan=plan)
 
 
 class _Block:
-    """The rewriting of one launch."""
+    """The rewriting of one launch.
+
+    Attributes:
+        notes: What was decided about its loops.
+    """
 
     def __init__(self, launch: Launch, site: Site, lowerings: Lowerings) -> None:
+        self.notes: list[Note] = []
         self._site, self._lowerings = site, lowerings
         self._own = PerThread(launch)
         self._groups = ThreadGroups(launch)
-        self._reads = _Reads(launch.body)
+        self._reads = ReadsOutside(launch.body)
         self._registers = _Registers(site)
         assert site.thread is not None
         self._thread = site.thread
@@ -364,6 +375,11 @@ class _Block:
                 )
             if how.reason or not can_stride(how) and not _is_constant(loop):
                 return self.stmt(in_order(loop), domain)
+            stores = None if loop.layout is None else matrix_stores(loop, loop.layout, how, self._site)
+            if stores is not None:
+                stores.emit(build)
+                self.notes.append(Note(f"'{stores.tile.name}' is written by stores of 8x8 matrices", loop.loc))
+                return build.finish()
             shared_out = self._shared_out(loop, how)
             if shared_out is None:
                 lower_strided(loop, how, self._site, build)
@@ -375,7 +391,7 @@ class _Block:
         return build.finish()
 
     def _spreading(self, loop: ParallelLoop, domain: Domain) -> Spreading:
-        return spread(loop, domain, lambda buffer: self._reads.outside(loop, buffer))
+        return spread(loop, domain, lambda buffer: self._reads.matter(loop, buffer))
 
     def _shared_out(self, loop: ParallelLoop, how: Spreading) -> SharedOut | None:
         """The loop by its layout; None if it has none, since its extents are not constant or it runs in order."""
@@ -464,36 +480,3 @@ class _Bodiless(Rewriter):
 
     def stmt(self, node: Stmt) -> Stmt | None:
         return self._new if node is self._old else self.rebuild_stmt(node)
-
-
-class _Reads:
-    """Where scalars and arrays of threads are read."""
-
-    def __init__(self, body: Stmt) -> None:
-        self._units: list[tuple[Stmt, frozenset[Buffer]]] = []
-        self._collect(body)
-
-    def outside(self, loop: ParallelLoop, buffer: Buffer) -> bool:
-        """Whether something beside the loop reads what a buffer held before it."""
-        return any(
-            unit is not loop and buffer in read and not (isinstance(unit, ParallelLoop) and is_private(buffer, unit))
-            for unit, read in self._units
-        )
-
-    def _collect(self, node: Stmt) -> None:
-        children = [] if isinstance(node, ParallelLoop) else list(sub_statements(node))
-        seen = accesses(node if not children else _without(node))
-        read = frozenset(a.buffer.storage for a in seen.reads if a.buffer.scope in _OF_THREAD)
-        if read:
-            self._units.append((node, read))
-        for child in children:
-            self._collect(child)
-
-
-def _without(node: Stmt) -> Stmt:
-    """The statement with nothing in it: what it reads itself."""
-    empty = Seq((), loc=node.loc)
-    if isinstance(node, Seq):
-        return empty
-    changes = {f.name: empty for f in dataclasses.fields(node) if isinstance(getattr(node, f.name), Stmt)}
-    return dataclasses.replace(node, **changes)  # type: ignore[arg-type]
