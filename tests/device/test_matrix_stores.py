@@ -58,5 +58,5 @@ def test_every_element_arrives(dtype, columns, layout, turned, wgmma):
     bias = rng.integers(-8, 9, columns).astype(np.float32)
     expected = a @ b * 2 + bias
     operand = as_dtype(dtype).numpy
-    got = to_host(kernel(*map(to_device, (a.astype(operand), b.astype(operand), bias))))
+    got = to_host(kernel(*to_device(a.astype(operand), b.astype(operand), bias, target="cuda")))
     np.testing.assert_array_equal(expected.T if turned else expected, got.astype(np.float32))
