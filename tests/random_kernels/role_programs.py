@@ -31,11 +31,12 @@ _WISHES: dict[str, tuple[object, ...]] = {
     "persistent": (1, 0, 1),
     "consumers": (1, 2, 3),
     "stages": (2, 3, 1, 4, 7),
-    "staged": (1, 0),
+    "staged": (True, False, 2, 3, 4),
     "in_flight": (1, 0),
     "ping_pong": (1, 0),
     "l2_hints": (0, 1),
     "cluster": (2, (1, 2), (2, 2), (4, 1), (1, 1, 2)),
+    "split": (2, 3, 4),
 }
 _MOST_SUMS = 24576  # elements of one block's sums, so that simulating takes seconds
 _MOST_WORK = 1 << 21  # products of elements, likewise

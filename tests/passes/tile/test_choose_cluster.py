@@ -58,8 +58,19 @@ def test_neighbors_along_a_dimension_share_the_tile_that_does_not_depend_on_it(c
 
 
 def test_pass_configs_beat_the_kernel():
-    assert ((1, 1, 1), {}) == shared(product(1024, 1024, 256, cluster=2), cluster=1)
+    schedule, notes = chosen(product(1024, 1024, 256, cluster=2), cluster=1)
+    assert ((1, 1, 1), (), []) == (schedule.cluster, schedule.shared, notes)
     assert ((1, 2, 1), {"B_s": (1,)}) == shared(product(1024, 1024, 256, cluster=2), cluster=(1, 2))
+
+
+def test_the_clusters_of_the_kernel_stay_where_others_bring_nothing_together():
+    func = product(1024, 128 * 6, 256, bn=64, cluster=(1, 2))
+    schedule, notes = chosen(func, cluster=(3, 1))
+    assert ((1, 2, 1), ["B_s"]) == (schedule.cluster, [tile.name for tile, _ in schedule.shared])
+    assert "tl.cluster: left out, since no tile can be brought by several blocks together" in notes
+    func = product(T.dynamic("M"), 128 * 6, 256, bn=64, cluster=(1, 2))
+    assert (1, 2, 1) == chosen(func, cluster=(3, 1))[0].cluster
+    assert not chosen(func, cluster=(3, 1))[0].persistent
 
 
 def test_grids_that_are_not_known_to_be_cut_are_left_alone():

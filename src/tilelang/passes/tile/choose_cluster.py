@@ -1,8 +1,8 @@
 """Decides whether blocks of a launch run in clusters, and which tiles they bring together.
 
 Takes a flat launch with what it and `pass_configs` ask for; gives the extents of a cluster, and the tiles of which each
-block brings a part for all. Invariant: a cluster that the kernel asks for stays; one that `pass_configs` asks for is
-left out with a note where the grid does not consist of such clusters.
+block brings a part for all. Invariant: a cluster that the kernel asks for stays unless `pass_configs` say otherwise;
+what these ask for is left out with a note where the grid does not consist of such clusters, or no tile is the same.
 
 Unasked, two blocks are a cluster where rows of a tensor begin in the middle of sectors of the L2 cache. A box then
 touches a sector more in each of its rows, and nearly always a line more; on an H200 the plain product of 5000^3 took
@@ -85,7 +85,12 @@ def in_clusters(
         rings: What is brought.
         roles: What the target can do.
         cluster: As `cluster_of` gives it.
+
+    Returns:
+        The schedule, in no clusters if they bring nothing together and the kernel does not ask for them; and notes.
     """
+    if cluster == _ALONE:
+        return schedule, []
     shared: list[tuple[Buffer, tuple[int, ...]]] = []
     notes: list[Note] = []
     for ring in rings:

@@ -154,12 +154,19 @@ class _Choice:
     def _of_tiles(self, rings: Rings, consumers: int) -> Schedule:
         """The schedule of blocks that do whole tiles."""
         cluster, reason = cluster_of(self._launch, self._wishes.cluster, rings.found)
+        made = self._in_clusters(rings, consumers, cluster)
+        if made.cluster != cluster:  # which is not the one of the kernel: that one stays
+            made = self._in_clusters(rings, consumers, self._launch.hints.cluster)
+        if reason:
+            self.notes.append(not_clustered(self._launch, reason))
+        return made
+
+    def _in_clusters(self, rings: Rings, consumers: int, cluster: Extents) -> Schedule:
+        """The same in clusters of these extents, or in none if there is no use in that and nobody says so."""
         made = self._best(rings, consumers, persistent=self._persistent(cluster))
         made, notes = in_clusters(made, self._launch, rings.found, self._roles, cluster)
         if cluster == self._launch.hints.cluster or self._wishes.cluster is not None:  # somebody asks for it
             self.notes += notes
-        if reason:
-            self.notes.append(not_clustered(self._launch, reason))
         return made
 
     def _best(self, rings: Rings, consumers: int, *, persistent: bool) -> Schedule:
