@@ -138,7 +138,7 @@ def gemm_configs(
         shapes = _not_too_large(shapes, "block_N", N)
     if isinstance(M, int) and isinstance(N, int) and isinstance(K, int):
         processors = _processors(target)
-        shapes = [shape for shape in shapes if shape.split == 1 or _is_shared(shape, M, N, K, processors)]
+        shapes = [shape for shape in shapes if shape.split == 1 or _is_shared(shape, M, N, K, target)]
         shapes.sort(key=lambda shape: _cycles(shape, M, N, K, processors))
     else:
         shapes = [shape for shape in shapes if shape.split == 1]
@@ -186,14 +186,10 @@ def _not_too_large(shapes: Sequence[Shape], name: str, size: int) -> list[Shape]
     return [shape for shape in shapes if getattr(shape, name) <= max(smallest, 2 * size - 1)]
 
 
-def _is_shared(shape: Shape, m: int, n: int, k: int, processors: int) -> bool:
-    """Whether blocks that share a tile have work enough, and all run at once.
-
-    Clusters of more than two do not fill the machine: of 4 an H200 holds 30, which are 120 of 132 multiprocessors.
-    """
+def _is_shared(shape: Shape, m: int, n: int, k: int, target: Target) -> bool:
+    """Whether blocks that share a tile have work enough, and all run at once."""
     blocks = math.ceil(m / shape.block_M) * math.ceil(n / shape.block_N) * shape.split
-    room = processors if shape.split == 2 else processors * 10 // 11
-    return blocks <= room and k >= _FEWEST_SHARED * shape.block_K * shape.split
+    return blocks <= target.architecture.blocks_at_once(shape.split) and k >= _FEWEST_SHARED * shape.block_K * shape.split
 
 
 def _cycles(shape: Shape, m: int, n: int, k: int, processors: int) -> float:
