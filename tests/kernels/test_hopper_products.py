@@ -320,6 +320,9 @@ def around(form, rows=BM):
                     C_l[i, j] = C_l[i, j] * T.max(D_l[i, j], 0.0)
             if form == "added":
                 T.atomic_add(C[by * bm, bx * BN], C_l)
+            elif form == "in slices":  # which a loop counts, so that threads cannot hold the sums
+                for part in T.serial(2):
+                    T.copy(C_l[:, part * 16 : part * 16 + 16], C[by * bm, bx * BN + part * 16])
             else:
                 T.copy(C_l, C[by * bm, bx * BN])
 
@@ -327,7 +330,8 @@ def around(form, rows=BM):
 
 
 FORMS = (
-    "bias", "residual", "gated", "old sums", "scaled operand", "cleared", "halves", "two loops", "added"
+    "bias", "residual", "gated", "old sums", "scaled operand", "cleared", "halves", "two loops", "added",
+    "in slices",
 )  # fmt: skip
 
 
@@ -337,6 +341,14 @@ def test_what_stands_around_a_product(form):
     rows = 128 if form == "gated" else BM
     timings = [(bool(FORMS.index(form) % 2), 1)]
     check(around(form, rows), *arguments, draw((M, N), "float32", 5), timings=timings, tl_persistent=True)
+
+
+def test_blocks_share_sums_that_threads_cannot_hold():
+    arguments = [draw((M, K)), draw((K, N), seed=1), draw((K, N), seed=2), draw((N,), seed=3), draw((M, N), seed=4)]
+    made = check(around("in slices"), *arguments, draw((M, N), "float32", 5), timings=ALL_TIMINGS, tl_split=2)
+    notes = [note.text for s in walk(made.body) if isinstance(s, Launch) for note in s.plan.notes]
+    assert any(note.startswith("'C_l' is kept in shared memory") for note in notes)
+    assert any("2 blocks that share the sums" in note for note in notes)
 
 
 def in_levels(sizes, tile, form, every=2):

@@ -192,13 +192,14 @@ def test_sums_of_a_product_stay_in_registers():
             T.annotate_layout({c: T.Fragment((64, 64), lambda i, j: (i * 2 + j // 32, j % 32))})
             T.copy(A, a)
             T.clear(c)
-            T.gemm(a, a, c)
+            T.gemm(a, a, c, wg_wait=-1)
             for i, j in T.Parallel(64, 64):
                 C[i, j] = c[63 - i, j]
 
     result = demoted(f, {Gemm: (GemmMma(),)})
     (product,) = [s for s in walk(result.body) if isinstance(s, Gemm)]
     assert ("c_sums", Scope.FRAGMENT) == (product.c.buffer.name, product.c.buffer.scope)
+    assert 0 == product.wait  # the sums leave for shared memory at once
     (launch,) = launches(result)
     assert not any(isinstance(layout, Fragment) for _, layout in launch.hints.layouts)
 

@@ -25,6 +25,7 @@ from tilelang.ir.stmt import Alloc, Atomic, Launch, ParallelLoop, Seq, Stmt
 from tilelang.ir.visit import Rewriter, walk, walk_expr
 from tilelang.layout.fragment import Fragment
 from tilelang.lowering.simt.loops import move, scratch
+from tilelang.ops.cluster_sum import ClusterSum
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.records import record
@@ -160,7 +161,7 @@ def _names(use: NestUse) -> bool:
 
 
 class _MoveTo(Rewriter):
-    """Gives buffers other scopes; products keep sums in registers."""
+    """Gives buffers other scopes; products, and sums over clusters, keep theirs in registers."""
 
     def __init__(self, scopes: dict[Buffer, Scope]) -> None:
         self._scopes = scopes
@@ -180,19 +181,41 @@ class _MoveTo(Rewriter):
             was, now = node.c.buffer.scope, new.c.buffer.scope
             if was is Scope.FRAGMENT and now is Scope.SHARED and new.choice:
                 return _through_registers(new)
+        if isinstance(new, ClusterSum):
+            return _sum_through_registers(new)
         return new
 
 
 def _through_registers(op: Gemm) -> Stmt:
-    """A product whose sums are in shared memory, by way of a fragment."""
+    """A product whose sums are in shared memory, by way of a fragment; it is waited for, as the sums leave at once."""
     build = Builder(op.loc)
-    extents = op.c.static_extent or ()
-    sums = scratch(build, f"{op.c.buffer.name}_sums", extents, op.c.dtype, Scope.FRAGMENT)
+    sums = _fragment_for(op.c, build)
     if not op.always_clears:
         move(build, op.c, sums)
-    build.emit(dataclasses.replace(op, c=Region(sums.buffer, sums.start, sums.extent)))
+    build.emit(dataclasses.replace(op, c=sums, wait=0))
     move(build, sums, op.c)
     return Seq(tuple(build.statements), loc=op.loc)
+
+
+def _sum_through_registers(op: ClusterSum) -> Stmt:
+    """A sum over a cluster, whose operands may be in shared memory, by way of fragments."""
+    build = Builder(op.loc)
+    sums, own = op.sums, op.own
+    if op.sums.buffer.scope is Scope.SHARED:
+        sums = _fragment_for(op.sums, build)
+        move(build, op.sums, sums)
+    if op.own.buffer.scope is Scope.SHARED:
+        own = sums if op.own.buffer is op.sums.buffer else _fragment_for(op.own, build)
+    build.emit(dataclasses.replace(op, sums=sums, own=own))
+    if own is not op.own:
+        move(build, own, op.own)
+    return Seq(tuple(build.statements), loc=op.loc)
+
+
+def _fragment_for(region: Region, build: Builder) -> Region:
+    """Registers that take the place of what is in shared memory."""
+    made = scratch(build, f"{region.buffer.name}_sums", region.static_extent or (), region.dtype, Scope.FRAGMENT)
+    return Region(made.buffer, made.start, made.extent)
 
 
 PASS = Pass("demote_fragments", _run, Level.TILE, Level.TILE)
