@@ -189,7 +189,8 @@ def _not_too_large(shapes: Sequence[Shape], name: str, size: int) -> list[Shape]
 def _is_shared(shape: Shape, m: int, n: int, k: int, target: Target) -> bool:
     """Whether blocks that share a tile have work enough, and all run at once."""
     blocks = math.ceil(m / shape.block_M) * math.ceil(n / shape.block_N) * shape.split
-    return blocks <= target.architecture.blocks_at_once(shape.split) and k >= _FEWEST_SHARED * shape.block_K * shape.split
+    has_work = k >= _FEWEST_SHARED * shape.block_K * shape.split
+    return has_work and blocks <= target.architecture.blocks_at_once(shape.split)
 
 
 def _cycles(shape: Shape, m: int, n: int, k: int, processors: int) -> float:
