@@ -139,12 +139,14 @@ def test_what_is_not_contiguous_along_k_is_multiplied_otherwise(dtype):
     check(product(sizes, (64, 32, 32), **kind), *tensors(sizes, **kind), timings=[(True, 0)], roles=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("columns", "tb"), [(8, True), (24, False), (40, True), (136, True), (200, False)])
 def test_any_number_of_columns(columns, tb):
     sizes = (64, 2 * columns - 8, 40)
     check(product(sizes, (64, columns, 32), tb=tb), *tensors(sizes, tb=tb), timings=[(True, 1)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "depth", "ta"), [(64, 16, True), (128, 48, False), (192, 32, True), (256, 64, True)])
 def test_any_number_of_rows_and_any_depth(rows, depth, ta):
     sizes = (rows - 8, 24, 2 * depth - 8)
@@ -164,7 +166,7 @@ def test_rows_that_no_instruction_has(rows, ta):
     check_rows(rows, ta, rows % 32 == 16, [(rows % 16 == 0, 1)])
 
 
-@pytest.mark.slow
+@pytest.mark.slow(every=8)
 @pytest.mark.parametrize("persistent", [False, True])
 @pytest.mark.parametrize(("rows", "ta"), ROWS)
 def test_rows_that_no_instruction_has_at_all_timings(rows, ta, persistent):
@@ -345,7 +347,7 @@ def test_what_stands_around_a_product(form):
 
 def test_blocks_share_sums_that_threads_cannot_hold():
     arguments = [draw((M, K)), draw((K, N), seed=1), draw((K, N), seed=2), draw((N,), seed=3), draw((M, N), seed=4)]
-    made = check(around("in slices"), *arguments, draw((M, N), "float32", 5), timings=ALL_TIMINGS, tl_split=2)
+    made = check(around("in slices"), *arguments, draw((M, N), "float32", 5), tl_split=2)
     notes = [note.text for s in walk(made.body) if isinstance(s, Launch) for note in s.plan.notes]
     assert any(note.startswith("'C_l' is kept in shared memory") for note in notes)
     assert any("2 blocks that share the sums" in note for note in notes)

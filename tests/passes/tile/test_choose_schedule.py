@@ -82,6 +82,28 @@ def test_loops_that_load_elements_themselves_need_registers():
     assert (240, 24) == chosen(main).registers
 
 
+def test_fragments_that_threads_cannot_hold_take_their_part_of_shared_memory():
+    def stored(part):
+        @T.prim_func
+        def main(A: T.Tensor((4096, 1024), "float16"), C: T.Tensor((4096, 4096), "float32")):
+            with T.Kernel(32, 32, threads=256) as (bx, by):
+                A_s = T.alloc_shared((128, 64), "float16")
+                B_s = T.alloc_shared((128, 64), "float16")
+                C_l = T.alloc_fragment((128, 128), "float32")
+                T.clear(C_l)
+                for k in T.Pipelined(16, num_stages=4):
+                    T.copy(A[by * 128, k * 64], A_s)
+                    T.copy(A[bx * 128, k * 64], B_s)
+                    T.gemm(A_s, B_s, C_l, transpose_B=True)
+                for half in T.serial(2):
+                    T.copy(C_l[:, part(half) : part(half) + 64], C[by * 128, bx * 128 + half * 64])
+
+        return main
+
+    assert 7 == chosen(stored(lambda half: 0), staged=False).stages
+    assert 5 == chosen(stored(lambda half: half * 64), staged=False).stages  # 64 KiB are those of the sums
+
+
 def test_symbolic_grids_are_walked_by_blocks_that_stay():
     M = T.dynamic("M")
     schedule = chosen(product(M, 4096, 4096))

@@ -17,7 +17,7 @@ import math
 from collections.abc import Sequence
 
 from tilelang.errors import Note
-from tilelang.ir.buffer import Scope
+from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Load, Var, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.schedule import WARPGROUP_THREADS, Schedule
@@ -29,6 +29,7 @@ from tilelang.ops.cluster_sum import ClusterSum
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.tile import demote_fragments, expand_to_loops, flatten_parallel
 from tilelang.passes.tile.choose_cluster import Extents, cluster_of, in_clusters, is_cut, not_clustered
 from tilelang.passes.tile.roles.abilities import Roles, roles_of, rounded
 from tilelang.passes.tile.roles.epilogue import releasing
@@ -70,15 +71,15 @@ def choose_schedule(lowerings: Lowerings) -> Pass:
     def run(func: PrimFunc, context: PassContext) -> PrimFunc:
         if not context.target.has(Feature.TMA | Feature.WGMMA | Feature.MBARRIER):
             return func
-        body = _Launches(roles_of(func, lowerings, context)).visit(func.body) or Seq((), loc=func.body.loc)
+        body = _Launches(func, roles_of(func, lowerings, context)).visit(func.body) or Seq((), loc=func.body.loc)
         return func if body is func.body else dataclasses.replace(func, body=body)
 
     return Pass("choose_schedule", run, Level.TILE, Level.TILE)
 
 
 class _Launches(Rewriter):
-    def __init__(self, roles: Roles) -> None:
-        self._roles = roles
+    def __init__(self, func: PrimFunc, roles: Roles) -> None:
+        self._func, self._roles = func, roles
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if not isinstance(node, Launch):
@@ -87,7 +88,7 @@ class _Launches(Rewriter):
         if not any(isinstance(s, Gemm) for loop in wanted for s in walk(loop)):
             return node
         wide = widened(node, self._roles.layouts)
-        choice = _Choice(wide, self._roles)
+        choice = _Choice(self._func, wide, self._roles)
         try:
             schedule = choice.schedule()
         except _Unfit as why:
@@ -116,8 +117,9 @@ class _Choice:
         notes: What was wished for and is not done.
     """
 
-    def __init__(self, launch: Launch, roles: Roles) -> None:
-        self._given, self._roles = launch, roles
+    def __init__(self, func: PrimFunc, launch: Launch, roles: Roles) -> None:
+        self._func, self._given, self._roles = func, launch, roles
+        self._kept: dict[Launch, list[Buffer]] = {}
         self._launch = flat(launch)
         self._target = roles.context.target
         self._wishes = roles.context.options.schedule
@@ -195,6 +197,7 @@ class _Choice:
             self._wishes,
             persistent=persistent,
             at_once=2 if ping_pong else 1,
+            kept=self._kept_in_shared(),
         )
         if isinstance(room, str):
             raise _Unfit(room)
@@ -211,6 +214,17 @@ class _Choice:
             ping_pong=ping_pong,
             split=self._split,
         )
+
+    def _kept_in_shared(self) -> list[Buffer]:
+        """The fragments that threads cannot hold, as it will turn out."""
+        if self._launch not in self._kept:
+            func = dataclasses.replace(self._func, body=self._launch)
+            for step in (expand_to_loops.PASS, flatten_parallel.PASS):
+                func = step.run(func, self._roles.context)
+            launch = next(stmt for stmt in walk(func.body) if isinstance(stmt, Launch))
+            reasons = demote_fragments.judged(func, launch)
+            self._kept[self._launch] = [buffer for buffer, reason in reasons.items() if reason]
+        return self._kept[self._launch]
 
     def _check_launch(self) -> None:
         """Refuses launches that say what single threads do, or where they are."""

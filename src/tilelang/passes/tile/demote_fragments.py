@@ -38,20 +38,30 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
     return with_launches(func, lambda launch: _demoted(func, launch))
 
 
-def _demoted(func: PrimFunc, launch: Launch) -> Launch:
-    uses = tile_uses(func, launch, (Scope.FRAGMENT, Scope.LOCAL))
-    judge = _Judge(uses)
-    notes: list[Note] = []
+def judged(func: PrimFunc, launch: Launch) -> dict[Buffer, str]:
+    """Why tiles that threads may hold together are kept in shared memory; empty for those that are spread.
+
+    Args:
+        func: The function around the launch.
+        launch: A launch, after `expand_to_loops` and `flatten_parallel`.
+    """
+    judge = _Judge(tile_uses(func, launch, (Scope.FRAGMENT, Scope.LOCAL)))
     groups = ThreadGroups(launch)
+    private = set(_private(launch))
+    tiles = [buffer for buffer in _storages(launch) if buffer not in private]
+    tiles = [b for b in tiles if b.scope is Scope.FRAGMENT or judge.is_subscripted_by_nests(b)]
+    return {buffer: _crowd(groups, buffer) or judge.refusal(buffer) for buffer in tiles}
+
+
+def _demoted(func: PrimFunc, launch: Launch) -> Launch:
+    reasons = judged(func, launch)
     scopes: dict[Buffer, Scope] = dict.fromkeys(_private(launch), Scope.LOCAL)
-    for buffer in _storages(launch):
-        spread_out = buffer.scope is Scope.FRAGMENT or judge.is_subscripted_by_nests(buffer)
-        if buffer in scopes or not spread_out:
-            continue
-        reason = _crowd(groups, buffer) or judge.refusal(buffer)
-        scopes[buffer] = Scope.SHARED if reason else Scope.FRAGMENT
-        if reason:
-            notes.append(Note(f"'{buffer.name}' is kept in shared memory: {reason}", buffer.loc))
+    scopes |= {buffer: Scope.SHARED if reason else Scope.FRAGMENT for buffer, reason in reasons.items()}
+    notes = [
+        Note(f"'{buffer.name}' is kept in shared memory: {reason}", buffer.loc)
+        for buffer, reason in reasons.items()
+        if reason
+    ]
     if all(scope is buffer.scope for buffer, scope in scopes.items()):
         return launch
     move_to = _MoveTo(scopes)

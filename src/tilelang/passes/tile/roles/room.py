@@ -6,7 +6,7 @@ what else the program keeps in shared memory.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import int_const
@@ -52,6 +52,7 @@ def room_of(
     *,
     persistent: bool,
     at_once: int,
+    kept: Collection[Buffer] = (),
 ) -> Room | str:
     """How shared memory is used best; why nothing fits, if it does not.
 
@@ -63,12 +64,14 @@ def room_of(
         wishes: What the user wants of it.
         persistent: Whether blocks stay for several tiles of the grid.
         at_once: Of how many such tiles results may be on their way.
+        kept: Fragments that threads cannot hold, so that they are kept in shared memory.
     """
     brought = {tile for ring in rings for tile in ring.tiles}
     mine = brought | {made.staging for made in exits}
     tiles = [s.buffer for s in walk(launch.body) if isinstance(s, Alloc) and s.buffer.scope is Scope.SHARED]
     room = shared_bytes - _ALIGN  # for barriers
     room -= sum(_size(tile) for tile in tiles if tile.view_of is None and tile not in mine)
+    room -= sum(map(_size, kept))
     room -= max((_overhang(s) for s in walk(launch.body) if isinstance(s, Gemm)), default=0)
     once = sum(_size(t) for ring in rings if not ring.pipelined for t in ring.tiles)
     pipelined = [ring for ring in rings if ring.pipelined]
