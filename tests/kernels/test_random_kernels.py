@@ -102,7 +102,7 @@ def test_some_programs_of_several_products_and_loops_agree_with_the_reference(se
     check_roles(seed, monkeypatch)
 
 
-@pytest.mark.slow(every=8)
+@pytest.mark.slow(every=24)
 @pytest.mark.parametrize("seed", range(6008, 6200))
 def test_programs_of_several_products_and_loops_agree_with_the_reference(seed, monkeypatch):
     check_roles(seed, monkeypatch)
