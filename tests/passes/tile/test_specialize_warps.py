@@ -4,10 +4,12 @@ import pytest
 from roles import launch_of, product, split
 
 import tilelang.language as T
+from tilelang.ir.facts import Facts
 from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Alloc, CallStmt, If
 from tilelang.ir.verify import verify
 from tilelang.ir.visit import walk
+from tilelang.passes.tile.specialize_symbols import specialize
 
 
 def text(func, start, **pass_configs):
@@ -69,6 +71,12 @@ tma_store_wait_read_0()
 """
     inside = text(product(256, 256, 256), "256 threads together", **PERSISTENT)
     assert expected.splitlines() == [line for line in inside if line.strip()]
+
+
+def test_results_of_symbolic_sizes_leave_through_shared_memory_too():
+    func = product(T.dynamic("M"), T.dynamic("N"), T.dynamic("K"), bn=256)
+    text = to_text(split(specialize(func, Facts(multiples=(("N", 128), ("K", 128))))))
+    assert "pending=True" in text
 
 
 def test_threads_are_those_of_the_roles_and_versions_are_told():

@@ -113,13 +113,21 @@ def find_exits(launch: Launch, can_store: CanStore) -> tuple[Exit, ...]:
     for access in found.writes:
         copy = access.stmt
         if isinstance(copy, Copy) and access.buffer.scope is Scope.GLOBAL and copy in homes:
-            known = access.context.domain(domain)
+            known = access.context.domain(_not_empty(copy.dst.buffer, domain))
             if not all(proves(start >= 0, known) for start in copy.dst.start):
                 continue  # the engine drops what lies behind a tensor, and traps at what lies before it
             made = _exit(copy, homes, touching, can_store)
             if made is not None:
                 exits[copy] = dataclasses.replace(made, loops=len(access.context.loops()))
     return tuple(exits.values())
+
+
+def _not_empty(tensor: Buffer, domain: Domain) -> Domain:
+    """What is known besides where the engine stores into a tensor: the host makes no map of one without elements."""
+    for extent in tensor.shape:
+        if int_const(extent) is None:
+            domain = domain.assume(extent >= 1)
+    return domain
 
 
 def _exit(
