@@ -17,7 +17,7 @@ _SHAPES = (
     ((8192, 8192, 8192), _NARROW, 1.02),
     ((8192, 8192, 1024), _NARROW, 1.05),
     ((64, 8192, 8192), (64, 64, 64, 12, 128), 1.05),
-    ((16, 8192, 8192), (16, 64, 64, 8, 128), 1.12),
+    ((16, 8192, 8192), (16, 64, 128, 6, 128), 1.12),
 )
 # Size, elements from row to row where that is not the size, and the tile that the tuner picks
 _UNEVEN = ((4000, None, _WIDE), (5000, None, (128, 224, 64, 4, 256)), (3001, 3008, _WIDE))

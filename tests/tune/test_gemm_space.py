@@ -58,6 +58,8 @@ def _options():
         ((8192, 8192, 8192), {(128, 256), (256, 128), (256, 192), (128, 224), (128, 192), (192, 128), (192, 192)}),
         ((1024, 1024, 1024), {(64, 128), (128, 64), (64, 64), (128, 128)}),
         ((64, 8192, 8192), {(64, 64), (64, 128)}),
+        ((16, 8192, 8192), {(16, 64), (16, 128)}),
+        ((24, 8192, 8192), {(32, 64), (32, 128)}),
     ],
 )
 def test_the_first_rows_suit_the_sizes(sizes: tuple[int, int, int], tiles: set[tuple[int, int]]) -> None:
@@ -78,7 +80,9 @@ def test_blocks_share_tiles_only_where_there_are_too_few_for_all_multiprocessors
 
 
 def test_tiles_are_not_mostly_empty() -> None:
-    assert {64} == {row["block_M"] for row in gemm_configs(("block_M",), HOPPER, 16, 8192, 8192)}
+    assert {16} == {row["block_M"] for row in gemm_configs(("block_M",), HOPPER, 16, 8192, 8192)}
+    assert {32} == {row["block_M"] for row in gemm_configs(("block_M",), HOPPER, 17, 8192, 8192)}
+    assert {64} == {row["block_M"] for row in gemm_configs(("block_M",), HOPPER, 40, 8192, 8192)}
 
 
 def test_what_is_given_chooses_among_the_rows() -> None:

@@ -81,6 +81,8 @@ _HOPPER: dict[tuple[int, int, int], tuple[Switches, ...]] = {
     (64, 64, 64): (_CHOSEN, _ALONE, _SHARED[2], _SHARED[4]),
     (64, 64, 128): (_ALONE,),
 }
+_FEW_ROWS = (16, 32)  # of tiles that warpgroups multiply with padding, for products of no more rows
+_BESIDE_FEW = ((64, 64), (64, 128), (64, 256), (128, 64), (128, 128), (32, 128), (32, 256))
 _AMPERE = tuple(
     Shape(*tile, block_k, stages, threads)
     for tile, threads in (
@@ -128,7 +130,7 @@ def gemm_configs(
     if not any(name in NAMES for name in tunables):
         return [{}]
     target = parse_target(target)
-    shapes = _shapes(target)
+    shapes = _shapes(target, M)
     given = {"block_M": block_M, "block_N": block_N, "block_K": block_K}
     wanted = {name: value for name, value in given.items() if value is not None and name not in tunables}
     shapes = [s for s in shapes if all(getattr(s, name) == value for name, value in wanted.items())] or shapes
@@ -164,10 +166,13 @@ def default_configs(subject: Subject) -> Callable[..., Any]:
     )
 
 
-def _shapes(target: Target) -> list[Shape]:
+def _shapes(target: Target, m: int | None) -> list[Shape]:
     if target.kind == "cpu":
         return list(_CPU)
     if target.has(Feature.TMA | Feature.WGMMA | Feature.MBARRIER):
+        few = [rows for rows in _FEW_ROWS if isinstance(m, int) and m <= rows]
+        if few:  # one row of tiles, so that every weight is read once
+            return [Shape(few[0], columns, depth, 4, 128) for columns, depth in _BESIDE_FEW]
         return [
             Shape(*tile, 4, 256 if tile[0] >= 128 else 128, switches)
             for tile, ways in _HOPPER.items()
