@@ -109,7 +109,7 @@ def _parse(file: str, lines: tuple[str, ...]) -> ast.Module:
 
 def _find(tree: ast.Module, code: types.CodeType) -> ast.FunctionDef | None:
     """The `def` that the code object was compiled from: same name, same first line (the first decorator's)."""
-    for node in ast.walk(tree):
+    for node in _around(tree, code.co_firstlineno):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         if node.name == code.co_name and _first_line(node) == code.co_firstlineno:
@@ -119,8 +119,18 @@ def _find(tree: ast.Module, code: types.CodeType) -> ast.FunctionDef | None:
     return None
 
 
-def _first_line(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    return min([node.lineno, *(d.lineno for d in node.decorator_list)])
+def _around(tree: ast.AST, line: int) -> Iterator[ast.AST]:
+    """The nodes that reach over a line: walking a whole file would take longer than staging a kernel of it."""
+    for child in ast.iter_child_nodes(tree):
+        if _first_line(child) <= line <= getattr(child, "end_lineno", line):
+            yield child
+            yield from _around(child, line)
+
+
+def _first_line(node: ast.AST) -> int:
+    decorators = getattr(node, "decorator_list", ())
+    lines: list[int] = [getattr(node, "lineno", 0), *(d.lineno for d in decorators)]
+    return min(lines)
 
 
 def _candidate_texts() -> Iterator[str]:
