@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.compare import same_expr
-from tilelang.ir.expr import Expr, Load, const, int_const
+from tilelang.ir.expr import Expr, ExprLike, Load, const, int_const
 from tilelang.ir.stmt import Alloc, Stmt
 from tilelang.ir.visit import expressions, walk_expr, written_buffers
 
@@ -46,6 +46,13 @@ def load(region: Region, coordinates: Sequence[Expr], along: Sequence[int] | Non
 def whole(buffer: Buffer) -> Region:
     """All of a buffer."""
     return Region(buffer, tuple(ZERO for _ in buffer.shape), buffer.shape)
+
+
+def some_of(region: Region, axis: int, first: ExprLike, count: int) -> Region:
+    """So many rows or columns of a region, from one of them on, along a dimension of its buffer."""
+    start, extent = list(region.start), list(region.extent)
+    start[axis], extent[axis] = start[axis] + first, const(count, INT32)
+    return Region(region.buffer, tuple(start), tuple(extent))
 
 
 def is_whole(region: Region) -> bool:

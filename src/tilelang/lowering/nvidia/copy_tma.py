@@ -33,7 +33,7 @@ from tilelang.layout.memory import row_major
 from tilelang.layout.swizzle import MODES
 from tilelang.lowering.alignment import is_multiple, starts_aligned, strides
 from tilelang.lowering.lowering import Site
-from tilelang.lowering.regions import ZERO, axes
+from tilelang.lowering.regions import ZERO, axes, some_of
 from tilelang.ops.copy import Copy
 from tilelang.records import record
 from tilelang.target import Feature
@@ -108,7 +108,7 @@ class TmaStore:
         if site.thread is not None and warpgroups > 1 and rows is not None and rows % (warpgroups * PERIOD_ROWS) == 0:
             share = rows // warpgroups
             first = site.thread // WARPGROUP_THREADS * share
-            tensor, tile = _some(tensor, axes(tensor)[-2], first, share), _some(tile, axes(tile)[-2], first, share)
+            tensor, tile = some_of(tensor, axes(tensor)[-2], first, share), some_of(tile, axes(tile)[-2], first, share)
             each = WARPGROUP_THREADS
 
         def emit() -> None:
@@ -273,7 +273,7 @@ def _own_part(op: Copy, site: Site) -> tuple[Region, Region]:
         raise CompilerBug(f"'{tile.buffer.name}': its layout leaves it no parts")
     share = (tile.static_extent or ())[axes(tile)[axis]] // op.parts
     first = op.part * share
-    return _some(tensor, axes(tensor)[axis], first, share), _some(tile, axes(tile)[axis], first, share)
+    return some_of(tensor, axes(tensor)[axis], first, share), some_of(tile, axes(tile)[axis], first, share)
 
 
 # -- boxes ---------------------------------------------------------------------------------------------------------
@@ -388,13 +388,6 @@ def _covered(tensor: Region, tile: Region, parts: Sequence[_Piece]) -> tuple[Reg
         return Region(region.buffer, tuple(start), tuple(extent))
 
     return part(tensor, 0), part(tile, 1)
-
-
-def _some(region: Region, axis: int, first: Expr, count: int) -> Region:
-    """Some of a region's rows or columns."""
-    start, extent = list(region.start), list(region.extent)
-    start[axis], extent[axis] = start[axis] + first, const(count, INT32)
-    return Region(region.buffer, tuple(start), tuple(extent))
 
 
 def _by_one_thread(site: Site, build: Builder, emit: Callable[[], None], each: int = 0) -> None:

@@ -16,7 +16,7 @@ from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Load, Var, const, int_const
 from tilelang.ir.stmt import Alloc, Assert, Atomic, For, If, ParallelLoop, Print, Seq, Stmt, Store
 from tilelang.ir.visit import Rewriter, expressions, variables_of, walk, walk_expr
-from tilelang.lowering.regions import axes, is_whole, whole
+from tilelang.lowering.regions import axes, is_whole, some_of, whole
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
 from tilelang.records import record
@@ -174,9 +174,7 @@ class _Narrow(Rewriter):
         axis = axes(region)[-1] if axes(region) else None
         if axis is None or int_const(region.extent[axis]) != self._columns.of_tile:
             raise Undivided(f"{_line(near)}columns lie along another dimension of '{region.buffer.name}'")
-        start, extent = list(region.start), list(region.extent)
-        start[axis], extent[axis] = start[axis] + self._columns.first, const(self._columns.count, INT32)
-        return Region(region.buffer, tuple(start), tuple(extent))
+        return some_of(region, axis, self._columns.first, self._columns.count)
 
     def _nest(self, node: ParallelLoop) -> ParallelLoop:
         var = _column_var(node, self._owned)
