@@ -26,6 +26,8 @@ CHUNK_BYTES = 16
 PERIOD_ROWS = 8
 """Rows of a box after which the permutation repeats, in each mode."""
 _BANKS_BYTES = 128  # all banks side by side: bits 7 and up of an address count them
+ALIGNMENT = PERIOD_ROWS * _BANKS_BYTES
+"""Bytes: from a multiple of it on, every mode permutes a box by the numbers of its rows."""
 
 
 @record(slots=True)

@@ -21,14 +21,13 @@ from tilelang.ir.stmt import Alloc, CallStmt, For, If, Launch, Seq, Stmt, While
 from tilelang.ir.visit import Rewriter, sub_statements, walk
 from tilelang.isa.instruction import Effect, Instruction, Timeline
 from tilelang.isa.nvidia.wgmma import wgmma_wait
-from tilelang.layout.boxes import find_boxes
+from tilelang.layout.boxes import ALIGNMENT, find_boxes
 from tilelang.lowering.regions import shared_storages
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.records import record
 from tilelang.target import Target
 
 _ALIGN = 128  # all banks side by side, and what bulk copies need
-_ALIGN_PERMUTED = 1024  # eight rows of 128 bytes: hardware that permutes does it by bits of the address
 _BARRIER_BYTES = 8  # Source: PTX ISA, "mbarrier", an opaque object of 64 bits
 
 
@@ -145,8 +144,8 @@ def _size(buffer: Buffer, plan: LaunchPlan) -> tuple[int, int]:
     size = max(elements, 1) * buffer.dtype.storage_bytes
     layout = next((layout for laid_out, layout in plan.shared_layouts if laid_out is buffer), None)
     boxes = find_boxes(layout, buffer.static_shape or (), 8 * buffer.dtype.storage_bytes)
-    permuted = layout is not None and (size % _ALIGN_PERMUTED == 0 or boxes is not None and boxes.mode_bytes > 0)
-    return size, _ALIGN_PERMUTED if permuted else _ALIGN
+    permuted = layout is not None and (size % ALIGNMENT == 0 or boxes is not None and boxes.mode_bytes > 0)
+    return size, ALIGNMENT if permuted else _ALIGN
 
 
 class _Life:

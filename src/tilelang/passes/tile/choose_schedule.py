@@ -23,6 +23,7 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.schedule import WARPGROUP_THREADS, Schedule
 from tilelang.ir.stmt import Alloc, CallStmt, For, If, Launch, ParallelLoop, Seq, Stmt, TileOp
 from tilelang.ir.visit import Rewriter, any_expr, variables_of, walk
+from tilelang.isa.nvidia.wgmma import ROWS
 from tilelang.layout.fragment import Fragment
 from tilelang.lowering.lowering import Lowerings
 from tilelang.ops.cluster_sum import ClusterSum
@@ -53,7 +54,6 @@ _OTHER_REGISTERS = 40  # of a thread, for addresses, loops and what is on its wa
 # kept 30 of a residual beside 128 sums in local memory, and 68 of a ragged bias beside 96; with 240 none
 _LOADING_REGISTERS = 40
 _ROWS_OF_THREAD = 2  # of the results of a product, in each 64 rows
-_ROWS = 64  # of a product per warpgroup
 
 # Registers of a consumer's and a producer's thread, per number of consumers. Source: PTX ISA, "setmaxnreg"; all of a
 # block together have as many as it is launched with, which is the multiple of 8 below 65536 / threads.
@@ -278,7 +278,7 @@ class _Choice:
         if not fitting:
             return f"{_line(products[0])}T.gemm: {self._roles.refuses(products[0], threads)}"
         rows = [int_const(product.sizes[0]) or 0 for product in fitting]
-        if not wished and count > 1 and any(-(-m // _ROWS) % count for m in rows):
+        if not wished and count > 1 and any(-(-m // ROWS) % count for m in rows):
             return f"{count} warpgroups do not divide the rows of a product"
         needed, most = self._registers(count), _REGISTERS.get(count, (0, 0))[0]
         if needed + _OTHER_REGISTERS > most + WARP_SIZE // 2:

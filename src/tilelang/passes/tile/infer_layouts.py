@@ -24,6 +24,7 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Alloc, Launch, ParallelLoop, Stmt, TileOp
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.layout.blocked import blocked, row_variants
+from tilelang.layout.boxes import ALIGNMENT
 from tilelang.layout.constraints import Constraint, InShared, Is, Prefer, Through, Why
 from tilelang.layout.explain import conversion_line, detour_line, fragment_line, place, shared_line
 from tilelang.layout.fragment import Fragment, replicated
@@ -40,7 +41,6 @@ from tilelang.passes.tile.shared_layouts import TileChooser
 _ROUNDS = 8  # conversions may ask for further ones; that ends soon or never
 _DETOUR_GAIN = 3.0  # how many times fewer bytes of global memory a detour through shared memory must move
 _DETOUR_ELEMENTS = 1024  # smaller tiles are not worth its barriers
-_ALIGN = 1024  # of tiles in shared memory
 
 
 def infer_layouts(lowerings: Lowerings) -> Pass:
@@ -290,7 +290,7 @@ class _Inference:
             return room
         tiles = (s.buffer for s in walk(self._launch.body) if isinstance(s, Alloc) and s.buffer.scope is Scope.SHARED)
         sizes = [tile.bytes or 0 for tile in tiles if tile.view_of is None]
-        return room - _ALIGN - sum(-(-size // _ALIGN) * _ALIGN for size in sizes)  # one of them for barriers
+        return room - ALIGNMENT - sum(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes)  # one of them for barriers
 
     def _is_moved_by(self, nest: ParallelLoop, held: Iterable[Buffer]) -> bool:
         """Whether a nest names each element of its fragments once, so that they are no larger than what it moves."""

@@ -30,6 +30,7 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Alloc, Assert, Atomic, Bind, For, If, Launch, Print, Seq, Stmt
 from tilelang.ir.visit import jumps, substitute_stmt, walk
+from tilelang.isa.nvidia.wgmma import ROWS
 from tilelang.lowering.regions import is_whole, whole
 from tilelang.ops.cluster_sum import ClusterSum
 from tilelang.ops.copy import Copy
@@ -43,7 +44,6 @@ from tilelang.records import record
 
 _RANK = 2  # of a tile whose columns blocks own
 _FEWEST = 16  # neighboring columns that a block owns: whole sectors of 32 bytes leave for global memory
-_ROWS = 64  # of a product per warpgroup
 _OPAQUE = SCALARS["uint64"]  # a barrier. Source: PTX ISA, "mbarrier", "Contents"
 
 
@@ -118,8 +118,8 @@ def _check_begin(sums: Sums) -> None:
     tile, product = sums.tile, sums.product
     if tile.scope is not Scope.FRAGMENT or not is_whole(product.c) or tile.rank != _RANK or tile.view_of is not None:
         raise Unsplit(f"'{tile.name}' is no fragment of two dimensions")
-    if (int_const(tile.shape[0]) or 0) % _ROWS:
-        raise Unsplit(f"'{tile.name}' has {tile.shape[0]} rows, no multiple of {_ROWS}")
+    if (int_const(tile.shape[0]) or 0) % ROWS:
+        raise Unsplit(f"'{tile.name}' has {tile.shape[0]} rows, no multiple of {ROWS}")
     fetched = product.clear_accum is None or isinstance(product.clear_accum, Const) and not product.clear_accum.value
     touching = [s for s in sums.before if any(a.buffer.storage is tile.storage for a in accesses(s).all)]
     last = touching[-1] if touching else None
@@ -197,7 +197,7 @@ def _shared_out(
     try:
         if not fitting:
             raise Undivided(f"{columns} columns do not come to multiples of {_FEWEST} for each block")
-        if consumers > 1 and (rows % (_ROWS * consumers) or sums.product.policy is GemmWarpPolicy.FullCol):
+        if consumers > 1 and (rows % (ROWS * consumers) or sums.product.policy is GemmWarpPolicy.FullCol):
             raise Undivided("warpgroups share the columns of a tile")
         count = const(columns // fitting[0], INT32)
         tile = sums.tile

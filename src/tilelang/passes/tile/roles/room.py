@@ -12,6 +12,8 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import int_const
 from tilelang.ir.stmt import Alloc, Launch
 from tilelang.ir.visit import walk
+from tilelang.isa.nvidia.wgmma import ROWS
+from tilelang.layout.boxes import ALIGNMENT
 from tilelang.ops.gemm import Gemm
 from tilelang.options import ScheduleWishes
 from tilelang.passes.tile.roles.epilogue import Exit, has_even_rows, in_parts
@@ -24,8 +26,6 @@ _FEW_STAGES = 3  # with fewer, results had better leave straight from registers
 # Parts in which results may leave, where that makes room for another version: at 8192 x 8192 x 1024 tiles of 128x192
 # reached 1.117 of cuBLAS in three parts and 1.075 at once, at 5000^3 those of 128x224 0.969 in two parts and 0.930.
 _MOST_PARTS = 4
-_ALIGN = 1024  # of tiles in shared memory
-_ROWS = 64  # of a product per warpgroup
 
 
 @record(slots=True)
@@ -69,7 +69,7 @@ def room_of(
     brought = {tile for ring in rings for tile in ring.tiles}
     mine = brought | {made.staging for made in exits}
     tiles = [s.buffer for s in walk(launch.body) if isinstance(s, Alloc) and s.buffer.scope is Scope.SHARED]
-    room = shared_bytes - _ALIGN  # for barriers
+    room = shared_bytes - ALIGNMENT  # for barriers
     room -= sum(_size(tile) for tile in tiles if tile.view_of is None and tile not in mine)
     room -= sum(map(_size, kept))
     room -= max((_overhang(s) for s in walk(launch.body) if isinstance(s, Gemm)), default=0)
@@ -126,11 +126,11 @@ def _most_stages(pipelined: Sequence[Ring], stage: int, wishes: ScheduleWishes, 
 
 def _size(tile: Buffer) -> int:
     """What a tile takes in shared memory, with the gap behind it."""
-    return -(-(tile.bytes or 0) // _ALIGN) * _ALIGN
+    return -(-(tile.bytes or 0) // ALIGNMENT) * ALIGNMENT
 
 
 def _overhang(product: Gemm) -> int:
     """What a product may fetch behind the last tile: rows of A that it does not have, within boxes of 128 bytes."""
     m, _, k = (int_const(size) or 0 for size in product.sizes)
     size = product.operands[0].storage_bytes
-    return -m % _ROWS * (k * size if product.transpose_a else 128)
+    return -m % ROWS * (k * size if product.transpose_a else 128)
