@@ -108,35 +108,29 @@ def test_programs_of_several_products_and_loops_agree_with_the_reference(seed, m
     check_roles(seed, monkeypatch)
 
 
+def compiles(arch):
+    def check(program):
+        compile_cuda(tilelang.lower(load(program.text), target={"kind": "cuda", "arch": arch}).kernel_source, arch)
+
+    return check
+
+
 @needs_cuda_compiler
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6000, 6012))
 def test_the_text_of_programs_with_roles_compiles(seed):
-    def check(program):
-        code = tilelang.lower(load(program.text), target={"kind": "cuda", "arch": "sm_90a"})
-        compile_cuda(code.kernel_source, "sm_90a")
-
-    check_random(seed, check, 1, 1, RolePrograms)
+    check_random(seed, compiles("sm_90a"), 1, 1, RolePrograms)
 
 
 @needs_cuda_compiler
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5000, 5016))
 def test_the_text_of_products_compiles_for_hopper(seed):
-    def check(program):
-        code = tilelang.lower(load(program.text), target={"kind": "cuda", "arch": "sm_90a"})
-        compile_cuda(code.kernel_source, "sm_90a")
-
-    check_random(seed, check, 1, 1, ProductPrograms)
+    check_random(seed, compiles("sm_90a"), 1, 1, ProductPrograms)
 
 
 @needs_cuda_compiler
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4000, 4020))
 def test_the_text_of_kernels_for_gpus_compiles(seed):
-    arch = ARCHITECTURES[seed // 4 % len(ARCHITECTURES)]
-
-    def check(program):
-        compile_cuda(tilelang.lower(load(program.text), target={"kind": "cuda", "arch": arch}).kernel_source, arch)
-
-    check_random(seed, check, 1, 5, SpreadPrograms)
+    check_random(seed, compiles(ARCHITECTURES[seed // 4 % len(ARCHITECTURES)]), 1, 5, SpreadPrograms)
