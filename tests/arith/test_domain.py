@@ -21,6 +21,13 @@ i, n, m = (Var(name, INT32, index=True) for name in "inm")
 A = Buffer("A", (n, n + m), INT32, Scope.GLOBAL)
 
 
+def test_extents_bound_each_variable_from_zero():
+    domain = Domain().with_extents((i, n), (8, m))
+    assert Interval(0, 7) == bounds(i, domain)
+    assert proves(n >= 0, domain) and proves(n < m, domain)
+    assert not proves(n < 8, domain)
+
+
 def test_a_domain_never_changes():
     domain = Domain().with_range(i, 0, 7)
     domain.with_range(i, 2, 3)

@@ -6,7 +6,17 @@ from tilelang.dtypes import FLOAT32, INT32
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Load, Var, as_expr, const
 from tilelang.ir.stmt import Alloc, Atomic, AtomicOp, Store
-from tilelang.lowering.regions import ZERO, axes, indices, load, may_overlap, same_region, shared_storages, whole
+from tilelang.lowering.regions import (
+    ZERO,
+    axes,
+    indices,
+    load,
+    may_overlap,
+    same_region,
+    shared_storages,
+    some_of,
+    whole,
+)
 from tilelang.ops.copy import Copy
 
 A = Buffer("A", tuple(as_expr(e) for e in (4, 6, 8)), FLOAT32, Scope.SHARED)
@@ -25,6 +35,12 @@ def test_unit_extents_take_no_coordinate():
     assert at[0] is ROW
     assert at[1] is i
     assert load(REGION, (i, j)).buffer is A
+
+
+def test_some_rows_or_columns_begin_where_the_region_does():
+    some = some_of(REGION, 2, 1, 2)
+    assert same_region(Region(A, (ROW, as_expr(0), as_expr(3)), (as_expr(1), as_expr(6), as_expr(2))), some)
+    assert same_region(REGION, some_of(REGION, 2, 0, 4))
 
 
 def test_regions_are_told_apart_by_constants_alone():

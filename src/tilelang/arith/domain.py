@@ -7,7 +7,7 @@ Takes facts, gives a `Domain` that `bounds`, `simplify` and `proves` read. Invar
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 from tilelang.ir.expr import Const, Expr, ExprLike, Load, Var, as_expr, int_const
@@ -109,6 +109,13 @@ class Domain:
         domain = Domain(domain, Stepped(var, abs(step), first % abs(step)))
         trips = range(first, last, step) if last is not None else range(0)
         return domain.with_range(var, min(trips[0], trips[-1]), max(trips[0], trips[-1])) if trips else domain
+
+    def with_extents(self, variables: Iterable[Var], extents: Iterable[ExprLike]) -> Domain:
+        """Adds that each variable counts from 0 up to its extent, as blocks of a grid and iterations of a nest do."""
+        domain = self
+        for var, extent in zip(variables, extents, strict=True):
+            domain = domain.with_loop(var, 0, extent)
+        return domain
 
     def assume(self, condition: Expr, *, momentary: bool = False) -> Domain:
         """Adds that a condition holds.

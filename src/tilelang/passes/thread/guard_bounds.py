@@ -387,8 +387,7 @@ def _clamped(value: Expr, low: Expr, high: Expr, domain: Domain) -> Expr:
 
 
 def _guard_launch(launch: Launch, domain: Domain, *, splitting: bool) -> Launch:
-    for var, extent in zip(launch.block_vars, launch.grid, strict=True):
-        domain = domain.with_loop(var, 0, extent)
+    domain = domain.with_extents(launch.block_vars, launch.grid)
     if launch.thread is not None:
         domain = domain.with_range(launch.thread, 0, launch.num_threads - 1)
     safe = {buffer.storage: cast(value, buffer.dtype) for buffer, value in launch.hints.safe_values}

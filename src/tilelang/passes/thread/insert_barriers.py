@@ -73,9 +73,7 @@ class _Launch:
     def __init__(self, launch: Launch, domain: Domain, uniform: Uniformity) -> None:
         self._launch, self._uniform = launch, uniform
         self._conflicts = Conflicts(launch, uniform)
-        for var, extent in zip(launch.block_vars, launch.grid, strict=True):
-            domain = domain.with_loop(var, 0, extent)
-        self._around = Around(domain, {}, ())
+        self._around = Around(domain.with_extents(launch.block_vars, launch.grid), {}, ())
         self._oldest = 1 + max((left for s in walk(launch.body) if (left := _left_by(s)) is not None), default=0)
         calls = [s for s in walk(launch.body) if isinstance(s, CallStmt)]
         matter = [s.routine for s in calls if touches_anything(s, self._conflicts.matters)[0]]

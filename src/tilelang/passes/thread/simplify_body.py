@@ -126,8 +126,7 @@ class _Simplify:
 
     def _launch(self, node: Launch, domain: Domain) -> Stmt:
         grid = _Expressions(domain).exprs(node.grid)
-        for var, extent in zip(node.block_vars, grid, strict=True):
-            domain = domain.with_loop(var, 0, extent)
+        domain = domain.with_extents(node.block_vars, grid)
         if node.thread is not None:
             domain = domain.with_range(node.thread, 0, node.num_threads - 1)
         body = self.stmt(node.body, domain) or Seq((), loc=node.loc)

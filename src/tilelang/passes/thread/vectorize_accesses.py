@@ -355,8 +355,7 @@ class _Vectorize:
         return node
 
     def _launch(self, node: Launch, domain: Domain) -> Stmt:
-        for var, extent in zip(node.block_vars, node.grid, strict=True):
-            domain = domain.with_loop(var, 0, extent)
+        domain = domain.with_extents(node.block_vars, node.grid)
         if node.thread is not None:
             domain = domain.with_range(node.thread, 0, node.num_threads - 1)
         guarded = frozenset(

@@ -243,9 +243,7 @@ class _Vectorize:
                     body = self.stmt(node.body, domain)
                     return node if body is node.body else dataclasses.replace(node, body=body)
                 case Launch():
-                    for var, extent in zip(node.block_vars, node.grid, strict=True):
-                        domain = domain.with_loop(var, 0, extent)
-                    body = self.stmt(node.body, domain)
+                    body = self.stmt(node.body, domain.with_extents(node.block_vars, node.grid))
                     return node if body is node.body else dataclasses.replace(node, body=body)
         return node
 

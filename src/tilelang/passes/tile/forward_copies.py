@@ -111,9 +111,7 @@ def _search(node: Stmt, domain: Domain, candidates: dict[Copy, int], found: dict
         case For(var=var, start=start, stop=stop, step=step):
             _search(node.body, domain.with_loop(var, start, stop, step), candidates, found)
         case ParallelLoop(vars=variables, extents=extents) | Launch(block_vars=variables, grid=extents):
-            for var, extent in zip(variables, extents, strict=True):
-                domain = domain.with_loop(var, 0, extent)
-            _search(node.body, domain, candidates, found)
+            _search(node.body, domain.with_extents(variables, extents), candidates, found)
         case If():
             _search(node.then_body, domain.assume(node.condition), candidates, found)
             if node.else_body is not None:

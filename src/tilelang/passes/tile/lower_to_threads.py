@@ -99,9 +99,7 @@ class _Launches(Rewriter):
             registers,
             dict(node.plan.shared_layouts),
         )
-        domain = self._domain.with_range(thread, 0, node.num_threads - 1)
-        for var, extent in zip(node.block_vars, node.grid, strict=True):
-            domain = domain.with_loop(var, 0, extent)
+        domain = self._domain.with_range(thread, 0, node.num_threads - 1).with_extents(node.block_vars, node.grid)
         block = _Block(node, site, self._lowerings)
         body = block.stmt(node.body, domain)
         plan = dataclasses.replace(

@@ -19,7 +19,7 @@ from tilelang.ir.stmt import Alloc, Atomic, CallStmt, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.isa.nvidia.tensor_box import CHUNK_BYTES
 from tilelang.isa.nvidia.tma import tma_store_wait
-from tilelang.lowering.regions import axes, is_whole, whole
+from tilelang.lowering.regions import axes, is_whole, some_of, whole
 from tilelang.ops.atomic import AtomicTile
 from tilelang.ops.copy import Copy
 from tilelang.ops.describe import drop_units
@@ -76,9 +76,7 @@ def _nth(copy: Copy, number: int, parts: int) -> Copy:
 def _columns(region: Region, number: int, parts: int) -> Region:
     axis = axes(region)[-1]
     width = (int_const(region.extent[axis]) or 0) // parts
-    start, extent = list(region.start), list(region.extent)
-    start[axis], extent[axis] = start[axis] + number * width, const(width, INT32)
-    return dataclasses.replace(region, start=tuple(start), extent=tuple(extent))
+    return some_of(region, axis, number * width, width)
 
 
 def _staging(copy: Copy, extents: Sequence[Expr]) -> Buffer:
@@ -102,9 +100,7 @@ def find_exits(launch: Launch, can_store: CanStore) -> tuple[Exit, ...]:
     if releasing(launch) is not None:
         return ()  # the engine could still be storing what the program says is there
     found = accesses(launch.body)
-    domain = Domain()
-    for var, extent in zip(launch.block_vars, launch.grid, strict=True):
-        domain = domain.with_loop(var, 0, extent)
+    domain = Domain().with_extents(launch.block_vars, launch.grid)
     touching: dict[Buffer, dict[Stmt, None]] = {}
     for access in found.all:
         touching.setdefault(access.buffer.storage, {})[access.stmt] = None
