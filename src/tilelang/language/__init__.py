@@ -1,431 +1,66 @@
 """The `T` namespace: `import tilelang.language as T`.
 
-Gathers what kernels are written with. Names that come in families (dtypes, intrinsics, thread primitives) are added
-from their tables; a name that does not exist is an error with the nearest one that does.
+Gathers what kernels are written with: each module of the language lists its public names in `__all__`. Names that come
+in families (dtypes, intrinsics, thread primitives) are added from their tables; a name that does not exist is an error
+with the nearest one that does.
 """
 
 from __future__ import annotations
 
 import difflib
+import sys
 from typing import Any
 
 from tilelang.errors import UnknownName
-from tilelang.language.alloc import (
-    alloc_fragment,
-    alloc_global,
-    alloc_local,
-    alloc_reducer,
-    alloc_shared,
-    alloc_var,
-    finalize_reducer,
-    reshape,
-    view,
-)
-from tilelang.language.allreduce import comm_reducer, tvm_thread_allreduce
-from tilelang.language.annotate import (
-    annotate_l2_hit_ratio,
-    annotate_layout,
-    annotate_min_blocks_per_sm,
-    annotate_safe_value,
-    attr,
-    func_attr,
-    use_swizzle,
-)
-from tilelang.language.atomic import (
-    atomic_add,
-    atomic_addx2,
-    atomic_addx4,
-    atomic_and,
-    atomic_exchange,
-    atomic_load,
-    atomic_max,
-    atomic_min,
-    atomic_or,
-    atomic_store,
-    atomic_xor,
-)
-from tilelang.language.barriers import (
-    alloc_barrier,
-    alloc_cluster_barrier,
-    barrier_arrive,
-    barrier_test_wait,
-    barrier_wait,
-    cp_async_barrier_noinc,
-    create_list_of_mbarrier,
-    get_mbarrier,
-    mbarrier_arrive,
-    mbarrier_arrive_expect_tx,
-    mbarrier_expect_tx,
-    mbarrier_wait_parity,
-)
-from tilelang.language.clusters import (
-    block_rank_in_cluster,
-    cluster_arrive,
-    cluster_arrive_relaxed,
-    cluster_load,
-    cluster_store,
-    cluster_store_async,
-    cluster_sync,
-    cluster_wait,
-    get_cluster_block_nums,
-    sync_cluster,
-)
-from tilelang.language.debug import device_assert, print
-from tilelang.language.derived import all_of, any_of, dp4a, evaluate, rng_init, rng_rand
-from tilelang.language.eager import const, empty
-from tilelang.language.engine import fence_proxy_async, tma_copy, tma_store_arrive, tma_store_wait
-from tilelang.language.extern import call_extern, import_source, inline_ptx
-from tilelang.language.groups import ws
-from tilelang.language.kernel import Kernel, block
+from tilelang.language.alloc import *
+from tilelang.language.allreduce import *
+from tilelang.language.annotate import *
+from tilelang.language.atomic import *
+from tilelang.language.barriers import *
+from tilelang.language.clusters import *
+from tilelang.language.debug import *
+from tilelang.language.derived import *
+from tilelang.language.eager import *
+from tilelang.language.engine import *
+from tilelang.language.extern import *
+from tilelang.language.groups import *
+from tilelang.language.kernel import *
 from tilelang.language.level3 import PRIMITIVES
-from tilelang.language.loops import (
-    Parallel,
-    Persistent,
-    Pipelined,
-    Serial,
-    Unroll,
-    Vectorized,
-    grid,
-    parallel,
-    persistent,
-    pipeline,
-    pipelined,
-    serial,
-    unroll,
-    vectorized,
-)
-from tilelang.language.macro import macro
-from tilelang.language.math import (
-    FUNCTIONS,
-    bitwise_and,
-    bitwise_not,
-    bitwise_or,
-    bitwise_xor,
-    cast,
-    ceildiv,
-    clamp,
-    floordiv,
-    floormod,
-    if_then_else,
-    infinity,
-    max,
-    max_value,
-    min,
-    min_value,
-    reinterpret,
-    shift_left,
-    shift_right,
-    truncdiv,
-    truncmod,
-)
-from tilelang.language.pointers import (
-    access_ptr,
-    address_of,
-    ldg,
-    ldg32,
-    ldg64,
-    ldg128,
-    ptx_commit_group,
-    ptx_cp_async,
-    ptx_ldmatrix,
-    ptx_mma,
-    ptx_stmatrix,
-    ptx_wait_group,
-    stg,
-    stg32,
-    stg64,
-    stg128,
-)
-from tilelang.language.prim_func import prim_func
-from tilelang.language.sync import barrier_arrive_named, sync_grid, sync_threads, sync_warp, thread_fence
-from tilelang.language.threads import (
-    get_block_binding,
-    get_block_bindings,
-    get_lane_idx,
-    get_thread_binding,
-    get_thread_bindings,
-    get_warp_group_idx,
-    get_warp_idx,
-    thread_binding,
-)
-from tilelang.language.tile import (
-    async_copy,
-    c2d_im2col,
-    clear,
-    copy,
-    cummax,
-    cumsum,
-    fill,
-    gemm,
-    im2col,
-    reduce,
-    reduce_absmax,
-    reduce_abssum,
-    reduce_bitand,
-    reduce_bitor,
-    reduce_bitxor,
-    reduce_max,
-    reduce_min,
-    reduce_sum,
-    transpose,
-)
-from tilelang.language.types import (
-    DTYPES,
-    Buffer,
-    StridedTensor,
-    Tensor,
-    Var,
-    dtype,
-    dyn,
-    dynamic,
-    ptr,
-    symbolic,
-)
-from tilelang.language.warp import (
-    activemask,
-    all_sync,
-    any_sync,
-    ballot_sync,
-    match_all_sync,
-    match_any_sync,
-    shfl_down,
-    shfl_sync,
-    shfl_up,
-    shfl_xor,
-    shuffle_elect,
-    warp_reduce_bitand,
-    warp_reduce_bitor,
-    warp_reduce_max,
-    warp_reduce_min,
-    warp_reduce_sum,
-)
-from tilelang.language.warpgroups import (
-    annotate_consumer_reg_alloc,
-    annotate_producer_reg_dealloc,
-    dec_max_nreg,
-    disable_warp_group_reg_alloc,
-    inc_max_nreg,
-    no_set_max_nreg,
-    set_max_nreg,
-    wait_wgmma,
-    warpgroup_arrive,
-    warpgroup_commit_batch,
-    warpgroup_fence_operand,
-    warpgroup_wait,
-    wgmma_gemm,
-)
+from tilelang.language.loops import *
+from tilelang.language.macro import *
+from tilelang.language.math import *
+from tilelang.language.math import FUNCTIONS
+from tilelang.language.pointers import *
+from tilelang.language.prim_func import *
+from tilelang.language.sync import *
+from tilelang.language.threads import *
+from tilelang.language.tile import *
+from tilelang.language.types import *
+from tilelang.language.types import DTYPES
+from tilelang.language.warp import *
+from tilelang.language.warpgroups import *
 from tilelang.layout import Fragment, Layout, make_linear_layout, make_mma_swizzle_layout, make_swizzled_layout
 from tilelang.ops.gemm import GemmWarpPolicy
 
-Cast = cast
-Select = if_then_else
+# the modules above whose names are part of the language
+_MODULES = (
+    *("alloc", "allreduce", "annotate", "atomic", "barriers", "clusters", "debug", "derived", "eager", "engine"),
+    *("extern", "groups", "kernel", "loops", "macro", "math", "pointers", "prim_func", "sync", "threads", "tile"),
+    *("types", "warp", "warpgroups"),
+)
 
 globals().update(DTYPES)  # float16, int8x4, half, ...
 globals().update(FUNCTIONS)  # exp, sqrt, __exp, ...
 globals().update(PRIMITIVES)  # sync_threads, get_thread_binding, ...
 
 __all__ = [
-    "alloc_cluster_barrier",
-    "mbarrier_arrive_expect_tx",
-    "mbarrier_expect_tx",
-    "block_rank_in_cluster",
-    "cluster_arrive",
-    "cluster_arrive_relaxed",
-    "cluster_load",
-    "cluster_store",
-    "cluster_store_async",
-    "cluster_sync",
-    "cluster_wait",
-    "get_cluster_block_nums",
-    "sync_cluster",
-    "fence_proxy_async",
-    "tma_copy",
-    "tma_store_arrive",
-    "tma_store_wait",
-    "comm_reducer",
-    "tvm_thread_allreduce",
-    "shuffle_elect",
-    "annotate_consumer_reg_alloc",
-    "annotate_producer_reg_dealloc",
-    "dec_max_nreg",
-    "disable_warp_group_reg_alloc",
-    "inc_max_nreg",
-    "no_set_max_nreg",
-    "set_max_nreg",
-    "wait_wgmma",
-    "warpgroup_arrive",
-    "warpgroup_commit_batch",
-    "warpgroup_fence_operand",
-    "warpgroup_wait",
-    "wgmma_gemm",
-    "alloc_barrier",
-    "barrier_arrive",
-    "barrier_test_wait",
-    "barrier_wait",
-    "cp_async_barrier_noinc",
-    "create_list_of_mbarrier",
-    "get_mbarrier",
-    "mbarrier_arrive",
-    "mbarrier_wait_parity",
-    "call_extern",
-    "import_source",
-    "inline_ptx",
-    "access_ptr",
-    "address_of",
-    "ldg",
-    "ldg32",
-    "ldg64",
-    "ldg128",
-    "ptx_commit_group",
-    "ptx_cp_async",
-    "ptx_ldmatrix",
-    "ptx_mma",
-    "ptx_stmatrix",
-    "ptx_wait_group",
-    "stg",
-    "stg32",
-    "stg64",
-    "stg128",
-    "barrier_arrive_named",
-    "sync_grid",
-    "sync_threads",
-    "sync_warp",
-    "thread_fence",
-    "activemask",
-    "all_sync",
-    "any_sync",
-    "ballot_sync",
-    "match_all_sync",
-    "match_any_sync",
-    "shfl_down",
-    "shfl_sync",
-    "shfl_up",
-    "shfl_xor",
-    "warp_reduce_bitand",
-    "warp_reduce_bitor",
-    "warp_reduce_max",
-    "warp_reduce_min",
-    "warp_reduce_sum",
-    "Buffer",
-    "Cast",
-    "GemmWarpPolicy",
-    "Kernel",
     "Fragment",
+    "GemmWarpPolicy",
     "Layout",
-    "Parallel",
-    "Persistent",
-    "Pipelined",
-    "Select",
-    "Serial",
-    "StridedTensor",
-    "Tensor",
-    "Unroll",
-    "Var",
-    "Vectorized",
-    "all_of",
-    "alloc_fragment",
-    "alloc_global",
-    "alloc_local",
-    "alloc_reducer",
-    "alloc_shared",
-    "alloc_var",
-    "annotate_l2_hit_ratio",
-    "annotate_layout",
-    "annotate_min_blocks_per_sm",
-    "annotate_safe_value",
-    "any_of",
-    "async_copy",
-    "atomic_add",
-    "attr",
-    "atomic_addx2",
-    "atomic_addx4",
-    "atomic_and",
-    "atomic_exchange",
-    "atomic_load",
-    "atomic_max",
-    "atomic_min",
-    "atomic_or",
-    "atomic_store",
-    "atomic_xor",
-    "bitwise_and",
-    "bitwise_not",
-    "bitwise_or",
-    "bitwise_xor",
-    "block",
-    "c2d_im2col",
-    "cast",
-    "ceildiv",
-    "clamp",
-    "clear",
-    "const",
-    "copy",
-    "cummax",
-    "cumsum",
-    "device_assert",
-    "dp4a",
-    "dtype",
-    "dyn",
-    "dynamic",
-    "empty",
-    "evaluate",
-    "fill",
-    "finalize_reducer",
-    "floordiv",
-    "floormod",
-    "func_attr",
-    "gemm",
-    "get_block_binding",
-    "get_block_bindings",
-    "get_lane_idx",
-    "get_thread_binding",
-    "get_thread_bindings",
-    "get_warp_group_idx",
-    "get_warp_idx",
-    "grid",
-    "if_then_else",
-    "im2col",
-    "infinity",
-    "macro",
     "make_linear_layout",
     "make_mma_swizzle_layout",
     "make_swizzled_layout",
-    "max",
-    "max_value",
-    "min",
-    "min_value",
-    "parallel",
-    "persistent",
-    "pipeline",
-    "pipelined",
-    "prim_func",
-    "print",
-    "ptr",
-    "reduce",
-    "reduce_absmax",
-    "reduce_abssum",
-    "reduce_bitand",
-    "reduce_bitor",
-    "reduce_bitxor",
-    "reduce_max",
-    "reduce_min",
-    "reduce_sum",
-    "reinterpret",
-    "reshape",
-    "rng_init",
-    "rng_rand",
-    "serial",
-    "shift_left",
-    "shift_right",
-    "symbolic",
-    "thread_binding",
-    "transpose",
-    "truncdiv",
-    "truncmod",
-    "unroll",
-    "use_swizzle",
-    "vectorized",
-    "view",
-    "ws",
+    *(name for module in _MODULES for name in sys.modules[f"tilelang.language.{module}"].__all__),
     *DTYPES,
     *FUNCTIONS,
     *PRIMITIVES,

@@ -22,6 +22,18 @@ from tilelang.language.types import DTypeLike, ShapeLike, as_shape, convert_to, 
 from tilelang.ops.fill import Fill
 from tilelang.ops.reduce import ReduceOp, neutral
 
+__all__ = [
+    "alloc_fragment",
+    "alloc_global",
+    "alloc_local",
+    "alloc_reducer",
+    "alloc_shared",
+    "alloc_var",
+    "finalize_reducer",
+    "reshape",
+    "view",
+]
+
 
 @api
 def alloc_shared(shape: ShapeLike, dtype: DTypeLike = "float32", scope: str = "shared.dyn") -> BufferProxy:

@@ -28,6 +28,11 @@ from tilelang.language.warp import shfl_xor
 from tilelang.records import record
 from tilelang.target import WARP_SIZE
 
+__all__ = [
+    "comm_reducer",
+    "tvm_thread_allreduce",
+]
+
 _Combine = Callable[[Expr, Expr], ExprLike]
 _DIMS = "xyz"
 

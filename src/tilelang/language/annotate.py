@@ -20,6 +20,16 @@ from tilelang.language.stage import Hints, current
 from tilelang.layout.fragment import Fragment
 from tilelang.layout.layout import Layout
 
+__all__ = [
+    "annotate_l2_hit_ratio",
+    "annotate_layout",
+    "annotate_min_blocks_per_sm",
+    "annotate_safe_value",
+    "attr",
+    "func_attr",
+    "use_swizzle",
+]
+
 _HINT_KEYS = ("pragma_", "threadblock_swizzle_pattern")  # tell a compiler how, never what
 
 

@@ -18,6 +18,20 @@ from tilelang.language.regions import Operand, align, check_inside, neighbor
 from tilelang.language.stage import current
 from tilelang.ops.atomic import AtomicTile
 
+__all__ = [
+    "atomic_add",
+    "atomic_addx2",
+    "atomic_addx4",
+    "atomic_and",
+    "atomic_exchange",
+    "atomic_load",
+    "atomic_max",
+    "atomic_min",
+    "atomic_or",
+    "atomic_store",
+    "atomic_xor",
+]
+
 Value = ExprLike | TileProxy
 
 # "consume" is what C++ compilers take for "acquire"

@@ -34,6 +34,21 @@ from tilelang.language.proxy import BufferProxy
 from tilelang.language.stage import current, is_mutable
 from tilelang.language.threads import linear_thread
 
+__all__ = [
+    "alloc_barrier",
+    "alloc_cluster_barrier",
+    "barrier_arrive",
+    "barrier_test_wait",
+    "barrier_wait",
+    "cp_async_barrier_noinc",
+    "create_list_of_mbarrier",
+    "get_mbarrier",
+    "mbarrier_arrive",
+    "mbarrier_arrive_expect_tx",
+    "mbarrier_expect_tx",
+    "mbarrier_wait_parity",
+]
+
 _KIND = as_dtype("uint64")  # an opaque object of 64 bits. Source: PTX ISA, "mbarrier", "Contents"
 _ONE = as_expr(1)
 _KERNEL_DEPTH = 2  # open blocks directly inside of a kernel: the function's and its own

@@ -27,6 +27,19 @@ from tilelang.language.barriers import Barrier, barrier_region
 from tilelang.language.calls import emit_call, rank_in_cluster
 from tilelang.language.pointers import Place, address_of
 
+__all__ = [
+    "block_rank_in_cluster",
+    "cluster_arrive",
+    "cluster_arrive_relaxed",
+    "cluster_load",
+    "cluster_store",
+    "cluster_store_async",
+    "cluster_sync",
+    "cluster_wait",
+    "get_cluster_block_nums",
+    "sync_cluster",
+]
+
 
 @api
 def block_rank_in_cluster() -> Expr:

@@ -15,6 +15,11 @@ from tilelang.language.api import api
 from tilelang.language.proxy import TileProxy
 from tilelang.language.stage import current
 
+__all__ = [
+    "device_assert",
+    "print",
+]
+
 
 @api
 def print(obj: TileProxy | ExprLike, msg: str = "") -> None:

@@ -22,6 +22,15 @@ from tilelang.language.proxy import TileProxy
 from tilelang.language.regions import neighbor
 from tilelang.language.stage import current
 
+__all__ = [
+    "all_of",
+    "any_of",
+    "dp4a",
+    "evaluate",
+    "rng_init",
+    "rng_rand",
+]
+
 Condition = ExprLike | TileProxy | list[ExprLike] | tuple[ExprLike, ...]
 
 

@@ -37,6 +37,11 @@ from tilelang.language.stage import Stager, current, staging
 from tilelang.language.types import TensorType
 from tilelang.records import record
 
+__all__ = [
+    "const",
+    "empty",
+]
+
 
 @record(slots=True)
 class EagerProgram:

@@ -22,6 +22,13 @@ from tilelang.language.regions import Operand, align
 from tilelang.language.tile import plain_int
 from tilelang.ops.copy import Copy
 
+__all__ = [
+    "fence_proxy_async",
+    "tma_copy",
+    "tma_store_arrive",
+    "tma_store_wait",
+]
+
 _FENCES = {"shared": FENCE_PROXY_ASYNC, "global": FENCE_PROXY_ASYNC_GLOBAL}
 
 

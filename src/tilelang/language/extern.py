@@ -20,6 +20,12 @@ from tilelang.language.calls import emit_call, inside_kernel
 from tilelang.language.pointers import Place, as_argument
 from tilelang.language.stage import current
 
+__all__ = [
+    "call_extern",
+    "import_source",
+    "inline_ptx",
+]
+
 
 @api
 def inline_ptx(template: str, outputs: Sequence[Expr] = (), inputs: Sequence[ExprLike] = ()) -> None:

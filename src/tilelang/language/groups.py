@@ -16,6 +16,10 @@ from tilelang.language.stage import current
 from tilelang.language.threads import WARPGROUP_THREADS, linear_thread
 from tilelang.target import WARP_SIZE
 
+__all__ = [
+    "ws",
+]
+
 
 class ws:
     """`with T.ws(0):` lets only the first 128 threads of the block do what stands inside, together.

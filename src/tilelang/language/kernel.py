@@ -13,6 +13,11 @@ from tilelang.ir.stmt import Launch, LaunchHints
 from tilelang.language.api import api
 from tilelang.language.stage import Hints, Stager, current
 
+__all__ = [
+    "Kernel",
+    "block",
+]
+
 
 class Kernel:
     """`with T.Kernel(gx, gy, threads=128) as (bx, by):` runs the body once for every point of a grid.

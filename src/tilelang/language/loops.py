@@ -21,6 +21,23 @@ from tilelang.language.stage import Stager, current, reads_memory
 from tilelang.layout.fragment import Fragment
 from tilelang.records import record
 
+__all__ = [
+    "Parallel",
+    "Persistent",
+    "Pipelined",
+    "Serial",
+    "Unroll",
+    "Vectorized",
+    "grid",
+    "parallel",
+    "persistent",
+    "pipeline",
+    "pipelined",
+    "serial",
+    "unroll",
+    "vectorized",
+]
+
 _KINDS = {
     "serial": ForKind.SERIAL,
     "unroll": ForKind.UNROLLED,

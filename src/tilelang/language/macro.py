@@ -13,6 +13,10 @@ from tilelang.language.prim_func import enter_frame, run_rewritten
 from tilelang.language.rewrite import Rewritten, rewrite
 from tilelang.language.stage import current, is_mutable
 
+__all__ = [
+    "macro",
+]
+
 
 class Macro:
     """A function that is staged anew at every call; may take buffers, scalars, functions and return values."""

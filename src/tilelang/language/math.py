@@ -37,6 +37,31 @@ from tilelang.isa.catalogue import INTRINSICS
 from tilelang.language.api import api
 from tilelang.language.types import DTypeLike, convert_to, plain_dtype
 
+__all__ = [
+    "Cast",
+    "Select",
+    "bitwise_and",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_xor",
+    "cast",
+    "ceildiv",
+    "clamp",
+    "floordiv",
+    "floormod",
+    "if_then_else",
+    "infinity",
+    "max",
+    "max_value",
+    "min",
+    "min_value",
+    "reinterpret",
+    "shift_left",
+    "shift_right",
+    "truncdiv",
+    "truncmod",
+]
+
 Scalar = Any  # an Expr, or a Python number where all operands are Python numbers
 
 
@@ -362,3 +387,7 @@ def bitwise_not(a: ExprLike) -> Scalar:
     """`~a`."""
     result = ~as_expr(a)
     return result.value if is_number(a) and isinstance(result, Const) else result
+
+
+Cast = cast
+Select = if_then_else

@@ -22,6 +22,25 @@ from tilelang.language.api import api
 from tilelang.language.calls import emit_call
 from tilelang.language.proxy import TileProxy
 
+__all__ = [
+    "access_ptr",
+    "address_of",
+    "ldg",
+    "ldg32",
+    "ldg64",
+    "ldg128",
+    "ptx_commit_group",
+    "ptx_cp_async",
+    "ptx_ldmatrix",
+    "ptx_mma",
+    "ptx_stmatrix",
+    "ptx_wait_group",
+    "stg",
+    "stg32",
+    "stg64",
+    "stg128",
+]
+
 _ALWAYS = Const(True, BOOL)
 
 

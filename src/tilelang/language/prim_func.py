@@ -27,6 +27,10 @@ from tilelang.language.rewrite import Rewritten, rewrite
 from tilelang.language.stage import Stager, current, staging
 from tilelang.language.types import PointerType, TensorType
 
+__all__ = [
+    "prim_func",
+]
+
 
 def prim_func(fn: types.FunctionType) -> PrimFunc:
     """Turns a function into a kernel function: `@T.prim_func`.

@@ -16,6 +16,14 @@ from tilelang.language.calls import emit_call
 from tilelang.language.stage import current
 from tilelang.language.warp import FULL_MASK, lane_mask
 
+__all__ = [
+    "barrier_arrive_named",
+    "sync_grid",
+    "sync_threads",
+    "sync_warp",
+    "thread_fence",
+]
+
 _BARRIERS = 16  # per block; Source: PTX ISA, "barrier{.cta}"
 _FENCES = {"block": FENCE_BLOCK, "device": FENCE_DEVICE, "system": FENCE_SYSTEM}
 

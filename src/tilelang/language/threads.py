@@ -13,6 +13,17 @@ from tilelang.language.api import api
 from tilelang.language.stage import Hints, Stager, current
 from tilelang.target import WARP_SIZE
 
+__all__ = [
+    "get_block_binding",
+    "get_block_bindings",
+    "get_lane_idx",
+    "get_thread_binding",
+    "get_thread_bindings",
+    "get_warp_group_idx",
+    "get_warp_idx",
+    "thread_binding",
+]
+
 WARPGROUP_THREADS = 128  # Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"
 _DIMS = "xyz"
 

@@ -24,6 +24,28 @@ from tilelang.ops.im2col import Im2Col
 from tilelang.ops.reduce import Reduce, ReduceOp
 from tilelang.ops.scan import Scan, ScanOp
 
+__all__ = [
+    "async_copy",
+    "c2d_im2col",
+    "clear",
+    "copy",
+    "cummax",
+    "cumsum",
+    "fill",
+    "gemm",
+    "im2col",
+    "reduce",
+    "reduce_absmax",
+    "reduce_abssum",
+    "reduce_bitand",
+    "reduce_bitor",
+    "reduce_bitxor",
+    "reduce_max",
+    "reduce_min",
+    "reduce_sum",
+    "transpose",
+]
+
 
 def _emit(op: TileOp) -> None:
     stager = current(op.name)

@@ -19,6 +19,18 @@ from tilelang.language.api import api
 from tilelang.language.extents import shape_text, text
 from tilelang.records import record
 
+__all__ = [
+    "Buffer",
+    "StridedTensor",
+    "Tensor",
+    "Var",
+    "dtype",
+    "dyn",
+    "dynamic",
+    "ptr",
+    "symbolic",
+]
+
 DTypeLike = object  # a name, a dtype of this package, of NumPy, of torch, or a Python type
 ShapeLike = ExprLike | Sequence[ExprLike]
 

@@ -20,6 +20,25 @@ from tilelang.language.stage import current
 from tilelang.language.threads import linear_thread
 from tilelang.target import WARP_SIZE
 
+__all__ = [
+    "activemask",
+    "all_sync",
+    "any_sync",
+    "ballot_sync",
+    "match_all_sync",
+    "match_any_sync",
+    "shfl_down",
+    "shfl_sync",
+    "shfl_up",
+    "shfl_xor",
+    "shuffle_elect",
+    "warp_reduce_bitand",
+    "warp_reduce_bitor",
+    "warp_reduce_max",
+    "warp_reduce_min",
+    "warp_reduce_sum",
+]
+
 FULL_MASK = 0xFFFFFFFF
 _UINT32 = DType("uint32")
 

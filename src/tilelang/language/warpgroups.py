@@ -18,6 +18,22 @@ from tilelang.language.regions import Operand, tile_region
 from tilelang.language.tile import plain_int, product
 from tilelang.ops.gemm import GemmWarpPolicy
 
+__all__ = [
+    "annotate_consumer_reg_alloc",
+    "annotate_producer_reg_dealloc",
+    "dec_max_nreg",
+    "disable_warp_group_reg_alloc",
+    "inc_max_nreg",
+    "no_set_max_nreg",
+    "set_max_nreg",
+    "wait_wgmma",
+    "warpgroup_arrive",
+    "warpgroup_commit_batch",
+    "warpgroup_fence_operand",
+    "warpgroup_wait",
+    "wgmma_gemm",
+]
+
 
 @api
 def wgmma_gemm(
