@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+import tilelang
 from tilelang import errors
 from tilelang.dtypes import as_dtype
 from tilelang.errors import NOWHERE, Loc, Note, ProgramError, TileLangError, UnknownName
@@ -101,5 +102,54 @@ def test_every_error_is_a_tilelang_error_and_says_what_it_is() -> None:
         assert cls.__doc__
 
 
-def test_an_unknown_name_answers_hasattr() -> None:
-    assert issubclass(UnknownName, AttributeError)
+def test_an_unknown_name_answers_hasattr_and_imports() -> None:
+    assert issubclass(errors.UnknownAttribute, UnknownName) and issubclass(errors.UnknownAttribute, AttributeError)
+    assert issubclass(errors.UnknownModule, UnknownName) and issubclass(errors.UnknownModule, ImportError)
+    assert not hasattr(tilelang, "no_such_name") and not hasattr(tilelang.language, "no_such_name")
+
+
+BUILTINS = {  # what else programs may catch an error as
+    errors.StagingTypeError: (errors.StagingError, TypeError),
+    errors.StagingValueError: (errors.StagingError, ValueError),
+    errors.StagingAssertionError: (errors.StagingError, AssertionError),
+    errors.StagingRuntimeError: (errors.StagingError, RuntimeError),
+    errors.JITNoBuilderError: (errors.StagingError, RuntimeError),
+    errors.ProgramValueError: (ProgramError, ValueError),
+    errors.ProgramTypeError: (ProgramError, TypeError),
+    errors.ProgramAssertionError: (ProgramError, AssertionError),
+    errors.ProgramRuntimeError: (ProgramError, RuntimeError),
+    errors.ProgramIndexError: (ProgramError, IndexError),
+    errors.ProgramNotImplementedError: (ProgramError, NotImplementedError),
+    errors.ProgramSizeError: (ProgramError, AssertionError, ValueError),
+    errors.ProgramSliceError: (ProgramError, RuntimeError, ValueError),
+    errors.ProgramLaneError: (ProgramError, TypeError, ValueError, IndexError),
+    errors.NoLowering: (RuntimeError,),
+    errors.LayoutConflict: (ValueError,),
+    errors.ResourceError: (RuntimeError,),
+    errors.ArgumentError: (RuntimeError, ValueError, TypeError),
+    errors.OptionError: (ValueError,),
+    errors.TargetError: (errors.OptionError, ValueError, AssertionError),
+    errors.DeviceAssertError: (RuntimeError,),
+    errors.ToolchainError: (RuntimeError,),
+    errors.DriverError: (RuntimeError,),
+    errors.TuningError: (RuntimeError,),
+}
+
+
+@pytest.mark.parametrize("kind", BUILTINS, ids=lambda kind: kind.__name__)
+def test_an_error_is_also_the_builtin_one_and_keeps_its_text(kind: type[TileLangError]) -> None:
+    for builtin in BUILTINS[kind]:
+        with pytest.raises(builtin) as caught:
+            raise kind("message", loc=Loc("gone.py", 7), hint="write x")
+        assert "message\n --> gone.py:7:1\nhint: write x" == str(caught.value)
+
+
+def test_another_exception_is_told_as_the_staging_error_that_is_caught_where_it_would_have_been() -> None:
+    kinds = {
+        TypeError: errors.StagingTypeError,
+        UnicodeError: errors.StagingValueError,
+        AssertionError: errors.StagingAssertionError,
+        NotImplementedError: errors.StagingRuntimeError,
+        OSError: errors.StagingError,
+    }
+    assert list(kinds.values()) == [errors.staging_error_kind(kind()) for kind in kinds]

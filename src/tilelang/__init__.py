@@ -24,6 +24,7 @@ from tilelang.errors import (
     TileLangError,
     ToolchainError,
     TuningError,
+    UnknownAttribute,
     UnknownName,
 )
 
@@ -105,7 +106,7 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         return import_module("importlib.metadata").version("tilelang")
     near = import_module("difflib").get_close_matches(name, __dir__(), n=1, cutoff=0.6)
-    raise UnknownName(f"tilelang: unknown name {name!r}", hint=f"did you mean tilelang.{near[0]}?" if near else "")
+    raise UnknownAttribute(f"tilelang: unknown name {name!r}", hint=f"did you mean tilelang.{near[0]}?" if near else "")
 
 
 def __dir__() -> list[str]:

@@ -3,6 +3,12 @@
 Takes positions in the user's program, gives exceptions that render themselves with file, line and caret.
 Invariant: whatever goes wrong because of a user's program or call leaves the package as one
 `TileLangError`; a `CompilerBug` says that the fault is ours.
+
+Programs also catch Python's own exceptions around mistakes. A class here therefore derives from the built-in exceptions
+that fit every raise of it (`ArgumentError` is a `RuntimeError`, a `ValueError` and a `TypeError`); where only some
+raises of `StagingError`, `ProgramError` or `OptionError` fit one, the subclass named after it is raised instead
+(`ProgramValueError`). What derives from `AttributeError` cannot derive from `ImportError`, so `UnknownName` has two
+subclasses.
 """
 
 from __future__ import annotations
@@ -170,32 +176,106 @@ class StagingError(TileLangError):
     """Python that cannot be turned into a kernel."""
 
 
+class StagingTypeError(StagingError, TypeError):
+    """A call with missing, surplus or unknown arguments, or with arguments of the wrong type."""
+
+
+class StagingValueError(StagingError, ValueError):
+    """A call with an argument of the right type and a value that is not accepted."""
+
+
+class StagingRuntimeError(StagingError, RuntimeError):
+    """A construct that does not fit the rest of the function that is being staged."""
+
+
+class StagingAssertionError(StagingError, AssertionError):
+    """An `assert` of the function that failed while it was staged."""
+
+
+def staging_error_kind(error: Exception) -> type[StagingError]:
+    """The kind of `StagingError` that stands for another exception; it is caught where that would have been caught."""
+    kinds = (StagingTypeError, StagingValueError, StagingAssertionError, StagingRuntimeError)
+    return next((kind for kind in kinds if isinstance(error, kind.__bases__[1])), StagingError)
+
+
+class JITNoBuilderError(StagingRuntimeError):
+    """A name of the language that is used where no kernel is being staged."""
+
+
 class ProgramError(TileLangError):
     """A kernel that breaks a rule of the language: shapes, dtypes, scopes, bounds, dependences."""
 
 
-class UnknownName(ProgramError, AttributeError):
-    """A name that the language, or an object of it, does not have; also an `AttributeError`, as `hasattr` needs."""
+class ProgramValueError(ProgramError, ValueError):
+    """A value that a rule of the language excludes."""
 
 
-class NoLowering(TileLangError):
+class ProgramTypeError(ProgramError, TypeError):
+    """An operand of a kind that an operation does not take."""
+
+
+class ProgramAssertionError(ProgramError, AssertionError):
+    """Operands that do not fit each other."""
+
+
+class ProgramRuntimeError(ProgramError, RuntimeError):
+    """A rule about the program as a whole that is broken."""
+
+
+class ProgramIndexError(ProgramError, IndexError):
+    """An index that is provably out of range."""
+
+
+class ProgramNotImplementedError(ProgramError, NotImplementedError):
+    """A combination of options that the language does not define."""
+
+
+class ProgramSizeError(ProgramAssertionError, ProgramValueError):
+    """Another view of a buffer with another size in bytes."""
+
+
+class ProgramSliceError(ProgramRuntimeError, ProgramValueError):
+    """A slice that is no contiguous range."""
+
+
+class ProgramLaneError(ProgramIndexError, ProgramTypeError, ProgramValueError):
+    """A lane that cannot be taken out of a vector."""
+
+
+class UnknownName(ProgramError):
+    """A name that the language, a module of it, or an object of it, does not have."""
+
+
+class UnknownAttribute(UnknownName, AttributeError):
+    """An `UnknownName` asked for by attribute access; `hasattr` and `getattr` with a default take it as absent."""
+
+
+class UnknownModule(UnknownName, ModuleNotFoundError):
+    """An `UnknownName` asked for by an import statement."""
+
+
+class NoLowering(TileLangError, RuntimeError):
     """An operator or name that has no meaning on the chosen target; notes hold every refusal."""
 
 
-class LayoutConflict(TileLangError):
+class LayoutConflict(TileLangError, ValueError):
     """Two uses of a fragment need different layouts, and none of them can be given another one."""
 
 
-class ResourceError(TileLangError):
+class ResourceError(TileLangError, RuntimeError):
     """More of something than the target has."""
 
 
-class ArgumentError(TileLangError):
+class ArgumentError(TileLangError, RuntimeError, ValueError, TypeError):
     """A call with arguments that do not fit the kernel's signature; nothing was launched."""
 
 
-class OptionError(TileLangError):
+class OptionError(TileLangError, ValueError):
     """An unknown or ill-formed target, option, environment variable or dtype name."""
+
+
+class TargetError(OptionError, AssertionError):
+    """A target that is unknown, or not written in a form that is accepted."""
 
 
 class SimulationError(TileLangError):
@@ -230,19 +310,19 @@ class Deadlock(SimulationError):
     """All warps that have not ended wait, and nothing that they wait for can happen."""
 
 
-class DeviceAssertError(TileLangError):
+class DeviceAssertError(TileLangError, RuntimeError):
     """A `T.device_assert` or staged `assert` of a running kernel failed."""
 
 
-class ToolchainError(TileLangError):
+class ToolchainError(TileLangError, RuntimeError):
     """No usable compiler was found, or the compiler rejected our source or crashed."""
 
 
-class DriverError(TileLangError):
+class DriverError(TileLangError, RuntimeError):
     """No usable GPU or driver was found, or the driver refused to do something."""
 
 
-class TuningError(TileLangError):
+class TuningError(TileLangError, RuntimeError):
     """A search for the fastest configuration that found none; notes hold what happened to the configurations."""
 
 

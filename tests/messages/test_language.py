@@ -15,7 +15,7 @@ def main(A: T.Tensor((8, 8), "float32")):
 
 BODIES = {  # what stands in the block of a kernel of A: T.Tensor((8, 8), "float32"), and what is said of it
     "an unknown name": (
-        errors.UnknownName,
+        errors.UnknownAttribute,
         """\
 S = T.alloc_shard((8,))
 """,
@@ -28,7 +28,7 @@ hint: did you mean T.alloc_shared?
 """,
     ),
     "an unknown attribute of a tile": (
-        errors.UnknownName,
+        errors.UnknownAttribute,
         """\
 n = A.shap[0]
 """,
@@ -41,7 +41,7 @@ hint: did you mean 'shape'?
 """,
     ),
     "an unknown keyword": (
-        errors.StagingError,
+        errors.StagingTypeError,
         """\
 S = T.alloc_shared((8,), dtyp="float16")
 """,

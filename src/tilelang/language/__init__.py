@@ -11,7 +11,7 @@ import difflib
 import sys
 from typing import Any
 
-from tilelang.errors import UnknownName
+from tilelang.errors import UnknownAttribute
 from tilelang.language.alloc import *
 from tilelang.language.allreduce import *
 from tilelang.language.annotate import *
@@ -71,4 +71,4 @@ def __getattr__(name: str) -> Any:
     if name.startswith("__") and name.endswith("__"):  # Python's own probes
         raise AttributeError(name)
     near = difflib.get_close_matches(name, __all__, n=1, cutoff=0.6)
-    raise UnknownName(f"T.{name}: there is no such name", hint=f"did you mean T.{near[0]}?" if near else "")
+    raise UnknownAttribute(f"T.{name}: there is no such name", hint=f"did you mean T.{near[0]}?" if near else "")

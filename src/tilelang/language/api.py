@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from tilelang.errors import StagingError, TileLangError
+from tilelang.errors import StagingError, StagingTypeError, TileLangError, staging_error_kind
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -52,9 +52,9 @@ def _explained(
             near = difflib.get_close_matches(given, signature.parameters, n=1)
             if given not in signature.parameters and near:
                 form = f"did you mean {near[0]!r}? {form}"
-        return StagingError(f"{what}: {mismatch}", hint=form)
+        return StagingTypeError(f"{what}: {mismatch}", hint=form)
     shown = [f"{a!r:.40}" for a in args[skip:]] + [f"{k}={v!r:.40}" for k, v in kwargs.items()]
-    return StagingError(f"{what}: does not take ({', '.join(shown)}): {error}", hint=form)
+    return staging_error_kind(error)(f"{what}: does not take ({', '.join(shown)}): {error}", hint=form)
 
 
 _USER_NAMES = {"TensorType": "T.Tensor", "PointerType": "T.ptr", "dtype": "T.<dtype>", "_Dyn": "T.dyn"}

@@ -11,7 +11,7 @@ import difflib
 from collections.abc import Iterator
 from typing import NoReturn, Union
 
-from tilelang.errors import ProgramError, StagingError, UnknownName
+from tilelang.errors import ProgramError, StagingError, UnknownAttribute
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Expr, ExprLike, Load, as_expr, cast, int_const
 from tilelang.ir.stmt import Store
@@ -330,7 +330,7 @@ class TileProxy:
             raise AttributeError(attribute)  # protocol probes such as __array__ and __dlpack__
         known = ["shape", "dtype", "ndim", "strides", "scope", "name", "buffer", "region"]
         near = difflib.get_close_matches(attribute, known, n=1)
-        raise UnknownName(
+        raise UnknownAttribute(
             f"'{self.name}' is a tile {shape_text(self.shape)} and has no attribute '{attribute}'",
             hint=f"did you mean '{near[0]}'?" if near else f"it has {', '.join(known)}",
         )

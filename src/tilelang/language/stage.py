@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from dataclasses import field
 
 from tilelang.dtypes import DType
-from tilelang.errors import NOWHERE, Loc, StagingError, TileLangError
+from tilelang.errors import NOWHERE, JITNoBuilderError, Loc, StagingError, TileLangError, staging_error_kind
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Const, Expr, ExprLike, Load, Var, cast
@@ -140,11 +140,11 @@ def current(what: str) -> Stager:
     """The stager of the kernel being staged.
 
     Raises:
-        StagingError: No kernel is being staged; `what` (such as "T.copy") was called from plain Python.
+        JITNoBuilderError: No kernel is being staged; `what` (such as "T.copy") was called from plain Python.
     """
     stager = _CURRENT.get()
     if stager is None:
-        raise StagingError(
+        raise JITNoBuilderError(
             f"{what}: may only be used inside a kernel",
             hint="call it in the body of a function marked @T.prim_func, @T.macro or (eager style) @tilelang.jit",
         )
@@ -172,7 +172,8 @@ def staging(stager: Stager) -> Iterator[Stager]:
                 loc=stager.loc,
                 hint="write T.exp(x) in place of numpy.exp(x), and likewise for its kin",
             ) from None
-        raise StagingError(f"{type(error).__name__} while the kernel was staged: {error}", loc=stager.loc) from error
+        kind = staging_error_kind(error)
+        raise kind(f"{type(error).__name__} while the kernel was staged: {error}", loc=stager.loc) from error
     finally:
         _CURRENT.reset(token)
 
