@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from tilelang.layout.digits import DigitMap, Mode, unit
-from tilelang.layout.fragment import Fragment, fragment
+from tilelang.layout.thread_values import Fragment, fragment
 
 
 @st.composite

@@ -16,7 +16,7 @@ from tilelang.ir.expr import int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import For, Launch, ParallelLoop, Stmt
 from tilelang.ir.visit import Rewriter, walk
-from tilelang.layout.fragment import Fragment
+from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.lowering import Lowerings
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.runner import run_passes

@@ -8,7 +8,7 @@ from tilelang.errors import ProgramError, StagingError
 from tilelang.ir.expr import Binary, Const, Var
 from tilelang.language.proxy import BufferProxy
 from tilelang.language.stage import Stager
-from tilelang.layout.fragment import replicated
+from tilelang.layout.thread_values import replicated
 from tilelang.ops.copy import Copy, Transpose
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilelang.layout.blocked import blocked, row_variants
-from tilelang.layout.fragment import Fragment
+from tilelang.layout.thread_values import Fragment
 
 
 def inside(layout: Fragment) -> np.ndarray:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from layouts import drop_dim, fragments
 
 from tilelang.layout.digits import DigitMap, Mode, NotDigits, compose, identity, merged
-from tilelang.layout.fragment import Fragment
+from tilelang.layout.thread_values import Fragment
 
 
 @st.composite

@@ -2,9 +2,9 @@ from tilelang.errors import Loc
 from tilelang.layout.blocked import blocked
 from tilelang.layout.constraints import Is, Why
 from tilelang.layout.explain import conversion_line, detour_line, fragment_line, shared_line
-from tilelang.layout.fragment import replicated
 from tilelang.layout.memory import row_major
 from tilelang.layout.solve import Conflict
+from tilelang.layout.thread_values import replicated
 
 GEMM = Why("T.gemm accumulates in it", Loc("kernel.py", 12))
 

@@ -5,7 +5,7 @@ from layouts import fragments, owners
 
 from tilelang.layout.digits import DigitMap, Mode, NotDigits
 from tilelang.layout.fit import fit, fragment_of_owners
-from tilelang.layout.fragment import Fragment
+from tilelang.layout.thread_values import Fragment
 
 
 @given(fragments())

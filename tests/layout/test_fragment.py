@@ -1,73 +1,68 @@
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from layouts import fragments, owners
 
-from tilelang.layout.digits import Mode, NotDigits
-from tilelang.layout.fragment import Fragment, digit, fragment, replicated
+from tilelang.errors import ProgramError
+from tilelang.layout import thread_values
+from tilelang.layout.fragment import Fragment
+from tilelang.layout.thread_values import digit
 
-ACCUMULATOR = fragment((16, 8), [digit(4, 0, 2), digit(8, 1, 0)], [digit(2, 0, 1), digit(2, 8, 0)])
-
-
-def test_the_facts_of_a_fragment() -> None:
-    assert (32, 4, 1) == (ACCUMULATOR.threads, ACCUMULATOR.values, ACCUMULATOR.replication)
-    assert (16, 8) == ACCUMULATOR.cover
-    assert (9, 5) == ACCUMULATOR.coordinates(6, 3)
-    assert (6, 3) == ACCUMULATOR.owner(9, 5)
-    assert "Fragment((16, 8), thread=[4:(0, 2), 8:(1, 0)], value=[2:(0, 1), 2:(8, 0)])" == repr(ACCUMULATOR)
+ACCUMULATOR = thread_values.fragment((16, 8), [digit(4, 0, 2), digit(8, 1, 0)], [digit(2, 0, 1), digit(2, 8, 0)])
 
 
-def test_everything_is_everywhere_in_a_replicated_fragment() -> None:
-    layout = replicated((2, 3), 32)
-    assert owners(layout).all()
-    assert np.array_equal(np.arange(6), [layout.owner(i, j)[1] for i in range(2) for j in range(3)])
+def test_an_accumulator_by_one_function() -> None:
+    layout = Fragment((16, 8), lambda i, j: (i % 8 * 4 + j // 2, i // 8 * 2 + j % 2))
+    assert ACCUMULATOR.same_owners(layout)
+    assert np.array_equal(ACCUMULATOR.table, layout.table)
 
 
-@given(fragments(pad=True))
-def test_copies_are_told_by_the_table(layout: Fragment) -> None:
-    held = owners(layout)
-    expected = np.zeros_like(held)
-    where = layout.first_thread[..., None] + layout.copies
-    np.put_along_axis(expected, where, True, axis=-1)
-    assert np.array_equal(held, expected)
-    assert not np.any(layout.first_copy(layout.copies))
-    assert layout.replication == len(set(layout.copies.tolist()))
+def test_an_accumulator_by_two_functions() -> None:
+    layout = Fragment(
+        (16, 8), forward_thread_fn=lambda i, j: i % 8 * 4 + j // 2, forward_index_fn=lambda i, j: i // 8 * 2 + j % 2
+    )
+    assert np.array_equal(ACCUMULATOR.table, layout.table)
 
 
-@given(fragments(pad=True))
-def test_normalizing_keeps_the_owners(layout: Fragment) -> None:
-    normal = layout.normalized
-    assert np.array_equal(owners(layout), owners(normal))
-    assert layout.same_owners(normal)
-    assert normal.same_owners(layout)
-    assert normal == normal.normalized
+def test_places_are_row_major_unless_told() -> None:
+    layout = Fragment((16, 8), forward_thread_fn=lambda i, j: i % 8 * 4 + j // 2)
+    assert np.array_equal(ACCUMULATOR.table, layout.table)
 
 
-@given(fragments(), fragments())
-def test_owners_are_compared_as_sets(a: Fragment, b: Fragment) -> None:
-    if a.shape != b.shape or a.threads != b.threads:
-        assert not a.holds(b)
-        return
-    assert bool((owners(a) >= owners(b)).all()) == a.holds(b)
-    assert np.array_equal(owners(a), owners(b)) == a.same_owners(b)
+def test_functions_may_decide_in_python() -> None:
+    layout = Fragment((16, 8), lambda i, j: (i % 8 * 4 + j // 2, (2 if i > 7 else 0) + j % 2))
+    assert np.array_equal(ACCUMULATOR.table, layout.table)
 
 
-@given(fragments(), st.randoms())
-def test_the_order_of_values_does_not_matter(layout: Fragment, random: st.DataObject) -> None:
-    value = list(layout.value)
-    random.shuffle(value)  # type: ignore[attr-defined]
-    assert layout.same_owners(Fragment(layout.shape, layout.thread, tuple(value)))
+def test_copies_have_numbers() -> None:
+    layout = Fragment(16, forward_thread_fn=lambda i, copy: i % 8 * 4 + copy, replicate=4)
+    assert (32, 2, 4) == (layout.threads, layout.values, layout.replication)
+    assert thread_values.fragment((16,), [digit(4, 0), digit(8, 1)], [digit(2, 8)]).same_owners(layout)
 
 
-def test_more_copies_hold_what_fewer_hold() -> None:
-    few = fragment((8,), [digit(8, 1), digit(4, 0)], [])
-    many = fragment((8,), [digit(32, 0)], [digit(8, 1)])
-    assert many.holds(few)
-    assert not few.holds(many)
-    assert not few.same_owners(many)
+@given(fragments())
+def test_every_fragment_without_copies_can_be_written(layout: thread_values.Fragment) -> None:
+    if layout.replication == 1:
+        again = Fragment(layout.shape, layout.owner)
+        assert np.array_equal(owners(layout), owners(again))
 
 
-def test_gaps_have_no_owner() -> None:
-    with pytest.raises(NotDigits):
-        _ = Fragment((8,), (Mode(4, (2,)),), ()).first_thread
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"shape": (8,)}, "needs either forward_fn or forward_thread_fn"),
+        ({"shape": (8, 0), "forward_fn": lambda i, j: (i, j)}, "0 is not a positive int"),
+        ({"shape": (8,), "forward_fn": lambda i: i}, "forward_fn gives a pair"),
+        ({"shape": (8,), "forward_fn": lambda i: (i * i, 0)}, "no sums of quotients"),
+        ({"shape": (8,), "forward_fn": lambda i: (i // 2, 0)}, "neither"),
+        ({"shape": (8,), "forward_fn": lambda i: (i - 1, 0)}, "integers from 0 on"),
+        ({"shape": (8,), "forward_fn": lambda i: (i / 2, 0)}, "integers from 0 on"),
+        ({"shape": (8,), "forward_fn": lambda i, j: (i, j)}, "a function fails: TypeError"),
+        ({"shape": (8,), "forward_thread_fn": lambda i: i, "forward_index_fn": lambda i: (0, i)}, "gives one number"),
+        ({"shape": (8,), "forward_thread_fn": lambda i, c: i + 8 * c * (1 + i // 4), "replicate": 2}, "evenly spaced"),
+    ],
+)
+def test_what_is_no_fragment(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(ProgramError, match=message) as caught:
+        Fragment(**arguments)  # type: ignore[arg-type]
+    assert caught.value.message.startswith("T.Fragment: ")

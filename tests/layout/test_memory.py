@@ -13,7 +13,7 @@ from tilelang.layout.memory import (
     row_major,
     wavefronts,
 )
-from tilelang.layout.swizzle import swizzled
+from tilelang.layout.swizzle_modes import swizzled
 
 LANES = np.arange(32)
 

@@ -5,10 +5,10 @@ from tilelang.errors import Loc
 from tilelang.layout.blocked import blocked
 from tilelang.layout.constraints import Constraint, InShared, Is, Prefer, Through, Why
 from tilelang.layout.digits import DigitMap, Mode, identity
-from tilelang.layout.fragment import Fragment, digit, fragment, replicated
 from tilelang.layout.memory import padded
 from tilelang.layout.solve import solve
-from tilelang.layout.swizzle import swizzled
+from tilelang.layout.swizzle_modes import swizzled
+from tilelang.layout.thread_values import Fragment, digit, fragment, replicated
 
 
 def accumulator(m: int, n: int, warps: int) -> Fragment:

@@ -9,7 +9,7 @@ from layouts import drop_dim, fragments, owners
 
 from tilelang.layout.blocked import blocked
 from tilelang.layout.digits import DigitMap, Mode, NotDigits, identity
-from tilelang.layout.fragment import Fragment, digit, fragment
+from tilelang.layout.thread_values import Fragment, digit, fragment
 from tilelang.layout.through import element_layout, lifted_layout, nest_layout, run_length, vectorized
 
 

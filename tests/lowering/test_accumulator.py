@@ -11,7 +11,7 @@ from tilelang.ir.buffer import Scope
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Const, Var
 from tilelang.ir.printer import to_text
-from tilelang.layout.fragment import digit, fragment
+from tilelang.layout.thread_values import digit, fragment
 from tilelang.lowering.accumulator import Accumulator
 from tilelang.lowering.lowering import Site
 from tilelang.lowering.registers import Emitter

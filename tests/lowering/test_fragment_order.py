@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tilelang.errors import CompilerBug
-from tilelang.layout.fragment import digit, fragment
+from tilelang.layout.thread_values import digit, fragment
 from tilelang.lowering.fragment_order import FragmentOrder
 
 LANES = [digit(4, 0, 2), digit(8, 1, 0)]

@@ -9,7 +9,7 @@ from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.expr import Var
 from tilelang.layout.layout import Layout
 from tilelang.layout.memory import contiguous_elements, padded, row_major
-from tilelang.layout.swizzle import swizzled
+from tilelang.layout.swizzle_modes import swizzled
 from tilelang.lowering.operand_layout import WarpAccess, choose_layout, keeps_runs, lost
 
 LANE = np.arange(32)

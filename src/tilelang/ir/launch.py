@@ -8,8 +8,8 @@ from tilelang.errors import CompilerBug, Note
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Expr, Var
 from tilelang.ir.schedule import Schedule
-from tilelang.layout.fragment import Fragment
 from tilelang.layout.layout import Layout
+from tilelang.layout.thread_values import Fragment
 from tilelang.records import record
 
 

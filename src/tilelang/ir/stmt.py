@@ -19,7 +19,7 @@ from tilelang.ir.callee import Routine
 from tilelang.ir.expr import Expr, Var, conjunction
 from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.scalar import BinaryOp, Value
-from tilelang.layout.fragment import Fragment
+from tilelang.layout.thread_values import Fragment
 from tilelang.records import record
 from tilelang.target import WARP_SIZE, Feature
 

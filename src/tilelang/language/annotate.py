@@ -17,8 +17,8 @@ from tilelang.language.extents import shape_text
 from tilelang.language.proxy import BufferProxy
 from tilelang.language.regions import as_buffer
 from tilelang.language.stage import Hints, current
-from tilelang.layout.fragment import Fragment
 from tilelang.layout.layout import Layout
+from tilelang.layout.thread_values import Fragment
 
 __all__ = [
     "annotate_l2_hit_ratio",

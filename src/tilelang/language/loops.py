@@ -18,7 +18,7 @@ from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Bind, For, ForKind, If, ParallelLoop, PipelineSpec, Stmt
 from tilelang.language.api import api
 from tilelang.language.stage import Stager, current, reads_memory
-from tilelang.layout.fragment import Fragment
+from tilelang.layout.thread_values import Fragment
 from tilelang.records import record
 
 __all__ = [

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from tilelang.layout.digits import Mode, unit
-from tilelang.layout.fragment import Fragment, fragment
+from tilelang.layout.thread_values import Fragment, fragment
 
 WARP = 32
 LINE_BYTES = 128
@@ -59,9 +59,7 @@ def _blocked(
     counts = min(splits or _splits(units, threads), key=lambda split: _cost(split, units, threads, vector, size))
     idle = threads // math.prod(counts)
     reach = [vector * counts[axis] if axis == rank - 1 else counts[axis] for axis in range(rank)]
-    thread = [
-        Mode(counts[axis], unit(rank, axis, vector if axis == rank - 1 else 1)) for axis in reversed(range(rank))
-    ]
+    thread = [Mode(counts[axis], unit(rank, axis, vector if axis == rank - 1 else 1)) for axis in reversed(range(rank))]
     # idle threads stand beyond the first dimension if nothing else does, so that one comparison tells them apart
     rounds = [-(-extents[axis] // reach[axis]) for axis in range(rank)]
     beyond = not copies and idle > 1

@@ -18,7 +18,7 @@ import numpy as np
 from tilelang.errors import CompilerBug
 from tilelang.layout.layout import Coordinate, Layout
 from tilelang.layout.memory import offsets, row_major
-from tilelang.layout.swizzle import MODES
+from tilelang.layout.swizzle_modes import MODES
 from tilelang.records import record
 
 CHUNK_BYTES = 16

@@ -9,8 +9,8 @@ from collections.abc import Hashable
 
 from tilelang.errors import NOWHERE, Loc
 from tilelang.layout.digits import DigitMap
-from tilelang.layout.fragment import Fragment
 from tilelang.layout.layout import Layout
+from tilelang.layout.thread_values import Fragment
 from tilelang.records import record
 
 

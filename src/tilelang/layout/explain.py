@@ -6,9 +6,9 @@ Takes layouts and the reasons for them, gives one line each. Invariant: every li
 from __future__ import annotations
 
 from tilelang.layout.constraints import Why
-from tilelang.layout.fragment import Fragment
 from tilelang.layout.layout import Layout
 from tilelang.layout.solve import Conflict
+from tilelang.layout.thread_values import Fragment
 
 
 def place(why: Why) -> str:

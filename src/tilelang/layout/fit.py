@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tilelang.layout.digits import DigitMap, Mode, NotDigits, merged, unit
-from tilelang.layout.fragment import Fragment
+from tilelang.layout.thread_values import Fragment
 
 
 def fit(table: np.ndarray, out_shape: tuple[int, ...]) -> DigitMap | None:

@@ -1,189 +1,132 @@
-"""`Fragment`: a tile spread over the registers of a group of threads.
+"""`T.Fragment`: a fragment as a user writes it, by functions from an element to its thread and to its place there.
 
-Takes digits of the thread index and of the value index, gives a map (thread, value) -> coordinate. Invariant: every
-coordinate of the tile is owned by at least one thread; a fragment may cover more than the tile, and what lies beyond
-the tile's extents is never stored anywhere.
+Takes index functions, gives a `Fragment`. Invariant: the digits that are found agree with the functions for every
+element and every copy.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from tilelang.layout.digits import DigitMap, Mode, merged, unit
-from tilelang.records import record
+from tilelang.errors import ProgramError, TileLangError
+from tilelang.layout import thread_values
+from tilelang.layout.digits import NotDigits
+from tilelang.layout.fit import fit, fragment_of_owners
+
+_HINT = "write T.Fragment((16, 8), lambda i, j: (i % 8 * 4 + j // 2, i // 8 * 2 + j % 2)), or two functions"
 
 
-@record
-class Fragment:
-    """Which thread holds which elements of a tile, and at which place among its values.
+def Fragment(
+    shape: Sequence[int] | int,
+    forward_fn: Callable[..., Any] | None = None,
+    forward_thread_fn: Callable[..., Any] | None = None,
+    replicate: int = 1,
+    forward_index_fn: Callable[..., Any] | None = None,
+) -> thread_values.Fragment:
+    """Which thread holds which element of a tile, and at which place among its values.
 
-    Threads are counted from 0 within the group that holds the tile. A thread digit of stride 0 means copies: threads
-    that differ only there hold the same elements.
-
-    Attributes:
+    Args:
         shape: The tile's extents.
-        thread: Digits of the thread index, least significant first; their sizes multiply to the number of threads.
-        value: Digits of the value index, least significant first; their sizes multiply to the values a thread holds.
+        forward_fn: Gives (thread, place) of an element.
+        forward_thread_fn: Gives the thread alone.
+        replicate: How many threads hold each element. With more than one, the functions take the number of the copy
+            as a last argument.
+        forward_index_fn: Gives the place; without it a thread's elements lie in row-major order.
+
+    Raises:
+        ProgramError: The functions do not fit the shape, are not made of quotients, remainders and multiples of the
+            coordinates, or put two elements in one place.
+
+    Example:
+        `T.annotate_layout({C_f: T.Fragment((64, 64), lambda i, j: (j // 4 + i % 8 * 16, i // 8 * 4 + j % 4))})`
     """
-
-    shape: tuple[int, ...]
-    thread: tuple[Mode, ...]
-    value: tuple[Mode, ...]
-
-    @cached_property
-    def map(self) -> DigitMap:
-        """The map (thread, value) -> coordinate."""
-        return DigitMap((self.thread or (self._idle,), self.value or (self._idle,)), self.shape)
-
-    @property
-    def _idle(self) -> Mode:
-        return Mode(1, (0,) * len(self.shape))
-
-    @property
-    def threads(self) -> int:
-        """Threads in the group."""
-        return math.prod(mode.size for mode in self.thread)
-
-    @property
-    def values(self) -> int:
-        """Values that each thread holds, those beyond the tile included."""
-        return math.prod(mode.size for mode in self.value)
-
-    @property
-    def replication(self) -> int:
-        """How many threads hold each element."""
-        return math.prod(mode.size for mode in self.thread if mode.is_idle)
-
-    @cached_property
-    def cover(self) -> tuple[int, ...]:
-        """The extents that the digits reach, at least those of the tile."""
-        reach = [1] * len(self.shape)
-        for mode in (*self.thread, *self.value):
-            for axis, stride in enumerate(mode.stride):
-                reach[axis] += (mode.size - 1) * stride
-        return tuple(reach)
-
-    @property
-    def table(self) -> np.ndarray:
-        """The coordinate of every value of every thread.
-
-        Shapes: (threads, values, rank).
-        """
-        return self.map.table
-
-    def coordinates(self, thread: Any, value: Any) -> tuple[Any, ...]:
-        """The coordinate of a value of a thread: ints, arrays or expressions, as those given."""
-        return self.map(thread, value)
-
-    @cached_property
-    def owners(self) -> DigitMap:
-        """The map coordinate -> (thread, value), for the first of the copies.
-
-        Raises:
-            NotDigits: The digits leave gaps or overlap.
-        """
-        return self.map.inverse()
-
-    def owner(self, *coordinate: Any) -> tuple[Any, Any]:
-        """The first thread that holds an element, and the element's place among its values."""
-        thread, value = self.owners(*coordinate)
-        return thread, value
-
-    @cached_property
-    def normalized(self) -> Fragment:
-        """The fragment of the same owners whose values are numbered along the last dimension first.
-
-        Digits are joined where they can be, and value digits that move nothing are dropped.
-        """
-        rank = len(self.shape)
-        moving = [mode for mode in self.value if not mode.is_idle]
-
-        def place(mode: Mode) -> tuple[int, int]:
-            axis = next(axis for axis in reversed(range(rank)) if mode.stride[axis])
-            return -axis, mode.stride[axis]
-
-        return Fragment(self.shape, merged(self.thread), merged(sorted(moving, key=place)))
-
-    @cached_property
-    def first_thread(self) -> np.ndarray:
-        """The first thread that holds each element.
-
-        Shapes: the tile's.
-
-        Raises:
-            NotDigits: The digits leave gaps or overlap.
-        """
-        thread, _ = self.owners(*np.indices(self.shape, dtype=np.int64, sparse=True))
-        return np.broadcast_to(np.asarray(thread, np.int64), self.shape)
-
-    @cached_property
-    def copies(self) -> np.ndarray:
-        """How far the copies of an element lie from the first thread that holds it, in threads, the first included.
-
-        Shapes: (replication,).
-        """
-        steps = np.zeros(1, np.int64)
-        place = 1
-        for mode in self.thread:
-            if mode.is_idle:
-                steps = (steps[None, :] + place * np.arange(mode.size)[:, None]).reshape(-1)
-            place *= mode.size
-        return steps
-
-    def first_copy(self, thread: Any) -> Any:
-        """The first of the threads that hold what this one holds: an int, an array or an expression, as given."""
-        first: Any = 0
-        place = 1
-        for mode in self.thread:
-            value, thread = thread % mode.size, thread // mode.size
-            if not mode.is_idle:
-                first = first + value * place
-            place *= mode.size
-        return first
-
-    def holds(self, other: Fragment) -> bool:
-        """Whether every thread that holds an element of `other` holds that element of this fragment as well."""
-        if self.shape != other.shape or self.threads != other.threads:
-            return False
-        if self.thread == other.thread and self._value_digits == other._value_digits:
-            return True
-        theirs = other.first_thread[..., None] + other.copies
-        return bool((self.first_copy(theirs) == self.first_thread[..., None]).all())
-
-    def same_owners(self, other: Fragment) -> bool:
-        """Whether every element is held by the same threads in both; the order of values may differ."""
-        return self.replication == other.replication and self.holds(other)
-
-    @property
-    def _value_digits(self) -> frozenset[Mode]:
-        return frozenset(mode for mode in self.value if not mode.is_idle)
-
-    def __repr__(self) -> str:
-        digits = ", ".join(f"{mode.size}:{mode.stride}" for mode in self.thread)
-        values = ", ".join(f"{mode.size}:{mode.stride}" for mode in self.value)
-        return f"Fragment({self.shape}, thread=[{digits}], value=[{values}])"
+    extents = tuple(shape) if isinstance(shape, list | tuple) else (shape,)
+    for extent in (*extents, replicate):
+        if isinstance(extent, bool) or not isinstance(extent, int | np.integer) or extent < 1:
+            raise ProgramError(f"T.Fragment: {extent!r:.40} is not a positive int")
+    if (forward_fn is None) == (forward_thread_fn is None):
+        raise ProgramError("T.Fragment: needs either forward_fn or forward_thread_fn", hint=_HINT)
+    thread, place = _tables(tuple(map(int, extents)), forward_fn, forward_thread_fn, replicate, forward_index_fn)
+    count = int(thread.max()) + 1
+    found = fit(np.stack([thread[..., 0], place], axis=-1), (count, int(place.max()) + 1))
+    try:
+        if found is None:
+            raise NotDigits("its functions are no sums of quotients, remainders and multiples of the coordinates")
+        layout = fragment_of_owners(found, count)
+        if not _agrees(layout, thread):
+            raise NotDigits("copies of an element are not evenly spaced, or not where the first function says")
+    except NotDigits as error:
+        raise ProgramError(f"T.Fragment: {error}", hint=_HINT) from None
+    return layout
 
 
-def digit(size: int, *stride: int) -> Mode:
-    """A digit, as one writes it in tables: `digit(8, 1, 0)` has 8 values that step along dimension 0."""
-    return Mode(size, stride)
+def _tables(
+    shape: tuple[int, ...],
+    forward_fn: Callable[..., Any] | None,
+    forward_thread_fn: Callable[..., Any] | None,
+    replicate: int,
+    forward_index_fn: Callable[..., Any] | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The threads of every element, and its place.
+
+    Shapes: (*shape, replicate), (*shape).
+    """
+    both = forward_fn is not None
+    threads = _values(forward_fn or forward_thread_fn, shape, replicate)
+    if both:
+        if len(threads) != 2:
+            raise ProgramError("T.Fragment: forward_fn gives a pair, the thread and the place", hint=_HINT)
+        return threads[0], threads[1][..., 0]
+    if forward_index_fn is not None:
+        places = _values(forward_index_fn, shape, 1)
+        if len(places) == 1:
+            return threads[0], places[0][..., 0]
+        raise ProgramError("T.Fragment: forward_index_fn gives one number", hint=_HINT)
+    first = threads[0][..., 0].reshape(-1)
+    order = np.argsort(first, kind="stable")
+    begins = np.searchsorted(first[order], first[order])
+    place = np.empty(math.prod(shape), np.int64)
+    place[order] = np.arange(len(order)) - begins
+    return threads[0], place.reshape(shape)
 
 
-def fragment(shape: Sequence[int], thread: Sequence[Mode], value: Sequence[Mode]) -> Fragment:
-    """A fragment from its digits, least significant first; digits of one value are left out."""
-    drop = [tuple(mode for mode in modes if mode.size > 1) for modes in (thread, value)]
-    return Fragment(tuple(shape), drop[0], drop[1])
+def _values(function: Callable[..., Any] | None, shape: tuple[int, ...], replicate: int) -> list[np.ndarray]:
+    """What a function gives for every element and copy. Shapes: (*shape, replicate) each."""
+    assert function is not None
+    full = (*shape, replicate)
+    grid = np.indices(full if replicate > 1 else shape, dtype=np.int64)
+    try:
+        values = [np.asarray(value) for value in _outputs(function(*grid))]
+    except Exception:  # the function decides with Python's `if`, or calls `T.` functions: ask it one by one
+        values = _one_by_one(function, grid)
+    values = [np.broadcast_to(v if replicate > 1 or not v.ndim else v[..., None], full) for v in values]
+    if any(value.dtype.kind not in "iu" or value.min() < 0 for value in values):
+        raise ProgramError("T.Fragment: a function gives something other than integers from 0 on", hint=_HINT)
+    return values
 
 
-def replicated(shape: Sequence[int], threads: int) -> Fragment:
-    """The fragment of which every thread holds all elements, in row-major order."""
-    rank = len(shape)
-    value = []
-    for axis in reversed(range(rank)):
-        value.append(Mode(shape[axis], unit(rank, axis)))
-    return fragment(shape, [Mode(threads, (0,) * rank)], value)
+def _outputs(given: Any) -> Sequence[Any]:
+    return given if isinstance(given, tuple | list) else (given,)
+
+
+def _one_by_one(function: Callable[..., Any], grid: np.ndarray) -> list[np.ndarray]:
+    """What a function gives for plain numbers. Shapes: grid (rank, *extents) -> (*extents) each."""
+    try:
+        rows = [_outputs(function(*map(int, at))) for at in grid.reshape(len(grid), -1).T]
+        return [np.asarray(column).reshape(grid.shape[1:]) for column in zip(*rows, strict=True)]
+    except TileLangError:
+        raise
+    except Exception as error:
+        raise ProgramError(f"T.Fragment: a function fails: {type(error).__name__}: {error}", hint=_HINT) from None
+
+
+def _agrees(layout: thread_values.Fragment, threads: np.ndarray) -> bool:
+    """Whether a fragment has exactly the copies that were asked for. Shapes: threads (*shape, copies)."""
+    if layout.replication != threads.shape[-1]:
+        return False
+    theirs = np.sort(layout.first_thread[..., None] + layout.copies, axis=-1)
+    return bool((theirs == np.sort(threads, axis=-1)).all())

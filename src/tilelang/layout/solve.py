@@ -13,8 +13,8 @@ from dataclasses import field
 
 from tilelang.layout.constraints import Constraint, InShared, Is, Prefer, Through, Why
 from tilelang.layout.digits import NotDigits
-from tilelang.layout.fragment import Fragment
 from tilelang.layout.layout import Layout
+from tilelang.layout.thread_values import Fragment
 from tilelang.layout.through import element_layout, lifted_layout, nest_layout
 from tilelang.records import record
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 
 from tilelang.layout.digits import DigitMap, Mode, NotDigits, compose, merged, unit
-from tilelang.layout.fragment import Fragment
+from tilelang.layout.thread_values import Fragment
 
 
 def element_layout(access: DigitMap, nest: Fragment, free: int = 0) -> Fragment:

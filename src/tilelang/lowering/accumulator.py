@@ -14,7 +14,7 @@ from tilelang.ir.builder import as_body
 from tilelang.ir.expr import Const, Expr, ExprLike, Load, Select, as_expr, cast, conjunction, const, unary
 from tilelang.ir.scalar import UnaryOp
 from tilelang.ir.stmt import If
-from tilelang.layout.fragment import Fragment
+from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.fragment_order import FragmentOrder
 from tilelang.lowering.lowering import Site
 from tilelang.lowering.registers import Emitter

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tilelang.errors import CompilerBug
-from tilelang.layout.fragment import Fragment
+from tilelang.layout.thread_values import Fragment
 from tilelang.records import record
 
 

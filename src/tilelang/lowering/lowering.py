@@ -18,8 +18,8 @@ from tilelang.ir.expr import Expr, Var
 from tilelang.ir.launch import TensorMap
 from tilelang.ir.stmt import TileOp
 from tilelang.layout.constraints import Constraint
-from tilelang.layout.fragment import Fragment
 from tilelang.layout.layout import Layout
+from tilelang.layout.thread_values import Fragment
 from tilelang.options import CompileOptions
 from tilelang.records import record
 from tilelang.target import Target

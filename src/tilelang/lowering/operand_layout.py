@@ -20,7 +20,7 @@ from tilelang.ir.expr import int_const
 from tilelang.layout.layout import Coordinate, Layout
 from tilelang.layout.memory import BANKS, MAX_VECTOR_BYTES, WORD, conflicts, contiguous_elements, offsets, padded
 from tilelang.layout.memory import row_major as row_major_layout
-from tilelang.layout.swizzle import MODES, swizzled
+from tilelang.layout.swizzle_modes import MODES, swizzled
 from tilelang.records import record
 
 

@@ -13,7 +13,7 @@ from typing import Protocol
 from tilelang.errors import ResourceError
 from tilelang.isa.nvidia.atom import MmaAtom
 from tilelang.layout.digits import Mode
-from tilelang.layout.fragment import Fragment, digit, fragment
+from tilelang.layout.thread_values import Fragment, digit, fragment
 from tilelang.ops.gemm import GemmWarpPolicy
 from tilelang.records import record
 from tilelang.target import WARP_SIZE

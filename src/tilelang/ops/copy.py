@@ -9,7 +9,7 @@ from tilelang.errors import ProgramError
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.expr import Expr, int_const
 from tilelang.ir.stmt import TileMemory, TileOp
-from tilelang.layout.fragment import Fragment
+from tilelang.layout.thread_values import Fragment
 from tilelang.ops.describe import (
     check_extents,
     check_lanes,

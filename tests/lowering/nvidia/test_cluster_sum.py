@@ -16,8 +16,8 @@ from tilelang.isa.nvidia.cluster import CLUSTER_ARRIVE_RELAXED, CLUSTER_WAIT
 from tilelang.isa.nvidia.mbarrier import FENCE_MBARRIER_INIT, MBARRIER_INIT
 from tilelang.isa.nvidia.wgmma import atom_of
 from tilelang.layout.constraints import Is, Why
-from tilelang.layout.fragment import digit, fragment
 from tilelang.layout.solve import solve
+from tilelang.layout.thread_values import digit, fragment
 from tilelang.lowering.lowering import Site
 from tilelang.lowering.nvidia.cluster_sum import PushSums
 from tilelang.lowering.regions import whole

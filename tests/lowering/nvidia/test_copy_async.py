@@ -15,9 +15,9 @@ from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import as_expr, const
 from tilelang.ir.stmt import CallStmt, For, If, Seq, Store
 from tilelang.ir.visit import walk
-from tilelang.layout.fragment import digit, fragment
 from tilelang.layout.layout import Layout
 from tilelang.layout.memory import contiguous_elements, padded
+from tilelang.layout.thread_values import digit, fragment
 from tilelang.lowering.lowering import Site
 from tilelang.lowering.nvidia.copy_async import AsyncCopy, chunk_elements
 from tilelang.lowering.regions import whole

@@ -21,7 +21,7 @@ from tilelang.isa.nvidia.tma import TMA_STORE_COMMIT
 from tilelang.layout.boxes import boxed, find_boxes
 from tilelang.layout.layout import Layout
 from tilelang.layout.memory import offsets, padded, row_major
-from tilelang.layout.swizzle import swizzled
+from tilelang.layout.swizzle_modes import swizzled
 from tilelang.lowering.lowering import Site
 from tilelang.lowering.nvidia.copy_tma import TmaLoad, TmaStore
 from tilelang.lowering.regions import whole

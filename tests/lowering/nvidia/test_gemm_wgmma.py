@@ -19,7 +19,7 @@ from tilelang.isa.nvidia.fence import FENCE_PROXY_ASYNC
 from tilelang.isa.nvidia.wgmma import WGMMA_COMMIT, WGMMA_FENCE, wgmma_wait
 from tilelang.layout.boxes import Boxes, boxed, find_boxes
 from tilelang.layout.constraints import InShared
-from tilelang.layout.swizzle import swizzled
+from tilelang.layout.swizzle_modes import swizzled
 from tilelang.lowering.lowering import Site
 from tilelang.lowering.nvidia.gemm_wgmma import LOWERING
 from tilelang.ops.gemm import GemmWarpPolicy

@@ -12,9 +12,9 @@ import tilelang.language as T
 from tilelang.ir.stmt import CallStmt, Launch
 from tilelang.ir.visit import walk
 from tilelang.isa.nvidia.ldmatrix import stmatrix
-from tilelang.layout.fragment import digit, fragment
 from tilelang.layout.memory import padded, row_major
-from tilelang.layout.swizzle import MODES, swizzled
+from tilelang.layout.swizzle_modes import MODES, swizzled
+from tilelang.layout.thread_values import digit, fragment
 from tilelang.sim.counters import Counters
 
 HOPPER = "sm_90a"

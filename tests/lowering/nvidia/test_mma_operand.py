@@ -7,7 +7,7 @@ from tilelang.dtypes import as_dtype
 from tilelang.ir.buffer import Scope
 from tilelang.isa.nvidia.mma import ATOMS
 from tilelang.layout.memory import contiguous_elements
-from tilelang.layout.swizzle import swizzled, widest_mode
+from tilelang.layout.swizzle_modes import swizzled, widest_mode
 from tilelang.lowering.nvidia.mma_operand import Share
 from tilelang.lowering.regions import whole
 

@@ -14,7 +14,7 @@ from tilelang.ir.expr import Var, as_expr
 from tilelang.ir.stmt import Alloc, For, ForKind, If, ParallelLoop
 from tilelang.ir.visit import walk
 from tilelang.layout.digits import Mode
-from tilelang.layout.fragment import fragment
+from tilelang.layout.thread_values import fragment
 from tilelang.lowering.lowering import Site
 from tilelang.lowering.simt.parallel import SharedOut, values_of
 from tilelang.passes.runner import run_passes

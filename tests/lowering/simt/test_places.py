@@ -13,7 +13,7 @@ from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Var, as_expr
 from tilelang.ir.visit import walk_expr
 from tilelang.layout.digits import Mode, identity
-from tilelang.layout.fragment import fragment, replicated
+from tilelang.layout.thread_values import fragment, replicated
 from tilelang.layout.through import element_layout
 from tilelang.lowering.simt.places import Places, is_replicated, replicated_place
 from tilelang.lowering.simt.spread import Spread

@@ -14,7 +14,7 @@ from tilelang.ir.stmt import Break, For, ForKind, If
 from tilelang.ir.visit import walk
 from tilelang.layout.blocked import blocked
 from tilelang.layout.digits import Mode
-from tilelang.layout.fragment import fragment, replicated
+from tilelang.layout.thread_values import fragment, replicated
 from tilelang.lowering.simt.spread import Spread, ThreadDigit, joined, primes
 
 THREAD = Var("thread", INT32, index=True)

@@ -13,7 +13,7 @@ from tilelang.ir.expr import Var, const
 from tilelang.ir.stmt import Bind, For, ForKind, Launch, Seq
 from tilelang.layout.layout import Layout
 from tilelang.layout.memory import offsets, padded
-from tilelang.layout.swizzle import swizzled
+from tilelang.layout.swizzle_modes import swizzled
 from tilelang.passes.thread.fold_offsets import OffsetFolder
 
 THREAD = Var("thread", INT32, index=True)

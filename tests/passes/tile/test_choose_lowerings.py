@@ -12,7 +12,7 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import const
 from tilelang.ir.stmt import Alloc, Launch, TileOp
 from tilelang.ir.visit import Rewriter, walk
-from tilelang.layout.swizzle import swizzled
+from tilelang.layout.swizzle_modes import swizzled
 from tilelang.lowering.by_loop import ByLoop
 from tilelang.lowering.nvidia import gemm_mma, gemm_wgmma
 from tilelang.lowering.regions import whole

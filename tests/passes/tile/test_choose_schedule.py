@@ -6,7 +6,7 @@ from roles import TABLE, context, launch_of, product, split
 import tilelang.language as T
 from tilelang.errors import OptionError
 from tilelang.ir.schedule import Schedule
-from tilelang.layout.swizzle import swizzled
+from tilelang.layout.swizzle_modes import swizzled
 from tilelang.passes.base import PassContext
 from tilelang.passes.tile import inline_bindings
 from tilelang.passes.tile.choose_schedule import choose_schedule

@@ -7,7 +7,7 @@ from tilelang.ir.buffer import Scope
 from tilelang.ir.func import PrimFunc
 from tilelang.ir.stmt import Alloc
 from tilelang.ir.visit import walk
-from tilelang.layout.fragment import Fragment
+from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.nvidia.gemm_mma import GemmMma
 from tilelang.ops.gemm import Gemm
 

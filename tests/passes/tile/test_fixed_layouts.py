@@ -4,7 +4,7 @@ from spread_tiles import launches
 
 import tilelang.language as T
 from tilelang.layout.memory import row_major
-from tilelang.layout.swizzle import swizzled
+from tilelang.layout.swizzle_modes import swizzled
 from tilelang.passes.tile.fixed_layouts import fixed_layouts, viewed_tiles
 
 

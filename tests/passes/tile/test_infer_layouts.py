@@ -15,8 +15,8 @@ from tilelang.ir.buffer import Scope
 from tilelang.ir.builder import Builder
 from tilelang.layout.blocked import blocked
 from tilelang.layout.constraints import Constraint, InShared, Is, Why
-from tilelang.layout.fragment import Fragment, digit, fragment
-from tilelang.layout.swizzle import swizzled
+from tilelang.layout.swizzle_modes import swizzled
+from tilelang.layout.thread_values import Fragment, digit, fragment
 from tilelang.lowering.lowering import Site
 from tilelang.lowering.nvidia.gemm_mma import GemmMma
 from tilelang.ops.gemm import Gemm

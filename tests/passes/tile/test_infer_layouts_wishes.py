@@ -6,7 +6,7 @@ from spread_tiles import fragments, launches, nests, spread
 
 import tilelang.language as T
 from tilelang.errors import ProgramError
-from tilelang.layout.fragment import Fragment
+from tilelang.layout.thread_values import Fragment
 
 
 def vector_of(layout: Fragment | None) -> int:

@@ -8,7 +8,7 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr, Load, Var, as_expr, cast
 from tilelang.ir.stmt import ParallelLoop, Store
 from tilelang.layout.blocked import blocked
-from tilelang.layout.fragment import digit, fragment, replicated
+from tilelang.layout.thread_values import digit, fragment, replicated
 from tilelang.passes.tile.sampled_accesses import excess, sectors_per_byte, tile_access
 
 i, j, k = (Var(name, INT32, index=True) for name in "ijk")

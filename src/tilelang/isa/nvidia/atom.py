@@ -17,7 +17,7 @@ from tilelang.ir.scalar import convert
 from tilelang.isa.instruction import Group, Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.machine import LANES, Pointer, Warp
-from tilelang.layout.fragment import Fragment, digit, fragment
+from tilelang.layout.thread_values import Fragment, digit, fragment
 from tilelang.records import record
 from tilelang.target import Feature
 

@@ -21,7 +21,7 @@ from tilelang.isa.nvidia import wgmma_meaning
 from tilelang.isa.nvidia.atom import MmaAtom, per_register, ptx_name
 from tilelang.isa.nvidia.matrix_descriptor import STEP_BYTES, Operand
 from tilelang.isa.nvidia.ptx_statement import ptx_statement
-from tilelang.layout.fragment import Fragment, digit, fragment
+from tilelang.layout.thread_values import Fragment, digit, fragment
 from tilelang.records import record
 from tilelang.target import Feature
 

@@ -22,7 +22,7 @@ from tilelang.isa.machine import LANES, Pointer, Reading, Wait, Warp
 from tilelang.isa.nvidia.atom import ALL_LANES, TF32_MASK
 from tilelang.isa.nvidia.lanes import uniform
 from tilelang.isa.nvidia.matrix_descriptor import CHUNK, Operand, encode
-from tilelang.layout.fragment import Fragment
+from tilelang.layout.thread_values import Fragment
 from tilelang.records import record
 
 WARPS = 4

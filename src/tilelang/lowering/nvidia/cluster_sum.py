@@ -24,7 +24,7 @@ from tilelang.isa.nvidia.cluster import cluster_store_async
 from tilelang.isa.nvidia.mbarrier import MBARRIER_ARRIVE_EXPECT_TX, MBARRIER_WAIT
 from tilelang.layout.constraints import Constraint, Through, Why
 from tilelang.layout.digits import DigitMap, Mode
-from tilelang.layout.fragment import Fragment, fragment
+from tilelang.layout.thread_values import Fragment, fragment
 from tilelang.lowering.lowering import Site
 from tilelang.lowering.regions import ZERO
 from tilelang.lowering.registers import Emitter, emitter, vector

@@ -30,7 +30,7 @@ from tilelang.isa.nvidia.tma import TMA_STORE_COMMIT, tma_load, tma_store
 from tilelang.layout.boxes import PERIOD_ROWS, Boxes, boxed, find_boxes, fits
 from tilelang.layout.constraints import Constraint, InShared, Why
 from tilelang.layout.memory import row_major
-from tilelang.layout.swizzle import MODES
+from tilelang.layout.swizzle_modes import MODES
 from tilelang.lowering.alignment import is_multiple, starts_aligned, strides
 from tilelang.lowering.lowering import Site
 from tilelang.lowering.regions import ZERO, axes, some_of

@@ -20,7 +20,7 @@ from tilelang.isa.nvidia.atom import MmaAtom, mma
 from tilelang.isa.nvidia.ldmatrix import REGISTER_BYTES
 from tilelang.isa.nvidia.mma import choose_atom
 from tilelang.layout.constraints import Constraint, InShared, Is, Why
-from tilelang.layout.fragment import Fragment
+from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.accumulator import Accumulator
 from tilelang.lowering.fragment_order import FragmentOrder
 from tilelang.lowering.lowering import Site

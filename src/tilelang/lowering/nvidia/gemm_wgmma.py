@@ -34,7 +34,7 @@ from tilelang.isa.nvidia.wgmma import (
 )
 from tilelang.layout.boxes import Boxes
 from tilelang.layout.constraints import Constraint, InShared, Is, Why
-from tilelang.layout.fragment import Fragment
+from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.accumulator import Accumulator
 from tilelang.lowering.fragment_order import FragmentOrder
 from tilelang.lowering.lowering import Site

@@ -25,7 +25,7 @@ from tilelang.ir.visit import expressions, substitute, walk_expr
 from tilelang.isa.machine import LANES
 from tilelang.isa.nvidia.ldmatrix import ROW_BYTES, ROWS, stmatrix
 from tilelang.layout.digits import Mode, merged, unit
-from tilelang.layout.fragment import Fragment
+from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.lowering import Site
 from tilelang.lowering.operand_layout import keeps_runs
 from tilelang.lowering.regions import ZERO

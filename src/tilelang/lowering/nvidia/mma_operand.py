@@ -18,8 +18,8 @@ from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import CallStmt
 from tilelang.isa.nvidia.atom import per_register
 from tilelang.isa.nvidia.ldmatrix import ROW_BYTES, ROWS, ldmatrix
-from tilelang.layout.fragment import Fragment, digit, fragment
 from tilelang.layout.layout import Layout
+from tilelang.layout.thread_values import Fragment, digit, fragment
 from tilelang.lowering.fragment_order import FragmentOrder
 from tilelang.lowering.operand_layout import WarpAccess, choose_layout, keeps_runs
 from tilelang.lowering.regions import ZERO, indices

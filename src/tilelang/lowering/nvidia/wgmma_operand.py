@@ -19,7 +19,7 @@ from tilelang.ir.expr import Expr, ExprLike, as_expr, int_const
 from tilelang.isa.nvidia.matrix_descriptor import CHUNK, CODES, STEP_BYTES
 from tilelang.layout.boxes import PERIOD_ROWS, Boxes, boxed, find_boxes, fits
 from tilelang.layout.layout import Layout
-from tilelang.layout.swizzle import MODES
+from tilelang.layout.swizzle_modes import MODES
 from tilelang.records import record
 
 

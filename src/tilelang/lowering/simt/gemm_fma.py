@@ -17,8 +17,8 @@ from tilelang.ir.expr import Expr, Load, binary, cast, int_const
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import ForKind, Store
 from tilelang.layout.constraints import Constraint, InShared, Is, Why
-from tilelang.layout.fragment import Fragment, digit, fragment
 from tilelang.layout.layout import Layout
+from tilelang.layout.thread_values import Fragment, digit, fragment
 from tilelang.lowering.accumulator import Accumulator
 from tilelang.lowering.lowering import Site
 from tilelang.lowering.operand_layout import WarpAccess, choose_layout, keeps_runs

@@ -15,7 +15,7 @@ from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.expr import Const, Expr, Load, Var, as_expr
 from tilelang.ir.stmt import Alloc, For, ForKind, ParallelLoop, Print, Store
-from tilelang.layout.fragment import Fragment
+from tilelang.layout.thread_values import Fragment
 from tilelang.lowering import elements
 from tilelang.lowering.elements import LETTERS, Element
 from tilelang.lowering.fold import Fold

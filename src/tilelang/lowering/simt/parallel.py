@@ -36,7 +36,7 @@ from tilelang.ir.stmt import (
     TileOp,
 )
 from tilelang.ir.visit import Rewriter, expressions, substitute, substitute_stmt, walk, walk_expr
-from tilelang.layout.fragment import Fragment
+from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.lowering import Site
 from tilelang.lowering.simt.places import Places, is_replicated
 from tilelang.lowering.simt.reduce import Combiner, Partial, neutral

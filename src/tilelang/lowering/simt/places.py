@@ -20,7 +20,7 @@ from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Expr, Var, const
 from tilelang.ir.visit import substitute, walk_expr
 from tilelang.layout.digits import Mode
-from tilelang.layout.fragment import Fragment
+from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.simt.spread import Spread, primes
 
 Ranges = Mapping[Var, int]

@@ -15,7 +15,7 @@ from tilelang.errors import NOWHERE, Loc
 from tilelang.ir.expr import Expr, Var, conjunction, const
 from tilelang.ir.stmt import For, ForKind, If, Stmt
 from tilelang.layout.digits import Mode, split
-from tilelang.layout.fragment import Fragment
+from tilelang.layout.thread_values import Fragment
 from tilelang.records import record
 
 ZERO = const(0, INT32)

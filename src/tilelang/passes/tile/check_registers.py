@@ -18,7 +18,7 @@ from tilelang.ir.stmt import CallStmt, Launch
 from tilelang.ir.visit import walk
 from tilelang.isa.instruction import Instruction
 from tilelang.isa.nvidia.registers import MOST, STEP, asked_registers
-from tilelang.layout.fragment import Fragment
+from tilelang.layout.thread_values import Fragment
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext
 from tilelang.target import MAX_REGISTERS, MAX_THREADS, REGISTERS_PER_SM

@@ -27,9 +27,9 @@ from tilelang.layout.blocked import blocked, row_variants
 from tilelang.layout.boxes import ALIGNMENT
 from tilelang.layout.constraints import Constraint, InShared, Is, Prefer, Through, Why
 from tilelang.layout.explain import conversion_line, detour_line, fragment_line, place, shared_line
-from tilelang.layout.fragment import Fragment, replicated
 from tilelang.layout.layout import Layout
 from tilelang.layout.solve import Conflict, solve
+from tilelang.layout.thread_values import Fragment, replicated
 from tilelang.layout.through import run_length, vectorized
 from tilelang.lowering.lowering import Lowering, Lowerings, Site
 from tilelang.passes.base import Pass, PassContext, with_body

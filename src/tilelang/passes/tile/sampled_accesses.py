@@ -19,8 +19,8 @@ from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Expr, Load, Var, int_const
 from tilelang.ir.stmt import ParallelLoop
 from tilelang.ir.visit import walk_expr
-from tilelang.layout.fragment import Fragment
 from tilelang.layout.memory import LANES
+from tilelang.layout.thread_values import Fragment
 from tilelang.records import record
 
 SECTOR_BYTES = 32

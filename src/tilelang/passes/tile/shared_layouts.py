@@ -15,10 +15,10 @@ from tilelang.analysis.accesses import Access
 from tilelang.analysis.tile_uses import TileUses
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.stmt import CallStmt, ParallelLoop, TileOp
-from tilelang.layout.fragment import Fragment
 from tilelang.layout.layout import Layout
 from tilelang.layout.memory import MAX_VECTOR_BYTES, WORD, contiguous_elements, offsets, padded, wavefronts
-from tilelang.layout.swizzle import MODES, swizzled
+from tilelang.layout.swizzle_modes import MODES, swizzled
+from tilelang.layout.thread_values import Fragment
 from tilelang.passes.tile.sampled_accesses import TileAccess, tile_access
 
 _WORTH = 0.95  # a layout must save one cycle in twenty, since it costs index arithmetic or memory

@@ -1,0 +1,49 @@
+"""Swizzled layouts: chunks of 16 bytes of a row change places, so that a column of chunks touches all banks.
+
+Takes shapes, gives `Layout`s that keep the row and permute within it. Invariant: each is a bijection of the tile's
+coordinates.
+
+Source: CUDA C++ Programming Guide, "Tensor Memory Access, swizzle modes": shared memory has 32 banks of 4 bytes; the
+128-, 64- and 32-byte modes XOR the index of a 16-byte chunk with bits of the index of its row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilelang.layout.layout import Coordinate, Layout
+
+_CHUNK_BITS = 128
+_BANKS_BYTES = 128  # all banks side by side
+MODES = (128, 64, 32)
+"""Bytes of a row within which each mode permutes, widest first."""
+
+
+def widest_mode(row_bits: int) -> int:
+    """Bytes of the widest mode for rows of so many bits; 0 if none divides them."""
+    return next((mode for mode in MODES if row_bits and row_bits % (8 * mode) == 0), 0)
+
+
+def swizzled(shape: Sequence[int], element_bits: int, mode_bytes: int, rows: int | None = None) -> Layout:
+    """The layout of a mode on rows of a multiple of `mode_bytes`.
+
+    Args:
+        shape: Of the tile.
+        element_bits: Of an element.
+        mode_bytes: The part of a row within which chunks change places.
+        rows: How many successive rows are permuted alike; as many as fill all banks side by side, unless told. More of
+            them suit accesses that step over rows.
+
+    Shapes: (..., rows, columns) -> (..., row, permuted column).
+    """
+    chunk = _CHUNK_BITS // element_bits  # elements per chunk
+    chunks = mode_bytes // 16
+    alike = rows or _BANKS_BYTES // mode_bytes
+
+    def place(*coordinates: Coordinate) -> tuple[Coordinate, ...]:
+        *leading, row, column = coordinates
+        key = (row // alike) % chunks
+        index = column // chunk
+        return (*leading, row, (index ^ key) * chunk + column % chunk)  # key < chunks: XOR moves within the mode
+
+    return Layout(shape, place)

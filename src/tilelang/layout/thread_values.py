@@ -1,0 +1,189 @@
+"""`Fragment`: a tile spread over the registers of a group of threads.
+
+Takes digits of the thread index and of the value index, gives a map (thread, value) -> coordinate. Invariant: every
+coordinate of the tile is owned by at least one thread; a fragment may cover more than the tile, and what lies beyond
+the tile's extents is never stored anywhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tilelang.layout.digits import DigitMap, Mode, merged, unit
+from tilelang.records import record
+
+
+@record
+class Fragment:
+    """Which thread holds which elements of a tile, and at which place among its values.
+
+    Threads are counted from 0 within the group that holds the tile. A thread digit of stride 0 means copies: threads
+    that differ only there hold the same elements.
+
+    Attributes:
+        shape: The tile's extents.
+        thread: Digits of the thread index, least significant first; their sizes multiply to the number of threads.
+        value: Digits of the value index, least significant first; their sizes multiply to the values a thread holds.
+    """
+
+    shape: tuple[int, ...]
+    thread: tuple[Mode, ...]
+    value: tuple[Mode, ...]
+
+    @cached_property
+    def map(self) -> DigitMap:
+        """The map (thread, value) -> coordinate."""
+        return DigitMap((self.thread or (self._idle,), self.value or (self._idle,)), self.shape)
+
+    @property
+    def _idle(self) -> Mode:
+        return Mode(1, (0,) * len(self.shape))
+
+    @property
+    def threads(self) -> int:
+        """Threads in the group."""
+        return math.prod(mode.size for mode in self.thread)
+
+    @property
+    def values(self) -> int:
+        """Values that each thread holds, those beyond the tile included."""
+        return math.prod(mode.size for mode in self.value)
+
+    @property
+    def replication(self) -> int:
+        """How many threads hold each element."""
+        return math.prod(mode.size for mode in self.thread if mode.is_idle)
+
+    @cached_property
+    def cover(self) -> tuple[int, ...]:
+        """The extents that the digits reach, at least those of the tile."""
+        reach = [1] * len(self.shape)
+        for mode in (*self.thread, *self.value):
+            for axis, stride in enumerate(mode.stride):
+                reach[axis] += (mode.size - 1) * stride
+        return tuple(reach)
+
+    @property
+    def table(self) -> np.ndarray:
+        """The coordinate of every value of every thread.
+
+        Shapes: (threads, values, rank).
+        """
+        return self.map.table
+
+    def coordinates(self, thread: Any, value: Any) -> tuple[Any, ...]:
+        """The coordinate of a value of a thread: ints, arrays or expressions, as those given."""
+        return self.map(thread, value)
+
+    @cached_property
+    def owners(self) -> DigitMap:
+        """The map coordinate -> (thread, value), for the first of the copies.
+
+        Raises:
+            NotDigits: The digits leave gaps or overlap.
+        """
+        return self.map.inverse()
+
+    def owner(self, *coordinate: Any) -> tuple[Any, Any]:
+        """The first thread that holds an element, and the element's place among its values."""
+        thread, value = self.owners(*coordinate)
+        return thread, value
+
+    @cached_property
+    def normalized(self) -> Fragment:
+        """The fragment of the same owners whose values are numbered along the last dimension first.
+
+        Digits are joined where they can be, and value digits that move nothing are dropped.
+        """
+        rank = len(self.shape)
+        moving = [mode for mode in self.value if not mode.is_idle]
+
+        def place(mode: Mode) -> tuple[int, int]:
+            axis = next(axis for axis in reversed(range(rank)) if mode.stride[axis])
+            return -axis, mode.stride[axis]
+
+        return Fragment(self.shape, merged(self.thread), merged(sorted(moving, key=place)))
+
+    @cached_property
+    def first_thread(self) -> np.ndarray:
+        """The first thread that holds each element.
+
+        Shapes: the tile's.
+
+        Raises:
+            NotDigits: The digits leave gaps or overlap.
+        """
+        thread, _ = self.owners(*np.indices(self.shape, dtype=np.int64, sparse=True))
+        return np.broadcast_to(np.asarray(thread, np.int64), self.shape)
+
+    @cached_property
+    def copies(self) -> np.ndarray:
+        """How far the copies of an element lie from the first thread that holds it, in threads, the first included.
+
+        Shapes: (replication,).
+        """
+        steps = np.zeros(1, np.int64)
+        place = 1
+        for mode in self.thread:
+            if mode.is_idle:
+                steps = (steps[None, :] + place * np.arange(mode.size)[:, None]).reshape(-1)
+            place *= mode.size
+        return steps
+
+    def first_copy(self, thread: Any) -> Any:
+        """The first of the threads that hold what this one holds: an int, an array or an expression, as given."""
+        first: Any = 0
+        place = 1
+        for mode in self.thread:
+            value, thread = thread % mode.size, thread // mode.size
+            if not mode.is_idle:
+                first = first + value * place
+            place *= mode.size
+        return first
+
+    def holds(self, other: Fragment) -> bool:
+        """Whether every thread that holds an element of `other` holds that element of this fragment as well."""
+        if self.shape != other.shape or self.threads != other.threads:
+            return False
+        if self.thread == other.thread and self._value_digits == other._value_digits:
+            return True
+        theirs = other.first_thread[..., None] + other.copies
+        return bool((self.first_copy(theirs) == self.first_thread[..., None]).all())
+
+    def same_owners(self, other: Fragment) -> bool:
+        """Whether every element is held by the same threads in both; the order of values may differ."""
+        return self.replication == other.replication and self.holds(other)
+
+    @property
+    def _value_digits(self) -> frozenset[Mode]:
+        return frozenset(mode for mode in self.value if not mode.is_idle)
+
+    def __repr__(self) -> str:
+        digits = ", ".join(f"{mode.size}:{mode.stride}" for mode in self.thread)
+        values = ", ".join(f"{mode.size}:{mode.stride}" for mode in self.value)
+        return f"Fragment({self.shape}, thread=[{digits}], value=[{values}])"
+
+
+def digit(size: int, *stride: int) -> Mode:
+    """A digit, as one writes it in tables: `digit(8, 1, 0)` has 8 values that step along dimension 0."""
+    return Mode(size, stride)
+
+
+def fragment(shape: Sequence[int], thread: Sequence[Mode], value: Sequence[Mode]) -> Fragment:
+    """A fragment from its digits, least significant first; digits of one value are left out."""
+    drop = [tuple(mode for mode in modes if mode.size > 1) for modes in (thread, value)]
+    return Fragment(tuple(shape), drop[0], drop[1])
+
+
+def replicated(shape: Sequence[int], threads: int) -> Fragment:
+    """The fragment of which every thread holds all elements, in row-major order."""
+    rank = len(shape)
+    value = []
+    for axis in reversed(range(rank)):
+        value.append(Mode(shape[axis], unit(rank, axis)))
+    return fragment(shape, [Mode(threads, (0,) * rank)], value)
