@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import tilelang.language as T
-from tilelang.errors import ProgramError
+from tilelang.errors import JITNoBuilderError, ProgramError
+from tilelang.language.kernel import _normalize_threads
 from tilelang.sim.tile_interp import run_reference
 
 
@@ -67,17 +68,18 @@ def test_statements_outside_of_kernels_run_in_order_with_them():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"grid": ()}, "a grid has one to three extents, got 0"),
-        ({"grid": (1, 2, 3, 4)}, "a grid has one to three extents, got 4"),
+        ({"grid": (1, 2, 3, 4)}, "a grid has at most three extents, got 4"),
         ({"grid": (1.5,)}, "grid extents must be integers, got float32"),
-        ({"threads": 0}, "threads must be one to three positive integer constants, got 0"),
+        ({"threads": 0}, "threads must be positive, got 0"),
+        ({"threads": [32, -1]}, r"threads must be positive, got \[32, -1\]"),
+        ({"threads": ()}, r"threads must be one to three positive integer constants, got \(\)"),
         ({"threads": (64, 64)}, "a block has at most 1024 threads"),
         ({"threads": "many"}, "threads must be one to three positive integer constants, got 'many'"),
     ],
 )
 def test_wrong_options_are_errors(options, message):
     grid = options.pop("grid", (1,))
-    with pytest.raises(ProgramError, match=message):
+    with pytest.raises(ValueError if "threads" in options else ProgramError, match=message):
 
         @T.prim_func
         def main(A: T.Tensor((4,), "int32")):
@@ -86,12 +88,83 @@ def test_wrong_options_are_errors(options, message):
 
 
 def test_indices_of_a_block_have_as_many_names_as_the_grid_has_extents():
-    with pytest.raises(ProgramError, match="the grid has 1 extent, but there are 2 names for a block's indices"):
+    with pytest.raises(ValueError, match="the grid has 1 extent, but the indices of a block are given 2 names"):
 
         @T.prim_func
         def main(A: T.Tensor((4,), "int32")):
             with T.Kernel(4) as (bx, by):
                 A[bx] = by
+
+    with pytest.raises(ProgramError, match="the grid has 2 extents, but the indices of a block are given 1 name"):
+
+        @T.prim_func
+        def main(A: T.Tensor((4,), "int32")):
+            with T.Kernel(4, 2) as (bx,):
+                A[bx] = 1
+
+
+def test_a_grid_without_extents_is_one_block_and_one_index_may_be_unpacked():
+    @T.prim_func
+    def main(A: T.Tensor((4,), "int32")):
+        with T.Kernel():
+            A[0] = T.get_thread_extent()
+        with T.Kernel(threads=64):
+            A[1] = T.get_thread_extent() + 1000 * T.get_block_extent()
+        with T.Kernel(4, threads=[32, 2]) as (b,):
+            A[b] += 100
+        with T.Kernel(3) as [b]:
+            A[b + 1] += 1
+
+    a = np.zeros(4, np.int32)
+    run_reference(main, [a])
+    assert [228, 1165, 101, 101] == a.tolist()
+
+
+def test_a_kernel_of_clusters_knows_how_many_there_are():
+    seen = []
+
+    @T.prim_func
+    def main(A: T.Tensor((8, 4), "int32"), n: T.int32):
+        with T.ClusterKernel(8, 4, cluster_dims=(2, 2), threads=32) as (bx, by):
+            seen.append((T.get_cluster_dims(), T.get_cluster_size(), T.get_cluster_extents()))
+            A[bx, by] = T.get_cluster_id() + 10 * T.get_cluster_id(1)
+        with T.ClusterKernel(n, cluster_dims=4) as bx:
+            seen.append((T.get_cluster_dims(), T.get_cluster_size(), T.get_block_extents()[1:]))
+            A[bx, 0] += 100 * T.get_cluster_extent() + 1000 * T.get_cluster_ids()[0]
+
+    assert [([2, 2, 1], 4, [4, 2, 1]), ([4, 1, 1], 4, [1, 1])] == seen
+    a = np.zeros((8, 4), np.int32)
+    run_reference(main, [a, 8])
+    x, y = np.indices((8, 4))
+    np.testing.assert_array_equal(x // 2 + 10 * (y // 2) + (y == 0) * (200 + 1000 * (x // 4)), a)
+
+
+def test_a_kernel_outside_of_a_function_under_construction_is_an_error():
+    with pytest.raises(JITNoBuilderError, match="T.Kernel: may only be used inside a kernel"):
+        T.Kernel(1)
+
+
+def test_threads_are_normalized_to_three_extents():
+    assert [[128, 1, 1], [64, 1, 1], [8, 4, 1], [1, 2, 3]] == [
+        _normalize_threads(threads) for threads in (None, 64, [8, 4], (1, 2, 3))
+    ]
+
+
+def test_a_macro_may_open_kernels_and_test_plain_values():
+    @T.macro
+    def fill(A, count, value):
+        assert count % 2 == 0, "even sizes only"
+        with T.Kernel(count) as bx:
+            A[bx] = value
+
+    @T.prim_func
+    def main(A: T.Tensor((4,), "int32")):
+        fill(A, 4, 1)
+        fill(A, 2, 5)
+
+    a = np.zeros(4, np.int32)
+    run_reference(main, [a])
+    assert [5, 5, 1, 1] == a.tolist()
 
 
 def test_kernels_do_not_nest():

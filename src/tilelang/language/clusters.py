@@ -7,6 +7,8 @@ meet again before one of them ends that others may still touch.
 
 from __future__ import annotations
 
+import math
+
 from tilelang.errors import ProgramError
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.expr import Expr, ExprLike, as_expr, cast
@@ -24,8 +26,9 @@ from tilelang.isa.nvidia.cluster import cluster_store_async as store_async_instr
 from tilelang.language.address import Pointer
 from tilelang.language.api import api
 from tilelang.language.barriers import Barrier, barrier_region
-from tilelang.language.calls import emit_call, rank_in_cluster
+from tilelang.language.calls import emit_call, inside_kernel, rank_in_cluster
 from tilelang.language.pointers import Place, address_of
+from tilelang.language.threads import get_block_binding, get_block_extent
 
 __all__ = [
     "block_rank_in_cluster",
@@ -37,6 +40,12 @@ __all__ = [
     "cluster_sync",
     "cluster_wait",
     "get_cluster_block_nums",
+    "get_cluster_dims",
+    "get_cluster_extent",
+    "get_cluster_extents",
+    "get_cluster_id",
+    "get_cluster_ids",
+    "get_cluster_size",
     "sync_cluster",
 ]
 
@@ -55,6 +64,47 @@ def block_rank_in_cluster() -> Expr:
 def get_cluster_block_nums() -> Expr:
     """How many blocks a cluster has."""
     return _register("T.get_cluster_block_nums", CLUSTER_SIZE)
+
+
+@api
+def get_cluster_dims() -> list[int]:
+    """The extents of a cluster in blocks along x, y and z, as `cluster_dims=` of the kernel says; 1 without it."""
+    return list(inside_kernel("T.get_cluster_dims")[1].cluster)
+
+
+@api
+def get_cluster_size() -> int:
+    """How many blocks a cluster has, as `cluster_dims=` of the kernel says."""
+    return math.prod(get_cluster_dims())
+
+
+@api
+def get_cluster_id(dim: int = 0) -> Expr:
+    """The index of the executing block's cluster along dimension 0 (x), 1 (y) or 2 (z) of the grid.
+
+    Example:
+        `first_block = T.get_cluster_id() * T.get_cluster_dims()[0]`
+    """
+    return get_block_binding(dim) // inside_kernel("T.get_cluster_id")[1].cluster[dim]
+
+
+@api
+def get_cluster_ids() -> list[Expr]:
+    """The index of the executing block's cluster along the three dimensions of the grid."""
+    return [get_cluster_id(dim) for dim in range(3)]
+
+
+@api
+def get_cluster_extent(dim: int = 0) -> int | Expr:
+    """The number of clusters along dimension 0, 1 or 2 of the grid."""
+    blocks, size = get_block_extent(dim), get_cluster_dims()[dim]
+    return (blocks + size - 1) // size
+
+
+@api
+def get_cluster_extents() -> list[int | Expr]:
+    """The numbers of clusters along the three dimensions of the grid."""
+    return [get_cluster_extent(dim) for dim in range(3)]
 
 
 @api

@@ -60,6 +60,7 @@ class Frame:
             loc = dataclasses.replace(loc, caller=self._call_site)
         self.stager.loc = loc
         self.stager.targets = site.targets
+        self.stager.unpacks = site.unpacks
         self._begun = len(self.stager.statements)
 
     # -- assignment ---------------------------------------------------------------------------------------------

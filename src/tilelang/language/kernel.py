@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from types import TracebackType
 
 from tilelang.dtypes import INT32
-from tilelang.errors import ProgramError
+from tilelang.errors import ProgramError, ProgramValueError
 from tilelang.ir.builder import as_body
-from tilelang.ir.expr import Const, Expr, ExprLike, Var, as_expr
+from tilelang.ir.expr import Expr, ExprLike, Var, as_expr, int_const
 from tilelang.ir.stmt import Launch, LaunchHints
 from tilelang.language.api import api
 from tilelang.language.stage import Hints, Stager, current
 
 __all__ = [
+    "ClusterKernel",
     "Kernel",
     "block",
 ]
@@ -22,40 +24,44 @@ __all__ = [
 class Kernel:
     """`with T.Kernel(gx, gy, threads=128) as (bx, by):` runs the body once for every point of a grid.
 
-    Several in one function run in order. A grid extent of 0 or less runs nothing.
+    Without extents the grid is one block. The target of a grid of one extent may be a name or a tuple of one name.
+    Several kernels in one function run in order. A grid extent of 0 or less runs nothing.
 
     Args:
-        grid: One to three extents, constants or expressions of dynamic dims.
-        threads: Threads per block, a count or (x, y, z); an upper bound on how many share the work on a GPU.
-        cluster_dims: Blocks per cluster on GPUs that have clusters.
+        blocks: None to three extents, constants or expressions of dynamic dims.
+        threads: Threads per block, a count or (x, y, z); 128 without it. An upper bound on how many share the work on
+            a GPU.
+        prelude: CUDA or C++ source to put before the kernel.
+        cluster_dims: Blocks per cluster, a count or (x, y, z), on GPUs that have clusters.
         is_cpu: Accepted for older programs.
-        prelude: C source to put before the kernel; GPU targets only.
 
     Raises:
-        ProgramError: A grid without extents or of more than three, thread counts that are not constants or out of
-            range, or a kernel inside of another, of a loop or of a branch.
+        ProgramValueError: A grid of more than three extents, or thread counts that are not constants or out of range.
+        ProgramError: A kernel inside of another, of a loop or of a branch.
+        JITNoBuilderError: No function is being staged.
     """
 
     @api
     def __init__(
         self,
-        *grid: ExprLike,
+        *blocks: ExprLike,
         threads: int | Sequence[int] | None = None,
+        prelude: str | None = None,
         cluster_dims: int | Sequence[int] | None = None,
         is_cpu: bool = False,
-        prelude: str | None = None,
     ) -> None:
         del is_cpu
         self._stager = current("T.Kernel")
-        if not 1 <= len(grid) <= 3:
-            raise ProgramError(f"T.Kernel: a grid has one to three extents, got {len(grid)}")
+        if len(blocks) > 3:
+            raise ProgramValueError(f"T.Kernel: a grid has at most three extents, got {len(blocks)}")
         self._sources = [] if prelude is None else [prelude]
-        self._grid = tuple(_extent(extent) for extent in grid)
-        self._threads = _triple("threads", 128 if threads is None else threads)
-        if self._threads[0] * self._threads[1] * self._threads[2] > 1024:
-            raise ProgramError(
-                f"T.Kernel: a block has at most 1024 threads, got {self._threads}", hint="write threads=128 or 256"
+        self._grid = tuple(_extent(extent) for extent in blocks or (1,))
+        x, y, z = _normalize_threads(threads)
+        if x * y * z > 1024:
+            raise ProgramValueError(
+                f"T.Kernel: a block has at most 1024 threads, got {(x, y, z)}", hint="write threads=128 or 256"
             )
+        self._threads = x, y, z
         self._cluster = _triple("cluster_dims", 1 if cluster_dims is None else cluster_dims)
 
     def __enter__(self) -> Var | tuple[Var, ...]:
@@ -67,20 +73,26 @@ class Kernel:
                 "T.Kernel: a kernel cannot stand inside a staged loop or branch",
                 hint="put the loop inside the kernel, or loop over plain Python values: `for i in (0, 1):`",
             )
-        if len(stager.targets) > 1 and len(stager.targets) != len(self._grid):
+        named = len(stager.targets) == len(self._grid)
+        if not named and (stager.unpacks or len(stager.targets) > 1):
             extents = f"{len(self._grid)} extent{'s' if len(self._grid) > 1 else ''}"
-            raise ProgramError(
-                f"T.Kernel: the grid has {extents}, but there are {len(stager.targets)} names for a block's indices",
+            given = f"{len(stager.targets)} name{'s' if len(stager.targets) > 1 else ''}"
+            raise ProgramValueError(
+                f"T.Kernel: the grid has {extents}, but the indices of a block are given {given}",
                 hint="write one name for each extent, as in `with T.Kernel(gx, gy) as (bx, by):`",
             )
-        names = stager.targets if len(stager.targets) == len(self._grid) else ("bx", "by", "bz")[: len(self._grid)]
+        names = stager.targets if named else ("bx", "by", "bz")[: len(self._grid)]
         self._vars = tuple(Var(stager.unique(name), INT32, index=True) for name in names)
         self._loc = stager.loc
         stager.hints = Hints(
-            block_vars=self._vars, threads=self._threads, cluster=self._cluster, sources=list(self._sources)
+            block_vars=self._vars,
+            grid=self._grid,
+            threads=self._threads,
+            cluster=self._cluster,
+            sources=list(self._sources),
         )
         stager.open_block()
-        return self._vars if len(self._vars) > 1 else self._vars[0]
+        return self._vars if len(self._vars) > 1 or stager.unpacks else self._vars[0]
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         stager = self._stager
@@ -92,6 +104,26 @@ class Kernel:
             program = as_body(body, self._loc)
             thread = hints.thread
             stager.emit(Launch(self._vars, self._grid, self._threads, program, launch, thread, loc=self._loc))
+
+
+def ClusterKernel(
+    *blocks: ExprLike,
+    cluster_dims: int | Sequence[int],
+    threads: int | Sequence[int] | None = None,
+    prelude: str | None = None,
+) -> Kernel:
+    """`T.Kernel` whose blocks are launched in clusters: `with T.ClusterKernel(8, cluster_dims=2) as bx:`.
+
+    Args:
+        blocks: As for `T.Kernel`.
+        cluster_dims: Blocks per cluster: n stands for (n, 1, 1), and dimensions that are absent are 1.
+        threads: As for `T.Kernel`.
+        prelude: As for `T.Kernel`.
+
+    Raises:
+        ProgramError: As for `T.Kernel`.
+    """
+    return Kernel(*blocks, threads=threads, prelude=prelude, cluster_dims=cluster_dims)
 
 
 class block:
@@ -134,11 +166,29 @@ def _extent(value: ExprLike) -> Expr:
     return expr
 
 
+def _normalize_threads(threads: int | Sequence[int] | None) -> list[int]:
+    """What `T.Kernel(threads=)` is given as three extents; None is 128 threads.
+
+    Raises:
+        ProgramValueError: An extent below 1, more than three, or something that is no integer.
+    """
+    return list(_triple("threads", 128 if threads is None else threads))
+
+
 def _triple(what: str, value: int | Sequence[int]) -> tuple[int, int, int]:
     given = (value,) if not isinstance(value, list | tuple) else tuple(value)
-    numbers = [int(v.value) if isinstance(v, Const) else v for v in given]
-    valid = 1 <= len(numbers) <= 3 and all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in numbers)
-    if not valid:
-        raise ProgramError(f"T.Kernel: {what} must be one to three positive integer constants, got {value!r}")
+    numbers = [number for v in given if (number := _plain_integer(v)) is not None]
+    if not 1 <= len(numbers) <= 3 or len(numbers) < len(given):
+        raise ProgramValueError(f"T.Kernel: {what} must be one to three positive integer constants, got {value!r}")
     x, y, z = [*numbers, 1, 1][:3]
+    if min(x, y, z) < 1:
+        raise ProgramValueError(f"T.Kernel: {what} must be positive, got {value!r}")
     return x, y, z
+
+
+def _plain_integer(value: object) -> int | None:
+    if isinstance(value, Expr):
+        return int_const(value)
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        return None
+    return operator.index(value)

@@ -32,10 +32,14 @@ _FUNCTION = "__tilelang_function"
 
 @record(slots=True)
 class Site:
-    """A place that the frame can name: where, and which names the statement there binds."""
+    """A place that the frame can name: where, and which names the statement there binds.
+
+    `unpacks` is true for a `with` whose target is a tuple or list of names.
+    """
 
     loc: Loc
     targets: tuple[str, ...] = ()
+    unpacks: bool = False
 
 
 @record(slots=True)
@@ -214,8 +218,10 @@ class _Rewriter(ast.NodeTransformer):
         self._reject(node)
         return super().generic_visit(node)
 
-    def _at(self, node: ast.AST, end: ast.AST | None = None, targets: tuple[str, ...] = ()) -> ast.stmt:
-        self.sites.append(Site(self.source.loc(node, end), targets))
+    def _at(
+        self, node: ast.AST, end: ast.AST | None = None, targets: tuple[str, ...] = (), *, unpacks: bool = False
+    ) -> ast.stmt:
+        self.sites.append(Site(self.source.loc(node, end), targets, unpacks))
         return ast.Expr(_call("at", ast.Constant(len(self.sites) - 1)))
 
     def visit_Expr(self, node: ast.Expr) -> list[ast.stmt]:
@@ -381,7 +387,8 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_With(self, node: ast.With) -> list[ast.stmt]:
         targets = tuple(n for item in node.items if item.optional_vars for n in _flat_names(item.optional_vars) or ())
-        at = self._at(node, node.items[-1].context_expr, targets)
+        unpacks = any(isinstance(item.optional_vars, ast.Tuple | ast.List) for item in node.items)
+        at = self._at(node, node.items[-1].context_expr, targets, unpacks=unpacks)
         items = [ast.withitem(self.visit(i.context_expr), i.optional_vars) for i in node.items]
         return [at, ast.With(items, self.block(node.body))]
 

@@ -29,6 +29,7 @@ class Hints:
     l2_hit_ratios: dict[Buffer, float] = field(default_factory=dict)
     min_blocks_per_sm: int | None = None
     block_vars: tuple[Var, ...] = ()
+    grid: tuple[Expr, ...] = ()
     threads: tuple[int, int, int] = (1, 1, 1)
     cluster: tuple[int, int, int] = (1, 1, 1)
     sources: list[str] = field(default_factory=list)
@@ -43,6 +44,7 @@ class Stager(Builder):
 
     Attributes:
         targets: The names on the left of the statement being evaluated.
+        unpacks: Whether that is a `with` that unpacks what it is given into a tuple of names.
         hints: Of the innermost `T.Kernel`, or None outside of one.
         attrs: What `T.func_attr` said.
         pending_pipeline: What `with T.pipeline(...)` asked of the next loop, until a loop takes it.
@@ -55,6 +57,7 @@ class Stager(Builder):
     def __init__(self, loc: Loc = NOWHERE) -> None:
         super().__init__(loc)
         self.targets: tuple[str, ...] = ()
+        self.unpacks = False
         self.hints: Hints | None = None
         self.attrs: dict[str, object] = {}
         self.pending_pipeline: PipelineSpec | None = None

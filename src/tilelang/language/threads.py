@@ -10,15 +10,20 @@ from tilelang.dtypes import INT32
 from tilelang.errors import ProgramError
 from tilelang.ir.expr import Const, Expr, ExprLike, Var, as_expr, int_const
 from tilelang.language.api import api
+from tilelang.language.extents import plain
 from tilelang.language.stage import Hints, Stager, current
 from tilelang.target import WARP_SIZE
 
 __all__ = [
     "get_block_binding",
     "get_block_bindings",
+    "get_block_extent",
+    "get_block_extents",
     "get_lane_idx",
     "get_thread_binding",
     "get_thread_bindings",
+    "get_thread_extent",
+    "get_thread_extents",
     "get_warp_group_idx",
     "get_warp_idx",
     "thread_binding",
@@ -94,6 +99,31 @@ def get_block_bindings() -> tuple[Expr, Expr, Expr]:
     """The index of the running block along the three dimensions of the grid."""
     x, y, z = (get_block_binding(dim) for dim in range(3))
     return x, y, z
+
+
+@api
+def get_thread_extent(dim: int = 0) -> int:
+    """The number of threads of a block along dimension 0 (x), 1 (y) or 2 (z)."""
+    return get_thread_extents()[_dimension("T.get_thread_extent", dim)]
+
+
+@api
+def get_thread_extents() -> list[int]:
+    """The numbers of threads of a block along x, y and z."""
+    return list(_kernel("T.get_thread_extents")[1].threads)
+
+
+@api
+def get_block_extent(dim: int = 0) -> int | Expr:
+    """The number of blocks of the grid along dimension 0, 1 or 2; 1 along those that it does not have."""
+    return get_block_extents()[_dimension("T.get_block_extent", dim)]
+
+
+@api
+def get_block_extents() -> list[int | Expr]:
+    """The numbers of blocks along the three dimensions of the grid: ints where they are constant."""
+    grid = _kernel("T.get_block_extents")[1].grid
+    return [*map(plain, grid), 1, 1][:3]
 
 
 @api
