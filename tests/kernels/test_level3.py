@@ -79,10 +79,10 @@ def test_copies_in_the_background_in_two_stages(awaited):
             total = T.alloc_local((4,), "int32")
             for i in T.unroll(4):
                 total[i] = 0
-            T.ptx_cp_async(s[0, tx * 4], A[0, tx * 4], 16)
+            T.ptx_cp_async(s[0, tx * 4], A[0, tx * 4], 4)
             T.ptx_commit_group()
             for k in T.serial(6):
-                T.ptx_cp_async(s[(k + 1) % 2, tx * 4], A[T.min(k + 1, 5), tx * 4], 16, k + 1 < 6)
+                T.ptx_cp_async(s[(k + 1) % 2, tx * 4], A[T.min(k + 1, 5), tx * 4], 4, k + 1 < 6)
                 T.ptx_commit_group()
                 T.ptx_wait_group(1 if awaited else 2)
                 T.sync_threads()
@@ -109,7 +109,7 @@ def test_a_copy_in_the_background_that_its_predicate_forbids_gives_zeros():
         with T.Kernel(1, threads=32):
             tx = T.get_thread_binding()
             s = T.alloc_shared((64,), "float16")
-            T.ptx_cp_async(s[tx * 2], A[tx * 2], 4, tx % 3 == 0)
+            T.ptx_cp_async(s[tx * 2], A[tx * 2], 2, tx % 3 == 0)
             T.ptx_commit_group()
             T.ptx_wait_group(0)
             T.sync_threads()
@@ -118,6 +118,31 @@ def test_a_copy_in_the_background_that_its_predicate_forbids_gives_zeros():
     a = np.random.randint(1, 9, 64).astype(np.float16)
     b = in_every_schedule(main, a, np.zeros_like(a))[1]
     np.testing.assert_array_equal(np.where(np.arange(64) // 2 % 3 == 0, a, 0), b)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int32", "int8"])
+def test_copies_in_the_background_count_elements(dtype):
+    """Through pointers with offsets, too; a pointer into a tile leads where the layout of the tile puts the element."""
+    count = 16 // np.dtype(dtype).itemsize
+
+    @T.prim_func
+    def main(A: T.Tensor((4, 8 * count), dtype), B: T.Tensor((4, 8 * count), dtype)):
+        with T.Kernel(1, threads=32):
+            tx = T.get_thread_binding()
+            s = T.alloc_shared((4, 8 * count), dtype)
+            T.annotate_layout({s: T.make_swizzled_layout(s)})
+            T.ptx_cp_async(
+                T.access_ptr(s[tx // 8, 0], "w", count, offset=tx % 8 * count),
+                T.access_ptr(A[0, 0], 1, count, offset=tx * count),
+                count,
+            )
+            T.ptx_commit_group()
+            T.ptx_wait_group(0)
+            T.sync_threads()
+            T.copy(s, B)
+
+    a = integers(4, 8 * count).astype(dtype)
+    np.testing.assert_array_equal(a, in_every_schedule(main, a, np.zeros_like(a))[1])
 
 
 @pytest.mark.parametrize("trans", [False, True])
@@ -139,12 +164,14 @@ def test_a_product_by_matrix_instructions(trans):
             T.copy(B, b_s)
             for i in T.unroll(4):
                 c[i] = 1.0
-            T.ptx_ldmatrix(a[0], a_s[lane % 16, lane // 16 * 8], 4)
+            T.ptx_ldmatrix(False, 4, a_s[lane % 16, lane // 16 * 8], a[0])
             if trans:
-                T.ptx_ldmatrix(b[0], b_s[lane % 16, 0], 2, True)
+                T.ptx_ldmatrix(True, 2, b_s[lane % 16, 0], b[0])
             else:
-                T.ptx_ldmatrix(b[0], b_s[lane % 8, lane // 8 % 2 * 8], 2)
-            T.ptx_mma("m16n8k16", c[0], a[0], b[0])
+                T.ptx_ldmatrix(False, 2, b_s[lane % 8, lane // 8 % 2 * 8], b[0])
+            T.ptx_mma(
+                "float32", "m16n8k16", "row", "col", "fp16", "fp16", "fp32", a, 0, b, 0, c, 0, saturate=False
+            )
             for i in T.unroll(4):
                 C[lane // 4 + i // 2 * 8, lane % 4 * 2 + i % 2] = c[i]
 
@@ -163,8 +190,8 @@ def test_results_of_matrix_instructions_are_stored_as_matrices():
             t = T.alloc_shared((16, 16), "float16")
             r = T.alloc_local((8,), "float16")
             T.copy(A, s)
-            T.ptx_ldmatrix(r[0], s[lane % 16, lane // 16 * 8], 4, True)
-            T.ptx_stmatrix(t[lane % 16, lane // 16 * 8], r[0], 4)
+            T.ptx_ldmatrix(True, 4, s[lane % 16, lane // 16 * 8], r[0])
+            T.ptx_stmatrix(False, 4, r[0], t[lane % 16, lane // 16 * 8])
             T.copy(t, B)
 
     a = np.random.randint(-9, 9, (16, 16)).astype(np.float16)

@@ -14,7 +14,7 @@ def ring(*, fault="", apart=False, noinc=False):
     """One warp copies rows into a ring of stages in the background, another one folds them."""
 
     def fill(s, A, full, lane, k):
-        T.ptx_cp_async(s[k % STAGES, lane * 4], A[k, lane * 4], 16)
+        T.ptx_cp_async(s[k % STAGES, lane * 4], A[k, lane * 4], 4)
         if noinc:
             T.cp_async_barrier_noinc(full[k % STAGES])
             return

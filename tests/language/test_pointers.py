@@ -1,6 +1,7 @@
 import pytest
 
 import tilelang.language as T
+from tilelang.arith.simplify import simplify
 from tilelang.errors import ProgramError
 from tilelang.ir.expr import int_const
 from tilelang.ir.stmt import CallStmt
@@ -17,8 +18,8 @@ def test_copies_in_the_background_say_what_they_touch():
         with T.Kernel(1, threads=128):
             tx = T.get_thread_binding()
             S = T.alloc_shared((128, 8), "float16")
-            T.ptx_cp_async(T.address_of(S[tx, 0]), A[tx, 0], 16)
-            T.ptx_cp_async(S.access_ptr("w"), T.access_ptr(A[tx, 4], "r"), 8, predicate=tx < 64)
+            T.ptx_cp_async(T.address_of(S[tx, 0]), A[tx, 0], 8)
+            T.ptx_cp_async(S.access_ptr("w"), T.access_ptr(A[tx, 4], "r"), 4, predicate=tx < 64)
             T.ptx_commit_group()
             T.ptx_wait_group(0)
 
@@ -44,35 +45,16 @@ def test_wide_loads_and_stores_take_neighbors():
     assert "float16" == small.result.dtype
 
 
-def test_matrix_instructions_name_their_registers():
-    @T.prim_func
-    def kernel(A: T.Tensor((16, 16), "float16")):
-        with T.Kernel(1, threads=32):
-            S = T.alloc_shared((16, 16), "float16")
-            a = T.alloc_local((8,), "float16")
-            b = T.alloc_local((4,), "float16")
-            c = T.alloc_local((4,), "float32")
-            lane = T.get_lane_idx()
-            T.ptx_ldmatrix(a, S[lane % 16, lane // 16 * 8], num=4)
-            T.ptx_mma("m16n8k16", c, a, b)
-
-    load, product = calls(kernel)
-    assert [8, 8] == [int_const(load.writes[0].extent[-1]), int_const(load.reads[0].extent[-1])]
-    assert [4, 8, 4] == [int_const(region.extent[-1]) for region in product.reads]
-    assert ["c"] == [region.buffer.name for region in product.writes]
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda A, S: T.ptx_cp_async(A[0], A[1], 16), "T.ptx_cp_async: 'A' is in scope 'global', not shared"),
         (lambda A, S: T.ptx_cp_async(S[0], S[1], 16), "T.ptx_cp_async: 'S' is in scope 'shared.dyn', not global"),
-        (lambda A, S: T.ptx_cp_async(S[0], A[1], 12), "T.ptx_cp_async: cannot copy 12 bytes of float32"),
+        (lambda A, S: T.ptx_cp_async(S[0], A[1], 3),
+         "T.ptx_cp_async: 3 elements of float32 are 12 bytes, but the instruction copies 4, 8 or 16"),
         (lambda A, S: T.ldg(A[0], hint="often"), "T.ldg: 'often' is no hint for a cache"),
         (lambda A, S: T.ldg(A[0], dtype="float16x8"),
          "T.ldg: 'A' holds float32, not neighbors that make a float16x8"),
-        (lambda A, S: T.ptx_mma("m16n8k16", A[0], A[0], A[0]),
-         "T.ptx_mma: no instruction of shape 'm16n8k16' multiplies float32 by float32 into float32"),
         (lambda A, S: T.address_of(3), "T.address_of: expected a place in memory, got 3"),
     ],
 )  # fmt: skip
@@ -86,3 +68,23 @@ def test_addresses_that_do_not_fit_are_refused(call, message):
                 call(A, S)
 
     assert message == caught.value.message
+
+
+@pytest.mark.parametrize(("offset", "expected"), [(0, (2, 3)), (4, (2, 7)), (5, (3, 0)), (-8, (1, 3)), (14, (4, 1))])
+def test_offsets_of_pointers_count_elements_in_row_major_order(offset, expected):
+    @T.prim_func
+    def kernel(A: T.Tensor((5, 8), "float32")):
+        with T.Kernel(1, threads=32):
+            T.call_extern("handle", "touch", T.access_ptr(A[2, 3], 1, 8, offset=offset, extent=1))
+
+    (region,) = calls(kernel)[0].args
+    assert expected == tuple(int_const(simplify(index)) for index in region.start)
+
+
+def test_modes_of_pointers_have_numbers():
+    @T.prim_func
+    def kernel(A: T.Tensor((8,), "float32")):
+        with T.Kernel(1, threads=32):
+            assert ["r", "w", "rw", "r"] == [
+                T.access_ptr(A, 1).mode, T.access_ptr(A, 2).mode, A.access_ptr(3).mode, T.access_ptr(A[0:4]).mode
+            ]  # fmt: skip

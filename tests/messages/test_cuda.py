@@ -197,12 +197,12 @@ hint: spread it over 128 threads, with copies if there are fewer elements
     "an instruction that the GPU does not have": (
         errors.NoLowering,
         body('S = T.alloc_shared((64, 64), "float16")\nR = T.alloc_local((8,), "float16")\n'
-             "T.ptx_stmatrix(S[0, 0], R[0], num=4)\n"),
+             "T.ptx_stmatrix(False, 4, R[0], S[0, 0])\n"),
         """\
 stmatrix_x4: sm_80 cannot do that; it needs one of sm_90, sm_90a, sm_100, sm_100a, sm_103a, sm_120, sm_120a
  --> kernel.py:9:9
-9 |         T.ptx_stmatrix(S[0, 0], R[0], num=4)
-  |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+9 |         T.ptx_stmatrix(False, 4, R[0], S[0, 0])
+  |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 hint: compile with target={'kind': 'cuda', 'arch': 'sm_90'}, or leave it out
 """,
     ),  # fmt: skip

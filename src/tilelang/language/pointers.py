@@ -1,4 +1,4 @@
-"""Instructions that take addresses: hinted loads and stores, copies in the background, matrix products (level 3).
+"""Instructions that take addresses: hinted loads and stores, copies in the background (level 3).
 
 Takes elements (`A[i, j]`), tiles and pointers made of them, emits calls of instructions. Invariant: an address always
 belongs to a buffer, so that bounds are known; what a call touches is written down with it.
@@ -10,14 +10,11 @@ from tilelang.dtypes import BOOL, DType, as_dtype
 from tilelang.errors import ProgramError
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.expr import Const, Expr, ExprLike, Load, as_bool, as_expr, cast, int_const
-from tilelang.isa.nvidia.atom import mma
-from tilelang.isa.nvidia.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT, cp_async
-from tilelang.isa.nvidia.ldmatrix import ldmatrix, stmatrix
+from tilelang.isa.nvidia.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT, SIZES, cp_async
 from tilelang.isa.nvidia.memory import CacheHint
 from tilelang.isa.nvidia.memory import load as hinted_load
 from tilelang.isa.nvidia.memory import store as hinted_store
-from tilelang.isa.nvidia.mma import ATOMS
-from tilelang.language.address import Pointer
+from tilelang.language.address import Pointer, pointer_to
 from tilelang.language.api import api
 from tilelang.language.calls import emit_call
 from tilelang.language.proxy import TileProxy
@@ -31,9 +28,6 @@ __all__ = [
     "ldg128",
     "ptx_commit_group",
     "ptx_cp_async",
-    "ptx_ldmatrix",
-    "ptx_mma",
-    "ptx_stmatrix",
     "ptx_wait_group",
     "stg",
     "stg32",
@@ -54,24 +48,33 @@ def address_of(element: Expr | TileProxy) -> Pointer:
     Example:
         `T.call_extern("handle", "prefetch", T.address_of(A[i, 0]))`
     """
-    return _pointer("T.address_of", element)
+    return pointer_of("T.address_of", element)
 
 
 @api
-def access_ptr(element: Expr | TileProxy, mode: str = "rw", *extents: ExprLike) -> Pointer:
+def access_ptr(
+    base: Expr | TileProxy,
+    access_type: str | int = "r",
+    *extents: ExprLike,
+    offset: ExprLike = 0,
+    extent: ExprLike | None = None,
+    ignore_last_ndim: int = 0,
+) -> Pointer:
     """The address of an element, or of the first element of a tile, and what will be done there.
 
     Args:
-        element: `A[i, j]`, a tile, or a buffer.
-        mode: "r", "w" or "rw".
-        extents: How far the access reaches, where that is less than the tile; they change nothing.
+        base: `A[i, j]`, a tile, or a buffer.
+        access_type: "r", "w" or "rw", or the mask that stands for it: 1, 2 or 3.
+        extents: How many elements are touched along the last dimensions; the call that takes the pointer says it again.
+        offset: How many elements behind that one, in row-major order.
+        extent: How many elements are touched in all, in place of `extents`.
+        ignore_last_ndim: Accepted for published programs, where it says which dimensions `extents` skips.
 
     Raises:
         ProgramError: There is no such mode.
     """
-    return TileProxy.access_ptr(element, mode, *extents) if isinstance(element, TileProxy) else Pointer(
-        _pointer("access_ptr", element).region, mode
-    )
+    del extents, extent, ignore_last_ndim
+    return pointer_to(pointer_of("T.access_ptr", base).region, access_type, offset)
 
 
 @api
@@ -98,7 +101,7 @@ def stg(element: Place, value: ExprLike, hint: str = "none") -> None:
     number = as_expr(value)
     dtype = number.dtype if number.dtype.lanes > 1 else region.dtype
     _check_lanes(what, region, dtype)
-    touched = _row(region, dtype.lanes)
+    touched = neighbors(region, dtype.lanes)
     emit_call(what, hinted_store(dtype, _hint(what, hint)), touched, cast(number, dtype), _ALWAYS, writes=(touched,))
 
 
@@ -139,25 +142,42 @@ def stg128(element: Place, value: Expr) -> None:
 
 
 @api
-def ptx_cp_async(dst: Place, src: Place, num_bytes: int, predicate: ExprLike = True) -> None:
-    """Begins to copy 4, 8 or 16 bytes from a global to a shared address; zeros where `predicate` is false.
+def ptx_cp_async(
+    dst_access_ptr: Place, src_access_ptr: Place, num_elems: int, predicate: ExprLike | None = None
+) -> None:
+    """Begins to copy elements that take 4, 8 or 16 bytes from a global to a shared address.
 
-    The bytes are there once `T.ptx_commit_group` and `T.ptx_wait_group` have followed; other threads see them after a
+    They are there once `T.ptx_commit_group` and `T.ptx_wait_group` have followed; other threads see them after a
     barrier.
 
+    Args:
+        dst_access_ptr: Where they go in shared memory; a multiple of their bytes, as the address they come from.
+        src_access_ptr: The first of them in global memory.
+        num_elems: How many elements of the source: 8 of float16 are 16 bytes.
+        predicate: Where it is false, zeros are written instead.
+
     Raises:
-        ProgramError: The sides are not in those memories, or have no elements of so many bytes.
+        ProgramError: The sides are not in those memories, or the elements take another number of bytes.
+
+    Example:
+        `T.ptx_cp_async(T.access_ptr(A_s[tx, 0], "w", 8), T.access_ptr(A[tx, 0], "r", 8), 8)`
     """
     what = "T.ptx_cp_async"
-    target, source = _pointer(what, dst).region, _global(what, src)
+    target, source = pointer_of(what, dst_access_ptr).region, _global(what, src_access_ptr)
     if target.buffer.scope is not Scope.SHARED:
         raise ProgramError(f"{what}: '{target.buffer.name}' is in scope {target.buffer.scope.value!r}, not shared")
-    count = int_const(as_expr(num_bytes))
-    if count not in (4, 8, 16) or count % source.dtype.storage_bytes or count % target.dtype.storage_bytes:
-        raise ProgramError(f"{what}: cannot copy {num_bytes!r} bytes of {source.dtype!s}", hint="write 4, 8 or 16")
-    read = _row(source, count // source.dtype.storage_bytes)
-    written = _row(target, count // target.dtype.storage_bytes)
-    emit_call(what, cp_async(count), written, read, as_bool(predicate), reads=(read,), writes=(written,))
+    count = int_const(as_expr(num_elems))
+    if count is None:
+        raise ProgramError(f"{what}: num_elems is {num_elems!r:.40}, not a number known while the kernel is staged")
+    size = count * source.dtype.storage_bytes
+    if size not in SIZES or size % target.dtype.storage_bytes:
+        raise ProgramError(
+            f"{what}: {count} elements of {source.dtype!s} are {size} bytes, but the instruction copies 4, 8 or 16",
+            hint=f"write {', '.join(str(n // source.dtype.storage_bytes) for n in SIZES)}",
+        )
+    read, written = neighbors(source, count), neighbors(target, size // target.dtype.storage_bytes)
+    keep = _ALWAYS if predicate is None else as_bool(predicate)
+    emit_call(what, cp_async(size), written, read, keep, reads=(read,), writes=(written,))
 
 
 @api
@@ -172,76 +192,21 @@ def ptx_wait_group(pending: int) -> None:
     emit_call("T.ptx_wait_group", CP_ASYNC_WAIT, as_expr(pending))
 
 
-@api
-def ptx_ldmatrix(dst: Place, src: Place, num: int = 4, trans: bool = False) -> None:
-    """Loads `num` matrices of 8 x 8 elements of 16 bits from shared memory into the registers of a warp.
-
-    Lane l gives the address of row l % 8 of matrix l // 8. Each lane receives two neighboring elements of one row of
-    each matrix, of one column if `trans`, into consecutive elements of `dst`.
-
-    Args:
-        dst: The first of 2 * num elements of a local buffer.
-        src: This lane's row of 8 elements in shared memory.
-        num: 1, 2 or 4.
-        trans: Whether the matrices are transposed on the way.
-    """
-    what = "T.ptx_ldmatrix"
-    target, source = _row(_pointer(what, dst).region, 2 * num), _row(_pointer(what, src).region, 8)
-    emit_call(what, ldmatrix(num, trans), target, source, reads=(source,), writes=(target,))
-
-
-@api
-def ptx_stmatrix(dst: Place, src: Place, num: int = 4, trans: bool = False) -> None:
-    """Stores matrices from the registers of a warp in shared memory; the reverse of `T.ptx_ldmatrix`. Needs sm_90."""
-    what = "T.ptx_stmatrix"
-    target, source = _row(_pointer(what, dst).region, 8), _row(_pointer(what, src).region, 2 * num)
-    emit_call(what, stmatrix(num, trans), target, source, reads=(source,), writes=(target,))
-
-
-@api
-def ptx_mma(shape: str, c: Place, a: Place, b: Place) -> None:
-    """`C += A @ B` on the registers of a warp, by one matrix instruction.
-
-    Args:
-        shape: Such as "m16n8k16".
-        c: The first of this lane's elements of C, which is also where the sums were.
-        a: The first of this lane's elements of A.
-        b: The first of this lane's elements of B, whose columns lie along the lanes (PTX's "col").
-
-    Raises:
-        ProgramError: There is no such instruction for the dtypes.
-
-    Source: PTX ISA, "Warp Level Matrix Multiply-Accumulate Instructions: mma", says which lane holds which element.
-    """
-    what = "T.ptx_mma"
-    regions = [_pointer(what, place).region for place in (c, a, b)]
-    dtypes = tuple(region.dtype for region in regions)
-    atoms = [x for x in ATOMS if dtypes == (x.c_dtype, x.a_dtype, x.b_dtype)]
-    for atom in atoms:
-        m, n, k = atom.shape
-        if shape == f"m{m}n{n}k{k}":
-            break
-    else:
-        known = ", ".join("m{}n{}k{}".format(*x.shape) for x in atoms)
-        raise ProgramError(
-            f"{what}: no instruction of shape {shape!r} multiplies {dtypes[1]!s} by {dtypes[2]!s} into {dtypes[0]!s}",
-            hint=f"for these dtypes write one of {known}" if known else "use dtypes of the matrix instructions",
-        )
-    counts = (atom.c.values, atom.a.values, atom.b.values)
-    sums, left, right = (_row(region, count) for region, count in zip(regions, counts, strict=True))
-    emit_call(what, mma(atom), sums, left, right, reads=(sums, left, right), writes=(sums,))
-
-
 def as_argument(what: str, value: ExprLike | Place) -> Expr | Region:
     """An operand of a call: the region of an address, or the value of anything else."""
     if isinstance(value, Pointer):
         return value.region
     if isinstance(value, TileProxy) and value.ndim:
-        return _pointer(what, value).region
+        return pointer_of(what, value).region
     return as_expr(value)  # type: ignore[arg-type]
 
 
-def _pointer(what: str, place: Place) -> Pointer:
+def pointer_of(what: str, place: Place) -> Pointer:
+    """The address that an operand names: a pointer, an element, a tile or a buffer.
+
+    Raises:
+        ProgramError: It is no place in memory.
+    """
     if isinstance(place, Pointer):
         return place
     if isinstance(place, TileProxy):
@@ -252,7 +217,7 @@ def _pointer(what: str, place: Place) -> Pointer:
 
 
 def _global(what: str, place: Place) -> Region:
-    region = _pointer(what, place).region
+    region = pointer_of(what, place).region
     if region.buffer.scope is not Scope.GLOBAL:
         raise ProgramError(
             f"{what}: '{region.buffer.name}' is in scope {region.buffer.scope.value!r}, not global",
@@ -261,7 +226,7 @@ def _global(what: str, place: Place) -> Region:
     return region
 
 
-def _row(region: Region, count: int) -> Region:
+def neighbors(region: Region, count: int) -> Region:
     """`count` neighbors along the last dimension, from the first element of a region on."""
     units = tuple(as_expr(1) for _ in region.start[:-1])
     return Region(region.buffer, region.start, (*units, as_expr(count)))
@@ -285,7 +250,7 @@ def _wide_load(what: str, element: Place, size: int) -> Expr:
 
 def _load(what: str, region: Region, dtype: DType, hint: str) -> Expr:
     _check_lanes(what, region, dtype)
-    touched = _row(region, dtype.lanes)
+    touched = neighbors(region, dtype.lanes)
     instruction = hinted_load(dtype, _hint(what, hint), read_only=True)
     result = emit_call(what, instruction, touched, _ALWAYS, reads=(touched,))
     assert result is not None

@@ -15,7 +15,7 @@ from tilelang.errors import ProgramError, StagingError, UnknownAttribute
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Expr, ExprLike, Load, as_expr, cast, int_const
 from tilelang.ir.stmt import Store
-from tilelang.language.address import Pointer
+from tilelang.language.address import Pointer, pointer_to
 from tilelang.language.extents import difference, match_regions, plain, product, shape_text, text
 from tilelang.language.stage import current
 from tilelang.language.types import dtype, user_dtype
@@ -229,12 +229,10 @@ class TileProxy:
             )
         return cast(expr, as_expr(0).dtype) if expr.dtype.is_bool else expr
 
-    def access_ptr(self, mode: str = "rw", *extents: ExprLike) -> Pointer:
+    def access_ptr(self, access_type: str | int = "r", *extents: ExprLike, offset: ExprLike = 0) -> Pointer:
         """The address of the tile's first element (level 3); `T.access_ptr` says more."""
         del extents
-        if mode not in ("r", "w", "rw"):
-            raise ProgramError(f"access_ptr: mode is {mode!r:.40}", hint="write 'r', 'w' or 'rw'")
-        return Pointer(self.region, mode)
+        return pointer_to(self.region, access_type, offset)
 
     # -- a tile is not a value -----------------------------------------------------------------------------------
     def __tilelang_expr__(self) -> Expr:
