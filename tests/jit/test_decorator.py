@@ -179,7 +179,7 @@ class TestEager:
 
     def test_many_sizes_are_built_at_once(self) -> None:
         kernels = scaled.par_compile([{"M": 2, "N": n} for n in (8, 9)])
-        assert [(2, 8), (2, 9)] == [tuple(int(e.value) for e in k.params[0].shape) for k in kernels]  # type: ignore
+        assert [(2, 8), (2, 9)] == [tuple(k.params[0].shape) for k in kernels if k]
 
     def test_contradictory_shapes_are_one_error(self) -> None:
         with pytest.raises(ArgumentError, match="'N' is 5 elsewhere in this call"):

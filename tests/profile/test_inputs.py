@@ -1,5 +1,6 @@
 import sys
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,8 +10,9 @@ from tilelang.errors import ArgumentError
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Const, Expr, Var
 from tilelang.ir.func import ScalarParam, TensorParam
-from tilelang.profile.inputs import TensorSupplyType, supply
+from tilelang.profile.inputs import TensorSupplyType, get_tensor_supply, supply
 from tilelang.runtime.arrays import borrow
+from tilelang.runtime.kernel_param import KernelParam
 
 N = Var("N", INT32, index=True)
 
@@ -33,21 +35,74 @@ def test_every_dtype_is_supplied_in_every_kind(dtype: str, kind: TensorSupplyTyp
     assert ((3, 4), as_dtype(dtype).numpy) == (made.shape, made.dtype)
 
 
-def test_the_kinds_are_what_they_say() -> None:
-    param = tensor(1000)
-    assert (values(param, TensorSupplyType.Zero) == 0).all()
-    assert (values(param, TensorSupplyType.One) == 1).all()
-    assert set(values(param, TensorSupplyType.Integer)) == {-2, -1, 0, 1, 2}
-    assert abs(values(param, TensorSupplyType.Uniform)).max() <= 1
-    assert 0.8 < values(param, TensorSupplyType.Normal).std() < 1.2
-    assert set(values(tensor(1000, dtype="uint8"), TensorSupplyType.Auto)) == {0, 1, 2, 3}
+# what each kind draws: a set of values, or (least, greatest, mean, deviation) of what is continuous
+UNIFORM, SMALL = (-1.0, 1.0, 0.0, 3**-0.5), {-2, -1, 0, 1, 2}
+DRAWS: list[tuple[str, TensorSupplyType, set[int] | tuple[float, float, float, float]]] = [
+    *((dtype, TensorSupplyType.Auto, UNIFORM) for dtype in ("float16", "bfloat16", "float32", "tfloat32")),
+    *((dtype, TensorSupplyType.Auto, SMALL) for dtype in ("int8", "int16", "int32", "int64", "float64", "int4")),
+    *((dtype, TensorSupplyType.Auto, {0, 1, 2}) for dtype in ("uint8", "uint16", "uint32", "uint64", "uint4")),
+    *((dtype, TensorSupplyType.Integer, SMALL) for dtype in ("float16", "bfloat16", "float32", "int8", "float64")),
+    ("bool", TensorSupplyType.Auto, {0, 1}),
+    ("uint8", TensorSupplyType.Integer, {0, 1, 2}),
+    ("float32", TensorSupplyType.Uniform, UNIFORM),
+    ("float16", TensorSupplyType.Uniform, UNIFORM),
+    ("float64", TensorSupplyType.Normal, (-7.0, 5.0, -1.0, 1.0)),
+    ("float32", TensorSupplyType.Normal, (-7.0, 5.0, -1.0, 1.0)),
+    ("float32", TensorSupplyType.Randn, (-6.0, 6.0, 0.0, 1.0)),
+    ("int8", TensorSupplyType.Uniform, {1}),
+    ("int8", TensorSupplyType.Normal, {1}),
+    ("float16", TensorSupplyType.Zero, {0}),
+    ("int32", TensorSupplyType.One, {1}),
+]
 
 
-def test_the_seed_of_numpy_decides_the_values() -> None:
-    np.random.seed(3)
-    first = values(tensor(10), TensorSupplyType.Auto)
-    np.random.seed(3)
-    assert np.array_equal(first, values(tensor(10), TensorSupplyType.Auto))
+@pytest.mark.parametrize("without_torch", [False, True])
+@pytest.mark.parametrize(("dtype", "kind", "expected"), DRAWS)
+def test_what_is_drawn_follows_from_dtype_and_kind(
+    monkeypatch: pytest.MonkeyPatch, dtype: str, kind: TensorSupplyType, expected: Any, without_torch: bool
+) -> None:
+    if without_torch:
+        monkeypatch.delitem(sys.modules, "torch", raising=False)
+    found = values(tensor(4000, dtype=dtype), kind).astype(np.float64)
+    if isinstance(expected, set):
+        assert expected == set(found)
+    else:
+        low, high, mean, deviation = expected
+        assert low <= found.min()
+        assert found.max() <= high
+        assert abs(found.mean() - mean) < 0.1
+        assert abs(found.std() - deviation) < 0.1
+
+
+def test_float8_holds_converted_integers_and_float4_any_code() -> None:
+    found = values(tensor(4000, dtype="float8_e4m3fn"), TensorSupplyType.Auto).astype(np.float32)
+    assert (-128, 128) == (found.min(), found.max())
+    assert set(found) == set(np.arange(-128, 128).astype(as_dtype("float8_e4m3fn").numpy).astype(np.float32))
+    codes = values(tensor(4000, dtype="float4_e2m1fn"), TensorSupplyType.Integer).view(np.uint8)
+    assert set(range(16)) == set(codes.tolist())
+
+
+def test_the_seed_decides_the_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds = [np.random.seed]
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        seeds.append(torch.manual_seed)
+    for seed in reversed(seeds):
+        seed(3)
+        first = values(tensor(10), TensorSupplyType.Auto)
+        seed(3)
+        assert np.array_equal(first, values(tensor(10), TensorSupplyType.Auto))
+        monkeypatch.delitem(sys.modules, "torch", raising=False)
+
+
+def test_a_supply_makes_tensors_from_descriptions() -> None:
+    make = get_tensor_supply(TensorSupplyType.Integer)
+    view = borrow(make(KernelParam("float32", [30, 4])))
+    assert view is not None
+    assert ((30, 4), "float32") == (view.shape, view.dtype)
+    assert SMALL == set(view.as_numpy().flat)
+    with pytest.raises(ValueError, match="'A' has the symbolic dimension 'N', which has no value"):
+        get_tensor_supply()(KernelParam.of(tensor(N)))
 
 
 def test_symbolic_dimensions_need_a_value() -> None:
@@ -55,7 +110,8 @@ def test_symbolic_dimensions_need_a_value() -> None:
     with pytest.raises(ArgumentError) as caught:
         supply(tensor(N))
     assert (
-        "profiler: 'A' has the symbolic dimension 'N', which has no value\nhint: pass input_tensors=[...]"
+        "profiler: 'A' has the symbolic dimension 'N', which has no value\n"
+        "hint: pass dynamic_symbolic_constraints={'N': 1024} to do_bench, or input_tensors=[...]"
     ) == str(caught.value)
 
 

@@ -37,22 +37,40 @@ def test_returned_results_are_compared() -> None:
         profiler(lambda a: a + 1, -1).assert_allclose(lambda a: a + 2, rtol=0, atol=0)
 
 
-def test_results_written_in_place_are_compared() -> None:
+def test_only_returned_results_are_compared() -> None:
     profiler(write).assert_allclose(write)
-    with pytest.raises(AssertionError, match=r"^'C': "):
-        profiler(write).assert_allclose(lambda a, c: None)
+    profiler(write).assert_allclose(lambda a, c: None)  # what is written in place is not looked at
+    with pytest.raises(AssertionError, match="^the kernel returns 0 results, the reference 1$"):
+        profiler(write).assert_allclose(lambda a, c: a)
 
 
-def test_the_number_of_results_must_agree() -> None:
-    with pytest.raises(AssertionError, match="the kernel returns 1 results, the reference 2"):
+def test_results_may_come_in_any_form() -> None:
+    kernel = profiler(lambda a: [a, a + 1], -1)
+    for reference in (lambda a: (a, a + 1), lambda a: [a, a + 1], lambda a: (None, a + 1)):
+        kernel.assert_allclose(reference)
+    with pytest.raises(AssertionError, match="^result 1: "):
+        kernel.assert_allclose(lambda a: (None, a))
+    with pytest.raises(AssertionError, match="the kernel returns 1 result, the reference 2"):
         profiler(lambda a: a, -1).assert_allclose(lambda a: (a, a))
 
 
+def test_a_share_of_the_elements_may_differ() -> None:
+    def reference(a: Any) -> Any:
+        expected = a + 0
+        expected[0] += 1
+        return expected
+
+    profiler(lambda a: a, -1).assert_allclose(reference, max_mismatched_ratio=1 / 8)
+    with pytest.raises(AssertionError, match="1 of 8 elements differ"):
+        profiler(lambda a: a, -1).assert_allclose(reference, max_mismatched_ratio=0.1)
+
+
 def test_inputs_may_be_given() -> None:
-    seen = []
+    seen: list[Any] = []
     given = [np.zeros(8, np.float32)]
-    profiler(lambda a: seen.append(a) or a, -1).assert_allclose(lambda a: a, input_tensors=given)  # type: ignore
-    assert given[0] is seen[0]
+    both = (lambda a: seen.append(a) or a,) * 2  # type: ignore[func-returns-value]
+    profiler(both[0], -1).assert_allclose(both[1], input_tensors=given)
+    assert [True, True] == [one is given[0] for one in seen]  # the kernel and the reference get the same
 
 
 def test_a_check_of_one_s_own() -> None:
@@ -60,6 +78,8 @@ def test_a_check_of_one_s_own() -> None:
     profiler(lambda a: a + 1, -1).manual_assert_close(lambda a: a, manual_check_prog=lambda x, y: seen.append((x, y)))
     (((actual,), (expected,)),) = seen
     assert (as_float64(actual) - as_float64(expected) == 1).all()
+    with pytest.raises(AssertionError, match="the kernel returns 1 result, the reference 0"):
+        profiler(lambda a: a, -1).manual_assert_close(lambda a: None)
 
 
 def test_repeated_calls_must_agree() -> None:
@@ -80,3 +100,11 @@ def test_one_call_can_be_run_and_timed() -> None:
 def test_symbolic_dimensions_take_values_by_name() -> None:
     assert (5,) == tuple(profiler(lambda a: a, -1, N).make_inputs(N=5)[0].shape)
     profiler(lambda a: a, -1, N).do_bench(warmup=1, rep=1, dynamic_symbolic_constraints={"N": 4})
+    with pytest.raises(ValueError, match="symbolic dimension 'N', which has no value"):
+        profiler(lambda a: a, -1, N).do_bench(dynamic_symbolic_constraints={"M": 4})
+
+
+def test_parameters_and_kernel_can_be_asked_for() -> None:
+    p = profiler(write, extent=N)
+    assert [("A", "float32", N), ("C", "float32", N)] == [(q.name, q.dtype, q.shape[0]) for q in p.params]
+    assert write is p.func

@@ -43,6 +43,7 @@ def test_gradients_are_dropped_before_each_call() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"cache_size": -1}, "do_bench: cache_size is a number of MiB, got -1"),
         ({"return_mode": "avg"}, "do_bench: unknown return_mode 'avg'\nhint: one of mean, median, min, max"),
         ({"backend": "gpu"}, "do_bench: unknown backend 'gpu'\nhint: one of event, cudagraph, cupti, auto"),
         ({"quantiles": [2]}, "do_bench: quantiles are between 0 and 1, got [2]"),
@@ -59,3 +60,22 @@ def test_quantiles_of_a_list(values: list[float]) -> None:
     assert min(values) == quantile(values, 0)
     assert max(values) == quantile(values, 1)
     assert statistics.median(values) == pytest.approx(quantile(values, 0.5))
+
+
+def test_a_first_estimate_above_the_baseline_is_the_answer() -> None:
+    calls = []
+
+    def slow() -> None:
+        calls.append(1)
+        time.sleep(0.002)
+
+    assert 2 <= do_bench(slow, 1, 100, early_stop_baseline=1.0) < 50  # type: ignore[operator]
+    assert 5 == len(calls)  # one to see that it works, one to warm up, three to estimate
+    low, high = do_bench(slow, 1, 100, quantiles=[0.2, 0.8], early_stop_baseline=1.0)  # type: ignore[misc]
+    assert low == high
+
+
+def test_the_arguments_stand_in_the_published_order() -> None:
+    calls = []
+    do_bench(lambda: calls.append(1), 25, 100, 3, 5, [0.5], True, "event", "mean", None, 256, None)
+    assert 1 + 3 + 3 + 5 == len(calls)

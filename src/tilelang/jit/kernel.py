@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from tilelang.dtypes import unknown_name
 from tilelang.errors import OptionError, TileLangError, user_facing
-from tilelang.ir.func import Param, PrimFunc
+from tilelang.ir.func import PrimFunc
 from tilelang.jit.program import generate_source, snapshots
 from tilelang.jit.runners import Runner, make_runner, simulator_runner
 from tilelang.options import CompileOptions
+from tilelang.runtime.kernel_param import KernelParam
 from tilelang.runtime.parameters import OutIdx, Signature
 from tilelang.target import TargetLike, parse_execution_backend, parse_target
 
@@ -87,9 +88,9 @@ class JITKernel:
         return list(self.signature.outputs)
 
     @property
-    def params(self) -> list[Param]:
-        """The parameters in order; each has `name`, `dtype` and, for tensors, `shape`."""
-        return list(self.prim_func.params)
+    def params(self) -> list[KernelParam]:
+        """The parameters in order; each has `name`, `dtype`, `shape` and `is_scalar()`."""
+        return [KernelParam.of(param) for param in self.prim_func.params]
 
     def __repr__(self) -> str:
         return f"JITKernel({self.prim_func.name}, target={str(self.target)!r})"

@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from tilelang.errors import DriverError, OptionError
+from tilelang.records import record
 from tilelang.runtime.cuda_driver import Driver, open_driver
 from tilelang.runtime.failures import FAILURES
 from tilelang.runtime.streams import framework, stream_of
 
-_FLUSH_BYTES = 256 << 20  # several times the L2 cache of every GPU so far
 _ESTIMATES = 5  # calls by which the number of calls is chosen
 _REPLAYS = 10  # of a recorded graph
 
@@ -27,24 +27,40 @@ def is_device_busy() -> bool:
     return torch is not None and bool(torch.cuda.is_initialized())
 
 
-def time_by_events(
-    fn: Callable[[], Any],
-    warmup: float,
-    rep: float,
-    n_warmup: int,
-    n_repeat: int,
-    before: Callable[[], None],
-    driver: Driver | None = None,
-) -> list[float]:
-    """The time of each call in milliseconds.
+@record
+class Plan:
+    """What to measure, and how long.
 
-    Args:
+    Attributes:
         fn: Starts the work.
         warmup: How long to run before measuring, in milliseconds.
-        rep: How long to measure, in milliseconds.
+        rep: How long to measure, in milliseconds; for a graph, how long one replay takes.
         n_warmup: Calls before measuring, instead of `warmup`.
         n_repeat: Calls to measure, instead of `rep`.
         before: Done before each call, outside of the measured time.
+        flush_bytes: How much memory is written before each call to empty the L2 cache.
+        baseline: Milliseconds; where a first estimate is above them, it is the only time that is taken.
+    """
+
+    fn: Callable[[], Any]
+    warmup: float = 25
+    rep: float = 100
+    n_warmup: int = 0
+    n_repeat: int = 0
+    before: Callable[[], object] = lambda: None
+    flush_bytes: int = 256 << 20  # several times the L2 cache of every GPU so far
+    baseline: float | None = None
+
+    def is_too_slow(self, estimate: float) -> bool:
+        """Whether a first estimate says that measuring is not worth the time."""
+        return self.baseline is not None and estimate > self.baseline
+
+
+def time_by_events(plan: Plan, driver: Driver | None = None) -> list[float]:
+    """The time of each call in milliseconds.
+
+    Args:
+        plan: What to measure.
         driver: The driver; the machine's by default.
 
     Raises:
@@ -52,23 +68,25 @@ def time_by_events(
         DeviceAssertError: An assertion of a kernel failed.
     """
     driver = driver or open_driver()
-    fn()
+    plan.fn()
     _finish(driver)
     device = driver.current_device() or 0
     stream = stream_of(framework(None), device)
-    with _flusher(driver, stream) as flush:
+    with _flusher(driver, stream, plan.flush_bytes) as flush:
 
         def between() -> None:
-            before()
+            plan.before()
             flush()
 
         def measured(count: int) -> list[float]:
-            return _measured(driver, fn, count, between, stream)
+            return _measured(driver, plan.fn, count, between, stream)
 
         estimate = max(sum(measured(_ESTIMATES)) / _ESTIMATES, 1e-4)
-        for _ in range(n_warmup or max(1, int(warmup / estimate))):
-            fn()
-        return measured(n_repeat or max(1, int(rep / estimate)))
+        if plan.is_too_slow(estimate):
+            return [estimate]
+        for _ in range(plan.n_warmup or max(1, int(plan.warmup / estimate))):
+            plan.fn()
+        return measured(plan.n_repeat or max(1, int(plan.rep / estimate)))
 
 
 def _measured(
@@ -90,11 +108,14 @@ def _measured(
 
 
 @contextmanager
-def _flusher(driver: Driver, stream: int) -> Iterator[Callable[[], None]]:
+def _flusher(driver: Driver, stream: int, flush_bytes: int) -> Iterator[Callable[[], None]]:
     """A function that overwrites the L2 cache."""
-    pointer = driver.allocate(_FLUSH_BYTES, stream)
+    if not flush_bytes:
+        yield lambda: None
+        return
+    pointer = driver.allocate(flush_bytes, stream)
     try:
-        yield lambda: driver.fill(pointer, 0, _FLUSH_BYTES // 4, stream)
+        yield lambda: driver.fill(pointer, 0, flush_bytes // 4, stream)
     finally:
         driver.free(pointer, stream)
 
@@ -108,13 +129,11 @@ def _finish(driver: Driver) -> None:
         raise
 
 
-def time_by_graph(fn: Callable[[], Any], rep: float, n_repeat: int) -> list[float]:
+def time_by_graph(plan: Plan) -> list[float]:
     """The time of a call in milliseconds, once per replay of a recorded graph of many calls; the cache stays warm.
 
     Args:
-        fn: Starts the work.
-        rep: How long one replay shall take, in milliseconds.
-        n_repeat: Calls in the graph, instead of `rep`.
+        plan: What to measure; `n_repeat` is the number of calls in the graph.
 
     Raises:
         OptionError: torch, which records the graph, is not there.
@@ -127,14 +146,16 @@ def time_by_graph(fn: Callable[[], Any], rep: float, n_repeat: int) -> list[floa
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
-        fn()
+        plan.fn()
         side.synchronize()
-        once = _between_torch_events(torch, lambda: [fn() for _ in range(_ESTIMATES)]) / _ESTIMATES
-        count = n_repeat or max(1, int(rep / _REPLAYS / max(once, 1e-4)))
+        once = _between_torch_events(torch, lambda: [plan.fn() for _ in range(_ESTIMATES)]) / _ESTIMATES
+        if plan.is_too_slow(once):
+            return [once]
+        count = plan.n_repeat or max(1, int(plan.rep / _REPLAYS / max(once, 1e-4)))
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=side):
             for _ in range(count):
-                fn()
+                plan.fn()
         side.synchronize()
         return [_between_torch_events(torch, graph.replay) / count for _ in range(_REPLAYS)]
 

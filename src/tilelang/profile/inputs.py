@@ -1,38 +1,103 @@
-"""Makes arguments of a kernel's shapes and dtypes, to try and to measure it with."""
+"""Makes arguments of a kernel's shapes and dtypes, to try and to measure it with.
+
+Takes descriptions of parameters; gives torch tensors where torch is imported, NumPy or CuPy arrays elsewhere.
+Invariant: which numbers are drawn follows from the dtype and the kind of supply alone, and torch's seed decides them
+where torch is imported.
+"""
 
 from __future__ import annotations
 
 import enum
 import importlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from tilelang.dtypes import DType
+from tilelang.dtypes import DType, Kind, lane_dtype
 from tilelang.errors import ArgumentError
 from tilelang.ir.evaluate import evaluate
-from tilelang.ir.expr import Var
-from tilelang.ir.func import Param, TensorParam
+from tilelang.ir.expr import Expr, Var
+from tilelang.ir.func import Param
 from tilelang.ir.visit import walk_expr
+from tilelang.records import record
 from tilelang.runtime.arrays import torch_dtype
+from tilelang.runtime.kernel_param import KernelParam
 
 
 class TensorSupplyType(enum.Enum):
     """What the elements of made-up tensors are."""
 
-    Auto = "auto"  # normal for floats, small integers otherwise
-    Integer = "integer"  # small integers, so that sums stay exact
-    Uniform = "uniform"  # between -1 and 1
-    Normal = "normal"  # of variance 1
-    Randn = "randn"  # the same
-    Zero = "zero"
-    One = "one"
+    Integer = 1  # small integers, so that sums stay exact
+    Uniform = 2  # uniform in (-1, 1)
+    Normal = 3  # normal with mean -1 and deviation 1
+    Randn = 4  # normal with mean 0 and deviation 1
+    Zero = 5
+    One = 6
+    Auto = 7  # uniform in (-1, 1) for float16, bfloat16 and float32, small integers otherwise
+
+
+class _Law(enum.Enum):
+    """How numbers are drawn, and what the two bounds of a `_Draw` mean."""
+
+    INTEGERS = "from the first up to before the second"
+    UNIFORM = "between the two"
+    NORMAL = "of the first as mean, the second as deviation"
+    CONSTANT = "the first"
+
+
+@record
+class _Draw:
+    """What the elements of a tensor are.
+
+    Attributes:
+        law: How they are drawn.
+        bounds: What the law takes.
+        wide: Whether they are drawn in float32 and then converted.
+        codes: Whether the integers are bit patterns of the elements.
+    """
+
+    law: _Law
+    bounds: tuple[float, float]
+    wide: bool = True
+    codes: bool = False
+
+
+_FLOATS = ("float16", "bfloat16", "float32", "tfloat32")  # which Auto draws uniformly
+_UNIT = (-1.0, 1.0)
+_CONTINUOUS = {
+    TensorSupplyType.Uniform: _Draw(_Law.UNIFORM, _UNIT),
+    TensorSupplyType.Normal: _Draw(_Law.NORMAL, (-1.0, 1.0)),
+    TensorSupplyType.Randn: _Draw(_Law.NORMAL, (0.0, 1.0)),
+}
+
+
+def _draw_of(kind: TensorSupplyType, dtype: DType) -> _Draw:
+    """The one place that says what the elements of a dtype are."""
+    if kind in (TensorSupplyType.Zero, TensorSupplyType.One):
+        return _Draw(_Law.CONSTANT, (float(kind is TensorSupplyType.One), 0.0))
+    if kind in _CONTINUOUS:
+        signed_bytes = dtype.kind is Kind.INT and dtype.bits <= 8  # most of what is continuous would be cut to zero
+        return _Draw(_Law.CONSTANT, (1.0, 0.0)) if signed_bytes and kind in _ONES else _CONTINUOUS[kind]
+    if dtype.kind is Kind.UINT:
+        return _Draw(_Law.INTEGERS, (0, 3))
+    if dtype.is_float and dtype.bits == 8:
+        return _Draw(_Law.INTEGERS, (-128, 128))
+    if dtype.is_float and dtype.bits < 8:
+        return _Draw(_Law.INTEGERS, (0, 16), codes=True)
+    if dtype.is_bool:
+        return _Draw(_Law.INTEGERS, (0, 2))
+    if kind is TensorSupplyType.Auto and str(dtype) in _FLOATS:
+        return _Draw(_Law.UNIFORM, _UNIT, wide=False)
+    return _Draw(_Law.INTEGERS, (-2, 3))
+
+
+_ONES = (TensorSupplyType.Uniform, TensorSupplyType.Normal)
 
 
 def supply(
-    param: Param,
+    param: Param | KernelParam,
     kind: TensorSupplyType = TensorSupplyType.Auto,
     sizes: Mapping[str, int] | None = None,
     device: str = "cpu",
@@ -43,30 +108,52 @@ def supply(
         param: The parameter.
         kind: What the elements are.
         sizes: Values of symbolic dims by name.
-        device: "cpu", or "cuda" for the current GPU; then the tensor is torch's or CuPy's.
+        device: "cpu", or a GPU as torch names it; then the tensor is torch's or CuPy's.
 
     Raises:
         ArgumentError: A symbolic dim has no value, or no framework at hand has arrays on a GPU.
     """
-    if not isinstance(param, TensorParam):
-        return 1.0 if param.dtype.is_float else 1
-    shape = _shape(param, sizes or {})
-    values = _values(kind, shape, param.dtype)
+    described = param if isinstance(param, KernelParam) else KernelParam.of(param)
+    if described.is_scalar():
+        return 1.0 if described.dtype.is_float else 1
+    shape, dtype = _shape(described, sizes or {}), lane_dtype(described.dtype)
+    drawn = _draw_of(kind, dtype)
     torch = _framework("torch", device)
-    row = torch_dtype(param.dtype)
+    row = torch_dtype(dtype)
     if torch is not None and row is not None:
-        return torch.from_numpy(values).to(row).to(device)
-    narrow = values.astype(param.dtype.numpy)
+        return _torch_values(torch, drawn, shape, row, device)
+    narrow = _numpy_values(drawn, shape, dtype)
     if device == "cpu":
         return narrow
     cupy = _framework("cupy", device)
     if cupy is None:
         raise ArgumentError(
-            f"profiler: '{param.name}' of dtype {param.dtype!s} must be on a GPU, where neither torch nor CuPy can put "
+            f"profiler: '{described.name}' of dtype {dtype!s} must be on a GPU, where neither torch nor CuPy can put "
             "it",
             hint="pip install torch, or pass input_tensors=[...]",
         )
     return cupy.asarray(narrow)
+
+
+def get_tensor_supply(supply_type: TensorSupplyType = TensorSupplyType.Auto) -> Callable[[Any], Any]:
+    """A function that makes a tensor on the current device from a description of a parameter.
+
+    The description has a `dtype` and a `shape` of ints, as the elements of `kernel.params` have.
+
+    Args:
+        supply_type: What the elements are.
+
+    Raises:
+        ValueError: At a call of that function: an extent is symbolic.
+    """
+    torch = _framework("torch", "cuda")
+    device = "cuda" if torch is not None and torch.cuda.is_available() else "cpu"
+
+    def make(param: Any) -> Any:
+        name = getattr(param, "name", "") or "param"
+        return supply(KernelParam(param.dtype, param.shape, name), supply_type, device=device)
+
+    return make
 
 
 def _framework(name: str, device: str) -> Any:
@@ -79,31 +166,54 @@ def _framework(name: str, device: str) -> Any:
         return None
 
 
-def _shape(param: TensorParam, sizes: Mapping[str, int]) -> tuple[int, ...]:
+def _shape(param: KernelParam, sizes: Mapping[str, int]) -> tuple[int, ...]:
     env: dict[Var, int] = {}
     for extent in param.shape:
-        for node in walk_expr(extent):
+        for node in walk_expr(extent) if isinstance(extent, Expr) else ():
             if isinstance(node, Var):
                 if node.name not in sizes:
                     raise ArgumentError(
                         f"profiler: '{param.name}' has the symbolic dimension '{node.name}', which has no value",
-                        hint="pass input_tensors=[...]",
+                        hint=f"pass dynamic_symbolic_constraints={{'{node.name}': 1024}} to do_bench, or "
+                        "input_tensors=[...]",
                     )
                 env[node] = sizes[node.name]
     lanes = (param.dtype.lanes,) if param.dtype.lanes > 1 else ()
-    return (*(int(evaluate(extent, env)) for extent in param.shape), *lanes)
+    return (*(int(evaluate(e, env)) if isinstance(e, Expr) else int(e) for e in param.shape), *lanes)
 
 
-def _values(kind: TensorSupplyType, shape: Sequence[int], dtype: DType) -> np.ndarray:
-    """Elements in a dtype wide enough to be converted from."""
-    rng = np.random.default_rng(np.random.randint(2**31))  # follows numpy.random.seed
-    if kind is TensorSupplyType.Zero:
-        return np.zeros(shape, np.float32)
-    if kind is TensorSupplyType.One:
-        return np.ones(shape, np.float32)
-    if not dtype.is_float or kind is TensorSupplyType.Integer:
-        low, high = (0, 2) if dtype.is_bool else (0, 4) if dtype.limits[0] == 0 else (-2, 3)
-        return rng.integers(low, high, shape).astype(np.float32 if dtype.is_float else np.int64)
-    if kind is TensorSupplyType.Uniform:
-        return rng.uniform(-1, 1, shape).astype(np.float32)
-    return rng.standard_normal(shape, dtype=np.float32)
+def _torch_values(torch: Any, draw: _Draw, shape: Sequence[int], row: object, device: str) -> Any:
+    """A tensor drawn where it lies; torch's generator of that device decides the numbers."""
+    low, high = draw.bounds
+    if draw.law is _Law.CONSTANT:
+        return torch.full(shape, int(low), dtype=torch.uint8, device=device).to(row)
+    if draw.law is _Law.INTEGERS:
+        integers = torch.randint(int(low), int(high), shape, dtype=torch.int8, device=device)
+        return integers.view(row) if draw.codes else integers.to(row)
+    values = torch.empty(shape, dtype=torch.float32 if draw.wide else row, device=device)
+    values = values.uniform_(low, high) if draw.law is _Law.UNIFORM else values.normal_(low, high)
+    return values.to(row)
+
+
+def _numpy_values(draw: _Draw, shape: Sequence[int], dtype: DType) -> np.ndarray:
+    """The same as a NumPy array."""
+    rng = np.random.default_rng(_seed())
+    low, high = draw.bounds
+    if draw.law is _Law.CONSTANT:
+        return np.full(shape, low, np.float32).astype(dtype.numpy)
+    if draw.law is _Law.INTEGERS:
+        integers = rng.integers(int(low), int(high), shape)
+        if draw.codes:
+            codes: np.ndarray = integers.astype(np.uint8).view(dtype.numpy)
+            return codes
+        return integers.astype(np.float32 if dtype.is_float else np.int64).astype(dtype.numpy)
+    values = rng.uniform(low, high, shape) if draw.law is _Law.UNIFORM else rng.normal(low, high, shape)
+    return values.astype(np.float32).astype(dtype.numpy)
+
+
+def _seed() -> int:
+    """What `torch.manual_seed` decides where torch is imported, and `numpy.random.seed` elsewhere."""
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        return int(torch.randint(0, 2**31 - 1, ()).item())
+    return int(np.random.randint(2**31 - 1))

@@ -11,8 +11,11 @@ from typing import Any
 
 from tilelang.profile.compare import assert_close
 from tilelang.profile.inputs import TensorSupplyType, supply
-from tilelang.profile.timer import do_bench
+from tilelang.profile.timer import do_bench, on_device
+from tilelang.runtime.kernel_param import KernelParam
 from tilelang.runtime.parameters import Signature
+
+_SAME = 1e-5, 1e-8  # relative and absolute: atomic additions to floats take any order
 
 
 class Profiler:
@@ -20,7 +23,7 @@ class Profiler:
 
     Attributes:
         func: The kernel.
-        signature: What a call of it must bring.
+        signature: What a call of it takes.
         supply_type: What the elements of made-up inputs are.
         device: "cpu" or "cuda": where the kernel takes its arguments, and whose clock measures it.
     """
@@ -41,6 +44,11 @@ class Profiler:
         """Calls the kernel."""
         return self.func(*args, **keywords)
 
+    @property
+    def params(self) -> list[KernelParam]:
+        """The parameters of the kernel in order, outputs included."""
+        return [KernelParam.of(param) for param in self.signature.params]
+
     def make_inputs(self, **sizes: int) -> list[Any]:
         """Made-up arguments for a call; symbolic dims take their values by name."""
         return [supply(self.signature.params[i], self.supply_type, sizes, self.device) for i in self.signature.inputs]
@@ -57,6 +65,8 @@ class Profiler:
         quantiles: Sequence[float] | None = None,
         return_mode: str = "mean",
         dynamic_symbolic_constraints: dict[str, int] | None = None,
+        device: Any = None,
+        early_stop_baseline: float | None = None,
     ) -> float | list[float]:
         """The time of one call in milliseconds.
 
@@ -67,25 +77,33 @@ class Profiler:
             n_warmup: Calls before measuring, instead of `warmup`.
             n_repeat: Calls to measure, instead of `rep`.
             input_tensors: The arguments; made up without them.
-            backend: How a GPU's time is taken.
+            backend: How a GPU's time is taken, as for `tilelang.profiler.do_bench`.
             quantiles: Give these quantiles instead.
             return_mode: "mean", "median", "min" or "max".
-            dynamic_symbolic_constraints: Values of symbolic dims for made-up inputs.
+            dynamic_symbolic_constraints: Values of symbolic dims by name for made-up inputs.
+            device: The GPU to measure on, as an index or a torch device; the current one without it.
+            early_stop_baseline: Milliseconds; where a first estimate is above them, the estimate is the answer.
+
+        Raises:
+            ArgumentError: A symbolic dim has no value.
+            OptionError: An unknown `return_mode` or `backend`, or a quantile out of range.
         """
         target = func or self.func
         sizes = dynamic_symbolic_constraints or {}
-        inputs = self.make_inputs(**sizes) if input_tensors is None else list(input_tensors)
-        return do_bench(
-            lambda: target(*inputs),
-            warmup=warmup,
-            rep=rep,
-            _n_warmup=n_warmup,
-            _n_repeat=n_repeat,
-            quantiles=quantiles,
-            backend=backend,
-            return_mode=return_mode,
-            device=self.device,
-        )
+        with on_device(device):
+            inputs = self.make_inputs(**sizes) if input_tensors is None else list(input_tensors)
+            return do_bench(
+                lambda: target(*inputs),
+                warmup=warmup,
+                rep=rep,
+                _n_warmup=n_warmup,
+                _n_repeat=n_repeat,
+                quantiles=quantiles,
+                backend=backend,
+                return_mode=return_mode,
+                device=self.device if device is None else device,
+                early_stop_baseline=early_stop_baseline,
+            )
 
     def run_once(self, func: Callable[..., Any] | None = None) -> Any:
         """Calls the kernel, or `func`, once on made-up inputs."""
@@ -101,26 +119,32 @@ class Profiler:
     ) -> None:
         """Compares the kernel's results with those of a reference called on the same inputs.
 
-        Arguments that either of the two writes in place are compared as well.
+        Only what the two return is compared, in order, and not what they write to their arguments. Where the reference
+        gives None for a result, nothing is compared.
+
+        Args:
+            reference_program: Returns what is right, one tensor or several.
+            input_tensors: The arguments of both; made up without them.
+            atol: How far an element may be off, absolute.
+            rtol: The same, relative to what is right.
+            max_mismatched_ratio: The share of elements of a result that may be off further.
 
         Raises:
-            AssertionError: More elements differ than allowed.
+            AssertionError: More elements differ than allowed, or the number of results does.
+            ArgumentError: A symbolic dim has no value.
         """
-        inputs = self.make_inputs() if input_tensors is None else list(input_tensors)
-        copies = [_duplicate(value) for value in inputs]
-        expected = _as_list(reference_program(*copies))
-        actual = _as_list(self.func(*inputs))
+        expected, actual = self._both(reference_program, input_tensors)
         if len(expected) != len(actual):
-            raise AssertionError(f"the kernel returns {len(actual)} results, the reference {len(expected)}")
-        pairs = [(a, e, f"result {n}") for n, (a, e) in enumerate(zip(actual, expected, strict=True))]
-        for index, a, e in zip(self.signature.inputs, inputs, copies, strict=True):
-            if index in self.signature.written:
-                pairs.append((a, e, f"'{self.signature.params[index].name}'"))
-        for a, e, what in pairs:
+            raise AssertionError(f"the kernel returns {_results(len(actual))}, the reference {len(expected)}")
+        for number, (found, right) in enumerate(zip(actual, expected, strict=True)):
+            if found is None or right is None:
+                continue
             try:
-                assert_close(a, e, rtol, atol, max_mismatched_ratio, actual_name="kernel", expected_name="reference")
+                assert_close(
+                    found, right, rtol, atol, max_mismatched_ratio, actual_name="kernel", expected_name="reference"
+                )
             except AssertionError as error:
-                raise AssertionError(f"{what}: {error}") from None
+                raise AssertionError(f"result {number}: {error}") from None
 
     def manual_assert_close(
         self,
@@ -128,15 +152,27 @@ class Profiler:
         input_tensors: Sequence[Any] | None = None,
         manual_check_prog: Callable[[list[Any], list[Any]], None] | None = None,
     ) -> None:
-        """Hands the results of the kernel and of a reference, as lists, to a check of the caller's own."""
-        inputs = self.make_inputs() if input_tensors is None else list(input_tensors)
-        expected = _as_list(reference_program(*[_duplicate(value) for value in inputs]))
-        actual = _as_list(self.func(*inputs))
+        """Hands the results of the kernel and of a reference, as lists, to a check of the caller's own.
+
+        Raises:
+            AssertionError: The numbers of results differ, or the check says so.
+        """
+        expected, actual = self._both(reference_program, input_tensors)
+        if len(expected) != len(actual):
+            raise AssertionError(f"the kernel returns {_results(len(actual))}, the reference {len(expected)}")
         if manual_check_prog is not None:
             manual_check_prog(actual, expected)
 
+    def _both(
+        self, reference_program: Callable[..., Any], input_tensors: Sequence[Any] | None
+    ) -> tuple[list[Any], list[Any]]:
+        """What the reference and then the kernel return for the same inputs."""
+        inputs = self.make_inputs() if input_tensors is None else list(input_tensors)
+        expected = _as_list(reference_program(*inputs))
+        return expected, _as_list(self.func(*inputs))
+
     def assert_consistent(self, repeat: int = 10) -> None:
-        """Checks that the kernel gives the same results every time.
+        """Checks that the kernel gives the same results every time, up to what another order of additions changes.
 
         Raises:
             AssertionError: Two calls on the same inputs differ.
@@ -146,13 +182,17 @@ class Profiler:
         for _ in range(repeat):
             again = _as_list(self.func(*[_duplicate(value) for value in inputs]))
             for a, b in zip(first, again, strict=True):
-                assert_close(b, a, 0, 0, actual_name="later", expected_name="first")
+                assert_close(b, a, *_SAME, actual_name="later", expected_name="first")
 
 
 def _as_list(results: Any) -> list[Any]:
     if results is None:
         return []
     return list(results) if isinstance(results, list | tuple) else [results]
+
+
+def _results(count: int) -> str:
+    return f"{count} result{'' if count == 1 else 's'}"
 
 
 def _duplicate(value: Any) -> Any:

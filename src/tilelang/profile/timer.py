@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tilelang.errors import OptionError
-from tilelang.profile.device_timer import is_device_busy, time_by_events, time_by_graph
+from tilelang.profile.device_timer import Plan, is_device_busy, time_by_events, time_by_graph
 
 RETURN_MODES = ("mean", "median", "min", "max")
 BACKENDS = ("event", "cudagraph", "cupti", "auto")  # how a GPU's clock is read; the CPU has one way
@@ -20,16 +22,19 @@ def do_bench(
     rep: float = 100,
     _n_warmup: int = 0,
     _n_repeat: int = 0,
-    grad_to_none: Sequence[Any] | None = None,
     quantiles: Sequence[float] | None = None,
     fast_flush: bool = True,
     backend: str = "event",
     return_mode: str = "mean",
-    device: str | None = None,
+    device: Any = None,
+    cache_size: int = 256,
+    early_stop_baseline: float | None = None,
+    *,
+    grad_to_none: Sequence[Any] | None = None,
 ) -> float | list[float]:
     """The time that `fn()` takes, in milliseconds.
 
-    On a GPU the cache is overwritten between calls, unless a graph is replayed.
+    On a GPU the L2 cache is overwritten between calls, unless a graph is replayed.
 
     Args:
         fn: What to measure.
@@ -37,16 +42,18 @@ def do_bench(
         rep: How long to measure, in milliseconds.
         _n_warmup: Calls before measuring, instead of `warmup`.
         _n_repeat: Calls to measure, instead of `rep`.
-        grad_to_none: Tensors whose gradient is dropped before each call.
         quantiles: Give these quantiles of all calls instead, such as `[0.5, 0.2, 0.8]`.
-        fast_flush: Accepted as published; the flush has one way.
+        fast_flush: Accepted as published; the cache is overwritten in one way.
         backend: How a GPU's time is taken: "event" (also "auto" and "cupti") or "cudagraph"; the CPU's clock is read
             in one way.
         return_mode: "mean", "median", "min" or "max" of all calls.
-        device: "cpu" or "cuda"; without it, whether torch is using a GPU decides.
+        device: "cpu", "cuda", or a GPU as an index or a torch device; without it, whether torch is using a GPU decides.
+        cache_size: How much memory is written to empty the cache, in MiB.
+        early_stop_baseline: Milliseconds; where a first estimate is above them, the estimate is the answer.
+        grad_to_none: Tensors whose gradient is dropped before each call.
 
     Raises:
-        OptionError: An unknown `return_mode` or `backend`, or a quantile out of range.
+        OptionError: An unknown `return_mode` or `backend`, a quantile out of range, or a negative `cache_size`.
     """
     del fast_flush
     if return_mode not in RETURN_MODES:
@@ -55,17 +62,21 @@ def do_bench(
         raise OptionError(f"do_bench: unknown backend {backend!r}", hint=f"one of {', '.join(BACKENDS)}")
     if quantiles is not None and not all(0 <= q <= 1 for q in quantiles):
         raise OptionError(f"do_bench: quantiles are between 0 and 1, got {list(quantiles)}")
+    if cache_size < 0:
+        raise OptionError(f"do_bench: cache_size is a number of MiB, got {cache_size}")
 
     def forget_gradients() -> None:
         for tensor in grad_to_none or ():
             tensor.grad = None
 
-    if not (is_device_busy() if device is None else device == "cuda"):
-        times = _host_times(fn, warmup, rep, _n_warmup, _n_repeat, forget_gradients)
-    elif backend == "cudagraph":
-        times = time_by_graph(fn, rep, _n_repeat)
-    else:
-        times = time_by_events(fn, warmup, rep, _n_warmup, _n_repeat, forget_gradients)
+    plan = Plan(fn, warmup, rep, _n_warmup, _n_repeat, forget_gradients, cache_size << 20, early_stop_baseline)
+    with on_device(device):
+        if not (is_device_busy() if device is None else isinstance(device, int) or str(device).startswith("cuda")):
+            times = _host_times(plan)
+        elif backend == "cudagraph":
+            times = time_by_graph(plan)
+        else:
+            times = time_by_events(plan)
     if quantiles is not None:
         found = [quantile(times, q) for q in quantiles]
         return found[0] if len(found) == 1 else found
@@ -73,17 +84,29 @@ def do_bench(
     return summaries.get(return_mode, min(times) if return_mode == "min" else max(times))
 
 
-def _host_times(
-    fn: Callable[[], Any], warmup: float, rep: float, n_warmup: int, n_repeat: int, before: Callable[[], None]
-) -> list[float]:
-    estimate = max(_once(fn), 1e-6)
-    for _ in range(n_warmup or max(1, int(warmup / estimate))):
-        fn()
-    estimate = max(min(_once(fn) for _ in range(3)), 1e-6)
+@contextlib.contextmanager
+def on_device(device: Any) -> Iterator[None]:
+    """Makes a GPU that is named by its index or as a torch device the current one; any other text changes nothing."""
+    torch = sys.modules.get("torch")
+    index = device if isinstance(device, int) else getattr(device, "index", None)
+    if torch is None or not isinstance(index, int) or not torch.cuda.is_available():
+        yield
+        return
+    with torch.cuda.device(index):
+        yield
+
+
+def _host_times(plan: Plan) -> list[float]:
+    estimate = max(_once(plan.fn), 1e-6)
+    for _ in range(plan.n_warmup or max(1, int(plan.warmup / estimate))):
+        plan.fn()
+    estimate = max(min(_once(plan.fn) for _ in range(3)), 1e-6)
+    if plan.is_too_slow(estimate):
+        return [estimate]
     times = []
-    for _ in range(n_repeat or max(1, int(rep / estimate))):
-        before()
-        times.append(_once(fn))
+    for _ in range(plan.n_repeat or max(1, int(plan.rep / estimate))):
+        plan.before()
+        times.append(_once(plan.fn))
     return times
 
 
