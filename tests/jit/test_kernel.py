@@ -51,10 +51,41 @@ def test_arguments_may_be_named(vector_add: Make, backend: str) -> None:
 
 
 @BOTH
-@pytest.mark.parametrize("m", [0, 1, 7])
+@pytest.mark.parametrize("m", [1, 7])
 def test_dynamic_shapes_and_scalars(scale: PrimFunc, backend: str, m: int) -> None:
     a = numbers(m, 8)
     assert np.array_equal(a * np.float32(2.5), JITKernel(scale, out_idx=-1, execution_backend=backend)(a, 2.5))
+
+
+@pytest.mark.parametrize("backend", ["reference", "cc", "simulator"])
+def test_none_is_taken_for_a_tensor_that_is_not_touched(backend: str) -> None:
+    use_bias, n = False, T.dynamic("n")
+
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), bias: T.Tensor((64, n), "float32"), C: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            for i in T.Parallel(64):
+                C[i] = A[i] + (bias[i, 0] if use_bias else 0)
+
+    target = {"kind": "cuda", "arch": "sm_90a"} if backend == "simulator" else "cpu"
+    kernel = JITKernel(main, target=target, execution_backend=backend)
+    for bias in (None, np.zeros((64, 2), np.float32), None):
+        a, c = numbers(64), np.zeros(64, np.float32)
+        kernel(a, bias, c)
+        assert np.array_equal(a, c)
+    with pytest.raises(RuntimeError, match="'A' is None"):
+        kernel(None, None, np.zeros(64, np.float32))
+
+
+@BOTH
+def test_an_empty_grid_is_refused_on_short_and_long_ways(scale: PrimFunc, backend: str) -> None:
+    kernel = JITKernel(scale, out_idx=-1, execution_backend=backend)
+    for m in (0, 2, 0):  # the second call may take a short way
+        if m:
+            kernel(numbers(m, 8), 2.5)
+            continue
+        with pytest.raises(RuntimeError, match=r"scale: the grid \(M,\), which is \(0,\) here, has no blocks"):
+            kernel(numbers(m, 8), 2.5)
 
 
 @BOTH

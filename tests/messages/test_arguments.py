@@ -10,7 +10,7 @@ from tilelang.errors import ArgumentError, Loc
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Const, Expr, Var, const
 from tilelang.ir.func import Param, PrimFunc, ScalarParam, TensorParam
-from tilelang.ir.stmt import Seq, Store
+from tilelang.ir.stmt import Launch, Seq, Store
 from tilelang.runtime.arguments import bind
 from tilelang.runtime.parameters import Signature
 
@@ -64,8 +64,37 @@ def test_too_many_arguments_with_outputs() -> None:
     ) == refused([*ABC], (zeros(2, 2),) * 4, out_idx=-1)
 
 
-def test_none() -> None:
-    assert "gemm: 'A' must be a float32 array of shape (M, K), got None" == refused([*ABC], (None, 1, 2))
+def test_none_where_the_kernel_writes() -> None:
+    assert (
+        "gemm: 'C' is None, but the kernel reads or writes it\n"
+        "hint: pass a float32 array of shape (M, N); None is for tensors that are not touched"
+    ) == refused([*ABC], (None, None, None))
+
+
+def test_none_for_all_that_carry_a_size() -> None:
+    params = [tensor("A", M), tensor("B", M, 2), tensor("C", 2)]
+    grid = Launch((Var("bx", INT32, index=True),), (M,), (128, 1, 1), Seq(()))
+    store = Store(params[2].buffer, (Const(0, INT32),), const(0, params[2].dtype))
+    func = PrimFunc("gemm", tuple(params), Seq((grid, store)), symbols=(M,))
+    with pytest.raises(RuntimeError) as caught:
+        bind(Signature.of(func), (None, None, zeros(2)))
+    assert (
+        "gemm: dimension 'M' needs at least one non-null buffer that has it, but A, B are all None\n"
+        "hint: pass a tensor for one of them, or 'M' as a scalar parameter"
+    ) == str(caught.value)
+
+
+@pytest.mark.parametrize(("extent", "text"), [(M, "(M, 2), which is (0, 2) here,"), (Const(0, INT32), "(0, 2)")])
+def test_an_empty_grid(extent: Expr, text: str) -> None:
+    grid = (extent, Const(2, INT32))
+    launch = Launch(tuple(Var(n, INT32, index=True) for n in "xy"), grid, (128, 1, 1), Seq(()))
+    func = PrimFunc("gemm", (tensor("A", M),), launch, symbols=(M,))
+    with pytest.raises(RuntimeError) as caught:
+        bind(Signature.of(func), (zeros(0),))
+    assert (
+        f"gemm: the grid {text} has no blocks\n"
+        "hint: do not call the kernel where there is nothing to do, or start at least one block: T.max(extent, 1)"
+    ) == str(caught.value)
 
 
 def test_a_list() -> None:

@@ -62,6 +62,45 @@ def test_outputs_may_be_passed_and_are_returned() -> None:
     assert c is bind(s, (a, c)).result()
 
 
+def test_several_outputs_are_a_list() -> None:
+    s = signature(tensor("a", 2), tensor("b", 3), tensor("c", 4), out_idx=[1, 2])
+    assert list is type(bind(s, (np.zeros(2, np.float32),)).result())
+
+
+@pytest.mark.parametrize(("dtype", "given"), [
+    ("bool", "int8"), ("bool", "uint8"), ("float8_e4m3fn", "float8_e4m3fnuz"), ("float8_e4m3fnuz", "float8_e4m3fn"),
+    ("float8_e5m2", "float8_e5m2fnuz"), ("float8_e5m2fnuz", "float8_e5m2"),
+])  # fmt: skip
+def test_bytes_of_another_name_are_taken_as_they_are(dtype: str, given: str) -> None:
+    array = np.arange(2, dtype=np.uint8).view(as_dtype(given).numpy)
+    (view,) = bind(signature(tensor("a", 2, dtype=dtype)), (array,)).values
+    assert isinstance(view, ArrayView)
+    assert (address(array), as_dtype(dtype)) == (view.pointer, view.dtype)
+    assert as_dtype(dtype).numpy == view.as_numpy().dtype
+
+
+@pytest.mark.parametrize(("dtype", "given"), [("int8", "bool"), ("float8_e4m3fn", "float8_e5m2"), ("bool", "int32")])
+def test_bytes_of_another_meaning_are_refused(dtype: str, given: str) -> None:
+    with pytest.raises(RuntimeError, match=f"'a' has dtype {given}, expected {dtype}"):
+        bind(signature(tensor("a", 2, dtype=dtype)), (np.zeros(2, as_dtype(given).numpy),))
+
+
+def test_a_tensor_that_is_not_touched_may_be_none() -> None:
+    s = signature(tensor("a", M, N), tensor("bias", N, 4), tensor("c", M), symbols=(M, N))
+    c = np.zeros(3, np.float32)
+    bound = bind(s, (None, None, c))
+    assert [0, 0, address(c), 3, 0] == bound.c_arguments()
+    absent = bound.values[0]
+    assert isinstance(absent, ArrayView)
+    assert (3, 0) == absent.as_numpy().shape
+
+
+def test_a_tensor_that_is_given_is_checked_although_it_is_not_touched() -> None:
+    s = signature(tensor("a", 3), tensor("c", 2))
+    with pytest.raises(RuntimeError, match="'a' has shape"):
+        bind(s, (np.zeros(4, np.float32), np.zeros(2, np.float32)))
+
+
 def test_a_call_without_outputs_returns_nothing() -> None:
     assert None is bind(signature(tensor("c", 2)), (np.zeros(2, np.float32),)).result()
 

@@ -37,6 +37,7 @@ from tilelang.ir.stmt import (
     For,
     ParallelLoop,
     PipelineSpec,
+    Print,
     Reduction,
     Seq,
     Stmt,
@@ -135,6 +136,24 @@ def written_buffers(stmt: Stmt) -> tuple[Buffer, ...]:
         case CallStmt(writes=writes):
             return tuple(region.buffer for region in writes)
     return ()
+
+
+def touched_buffers(stmt: Stmt) -> Iterator[Buffer]:
+    """The buffers whose elements a statement itself may read or write, not those of its sub-statements."""
+    yield from written_buffers(stmt)
+    match stmt:
+        case TileOp():
+            yield from (region.buffer for region in stmt.reads())
+        case CallStmt(args=args, reads=reads):
+            yield from (part.buffer for part in (*args, *reads) if isinstance(part, Region))
+        case Atomic(buffer=buffer):
+            yield buffer
+        case Print(operand=Region(buffer=buffer)):
+            yield buffer
+        case For(reductions=reductions):
+            yield from (reduction.buffer for reduction in reductions)
+    for root in expressions(stmt):
+        yield from (node.buffer for node in walk_expr(root) if isinstance(node, Load))
 
 
 def jumps(stmt: Stmt, *kinds: type[Stmt]) -> bool:

@@ -6,20 +6,22 @@ an `ArgumentError` leaves here, and what is bound satisfies everything that the 
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from tilelang.dtypes import DType
+from tilelang.dtypes import DType, as_dtype, lane_dtype
 from tilelang.errors import ArgumentError
 from tilelang.ir.evaluate import evaluate
-from tilelang.ir.expr import Expr, Var
+from tilelang.ir.expr import Expr, Var, int_const
 from tilelang.ir.func import ScalarParam, TensorParam
-from tilelang.ir.visit import walk_expr
+from tilelang.ir.visit import variables_of, walk_expr
 from tilelang.records import record
 from tilelang.runtime.arrays import (
     ArrayView,
@@ -52,8 +54,8 @@ class Bound:
     device: int | None = None
 
     def result(self) -> Any:
-        """What the call returns: nothing, the output, or a tuple of outputs."""
-        arrays = tuple(hand_over(array, self.like) for array in self.outputs)
+        """What the call returns: nothing, the output, or a list of outputs."""
+        arrays = [hand_over(array, self.like) for array in self.outputs]
         return None if not arrays else arrays[0] if len(arrays) == 1 else arrays
 
     def address(self, parameter: int) -> int:
@@ -147,7 +149,8 @@ class _Binding:
         for index, value in self.given.items():
             param = signature.params[index]
             if isinstance(param, TensorParam):
-                views[index] = self._view(index, param, value)
+                if value is not None or index not in signature.optional:
+                    views[index] = self._view(index, param, value)
             else:
                 numbers[index] = _scalar(signature.name, param, value, on_device=self.devices is not None)
                 self.env[param.var] = numbers[index]
@@ -155,6 +158,7 @@ class _Binding:
         self._solve_symbols(views)
         for index, view in views.items():
             self._check_shape(index, view)
+        self._check_grids()
         bound = Bound([], like=framework_of(self.args), device=self._device())
         made: dict[int, Any] = {}
         for index in signature.outputs:
@@ -165,6 +169,8 @@ class _Binding:
                 borrowed = borrow(made[index])
                 assert borrowed is not None
                 views[index] = borrowed
+        for index in self.given.keys() - views.keys() - numbers.keys():
+            views[index] = self._absent(index)
         bound.values = [views[i] if i in views else numbers[i] for i in range(len(signature.params))]
         bound.symbols = [int(self.env[symbol]) for symbol in signature.symbols]
         bound.outputs = [made[i] for i in signature.outputs]
@@ -193,13 +199,20 @@ class _Binding:
         view = borrow(value)
         name, dtype = param.name, param.dtype
         lane = _storage_name(dtype)
-        if view is None:
-            given = "None" if value is None else f"{type(value).__name__} {_short(value)}"
+        if value is None:
             raise self._fail(
-                f"'{name}' must be a {dtype!s} array of shape {shape_text(param.shape)}, got {given}",
-                "" if value is None else f"write numpy.asarray(..., dtype={lane!r})",
+                f"'{name}' is None, but the kernel reads or writes it",
+                f"pass a {dtype!s} array of shape {shape_text(param.shape)}; None is for tensors that are not touched",
+            )
+        if view is None:
+            raise self._fail(
+                f"'{name}' must be a {dtype!s} array of shape {shape_text(param.shape)}, got {type(value).__name__} "
+                f"{_short(value)}",
+                f"write numpy.asarray(..., dtype={lane!r})",
             )
         self._check_place(name, view)
+        if view.dtype is not None and str(view.dtype) in _STORED_ALIKE.get(lane, ()):
+            view = dataclasses.replace(view, dtype=as_dtype(lane))
         if view.dtype is None or _storage_name(view.dtype) != lane:
             convert = f"{name}.to(torch.{lane})" if view.framework == "torch" else f"{name}.astype({lane!r})"
             raise self._fail(f"'{name}' has dtype {view.dtype_text}, expected {dtype!s}", f"pass {convert}")
@@ -273,6 +286,48 @@ class _Binding:
                         self.origin[variable] = f"'{param.name}' of shape {view.shape}"
                         open_symbols.discard(variable)
                         progress = True
+        for symbol in self.signature.symbols:
+            if symbol in open_symbols:
+                self._do_without(symbol, views)
+
+    def _do_without(self, symbol: Var, views: dict[int, ArrayView]) -> None:
+        """Gives a symbol that only tensors carry which were not given the value 0: the kernel must not depend on it."""
+        params = self.signature.params
+        carriers = [
+            i for i in self.given if i not in views and isinstance(p := params[i], TensorParam)
+            and any(symbol in variables_of(e) for e in dims_and_strides(p))
+        ]  # fmt: skip
+        if carriers and symbol in self.signature.needed:
+            raise self._fail(
+                f"dimension '{symbol.name}' needs at least one non-null buffer that has it, but "
+                f"{self.signature.names(carriers)} {'is' if len(carriers) == 1 else 'are all'} None",
+                f"pass a tensor for one of them, or '{symbol.name}' as a scalar parameter",
+            )
+        if carriers:
+            self.env[symbol] = 0
+
+    def _check_grids(self) -> None:
+        """Refuses an empty grid: a kernel that silently does nothing leaves its outputs undefined."""
+        for grid in self.signature.grids:
+            extents = [self._value(extent) for extent in grid]
+            if None not in extents and any(extent <= 0 for extent in extents if extent is not None):
+                raise self._fail(
+                    f"the grid {shape_text(grid)}"
+                    + (f", which is {tuple(extents)} here," if any(int_const(e) is None for e in grid) else "")
+                    + " has no blocks",
+                    "do not call the kernel where there is nothing to do, or start at least one block: "
+                    "T.max(extent, 1)",
+                )
+
+    def _absent(self, index: int) -> ArrayView:
+        """What stands for a tensor that was not given: an array that nobody touches, at address 0."""
+        param = self.signature.params[index]
+        assert isinstance(param, TensorParam)
+        lanes = (param.dtype.lanes,) if param.dtype.lanes > 1 else ()
+        shape = (*(max(0, self._value(extent) or 0) for extent in param.shape), *lanes)
+        return ArrayView(
+            "none", lane_dtype(param.dtype), "None", shape, dense_strides(shape), 0, "cpu", True, True, None
+        )
 
     def _check_shape(self, index: int, view: ArrayView) -> None:
         param = self.signature.params[index]
@@ -358,6 +413,17 @@ class _Binding:
                 f"pass '{param.name}' as an argument",
             )
         return array
+
+
+# What a parameter also takes, by the name of its elements: dtypes whose bytes are read as they are. The kinds of one
+# family of 8-bit floats are passed for each other, as frameworks name them differently; a bool is a byte of 0 or 1.
+_STORED_ALIKE: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "bool": frozenset({"int8", "uint8"}),
+        **dict.fromkeys(("float8_e4m3fn", "float8_e4m3fnuz"), frozenset({"float8_e4m3fn", "float8_e4m3fnuz"})),
+        **dict.fromkeys(("float8_e5m2", "float8_e5m2fnuz"), frozenset({"float8_e5m2", "float8_e5m2fnuz"})),
+    }
+)
 
 
 def _storage_name(dtype: DType) -> str:

@@ -71,6 +71,8 @@ class ArrayView:
         itemsize = self.dtype.numpy.itemsize
         if 0 in self.shape:
             return np.empty(self.shape, self.dtype.numpy)
+        if not self.pointer:  # a tensor that was not given
+            return np.broadcast_to(np.zeros((), self.dtype.numpy), self.shape)
         steps = [(extent - 1) * stride for extent, stride in zip(self.shape, self.strides, strict=True)]
         low, high = sum(min(step, 0) for step in steps), sum(max(step, 0) for step in steps)
         memory = (ctypes.c_char * ((high - low + 1) * itemsize)).from_address(self.pointer + low * itemsize)

@@ -294,7 +294,7 @@ class _Writer:
                 f"    return failed(status, {n == 0}, {launch.name!r}, args)",
             ]
         outputs = ", ".join(f"a{i}" for i in signature.outputs)
-        outputs = f"({outputs})" if len(signature.outputs) > 1 else outputs or "None"
+        outputs = f"[{outputs}]" if len(signature.outputs) > 1 else outputs or "None"
         return [*lines, "blocks.append(block)", f"return {outputs}"]
 
     def _value(self, launch: int, argument: KernelArgument, code: str) -> str:

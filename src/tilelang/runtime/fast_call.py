@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tilelang.ir.expr import Binary, Const, Expr, Var
+from tilelang.ir.expr import Binary, Cast, Const, Expr, Var
 from tilelang.ir.func import ScalarParam, TensorParam
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.visit import walk_expr
@@ -187,6 +187,10 @@ class _Writer:
             else:
                 take_apart(f"a{i}.strides", f"t{i}", declared_strides(self.signature, i), param.dtype.numpy.itemsize)
         checks += [f"{given} == {self._expr(expr)}" for given, expr in deferred]
+        extents = dict.fromkeys(extent for grid in self.signature.grids for extent in grid)
+        if any(isinstance(extent, Const) and extent.value <= 0 for extent in extents):
+            raise NoShortWay  # an empty grid, which the long way words
+        checks += [f"{self._expr(extent)} > 0" for extent in extents if not isinstance(extent, Const)]
         return binds, checks
 
     def _allocations(self, framework: str) -> list[str]:
@@ -219,7 +223,7 @@ class _Writer:
         values += [self._expr(symbol) for symbol in self.signature.symbols]
         outputs = ", ".join(f"a{i}" for i in self.signature.outputs)
         if len(self.signature.outputs) > 1:
-            outputs = f"({outputs})"
+            outputs = f"[{outputs}]"
         return [
             f"status = entry({', '.join(values)})",
             "if status:",
@@ -235,6 +239,10 @@ class _Writer:
             case Var():
                 if expr in self.names:
                     return f"({self.names[expr]})" if " " in self.names[expr] else self.names[expr]
+            case Cast(a=a) if expr.is_index:
+                return self._expr(a)
+            case Binary(op=BinaryOp.MIN | BinaryOp.MAX as op, a=a, b=b):
+                return f"{op.value}({self._expr(a)}, {self._expr(b)})"
             case Binary(op=BinaryOp.ADD | BinaryOp.SUB | BinaryOp.MUL as op, a=a, b=b):
                 return f"({self._expr(a)} {op.value} {self._expr(b)})"
             case Binary(op=BinaryOp.FLOORDIV | BinaryOp.FLOORMOD as op, a=a, b=Const(value=value)) if value:

@@ -17,7 +17,7 @@ typedef void *Object;
 
 static struct Python {
     Object (*tuple_item)(Object, i64);
-    Object (*new_tuple)(i64);
+    Object (*new_list)(i64);
     int (*set_item)(Object, i64, Object);
     i64 (*tuple_size)(Object);
     i64 (*signed_value)(Object);
@@ -289,7 +289,7 @@ static Object returned(Object self, const Object *made, i64 count) {
         python.increase(result);
         return result;
     }
-    result = python.new_tuple(count);
+    result = python.new_list(count);
     for (i64 n = 0; result && n < count; n++) {
         python.increase(made[n]);
         python.set_item(result, n, made[n]);

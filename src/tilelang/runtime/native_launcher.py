@@ -24,7 +24,7 @@ _TEXT = Path(__file__).with_name("launcher.cpp")
 _FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-w")
 # in the order of `Python` in launcher.cpp; all are functions of the stable ABI
 _FUNCTIONS = (
-    "PyTuple_GetItem", "PyTuple_New", "PyTuple_SetItem", "PyTuple_Size", "PyLong_AsLongLong",
+    "PyTuple_GetItem", "PyList_New", "PyList_SetItem", "PyTuple_Size", "PyLong_AsLongLong",
     "PyLong_AsUnsignedLongLong", "PyFloat_AsDouble", "PyLong_FromLongLong", "PyErr_Occurred", "PyErr_Clear",
     "PyObject_Call", "PyObject_CallFunctionObjArgs", "PyObject_IsTrue", "Py_IncRef", "Py_DecRef",
     "PyEval_SaveThread", "PyEval_RestoreThread",

@@ -6,7 +6,7 @@ of a `Signature` can be found from the arguments that a caller passes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tilelang.errors import Loc, OptionError, ProgramError
@@ -14,7 +14,16 @@ from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Const, Expr, Var, int_const
 from tilelang.ir.func import Param, PrimFunc, ScalarParam, TensorParam
 from tilelang.ir.printer import to_text
-from tilelang.ir.visit import walk, walk_expr, written_buffers
+from tilelang.ir.stmt import Alloc, If, Launch, Stmt
+from tilelang.ir.visit import (
+    expressions,
+    sub_statements,
+    touched_buffers,
+    variables_of,
+    walk,
+    walk_expr,
+    written_buffers,
+)
 from tilelang.records import record
 
 OutIdx = int | Sequence[int] | None
@@ -32,6 +41,9 @@ class Signature:
         inputs: Indices of the other parameters, in order.
         written: Indices of the parameters that the kernel may write.
         symbols: Symbolic dims and strides that the entry takes after the parameters.
+        optional: Indices of the tensor inputs whose elements the kernel never touches; None may be passed for them.
+        needed: The symbols that the kernel or the shape of an output depends on.
+        grids: The extents of each launch.
     """
 
     name: str
@@ -41,6 +53,9 @@ class Signature:
     inputs: tuple[int, ...]
     written: frozenset[int]
     symbols: tuple[Var, ...]
+    optional: frozenset[int] = frozenset()
+    needed: frozenset[Var] = frozenset()
+    grids: tuple[tuple[Expr, ...], ...] = ()
 
     @classmethod
     def of(cls, func: PrimFunc, out_idx: OutIdx = None) -> Signature:
@@ -52,7 +67,15 @@ class Signature:
         """
         outputs = _output_indices(func, out_idx)
         inputs = tuple(i for i in range(len(func.params)) if i not in outputs)
-        signature = cls(func.name, func.loc, func.params, outputs, inputs, written_params(func), func.symbols)
+        statements = list(reachable(func.body))
+        touched = {buffer.storage for stmt in statements for buffer in touched_buffers(stmt)}
+        params = enumerate(func.params)
+        optional = {i for i, p in params if isinstance(p, TensorParam) and p.buffer not in touched} - set(outputs)
+        signature = cls(
+            func.name, func.loc, func.params, outputs, inputs, written_params(func), func.symbols,
+            frozenset(optional), _needed_symbols(func, outputs, statements),
+            tuple(stmt.grid for stmt in statements if isinstance(stmt, Launch)),
+        )  # fmt: skip
         with func.loc:
             signature._check_symbols()
         return signature
@@ -125,6 +148,29 @@ def written_params(func: PrimFunc) -> frozenset[int]:
     return frozenset(
         i for i, param in enumerate(func.params) if isinstance(param, TensorParam) and param.buffer in storages
     )
+
+
+def reachable(stmt: Stmt) -> Iterator[Stmt]:
+    """The statement and those below it, but for branches that a constant condition excludes."""
+    yield stmt
+    if isinstance(stmt, If) and isinstance(stmt.condition, Const):
+        taken = stmt.then_body if stmt.condition.value else stmt.else_body
+        yield from () if taken is None else reachable(taken)
+        return
+    for child in sub_statements(stmt):
+        yield from reachable(child)
+
+
+def _needed_symbols(func: PrimFunc, outputs: Sequence[int], statements: Sequence[Stmt]) -> frozenset[Var]:
+    """The symbols without which the kernel cannot run: those in its statements and in the shapes of what it touches."""
+    roots = [expr for stmt in statements for expr in expressions(stmt)]
+    roots += [value for stmt in statements if isinstance(stmt, Launch) for _, value in stmt.hints.safe_values]
+    buffers = {buffer for stmt in statements for buffer in touched_buffers(stmt)}
+    buffers |= {stmt.buffer for stmt in statements if isinstance(stmt, Alloc)}
+    buffers |= {param.buffer for i in outputs if isinstance(param := func.params[i], TensorParam)}
+    for buffer in buffers:
+        roots += [*buffer.shape, *(buffer.strides or ())]
+    return frozenset().union(*map(variables_of, roots)) & set(func.symbols)
 
 
 def _output_indices(func: PrimFunc, out_idx: OutIdx) -> tuple[int, ...]:
