@@ -1,11 +1,11 @@
 """TileLang: kernels over tiles, written in Python, compiled for the machine at hand.
 
 The public names and nothing else; each is loaded when it is first asked for, so that `import tilelang` costs next to
-nothing. The language itself is `tilelang.language`, by custom imported as `T`.
+nothing (`paths` says where each lives). The language itself is `tilelang.language`, by custom imported as `T`.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+import sys
+from typing import TYPE_CHECKING
 
 from tilelang.errors import (
     ArgumentError,
@@ -25,19 +25,23 @@ from tilelang.errors import (
     ToolchainError,
     TuningError,
     UnknownAttribute,
+    UnknownModule,
     UnknownName,
 )
+from tilelang.finder import PathFinder, add_names
 
 if TYPE_CHECKING:
     from tilelang.jit.compile import Lowered, compile, lower, par_compile
     from tilelang.jit.decorator import jit
     from tilelang.jit.kernel import JITKernel
+    from tilelang.layout import Fragment, Layout
     from tilelang.math import cdiv, next_power_of_2
-    from tilelang.options import CompileOptions, PassConfigKey, disable_cache, enable_cache
+    from tilelang.options import CompileOptions, PassConfigKey, disable_cache, enable_cache, is_cache_enabled
     from tilelang.profile.inputs import TensorSupplyType
     from tilelang.profile.profiler import Profiler
     from tilelang.target import Target
     from tilelang.tune.autotune import autotune
+    from tilelang.version import build_date, deprecated
 
 __all__ = [
     "ArgumentError",
@@ -47,7 +51,9 @@ __all__ = [
     "DataRace",
     "DeviceAssertError",
     "DriverError",
+    "Fragment",
     "JITKernel",
+    "Layout",
     "Lowered",
     "NoLowering",
     "OptionError",
@@ -63,51 +69,22 @@ __all__ = [
     "TileLangError",
     "ToolchainError",
     "TuningError",
+    "UnknownAttribute",
+    "UnknownModule",
     "UnknownName",
     "autotune",
+    "build_date",
     "cdiv",
     "compile",
+    "deprecated",
     "disable_cache",
     "enable_cache",
+    "is_cache_enabled",
     "jit",
     "lower",
     "next_power_of_2",
     "par_compile",
 ]
 
-# name: where it lives; the same as the imports above
-_HOMES = {
-    "CompileOptions": "tilelang.options",
-    "JITKernel": "tilelang.jit.kernel",
-    "Lowered": "tilelang.jit.compile",
-    "PassConfigKey": "tilelang.options",
-    "Profiler": "tilelang.profile.profiler",
-    "Target": "tilelang.target",
-    "TensorSupplyType": "tilelang.profile.inputs",
-    "autotune": "tilelang.tune.autotune",
-    "cdiv": "tilelang.math",
-    "compile": "tilelang.jit.compile",
-    "disable_cache": "tilelang.options",
-    "enable_cache": "tilelang.options",
-    "lower": "tilelang.jit.compile",
-    "next_power_of_2": "tilelang.math",
-    "par_compile": "tilelang.jit.compile",
-}
-# `jit` can also be called
-_MODULES = ("autotuner", "carver", "intrinsics", "jit", "language", "layout", "math", "profiler", "testing")
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(f"tilelang.{name}")
-    if name in _HOMES:
-        value = globals()[name] = getattr(import_module(_HOMES[name]), name)
-        return value
-    if name == "__version__":
-        return import_module("importlib.metadata").version("tilelang")
-    near = import_module("difflib").get_close_matches(name, __dir__(), n=1, cutoff=0.6)
-    raise UnknownAttribute(f"tilelang: unknown name {name!r}", hint=f"did you mean tilelang.{near[0]}?" if near else "")
-
-
-def __dir__() -> list[str]:
-    return sorted({*__all__, *_MODULES, "__version__"})
+sys.meta_path.insert(0, PathFinder("tilelang"))
+add_names(sys.modules[__name__])

@@ -145,7 +145,7 @@ def _calling_line() -> Loc | None:
 
 def _is_user_code(file: str) -> bool:
     """Whether a file is neither this package, nor code it generated, nor the standard library."""
-    if file.startswith(("<tilelang", _PACKAGE)):
+    if file.startswith(("<tilelang", "<frozen ", _PACKAGE)):
         return False
     return not file.startswith(_STANDARD_LIBRARY) or "site-packages" in file
 

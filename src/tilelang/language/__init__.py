@@ -2,16 +2,13 @@
 
 Gathers what kernels are written with: each module of the language lists its public names in `__all__`. Names that come
 in families (dtypes, intrinsics, thread primitives) are added from their tables; a name that does not exist is an error
-with the nearest one that does.
+with the nearest one that does (`tilelang.finder`).
 """
 
 from __future__ import annotations
 
-import difflib
 import sys
-from typing import Any
 
-from tilelang.errors import UnknownAttribute
 from tilelang.language.alloc import *
 from tilelang.language.allreduce import *
 from tilelang.language.annotate import *
@@ -66,10 +63,3 @@ __all__ = [
     *FUNCTIONS,
     *PRIMITIVES,
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name.startswith("__") and name.endswith("__"):  # Python's own probes
-        raise AttributeError(name)
-    near = difflib.get_close_matches(name, __all__, n=1, cutoff=0.6)
-    raise UnknownAttribute(f"T.{name}: there is no such name", hint=f"did you mean T.{near[0]}?" if near else "")

@@ -1,0 +1,121 @@
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+import tilelang
+import tilelang.language as T
+from tilelang.errors import UnknownAttribute, UnknownModule, UnknownName
+
+
+def test_a_path_without_a_file_holds_the_objects_that_are_defined_elsewhere() -> None:
+    from tilelang.language.copy_op import copy
+    from tilelang.profiler.bench import do_bench
+
+    assert T.copy is copy
+    assert tilelang.profiler.do_bench is do_bench
+    assert tilelang.language.copy_op.gemm is T.gemm
+
+
+def test_a_path_with_a_file_holds_the_names_of_the_file_and_of_its_row() -> None:
+    module = importlib.import_module("tilelang.language.kernel")
+    assert T.Kernel is module.Kernel
+    assert T.get_thread_binding is module.get_thread_binding
+
+
+def test_everything_can_be_imported_from_a_path_without_a_file() -> None:
+    names: dict[str, object] = {}
+    exec("from tilelang.cuda.language import *", names)
+    assert T.gemm is names["gemm"]
+
+
+def test_a_function_keeps_its_name_beside_a_module_of_that_name() -> None:
+    from tilelang.engine.lower import lower
+
+    assert tilelang.lower is lower
+    assert tilelang.lower is tilelang.engine.lower
+    assert tilelang.lower is importlib.import_module("tilelang.engine.lower").lower
+
+
+@pytest.mark.parametrize(
+    ("statement", "message", "hint"),
+    [
+        ("tilelang.compiel", "tilelang.compiel: there is no such name", "did you mean tilelang.compile?"),
+        ("tilelang.engin", "tilelang.engin: there is no such name", "did you mean tilelang.engine?"),
+        ("T.gemmm", "T.gemmm: there is no such name", "did you mean T.gemm?"),
+        ("tilelang.layout.nothing_like_it", "tilelang.layout.nothing_like_it: there is no such name", ""),
+        (
+            "tilelang.tvm",
+            "tilelang.tvm: internal to published TileLang, not part of this package",
+            "write tilelang.lower, or kernel.get_kernel_source()",
+        ),
+        (
+            "T.WSSchedule",
+            "T.WSSchedule: internal to published TileLang, not part of this package",
+            "write T.ws, or T.Pipelined",
+        ),
+        (
+            "tilelang._ffi_api.Layout_Inverse",
+            "tilelang._ffi_api.Layout_Inverse: internal to published TileLang, not part of this package",
+            "write the methods of tilelang.layout.Layout",
+        ),
+    ],
+)
+def test_an_absent_attribute_is_told(statement: str, message: str, hint: str) -> None:
+    with pytest.raises(UnknownAttribute) as caught:
+        eval(statement)
+    assert (message, hint) == (caught.value.message, caught.value.hint)
+    assert isinstance(caught.value, UnknownName)
+    assert isinstance(caught.value, AttributeError)
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("import tilelang.nothing", "tilelang.nothing: there is no such name"),
+        ("from tilelang.engine.lower import lowr", "tilelang.engine.lower.lowr: there is no such name"),
+        ("from tilelang import tvm", "tilelang.tvm: internal to published TileLang, not part of this package"),
+        (
+            "from tilelang.transform import LowerAccessPtr",
+            "tilelang.transform.LowerAccessPtr: internal to published TileLang, not part of this package",
+        ),
+        (
+            "import tilelang.jit.adapter.tvm_ffi",
+            "tilelang.jit.adapter: internal to published TileLang, not part of this package",
+        ),
+    ],
+)
+def test_an_absent_import_is_told(statement: str, message: str) -> None:
+    with pytest.raises(UnknownModule) as caught:
+        exec(statement)
+    assert message == caught.value.message
+    assert isinstance(caught.value, UnknownName)
+    assert isinstance(caught.value, ImportError)
+    assert f"{__file__}:" not in message
+    assert "<frozen" not in str(caught.value)
+
+
+def test_programs_may_ask_whether_a_name_exists() -> None:
+    assert not hasattr(tilelang, "tvm")
+    assert not hasattr(tilelang.transform, "LowerAccessPtr")
+    assert 3 == getattr(tilelang, "nothing", 3)
+    assert not hasattr(tilelang.engine, "__wrapped__")
+
+
+def test_a_private_name_can_be_imported_and_not_used() -> None:
+    from tilelang.language.eager.ast import mutate
+
+    with pytest.raises(UnknownAttribute, match="mutate: internal to published TileLang"):
+        mutate(lambda: None)
+    with pytest.raises(UnknownAttribute, match="mutate: internal to published TileLang"):
+        isinstance(3, mutate)
+    with pytest.raises(UnknownAttribute, match="mutate: internal to published TileLang"):
+        _ = mutate.anything
+    with pytest.raises(UnknownAttribute, match="mutate: internal to published TileLang"):
+        type("Visitor", (mutate,), {})
+
+
+def test_python_finds_no_main_module() -> None:
+    result = subprocess.run([sys.executable, "-m", "tilelang"], capture_output=True, text=True, check=False)
+    assert "No module named tilelang.__main__" in result.stderr

@@ -1,0 +1,80 @@
+import importlib
+import inspect
+
+import pytest
+
+import tilelang.language as T
+from tilelang.paths import PATHS
+
+# What programs import from where, and who of `T` must be the same object.
+PUBLISHED = {
+    "tilelang": """autotune autotuner build_date carver cdiv compile deprecated disable_cache enable_cache engine
+        Fragment is_cache_enabled jit JITKernel language layout Layout lower math next_power_of_2 par_compile
+        PassConfigKey profiler Profiler TensorSupplyType testing transform""",
+    "tilelang._ffi_api": "",
+    "tilelang.language.eager": "prim_func macro const",
+    "tilelang.language.eager.ast": "mutate",
+    "tilelang.language.eager.builder": "prim_func macro const",
+    "tilelang.language.kernel": "Kernel get_thread_binding",
+    "tilelang.language.loop": "Parallel Persistent Pipelined serial unroll vectorized",
+    "tilelang.language.proxy": "Tensor StridedTensor ptr",
+    "tilelang.language.allocate": "alloc_shared alloc_local alloc_fragment alloc_var alloc_global alloc_barrier empty",
+    "tilelang.language.annotations": "use_swizzle annotate_layout annotate_safe_value annotate_l2_hit_ratio",
+    "tilelang.language.copy_op": "copy async_copy tma_copy transpose c2d_im2col im2col",
+    "tilelang.language.gemm_op": "gemm wgmma_gemm",
+    "tilelang.language.fill_op": "fill clear",
+    "tilelang.language.reduce_op": "reduce reduce_sum reduce_max finalize_reducer warp_reduce_sum",
+    "tilelang.language.scan_op": "cumsum cummax",
+    "tilelang.language.atomic": "atomic_add atomic_max atomic_min atomic_addx2 atomic_addx4 atomic_load atomic_store",
+    "tilelang.language.builtin": "access_ptr sync_threads mbarrier_arrive shfl_xor shuffle_elect",
+    "tilelang.language.customize": "dp4a clamp reshape view",
+    "tilelang.language.symbolics": "dynamic symbolic",
+    "tilelang.language.frame": "",
+    "tilelang.language.logical": "any_of all_of",
+    "tilelang.language.common": "copy import_source",
+    "tilelang.language.meta": "",
+    "tilelang.language.tile_schedule": "",
+    "tilelang.language.fastmath": "__exp",
+    "tilelang.language.math_intrinsics": "",
+    "tilelang.language.utils": "",
+    "tilelang.language.experimental": "",
+    "tilelang.language.tir": "exp sqrt if_then_else",
+    "tilelang.language.tir.ir": "exp",
+    "tilelang.language.tir.op": "exp",
+    "tilelang.layout": "Layout Fragment make_swizzled_layout make_linear_layout",
+    "tilelang.layout.layout": "Layout",
+    "tilelang.layout.fragment": "Fragment",
+    "tilelang.layout.swizzle": "make_swizzled_layout",
+    "tilelang.transform": "PassConfigKey",
+    "tilelang.cuda.language": "gemm copy",
+    "tilelang.cpu.language": "gemm copy",
+    "tilelang.engine": "lower",
+    "tilelang.engine.lower": "lower",
+    "tilelang.autotuner": "autotune AutoTuner set_autotune_inputs get_autotune_inputs",
+    "tilelang.cache": "cached",
+    "tilelang.profiler": "do_bench Profiler TensorSupplyType",
+    "tilelang.profiler.bench": "do_bench",
+    "tilelang.testing": "main requires_cuda set_random_seed torch_assert_close",
+    "tilelang.jit": "jit JITKernel compile par_compile",
+    "tilelang.jit.kernel": "JITKernel",
+    "tilelang.carver.arch": "CUDA driver",
+}
+
+
+@pytest.mark.parametrize("path", PUBLISHED)
+def test_the_published_path_holds_its_names(path: str) -> None:
+    module = importlib.import_module(path)
+    for name in PUBLISHED[path].split():
+        scope: dict[str, object] = {}
+        exec(f"from {path} import {name}", scope)
+        assert getattr(module, name) is scope[name]
+        if path.startswith("tilelang.language.") and hasattr(T, name):
+            assert getattr(T, name) is scope[name]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_name_of_every_row_exists(path: str) -> None:
+    module = importlib.import_module(path)
+    absent = [name for name in dir(module) if not hasattr(module, name)]
+    assert [] == absent
+    assert inspect.ismodule(module) or callable(module)
