@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tilelang.errors import NoLowering, OptionError
+from tilelang.errors import NoLowering, OptionError, TargetError
 from tilelang.target import ARCHITECTURES, Target, arch_of, parse_execution_backend, parse_target, present_arch
 
 
@@ -47,8 +47,8 @@ def test_an_argument_beats_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
     [
         ("cuda", "sm_90a"),
         ("sm_80", "sm_80"),
-        ("cuda -arch=sm_80", "sm_80"),
-        ("cuda -arch sm_86", "sm_86"),
+        ({"kind": "cuda", "arch": "sm_80", "max_num_threads": 1024, "thread_warp_size": 32}, "sm_80"),
+        ("cutedsl", "sm_90a"),
         ("nvptx", "sm_90a"),
         ({"kind": "cuda", "arch": "sm_90a"}, "sm_90a"),
         ('{"kind": "cuda", "arch": "sm_120a"}', "sm_120a"),
@@ -248,30 +248,73 @@ def test_an_unknown_architecture_names_the_nearest() -> None:
         parse_target({"kind": "cuda", "arch": "sm_91a"})
     known = ", ".join(ARCHITECTURES)
     assert (
-        f"target: unknown arch 'sm_91a' of 'cuda'; the known ones are {known}\nhint: did you mean 'sm_90a'?"
+        f"target: unknown arch 'sm_91a' of 'cuda'; the known ones are {known}\n"
+        "hint: a valid target config dict is {'kind': 'cuda', 'arch': 'sm_90a'}"
     ) == str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("cpi", "target: unknown name 'cpi'\nhint: did you mean 'cpu'?"),
+        ("cpi", "target: unknown name 'cpi'\nhint: did you mean 'cpu'? Pass target options as a dict, such as "
+                "{'kind': 'cuda', 'arch': 'sm_90a'}"),
         (7, "target: expected a name or a mapping with 'kind', got 7\n"
             "hint: write target='cpu' or target={'kind': 'cuda', 'arch': 'sm_90a'}"),
-        ("cuda sm_80", "target: cannot read 'sm_80' of 'cuda sm_80'\nhint: write options as in 'cuda -arch=sm_90a'"),
-        ({"arch": "x"}, "target: {'arch': 'x'} has no 'kind'\nhint: write {'kind': 'cpu'}"),
-        ({"kind": "cpu", "speed": 9}, "target: unknown field 'speed' in {'kind': 'cpu', 'speed': 9}\n"
-                                      "hint: the fields are 'kind' and 'arch'"),
-        ({"kind": "cpu", "arch": "486"}, "target: unknown arch '486' of 'cpu'\n"
-                                         "hint: leave 'arch' out; 'native' is the only one"),
+        ("cuda -arch=sm_80", "target: 'cuda -arch=sm_80' is not the name of a target\n"
+                             "hint: Pass target options as a dict, such as {'kind': 'cuda', 'arch': 'sm_90a'}"),
+        ({"arch": "x"}, "target: {'arch': 'x'} has no 'kind'\n"
+                        "hint: a valid target config dict is {'kind': 'cuda', 'arch': 'sm_90a'}"),
+        ({"kind": "cpu", "speed": 9}, "target: {'kind': 'cpu', 'speed': 9} has the unknown field 'speed'\n"
+                                      "hint: a valid target config dict is {'kind': 'cuda', 'arch': 'sm_90a'}"),
+        ({"kind": "cuda", "arch": 90}, "target: {'kind': 'cuda', 'arch': 90} has an 'arch' that is no text\n"
+                                       "hint: a valid target config dict is {'kind': 'cuda', 'arch': 'sm_90a'}"),
+        ({"kind": "cuda", "code": "sm_80"}, "target: {'kind': 'cuda', 'code': 'sm_80'} has a 'code' that is no list of "
+                                            "texts\nhint: a valid target config dict is {'kind': 'cuda', 'arch': "
+                                            "'sm_90a'}"),
+        ({"kind": "cpu", "arch": "486"}, "target: unknown arch '486' of 'cpu'\nhint: leave it out: code is made for the "
+                                         "processor at hand; a valid target config dict is {'kind': 'cpu'}"),
         ("{kind", "target: '{kind' is not valid JSON: Expecting property name enclosed in double quotes: "
-                  "line 1 column 2 (char 1)\nhint: write '{\"kind\": \"cpu\"}'"),
+                  "line 1 column 2 (char 1)\nhint: Use JSON syntax: '{\"kind\": \"cuda\", \"arch\": \"sm_90a\"}'"),
     ],
 )  # fmt: skip
 def test_a_target_that_means_nothing_is_refused(given: object, message: str) -> None:
-    with pytest.raises(OptionError) as caught:
+    with pytest.raises(TargetError) as caught:
         parse_target(given)  # type: ignore[arg-type]
     assert message == str(caught.value)
+    assert isinstance(caught.value, AssertionError)
+
+
+@pytest.mark.parametrize("text", ["bogus", "cuda:90", "{kind: 'cuda'}"])
+def test_a_default_target_that_means_nothing_is_a_value_error(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("TILELANG_DEFAULT_TARGET", text)
+    with pytest.raises(ValueError, match="TILELANG_DEFAULT_TARGET: [^U]*\nhint: [^U]*Use JSON syntax"):
+        parse_target("auto")
+
+
+def test_a_target_says_what_it_is() -> None:
+    target = parse_target({"kind": "cuda", "arch": "sm_100f", "code": ["sm_100a", "sm_103a"]})
+    assert ("cuda", "cuda", "sm_100f") == (target.kind, target.kind.name, target.arch)
+    code = ("sm_100a", "sm_103a")
+    assert {"arch": "sm_100f", "max_num_threads": 1024, "thread_warp_size": 32, "code": code} == target.attrs
+    assert {"cuda", "gpu"} == set(target.keys)
+    assert {"kind": "cuda", "arch": "sm_100f", "code": list(code)} == target.export()
+    assert target == parse_target(target.export())
+    assert "code" not in parse_target("sm_80").attrs
+    cpu = parse_target("llvm")
+    assert ("cpu", "c", {}, ("cpu",)) == (cpu.kind, cpu.kind.name, cpu.attrs, cpu.keys)
+    assert cpu == parse_target(cpu.export())
+
+
+@pytest.mark.parametrize(
+    ("arch", "code"), [("sm_90a", "sm_100a"), ("sm_100a", "sm_103a"), ("sm_86", "sm_80"), ("sm_80", "ptx")]
+)
+def test_code_that_does_not_run_on_a_named_gpu_is_refused(arch: str, code: str) -> None:
+    with pytest.raises(TargetError) as caught:
+        parse_target({"kind": "cuda", "arch": arch, "code": [arch, code]})
+    assert (
+        f"target: 'code' names '{code}', which does not run code for '{arch}'\n"
+        f"hint: leave 'code' out; a valid target config dict is {{'kind': 'cuda', 'arch': '{code}'}}"
+    ) == str(caught.value)
 
 
 def test_a_target_reads_as_its_kind() -> None:
@@ -299,28 +342,31 @@ def test_execution_backends_of_a_gpu(given: str | None, expected: str) -> None:
     assert expected == parse_execution_backend(given, Target("cuda", "sm_80"))
 
 
-@pytest.mark.parametrize("given", ["simulator", "nvrtc", "nvcc", "cython"])
+@pytest.mark.parametrize("given", ["tvm_ffi", "cython", "ctypes"])
+def test_published_names_mean_the_one_way_to_call_compiled_code(given: str) -> None:
+    assert "cc" == parse_execution_backend(given)
+    assert "nvrtc" == parse_execution_backend(given, Target("cuda", "sm_80"))
+    assert "nvrtc" == parse_execution_backend("cutedsl", Target("cuda", "sm_80"))
+
+
+@pytest.mark.parametrize("given", ["simulator", "nvrtc", "nvcc", "torch", "cutedsl", "dlpack", "referense"])
 def test_execution_backends_of_other_targets_say_what_to_write(given: str) -> None:
     with pytest.raises(OptionError) as caught:
         parse_execution_backend(given)
     assert (
-        f"execution_backend: '{given}' does not run on the CPU target\n"
+        f"execution_backend: Invalid execution backend '{given}' for the CPU target\n"
         "hint: write 'cc' for compiled code, 'reference' for the interpreter, or 'auto'"
     ) == str(caught.value)
+    assert isinstance(caught.value, ValueError)
 
 
-def test_a_backend_of_the_environment_that_does_not_fit_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TILELANG_EXECUTION_BACKEND", "cc")
+@pytest.mark.parametrize("given", ["cc", "torch", "dlpack"])
+def test_a_backend_of_the_environment_that_does_not_fit_is_named(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+    monkeypatch.setenv("TILELANG_EXECUTION_BACKEND", given)
     with pytest.raises(OptionError) as caught:
         parse_execution_backend(None, Target("cuda", "sm_80"))
     assert (
-        "TILELANG_EXECUTION_BACKEND: 'cc' does not run on the CUDA target\n"
+        f"TILELANG_EXECUTION_BACKEND: Invalid execution backend '{given}' for the CUDA target\n"
         "hint: write 'nvrtc' or 'nvcc' for compiled code, 'simulator' for the thread-level program on the CPU, "
         "'reference' for the interpreter, or 'auto'"
     ) == str(caught.value)
-
-
-def test_an_unknown_execution_backend_names_the_nearest() -> None:
-    with pytest.raises(OptionError) as caught:
-        parse_execution_backend("referense")
-    assert "execution_backend: unknown name 'referense'\nhint: did you mean 'reference'?" == str(caught.value)

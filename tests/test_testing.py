@@ -115,7 +115,7 @@ def test_a_gpu_without_a_framework_is_an_error_that_says_what_to_do(monkeypatch:
     monkeypatch.setitem(sys.modules, "torch", None)
     monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(DriverError) as caught:
-        door.to_device(np.zeros(3), target="cuda -arch=sm_80")
+        door.to_device(np.zeros(3), target={"kind": "cuda", "arch": "sm_80"})
     assert (
         "to_device: kernels are compiled for cuda:sm_80, and nothing can hold arrays on the GPU: neither torch nor "
         "CuPy is installed\nhint: pip install torch, or set TILELANG_DEFAULT_TARGET=cpu to run on the CPU"

@@ -13,12 +13,11 @@ import enum
 import functools
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from tilelang.dtypes import unknown_name
-from tilelang.errors import CacheError, NoLowering, OptionError
+from tilelang.errors import CacheError, NoLowering, OptionError, TargetError
 from tilelang.options import cache_folder, environment, is_cache_enabled
 from tilelang.records import record
 
@@ -114,12 +113,24 @@ ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
             Architecture("sm_90a", _HOPPER | Feature.WGMMA, 227 * _KIB, 228 * _KIB, 2048, 32, _H200),
             Architecture("sm_100", _HOPPER, 227 * _KIB, 228 * _KIB, 2048, 32),
             Architecture("sm_100a", _HOPPER, 227 * _KIB, 228 * _KIB, 2048, 32),
+            Architecture("sm_100f", _HOPPER, 227 * _KIB, 228 * _KIB, 2048, 32),
             Architecture("sm_103a", _HOPPER, 227 * _KIB, 228 * _KIB, 2048, 32),
             Architecture("sm_120", _HOPPER, 99 * _KIB, 100 * _KIB, 1536, 24),
             Architecture("sm_120a", _HOPPER, 99 * _KIB, 100 * _KIB, 1536, 24),
         )
     }
 )
+
+
+class TargetKind(str):
+    """A family of machines: a text, "cpu" or "cuda", with the name that published TileLang has for it."""
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        """The same text, but "c" for the CPU."""
+        return "c" if self == "cpu" else str(self)
 
 
 @record(slots=True)
@@ -129,18 +140,43 @@ class Target:
     Attributes:
         kind: The family, which picks the backend: "cpu" or "cuda".
         arch: The member of the family: a row of `ARCHITECTURES`, or "native" for the CPU at hand.
+        code: The GPUs that the user named besides, all of which run code for `arch`.
     """
 
-    kind: str
-    arch: str = "native"
+    kind: TargetKind
+    arch: str
+    code: tuple[str, ...]
+
+    def __init__(self, kind: str, arch: str = "native", code: Sequence[str] = ()) -> None:
+        for name, value in (("kind", TargetKind(kind)), ("arch", arch), ("code", tuple(code))):
+            object.__setattr__(self, name, value)
 
     def __str__(self) -> str:
-        return self.kind if self.arch == "native" else f"{self.kind}:{self.arch}"
+        return str(self.kind) if self.arch == "native" else f"{self.kind}:{self.arch}"
 
     @property
     def architecture(self) -> Architecture:
         """The row of a GPU target."""
         return ARCHITECTURES[self.arch]
+
+    @property
+    def attrs(self) -> dict[str, object]:
+        """What is known of a GPU target: "arch", "max_num_threads" of a block, "thread_warp_size", "code" if given."""
+        if self.kind == "cpu":
+            return {}
+        facts = {"arch": self.arch, "max_num_threads": MAX_THREADS, "thread_warp_size": WARP_SIZE}
+        return {**facts, "code": self.code} if self.code else facts
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The groups of targets that it belongs to."""
+        return ("cpu",) if self.kind == "cpu" else (str(self.kind), "gpu")
+
+    def export(self) -> dict[str, object]:
+        """The target as a mapping that `target=` takes."""
+        if self.kind == "cpu":
+            return {"kind": "cpu"}
+        return {"kind": str(self.kind), "arch": self.arch, **({"code": list(self.code)} if self.code else {})}
 
     def has(self, features: Feature) -> bool:
         """Whether a GPU target can do all of these."""
@@ -150,7 +186,7 @@ class Target:
 TargetLike = str | Mapping[str, object] | Target | None
 
 ALIASES: Mapping[str, str] = MappingProxyType(
-    {"cpu": "cpu", "c": "cpu", "llvm": "cpu", "host": "cpu", "cuda": "cuda", "nvptx": "cuda"}
+    {"cpu": "cpu", "c": "cpu", "llvm": "cpu", "host": "cpu", "cuda": "cuda", "nvptx": "cuda", "cutedsl": "cuda"}
 )
 ABSENT = ("hip", "rocm", "metal", "webgpu")  # families of the language that this version cannot compile for
 DEFAULT_ARCH = "sm_90a"  # of "cuda" where no device is present
@@ -165,77 +201,77 @@ _MEANINGS = {
     "simulator": "'simulator' for the thread-level program on the CPU",
     "reference": "'reference' for the interpreter",
 }
-_PUBLISHED_BACKENDS = ("cython", "ctypes", "dlpack", "tvm_ffi", "torch")  # of the published package; no choice here
+# names of published TileLang for ways to call compiled code, all of which mean the one there is
+_COMPILED_NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"cpu": ("tvm_ffi", "cython", "ctypes"), "cuda": ("tvm_ffi", "cython", "ctypes", "cutedsl")}
+)
 
 
 def parse_target(value: TargetLike = None) -> Target:
     """The target that a user means.
 
     Raises:
-        OptionError: The name, the mapping or the architecture means nothing.
+        TargetError: The name, the mapping or the architecture means nothing.
         NoLowering: The family is known, but this version cannot compile for it.
     """
     if isinstance(value, Target):
         return value
     if value is None or value == "auto":
-        return _parse(environment("TILELANG_DEFAULT_TARGET"), "TILELANG_DEFAULT_TARGET")
+        return _parse(environment(_DEFAULT_TARGET), _DEFAULT_TARGET)
     return _parse(value, "target")
+
+
+_DEFAULT_TARGET = "TILELANG_DEFAULT_TARGET"
+_EXAMPLE = "{'kind': 'cuda', 'arch': 'sm_90a'}"
 
 
 def _parse(value: object, what: str) -> Target:
     if isinstance(value, Mapping):
         return _from_mapping(value, what)
     if not isinstance(value, str):
-        raise OptionError(
-            f"{what}: expected a name or a mapping with 'kind', got {value!r}",
-            hint="write target='cpu' or target={'kind': 'cuda', 'arch': 'sm_90a'}",
+        raise TargetError(
+            f"{what}: expected a name or a mapping with 'kind', got {value!r:.60}",
+            hint=f"write target='cpu' or target={_EXAMPLE}",
         )
     text = value.strip()
     if text.startswith("{"):
         try:
             return _from_mapping(json.loads(text), what)
         except json.JSONDecodeError as error:
-            raise OptionError(
-                f"{what}: {text!r} is not valid JSON: {error}", hint="""write '{"kind": "cpu"}'"""
+            raise TargetError(
+                f"{what}: {text!r} is not valid JSON: {error}",
+                hint="""Use JSON syntax: '{"kind": "cuda", "arch": "sm_90a"}'""",
             ) from None
-    name, *options = text.split() or [""]
-    return _from_name(name, _arch_option(options, text, what), what)
+    if len(text.split()) > 1:
+        raise TargetError(
+            f"{what}: {text!r} is not the name of a target",
+            hint=f"Pass target options as a dict, such as {_EXAMPLE}",
+        )
+    return _from_name(text, "native", (), what)
 
 
-_FIELDS = ("kind", "arch", "keys", "tag", "mcpu", "num-cores")
-
-
-def _arch_option(options: list[str], text: str, what: str) -> str:
-    """The architecture that the options after a name ask for, as in "cuda -arch=sm_80"."""
-    arch = "native"
-    words = iter(options)
-    for word in words:
-        name, equals, given = word.lstrip("-").partition("=")
-        given = given if equals else next(words, "")
-        if not word.startswith("-") or name not in _FIELDS or not given:
-            raise OptionError(
-                f"{what}: cannot read {word!r} of {text!r}", hint="write options as in 'cuda -arch=sm_90a'"
-            )
-        arch = given if name == "arch" else arch
-    return arch
+_FIELDS = ("kind", "arch", "code")
+_IGNORED_FIELDS = ("keys", "tag", "mcpu", "num-cores", "max_num_threads", "thread_warp_size")  # which decide nothing
 
 
 def _from_mapping(value: Mapping[str, object], what: str) -> Target:
-    kind = value.get("kind")
+    def refused(why: str) -> TargetError:
+        return TargetError(f"{what}: {dict(value)!r} {why}", hint=f"a valid target config dict is {_EXAMPLE}")
+
+    kind, arch, code = (value.get(name, default) for name, default in zip(_FIELDS, (None, "native", ()), strict=True))
     if not isinstance(kind, str):
-        raise OptionError(f"{what}: {dict(value)!r} has no 'kind'", hint="write {'kind': 'cpu'}")
+        raise refused("has no 'kind'")
     for key in value:
-        if key not in _FIELDS:
-            raise OptionError(
-                f"{what}: unknown field {key!r} in {dict(value)!r}", hint="the fields are 'kind' and 'arch'"
-            )
-    arch = value.get("arch", "native")
+        if key not in _FIELDS and key not in _IGNORED_FIELDS:
+            raise refused(f"has the unknown field {key!r}")
     if not isinstance(arch, str):
-        raise OptionError(f"{what}: 'arch' must be a text, got {arch!r}")
-    return _from_name(kind, arch, what)
+        raise refused("has an 'arch' that is no text")
+    if not isinstance(code, list | tuple) or not all(isinstance(name, str) for name in code):
+        raise refused("has a 'code' that is no list of texts")
+    return _from_name(kind, arch, tuple(code), what)
 
 
-def _from_name(name: str, arch: str, what: str) -> Target:
+def _from_name(name: str, arch: str, code: tuple[str, ...], what: str) -> Target:
     if name == "auto":
         present = present_arch()
         return Target("cuda", present) if present else Target("cpu")
@@ -247,12 +283,24 @@ def _from_name(name: str, arch: str, what: str) -> Target:
             hint="write target='cuda', target='cpu', or target='auto' to take the best target present",
         )
     if name not in ALIASES:
-        raise unknown_name(what, name, ["auto", *ALIASES, *ABSENT])
+        raise _unknown_name(what, name)
     if ALIASES[name] == "cuda":
-        return Target("cuda", _cuda_arch(arch, what))
-    if arch != "native":
-        raise OptionError(f"{what}: unknown arch {arch!r} of 'cpu'", hint="leave 'arch' out; 'native' is the only one")
+        return Target("cuda", _cuda_arch(arch, what), tuple(_code_of(_cuda_arch(arch, what), code, what)))
+    if arch != "native" or code:
+        given = f"arch {arch!r}" if arch != "native" else f"code {list(code)!r}"
+        raise TargetError(
+            f"{what}: unknown {given} of 'cpu'",
+            hint="leave it out: code is made for the processor at hand; a valid target config dict is {'kind': 'cpu'}",
+        )
     return Target(ALIASES[name])
+
+
+def _unknown_name(what: str, name: str) -> TargetError:
+    near = difflib.get_close_matches(name, ["auto", *ALIASES, *ABSENT], n=1, cutoff=0.5)
+    meant = f"did you mean {near[0]!r}? " if near else ""
+    syntax = "Use JSON syntax" if what == _DEFAULT_TARGET else "Pass target options as a dict"
+    example = """'{"kind": "cuda", "arch": "sm_90a"}'""" if what == _DEFAULT_TARGET else _EXAMPLE
+    return TargetError(f"{what}: unknown name {name!r}", hint=f"{meant}{syntax}, such as {example}")
 
 
 def _cuda_arch(arch: str, what: str) -> str:
@@ -262,10 +310,27 @@ def _cuda_arch(arch: str, what: str) -> str:
         return arch
     near = difflib.get_close_matches(arch, ARCHITECTURES, n=1, cutoff=0.5)
     known = ", ".join(ARCHITECTURES)
-    raise OptionError(
+    raise TargetError(
         f"{what}: unknown arch {arch!r} of 'cuda'; the known ones are {known}",
-        hint=f"did you mean {near[0]!r}?" if near else "write target={'kind': 'cuda', 'arch': 'sm_90a'}",
+        hint=f"a valid target config dict is {{'kind': 'cuda', 'arch': {near[0] if near else DEFAULT_ARCH!r}}}",
     )
+
+
+def _code_of(arch: str, code: tuple[str, ...], what: str) -> Iterator[str]:
+    """The GPUs that the user names besides an architecture, if code for it runs on them.
+
+    Source: as for `arch_of`.
+    """
+    base = ARCHITECTURES[arch]
+    for name in code:
+        row = ARCHITECTURES.get(name)
+        same = row is not None and row.number // 10 == base.number // 10 and row.number >= base.number
+        if row is None or not same or (arch.endswith("a") and row.number != base.number):
+            raise TargetError(
+                f"{what}: 'code' names {name!r}, which does not run code for {arch!r}",
+                hint=f"leave 'code' out; a valid target config dict is {{'kind': 'cuda', 'arch': {name!r}}}",
+            )
+        yield name
 
 
 # -- the device at hand --------------------------------------------------------------------------------------
@@ -284,7 +349,7 @@ def arch_of(major: int, minor: int) -> str | None:
     if f"sm_{number}a" in ARCHITECTURES:
         return f"sm_{number}a"
     fitting = [a for a in ARCHITECTURES.values() if a.number // 10 == major and a.number <= number]
-    plain = [a for a in fitting if not a.name.endswith("a")]
+    plain = [a for a in fitting if not a.name.endswith(("a", "f"))]
     return max(plain, key=lambda a: a.number).name if plain else None
 
 
@@ -419,13 +484,12 @@ def parse_execution_backend(value: str | None = None, target: Target = Target("c
     name, what = value, "execution_backend"
     if name is None or name == "auto":
         name, what = environment("TILELANG_EXECUTION_BACKEND"), "TILELANG_EXECUTION_BACKEND"
-    if name == "auto":
+    if name == "auto" or name in _COMPILED_NAMES[target.kind]:
         return allowed[0]
     if name in allowed:
         return name
-    others = {other for names in EXECUTION_BACKENDS.values() for other in names}
-    if name in others or name in _PUBLISHED_BACKENDS:
-        ways = ", ".join(_MEANINGS[other] for other in allowed if other in _MEANINGS)
-        family = "CPU" if target.kind == "cpu" else target.kind.upper()
-        raise OptionError(f"{what}: {name!r} does not run on the {family} target", hint=f"write {ways}, or 'auto'")
-    raise unknown_name(what, str(name), ["auto", *sorted(others)])
+    ways = ", ".join(_MEANINGS[other] for other in allowed if other in _MEANINGS)
+    family = "CPU" if target.kind == "cpu" else target.kind.upper()
+    raise OptionError(
+        f"{what}: Invalid execution backend {name!r} for the {family} target", hint=f"write {ways}, or 'auto'"
+    )

@@ -55,7 +55,7 @@ def simulated(
     monkeypatch: pytest.MonkeyPatch, name: str, arch: str, schedules: list[tuple[bool, int]], **sizes: object
 ) -> None:
     """Runs an example on the simulator, as its environment asks for it."""
-    monkeypatch.setenv("TILELANG_DEFAULT_TARGET", f"cuda -arch={arch}")
+    monkeypatch.setenv("TILELANG_DEFAULT_TARGET", arch)
     monkeypatch.setenv("TILELANG_EXECUTION_BACKEND", "simulator")
     run_every_schedule(monkeypatch, schedules)
     load(name).main(**(sizes or {**SIZES[name], **FEWER.get(name, {})}))
