@@ -22,7 +22,7 @@ SECTIONS = (
     ("Kernels", ("prim_func", "kernel", "macro", "eager", "types")),
     ("Buffers", ("alloc", "proxy", "annotate")),
     ("Loops", ("loops",)),
-    ("Tile operators", ("tile", "gemm", "atomic")),
+    ("Tile operators", ("tile", "gemm", "reducers", "atomic")),
     ("Arithmetic", ("math", "derived")),
     ("Layouts", ("layout", "annotated", "swizzle")),
     ("Debugging", ("debug",)),

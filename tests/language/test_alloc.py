@@ -9,7 +9,6 @@ from tilelang.ir.expr import Const, Load
 from tilelang.ir.stmt import Alloc
 from tilelang.language.proxy import BufferProxy
 from tilelang.language.stage import Stager, staging
-from tilelang.ops.fill import Fill
 
 Tensor = Callable[..., BufferProxy]
 
@@ -67,25 +66,6 @@ def test_every_form_of_alloc_var(stager: Stager) -> None:
     T.alloc_var("int32", 0, "local.var")
     inits = [s.init.value if isinstance(s.init, Const) else None for s in stager.statements if isinstance(s, Alloc)]
     assert [None, None, float("-inf"), 1.0, 0] == inits
-
-
-def test_a_reducer_starts_at_the_neutral_element(stager: Stager) -> None:
-    T.alloc_reducer((4,), "float32", op="max")
-    fill = stager.statements[1]
-    assert isinstance(fill, Fill)
-    assert isinstance(fill.value, Const)
-    assert float("-inf") == fill.value.value
-    with pytest.raises(ProgramError, match="T.alloc_reducer: op is 'mean'"):
-        T.alloc_reducer((4,), "float32", op="mean")
-
-
-def test_finalizing_emits_nothing_and_wants_a_fragment(stager: Stager) -> None:
-    reducer = T.alloc_reducer((4,), "float32")
-    before = len(stager.statements)
-    T.finalize_reducer(reducer)
-    assert before == len(stager.statements)
-    with pytest.raises(ProgramError, match="is in scope 'shared.dyn', not a reducer"):
-        T.finalize_reducer(T.alloc_shared((4,)))
 
 
 def test_a_workspace_stands_outside_of_kernels(stager: Stager) -> None:

@@ -10,7 +10,7 @@ serial unroll vectorized Parallel Pipelined Persistent grid pipeline parallel pi
 alloc_shared alloc_fragment alloc_local alloc_var alloc_reducer alloc_global alloc_barrier reshape view
 copy async_copy tma_copy transpose c2d_im2col im2col gemm wgmma_gemm wait_wgmma gemm_sp fill clear reduce
 reduce_sum reduce_max reduce_min reduce_abssum reduce_absmax reduce_bitand reduce_bitor reduce_bitxor
-cumsum cummax finalize_reducer warp_reduce_sum warp_reduce_max atomic_add atomic_max atomic_min atomic_load
+cumsum cummax reducer_init reducer_update finalize_reducer warp_reduce_sum warp_reduce_max atomic_add atomic_max atomic_min atomic_load
 atomic_store atomic_addx2 atomic_addx4 print device_assert if_then_else Select any_of all_of
 max min abs clamp exp exp2 exp10 log log2 log10 log1p sqrt rsqrt pow tanh sigmoid erf sin cos tan floor ceil round
 trunc fma isnan isinf isfinite infinity max_value min_value cast Cast reinterpret floordiv floormod truncdiv truncmod

@@ -30,6 +30,7 @@ from tilelang.language.math import FUNCTIONS
 from tilelang.language.matrix_instructions import *
 from tilelang.language.pointers import *
 from tilelang.language.prim_func import *
+from tilelang.language.reducers import *
 from tilelang.language.sync import *
 from tilelang.language.threads import *
 from tilelang.language.tile import *
@@ -44,7 +45,7 @@ from tilelang.ops.gemm import GemmWarpPolicy
 _MODULES = (
     *("alloc", "allreduce", "annotate", "atomic", "barriers", "clusters", "debug", "derived", "eager", "engine"),
     *("extern", "groups", "kernel", "loops", "macro", "math", "matrix_instructions", "pointers", "prim_func"),
-    *("sync", "threads", "tile", "types", "warp", "warpgroups"),
+    *("reducers", "sync", "threads", "tile", "types", "warp", "warpgroups"),
 )
 
 globals().update(DTYPES)  # float16, int8x4, half, ...

@@ -19,17 +19,13 @@ from tilelang.language.proxy import BufferProxy
 from tilelang.language.regions import as_buffer
 from tilelang.language.stage import current
 from tilelang.language.types import DTypeLike, ShapeLike, as_shape, convert_to, plain_dtype
-from tilelang.ops.fill import Fill
-from tilelang.ops.reduce import ReduceOp, neutral
 
 __all__ = [
     "alloc_fragment",
     "alloc_global",
     "alloc_local",
-    "alloc_reducer",
     "alloc_shared",
     "alloc_var",
-    "finalize_reducer",
     "reshape",
     "view",
 ]
@@ -53,7 +49,7 @@ def alloc_shared(shape: ShapeLike, dtype: DTypeLike = "float32", scope: str = "s
         `A_s = T.alloc_shared((block_M, block_K), T.float16)`
     """
     _check_scope("T.alloc_shared", scope, ("shared.dyn", "shared"))
-    return _on_chip("T.alloc_shared", shape, dtype, Scope.SHARED)
+    return on_chip("T.alloc_shared", shape, dtype, Scope.SHARED)
 
 
 @api
@@ -69,7 +65,7 @@ def alloc_fragment(shape: ShapeLike, dtype: DTypeLike = "float32", scope: str = 
         `C_local = T.alloc_fragment((block_M, block_N), T.float32)`
     """
     _check_scope("T.alloc_fragment", scope, ("local.fragment", "fragment"))
-    return _on_chip("T.alloc_fragment", shape, dtype, Scope.FRAGMENT)
+    return on_chip("T.alloc_fragment", shape, dtype, Scope.FRAGMENT)
 
 
 @api
@@ -82,7 +78,7 @@ def alloc_local(shape: ShapeLike, dtype: DTypeLike = "float32", scope: str = "lo
         ProgramError: An extent is symbolic or negative.
     """
     _check_scope("T.alloc_local", scope, ("local",))
-    return _on_chip("T.alloc_local", shape, dtype, Scope.LOCAL)
+    return on_chip("T.alloc_local", shape, dtype, Scope.LOCAL)
 
 
 @api
@@ -111,55 +107,6 @@ def alloc_var(dtype: DTypeLike, init: ExprLike | str | None = None, scope: str =
     buffer = Buffer(stager.suggest("var"), (), row, Scope.VAR, loc=stager.loc)
     stager.emit(Alloc(buffer, first))
     return Load(buffer, (), row)
-
-
-@api
-def alloc_reducer(
-    shape: ShapeLike, dtype: DTypeLike = "float32", op: str = "sum", replication: str | None = None
-) -> BufferProxy:
-    """A fragment whose elements many iterations update by one operator; it starts at the operator's neutral element.
-
-    Update it in a `T.Parallel` loop (`r[i] += x`, `r[i] = T.max(r[i], x)`) and call `T.finalize_reducer` before
-    reading it.
-
-    Args:
-        shape: Constant extents.
-        dtype: The element dtype.
-        op: "sum", "max" or "min".
-        replication: "all" or "none": how threads hold it; without influence on the result.
-
-    Raises:
-        ProgramError: The operator is another one.
-    """
-    if op not in ("sum", "max", "min"):
-        raise ProgramError(f"T.alloc_reducer: op is {op!r}", hint="write op='sum', op='max' or op='min'")
-    if replication not in (None, "all", "none"):
-        raise ProgramError(
-            f"T.alloc_reducer: replication is {replication!r}", hint="write 'all', 'none' or leave it out"
-        )
-    reducer = _on_chip("T.alloc_reducer", shape, dtype, Scope.FRAGMENT)
-    first = convert_to(neutral(ReduceOp(op), reducer.buffer.dtype), reducer.buffer.dtype, "T.alloc_reducer")
-    current("T.alloc_reducer").emit(Fill(reducer.region, first))
-    return reducer
-
-
-@api
-def finalize_reducer(reducer: BufferProxy) -> None:
-    """Makes the totals of a reducer complete, after which it is read like any fragment.
-
-    Under the meaning of a block as one sequential program the totals are complete at any time; GPU targets combine
-    the threads' parts here.
-
-    Raises:
-        ProgramError: The operand is not a whole fragment.
-    """
-    current("T.finalize_reducer")
-    buffer = as_buffer(reducer, "T.finalize_reducer")
-    if buffer.scope is not Scope.FRAGMENT:
-        raise ProgramError(
-            f"T.finalize_reducer: '{buffer.name}' is in scope {buffer.scope.value!r}, not a reducer",
-            hint="allocate it with T.alloc_reducer",
-        )
 
 
 @api
@@ -232,7 +179,12 @@ def view(buffer: BufferProxy, shape: ShapeLike | None = None, dtype: DTypeLike |
     return _name_anew("T.view", source, (*source.shape[:-1], last // new), row)
 
 
-def _on_chip(what: str, shape: ShapeLike, dtype: DTypeLike, scope: Scope) -> BufferProxy:
+def on_chip(what: str, shape: ShapeLike, dtype: DTypeLike, scope: Scope) -> BufferProxy:
+    """A new buffer of constant extents for the `T.alloc_*` function called `what`.
+
+    Raises:
+        ProgramError: An extent is negative or only known when the kernel runs.
+    """
     stager = current(what)
     extents = as_shape(shape, what)
     row = plain_dtype(dtype, what)

@@ -12,6 +12,7 @@ from tilelang.ir.builder import as_body
 from tilelang.ir.expr import Expr, ExprLike, Var, as_expr, int_const
 from tilelang.ir.stmt import Launch, LaunchHints
 from tilelang.language.api import api
+from tilelang.language.reducer_epochs import check_reducers
 from tilelang.language.stage import Hints, Stager, current
 
 __all__ = [
@@ -102,6 +103,7 @@ class Kernel:
             assert hints is not None
             launch = _freeze(hints, self._cluster)
             program = as_body(body, self._loc)
+            check_reducers(program, stager)
             thread = hints.thread
             stager.emit(Launch(self._vars, self._grid, self._threads, program, launch, thread, loc=self._loc))
 

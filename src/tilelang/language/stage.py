@@ -16,6 +16,7 @@ from tilelang.ir.expr import Const, Expr, ExprLike, Load, Var, cast
 from tilelang.ir.func import Param
 from tilelang.ir.stmt import Alloc, Bind, PipelineSpec, Stmt, Store
 from tilelang.ir.visit import walk_expr
+from tilelang.ops.reduce import ReduceOp
 from tilelang.records import record
 
 
@@ -52,6 +53,8 @@ class Stager(Builder):
         active_macros: The macros being inlined, outermost first.
         params: The function's parameters by name, in order.
         frames: Of the rewritten functions that are running, outermost first.
+        reducers: The operators of what `T.alloc_reducer` allocated.
+        reducer_steps: The statements that `T.reducer_init` and its kin made: which of them did, for which reducer.
     """
 
     def __init__(self, loc: Loc = NOWHERE) -> None:
@@ -65,6 +68,8 @@ class Stager(Builder):
         self.active_macros: list[object] = []
         self.params: dict[str, Param] = {}
         self.frames: list[object] = []
+        self.reducers: dict[Buffer, ReduceOp] = {}
+        self.reducer_steps: dict[Stmt, tuple[str, Buffer]] = {}
         self._names: dict[str, int] = {}
         self._homes: dict[Buffer, list[Stmt]] = {}
 

@@ -6,28 +6,11 @@ the destination's once, as the operator's reference does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Expr, binary, cast, const, int_const
-from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Store
 from tilelang.lowering.regions import axes, indices, load
-from tilelang.ops.reduce import Reduce, ReduceOp, neutral
-
-OPERATORS: Mapping[ReduceOp, BinaryOp] = MappingProxyType(
-    {
-        ReduceOp.SUM: BinaryOp.ADD,
-        ReduceOp.ABSSUM: BinaryOp.ADD,
-        ReduceOp.MAX: BinaryOp.MAX,
-        ReduceOp.ABSMAX: BinaryOp.MAX,
-        ReduceOp.MIN: BinaryOp.MIN,
-        ReduceOp.BITAND: BinaryOp.BITAND,
-        ReduceOp.BITOR: BinaryOp.BITOR,
-        ReduceOp.BITXOR: BinaryOp.BITXOR,
-    }
-)
+from tilelang.ops.reduce import OPERATORS, Reduce, neutral
 
 At = tuple[Expr, ...]
 

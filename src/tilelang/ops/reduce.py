@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import numpy as np
 
 from tilelang.dtypes import DType
 from tilelang.errors import ProgramError
 from tilelang.ir.buffer import Region
-from tilelang.ir.scalar import convert
+from tilelang.ir.scalar import BinaryOp, convert
 from tilelang.ir.stmt import TileMemory, TileOp
 from tilelang.ops.accumulate import accumulator
 from tilelang.ops.describe import (
@@ -58,6 +60,21 @@ _FOLD = {
     ReduceOp.BITOR: np.bitwise_or,
     ReduceOp.BITXOR: np.bitwise_xor,
 }
+
+
+OPERATORS: Mapping[ReduceOp, BinaryOp] = MappingProxyType(
+    {
+        ReduceOp.SUM: BinaryOp.ADD,
+        ReduceOp.ABSSUM: BinaryOp.ADD,
+        ReduceOp.MAX: BinaryOp.MAX,
+        ReduceOp.ABSMAX: BinaryOp.MAX,
+        ReduceOp.MIN: BinaryOp.MIN,
+        ReduceOp.BITAND: BinaryOp.BITAND,
+        ReduceOp.BITOR: BinaryOp.BITOR,
+        ReduceOp.BITXOR: BinaryOp.BITXOR,
+    }
+)
+"""The operator of one step of a fold."""
 
 
 def neutral(op: ReduceOp, dtype: DType) -> int | float:
