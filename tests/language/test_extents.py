@@ -5,6 +5,8 @@ import tilelang.language as T
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Load, Var, as_expr, int_const
+from tilelang.ir.stmt import ParallelLoop
+from tilelang.ir.visit import walk
 from tilelang.language.extents import difference, match_regions, plain, product, shape_text
 
 K = Var("K", INT32, index=True)
@@ -18,6 +20,29 @@ def test_a_slice_between_two_multiples_has_a_constant_extent() -> None:
 def test_products_of_variables_cancel_in_any_order() -> None:
     assert 0 == difference(K * M * 2, M * 2 * K)
     assert -1 == difference((K + 1) * (K - 1), K * K)
+
+
+def test_names_that_are_fixed_mean_what_they_stand_for() -> None:
+    """In slices, in shapes, and as bounds of loops; names of what memory holds mean only themselves."""
+
+    @T.prim_func
+    def kernel(A: T.Tensor((512, 64), "float32"), I: T.Tensor((8,), "int32")):
+        with T.Kernel(8, threads=128) as bx:
+            first = bx * 64
+            middle = first + 32
+            last = middle + T.max(16, 8) * 2
+            read = I[bx]
+            behind = read + 8
+            tile = T.alloc_shared((last - first, behind - read), "float32")
+            assert (64, 8) == tile.shape
+            assert (32, 64) == A[middle:last, :].shape
+            assert (64, 8) == A[first:last, read:behind].shape
+            assert difference(read, first) is None
+            for _ in T.Parallel(last - middle):
+                pass
+
+    (loop,) = (s for s in walk(kernel.body) if isinstance(s, ParallelLoop))
+    assert (32,) == tuple(map(int_const, loop.extents))
 
 
 def test_negation_is_a_multiplication() -> None:

@@ -1,8 +1,8 @@
 """Arithmetic on extents while a kernel is staged: enough algebra to see that `(k + 1) * 32 - k * 32` is 32.
 
-Takes integer expressions, gives their difference where it is constant. Invariant: never wrong; an expression that is
-not a polynomial is a variable of its own, equal only to the same expression. Everything stands in index position,
-where arithmetic is exact.
+Takes integer expressions, gives their difference where it is constant. Invariant: never wrong; names that are fixed
+mean what they stand for, and an expression that is not a polynomial then is a variable of its own, equal only to the
+same expression. Everything stands in index position, where arithmetic is exact.
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from tilelang.arith.domain import Domain
+from tilelang.arith.simplify import simplify
 from tilelang.dtypes import INT64
 from tilelang.ir.buffer import Region
 from tilelang.ir.expr import Binary, Cast, Const, Expr, ExprLike, Unary, Var, as_expr, binary, int_const
 from tilelang.ir.scalar import BinaryOp, UnaryOp
-from tilelang.ir.visit import children
+from tilelang.ir.visit import Rewriter, children
+from tilelang.language.stage import definition
 from tilelang.ops.describe import extent_text
 from tilelang.ops.describe import shape_text as operands_shape_text
 
@@ -24,12 +27,21 @@ Polynomial = Counter[tuple[Key, ...]]  # from a sorted product of atoms to its c
 
 def difference(a: ExprLike, b: ExprLike) -> int | None:
     """`a - b` where it is the same number for all values of the variables, else None."""
-    left = _polynomial(as_expr(a))
-    left.subtract(_polynomial(as_expr(b)))
+    first, second = as_expr(a), as_expr(b)
+    left = _polynomial(first)
+    left.subtract(_polynomial(second))
     rest = {product: factor for product, factor in left.items() if factor}
     if set(rest) - {()}:
-        return None
+        return int_const(simplify(_WithoutNames().expr(first - second), Domain()))
     return rest.get((), 0)
+
+
+def folded(extent: Expr) -> Expr:
+    """The same extent, as a literal where it is the same number for all values of the variables."""
+    if int_const(extent) is not None or isinstance(extent, Var) and definition(extent) is None:
+        return extent
+    number = difference(extent, 0)
+    return extent if number is None else Const(number, extent.dtype, weak=True)
 
 
 def match_regions(a: Region, b: Region) -> tuple[Region, Region] | None:
@@ -74,7 +86,18 @@ def shape_text(extents: Sequence[ExprLike]) -> str:
     return operands_shape_text([as_expr(extent) for extent in extents])
 
 
+class _WithoutNames(Rewriter):
+    """Puts in the place of each name that is fixed what it stands for."""
+
+    def expr(self, node: Expr) -> Expr:
+        value = definition(node) if isinstance(node, Var) else None
+        return self.rebuild_expr(node) if value is None else self.expr(value)
+
+
 def _polynomial(expr: Expr) -> Polynomial:
+    meaning = definition(expr) if isinstance(expr, Var) else None
+    if meaning is not None:
+        return _polynomial(meaning)
     match expr:
         case Const(value=value) if expr.dtype.is_int:
             return Counter({(): int(value)})
@@ -108,7 +131,8 @@ def _key(expr: Expr) -> Key:
         case Const(value=value, dtype=dtype):
             return ("const", value, str(dtype))
         case Var():
-            return ("var", id(expr))
+            meaning = definition(expr)
+            return ("var", id(expr)) if meaning is None else _key(meaning)
     parts = tuple(_key(child) for child in children(expr))
     detail = {name: getattr(expr, name) for name in ("op", "callee") if hasattr(expr, name)}
     return (type(expr).__name__, str(expr.dtype), str(detail), id(getattr(expr, "buffer", None)), parts)

@@ -17,6 +17,7 @@ from tilelang.ir.expr import Const, Expr, ExprLike, Var, as_expr, binary, int_co
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Bind, For, ForKind, If, ParallelLoop, PipelineSpec, Stmt
 from tilelang.language.api import api
+from tilelang.language.extents import folded
 from tilelang.language.stage import Stager, current, reads_memory
 from tilelang.layout.thread_values import Fragment
 from tilelang.records import record
@@ -148,7 +149,7 @@ def _bound(what: str, value: ExprLike) -> Expr:
             f"{what}: bounds must be integers, got {value if isinstance(value, float) else value.dtype!s}",
             hint="divide with // or T.ceildiv, or convert with T.int32(...)",
         )
-    return as_expr(value)
+    return folded(as_expr(value))
 
 
 def _range(what: str, arguments: tuple[ExprLike, ...]) -> tuple[Expr, Expr, int]:

@@ -55,6 +55,7 @@ class Stager(Builder):
         frames: Of the rewritten functions that are running, outermost first.
         reducers: The operators of what `T.alloc_reducer` allocated.
         reducer_steps: The statements that `T.reducer_init` and its kin made: which of them did, for which reducer.
+        definitions: What names that are fixed stand for, where that reads no memory.
     """
 
     def __init__(self, loc: Loc = NOWHERE) -> None:
@@ -70,6 +71,7 @@ class Stager(Builder):
         self.frames: list[object] = []
         self.reducers: dict[Buffer, ReduceOp] = {}
         self.reducer_steps: dict[Stmt, tuple[str, Buffer]] = {}
+        self.definitions: dict[Var, Expr] = {}
         self._names: dict[str, int] = {}
         self._homes: dict[Buffer, list[Stmt]] = {}
 
@@ -117,6 +119,8 @@ class Stager(Builder):
             return value
         var = Var(self.unique(name), value.dtype, value.is_index)
         self.emit(Bind(var, value))
+        if value.dtype.is_int and not reads_memory(value):
+            self.definitions[var] = value
         return var
 
     def mutable(self, name: str, dtype: DType, init: ExprLike | None, block: list[Stmt] | None = None) -> Load:
@@ -157,6 +161,12 @@ def current(what: str) -> Stager:
             hint="call it in the body of a function marked @T.prim_func, @T.macro or (eager style) @tilelang.jit",
         )
     return stager
+
+
+def definition(var: Var) -> Expr | None:
+    """What a name of the kernel being staged stands for, if it is fixed and reads no memory."""
+    stager = _CURRENT.get()
+    return None if stager is None else stager.definitions.get(var)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from tilelang.errors import OptionError, ProgramError, StagingError
 from tilelang.ir.expr import Expr, ExprLike, as_expr, cast, const, int_const
 from tilelang.ir.expr import Var as Variable
 from tilelang.language.api import api
-from tilelang.language.extents import shape_text, text
+from tilelang.language.extents import folded, shape_text, text
 from tilelang.records import record
 
 __all__ = [
@@ -199,6 +199,7 @@ def _extent(value: ExprLike, what: str, word: str) -> Expr:
         raise ProgramError(
             f"{what}: {word} {text(expr)} is a {expr.dtype!s}, not an integer", hint="divide with //, not with /"
         )
+    expr = folded(expr)
     number = int_const(expr)
     if number is not None and number < 0:
         raise ProgramError(f"{what}: {word} {number} is negative")
