@@ -1,5 +1,6 @@
 """How errors render, and how they find their place."""
 
+import warnings
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,18 @@ def test_an_error_shows_its_message_place_notes_and_hint(source: str) -> None:
         "hint: pass equal extents"
     )
     assert expected == str(error)
+
+
+def test_a_warning_reads_like_an_error_and_is_shown_once_for_its_place(source: str) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for _ in range(2):
+            errors.warn("T.copy: slow", Loc(source, 2, 4, 2, 20), hint="do it differently")
+    (warning,) = caught
+    assert (errors.ProgramWarning, source, 2) == (warning.category, warning.filename, warning.lineno)
+    assert str(warning.message) == (
+        f"T.copy: slow\n --> {source}:2:5\n2 |     T.copy(A_s, B_s)\n  |     ^^^^^^^^^^^^^^^^\nhint: do it differently"
+    )
 
 
 def test_a_place_over_several_lines_is_marked_to_the_end_of_the_first(source: str) -> None:
@@ -98,7 +111,7 @@ def test_every_error_is_a_tilelang_error_and_says_what_it_is() -> None:
     classes = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)]
     assert len(classes) > 10
     for cls in classes:
-        assert issubclass(cls, TileLangError)
+        assert issubclass(cls, TileLangError | errors.ProgramWarning)
         assert cls.__doc__
 
 

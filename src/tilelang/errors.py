@@ -18,6 +18,7 @@ import itertools
 import linecache
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import ParamSpec, TypeVar
@@ -170,6 +171,26 @@ def user_facing(function: Callable[P, R]) -> Callable[P, R]:
             raise error.with_traceback(None) from error.__cause__
 
     return call
+
+
+class ProgramWarning(UserWarning):
+    """A legal program that costs more, or does something else, than its text suggests."""
+
+
+def warn(message: str, loc: Loc, *, notes: tuple[Note, ...] = (), hint: str = "") -> None:
+    """Issues a `ProgramWarning` at a place of the user's program; by default Python shows it once for each place.
+
+    Args:
+        message: What was found, starting with the construct it is about.
+        loc: The place.
+        notes: Further places that take part.
+        hint: What to write instead.
+    """
+    text = str(TileLangError(message, loc=loc, notes=notes, hint=hint))
+    warnings.warn_explicit(text, ProgramWarning, loc.file or "<unknown>", loc.line, registry=_SHOWN)
+
+
+_SHOWN: dict[str | tuple[str, type[Warning], int], int] = {}  # what Python has shown already, as it notes it
 
 
 class StagingError(TileLangError):

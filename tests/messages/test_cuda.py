@@ -78,17 +78,6 @@ note: 'S' takes 262144 bytes
 hint: make the tiles 2 times smaller: they take 262144 bytes
 """,
     ),
-    "an accumulator that no thread can hold": (errors.ResourceError, PRODUCT.format(M=256, K=32, stages=2), """\
-T.gemm: the accumulator 'C_f' needs 512 registers of each of 128 threads, but a thread has 255
-  --> kernel.py:14:13
-14 |             T.gemm(A_s, B_s, C_f)
-   |             ^^^^^^^^^^^^^^^^^^^^^
-note: 'C_f' is (256, 256) of float32
- --> kernel.py:9:9
-9 |         C_f = T.alloc_fragment((256, 256), "float32")
-  |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-hint: threads=512 leaves 128 to each thread; or make the tile smaller
-"""),
     "threads that are no whole warps": (
         errors.ResourceError, PRODUCT.format(M=64, K=32, stages=2).replace("threads=128", "threads=100"), """\
 T.gemm: 100 threads are no whole number of warps of 32, among which GemmWarpPolicy.Square splits the tile

@@ -1,10 +1,17 @@
+import numpy as np
 import pytest
+from fake_cuda import needs_nvrtc
+from gpu import simulate_func
+from harness import run_cpu_on_copies
 
+import tilelang
 import tilelang.language as T
 from tilelang.dtypes import as_dtype
-from tilelang.errors import ProgramError, ResourceError
+from tilelang.errors import ProgramError, ProgramWarning, ResourceError
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import as_expr
+from tilelang.ir.stmt import Alloc, Launch
+from tilelang.ir.visit import walk
 from tilelang.jit.program import lowered
 from tilelang.layout.blocked import blocked
 from tilelang.options import CompileOptions
@@ -31,11 +38,21 @@ def lower(func):
     return lowered(func, Target("cuda", "sm_80"), CompileOptions())
 
 
-def test_an_accumulator_that_no_thread_can_hold_is_refused_with_the_threads_that_would_do():
-    with pytest.raises(ResourceError) as caught:
-        lower(product(256, 256, 128))
-    assert "T.gemm: the accumulator 'C_f' needs 512 registers of each of 128 threads" in str(caught.value)
-    assert caught.value.hint == "threads=512 leaves 128 to each thread; or make the tile smaller"
+def warned(func):
+    with pytest.warns(ProgramWarning) as caught:
+        lower(func)
+    (warning,) = caught
+    return str(warning.message)
+
+
+def test_an_accumulator_that_no_thread_can_hold_is_a_warning_with_the_threads_that_would_do():
+    text = warned(product(256, 256, 128))
+    assert text.startswith(
+        "T.gemm: the accumulator 'C_f' needs 512 registers of each of 128 threads, but a thread has 255: at least 1028 "
+        "bytes of each thread lie in local memory, which is slow\n"
+    )
+    assert "note: 'C_f' is (256, 256) of float32\n" in text
+    assert text.endswith("\nhint: threads=512 leaves 128 to each thread; or make the tile smaller")
 
 
 def test_more_threads_or_narrower_values_fit():
@@ -44,9 +61,75 @@ def test_more_threads_or_narrower_values_fit():
 
 
 def test_where_no_number_of_threads_would_do_only_a_smaller_tile_helps():
-    with pytest.raises(ResourceError) as caught:
-        lower(product(1024, 512, 1024))
-    assert caught.value.hint == "make the tile smaller"
+    assert warned(product(1024, 512, 1024)).endswith("\nhint: make the tile smaller")
+
+
+def _spilling(M, K):
+    @T.prim_func
+    def main(A: T.Tensor((M, K), "float16"), B: T.Tensor((K, 256), "float16"), C: T.Tensor((M, 256), "float32")):
+        with T.Kernel(1, threads=128):
+            a, b = T.alloc_shared((M, K), "float16"), T.alloc_shared((K, 256), "float16")
+            c = T.alloc_fragment((M, 256), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            T.clear(c)
+            T.gemm(a, b, c)
+            T.copy(c, C)
+
+    return main
+
+
+@pytest.mark.filterwarnings("ignore::tilelang.errors.ProgramWarning")
+@pytest.mark.parametrize(("M", "K"), [(128, 16), (256, 16), (256, 0)])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_what_does_not_fit_lies_in_local_memory_and_is_right(M, K, arch):
+    a, b = (np.random.randint(-4, 5, shape).astype(np.float16) for shape in ((M, K), (K, 256)))
+    c = np.full((M, 256), 7, np.float32)
+    expected = a.astype(np.float32) @ b.astype(np.float32)
+    np.testing.assert_array_equal(expected, simulate_func(_spilling(M, K), [a, b, c], arch)[2])
+    np.testing.assert_array_equal(expected, run_cpu_on_copies(_spilling(M, K), [a, b, c])[2])
+
+
+@needs_nvrtc
+@pytest.mark.filterwarnings("ignore::tilelang.errors.ProgramWarning")
+def test_an_accumulator_of_exactly_256_registers_compiles():
+    kernel = tilelang.compile(_spilling(128, 64), target={"kind": "cuda", "arch": "sm_90a"})
+    assert 255 == kernel.resources.registers
+    assert kernel.resources.spill_bytes > 0
+
+
+def _rescaled(count):
+    @T.prim_func
+    def main(P: T.Tensor((64, 64), "bfloat16"), V: T.Tensor((64, 512), "bfloat16"), O: T.Tensor((128, 512), "float32")):
+        with T.Kernel(2, threads=256) as bx:
+            first = bx * 64
+            last = first + 64
+            p, v = T.alloc_shared((64, 64), "bfloat16"), T.alloc_shared((64, 512), "bfloat16")
+            m = T.alloc_fragment((64,), "float32")
+            T.copy(P, p)
+            T.copy(V, v)
+            T.fill(m, 2.0)
+            sums = [T.alloc_fragment((64, 512), "float32") for _ in range(count)]
+            for o in sums:
+                T.fill(o, 1.0)
+                for i, j in T.Parallel(64, 512):
+                    o[i, j] *= m[i]
+                T.gemm(p, v, o, policy=T.GemmWarpPolicy.FullRow)
+                for i, j in T.Parallel(64, 512):
+                    o[i, j] /= m[i]
+                T.copy(o, O[first:last, :])
+
+    return main
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_large_accumulators_stay_in_registers_while_they_are_rescaled_and_stored(count, arch):
+    lowered_func = lowered(_rescaled(count), Target("cuda", arch), CompileOptions())
+    (launch,) = (s for s in walk(lowered_func.body) if isinstance(s, Launch))
+    assert not [note.text for note in launch.plan.notes if "is kept in shared memory" in note.text]
+    held = [s.buffer for s in walk(launch.body) if isinstance(s, Alloc) and s.buffer.scope is Scope.LOCAL]
+    assert count == sum(buffer.static_shape == (128,) and buffer.dtype == "float32" for buffer in held)
 
 
 @pytest.mark.parametrize(("dtype", "expected"), [("float32", 16), ("float64", 32), ("float16", 8), ("int8", 4)])

@@ -1,16 +1,16 @@
-"""Refuses accumulators of T.gemm that the registers of the block's threads cannot hold, and moves of too many.
+"""Warns of accumulators of T.gemm that the registers of the block's threads cannot hold, and refuses moves of too many.
 
 Takes a tile-level function with its layouts decided and gives it back unchanged. Invariant: what passes has no
-accumulator whose share of a thread alone needs more registers than a thread has, and no warpgroups that wait for
-registers which nobody frees. Whatever else does not fit is right
-in local memory, where the assembler puts it, and `kernel.resources` says how much that is.
+warpgroups that wait for registers which nobody frees. Whatever does not fit is right in local memory, where the
+assembler puts it, and `kernel.resources` says how much that is; an accumulator whose share of a thread alone needs more
+registers than a thread has is worth a warning.
 """
 
 from __future__ import annotations
 
 from tilelang.analysis.per_thread import PerThread
 from tilelang.analysis.thread_groups import ThreadGroups
-from tilelang.errors import Note, ProgramError, ResourceError
+from tilelang.errors import Note, ProgramError, ResourceError, warn
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.schedule import WARPGROUP_THREADS
@@ -27,20 +27,19 @@ _REGISTER_BYTES = 4
 
 
 def check_registers(func: PrimFunc, context: PassContext) -> PrimFunc:
-    """The function as it is, if its accumulators fit.
+    """The function as it is; a `ProgramWarning` for each accumulator that does not fit into registers.
 
     Raises:
-        ResourceError: One does not; says what it costs, and with how many threads it would fit. Or warpgroups ask for
-            more registers than the block has.
+        ResourceError: Warpgroups ask for more registers than the block has.
         ProgramError: A warpgroup asks for more where it means fewer, or there are no whole warpgroups.
     """
     for launch in walk(func.body):
         if isinstance(launch, Launch):
             _check_moves(launch)
             layouts = dict(launch.plan.fragments)
-            for op in walk(launch.body):
-                if isinstance(op, Gemm) and op.c.buffer in layouts:
-                    _check(op, op.c.buffer, layouts[op.c.buffer], launch)
+            products = [op for op in walk(launch.body) if isinstance(op, Gemm) and op.c.buffer in layouts]
+            for op in {op.c.buffer: op for op in reversed(products)}.values():
+                _check(op, op.c.buffer, layouts[op.c.buffer], launch)
     return func
 
 
@@ -55,13 +54,14 @@ def _check(op: Gemm, accumulator: Buffer, layout: Fragment, launch: Launch) -> N
     enough = threads == launch.num_threads and more <= MAX_THREADS and needed * threads <= MAX_REGISTERS * more
     shape = Note(f"'{accumulator.name}' is {accumulator.static_shape} of {accumulator.dtype!s}", accumulator.loc)
     share = f"threads={more} leaves {needed * threads // more} to each thread; or " if enough else ""
-    with op.loc:
-        raise ResourceError(
-            f"T.gemm: the accumulator '{accumulator.name}' needs {needed} registers of each of {threads} threads, but "
-            f"a thread has {MAX_REGISTERS}",
-            hint=f"{share}make the tile smaller",
-            notes=(shape,),
-        )
+    warn(
+        f"T.gemm: the accumulator '{accumulator.name}' needs {needed} registers of each of {threads} threads, but a "
+        f"thread has {MAX_REGISTERS}: at least {(needed - MAX_REGISTERS) * _REGISTER_BYTES} bytes of each thread lie "
+        "in local memory, which is slow",
+        op.loc,
+        hint=f"{share}make the tile smaller",
+        notes=(shape,),
+    )
 
 
 def _check_moves(launch: Launch) -> None:
