@@ -30,7 +30,7 @@ def test_names_that_are_fixed_mean_what_they_stand_for() -> None:
         with T.Kernel(8, threads=128) as bx:
             first = bx * 64
             middle = first + 32
-            last = middle + T.max(16, 8) * 2
+            last = T.min(middle + 32, middle + T.max(first + 64, first + 63) - first)
             read = I[bx]
             behind = read + 8
             tile = T.alloc_shared((last - first, behind - read), "float32")

@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from tilelang.arith.domain import Domain
-from tilelang.arith.simplify import simplify
 from tilelang.dtypes import INT64
 from tilelang.ir.buffer import Region
 from tilelang.ir.expr import Binary, Cast, Const, Expr, ExprLike, Unary, Var, as_expr, binary, int_const
 from tilelang.ir.scalar import BinaryOp, UnaryOp
-from tilelang.ir.visit import Rewriter, children
+from tilelang.ir.visit import children
 from tilelang.language.stage import definition
 from tilelang.ops.describe import extent_text
 from tilelang.ops.describe import shape_text as operands_shape_text
@@ -27,13 +25,9 @@ Polynomial = Counter[tuple[Key, ...]]  # from a sorted product of atoms to its c
 
 def difference(a: ExprLike, b: ExprLike) -> int | None:
     """`a - b` where it is the same number for all values of the variables, else None."""
-    first, second = as_expr(a), as_expr(b)
-    left = _polynomial(first)
-    left.subtract(_polynomial(second))
-    rest = {product: factor for product, factor in left.items() if factor}
-    if set(rest) - {()}:
-        return int_const(simplify(_WithoutNames().expr(first - second), Domain()))
-    return rest.get((), 0)
+    left = _polynomial(as_expr(a))
+    left.subtract(_polynomial(as_expr(b)))
+    return _number(left)
 
 
 def folded(extent: Expr) -> Expr:
@@ -86,12 +80,10 @@ def shape_text(extents: Sequence[ExprLike]) -> str:
     return operands_shape_text([as_expr(extent) for extent in extents])
 
 
-class _WithoutNames(Rewriter):
-    """Puts in the place of each name that is fixed what it stands for."""
-
-    def expr(self, node: Expr) -> Expr:
-        value = definition(node) if isinstance(node, Var) else None
-        return self.rebuild_expr(node) if value is None else self.expr(value)
+def _number(polynomial: Polynomial) -> int | None:
+    """The value of a polynomial that has no variables left."""
+    rest = {product: factor for product, factor in polynomial.items() if factor}
+    return None if set(rest) - {()} else rest.get((), 0)
 
 
 def _polynomial(expr: Expr) -> Polynomial:
@@ -115,7 +107,25 @@ def _polynomial(expr: Expr) -> Polynomial:
             return total
         case Binary(op=BinaryOp.MUL, a=a, b=b) if expr.dtype.is_int:
             return _times(_polynomial(a), _polynomial(b))
+        case Binary(op=op, a=a, b=b) if expr.dtype.is_int and a.dtype.is_int and b.dtype.is_int:
+            value = _of_numbers(op, _polynomial(a), _polynomial(b))
+            if value is not None:
+                return value
     return Counter({(_key(expr),): 1})
+
+
+def _of_numbers(op: BinaryOp, a: Polynomial, b: Polynomial) -> Polynomial | None:
+    """What another operator makes of two numbers, or of polynomials of which one is always the smaller; else None."""
+    left, right = _number(a), _number(b)
+    if left is not None and right is not None:
+        result = int_const(binary(op, left, right))
+        return None if result is None else Counter({(): result})
+    if op not in (BinaryOp.MIN, BinaryOp.MAX):
+        return None
+    gap = Counter(a)
+    gap.subtract(b)
+    size = _number(gap)
+    return None if size is None else a if (size < 0) is (op is BinaryOp.MIN) else b
 
 
 def _times(a: Polynomial, b: Polynomial) -> Polynomial:
