@@ -182,3 +182,26 @@ def test_threads_are_a_positive_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILELANG_NUM_THREADS", "0")
     with pytest.raises(OptionError, match="TILELANG_NUM_THREADS: expected a positive integer, got '0'"):
         num_threads()
+
+
+_SIMPLIFY = (
+    "transitively_prove_inequalities convert_boolean_to_and_of_ors apply_constraints_to_boolean_branches "
+    "propagate_knowns_to_prove_conditional propagate_knowns_to_simplify_expressions enable_simplify_let_inline"
+).split()
+
+
+def test_every_key_is_known_as_member_and_text_under_both_prefixes() -> None:
+    for key in PassConfigKey:
+        spellings = {key, key.value, key.value.replace("tir.", "tirx.", 1)}
+        values = [CompileOptions.from_user({spelling: None}).pass_configs for spelling in spellings]
+        if key is not PassConfigKey.TL_DEVICE_COMPILE_FLAGS:
+            assert [((key.value, None),)] * len(spellings) == values
+    assert set(_SIMPLIFY) < {key.value for key in PassConfigKey}
+
+
+def test_fast_math_stays_off_where_it_is_switched_off() -> None:
+    both = {PassConfigKey.TL_ENABLE_FAST_MATH: True, PassConfigKey.TL_DISABLE_FAST_MATH: True}
+    assert [True, False, False] == [
+        CompileOptions.from_user(configs).fast_math
+        for configs in ({"tl.enable_fast_math": True}, both, {"tl.disable_fast_math": False})
+    ]

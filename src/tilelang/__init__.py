@@ -31,9 +31,10 @@ from tilelang.errors import (
 from tilelang.finder import PathFinder, add_names
 
 if TYPE_CHECKING:
-    from tilelang.jit.compile import Lowered, compile, lower, par_compile
+    from tilelang.jit.compile import compile, lower, par_compile
     from tilelang.jit.decorator import jit
     from tilelang.jit.kernel import JITKernel
+    from tilelang.jit.kernel_texts import Lowered
     from tilelang.layout import Fragment, Layout
     from tilelang.math import cdiv, next_power_of_2
     from tilelang.options import CompileOptions, PassConfigKey, disable_cache, enable_cache, is_cache_enabled

@@ -29,6 +29,12 @@ class PassConfigKey(str, enum.Enum):
     TL_DEVICE_COMPILE_FLAGS = "tl.device_compile_flags"
     TL_DISABLE_FAST_MATH = "tl.disable_fast_math"
     TL_SIMPLIFY = "tl.Simplify"
+    TL_SIMPLIFY_TRANSITIVELY_PROVE_INEQUALITIES = "transitively_prove_inequalities"
+    TL_SIMPLIFY_CONVERT_BOOLEAN_TO_AND_OF_ORS = "convert_boolean_to_and_of_ors"
+    TL_SIMPLIFY_APPLY_CONSTRAINTS_TO_BOOLEAN_BRANCHES = "apply_constraints_to_boolean_branches"
+    TL_SIMPLIFY_PROPAGATE_KNOWNS_TO_PROVE_CONDITIONAL = "propagate_knowns_to_prove_conditional"
+    TL_SIMPLIFY_PROPAGATE_KNOWNS_TO_SIMPLIFY_EXPRESSIONS = "propagate_knowns_to_simplify_expressions"
+    TL_SIMPLIFY_ENABLE_LET_INLINE = "enable_simplify_let_inline"
     TL_DISABLE_BUFFER_INIT_CHECK = "tl.disable_buffer_init_check"
     TL_DISABLE_DATA_RACE_CHECK = "tl.disable_data_race_check"
     TL_DISABLE_PRELOWER_SEMANTIC_CHECK = "tl.disable_prelower_semantic_check"
@@ -143,7 +149,8 @@ class CompileOptions:
     @property
     def fast_math(self) -> bool:
         """Whether sums may be reordered and reciprocals used; NaN and infinity keep their meaning."""
-        return self._is_on(PassConfigKey.TL_ENABLE_FAST_MATH)
+        off = self._is_on(PassConfigKey.TL_DISABLE_FAST_MATH)
+        return self._is_on(PassConfigKey.TL_ENABLE_FAST_MATH) and not off
 
     @property
     def schedule(self) -> ScheduleWishes:
@@ -230,7 +237,7 @@ class CompileOptions:
         pass_configs: Mapping[str, object] | None = None,
         compile_flags: str | Sequence[str] | None = None,
         *,
-        verbose: bool = False,
+        verbose: bool | None = None,
     ) -> CompileOptions:
         """The options that `pass_configs`, `compile_flags` and `verbose` ask for.
 
@@ -246,7 +253,7 @@ class CompileOptions:
         configs = {_canonical_key(key): _frozen(value) for key, value in (pass_configs or {}).items()}
         device_flags = configs.pop(PassConfigKey.TL_DEVICE_COMPILE_FLAGS.value, None)
         flags = (*_flags(device_flags, "pass_configs"), *_flags(compile_flags, "compile_flags"))
-        made = cls(pass_configs=tuple(sorted(configs.items())), compile_flags=flags, verbose=verbose)
+        made = cls(pass_configs=tuple(sorted(configs.items())), compile_flags=flags, verbose=bool(verbose))
         _ = made.fast_math, made.schedule, made.warpgroup_products, made.l2_hints  # here the caller's line is known
         return made
 

@@ -27,7 +27,8 @@ register_hip_postproc register_hip_postproc_callback
 PATHS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "tilelang": {
-            "tilelang.jit.compile": "Lowered compile lower par_compile",
+            "tilelang.jit.compile": "compile lower par_compile",
+            "tilelang.jit.kernel_texts": "Lowered",
             "tilelang.jit.kernel": "JITKernel",
             "tilelang.layout": "Fragment Layout",
             "tilelang.math": "cdiv next_power_of_2",

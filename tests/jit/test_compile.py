@@ -11,18 +11,27 @@ from tilelang.jit.compile import compile, lower, par_compile
 Make = Callable[..., PrimFunc]
 
 
-def test_compile_takes_every_published_option(vector_add: Make) -> None:
-    kernel = compile(
-        vector_add(8),
-        out_idx=[-1],
-        target="cpu",
-        execution_backend="cc",
-        pass_configs={"tl.enable_fast_math": True, "tl.disable_tma_lower": True},
-        compile_flags=["-DNDEBUG"],
-        verbose=False,
-    )
-    assert kernel.options.fast_math
+def test_compile_takes_every_published_option_in_order(vector_add: Make) -> None:
+    configs = {"tl.enable_fast_math": True, "tl.disable_tma_lower": True}
+    kernel = compile(vector_add(8), [-1], "tvm_ffi", "cpu", "c", False, configs, ["-DNDEBUG"])
+    assert ([2], "cc", "cpu", True) == (kernel.out_idx, kernel.execution_backend, str(kernel.target), kernel.options.fast_math)
+    assert ("-DNDEBUG",) == kernel.options.compile_flags
     assert [2.0] * 8 == kernel(np.ones(8, np.float32), np.ones(8, np.float32)).tolist()
+    (many,) = par_compile([vector_add(8)], [-1], "cython", "cpu", "c", None, configs, "-DNDEBUG", 1, True)
+    assert many is not None
+    assert (kernel.out_idx, kernel.options) == (many.out_idx, many.options)
+
+
+@pytest.mark.parametrize("backend", ["dlpack", "torch", "nvrtc", "bogus"])
+def test_an_execution_backend_that_is_none_of_the_target_is_refused(vector_add: Make, backend: str) -> None:
+    with pytest.raises(ValueError, match=f"Invalid execution backend '{backend}'"):
+        compile(vector_add(8), execution_backend=backend, target="cpu")
+
+
+@pytest.mark.parametrize("out_idx", [3, -4, [0, 0], [2, -1], "C", 1.5])
+def test_outputs_that_are_none_are_refused(vector_add: Make, out_idx: object) -> None:
+    with pytest.raises(ValueError, match="add: out_idx="):
+        compile(vector_add(8), out_idx)  # type: ignore[arg-type]
 
 
 def test_a_target_that_is_not_there_is_refused_before_anything_is_compiled(vector_add: Make) -> None:
@@ -74,11 +83,18 @@ def test_wrong_wishes_about_many_kernels_are_errors(vector_add: Make) -> None:
 
 def test_lowering_gives_texts_without_a_compiler(vector_add: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "no-such-compiler")
-    lowered = lower(vector_add(21), target="c")
+    lowered = lower(vector_add(21), "c", "c", False, False, False)
     assert 'extern "C" int32_t add(' in lowered.kernel_source
     assert "# thread level" in lowered.ir
     assert ("cpu", 3) == (str(lowered.target), len(lowered.params))
     assert lowered.kernel_source == str(lowered)
+    assert (None, None) == (lowered.host_mod, lowered.device_mod)
+    with pytest.raises(OptionError, match="lower: expected a kernel, got str"):
+        lower("add")  # type: ignore[arg-type]
+
+
+def test_lowering_compiles_where_it_is_asked_to(vector_add: Make) -> None:
+    assert lower(vector_add(21), target="c", enable_device_compile=True).device_mod is not None
 
 
 def test_fast_math_lets_sums_be_reordered() -> None:

@@ -1,3 +1,4 @@
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -211,3 +212,20 @@ def test_the_package_s_name_is_the_decorator() -> None:
         return main
 
     assert [1.0] * 4 == copy(4)(ones(4)).tolist()
+
+
+def test_programs_and_sources_are_written_into_a_folder(tmp_path: Path) -> None:
+    @tilelang.jit(out_idx=-1, target="c", target_host="c", debug_root_path=tmp_path / "debug")
+    def make(n):
+        @T.prim_func
+        def add(A: T.Tensor((n,), "float32"), C: T.Tensor((n,), "float32")):
+            with T.Kernel(1):
+                for i in T.Parallel(n):
+                    C[i] = A[i] + 1
+
+        return add
+
+    kernel = make(8)
+    assert kernel.kernel_source == (tmp_path / "debug" / "add.cpp").read_text()
+    assert kernel.host_source == (tmp_path / "debug" / "add.py").read_text()
+    assert "@T.prim_func" in (tmp_path / "debug" / "add.ir").read_text()

@@ -165,14 +165,30 @@ def test_threads_may_call_one_kernel_at_once(vector_add: Make) -> None:
     assert [] == wrong
 
 
-def test_a_kernel_shows_its_texts(vector_add: Make) -> None:
+def test_a_kernel_shows_its_program(vector_add: Make) -> None:
     kernel = JITKernel(vector_add(100), out_idx=-1)
-    assert 'extern "C" int32_t add(' in kernel.get_kernel_source()
-    assert kernel.get_host_source().startswith("def call(*args):")
     assert "@T.prim_func" in kernel.show_ir("input")
     assert "# input\n" in kernel.show_ir()
-    assert ["A", "B", "C"] == [param.name for param in kernel.params]
+    assert [("A", False), ("B", False), ("C", False)] == [(param.name, param.is_scalar()) for param in kernel.params]
     assert "JITKernel(add, target='cpu')" == repr(kernel)
+
+
+def test_there_is_nothing_between_a_kernel_and_its_code(vector_add: Make) -> None:
+    kernel = JITKernel(vector_add(3), out_idx=-1)
+    one = np.ones(3, np.float32)
+    assert kernel is kernel.adapter
+    assert [2.0] * 3 == kernel.torch_function(one, one).tolist() == kernel.adapter(one, one).tolist()
+    assert (3,) == tuple(kernel.run_once().shape)
+    assert 7 == kernel.run_once(lambda a, b: 7)
+
+
+def test_what_a_search_found_is_kept_at_the_kernel(vector_add: Make) -> None:
+    kernel = JITKernel(vector_add(3), out_idx=-1)
+    with pytest.raises(ValueError, match="get_tuner_result: kernel 'add' was not tuned"):
+        kernel.get_tuner_result()
+    assert kernel is kernel.update_tuner_result(latency=0.5, config={"block": 8}, ref_latency=None)
+    assert {"latency": 0.5, "config": {"block": 8}, "ref_latency": None} == kernel.get_tuner_result()
+    assert (0.5, {"block": 8}, None) == (kernel.latency, kernel.config, kernel.ref_latency)
 
 
 def test_the_source_can_be_read_without_having_been_compiled(vector_add: Make) -> None:

@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from tilelang.errors import OptionError, user_facing
-from tilelang.ir.func import Param, PrimFunc
-from tilelang.ir.printer import to_text
-from tilelang.jit.kernel import JITKernel
-from tilelang.jit.program import generate_source, snapshots
+from tilelang.ir.func import PrimFunc
+from tilelang.jit.kernel import JITKernel, check_is_kernel
+from tilelang.jit.kernel_texts import Lowered
+from tilelang.jit.program import compile_program, generate_source
 from tilelang.options import CompileOptions
-from tilelang.records import record
 from tilelang.runtime.parameters import OutIdx
 from tilelang.target import Target, TargetLike, parse_target
 
@@ -20,11 +19,12 @@ from tilelang.target import Target, TargetLike, parse_target
 def compile(
     func: PrimFunc,
     out_idx: OutIdx = None,
-    target: TargetLike = "auto",
-    execution_backend: str | None = "auto",
+    execution_backend: str | None = None,
+    target: TargetLike = None,
+    target_host: object = None,
+    verbose: bool | None = None,
     pass_configs: Mapping[str, object] | None = None,
     compile_flags: str | Sequence[str] | None = None,
-    verbose: bool = False,
 ) -> JITKernel:
     """A kernel that is ready to run; see `JITKernel` for the arguments.
 
@@ -35,12 +35,21 @@ def compile(
         ToolchainError: There is no usable compiler.
         CacheError: The cache folder cannot be written.
     """
-    return JITKernel(func, out_idx, target, execution_backend, pass_configs, compile_flags, verbose)
+    return JITKernel(func, out_idx, execution_backend, target, target_host, verbose, pass_configs, compile_flags)
 
 
 @user_facing
 def par_compile(
-    funcs: Sequence[PrimFunc], *args: Any, num_workers: int | None = None, ignore_error: bool = False, **options: Any
+    funcs: Iterable[PrimFunc],
+    out_idx: OutIdx = None,
+    execution_backend: str | None = None,
+    target: TargetLike = None,
+    target_host: object = None,
+    verbose: bool | None = None,
+    pass_configs: Mapping[str, object] | None = None,
+    compile_flags: str | Sequence[str] | None = None,
+    num_workers: int | None = None,
+    ignore_error: bool = False,
 ) -> list[JITKernel | None]:
     """Compiles many kernels at once, each with the same options as `compile` takes.
 
@@ -50,17 +59,22 @@ def par_compile(
 
     Args:
         funcs: The kernels.
-        args: Further arguments of `compile`.
+        out_idx: As for `compile`, and so are the next ones.
+        execution_backend: See `compile`.
+        target: See `compile`.
+        target_host: See `compile`.
+        verbose: See `compile`.
+        pass_configs: See `compile`.
+        compile_flags: See `compile`.
         num_workers: How many compile at once; one per core without it.
         ignore_error: Give None for a kernel that does not compile, instead of raising its error.
-        options: Further arguments of `compile`.
 
     Raises:
         OptionError: `funcs` is no list, or `num_workers` no positive integer.
         TileLangError: The first error of a kernel, unless `ignore_error`.
     """
-    target = parse_target(args[1] if len(args) > 1 else options.get("target", "auto"))
-    return in_parallel(lambda func: compile(func, *args, **options), funcs, num_workers, ignore_error, target)
+    options = (out_idx, execution_backend, target, target_host, verbose, pass_configs, compile_flags)
+    return in_parallel(lambda func: compile(func, *options), funcs, num_workers, ignore_error, parse_target(target))
 
 
 def in_parallel(
@@ -102,32 +116,38 @@ def in_parallel(
         return list(pool.map(one, items))
 
 
-@record
-class Lowered:
-    """A kernel's texts, without a compiled kernel.
-
-    Attributes:
-        kernel_source: The generated source.
-        ir: The program after the last pass.
-        params: The parameters.
-        target: What it was generated for.
-    """
-
-    kernel_source: str
-    ir: str
-    params: tuple[Param, ...]
-    target: Target
-
-    def __str__(self) -> str:
-        return self.kernel_source
-
-
 @user_facing
 def lower(
-    func: PrimFunc, target: TargetLike = "auto", pass_configs: Mapping[str, object] | None = None
+    func: PrimFunc,
+    target: TargetLike = None,
+    target_host: object = None,
+    runtime_only: bool = False,
+    enable_host_codegen: bool = False,
+    enable_device_compile: bool = False,
+    *,
+    pass_configs: Mapping[str, object] | None = None,
 ) -> Lowered:
-    """Runs the compiler as far as the generated source; needs no C++ compiler."""
+    """Runs the compiler as far as the generated source; needs no C++ compiler unless `enable_device_compile`.
+
+    Args:
+        func: The kernel.
+        target: What to generate for; "auto" takes the best target present.
+        target_host: Accepted as published; the host is the machine at hand.
+        runtime_only: Accepted as published.
+        enable_host_codegen: Accepted as published; `kernel.get_host_source()` shows what the host does.
+        enable_device_compile: Compile the source as well.
+        pass_configs: Switches by `PassConfigKey` or its text.
+
+    Raises:
+        ProgramError: The program breaks a rule of the language.
+        NoLowering: It asks for something that the target does not have.
+        OptionError: The target or a key of `pass_configs` is unknown.
+        ToolchainError: There is no usable compiler, and the source was to be compiled.
+    """
+    del target_host, runtime_only, enable_host_codegen
+    check_is_kernel("lower", func)
     resolved = parse_target(target)
     options = CompileOptions.from_user(pass_configs)
     source = generate_source(func, resolved, options)
-    return Lowered(source.text, to_text(snapshots(func, resolved, options)[-1].func), func.params, resolved)
+    built = compile_program(func, resolved, options).built if enable_device_compile else None
+    return Lowered(source.text, func, resolved, options, built)

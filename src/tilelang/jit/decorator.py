@@ -11,6 +11,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
+from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
@@ -34,11 +35,12 @@ class JitOptions:
     """What `@tilelang.jit(...)` was given, for every kernel that the function makes."""
 
     out_idx: OutIdx = None
-    target: TargetLike = "auto"
-    execution_backend: str | None = "auto"
+    target: TargetLike = None
+    execution_backend: str | None = None
     pass_configs: Mapping[str, object] | None = None
     compile_flags: str | Sequence[str] | None = None
-    verbose: bool = False
+    verbose: bool | None = None
+    debug_root_path: str | Path | None = None
 
     def chosen(self) -> tuple[Target, str]:
         """The target and execution backend, with what the environment says now."""
@@ -47,15 +49,20 @@ class JitOptions:
 
     def compile(self, func: PrimFunc, out_idx: OutIdx = None) -> JITKernel:
         """A kernel under these options."""
-        return compile(
+        kernel = compile(
             func,
             self.out_idx if out_idx is None else out_idx,
-            self.target,
-            self.execution_backend,
-            self.pass_configs,
-            self.compile_flags,
-            self.verbose,
+            execution_backend=self.execution_backend,
+            target=self.target,
+            verbose=self.verbose,
+            pass_configs=self.pass_configs,
+            compile_flags=self.compile_flags,
         )
+        if self.debug_root_path is not None:
+            place = Path(self.debug_root_path) / func.name
+            kernel.export_sources(f"{place}.{'cpp' if kernel.target.kind == 'cpu' else 'cu'}", f"{place}.py")
+            Path(f"{place}.ir").write_text(str(func), encoding="utf-8")
+        return kernel
 
 
 class JitFunction:
@@ -305,11 +312,13 @@ def jit(
     func: None = None,
     *,
     out_idx: OutIdx = None,
-    target: TargetLike = "auto",
-    execution_backend: str | None = "auto",
+    target: TargetLike = None,
+    target_host: object = None,
+    execution_backend: str | None = None,
+    verbose: bool | None = None,
     pass_configs: Mapping[str, object] | None = None,
+    debug_root_path: str | Path | None = None,
     compile_flags: str | Sequence[str] | None = None,
-    verbose: bool = False,
 ) -> Callable[[Callable[..., Any]], Any]: ...
 
 
@@ -317,11 +326,13 @@ def jit(
     func: Callable[..., Any] | PrimFunc | None = None,
     *,
     out_idx: OutIdx = None,
-    target: TargetLike = "auto",
-    execution_backend: str | None = "auto",
+    target: TargetLike = None,
+    target_host: object = None,
+    execution_backend: str | None = None,
+    verbose: bool | None = None,
     pass_configs: Mapping[str, object] | None = None,
+    debug_root_path: str | Path | None = None,
     compile_flags: str | Sequence[str] | None = None,
-    verbose: bool = False,
 ) -> Any:
     """Makes a function compile kernels: `@tilelang.jit` or `@tilelang.jit(out_idx=[-1])`.
 
@@ -331,11 +342,13 @@ def jit(
     Args:
         func: The function, where the decorator is used bare.
         out_idx: The parameters that a kernel allocates and returns.
-        target: What to compile for; "auto" takes the best target present.
-        execution_backend: "auto", or one of `tilelang.target.EXECUTION_BACKENDS` of the target.
-        pass_configs: Switches by `PassConfigKey` or its text.
-        compile_flags: Appended to the compiler's command line.
+        target: What to compile for; "auto" or None takes the best target present.
+        target_host: Accepted as published; the host is the machine at hand.
+        execution_backend: "auto", or how kernels run, as for `JITKernel`.
         verbose: Print the compiler's command line and log.
+        pass_configs: Switches by `PassConfigKey` or its text.
+        debug_root_path: A folder where the program and the sources of each kernel are written.
+        compile_flags: Appended to the compiler's command line; a text is split as a shell does.
 
     Raises:
         OptionError: The target, the backend, a key of `pass_configs` or `out_idx` is unknown.
@@ -345,7 +358,10 @@ def jit(
         `kernel = matmul(1024, 1024, 1024)`; also `matmul.compile(...)`, which never runs anything,
         `matmul.par_compile([...])`, `matmul.get_tir(...)` and `matmul.get_kernel_source(...)`
     """
-    options = JitOptions(out_idx, target, execution_backend, pass_configs, compile_flags, verbose)
+    del target_host
+    options = JitOptions(
+        out_idx, target, execution_backend, pass_configs, compile_flags, verbose, debug_root_path
+    )
 
     @user_facing
     def decorate(function: Callable[..., Any] | PrimFunc) -> Any:

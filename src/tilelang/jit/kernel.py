@@ -6,40 +6,39 @@ raises `ArgumentError` has not run the kernel and has not touched any argument.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilelang.dtypes import unknown_name
 from tilelang.errors import OptionError, TileLangError, user_facing
 from tilelang.ir.func import PrimFunc
-from tilelang.jit.program import generate_source, snapshots
+from tilelang.jit.kernel_texts import KernelTexts
+from tilelang.jit.program import snapshots
 from tilelang.jit.runners import Runner, make_runner, simulator_runner
 from tilelang.options import CompileOptions
-from tilelang.runtime.kernel_param import KernelParam
 from tilelang.runtime.parameters import OutIdx, Signature
 from tilelang.target import TargetLike, parse_execution_backend, parse_target
 
 if TYPE_CHECKING:
     from tilelang.profile.inputs import TensorSupplyType
     from tilelang.profile.profiler import Profiler
-    from tilelang.runtime.device_code import DeviceCode
-    from tilelang.runtime.ptxas_log import Resources
     from tilelang.sim.counters import Counters
 
 
-class JITKernel:
+class JITKernel(KernelTexts):
     """A kernel that is ready to run.
 
     Args:
         func: The kernel, as `@T.prim_func` made it.
         out_idx: The parameters that a call allocates and returns: an index, a negative one, or several.
-        target: What to compile for; "auto" takes the best target present.
         execution_backend: "cc" compiles with the C++ compiler, "nvrtc" and "nvcc" compile for a GPU, "simulator" runs a
-            GPU's thread-level program on the CPU with checks, "reference" runs the reference interpreter.
-        pass_configs: Switches by `PassConfigKey` or its text.
-        compile_flags: Appended to the compiler's command line.
+            GPU's thread-level program on the CPU with checks, "reference" runs the reference interpreter; "auto" or
+            None compiles. Names that published TileLang has for ways to call compiled code mean that, too.
+        target: What to compile for; "auto" or None takes the best target present.
+        target_host: Accepted as published; the host is the machine at hand.
         verbose: Print the compiler's command line and log.
+        pass_configs: Switches by `PassConfigKey` or its text.
+        compile_flags: Appended to the compiler's command line; a text is split as a shell does.
 
     Attributes:
         prim_func: The kernel as it was given.
@@ -63,17 +62,15 @@ class JITKernel:
         self,
         func: PrimFunc,
         out_idx: OutIdx = None,
-        target: TargetLike = "auto",
-        execution_backend: str | None = "auto",
+        execution_backend: str | None = None,
+        target: TargetLike = None,
+        target_host: object = None,
+        verbose: bool | None = None,
         pass_configs: Mapping[str, object] | None = None,
         compile_flags: str | Sequence[str] | None = None,
-        verbose: bool = False,
     ) -> None:
-        if not isinstance(func, PrimFunc):
-            raise OptionError(
-                f"compile: expected a kernel, got {type(func).__name__}",
-                hint="pass a function marked @T.prim_func; call the function that returns it first",
-            )
+        del target_host
+        check_is_kernel("compile", func)
         self.prim_func = func
         self.target = parse_target(target)
         self.execution_backend = parse_execution_backend(execution_backend, self.target)
@@ -88,9 +85,14 @@ class JITKernel:
         return list(self.signature.outputs)
 
     @property
-    def params(self) -> list[KernelParam]:
-        """The parameters in order; each has `name`, `dtype`, `shape` and `is_scalar()`."""
-        return [KernelParam.of(param) for param in self.prim_func.params]
+    def torch_function(self) -> Callable[..., Any]:
+        """What a call runs."""
+        return self.__call__
+
+    @property
+    def adapter(self) -> JITKernel:
+        """The kernel itself, which is all there is between a call and the compiled code."""
+        return self
 
     def __repr__(self) -> str:
         return f"JITKernel({self.prim_func.name}, target={str(self.target)!r})"
@@ -164,90 +166,6 @@ class JITKernel:
         return order_keywords(self.signature, args, keywords)
 
     # -- looking inside -------------------------------------------------------------------------------------
-    def get_kernel_source(self) -> str:
-        """The generated source of the kernel.
-
-        On a GPU, a kernel with symbolic sizes is compiled for sizes that are multiples of 128 first, and for others
-        when a call brings them; this is the source of the first.
-        """
-        if self._runner.program is not None:
-            return self._runner.program.source.text
-        return generate_source(self.prim_func, self.target, self.options).text
-
-    @user_facing
-    def get_host_source(self) -> str:
-        """The text of the function that checks the arguments of a call at a glance and launches the kernel."""
-        return self._runner.host_source()
-
-    @user_facing
-    def get_ptx(self) -> str:
-        """The kernel in PTX.
-
-        Raises:
-            OptionError: The kernel is not compiled for a GPU.
-        """
-        return self._device_code("get_ptx").ptx()
-
-    @user_facing
-    def get_sass(self) -> str:
-        """The machine code in words; needs cuobjdump or nvdisasm.
-
-        Raises:
-            OptionError: The kernel is not compiled for a GPU.
-            ToolchainError: There is no disassembler.
-        """
-        return self._device_code("get_sass").sass()
-
-    @user_facing
-    def get_cubin(self) -> bytes:
-        """The machine code.
-
-        Raises:
-            OptionError: The kernel is not compiled for a GPU.
-        """
-        return self._device_code("get_cubin").cubin
-
-    @property
-    def identity(self) -> str:
-        """A text that is the same for kernels that run the same code on the same grid."""
-        program, code = self._runner.program, self._runner.code
-        if program is None:
-            return f"{id(self)}"
-        what = self.options.key + program.source.text if code is None else hashlib.sha256(code.cubin).hexdigest()
-        return repr((what, program.source.launches, program.source.workspaces, self.signature.outputs))
-
-    @property
-    def resources(self) -> Resources:
-        """Registers, shared memory and spilled bytes: the most that any of the program's kernels uses."""
-        from tilelang.runtime.ptxas_log import Resources  # noqa: PLC0415  few ask
-
-        found = self.kernel_resources.values()
-        return Resources(
-            max((r.registers for r in found), default=0),
-            max((r.shared_bytes for r in found), default=0),
-            max((r.spill_bytes for r in found), default=0),
-            max((r.local_bytes for r in found), default=0),
-        )
-
-    @property
-    def kernel_resources(self) -> Mapping[str, Resources]:
-        """The same for each kernel by its name in the source."""
-        return self._device_code("resources").resources
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What the assembler warned of, such as matrix instructions that it had to serialize."""
-        return self._device_code("warnings").warnings
-
-    def _device_code(self, asked: str) -> DeviceCode:
-        if self._runner.code is not None:
-            return self._runner.code
-        raise OptionError(
-            f"{asked}: the kernel is not compiled for a GPU: target {str(self.target)!r}, execution_backend "
-            f"{self.execution_backend!r}",
-            hint="compile with target={'kind': 'cuda', 'arch': 'sm_90a'}",
-        )
-
     def show_ir(self, pass_name: str | None = None) -> str:
         """The program as text: after the named pass, or as it came and after each pass.
 
@@ -273,6 +191,7 @@ class JITKernel:
 
         return decisions(snapshots(self.prim_func, self.target, self.options))
 
+    # -- measuring ------------------------------------------------------------------------------------------
     def get_profiler(self, tensor_supply_type: TensorSupplyType | None = None) -> Profiler:
         """A profiler that makes inputs of the kernel's shapes, `TensorSupplyType.Auto` unless said, and measures it."""
         from tilelang.profile.inputs import TensorSupplyType  # noqa: PLC0415
@@ -281,3 +200,40 @@ class JITKernel:
         on_device = self._runner.code is not None
         chosen = tensor_supply_type or TensorSupplyType.Auto
         return Profiler(self, self.signature, chosen, "cuda" if on_device else "cpu")
+
+    def run_once(self, func: Callable[..., Any] | None = None) -> Any:
+        """Calls the kernel, or `func`, once on made-up inputs; gives what it returns."""
+        return self.get_profiler().run_once(func)
+
+    def update_tuner_result(
+        self, latency: float | None, config: Mapping[str, Any] | None, ref_latency: float | None
+    ) -> JITKernel:
+        """Says what a search found about this kernel, which is returned: milliseconds, tunables, the reference's."""
+        self.latency, self.config, self.ref_latency = latency, config, ref_latency
+        return self
+
+    def get_tuner_result(self) -> dict[str, Any]:
+        """What a search found about this kernel: "latency", "config" and "ref_latency".
+
+        Raises:
+            ValueError: The kernel was not tuned.
+        """
+        if self.latency is None:
+            raise OptionError(
+                f"get_tuner_result: kernel '{self.prim_func.name}' was not tuned",
+                hint="call a function marked @tilelang.autotune, or AutoTuner.run, and ask the kernel that it gives",
+            )
+        return {"latency": self.latency, "config": self.config, "ref_latency": self.ref_latency}
+
+
+def check_is_kernel(what: str, func: object) -> None:
+    """Refuses what is no kernel.
+
+    Raises:
+        OptionError: `func` is something else.
+    """
+    if not isinstance(func, PrimFunc):
+        raise OptionError(
+            f"{what}: expected a kernel, got {type(func).__name__}",
+            hint="pass a function marked @T.prim_func; call the function that returns it first",
+        )

@@ -63,6 +63,17 @@ def build(source: Source, options: CompileOptions = CompileOptions()) -> Entry:
         return open_entry(path, source.entry)
 
 
+def shared_object(source: Source, options: CompileOptions = CompileOptions()) -> bytes:
+    """The compiled source as a file, compiled anew.
+
+    Raises:
+        ToolchainError: As `build`.
+        CompilerBug: As `build`.
+    """
+    compiler = find_compiler()
+    return _compiled(source, compiler, (*_flags(compiler, options), *source.flags), options)
+
+
 def _flags(compiler: Compiler, options: CompileOptions) -> tuple[str, ...]:
     """Our flags; the user's go to the end of the command line, so that they win and libraries are found."""
     return (*_FLAGS, *compiler.flags, *(_FAST_MATH if options.fast_math else ()))

@@ -65,10 +65,10 @@ class AutoTuner:
     def set_compile_args(
         self,
         out_idx: OutIdx = None,
-        target: TargetLike = "auto",
-        execution_backend: str | None = "auto",
+        target: TargetLike = None,
+        execution_backend: str | None = None,
         target_host: object = None,
-        verbose: bool = False,
+        verbose: bool | None = None,
         pass_configs: Mapping[str, object] | None = None,
         compile_flags: str | Sequence[str] | None = None,
     ) -> AutoTuner:
