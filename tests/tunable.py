@@ -10,7 +10,8 @@ import numpy as np
 import tilelang.language as T
 from tilelang.ir.expr import int_const
 from tilelang.ir.func import PrimFunc
-from tilelang.jit.decorator import JitFunction, JitOptions
+from tilelang.jit.decorator import JitFunction
+from tilelang.jit.options import JitOptions
 from tilelang.runtime.parameters import Signature
 from tilelang.target import Target
 from tilelang.tune.subject import Subject

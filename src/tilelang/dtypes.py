@@ -213,6 +213,12 @@ def lane_dtype(dtype: DType) -> DType:
     return dtype if dtype.lanes == 1 else _from_name(str(dtype).rsplit("x", 1)[0])
 
 
+def packed_elements(declared: DType, given: DType) -> int:
+    """How many elements of the declared dtype an element of an array holds: 2 where bytes hold pairs of nibbles."""
+    width = given.bits * given.lanes
+    return width // declared.bits if declared.bits < 8 and width % declared.bits == 0 else 1
+
+
 def promote(a: DType, b: DType) -> DType:
     """The dtype of `a + b` for two values of full standing.
 

@@ -29,31 +29,6 @@ def add_out(n: int, block: int = 64):
     return add.get_tir(n, block)
 
 
-@jit
-def scaled(A, factor: T.float32, block: int = 32):
-    M, N = T.const("M, N")
-    A: T.Tensor((M, N), "float32")
-    B = T.empty((M, N), "float32")
-    with T.Kernel(M, T.ceildiv(N, block)) as (bx, by):
-        for j in T.Parallel(block):
-            B[bx, by * block + j] = A[bx, by * block + j] * factor
-    return B
-
-
-@jit
-def both(A, B):
-    N = T.const("N")
-    A: T.Tensor((N,), "float32")
-    B: T.Tensor((N,), "float32")
-    S = T.empty((N,), "float32")
-    D = T.empty((N,), "float32")
-    with T.Kernel(1):
-        for i in T.Parallel(N):
-            S[i] = A[i] + B[i]
-            D[i] = A[i] - B[i]
-    return D, S
-
-
 def ones(*shape: int) -> np.ndarray:
     return np.ones(shape, np.float32)
 
@@ -147,58 +122,47 @@ def test_the_source_of_a_configuration() -> None:
     assert 'extern "C"' in add.get_kernel_source(70)
 
 
-class TestEager:
-    def test_a_call_runs_and_returns(self) -> None:
-        a = np.random.rand(3, 50).astype(np.float32)
-        assert np.array_equal(a * np.float32(2), scaled(a, 2))
-        assert np.array_equal(a * np.float32(3), scaled(a, factor=3, block=16))
-
-    def test_shapes_are_compiled_once(self) -> None:
-        scaled(ones(3, 50), 2.0)
-        kernel = scaled.compile(M=3, N=50)
-        count = len(scaled._kernels)
-        scaled(ones(3, 50), 5.0)
-        assert count == len(scaled._kernels)
-        assert isinstance(kernel, JITKernel)
-        scaled(ones(3, 51), 5.0)
-        assert count < len(scaled._kernels)
-
-    def test_several_results_come_in_the_order_of_return(self) -> None:
-        d, s = both(ones(5) * 3, ones(5))
-        assert ([2.0] * 5, [4.0] * 5) == (d.tolist(), s.tolist())
-
-    def test_torch_in_and_torch_out(self) -> None:
-        torch = pytest.importorskip("torch")
-        a = torch.randn(3, 50)
-        assert torch.equal(a * 2, scaled(a, 2))
-
-    def test_building_without_running(self) -> None:
-        kernel = scaled.compile(M=4, N=40, block=8)
-        assert [2.0] * 40 == kernel(ones(4, 40), 2.0)[0].tolist()
-        assert 'extern "C"' in scaled.get_kernel_source(M=4, N=40)
-        assert "scaled" == scaled.get_tir(M=4, N=40).name
-
-    def test_many_sizes_are_built_at_once(self) -> None:
-        kernels = scaled.par_compile([{"M": 2, "N": n} for n in (8, 9)])
-        assert [(2, 8), (2, 9)] == [tuple(k.params[0].shape) for k in kernels if k]
-
-    def test_contradictory_shapes_are_one_error(self) -> None:
-        with pytest.raises(ArgumentError, match="'N' is 5 elsewhere in this call"):
-            both(ones(5), ones(6))
-
-    def test_wrong_arguments_are_one_error(self) -> None:
-        with pytest.raises(ArgumentError, match="scaled: missing a required argument: 'factor'"):
-            scaled(ones(3, 50))
+def test_arguments_are_sorted_for_programs_that_keep_kernels_of_their_own() -> None:
+    expected = ((100, 64, "float32"), None), {}
+    assert expected == add.func.parse_args(100)
+    assert expected == add.func.parse_args(dtype="float32", n=100)
+    assert (((100, 64, "float32", (("M", 7),)), None), {}) == add.func.parse_args(100, M=7)
+    with pytest.raises(TypeError, match="multiple values for argument 'n'"):
+        add.func.parse_args(100, n=100)
+    with pytest.raises(TypeError, match="missing a required argument: 'n'"):
+        add.func.parse_args(block=3)
 
 
-    def test_what_is_given_to_build_has_a_meaning(self) -> None:
-        with pytest.raises(ArgumentError, match="'blok' is neither a parameter nor a size") as caught:
-            scaled.compile(M=4, N=40, blok=8)
-        assert "did you mean 'block'?" == caught.value.hint
-        with pytest.raises(ArgumentError, match="scaled: too many positional arguments"):
-            scaled.compile(ones(3, 50), 1.0, 8, 9, 10)
-        with pytest.raises(ArgumentError, match="scaled: multiple values for argument"):
-            scaled.compile(ones(3, 50), A=ones(3, 50))
+def test_asking_for_the_kernel_gives_it() -> None:
+    assert add(100) is add(100, __return_kernel=True)
+
+
+def test_configurations_are_mappings_or_tuples() -> None:
+    for wrong in ([3], {"n": 70}, "ab", 3):
+        with pytest.raises(ValueError, match="par_compile: expected a list of configurations"):
+            add.par_compile(wrong)
+
+
+def test_tensors_made_by_a_prim_func_are_returned() -> None:
+    @jit
+    def shifted(n: int):
+        @T.prim_func
+        def main(A):
+            A: T.Tensor[[n], T.float32]
+            B = T.empty((n,), "float32")
+            C = T.empty(n)
+            with T.Kernel(1):
+                for i in T.Parallel(n):
+                    B[i] = A[i] + 1
+                    C[i] = A[i] + 2
+            return C, B
+
+        return main
+
+    c, b = shifted(5)(ones(5))
+    assert ([3.0] * 5, [2.0] * 5) == (c.tolist(), b.tolist())
+    with pytest.raises(ValueError, match="Out index conflict: out_idx=-1, but the function returns 'C', 'B' of T.empty"):
+        tilelang.compile(shifted.get_tir(5), out_idx=-1)
 
 
 def test_the_package_s_name_is_the_decorator() -> None:

@@ -329,7 +329,7 @@ hint: loop over a count and compute `start + i * step` inside
 # what stands in a file, and what is said of it
 FILES = {
     "a parameter without annotation": (
-        errors.ProgramError,
+        errors.ProgramValueError,
         """\
 @T.prim_func
 def main(A):
@@ -423,7 +423,7 @@ def main(A: T.Tensor((8, 8), "float32")):
 """,
     ),
     "a value returned": (
-        errors.StagingError,
+        errors.StagingRuntimeError,
         """\
 @T.prim_func
 def main(A: T.Tensor((8,), "float32")):
@@ -432,11 +432,11 @@ def main(A: T.Tensor((8,), "float32")):
     return A
 """,
         """\
-a @T.prim_func returns nothing
+only tensors made by T.empty can be returned, got 'A'
  --> kernel.py:8:5
 8 |     return A
   |     ^^^^^^^^
-hint: write results into a tensor parameter and name it in out_idx=[...]
+hint: write results into `C = T.empty(shape, dtype)` and `return C`
 """,
     ),
     "a lambda": (

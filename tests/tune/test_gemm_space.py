@@ -47,7 +47,7 @@ def test_on_hopper_there_are_about_forty() -> None:
 
 
 def _options():
-    from tilelang.jit.decorator import JitOptions
+    from tilelang.jit.options import JitOptions
 
     return JitOptions(target="sm_90a")
 

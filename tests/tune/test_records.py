@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tunable import double, subject_of
 
-from tilelang.jit.decorator import JitOptions
+from tilelang.jit.options import JitOptions
 from tilelang.tune import records
 from tilelang.tune.inputs import set_autotune_inputs
 from tilelang.tune.records import Record

@@ -5,7 +5,7 @@ from tunable import double, subject_of
 import tilelang
 import tilelang.language as T
 from tilelang.errors import ArgumentError, StagingError
-from tilelang.jit.decorator import JitOptions
+from tilelang.jit.options import JitOptions
 from tilelang.tune.subject import Subject, jitted_function
 
 

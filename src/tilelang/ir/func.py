@@ -73,6 +73,8 @@ class PrimFunc:
         level: Which nodes the body may hold.
         symbols: Symbolic dims and strides, in order of first appearance in the parameters.
         attrs: `T.func_attr`, free-form facts from the user.
+        outputs: Positions of the parameters that a call allocates and returns, in the order of return: the tensors of
+            `T.empty`.
         loc: Where the function was defined.
     """
 
@@ -82,6 +84,7 @@ class PrimFunc:
     level: Level = Level.TILE
     symbols: tuple[Var, ...] = ()
     attrs: tuple[tuple[str, object], ...] = ()
+    outputs: tuple[int, ...] = ()
     loc: Loc = field(default=NOWHERE, repr=False)
 
     def __repr__(self) -> str:

@@ -117,6 +117,28 @@ def in_parallel(
 
 
 @user_facing
+def compile_all(
+    make: Callable[..., JITKernel], configs: Sequence[Any], num_workers: int | None, ignore_error: bool, target: Target
+) -> list[JITKernel | None]:
+    """A kernel for each mapping of keywords or tuple of arguments.
+
+    Raises:
+        OptionError: `configs` is no list of mappings and tuples.
+    """
+    items = list(configs) if isinstance(configs, Iterable) and not isinstance(configs, str | Mapping) else None
+    if items is None or not all(isinstance(item, Mapping | tuple | list) for item in items):
+        raise OptionError(
+            f"par_compile: expected a list of configurations, got {configs!r:.60}",
+            hint="write par_compile([{'M': 1024, 'block': 64}, ...]), or a tuple of arguments for each kernel",
+        )
+
+    def one(config: Any) -> JITKernel:
+        return make(**config) if isinstance(config, Mapping) else make(*config)
+
+    return in_parallel(one, items, num_workers, ignore_error, target)
+
+
+@user_facing
 def lower(
     func: PrimFunc,
     target: TargetLike = None,

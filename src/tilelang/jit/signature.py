@@ -1,12 +1,14 @@
 """The arguments of the function that `@tilelang.jit` decorates: defaults filled in, made into a key.
 
-Takes a call of the user's function; gives its arguments by name, and a hashable key under which equal calls meet.
+Takes a call of the user's function; gives its arguments by name, and a hashable key under which equal calls meet:
+`key_of_value` for the kernels that are kept, `plain_key` for programs that ask by `f.func.parse_args`.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,6 +33,99 @@ def bind_call(
     if not partial:
         bound.apply_defaults()
     return dict(bound.arguments)
+
+
+RETURN_KERNEL = "__return_kernel"  # the keyword of a call that asks for the kernel
+
+ParsedArguments = tuple[tuple[tuple[Any, ...], tuple[int, ...] | None], dict[str, Any]]
+
+
+class JITFunc:
+    """The user's function below `@tilelang.jit`, with what says how a call's arguments are sorted.
+
+    Attributes:
+        function: The function itself.
+    """
+
+    __name__: str
+
+    def __init__(self, function: Callable[..., Any], parse: Callable[..., ParsedArguments]) -> None:
+        self.function = function
+        self._parse = parse
+        functools.update_wrapper(self, function)
+
+    @classmethod
+    def of(cls, function: Callable[..., Any], parse: Callable[..., ParsedArguments]) -> JITFunc:
+        """`function`, which may be a `JITFunc`, with another way to sort arguments."""
+        return cls(function.function if isinstance(function, JITFunc) else function, parse)
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        """Calls the function as it is."""
+        return self.function(*args, **keywords)
+
+    def parse_args(self, *args: Any, **keywords: Any) -> ParsedArguments:
+        """The arguments of a call, sorted: `((key, const_key), tensors)`.
+
+        `key` holds the compile-time values in the order of the signature, then keywords that are no parameters as
+        `((name, value), ...)`; `const_key` the sizes of `T.const`, or None for a function that returns a prim_func;
+        `tensors` the runtime arguments by name.
+
+        Raises:
+            ArgumentError: The call does not fit the signature, or a compile-time value cannot be hashed.
+        """
+        return self._parse(args, keywords)
+
+
+def split_keywords(
+    signature: inspect.Signature, keywords: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Keywords that the signature takes, and others."""
+    parameters = signature.parameters
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return dict(keywords), {}
+    known = {name: value for name, value in keywords.items() if name in parameters}
+    return known, {name: value for name, value in keywords.items() if name not in parameters}
+
+
+def plain_key(
+    signature: inspect.Signature,
+    values: Mapping[str, Any],
+    extra: Mapping[str, Any],
+    runtime: frozenset[str] = frozenset(),
+) -> tuple[Any, ...]:
+    """The compile-time values of a call in the order of the signature, hashable: lists and dicts by content.
+
+    Raises:
+        ArgumentError: A value cannot be hashed.
+    """
+    key: list[Any] = []
+    for name, parameter in signature.parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            if values.get(name):
+                key.append(tuple(sorted(values[name].items())))
+        elif name in values and name not in runtime:
+            key.append(values[name])
+    if extra:
+        key.append(tuple(sorted(extra.items())))
+    return tuple(_hashable(value) for value in key)
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, dict):
+        items = sorted(value.items(), key=lambda item: repr(item[0]))
+        return (dict, tuple((_hashable(k), _hashable(v)) for k, v in items))
+    if isinstance(value, list):
+        return (list, tuple(_hashable(item) for item in value))
+    if isinstance(value, set):
+        return (set, tuple(sorted((_hashable(item) for item in value), key=repr)))
+    if isinstance(value, tuple):
+        return tuple(_hashable(item) for item in value)
+    if not isinstance(value, Hashable):
+        raise ArgumentError(
+            f"Unsupported unhashable JIT compile-time cache key value of type {type(value).__name__}: {value!r:.60}",
+            hint="pass numbers, texts, dtypes, tuples, lists, dicts and sets of them, or frozen dataclasses",
+        )
+    return value
 
 
 class Identity:

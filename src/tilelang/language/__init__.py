@@ -28,6 +28,7 @@ from tilelang.language.macro import *
 from tilelang.language.math import *
 from tilelang.language.math import FUNCTIONS
 from tilelang.language.matrix_instructions import *
+from tilelang.language.parameters import *
 from tilelang.language.pointers import *
 from tilelang.language.prim_func import *
 from tilelang.language.reducers import *
@@ -44,8 +45,8 @@ from tilelang.ops.gemm import GemmWarpPolicy
 # the modules above whose names are part of the language
 _MODULES = (
     *("alloc", "allreduce", "annotate", "atomic", "barriers", "clusters", "debug", "derived", "eager", "engine"),
-    *("extern", "groups", "kernel", "loops", "macro", "math", "matrix_instructions", "pointers", "prim_func"),
-    *("reducers", "sync", "threads", "tile", "types", "warp", "warpgroups"),
+    *("extern", "groups", "kernel", "loops", "macro", "math", "matrix_instructions", "parameters"),
+    *("pointers", "prim_func", "reducers", "sync", "threads", "tile", "types", "warp", "warpgroups"),
 )
 
 globals().update(DTYPES)  # float16, int8x4, half, ...

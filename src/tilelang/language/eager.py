@@ -10,8 +10,9 @@
         return C
 
 Takes the function with the shapes and dtypes of a call, gives a `PrimFunc` whose parameters are the tensors, the
-scalars annotated with a dtype, and then the outputs. The body runs twice: once until every tensor has its type, which
-fixes the sizes that `T.const` stands for, and once to record the program.
+scalars annotated with a dtype, and then the outputs. The body runs twice: once up to the first `T.Kernel`, with symbols
+for the sizes of `T.const`, which tells where each of them can be read; and once with Python integers to record the
+program.
 """
 
 from __future__ import annotations
@@ -19,57 +20,82 @@ from __future__ import annotations
 import ast
 import difflib
 import inspect
+import re
 import types
 from collections.abc import Mapping
 from typing import Any
 
-from tilelang.dtypes import INT32, DType
-from tilelang.errors import ArgumentError, StagingError, user_facing
-from tilelang.ir.expr import Expr, ExprLike, Var, as_expr, int_const
+from tilelang.dtypes import DType, packed_elements
+from tilelang.errors import (
+    ArgumentError,
+    StagingError,
+    StagingRuntimeError,
+    StagingValueError,
+    TileLangError,
+    user_facing,
+)
+from tilelang.ir.expr import Expr, Var, int_const
 from tilelang.ir.func import PrimFunc, TensorParam
-from tilelang.ir.visit import substitute
 from tilelang.language.api import api
-from tilelang.language.prim_func import declare_parameter, enter_frame, finish, run_rewritten
-from tilelang.language.proxy import BufferProxy
+from tilelang.language.parameters import (
+    ParameterArgument,
+    annotations_of,
+    declare_parameter,
+    own_nodes,
+    stated_parameters,
+)
+from tilelang.language.prim_func import enter_frame, finish, run_rewritten
 from tilelang.language.rewrite import Rewritten, rewrite
 from tilelang.language.source import function_source
 from tilelang.language.stage import Stager, current, staging
-from tilelang.language.types import TensorType
+from tilelang.language.types import DTypeLike, PointerType, TensorType, plain_dtype
 from tilelang.records import record
 
 __all__ = [
     "const",
-    "empty",
 ]
 
 
 @record(slots=True)
-class EagerProgram:
-    """What a call of an eager function compiles to.
+class TensorFacts:
+    """What a call tells of a tensor before the kernel is known.
 
     Attributes:
-        func: Tensors and runtime scalars in the order of the signature, then the outputs.
-        outputs: Positions of the returned tensors among the parameters, in the order of `return`.
-        single: Whether the function returns one tensor rather than a tuple.
+        shape: As the array says it; the last extent of packed elements counts what holds several of them.
+        dtype: Of the array.
+        strides: In elements of that dtype; None for a dense array.
     """
 
-    func: PrimFunc
-    outputs: tuple[int, ...]
-    single: bool
+    shape: tuple[int, ...]
+    dtype: DType
+    strides: tuple[int, ...] | None = None
+
+    def logical(self, declared: DType) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Shape and strides in elements of the declared dtype."""
+        shape, steps = self.shape, self.strides
+        if steps is None:
+            sizes = [1]
+            for extent in reversed(shape[1:]):
+                sizes.append(sizes[-1] * extent)
+            steps = tuple(reversed(sizes[: len(shape)]))
+        factor = packed_elements(declared, self.dtype)
+        if declared.lanes > 1 and self.dtype.lanes == 1:  # an array with the lanes as its last dimension
+            return shape[:-1], tuple(step // declared.lanes for step in steps[:-1])
+        if factor > 1 and shape:
+            return (*shape[:-1], shape[-1] * factor), (*(step * factor for step in steps[:-1]), steps[-1])
+        return shape, steps
 
 
 def is_eager(fn: types.FunctionType) -> bool:
-    """Whether a function is written in eager style: it opens a `T.Kernel` itself instead of defining a prim_func."""
-    return any(_opens_kernel(node) for node in _own_statements(function_source(fn).node))
+    """Whether a function is written in eager style: it opens a `T.Kernel` itself instead of defining a prim_func.
 
-
-def _own_statements(node: ast.AST) -> list[ast.AST]:
-    found: list[ast.AST] = []
-    for child in ast.iter_child_nodes(node):
-        if not isinstance(child, ast.FunctionDef | ast.Lambda):
-            found.append(child)
-            found.extend(_own_statements(child))
-    return found
+    A function that states the types of its parameters, and leaves the kernel to a macro, is eager as well.
+    """
+    node = function_source(fn).node
+    inner = [d for n in ast.walk(node) if isinstance(n, ast.FunctionDef) and n is not node for d in n.decorator_list]
+    if any("prim_func" in ast.unparse(decorator) for decorator in inner):
+        return False
+    return any(_opens_kernel(n) for n in own_nodes(node)) or bool(stated_parameters(fn))
 
 
 def _opens_kernel(node: ast.AST) -> bool:
@@ -80,236 +106,279 @@ def _opens_kernel(node: ast.AST) -> bool:
         for call in ast.walk(node)
         if isinstance(call, ast.Call)
     }
-    return bool(called & {"Kernel", "empty", "const"}) and (isinstance(node, ast.withitem) or "Kernel" not in called)
-
-
-class _EagerStager(Stager):
-    """A stager that also knows the call: argument shapes, and sizes for the names of `T.const`."""
-
-    def __init__(self, call: _Call, dims: Mapping[str, int] | None) -> None:
-        super().__init__(call.rewritten.loc)
-        self.call = call
-        self.dims = dims  # None while they are being found
-        self.asked: set[str] = set()  # the names that `T.const` was given
-        self.consts: dict[str, Var] = {}
-        self.types: dict[str, TensorType] = {}
+    kernel = any(name.endswith("Kernel") for name in called)
+    return kernel if isinstance(node, ast.withitem) else bool(called & {"empty", "const"}) and not kernel
 
 
 @record(slots=True)
 class _Call:
     rewritten: Rewritten
-    tensors: Mapping[str, tuple[tuple[int, ...], DType] | None]
+    annotations: Mapping[str, Any]
+    stated: frozenset[str]
+    tensors: Mapping[str, TensorFacts | None]
     values: Mapping[str, object]
-    given_dims: Mapping[str, int]
+    given_sizes: Mapping[str, int]
+
+
+class _EagerStager(Stager):
+    """A stager that also knows the call: argument shapes, and sizes for the names of `T.const`."""
+
+    def __init__(self, call: _Call, sizes: Mapping[str, int], *, probing: bool) -> None:
+        super().__init__(call.rewritten.loc)
+        self.call = call
+        self.sizes = sizes
+        self.probing = probing
+        self.consts: dict[str, Var] = {}  # the names of `T.const` that have no size yet
+        self.asked: list[str] = []  # all names of `T.const`, in order
+
+    def begin_kernel(self) -> None:
+        """The first run ends here."""
+        if self.probing:
+            raise _Probed
 
 
 class _Probed(Exception):
-    """All tensors have their types."""
-
-
-class TensorArgument:
-    """A tensor parameter before its annotation has been met."""
-
-    def __init__(self, stager: _EagerStager, name: str) -> None:
-        self._stager, self._name = stager, name
-
-    def resolve_annotation(self, annotation: Any) -> Any:
-        """What the name means after `name: T.Tensor(...)`."""
-        if not isinstance(annotation, TensorType):
-            raise StagingError(
-                f"'{self._name}' is given a tensor but annotated {annotation!r:.60}",
-                hint=f"write `{self._name}: T.Tensor((M, N), T.float16)`",
-            )
-        stager = self._stager
-        if stager.dims is not None:
-            return declare_parameter(stager, self._name, annotation)
-        stager.types[self._name] = annotation
-        if len(stager.types) == len(stager.call.tensors):
-            raise _Probed
-        return self
-
-    def __getattr__(self, attribute: str) -> Any:
-        if attribute.startswith("__"):
-            raise AttributeError(attribute)
-        raise self._untyped()
-
-    def __getitem__(self, index: object) -> Any:
-        raise self._untyped()
-
-    def _untyped(self) -> StagingError:
-        return StagingError(
-            f"tensor '{self._name}' is used before its type is stated",
-            hint=f"write `{self._name}: T.Tensor((M, N), T.float16)` first",
-        )
+    """The first run has reached a kernel."""
 
 
 @api
-def const(names: str) -> Any:
+def const(name: str, dtype: DTypeLike = "int32") -> Any:
     """Sizes that follow from the arguments: `M, N = T.const("M, N")`; a single name gives a single size.
 
-    In the kernel they are plain Python integers.
+    Each is the extent or the stride of some tensor parameter, as it is: its value is a keyword argument of the same
+    name, or is read from the argument. Before the first `T.Kernel` a size may be a symbol, as it is where shapes are
+    stated; inside of kernels, and in macros that they call, it is a plain Python integer.
+
+    Args:
+        name: One name or several, with commas or spaces between them.
+        dtype: An integer dtype.
 
     Raises:
-        StagingError: Used outside eager style, or no argument and no keyword of `.compile(...)` fixes the size.
+        StagingRuntimeError: Used outside eager style, or a name is no extent and no stride of any parameter.
+        StagingValueError: No argument and no keyword gives the size.
     """
     stager = current("T.const")
     if not isinstance(stager, _EagerStager):
-        raise StagingError(
+        raise StagingRuntimeError(
             "T.const: only has a meaning in a function marked @tilelang.jit that opens T.Kernel itself",
             hint="in a @T.prim_func write T.dynamic('M') or a Python integer",
         )
-    values = tuple(_size(stager, name.strip()) for name in names.split(",") if name.strip())
-    return values[0] if len(values) == 1 else values
+    row = plain_dtype(dtype, "T.const")
+    if not row.is_int:
+        raise StagingValueError(f"T.const: a size has an integer dtype, not {row!s}")
+    names = re.findall(r"[^\s,]+", name)
+    for each in names:
+        if not each.isidentifier():
+            raise StagingValueError(f"T.const: {each!r} is not a name", hint='write T.const("M, N")')
+    sizes = tuple(_size(stager, each, row) for each in names)
+    return sizes[0] if len(sizes) == 1 else sizes
 
 
-def _size(stager: _EagerStager, name: str) -> Any:
-    stager.asked.add(name)
-    if stager.dims is None:
-        return stager.consts.setdefault(name, Var(name, INT32, index=True))
-    if name not in stager.dims:
-        raise StagingError(
-            f"T.const: nothing fixes '{name}'",
-            hint=f"use '{name}' as an extent of a tensor argument, or pass {name}=... to .compile()",
-        )
-    return stager.dims[name]
+def _size(stager: _EagerStager, name: str, dtype: DType) -> Any:
+    if name not in stager.asked:
+        stager.asked.append(name)
+    if name in stager.sizes:
+        return stager.sizes[name]
+    if not stager.probing:
+        raise StagingRuntimeError(f"T.const: '{name}' is asked for behind the first T.Kernel", hint="move it in front")
+    return stager.consts.setdefault(name, Var(name, dtype, index=True))
 
 
-@api
-def empty(shape: ExprLike | tuple[ExprLike, ...], dtype: object = "float32") -> BufferProxy:
-    """A tensor that the call allocates, to be written by the kernels and returned: `C = T.empty((M, N), T.float16)`.
+@record(slots=True)
+class Sizes:
+    """What the first run of an eager function finds.
 
-    Raises:
-        StagingError: Used outside eager style; elsewhere write T.alloc_global.
+    Attributes:
+        values: The sizes of `T.const` by name, in the order in which they were asked for.
+        by_stride: Whether a stride of an argument gave one of them.
     """
-    stager = current("T.empty")
-    if not isinstance(stager, _EagerStager):
-        raise StagingError(
-            "T.empty: only has a meaning in a function marked @tilelang.jit that opens T.Kernel itself",
-            hint="in a @T.prim_func make the output a parameter and name it in out_idx, or write T.alloc_global",
-        )
-    if stager.dims is None:
-        raise _Probed
-    proxy = declare_parameter(stager, stager.suggest("output"), TensorType(shape, dtype))
-    assert isinstance(proxy, BufferProxy)
-    return proxy
+
+    values: dict[str, int]
+    by_stride: bool
+
+
+@user_facing
+def find_sizes(
+    fn: types.FunctionType,
+    tensors: Mapping[str, TensorFacts | None],
+    values: Mapping[str, object],
+    given_sizes: Mapping[str, int] | None = None,
+) -> Sizes:
+    """The sizes that the names of `T.const` stand for in a call; arguments as for `stage`."""
+    return _probe(_call(fn, tensors, values, given_sizes))
 
 
 @user_facing
 def stage(
     fn: types.FunctionType,
-    tensors: Mapping[str, tuple[tuple[int, ...], DType] | None],
+    tensors: Mapping[str, TensorFacts | None],
     values: Mapping[str, object],
-    dims: Mapping[str, int] | None = None,
-) -> EagerProgram:
+    given_sizes: Mapping[str, int] | None = None,
+) -> tuple[PrimFunc, Sizes]:
     """Stages an eager function for arguments of given shapes and dtypes.
 
     Args:
         fn: The user's function.
-        tensors: Shape and dtype of each tensor argument; None for one known only by its annotation.
+        tensors: What is known of each tensor argument; None for one known only by its annotation.
         values: Compile-time values of the other arguments; an argument annotated with a dtype in the signature is a
             runtime scalar and its value is ignored.
-        dims: Sizes for names of `T.const` that no tensor fixes.
+        given_sizes: Sizes for names of `T.const`, which come before those of the tensors.
+
+    Returns:
+        The program, and the sizes that it was made for.
 
     Raises:
         ArgumentError: Shapes that do not fit the annotations, or a size under a name that means nothing.
         StagingError, ProgramError: As for `T.prim_func`.
     """
-    call = _Call(rewrite(fn, enter_frame), tensors, values, dims or {})
-    sizes = _probe(fn, call)
-    stager = _EagerStager(call, sizes)
+    call = _call(fn, tensors, values, given_sizes)
+    sizes = _probe(call)
+    stager = _EagerStager(call, sizes.values, probing=False)
     with staging(stager):
-        result = run_rewritten(stager, call.rewritten, [], _arguments(fn, stager))
-        _check_given(fn, call, stager.asked)
-        in_signature = {n: stager.params[n] for n in inspect.signature(fn).parameters if n in stager.params}
-        stager.params = {**in_signature, **stager.params}
-        outputs = _outputs(stager, result)
-        func = finish(stager, fn.__name__, call.rewritten.loc)
-    return EagerProgram(func, outputs, not isinstance(result, tuple))
+        result = run_rewritten(stager, call.rewritten, [], _arguments(stager))
+        _check_typed(stager)
+        return finish(stager, fn, result, call.rewritten.loc), sizes
 
 
-def _check_given(fn: types.FunctionType, call: _Call, asked: set[str]) -> None:
-    """Raises for a size that was given under a name which means nothing."""
-    for name in call.given_dims:
-        if name not in asked:
-            near = difflib.get_close_matches(name, [*inspect.signature(fn).parameters, *asked], n=1)
+def _call(
+    fn: types.FunctionType,
+    tensors: Mapping[str, TensorFacts | None],
+    values: Mapping[str, object],
+    given_sizes: Mapping[str, int] | None,
+) -> _Call:
+    rewritten = rewrite(fn, enter_frame)
+    return _Call(rewritten, annotations_of(fn, {}), stated_parameters(fn), tensors, values, given_sizes or {})
+
+
+def is_parameter_type(annotation: object) -> bool:
+    """Whether an annotation of the signature makes a runtime argument: a tensor, a pointer or a scalar of a dtype."""
+    return isinstance(annotation, TensorType | PointerType | DType) or annotation in (TensorType, PointerType)
+
+
+def _arguments(stager: _EagerStager) -> dict[str, Any]:
+    call, arguments = stager.call, {}
+    for name, parameter in inspect.signature(call.rewritten.function).parameters.items():
+        annotation = call.annotations.get(name)
+        if annotation is not TensorType and is_parameter_type(annotation):
+            arguments[name] = declare_parameter(stager, name, annotation)
+        elif name in call.tensors or name in call.stated:
+            arguments[name] = ParameterArgument(stager, name)
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            arguments.update(call.values.get(name, {}))  # type: ignore[call-overload]
+        elif name in call.values:
+            arguments[name] = call.values[name]
+    return arguments
+
+
+def _probe(call: _Call) -> Sizes:
+    """Runs the function up to its first kernel, with symbols for the sizes, and reads them from the arguments.
+
+    Where Python needs the value of a size earlier, as `range(M)` does, the run is repeated with those that were found.
+    """
+    found: dict[str, int] = {}
+    direct: set[str] = set()
+    by_stride = False
+    while True:
+        stager = _EagerStager(call, found, probing=True)
+        failure: TileLangError | None = None
+        try:
+            with staging(stager):
+                try:
+                    run_rewritten(stager, call.rewritten, [], _arguments(stager))
+                except _Probed:
+                    pass
+        except TileLangError as error:
+            failure = error
+        reading = _Reading(stager)
+        direct |= reading.direct
+        by_stride |= reading.by_stride
+        if failure is None:
+            break
+        if not reading.sizes:
+            raise failure
+        found = {**found, **reading.sizes}
+    found = {**found, **reading.sizes}
+    with call.rewritten.loc:
+        _check_given(stager)
+        for name in stager.asked:
+            if name not in direct:
+                raise StagingRuntimeError(
+                    f"T.const: '{name}' is no extent and no stride of any tensor parameter",
+                    hint=f"state a tensor that has '{name}' as an extent, as in `A: T.Tensor(({name},), dtype)`",
+                )
+            if name not in found:
+                raise StagingValueError(
+                    f"T.const: nothing fixes '{name}'",
+                    hint=f"use '{name}' as an extent of a tensor argument, or pass {name}=... to .compile()",
+                )
+    return Sizes({name: found[name] for name in stager.asked}, by_stride)
+
+
+class _Reading:
+    """What the tensors that a run has declared say about the sizes of `T.const`.
+
+    Attributes:
+        sizes: Those that the run did not know.
+        direct: The names that are an extent or a stride as they are.
+        by_stride: Whether a stride gave one of them.
+    """
+
+    def __init__(self, stager: _EagerStager) -> None:
+        self.sizes: dict[str, int] = {}
+        self.direct: set[str] = set()
+        self.by_stride = False
+        self._names = {id(var): name for name, var in stager.consts.items()}
+        given = {name: value for name, value in stager.call.given_sizes.items() if name in stager.consts}
+        for name, param in stager.params.items():
+            if isinstance(param, TensorParam) and not any(param.buffer is output for output in stager.outputs):
+                self._read(name, param, stager.call.tensors.get(name), given)
+        self.sizes = {**self.sizes, **{name: int(value) for name, value in given.items() if name in self.direct}}
+
+    def _read(self, name: str, param: TensorParam, facts: TensorFacts | None, given: Mapping[str, int]) -> None:
+        steps = param.buffer.strides or ()
+        self.direct |= {self._names[id(e)] for e in (*param.shape, *steps) if id(e) in self._names}
+        if facts is None:
+            return
+        shape, strides = facts.logical(param.dtype)
+        if len(shape) != len(param.shape):
             raise ArgumentError(
-                f"{fn.__name__}: '{name}' is neither a parameter nor a size of T.const",
-                loc=call.rewritten.loc,
+                f"argument '{name}': expected {len(param.shape)} dimensions, got shape {tuple(facts.shape)}"
+            )
+        for axis, (extent, size) in enumerate(zip(param.shape, shape, strict=True)):
+            self._fix(f"argument '{name}': dimension {axis}", extent, size, given)
+        for axis, (step, size) in enumerate(zip(steps, strides, strict=False)):
+            if id(step) in self._names:
+                self.by_stride = True
+                self._fix(f"argument '{name}': stride {axis}", step, size, given)
+
+    def _fix(self, what: str, expr: Expr, size: int, given: Mapping[str, int]) -> None:
+        const = self._names.get(id(expr))
+        expected = int_const(expr)
+        if const is not None and const not in given and self.sizes.setdefault(const, size) != size:
+            raise ArgumentError(f"{what} is {size}, but '{const}' is {self.sizes[const]} elsewhere in this call")
+        if expected is not None and expected != size:
+            raise ArgumentError(f"{what} must be {expected}, got {size}")
+
+
+def _check_given(stager: _EagerStager) -> None:
+    """Raises for a size that was given under a name which means nothing."""
+    call = stager.call
+    parameters = inspect.signature(call.rewritten.function).parameters
+    for name in call.given_sizes:
+        if name not in stager.asked:
+            near = difflib.get_close_matches(name, [*parameters, *stager.asked], n=1)
+            raise ArgumentError(
+                f"{call.rewritten.source.node.name}: '{name}' is neither a parameter nor a size of T.const",
                 hint=f"did you mean '{near[0]}'?" if near else "",
             )
 
 
-def _arguments(fn: types.FunctionType, stager: _EagerStager) -> dict[str, Any]:
-    arguments: dict[str, Any] = {}
-    for name, parameter in inspect.signature(fn).parameters.items():
-        if name in stager.call.tensors:
-            argument = TensorArgument(stager, name)
-            annotated = isinstance(parameter.annotation, TensorType)
-            arguments[name] = argument.resolve_annotation(parameter.annotation) if annotated else argument
-        elif isinstance(parameter.annotation, DType):
-            arguments[name] = declare_parameter(stager, name, parameter.annotation)
-        elif name in stager.call.values:
-            arguments[name] = stager.call.values[name]
-    return arguments
-
-
-def _probe(fn: types.FunctionType, call: _Call) -> dict[str, int]:
-    """The sizes that `T.const` names stand for, from a first run up to the last tensor annotation."""
-    stager = _EagerStager(call, None)
-    with staging(stager):
-        try:
-            run_rewritten(stager, call.rewritten, [], _arguments(fn, stager))
-        except _Probed:
-            pass
-        return _solve(stager)
-
-
-def _solve(stager: _EagerStager) -> dict[str, int]:
-    sizes: dict[str, int] = dict(stager.call.given_dims)
-    names = {id(var): name for name, var in stager.consts.items()}
-    equations: list[tuple[str, int, Expr, int]] = []
-    for tensor, annotation in stager.types.items():
-        given = stager.call.tensors[tensor]
-        if given is None:
-            continue
-        shape, dtype = given
-        if len(shape) != len(annotation.shape):
-            raise ArgumentError(
-                f"argument '{tensor}': expected {len(annotation.shape)} dimensions, got shape {tuple(shape)}"
-            )
-        if dtype != annotation.dtype:
-            raise ArgumentError(
-                f"argument '{tensor}': expected dtype {annotation.dtype!s}, got {dtype!s}",
-                hint="convert the argument, or make the dtype a parameter of the function",
-            )
-        equations += [(tensor, axis, e, n) for axis, (e, n) in enumerate(zip(annotation.shape, shape, strict=True))]
-    for tensor, axis, extent, size in equations:
-        name = names.get(id(extent))
-        if name is None:
-            continue
-        if sizes.setdefault(name, size) != size:
-            raise ArgumentError(
-                f"argument '{tensor}': dimension {axis} is {size}, but '{name}' is {sizes[name]} elsewhere in this call"
-            )
-    known = {stager.consts[n]: as_expr(v) for n, v in sizes.items() if n in stager.consts}
-    for tensor, axis, extent, size in equations:
-        expected = int_const(substitute(extent, known))
-        if expected is not None and expected != size:
-            raise ArgumentError(f"argument '{tensor}': dimension {axis} must be {expected}, got {size}")
-    return sizes
-
-
-def _outputs(stager: _EagerStager, result: Any) -> tuple[int, ...]:
-    if result is None:
-        return ()
-    positions = {id(p.buffer): i for i, p in enumerate(stager.params.values()) if isinstance(p, TensorParam)}
-    outputs = []
-    for item in result if isinstance(result, tuple) else (result,):
-        position = positions.get(id(item.buffer)) if isinstance(item, BufferProxy) else None
-        if position is None:
+def _check_typed(stager: _EagerStager) -> None:
+    """Raises for a tensor whose type was never stated."""
+    for name in stager.call.tensors:
+        if name not in stager.params and name not in stager.call.stated:
             raise StagingError(
-                f"an eager function returns tensors made by T.empty, got {type(item).__name__}",
-                hint="write results into `C = T.empty(shape, dtype)` and `return C`",
+                f"'{name}' is given a tensor, but its type is not stated",
+                loc=stager.call.rewritten.loc,
+                hint=f"write `{name}: T.Tensor((M, N), T.float16)` in the body",
             )
-        outputs.append(position)
-    return tuple(outputs)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from tilelang.dtypes import BOOL, DType
-from tilelang.errors import ProgramError, StagingError
+from tilelang.errors import ProgramAssertionError, ProgramError, StagingError
 from tilelang.ir.builder import as_body
 from tilelang.ir.expr import Const, Expr, Load, Var, as_bool, as_expr, binary, cast, select, unary
 from tilelang.ir.scalar import BinaryOp, UnaryOp
@@ -265,7 +265,7 @@ class Frame:
             self.stager.emit(Assert(as_bool(test), str(said) if said is not None else text))
         elif not (test.value if isinstance(test, Const) else test):
             said = message()
-            raise ProgramError(f"assertion failed: {text if said is None else said}")
+            raise ProgramAssertionError(f"assertion failed: {text if said is None else said}")
 
     def return_(self, value: Any) -> Any:
         """`return value`."""

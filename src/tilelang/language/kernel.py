@@ -53,6 +53,7 @@ class Kernel:
     ) -> None:
         del is_cpu
         self._stager = current("T.Kernel")
+        self._stager.begin_kernel()
         if len(blocks) > 3:
             raise ProgramValueError(f"T.Kernel: a grid has at most three extents, got {len(blocks)}")
         self._sources = [] if prelude is None else [prelude]

@@ -12,9 +12,9 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
-from tilelang.dtypes import SCALARS, DType, as_dtype
-from tilelang.errors import Loc, ProgramError, StagingError, user_facing
-from tilelang.ir.buffer import Buffer, Scope
+from tilelang.dtypes import DType
+from tilelang.errors import Loc, ProgramError, ProgramValueError, StagingError, user_facing
+from tilelang.ir.buffer import Scope
 from tilelang.ir.builder import as_body
 from tilelang.ir.expr import Const, Var
 from tilelang.ir.func import Param, PrimFunc, ScalarParam, TensorParam
@@ -22,10 +22,18 @@ from tilelang.ir.stmt import Alloc, Bind, Launch, Seq, Stmt
 from tilelang.ir.verify import verify
 from tilelang.ir.visit import walk_expr
 from tilelang.language.frame import Frame
-from tilelang.language.proxy import BufferProxy
+from tilelang.language.parameters import (
+    ParameterArgument,
+    annotations_of,
+    declare_parameter,
+    in_order,
+    parameter_loc,
+    returned_outputs,
+    stated_parameters,
+)
 from tilelang.language.rewrite import Rewritten, rewrite
 from tilelang.language.stage import Stager, current, staging
-from tilelang.language.types import PointerType, TensorType
+from tilelang.language.types import TensorType
 
 __all__ = [
     "prim_func",
@@ -35,11 +43,14 @@ __all__ = [
 def prim_func(fn: types.FunctionType) -> PrimFunc:
     """Turns a function into a kernel function: `@T.prim_func`.
 
-    Every parameter is annotated: `T.Tensor(shape, dtype)` or one of its kin, `T.ptr(dtype)`, or a scalar dtype. The
-    body runs once, now, and records the program.
+    Parameters are annotated: `T.Tensor(shape, dtype)` or one of its kin, `T.ptr(dtype)`, or a scalar dtype; a function
+    without parameters as annotation is called and gives the type. What the signature leaves open, a statement of the
+    body declares: `A: T.Tensor(shape, dtype)`. The body runs once, now, and records the program. Tensors made by
+    `T.empty` follow as parameters that a call allocates, and are returned.
 
     Raises:
         StagingError: Python that has no meaning in a kernel.
+        StagingRuntimeError: Something other than the tensors of `T.empty` is returned.
         ProgramError: A program that breaks a rule of the language.
     """
     return stage_prim_func(fn, sys._getframe(1).f_locals)
@@ -53,50 +64,24 @@ def stage_prim_func(fn: types.FunctionType, namespace: Mapping[str, Any]) -> Pri
     rewritten = rewrite(fn, enter_frame)
     stager = Stager(rewritten.loc)
     with staging(stager):
-        annotations = _annotations(fn, namespace, rewritten)
+        annotations = annotations_of(fn, namespace, rewritten)
+        stated = stated_parameters(fn)
         arguments = []
         for name, parameter in inspect.signature(fn).parameters.items():
             if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.POSITIONAL_ONLY):
                 raise ProgramError(f"parameter '{name}': kernels take a fixed list of parameters, no * or **")
-            stager.loc = _parameter_loc(rewritten, name)
-            if name not in annotations:
-                raise ProgramError(
+            stager.loc = parameter_loc(rewritten, name)
+            if name in annotations and annotations[name] is not TensorType:
+                arguments.append(declare_parameter(stager, name, annotations[name]))
+            elif name in stated:
+                arguments.append(ParameterArgument(stager, name))
+            else:
+                raise ProgramValueError(
                     f"parameter '{name}' has no type", hint=f"annotate it: `{name}: T.Tensor((M, N), T.float16)`"
                 )
-            arguments.append(declare_parameter(stager, name, annotations[name]))
         stager.loc = rewritten.loc
         result = run_rewritten(stager, rewritten, arguments, {})
-        if result is not None:
-            raise StagingError(
-                "a @T.prim_func returns nothing",
-                hint="write results into a tensor parameter and name it in out_idx=[...]",
-            )
-        return finish(stager, fn.__name__, rewritten.loc)
-
-
-def declare_parameter(stager: Stager, name: str, annotation: Any) -> Any:
-    """Adds a parameter to the function being staged and gives what the body calls by its name."""
-    param, value = _parameter(stager, name, annotation)
-    stager.unique(name)
-    stager.params[name] = param
-    return value
-
-
-def _parameter(stager: Stager, name: str, annotation: Any) -> tuple[Param, Any]:
-    match annotation:
-        case TensorType(shape=shape, dtype=dtype, strides=strides):
-            buffer = Buffer(name, shape, dtype, Scope.GLOBAL, strides, loc=stager.loc)
-            return TensorParam(buffer), BufferProxy(buffer)
-        case PointerType():
-            var = Var(name, DType("uint64"), index=True)
-            return ScalarParam(var), var
-        case DType():
-            var = Var(name, DType(str(annotation)), index=annotation.is_int)
-            return ScalarParam(var), var
-    raise ProgramError(
-        f"parameter '{name}': {annotation!r:.60} is not a type of a kernel parameter",
-        hint="write T.Tensor(shape, dtype), T.ptr(dtype) or a dtype such as T.int32",
-    )
+        return finish(stager, fn, result, rewritten.loc)
 
 
 def enter_frame() -> Frame:
@@ -119,15 +104,17 @@ def run_rewritten(
         stager.frames.pop()
 
 
-def finish(stager: Stager, name: str, loc: Loc) -> PrimFunc:
-    """The recorded program as a function, checked."""
+def finish(stager: Stager, fn: types.FunctionType, result: Any, loc: Loc) -> PrimFunc:
+    """The recorded program as a function, checked; `result` is what the user's function returned."""
+    in_order(stager, fn)
     params = tuple(stager.params.values())
     func = PrimFunc(
-        name,
+        fn.__name__,
         params,
         _with_launches(stager.statements, loc),
         symbols=_symbols(params),
         attrs=tuple(stager.attrs.items()),
+        outputs=returned_outputs(stager, result),
         loc=loc,
     )
     verify(func)
@@ -170,37 +157,3 @@ def _symbols(params: tuple[Param, ...]) -> tuple[Var, ...]:
                     if isinstance(node, Var) and id(node) not in scalars:
                         found[id(node)] = node
     return tuple(found.values())
-
-
-def _annotations(fn: types.FunctionType, namespace: Mapping[str, Any], rewritten: Rewritten) -> dict[str, Any]:
-    """The evaluated annotations; text (from `from __future__ import annotations`) sees what the `def` saw."""
-    names = {**fn.__globals__, **namespace}
-    for free, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
-        try:
-            names[free] = cell.cell_contents
-        except ValueError:  # not assigned yet
-            continue
-    out: dict[str, Any] = {}
-    for name, annotation in fn.__annotations__.items():
-        if name == "return":
-            continue
-        with _parameter_loc(rewritten, name):
-            out[name] = _evaluated(annotation, names)
-    return out
-
-
-def _evaluated(annotation: Any, names: dict[str, Any]) -> Any:
-    if isinstance(annotation, DType):
-        return annotation
-    if annotation in (bool, int, float) or isinstance(annotation, str) and annotation in SCALARS:
-        return as_dtype(annotation)
-    return eval(annotation, names) if isinstance(annotation, str) else annotation
-
-
-def _parameter_loc(rewritten: Rewritten, name: str) -> Loc:
-    arguments = rewritten.source.node.args
-    for argument in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]:
-        if argument.arg == name:
-            return rewritten.source.loc(argument)
-    return rewritten.loc
-

@@ -56,6 +56,7 @@ class Stager(Builder):
         reducers: The operators of what `T.alloc_reducer` allocated.
         reducer_steps: The statements that `T.reducer_init` and its kin made: which of them did, for which reducer.
         definitions: What names that are fixed stand for, where that reads no memory.
+        outputs: The tensors made by `T.empty`, in order.
     """
 
     def __init__(self, loc: Loc = NOWHERE) -> None:
@@ -72,8 +73,12 @@ class Stager(Builder):
         self.reducers: dict[Buffer, ReduceOp] = {}
         self.reducer_steps: dict[Stmt, tuple[str, Buffer]] = {}
         self.definitions: dict[Var, Expr] = {}
+        self.outputs: list[Buffer] = []
         self._names: dict[str, int] = {}
         self._homes: dict[Buffer, list[Stmt]] = {}
+
+    def begin_kernel(self) -> None:
+        """A `T.Kernel` is reached."""
 
     def emit(self, stmt: Stmt) -> None:
         """Appends a statement to the innermost open block."""

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
 
+import numpy as np
+
 from tilelang.dtypes import ALIASES, SCALARS, DType, as_dtype
 from tilelang.errors import OptionError, ProgramError, StagingError
 from tilelang.ir.expr import Expr, ExprLike, as_expr, cast, const, int_const
@@ -102,6 +104,13 @@ def _dtype_table() -> dict[str, dtype]:
 
 
 DTYPES: Mapping[str, dtype] = MappingProxyType(_dtype_table())  # every name T.<name> that is a dtype
+
+
+def is_dtype_like(value: object) -> bool:
+    """Whether a value names a dtype by its kind: a text, or a dtype object or type of some library."""
+    if isinstance(value, str | np.dtype | PointerType) or isinstance(value, type):
+        return True
+    return type(value).__module__ == "torch" and type(value).__name__ == "dtype"
 
 
 # -- annotations ---------------------------------------------------------------------------------------------

@@ -175,7 +175,14 @@ def _needed_symbols(func: PrimFunc, outputs: Sequence[int], statements: Sequence
 
 def _output_indices(func: PrimFunc, out_idx: OutIdx) -> tuple[int, ...]:
     if out_idx is None:
-        return ()
+        return func.outputs
+    if func.outputs:
+        names = ", ".join(f"'{func.params[i].name}'" for i in func.outputs)
+        raise OptionError(
+            f"{func.name}: Out index conflict: out_idx={out_idx!r}, but the function returns {names} of T.empty",
+            loc=func.loc,
+            hint="leave out_idx out",
+        )
     wanted: Sequence[Any] = out_idx if isinstance(out_idx, list | tuple) else [out_idx]
     count = len(func.params)
     if not all(isinstance(i, int) and not isinstance(i, bool) for i in wanted):

@@ -13,7 +13,7 @@ from typing import Any
 
 from tilelang.errors import user_facing
 from tilelang.ir.func import PrimFunc
-from tilelang.jit.decorator import EagerFunction
+from tilelang.jit.eager import EagerFunction
 from tilelang.jit.kernel import JITKernel
 from tilelang.profile.inputs import TensorSupplyType
 from tilelang.tune.gemm_space import default_configs

@@ -15,7 +15,8 @@ from typing import Any
 from tilelang.dtypes import DType
 from tilelang.errors import StagingError
 from tilelang.ir.func import PrimFunc
-from tilelang.jit.decorator import EagerFunction, JitFunction
+from tilelang.jit.decorator import JitFunction
+from tilelang.jit.eager import EagerFunction
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.signature import bind_call, is_array, key_of_value
 from tilelang.runtime.arrays import borrow

@@ -13,8 +13,10 @@ from dataclasses import fields, replace
 from typing import Any
 
 from tilelang.errors import OptionError, StagingError, user_facing
-from tilelang.jit.decorator import EagerFunction, JitFunction, JitOptions
+from tilelang.jit.decorator import JitFunction
+from tilelang.jit.eager import EagerFunction
 from tilelang.jit.kernel import JITKernel
+from tilelang.jit.options import JitOptions
 from tilelang.runtime.parameters import OutIdx
 from tilelang.target import TargetLike
 from tilelang.tune.device import check_has_clock

@@ -1,0 +1,48 @@
+"""What `@tilelang.jit` was given, for every kernel that a function makes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tilelang.ir.func import PrimFunc
+from tilelang.jit.compile import compile
+from tilelang.jit.kernel import JITKernel
+from tilelang.records import record
+from tilelang.runtime.parameters import OutIdx
+from tilelang.target import Target, TargetLike, parse_execution_backend, parse_target
+
+
+@record
+class JitOptions:
+    """What `@tilelang.jit(...)` was given, for every kernel that the function makes."""
+
+    out_idx: OutIdx = None
+    target: TargetLike = None
+    execution_backend: str | None = None
+    pass_configs: Mapping[str, object] | None = None
+    compile_flags: str | Sequence[str] | None = None
+    verbose: bool | None = None
+    debug_root_path: str | Path | None = None
+
+    def chosen(self) -> tuple[Target, str]:
+        """The target and execution backend, with what the environment says now."""
+        target = parse_target(self.target)
+        return target, parse_execution_backend(self.execution_backend, target)
+
+    def compile(self, func: PrimFunc) -> JITKernel:
+        """A kernel under these options."""
+        kernel = compile(
+            func,
+            self.out_idx,
+            execution_backend=self.execution_backend,
+            target=self.target,
+            verbose=self.verbose,
+            pass_configs=self.pass_configs,
+            compile_flags=self.compile_flags,
+        )
+        if self.debug_root_path is not None:
+            place = Path(self.debug_root_path) / func.name
+            kernel.export_sources(f"{place}.{'cpp' if kernel.target.kind == 'cpu' else 'cu'}", f"{place}.py")
+            Path(f"{place}.ir").write_text(str(func), encoding="utf-8")
+        return kernel

@@ -1,0 +1,248 @@
+"""Functions that take tensors: a call sorts its arguments, compiles, runs, and returns what T.empty made."""
+
+import numpy as np
+import pytest
+
+import tilelang.language as T
+from tilelang.errors import ArgumentError, StagingError
+from tilelang.jit.decorator import jit
+from tilelang.jit.kernel import JITKernel
+
+
+@jit
+def scaled(A, factor: T.float32, block: int = 32):
+    M, N = T.const("M, N")
+    A: T.Tensor((M, N), "float32")
+    B = T.empty((M, N), "float32")
+    with T.Kernel(M, T.ceildiv(N, block)) as (bx, by):
+        for j in T.Parallel(block):
+            B[bx, by * block + j] = A[bx, by * block + j] * factor
+    return B
+
+
+@jit
+def both(A, B):
+    N = T.const("N")
+    A: T.Tensor((N,), "float32")
+    B: T.Tensor((N,), "float32")
+    S = T.empty((N,), "float32")
+    D = T.empty((N,), "float32")
+    with T.Kernel(1):
+        for i in T.Parallel(N):
+            S[i] = A[i] + B[i]
+            D[i] = A[i] - B[i]
+    return D, S
+
+
+def ones(*shape: int) -> np.ndarray:
+    return np.ones(shape, np.float32)
+
+
+def test_a_call_runs_and_returns() -> None:
+    a = np.random.rand(3, 50).astype(np.float32)
+    assert np.array_equal(a * np.float32(2), scaled(a, 2))
+    assert np.array_equal(a * np.float32(3), scaled(a, factor=3, block=16))
+
+
+def test_shapes_are_compiled_once() -> None:
+    scaled(ones(3, 50), 2.0)
+    kernel = scaled.compile(M=3, N=50)
+    count = len(scaled._kernels)
+    scaled(ones(3, 50), 5.0)
+    assert count == len(scaled._kernels)
+    assert isinstance(kernel, JITKernel)
+    scaled(ones(3, 51), 5.0)
+    assert count < len(scaled._kernels)
+
+
+def test_several_results_come_in_the_order_of_return() -> None:
+    d, s = both(ones(5) * 3, ones(5))
+    assert ([2.0] * 5, [4.0] * 5) == (d.tolist(), s.tolist())
+
+
+def test_torch_in_and_torch_out() -> None:
+    torch = pytest.importorskip("torch")
+    a = torch.randn(3, 50)
+    assert torch.equal(a * 2, scaled(a, 2))
+
+
+def test_building_without_running() -> None:
+    kernel = scaled.compile(M=4, N=40, block=8)
+    assert [2.0] * 40 == kernel(ones(4, 40), 2.0)[0].tolist()
+    assert 'extern "C"' in scaled.get_kernel_source(M=4, N=40)
+    assert "scaled" == scaled.get_tir(M=4, N=40).name
+
+
+def test_many_sizes_are_built_at_once() -> None:
+    kernels = scaled.par_compile([{"M": 2, "N": n} for n in (8, 9)])
+    assert [(2, 8), (2, 9)] == [tuple(k.params[0].shape) for k in kernels if k]
+
+
+def test_contradictory_shapes_are_one_error() -> None:
+    with pytest.raises(ArgumentError, match="'N' is 5 elsewhere in this call"):
+        both(ones(5), ones(6))
+
+
+def test_wrong_arguments_are_one_error() -> None:
+    with pytest.raises(ArgumentError, match="scaled: missing a required argument: 'factor'"):
+        scaled(ones(3, 50))
+
+
+def test_what_is_given_to_build_has_a_meaning() -> None:
+    with pytest.raises(ArgumentError, match="'blok' is neither a parameter nor a size") as caught:
+        scaled.compile(M=4, N=40, blok=8)
+    assert "did you mean 'block'?" == caught.value.hint
+    with pytest.raises(ArgumentError, match="scaled: too many positional arguments"):
+        scaled.compile(ones(3, 50), 1.0, 8, 9, 10)
+    with pytest.raises(ArgumentError, match="scaled: multiple values for argument"):
+        scaled.compile(ones(3, 50), A=ones(3, 50))
+
+
+@jit
+def rows(A, scale: float = 2.0):
+    """Rows of a matrix of any stride between them, scaled; a stride is a size as well."""
+    M, N, ld = T.const("M N ld")
+    A: T.StridedTensor((M, N), (ld, 1), "float32")
+    B = T.empty(M, N)
+    gap = ld - N
+    with T.Kernel(1):
+        assert gap == ld - N
+        for i, j in T.Parallel(M, N):
+            B[i, j] = A[i, j] * scale + gap
+    return B
+
+
+def test_a_stride_may_be_a_size() -> None:
+    whole = np.arange(24, dtype=np.float32).reshape(4, 6)
+    for columns in (6, 4, 5):  # equal calls at a glance, but for the stride
+        part = np.ascontiguousarray(whole)[:, :columns]
+        assert np.array_equal(part * 2 + 6 - columns, rows(part))
+    for stride in (4, 6):
+        part = np.zeros((4, stride), np.float32)[:, :4]
+        assert (rows(part) == stride - 4).all()
+
+
+@jit
+def blocks(Q, W, block=None):
+    heads, D = T.const("heads, D")
+    if block is None:
+        block = 128 // heads
+    S = T.dynamic("S")
+    Q: T.Tensor([S * heads, D], "float16")
+    C = T.empty([S, block], "float32")
+    W: T.Tensor([S, heads], "float32")
+    with T.Kernel(S, threads=128) as s:
+        for i in T.Parallel(block):
+            C[s, i] = W[s, i % heads]
+    return C
+
+
+def test_sizes_may_be_used_before_the_tensor_that_has_them_is_declared() -> None:
+    for rows_of_w in (3, 5):
+        q, w = np.zeros((rows_of_w * 4, 8), np.float16), np.random.rand(rows_of_w, 4).astype(np.float32)
+        assert np.array_equal(np.tile(w, 8), blocks(q, w))
+    assert 1 == len(blocks._programs)  # S is no size that a kernel is made for
+    assert (2, 16) == blocks(np.zeros((8, 8), np.float16), np.zeros((2, 4), np.float32), 16).shape
+
+
+def test_stand_ins_for_tensors() -> None:
+    source = both.get_kernel_source(T.Tensor((8,), "float32"), T.Tensor((8,), "float32"))
+    assert source == both.get_kernel_source(N=8)
+    assert (8,) == both.get_tir(T.Tensor(8), B=T.Tensor((8,))).params[1].buffer.static_shape
+    with pytest.raises(ArgumentError, match="both: 'A' is T.Tensor.* whose sizes are not known"):
+        both.compile(T.Tensor((T.dynamic("n"),)), T.Tensor((8,)))
+
+
+def test_sizes_of_a_call_by_keyword() -> None:
+    assert [2.0] * 5 == both(ones(5), ones(5), N=5)[1].tolist()
+    with pytest.raises(ArgumentError, match="both: 'K' is neither a parameter nor a size of T.const"):
+        both(ones(5), ones(5), K=5)
+
+
+def test_asking_for_the_kernel_does_not_run_it() -> None:
+    kernel = both(ones(5), ones(5), __return_kernel=True)
+    assert isinstance(kernel, JITKernel)
+    assert [2.0] * 5 == kernel(ones(5), ones(5))[1].tolist()
+
+
+def test_arguments_are_sorted_for_programs_that_keep_kernels_of_their_own() -> None:
+    a = ones(3, 50)
+    assert (((32,), (3, 50)), {"A": a, "factor": 2.0}) == scaled.func.parse_args(a, 2.0)
+    (key, sizes), tensors = scaled.func.parse_args(block=8, M=4, N=40)
+    assert (8, (("M", 4), ("N", 40))) == key
+    assert (4, 40) == sizes and {} == tensors
+
+
+def test_out_idx_has_no_meaning() -> None:
+    @jit(out_idx=[-1])
+    def copied(A):
+        N = T.const("N")
+        A: T.Tensor((N,), "float32")
+        with T.Kernel(1):
+            A[0] = 1.0
+
+    with pytest.raises(ValueError, match="copied: out_idx=\\[-1\\] has no meaning in eager style"):
+        copied(ones(3))
+
+
+def test_none_stands_for_a_tensor_that_is_not_touched() -> None:
+    @jit
+    def biased(A, bias, use: bool):
+        N = T.const("N")
+        A: T.Tensor((N,), "float32")
+        bias: T.Tensor((N,), "float32")
+        C = T.empty((N,))
+        with T.Kernel(1):
+            for i in T.Parallel(N):
+                C[i] = A[i] + (bias[i] if use else 0)
+        return C
+
+    assert [2.0] * 3 == biased(ones(3), ones(3), True).tolist()
+    assert [1.0] * 3 == biased(ones(3), None, False).tolist()
+    with pytest.raises(RuntimeError, match="'bias'"):
+        biased(ones(3), None, True)
+
+
+def test_a_parameter_that_is_stated_on_one_path_only() -> None:
+    @jit
+    def maybe(A, bias=None, use: bool = False):
+        N = T.const("N")
+        A: T.Tensor((N,), "float32")
+        if use:
+            bias: T.Tensor((N,), "float32")
+        C = T.empty((N,))
+        with T.Kernel(1):
+            for i in T.Parallel(N):
+                C[i] = A[i] + 1
+                if use:
+                    C[i] += bias[i]
+        return C
+
+    assert [2.0] * 3 == maybe(ones(3)).tolist()
+    assert [3.0] * 3 == maybe(ones(3), ones(3), True).tolist()
+
+
+def test_a_tensor_without_a_type_is_one_error() -> None:
+    @jit
+    def untyped(A, B):
+        N = T.const("N")
+        A: T.Tensor((N,), "float32")
+        with T.Kernel(1):
+            A[0] = 1.0
+
+    with pytest.raises(StagingError, match="'B' is given a tensor, but its type is not stated"):
+        untyped(ones(3), ones(3))
+
+
+def test_further_keywords_are_compile_time_values() -> None:
+    @jit
+    def filled(A, **options):
+        N = T.const("N")
+        A: T.Tensor((N,), "float32")
+        with T.Kernel(1):
+            T.fill(A, options["value"])
+
+    a = ones(3)
+    filled(a, value=7)
+    assert [7.0] * 3 == a.tolist()
+    assert ((3, 4), 5) == (filled.func.parse_args(a, x=(3, 4))[0][0][0][0][1], 5)
