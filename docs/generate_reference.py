@@ -23,7 +23,7 @@ SECTIONS = (
     ("Buffers", ("alloc", "proxy", "annotate")),
     ("Loops", ("loops",)),
     ("Tile operators", ("tile", "gemm", "reducers", "atomic")),
-    ("Arithmetic", ("math", "derived")),
+    ("Arithmetic", ("math", "derived", "vectors")),
     ("Layouts", ("layout", "annotated", "swizzle")),
     ("Debugging", ("debug",)),
     (

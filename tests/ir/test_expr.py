@@ -123,7 +123,6 @@ def test_other_objects_are_no_expressions(value):
         (lambda: f & 1, "operator &: needs integers, got float32"),
         (lambda: binary(BinaryOp.TRUNCDIV, f, 2), "operator truncdiv: needs integers, got float32"),
         (lambda: ~f, "operator ~: needs an integer, got float32"),
-        (lambda: Var("v", as_dtype("float16x2")) + 1, "vector dtype float16x2 has no arithmetic"),
     ],
 )
 def test_operators_without_a_meaning_are_errors(make, message):

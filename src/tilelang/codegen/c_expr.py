@@ -31,11 +31,12 @@ from tilelang.codegen.c_index import (
 from tilelang.codegen.dialect import Dialect, is_packed
 from tilelang.codegen.index_types import IndexTypes
 from tilelang.codegen.names import Names
-from tilelang.dtypes import FLOAT32, INT32, INT64, SCALARS, DType, Kind
+from tilelang.dtypes import FLOAT32, INT32, INT64, SCALARS, DType, Kind, lane_dtype
 from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Reinterpret, Select, Unary, Var, const, int_const
 from tilelang.ir.scalar import COMPARISONS, LOGICAL, BinaryOp, UnaryOp, convert
+from tilelang.ir.vector import packed_lanes, taken_lane
 from tilelang.ir.visit import walk_expr
 from tilelang.isa.intrinsic import Intrinsic
 from tilelang.passes.thread.strides import distance
@@ -360,6 +361,17 @@ class ExprPrinter(IndexPrinter):
 
     def _call(self, expr: Call) -> Text:
         callee = expr.callee
+        lanes = packed_lanes(expr)
+        if lanes is not None:
+            self.need("tl_pack")
+            scalar = lane_dtype(expr.dtype)
+            parts = ", ".join(self.stored(lane, scalar) for lane in lanes)
+            return f"tl_pack<{self.storage(expr.dtype)}, {self.storage(scalar)}>({parts})", POSTFIX
+        index = taken_lane(expr)
+        if index is not None:
+            self.need("tl_lane")
+            text = f"tl_lane<{self.storage(expr.dtype)}>({self.value(expr.args[0])}, {index})"
+            return self.loaded(text, expr.dtype), PREFIX if is_packed(expr.dtype) else POSTFIX
         if not isinstance(callee, Intrinsic):
             raise CompilerBug(f"codegen: {callee.name} is no intrinsic")
         compute = callee.compute(tuple(a.dtype for a in expr.args))

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from tilelang.isa.common.arithmetic import remainders
+from tilelang.isa.common.vectors import vectors
 from tilelang.isa.intrinsic import Helper
 
 _MAX = Helper(
@@ -84,6 +85,8 @@ template <typename To, typename From> static inline To tl_bits(From from) {
 """,
 )
 
+_PACK, _LANE = vectors("static inline")
+
 HELPERS: Mapping[str, Helper] = MappingProxyType(
     {
         helper.name: helper
@@ -98,6 +101,8 @@ HELPERS: Mapping[str, Helper] = MappingProxyType(
             _FLOAT_FLOORDIV,
             _SHL,
             _SHR,
+            _PACK,
+            _LANE,
             _BITS,
         )
     }

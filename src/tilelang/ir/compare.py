@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import hashlib
 import struct
 from collections.abc import Mapping
 
@@ -87,6 +86,12 @@ def _head(expr: Expr) -> tuple[object, ...]:
     raise CompilerBug(f"expr_key: unknown node {type(expr).__name__}")
 
 
+def _digest(content: bytes) -> str:
+    import hashlib  # noqa: PLC0415  it loads a library, which importing this package does not
+
+    return hashlib.sha256(content).hexdigest()
+
+
 def literal_bits(literal: Const) -> int | str:
     """A literal's value such that equal means the same value: NaN equals itself, -0.0 is not 0.0."""
     if not literal.dtype.is_float:
@@ -106,7 +111,7 @@ def same_func(a: PrimFunc, b: PrimFunc) -> bool:
 
 def digest(func: PrimFunc) -> str:
     """A hexadecimal digest, the same in every process, equal for functions that `same_func` calls equal."""
-    return hashlib.sha256(repr(_encode(func).tokens).encode()).hexdigest()
+    return _digest(repr(_encode(func).tokens).encode())
 
 
 def first_difference(a: PrimFunc, b: PrimFunc) -> str:
@@ -291,7 +296,7 @@ def _plain(value: object, path: str) -> object:
     if isinstance(value, frozenset | set):
         return "set", sorted(map(repr, value))
     if isinstance(value, Layout):
-        return "layout", value.shape, hashlib.sha256(value.table.tobytes()).hexdigest()
+        return "layout", value.shape, _digest(value.table.tobytes())
     if isinstance(value, type):
         return "type", value.__module__, value.__qualname__
     raise ProgramError(

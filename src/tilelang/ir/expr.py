@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar, Union
 
-from tilelang.dtypes import BOOL, FLOAT32, FLOAT64, INT32, INT64, DType, as_dtype, promote
+from tilelang.dtypes import BOOL, FLOAT32, FLOAT64, INT32, INT64, DType, as_dtype, lane_dtype, promote
 from tilelang.errors import ProgramError, StagingError
 from tilelang.ir.callee import Callee
 from tilelang.ir.scalar import (
@@ -76,6 +76,8 @@ class Expr:
     __rshift__, __rrshift__ = _on_left(BinaryOp.SHR), _on_right(BinaryOp.SHR)
 
     def __pow__(self, exponent: int) -> Expr:
+        from tilelang.ir.power import power  # noqa: PLC0415  it is made of these operators
+
         return power(self, exponent)
 
     def __neg__(self) -> Expr:
@@ -302,6 +304,8 @@ def cast(value: ExprLike, dtype: DType) -> Expr:
         return const(expr.value, dtype)
     if expr.dtype == dtype:
         return expr
+    if isinstance(expr, Call) and dtype.lanes > 1:
+        return _by_lane(lambda lane: cast(lane, lane_dtype(dtype)), expr)
     return Cast(expr, dtype)
 
 
@@ -350,6 +354,8 @@ def binary(op: BinaryOp, left: ExprLike, right: ExprLike) -> Expr:
     """
     if not isinstance(left, Expr) or not isinstance(right, Expr):
         left, right = as_expr(left), as_expr(right)
+    if left.dtype.lanes > 1 or right.dtype.lanes > 1:
+        return _by_lane(lambda x, y: binary(op, x, y), left, right)
     if op in LOGICAL:
         return _logical(op, as_bool(left), as_bool(right))
     a, b = unify(left, right)
@@ -358,8 +364,6 @@ def binary(op: BinaryOp, left: ExprLike, right: ExprLike) -> Expr:
         a, b = cast(a, dtype), cast(b, dtype)
     if op is BinaryOp.DIV and not a.dtype.is_float:
         a, b = cast(a, FLOAT32), cast(b, FLOAT32)
-    if a.dtype.lanes > 1:
-        raise ProgramError(f"operator {op.value}: vector dtype {a.dtype!s} has no arithmetic; use its lanes")
     if op in INTEGER_ONLY and not (a.dtype.is_int or a.dtype.is_bool and op in BITWISE):
         raise ProgramError(f"operator {op.value}: needs integers, got {a.dtype!s}")
     index = a.is_index and b.is_index
@@ -411,6 +415,8 @@ def unary(op: UnaryOp, operand: ExprLike) -> Expr:
         ProgramError: The operator has no meaning on this dtype.
     """
     a = as_expr(operand)
+    if a.dtype.lanes > 1:
+        return _by_lane(lambda x: unary(op, x), a)
     if op is UnaryOp.NOT:
         a = as_bool(a)
         return Const(not a.value, BOOL) if isinstance(a, Const) else Unary(op, a, BOOL)
@@ -436,8 +442,11 @@ def as_bool(value: ExprLike) -> Expr:
 
 def select(condition: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
     """`a if condition else b`, with both sides in one dtype; a constant condition picks its side."""
+    x, y = as_expr(a), as_expr(b)
     test = as_bool(condition)
-    x, y = unify(a, b)
+    if test.dtype.lanes > 1 or x.dtype.lanes != y.dtype.lanes:
+        return _by_lane(select, test, x, y)
+    x, y = unify(x, y)
     if x.dtype != y.dtype:
         dtype = promote(x.dtype, y.dtype)
         x, y = (x, y) if x.is_index and y.is_index else (cast(x, dtype), cast(y, dtype))
@@ -446,28 +455,10 @@ def select(condition: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
     return Select(test, x, y, promote(x.dtype, y.dtype))
 
 
-def power(base: Expr, exponent: ExprLike) -> Expr:
-    """`base ** exponent` for a constant integer exponent, as products.
+def _by_lane(function: Callable[..., Expr], *operands: Expr) -> Expr:
+    from tilelang.ir.vector import by_lane  # noqa: PLC0415  vectors are made of these expressions
 
-    Raises:
-        ProgramError: The exponent is something else, or negative for an integer.
-    """
-    times = int_const(exponent)
-    if times is None or abs(times) > 64:
-        raise ProgramError(
-            "operator **: the exponent must be a constant integer of at most 64", hint="write T.pow(x, y) or T.sqrt(x)"
-        )
-    if times < 0:
-        if not base.dtype.is_float:
-            raise ProgramError(f"operator **: an integer to the power {times} is no integer", hint="write T.pow(x, y)")
-        return 1 / power(base, -times)
-    if times == 0:
-        return cast(1, base.dtype)
-    result = base
-    for bit in bin(times)[3:]:  # below the leading digit: square for each, multiply for each 1
-        result = result * result
-        result = result * base if bit == "1" else result
-    return result
+    return by_lane(function, *operands)
 
 
 def _float_abs(a: Expr) -> Expr:

@@ -37,6 +37,7 @@ from tilelang.language.threads import *
 from tilelang.language.tile import *
 from tilelang.language.types import *
 from tilelang.language.types import DTYPES
+from tilelang.language.vectors import *
 from tilelang.language.warp import *
 from tilelang.language.warpgroups import *
 from tilelang.layout import Fragment, Layout, make_linear_layout, make_mma_swizzle_layout, make_swizzled_layout
@@ -44,9 +45,34 @@ from tilelang.ops.gemm import GemmWarpPolicy
 
 # the modules above whose names are part of the language
 _MODULES = (
-    *("alloc", "allreduce", "annotate", "atomic", "barriers", "clusters", "debug", "derived", "eager", "engine"),
-    *("extern", "groups", "kernel", "loops", "macro", "math", "matrix_instructions", "parameters"),
-    *("pointers", "prim_func", "reducers", "sync", "threads", "tile", "types", "warp", "warpgroups"),
+    "alloc",
+    "allreduce",
+    "annotate",
+    "atomic",
+    "barriers",
+    "clusters",
+    "debug",
+    "derived",
+    "eager",
+    "engine",
+    "extern",
+    "groups",
+    "kernel",
+    "loops",
+    "macro",
+    "math",
+    "matrix_instructions",
+    "parameters",
+    "pointers",
+    "prim_func",
+    "reducers",
+    "sync",
+    "threads",
+    "tile",
+    "types",
+    "vectors",
+    "warp",
+    "warpgroups",
 )
 
 globals().update(DTYPES)  # float16, int8x4, half, ...

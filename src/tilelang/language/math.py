@@ -33,6 +33,7 @@ from tilelang.ir.expr import (
     unify,
 )
 from tilelang.ir.scalar import BinaryOp, convert
+from tilelang.ir.vector import by_lane
 from tilelang.isa.catalogue import INTRINSICS
 from tilelang.language.api import api
 from tilelang.language.types import DTypeLike, convert_to, plain_dtype
@@ -76,21 +77,21 @@ def _all_numbers(*values: object) -> bool:
 
 # -- intrinsics ------------------------------------------------------------------------------------------------
 def apply(callee: Callee, *args: ExprLike) -> Scalar:
-    """A call of an intrinsic; folded when all operands are constant.
+    """A call of an intrinsic, lane by lane on vectors; folded when all operands are constant.
 
     Raises:
-        ProgramError: The number of operands is wrong, or one is a vector.
+        ProgramError: The number of operands is wrong.
     """
     what = f"T.{callee.name}"
     if len(args) != callee.arity:
         raise ProgramError(f"{what}: takes {callee.arity} operands, got {len(args)}")
     if _all_numbers(*args):
         return _fold_numbers(callee, args)  # type: ignore[arg-type]
-    operands = _in_one_family([as_expr(a) for a in args])
+    given = [as_expr(a) for a in args]
+    if any(operand.dtype.lanes > 1 for operand in given):
+        return by_lane(lambda *lanes: apply(callee, *lanes), *given)
+    operands = _in_one_family(given)
     dtypes = tuple(o.dtype for o in operands)
-    for dtype in dtypes:
-        if dtype.lanes > 1:
-            raise ProgramError(f"{what}: vector dtype {dtype!s} has no arithmetic; use its lanes")
     result = callee.result(dtypes)
     if all(isinstance(o, Const) for o in operands):
         return _fold(callee, operands, dtypes, result)

@@ -22,6 +22,7 @@ from tilelang.ir.stmt import Alloc, Bind, Launch, Seq, Stmt
 from tilelang.ir.verify import verify
 from tilelang.ir.visit import walk_expr
 from tilelang.language.frame import Frame
+from tilelang.language.negative_indices import count_from_the_end
 from tilelang.language.parameters import (
     ParameterArgument,
     annotations_of,
@@ -117,6 +118,7 @@ def finish(stager: Stager, fn: types.FunctionType, result: Any, loc: Loc) -> Pri
         outputs=returned_outputs(stager, result),
         loc=loc,
     )
+    func = count_from_the_end(func)
     verify(func)
     return func
 

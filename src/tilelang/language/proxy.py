@@ -11,7 +11,7 @@ import difflib
 from collections.abc import Iterator
 from typing import NoReturn, Union
 
-from tilelang.errors import ProgramError, StagingError, UnknownAttribute
+from tilelang.errors import ProgramError, ProgramSliceError, ProgramValueError, StagingError, UnknownAttribute
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Expr, ExprLike, Load, as_expr, cast, int_const
 from tilelang.ir.stmt import Store
@@ -19,6 +19,7 @@ from tilelang.language.address import Pointer, pointer_to
 from tilelang.language.extents import difference, match_regions, plain, product, shape_text, text
 from tilelang.language.stage import current
 from tilelang.language.types import dtype, user_dtype
+from tilelang.language.vector_access import load_elements, store_elements, vector_lanes, wrapped
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
 
@@ -95,14 +96,21 @@ class TileProxy:
 
     # -- elements and regions -----------------------------------------------------------------------------------
     def __getitem__(self, key: Index) -> Expr | RegionProxy:
+        places = self._places(key)
+        if places is not None:
+            return load_elements(self.buffer, places)
         start, extent, dims = self._select(key)
         if dims is None:
             return Load(self.buffer, start, self.buffer.dtype)
         return RegionProxy(Region(self.buffer, start, extent), dims)
 
     def __setitem__(self, key: Index, value: Value) -> None:
-        start, extent, dims = self._select(key)
         stager = current(f"assigning to '{self.name}[...]'")
+        places = self._places(key)
+        if places is not None:
+            store_elements(stager, self.buffer, places, as_expr(value))  # type: ignore[arg-type]
+            return
+        start, extent, dims = self._select(key)
         if dims is None:
             stager.emit(Store(self.buffer, start, self._element(value)))
             return
@@ -118,6 +126,8 @@ class TileProxy:
             copy = Copy(*matched)
             copy.check()
             stager.emit(copy)
+        elif isinstance(value, Expr) and value.dtype.lanes > self.buffer.dtype.lanes:
+            store_elements(stager, self.buffer, self._row(target.region), value)
         else:
             stager.emit(Fill(target.region, self._element(value)))
 
@@ -133,6 +143,29 @@ class TileProxy:
                 f"'{self.name}' holds {self.buffer.dtype!s}, but the value is {expr.dtype!s}: they differ in lanes"
             )
         return cast(expr, self.buffer.dtype)
+
+    def _places(self, key: Index) -> list[tuple[Expr, ...]] | None:
+        """The elements that an index names whose parts are vectors; None if none of them is one."""
+        keys = self._spread(key if isinstance(key, tuple) else (key,))
+        lanes = vector_lanes(self.name, keys)
+        if lanes is None:
+            return None
+        for lane in lanes:
+            for at, dim in enumerate(self._dims):
+                one = keys[at]
+                if isinstance(one, Expr) and one.dtype.lanes > 1:
+                    lane[at] = wrapped(self._integer(lane[at], at), self._region.extent[dim])
+        return [self._select(tuple(lane))[0] for lane in lanes]
+
+    def _row(self, region: Region) -> list[tuple[Expr, ...]]:
+        """The elements of a region of constant extents, of which only the last is more than 1."""
+        *leading, count = [int_const(extent) for extent in region.extent]
+        if count is None or any(extent != 1 for extent in leading):
+            raise ProgramValueError(
+                f"a region of '{self.name}' {shape_text(region.extent)} is assigned a vector",
+                hint="give it one row of constant length, as in A[i, j : j + 4]",
+            )
+        return [(*region.start[:-1], region.start[-1] + lane) for lane in range(count)]
 
     def _select(self, key: Index) -> tuple[tuple[Expr, ...], tuple[Expr, ...], tuple[int, ...] | None]:
         """Start and extents in the buffer's dimensions, and those left open; None for those of an element."""
@@ -186,7 +219,7 @@ class TileProxy:
     def _slice(self, item: slice, whole: Expr, position: int) -> tuple[Expr, Expr]:
         where = f"dimension {position} of '{self.name}'"
         if item.step is not None and int_const(self._integer(item.step, position)) != 1:
-            raise ProgramError(
+            raise ProgramSliceError(
                 f"{where}: a slice with a step is not a region", hint="loop over the elements: `A[i * step]`"
             )
         start = as_expr(0) if item.start is None else self._bound(item.start, whole, position)

@@ -15,6 +15,7 @@ from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Const, Expr, ExprLike, Load, Var, cast
 from tilelang.ir.func import Param
 from tilelang.ir.stmt import Alloc, Bind, PipelineSpec, Stmt, Store
+from tilelang.ir.vector import pack, packed_lanes
 from tilelang.ir.visit import walk_expr
 from tilelang.ops.reduce import ReduceOp
 from tilelang.records import record
@@ -115,11 +116,14 @@ class Stager(Builder):
     def bind(self, name: str, value: Expr) -> Expr:
         """Fixes a value under a name, so that later changes of memory do not change it.
 
-        Literals and variables are fixed already. Outside of a kernel nothing changes memory, so the value itself
-        serves.
+        Literals and variables are fixed already, and of a packed vector each lane is fixed by itself. Outside of a
+        kernel nothing changes memory, so the value itself serves.
         """
         if isinstance(value, Const | Var):
             return value
+        lanes = packed_lanes(value)
+        if lanes is not None:
+            return pack([self.bind(name, lane) for lane in lanes])
         if self.hints is None and self.depth == 1 and not reads_memory(value):
             return value
         var = Var(self.unique(name), value.dtype, value.is_index)

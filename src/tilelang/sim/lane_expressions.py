@@ -268,6 +268,9 @@ class LaneCompiler:
                 compute = callee.compute(tuple(arg.dtype for arg in args))
                 operands = [(converter(arg.dtype, compute), self.data(arg)) for arg in args]
                 meaning, result = callee.meaning, FLOAT32 if dtype == "tfloat32" else dtype
+                if dtype.lanes > 1:
+                    shape = (LANES, dtype.lanes)
+                    return lambda w: np.broadcast_to(convert(meaning(*[x(w) for _, x in operands]), result), shape)
                 return lambda w: convert(meaning(*[to(operand(w)) for to, operand in operands]), result)
         raise CompilerBug(f"the simulator cannot evaluate {type(expr).__name__}")
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from tilelang.isa.common.arithmetic import remainders
+from tilelang.isa.common.vectors import vectors
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.nvidia.types import BITS, INTEGERS
 
@@ -98,6 +99,8 @@ __device__ __forceinline__ float tl_choose(bool condition, float a, float b) { r
 """NVVM branches around inline PTX and around more than a few instructions, and ptxas then ends products of warpgroups
 before each other, since registers that they accumulate in meet again behind branches (advice C7511 of ptxas 13.0)."""
 
+_PACK, _LANE = vectors("__device__ __forceinline__")
+
 HELPERS: Mapping[str, Helper] = MappingProxyType(
     {
         helper.name: helper
@@ -112,6 +115,8 @@ HELPERS: Mapping[str, Helper] = MappingProxyType(
             _FLOAT_FLOORDIV,
             _SHL,
             _SHR,
+            _PACK,
+            _LANE,
             BITS,
         )
     }
