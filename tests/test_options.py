@@ -1,3 +1,5 @@
+import logging
+
 import pytest
 
 from tilelang.errors import CacheError, OptionError
@@ -12,6 +14,7 @@ from tilelang.options import (
     environment,
     is_cache_enabled,
     num_threads,
+    set_log_level,
 )
 
 
@@ -131,16 +134,12 @@ def test_the_cache_folder_is_the_chosen_one_or_the_user_s(monkeypatch: pytest.Mo
     monkeypatch.setenv("TILELANG_CACHE_DIR", "/somewhere")
     assert "/somewhere" == str(cache_folder())
     monkeypatch.delenv("TILELANG_CACHE_DIR")
-    monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
-    assert "/cache/tilelang" == str(cache_folder())
-    monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", "/home/me")
-    assert "/home/me/.cache/tilelang" == str(cache_folder())
+    assert "/home/me/.tilelang/cache" == str(cache_folder())
 
 
 def test_no_home_folder_is_one_error_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TILELANG_CACHE_DIR", raising=False)
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr("os.path.expanduser", lambda path: path)
     with pytest.raises(CacheError) as caught:
         cache_folder()
@@ -205,3 +204,17 @@ def test_fast_math_stays_off_where_it_is_switched_off() -> None:
         CompileOptions.from_user(configs).fast_math
         for configs in ({"tl.enable_fast_math": True}, both, {"tl.disable_fast_math": False})
     ]
+
+
+def test_the_level_of_the_logger_is_a_number_or_a_name() -> None:
+    logger = logging.getLogger("tilelang")
+    before = logger.level
+    set_log_level("debug")
+    assert logging.DEBUG == logger.level
+    set_log_level(logging.WARNING)
+    assert logging.WARNING == logger.level
+    logger.setLevel(before)
+    with pytest.raises(OptionError) as caught:
+        set_log_level("loud")
+    assert "set_log_level: 'loud' is no level" == caught.value.message
+    assert isinstance(caught.value, ValueError)

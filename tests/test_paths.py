@@ -10,7 +10,8 @@ from tilelang.paths import PATHS
 PUBLISHED = {
     "tilelang": """autotune autotuner build_date carver cdiv compile deprecated disable_cache enable_cache engine
         Fragment is_cache_enabled jit JITKernel language layout Layout lower math next_power_of_2 par_compile
-        PassConfigKey profiler Profiler TensorSupplyType testing transform""",
+        PassConfigKey profiler Profiler TensorSupplyType testing transform set_log_level env DataType dtypes contrib
+        register_cuda_postproc register_c_postproc register_hip_postproc __version__ backend utils""",
     "tilelang._ffi_api": "",
     "tilelang.language.eager": "prim_func macro const",
     "tilelang.language.eager.ast": "mutate",
@@ -45,10 +46,10 @@ PUBLISHED = {
     "tilelang.layout.layout": "Layout",
     "tilelang.layout.fragment": "Fragment",
     "tilelang.layout.swizzle": "make_swizzled_layout",
-    "tilelang.transform": "PassConfigKey",
+    "tilelang.transform": "PassConfigKey PassContext get_pass_context simplify_prim_func",
     "tilelang.cuda.language": "gemm copy",
     "tilelang.cpu.language": "gemm copy",
-    "tilelang.engine": "lower",
+    "tilelang.engine": "lower KernelParam register_cuda_postproc register_c_postproc register_hip_postproc",
     "tilelang.engine.lower": "lower",
     "tilelang.autotuner": "autotune AutoTuner set_autotune_inputs get_autotune_inputs",
     "tilelang.cache": "cached",
@@ -57,6 +58,23 @@ PUBLISHED = {
     "tilelang.testing": "main requires_cuda set_random_seed torch_assert_close",
     "tilelang.jit": "jit JITKernel compile par_compile",
     "tilelang.jit.kernel": "JITKernel",
+    "tilelang.engine.param": "KernelParam",
+    "tilelang.engine.callback": "register_cuda_postproc register_cuda_postproc_callback register_c_postproc register_c_postproc_callback",
+    "tilelang.backend.target": "determine_target auto_detect_target",
+    "tilelang.utils": "TensorSupplyType torch_assert_close is_global is_shared is_local is_fragment retrieve_shape",
+    "tilelang.utils.tensor": "TensorSupplyType get_tensor_supply torch_assert_close is_float8_dtype fp8_remove_negative_zeros_",
+    "tilelang.utils.device": "get_current_device",
+    "tilelang.utils.language": "is_global is_shared is_local is_fragment retrieve_shape to_buffer_region",
+    "tilelang.utils.target": "determine_target",
+    "tilelang.contrib": "nvcc",
+    "tilelang.contrib.nvcc": """get_cuda_version get_target_compute_version parse_compute_version get_target_arch have_fp8
+        have_bf16 have_int8 have_tensorcore have_tma have_pdl is_hopper find_cuda_path get_nvcc_compiler
+        compile_cuda""",
+    "tilelang.env": "env enable_cache disable_cache is_cache_enabled CacheState",
+    "tilelang.dtypes": "float16 int8x4 dtype AnyDType get_tvm_dtype _all_dtypes",
+    "tilelang.language.dtypes": """float16 bool dtype AnyDType get_tvm_dtype resolve_torch_storage_dtype is_float4
+        is_float4_e2m1fn is_float4_e2m1_unpacked _all_dtypes""",
+    "tilelang.language.fp8": "determine_fp8_type determine_torch_fp8_type",
     "tilelang.carver.arch": "CUDA driver",
 }
 

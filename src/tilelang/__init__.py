@@ -31,13 +31,22 @@ from tilelang.errors import (
 from tilelang.finder import PathFinder, add_names
 
 if TYPE_CHECKING:
+    from tilelang.codegen.postprocess import register_c_postproc, register_cuda_postproc, register_hip_postproc
     from tilelang.jit.compile import compile, lower, par_compile
     from tilelang.jit.decorator import jit
     from tilelang.jit.kernel import JITKernel
     from tilelang.jit.kernel_texts import Lowered
+    from tilelang.language.types import dtype as DataType
     from tilelang.layout import Fragment, Layout
     from tilelang.math import cdiv, next_power_of_2
-    from tilelang.options import CompileOptions, PassConfigKey, disable_cache, enable_cache, is_cache_enabled
+    from tilelang.options import (
+        CompileOptions,
+        PassConfigKey,
+        disable_cache,
+        enable_cache,
+        is_cache_enabled,
+        set_log_level,
+    )
     from tilelang.profile.inputs import TensorSupplyType
     from tilelang.profile.profiler import Profiler
     from tilelang.target import Target
@@ -50,6 +59,7 @@ __all__ = [
     "CompileOptions",
     "CompilerBug",
     "DataRace",
+    "DataType",
     "DeviceAssertError",
     "DriverError",
     "Fragment",
@@ -85,6 +95,10 @@ __all__ = [
     "lower",
     "next_power_of_2",
     "par_compile",
+    "register_c_postproc",
+    "register_cuda_postproc",
+    "register_hip_postproc",
+    "set_log_level",
 ]
 
 sys.meta_path.insert(0, PathFinder("tilelang"))

@@ -86,17 +86,17 @@ class DType(str):
         return float(finfo.min), float(finfo.max)
 
     def as_torch(self) -> object:
-        """The torch dtype of the same name; imports torch.
+        """The torch dtype in which torch holds values of this one, mostly of the same name; imports torch.
 
         Raises:
             OptionError: torch has no such dtype.
         """
         import torch  # noqa: PLC0415  the caller asked for torch by calling this
 
-        name = {"tfloat32": "float32"}.get(str(self), str(self))
-        if not hasattr(torch, name):
-            raise OptionError(f"dtype {self!s}: torch {torch.__version__} has no such dtype")
-        return getattr(torch, name)
+        for name in _IN_TORCH.get(str(self), (str(self),)):
+            if hasattr(torch, name):
+                return getattr(torch, name)
+        raise OptionError(f"dtype {self!s}: torch {torch.__version__} has no such dtype")
 
     def __repr__(self) -> str:
         return str.__repr__(self)
@@ -104,6 +104,17 @@ class DType(str):
     def __reduce__(self) -> tuple[type, tuple[str]]:
         return (type(self), (str(self),))
 
+
+# what torch calls the storage of dtypes that it does not have by the same name, the first one that it has
+_IN_TORCH: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "tfloat32": ("float32",),
+        "int4": ("int8",),
+        "uint4": ("uint8",),
+        "float4_e2m1fn": ("float4_e2m1fn_x2", "int8"),
+        "float4_e2m1fnx2": ("float4_e2m1fn_x2", "int8"),
+    }
+)
 
 _TF32_MAX = float(np.uint32(0x7F7FE000).view(np.float32))  # PTX ISA 9.7.14.5: tf32 keeps 10 mantissa bits
 
@@ -176,7 +187,7 @@ def as_dtype(value: object) -> DType:
     if isinstance(value, type) and value in _PYTHON_TYPES:
         return SCALARS[_PYTHON_TYPES[value]]
     if type(value).__module__ == "torch":  # str(torch.float16) == "torch.float16"
-        return _from_name(str(value).removeprefix("torch."))
+        return _from_name(str(value).removeprefix("torch.").replace("_x2", "x2"))  # torch.float4_e2m1fn_x2
     try:
         if value is None:  # which NumPy takes for float64
             raise TypeError

@@ -295,6 +295,10 @@ class OptionError(TileLangError, ValueError):
     """An unknown or ill-formed target, option, environment variable or dtype name."""
 
 
+class DTypeError(OptionError, TypeError):
+    """A value that is no dtype."""
+
+
 class TargetError(OptionError, AssertionError):
     """A target that is unknown, or not written in a form that is accepted."""
 

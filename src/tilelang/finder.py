@@ -12,6 +12,7 @@ or `UnknownModule` that says so, or that it is internal to published TileLang.
 
 from __future__ import annotations
 
+import builtins
 import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -101,8 +102,8 @@ class _FileLoader:
     def exec_module(self, module: ModuleType) -> None:
         add_names(module)
         self._loader.exec_module(module)
-        if module.__name__ in _FOLDERS and not hasattr(module, "__path__"):
-            module.__path__ = []
+        if not hasattr(module, "__path__"):
+            module.__path__ = []  # Python asks for a module of the name that a `from` does not find, and gets our error
 
 
 def add_names(module: ModuleType) -> None:
@@ -118,7 +119,8 @@ def add_names(module: ModuleType) -> None:
             return import_module(f"{path}.{name}")
         else:
             raise unknown(UnknownAttribute, f"{path}.{name}", list(module.__dict__))
-        module.__dict__[name] = value
+        if not hasattr(builtins, name):  # which the code of a file may mean
+            module.__dict__[name] = value
         return value
 
     module.__dict__[_MARK] = True
@@ -131,7 +133,10 @@ def _row(path: str) -> Mapping[str, tuple[str, str]]:
     """Each name of a row, with the module that defines it and its name there."""
     row = {}
     for source, names in PATHS.get(path, {}).items():
-        words = import_module(source).__all__ if names == "*" else names.split()
+        words = names.split()
+        if "*" in words:
+            words.remove("*")
+            words += import_module(source).__all__
         for word in words:
             name, _, original = word.partition("=")
             row[name] = (source, original or name)

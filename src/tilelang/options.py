@@ -319,7 +319,9 @@ class Variable:
 _VARIABLES = (
     Variable("TILELANG_DEFAULT_TARGET", 'The target meant by target=None or "auto": a name or a JSON object.', "auto"),
     Variable("TILELANG_EXECUTION_BACKEND", 'The execution backend meant by execution_backend="auto".', "auto"),
-    Variable("TILELANG_CACHE_DIR", "The folder of compiled kernels; ~/.cache/tilelang without it."),
+    Variable("TILELANG_CACHE_DIR", "The folder of compiled kernels.", "~/.tilelang/cache"),
+    Variable("TILELANG_TMP_DIR", "The folder for temporary files of compilers; the system's without it."),
+    Variable("TILELANG_PRINT_ON_COMPILATION", "1 prints a line for every kernel that is compiled.", "0"),
     Variable("TILELANG_DISABLE_CACHE", "1 compiles every kernel anew and keeps nothing on disk.", "0"),
     Variable("TILELANG_NUM_THREADS", "Threads that a CPU kernel uses; OMP_NUM_THREADS or all cores without it."),
     Variable("TILELANG_CHECK", "1 verifies the program after every pass.", "0"),
@@ -376,15 +378,32 @@ def cache_folder() -> Path:
     Raises:
         CacheError: The user has no home folder, and no other place is named.
     """
-    chosen = environment("TILELANG_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME", "").strip()
     try:
-        folder = Path(chosen or "~/.cache").expanduser()
+        return Path(environment("TILELANG_CACHE_DIR")).expanduser()
     except RuntimeError:
         raise CacheError(
             "compile cache: there is no home folder to keep it in",
             hint="set TILELANG_CACHE_DIR to a folder that can be written, or TILELANG_DISABLE_CACHE=1",
         ) from None
-    return folder if environment("TILELANG_CACHE_DIR") else folder / "tilelang"
+
+
+def temporary_folder() -> str | None:
+    """Where temporary files of compilers are put; None for the system's folder."""
+    return environment("TILELANG_TMP_DIR") or None
+
+
+def set_log_level(level: int | str) -> None:
+    """Sets the level of the logger named `tilelang`: a number of `logging`, or a name such as "DEBUG".
+
+    Raises:
+        OptionError: There is no such level.
+    """
+    import logging  # noqa: PLC0415  few programs ask
+
+    try:
+        logging.getLogger("tilelang").setLevel(level.upper() if isinstance(level, str) else level)
+    except (ValueError, TypeError):
+        raise OptionError(f"set_log_level: {level!r} is no level", hint="write 'DEBUG', 'INFO' or 'WARNING'") from None
 
 
 def num_threads() -> int | None:

@@ -21,18 +21,31 @@ _POSTPROCESSING = """
 register_c_postproc register_c_postproc_callback register_cuda_postproc register_cuda_postproc_callback
 register_hip_postproc register_hip_postproc_callback
 """
+_TRANSFORM = {
+    "tilelang.jit.pass_context": "PassContext get_pass_context simplify_prim_func",
+    "tilelang.options": "PassConfigKey",
+}
+_TORCH_NAMES = {"tilelang.runtime.torch_names": "_TORCH_DTYPE_TO_STR=TORCH_DTYPE_TO_STR"}
+_TENSORS = {
+    "tilelang.profile.float8": "fp8_remove_negative_zeros_ is_float8_dtype",
+    "tilelang.profile.inputs": "TensorSupplyType get_tensor_supply",
+    "tilelang.testing": "torch_assert_close",
+}
 
 # path: {module that defines the names: the names}; "*" for all that module exports, "a=b" for its b under the name a.
 # A path with a file of its own has the names of the file, too.
 PATHS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "tilelang": {
+            "tilelang.codegen.postprocess": _POSTPROCESSING,
             "tilelang.jit.compile": "compile lower par_compile",
             "tilelang.jit.kernel_texts": "Lowered",
             "tilelang.jit.kernel": "JITKernel",
+            "tilelang.language.types": "DataType=dtype",
             "tilelang.layout": "Fragment Layout",
             "tilelang.math": "cdiv next_power_of_2",
-            "tilelang.options": "CompileOptions PassConfigKey disable_cache enable_cache is_cache_enabled",
+            "tilelang.options": "CompileOptions PassConfigKey disable_cache enable_cache is_cache_enabled "
+            "set_log_level",
             "tilelang.profile.inputs": "TensorSupplyType",
             "tilelang.profile.profiler": "Profiler",
             "tilelang.target": "Target",
@@ -41,18 +54,26 @@ PATHS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
         "tilelang._ffi_api": {},
         "tilelang.autotuner": {},
+        "tilelang.backend": {},
+        "tilelang.backend.target": {},
         "tilelang.carver": {},
+        "tilelang.contrib": {},
+        "tilelang.contrib.nvcc": {},
         "tilelang.cpu": {},
         "tilelang.cpu.language": {LANGUAGE: "*"},
         "tilelang.cuda": {},
         "tilelang.cuda.language": {LANGUAGE: "*"},
+        "tilelang.dtypes": {f"{LANGUAGE}.dtypes": "* _all_dtypes", **_TORCH_NAMES},
+        "tilelang.env": {},
         "tilelang.intrinsics": {},
         "tilelang.jit": {},
         LANGUAGE: {},
         **{f"{LANGUAGE}.{subject}": {LANGUAGE: "*"} for subject in _SUBJECTS},
+        f"{LANGUAGE}.dtypes": _TORCH_NAMES,
         f"{LANGUAGE}.eager": {LANGUAGE: "*"},
         f"{LANGUAGE}.eager.ast": {LANGUAGE: "*", NO_SOURCE: "mutate"},
         f"{LANGUAGE}.eager.builder": {LANGUAGE: "*"},
+        f"{LANGUAGE}.fp8": {},
         f"{LANGUAGE}.tir": {LANGUAGE: "*"},
         f"{LANGUAGE}.tir.ir": {LANGUAGE: "*"},
         f"{LANGUAGE}.tir.op": {LANGUAGE: "*"},
@@ -62,9 +83,22 @@ PATHS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "tilelang.profiler.bench": {"tilelang.profile.timer": "do_bench"},
         "tilelang.testing": {},
         "tilelang.cache": {"tilelang.jit.compile": "cached=compile"},
-        "tilelang.engine": {"tilelang.jit.compile": "lower"},
+        "tilelang.engine": {
+            "tilelang.codegen.postprocess": _POSTPROCESSING,
+            "tilelang.jit.compile": "lower",
+            "tilelang.runtime.kernel_param": "KernelParam",
+        },
+        "tilelang.engine.callback": {"tilelang.codegen.postprocess": _POSTPROCESSING},
         "tilelang.engine.lower": {"tilelang.jit.compile": "lower"},
-        "tilelang.transform": {"tilelang.options": "PassConfigKey"},
+        "tilelang.engine.param": {"tilelang.runtime.kernel_param": "KernelParam"},
+        "tilelang.transform": _TRANSFORM,
+        "tilelang.transform.pass_config": _TRANSFORM,
+        "tilelang.transform.simplify": {"tilelang.jit.pass_context": "simplify_prim_func"},
+        "tilelang.utils": {**_TENSORS, f"{LANGUAGE}.operands": "*", "tilelang.version": "build_date deprecated"},
+        "tilelang.utils.device": {"tilelang.profile.current_device": "get_current_device"},
+        "tilelang.utils.language": {f"{LANGUAGE}.operands": "*"},
+        "tilelang.utils.target": {"tilelang.backend.target": "*"},
+        "tilelang.utils.tensor": _TENSORS,
     }
 )
 

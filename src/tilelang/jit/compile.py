@@ -10,6 +10,7 @@ from tilelang.errors import OptionError, user_facing
 from tilelang.ir.func import PrimFunc
 from tilelang.jit.kernel import JITKernel, check_is_kernel
 from tilelang.jit.kernel_texts import Lowered
+from tilelang.jit.pass_context import get_pass_context
 from tilelang.jit.program import compile_program, generate_source
 from tilelang.options import CompileOptions
 from tilelang.runtime.parameters import OutIdx
@@ -158,7 +159,7 @@ def lower(
         runtime_only: Accepted as published.
         enable_host_codegen: Accepted as published; `kernel.get_host_source()` shows what the host does.
         enable_device_compile: Compile the source as well.
-        pass_configs: Switches by `PassConfigKey` or its text.
+        pass_configs: Switches by `PassConfigKey` or its text; those of the `PassContext` around without them.
 
     Raises:
         ProgramError: The program breaks a rule of the language.
@@ -169,7 +170,7 @@ def lower(
     del target_host, runtime_only, enable_host_codegen
     check_is_kernel("lower", func)
     resolved = parse_target(target)
-    options = CompileOptions.from_user(pass_configs)
+    options = CompileOptions.from_user(get_pass_context().config if pass_configs is None else pass_configs)
     source = generate_source(func, resolved, options)
     built = compile_program(func, resolved, options).built if enable_device_compile else None
     return Lowered(source.text, func, resolved, options, built)

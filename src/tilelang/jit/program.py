@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilelang.backends.registry import resolve
+from tilelang.codegen.postprocess import is_postprocessed, postprocessed
 from tilelang.codegen.source import DeviceLaunch, KernelArgument, Source, TensorMapText
 from tilelang.dtypes import as_dtype
 from tilelang.errors import Loc
 from tilelang.ir.compare import digest
 from tilelang.ir.func import PrimFunc
 from tilelang.ir.visit import walk
-from tilelang.options import CompileOptions, is_cache_enabled
+from tilelang.options import CompileOptions, environment_flag, is_cache_enabled
 from tilelang.records import record
 from tilelang.runtime import cache
 from tilelang.target import EXECUTION_BACKENDS, Target
@@ -67,10 +68,14 @@ def compile_program(func: PrimFunc, target: Target, options: CompileOptions, com
         with _without_collecting():
             return _build(generate_source(func, target, options), func, target, options, compiler)
     function_key = _function_key(func, target, options)
+    source: Source | None = None
+    if is_postprocessed(target):
+        source = postprocessed(_kept_source(function_key, func, target, options), target)
+        function_key = cache.key_of(function_key, source.text)
     key = cache.key_of(function_key, resolve(target).identity(options, compiler))
     if key not in _PROGRAMS:
         with _without_collecting():
-            source = _kept_source(function_key, func, target, options)
+            source = source or _kept_source(function_key, func, target, options)
             _PROGRAMS.setdefault(key, _build(source, func, target, options, compiler))
     return _PROGRAMS[key]
 
@@ -89,10 +94,11 @@ def _without_collecting() -> Iterator[None]:
 
 
 def generate_source(func: PrimFunc, target: Target, options: CompileOptions) -> Source:
-    """The generated source of a function, from the disk cache where possible."""
+    """The generated source of a function, from the disk cache where possible, as the user's functions change it."""
     if not is_cache_enabled():
-        return _generate(func, target, options)
-    return _kept_source(_function_key(func, target, options), func, target, options)
+        return postprocessed(_generate(func, target, options), target)
+    key = _function_key(func, target, options)
+    return postprocessed(_kept_source(key, func, target, options), target)
 
 
 def _kept_source(key: str, func: PrimFunc, target: Target, options: CompileOptions) -> Source:
@@ -146,6 +152,8 @@ def _run(
 
 
 def _generate(func: PrimFunc, target: Target, options: CompileOptions) -> Source:
+    if environment_flag("TILELANG_PRINT_ON_COMPILATION"):
+        print(f"tilelang: compiling '{func.name}' for {target}")  # noqa: T201  the user asked for it
     program = lowered(func, target, options)
     with func.loc:
         return resolve(target).backend().emit(program)

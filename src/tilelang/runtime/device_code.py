@@ -15,7 +15,7 @@ from typing import Any
 
 from tilelang.codegen.source import Source
 from tilelang.errors import CompilerBug, TileLangError, ToolchainError
-from tilelang.options import CompileOptions, PassConfigKey, is_cache_enabled
+from tilelang.options import CompileOptions, PassConfigKey, is_cache_enabled, temporary_folder
 from tilelang.records import record
 from tilelang.runtime import cache, nvrtc
 from tilelang.runtime.nvrtc import Compilation
@@ -193,7 +193,7 @@ def _disassembled(tool: str, flags: tuple[str, ...], cubin: bytes) -> str:
     import subprocess  # noqa: PLC0415  as above
     import tempfile  # noqa: PLC0415
 
-    with tempfile.TemporaryDirectory(prefix="tilelang-") as folder:
+    with tempfile.TemporaryDirectory(prefix="tilelang-", dir=temporary_folder()) as folder:
         path = Path(folder, "kernel.cubin")
         path.write_bytes(cubin)
         result = subprocess.run(

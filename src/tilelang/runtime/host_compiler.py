@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tilelang.codegen.source import Source
 from tilelang.errors import CompilerBug, Loc, Note, ToolchainError
-from tilelang.options import CompileOptions, is_cache_enabled
+from tilelang.options import CompileOptions, is_cache_enabled, temporary_folder
 from tilelang.runtime import cache
 from tilelang.runtime.library import Entry, open_entry
 from tilelang.runtime.toolchain import Compiler, find_compiler
@@ -57,7 +57,7 @@ def build(source: Source, options: CompileOptions = CompileOptions()) -> Entry:
     import tempfile  # noqa: PLC0415  as below
 
     content = _compiled(source, compiler, flags, options)
-    with tempfile.TemporaryDirectory(prefix="tilelang-") as folder:
+    with tempfile.TemporaryDirectory(prefix="tilelang-", dir=temporary_folder()) as folder:
         path = Path(folder, "kernel.so")  # an open library outlives its file
         path.write_bytes(content)
         return open_entry(path, source.entry)

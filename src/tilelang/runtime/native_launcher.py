@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tilelang.errors import CacheError, ToolchainError
-from tilelang.options import is_cache_enabled
+from tilelang.options import is_cache_enabled, temporary_folder
 from tilelang.records import record
 from tilelang.runtime import cache
 
@@ -216,7 +216,7 @@ def build() -> Launcher | None:
                 return Launcher(str(cache.get_or_make(key, ".so", lambda: _compiled(command))))
             except CacheError:
                 pass  # a folder that cannot be written
-        with tempfile.TemporaryDirectory(prefix="tilelang-") as folder:
+        with tempfile.TemporaryDirectory(prefix="tilelang-", dir=temporary_folder()) as folder:
             path = Path(folder, "launcher.so")  # an open library outlives its file
             path.write_bytes(_compiled(command))
             return Launcher(str(path))
@@ -232,7 +232,7 @@ def _compiled(command: tuple[str, ...]) -> bytes:
     import subprocess  # noqa: PLC0415
     import tempfile  # noqa: PLC0415
 
-    with tempfile.TemporaryDirectory(prefix="tilelang-") as folder:
+    with tempfile.TemporaryDirectory(prefix="tilelang-", dir=temporary_folder()) as folder:
         output = os.path.join(folder, "launcher.so")
         line = [*command, *_FLAGS, str(_TEXT), "-o", output]
         result = subprocess.run(line, capture_output=True, text=True, errors="replace", check=False)

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tilelang.errors import ToolchainError
+from tilelang.options import temporary_folder
 from tilelang.runtime.nvrtc import Compilation
 
 
@@ -27,14 +28,16 @@ def find_tool(name: str) -> str | None:
     return shutil.which(name) or shutil.which(name, path="/usr/local/cuda/bin")
 
 
-def compile_text(text: str, arch: str, flags: Sequence[str] = (), *, ptx: bool = False) -> Compilation:
-    """Machine code for an architecture such as "sm_90a", or its PTX.
+def compile_text(
+    text: str, arch: str, flags: Sequence[str] = (), *, ptx: bool = False, fatbin: bool = False
+) -> Compilation:
+    """Machine code for an architecture such as "sm_90a", or its PTX, or a fatbin with the machine code.
 
     Raises:
         ToolchainError: There is no nvcc, or it cannot be started.
     """
-    kind = "ptx" if ptx else "cubin"
-    with tempfile.TemporaryDirectory(prefix="tilelang-") as folder:
+    kind = "ptx" if ptx else "fatbin" if fatbin else "cubin"
+    with tempfile.TemporaryDirectory(prefix="tilelang-", dir=temporary_folder()) as folder:
         source, output = Path(folder, "kernel.cu"), Path(folder, f"kernel.{kind}")
         source.write_text(text, encoding="utf-8", errors="backslashreplace")
         number = arch.removeprefix("sm_")

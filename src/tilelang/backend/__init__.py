@@ -1,0 +1,1 @@
+"""The published place of targets: `tilelang.backend.target`."""
