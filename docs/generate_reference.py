@@ -22,7 +22,7 @@ SECTIONS = (
     ("Kernels", ("prim_func", "parameters", "kernel", "macro", "eager", "types")),
     ("Buffers", ("alloc", "proxy", "annotate")),
     ("Loops", ("loops",)),
-    ("Tile operators", ("tile", "gemm", "reducers", "atomic")),
+    ("Tile operators", ("tile", "gemm", "reductions", "scans", "reducers", "atomic")),
     ("Arithmetic", ("math", "derived", "vectors")),
     ("Layouts", ("layout", "annotated", "swizzle")),
     ("Debugging", ("debug",)),

@@ -34,7 +34,7 @@ from tilelang.ops.copy import Copy, Transpose
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.reduce import Reduce, ReduceOp
-from tilelang.ops.scan import Scan, ScanOp
+from tilelang.ops.scan import ScanOp, named_scan
 
 _SIZES = (1, 2, 3, 5, 7, 8, 13, 16, 17)
 _OPERATORS = (
@@ -199,7 +199,9 @@ class _Maker:
         return pick(
             (
                 Reduce(op, whole(self.s), whole(self.column if dim == 0 else self.row), dim, clear),
-                Scan(pick(list(ScanOp)), whole(self.s), whole(pick((self.s, self.f))), dim, pick((True, False))),
+                named_scan(
+                    pick(list(ScanOp)), whole(self.s), whole(pick((self.s, self.f))), dim, reverse=pick((True, False))
+                ),
                 Fill(whole(pick((self.f, self.row, self.column))), const(self.random.randint(-3, 3), INT32)),
                 Fill(Region(self.s, (as_expr(0), as_expr(0)), (as_expr(1), as_expr(self.t1))), Load(self.var, (), INT32)),
                 Transpose(whole(self.s), whole(self.turned)),

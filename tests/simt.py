@@ -23,7 +23,9 @@ from tilelang.ir.stmt import (
     Launch,
     Seq,
 )
+from tilelang.lowering.simt.line_fold import SimtLineFold
 from tilelang.lowering.simt.scan import SimtScan
+from tilelang.ops.lines import LineFold
 from tilelang.ops.scan import Scan
 from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
@@ -298,7 +300,7 @@ def lane_of(expr, lane):
 
 
 SM80 = PassContext(target=Target("cuda", "sm_80"))
-LOWERINGS = {Scan: (SimtScan(),)}
+LOWERINGS = {LineFold: (SimtLineFold(),), Scan: (SimtScan(),)}
 TO_THREADS = (
     inline_bindings.PASS,
     choose_lowerings(LOWERINGS),

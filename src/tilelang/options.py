@@ -97,6 +97,8 @@ class PassConfigKey(str, enum.Enum):
     TL_PING_PONG = "tl.ping_pong"
     TL_CLUSTER = "tl.cluster"
     TL_SPLIT = "tl.split"
+    # False: NaN operands of minima and maxima are dropped, as in published TileLang; here they win
+    TL_NAN_PROPAGATE = "tl.nan_propagate"
     # without it, the L2 cache is told what is read once
     TL_L2_HINTS = "tl.l2_hints"
 
@@ -151,6 +153,11 @@ class CompileOptions:
         """Whether sums may be reordered and reciprocals used; NaN and infinity keep their meaning."""
         off = self._is_on(PassConfigKey.TL_DISABLE_FAST_MATH)
         return self._is_on(PassConfigKey.TL_ENABLE_FAST_MATH) and not off
+
+    @property
+    def nan_propagate(self) -> bool:
+        """Whether NaN wins in minima and maxima of the whole kernel (`tl.nan_propagate`)."""
+        return self._choice(PassConfigKey.TL_NAN_PROPAGATE) is not False
 
     @property
     def schedule(self) -> ScheduleWishes:

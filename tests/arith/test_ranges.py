@@ -5,12 +5,13 @@ import pytest
 from tilelang.arith import ranges
 from tilelang.arith.ranges import ANYTHING, Interval
 from tilelang.dtypes import FLOAT32, SCALARS
-from tilelang.ir.scalar import COMPARISONS, LOGICAL, BinaryOp, exact_binary
+from tilelang.ir.scalar import COMPARISONS, DROPS_NAN, LOGICAL, BinaryOp, exact_binary
 
 ENDS = [-5, -2, -1, 0, 1, 3, 6]
 INTERVALS = [Interval(a, b) for a, b in itertools.combinations_with_replacement(ENDS, 2)]
 REACH = range(-9, 10)  # stands for all integers where an end is open
-ARITHMETIC = [op for op in BinaryOp if op not in COMPARISONS | LOGICAL and op is not BinaryOp.DIV]
+OF_FLOATS = (BinaryOp.DIV, *DROPS_NAN.values())
+ARITHMETIC = [op for op in BinaryOp if op not in COMPARISONS | LOGICAL and op not in OF_FLOATS]
 
 
 def members(interval: Interval) -> list[int]:

@@ -7,6 +7,7 @@ import pytest
 from tilelang.dtypes import BOOL, FLOAT32, INT32, INT64, SCALARS
 from tilelang.ir.scalar import (
     COMPARISONS,
+    DROPS_NAN,
     LOGICAL,
     BinaryOp,
     UnaryOp,
@@ -19,7 +20,8 @@ from tilelang.ir.scalar import (
 
 INTEGERS = [name for name in SCALARS if SCALARS[name].is_int]
 FLOATS = [name for name in SCALARS if SCALARS[name].is_float]
-INT_OPS = [op for op in BinaryOp if op not in COMPARISONS | LOGICAL and op is not BinaryOp.DIV]
+OF_FLOATS = {BinaryOp.DIV, *DROPS_NAN.values()}
+INT_OPS = [op for op in BinaryOp if op not in COMPARISONS | LOGICAL | OF_FLOATS]
 NUMBERS = [-(2**31), -129, -8, -7, -1, 0, 1, 3, 7, 8, 100, 127, 255, 2**31 - 1]
 
 

@@ -13,8 +13,6 @@ from tilelang.ops.copy import Copy, Transpose
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.im2col import Im2Col
-from tilelang.ops.reduce import Reduce, ReduceOp
-from tilelang.ops.scan import Scan, ScanOp
 
 Tensor = Callable[..., BufferProxy]
 Box = Callable[..., list[str]]
@@ -116,47 +114,6 @@ def test_fill_converts_the_value(stager: Stager, box: Box) -> None:
 def test_a_mutable_scalar_can_be_cleared(stager: Stager) -> None:
     T.clear(T.alloc_var("float32"))
     assert isinstance(stager.statements[-1], Fill)
-
-
-@pytest.mark.parametrize("op", list(ReduceOp))
-def test_every_reduction_has_its_function(op: ReduceOp, stager: Stager) -> None:
-    src, dst = T.alloc_fragment((4, 8), "int32"), T.alloc_fragment((4,), "int32")
-    getattr(T, f"reduce_{op.value}")(src, dst)
-    T.reduce(src, dst, op.value, 1, False)
-    first, second = stager.statements[2:]
-    assert isinstance(first, Reduce)
-    assert isinstance(second, Reduce)
-    assert (op, 1, True) == (first.op, first.dim, first.clear)
-    assert (op, 1, False) == (second.op, second.dim, second.clear)
-
-
-def test_reductions_of_regions_count_the_users_dimensions(stager: Stager) -> None:
-    src, dst = T.alloc_fragment((2, 4, 8)), T.alloc_fragment((8,))
-    T.reduce_sum(src[1], dst, dim=0, batch=4)  # type: ignore[arg-type]
-    T.reduce_max(dst, T.alloc_var("float32"), dim=0)
-    op = stager.statements[2]
-    assert isinstance(op, Reduce)
-    assert 1 == op.dim
-
-
-def test_bad_reductions(stager: Stager) -> None:
-    src = T.alloc_fragment((4, 8))
-    with pytest.raises(ProgramError, match="T.reduce: unknown operator 'mean'"):
-        T.reduce(src, T.alloc_fragment((4,)), "mean")
-    with pytest.raises(ProgramError, match="T.reduce_sum: .* loses dimension 1, but"):
-        T.reduce_sum(src, T.alloc_fragment((8,)), dim=1)
-    with pytest.raises(ProgramError, match="has no dimension 2"):
-        T.reduce_sum(src, T.alloc_fragment((8,)), dim=2)
-
-
-def test_running_totals(stager: Stager) -> None:
-    s = T.alloc_shared((4, 8))
-    T.cumsum(s)
-    T.cummax(s, T.alloc_fragment((4, 8)), dim=-1, reverse=True)
-    first, second = (x for x in stager.statements if isinstance(x, Scan))
-    assert (ScanOp.SUM, 0, False) == (first.op, first.dim, first.reverse)
-    assert first.src.buffer is first.dst.buffer
-    assert (ScanOp.MAX, 1, True) == (second.op, second.dim, second.reverse)
 
 
 def test_options_of_copies_and_loops_are_checked():

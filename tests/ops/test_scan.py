@@ -7,7 +7,7 @@ import pytest
 
 from tilelang.dtypes import as_dtype
 from tilelang.errors import ProgramError
-from tilelang.ops.scan import Scan, ScanOp
+from tilelang.ops.scan import ScanOp, named_scan
 
 
 def running(values, op, reverse):
@@ -28,14 +28,14 @@ def test_scans_run_along_every_axis_in_both_directions(ops, draw, op, dim, rever
     values = draw((2, 3, 5), dtype)
     result = np.zeros_like(values)
     expected = np.apply_along_axis(lambda row: running([int(v) for v in row], op, reverse), dim, values.astype("i8"))
-    ops.apply(Scan(op, src, dst, dim, reverse=reverse), {src: values, dst: result})
+    ops.apply(named_scan(op, src, dst, dim, reverse=reverse), {src: values, dst: result})
     np.testing.assert_array_equal(expected, result.astype("d"))
 
 
 def test_a_scan_may_replace_its_source(ops):
     src = ops.tile("S", (4,), "int32")
     values = np.array([1, 2, 3, 4], np.int32)
-    ops.apply(Scan(ScanOp.SUM, src, src, 0), {src: values})
+    ops.apply(named_scan(ScanOp.SUM, src, src, 0), {src: values})
     assert [1, 3, 6, 10] == values.tolist()
 
 
@@ -43,14 +43,14 @@ def test_a_scan_may_replace_its_source(ops):
 def test_short_dimensions(ops, shape):
     src, dst = ops.tile("S", shape), ops.tile("D", shape)
     values, result = np.ones(shape, "f"), np.zeros(shape, "f")
-    ops.apply(Scan(ScanOp.SUM, src, dst, 0), {src: values, dst: result})
+    ops.apply(named_scan(ScanOp.SUM, src, dst, 0), {src: values, dst: result})
     np.testing.assert_array_equal(values, result)
 
 
 def test_nan_stays_from_where_it_appears(ops):
     src, dst = ops.tile("S", (4,)), ops.tile("D", (4,))
     result = np.zeros(4, "f")
-    ops.apply(Scan(ScanOp.MAX, src, dst, 0), {src: np.array([1, math.nan, 5, 0], "f"), dst: result})
+    ops.apply(named_scan(ScanOp.MAX, src, dst, 0), {src: np.array([1, math.nan, 5, 0], "f"), dst: result})
     np.testing.assert_array_equal([1, math.nan, math.nan, math.nan], result)
 
 
@@ -58,20 +58,20 @@ def test_narrow_floats_run_in_float32(ops):
     src, dst = ops.tile("S", (4096,), "bfloat16"), ops.tile("D", (4096,), "bfloat16")
     storage = as_dtype("bfloat16").numpy
     result = np.zeros(4096, storage)
-    ops.apply(Scan(ScanOp.SUM, src, dst, 0), {src: np.ones(4096, storage), dst: result})
+    ops.apply(named_scan(ScanOp.SUM, src, dst, 0), {src: np.ones(4096, storage), dst: result})
     assert 4096 == float(result[-1])
 
 
 def test_extents_must_agree(ops):
     with pytest.raises(ProgramError, match=r"T.cumsum: 'S' is \(4, 3\) but 'D' is \(3, 4\)"):
-        Scan(ScanOp.SUM, ops.tile("S", (4, 3)), ops.tile("D", (3, 4)), 0).check()
+        named_scan(ScanOp.SUM, ops.tile("S", (4, 3)), ops.tile("D", (3, 4)), 0).check()
 
 
 def test_the_dimension_must_exist(ops):
     with pytest.raises(ProgramError, match=r"T.cummax: 'S' is \(4, 3\) and has no dimension 2"):
-        Scan(ScanOp.MAX, ops.tile("S", (4, 3)), ops.tile("D", (4, 3)), 2).check()
+        named_scan(ScanOp.MAX, ops.tile("S", (4, 3)), ops.tile("D", (4, 3)), 2).check()
 
 
 def test_a_scan_reads_one_side_and_writes_the_other(ops):
-    scan = Scan(ScanOp.SUM, ops.tile("S", (4,)), ops.tile("D", (4,)), 0)
-    assert ((scan.src,), (scan.dst,)) == (scan.reads(), scan.writes())
+    scan = named_scan(ScanOp.SUM, ops.tile("S", (4,)), ops.tile("D", (4,)), 0)
+    assert (scan.srcs, scan.dsts) == (scan.reads(), scan.writes())

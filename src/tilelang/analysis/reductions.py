@@ -1,8 +1,8 @@
 """Recognizes associative updates: `x = x + e`, `m[0] = max(m[0], e)`, `S[i] *= e` and their other spellings.
 
-Takes stores, gives `Update`s. Invariant: a store of operator `op` in ("+", "*", "min", "max", "&", "|", "^") computes
-`element op e` where `e` does not read that element, so that executing such stores in any order, or on partial results
-that are combined by `op` afterwards, gives the sequential result up to floating-point reassociation.
+Takes stores, gives `Update`s. Invariant: a store of operator `op` in ("+", "*", "min", "max", "fmin", "fmax", "&", "|",
+"^") computes `element op e` where `e` does not read that element, so that executing such stores in any order, or on
+partial results that are combined by `op` afterwards, gives the sequential result up to floating-point reassociation.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ _OPERATORS: Mapping[BinaryOp, str] = MappingProxyType(
         BinaryOp.MUL: "*",
         BinaryOp.MIN: "min",
         BinaryOp.MAX: "max",
+        BinaryOp.FMIN: "fmin",
+        BinaryOp.FMAX: "fmax",
         BinaryOp.BITAND: "&",
         BinaryOp.BITOR: "|",
         BinaryOp.BITXOR: "^",

@@ -44,7 +44,7 @@ class Fold:
     Attributes:
         buffer: The element's buffer.
         indices: Where it is, in the loop's variables.
-        op: "+", "*", "min", "max", "&", "|" or "^".
+        op: "+", "*", "min", "max", "fmin", "fmax", "&", "|" or "^".
         moved_by: Which loop variables choose the element; iterations that differ in one of them update different ones.
         updates: The stores that do it.
     """

@@ -9,12 +9,14 @@ from tilelang.codegen.cpp import emit
 from tilelang.lowering.cpu.copy import lower_atomic_tile, lower_copy, lower_fill, lower_transpose
 from tilelang.lowering.cpu.gemm import lower_gemm
 from tilelang.lowering.cpu.im2col import lower_im2col
-from tilelang.lowering.cpu.reduce import lower_reduce, lower_scan
+from tilelang.lowering.cpu.lines import lower_line_fold, lower_scan
+from tilelang.lowering.cpu.reduce import lower_reduce
 from tilelang.ops.atomic import AtomicTile
 from tilelang.ops.copy import Copy, Transpose
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.im2col import Im2Col
+from tilelang.ops.lines import LineFold
 from tilelang.ops.reduce import Reduce
 from tilelang.ops.scan import Scan
 from tilelang.passes import pipelines
@@ -27,6 +29,7 @@ LOWERINGS: Lowerings = MappingProxyType(
         Fill: lower_fill,
         Gemm: lower_gemm,
         Im2Col: lower_im2col,
+        LineFold: lower_line_fold,
         Reduce: lower_reduce,
         Scan: lower_scan,
         Transpose: lower_transpose,

@@ -15,10 +15,12 @@ from tilelang.lowering.nvidia.gemm_mma import GemmMma
 from tilelang.lowering.nvidia.gemm_wgmma import GemmWgmma
 from tilelang.lowering.simt import gemm_loops
 from tilelang.lowering.simt.gemm_fma import GemmFma
+from tilelang.lowering.simt.line_fold import SimtLineFold
 from tilelang.lowering.simt.scan import SimtScan
 from tilelang.ops.cluster_sum import ClusterSum
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
+from tilelang.ops.lines import LineFold
 from tilelang.ops.scan import Scan
 from tilelang.passes import pipelines
 
@@ -27,6 +29,7 @@ LOWERINGS: Lowerings = MappingProxyType(
     {
         Copy: (TmaLoad(), TmaStore(), AsyncCopy(), ByLoop("copy.loop")),
         Gemm: (GemmWgmma(), GemmMma(), GemmFma(), ByLoop(gemm_loops.NAME)),
+        LineFold: (SimtLineFold(),),
         Scan: (SimtScan(),),
         ClusterSum: (PushSums(),),
     }

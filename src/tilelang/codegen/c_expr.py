@@ -43,7 +43,7 @@ from tilelang.passes.thread.strides import distance
 
 UINT32 = SCALARS["uint32"]
 _REGISTERS = (Scope.LOCAL, Scope.VAR)
-_EXACT = frozenset({BinaryOp.MIN, BinaryOp.MAX})  # give one of their operands
+_EXACT = frozenset({BinaryOp.MIN, BinaryOp.MAX, BinaryOp.FMIN, BinaryOp.FMAX})  # give one of their operands
 _MODULAR = frozenset({BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL})
 
 
@@ -273,8 +273,8 @@ class ExprPrinter(IndexPrinter):
             name += "_float"
         self.need(name)
         text = f"{name}<{self.value_type(dtype)}>({x}, {y})"
-        if dtype.is_float and op in (BinaryOp.MIN, BinaryOp.MAX):
-            text = f"{name}({x}, {y})"  # the overloads that propagate NaN
+        if dtype.is_float and op in _EXACT:
+            text = f"{name}({x}, {y})"  # the overloads for floats
         return (text, POSTFIX) if op in _EXACT else self._wrapped(text, dtype, POSTFIX)
 
     def _wrapped(self, text: str, dtype: DType, level: int) -> Text:

@@ -44,6 +44,8 @@ CALLED = {
     BinaryOp.TRUNCMOD: "tl_truncmod",
     BinaryOp.MIN: "tl_min",
     BinaryOp.MAX: "tl_max",
+    BinaryOp.FMIN: "tl_fmin",
+    BinaryOp.FMAX: "tl_fmax",
     BinaryOp.SHL: "tl_shl",
     BinaryOp.SHR: "tl_shr",
 }

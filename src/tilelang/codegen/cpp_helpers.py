@@ -31,6 +31,22 @@ static inline double tl_min(double a, double b) { return (a < b || a != a) ? a :
 template <typename T> static inline T tl_min(T a, T b) { return a < b ? a : b; }
 """,
 )
+_FMAX = Helper(
+    "tl_fmax",
+    """\
+// The larger value; the other one if one is NaN.
+static inline float tl_fmax(float a, float b) { return (a > b || b != b) ? a : b; }
+static inline double tl_fmax(double a, double b) { return (a > b || b != b) ? a : b; }
+""",
+)
+_FMIN = Helper(
+    "tl_fmin",
+    """\
+// The smaller value; the other one if one is NaN.
+static inline float tl_fmin(float a, float b) { return (a < b || b != b) ? a : b; }
+static inline double tl_fmin(double a, double b) { return (a < b || b != b) ? a : b; }
+""",
+)
 _TRUNCDIV = Helper(
     "tl_truncdiv",
     """\
@@ -93,6 +109,8 @@ HELPERS: Mapping[str, Helper] = MappingProxyType(
         for helper in (
             _MAX,
             _MIN,
+            _FMAX,
+            _FMIN,
             _TRUNCDIV,
             _TRUNCMOD,
             _FLOORDIV,

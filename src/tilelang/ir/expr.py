@@ -23,6 +23,7 @@ from tilelang.ir.scalar import (
     BITWISE,
     COMPARISONS,
     INTEGER_ONLY,
+    KEEPS_NAN,
     LOGICAL,
     BinaryOp,
     UnaryOp,
@@ -366,6 +367,8 @@ def binary(op: BinaryOp, left: ExprLike, right: ExprLike) -> Expr:
         a, b = cast(a, FLOAT32), cast(b, FLOAT32)
     if op in INTEGER_ONLY and not (a.dtype.is_int or a.dtype.is_bool and op in BITWISE):
         raise ProgramError(f"operator {op.value}: needs integers, got {a.dtype!s}")
+    if not a.dtype.is_float:
+        op = KEEPS_NAN.get(op, op)
     index = a.is_index and b.is_index
     operand = promote(a.dtype, b.dtype) if index else a.dtype
     if operand.is_bool and op not in _ON_TRUTHS:

@@ -32,6 +32,8 @@ class BinaryOp(enum.Enum):
     TRUNCMOD = "truncmod"
     MIN = "min"
     MAX = "max"
+    FMIN = "fmin"  # of floats: a NaN operand is dropped
+    FMAX = "fmax"
     EQ = "=="
     NE = "!="
     LT = "<"
@@ -60,6 +62,8 @@ class UnaryOp(enum.Enum):
 COMPARISONS = frozenset({BinaryOp.EQ, BinaryOp.NE, BinaryOp.LT, BinaryOp.LE, BinaryOp.GT, BinaryOp.GE})
 LOGICAL = frozenset({BinaryOp.AND, BinaryOp.OR})
 BITWISE = frozenset({BinaryOp.BITAND, BinaryOp.BITOR, BinaryOp.BITXOR, BinaryOp.SHL, BinaryOp.SHR})
+DROPS_NAN = {BinaryOp.MIN: BinaryOp.FMIN, BinaryOp.MAX: BinaryOp.FMAX}
+KEEPS_NAN = {drops: keeps for keeps, drops in DROPS_NAN.items()}
 _TRUTHS = COMPARISONS | LOGICAL
 INTEGER_ONLY = BITWISE | {BinaryOp.TRUNCDIV, BinaryOp.TRUNCMOD}
 
@@ -134,6 +138,8 @@ _BINARY: dict[BinaryOp, Callable[[Value, Value], Value]] = {
     BinaryOp.TRUNCMOD: _truncmod,
     BinaryOp.MIN: _min,  # NaN in either operand gives NaN, as in NumPy and torch
     BinaryOp.MAX: _max,
+    BinaryOp.FMIN: np.fmin,  # NaN only if both operands are, as in C
+    BinaryOp.FMAX: np.fmax,
     BinaryOp.EQ: operator.eq,
     BinaryOp.NE: operator.ne,
     BinaryOp.LT: operator.lt,

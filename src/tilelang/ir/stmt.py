@@ -100,7 +100,7 @@ class Reduction:
 
     buffer: Buffer
     indices: tuple[Expr, ...]
-    op: str  # "+", "*", "min", "max", "&", "|", "^", as OpenMP names them
+    op: str  # "+", "*", "min", "max", "&", "|", "^", as OpenMP names them; "fmin", "fmax"
 
 
 @record(eq=False)

@@ -179,8 +179,11 @@ class _Verifier:
             case TileOp():
                 for field in node.reads() + node.writes():
                     self._region(field)
+                before = set(self._visible)
+                self._visible.update(getattr(node, "vars", ()))  # parameters of a function that it is given
                 for expr in expressions(node):
                     self._expr(expr)
+                self._visible = before
             case CallStmt(args=args, reads=reads, writes=writes, result=result):
                 for operand in (*args, *reads, *writes):
                     self._operand(operand)

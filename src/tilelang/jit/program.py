@@ -125,6 +125,12 @@ def check(func: PrimFunc, target: Target, options: CompileOptions) -> None:
     _run(func, checks, target, options)
 
 
+def as_meant(func: PrimFunc, target: Target, options: CompileOptions) -> PrimFunc:
+    """The function with what options say of its meaning, which is what the reference interpreter runs."""
+    passes = [p for p in resolve(target).backend().passes if p.name == "drop_nan"]
+    return _run(func, passes, target, options)
+
+
 def snapshots(func: PrimFunc, target: Target, options: CompileOptions) -> list[Snapshot]:
     """The function as it came, and after each pass."""
     result: list[Snapshot] = []

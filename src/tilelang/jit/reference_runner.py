@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilelang.ir.func import PrimFunc
-from tilelang.jit.program import Program, check
+from tilelang.jit.program import Program, as_meant, check
 from tilelang.options import CompileOptions
 from tilelang.runtime.arguments import Bound, bind
 from tilelang.runtime.arrays import ArrayView
@@ -26,7 +26,7 @@ class ReferenceRunner:
 
     def __init__(self, func: PrimFunc, signature: Signature, target: Target, options: CompileOptions) -> None:
         check(func, target, options)  # all ways of running refuse the same programs
-        self._func, self._signature = func, signature
+        self._func, self._signature = as_meant(func, target, options), signature
 
     def call(self, *args: Any) -> Any:  # noqa: D102  see `Runner`
         bound = bind(self._signature, args)

@@ -32,6 +32,8 @@ from tilelang.language.parameters import *
 from tilelang.language.pointers import *
 from tilelang.language.prim_func import *
 from tilelang.language.reducers import *
+from tilelang.language.reductions import *
+from tilelang.language.scans import *
 from tilelang.language.sync import *
 from tilelang.language.threads import *
 from tilelang.language.tile import *
@@ -66,6 +68,8 @@ _MODULES = (
     "pointers",
     "prim_func",
     "reducers",
+    "reductions",
+    "scans",
     "sync",
     "threads",
     "tile",

@@ -18,8 +18,8 @@ from tilelang.isa.nvidia.tma import tma_store_wait as store_wait
 from tilelang.language.api import api
 from tilelang.language.barriers import Barrier, barrier_region
 from tilelang.language.calls import emit_call, inside_kernel
+from tilelang.language.operators import plain_int
 from tilelang.language.regions import Operand, align
-from tilelang.language.tile import plain_int
 from tilelang.ops.copy import Copy
 
 __all__ = [

@@ -50,6 +50,8 @@ __all__ = [
     "clamp",
     "floordiv",
     "floormod",
+    "fmax",
+    "fmin",
     "if_then_else",
     "infinity",
     "max",
@@ -182,9 +184,11 @@ def _extreme(what: str, op: BinaryOp, values: tuple[ExprLike, ...]) -> Scalar:
     if _all_numbers(*values):
         numbers = [_python_number(v) for v in values]
         nan = [n for n in numbers if isinstance(n, float) and math.isnan(n)]
-        if nan:
+        if op in (BinaryOp.FMIN, BinaryOp.FMAX) and len(nan) < len(numbers):
+            numbers = [n for n in numbers if not (isinstance(n, float) and math.isnan(n))]
+        elif nan:
             return nan[0]
-        return builtins.max(numbers) if op is BinaryOp.MAX else builtins.min(numbers)
+        return builtins.max(numbers) if op in (BinaryOp.MAX, BinaryOp.FMAX) else builtins.min(numbers)
     return reduce(lambda a, b: binary(op, a, b), values)
 
 
@@ -202,6 +206,18 @@ def max(*values: ExprLike) -> Scalar:
 def min(*values: ExprLike) -> Scalar:
     """The smallest of two or more values; NaN if one of them is NaN."""
     return _extreme("T.min", BinaryOp.MIN, values)
+
+
+@api
+def fmax(*values: ExprLike) -> Scalar:
+    """The largest of two or more values that are not NaN; NaN if all are."""
+    return _extreme("T.fmax", BinaryOp.FMAX, values)
+
+
+@api
+def fmin(*values: ExprLike) -> Scalar:
+    """The smallest of two or more values that are not NaN; NaN if all are."""
+    return _extreme("T.fmin", BinaryOp.FMIN, values)
 
 
 @api

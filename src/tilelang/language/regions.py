@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilelang.errors import ProgramError
+from tilelang.errors import ProgramError, ProgramValueError
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, ExprLike, Load, as_expr, int_const
 from tilelang.language.extents import match_regions, shape_text, text
@@ -51,15 +51,15 @@ def tile_dim(operand: Operand, dim: object, what: str) -> int:
     """A dimension of a tile, counted as the user sees it and from the end if negative, in the buffer's own count.
 
     Raises:
-        ProgramError: The tile has no such dimension.
+        ProgramValueError: The tile has no such dimension.
     """
     place = _place(operand, what)
     if isinstance(dim, bool) or not isinstance(dim, int):
-        raise ProgramError(f"{what}: dim is {dim!r:.40}, not an int")
+        raise ProgramValueError(f"{what}: dim is {dim!r:.40}, not an int")
     if isinstance(place, Load):
         return 0
     if not -place.ndim <= dim < place.ndim:
-        raise ProgramError(
+        raise ProgramValueError(
             f"{what}: '{place.name}' is {shape_text(place.shape)} and has no dimension {dim}",
             hint=f"dim is one of {', '.join(map(str, range(-place.ndim, place.ndim)))}" if place.ndim else "",
         )

@@ -1,4 +1,4 @@
-"""The tile operators as users call them: `T.copy`, `T.gemm`, `T.fill`, `T.reduce_*`, `T.cumsum` and their kin.
+"""The tile operators as users call them: `T.copy`, `T.gemm`, `T.fill` and their kin.
 
 Takes operands in any spelling, emits one operator of `ops` each, checked on the spot so that an error has the user's
 line. Invariant: options that only steer a GPU's schedule are accepted and change no result.
@@ -9,48 +9,28 @@ from __future__ import annotations
 import dataclasses
 
 from tilelang.errors import ProgramError
-from tilelang.ir.expr import Const, Expr, ExprLike, as_bool, as_expr, cast
-from tilelang.ir.stmt import TileOp
+from tilelang.ir.expr import Const, ExprLike, as_bool, as_expr, cast
 from tilelang.isa.nvidia.cache_policy import EVICTIONS
 from tilelang.isa.nvidia.wgmma import MOST_PENDING
 from tilelang.language.api import api
 from tilelang.language.loops import access_width, loop_fragment
-from tilelang.language.regions import Operand, align, scalar_operand, tile_dim, tile_region
-from tilelang.language.stage import current
+from tilelang.language.operators import emit_op, plain_bool, plain_int
+from tilelang.language.regions import Operand, align, scalar_operand, tile_region
 from tilelang.ops.copy import Copy, Transpose
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm, GemmWarpPolicy
 from tilelang.ops.im2col import Im2Col
-from tilelang.ops.reduce import Reduce, ReduceOp
-from tilelang.ops.scan import Scan, ScanOp
 
 __all__ = [
     "async_copy",
     "c2d_im2col",
     "clear",
     "copy",
-    "cummax",
-    "cumsum",
     "fill",
     "gemm",
     "im2col",
-    "reduce",
-    "reduce_absmax",
-    "reduce_abssum",
-    "reduce_bitand",
-    "reduce_bitor",
-    "reduce_bitxor",
-    "reduce_max",
-    "reduce_min",
-    "reduce_sum",
     "transpose",
 ]
-
-
-def _emit(op: TileOp) -> None:
-    stager = current(op.name)
-    op.check()
-    stager.emit(op)
 
 
 # -- moving data ---------------------------------------------------------------------------------------------
@@ -95,13 +75,13 @@ def copy(
     if eviction_policy not in (None, *EVICTIONS):
         known = ", ".join(EVICTIONS)
         raise ProgramError(f"{what}: eviction_policy is {eviction_policy!r:.40}", hint=f"one of {known}")
-    _emit(
+    emit_op(
         Copy(
             *align(src, dst, what),
             coalesced_width=access_width(what, coalesced_width),
             layout=loop_fragment(what, loop_layout),
             eviction=eviction_policy,
-            bulk=not _plain_bool(what, "disable_tma", disable_tma),
+            bulk=not plain_bool(what, "disable_tma", disable_tma),
         )
     )
 
@@ -114,7 +94,7 @@ def async_copy(src: Operand, dst: Operand, coalesced_width: int | None = None, l
     """
     what = "T.async_copy"
     width, layout = access_width(what, coalesced_width), loop_fragment(what, loop_layout)
-    _emit(Copy(*align(src, dst, what), coalesced_width=width, layout=layout))
+    emit_op(Copy(*align(src, dst, what), coalesced_width=width, layout=layout))
 
 
 @api
@@ -126,7 +106,7 @@ def transpose(src: Operand, dst: Operand) -> None:
     Raises:
         ProgramError: The shapes do not fit.
     """
-    _emit(Transpose(tile_region(src, "T.transpose"), tile_region(dst, "T.transpose")))
+    emit_op(Transpose(tile_region(src, "T.transpose"), tile_region(dst, "T.transpose")))
 
 
 @api
@@ -165,7 +145,7 @@ def c2d_im2col(
     rows, columns = as_expr(nhw_step), as_expr(c_step)
     named = (("kernel", kernel), ("stride", stride), ("dilation", dilation), ("pad", pad))
     sizes = [plain_int(what, name, value) for name, value in named]
-    _emit(Im2Col(tile_region(img, what), tile_region(col, what), rows, columns, *sizes))
+    emit_op(Im2Col(tile_region(img, what), tile_region(col, what), rows, columns, *sizes))
 
 
 im2col = c2d_im2col
@@ -226,7 +206,7 @@ def gemm(
             "that may be under way",
         )
     made = product(what, A, B, C, (transpose_A, transpose_B, transpose_a, transpose_b), policy, clear_accum)
-    _emit(dataclasses.replace(made, wait=pending))
+    emit_op(dataclasses.replace(made, wait=pending))
 
 
 def product(
@@ -244,7 +224,7 @@ def product(
             f"{what}: policy is {policy!r:.40}", hint="write T.GemmWarpPolicy.Square, .FullRow or .FullCol"
         )
     names = ("transpose_A", "transpose_B", "transpose_a", "transpose_b")
-    flags = [_plain_bool(what, name, flag) for name, flag in zip(names, transposed, strict=True)]
+    flags = [plain_bool(what, name, flag) for name, flag in zip(names, transposed, strict=True)]
     clear_first = as_bool(scalar_operand(clear_accum, what, "clear_accum"))
     never = isinstance(clear_first, Const) and not clear_first.value
     a, b, c = (tile_region(operand, what) for operand in (A, B, C))
@@ -285,150 +265,4 @@ def clear(buffer: Operand) -> None:
 def _fill(what: str, buffer: Operand, value: ExprLike) -> None:
     region = tile_region(buffer, what, element=True)
     expr = as_expr(scalar_operand(value, what, "the value"))
-    _emit(Fill(region, cast(expr, region.dtype) if region.dtype.lanes == 1 else expr))
-
-
-# -- reductions ------------------------------------------------------------------------------------------------
-@api
-def reduce(buffer: Operand, out: Operand, reduce_type: str, dim: int = -1, clear: bool = True, batch: int = 1) -> None:
-    """Folds one dimension of a tile by the named operator; `T.reduce_sum` and its kin are the usual spelling.
-
-    Args:
-        buffer: The source tile.
-        out: The destination.
-        reduce_type: "sum", "max", "min", "abssum", "absmax", "bitand", "bitor" or "bitxor".
-        dim: The dimension to fold; negative ones count from the end.
-        clear: Whether the destination's old contents are dropped rather than folded in.
-        batch: Steers GPU targets only.
-
-    Raises:
-        ProgramError: The operator is unknown, the dimension does not exist or the shapes do not fit.
-    """
-    known = [op.value for op in ReduceOp]
-    if reduce_type not in known:
-        raise ProgramError(f"T.reduce: unknown operator {reduce_type!r}", hint=f"one of {', '.join(known)}")
-    _reduce(ReduceOp(reduce_type), buffer, out, dim, clear)
-
-
-def _reduce(op: ReduceOp, src: Operand, dst: Operand, dim: int, clear: bool) -> None:
-    what = f"T.reduce_{op.value}"
-    source, target = tile_region(src, what), tile_region(dst, what, element=True)
-    _emit(Reduce(op, source, target, tile_dim(src, dim, what), _plain_bool(what, "clear", clear)))
-
-
-@api
-def reduce_sum(src: Operand, dst: Operand, dim: int = -1, clear: bool = True, batch: int = 1) -> None:
-    """Sums along one dimension of a tile.
-
-    Floats narrower than 32 bits are summed in float32 and rounded once.
-
-    Shapes: dst is src without `dim`, or with extent 1 there.
-
-    Args:
-        src: The tile.
-        dst: Where the sums go.
-        dim: The dimension to fold; negative ones count from the end.
-        clear: False adds to what `dst` holds.
-        batch: Steers GPU targets only.
-
-    Raises:
-        ProgramError: The dimension does not exist or the shapes do not fit.
-
-    Example:
-        `T.reduce_sum(scores, row_sum, dim=1)`
-    """
-    _reduce(ReduceOp.SUM, src, dst, dim, clear)
-
-
-@api
-def reduce_max(src: Operand, dst: Operand, dim: int = -1, clear: bool = True, batch: int = 1) -> None:
-    """The largest element along one dimension of a tile; NaN wins. Arguments as in `T.reduce_sum`."""
-    _reduce(ReduceOp.MAX, src, dst, dim, clear)
-
-
-@api
-def reduce_min(src: Operand, dst: Operand, dim: int = -1, clear: bool = True, batch: int = 1) -> None:
-    """The smallest element along one dimension of a tile; NaN wins. Arguments as in `T.reduce_sum`."""
-    _reduce(ReduceOp.MIN, src, dst, dim, clear)
-
-
-@api
-def reduce_abssum(src: Operand, dst: Operand, dim: int = -1, clear: bool = True, batch: int = 1) -> None:
-    """The sum of magnitudes along one dimension of a tile. Arguments as in `T.reduce_sum`."""
-    _reduce(ReduceOp.ABSSUM, src, dst, dim, clear)
-
-
-@api
-def reduce_absmax(src: Operand, dst: Operand, dim: int = -1, clear: bool = True, batch: int = 1) -> None:
-    """The largest magnitude along one dimension of a tile; NaN wins. Arguments as in `T.reduce_sum`."""
-    _reduce(ReduceOp.ABSMAX, src, dst, dim, clear)
-
-
-@api
-def reduce_bitand(src: Operand, dst: Operand, dim: int = -1, clear: bool = True, batch: int = 1) -> None:
-    """The bits set in all integers along one dimension of a tile. Arguments as in `T.reduce_sum`."""
-    _reduce(ReduceOp.BITAND, src, dst, dim, clear)
-
-
-@api
-def reduce_bitor(src: Operand, dst: Operand, dim: int = -1, clear: bool = True, batch: int = 1) -> None:
-    """The bits set in any integer along one dimension of a tile. Arguments as in `T.reduce_sum`."""
-    _reduce(ReduceOp.BITOR, src, dst, dim, clear)
-
-
-@api
-def reduce_bitxor(src: Operand, dst: Operand, dim: int = -1, clear: bool = True, batch: int = 1) -> None:
-    """The bits set in an odd number of integers along one dimension of a tile. Arguments as in `T.reduce_sum`."""
-    _reduce(ReduceOp.BITXOR, src, dst, dim, clear)
-
-
-@api
-def cumsum(src: Operand, dst: Operand | None = None, dim: int = 0, reverse: bool = False) -> None:
-    """Running sums along one dimension of a tile, from its end if `reverse`.
-
-    Shapes: dst has the shape of src; without `dst` the sums replace `src`.
-
-    Args:
-        src: The tile.
-        dst: Where the running sums go; may be `src` itself.
-        dim: The dimension to run along; negative ones count from the end.
-        reverse: Whether to run from the end.
-
-    Raises:
-        ProgramError: The dimension does not exist or the shapes differ.
-    """
-    _scan(ScanOp.SUM, src, dst, dim, reverse)
-
-
-@api
-def cummax(src: Operand, dst: Operand | None = None, dim: int = 0, reverse: bool = False) -> None:
-    """Running maxima along one dimension of a tile; NaN wins from where it appears. Arguments as in `T.cumsum`."""
-    _scan(ScanOp.MAX, src, dst, dim, reverse)
-
-
-def _scan(op: ScanOp, src: Operand, dst: Operand | None, dim: int, reverse: bool) -> None:
-    what = f"T.cum{op.value}"
-    source = tile_region(src, what)
-    target = source if dst is None else tile_region(dst, what)
-    _emit(Scan(op, source, target, tile_dim(src, dim, what), _plain_bool(what, "reverse", reverse)))
-
-
-# -- plain options -----------------------------------------------------------------------------------------------
-def _plain_bool(what: str, name: str, value: object) -> bool:
-    if isinstance(value, Expr) and not isinstance(value, Const):
-        raise ProgramError(
-            f"{what}: {name} must be known while the kernel is staged", hint=f"write {name}=True or False"
-        )
-    return bool(value.value if isinstance(value, Const) else value)
-
-
-def plain_int(what: str, name: str, value: object) -> int:
-    """A number that an argument must be while the kernel is staged.
-
-    Raises:
-        ProgramError: It is no plain int.
-    """
-    number = value.value if isinstance(value, Const) else value
-    if isinstance(number, bool) or not isinstance(number, int):
-        raise ProgramError(f"{what}: {name} must be an int known while the kernel is staged, got {value!r:.40}")
-    return number
+    emit_op(Fill(region, cast(expr, region.dtype) if region.dtype.lanes == 1 else expr))

@@ -14,8 +14,9 @@ from tilelang.isa.nvidia.registers import LEAST, MOST, STEP, set_max_registers
 from tilelang.isa.nvidia.wgmma import MOST_PENDING, WGMMA_COMMIT, WGMMA_FENCE, wgmma_wait
 from tilelang.language.api import api
 from tilelang.language.calls import emit_call, inside_kernel
+from tilelang.language.operators import plain_int
 from tilelang.language.regions import Operand, tile_region
-from tilelang.language.tile import plain_int, product
+from tilelang.language.tile import product
 from tilelang.ops.gemm import GemmWarpPolicy
 
 __all__ = [

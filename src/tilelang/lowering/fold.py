@@ -10,7 +10,7 @@ from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Expr, binary, cast, const, int_const
 from tilelang.ir.stmt import Store
 from tilelang.lowering.regions import axes, indices, load
-from tilelang.ops.reduce import OPERATORS, Reduce, neutral
+from tilelang.ops.reduce import Reduce, neutral
 
 At = tuple[Expr, ...]
 
@@ -48,7 +48,7 @@ class Fold:
 
     def combine(self, a: Expr, b: Expr) -> Expr:
         """One step of the fold."""
-        return binary(OPERATORS[self.op.op], a, b)
+        return binary(self.op.operator, a, b)
 
     def result(self, build: Builder, at: At, folded: Expr) -> None:
         """Stores the outcome for one element of the destination."""

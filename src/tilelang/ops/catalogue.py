@@ -9,6 +9,7 @@ from tilelang.ops.copy import Copy, Transpose
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.im2col import Im2Col
+from tilelang.ops.lines import LineFold
 from tilelang.ops.reduce import Reduce
 from tilelang.ops.scan import Scan
 
@@ -18,6 +19,7 @@ TILE_OPS: tuple[type[TileOp], ...] = (
     Fill,
     Gemm,
     Im2Col,
+    LineFold,
     Reduce,
     Scan,
     AtomicTile,

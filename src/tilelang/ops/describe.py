@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilelang.errors import ProgramError
+from tilelang.errors import ProgramError, ProgramValueError
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.expr import Expr, int_const
 from tilelang.ir.printer import to_text
@@ -60,10 +60,10 @@ def check_extents(name: str, src: Region, dst: Region) -> None:
     """Checks that two regions have the same extents once unit extents are dropped.
 
     Raises:
-        ProgramError: They do not.
+        ProgramValueError: They do not.
     """
     if not same_extents(drop_units(src.extent), drop_units(dst.extent)):
-        raise ProgramError(
+        raise ProgramValueError(
             f"{name}: {operand_text(src)} but {operand_text(dst)}",
             hint="slice the larger side, or allocate both with equal extents",
         )
@@ -114,12 +114,26 @@ def check_dim(name: str, region: Region, dim: int) -> None:
     """Checks that a region has a dimension of this number, counted from 0.
 
     Raises:
-        ProgramError: It has not.
+        ProgramValueError: It has not.
     """
     rank = len(region.extent)
     if not 0 <= dim < rank:
         known = ", ".join(map(str, range(-rank, rank)))
-        raise ProgramError(
+        raise ProgramValueError(
             f"{name}: {operand_text(region)} and has no dimension {dim}",
             hint=f"dim is one of {known}" if rank else "pass a tile, not a scalar",
+        )
+
+
+def check_left(name: str, src: Region, dst: Region, dim: int) -> None:
+    """Checks that a destination has the extents that are left of a source without a dimension.
+
+    Raises:
+        ProgramValueError: It has not.
+    """
+    left = src.extent[:dim] + src.extent[dim + 1 :]
+    if not same_extents(drop_units(left), drop_units(dst.extent)):
+        raise ProgramValueError(
+            f"{name}: {operand_text(src)} and loses dimension {dim}, but {operand_text(dst)}",
+            hint=f"give '{dst.buffer.name}' the shape {shape_text(left) if left else '(1,)'}",
         )

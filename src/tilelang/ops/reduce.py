@@ -10,20 +10,12 @@ from types import MappingProxyType
 import numpy as np
 
 from tilelang.dtypes import DType
-from tilelang.errors import ProgramError
+from tilelang.errors import ProgramValueError
 from tilelang.ir.buffer import Region
-from tilelang.ir.scalar import BinaryOp, convert
+from tilelang.ir.scalar import DROPS_NAN, BinaryOp, convert
 from tilelang.ir.stmt import TileMemory, TileOp
 from tilelang.ops.accumulate import accumulator
-from tilelang.ops.describe import (
-    check_dim,
-    check_memory,
-    check_scalars,
-    drop_units,
-    operand_text,
-    same_extents,
-    shape_text,
-)
+from tilelang.ops.describe import check_dim, check_left, check_memory, check_scalars
 from tilelang.records import record
 
 
@@ -60,6 +52,7 @@ _FOLD = {
     ReduceOp.BITOR: np.bitwise_or,
     ReduceOp.BITXOR: np.bitwise_xor,
 }
+_FOLD_WITHOUT_NAN = {ReduceOp.MAX: np.fmax, ReduceOp.MIN: np.fmin, ReduceOp.ABSMAX: np.fmax}
 
 
 OPERATORS: Mapping[ReduceOp, BinaryOp] = MappingProxyType(
@@ -100,8 +93,9 @@ class Reduce(TileOp):
     """`dst = fold(op, src, dim)`, or `dst = op(dst, fold)` if not `clear`.
 
     Shapes: dst is src without `dim`, or with extent 1 there; a tile of one dimension folds into one element. NaN wins
-    in max and min. The fold runs in `accumulate.accumulator` of both dtypes (float32 for narrower floats) and is
-    converted to dst's dtype once. An empty dimension gives the operator's neutral element.
+    in max and min, or is dropped: then NaN alone fold to the neutral element. The fold runs in
+    `accumulate.accumulator` of both dtypes (float32 for narrower floats) and is converted to dst's dtype once. An empty
+    dimension gives the operator's neutral element.
     """
 
     op: ReduceOp
@@ -109,6 +103,7 @@ class Reduce(TileOp):
     dst: Region
     dim: int
     clear: bool = True
+    nan_propagate: bool = True
 
     @property
     def name(self) -> str:
@@ -121,6 +116,12 @@ class Reduce(TileOp):
         dtype = accumulator(self.src.dtype, self.dst.dtype)
         adds_truths = dtype.is_bool and self.op in (ReduceOp.SUM, ReduceOp.ABSSUM)
         return DType("int32") if adds_truths else dtype
+
+    @property
+    def operator(self) -> BinaryOp:
+        """One step of the fold."""
+        operator = OPERATORS[self.op]
+        return operator if self.nan_propagate else DROPS_NAN.get(operator, operator)
 
     def reads(self) -> tuple[Region, ...]:
         """The source, and the destination unless it is cleared."""
@@ -135,15 +136,10 @@ class Reduce(TileOp):
         check_memory(self.name, self.src, self.dst)
         check_scalars(self.name, self.src, self.dst)
         check_dim(self.name, self.src, self.dim)
-        left = self.src.extent[: self.dim] + self.src.extent[self.dim + 1 :]
-        if not same_extents(drop_units(left), drop_units(self.dst.extent)):
-            raise ProgramError(
-                f"{self.name}: {operand_text(self.src)} and loses dimension {self.dim}, but {operand_text(self.dst)}",
-                hint=f"give '{self.dst.buffer.name}' the shape {shape_text(left) if left else '(1,)'}",
-            )
+        check_left(self.name, self.src, self.dst, self.dim)
         for region in (self.src, self.dst):
             if self.op.of_bits and region.dtype.is_float:
-                raise ProgramError(
+                raise ProgramValueError(
                     f"{self.name}: '{region.buffer.name}' holds {region.dtype!s}, but only integers and bool have bits "
                     "to combine",
                     hint="name the bits as integers with T.view",
@@ -155,10 +151,13 @@ class Reduce(TileOp):
         values = np.asarray(convert(memory.read(self.src), running))
         if self.op.of_magnitudes and not running.is_bool:
             values = np.abs(values)
-        fold = _FOLD[self.op]
+        drops_nan = not self.nan_propagate and self.op in _FOLD_WITHOUT_NAN and running.is_float
+        fold = _FOLD_WITHOUT_NAN[self.op] if drops_nan else _FOLD[self.op]
         if values.shape[self.dim] == 0:
             empty = np.delete(values.shape, self.dim)
             folded = np.full(empty, convert(neutral(self.op, self.dst.dtype), self.dst.dtype))
+        elif drops_nan:
+            folded = fold.reduce(values, axis=self.dim, dtype=running.numpy, initial=neutral(self.op, running))
         else:
             folded = fold.reduce(values, axis=self.dim, dtype=running.numpy)
         if not self.clear:

@@ -25,6 +25,7 @@ from tilelang.passes.tile import (
     choose_caching,
     connect_engines,
     demote_fragments,
+    drop_nan,
     expand_pipeline,
     expand_to_loops,
     find_groups,
@@ -49,6 +50,7 @@ def cpu(lowerings: Lowerings) -> tuple[Pass, ...]:
     """From what the front end leaves to one block's scalar program."""
     return (
         check_program.PASS,
+        drop_nan.PASS,
         inline_bindings.PASS,
         forward_copies.PASS,
         lower_tile_ops(lowerings),
@@ -63,6 +65,7 @@ def gpu(lowerings: GpuLowerings) -> tuple[Pass, ...]:
     """From what the front end leaves to the program of one thread."""
     return (
         check_program.PASS,
+        drop_nan.PASS,
         inline_bindings.PASS,
         find_groups.PASS,
         multi_buffer.PASS,

@@ -113,6 +113,8 @@ _NATIVE: dict[BinaryOp, Callable[[Value, Value], Value]] = {
     BinaryOp.DIV: np.true_divide,
     BinaryOp.MIN: np.minimum,
     BinaryOp.MAX: np.maximum,
+    BinaryOp.FMIN: np.fmin,
+    BinaryOp.FMAX: np.fmax,
     BinaryOp.BITAND: np.bitwise_and,
     BinaryOp.BITOR: np.bitwise_or,
     BinaryOp.BITXOR: np.bitwise_xor,

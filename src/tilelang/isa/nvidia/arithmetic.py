@@ -2,7 +2,7 @@
 
 Gives `HELPERS` by name, the same names that the CPU's text has. Invariant: none of them traps or is undefined for any
 operands; integer division by zero gives 0, shifts by the width and more leave zeros or copies of the sign, NaN in
-either operand of a minimum or maximum gives NaN.
+either operand of a minimum or maximum gives NaN, or is dropped where the language says so.
 """
 
 from __future__ import annotations
@@ -38,6 +38,18 @@ def _extreme(kind: str, comment: str, less: str) -> Helper:
 # Source: PTX ISA, "Floating Point Instructions: min", "max"; .NaN needs sm_80
 _MAX = _extreme("max", "The larger value", ">")
 _MIN = _extreme("min", "The smaller value", "<")
+# Source: PTX ISA, "Floating Point Instructions: min", "max"; without .NaN a NaN operand is dropped
+_FMAX, _FMIN = (
+    Helper(
+        f"tl_f{kind}",
+        f"""\
+// {comment}; the other one if one is NaN.
+__device__ __forceinline__ float tl_f{kind}(float a, float b) {{ return f{kind}f(a, b); }}
+__device__ __forceinline__ double tl_f{kind}(double a, double b) {{ return f{kind}(a, b); }}
+""",
+    )
+    for kind, comment in (("max", "The larger value"), ("min", "The smaller value"))
+)
 _TRUNCDIV = Helper(
     "tl_truncdiv",
     """\
@@ -107,6 +119,8 @@ HELPERS: Mapping[str, Helper] = MappingProxyType(
         for helper in (
             _MAX,
             _MIN,
+            _FMAX,
+            _FMIN,
             _TRUNCDIV,
             _TRUNCMOD,
             _FLOORDIV,

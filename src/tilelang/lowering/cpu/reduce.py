@@ -1,4 +1,4 @@
-"""`T.reduce_*` and `T.cumsum`/`T.cummax` as loops that carry a running value.
+"""`T.reduce_*` as loops that carry a running value.
 
 A dimension that is contiguous in memory is folded into a mutable scalar, which `vectorize_loops` turns into a vector
 tree; another one is folded row by row into a row of running values, so that every access is contiguous.
@@ -10,17 +10,14 @@ import dataclasses
 import math
 from collections.abc import Callable
 
-from tilelang.dtypes import DType
 from tilelang.ir.builder import Builder
-from tilelang.ir.expr import Expr, Var, binary, cast, const, int_const
-from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.expr import Expr, Var, int_const
 from tilelang.ir.stmt import Store
 from tilelang.lowering.cpu.copy import apart
 from tilelang.lowering.cpu.nest import assign, loop, nest, read, scratch, variable
 from tilelang.lowering.fold import At, Fold
-from tilelang.lowering.regions import axes, indices, load, matching_axes, same_region
+from tilelang.lowering.regions import indices, load
 from tilelang.ops.reduce import Reduce
-from tilelang.ops.scan import Scan, ScanOp
 
 _SCRATCH_BYTES = 64 * 1024  # a row of running values beyond this is folded element by element instead
 
@@ -72,30 +69,3 @@ def _fold_rows(fold: Fold, build: Builder, row: list[int]) -> None:
         nest(build, running.extent, lambda at: fold.result(build, (*outer, *at), load(running, at, every)), "jlmnop")
 
     nest(build, fold.outer, rows, "iuvw")
-
-
-def lower_scan(op: Scan, build: Builder) -> None:
-    """One running value per line along the dimension; a scan in place writes each element after it read it."""
-    if not same_region(op.src, op.dst):
-        op = dataclasses.replace(op, src=apart(op.name, op.src, op.dst, build))
-    dtype: DType = op.accumulator
-    across = [axis for axis in axes(op.src) if axis != op.dim]
-    across_dst = matching_axes(op.src, op.dst, op.dim)
-    limits = dtype.limits if not dtype.is_float else (-math.inf, math.inf)
-    first = const(0 if op.op is ScanOp.SUM else limits[0], dtype)
-    step = BinaryOp.ADD if op.op is ScanOp.SUM else BinaryOp.MAX
-    extent = op.src.extent[op.dim]
-
-    def line(at: tuple[Var, ...]) -> None:
-        running = variable(build, "running", dtype, first)
-
-        def element(k: Var) -> None:
-            place: Expr = extent - 1 - k if op.reverse else k
-            value = cast(load(op.src, (*at, place), (*across, op.dim)), dtype)
-            assign(build, running, binary(step, read(running), value))
-            target = indices(op.dst, (*at, place), across_dst)
-            build.emit(Store(op.dst.buffer, target, cast(read(running), op.dst.dtype)))
-
-        loop(build, "k", extent, element)
-
-    nest(build, [op.src.extent[axis] for axis in across], line, "ijlmnop")

@@ -6,6 +6,7 @@ mean; which thread runs which iteration is decided later, for these loops as for
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from functools import partial
 
@@ -25,6 +26,7 @@ from tilelang.ops.atomic import AtomicTile
 from tilelang.ops.copy import Copy, Transpose
 from tilelang.ops.fill import Fill
 from tilelang.ops.im2col import Im2Col
+from tilelang.ops.lines import LineOp
 from tilelang.ops.reduce import Reduce
 from tilelang.ops.scan import Scan
 
@@ -199,26 +201,36 @@ def _fold_unknown(fold: Fold, build: Builder, out: Sequence[Expr]) -> None:
     parallel(build, out, element, letters="ijlmnop")
 
 
-# -- scanning ------------------------------------------------------------------------------------------------
-def expand_scan(op: Scan, build: Builder) -> None:
-    """A scan whose operands all threads can reach, between copies to and from shared memory where they are not."""
-    in_place = same_region(op.src, op.dst)
-    src, dst = op.src, op.dst
-    if src.buffer.scope in _REGISTERS or may_overlap(src, dst) and not in_place:
-        src = scratch(build, f"{src.buffer.name}_line", _constant(op.name, src), src.dtype, Scope.SHARED)
-        move(build, op.src, src)
-    if dst.buffer.scope in _REGISTERS:
-        dst = src if _alike(src, op) else _target(op, build)
-    build.emit(Scan(op.op, src, dst, op.dim, op.reverse, choice=op.choice))
-    if dst.buffer is not op.dst.buffer:
-        move(build, dst, op.dst)
+# -- lines -----------------------------------------------------------------------------------------------------
+def expand_lines(op: LineOp, build: Builder) -> None:
+    """An operator on lines whose operands all threads can reach, between copies to and from shared memory."""
+    srcs = [_reached(op, number, build) for number in range(len(op.srcs))]
+    dsts = []
+    for number, dst in enumerate(op.dsts):
+        if dst.buffer.scope not in _REGISTERS:
+            dsts.append(dst)
+        elif isinstance(op, Scan) and srcs[number] is not op.srcs[number] and op.srcs[number].dtype == dst.dtype:
+            dsts.append(srcs[number])  # the running values may replace the scratch copy of the source
+        else:
+            dsts.append(_line(op, dst, build))
+    build.emit(dataclasses.replace(op, srcs=tuple(srcs), dsts=tuple(dsts)))
+    for dst, wanted in zip(dsts, op.dsts, strict=True):
+        if dst is not wanted:
+            move(build, dst, wanted)
 
 
-def _alike(src: Region, op: Scan) -> bool:
-    """Whether the running values may replace the scratch copy of the source."""
-    return src.buffer is not op.src.buffer and op.src.dtype == op.dst.dtype
+def _reached(op: LineOp, number: int, build: Builder) -> Region:
+    """A source, or a copy of it: of what is in registers, and of what the operator may write elsewhere."""
+    src = op.srcs[number]
+    own = isinstance(op, Scan) and same_region(src, op.dsts[number])
+    others = [dst for place, dst in enumerate(op.dsts) if not (own and place == number)]
+    if src.buffer.scope not in _REGISTERS and not any(may_overlap(src, dst) for dst in others):
+        return src
+    copied = _line(op, src, build)
+    move(build, src, copied)
+    return copied
 
 
-def _target(op: Scan, build: Builder) -> Region:
-    name = f"{op.dst.buffer.name}_line"
-    return scratch(build, name, _constant(op.name, op.dst), op.dst.dtype, Scope.SHARED)
+def _line(op: LineOp, region: Region, build: Builder) -> Region:
+    name = f"{region.buffer.name}_line"
+    return scratch(build, name, _constant(op.name, region), region.dtype, Scope.SHARED)

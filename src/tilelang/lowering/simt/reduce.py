@@ -30,6 +30,8 @@ COMBINE = {
     "*": BinaryOp.MUL,
     "min": BinaryOp.MIN,
     "max": BinaryOp.MAX,
+    "fmin": BinaryOp.FMIN,
+    "fmax": BinaryOp.FMAX,
     "&": BinaryOp.BITAND,
     "|": BinaryOp.BITOR,
     "^": BinaryOp.BITXOR,
@@ -48,6 +50,8 @@ def neutral(op: str, dtype: DType) -> Const:
             return const(low, dtype)
         case "min":
             return const(high, dtype)
+        case "fmin" | "fmax":
+            return const(math.nan, dtype)
         case "&":
             return const(1 if dtype.is_bool else -1 if low < 0 else int(high), dtype)
     return const(0, dtype)

@@ -25,6 +25,7 @@ from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.thread.strides import stride_along
 
 _FEWEST_TRIPS = 4  # shorter loops are unrolled by compilers, and vectorized as straight code
+_WITHOUT_CLAUSE = ("fmin", "fmax")  # OpenMP has no such reductions
 _CHOICE = {"max": (BinaryOp.MAX, BinaryOp.GT), "min": (BinaryOp.MIN, BinaryOp.LT)}
 
 
@@ -106,6 +107,8 @@ class _Folded:
     def rewrite(self, body: Stmt) -> Stmt | None:
         """The loop's body over the scalars; None if there is no way."""
         if not (self._dtype.is_int or self._dtype.is_float) or self._dtype.lanes > 1:
+            return None
+        if self._of.op in _WITHOUT_CLAUSE:
             return None
         is_scalar = self._of.buffer.scope is Scope.VAR
         choosing = self._dtype.is_float and self._of.op in _CHOICE

@@ -1,8 +1,8 @@
 """Turns the operators that work element by element into parallel loops, so that one pass spreads all of them.
 
 Takes a tile-level function, gives one in which `Copy` and `Gemm` without instructions of their own, `Fill`,
-`Transpose`, `AtomicTile`, `Im2Col` and `Reduce` are `ParallelLoop`s, scans have operands that all threads can reach,
-and tiles in registers are printed from shared memory.
+`Transpose`, `AtomicTile`, `Im2Col` and `Reduce` are `ParallelLoop`s, operators on lines have operands that all threads
+can reach, and tiles in registers are printed from shared memory.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from tilelang.ops.copy import Copy, Transpose
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.im2col import Im2Col
+from tilelang.ops.lines import LineFold
 from tilelang.ops.reduce import Reduce
 from tilelang.ops.scan import Scan
 from tilelang.passes.base import Pass, PassContext, with_body
@@ -38,7 +39,8 @@ _EXPANSIONS: Mapping[type[TileOp], Callable[[Any, Builder], None]] = MappingProx
         Gemm: gemm_loops.expand_gemm,
         Im2Col: loops.expand_im2col,
         Reduce: loops.expand_reduce,
-        Scan: loops.expand_scan,
+        LineFold: loops.expand_lines,
+        Scan: loops.expand_lines,
         Transpose: loops.expand_transpose,
     }
 )
