@@ -24,7 +24,7 @@ SECTIONS = (
     ("Loops", ("loops",)),
     ("Tile operators", ("tile", "gemm", "reductions", "scans", "reducers", "atomic")),
     ("Arithmetic", ("math", "derived", "vectors")),
-    ("Layouts", ("layout", "annotated", "swizzle")),
+    ("Layouts", ("layout", "fragment", "swizzle", "annotate_layout")),
     ("Debugging", ("debug",)),
     (
         "Level 3: single threads of a GPU",

@@ -7,40 +7,8 @@ from tilelang.errors import NoLowering, ProgramError, StagingError
 from tilelang.ir.expr import Const
 from tilelang.language.proxy import BufferProxy
 from tilelang.language.stage import Stager, staging
-from tilelang.layout import Layout
 
 Tensor = Callable[..., BufferProxy]
-
-
-def test_layouts_are_noted_per_buffer(stager: Stager) -> None:
-    a, b = T.alloc_shared((8, 64), "float16"), T.alloc_fragment((4,))
-    T.annotate_layout({a: T.make_swizzled_layout(a), b: lambda i: 3 - i})
-    assert stager.hints is not None
-    assert Layout((8, 64), T.make_swizzled_layout(a).forward) == stager.hints.layouts[a.buffer]
-    assert Layout((4,), lambda i: 3 - i) == stager.hints.layouts[b.buffer]
-
-
-def test_fragments_say_which_thread_holds_what(stager: Stager) -> None:
-    a, b = T.alloc_shared((8, 64), "float16"), T.alloc_fragment((8, 64), "float16")
-    layout = T.Fragment((8, 64), lambda i, j: (j, i))
-    T.annotate_layout({b: layout})
-    assert stager.hints is not None
-    assert layout is stager.hints.layouts[b.buffer]
-    with pytest.raises(ProgramError, match="'shared' is in shared memory, where no thread holds it"):
-        T.annotate_layout({a: layout})
-
-
-def test_a_layout_has_the_shape_of_its_buffer(tensor: Tensor, stager: Stager) -> None:
-    a = T.alloc_shared((8, 64), "float16")
-    with pytest.raises(ProgramError) as caught:
-        T.annotate_layout({a: T.Layout((64, 8), lambda i, j: (i, j))})
-    assert "T.annotate_layout: 'shared' is (8, 64) but its layout is (64, 8)" == caught.value.message
-    with pytest.raises(ProgramError, match="'row' for 'shared' is not a layout"):
-        T.annotate_layout({a: "row"})  # type: ignore[dict-item]
-    with pytest.raises(ProgramError, match="'A' is a global tensor"):
-        T.annotate_layout({tensor("A", (4,)): T.Layout(4, lambda i: i)})
-    with pytest.raises(ProgramError, match="T.annotate_layout: needs a dict"):
-        T.annotate_layout(a)  # type: ignore[arg-type]
 
 
 def test_safe_values_have_the_dtype_of_the_tensor(tensor: Tensor, stager: Stager) -> None:

@@ -8,7 +8,6 @@ from tilelang.errors import ProgramError, StagingError
 from tilelang.ir.expr import Binary, Const, Var
 from tilelang.language.proxy import BufferProxy
 from tilelang.language.stage import Stager
-from tilelang.layout.thread_values import replicated
 from tilelang.ops.copy import Copy, Transpose
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
@@ -129,7 +128,7 @@ def test_options_of_copies_and_loops_are_checked():
         (lambda a, b: T.copy(a, b, coalesced_width=3), "T.copy: coalesced_width is 3"),
         (lambda a, b: T.copy(a, b, eviction_policy="soon"), "T.copy: eviction_policy is 'soon'"),
         (lambda a, b: T.copy(a, b, loop_layout=1), "T.copy: loop_layout is 1, not a Fragment"),
-        (lambda a, b: T.Parallel(4, 4, loop_layout=replicated((4,), 32)), "T.Parallel: loop_layout has 1 dimensions"),
+        (lambda a, b: T.Parallel(4, 4, loop_layout=T.Fragment(4, lambda i: (i, 0))), "T.Parallel: loop_layout has 1 dimensions"),
     ):
         with pytest.raises(ProgramError) as caught:
             staged(body)

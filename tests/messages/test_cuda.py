@@ -124,7 +124,7 @@ T.Kernel: a grid of 131072 blocks along z, but at most 65535 can be started
 hint: put the longest extent first in T.Kernel(...), or give each block more to do
 """),
     "a layout of another shape": (
-        errors.ProgramError,
+        errors.ProgramValueError,
         body('S = T.alloc_shared((64, 64), "float16")\n'
              "T.annotate_layout({S: T.Layout((32, 64), lambda i, j: i * 64 + j)})\n"),
         """\
@@ -136,30 +136,32 @@ hint: give the layout the shape of the buffer, (64, 64)
 """,
     ),  # fmt: skip
     "a layout with two elements in one place": (
-        errors.ProgramError,
+        errors.ProgramValueError,
         body('S = T.alloc_shared((64, 64), "float16")\n'
              "T.annotate_layout({S: T.Layout((64, 64), lambda i, j: i * 32 + j)})\n"),
         """\
-T.Layout: (0, 32) and (1, 0) lie in one place, (32,)
+T.annotate_layout: the layout of shared buffer `S` must be injective, but (0, 32) and (1, 0) both map to physical \
+coordinates (32)
  --> kernel.py:8:9
 8 |         T.annotate_layout({S: T.Layout((64, 64), lambda i, j: i * 32 + j)})
   |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 hint: a layout gives every coordinate a place of its own
 """,
     ),  # fmt: skip
-    "a layout of a global tensor": (
-        errors.ProgramError,
-        body("T.annotate_layout({A: T.Layout((64, 64), lambda i, j: i * 64 + j)})\n"),
+    "a layout of a global tensor with gaps": (
+        errors.ProgramValueError,
+        body("T.annotate_layout({A: T.Layout((64, 64), lambda i, j: i * 65 + j)})\n"),
         """\
-T.annotate_layout: 'A' is a global tensor; its layout is the caller's
+T.annotate_layout: the layout of global tensor `A` leads 4096 elements into a box of (4159,), but must be a bijection \
+onto as many
  --> kernel.py:7:9
-7 |         T.annotate_layout({A: T.Layout((64, 64), lambda i, j: i * 64 + j)})
+7 |         T.annotate_layout({A: T.Layout((64, 64), lambda i, j: i * 65 + j)})
   |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-hint: annotate the shared tile that it is copied to; T.StridedTensor declares other strides
+hint: a layout of a global tensor leaves no gaps
 """,
     ),
     "a fragment's layout for a shared tile": (
-        errors.ProgramError,
+        errors.ProgramValueError,
         body('S = T.alloc_shared((64, 64), "float16")\n'
              "T.annotate_layout({S: T.Fragment((64, 64), forward_fn=lambda i, j: (i, j))})\n"),
         """\

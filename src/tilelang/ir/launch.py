@@ -73,4 +73,4 @@ class LaunchPlan:
         layout = next((layout for laid_out, layout in self.shared_layouts if laid_out is buffer), None)
         if layout is None:
             return math.prod(shape)
-        return math.prod(shape[: len(shape) - len(layout.shape)]) * math.prod(layout.output_shape)
+        return int(math.prod(shape[: len(shape) - len(layout.shape)]) * math.prod(layout.output_shape))

@@ -313,6 +313,9 @@ class _Printer:
             lines.append(f"T.annotate_l2_hit_ratio({{{self.name(buffer)}: {ratio}}})")
         for buffer, layout in hints.layouts:  # the buffer is declared further down, so its name is the user's
             lines.append(f"T.annotate_layout({{{buffer.name}: {layout}}})")
+        for buffer, placed in hints.tensor_layouts:
+            names, places = (", ".join(map(to_text, part)) for part in (placed.variables, placed.places))
+            lines.append(f"T.annotate_layout({{{self.name(buffer)}: lambda {names}: ({places})}})")
         return lines
 
     def _if(self, node: If, keyword: str) -> None:

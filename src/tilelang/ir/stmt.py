@@ -328,11 +328,27 @@ class CallStmt(Stmt):
 
 
 @record(slots=True)
+class TensorLayout:
+    """Where the elements of a global tensor lie, for one kernel.
+
+    Attributes:
+        variables: One index variable per dimension of the tensor.
+        places: The coordinate in the box at which the element lies that the variables name.
+        box: The extents in which places are counted row-major; as many elements as the tensor has.
+    """
+
+    variables: tuple[Var, ...]
+    places: tuple[Expr, ...]
+    box: tuple[Expr, ...]
+
+
+@record(slots=True)
 class LaunchHints:
     """What a kernel says about itself beyond its meaning; targets use what they understand.
 
     Attributes:
         layouts: `T.annotate_layout`, per on-chip buffer.
+        tensor_layouts: `T.annotate_layout`, per global buffer; part of what the kernel means.
         safe_values: What a guarded load of a global buffer gives out of bounds; 0 where absent.
         swizzle: (panel size, order) of `T.use_swizzle`.
         l2_hit_ratios: `T.annotate_l2_hit_ratio`, per global buffer.
@@ -343,6 +359,7 @@ class LaunchHints:
     """
 
     layouts: tuple[tuple[Buffer, object], ...] = ()
+    tensor_layouts: tuple[tuple[Buffer, TensorLayout], ...] = ()
     safe_values: tuple[tuple[Buffer, Expr], ...] = ()
     swizzle: tuple[int, str] | None = None
     l2_hit_ratios: tuple[tuple[Buffer, float], ...] = ()

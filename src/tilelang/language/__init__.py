@@ -12,6 +12,7 @@ import sys
 from tilelang.language.alloc import *
 from tilelang.language.allreduce import *
 from tilelang.language.annotate import *
+from tilelang.language.annotate_layout import *
 from tilelang.language.atomic import *
 from tilelang.language.barriers import *
 from tilelang.language.clusters import *
@@ -50,6 +51,7 @@ _MODULES = (
     "alloc",
     "allreduce",
     "annotate",
+    "annotate_layout",
     "atomic",
     "barriers",
     "clusters",

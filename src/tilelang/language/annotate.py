@@ -13,16 +13,12 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Const, ExprLike, as_expr, cast
 from tilelang.language.allreduce import Reducer
 from tilelang.language.api import api
-from tilelang.language.extents import shape_text
 from tilelang.language.proxy import BufferProxy
 from tilelang.language.regions import as_buffer
 from tilelang.language.stage import Hints, current
-from tilelang.layout.layout import Layout
-from tilelang.layout.thread_values import Fragment
 
 __all__ = [
     "annotate_l2_hit_ratio",
-    "annotate_layout",
     "annotate_min_blocks_per_sm",
     "annotate_safe_value",
     "attr",
@@ -31,49 +27,6 @@ __all__ = [
 ]
 
 _HINT_KEYS = ("pragma_", "threadblock_swizzle_pattern")  # tell a compiler how, never what
-
-
-@api
-def annotate_layout(layouts: Mapping[BufferProxy, Layout | Fragment]) -> None:
-    """Says how buffers lie in shared memory, and which thread holds what of a fragment; GPU targets obey.
-
-    Args:
-        layouts: From shared buffer to `T.Layout`, `T.make_swizzled_layout(buffer)` or an index function, and from
-            fragment to `T.Fragment`.
-
-    Raises:
-        ProgramError: A layout's shape differs from its buffer's, or a shared buffer has the layout of a fragment.
-
-    Example:
-        `T.annotate_layout({A_s: T.make_swizzled_layout(A_s)})`
-    """
-    what = "T.annotate_layout"
-    hints = _hints(what)
-    for proxy, layout in _items(what, layouts):
-        buffer = as_buffer(proxy, what)
-        if buffer.scope is Scope.GLOBAL:
-            raise ProgramError(
-                f"{what}: '{buffer.name}' is a global tensor; its layout is the caller's",
-                hint="annotate the shared tile that it is copied to; T.StridedTensor declares other strides",
-            )
-        if callable(layout) and not isinstance(layout, Layout):
-            layout = Layout(buffer.static_shape or (), layout)
-        if isinstance(layout, Fragment) and buffer.scope is Scope.SHARED:
-            raise ProgramError(
-                f"{what}: '{buffer.name}' is in shared memory, where no thread holds it",
-                hint=f"write T.make_swizzled_layout({buffer.name}) or T.Layout(shape, lambda i, j: ...)",
-            )
-        if not isinstance(layout, Layout | Fragment):
-            raise ProgramError(
-                f"{what}: {layout!r:.40} for '{buffer.name}' is not a layout",
-                hint=f"write T.make_swizzled_layout({buffer.name}) or T.Layout(shape, lambda i, j: ...)",
-            )
-        if layout.shape != buffer.static_shape:
-            raise ProgramError(
-                f"{what}: '{buffer.name}' is {shape_text(buffer.shape)} but its layout is {shape_text(layout.shape)}",
-                hint=f"give the layout the shape of the buffer, {shape_text(buffer.shape)}",
-            )
-        hints.layouts[buffer] = layout
 
 
 @api
@@ -90,8 +43,8 @@ def annotate_safe_value(values: Mapping[BufferProxy, ExprLike]) -> None:
         `T.annotate_safe_value({A: -T.infinity(T.float32)})`
     """
     what = "T.annotate_safe_value"
-    hints = _hints(what)
-    for proxy, value in _items(what, values):
+    hints = kernel_hints(what)
+    for proxy, value in mapping_items(what, values):
         buffer = as_buffer(proxy, what)
         _check_global(what, buffer, "only loads from global tensors are guarded")
         hints.safe_values[buffer] = cast(as_expr(value), buffer.dtype)  # type: ignore[arg-type]
@@ -105,8 +58,8 @@ def annotate_l2_hit_ratio(ratios: Mapping[BufferProxy, float]) -> None:
         ProgramError: The buffer is not global, or a ratio is not between 0 and 1.
     """
     what = "T.annotate_l2_hit_ratio"
-    hints = _hints(what)
-    for proxy, given in _items(what, ratios):
+    hints = kernel_hints(what)
+    for proxy, given in mapping_items(what, ratios):
         buffer = as_buffer(proxy, what)
         _check_global(what, buffer, "only global tensors go through the L2 cache")
         ratio = given.value if isinstance(given, Const) else given
@@ -127,7 +80,7 @@ def use_swizzle(panel_size: int, order: str = "row", enable: bool = True) -> Non
     Raises:
         ProgramError: The size is not positive or the order another one.
     """
-    hints = _hints("T.use_swizzle")
+    hints = kernel_hints("T.use_swizzle")
     if not enable:
         return
     if isinstance(panel_size, bool) or not isinstance(panel_size, int) or panel_size < 1:
@@ -145,7 +98,7 @@ def annotate_min_blocks_per_sm(count: int) -> None:
     Raises:
         ProgramError: The count is not a positive int.
     """
-    hints = _hints("T.annotate_min_blocks_per_sm")
+    hints = kernel_hints("T.annotate_min_blocks_per_sm")
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise ProgramError(f"T.annotate_min_blocks_per_sm: {count!r:.40} is not a positive int")
     hints.min_blocks_per_sm = count
@@ -159,7 +112,7 @@ def func_attr(attributes: Mapping[str, object]) -> None:
         `T.func_attr({"global_symbol": "main"})`
     """
     stager = current("T.func_attr")
-    for name, value in _items("T.func_attr", attributes):
+    for name, value in mapping_items("T.func_attr", attributes):
         if not isinstance(name, str):
             raise ProgramError(f"T.func_attr: {name!r:.40} is not a name")
         stager.attrs[name] = value
@@ -189,7 +142,7 @@ class attr:
                     f"T.attr: {node!r:.40} says nothing about how threads fold values",
                     hint="write T.comm_reducer(lambda x, y: x + y, [0])",
                 )
-            self._hints = _hints("T.attr")
+            self._hints = kernel_hints("T.attr")
             self._before, self._hints.reducer = self._hints.reducer, node
         elif not key.startswith(_HINT_KEYS):
             raise NoLowering(
@@ -205,7 +158,12 @@ class attr:
             self._hints.reducer = self._before
 
 
-def _hints(what: str) -> Hints:
+def kernel_hints(what: str) -> Hints:
+    """The hints of the kernel being staged.
+
+    Raises:
+        StagingError: There is none.
+    """
     hints = current(what).hints
     if hints is None:
         raise StagingError(
@@ -215,7 +173,12 @@ def _hints(what: str) -> Hints:
     return hints
 
 
-def _items(what: str, mapping: object) -> list[tuple[object, object]]:
+def mapping_items(what: str, mapping: object) -> list[tuple[object, object]]:
+    """The checked argument of an annotation.
+
+    Raises:
+        ProgramError: It is no dict.
+    """
     if not isinstance(mapping, Mapping):
         raise ProgramError(f"{what}: needs a dict, got {mapping!r:.40}", hint=f"write {what}({{A: ...}})")
     return list(mapping.items())

@@ -150,6 +150,7 @@ class block:
 def _freeze(hints: Hints, cluster: tuple[int, int, int]) -> LaunchHints:
     return LaunchHints(
         tuple(hints.layouts.items()),
+        tuple(hints.tensor_layouts.items()),
         tuple(hints.safe_values.items()),
         hints.swizzle,
         tuple(hints.l2_hit_ratios.items()),

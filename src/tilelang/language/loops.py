@@ -19,6 +19,7 @@ from tilelang.ir.stmt import Bind, For, ForKind, If, ParallelLoop, PipelineSpec,
 from tilelang.language.api import api
 from tilelang.language.extents import folded
 from tilelang.language.stage import Stager, current, reads_memory
+from tilelang.layout.fragment import Fragment as UserFragment
 from tilelang.layout.thread_values import Fragment
 from tilelang.records import record
 
@@ -235,8 +236,10 @@ def access_width(what: str, value: object) -> int | None:
 
 def loop_fragment(what: str, value: object) -> Fragment | None:
     """The checked option `loop_layout`."""
-    if value is None or isinstance(value, Fragment):
-        return value
+    if value is None:
+        return None
+    if isinstance(value, UserFragment):
+        return value.thread_values
     raise ProgramError(
         f"{what}: loop_layout is {value!r:.40}, not a Fragment",
         hint="leave it out, or write T.Fragment(extents, lambda i, j: (thread, place))",

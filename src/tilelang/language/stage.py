@@ -14,7 +14,7 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Const, Expr, ExprLike, Load, Var, cast
 from tilelang.ir.func import Param
-from tilelang.ir.stmt import Alloc, Bind, PipelineSpec, Stmt, Store
+from tilelang.ir.stmt import Alloc, Bind, PipelineSpec, Stmt, Store, TensorLayout
 from tilelang.ir.vector import pack, packed_lanes
 from tilelang.ir.visit import walk_expr
 from tilelang.ops.reduce import ReduceOp
@@ -26,6 +26,7 @@ class Hints:
     """What is known of a kernel, and what its body says about it, while it is staged; becomes a `Launch`."""
 
     layouts: dict[Buffer, object] = field(default_factory=dict)
+    tensor_layouts: dict[Buffer, TensorLayout] = field(default_factory=dict)
     safe_values: dict[Buffer, Expr] = field(default_factory=dict)
     swizzle: tuple[int, str] | None = None
     l2_hit_ratios: dict[Buffer, float] = field(default_factory=dict)

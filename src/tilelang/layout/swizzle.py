@@ -11,7 +11,7 @@ from typing import Any
 from tilelang.errors import ProgramError
 from tilelang.layout.boxes import CHUNK_BYTES, boxed, fits
 from tilelang.layout.layout import Layout, static_shape
-from tilelang.layout.swizzle_modes import swizzled, widest_mode
+from tilelang.layout.swizzle_modes import MODES, swizzled, widest_mode
 
 
 def make_swizzled_layout(buffer: Any, k_major: bool = True, allow_pad: bool = True) -> Layout:
@@ -96,3 +96,39 @@ def _of_mode(shape: tuple[int, ...], bits: int, mode_bytes: int) -> Layout:
     """A mode in boxes, or within whole rows where there are too few of them for a box."""
     make = boxed if fits(shape, bits, mode_bytes) else swizzled
     return make(shape, bits, mode_bytes)
+
+
+def make_wgmma_swizzled_layout(buffer: Any, continuity: int | None = None, k_major: bool = True) -> Layout:
+    """The layout that `wgmma` reads a shared operand in: the widest mode that the rows allow, or boxes of one chunk.
+
+    Args:
+        buffer: The tile.
+        continuity: Elements that one row of boxes may hold at most; all of a row without it.
+        k_major: Whether rows run along the dimension that is summed over; the modes are the same for both.
+
+    Raises:
+        ProgramError: The tile has no two dimensions, or `continuity` is no divisor of its rows.
+    """
+    del k_major
+    what = "make_wgmma_swizzled_layout"
+    shape, bits = _shape_and_bits(buffer, what)
+    run = shape[-1] if continuity is None else continuity
+    if isinstance(run, bool) or not isinstance(run, int) or run < 1 or shape[-1] % run:
+        raise ProgramError(f"{what}: continuity {continuity!r:.40} does not divide rows of {shape[-1]}")
+    mode = next((m for m in MODES if run * bits % (8 * m) == 0 and fits(shape, bits, m)), 0)
+    return boxed(shape, bits, mode) if mode else Layout(shape, lambda *coordinates: coordinates)
+
+
+def make_tcgen05mma_swizzled_layout(buffer: Any, continuity: int | None = None, k_major: bool = True) -> Layout:
+    """The layout that `tcgen05.mma` reads a shared operand in: that of `make_wgmma_swizzled_layout`."""
+    return make_wgmma_swizzled_layout(buffer, continuity, k_major)
+
+
+def make_volta_swizzled_layout(buffer: Any, is_a: bool = True, k_inner: bool = True) -> Layout:
+    """The layout without bank conflicts for a shared operand on Volta: that of `make_swizzled_layout`.
+
+    `is_a` and `k_inner` say which operand it is. They change nothing here: products of sm_70 run on ordinary
+    arithmetic, whose reads of either operand the modes suit.
+    """
+    del is_a, k_inner
+    return make_swizzled_layout(buffer)

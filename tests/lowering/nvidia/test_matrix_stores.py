@@ -46,7 +46,7 @@ def through_shared(held, dtype="float16", source="float32", layout=None, margin=
         with T.Kernel(1, threads=held.threads):
             S = T.alloc_shared((*([versions] if versions else []), *wide), dtype)
             F = T.alloc_fragment((rows, columns), source)
-            T.annotate_layout({F: held})
+            T.annotate_layout({F: T.Fragment(held.shape, held.owner)})
             if layout is not None:
                 T.annotate_layout({S: layout})
             T.copy(A, F)
@@ -115,7 +115,7 @@ def test_what_is_done_with_sums_on_their_way_is_done_before():
         with T.Kernel(1, threads=128):
             S = T.alloc_shared((64, 32), "float16")
             F = T.alloc_fragment((64, 32), "float32")
-            T.annotate_layout({F: held})
+            T.annotate_layout({F: T.Fragment(held.shape, held.owner)})
             T.copy(A, F)
             for i, j in T.Parallel(64, 32):
                 S[i, j] = T.max(F[i, j] * 2 + bias[j], 0)
@@ -133,7 +133,7 @@ def test_parts_of_a_fragment_follow_each_other_through_one_tile():
         with T.Kernel(1, threads=128):
             S = T.alloc_shared((64, 32), "float16")
             F = T.alloc_fragment((64, 64), "float32")
-            T.annotate_layout({F: held})
+            T.annotate_layout({F: T.Fragment(held.shape, held.owner)})
             T.copy(A, F)
             T.copy(F[:, 0:32], S)
             T.copy(S, B[0, 0])
@@ -153,7 +153,7 @@ def test_a_loop_that_reads_rows_of_the_tile_waits_for_whole_warps():
             S = T.alloc_shared((8, 16), "float16")
             F = T.alloc_fragment((8, 16), "float32")
             G = T.alloc_fragment((8, 16), "float16")
-            T.annotate_layout({F: held, G: held})
+            T.annotate_layout({b: T.Fragment(held.shape, held.owner) for b in (F, G)})
             T.copy(A, F)
             T.copy(F, S)
             T.copy(S, G)  # by the lanes whose elements they were
@@ -192,7 +192,7 @@ def test_a_tile_that_is_updated_in_place_is_read_and_written_by_the_same_lanes()
         with T.Kernel(1, threads=128):
             S = T.alloc_shared((64, 32), "float16")
             F = T.alloc_fragment((64, 32), "float32")
-            T.annotate_layout({F: held})
+            T.annotate_layout({F: T.Fragment(held.shape, held.owner)})
             T.copy(A, F)
             T.clear(S)
             for i, j in T.Parallel(64, 32):

@@ -30,9 +30,9 @@ def test_the_user_decides_about_loops():
 
     result = spread(f)
     first, _, last = nests(result)
-    assert layout.same_owners(fragments(result)["x"])
+    assert layout.thread_values.same_owners(fragments(result)["x"])
     assert first.layout is not None
-    assert layout.same_owners(first.layout)
+    assert layout.thread_values.same_owners(first.layout)
     assert 2 == vector_of(last.layout)
 
 

@@ -31,7 +31,7 @@ BY_LOOP = "copy.loop"
 """The choice of copies that move element by element, through registers."""
 
 # An expansion takes an instance of its key's class; Python's types cannot say so of a mapping
-_EXPANSIONS: Mapping[type[TileOp], Callable[[Any, Builder], None]] = MappingProxyType(
+EXPANSIONS: Mapping[type[TileOp], Callable[[Any, Builder], None]] = MappingProxyType(
     {
         AtomicTile: loops.expand_atomic,
         Copy: loops.expand_copy,
@@ -44,6 +44,7 @@ _EXPANSIONS: Mapping[type[TileOp], Callable[[Any, Builder], None]] = MappingProx
         Transpose: loops.expand_transpose,
     }
 )
+"""What writes an operator as parallel loops, in terms of its regions."""
 
 
 class _Expand(Rewriter):
@@ -54,8 +55,8 @@ class _Expand(Rewriter):
                 return node
             case Gemm(choice=choice) if choice != gemm_loops.NAME:
                 return node
-            case TileOp() if type(node) in _EXPANSIONS:
-                _EXPANSIONS[type(node)](node, build)
+            case TileOp() if type(node) in EXPANSIONS:
+                EXPANSIONS[type(node)](node, build)
             case Print(operand=Region() as region) if region.buffer.scope is Scope.FRAGMENT:
                 loops.expand_print(node, region, build)
             case _:

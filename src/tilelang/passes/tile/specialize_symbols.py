@@ -14,7 +14,7 @@ from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Expr, Var, const
 from tilelang.ir.facts import INDEX_BITS, POSITIVE, Facts
 from tilelang.ir.func import PrimFunc, TensorParam
-from tilelang.ir.stmt import Launch, Stmt
+from tilelang.ir.stmt import Launch, Stmt, TensorLayout
 from tilelang.ir.visit import Rewriter
 
 
@@ -66,6 +66,10 @@ class _Specialize(Rewriter):
         hints = dataclasses.replace(
             new.hints,
             layouts=tuple((self.buffer(buffer), layout) for buffer, layout in new.hints.layouts),
+            tensor_layouts=tuple(
+                (self.buffer(buffer), TensorLayout(placed.variables, self.exprs(placed.places), self.exprs(placed.box)))
+                for buffer, placed in new.hints.tensor_layouts
+            ),
             safe_values=tuple((self.buffer(buffer), self.expr(value)) for buffer, value in new.hints.safe_values),
             l2_hit_ratios=tuple((self.buffer(buffer), ratio) for buffer, ratio in new.hints.l2_hit_ratios),
         )

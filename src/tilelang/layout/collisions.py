@@ -1,0 +1,29 @@
+"""Whether a map given by its table leads two coordinates to one place.
+
+Takes tables, gives the numbers of their rows. Invariant: the answer is exact for the rows that are given.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+
+def first_collision(places: np.ndarray) -> tuple[int, int] | None:
+    """The numbers of two equal rows, or None. Shapes: places (n, rank), not negative."""
+    if not len(places) or _are_distinct(places):
+        return None
+    _, inverse, counts = np.unique(places, axis=0, return_inverse=True, return_counts=True)
+    doubled = int(np.argmax(counts > 1))
+    one, other = np.flatnonzero(inverse.reshape(-1) == doubled)[:2]
+    return int(one), int(other)
+
+
+def _are_distinct(places: np.ndarray) -> bool:
+    """Whether no two rows are equal. Shapes: places (n, rank), not negative."""
+    box = [int(n) + 1 for n in places.max(axis=0)]
+    if math.prod(box) > 64 * len(places) + 4096:  # too sparse to count
+        return len(np.unique(places, axis=0)) == len(places)
+    flat = np.ravel_multi_index(tuple(places.T), tuple(box)) if box else np.zeros(len(places), np.int64)
+    return int(np.bincount(flat).max()) <= 1
