@@ -151,14 +151,14 @@ def test_a_warp_fills_two_stages_that_others_empty_by_named_barriers():
                         if k >= 2:
                             T.sync_threads(3 + k % 2, 128)
                         s[k % 2, lane] = A[bx, k, lane]
-                        T.barrier_arrive_named(1 + k % 2, 128)
+                        T.named_barrier_arrive(1 + k % 2, 128)
                 else:
                     total = T.alloc_var("int32", init=0)
                     for k in T.serial(11):
                         T.sync_threads(1 + k % 2, 128)
                         total = total * 3 + s[k % 2, 31 - lane]
                         if k + 2 < 11:
-                            T.barrier_arrive_named(3 + k % 2, 128)
+                            T.named_barrier_arrive(3 + k % 2, 128)
                     B[bx, warp - 1, lane] = total
 
         return main

@@ -211,14 +211,14 @@ def test_a_warp_that_produces_and_warps_that_consume():
                     if k >= 2:
                         T.sync_threads(3 + k % 2, 64)
                     s[k % 2, lane] = A[k, lane]
-                    T.barrier_arrive_named(1 + k % 2, 64)
+                    T.named_barrier_arrive(1 + k % 2, 64)
             else:
                 total = T.alloc_var("int32", init=0)
                 for k in T.serial(5):
                     T.sync_threads(1 + k % 2, 64)
                     total = total * 3 + s[k % 2, 31 - lane]
                     if k + 2 < 5:
-                        T.barrier_arrive_named(3 + k % 2, 64)
+                        T.named_barrier_arrive(3 + k % 2, 64)
                 B[lane] = total
 
     a = integers(5, 32)

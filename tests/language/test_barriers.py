@@ -111,3 +111,44 @@ def test_older_gpus_have_none() -> None:
 def test_the_reference_has_none() -> None:
     with pytest.raises(NoLowering, match="reference interpreter"):
         run_reference(staged(lambda A: T.alloc_barrier(1)), [np.zeros(64, np.int32)])
+
+
+def test_raw_forms_are_the_instructions_of_their_names():
+    @T.prim_func
+    def kernel(A: T.Tensor((1,), "float32")):
+        with T.Kernel(1, threads=32):
+            T.create_barriers(2)
+            if T.get_thread_binding() == 0:
+                T.ptx_init_barrier_thread_count(1, 32)
+            T.ptx_fence_barrier_init()
+            T.sync_threads()
+            T.ptx_arrive_barrier(1)
+            T.ptx_wait_barrier(mbarrier=1)
+            T.ptx_arrive_barrier_expect_tx(0, 16)
+
+    names = [s.routine.name for s in walk(kernel.body) if isinstance(s, CallStmt)]
+    expected = ["mbarrier_init"] * 3 + ["fence_mbarrier_init", "sync_threads", "mbarrier_arrive", "mbarrier_wait"]
+    assert [*expected, "mbarrier_arrive_expect_tx"] == [n for i, n in enumerate(names) if n != "sync_threads" or i > 2]
+
+
+def test_waits_and_arrivals_take_the_barrier_by_keyword():
+    @T.prim_func
+    def kernel(A: T.Tensor((1,), "float32")):
+        with T.Kernel(1, threads=32):
+            bar = T.alloc_barrier(32)
+            T.mbarrier_expect_tx(mbarrier=bar, tx=0)
+            T.barrier_arrive(mbarrier=bar)
+            T.mbarrier_wait_parity(mbarrier=bar, parity=0)
+
+    names = [s.routine.name for s in walk(kernel.body) if isinstance(s, CallStmt)]
+    assert ["mbarrier_expect_tx", "mbarrier_arrive", "mbarrier_wait"] == names[-3:]
+
+
+def test_a_raw_count_must_be_one_that_barriers_have():
+    with pytest.raises(ValueError, match="T.ptx_init_barrier_thread_count: expected counts of arrivals"):
+
+        @T.prim_func
+        def kernel(A: T.Tensor((1,), "float32")):
+            with T.Kernel(1, threads=32):
+                T.create_barriers(1)
+                T.ptx_init_barrier_thread_count(0, 0)

@@ -14,7 +14,7 @@ def test_barriers_and_fences_are_calls_of_their_instructions():
         with T.Kernel(1, threads=128):
             T.sync_threads()
             T.sync_threads(3, 64)
-            T.barrier_arrive_named(2)
+            T.named_barrier_arrive(2)
             T.sync_warp()
             T.thread_fence()
             T.thread_fence("block")

@@ -112,3 +112,30 @@ def test_a_warp_instruction_needs_a_kernel_around_it():
         @T.prim_func
         def kernel(A: T.Tensor((32,), "float32")):
             T.activemask()
+
+
+def test_shuffles_and_votes_have_the_names_of_tvm_and_of_cuda():
+    @T.prim_func
+    def kernel(A: T.Tensor((32,), "float32"), B: T.Tensor((32,), "uint64")):
+        with T.Kernel(1, threads=32):
+            tx = T.get_thread_binding()
+            T.evaluate(T.tvm_warp_shuffle(T.tvm_warp_activemask(), A[tx], 3, 32, 32))
+            T.evaluate(T.tvm_warp_shuffle_up(0xFFFFFFFF, A[tx], 1, 32, 32))
+            T.evaluate(T.tvm_warp_shuffle_down(0xFFFFFFFF, A[tx], 1, 32, 32))
+            T.evaluate(T.shfl_sync(A[tx], srcLane=0))
+            T.evaluate(T.shfl_up(A[tx], delta=1))
+            B[tx] = T.ballot(tx % 2)
+
+    names = [s.routine.name for s in walk(kernel.body) if isinstance(s, CallStmt)]
+    modes = [f"shuffle_{mode}_float32" for mode in ("idx", "up", "down", "idx", "up")]
+    assert ["active_mask", *modes, "ballot"] == names
+
+
+@pytest.mark.parametrize("name", ["any_sync", "all_sync", "ballot_sync", "ballot", "match_any_sync", "match_all_sync"])
+def test_votes_on_floats_are_refused(name):
+    with pytest.raises(TypeError, match=f"T.{name}: requires an integer or boolean predicate, got float32"):
+
+        @T.prim_func
+        def kernel(A: T.Tensor((32,), "float32")):
+            with T.Kernel(1, threads=32):
+                T.evaluate(getattr(T, name)(A[T.get_thread_binding()]))

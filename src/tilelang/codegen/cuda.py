@@ -148,6 +148,7 @@ class _Program:
         written |= {buffer.storage for buffer in stored_by_maps(launch)}
         body, head = Emitter(), Emitter()
         failing = any(isinstance(stmt, Assert) for stmt in walk(launch.body))
+        early = GRID_DEPENDENCY_WAIT in _instructions(launch)
         with self._names.scope(), self._types.scope():
             self._learn(launch)
             for var in _indices(launch):
@@ -162,7 +163,7 @@ class _Program:
             head.loc = launch.loc
             self._prologue(launch, head, used, renamed)
             maps = [m for m in launch.plan.tensor_maps if m.var in used]
-            parameters, arguments = self._signature(used, written, renamed, maps, failing)
+            parameters, arguments = self._signature(used, written, renamed, maps, failing, early)
         if self._launches:
             self._out.line()
         self._out.loc = launch.loc
@@ -187,7 +188,7 @@ class _Program:
                 tuple(arguments),
                 tensor_maps=tuple(map(self._map_text, maps)),
                 cooperative=any(Effect.SYNC_GRID in instruction.effect for instruction in _instructions(launch)),
-                early=any(instruction is GRID_DEPENDENCY_WAIT for instruction in _instructions(launch)),
+                early=early,
             )
         )
 
@@ -236,6 +237,7 @@ class _Program:
         renamed: dict[ScalarParam, str],
         maps: Sequence[TensorMap],
         failing: bool,
+        early: bool,
     ) -> tuple[list[str], list[KernelArgument]]:
         """The kernel's parameters, and how the host fills them; only those that the body uses."""
         texts: list[str] = []
@@ -250,10 +252,10 @@ class _Program:
             add(f"const __grid_constant__ {TENSOR_MAP.name} {name}", "tensor_map", index, TENSOR_MAP.name)
         for index, param in enumerate(self._func.params):
             if isinstance(param, TensorParam) and param.buffer in used:
-                add(self._pointer(param.buffer, written), "tensor", index, "void*")
+                add(self._pointer(param.buffer, written, early), "tensor", index, "void*")
         for index, buffer in enumerate(self._workspaces):
             if buffer in used:
-                add(self._pointer(buffer, written), "workspace", index, "void*")
+                add(self._pointer(buffer, written, early), "workspace", index, "void*")
         for index, param in enumerate(self._func.params):
             if isinstance(param, ScalarParam) and param.var in used:
                 name = renamed.get(param, self._names[param.var])
@@ -279,9 +281,11 @@ class _Program:
             tensor_map.swizzle,
         )
 
-    def _pointer(self, buffer: Buffer, written: Set[Buffer]) -> str:
-        # distinct parameters are distinct memory, by the language's rule
-        return f"{pointer_type(buffer, self._exprs, written)} __restrict__ {self._names[buffer]}"
+    def _pointer(self, buffer: Buffer, written: Set[Buffer], early: bool) -> str:
+        kind, name = pointer_type(buffer, self._exprs, written), self._names[buffer]
+        # Distinct parameters are distinct memory, by the language's rule. Where a launch begins early, a compiler that
+        # takes read-only memory for constant might load it before the wait for the launches that write it.
+        return f"{kind} {name}" if early else f"{kind} __restrict__ {name}"
 
     def _scalar_type(self, var: Var) -> str:
         if var.index:

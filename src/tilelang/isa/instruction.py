@@ -69,6 +69,7 @@ class Instruction(Routine):
         predicate: Position of the argument that says whether the global access happens; bounds tests go there.
         overhang: Bytes behind the first tile that it reads which it fetches as well and makes nothing of; there must be
             shared memory of the block.
+        optional: Whether a target that lacks it does without: it changes when things happen, not what is computed.
         source: Manual and section.
     """
 
@@ -80,6 +81,7 @@ class Instruction(Routine):
     needs: Feature = Feature.NONE
     predicate: int | None = None
     overhang: int = 0
+    optional: bool = False
     source: str = ""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilelang.dtypes import INT32, as_dtype
-from tilelang.errors import ProgramError
+from tilelang.errors import ProgramError, ProgramValueError
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import as_body
 from tilelang.ir.expr import Expr, ExprLike, Load, as_expr, cast, int_const
@@ -41,12 +41,19 @@ __all__ = [
     "barrier_test_wait",
     "barrier_wait",
     "cp_async_barrier_noinc",
+    "create_barriers",
     "create_list_of_mbarrier",
     "get_mbarrier",
     "mbarrier_arrive",
     "mbarrier_arrive_expect_tx",
     "mbarrier_expect_tx",
     "mbarrier_wait_parity",
+    "ptx_arrive_barrier",
+    "ptx_arrive_barrier_expect_tx",
+    "ptx_arrive_cluster_barrier",
+    "ptx_fence_barrier_init",
+    "ptx_init_barrier_thread_count",
+    "ptx_wait_barrier",
 ]
 
 _KIND = as_dtype("uint64")  # an opaque object of 64 bits. Source: PTX ISA, "mbarrier", "Contents"
@@ -108,85 +115,140 @@ def alloc_cluster_barrier(arrive_count: int | Sequence[int]) -> BufferProxy:
 
 
 @api
-def barrier_arrive(barrier: Barrier, cta_id: ExprLike | None = None) -> None:
+def barrier_arrive(mbarrier: Barrier, cta_id: ExprLike | None = None) -> None:
     """Every thread that gets here counts once as arrived, and goes on.
 
     What it did before is seen by those that wait for the phase.
 
     Args:
-        barrier: `bar[i]`.
+        mbarrier: `bar[i]`.
         cta_id: The number in the cluster of the block whose barrier at the same place is meant. Then what was read
             before has been read, but what was written is not certain to be seen.
     """
-    _arrive("T.barrier_arrive", barrier, cta_id)
+    _arrive("T.barrier_arrive", mbarrier, cta_id)
 
 
 @api
-def mbarrier_arrive(barrier: Barrier, cta_id: ExprLike | None = None) -> None:
+def mbarrier_arrive(mbarrier: Barrier, cta_id: ExprLike | None = None) -> None:
     """The same as `T.barrier_arrive`."""
-    _arrive("T.mbarrier_arrive", barrier, cta_id)
+    _arrive("T.mbarrier_arrive", mbarrier, cta_id)
 
 
 @api
-def mbarrier_expect_tx(barrier: Barrier, tx: ExprLike) -> None:
+def mbarrier_expect_tx(mbarrier: Barrier, tx: ExprLike) -> None:
     """Every thread that gets here lets the phase wait for so many more bytes, and does not arrive. Needs sm_90.
 
     `T.tma_copy` announces its bytes itself.
 
     Args:
-        barrier: `bar[i]`.
+        mbarrier: `bar[i]`.
         tx: The number of bytes.
 
     Raises:
         ProgramError: The number is below 0, or more than a barrier counts.
     """
     what = "T.mbarrier_expect_tx"
-    _emit(what, MBARRIER_EXPECT_TX, barrier, _bytes(what, tx))
+    _emit(what, MBARRIER_EXPECT_TX, mbarrier, _bytes(what, tx))
 
 
 @api
-def mbarrier_arrive_expect_tx(barrier: Barrier, tx: ExprLike) -> None:
+def mbarrier_arrive_expect_tx(mbarrier: Barrier, tx: ExprLike) -> None:
     """Every thread that gets here announces so many bytes, and then arrives. As `T.mbarrier_expect_tx` otherwise."""
     what = "T.mbarrier_arrive_expect_tx"
-    _emit(what, MBARRIER_ARRIVE_EXPECT_TX, barrier, _bytes(what, tx))
+    _emit(what, MBARRIER_ARRIVE_EXPECT_TX, mbarrier, _bytes(what, tx))
 
 
 @api
-def barrier_wait(barrier: Barrier, parity: ExprLike) -> None:
+def barrier_wait(mbarrier: Barrier, parity: ExprLike) -> None:
     """Waits until the phase of this parity is complete.
 
     The first phase has parity 0, the next one 1, then 0 again. Waiting for parity 1 at a fresh barrier goes through at
     once, which is how producers begin.
 
     Args:
-        barrier: `bar[i]`.
+        mbarrier: `bar[i]`.
         parity: 0 or 1, such as `k // stages % 2`.
 
     Raises:
         ProgramError: It is another constant.
     """
-    _wait("T.barrier_wait", barrier, parity)
+    _wait("T.barrier_wait", mbarrier, parity)
 
 
 @api
-def mbarrier_wait_parity(barrier: Barrier, parity: ExprLike) -> None:
+def mbarrier_wait_parity(mbarrier: Barrier, parity: ExprLike) -> None:
     """The same as `T.barrier_wait`."""
-    _wait("T.mbarrier_wait_parity", barrier, parity)
+    _wait("T.mbarrier_wait_parity", mbarrier, parity)
 
 
 @api
-def barrier_test_wait(barrier: Barrier, parity: ExprLike) -> Expr:
+def barrier_test_wait(mbarrier: Barrier, parity: ExprLike) -> Expr:
     """Whether the phase of this parity is complete; does not wait. As `T.barrier_wait` otherwise."""
     what = "T.barrier_test_wait"
-    result = _emit(what, MBARRIER_TEST_WAIT, barrier, _parity(what, parity))
+    result = _emit(what, MBARRIER_TEST_WAIT, mbarrier, _parity(what, parity))
     assert result is not None
     return result
 
 
 @api
-def cp_async_barrier_noinc(barrier: Barrier) -> None:
+def cp_async_barrier_noinc(mbarrier: Barrier) -> None:
     """Every thread that gets here arrives as soon as all copies are there that it has begun with `T.ptx_cp_async`."""
-    _emit("T.cp_async_barrier_noinc", MBARRIER_CP_ASYNC_ARRIVE, barrier)
+    _emit("T.cp_async_barrier_noinc", MBARRIER_CP_ASYNC_ARRIVE, mbarrier)
+
+
+# -- raw forms ---------------------------------------------------------------------------------------------------
+@api
+def create_barriers(barrier_count: int) -> BufferProxy:
+    """So many barriers of one arrival each, which numbers in place of barriers then mean.
+
+    `T.ptx_init_barrier_thread_count` gives each its count. As `T.create_list_of_mbarrier` otherwise.
+    """
+    return create_list_of_mbarrier(*[1] * barrier_count)
+
+
+@api
+def ptx_init_barrier_thread_count(mbarrier: Barrier, thread_count: int) -> None:
+    """Every thread that gets here makes the barrier anew, for so many arrivals a phase; let one thread do so.
+
+    Other threads may use it behind a barrier of the block.
+
+    Raises:
+        ProgramError: The number of arrivals is no plain number, or none that a barrier counts.
+    """
+    what = "T.ptx_init_barrier_thread_count"
+    (count,) = _arrival_counts(what, thread_count)
+    _emit(what, MBARRIER_INIT, mbarrier, as_expr(count))
+
+
+@api
+def ptx_arrive_barrier(mbarrier: Barrier) -> None:
+    """The same as `T.barrier_arrive`."""
+    _arrive("T.ptx_arrive_barrier", mbarrier, None)
+
+
+@api
+def ptx_arrive_barrier_expect_tx(mbarrier: Barrier, byte_count: ExprLike) -> None:
+    """The same as `T.mbarrier_arrive_expect_tx`."""
+    what = "T.ptx_arrive_barrier_expect_tx"
+    _emit(what, MBARRIER_ARRIVE_EXPECT_TX, mbarrier, _bytes(what, byte_count))
+
+
+@api
+def ptx_arrive_cluster_barrier(mbarrier: Barrier, cta_id: ExprLike) -> None:
+    """The same as `T.barrier_arrive` at the barrier of another block of the cluster."""
+    _arrive("T.ptx_arrive_cluster_barrier", mbarrier, cta_id)
+
+
+@api
+def ptx_wait_barrier(mbarrier: Barrier) -> None:
+    """Waits until the first phase of the barrier is complete. As `T.barrier_wait` for parity 0."""
+    _wait("T.ptx_wait_barrier", mbarrier, 0)
+
+
+@api
+def ptx_fence_barrier_init() -> None:
+    """Lets the copy engine and other blocks of the cluster see which barriers this thread has initialized."""
+    emit_call("T.ptx_fence_barrier_init", FENCE_MBARRIER_INIT)
 
 
 def _alloc(
@@ -198,19 +260,12 @@ def _alloc(
         raise ProgramError(
             f"{what}: stands in a loop or branch", hint="allocate barriers at the beginning of the kernel, once"
         )
-    given = list(arrive_count) if isinstance(arrive_count, list | tuple) else [arrive_count]
-    counts = [int_const(as_expr(count)) if isinstance(count, int | Expr) else None for count in given]
-    if not counts or any(count is None or not 1 <= count <= MOST_ARRIVALS for count in counts):
-        raise ProgramError(
-            f"{what}: expected counts of arrivals from 1 to {MOST_ARRIVALS}, got {arrive_count!r:.40}",
-            hint="write T.alloc_barrier([128, 1])",
-        )
+    counts = _arrival_counts(what, arrive_count)
     buffer = Buffer(stager.suggest(name), (as_expr(len(counts)),), _KIND, Scope.BARRIER, loc=stager.loc)
     stager.emit(Alloc(buffer))
     inits: list[Stmt] = [
         CallStmt(MBARRIER_INIT, (Region(buffer, (as_expr(i),), (_ONE,)), as_expr(count)), loc=stager.loc)
         for i, count in enumerate(counts)
-        if count is not None
     ]
     if of_cluster:
         inits.append(CallStmt(FENCE_MBARRIER_INIT, (), loc=stager.loc))
@@ -218,6 +273,18 @@ def _alloc(
     for met in (CLUSTER_ARRIVE, CLUSTER_WAIT) if of_cluster else (SYNC_THREADS,):
         stager.emit(CallStmt(met, ()))
     return BufferProxy(buffer)
+
+
+def _arrival_counts(what: str, arrive_count: int | Sequence[int]) -> list[int]:
+    given = list(arrive_count) if isinstance(arrive_count, list | tuple) else [arrive_count]
+    counts = [int_const(as_expr(count)) if isinstance(count, int | Expr) else None for count in given]
+    found = [count for count in counts if count is not None and 1 <= count <= MOST_ARRIVALS]
+    if not found or len(found) < len(counts):
+        raise ProgramValueError(
+            f"{what}: expected counts of arrivals from 1 to {MOST_ARRIVALS}, got {arrive_count!r:.40}",
+            hint="write T.alloc_barrier([128, 1])",
+        )
+    return found
 
 
 def _arrive(what: str, barrier: Barrier, cta_id: ExprLike | None) -> None:

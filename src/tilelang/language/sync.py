@@ -9,6 +9,7 @@ from __future__ import annotations
 from tilelang.dtypes import INT32
 from tilelang.errors import ProgramError
 from tilelang.ir.expr import Expr, ExprLike, as_expr, cast, int_const
+from tilelang.isa.nvidia.dependent_launch import GRID_DEPENDENCY_LAUNCH, GRID_DEPENDENCY_WAIT
 from tilelang.isa.nvidia.fence import FENCE_BLOCK, FENCE_DEVICE, FENCE_SYSTEM
 from tilelang.isa.nvidia.sync import BAR_ARRIVE, BAR_SYNC, SYNC_GRID, SYNC_THREADS, SYNC_WARP
 from tilelang.language.api import api
@@ -17,7 +18,9 @@ from tilelang.language.stage import current
 from tilelang.language.warp import FULL_MASK, lane_mask
 
 __all__ = [
-    "barrier_arrive_named",
+    "named_barrier_arrive",
+    "pdl_sync",
+    "pdl_trigger",
     "sync_grid",
     "sync_threads",
     "sync_warp",
@@ -50,10 +53,10 @@ def sync_threads(barrier_id: ExprLike | None = None, arrive_count: ExprLike | No
 
 
 @api
-def barrier_arrive_named(barrier_id: ExprLike, arrive_count: ExprLike | None = None) -> None:
+def named_barrier_arrive(barrier_id: ExprLike, thread_count: ExprLike | None = None) -> None:
     """Counts as arrived at a barrier of the block without waiting for the others. As `T.sync_threads` otherwise."""
-    what = "T.barrier_arrive_named"
-    emit_call(what, BAR_ARRIVE, *_named(what, barrier_id, arrive_count))
+    what = "T.named_barrier_arrive"
+    emit_call(what, BAR_ARRIVE, *_named(what, barrier_id, thread_count))
 
 
 @api
@@ -67,6 +70,29 @@ def sync_grid() -> None:
         `T.sync_grid()`
     """
     emit_call("T.sync_grid", SYNC_GRID)
+
+
+@api
+def pdl_trigger() -> None:
+    """Lets the next launch on the stream begin, once every block has come here or ended (`griddepcontrol`).
+
+    That launch overlaps with this one if its kernel calls `T.pdl_sync`; what this kernel writes afterwards is seen
+    behind that call all the same. Nothing on targets before sm_90.
+    """
+    emit_call("T.pdl_trigger", GRID_DEPENDENCY_LAUNCH)
+
+
+@api
+def pdl_sync() -> None:
+    """Waits until all launches before this one have ended and their writes are there (`griddepcontrol`).
+
+    A kernel that calls it is launched so that it may begin before they have ended; before the call it must not touch
+    what they write. Nothing on targets before sm_90, where a launch begins when those before it have ended.
+
+    Example:
+        `T.pdl_sync()`
+    """
+    emit_call("T.pdl_sync", GRID_DEPENDENCY_WAIT)
 
 
 @api

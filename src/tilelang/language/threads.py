@@ -26,6 +26,7 @@ __all__ = [
     "get_thread_extents",
     "get_warp_group_idx",
     "get_warp_idx",
+    "get_warp_idx_sync",
     "thread_binding",
 ]
 
@@ -127,21 +128,28 @@ def get_block_extents() -> list[int | Expr]:
 
 
 @api
-def get_lane_idx(warp_size: int = WARP_SIZE) -> Expr:
-    """The index of the executing thread in its warp, 0 to 31."""
-    return _linear(*_kernel("T.get_lane_idx")) % warp_size
+def get_lane_idx(warp_size: int | None = None) -> Expr:
+    """The index of the executing thread in its warp of 32 threads, or of `warp_size`."""
+    return _linear(*_kernel("T.get_lane_idx")) % (warp_size or WARP_SIZE)
 
 
 @api
-def get_warp_idx(warp_size: int = WARP_SIZE) -> Expr:
-    """The index of the executing thread's warp in its block."""
-    return _linear(*_kernel("T.get_warp_idx")) // warp_size
+def get_warp_idx(warp_size: int | None = None) -> Expr:
+    """The index of the executing thread's warp in its block. As `T.get_lane_idx` otherwise."""
+    return _linear(*_kernel("T.get_warp_idx")) // (warp_size or WARP_SIZE)
 
 
 @api
-def get_warp_group_idx(warp_size: int = WARP_SIZE, warps_per_group: int = WARPGROUP_THREADS // WARP_SIZE) -> Expr:
-    """The index of the executing thread's group of four warps in its block."""
-    return _linear(*_kernel("T.get_warp_group_idx")) // (warp_size * warps_per_group)
+def get_warp_idx_sync(warp_size: int | None = None) -> Expr:
+    """The same as `T.get_warp_idx`; that all threads of a warp have the same one is known to the compiler anyway."""
+    return _linear(*_kernel("T.get_warp_idx_sync")) // (warp_size or WARP_SIZE)
+
+
+@api
+def get_warp_group_idx(warp_size: int | None = None, warps_per_group: int | None = None) -> Expr:
+    """The index of the executing thread's group of four warps, or of `warps_per_group`, in its block."""
+    threads = (warp_size or WARP_SIZE) * (warps_per_group or WARPGROUP_THREADS // WARP_SIZE)
+    return _linear(*_kernel("T.get_warp_group_idx")) // threads
 
 
 def linear_thread(what: str) -> Var:

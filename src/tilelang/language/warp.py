@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tilelang.dtypes import BOOL, INT32, DType
-from tilelang.errors import ProgramError
+from tilelang.errors import ProgramError, ProgramTypeError, ProgramValueError
 from tilelang.ir.expr import Expr, ExprLike, Var, as_bool, as_expr, binary, cast, const
 from tilelang.ir.scalar import BinaryOp
 from tilelang.isa.instruction import Instruction
@@ -24,6 +24,7 @@ __all__ = [
     "activemask",
     "all_sync",
     "any_sync",
+    "ballot",
     "ballot_sync",
     "match_all_sync",
     "match_any_sync",
@@ -32,6 +33,10 @@ __all__ = [
     "shfl_up",
     "shfl_xor",
     "shuffle_elect",
+    "tvm_warp_activemask",
+    "tvm_warp_shuffle",
+    "tvm_warp_shuffle_down",
+    "tvm_warp_shuffle_up",
     "warp_reduce_bitand",
     "warp_reduce_bitor",
     "warp_reduce_max",
@@ -40,38 +45,38 @@ __all__ = [
 ]
 
 FULL_MASK = 0xFFFFFFFF
-_UINT32 = DType("uint32")
+_UINT32, _UINT64 = DType("uint32"), DType("uint64")
 
 
 @api
-def shfl_sync(value: ExprLike, src_lane: ExprLike, width: int = WARP_SIZE, mask: ExprLike = FULL_MASK) -> Expr:
-    """The value that lane `src_lane` of the warp has.
+def shfl_sync(value: ExprLike, srcLane: ExprLike, width: int = WARP_SIZE, mask: ExprLike = FULL_MASK) -> Expr:
+    """The value that lane `srcLane` of the warp has.
 
     Args:
         value: What each lane offers, of any scalar dtype.
-        src_lane: Which lane's value to take, counted within groups of `width` lanes.
+        srcLane: Which lane's value to take, counted within groups of `width` lanes.
         width: 2, 4, 8, 16 or 32.
         mask: The lanes that take part, one bit each.
     """
-    return _shuffle("T.shfl_sync", "idx", value, src_lane, width, mask)
+    return _shuffle("T.shfl_sync", "idx", value, srcLane, width, mask)
 
 
 @api
-def shfl_xor(value: ExprLike, offset: ExprLike, width: int = WARP_SIZE, mask: ExprLike = FULL_MASK) -> Expr:
-    """The value of the lane whose number differs in the bits of `offset`. As `T.shfl_sync` otherwise."""
-    return _shuffle("T.shfl_xor", "xor", value, offset, width, mask)
+def shfl_xor(value: ExprLike, delta: ExprLike, width: int = WARP_SIZE, mask: ExprLike = FULL_MASK) -> Expr:
+    """The value of the lane whose number differs in the bits of `delta`. As `T.shfl_sync` otherwise."""
+    return _shuffle("T.shfl_xor", "xor", value, delta, width, mask)
 
 
 @api
-def shfl_up(value: ExprLike, offset: ExprLike, width: int = WARP_SIZE, mask: ExprLike = FULL_MASK) -> Expr:
-    """The value of the lane `offset` below; a lane that has none below keeps its own. As `T.shfl_sync` otherwise."""
-    return _shuffle("T.shfl_up", "up", value, offset, width, mask)
+def shfl_up(value: ExprLike, delta: ExprLike, width: int = WARP_SIZE, mask: ExprLike = FULL_MASK) -> Expr:
+    """The value of the lane `delta` below; a lane that has none below keeps its own. As `T.shfl_sync` otherwise."""
+    return _shuffle("T.shfl_up", "up", value, delta, width, mask)
 
 
 @api
-def shfl_down(value: ExprLike, offset: ExprLike, width: int = WARP_SIZE, mask: ExprLike = FULL_MASK) -> Expr:
-    """The value of the lane `offset` above; a lane that has none above keeps its own. As `T.shfl_sync` otherwise."""
-    return _shuffle("T.shfl_down", "down", value, offset, width, mask)
+def shfl_down(value: ExprLike, delta: ExprLike, width: int = WARP_SIZE, mask: ExprLike = FULL_MASK) -> Expr:
+    """The value of the lane `delta` above; a lane that has none above keeps its own. As `T.shfl_sync` otherwise."""
+    return _shuffle("T.shfl_down", "down", value, delta, width, mask)
 
 
 @api
@@ -88,8 +93,18 @@ def all_sync(predicate: ExprLike, mask: ExprLike = FULL_MASK) -> Expr:
 
 @api
 def ballot_sync(predicate: ExprLike, mask: ExprLike = FULL_MASK) -> Expr:
-    """The lanes in which the condition holds, one bit each, as a uint32."""
-    return _vote("T.ballot_sync", BALLOT, predicate, mask)
+    """The lanes in which the condition holds, one bit each, as a uint64.
+
+    Raises:
+        ProgramTypeError: The predicate is neither an integer nor a bool.
+    """
+    return cast(_vote("T.ballot_sync", BALLOT, predicate, mask), _UINT64)
+
+
+@api
+def ballot(predicate: ExprLike) -> Expr:
+    """`T.ballot_sync` of all lanes of the warp."""
+    return cast(_vote("T.ballot", BALLOT, predicate, FULL_MASK), _UINT64)
 
 
 @api
@@ -164,6 +179,43 @@ def warp_reduce_bitor(value: ExprLike) -> Expr:
     return _fold("T.warp_reduce_bitor", value, lambda a, b: a | b)
 
 
+# -- under the names of TVM, whose operands stand in another order -------------------------------------------------
+@api
+def tvm_warp_shuffle(mask: ExprLike, value: ExprLike, lane: ExprLike, width: int, warp_size: int = WARP_SIZE) -> Expr:
+    """`T.shfl_sync(value, lane, width, mask)`."""
+    return _tvm_shuffle("T.tvm_warp_shuffle", "idx", mask, value, lane, width, warp_size)
+
+
+@api
+def tvm_warp_shuffle_up(
+    mask: ExprLike, value: ExprLike, offset: ExprLike, width: int, warp_size: int = WARP_SIZE
+) -> Expr:
+    """`T.shfl_up(value, offset, width, mask)`."""
+    return _tvm_shuffle("T.tvm_warp_shuffle_up", "up", mask, value, offset, width, warp_size)
+
+
+@api
+def tvm_warp_shuffle_down(
+    mask: ExprLike, value: ExprLike, offset: ExprLike, width: int, warp_size: int = WARP_SIZE
+) -> Expr:
+    """`T.shfl_down(value, offset, width, mask)`."""
+    return _tvm_shuffle("T.tvm_warp_shuffle_down", "down", mask, value, offset, width, warp_size)
+
+
+@api
+def tvm_warp_activemask() -> Expr:
+    """The same as `T.activemask`."""
+    return call("T.tvm_warp_activemask", ACTIVE_MASK)
+
+
+def _tvm_shuffle(
+    what: str, mode: str, mask: ExprLike, value: ExprLike, lane: ExprLike, width: int, warp_size: int
+) -> Expr:
+    if warp_size != WARP_SIZE:
+        raise ProgramValueError(f"{what}: a warp has {WARP_SIZE} lanes, not {warp_size!r:.40}")
+    return _shuffle(what, mode, value, lane, width, mask)
+
+
 def call(what: str, instruction: Instruction, *operands: Expr) -> Var:
     """Emits the call of an instruction that has a result, and gives the result.
 
@@ -186,11 +238,27 @@ def _shuffle(what: str, mode: str, value: ExprLike, lane: ExprLike, width: int, 
 
 
 def _vote(what: str, instruction: Instruction, predicate: ExprLike, mask: ExprLike) -> Expr:
-    return call(what, instruction, lane_mask(mask), as_bool(predicate))
+    return call(what, instruction, lane_mask(mask), as_predicate(what, predicate))
+
+
+def as_predicate(what: str, predicate: ExprLike) -> Expr:
+    """An integer or bool operand as a truth value.
+
+    Raises:
+        ProgramTypeError: It is something else.
+    """
+    operand = as_expr(predicate)
+    if not operand.dtype.is_int and not operand.dtype.is_bool:
+        raise ProgramTypeError(
+            f"{what}: requires an integer or boolean predicate, got {operand.dtype!s}", hint="compare it: x != 0"
+        )
+    return as_bool(operand)
 
 
 def _match(what: str, instruction: Instruction, value: ExprLike, mask: ExprLike) -> Expr:
     operand = as_expr(value)
+    if operand.dtype.is_float and what.startswith("T.match"):
+        raise ProgramTypeError(f"{what}: requires an integer or boolean predicate, got {operand.dtype!s}")
     return call(what, instruction, lane_mask(mask), cast(operand, INT32) if operand.dtype == BOOL else operand)
 
 

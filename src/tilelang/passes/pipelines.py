@@ -26,6 +26,7 @@ from tilelang.passes.tile import (
     connect_engines,
     demote_fragments,
     drop_nan,
+    drop_optional,
     expand_pipeline,
     expand_to_loops,
     find_groups,
@@ -50,6 +51,7 @@ from tilelang.passes.tile.specialize_warps import specialize_warps
 def cpu(lowerings: Lowerings) -> tuple[Pass, ...]:
     """From what the front end leaves to one block's scalar program."""
     return (
+        drop_optional.PASS,
         check_program.PASS,
         drop_nan.PASS,
         inline_bindings.PASS,
@@ -66,6 +68,7 @@ def cpu(lowerings: Lowerings) -> tuple[Pass, ...]:
 def gpu(lowerings: GpuLowerings) -> tuple[Pass, ...]:
     """From what the front end leaves to the program of one thread."""
     return (
+        drop_optional.PASS,
         check_program.PASS,
         drop_nan.PASS,
         inline_bindings.PASS,

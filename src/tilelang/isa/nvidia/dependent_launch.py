@@ -30,6 +30,7 @@ def _record(name: str, operation: str, comment: str) -> Instruction:
         comment,
         effect=Effect.FENCE,
         needs=Feature.CLUSTER,
+        optional=True,
         source=_SOURCE,
     )
 

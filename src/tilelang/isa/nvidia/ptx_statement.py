@@ -68,6 +68,7 @@ def ptx_statement(
     group: Group = Group.THREAD,
     timeline: Timeline = Timeline.IN_ORDER,
     effect: Effect = Effect.NONE,
+    optional: bool = False,
 ) -> Instruction:
     """The record of an instruction without a result, called with the arguments in their order.
 
@@ -82,6 +83,7 @@ def ptx_statement(
         group: Which threads must execute it together.
         timeline: The queue on which its work completes.
         effect: What else it does.
+        optional: Whether a target that lacks it does without.
     """
     operands = f"\n                 :\n                 : {', '.join(each.operand for each in arguments)}\n" + " " * 17
     text = f"""\
@@ -101,5 +103,6 @@ __device__ __forceinline__ void tl_{name}({", ".join(each.parameter for each in 
         timeline=timeline,
         effect=effect,
         needs=needs,
+        optional=optional,
         source=source,
     )

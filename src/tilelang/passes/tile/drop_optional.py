@@ -1,0 +1,32 @@
+"""Drops calls of instructions that the target lacks and does without, such as those of overlapping launches.
+
+Takes a tile-level function as the user wrote it. Invariant: what the program computes is the same; an instruction that
+is not optional stays, and is refused later where the target lacks it.
+"""
+
+from __future__ import annotations
+
+from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.stmt import CallStmt, Stmt
+from tilelang.ir.visit import Rewriter
+from tilelang.isa.instruction import Instruction
+from tilelang.passes.base import Pass, PassContext, with_body
+from tilelang.target import Target
+
+
+class _Drop(Rewriter):
+    def __init__(self, target: Target) -> None:
+        self._target = target
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if isinstance(node, CallStmt) and isinstance(node.routine, Instruction) and node.routine.optional:
+            return node if self._target.kind != "cpu" and self._target.has(node.routine.needs) else None
+        return self.rebuild_stmt(node)
+
+
+def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
+    return with_body(func, _Drop(context.target).visit(func.body))
+
+
+PASS = Pass("drop_optional", _run, Level.TILE, Level.TILE)
+"""The pass."""
