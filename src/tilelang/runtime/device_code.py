@@ -18,6 +18,7 @@ from tilelang.errors import CompilerBug, TileLangError, ToolchainError
 from tilelang.options import CompileOptions, PassConfigKey, is_cache_enabled, temporary_folder
 from tilelang.records import record
 from tilelang.runtime import cache, nvrtc
+from tilelang.runtime.compile_flags import nvrtc_flags
 from tilelang.runtime.nvrtc import Compilation
 from tilelang.runtime.ptxas_log import Resources, resources_of, warnings_of
 
@@ -155,13 +156,6 @@ def _with_lines(source: Source, arch: str, compiler: str, options: CompileOption
     return (made.code or b"").rstrip(b"\0").decode("utf-8", "replace"), log
 
 
-# flags of nvcc in many programs that mean nothing to a compiler of device code alone
-_HOST_ONLY = frozenset(
-    {"-O0", "-O1", "-O2", "-O3", "--expt-relaxed-constexpr", "-expt-relaxed-constexpr", "--expt-extended-lambda",
-     "-expt-extended-lambda", "--extended-lambda", "-extended-lambda", "-w", "--threads"}
-)  # fmt: skip
-
-
 def _flags(compiler: str, options: CompileOptions) -> tuple[str, ...]:
     """Our flags, then the user's, so that theirs win."""
     flags = ["--ptxas-options=-v"]
@@ -171,7 +165,7 @@ def _flags(compiler: str, options: CompileOptions) -> tuple[str, ...]:
     if level is not None:
         flags.append(f"--ptxas-options=--register-usage-level={level}")
     given = options.compile_flags
-    return (*flags, *(flag for flag in given if compiler == "nvcc" or flag not in _HOST_ONLY))
+    return (*flags, *(given if compiler == "nvcc" else nvrtc_flags(given)))
 
 
 # -- on disk -------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from tilelang.codegen.source import Source
 from tilelang.errors import CompilerBug, Loc, Note, ToolchainError
 from tilelang.options import CompileOptions, is_cache_enabled, temporary_folder
 from tilelang.runtime import cache
+from tilelang.runtime.compile_flags import host_flags
 from tilelang.runtime.library import Entry, open_entry
 from tilelang.runtime.toolchain import Compiler, find_compiler
 
@@ -37,7 +38,7 @@ def identity(options: CompileOptions) -> str:
         ToolchainError: There is no usable compiler.
     """
     compiler = find_compiler()
-    return cache.key_of(compiler.identity, *_flags(compiler, options), *options.compile_flags)
+    return cache.key_of(compiler.identity, *_flags(compiler, options), *host_flags(options.compile_flags))
 
 
 def build(source: Source, options: CompileOptions = CompileOptions()) -> Entry:
@@ -51,7 +52,7 @@ def build(source: Source, options: CompileOptions = CompileOptions()) -> Entry:
     compiler = find_compiler()
     flags = (*_flags(compiler, options), *source.flags)
     if is_cache_enabled():
-        key = cache.key_of(source.key_text, compiler.identity, *flags, *options.compile_flags)
+        key = cache.key_of(source.key_text, compiler.identity, *flags, *host_flags(options.compile_flags))
         path = cache.get_or_make(key, ".so", lambda: _compiled(source, compiler, flags, options))
         return open_entry(path, source.entry)
     import tempfile  # noqa: PLC0415  as below
@@ -88,7 +89,7 @@ def _compiled(source: Source, compiler: Compiler, flags: tuple[str, ...], option
     folder = Path(tempfile.mkdtemp(prefix="tilelang-"))
     text, output = folder / "kernel.cpp", folder / "kernel.so"
     text.write_text(source.text, encoding="utf-8", errors="backslashreplace")
-    line = [*compiler.command, *flags, str(text), *options.compile_flags, "-o", str(output)]
+    line = [*compiler.command, *flags, str(text), *host_flags(options.compile_flags), "-o", str(output)]
     try:
         result = subprocess.run(line, capture_output=True, text=True, errors="replace", check=False)
     except OSError as error:

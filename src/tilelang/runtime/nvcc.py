@@ -16,6 +16,7 @@ from pathlib import Path
 
 from tilelang.errors import ToolchainError
 from tilelang.options import temporary_folder
+from tilelang.runtime.compile_flags import with_standard
 from tilelang.runtime.nvrtc import Compilation
 
 
@@ -43,7 +44,7 @@ def compile_text(
         number = arch.removeprefix("sm_")
         code = f"compute_{number}" if ptx else arch
         chosen = f"--generate-code=arch=compute_{number},code={code}"
-        line = [_nvcc(), f"--{kind}", chosen, "--std=c++17", *flags, str(source), "-o", str(output)]
+        line = [_nvcc(), f"--{kind}", chosen, *with_standard(flags), str(source), "-o", str(output)]
         try:
             result = subprocess.run(line, capture_output=True, text=True, errors="replace", check=False)
         except OSError as error:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from tilelang.errors import ToolchainError
 from tilelang.records import record
+from tilelang.runtime.compile_flags import with_standard
 
 INSTALL = (
     "pip install 'tilelang[cuda]' (NVRTC of CUDA 13), or `pip install nvidia-cuda-nvrtc-cu12` for drivers of CUDA 12, "
@@ -75,7 +76,7 @@ class Nvrtc:
             raise ToolchainError(f"{self} cannot compile for {arch}; it knows {known}", hint=f"newer: {INSTALL}")
         chosen = f"--gpu-architecture={arch.replace('sm_', 'compute_') if ptx else arch}"
         quiet = ("--no-cache",) if self.version >= _NO_CACHE_SINCE else ()
-        options = (chosen, "--std=c++17", *quiet, *flags)
+        options = (chosen, *quiet, *with_standard(flags))
         program = ctypes.c_void_p()
         self._call("nvrtcCreateProgram", ctypes.byref(program), text.encode("utf-8", "backslashreplace"),
                    b"kernel.cu", 0, None, None)  # fmt: skip

@@ -1,0 +1,124 @@
+"""Flags of users, who write them for nvcc, as other compilers take them.
+
+Takes flags in the style of nvcc; gives those that NVRTC, or a C++ compiler of the host, understands. Invariant: a flag
+that changes what the code computes is passed on, and so is one that is not known here, which the compiler may refuse.
+
+Source: NVIDIA CUDA Compiler Driver NVCC, "Command Option Description"; NVRTC, "Supported Compile Options".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from tilelang.records import record
+
+STANDARD = "--std=c++17"  # unless the user names another one
+
+# what a flag without a value of its own takes from the next word
+_VALUED = frozenset(
+    """
+    -Xcompiler --compiler-options -Xptxas --ptxas-options -Xlinker --linker-options -Xnvlink --nvlink-options
+    -Xarchive --archive-options -gencode --generate-code -arch --gpu-architecture -code --gpu-code -ccbin
+    --compiler-bindir -t --threads -o --output-file -odir --output-directory --keep-dir -keep-dir -default-stream
+    --default-stream -x --x -D --define-macro -U --undefine-macro -I --include-path -isystem --system-include
+    -include --pre-include -maxrregcount --maxrregcount -std --std -L --library-path -l --library
+    -diag-suppress --diag-suppress -diag-error --diag-error -diag-warn --diag-warn -Werror
+    """.split()
+)
+_PTXAS = ("-Xptxas", "--ptxas-options")
+_HOST = ("-Xcompiler", "--compiler-options")
+_JOINED = {
+    "-D": "-D", "--define-macro": "-D", "-U": "-U", "--undefine-macro": "-U", "-I": "-I", "--include-path": "-I",
+    "-isystem": "-I", "--system-include": "-I", "-std": "--std=", "--std": "--std=",
+}  # fmt: skip
+
+# flags of nvcc about the host's code, files and other steps of it, of which a compiler of device code knows nothing
+_NOT_OF_NVRTC = (
+    r"-O\w*(=.*)?|--optimize|-W(?!error$).*|--?expt-.*|--?extended-lambda|-m(32|64)|--machine|-c|--compile|-g|--debug|"
+    r"-v|--verbose|--?keep|-shared|--shared|--?res(ource)?-usage|-f[A-Za-z].*|-L.*|-l(?!ineinfo$).*|--(cubin|ptx|fatbin)"
+)
+_VALUES_NOT_OF_NVRTC = frozenset(
+    """
+    -Xcompiler --compiler-options -Xlinker --linker-options -Xnvlink --nvlink-options -Xarchive --archive-options
+    -gencode --generate-code -arch --gpu-architecture -code --gpu-code -ccbin --compiler-bindir -t --threads -o
+    --output-file -odir --output-directory --keep-dir -keep-dir -default-stream --default-stream -x --x -L
+    --library-path -l --library
+    """.split()
+)
+
+# flags of nvcc about the device's code, of which a compiler of the host knows nothing
+_NOT_OF_HOST = (
+    r"--?expt-.*|--?extended-lambda|--?use_fast_math|--?(generate-)?line-?info|-G|--device-debug|--?(ftz|fmad)=.*|"
+    r"--?prec-(div|sqrt)=.*|--?res(ource)?-usage|--?extra-device-vectorization|--?keep|-dlto|-rdc=.*|"
+    r"--relocatable-device-code=.*|--?restrict"
+)
+_VALUES_NOT_OF_HOST = frozenset(
+    """
+    -Xptxas --ptxas-options -Xnvlink --nvlink-options -gencode --generate-code -arch --gpu-architecture -code --gpu-code
+    -ccbin --compiler-bindir -t --threads -maxrregcount --maxrregcount -default-stream --default-stream --keep-dir
+    -keep-dir -diag-suppress --diag-suppress -diag-error --diag-error -diag-warn --diag-warn
+    """.split()
+)
+
+
+@record
+class _Flag:
+    """A flag with its value.
+
+    Attributes:
+        words: As the user wrote it.
+        name: Without the value.
+        value: What it is given; None for a flag that takes nothing.
+    """
+
+    words: tuple[str, ...]
+    name: str
+    value: str | None = None
+
+
+def nvrtc_flags(flags: Sequence[str]) -> tuple[str, ...]:
+    """The flags for NVRTC."""
+    result: list[str] = []
+    for flag in _read(flags):
+        if flag.name in _VALUES_NOT_OF_NVRTC or re.fullmatch(_NOT_OF_NVRTC, flag.name):
+            continue
+        if flag.name in _PTXAS:
+            result += [f"--ptxas-options={option}" for option in (flag.value or "").split(",") if option]
+        elif flag.name in _JOINED and flag.value is not None:
+            result.append(f"{_JOINED[flag.name]}{flag.value}")
+        else:
+            result += flag.words
+    return tuple(result)
+
+
+def host_flags(flags: Sequence[str]) -> tuple[str, ...]:
+    """The flags for a C++ compiler of the host; what nvcc hands on to such a one is passed."""
+    result: list[str] = []
+    for flag in _read(flags):
+        if flag.name in _VALUES_NOT_OF_HOST or re.fullmatch(_NOT_OF_HOST, " ".join(flag.words)):
+            continue
+        result += (flag.value or "").split(",") if flag.name in _HOST else flag.words
+    return tuple(result)
+
+
+def with_standard(flags: Sequence[str]) -> tuple[str, ...]:
+    """The flags, after the standard of C++ that texts are written in if they name none."""
+    named = any(re.match(r"--?std\b", flag) for flag in flags)
+    return tuple(flags) if named else (STANDARD, *flags)
+
+
+def _read(flags: Sequence[str]) -> Iterator[_Flag]:
+    """The flags with their values, wherever these stand: `-D X`, `-DX`, `--define-macro=X`."""
+    words = iter(flags)
+    for word in words:
+        name, equals, value = word.partition("=")
+        if word in _VALUED:
+            following = next(words, None)
+            yield _Flag((word,) if following is None else (word, following), word, following)
+        elif equals and name in _VALUED:
+            yield _Flag((word,), name, value)
+        elif word[:2] in ("-D", "-U", "-I") and len(word) > 2:
+            yield _Flag((word,), word[:2], word[2:])
+        else:
+            yield _Flag((word,), word)
