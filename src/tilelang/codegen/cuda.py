@@ -18,6 +18,7 @@ from tilelang.arith.domain import of_function
 from tilelang.arith.ranges import of_dtype
 from tilelang.codegen.c_expr import ExprPrinter
 from tilelang.codegen.c_stmt import users_line
+from tilelang.codegen.cuda_headers import needed_headers
 from tilelang.codegen.cuda_stmt import ARENA, FAILED, CudaStmtPrinter, pointer_type
 from tilelang.codegen.cuda_types import CUDA
 from tilelang.codegen.dialect import is_packed
@@ -90,7 +91,10 @@ class _Program:
         helpers = list(self._exprs.helpers.values())
         if _FIXED_WIDTH.search(kernels):
             helpers.insert(0, INTEGERS)
-        parts: list[str] = []
+        called = (stmt.routine for stmt in walk(self._func.body) if isinstance(stmt, CallStmt))
+        foreign = bool(self._users) or any(map(is_foreign, called))
+        headers = needed_headers("\n".join([*self._users, kernels])) if foreign else ()
+        parts = [*(f"#include <{header}>" for header in headers), *([""] if headers else [])]
         for helper in ordered_helpers(helpers):
             parts += [helper.text.rstrip("\n"), ""]
         for text in self._users:
@@ -98,7 +102,6 @@ class _Program:
         text, lines = self._out.finish("\n".join(parts) + "\n" if parts else "")
         sizes = tuple(_bytes_text(buffer) for buffer in self._workspaces)
         name = self._launches[0].name if self._launches else identifier(self._func.name, CUDA_WORDS)
-        called = (stmt.routine for stmt in walk(self._func.body) if isinstance(stmt, CallStmt))
         return Source(
             "cuda",
             text,
@@ -107,7 +110,7 @@ class _Program:
             tuple(self._asserts),
             launches=tuple(self._launches),
             workspaces=sizes,
-            foreign=bool(self._users) or any(map(is_foreign, called)),
+            foreign=foreign,
         )
 
     # -- parameters -------------------------------------------------------------------------------------------

@@ -86,8 +86,9 @@ def build(source: Source, arch: str, compiler: str, options: CompileOptions = Co
         CompilerBug: The compiler rejected our text.
         CacheError: The cache folder cannot be written.
     """
+    headers = _header_flags(source, compiler)
     if is_cache_enabled():
-        key = cache.key_of(_FORMAT, source.key_text, arch, identity(compiler, options), *source.flags)
+        key = cache.key_of(_FORMAT, source.key_text, arch, identity(compiler, options), *source.flags, *headers)
         kept = cache.lookup(key, ".cubin")
         if kept is None:
             kept = _packed(*_built(source, arch, compiler, options))
@@ -136,7 +137,8 @@ def _built(source: Source, arch: str, compiler: str, options: CompileOptions) ->
 def _compile(
     source: Source, arch: str, compiler: str, options: CompileOptions, *, ptx: bool = False, lines: bool = False
 ) -> Compilation:
-    flags = (*_flags(compiler, options), *source.flags, *(("-lineinfo",) if lines else ()))
+    flags = (*_flags(compiler, options), *source.flags, *_header_flags(source, compiler))
+    flags = (*flags, "-lineinfo") if lines else flags
     if compiler == "nvcc":
         made: Compilation = _nvcc().compile_text(source.text, arch, flags, ptx=ptx)
     elif compiler == "nvrtc":
@@ -154,6 +156,14 @@ def _with_lines(source: Source, arch: str, compiler: str, options: CompileOption
     made = _compile(source, arch, compiler, options, ptx=True, lines=True)
     log = _compile(source, arch, compiler, options, lines=True).log
     return (made.code or b"").rstrip(b"\0").decode("utf-8", "replace"), log
+
+
+def _header_flags(source: Source, compiler: str) -> tuple[str, ...]:
+    """Where the headers are that the user's own text includes; nvcc knows."""
+    if compiler == "nvcc" or not source.foreign:
+        return ()
+    flags: tuple[str, ...] = import_module("tilelang.runtime.cuda_headers").include_flags(source)
+    return flags
 
 
 def _flags(compiler: str, options: CompileOptions) -> tuple[str, ...]:
