@@ -21,7 +21,7 @@ PATH = Path(__file__).resolve().parent / "reference.md"
 SECTIONS = (
     ("Kernels", ("prim_func", "parameters", "kernel", "macro", "eager", "types")),
     ("Buffers", ("alloc", "proxy", "annotate")),
-    ("Loops", ("loops",)),
+    ("Loops", ("loops", "blocks")),
     ("Tile operators", ("tile", "gemm", "reductions", "scans", "reducers", "atomic")),
     ("Arithmetic", ("math", "derived", "vectors")),
     ("Layouts", ("layout", "fragment", "swizzle", "annotate_layout")),

@@ -35,10 +35,13 @@ def visited(make_loop, size=64):
         (lambda n: T.serial(n, n), []),
         (lambda n: T.serial(9, n), []),
         (lambda n: T.unroll(3), [0, 1, 2]),
-        (lambda n: T.unroll(1, 4, explicit=True, unroll_factor=2), [1, 2, 3]),
+        (lambda n: T.unroll(1, 4, unroll_factor=2), [1, 2, 3]),
         (lambda n: T.vectorized(4), [0, 1, 2, 3]),
         (lambda n: T.Parallel(n), [0, 1, 2, 3, 4]),
         (lambda n: T.parallel(3), [0, 1, 2]),
+        (lambda n: T.parallel(4, 7), [4, 5, 6]),
+        (lambda n: T.parallel(start=3, stop=n), [3, 4]),
+        (lambda n: T.parallel(7, 4), []),
         (lambda n: T.Pipelined(n, num_stages=2), [0, 1, 2, 3, 4]),
         (lambda n: T.Pipelined(2, n, num_stages=2), [2, 3, 4]),
         (lambda n: T.pipelined(3), [0, 1, 2]),
@@ -65,6 +68,36 @@ def test_grids_and_parallel_nests_run_in_row_major_order():
     a = np.zeros(12, np.int32)
     run_reference(main, [a])
     assert [0, 1, 2, 10, 11, 12] * 2 == a.tolist()
+
+
+def test_a_zero_step_and_a_factor_beside_explicit_are_value_errors():
+    for make in (lambda: T.serial(0, 4, step=0), lambda: T.unroll(4, explicit=True, unroll_factor=2)):
+        with pytest.raises(ValueError, match=r"T\.(serial|unroll)"):
+            make()
+
+
+def test_options_that_steer_are_taken_and_change_nothing():
+    @T.prim_func
+    def main(A: T.Tensor((12,), "int32"), n: T.int32):
+        with T.Kernel(1) as bx:
+            for i in T.parallel(2, 4, annotations={"key": 1}):
+                A[i] += 1
+            for i in T.Parallel(3, prefer_async=True, annotations={"coalesced_width": 2, "unknown": 0}):
+                A[i + 4] += 1
+            for i in T.Pipelined(7, 9, num_stages=2, annotations={"key": 1}):
+                A[i] += 1
+            for i in T.Persistent([3], 1, bx, None, 2, annotations={}):
+                A[i + 9] += 1
+            for i in T.serial(start=3, stop=-1, step=-2, annotations={}):
+                A[i] += 10
+            for i in T.unroll(0, stop=4, step=2, unroll_factor=2, annotations={}):
+                A[i] += 100
+            for i in T.parallel(n, n + 3):
+                A[i] += 1000
+
+    a = np.zeros(12, np.int32)
+    run_reference(main, [a, 9])
+    assert [100, 10, 101, 11, 1, 1, 1, 1, 1, 1001, 1001, 1001] == a.tolist()
 
 
 def test_bounds_are_fixed_on_entry():
@@ -102,7 +135,8 @@ def test_a_pipeline_block_pipelines_the_loop_inside():
     [
         (lambda: T.serial(1.5), "T.serial: bounds must be integers, got 1.5"),
         (lambda: T.serial(0, 4, 0), "T.serial: the step must not be 0"),
-        (lambda: T.serial(), "T.serial: takes \\(stop\\)"),
+        (lambda: T.unroll(4, explicit=True, unroll_factor=2), "T.unroll: explicit=True writes out all iterations"),
+        (lambda: T.Persistent([4], 2, 0, num_stages=-1), "num_stages must be an integer >= 0, got -1"),
         (lambda: T.Parallel(), "T.Parallel: needs at least one extent"),
         (lambda: T.Pipelined(4, num_stages=-1), "num_stages must be an integer >= 0, got -1"),
         (lambda: T.serial(T.float32(3)), "T.serial: bounds must be integers, got float32"),

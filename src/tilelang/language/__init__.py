@@ -15,6 +15,7 @@ from tilelang.language.annotate import *
 from tilelang.language.annotate_layout import *
 from tilelang.language.atomic import *
 from tilelang.language.barriers import *
+from tilelang.language.blocks import *
 from tilelang.language.clusters import *
 from tilelang.language.debug import *
 from tilelang.language.derived import *
@@ -54,6 +55,7 @@ _MODULES = (
     "annotate_layout",
     "atomic",
     "barriers",
+    "blocks",
     "clusters",
     "debug",
     "derived",

@@ -121,6 +121,33 @@ class Loop(Region):
     _depth = 0
 
 
+def check_jump(what: str, kind: str) -> None:
+    """Raises if a loop of a kind cannot be left, or its iterations not cut short.
+
+    Raises:
+        StagingError: Its iterations are independent or overlap.
+    """
+    if kind not in ("serial", "unroll", "While"):
+        raise StagingError(
+            f"{what} cannot leave a T.{kind} loop: its iterations are independent or overlap",
+            hint="write the loop with T.serial, or guard the rest of the body with `if`",
+        )
+
+
+class Named(Region):
+    """The names that the body of `with T.While(...)`, `T.If(...)`, `T.Then()` or `T.Else()` assigns."""
+
+    def __init__(self, frame: Frame, construct: str) -> None:
+        super().__init__(frame, staged=True)
+        self.construct = "loop" if construct == "While" else "branch"
+
+    def __enter__(self) -> None:
+        self.frame.frozen.append(self._frozen)
+
+    def __exit__(self, *_: object) -> None:
+        self.frame.frozen.pop()
+
+
 class PlainLoop(Loop):
     """A loop over plain Python values: it runs now, and its body is recorded once per iteration."""
 
@@ -152,20 +179,18 @@ class StagedFor(Loop):
         opened = spec.open(self.stager, self._targets)
         self.frame.loop_targets.extend(self._targets)
         self._enter()
+        self.stager.loops.append(spec.kind)
         for prologue in opened.prologue:
             self.stager.emit(prologue)
         yield opened.value
+        self.stager.loops.pop()
         body = self._exit()
         del self.frame.loop_targets[len(self.frame.loop_targets) - len(self._targets) :]
         self.stager.loc = loc
         self.stager.emit(opened.close(as_body(body, loc)))
 
     def _jump(self, what: str, statement: Break | Continue) -> bool:
-        if self._spec.kind not in ("serial", "unroll"):
-            raise StagingError(
-                f"`{what}` cannot leave a T.{self._spec.kind} loop: its iterations are independent or overlap",
-                hint="write the loop with T.serial, or guard the rest of the body with `if`",
-            )
+        check_jump(f"`{what}`", self._spec.kind)
         return super()._jump(what, statement)
 
 
@@ -180,11 +205,13 @@ class StagedWhile(Loop):
         """Yields once and records the loop around what was recorded meanwhile."""
         loc = self.stager.loc
         self._enter()
+        self.stager.loops.append("While")
         condition = as_bool(as_expr(self._condition()))
         if self.stager.statements:  # what its macros and atomics do happens before each iteration
             self.stager.emit(If(unary(UnaryOp.NOT, condition), Break(loc=loc), loc=loc))
             condition = Const(True, BOOL)
         yield None
+        self.stager.loops.pop()
         body = self._exit()
         self.stager.loc = loc
         self.stager.emit(While(condition, as_body(body, loc)))

@@ -18,7 +18,7 @@ from tilelang.ir.expr import Const, Expr, Load, Var, as_bool, as_expr, binary, c
 from tilelang.ir.scalar import BinaryOp, UnaryOp
 from tilelang.ir.stmt import Alloc, Assert, If, Stmt, Store
 from tilelang.language.bindings import MISSING, Poison, Undeclared, is_number, number_dtype, read
-from tilelang.language.control import Branch, Loop, PlainLoop, StagedFor, StagedWhile
+from tilelang.language.control import Branch, Loop, Named, PlainLoop, StagedFor, StagedWhile
 from tilelang.language.loops import LoopSpec, serial
 from tilelang.language.proxy import TileProxy
 from tilelang.language.rewrite import Site
@@ -319,6 +319,10 @@ class Frame:
                 return
             yield None
             value = condition()
+
+    def named(self, construct: str) -> Named:
+        """The handle of a `with` of T.While, T.If or one of its sides."""
+        return Named(self, construct)
 
     def branch(self, test: Any) -> Branch:
         """The handle of an `if`."""

@@ -7,11 +7,11 @@ statements. Used anywhere else (a comprehension, plain Python) a `LoopSpec` is a
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tilelang.dtypes import INT32, INT64, DType
-from tilelang.errors import ProgramError, StagingError
+from tilelang.errors import ProgramError, ProgramValueError, StagingError
 from tilelang.ir.builder import as_body
 from tilelang.ir.expr import Const, Expr, ExprLike, Var, as_expr, binary, int_const, select
 from tilelang.ir.scalar import BinaryOp
@@ -116,6 +116,8 @@ class LoopSpec:
         )
         value: Any = variables if rank > 1 else variables[0]
         if self.kind == "Parallel":
+            if int_const(ranges[0][0]) != 0:
+                return _open_shifted(stager, variables[0], ranges[0])
             extents = tuple(stop for _, stop, _ in ranges)
             width, layout = self.coalesced_width, self.layout
             return OpenedLoop(variables, value, (), lambda body: ParallelLoop(variables, extents, body, width, layout))
@@ -128,6 +130,17 @@ class LoopSpec:
                 pipeline=self.pipeline, unroll_factor=self.unroll_factor, loc=body.loc,
             )  # fmt: skip
         return body
+
+
+def _open_shifted(stager: Stager, var: Var, bounds: tuple[Expr, Expr, int]) -> OpenedLoop:
+    """A parallel loop that does not begin at 0: its index is that of the iteration and the start."""
+    start, stop, _ = bounds
+    count = Var(stager.unique("count"), var.dtype, index=True)
+    bind = Bind(var, start + count, loc=stager.loc)
+    extent = folded(stop - start)
+    if (known := int_const(extent)) is not None:
+        extent = as_expr(max(known, 0))
+    return OpenedLoop((var,), var, (bind,), lambda body: ParallelLoop((count,), (extent,), body))
 
 
 def _default_names(spec: LoopSpec, targets: Sequence[str]) -> list[str]:
@@ -153,49 +166,99 @@ def _bound(what: str, value: ExprLike) -> Expr:
     return folded(as_expr(value))
 
 
-def _range(what: str, arguments: tuple[ExprLike, ...]) -> tuple[Expr, Expr, int]:
-    if not 1 <= len(arguments) <= 3:
-        raise ProgramError(f"{what}: takes (stop), (start, stop) or (start, stop, step), got {len(arguments)} bounds")
-    bounds = [_bound(what, a) for a in arguments]
+def _range(what: str, first: ExprLike, second: ExprLike | None, third: ExprLike | None) -> tuple[Expr, Expr, int]:
+    bounds = [_bound(what, a) for a in (first, second) if a is not None]
     start, stop = (Const(0, INT32, weak=True), bounds[0]) if len(bounds) == 1 else (bounds[0], bounds[1])
-    step = int_const(bounds[2]) if len(bounds) == 3 else 1
+    step = 1 if third is None else int_const(_bound(what, third))
     if step is None:
         raise ProgramError(
             f"{what}: the step must be a constant", hint="loop over a count and compute `start + i * step` inside"
         )
     if step == 0:
-        raise ProgramError(f"{what}: the step must not be 0")
+        raise ProgramValueError(f"{what}: the step must not be 0", hint="leave it out, or count down with -1")
     return start, stop, step
 
 
 @api
-def serial(*bounds: ExprLike, annotations: object = None) -> LoopSpec:
-    """A plain loop: `for i in T.serial(stop)`, `(start, stop)` or `(start, stop, step)`; the step is a constant.
+def serial(
+    start: ExprLike, stop: ExprLike | None = None, step: ExprLike | None = None, *, annotations: object = None
+) -> LoopSpec:
+    """A plain loop: `for i in T.serial(stop)`, `(start, stop)` or `(start, stop, step)`.
 
     `range` in the header of a `for` means the same. Negative steps count down, as in Python.
 
+    Args:
+        start: The first index, or the end of the range if `stop` is absent.
+        stop: The end of the range, which is not reached.
+        step: A constant other than 0.
+        annotations: Accepted for older programs.
+
     Raises:
-        ProgramError: Bounds that are not integers, or a step that is 0 or not constant.
+        ProgramError: Bounds that are not integers, or a step that is not constant.
+        ProgramValueError: The step is 0.
     """
     del annotations
-    return LoopSpec("serial", (_range("T.serial", bounds),))
+    return LoopSpec("serial", (_range("T.serial", start, stop, step),))
 
 
 @api
-def unroll(*bounds: ExprLike, explicit: bool = False, unroll_factor: int | None = None) -> LoopSpec:
-    """A loop that the compiler shall unroll: fully, or by `unroll_factor`; same bounds and errors as `T.serial`."""
-    del explicit
-    return LoopSpec("unroll", (_range("T.unroll", bounds),), unroll_factor=unroll_factor)
+def unroll(
+    start: ExprLike,
+    stop: ExprLike | None = None,
+    step: ExprLike | None = None,
+    *,
+    explicit: bool = False,
+    unroll_factor: int | None = None,
+    annotations: object = None,
+) -> LoopSpec:
+    """A loop that the compiler shall unroll; bounds and errors of `T.serial`.
+
+    Args:
+        start: As for `T.serial`.
+        stop: As for `T.serial`.
+        step: As for `T.serial`.
+        explicit: Asks for the body to be written out as often; not together with `unroll_factor`.
+        unroll_factor: How many iterations become one; all without it.
+        annotations: Accepted for older programs.
+
+    Raises:
+        ProgramValueError: Both `explicit` and `unroll_factor` are given.
+    """
+    del annotations
+    if explicit and unroll_factor is not None:
+        raise ProgramValueError(
+            "T.unroll: explicit=True writes out all iterations, so that unroll_factor has no meaning",
+            hint="leave one of them out",
+        )
+    return LoopSpec("unroll", (_range("T.unroll", start, stop, step),), unroll_factor=unroll_factor)
 
 
 @api
-def vectorized(*bounds: ExprLike) -> LoopSpec:
+def vectorized(start: ExprLike, stop: ExprLike | None = None, *, annotations: object = None) -> LoopSpec:
     """A loop over neighboring elements that shall become vector instructions; bounds and errors of `T.serial`."""
-    return LoopSpec("vectorized", (_range("T.vectorized", bounds),))
+    del annotations
+    return LoopSpec("vectorized", (_range("T.vectorized", start, stop, None),))
 
 
 @api
-def Parallel(*extents: ExprLike, coalesced_width: int | None = None, loop_layout: object = None) -> LoopSpec:
+def parallel(start: ExprLike, stop: ExprLike | None = None, *, annotations: object = None) -> LoopSpec:
+    """One loop whose iterations run side by side, as those of `T.Parallel`: `for i in T.parallel(4, 12)`.
+
+    Raises:
+        ProgramError: Bounds that are not integers; when the kernel is compiled, an iteration that depends on another.
+    """
+    del annotations
+    return LoopSpec("Parallel", (_range("T.parallel", start, stop, None),))
+
+
+@api
+def Parallel(
+    *extents: ExprLike,
+    coalesced_width: int | None = None,
+    loop_layout: object = None,
+    prefer_async: bool | None = None,
+    annotations: Mapping[str, object] | None = None,
+) -> LoopSpec:
     """An elementwise nest: `for i, j in T.Parallel(M, N)`.
 
     Iterations must not depend on each other, but for associative updates such as `acc += x` and
@@ -205,12 +268,19 @@ def Parallel(*extents: ExprLike, coalesced_width: int | None = None, loop_layout
         extents: One per loop variable.
         coalesced_width: Elements per vector access, a wish for GPU targets.
         loop_layout: The `Fragment` that says which thread runs which iterations, a wish for GPU targets.
+        prefer_async: Accepted for older programs; which copies are asynchronous is the compiler's choice.
+        annotations: The same by other names, which count before the keywords: "coalesced_width" and
+            "parallel_loop_layout"; others are ignored.
 
     Raises:
         ProgramError: No extents, extents that are not integers, or options without meaning; when the kernel is
             compiled, an iteration that depends on another one.
     """
     what = "T.Parallel"
+    del prefer_async
+    said = annotations or {}
+    coalesced_width = said.get("coalesced_width", coalesced_width)  # type: ignore[assignment]
+    loop_layout = said.get("parallel_loop_layout", loop_layout)
     if not extents:
         raise ProgramError(f"{what}: needs at least one extent")
     layout = loop_fragment(what, loop_layout)
@@ -255,6 +325,7 @@ def Pipelined(
     stage: Sequence[int] | None = None,
     sync: object = None,
     group: object = None,
+    annotations: object = None,
 ) -> LoopSpec:
     """A loop whose loads run ahead of its computation: `for k in T.Pipelined(n, num_stages=3)`. Results never change.
 
@@ -266,16 +337,17 @@ def Pipelined(
         stage: Stage of each effectful statement, placed by hand; lower runs an iteration earlier.
         sync: Accepted for older programs; synchronization is the compiler's work.
         group: Accepted for older programs, likewise; `order` and `stage` then place groups and are not needed either.
+        annotations: Accepted for older programs.
 
     Raises:
         ProgramError: Bounds that are not integers, a negative `num_stages`; when the kernel is compiled, an `order` or
             `stage` that breaks a dependence.
     """
-    del sync
+    del sync, annotations
     if group is not None:
         order = stage = None
-    bounds = (start,) if stop is None else (start, stop)
-    return LoopSpec("Pipelined", (_range("T.Pipelined", bounds),), pipeline=pipeline_spec(num_stages, order, stage))
+    bounds = _range("T.Pipelined", start, stop, None)
+    return LoopSpec("Pipelined", (bounds,), pipeline=pipeline_spec(num_stages, order, stage))
 
 
 def pipeline_spec(
@@ -328,7 +400,13 @@ def grid(*extents: ExprLike) -> LoopSpec:
 
 @api
 def Persistent(
-    domain: Sequence[ExprLike], wave_size: ExprLike, index: ExprLike, group_size: int = 8
+    domain: Sequence[ExprLike],
+    wave_size: ExprLike,
+    index: ExprLike,
+    group_size: int | None = 8,
+    num_stages: int = 0,
+    *,
+    annotations: object = None,
 ) -> LoopSpec:
     """The tiles of `domain` that block `index` of `wave_size` blocks works on.
 
@@ -336,9 +414,20 @@ def Persistent(
     w = 0, 1, ... until the domain is exhausted. Tiles are numbered so that `group_size` rows of the first dimension
     are walked together, column by column.
 
+    Args:
+        domain: How many tiles there are in each dimension.
+        wave_size: How many blocks share them.
+        index: Which of these blocks this is.
+        group_size: Rows of the first dimension that are walked together; 8 if None.
+        num_stages: Tiles that the user wants in flight; how tiles overlap is the compiler's choice.
+        annotations: Accepted for older programs.
+
     Raises:
-        ProgramError: An empty domain or a group size below 1.
+        ProgramError: An empty domain, a group size below 1, or a negative number of stages.
     """
+    del annotations
+    pipeline_spec(num_stages)
+    group_size = 8 if group_size is None else group_size
     if not domain or group_size < 1:
         raise ProgramError("T.Persistent: needs a domain of at least one extent and a group_size >= 1")
     zero = Const(0, INT32, weak=True)
@@ -393,7 +482,6 @@ def _grouped(tile: Expr, extents: Sequence[Expr], group_size: int) -> list[Expr]
     return coordinates + tail[::-1]
 
 
-parallel = Parallel
 pipelined = Pipelined
 persistent = Persistent
 Serial = serial

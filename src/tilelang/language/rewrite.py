@@ -390,7 +390,15 @@ class _Rewriter(ast.NodeTransformer):
         unpacks = any(isinstance(item.optional_vars, ast.Tuple | ast.List) for item in node.items)
         at = self._at(node, node.items[-1].context_expr, targets, unpacks=unpacks)
         items = [ast.withitem(self.visit(i.context_expr), i.optional_vars) for i in node.items]
-        return [at, ast.With(items, self.block(node.body))]
+        construct = next(filter(None, map(_staged_block, node.items)), "")
+        if not construct:
+            return [at, ast.With(items, self.block(node.body))]
+        handle = self._handle()
+        begin = _store(handle, _call("named", ast.Constant(construct)))
+        carried = assigned_names(node.body, loop_targets=False)
+        block = ast.With([*items, ast.withitem(_load(handle))], self.block(node.body))
+        carry = self._carry(handle, carried, node.body if construct == "While" else [])
+        return [at, begin, *carry, block, at, *self._leave(handle, assigned_names(node.body))]
 
     def _carry(
         self, handle: str, names: Sequence[str], body: Sequence[ast.stmt], both: set[str] | None = None
@@ -475,6 +483,14 @@ def _flat_names(target: ast.expr) -> tuple[str, ...] | None:
     if isinstance(target, ast.Tuple | ast.List) and all(isinstance(t, ast.Name) for t in target.elts):
         return tuple(t.id for t in target.elts if isinstance(t, ast.Name))
     return None
+
+
+def _staged_block(item: ast.withitem) -> str:
+    """Which of the blocks that are staged a `with` opens; empty for others, such as `T.Kernel`."""
+    match item.context_expr:
+        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)) if name in ("While", "If", "Then", "Else"):
+            return name
+    return ""
 
 
 def _is_range(node: ast.expr) -> bool:

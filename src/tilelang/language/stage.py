@@ -54,6 +54,8 @@ class Stager(Builder):
         call_site: Where the macro being inlined was called from.
         active_macros: The macros being inlined, outermost first.
         params: The function's parameters by name, in order.
+        loops: The kinds of the staged loops that are open, outermost first, as in `T.Parallel`.
+        branches: The `T.If`, and the sides of them, that are open, outermost first.
         frames: Of the rewritten functions that are running, outermost first.
         reducers: The operators of what `T.alloc_reducer` allocated.
         reducer_steps: The statements that `T.reducer_init` and its kin made: which of them did, for which reducer.
@@ -71,6 +73,8 @@ class Stager(Builder):
         self.call_site: Loc | None = None
         self.active_macros: list[object] = []
         self.params: dict[str, Param] = {}
+        self.loops: list[str] = []
+        self.branches: list[object] = []
         self.frames: list[object] = []
         self.reducers: dict[Buffer, ReduceOp] = {}
         self.reducer_steps: dict[Stmt, tuple[str, Buffer]] = {}
