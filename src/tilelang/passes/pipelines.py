@@ -32,6 +32,7 @@ from tilelang.passes.tile import (
     find_groups,
     flatten_parallel,
     forward_copies,
+    grow_fragments,
     inline_bindings,
     multi_buffer,
     permute_tensors,
@@ -52,6 +53,7 @@ def cpu(lowerings: Lowerings) -> tuple[Pass, ...]:
     """From what the front end leaves to one block's scalar program."""
     return (
         drop_optional.PASS,
+        grow_fragments.PASS,
         check_program.PASS,
         drop_nan.PASS,
         inline_bindings.PASS,
@@ -69,6 +71,7 @@ def gpu(lowerings: GpuLowerings) -> tuple[Pass, ...]:
     """From what the front end leaves to the program of one thread."""
     return (
         drop_optional.PASS,
+        grow_fragments.PASS,
         check_program.PASS,
         drop_nan.PASS,
         inline_bindings.PASS,

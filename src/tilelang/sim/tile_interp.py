@@ -42,6 +42,7 @@ from tilelang.ir.stmt import (
 )
 from tilelang.ir.visit import expressions, walk, walk_expr
 from tilelang.isa.instruction import Effect, Instruction
+from tilelang.passes.tile.grow_fragments import grow_fragments
 from tilelang.passes.tile.permute_tensors import permute_tensors
 from tilelang.sim.arguments import bind_arguments
 from tilelang.sim.expressions import Evaluator
@@ -72,7 +73,7 @@ def run_reference(
         DeviceAssertError: An assertion of the kernel failed.
     """
     with func.loc, np.errstate(all="ignore"):
-        Interpreter(printer, seed).run(permute_tensors(func), arguments)
+        Interpreter(printer, seed).run(permute_tensors(grow_fragments(func)), arguments)
 
 
 class _Leave(enum.Enum):
