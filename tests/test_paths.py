@@ -1,5 +1,7 @@
+import ast
 import importlib
 import inspect
+from pathlib import Path
 
 import pytest
 
@@ -56,8 +58,9 @@ PUBLISHED = {
     "tilelang.profiler": "do_bench Profiler TensorSupplyType",
     "tilelang.profiler.bench": "do_bench",
     "tilelang.testing": "main requires_cuda set_random_seed torch_assert_close",
-    "tilelang.jit": "jit JITKernel compile par_compile",
+    "tilelang.jit": "jit JITImpl JITKernel compile par_compile",
     "tilelang.jit.kernel": "JITKernel",
+    "tilelang.jit.exceptions": "JITNoBuilderError",
     "tilelang.engine.param": "KernelParam",
     "tilelang.engine.callback": "register_cuda_postproc register_cuda_postproc_callback register_c_postproc register_c_postproc_callback",
     "tilelang.backend.target": "determine_target auto_detect_target",
@@ -96,3 +99,16 @@ def test_every_name_of_every_row_exists(path: str) -> None:
     absent = [name for name in dir(module) if not hasattr(module, name)]
     assert [] == absent
     assert inspect.ismodule(module) or callable(module)
+
+
+@pytest.mark.parametrize("path", sorted({path.rpartition(".")[0] for path in PATHS} - {""}))
+def test_no_file_has_a_variable_that_a_module_below_it_would_replace(path: str) -> None:
+    file = getattr(importlib.import_module(path), "__file__", None)
+    if file is None:
+        return
+    below = {name.rpartition(".")[2] for name in PATHS if name.rpartition(".")[0] == path}
+    tree = ast.parse(Path(file).read_text())
+    imports = [n for n in tree.body if isinstance(n, ast.Import | ast.ImportFrom)]
+    names = [alias for node in imports if getattr(node, "module", "") not in (path, "__future__") for alias in node.names]
+    bound = {(alias.asname or alias.name).partition(".")[0] for alias in names}
+    assert set() == below & bound

@@ -14,8 +14,9 @@ from tilelang.jit.kernel import JITKernel
 
 if TYPE_CHECKING:
     from tilelang.jit.decorator import jit
+    from tilelang.jit.jit_impl import JITImpl
 
-__all__ = ["JITKernel", "compile", "jit", "lower", "par_compile"]
+__all__ = ["JITImpl", "JITKernel", "compile", "jit", "lower", "par_compile"]
 
 
 class _Decorator(ModuleType):

@@ -17,11 +17,11 @@ from tilelang.errors import StagingError, user_facing
 from tilelang.ir.func import PrimFunc
 from tilelang.jit.compile import compile_all
 from tilelang.jit.eager import EagerFunction
+from tilelang.jit.jit_impl import JITImpl
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.options import JitOptions
 from tilelang.jit.signature import (
     RETURN_KERNEL,
-    JITFunc,
     ParsedArguments,
     bind_call,
     key_of_value,
@@ -33,18 +33,13 @@ from tilelang.runtime.parameters import OutIdx
 from tilelang.target import TargetLike
 
 
-class JitFunction:
-    """A function marked `@tilelang.jit` that returns a prim_func.
+class JitFunction(JITImpl):
+    """A function marked `@tilelang.jit` that returns a prim_func."""
 
-    Attributes:
-        func: The user's function, as `JITFunc`.
-        options: What the decorator was given.
-    """
+    mode = "lazy"
 
     def __init__(self, func: Callable[..., Any], options: JitOptions) -> None:
-        self.func = JITFunc.of(func, self._parse)
-        self.options = options
-        self._signature = inspect.signature(func)
+        super().__init__(func, options, self._parse)
         self._kernels: dict[Any, JITKernel] = {}
         functools.update_wrapper(self, func)
 
@@ -59,7 +54,7 @@ class JitFunction:
             StagingError: The function returns something other than a kernel.
         """
         keywords.pop(RETURN_KERNEL, None)  # which a call does anyway
-        values = bind_call(self.func.__name__, self._signature, args, keywords)
+        values = bind_call(self.func.__name__, self.signature, args, keywords)
         key = (key_of_value(values), *self.options.chosen())
         if key not in self._kernels:
             self._kernels.setdefault(key, self.options.compile(self.get_tir(*args, **keywords)))
@@ -83,10 +78,6 @@ class JitFunction:
             hint="return the function marked @T.prim_func; or write T.Kernel directly in the body (eager style)",
         )
 
-    def get_kernel_source(self, *args: Any, **keywords: Any) -> str:
-        """The generated source for these arguments."""
-        return self(*args, **keywords).get_kernel_source()
-
     def par_compile(
         self, configs: Sequence[Any], num_workers: int | None = None, ignore_error: bool = False
     ) -> list[JITKernel | None]:
@@ -100,9 +91,9 @@ class JitFunction:
         return compile_all(self, configs, num_workers, ignore_error, self.options.chosen()[0])
 
     def _parse(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> ParsedArguments:
-        known, extra = split_keywords(self._signature, keywords)
-        values = bind_call(self.func.__name__, self._signature, args, known)
-        return (plain_key(self._signature, values, extra), None), {}
+        known, extra = split_keywords(self.signature, keywords)
+        values = bind_call(self.func.__name__, self.signature, args, known)
+        return (plain_key(self.signature, values, extra), None), {}
 
 
 @overload

@@ -8,7 +8,6 @@ without looking at the function again.
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
@@ -20,11 +19,11 @@ from tilelang.errors import ArgumentError, OptionError, user_facing
 from tilelang.ir.expr import int_const
 from tilelang.ir.func import PrimFunc
 from tilelang.jit.compile import compile_all
+from tilelang.jit.jit_impl import JITImpl
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.options import JitOptions
 from tilelang.jit.signature import (
     RETURN_KERNEL,
-    JITFunc,
     ParsedArguments,
     bind_call,
     is_array,
@@ -65,19 +64,14 @@ class _Parts:
         return key_of_value((facts, self.values, self.sizes))
 
 
-class EagerFunction:
-    """A function marked `@tilelang.jit` that takes tensors and runs.
+class EagerFunction(JITImpl):
+    """A function marked `@tilelang.jit` that takes tensors and runs."""
 
-    Attributes:
-        func: The user's function, as `JITFunc`.
-        options: What the decorator was given.
-    """
+    mode = "eager"
 
     def __init__(self, func: Callable[..., Any], options: JitOptions) -> None:
-        self.func = JITFunc.of(func, self._parse)
-        self.options = options
-        self._signature = inspect.signature(func)
-        self._parameters = self._signature.parameters
+        super().__init__(func, options, self._parse)
+        self._parameters = self.signature.parameters
         function: Any = self.func.function
         annotations = annotations_of(function, {})
         self._scalars = {name for name, kind in annotations.items() if isinstance(kind, DType)}
@@ -107,8 +101,8 @@ class EagerFunction:
             eager, positions = known
             return eager.kernel(*[args[i] for i in positions])
         wanted = keywords.pop(RETURN_KERNEL, False)
-        own, sizes = split_keywords(self._signature, keywords)
-        values = bind_call(self.func.__name__, self._signature, args, own)
+        own, sizes = split_keywords(self.signature, keywords)
+        values = bind_call(self.func.__name__, self.signature, args, own)
         eager = self._kernel(self._sorted(values, sizes))
         if wanted:
             return eager.kernel
@@ -149,10 +143,6 @@ class EagerFunction:
     def get_tir(self, *args: Any, **keywords: Any) -> PrimFunc:
         """The kernel's program, not compiled; arguments as for `compile`."""
         return self._staged(self._parts_to_compile(args, keywords))
-
-    def get_kernel_source(self, *args: Any, **keywords: Any) -> str:
-        """The generated source; arguments as for `compile`."""
-        return self.compile(*args, **keywords).get_kernel_source()
 
     def par_compile(
         self, configs: Sequence[Any], num_workers: int | None = None, ignore_error: bool = False
@@ -198,9 +188,9 @@ class EagerFunction:
 
     def _parts_to_compile(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> _Parts:
         """The arguments of a call that may leave out tensors and runtime scalars."""
-        own, sizes = split_keywords(self._signature, keywords)
+        own, sizes = split_keywords(self.signature, keywords)
         name = self.func.__name__
-        values = bind_call(name, self._signature, args, own, partial=True)
+        values = bind_call(name, self.signature, args, own, partial=True)
         parts = self._sorted(values, sizes)
         for name, parameter in self._parameters.items():
             if name in values or name in self._scalars or parameter.kind is parameter.VAR_KEYWORD:
@@ -208,17 +198,17 @@ class EagerFunction:
             if name in self._tensors:
                 parts.tensors[name] = None
             elif parameter.default is parameter.empty:
-                bind_call(self.func.__name__, self._signature, args, own)  # which tells what is missing
+                bind_call(self.func.__name__, self.signature, args, own)  # which tells what is missing
             else:
                 parts.values[name] = parameter.default
         return parts
 
     def _parse(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> ParsedArguments:
         parts = self._parts_to_compile(args, keywords)
-        own, extra = split_keywords(self._signature, keywords)
-        values = bind_call(self.func.__name__, self._signature, args, own, partial=True)
+        own, extra = split_keywords(self.signature, keywords)
+        values = bind_call(self.func.__name__, self.signature, args, own, partial=True)
         runtime = self._scalars | self._tensors
-        key = plain_key(self._signature, parts.values, extra, frozenset(runtime))
+        key = plain_key(self.signature, parts.values, extra, frozenset(runtime))
         function: Any = self.func.function
         sizes = find_sizes(function, parts.tensors, parts.values, parts.sizes)
         return (key, tuple(sizes.values.values())), {n: v for n, v in values.items() if n in runtime}

@@ -17,7 +17,7 @@ program.
 
 from __future__ import annotations
 
-import ast
+import ast as syntax  # the module `tilelang.language.eager.ast` is an attribute of this one
 import difflib
 import inspect
 import re
@@ -92,22 +92,23 @@ def is_eager(fn: types.FunctionType) -> bool:
     A function that states the types of its parameters, and leaves the kernel to a macro, is eager as well.
     """
     node = function_source(fn).node
-    inner = [d for n in ast.walk(node) if isinstance(n, ast.FunctionDef) and n is not node for d in n.decorator_list]
-    if any("prim_func" in ast.unparse(decorator) for decorator in inner):
+    functions = [n for n in syntax.walk(node) if isinstance(n, syntax.FunctionDef) and n is not node]
+    inner = [decorator for function in functions for decorator in function.decorator_list]
+    if any("prim_func" in syntax.unparse(decorator) for decorator in inner):
         return False
     return any(_opens_kernel(n) for n in own_nodes(node)) or bool(stated_parameters(fn))
 
 
-def _opens_kernel(node: ast.AST) -> bool:
-    if not isinstance(node, ast.withitem | ast.AnnAssign | ast.Assign):
+def _opens_kernel(node: syntax.AST) -> bool:
+    if not isinstance(node, syntax.withitem | syntax.AnnAssign | syntax.Assign):
         return False
     called = {
-        call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-        for call in ast.walk(node)
-        if isinstance(call, ast.Call)
+        call.func.attr if isinstance(call.func, syntax.Attribute) else getattr(call.func, "id", "")
+        for call in syntax.walk(node)
+        if isinstance(call, syntax.Call)
     }
     kernel = any(name.endswith("Kernel") for name in called)
-    return kernel if isinstance(node, ast.withitem) else bool(called & {"empty", "const"}) and not kernel
+    return kernel if isinstance(node, syntax.withitem) else bool(called & {"empty", "const"}) and not kernel
 
 
 @record(slots=True)
