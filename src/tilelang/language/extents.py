@@ -108,9 +108,9 @@ def _polynomial(expr: Expr) -> Polynomial:
         case Binary(op=BinaryOp.MUL, a=a, b=b) if expr.dtype.is_int:
             return _times(_polynomial(a), _polynomial(b))
         case Binary(op=op, a=a, b=b) if expr.dtype.is_int and a.dtype.is_int and b.dtype.is_int:
-            value = _of_numbers(op, _polynomial(a), _polynomial(b))
-            if value is not None:
-                return value
+            made = _of_numbers(op, _polynomial(a), _polynomial(b))
+            if made is not None:
+                return made
     return Counter({(_key(expr),): 1})
 
 
