@@ -22,7 +22,7 @@ SECTIONS = (
     ("Kernels", ("prim_func", "parameters", "kernel", "macro", "eager", "types")),
     ("Buffers", ("alloc", "proxy", "annotate")),
     ("Loops", ("loops", "blocks")),
-    ("Tile operators", ("tile", "gemm", "reductions", "scans", "reducers", "atomic")),
+    ("Tile operators", ("copies", "products", "gemm", "tile", "reductions", "scans", "reducers", "atomic")),
     ("Arithmetic", ("math", "derived", "vectors")),
     ("Layouts", ("layout", "fragment", "swizzle", "annotate_layout")),
     ("Debugging", ("debug",)),

@@ -7,7 +7,7 @@ from tilelang.dtypes import INT32
 from tilelang.errors import ProgramError
 from tilelang.ir.expr import Var
 from tilelang.language.proxy import BufferProxy
-from tilelang.language.regions import align, as_buffer, neighbor, scalar_operand, tile_dim, tile_region
+from tilelang.language.regions import align, as_buffer, neighbor, repeated, scalar_operand, tile_dim, tile_region
 from tilelang.language.stage import Stager
 from tilelang.ops.describe import extent_text
 
@@ -45,41 +45,55 @@ def test_two_positions_are_one_element(tensor: Tensor, box: Box) -> None:
     assert (["i+1", "j+1"], ["i+1"]) == (box(src), box(dst))
 
 
-def test_two_positions_are_the_tile_that_begins_at_one_of_them(tensor: Tensor, stager: Stager, box: Box) -> None:
-    a, s, f = tensor("A", (64, 64)), T.alloc_shared((3, 8, 16)), T.alloc_fragment((8, 16))
-    for position in (s[i, 0, 0], s[0, 0, 0], s[2, 0, 0]):  # type: ignore[index]
-        src, dst = align(position, a[i, j], "T.copy")  # type: ignore[arg-type]
-        assert (["0+8", "0+16"], ["i+8", "j+16"]) == (box(src)[1:], box(dst))
-        assert box(src)[0].endswith("+1")
-    src, dst = align(a[i, j], f[0, 0], "T.copy")  # type: ignore[arg-type,index]
-    assert (["i+8", "j+16"], ["0+8", "0+16"]) == (box(src), box(dst))
-    src, dst = align(s[i, 0, 0], f[0, 0], "T.copy")  # type: ignore[arg-type,index]
-    assert (["i+1", "0+8", "0+16"], ["0+8", "0+16"]) == (box(src), box(dst))
-    batches = tensor("B", (2, 64, 64))
-    assert ["i+1", "0+8", "j+16"] == box(align(f[0, 0], batches[i, 0, j], "T.copy")[1])  # type: ignore[arg-type,index]
-
-
 def test_elements_by_their_positions_on_chip(tensor: Tensor, stager: Stager, box: Box) -> None:
     a, s, x = tensor("A", (64, 64)), T.alloc_shared((8, 16)), T.alloc_local((4,))
-    for position in (s[i, j], s[0, 3], x[0]):  # type: ignore[index]
+    for position in (s[i, j], s[0, 3], s[0, 0], x[0]):  # type: ignore[index]
         src, dst = align(position, a[i, j], "T.copy")  # type: ignore[arg-type]
         assert all(part.endswith("+1") for part in (*box(src), *box(dst)))
 
 
-def test_positions_that_tell_no_extents(tensor: Tensor, stager: Stager) -> None:
-    a, s, f = tensor("A", (64, 64)), T.alloc_shared((8, 16)), T.alloc_fragment((8, 8))
-    with pytest.raises(ProgramError) as caught:
-        align(s[i, 0], a[i, j], "T.copy")  # type: ignore[arg-type,index]
-    assert (
-        "T.copy: shared[i, 0] and A[i, j] are positions, and nothing tells the extents of a tile that begins there"
-        == caught.value.message
-    )
-    assert (
-        "give one side its extents, as in shared[i:i + 32, :]; one element is copied by A[i, j] = shared[i, 0]"
-        == caught.value.hint
-    )
-    with pytest.raises(ProgramError, match=r"and a tile \(8, 16\) and a tile \(8, 8\) begin there"):
-        align(s[0, 0], f[0, 0], "T.copy")  # type: ignore[arg-type,index]
+def test_the_innermost_side_says_how_much_is_copied(tensor: Tensor, stager: Stager, box: Box) -> None:
+    a, s, f = tensor("A", (64, 64)), T.alloc_shared((8, 16)), T.alloc_fragment((8, 16))
+    for src, dst, expected in (
+        (a[0:4, 0:16], s, "8 16 8 16"),
+        (a[0:j, 0:16], s, "8 16 8 16"),
+        (f, a[i : i + 4, 0:20], "8 16 8 16"),
+        (a[0:6, 0:3], a[8:10, 0:4], "6 3 6 3"),
+        (s[0:4, :], f[0:4, :], "4 16 4 16"),
+        (a[i, 0:16], s[1:2, :], "1 16 1 16"),
+    ):
+        sides = align(src, dst, "T.copy")  # type: ignore[arg-type]
+        assert expected.split() == [part.split("+")[-1] for side in sides for part in box(side)]
+
+
+def test_elements_of_the_source_are_not_left_out(tensor: Tensor, stager: Stager) -> None:
+    a, s = tensor("A", (64, 64)), T.alloc_shared((8, 16))
+    for src, dst, found in (
+        (a[0:9, 0:16], s, "'A' is (9, 16) but 'shared' is (8, 16)"),
+        (s, T.alloc_fragment((4, 16)), "'shared' is (8, 16) but 'fragment' is (4, 16)"),
+        (s, a[0, 0:16], "'shared' is (8, 16) but 'A' is (16,)"),
+        (a, tensor("B", (64, 65)), "'A' is (64, 64) but 'B' is (64, 65)"),
+    ):
+        with pytest.raises(ValueError) as caught:
+            align(src, dst, "T.copy")  # type: ignore[arg-type]
+        assert f"T.copy: {found}" == caught.value.message
+
+
+def test_a_source_is_repeated_where_its_extent_is_1(tensor: Tensor, stager: Stager) -> None:
+    a, s, f = tensor("A", (64, 64)), T.alloc_shared((8, 16)), T.alloc_fragment((16,))
+    for src, dst, expected in (
+        (a[i : i + 1, 0:16], s, (None, 1)),
+        (a[i, 0:16], s, (None, 1)),
+        (f, s, (1,)),
+        (a[0:8, 0:1], s, (0, None)),
+        (a[i : i + 1, 0:1], s, (None, None)),
+        (a[0:8, 0:16], s, None),
+        (a[0:4, 0:1], s, None),
+        (s, f, None),
+        (a[i, j], s, None),
+    ):
+        found = repeated(src, dst)  # type: ignore[arg-type]
+        assert expected == (found and found.axes)
 
 
 def test_a_tile_of_too_many_dimensions_does_not_fit_a_position(tensor: Tensor, stager: Stager) -> None:

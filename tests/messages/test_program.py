@@ -54,7 +54,7 @@ hint: give names to its parts, as in `part = a + b`, or write a sum of many term
 """,
     ),
     "a copy of unequal extents": (
-        errors.ProgramError,
+        errors.ProgramValueError,
         """\
 S = T.alloc_shared((8, 4), "float32")
 F = T.alloc_fragment((4, 4), "float32")
@@ -69,7 +69,7 @@ hint: slice the larger side, or pass equal extents
 """,
     ),
     "a copy of unequal extents of a tensor": (
-        errors.ProgramError,
+        errors.ProgramValueError,
         """\
 S = T.alloc_shared((4, 4), "float32")
 T.copy(A, S)
@@ -83,7 +83,7 @@ hint: name where the tile begins, as in A[0, 0]: its extents then come from the 
 """,
     ),
     "a gemm of unequal depths": (
-        errors.ProgramError,
+        errors.ProgramAssertionError,
         """\
 X = T.alloc_shared((8, 4), "float16")
 Y = T.alloc_shared((8, 8), "float16")
@@ -99,7 +99,7 @@ hint: write transpose_A=True
 """,
     ),
     "a gemm into another shape": (
-        errors.ProgramError,
+        errors.ProgramAssertionError,
         """\
 X = T.alloc_shared((8, 4), "float16")
 Y = T.alloc_shared((4, 8), "float16")

@@ -17,6 +17,7 @@ from tilelang.language.atomic import *
 from tilelang.language.barriers import *
 from tilelang.language.blocks import *
 from tilelang.language.clusters import *
+from tilelang.language.copies import *
 from tilelang.language.debug import *
 from tilelang.language.derived import *
 from tilelang.language.eager import *
@@ -33,6 +34,7 @@ from tilelang.language.matrix_instructions import *
 from tilelang.language.parameters import *
 from tilelang.language.pointers import *
 from tilelang.language.prim_func import *
+from tilelang.language.products import *
 from tilelang.language.reducers import *
 from tilelang.language.reductions import *
 from tilelang.language.scans import *
@@ -57,6 +59,7 @@ _MODULES = (
     "barriers",
     "blocks",
     "clusters",
+    "copies",
     "debug",
     "derived",
     "eager",
@@ -71,6 +74,7 @@ _MODULES = (
     "parameters",
     "pointers",
     "prim_func",
+    "products",
     "reducers",
     "reductions",
     "scans",

@@ -2,6 +2,7 @@
 
 Takes buffers, regions and element positions, gives `Region`s. Invariant: the regions of one aligned pair have the
 same extents once unit extents are dropped, and lie within their buffers where those are on chip and all is constant.
+The extents are those of the side in the innermost memory.
 """
 
 from __future__ import annotations
@@ -11,10 +12,9 @@ from collections.abc import Sequence
 from tilelang.errors import ProgramError, ProgramValueError
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, ExprLike, Load, as_expr, int_const
-from tilelang.language.extents import match_regions, shape_text, text
+from tilelang.language.extents import difference, shape_text, text
 from tilelang.language.proxy import TileProxy
-
-_TILES = (Scope.SHARED, Scope.FRAGMENT)
+from tilelang.records import record
 
 Operand = TileProxy | Expr  # a buffer, a region, or an element position such as A[i, j]
 
@@ -69,13 +69,13 @@ def tile_dim(operand: Operand, dim: object, what: str) -> int:
 def align(src: Operand, dst: Operand, what: str) -> tuple[Region, Region]:
     """Source and destination with equal extents.
 
-    An element position takes its extents from the other side, aligned from the right. Two positions mean the tile that
-    begins at one of them, if that is the beginning of a shared or fragment buffer or of one of several in it, and one
-    element otherwise. Where the extents of two tiles are only known when the kernel runs, the smaller one counts for
-    both.
+    An element position takes its extents from the other side, aligned from the right. The extents of two tiles that are
+    not 1 are paired in order; those of the side in the innermost memory count for both, of the source if both sides are
+    in one. Two positions are one element.
 
     Raises:
-        ProgramError: The extents differ or nothing tells them, or a region leaves its on-chip buffer.
+        ProgramValueError: The extents do not fit, or elements of the source would be left out.
+        ProgramError: A region leaves its on-chip buffer.
     """
     a, b = _place(src, what), _place(dst, what)
     if isinstance(a, TileProxy) and isinstance(b, TileProxy):
@@ -86,8 +86,46 @@ def align(src: Operand, dst: Operand, what: str) -> tuple[Region, Region]:
     elif isinstance(b, TileProxy):
         regions = _extended(a, b.shape, b.name, what), b.region
     else:
-        regions = _between_positions(a, b, what)
+        regions = single_element(a), single_element(b)
     return check_inside(regions[0], what), check_inside(regions[1], what)
+
+
+@record(slots=True)
+class Repeated:
+    """A source whose elements go to more than one place of a destination.
+
+    Attributes:
+        src: What is read.
+        dst: What is written.
+        axes: For each dimension of the source's buffer the one of the destination's that it runs along; None where its
+            extent is 1.
+    """
+
+    src: Region
+    dst: Region
+    axes: tuple[int | None, ...]
+
+
+def repeated(src: Operand, dst: Operand) -> Repeated | None:
+    """How a tile is repeated along dimensions of the destination, where its own extent is 1; None if it is not.
+
+    The extents are aligned from the right, and agree wherever that of the source is not 1.
+    """
+    if not (isinstance(src, TileProxy) and isinstance(dst, TileProxy)):
+        return None
+    a, b = src.region, dst.region
+    if len(_long(a)) >= len(_long(b)):
+        return None
+    shift = len(b.extent) - len(a.extent)
+    axes: list[int | None] = []
+    for axis, extent in enumerate(a.extent):
+        if int_const(extent) == 1:
+            axes.append(None)
+        elif axis + shift < 0 or difference(extent, b.extent[axis + shift]) != 0:
+            return None
+        else:
+            axes.append(axis + shift)
+    return Repeated(a, b, tuple(axes))
 
 
 def check_inside(region: Region, what: str) -> Region:
@@ -140,52 +178,6 @@ def _place(operand: object, what: str) -> TileProxy | Load:
     )
 
 
-def _between_positions(src: Load, dst: Load, what: str) -> tuple[Region, Region]:
-    """The tile that begins at one of two positions, or one element."""
-    rank = min(len(src.indices), len(dst.indices))
-    a, b = _tile_at(src, rank), _tile_at(dst, rank)
-    if a is not None and b is not None:
-        matched = match_regions(a, b)
-        if matched is None:
-            tiles = f"a tile {shape_text(a.extent)} and a tile {shape_text(b.extent)}"
-            raise _undetermined(src, dst, f"{tiles} begin", what)
-        return matched
-    if a is not None:
-        return a, _extended(dst, a.extent, src.buffer.name, what)
-    if b is not None:
-        return _extended(src, b.extent, dst.buffer.name, what), b
-    if any(_looks_like_a_tile(position) for position in (src, dst)):
-        raise _undetermined(src, dst, "nothing tells the extents of a tile that begins", what)
-    return single_element(src), single_element(dst)
-
-
-def _tile_at(position: Load, rank: int) -> Region | None:
-    """The tile of the last dimensions of an on-chip buffer, if a position is its beginning."""
-    buffer, count = position.buffer, len(position.indices) - rank
-    if buffer.scope not in _TILES or any(int_const(index) != 0 for index in position.indices[count:]):
-        return None
-    return Region(buffer, position.indices, (*(as_expr(1) for _ in range(count)), *buffer.shape[count:]))
-
-
-def _looks_like_a_tile(position: Load) -> bool:
-    """Whether a position in an on-chip buffer stands at the beginning of a row, as those of elements rarely do."""
-    buffer = position.buffer
-    if buffer.scope not in _TILES or len(position.indices) < 2:
-        return False
-    return int_const(position.indices[-1]) == 0 and int_const(buffer.shape[-1]) != 1
-
-
-def _undetermined(src: Load, dst: Load, found: str, what: str) -> ProgramError:
-    a, b = (f"{p.buffer.name}[{', '.join(map(text, p.indices))}]" for p in (src, dst))
-    tile = src if src.buffer.scope in _TILES else dst
-    *leading, rows, _ = map(text, tile.indices)
-    region = f"{tile.buffer.name}[{', '.join([*leading, f'{rows}:{rows} + 32', ':'])}]"
-    return ProgramError(
-        f"{what}: {a} and {b} are positions, and {found} there",
-        hint=f"give one side its extents, as in {region}; one element is copied by {b} = {a}",
-    )
-
-
 def _extended(position: Load, shape: Sequence[ExprLike], name: str, what: str) -> Region:
     """The region that begins at a position and has the extents of the other side, which is called `name`."""
     extents = [as_expr(extent) for extent in shape]
@@ -193,7 +185,7 @@ def _extended(position: Load, shape: Sequence[ExprLike], name: str, what: str) -
     while len(extents) > rank:
         units = [i for i, extent in enumerate(extents) if int_const(extent) == 1]
         if not units:
-            raise ProgramError(
+            raise ProgramValueError(
                 f"{what}: '{position.buffer.name}' has {rank} dimensions, too few for the {shape_text(shape)} of "
                 f"'{name}'",
                 hint="slice the larger side so that both have the same extents",
@@ -204,13 +196,37 @@ def _extended(position: Load, shape: Sequence[ExprLike], name: str, what: str) -
 
 
 def _match(a: TileProxy, b: TileProxy, what: str) -> tuple[Region, Region]:
-    matched = match_regions(a.region, b.region)
-    if matched is None:
-        raise ProgramError(
-            f"{what}: '{a.name}' is {shape_text(a.shape)} but '{b.name}' is {shape_text(b.shape)}",
-            hint=_mismatch_hint(a, b),
-        )
-    return matched
+    ours, theirs = _long(a.region), _long(b.region)
+    by_source = _distance(a.buffer.scope) <= _distance(b.buffer.scope)
+    if len(ours) != len(theirs):
+        raise _mismatch(a, b, what)
+    source, target = list(a.region.extent), list(b.region.extent)
+    for i, j in zip(ours, theirs, strict=True):
+        gap = difference(source[i], target[j])
+        if gap and (a.is_whole and b.is_whole or not by_source and gap > 0):
+            raise _mismatch(a, b, what)
+        if by_source:
+            target[j] = source[i]
+        else:
+            source[i] = target[j]
+    return Region(a.buffer, a.region.start, tuple(source)), Region(b.buffer, b.region.start, tuple(target))
+
+
+def _long(region: Region) -> list[int]:
+    """The dimensions of a region that are not the constant 1."""
+    return [axis for axis, extent in enumerate(region.extent) if int_const(extent) != 1]
+
+
+def _distance(scope: Scope) -> int:
+    """How far a memory is from the threads."""
+    return 2 if scope is Scope.GLOBAL else 1 if scope is Scope.SHARED else 0
+
+
+def _mismatch(a: TileProxy, b: TileProxy, what: str) -> ProgramValueError:
+    return ProgramValueError(
+        f"{what}: '{a.name}' is {shape_text(a.shape)} but '{b.name}' is {shape_text(b.shape)}",
+        hint=_mismatch_hint(a, b),
+    )
 
 
 def _mismatch_hint(a: TileProxy, b: TileProxy) -> str:

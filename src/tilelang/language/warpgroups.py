@@ -7,6 +7,7 @@ around it. Invariant: sums of a product are there, and its tiles free, when the 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 from tilelang.errors import ProgramError
 from tilelang.ir.expr import ExprLike
@@ -15,8 +16,8 @@ from tilelang.isa.nvidia.wgmma import MOST_PENDING, WGMMA_COMMIT, WGMMA_FENCE, w
 from tilelang.language.api import api
 from tilelang.language.calls import emit_call, inside_kernel
 from tilelang.language.operators import plain_int
+from tilelang.language.products import product
 from tilelang.language.regions import Operand, tile_region
-from tilelang.language.tile import product
 from tilelang.ops.gemm import GemmWarpPolicy
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "warpgroup_fence_operand",
     "warpgroup_wait",
     "wgmma_gemm",
+    "wgmma_mma",
 ]
 
 
@@ -45,6 +47,7 @@ def wgmma_gemm(
     transpose_B: bool = False,
     policy: GemmWarpPolicy = GemmWarpPolicy.Square,
     clear_accum: ExprLike = False,
+    annotations: Mapping[str, object] | None = None,
     *,
     transpose_a: bool = False,
     transpose_b: bool = False,
@@ -65,6 +68,7 @@ def wgmma_gemm(
         transpose_B: Whether B is stored as (N, K).
         policy: How the warpgroups share the tile.
         clear_accum: Whether C starts at zero; may be an expression such as `k == 0`.
+        annotations: Steer GPU targets only.
         transpose_a: Another spelling of `transpose_A`.
         transpose_b: Another spelling of `transpose_B`.
 
@@ -76,12 +80,16 @@ def wgmma_gemm(
         `T.wgmma_gemm(A_s[s, :, :], B_s[s, :, :], C_f, clear_accum=k == 0)`
     """
     what = "T.wgmma_gemm"
+    del annotations
     stager, _ = inside_kernel(what)
     transposed = transpose_A, transpose_B, transpose_a, transpose_b
     made = product(what, A, B, C, transposed, policy, clear_accum)
     made = dataclasses.replace(made, wait=-1, explicit=True)
     made.check()
     stager.emit(made)
+
+
+wgmma_mma = wgmma_gemm
 
 
 @api

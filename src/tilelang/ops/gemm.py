@@ -9,7 +9,7 @@ from typing import NoReturn
 import numpy as np
 
 from tilelang.dtypes import DType
-from tilelang.errors import ProgramError
+from tilelang.errors import ProgramAssertionError, ProgramError
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.expr import Const, Expr
 from tilelang.ir.scalar import convert
@@ -174,14 +174,14 @@ class Gemm(TileOp):
         m, k = a[::-1] if self.transpose_a else a
         k_of_b, n = b[::-1] if self.transpose_b else b
         if not may_equal(k, k_of_b):
-            raise ProgramError(
+            raise ProgramAssertionError(
                 f"{self.name}: A is {self._shown(a, self.transpose_a)} and B is {self._shown(b, self.transpose_b)}, "
                 f"so K is {extent_text(k)} on one side and {extent_text(k_of_b)} on the other",
                 hint=self._transposing(a, b),
             )
         for letter, size, of_c in (("M", m, c[0]), ("N", n, c[1])):
             if not may_equal(size, of_c):
-                raise ProgramError(
+                raise ProgramAssertionError(
                     f"{self.name}: A is {self._shown(a, self.transpose_a)} and B is "
                     f"{self._shown(b, self.transpose_b)}, but C is {shape_text(c)}: {letter} is {extent_text(size)} "
                     f"on one side and {extent_text(of_c)} on the other",

@@ -1,0 +1,68 @@
+from collections.abc import Callable
+
+import pytest
+
+import tilelang.language as T
+from tilelang.dtypes import INT32
+from tilelang.errors import ProgramError
+from tilelang.ir.expr import Binary, Const, Var
+from tilelang.ir.visit import walk
+from tilelang.language.proxy import BufferProxy
+from tilelang.language.stage import Stager
+from tilelang.ops.gemm import Gemm
+
+Tensor = Callable[..., BufferProxy]
+k = Var("k", INT32, index=True)
+
+
+def test_gemm_in_its_forms(stager: Stager) -> None:
+    a, b = T.alloc_shared((2, 8, 16), "float16"), T.alloc_shared((4, 16), "float16")
+    c = T.alloc_fragment((8, 4), "float32")
+    T.gemm(a[k % 2], b, c, transpose_B=True)  # type: ignore[arg-type,index]
+    T.gemm(a[0], b, c, transpose_b=True, policy=T.GemmWarpPolicy.FullRow, clear_accum=True, k_pack=2, wg_wait=-1)  # type: ignore[arg-type]
+    T.gemm(a[0], b, c, False, True, clear_accum=k == 0)  # type: ignore[arg-type]
+    for wrong in (-2, 8):
+        with pytest.raises(ProgramError, match=f"wg_wait is {wrong}"):
+            T.gemm(a[0], b, c, transpose_B=True, wg_wait=wrong)  # type: ignore[arg-type]
+    with pytest.raises(ProgramError, match="wg_wait must be an int known while the kernel is staged"):
+        T.gemm(a[0], b, c, transpose_B=True, wg_wait=k)  # type: ignore[arg-type]
+    first, second, third = stager.statements[3:]
+    assert isinstance(first, Gemm)
+    assert isinstance(second, Gemm)
+    assert isinstance(third, Gemm)
+    assert (False, True, None) == (first.transpose_a, first.transpose_b, first.clear_accum)
+    assert isinstance(second.clear_accum, Const)
+    assert T.GemmWarpPolicy.FullRow is second.policy
+    assert (0, -1, 0) == (first.wait, second.wait, third.wait)
+    assert isinstance(third.clear_accum, Binary)
+
+
+def test_gemm_of_sizes_that_do_not_fit(stager: Stager) -> None:
+    with pytest.raises(AssertionError, match="T.gemm: .* K is 16 on one side and 8 on the other"):
+        T.gemm(T.alloc_shared((8, 16)), T.alloc_shared((8, 4)), T.alloc_fragment((8, 4)))
+    with pytest.raises(AssertionError, match="M is 8 on one side and 4 on the other"):
+        T.gemm(A=T.alloc_shared((8, 16)), B=T.alloc_shared((16, 4)), C=T.alloc_fragment((4, 4)))
+    with pytest.raises(AssertionError, match="N is 4 on one side and 8 on the other"):
+        T.gemm(A=T.alloc_shared((8, 16)), B=T.alloc_shared((16, 4)), C=T.alloc_fragment((8, 8)))
+
+
+def test_gemm_takes_a_barrier_that_it_does_not_touch() -> None:
+    @T.prim_func
+    def kernel(A: T.Tensor((8,), "float32")):
+        with T.Kernel(1, threads=32):
+            a, b, c = T.alloc_shared((8, 16)), T.alloc_shared((16, 4)), T.alloc_fragment((8, 4))
+            T.gemm(a, b, c, False, False, T.GemmWarpPolicy.Square, False, T.alloc_barrier(1), {"order": 1})
+            with pytest.raises(ProgramError, match="T.gemm: "):
+                T.gemm(a, b, c, mbar=a)
+
+    assert 1 == sum(isinstance(stmt, Gemm) for stmt in walk(kernel.body))
+
+
+def test_gemm_options_are_checked(tensor: Tensor, stager: Stager) -> None:
+    a, b, c = T.alloc_shared((8, 8)), T.alloc_shared((8, 8)), T.alloc_fragment((8, 8))
+    with pytest.raises(ProgramError, match="policy is 'square'"):
+        T.gemm(a, b, c, policy="square")  # type: ignore[arg-type]
+    with pytest.raises(ProgramError, match="transpose_A must be known while the kernel is staged"):
+        T.gemm(a, b, c, transpose_A=k == 0)  # type: ignore[arg-type]
+    with pytest.raises(ProgramError, match="T.gemm: 'shared' is given as one element"):
+        T.gemm(a[0, 0], b, c)  # type: ignore[arg-type]
