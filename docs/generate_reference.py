@@ -30,7 +30,7 @@ SECTIONS = (
         "Level 3: single threads of a GPU",
         (
             *("threads", "groups", "sync", "barriers", "engine", "warpgroups", "clusters"),
-            *("warp", "allreduce", "pointers", "matrix_instructions", "extern"),
+            *("warp", "allreduce", "pointers", "tensors", "matrix_instructions", "extern"),
         ),
     ),
 )

@@ -57,8 +57,8 @@ def test_grids_of_one_two_and_three_dimensions_run_each_block_once():
             A[bz, by, bx] = A[bz, by, bx] + bx + by * 10 + bz * 100
         with T.Kernel(4, 3) as (bx, by):
             B[by, bx] = B[by, bx] + bx - by
-        with T.Kernel(n - 3) as bx:
-            B[0, 0] = 1
+        with T.Kernel(n - 2) as bx:
+            B[bx, 0] = 1
 
     run_everywhere(main, np.zeros((3, 4, 5), np.int32), np.zeros((3, 4), np.int32), 3, compile_flags=FLAGS)
 

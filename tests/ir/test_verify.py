@@ -127,9 +127,9 @@ REGION = Region(A, exprs(0), exprs(4))
             For(i, as_expr(0), as_expr(4), 1, ForKind.PIPELINED, Seq(()), PipelineSpec(2)),
         ),
         (
-            "view 'V' has 4 bytes, 'A' has 256",
+            "view 'V' has 260 bytes, 'A' has 256",
             Level.TILE,
-            Alloc(Buffer("V", exprs(1), FLOAT32, Scope.GLOBAL, view_of=A)),
+            Alloc(Buffer("V", exprs(65), FLOAT32, Scope.GLOBAL, view_of=A)),
         ),
     ],
 )

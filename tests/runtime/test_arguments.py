@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilelang.dtypes import BOOL, FLOAT32, INT32, as_dtype
+from tilelang.dtypes import BOOL, FLOAT32, INT32, INT64, as_dtype
 from tilelang.errors import ArgumentError
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Const, Expr, Var
@@ -15,6 +15,9 @@ from tilelang.runtime.arrays import ArrayView
 from tilelang.runtime.parameters import Signature
 
 M, N, LD = (Var(name, INT32, index=True) for name in ("M", "N", "LD"))
+
+
+POINTER = ScalarParam(Var("p", INT64, index=True), pointer=True)
 
 
 def dim(extent: int | Expr) -> Expr:
@@ -189,10 +192,16 @@ def test_scalars_of_every_family_are_taken(dtype: str, value: Any, expected: flo
 
 
 def test_a_pointer_is_an_address_or_an_array() -> None:
-    s = signature(ScalarParam(Var("p", as_dtype("uint64"), index=True)))
+    s = signature(POINTER)
     array = np.zeros(3)
     assert [4096] == bind(s, (4096,)).c_arguments()
     assert [address(array)] == bind(s, (array,)).c_arguments()
+
+
+@pytest.mark.parametrize("given", [None, 1.5, -1, "p", np.float64(1)])
+def test_what_is_no_address_is_no_pointer(given: object) -> None:
+    with pytest.raises(RuntimeError, match="'p' must be an address or an array in host memory, got "):
+        bind(signature(POINTER), (given,))
 
 
 def test_an_array_may_be_read_only_where_it_is_only_read() -> None:
@@ -252,7 +261,9 @@ def test_an_output_that_nobody_can_allocate_is_asked_for(monkeypatch: pytest.Mon
 
 
 def test_a_pointer_may_be_an_array_on_the_device() -> None:
-    s = signature(ScalarParam(Var("p", as_dtype("uint64"))), tensor("A", 4))
-    assert [8192, 4096] == bind(s, [OnDevice(1, pointer=8192), OnDevice(4)], DEVICES).c_arguments()
-    with pytest.raises(ArgumentError, match="'p' must be an address or an array in memory of a CUDA device, got ndarray"):
+    s = signature(POINTER, tensor("A", 4))
+    assert [4112, 4096] == bind(s, [OnDevice(1, pointer=4112), OnDevice(4)], DEVICES).c_arguments()
+    with pytest.raises(ArgumentError, match="'p' is in host memory, expected memory of a CUDA device"):
         bind(s, [np.zeros(3), OnDevice(4)], DEVICES)
+    with pytest.raises(ArgumentError, match="'A' is on device cuda:0, but 'p' is on cuda:1"):
+        bind(s, [OnDevice(1, pointer=8192), OnDevice(4)], DEVICES)

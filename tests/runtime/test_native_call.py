@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 from fake_cuda import EncodedMap, FakeCuda, device_code, encode_map, launch, map_text, scalar, signature, tensor
 
-from tilelang.dtypes import INT32
+from tilelang.dtypes import INT32, as_dtype
 from tilelang.errors import ArgumentError
 from tilelang.ir.expr import Var
+from tilelang.ir.func import ScalarParam
 from tilelang.runtime.arguments import bind
 from tilelang.runtime.call_text import NoShortWay
 from tilelang.runtime.cuda_driver import Driver
@@ -289,6 +290,18 @@ def test_scalars_arrive_as_the_kernel_takes_them(dtype: str, ctype: str, good: S
     for value in bad:
         assert "the long way" == kernel.call(torch.zeros(8), value)
     assert len(good) == len(kernel.machine.done)
+
+
+def test_a_pointer_is_an_address_or_a_tensor() -> None:
+    s = signature(tensor("A", 8), ScalarParam(Var("p", as_dtype("int64"), index=True), pointer=True))
+    kernel = Kernel(s, launch(("scalar", 1, "int64_t"), A))
+    kernel.learn(torch.zeros(8), 4096)
+    other = torch.zeros(3, 5)
+    for given, expected in ((4112, 4112), (other, other.data_ptr())):
+        assert kernel.call(torch.zeros(8), given) is None
+        assert expected == kernel.last[0]
+    for given in (0, 8, -16, 2**63, 1.0, None, other[0, 1:]):  # others need another program, or are errors
+        assert "the long way" == kernel.call(torch.zeros(8), given)
 
 
 def test_a_scalar_that_decides_the_grid_is_part_of_what_is_known() -> None:

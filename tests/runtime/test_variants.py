@@ -4,14 +4,24 @@ from fake_cuda import signature, tensor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilelang.dtypes import INT32
+from tilelang.dtypes import INT32, as_dtype
 from tilelang.ir.expr import Var
 from tilelang.ir.facts import Facts
+from tilelang.ir.func import ScalarParam
 from tilelang.runtime.arrays import ArrayView
 from tilelang.runtime.variants import Variants
 
 M, N, K, S = (Var(name, INT32, index=True) for name in "MNKS")
 GEMM = signature(tensor("A", M, K), tensor("B", K, N), tensor("C", M, N), symbols=(M, K, N))
+
+
+def test_a_pointer_may_begin_anywhere() -> None:
+    s = signature(tensor("A", 4), ScalarParam(Var("p", as_dtype("int64"), index=True), pointer=True))
+    variants = Variants(s)
+    assert {} == variants.misaligned([at(4096), 4112])
+    assert {"p": "'p' begins at address 0x1018, which is no multiple of 16"} == variants.misaligned([at(4096), 4120])
+    assert ("p",) == variants.of([at(4096), 4120], ()).misaligned
+    assert ("A", "p") == variants.general(variants.of([at(4096), 4120], ())).misaligned
 
 
 def at(pointer: int, shape: tuple[int, ...] = (4,), strides: tuple[int, ...] = (1,)) -> ArrayView:

@@ -55,6 +55,8 @@ class CppStmtPrinter(StmtPrinter):
         kind = exprs.storage(buffer.dtype)
         if buffer.view_of is not None:
             out.line(f"{kind}* const {name} = ({kind}*){base};")
+        elif buffer.address is not None:
+            out.line(f"{kind}* const {name} = ({kind}*)(intptr_t)({exprs.index(buffer.address)});")
         elif buffer.scope is Scope.GLOBAL:
             exprs.need(WORKSPACE)
             count = " * ".join(f"({exprs.index(extent)})" for extent in buffer.shape) or "1"

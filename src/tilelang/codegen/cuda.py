@@ -273,10 +273,10 @@ class _Program:
     def _map_text(self, tensor_map: TensorMap) -> TensorMapText:
         """What the host is told of a map."""
         tensors = [param.buffer if isinstance(param, TensorParam) else None for param in self._func.params]
-        if tensor_map.tensor not in tensors:
+        if tensor_map.tensor.storage not in tensors:
             raise CompilerBug(f"codegen: the map of '{tensor_map.tensor.name}', which is no parameter")
         return TensorMapText(
-            tensors.index(tensor_map.tensor),
+            tensors.index(tensor_map.tensor.storage),
             tensor_map.tensor.dtype,
             tuple(map(python_text, tensor_map.dims)),
             tuple(map(python_text, tensor_map.strides)),

@@ -54,6 +54,10 @@ class CudaStmtPrinter(StmtPrinter):
             kind = pointer_type(buffer, exprs, self._written)
             self._out.line(f"{kind} const {self._names.declare(buffer)} = ({kind}){base};")
             return
+        if buffer.address is not None:
+            kind, address = pointer_type(buffer, exprs, self._written), exprs.index(buffer.address)
+            self._out.line(f"{kind} const {self._names.declare(buffer)} = ({kind})({address});")
+            return
         name, kind = self._names.declare(buffer), exprs.storage(buffer.dtype)
         if buffer.scope in (Scope.SHARED, Scope.BARRIER):
             if buffer not in self._offsets:

@@ -71,6 +71,12 @@ class IndexTypes:
         return 64
 
 
+def _is_unmeasured(buffer: Buffer) -> bool:
+    """Whether a buffer may have more elements than the parameters, which the host measures."""
+    storage = buffer.storage
+    return storage.address is not None or buffer.dtype.storage_bytes < storage.dtype.storage_bytes
+
+
 class ProvenIndexTypes(IndexTypes):
     """32 bits where the facts at hand prove that they suffice, otherwise 64.
 
@@ -109,7 +115,7 @@ class ProvenIndexTypes(IndexTypes):
         shape = buffer.static_shape
         steps = [int_const(stride) for stride in buffer.strides or ()]
         if shape is None or None in steps:
-            return self._symbolic
+            return None if _is_unmeasured(buffer) else self._symbolic
         if buffer.strides is None:
             return 32 if math.prod(shape) <= 2**31 else 64
         reach = sum(abs(step or 0) * max(extent - 1, 0) for step, extent in zip(steps, shape, strict=True))

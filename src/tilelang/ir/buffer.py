@@ -42,6 +42,9 @@ class Buffer:
         loc: Where it was declared.
         alignment_bytes: The address of a parameter's first element is a multiple of this on a GPU; the caller checks.
             Of a view, its storage's counts.
+        address: Where a global tensor begins that is neither a parameter nor a workspace: an integer expression, whose
+            value holds where the `Alloc` of the buffer stands. Its shape and strides may then depend on variables of a
+            block, too.
     """
 
     name: str
@@ -52,6 +55,7 @@ class Buffer:
     view_of: Buffer | None = None
     loc: Loc = NOWHERE
     alignment_bytes: int = 16
+    address: Expr | None = None
 
     def __repr__(self) -> str:
         return f"<{self.name}: {self.dtype!s} {self.shape!r} in {self.scope.value}>"
@@ -71,6 +75,11 @@ class Buffer:
     def storage(self) -> Buffer:
         """The buffer that owns the bytes: itself unless it is a view."""
         return self if self.view_of is None else self.view_of.storage
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """The expressions that its declaration evaluates, of a tensor at an address."""
+        return () if self.address is None else (self.address, *self.shape, *(self.strides or ()))
 
     @property
     def bytes(self) -> int | None:

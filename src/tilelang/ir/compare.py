@@ -193,6 +193,7 @@ class _Encoder:
             self._value(buffer.shape, f"{path}.shape")
             self._value(buffer.strides, f"{path}.strides")
             self._value(buffer.view_of, f"{path}.view_of")
+            self._value(buffer.address, f"{path}.address")
         return number
 
     def _stmt(self, stmt: Stmt, path: str) -> None:

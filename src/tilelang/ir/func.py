@@ -44,9 +44,15 @@ class TensorParam:
 
 @record(eq=False)
 class ScalarParam:
-    """A scalar argument, or a raw pointer (`pointee` set) that is passed on as it is."""
+    """A scalar argument.
+
+    Attributes:
+        var: Its value.
+        pointer: Whether it is an address of global memory, for which a call may pass the tensor that lies there.
+    """
 
     var: Var
+    pointer: bool = False
 
     @property
     def name(self) -> str:

@@ -248,6 +248,10 @@ class _Printer:
         if buffer.view_of is not None:
             source = self.name(buffer.view_of)
             return f"{self.name(buffer)} = T.view({source}, {self._tuple(buffer.shape)}, {dtype})"
+        if buffer.address is not None:
+            strides = "" if buffer.strides is None else f", {self._tuple(buffer.strides)}"
+            address = self._bare(buffer.address, buffer.address.dtype)
+            return f"{self.name(buffer)} = T.make_tensor({address}, {self._tuple(buffer.shape)}, {dtype}{strides})"
         init = "" if node.init is None else f", init={self._bare(node.init, buffer.dtype)}"
         shape = "" if buffer.scope is Scope.VAR else f"{self._tuple(buffer.shape)}, "
         strides = "" if buffer.strides is None else f", strides={self._tuple(buffer.strides)}"

@@ -255,8 +255,11 @@ class _Verifier:
         if buffer.view_of is not None:
             self._defined(buffer.view_of, buffer.view_of.name)
             size, other = buffer.bytes, buffer.view_of.bytes
-            if size is not None and other is not None and size != other:
+            fits = size is None or other is None or size == other or not buffer.scope.on_chip and size < other
+            if not fits:
                 self._bug(f"Alloc: view '{buffer.name}' has {size} bytes, '{buffer.view_of.name}' has {other}")
+        if buffer.address is not None:
+            self._index(buffer.address)
         self._layout(buffer)
         if node.init is not None:
             self._expr(node.init)

@@ -29,6 +29,7 @@ from tilelang.ir.expr import (
     unary,
 )
 from tilelang.ir.stmt import (
+    Alloc,
     Atomic,
     AtomicOp,
     Break,
@@ -109,6 +110,8 @@ def expressions(stmt: Stmt) -> Iterator[Expr]:
     """The expressions that stand directly in a statement (operands, indices, bounds), not in its sub-statements."""
     for field in _fields(type(stmt)):
         yield from _expressions_in(getattr(stmt, field))
+    if isinstance(stmt, Alloc):
+        yield from stmt.buffer.expressions
 
 
 def _expressions_in(value: object) -> Iterator[Expr]:
@@ -179,8 +182,10 @@ class Rewriter:
     """Rebuilds a tree bottom-up; override `expr`, `stmt`, `buffer` or `var` for the nodes of interest.
 
     Unchanged nodes are returned as they are. `stmt` may return a sequence by returning `Seq`; returning None deletes
-    the statement.
+    the statement. A tensor at an address that is declared in what is rewritten gets a rewritten address and shape.
     """
+
+    _declared: dict[Buffer, Buffer] | None = None  # tensors at addresses, and views of them, whose declaration changed
 
     def expr(self, node: Expr) -> Expr:
         """The replacement of an expression; the default rebuilds it from rewritten operands."""
@@ -193,6 +198,26 @@ class Rewriter:
     def buffer(self, node: Buffer) -> Buffer:
         """The replacement of a buffer wherever it is named."""
         return node
+
+    def _named(self, node: Buffer) -> Buffer:
+        new = self.buffer(node)
+        return self._declared.get(new, new) if self._declared else new
+
+    def _declare(self, node: Buffer) -> None:
+        """Rewrites what the declaration of a tensor at an address, or of a view of one, says."""
+        old = self.buffer(node)
+        changes: dict[str, object] = {}
+        if old.address is not None:
+            changes = {
+                "address": self.expr(old.address),
+                "shape": self.exprs(old.shape),
+                "strides": old.strides and self.exprs(old.strides),
+            }
+        elif old.view_of is not None:
+            changes = {"view_of": self._named(old.view_of)}
+        if any(new is not getattr(old, name) for name, new in changes.items()):
+            self._declared = self._declared or {}
+            self._declared[old] = dataclasses.replace(old, **changes)  # type: ignore[arg-type]
 
     def visit(self, node: Stmt) -> Stmt | None:
         """Rewrites a statement with its place at hand for errors."""
@@ -220,7 +245,7 @@ class Rewriter:
                 z, x, y = self.expr(c), self.expr(a), self.expr(b)
                 return node if z is c and x is a and y is b else _typed_as(node, select(z, x, y))
             case Load(buffer=buffer, indices=indices, dtype=dtype):
-                new, changed = self.buffer(buffer), self.exprs(indices)
+                new, changed = self._named(buffer), self.exprs(indices)
                 return node if new is buffer and changed is indices else Load(new, changed, dtype)
             case Call(callee=callee, args=args, dtype=dtype):
                 changed = self.exprs(args)
@@ -234,7 +259,7 @@ class Rewriter:
 
     def region(self, node: Region) -> Region:
         """Rewrites the parts of a region."""
-        new, start, extent = self.buffer(node.buffer), self.exprs(node.start), self.exprs(node.extent)
+        new, start, extent = self._named(node.buffer), self.exprs(node.start), self.exprs(node.extent)
         if new is node.buffer and start is node.start and extent is node.extent:
             return node
         return Region(new, start, extent)
@@ -243,6 +268,8 @@ class Rewriter:
         """The same statement over rewritten parts."""
         if isinstance(node, Seq):
             return self._rebuild_seq(node)
+        if isinstance(node, Alloc) and (node.buffer.address is not None or self._declared and node.buffer.view_of):
+            self._declare(node.buffer)
         changes: dict[str, object] = {}
         for field in _fields(type(node)):
             old = getattr(node, field)
@@ -272,9 +299,9 @@ class Rewriter:
             case Region():
                 return self.region(value)
             case Buffer():
-                return self.buffer(value)
+                return self._named(value)
             case Reduction():
-                new, indices = self.buffer(value.buffer), self.exprs(value.indices)
+                new, indices = self._named(value.buffer), self.exprs(value.indices)
                 same = new is value.buffer and indices is value.indices
                 return value if same else Reduction(new, indices, value.op)
             case PipelineSpec() | str() | int():

@@ -96,10 +96,10 @@ def _without_map(signature: Signature, program: PrimFunc, facts: Facts, bound: B
     for launch in (stmt for stmt in walk(program.body) if isinstance(stmt, Launch)):
         for one in launch.plan.tensor_maps:
             dims, strides = ([int(evaluate(e, env)) for e in exprs] for exprs in (one.dims, one.strides))
-            view = values[one.tensor]
+            view = values[one.tensor.storage]
             assert isinstance(view, ArrayView)
             if map_fault(dims, strides, one.box, one.swizzle, one.tensor.dtype.storage_bytes, view.pointer):
-                found.add(one.tensor.name)
+                found.add(one.tensor.storage.name)
     return found
 
 

@@ -39,6 +39,7 @@ from tilelang.language.reducers import *
 from tilelang.language.reductions import *
 from tilelang.language.scans import *
 from tilelang.language.sync import *
+from tilelang.language.tensors import *
 from tilelang.language.threads import *
 from tilelang.language.tile import *
 from tilelang.language.types import *
@@ -79,6 +80,7 @@ _MODULES = (
     "reductions",
     "scans",
     "sync",
+    "tensors",
     "threads",
     "tile",
     "types",

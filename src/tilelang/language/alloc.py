@@ -6,19 +6,18 @@ Takes shapes and dtypes, emits `Alloc` statements, gives proxies. Invariant: on-
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NoReturn
 
-from tilelang.dtypes import DType
 from tilelang.errors import ProgramError, StagingError
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr, ExprLike, Load, as_expr, int_const
 from tilelang.ir.stmt import Alloc
 from tilelang.language.api import api
-from tilelang.language.extents import difference, product, shape_text, text
+from tilelang.language.extents import product, shape_text, text
 from tilelang.language.proxy import BufferProxy
 from tilelang.language.regions import as_buffer
 from tilelang.language.stage import current
 from tilelang.language.types import DTypeLike, ShapeLike, as_shape, convert_to, plain_dtype
+from tilelang.language.views import view_of, wrong_size
 
 __all__ = [
     "alloc_fragment",
@@ -140,13 +139,14 @@ def reshape(buffer: BufferProxy, shape: ShapeLike) -> BufferProxy:
     Shapes: the number of elements stays; one extent may be -1 and is then computed.
 
     Raises:
-        ProgramError: The number of elements differs, or the buffer is not dense.
+        ProgramSizeError: The number of elements differs.
+        ProgramError: The buffer is not dense.
 
     Example:
         `flat = T.reshape(A_s, (block_M * block_K,))`
     """
     source = _viewable(buffer, "T.reshape")
-    return _name_anew("T.reshape", source, _with_rest(shape, source), source.dtype)
+    return view_of("T.reshape", source, _with_rest(shape, source), source.dtype)
 
 
 @api
@@ -156,7 +156,8 @@ def view(buffer: BufferProxy, shape: ShapeLike | None = None, dtype: DTypeLike |
     Shapes: the number of bytes stays. Without `shape`, the last extent grows or shrinks with the dtype.
 
     Raises:
-        ProgramError: The number of bytes differs, or the buffer is not dense.
+        ProgramSizeError: The number of bytes differs.
+        ProgramError: The buffer is not dense.
 
     Example:
         `bits = T.view(A_s, dtype=T.uint16)`
@@ -164,19 +165,19 @@ def view(buffer: BufferProxy, shape: ShapeLike | None = None, dtype: DTypeLike |
     source = _viewable(buffer, "T.view")
     row = source.dtype if dtype is None else plain_dtype(dtype, "T.view")
     if shape is not None:
-        return _name_anew("T.view", source, as_shape(shape, "T.view"), row)
+        return view_of("T.view", source, as_shape(shape, "T.view"), row)
     if not source.shape:
-        return _name_anew("T.view", source, (), row)
+        return view_of("T.view", source, (), row)
     old, new = source.dtype.storage_bytes, row.storage_bytes
     if old % new == 0:
-        return _name_anew("T.view", source, (*source.shape[:-1], source.shape[-1] * (old // new)), row)
+        return view_of("T.view", source, (*source.shape[:-1], source.shape[-1] * (old // new)), row)
     last = source.shape[-1] * old
     if int_const(last) is not None and int_const(last % new) != 0:
         raise ProgramError(
             f"T.view: the last extent of '{source.name}' {shape_text(source.shape)} holds {text(last)} bytes, "
             f"no multiple of the {new} of {row!s}"
         )
-    return _name_anew("T.view", source, (*source.shape[:-1], last // new), row)
+    return view_of("T.view", source, (*source.shape[:-1], last // new), row)
 
 
 def on_chip(what: str, shape: ShapeLike, dtype: DTypeLike, scope: Scope) -> BufferProxy:
@@ -227,25 +228,6 @@ def _with_rest(shape: ShapeLike, source: Buffer) -> tuple[Expr, ...]:
         if whole is None or part is None:
             raise ProgramError("T.reshape: -1 needs constant extents", hint="write the extent out")
         if not part or whole % part:
-            _wrong_size("T.reshape", source, (*known[: rest[0]], as_expr(-1), *known[rest[0] :]), source.dtype)
+            raise wrong_size("T.reshape", source, (*known[: rest[0]], as_expr(-1), *known[rest[0] :]), source.dtype)
         items[rest[0]] = whole // part
     return as_shape(items, "T.reshape")
-
-
-def _name_anew(what: str, source: Buffer, shape: tuple[Expr, ...], dtype: DType) -> BufferProxy:
-    stager = current(what)
-    before = product(source.shape) * source.dtype.storage_bytes
-    if difference(before, product(shape) * dtype.storage_bytes) != 0:
-        _wrong_size(what, source, shape, dtype)
-    new = Buffer(stager.suggest(f"{source.name}_view"), shape, dtype, source.scope, view_of=source, loc=stager.loc)
-    stager.emit(Alloc(new))
-    return BufferProxy(new)
-
-
-def _wrong_size(what: str, source: Buffer, shape: tuple[Expr, ...], dtype: DType) -> NoReturn:
-    old, new = product(source.shape) * source.dtype.storage_bytes, product(shape) * dtype.storage_bytes
-    raise ProgramError(
-        f"{what}: '{source.name}' is {shape_text(source.shape)} of {source.dtype!s}, {text(old)} bytes, but "
-        f"{shape_text(shape)} of {dtype!s} takes {text(new)}",
-        hint="both must have the same number of bytes",
-    )

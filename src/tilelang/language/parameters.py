@@ -12,7 +12,7 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilelang.dtypes import SCALARS, DType, as_dtype
+from tilelang.dtypes import INT64, SCALARS, DType, as_dtype
 from tilelang.errors import Loc, ProgramTypeError, ProgramValueError, StagingError, StagingRuntimeError
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr, Var
@@ -51,8 +51,8 @@ def _parameter(stager: Stager, name: str, annotation: Any) -> tuple[Param, Any]:
             buffer = Buffer(name, shape, dtype, Scope.GLOBAL, strides, loc=stager.loc)
             return TensorParam(buffer), BufferProxy(buffer)
         case PointerType():
-            var = Var(name, DType("uint64"), index=True)
-            return ScalarParam(var), var
+            var = Var(name, INT64, index=True)
+            return ScalarParam(var, pointer=True), var
         case DType():
             var = Var(name, DType(str(annotation)), index=annotation.is_int)
             return ScalarParam(var), var

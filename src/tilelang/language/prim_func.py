@@ -12,16 +12,13 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
-from tilelang.dtypes import DType
 from tilelang.errors import Loc, ProgramError, ProgramValueError, StagingError, user_facing
-from tilelang.ir.buffer import Scope
-from tilelang.ir.builder import as_body
-from tilelang.ir.expr import Const, Var
+from tilelang.ir.expr import Var
 from tilelang.ir.func import Param, PrimFunc, ScalarParam, TensorParam
-from tilelang.ir.stmt import Alloc, Bind, Launch, Seq, Stmt
 from tilelang.ir.verify import verify
 from tilelang.ir.visit import walk_expr
 from tilelang.language.frame import Frame
+from tilelang.language.launches import with_launches
 from tilelang.language.negative_indices import count_from_the_end
 from tilelang.language.parameters import (
     ParameterArgument,
@@ -112,7 +109,7 @@ def finish(stager: Stager, fn: types.FunctionType, result: Any, loc: Loc) -> Pri
     func = PrimFunc(
         fn.__name__,
         params,
-        _with_launches(stager.statements, loc),
+        with_launches(stager.statements, loc),
         symbols=_symbols(params),
         attrs=tuple(stager.attrs.items()),
         outputs=returned_outputs(stager, result),
@@ -121,31 +118,6 @@ def finish(stager: Stager, fn: types.FunctionType, result: Any, loc: Loc) -> Pri
     func = count_from_the_end(func)
     verify(func)
     return func
-
-
-def _with_launches(statements: list[Stmt], loc: Loc) -> Stmt:
-    """Statements outside of any kernel run as a grid of one block, in order with the kernels."""
-    body: list[Stmt] = []
-    loose: list[Stmt] = []
-
-    def flush() -> None:
-        if loose:
-            block = Var("bx", DType("int32"), index=True)
-            one = Const(1, DType("int32"))
-            body.append(Launch((block,), (one,), (128, 1, 1), as_body(list(loose), loc), loc=loose[0].loc))
-            loose.clear()
-
-    for statement in statements:
-        is_workspace = isinstance(statement, Alloc) and statement.buffer.scope is Scope.GLOBAL
-        if isinstance(statement, Launch) or is_workspace:
-            flush()
-            body.append(statement)
-        else:
-            loose.append(statement)
-    if any(isinstance(s, Launch) for s in body) and all(isinstance(s, Alloc | Bind) for s in loose):
-        loose.clear()  # nothing there has an effect
-    flush()
-    return Seq(tuple(body), loc=loc)
 
 
 def _symbols(params: tuple[Param, ...]) -> tuple[Var, ...]:

@@ -11,14 +11,20 @@ import difflib
 from collections.abc import Iterator
 from typing import NoReturn, Union
 
-from tilelang.errors import ProgramError, ProgramSliceError, ProgramValueError, StagingError, UnknownAttribute
+from tilelang.errors import (
+    ProgramError,
+    ProgramSliceError,
+    ProgramValueError,
+    StagingError,
+    UnknownAttribute,
+)
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Expr, ExprLike, Load, as_expr, cast, int_const
 from tilelang.ir.stmt import Store
 from tilelang.language.address import Pointer, pointer_to
 from tilelang.language.extents import difference, match_regions, plain, product, shape_text, text
 from tilelang.language.stage import current
-from tilelang.language.types import dtype, user_dtype
+from tilelang.language.types import StorageHandle, dtype, user_dtype
 from tilelang.language.vector_access import load_elements, store_elements, vector_lanes, wrapped
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
@@ -72,13 +78,10 @@ class TileProxy:
         return user_dtype(self.buffer.dtype)
 
     @property
-    def strides(self) -> tuple[int | Expr, ...]:
-        """Distance of neighbors along each dimension, in elements."""
+    def strides(self) -> list[int | Expr]:
+        """Declared distances of neighbors along each dimension, in elements; empty where the tile's buffer is dense."""
         steps = self.buffer.strides
-        if steps is None:
-            shape = self.buffer.shape
-            steps = tuple(product(shape[dim + 1 :]) for dim in range(len(shape)))
-        return tuple(plain(steps[d]) for d in self._dims)
+        return [] if steps is None else [plain(steps[d]) for d in self._dims]
 
     @property
     def dims(self) -> tuple[int, ...]:
@@ -385,6 +388,13 @@ class BufferProxy(TileProxy):
     def is_whole(self) -> bool:
         """Always true: this is the buffer itself."""
         return True
+
+    @property
+    def data(self) -> StorageHandle:
+        """The handle of the buffer's storage, by which `T.Tensor(shape, dtype, buf.data)` gives it another name."""
+        from tilelang.language.views import BufferStorage  # noqa: PLC0415  it makes proxies
+
+        return BufferStorage(self.buffer)
 
     def __eq__(self, other: object) -> bool:
         if other is None or isinstance(other, TileProxy):

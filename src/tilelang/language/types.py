@@ -6,23 +6,29 @@ variables. Invariant: everything here also works outside a kernel, where signatu
 
 from __future__ import annotations
 
+import abc
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilelang.dtypes import ALIASES, SCALARS, DType, as_dtype
-from tilelang.errors import OptionError, ProgramError, StagingError
+from tilelang.dtypes import ALIASES, INT64, SCALARS, DType, as_dtype
+from tilelang.errors import OptionError, ProgramError, ProgramTypeError, ProgramValueError, StagingError
 from tilelang.ir.expr import Expr, ExprLike, as_expr, cast, const, int_const
 from tilelang.ir.expr import Var as Variable
 from tilelang.language.api import api
 from tilelang.language.extents import folded, shape_text, text
 from tilelang.records import record
 
+if TYPE_CHECKING:
+    from tilelang.language.proxy import BufferProxy
+
 __all__ = [
     "Buffer",
+    "Ptr",
     "StridedTensor",
     "Tensor",
     "Var",
@@ -88,7 +94,12 @@ def user_dtype(value: DTypeLike) -> dtype:
 
 
 def plain_dtype(value: DTypeLike, what: str) -> DType:
-    """The table's row for a dtype in any spelling; an error names the construct `what` that needs it."""
+    """The table's row for a dtype in any spelling; an error names the construct `what` that needs it.
+
+    `T.ptr` as a dtype means addresses, which are 64-bit integers.
+    """
+    if value is PointerType or isinstance(value, PointerType):
+        return INT64
     try:
         return as_dtype(str(as_dtype(value)))
     except OptionError as error:
@@ -133,8 +144,21 @@ class TensorType:
     dtype: DType
     strides: tuple[Expr, ...] | None
 
+    def __new__(cls, *args: Any, **keywords: Any) -> Any:
+        """The annotation; with `data`, another name of a buffer's bytes."""
+        data = args[2] if len(args) > 2 else keywords.get("data")
+        return super().__new__(cls) if data is None else _named_anew(*args, **keywords)
+
     @api
-    def __init__(self, shape: ShapeLike, dtype: DTypeLike = "float32", strides: ShapeLike | None = None) -> None:
+    def __init__(
+        self,
+        shape: ShapeLike,
+        dtype: DTypeLike = "float32",
+        data: StorageHandle | None = None,
+        *,
+        strides: ShapeLike | None = None,
+    ) -> None:
+        del data  # `__new__` has treated it
         what = "T.Tensor" if strides is None else "T.StridedTensor"
         extents = as_shape(shape, what)
         steps = None if strides is None else as_shape(strides, what, word="stride")
@@ -149,8 +173,24 @@ class TensorType:
             raise ProgramError("T.Tensor[...]: needs a shape and a dtype", hint="write T.Tensor((M, N), T.float32)")
         return cls(*item)
 
+    @staticmethod
+    def from_ptr(
+        ptr: ExprLike | StorageHandle, shape: ShapeLike, dtype: DTypeLike = "float32", strides: ShapeLike | None = None
+    ) -> BufferProxy:
+        """The same as `T.make_tensor`."""
+        from tilelang.language.tensors import make_tensor  # noqa: PLC0415  it needs what stands for buffers
+
+        return make_tensor(ptr, shape, dtype, strides)
+
     def __repr__(self) -> str:
         return f"T.Tensor({shape_text(self.shape)}, {str(self.dtype)!r})"
+
+
+@api
+def _named_anew(
+    shape: ShapeLike, dtype: DTypeLike = "float32", data: object = None, *, strides: ShapeLike | None = None
+) -> BufferProxy:
+    return storage_of(data, "T.Tensor").tensor(shape, dtype, strides)
 
 
 Tensor = TensorType
@@ -169,21 +209,53 @@ def StridedTensor(shape: ShapeLike, strides: ShapeLike, dtype: DTypeLike = "floa
     Example:
         `A: T.StridedTensor((M, N), (T.dyn['ld'], 1), T.float16)`
     """
-    return TensorType(shape, dtype, strides)
+    annotation: TensorType = TensorType(shape, dtype, strides=strides)
+    return annotation
+
+
+class StorageHandle(abc.ABC):
+    """The storage of a buffer, `buf.data`: what `T.Tensor(shape, dtype, buf.data)` gives another name."""
+
+    @abc.abstractmethod
+    def tensor(self, shape: ShapeLike, dtype: DTypeLike, strides: ShapeLike | None = None) -> BufferProxy:
+        """The same bytes from their start under another shape and dtype."""
+
+
+def storage_of(data: object, what: str) -> StorageHandle:
+    """The handle that was passed as `data=`.
+
+    Raises:
+        ProgramTypeError: It is none.
+    """
+    if isinstance(data, StorageHandle):
+        return data
+    raise ProgramTypeError(
+        f"{what}: data is {data!r:.60}, not the storage of a buffer", hint="write data=buf.data"
+    )
 
 
 @record
 class PointerType:
-    """The annotation of a raw pointer parameter: `p: T.ptr(T.float32)`; an address that is handed on as it is."""
+    """The annotation of a pointer parameter: `p: T.ptr`, or called, `p: T.ptr(T.float32)`.
 
-    dtype: DType
+    A call passes a tensor, whose address it is, or an address as a Python int. `T.make_tensor(p, shape, dtype)` is the
+    tensor that lies there. As the dtype of a tensor or variable it is int64: `T.Tensor([n], T.ptr)` is a table of
+    addresses.
+    """
+
+    dtype: DType | None
 
     @api
-    def __init__(self, dtype: DTypeLike = "uint8") -> None:
-        object.__setattr__(self, "dtype", plain_dtype(dtype, "T.ptr"))
+    def __init__(self, dtype: DTypeLike | None = None, storage_scope: str = "global") -> None:
+        if storage_scope != "global":
+            raise ProgramValueError(
+                f"T.ptr: a parameter points to global memory, not to {storage_scope!r}", hint="leave storage_scope out"
+            )
+        object.__setattr__(self, "dtype", None if dtype is None else plain_dtype(dtype, "T.ptr"))
 
 
 ptr = PointerType
+Ptr = PointerType
 
 
 def as_shape(shape: ShapeLike, what: str, word: str = "extent") -> tuple[Expr, ...]:

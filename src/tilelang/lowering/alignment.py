@@ -30,4 +30,4 @@ def is_multiple(expr: Expr, count: int) -> bool:
 
 def starts_aligned(buffer: Buffer, width: int) -> bool:
     """Whether a global buffer begins at a multiple of so many bytes."""
-    return buffer.view_of is None and buffer.alignment_bytes % width == 0
+    return buffer.storage.alignment_bytes % width == 0

@@ -152,7 +152,7 @@ class _Binding:
                 if value is not None or index not in signature.optional:
                     views[index] = self._view(index, param, value)
             else:
-                numbers[index] = _scalar(signature.name, param, value, on_device=self.devices is not None)
+                numbers[index] = self._address(param, value) if param.pointer else _scalar(signature.name, param, value)
                 self.env[param.var] = numbers[index]
                 self.origin[param.var] = f"'{param.name}'"
         self._solve_symbols(views)
@@ -233,6 +233,21 @@ class _Binding:
                 f"pass an array that can be written, such as {name}.{copy}()",
             )
         return view
+
+    def _address(self, param: ScalarParam, value: Any) -> int:
+        """A pointer argument: an address, or that of the array that was passed."""
+        if getattr(value, "ndim", 0) > 0:  # a tensor of rank 0 would be taken for its value
+            view = borrow(value)
+            if view is not None:
+                self._check_place(param.name, view)
+                return view.pointer
+        elif (number := _integer(value)) is not None and 0 <= number < 2**63:
+            return number
+        place = "host memory" if self.devices is None else "memory of a CUDA device"
+        raise self._fail(
+            f"'{param.name}' must be an address or an array in {place}, got "
+            + ("None" if value is None else f"{type(value).__name__} {_short(value)}")
+        )
 
     def _check_place(self, name: str, view: ArrayView) -> None:
         if self.devices is None:
@@ -442,15 +457,13 @@ def _short(value: object) -> str:
 
 
 # -- scalars -------------------------------------------------------------------------------------------------
-def _scalar(kernel: str, param: ScalarParam, value: Any, *, on_device: bool = False) -> int | float:
+def _scalar(kernel: str, param: ScalarParam, value: Any) -> int | float:
     """A scalar argument as the entry takes it.
 
     Raises:
         ArgumentError: It is no number of the parameter's family, or out of its range.
     """
     dtype = param.dtype
-    if dtype == "uint64" and getattr(value, "ndim", 0) > 0:  # T.ptr: an address, or the array that lies there
-        return _address(kernel, param, value, on_device)
     if isinstance(value, np.generic) or (hasattr(value, "item") and getattr(value, "ndim", 1) == 0):
         value = value.item()  # a NumPy scalar, or an array of one element without dimensions
     if dtype.is_float:
@@ -475,13 +488,3 @@ def _integer(value: Any) -> int | None:
         return operator.index(value)
     except TypeError:
         return None
-
-
-def _address(kernel: str, param: ScalarParam, value: Any, on_device: bool) -> int:
-    view = borrow(value)
-    if view is not None and view.device.partition(":")[0] == ("cuda" if on_device else "cpu"):
-        return view.pointer
-    place = "memory of a CUDA device" if on_device else "host memory"
-    raise ArgumentError(
-        f"{kernel}: '{param.name}' must be an address or an array in {place}, got {type(value).__name__}"
-    )

@@ -18,6 +18,7 @@ import numpy as np
 from tilelang.dtypes import SCALARS, DType, as_dtype
 from tilelang.errors import OptionError
 from tilelang.records import record
+from tilelang.sim.host_memory import array_at
 
 
 @record(slots=True)
@@ -68,19 +69,9 @@ class ArrayView:
         """The same memory as a NumPy array; only for host memory of a known dtype with whole strides."""
         assert self.dtype is not None
         assert self.strides is not None
-        itemsize = self.dtype.numpy.itemsize
-        if 0 in self.shape:
-            return np.empty(self.shape, self.dtype.numpy)
-        if not self.pointer:  # a tensor that was not given
+        if not self.pointer and 0 not in self.shape:  # a tensor that was not given
             return np.broadcast_to(np.zeros((), self.dtype.numpy), self.shape)
-        steps = [(extent - 1) * stride for extent, stride in zip(self.shape, self.strides, strict=True)]
-        low, high = sum(min(step, 0) for step in steps), sum(max(step, 0) for step in steps)
-        memory = (ctypes.c_char * ((high - low + 1) * itemsize)).from_address(self.pointer + low * itemsize)
-        memory.owner = self.owner  # type: ignore[attr-defined]  # the array keeps `memory`, which keeps the owner
-        strides = tuple(stride * itemsize for stride in self.strides)
-        array: np.ndarray = np.ndarray(
-            self.shape, self.dtype.numpy, memoryview(memory), -low * itemsize, strides
-        )
+        array = array_at(self.pointer, self.shape, self.dtype.numpy, self.strides, self.owner)
         array.flags.writeable = self.writable
         return array
 

@@ -10,6 +10,7 @@ from tilelang.dtypes import DType
 from tilelang.ir.expr import Expr
 from tilelang.ir.func import TensorParam
 from tilelang.runtime.parameters import Signature
+from tilelang.runtime.variants import ALIGNMENT_BYTES
 
 
 class NoShortWay(Exception):
@@ -20,6 +21,11 @@ def declared_strides(signature: Signature, index: int) -> tuple[Expr, ...]:
     """The declared strides of a parameter; none for a dense one."""
     param = signature.params[index]
     return param.buffer.strides or () if isinstance(param, TensorParam) else ()
+
+
+def address_test(name: str) -> str:
+    """The test whether a value is an address that programs may rely on."""
+    return f"type({name}) is int and {name} > 0 and not {name} & {ALIGNMENT_BYTES - 1}"
 
 
 def scalar_test(name: str, dtype: DType, float_limit: float | None = None) -> str:

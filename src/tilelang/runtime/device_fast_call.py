@@ -18,7 +18,7 @@ from tilelang.ir.visit import walk_expr
 from tilelang.records import record
 from tilelang.runtime.arguments import Bound
 from tilelang.runtime.arrays import ArrayView, torch_dtype
-from tilelang.runtime.call_text import NoShortWay, declared_strides, scalar_test
+from tilelang.runtime.call_text import NoShortWay, address_test, declared_strides, scalar_test
 from tilelang.runtime.cuda_driver import INVALID_CONTEXT, INVALID_HANDLE, Driver
 from tilelang.runtime.device_program import DeviceProgram
 from tilelang.runtime.launch_block import Block, Placed
@@ -249,7 +249,10 @@ class _Writer:
             if may_be_negated(param):
                 test += f" and not a{i}.is_neg()"
             tests.append(test)
-        tests += [scalar_test(f"a{i}", self.signature.params[i].dtype, _FLOAT_LIMIT) for i in self.scalars]
+        for i in self.scalars:
+            param = self.signature.params[i]
+            address = isinstance(param, ScalarParam) and param.pointer
+            tests.append(address_test(f"a{i}") if address else scalar_test(f"a{i}", param.dtype, _FLOAT_LIMIT))
         return tests
 
     def _key(self) -> str:

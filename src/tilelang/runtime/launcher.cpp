@@ -57,7 +57,7 @@ struct Extent {
     i64 rule, value;
 };
 
-enum Kind { TENSOR, SIGNED, UNSIGNED, BOOL, FLOAT32, FLOAT64 };
+enum Kind { TENSOR, SIGNED, UNSIGNED, BOOL, FLOAT32, FLOAT64, POINTER };
 struct Input {
     i64 kind;
     i64 dtype;     // code, bits, lanes
@@ -267,6 +267,20 @@ static int start(const Kernel *kernel, const Launch &launch, const u64 *values, 
     return kernel->launch(&config, launch.function, pointers, 0);
 }
 
+// The address that a tensor or a number stands for; false if it is none that programs may rely on.
+static bool pointed(const Kernel *kernel, const Input &input, Object object, Object type, u64 *address, i64 *device) {
+    Tensor tensor;
+    if (type != kernel->tensor_types[0] && type != kernel->tensor_types[1]) {
+        if (!scalar(kernel, input, object, type, address)) return false;
+    } else {
+        if (kernel->tensor_of(object, &tensor) || tensor.device_kind != kernel->device_kind) return false;
+        if (*device == -1) *device = tensor.device;
+        if (tensor.device != *device) return false;
+        *address = (u64)tensor.data + tensor.byte_offset;
+    }
+    return *address && *address % VECTOR_BYTES == 0;
+}
+
 static Object other_way(Object self, Object args) {
     python.clear_error();
     return python.call_objects(python.tuple_item(self, LONG_WAY), args, (Object)0);
@@ -337,6 +351,11 @@ extern "C" Object tilelang_call(Object self, Object args) {
     for (i64 n = 0; n < kernel->input_count; n++) {
         const Input &input = kernel->inputs[n];
         Object object = python.tuple_item(args, n), type = *(Object *)((char *)object + kernel->type_offset);
+        if (input.kind == POINTER) {
+            if (!pointed(kernel, input, object, type, &values[n], &key[0])) return other_way(self, args);
+            if (input.keyed) key[known++] = (i64)values[n];
+            continue;
+        }
         if (input.kind != TENSOR) {
             if (!scalar(kernel, input, object, type, &values[n])) return other_way(self, args);
             if (input.keyed) key[known++] = (i64)values[n];

@@ -30,8 +30,8 @@ CUDA_DEVICES = 2  # Source: dlpack.h, enum DLDeviceType, kDLCUDA
 # as in launcher.cpp
 _MAX_INPUTS, _MAX_KEY, _MAX_MADE, _MAX_ARGUMENTS, _MAX_BYTES = 64, 256, 16, 192, 4096
 _EXACT, _FRESH, _SAME = range(3)
-_TENSOR, _SIGNED, _UNSIGNED, _BOOL, _FLOAT32, _FLOAT64 = range(6)
-_LETTERS = {_SIGNED: "bhiqBHIQ", _UNSIGNED: "bhiqBHIQ", _BOOL: "?bBiI", _FLOAT32: "f", _FLOAT64: "d"}
+_TENSOR, _SIGNED, _UNSIGNED, _BOOL, _FLOAT32, _FLOAT64, _POINTER = range(7)
+_LETTERS = {_POINTER: "qQ", _SIGNED: "bhiqBHIQ", _UNSIGNED: "bhiqBHIQ", _BOOL: "?bBiI", _FLOAT32: "f", _FLOAT64: "d"}
 
 _WORD, _ADDRESS = ctypes.c_int64, ctypes.c_void_p
 _FEW_PLANS, _MANY_PLANS = 32, 1024  # of a kernel whose sizes are constant, and of others
@@ -198,6 +198,7 @@ class NativeCall:
             param, kind = signature.params[i], self._kinds[i]
             if not isinstance(param, TensorParam):
                 low, high = param.dtype.limits if param.dtype.is_int or param.dtype.is_bool else (0, 0)
+                low = 0 if param.pointer else low
                 keyed = i in self._keyed_scalars
                 self._key_size += keyed
                 found.append(_Input(kind=kind, keyed=keyed, low=int(low), high=int(high)))
@@ -345,6 +346,8 @@ def _kind(signature: Signature, index: int) -> int:
         if dlpack_type(dtype) is None or torch_dtype(dtype) is None:
             raise NoShortWay
         return _TENSOR
+    if param.pointer:
+        return _POINTER
     if dtype.is_float:
         if dtype.bits not in (32, 64) or dtype == "tfloat32":
             raise NoShortWay

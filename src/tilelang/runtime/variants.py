@@ -60,12 +60,12 @@ class Variants:
     def misaligned(self, values: Sequence[ArrayView | int | float]) -> dict[str, str]:
         """The tensors of a call that begin between two multiples of 16 bytes, and how to say so."""
         between = f"which is no multiple of {ALIGNMENT_BYTES}"
-        return {
-            param.name: f"'{param.name}' begins at address {value.pointer:#x}, {between}"
-            for param, value in zip(self._signature.params, values, strict=True)
-            if isinstance(param, TensorParam) and not isinstance(value, int | float)
-            and value.pointer % ALIGNMENT_BYTES
-        }  # fmt: skip
+        found = {}
+        for param, value in zip(self._signature.params, values, strict=True):
+            address = value if isinstance(value, int | float) else value.pointer
+            if (isinstance(param, TensorParam) or param.pointer) and address % ALIGNMENT_BYTES:
+                found[param.name] = f"'{param.name}' begins at address {int(address):#x}, {between}"
+        return found
 
     def without_maps(self, facts: Facts, names: Iterable[str]) -> Facts:
         """Facts like these of calls in which some tensors cannot be described by tensor maps.
@@ -78,7 +78,8 @@ class Variants:
 
     def general(self, facts: Facts) -> Facts:
         """Facts that follow from these, of which there are only few."""
-        tensors = tuple(param.name for param in self._signature.params if isinstance(param, TensorParam))
+        params = self._signature.params
+        tensors = tuple(param.name for param in params if isinstance(param, TensorParam) or param.pointer)
         return Facts((), tensors if facts.misaligned else (), facts.wide)
 
 

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from tilelang.errors import CompilerBug, DeviceAssertError, Note
-from tilelang.ir.buffer import Region, Scope
+from tilelang.dtypes import INT32
+from tilelang.errors import CompilerBug, DeviceAssertError, Note, SimulationError
+from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Select, Unary, Var
 from tilelang.ir.scalar import convert, data_binary
 from tilelang.ir.stmt import Alloc, Assert, Atomic, AtomicOp, Bind, CallStmt, Print, Stmt, Store
@@ -23,7 +24,7 @@ from tilelang.isa.instruction import Instruction
 from tilelang.isa.machine import LANES, Pointer, Wait
 from tilelang.sim.device_memory import Window
 from tilelang.sim.handover import handing
-from tilelang.sim.lane_expressions import LaneCompiler, Slots, Value, per_lane
+from tilelang.sim.lane_expressions import LaneCompiler, Slots, Value, per_lane, uniform_int
 from tilelang.sim.machine import ElementPointer, RegisterPointer, SimWarp
 from tilelang.sim.printing import scalar_text, tile_text
 from tilelang.target import Target
@@ -87,6 +88,8 @@ class EffectCompiler:
     # -- memory ---------------------------------------------------------------------------------------------
     def _alloc(self, stmt: Alloc) -> Run:
         buffer = stmt.buffer
+        if buffer.storage.address is not None:
+            return self._declare(buffer)
         slot, owner = self._slots.buffer(buffer), self._slots.buffer(buffer.storage)
         if buffer.scope not in (Scope.LOCAL, Scope.VAR):
             return lambda w: None  # shared memory is there from the beginning
@@ -100,6 +103,37 @@ class EffectCompiler:
             w.cell(slot).write(w, 0, value, buffer.dtype.lanes)
 
         return allocate
+
+    def _declare(self, buffer: Buffer) -> Run:
+        """The declaration of a tensor at an address, or of another name for one."""
+        slots, slot = self._slots, self._slots.buffer(buffer)
+        owner = None if buffer.view_of is None else slots.buffer(buffer.view_of)
+        shape = [self._lanes.index(extent) for extent in buffer.shape]
+        strides = None if buffer.strides is None else [self._lanes.index(stride) for stride in buffer.strides]
+        address = self._lanes.index(Const(0, INT32) if buffer.address is None else buffer.address)
+
+        def number(w: SimWarp, closure: Callable[[SimWarp], Value]) -> int:
+            value = uniform_int(closure(w), w.mask)
+            if not isinstance(value, int):
+                raise SimulationError(
+                    f"'{buffer.name}' lies elsewhere, or has another shape, for other threads of a warp",
+                    hint="the simulator knows tensors whose address and shape all threads of a warp agree on",
+                )
+            return value
+
+        def place(w: SimWarp) -> None:
+            extents = tuple(number(w, extent) for extent in shape)
+            if owner is not None:
+                base = w.cell(owner)
+                assert isinstance(base, Window)
+                w.cells[slot] = Window(buffer, base.storage, base.begin, extents)
+                return
+            steps = None if strides is None else tuple(number(w, stride) for stride in strides)
+            assert slots.place is not None
+            w.cells[slot] = slots.place(buffer, number(w, address), extents, steps)
+            w.moves = True
+
+        return place
 
     def _store(self, stmt: Store) -> Run:
         slot, count = self._slots.buffer(stmt.buffer), stmt.value.dtype.lanes

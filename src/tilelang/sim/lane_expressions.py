@@ -56,6 +56,7 @@ class Slots:
         buffers: By slot.
         invariant: Variables that do not change while a warp runs: the block, the thread, sizes, scalar parameters.
         views: What the variables stand for that are maps of tensors.
+        place: Gives the window on a tensor at an address; takes the buffer, the address, extents and strides.
     """
 
     def __init__(self) -> None:
@@ -64,6 +65,7 @@ class Slots:
         self.buffers: list[Buffer] = []
         self.invariant: set[Var] = set()
         self.views: dict[Expr, TensorMapView] = {}
+        self.place: Callable[[Buffer, int, tuple[int, ...], tuple[int, ...] | None], Window] | None = None
 
     def var(self, var: object) -> int:
         """The slot of a variable, or of anything else that a frame shall remember."""

@@ -76,6 +76,7 @@ class SimWarp:
     Attributes:
         env: The value of every variable, by its slot.
         cells: The memory of every buffer, by its slot.
+        moves: Whether a buffer may lie elsewhere later on.
         mask: Which lanes are active.
         lanes: Their numbers, or None if all 32 are.
         present: The lanes that have a thread.
@@ -89,6 +90,7 @@ class SimWarp:
         self.block, self._index = block, index
         self.env = env
         self.cells: list[Window | Registers | None] = [None] * len(block.buffers)
+        self.moves = False
         self.threads = NUMBERS + index * LANES
         self.present = self.threads < block.threads
         self.who = self.threads + block.clocks.of_block(block.rank).start

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 
 import numpy as np
 
 from tilelang.dtypes import DType, lane_dtype
-from tilelang.errors import ArgumentError, OutOfBounds, ProgramError, ReadBeforeWrite
+from tilelang.errors import ArgumentError, OutOfBounds, ProgramSizeError, ReadBeforeWrite
 from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import Expr
 from tilelang.ir.scalar import Value, convert
 from tilelang.records import record
 from tilelang.sim.handover import Handing
+from tilelang.sim.host_memory import array_at
 from tilelang.sim.races import Ledger, Watch, element_text
 
 Slices = tuple[slice, ...]
@@ -58,6 +60,7 @@ class Cells:
         extents: The buffer's shape.
         outside: What an access out of bounds of a global buffer reads.
         ledger: Who of the running launch touched the elements, if blocks could get in each other's way.
+        place: By which the races between blocks know the memory, of an owner of bytes.
     """
 
     def __init__(self, buffer: Buffer, data: np.ndarray, written: np.ndarray) -> None:
@@ -68,6 +71,7 @@ class Cells:
         self.extents = data.shape[: buffer.rank]
         self.outside: Value = np.zeros(1, data.dtype)[0]
         self.ledger: Ledger | None = None
+        self.place: Hashable = buffer
 
     # -- single elements ------------------------------------------------------------------------------------
     def load(self, where: tuple[int, ...]) -> Value:
@@ -221,20 +225,38 @@ class Memory:
     """All buffers that exist at a moment of the run: per owner of bytes, the windows on them.
 
     Args:
-        shape_of: The shape of a buffer in numbers, asked when it comes into being.
+        numbers: The values of extents or strides, asked when a buffer comes into being.
     """
 
-    def __init__(self, shape_of: Callable[[Buffer], tuple[int, ...]]) -> None:
-        self._shape_of = shape_of
+    def __init__(self, numbers: Callable[[tuple[Expr, ...]], tuple[int, ...]]) -> None:
+        self._numbers = numbers
         self._windows: dict[Buffer, dict[Buffer, Cells]] = {}
         self._watch: Watch | None = None
         self._safe_values: Mapping[Buffer, Value] = {}
 
-    def bind(self, buffer: Buffer, array: np.ndarray) -> None:
-        """Makes an argument the contents of a global buffer; all of it counts as written."""
+    def bind(self, buffer: Buffer, array: np.ndarray, place: Hashable = None) -> None:
+        """Makes an argument the contents of a global buffer; all of it counts as written.
+
+        Args:
+            buffer: The buffer.
+            array: The argument.
+            place: By which the races between blocks know the memory; the buffer itself without it.
+        """
         flags = np.ones(array.size * array.itemsize, np.uint8)
         self._windows[buffer] = {}
-        self._add(Cells(buffer, array, _window(flags, _flag_dtype(array), array.shape)))
+        cells = Cells(buffer, array, _window(flags, _flag_dtype(array), array.shape))
+        cells.place = buffer if place is None else place
+        self._add(cells)
+
+    def place(self, buffer: Buffer, address: int) -> None:
+        """Makes the memory of this process at an address the contents of a global buffer.
+
+        Raises:
+            OutOfBounds: The address is 0.
+        """
+        shape, strides = self._numbers(buffer.shape), buffer.strides
+        steps = None if strides is None else self._numbers(strides)
+        self.bind(buffer, array_of(buffer, address, shape, steps), (buffer, address, shape))
 
     def allocate(self, buffer: Buffer) -> None:
         """Brings a buffer into being, undefined; the one that had its place before is gone, with all views."""
@@ -263,13 +285,14 @@ class Memory:
                 f"'{name}': expected a dense row-major array, because '{buffer.name}' is a view of it",
                 hint="pass a contiguous copy",
             )
-        if math.prod(shape) * buffer.dtype.numpy.itemsize != owner.data.nbytes:
-            raise ProgramError(
-                f"T.view: '{buffer.name}' is {shape} of {buffer.dtype!s}, but '{name}' has {owner.data.nbytes} bytes",
-                hint="a view names all bytes of its buffer: choose a shape of the same size in bytes",
+        size_bytes = math.prod(shape) * buffer.dtype.numpy.itemsize
+        if size_bytes > owner.data.nbytes:
+            raise ProgramSizeError(
+                f"'{buffer.name}' is {shape} of {buffer.dtype!s}, but '{name}' has {owner.data.nbytes} bytes",
+                hint="another name of a buffer takes no more bytes than there are",
             )
-        data = _window(owner.data.reshape(-1).view(np.uint8), buffer.dtype.numpy, shape)
-        flags = _window(owner.written.reshape(-1).view(np.uint8), _flag_dtype(data), shape)
+        data = _window(owner.data.reshape(-1).view(np.uint8)[:size_bytes], buffer.dtype.numpy, shape)
+        flags = _window(owner.written.reshape(-1).view(np.uint8)[:size_bytes], _flag_dtype(data), shape)
         return self._add(Cells(buffer, data, flags))
 
     def _add(self, cells: Cells) -> Cells:
@@ -283,13 +306,30 @@ class Memory:
         if not buffer.scope.on_chip:
             if self._watch is not None:
                 owner = self._windows[buffer.storage][buffer.storage]
-                cells.ledger = self._watch.ledger(buffer, cells.data.shape, owner.data.nbytes)
+                cells.ledger = self._watch.ledger(buffer, cells.data.shape, owner.data.nbytes, owner.place)
             cells.outside = self._safe_values.get(buffer, np.zeros(1, cells.data.dtype)[0])
 
     def _full_shape(self, buffer: Buffer) -> tuple[int, ...]:
         """The shape of the array that holds the buffer: lanes of a vector dtype are a last axis."""
         lanes = (buffer.dtype.lanes,) if buffer.dtype.lanes > 1 else ()
-        return (*self._shape_of(buffer), *lanes)
+        return (*self._numbers(buffer.shape), *lanes)
+
+
+def array_of(
+    buffer: Buffer, address: int, shape: tuple[int, ...], strides: tuple[int, ...] | None
+) -> np.ndarray:
+    """The memory of this process where a tensor at an address lies; lanes of a vector dtype are a last axis.
+
+    Raises:
+        OutOfBounds: The address is 0.
+    """
+    if not address and 0 not in shape:
+        raise OutOfBounds(f"'{buffer.name}' is a tensor at address 0", hint="pass the address of a tensor")
+    lanes = buffer.dtype.lanes
+    if lanes > 1:
+        strides = strides and (*(stride * lanes for stride in strides), 1)
+        shape = (*shape, lanes)
+    return array_at(address, shape, buffer.dtype.numpy, strides)
 
 
 def _window(flat: np.ndarray, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:

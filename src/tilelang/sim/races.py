@@ -9,6 +9,7 @@ is watched.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
@@ -54,7 +55,7 @@ class Watch:
         self.handover = Handover(clocks or Clocks(1)) if hands_over(launch) else None
         self._together = together
         self._units = _watched(launch)
-        self._records: dict[Buffer, np.ndarray] = {}
+        self._records: dict[Hashable, np.ndarray] = {}
         self._blocks: list[tuple[int, ...]] = []
         self._places: dict[Loc, int] = {}
         self._locs: list[Loc] = []
@@ -138,22 +139,27 @@ class Watch:
         """Bytes of the smallest element by which the memory is accessed, or None if nobody can write it."""
         return self._units.get(storage)
 
-    def ledger(self, buffer: Buffer, shape: tuple[int, ...], storage_bytes: int) -> Ledger | None:
+    def ledger(
+        self, buffer: Buffer, shape: tuple[int, ...], storage_bytes: int, place: Hashable = None
+    ) -> Ledger | None:
         """The record of a buffer's elements, or None if nobody can write its memory.
 
         Args:
             buffer: A global buffer, possibly a view.
             shape: The shape of the array that holds it.
             storage_bytes: Size of the memory that it names.
+            place: By which the memory is known; the buffer that owns it without one.
         """
         unit = self._units.get(buffer.storage)
         if unit is None:
             return None
-        if buffer.storage not in self._records:
-            self._records[buffer.storage] = self._slots(storage_bytes // unit)
+        place = buffer.storage if place is None else place
+        if place not in self._records:
+            self._records[place] = self._slots(storage_bytes // unit)
         per_element = buffer.dtype.numpy.itemsize // unit
         units = (per_element,) if per_element > 1 else ()
-        slots = self._records[buffer.storage]
+        count = math.prod((*shape, *units))  # a view may name the first bytes only
+        slots = self._records[place][:, :count]
         return Ledger(self, buffer, slots.reshape(len(slots), *shape, *units))
 
     def flat_ledger(self, storage: Buffer, storage_bytes: int, text: Callable[[tuple[int, ...]], str]) -> Ledger:

@@ -37,7 +37,7 @@ from tilelang.sim.history import History, Places
 from tilelang.sim.interp import StatementCompiler
 from tilelang.sim.lane_expressions import Slots, Value
 from tilelang.sim.machine import SimWarp
-from tilelang.sim.memory import Memory
+from tilelang.sim.memory import Memory, array_of
 from tilelang.sim.proxies import Proxies
 from tilelang.sim.races import Watch
 from tilelang.sim.scheduler import Schedule
@@ -97,7 +97,7 @@ class Simulation:
         self._counters, self._printer = report, printer
         self._choice = random.Random(seed)
         self._evaluator = Evaluator(lambda buffer, where: self._memory.cells(buffer).load(where))
-        self._memory = Memory(lambda buffer: self._evaluator.indices(buffer.shape))
+        self._memory = Memory(self._evaluator.indices)
         self._arrays: dict[Buffer, DeviceArray] = {}
 
     def run(self, arguments: Sequence[np.ndarray | int | float]) -> None:
@@ -272,6 +272,7 @@ class _Launch:
         self._clocks, self._places = Clocks(stmt.num_threads, blocks), Places()
         self._watch, self._many = Watch(stmt, blocks, self._clocks), many_blocks
         self._slots = slots = Slots()
+        slots.place = functools.cache(self._place)
         facts = simulation.facts
         slots.invariant.update(facts, stmt.block_vars)  # type: ignore[arg-type]
         if stmt.thread is not None:
@@ -406,6 +407,15 @@ class _Launch:
         if storage not in self._globals:
             self._globals[storage] = array
             self._record(storage, array, window)
+        return window
+
+    def _place(
+        self, buffer: Buffer, address: int, extents: tuple[int, ...], strides: tuple[int, ...] | None
+    ) -> Window:
+        """The memory of this process at an address."""
+        array = DeviceArray(buffer, array_of(buffer, address, extents, strides), defined=True)
+        window = Window(buffer, array.storage, array.begin, extents, array.strides)
+        self._record(buffer, array, window)
         return window
 
     def _record(self, storage: Buffer, array: DeviceArray, window: Window) -> None:

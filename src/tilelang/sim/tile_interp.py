@@ -90,7 +90,7 @@ class Interpreter:
         self._printer = printer
         self._order = None if seed is None else np.random.default_rng(seed)
         self._evaluator = Evaluator(lambda buffer, where: self._memory.cells(buffer).load(where))
-        self._memory = Memory(lambda buffer: self._evaluator.indices(buffer.shape))
+        self._memory = Memory(self._evaluator.indices)
         self._watch: Watch | None = None
         self._handlers: dict[type[Stmt], Callable[..., _Leave | None]] = {
             Seq: self._seq,
@@ -143,6 +143,9 @@ class Interpreter:
         buffer = stmt.buffer
         if buffer.view_of is not None or buffer.scope is Scope.BARRIER:
             return  # names older bytes; holds no data
+        if buffer.address is not None:
+            self._memory.place(buffer, self._evaluator.index(buffer.address))
+            return
         self._memory.allocate(buffer)
         if stmt.init is not None:
             self._memory.cells(buffer).store((), convert(self._evaluator.data(stmt.init), buffer.dtype))

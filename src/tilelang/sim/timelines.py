@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -23,7 +23,15 @@ Work = Callable[[], None]
 
 
 class Worker(Accessor, Protocol):
-    """A warp that does the work."""
+    """A warp that does the work.
+
+    Attributes:
+        cells: The memory of every buffer, by its slot.
+        moves: Whether a buffer may lie elsewhere later on.
+    """
+
+    cells: list[Any]
+    moves: bool
 
     def set_mask(self, mask: np.ndarray) -> None:
         """Makes these lanes the active ones."""
@@ -36,6 +44,7 @@ class _Pending:
     group: np.ndarray  # of each lane
     footprint: Footprint
     loc: Loc
+    cells: list[Any] | None  # where buffers lay when it was queued, if they may lie elsewhere when it lands
 
 
 @record(frozen=False)
@@ -72,7 +81,8 @@ class Timelines:
         for window, lanes, units in footprint.reads:
             window.begin_departure(warp, lanes, units)
         queue = self._queue(timeline)
-        queue.pending.append(_Pending(work, warp.mask.copy(), queue.committed.copy(), footprint, warp.loc))
+        cells = list(warp.cells) if warp.moves else None
+        queue.pending.append(_Pending(work, warp.mask.copy(), queue.committed.copy(), footprint, warp.loc, cells))
 
     def commit(self, timeline: Timeline) -> None:
         """Closes the open group of the active lanes."""
@@ -130,8 +140,12 @@ class Timelines:
         mask, loc, counters = warp.mask, warp.loc, warp.counters
         warp.set_mask(due)
         warp.loc, warp.counters = item.loc, None  # it was counted when it was queued
+        cells = warp.cells
+        if item.cells is not None:
+            warp.cells = item.cells
         with item.loc:
             self._do(item.work)
+        warp.cells = cells
         warp.set_mask(mask)
         warp.loc, warp.counters = loc, counters
         item.lanes = item.lanes & ~due

@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thread_kernels import buffer, index
 
+from tilelang.dtypes import INT64
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import Builder
 from tilelang.ir.evaluate import evaluate
-from tilelang.ir.expr import as_expr, int_const
+from tilelang.ir.expr import Var, as_expr, int_const
 from tilelang.ir.stmt import CallStmt, If, Seq
 from tilelang.ir.visit import walk
 from tilelang.isa.machine import TensorMapView
@@ -99,10 +100,14 @@ def test_what_it_cannot_do_is_refused_in_words():
     assert "" == reason(load(start=(3, BX * 104 + 8)))
     assert "" == reason(load(start=(0, BX * 100), explicit=True))  # the user answers for it
     assert begins == reason(load(start=(0, 4), explicit=True))
-    view = buffer("A", (1024, 1024), "float16")
-    view = dataclasses.replace(view, view_of=buffer("B", (1024, 1024), "float16"))
+    unaligned = dataclasses.replace(buffer("A", (1024, 1024), "float16"), alignment_bytes=2)
+    view = dataclasses.replace(buffer("A", (1024, 1024), "float16"), view_of=unaligned)
     assert "the tensor is not proven to begin at a multiple of 16 bytes" == reason(
         dataclasses.replace(plain, src=region(view, (0, 0), (64, 64)))
+    )
+    placed = dataclasses.replace(buffer("A", (1024, 1024), "float16"), address=Var("p", INT64, index=True))
+    assert "the host does not know the tensor, which lies at an address" == reason(
+        dataclasses.replace(plain, src=region(placed, (0, 0), (64, 64)))
     )
 
 

@@ -152,6 +152,8 @@ def _tensor_refusal(tensor: Region, *, explicit: bool) -> str:
     Who asks for the engine by name answers for beginnings that the program does not show.
     """
     buffer, size = tensor.buffer, tensor.dtype.storage_bytes
+    if buffer.storage.address is not None:
+        return "the host does not know the tensor, which lies at an address"
     if size not in _SIZES or tensor.dtype.lanes != 1:
         return f"a map has no elements of {tensor.dtype!s}"
     if not 1 <= buffer.rank <= MAX_RANK:

@@ -82,12 +82,16 @@ class _Specialize(Rewriter):
 
     def _specialized(self, old: Buffer) -> Buffer:
         shape = self.exprs(old.shape)
+        address = None if old.address is None else self.expr(old.address)
         strides = None if old.strides is None else self.exprs(old.strides)
         view_of = None if old.view_of is None else self.buffer(old.view_of)
         alignment = old.alignment_bytes
-        if old in self._params and old.name in self._misaligned:
+        pointer = old.address.name if isinstance(old.address, Var) else old.name if old in self._params else ""
+        if pointer in self._misaligned:
             alignment = old.dtype.storage_bytes
-        same = shape is old.shape and strides is old.strides and view_of is old.view_of
+        same = shape is old.shape and strides is old.strides and view_of is old.view_of and address is old.address
         if same and alignment == old.alignment_bytes:
             return old
-        return dataclasses.replace(old, shape=shape, strides=strides, view_of=view_of, alignment_bytes=alignment)
+        return dataclasses.replace(
+            old, shape=shape, strides=strides, view_of=view_of, alignment_bytes=alignment, address=address
+        )

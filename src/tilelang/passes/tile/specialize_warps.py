@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from tilelang.arith.domain import of_function
 from tilelang.dtypes import BOOL, INT32, SCALARS
 from tilelang.errors import CompilerBug
-from tilelang.ir.buffer import Buffer
+from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr, Var, const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.schedule import Schedule
@@ -73,6 +73,8 @@ class _Launches(Rewriter):
 def specialized(launch: Launch, schedule: Schedule, roles: Roles) -> Launch:
     """A flat launch with its threads in roles."""
     thread = Var("thread", INT32, index=True) if launch.thread is None else launch.thread
+    names = [s for s in walk(launch.body) if isinstance(s, Alloc) and _names_a_tensor(s.buffer)]
+    launch = dataclasses.replace(launch, body=_Without(names).visit(launch.body) or Seq((), loc=launch.body.loc))
     added = [s for s in walk(launch.body) if isinstance(s, ClusterSum)]
     launch = _without_allocs(launch, {buffer for each in added for buffer in (each.parts.buffer, each.barrier.buffer)})
     exits = roles.exits(launch, schedule.tile_threads) if schedule.staged else ()
@@ -88,6 +90,7 @@ def specialized(launch: Launch, schedule: Schedule, roles: Roles) -> Launch:
     turns = _turns(launch) if schedule.ping_pong else ()
     body = Seq(
         (
+            *names,
             *_barriers(channels, turns, added, schedule, thread),
             *(Alloc(tile, loc=tile.loc) for each in channels for tile in each.tiles.values()),
             *(Alloc(each.parts.buffer, loc=each.loc) for each in added),
@@ -113,6 +116,21 @@ def specialized(launch: Launch, schedule: Schedule, roles: Roles) -> Launch:
         hints=dataclasses.replace(launch.hints, layouts=layouts, min_blocks_per_sm=blocks),
         plan=dataclasses.replace(launch.plan, versions=(*launch.plan.versions, *versions)),
     )
+
+
+def _names_a_tensor(buffer: Buffer) -> bool:
+    """Whether a buffer is another name of a parameter or workspace, which all roles may use."""
+    return buffer.scope is Scope.GLOBAL and buffer.view_of is not None and buffer.storage.address is None
+
+
+class _Without(Rewriter):
+    """Leaves statements out."""
+
+    def __init__(self, stmts: Sequence[Stmt]) -> None:
+        self._stmts = frozenset(stmts)
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        return None if node in self._stmts else self.rebuild_stmt(node) if self._stmts else node
 
 
 def _without_allocs(launch: Launch, buffers: set[Buffer]) -> Launch:

@@ -39,7 +39,7 @@ class Roles:
     Attributes:
         lowerings: The table.
         context: The target and what the user asked for.
-        tensors: What the host can describe to the copy engine: the parameters of the function.
+        tensors: What the host can describe to the copy engine, under any name: the parameters of the function.
         layouts: Of shared tiles whose layout no operator may choose.
     """
 
@@ -58,7 +58,7 @@ class Roles:
         return self._can_bring(dataclasses.replace(copy, receivers=part, part=part, parts=parts))
 
     def _can_bring(self, copy: Copy) -> str:
-        if copy.src.buffer not in self.tensors:
+        if copy.src.buffer.storage not in self.tensors:
             return f"'{copy.src.buffer.name}' is no parameter"
         barrier = Buffer("barrier", (const(1, _DTYPE),), _DTYPE, Scope.BARRIER)
         brought = dataclasses.replace(copy, barrier=Region(barrier, (const(0, INT32),), (const(1, INT32),)))
@@ -68,7 +68,7 @@ class Roles:
         """The results of a flat launch that the copy engine can store."""
 
         def can_store(copy: Copy) -> str:
-            if copy.dst.buffer not in self.tensors:
+            if copy.dst.buffer.storage not in self.tensors:
                 return f"'{copy.dst.buffer.name}' is no parameter"
             return self._refusal(copy, STORE, threads)
 
