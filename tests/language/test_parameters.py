@@ -52,7 +52,7 @@ def test_a_function_as_annotation_gives_the_type():
         with T.Kernel(1):
             A[0] = 1
 
-    assert ["int32", "uint64", "uint64"] == [str(p.dtype) for p in main.params]
+    assert ["int32", "int64", "int64"] == [str(p.dtype) for p in main.params]
 
 
 def test_annotations_of_other_kinds_are_left_alone():

@@ -1,3 +1,4 @@
+import dataclasses
 from collections.abc import Callable
 
 import pytest
@@ -5,7 +6,7 @@ import pytest
 import tilelang.language as T
 from tilelang.dtypes import INT32
 from tilelang.errors import ProgramError, StagingError, TileLangError, UnknownName
-from tilelang.ir.expr import Cast, Const, Expr, Load, Var, int_const
+from tilelang.ir.expr import Cast, Const, Expr, Load, Var, as_expr, int_const
 from tilelang.ir.stmt import Store
 from tilelang.language.proxy import BufferProxy, RegionProxy
 from tilelang.language.stage import Stager
@@ -29,7 +30,10 @@ def test_facts_of_a_buffer(tensor: Tensor) -> None:
     assert (2, "A", "global", 4) == (a.ndim, a.name, a.scope(), len(a))
     assert a.dtype == "float16"
     assert "float16" == a.dtype(1).dtype
-    assert [T.dyn["K"].name, "1"] == [extent_text(s) if not isinstance(s, int) else str(s) for s in a.strides]
+    assert [] == a.strides
+    strided = BufferProxy(dataclasses.replace(a.buffer, strides=(T.dyn["K"], as_expr(1))))
+    assert (T.dyn["K"], 1) == (strided.strides[0], strided.strides[1])
+    assert [1] == strided[0, :].strides
 
 
 def test_full_indices_give_an_element(tensor: Tensor) -> None:

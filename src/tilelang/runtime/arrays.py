@@ -17,8 +17,8 @@ import numpy as np
 
 from tilelang.dtypes import SCALARS, DType, as_dtype
 from tilelang.errors import OptionError
+from tilelang.ir.host_memory import array_at
 from tilelang.records import record
-from tilelang.sim.host_memory import array_at
 
 
 @record(slots=True)

@@ -17,10 +17,10 @@ from tilelang.dtypes import DType, lane_dtype
 from tilelang.errors import ArgumentError, OutOfBounds, ProgramSizeError, ReadBeforeWrite
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr
+from tilelang.ir.host_memory import array_at
 from tilelang.ir.scalar import Value, convert
 from tilelang.records import record
 from tilelang.sim.handover import Handing
-from tilelang.sim.host_memory import array_at
 from tilelang.sim.races import Ledger, Watch, element_text
 
 Slices = tuple[slice, ...]

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilelang.sim.host_memory import array_at
+from tilelang.ir.host_memory import array_at
 
 
 @given(st.lists(st.integers(0, 3), max_size=3), st.data())
