@@ -393,7 +393,8 @@ def static_shape(buffer: Any, what: str) -> tuple[int, ...]:
     Raises:
         ProgramError: It has none, or they are not constant.
     """
-    shape = getattr(buffer, "shape", None)
-    if not isinstance(shape, tuple) or not all(isinstance(extent, int) for extent in shape):
+    given = getattr(buffer, "shape", None)
+    shape = tuple(getattr(extent, "value", extent) for extent in given) if isinstance(given, tuple) else (None,)
+    if not all(isinstance(extent, int) for extent in shape):
         raise ProgramError(f"{what}: needs a buffer of constant shape", hint="pass a buffer of T.alloc_shared")
     return shape

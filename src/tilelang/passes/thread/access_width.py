@@ -63,9 +63,9 @@ def width(buffer: Buffer, indices: tuple[Expr, ...], var: Var, trips: int, domai
 
 
 def _fits(buffer: Buffer, start: tuple[Expr, ...], lanes: int, trips: int, domain: Domain, facts: Facts) -> bool:
-    layout = facts.layouts.get(buffer.storage)
+    layout = facts.layouts.get(buffer)
     if layout is not None:
-        if buffer.view_of is not None or contiguous_elements(layout) % lanes or _size(layout) % lanes:
+        if contiguous_elements(layout) % lanes or _size(layout) % lanes:
             return False
         return _divides(lanes, start[-1], domain)
     offset = _offset(buffer, start)

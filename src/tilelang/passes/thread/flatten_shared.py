@@ -65,9 +65,8 @@ class _Flatten(Rewriter):
         return known
 
     def _flattened(self, node: Buffer) -> Buffer:
-        layout = self._layouts.get(node)
-        if node.view_of is not None and (layout is not None or node.storage in self._layouts):
-            raise CompilerBug(f"'{node.name}' is a view, and a view needs bytes in row-major order")
+        if node.view_of is not None and (node in self._layouts) != (node.storage in self._layouts):
+            raise CompilerBug(f"'{node.name}' and '{node.storage.name}' name the same bytes, but one has no layout")
         base = None if node.view_of is None else self.buffer(node.view_of)
         shape = (const(self._plan.shared_elements(node), INT32),)
         return dataclasses.replace(node, shape=shape, strides=None, view_of=base)

@@ -27,6 +27,7 @@ from tilelang.ir.verify import verify
 from tilelang.ir.visit import expressions, walk, walk_expr
 from tilelang.isa.instruction import Effect, Instruction
 from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.tile.fixed_layouts import fixed_layouts
 from tilelang.target import ARCHITECTURES, MAX_CLUSTER, MAX_GRID, MAX_THREADS, Feature, Target
 
 _UNCHECKED = (Scope.GLOBAL, Scope.BARRIER)
@@ -158,6 +159,7 @@ def _check_launch(launch: Launch, domain: Domain) -> None:
         if count is not None:
             exact[var] = Interval(0, count - 1)
         domain = domain.with_loop(var, 0, extent)
+    fixed_layouts(launch)  # which refuses layouts that no name of the bytes can have
     found = accesses(launch.body)
     compare = Comparison(found, domain)
     for access in found.all:

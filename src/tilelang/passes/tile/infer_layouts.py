@@ -349,15 +349,6 @@ class _Inference:
         """The shared buffers that may lie in any order, which those with several names may not."""
         allocated = [stmt.buffer for stmt in walk(self._launch.body) if isinstance(stmt, Alloc)]
         viewed = viewed_tiles(self._launch)
-        wishes = dict(self._launch.hints.layouts)
-        for buffer in allocated:
-            if buffer in viewed and buffer in wishes:
-                raise ProgramError(
-                    f"T.annotate_layout: the bytes of '{buffer.name}' have another name, by T.view or T.reshape, "
-                    "which needs them in row-major order",
-                    loc=buffer.loc,
-                    hint="leave the annotation out, or copy the tile instead of viewing it",
-                )
         return [buffer for buffer in allocated if buffer.scope is Scope.SHARED and buffer not in viewed]
 
     def _given(self, tiles: list[Buffer]) -> dict[Buffer, tuple[Layout, Why]]:
@@ -376,6 +367,10 @@ class _Inference:
                 given[buffer] = wish, Why(f"T.annotate_layout of '{buffer.name}'", buffer.loc)
             elif buffer in self._solution.shared:
                 given[buffer] = self._solution.shared[buffer], self._solution.shared_reasons[buffer]
+        annotated = {name.storage for name in wishes}
+        for buffer, layout in fixed_layouts(self._launch).items():
+            if buffer not in given and buffer.storage in annotated and buffer.scope is Scope.SHARED:
+                given[buffer] = layout, Why(f"T.annotate_layout of another name of '{buffer.storage.name}'", buffer.loc)
         return given
 
 
