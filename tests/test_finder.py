@@ -1,6 +1,8 @@
 import importlib
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -119,3 +121,33 @@ def test_a_private_name_can_be_imported_and_not_used() -> None:
 def test_python_finds_no_main_module() -> None:
     result = subprocess.run([sys.executable, "-m", "tilelang"], capture_output=True, text=True, check=False)
     assert "No module named tilelang.__main__" in result.stderr
+
+
+def test_a_module_named_tvm_serves_scalar_types_and_functions() -> None:
+    import tvm.tirx as tirx
+    from tvm import DataType
+
+    assert T.Select is tirx.Select
+    assert 16 == DataType("float16").bits
+    assert ("int32", "float32", "uint8") == (tirx.const(3).dtype, tirx.const(1.5).dtype, tirx.const(3, "uint8").dtype)
+    assert tirx.all(tirx.const(True), tirx.const(False)) is not None
+    with pytest.raises(UnknownModule, match="tvm.relax: internal to published TileLang"):
+        importlib.import_module("tvm.relax")
+    with pytest.raises(UnknownAttribute, match="tvm.get_global_func: internal to published TileLang"):
+        _ = importlib.import_module("tvm").get_global_func
+    with pytest.raises(UnknownAttribute, match="For: internal to published TileLang"):
+        isinstance(3, tirx.For)
+    with pytest.raises(UnknownAttribute, match="StmtVisitor: internal to published TileLang"):
+        type("Visitor", (importlib.import_module("tvm.tirx.stmt_functor").StmtVisitor,), {})
+
+
+def test_a_real_tvm_comes_first(tmp_path: Path) -> None:
+    package = tmp_path / "tvm"
+    package.mkdir()
+    (package / "__init__.py").write_text("real = True\n")
+    program = "import tilelang, tvm; print(tvm.real, hasattr(tvm, 'tirx'))\ntry: import tvm.tirx\nexcept ImportError as e: print(e)"
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, env=environment
+    )
+    assert "True False\nNo module named 'tvm.tirx'\n" == result.stdout

@@ -102,4 +102,5 @@ __all__ = [
 ]
 
 sys.meta_path.insert(0, PathFinder("tilelang"))
+sys.meta_path.append(PathFinder("tvm"))  # where no real one is installed
 add_names(sys.modules[__name__])

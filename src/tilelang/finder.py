@@ -44,8 +44,7 @@ class PathFinder:
         """
         if name.partition(".")[0] != self._root:
             return None
-        first = sys.modules.get(self._root)
-        if name != self._root and first is not None and not hasattr(first, _MARK):
+        if name != self._root and not hasattr(sys.modules.get(self._root), _MARK):
             return None  # a real package of that name
         spec = self._elsewhere(name, path, target)
         if spec is not None and spec.loader is not None:  # a folder without code has no loader

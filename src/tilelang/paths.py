@@ -32,6 +32,21 @@ _TENSORS = {
     "tilelang.testing": "torch_assert_close",
 }
 
+_TIR = {
+    LANGUAGE: "*",
+    f"{LANGUAGE}.tir_functions": "all any const",
+    "tilelang.ir.expr": "PrimExpr=Expr",
+    "tilelang.ir.func": "PrimFunc",
+}
+_STATEMENTS = """
+AllocBuffer AssertStmt AttrStmt Bind Block BlockRealize BufferRegion BufferStore DeclBuffer Evaluate For IfThenElse
+LetStmt SBlock SBlockRealize SeqStmt Stmt
+"""
+_STATEMENT_FUNCTIONS = """
+PyStmtExprMutator PyStmtExprVisitor StmtExprMutator StmtExprVisitor StmtMutator StmtVisitor ir_transform
+post_order_visit pre_order_visit substitute
+"""
+
 # path: {module that defines the names: the names}; "*" for all that module exports, "a=b" for its b under the name a.
 # A path with a file of its own has the names of the file, too.
 PATHS: Mapping[str, Mapping[str, str]] = MappingProxyType(
@@ -54,6 +69,14 @@ PATHS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
         "tilelang._ffi_api": {},
         "tilelang.autotuner": {},
+        "tilelang.autotuner.param": {
+            "tilelang.tune.result": "AutotuneResult=TuningResult",
+            "tilelang.tune.published_arguments": "CompileArgs ProfileArgs",
+        },
+        "tilelang.autotuner.tuner": {
+            "tilelang.tune.autotune": "AutoTuneImpl=TunedFunction autotune",
+            "tilelang.tune.tuner": "AutoTuner",
+        },
         "tilelang.backend": {},
         "tilelang.backend.target": {},
         "tilelang.carver": {},
@@ -100,6 +123,14 @@ PATHS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "tilelang.utils.language": {f"{LANGUAGE}.operands": "*"},
         "tilelang.utils.target": {"tilelang.backend.target": "*"},
         "tilelang.utils.tensor": _TENSORS,
+        # a module that published TileLang brings along; a real one that is installed comes first
+        "tvm": {f"{LANGUAGE}.types": "DataType=dtype"},
+        "tvm.ir": {"tilelang.ir.expr": "PrimExpr=Expr"},
+        "tvm.target": {"tilelang.target": "Target"},
+        "tvm.tir": {**_TIR, NO_SOURCE: _STATEMENTS},
+        "tvm.tir.stmt_functor": {NO_SOURCE: _STATEMENT_FUNCTIONS},
+        "tvm.tirx": {**_TIR, NO_SOURCE: _STATEMENTS},
+        "tvm.tirx.stmt_functor": {NO_SOURCE: _STATEMENT_FUNCTIONS},
     }
 )
 
