@@ -1,6 +1,9 @@
 from collections.abc import Callable
 
+import numpy as np
 import pytest
+from gpu import outcomes
+from harness import run_everywhere
 
 import tilelang.language as T
 from tilelang.dtypes import INT32
@@ -112,13 +115,15 @@ def test_what_atomics_refuse(tensor: Tensor, stager: Stager) -> None:
         (lambda: T.atomic_add(3, 1), "T.atomic_add: the first operand is a value, not a place in memory"),
         (lambda: T.atomic_add(c, 1, return_prev=True), "T.atomic_add: return_prev is for one element, not for tiles"),
         (lambda: T.atomic_add(c[0, 0], 1, "strict"), "T.atomic_add: unknown memory_order 'strict'"),
-        (lambda: T.atomic_load(c[0, 0], "release"), "T.atomic_load: memory_order 'release' is none of a load"),
-        (lambda: T.atomic_store(c[0, 0], 1, "acq_rel"), "T.atomic_store: memory_order 'acq_rel' is none of a store"),
+        (lambda: T.atomic_load(c[0, 0], "release"), "T.atomic_load: atomic_load does not support memory_order 'release'"),
+        (lambda: T.atomic_store(c[0, 0], 1, "acq_rel"), "T.atomic_store: atomic_store does not support memory_order 'acq_rel'"),
         (lambda: T.atomic_or(c[0, 0], 1), "T.atomic_or: needs integers, got float32"),
         (lambda: T.atomic_xor(c, 1), "T.atomic_xor: works on one element, not on tiles"),
         (lambda: T.atomic_load(c[0]), "T.atomic_load: 'C' is a tile (8,), but one element is needed"),
         (lambda: T.atomic_add(c, tensor("D", (8, 4))), "T.atomic_add: 'D' is (8, 4) but 'C' is (8, 8)"),
-        (lambda: T.atomic_addx2(c[0, 0], c[0, 2], return_prev=True), "T.atomic_addx2: return_prev is for one element"),
+        (lambda: T.atomic_add(c[0, 0], 1, scope="warp"), "T.atomic_add: unknown scope 'warp'"),
+        (lambda: T.atomic_cas(c, 1, 2), "T.atomic_cas: 'C' is a tile (8, 8), but one element is needed"),
+        (lambda: T.atomic_addx4(c[0, 0], T.Broadcast(T.float32(1), 2)), "T.atomic_addx4: the value is a float32x2, but 4"),
         (lambda: T.atomic_addx2(T.alloc_var("float32"), c[0, 2]), "T.atomic_addx2: 'var' is a mutable scalar"),
     ):
         with pytest.raises(ProgramError) as caught:
@@ -129,3 +134,75 @@ def test_what_atomics_refuse(tensor: Tensor, stager: Stager) -> None:
 def test_vector_dtypes_have_no_atomics(tensor: Tensor, stager: Stager) -> None:
     with pytest.raises(ProgramError, match="vector dtype float16x2 has no arithmetic"):
         T.atomic_add(tensor("C", (8,), "float16x2")[0], tensor("D", (8,), "float16x2")[0])
+
+
+def test_errors_that_programs_catch(tensor: Tensor, stager: Stager) -> None:
+    c = tensor("C", (8,))
+    for kind, call in (
+        (ValueError, lambda: T.atomic_add(c[0], 1, memory_order="strict")),
+        (ValueError, lambda: T.atomic_load(c[0], memory_order="acq_rel")),
+        (ValueError, lambda: T.atomic_store(c[0], src=1, memory_order="acquire")),
+        (NotImplementedError, lambda: T.atomic_max(c, 1, return_prev=True)),
+    ):
+        with pytest.raises(kind):
+            call()
+
+
+def test_scopes(tensor: Tensor, stager: Stager) -> None:
+    c = tensor("C", (8,), "int32")
+    T.atomic_add(c[0], 1, scope="system", annotations={})
+    T.atomic_max(c, 1, scope="block")
+    T.atomic_cas(c[0], 1, 2, scope="system")
+    T.atomic_load(c[0], scope="block")
+    assert ["system", "block", "system", "block"] == [x.scope.value for x in stager.statements]  # type: ignore[attr-defined]
+
+
+def test_neighbors_are_added_as_regions_and_vectors_and_returned():
+    @T.prim_func
+    def main(C: T.Tensor((4, 8), "float32"), V: T.Tensor((4, 2), "float32"), P: T.Tensor((4, 8), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(4):
+                before = T.atomic_addx2(C[i, 0:2], V[i, 0:2], return_prev=True)
+                P[i, 0] = T.extract_lane(before, 0)
+                P[i, 1] = T.extract_lane(before, 1)
+                T.atomic_addx4(C[i, 4], T.Broadcast(V[i, 1], 4))
+
+    c, v = np.arange(32, dtype=np.float32).reshape(4, 8), np.arange(8, dtype=np.float32).reshape(4, 2)
+    result = run_everywhere(main, c, v, np.zeros((4, 8), np.float32))
+    np.testing.assert_array_equal(c[:, :2] + v, result[0][:, :2])
+    np.testing.assert_array_equal(c[:, 4:] + v[:, 1:], result[0][:, 4:])
+    np.testing.assert_array_equal(c[:, :2], result[2][:, :2])
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float32", "float16"])
+def test_an_element_is_swapped_if_it_is_what_is_expected(dtype):
+    @T.prim_func
+    def main(C: T.Tensor((8,), dtype), D: T.Tensor((8,), dtype), P: T.Tensor((8,), dtype), n: T.int32):
+        with T.Kernel(1, threads=32):
+            s = T.alloc_shared((8,), dtype)
+            for i in T.Parallel(8):
+                s[i] = D[i]
+                P[i] = T.atomic_cas(C[i + n], 3, D[i], memory_order="acq_rel", scope="system")
+                T.atomic_cas(s[i], 5, 9, scope="block")
+                D[i] = s[i]
+
+    c, d = np.array([3, 1, 3, 2, 3, 0, 3, 9]).astype(dtype), np.array([5, 4, 6, 5, 7, 5, 0, 1]).astype(dtype)
+    swapped, kept, previous, _ = run_everywhere(main, c, d, np.full(8, 9, dtype), 1)
+    behind = np.append(c[1:], 0).astype(dtype)
+    np.testing.assert_array_equal(np.append(c[:1], np.where(c[1:] == 3, d[:7], c[1:])), swapped)
+    np.testing.assert_array_equal(np.where(d == 5, 9, d), kept)
+    np.testing.assert_array_equal(behind, previous)
+
+
+def test_one_block_takes_a_lock():
+    """As many blocks as ask for it swap in turn, and one of them finds it free."""
+
+    @T.prim_func
+    def main(lock: T.Tensor((1,), "int32"), taken: T.Tensor((8,), "int32")):
+        with T.Kernel(8, threads=32) as b:
+            if T.get_thread_binding() == 0:
+                taken[b] = T.atomic_cas(lock[0], 0, b + 1)
+
+    for lock, taken in outcomes(main, np.zeros(1, np.int32), np.zeros(8, np.int32), arch="sm_90a"):
+        assert 7 == np.count_nonzero(taken == lock[0])
+        assert 0 == taken[lock[0] - 1]

@@ -64,6 +64,12 @@ def _previous(node: Atomic, exprs: ExprPrinter, place: str, kind: str, value: Ex
         return f"{_FETCH[op]}(&{place}, {exprs.stored(value, dtype)}, {order})"
     exprs.need(UPDATE)
     stored = exprs.stored(value, dtype)
+    if node.compare is not None:
+        expected = exprs.stored(cast(node.compare, dtype), dtype)
+        return (
+            f"tl_atomic_update<{order}>(&{place}, [&]({kind} element) -> {kind} {{ const {kind} expected = {expected}; "
+            f"return __builtin_memcmp(&element, &expected, sizeof expected) ? element : {stored}; }})"
+        )
     if op.operator is None:
         return f"tl_atomic_update<{order}>(&{place}, [&]({kind}) -> {kind} {{ return {stored}; }})"
     with exprs.names.scope():

@@ -13,7 +13,7 @@ from tilelang.errors import CompilerBug, Loc
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import cast, int_const
 from tilelang.ir.launch import LaunchPlan
-from tilelang.ir.stmt import Alloc, Atomic, CallStmt, For, ForKind, MemoryOrder, Print
+from tilelang.ir.stmt import Alloc, Atomic, CallStmt, For, ForKind, MemoryOrder, MemoryScope, Print
 from tilelang.ir.visit import walk
 from tilelang.isa.instruction import Effect, Instruction, Timeline
 from tilelang.isa.intrinsic import Helper
@@ -74,12 +74,12 @@ class CudaStmtPrinter(StmtPrinter):
     def _atomic(self, node: Atomic) -> list[str]:
         exprs, buffer, dtype = self._exprs, node.buffer, node.buffer.dtype
         # what lies on the chip orders the threads of a block, others do not see it
-        scope = "gpu" if buffer.scope is Scope.GLOBAL or node.order is MemoryOrder.RELAXED else "block"
-        instruction = atomic(node.op.value, dtype, node.order.value, scope)
+        reached = buffer.scope is Scope.GLOBAL or node.order is MemoryOrder.RELAXED or node.scope is not MemoryScope.GPU
+        scope = node.scope if reached else MemoryScope.BLOCK
+        instruction = atomic(node.op.value, dtype, node.order.value, scope.value)
         exprs.need(_helper(instruction))
         args = [exprs.address(Region(buffer, node.indices, ()))]
-        if node.value is not None:
-            args.append(exprs.value(cast(node.value, dtype)))
+        args += [exprs.value(cast(e, dtype)) for e in (node.compare, node.value) if e is not None]
         text = instruction.spell[exprs.dialect.language].format(*args)
         if node.result is None:
             return [f"{text};"]

@@ -47,6 +47,7 @@ from tilelang.ir.stmt import (
     If,
     Launch,
     MemoryOrder,
+    MemoryScope,
     ParallelLoop,
     Print,
     Seq,
@@ -338,12 +339,16 @@ class _Printer:
 
     def _atomic(self, node: Atomic) -> str:
         operands = [self._element(node.buffer, node.indices)]
+        if node.compare is not None:
+            operands.append(self._bare(node.compare, node.buffer.dtype))
         if node.value is not None:
             operands.append(self._bare(node.value, node.buffer.dtype))
-        if node.result is not None and node.op is not AtomicOp.LOAD:
+        if node.result is not None and node.op not in (AtomicOp.LOAD, AtomicOp.CAS):
             operands.append("return_prev=True")
         if node.order is not MemoryOrder.RELAXED or node.result is not None or node.op is AtomicOp.STORE:
             operands.append(f'memory_order="{node.order.value}"')
+        if node.scope is not MemoryScope.GPU:
+            operands.append(f'scope="{node.scope.value}"')
         call = f"T.atomic_{node.op.value}({', '.join(operands)})"
         return call if node.result is None else f"{self.name(node.result)} = {call}"
 

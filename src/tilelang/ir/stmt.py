@@ -227,6 +227,7 @@ class AtomicOp(enum.Enum):
     OR = "or"
     XOR = "xor"
     EXCHANGE = "exchange"
+    CAS = "cas"
     LOAD = "load"
     STORE = "store"
 
@@ -244,6 +245,14 @@ _ATOMIC_OPERATORS = {
     AtomicOp.OR: BinaryOp.BITOR,
     AtomicOp.XOR: BinaryOp.BITXOR,
 }
+
+
+class MemoryScope(enum.Enum):
+    """The threads among which an atomic statement is indivisible: of the block, of the GPU, or of all processors."""
+
+    BLOCK = "block"
+    GPU = "gpu"
+    SYSTEM = "system"
 
 
 class MemoryOrder(enum.Enum):
@@ -271,6 +280,16 @@ class Atomic(Stmt):
     """An indivisible read-modify-write of one element; `result` receives the previous value if wanted.
 
     A global element out of bounds is left alone and reads as 0.
+
+    Attributes:
+        op: What happens to the element.
+        buffer: Where it is.
+        indices: Which one it is.
+        value: The operand; None of a load.
+        result: What receives the value before.
+        order: What else is in order before and after.
+        compare: What the element has to be, bit for bit, for `CAS` to store the value.
+        scope: Among whom it is indivisible and in order.
     """
 
     op: AtomicOp
@@ -279,6 +298,8 @@ class Atomic(Stmt):
     value: Expr | None
     result: Var | None = None
     order: MemoryOrder = MemoryOrder.RELAXED
+    compare: Expr | None = None
+    scope: MemoryScope = MemoryScope.GPU
 
     @property
     def releases(self) -> bool:

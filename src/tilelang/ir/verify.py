@@ -170,6 +170,11 @@ class _Verifier:
                 if value is not None:
                     self._expr(value)
                     self._same("Atomic", buffer.dtype, value)
+                if (node.compare is None) is (op is AtomicOp.CAS):
+                    self._bug(f"Atomic {op.value}: has {'nothing' if node.compare is None else 'something'} to compare")
+                if node.compare is not None:
+                    self._expr(node.compare)
+                    self._same("Atomic", buffer.dtype, node.compare)
                 if result is not None:
                     self._visible.add(result)
             case Assert(condition=condition):

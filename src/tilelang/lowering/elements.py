@@ -80,6 +80,6 @@ def update(build: Builder, op: AtomicTile, over: Loops) -> None:
 
     def element(at: tuple[Var, ...]) -> None:
         value = cast(load(src, at), dst.dtype) if isinstance(src, Region) else operand
-        build.emit(Atomic(op.op, dst.buffer, indices(dst, at), value, order=op.order))
+        build.emit(Atomic(op.op, dst.buffer, indices(dst, at), value, order=op.order, scope=op.scope))
 
     over(build, extents_of(dst), element)

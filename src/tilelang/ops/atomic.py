@@ -8,7 +8,7 @@ from tilelang.errors import ProgramError
 from tilelang.ir.buffer import Region
 from tilelang.ir.expr import Expr
 from tilelang.ir.scalar import convert, data_binary
-from tilelang.ir.stmt import AtomicOp, MemoryOrder, TileMemory, TileOp
+from tilelang.ir.stmt import AtomicOp, MemoryOrder, MemoryScope, TileMemory, TileOp
 from tilelang.ops.describe import check_extents, check_memory, check_scalars
 from tilelang.records import record
 
@@ -23,6 +23,7 @@ class AtomicTile(TileOp):
     src: Region | Expr
     dst: Region
     order: MemoryOrder = MemoryOrder.RELAXED
+    scope: MemoryScope = MemoryScope.GPU
 
     @property
     def name(self) -> str:

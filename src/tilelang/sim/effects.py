@@ -158,6 +158,7 @@ class EffectCompiler:
         slot = self._slots.buffer(buffer)
         where = [self._lanes.index(i) for i in stmt.indices]
         value = None if stmt.value is None else self._lanes.data(stmt.value)
+        compare = None if stmt.compare is None else self._lanes.data(stmt.compare)
         result = None if stmt.result is None else self._slots.var(stmt.result)
         index = stmt.result is not None and stmt.result.index
         hands = handing(stmt) if buffer.scope is Scope.GLOBAL else None
@@ -165,10 +166,13 @@ class EffectCompiler:
 
         def update(w: SimWarp) -> None:
             operand = None if value is None else per_lane(convert(value(w), buffer.dtype))
+            expected = None if compare is None else per_lane(convert(compare(w), buffer.dtype))
             cell = w.cells[slot] or w.cell(slot)
             offset = per_lane(cell.offset(w, tuple([i(w) for i in where]), 1))
 
             def change(old: np.ndarray, lanes: np.ndarray) -> Value:
+                if expected is not None and operand is not None:
+                    return np.where(_same_bits(old, expected), operand, old)
                 return operand if op.operator is None else data_binary(op.operator, old, operand, buffer.dtype)
 
             old = cell.update(w, offset, change, stores=op is not AtomicOp.LOAD, loads=loads)
@@ -304,6 +308,12 @@ def _operations(stmt: Stmt) -> dict[str, int]:
             if kind:
                 found[kind] = found.get(kind, 0) + 1
     return found
+
+
+def _same_bits(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Where the elements of two arrays have the same bytes. Shapes: (n,) -> (n,)."""
+    first, second = (np.ascontiguousarray(array).reshape(array.size, 1).view(np.uint8) for array in (a, b))
+    return np.asarray((first == second).all(axis=1))
 
 
 def _kind(node: Expr) -> str:

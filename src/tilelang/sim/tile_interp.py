@@ -191,7 +191,11 @@ class Interpreter:
             cells.tell(where, handing(stmt))
             return
 
+        expected = None if stmt.compare is None else convert(self._evaluator.data(stmt.compare), buffer.dtype)
+
         def change(old: Value) -> Value:
+            if expected is not None and np.asarray(old).tobytes() != np.asarray(expected).tobytes():
+                return None  # nothing is stored
             if op.operator is None:
                 return None if op is AtomicOp.LOAD else operand
             return data_binary(op.operator, old, operand, buffer.dtype)

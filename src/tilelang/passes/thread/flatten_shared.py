@@ -110,7 +110,10 @@ class _Flatten(Rewriter):
         if isinstance(node, Store | Atomic) and node.buffer.scope is Scope.SHARED:
             value = node.value if node.value is None else self.expr(node.value)
             indices = self._offset(node.buffer, node.indices)
-            return dataclasses.replace(node, buffer=self.buffer(node.buffer), indices=indices, value=value)  # type: ignore[arg-type]
+            parts = {"buffer": self.buffer(node.buffer), "indices": indices, "value": value}
+            if isinstance(node, Atomic) and node.compare is not None:
+                parts["compare"] = self.expr(node.compare)
+            return dataclasses.replace(node, **parts)  # type: ignore[arg-type]
         if isinstance(node, Print) and isinstance(node.operand, Region) and node.operand.buffer.scope is Scope.SHARED:
             return self.visit(_printed_from_a_copy(node, node.operand))
         if isinstance(node, For):

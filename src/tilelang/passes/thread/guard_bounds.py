@@ -164,16 +164,16 @@ class _Guard:
     def _atomic(self, node: Atomic, domain: Domain) -> Stmt | None:
         """Out of range the element is left alone, and reads as 0."""
         indices = self._values(node.indices, domain)
-        value = None if node.value is None else self._value(node.value, domain)
+        value, compare = (None if e is None else self._value(e, domain) for e in (node.value, node.compare))
         tests = self._tests(node.buffer, indices, domain)
         dtype, result = node.buffer.dtype, node.result
         if tests is None:
             return None if result is None else Bind(result, const(0, dtype), loc=node.loc)
         if result is None or not tests:
-            atomic = dataclasses.replace(node, indices=indices, value=value)
+            atomic = dataclasses.replace(node, indices=indices, value=value, compare=compare)
             return If(conjunction(tests), atomic, loc=node.loc) if tests else atomic
         previous, seen = Var(result.name, dtype), Buffer(result.name, (), dtype, Scope.VAR)
-        atomic = dataclasses.replace(node, indices=indices, value=value, result=previous)
+        atomic = dataclasses.replace(node, indices=indices, value=value, compare=compare, result=previous)
         taken = Seq((atomic, Store(seen, (), previous, loc=node.loc)), loc=node.loc)
         parts = (
             Alloc(seen, const(0, dtype), loc=node.loc),
