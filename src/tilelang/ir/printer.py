@@ -339,10 +339,7 @@ class _Printer:
 
     def _atomic(self, node: Atomic) -> str:
         operands = [self._element(node.buffer, node.indices)]
-        if node.compare is not None:
-            operands.append(self._bare(node.compare, node.buffer.dtype))
-        if node.value is not None:
-            operands.append(self._bare(node.value, node.buffer.dtype))
+        operands += [self._bare(e, node.buffer.dtype) for e in (node.compare, node.value) if e is not None]
         if node.result is not None and node.op not in (AtomicOp.LOAD, AtomicOp.CAS):
             operands.append("return_prev=True")
         if node.order is not MemoryOrder.RELAXED or node.result is not None or node.op is AtomicOp.STORE:
