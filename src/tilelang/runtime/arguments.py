@@ -7,14 +7,10 @@ an `ArgumentError` leaves here, and what is bound satisfies everything that the 
 from __future__ import annotations
 
 import dataclasses
-import math
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from types import MappingProxyType
 from typing import Any
-
-import numpy as np
 
 from tilelang.dtypes import DType, as_dtype, lane_dtype
 from tilelang.errors import ArgumentError
@@ -31,8 +27,11 @@ from tilelang.runtime.arrays import (
     dense_strides,
     framework_of,
     hand_over,
+    is_torch_tensor,
 )
+from tilelang.runtime.packed import Packed, allocate_packed, logical, packed_storage, repack, unpack
 from tilelang.runtime.parameters import Signature, dims_and_strides, shape_text, solve, unknown_of
+from tilelang.runtime.scalars import as_integer, scalar_argument, short_text
 
 
 @record(frozen=False)
@@ -43,6 +42,7 @@ class Bound:
         values: One per parameter: an `ArrayView` or a Python number.
         symbols: The values of the signature's symbols, in order.
         outputs: The arrays that were allocated, in the order of return.
+        packed: What the call has to put back into the arrays that were passed, or made for outputs.
         like: The argument whose framework the outputs take.
         device: The CUDA device on which the arrays are; None for host memory.
     """
@@ -50,11 +50,14 @@ class Bound:
     values: list[ArrayView | int | float]
     symbols: list[int] = field(default_factory=list)
     outputs: list[Any] = field(default_factory=list)
+    packed: list[Packed] = field(default_factory=list)
     like: object = None
     device: int | None = None
 
     def result(self) -> Any:
-        """What the call returns: nothing, the output, or a list of outputs."""
+        """What the call returns, once its launches are under way: nothing, the output, or a list of outputs."""
+        for packed in self.packed:
+            repack(packed)
         arrays = [hand_over(array, self.like) for array in self.outputs]
         return None if not arrays else arrays[0] if len(arrays) == 1 else arrays
 
@@ -140,6 +143,7 @@ class _Binding:
         self.env: dict[Var, Any] = {}
         self.origin: dict[Var, str] = {}  # which argument gave a symbol its value
         self.given: dict[int, Any] = {}
+        self.packed: dict[int, ArrayView] = {}  # arguments whose bytes hold several elements each
 
     def run(self) -> Bound:
         signature = self.signature
@@ -152,7 +156,8 @@ class _Binding:
                 if value is not None or index not in signature.optional:
                     views[index] = self._view(index, param, value)
             else:
-                numbers[index] = self._address(param, value) if param.pointer else _scalar(signature.name, param, value)
+                scalar = self._address if param.pointer else self._scalar
+                numbers[index] = scalar(param, value)
                 self.env[param.var] = numbers[index]
                 self.origin[param.var] = f"'{param.name}'"
         self._solve_symbols(views)
@@ -160,6 +165,8 @@ class _Binding:
             self._check_shape(index, view)
         self._check_grids()
         bound = Bound([], like=framework_of(self.args), device=self._device())
+        for index, array in self.packed.items():
+            views[index] = self._unpacked(index, array, bound)
         made: dict[int, Any] = {}
         for index in signature.outputs:
             if index in views:
@@ -168,7 +175,8 @@ class _Binding:
                 made[index] = self._allocate(index, bound)
                 borrowed = borrow(made[index])
                 assert borrowed is not None
-                views[index] = borrowed
+                stored = packed_storage(signature.params[index].dtype, borrowed)
+                views[index] = self._unpacked(index, borrowed, bound) if stored else borrowed
         for index in self.given.keys() - views.keys() - numbers.keys():
             views[index] = self._absent(index)
         bound.values = [views[i] if i in views else numbers[i] for i in range(len(signature.params))]
@@ -207,10 +215,13 @@ class _Binding:
         if view is None:
             raise self._fail(
                 f"'{name}' must be a {dtype!s} array of shape {shape_text(param.shape)}, got {type(value).__name__} "
-                f"{_short(value)}",
+                f"{short_text(value)}",
                 f"write numpy.asarray(..., dtype={lane!r})",
             )
         self._check_place(name, view)
+        if packed_storage(dtype, view):
+            self.packed[index] = view
+            view = logical(dtype, view)
         if view.dtype is not None and str(view.dtype) in _STORED_ALIKE.get(lane, ()):
             view = dataclasses.replace(view, dtype=as_dtype(lane))
         if view.dtype is None or _storage_name(view.dtype) != lane:
@@ -234,6 +245,9 @@ class _Binding:
             )
         return view
 
+    def _scalar(self, param: ScalarParam, value: Any) -> int | float:
+        return scalar_argument(self.signature.name, param, value)
+
     def _address(self, param: ScalarParam, value: Any) -> int:
         """A pointer argument: an address, or that of the array that was passed."""
         if getattr(value, "ndim", 0) > 0:  # a tensor of rank 0 would be taken for its value
@@ -241,12 +255,12 @@ class _Binding:
             if view is not None:
                 self._check_place(param.name, view)
                 return view.pointer
-        elif (number := _integer(value)) is not None and 0 <= number < 2**63:
+        elif (number := as_integer(value)) is not None and 0 <= number < 2**63:
             return number
         place = "host memory" if self.devices is None else "memory of a CUDA device"
         raise self._fail(
             f"'{param.name}' must be an address or an array in {place}, got "
-            + ("None" if value is None else f"{type(value).__name__} {_short(value)}")
+            + ("None" if value is None else f"{type(value).__name__} {short_text(value)}")
         )
 
     def _check_place(self, name: str, view: ArrayView) -> None:
@@ -418,6 +432,8 @@ class _Binding:
             shape = (*shape, param.dtype.lanes)
         if any(extent < 0 for extent in shape):
             raise self._fail(f"output '{param.name}' would have the shape {shape}")
+        if param.dtype.bits < 8 and (self.packed or is_torch_tensor(bound.like)):
+            return self._allocate_packed(param, shape, bound)
         if bound.device is None:
             return allocate(bound.like, shape, param.dtype)
         array = allocate_on_device(bound.like, shape, param.dtype, bound.device)
@@ -426,6 +442,32 @@ class _Binding:
                 f"output '{param.name}' of dtype {param.dtype!s} cannot be allocated on a device: neither torch nor "
                 "CuPy has been imported, or it has no such dtype",
                 f"pass '{param.name}' as an argument",
+            )
+        return array
+
+
+    # -- bytes of several elements ----------------------------------------------------------------------------
+    def _unpacked(self, index: int, array: ArrayView, bound: Bound) -> ArrayView:
+        """The elements of packed bytes, one in a byte, as kernels take them."""
+        param = self.signature.params[index]
+        packed = unpack(param.dtype, array)
+        if packed is None:
+            raise self._fail(
+                f"'{param.name}' holds several elements of {param.dtype!s} in a byte, in an array that cannot be taken "
+                "apart",
+                "pass a torch tensor whose last dimension is dense",
+            )
+        if index in self.signature.written:
+            bound.packed.append(packed)
+        return packed.elements
+
+    def _allocate_packed(self, param: TensorParam, shape: tuple[int, ...], bound: Bound) -> Any:
+        array = allocate_packed(bound.like, shape, param.dtype, bound.device)
+        if array is None:
+            raise self._fail(
+                f"output '{param.name}' of shape {shape} cannot be allocated: bytes hold pairs of {param.dtype!s} of a "
+                "row",
+                "let the last extent be even",
             )
         return array
 
@@ -449,42 +491,3 @@ def _storage_name(dtype: DType) -> str:
 
 def _dimensions(count: int) -> str:
     return f"{count} dimension" + ("" if count == 1 else "s")
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."
-
-
-# -- scalars -------------------------------------------------------------------------------------------------
-def _scalar(kernel: str, param: ScalarParam, value: Any) -> int | float:
-    """A scalar argument as the entry takes it.
-
-    Raises:
-        ArgumentError: It is no number of the parameter's family, or out of its range.
-    """
-    dtype = param.dtype
-    if isinstance(value, np.generic) or (hasattr(value, "item") and getattr(value, "ndim", 1) == 0):
-        value = value.item()  # a NumPy scalar, or an array of one element without dimensions
-    if dtype.is_float:
-        if isinstance(value, int | float):
-            try:
-                return float(value)
-            except OverflowError:  # as a literal beyond the largest float would be
-                return math.inf if value > 0 else -math.inf
-    elif (number := _integer(value)) is not None:
-        low, high = dtype.limits
-        if low <= number <= high:
-            return number
-        raise ArgumentError(f"{kernel}: '{param.name}' is {number}, which {dtype!s} cannot hold")
-    family = "a number" if dtype.is_float else "a bool" if dtype.is_bool else "an integer"
-    given = "None" if value is None else f"{type(value).__name__} {_short(value)}"
-    raise ArgumentError(f"{kernel}: '{param.name}' must be {family} ({dtype!s}), got {given}")
-
-
-def _integer(value: Any) -> int | None:
-    """The integer that a value stands for, or None if it is none; arrays of several elements have the method too."""
-    try:
-        return operator.index(value)
-    except TypeError:
-        return None
