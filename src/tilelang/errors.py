@@ -213,6 +213,10 @@ class StagingAssertionError(StagingError, AssertionError):
     """An `assert` of the function that failed while it was staged."""
 
 
+class TuningSubjectError(StagingAssertionError, StagingValueError):
+    """A function to be tuned that makes no kernels."""
+
+
 def staging_error_kind(error: Exception) -> type[StagingError]:
     """The kind of `StagingError` that stands for another exception; it is caught where that would have been caught."""
     kinds = (StagingTypeError, StagingValueError, StagingAssertionError, StagingRuntimeError)

@@ -136,6 +136,9 @@ def test_products_are_tuned_without_saying_how() -> None:
 def test_what_is_not_compiled_on_demand_is_refused() -> None:
     with pytest.raises(StagingError) as caught:
         autotune(configs=[])(lambda block: None)
+    assert isinstance(caught.value, AssertionError)
+    with pytest.raises(ValueError, match="needs a function marked @tilelang.jit"):
+        autotune(lambda block: None)
     assert (
         "@tilelang.autotune needs a function marked @tilelang.jit, got function\n"
         "hint: write @tilelang.autotune(...) above @tilelang.jit"
@@ -156,3 +159,65 @@ def test_tunables_of_an_unknown_kind_need_configurations() -> None:
 
     with pytest.raises(OptionError, match="'scale' has no configurations, and none are known for its tunables block"):
         scale(64)
+
+
+def scaling_in_two(do_not_specialize: Any = None) -> TunedFunction:
+    @autotune(configs={"block": [16, 32], "unused": [1]}, do_not_specialize=do_not_specialize, **QUICK)
+    @tilelang.jit(out_idx=[-1], target="cpu")
+    def scale(n, block=8, unused=1):
+        return double(n, block)
+
+    made: TunedFunction = scale
+    return made
+
+
+def test_a_call_that_gives_one_tunable_is_not_tuned_if_the_others_have_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    tuned = counted(monkeypatch)
+    scale = scaling_in_two()
+    for kernel in (scale(64, 4), scale(64, unused=3), scale.compile(n=64, block=16)):
+        assert (None, None) == (kernel.config, kernel.latency)
+    assert [] == tuned
+    assert scale(64).config["block"] in (16, 32)
+    assert ["scale"] == tuned
+
+
+def test_a_call_that_leaves_a_tunable_without_a_value_tunes_that_one() -> None:
+    @autotune(configs={"block": [16, 32], "unused": [1, 2]}, **QUICK)
+    @tilelang.jit(out_idx=[-1], target="cpu")
+    def scale(n, block=None, unused=1):
+        return double(n, block)
+
+    assert 2 == scale(64, unused=2).config["unused"]
+
+
+def test_arguments_that_do_not_count_share_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    tuned = counted(monkeypatch)
+    scale = scaling_in_two(["n"])
+    first, other = scale(64), scale(n=96)
+    assert ["scale"] == tuned
+    assert (first.config, first.latency) == (other.config, other.latency)
+    assert first is scale(64)
+    more = np.ones(96, np.float32)
+    np.testing.assert_array_equal(other(more), more * 2)
+    np.testing.assert_array_equal(scale.compile(96)(more), more * 2)
+
+
+def test_a_kernel_that_takes_scalars_needs_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    @autotune(configs={"block": [16, 32]}, **QUICK)
+    @tilelang.jit(target="cpu")
+    def scale(n, block=None):
+        @T.prim_func
+        def scale(A: T.Tensor((n,), "float32"), by: T.float32):
+            with T.Kernel(T.ceildiv(n, block)) as bx:
+                for i in T.Parallel(block):
+                    A[bx * block + i] *= by
+
+        return scale
+
+    with pytest.raises(ValueError, match="set_autotune_inputs"):
+        scale(64)
+    with tilelang.autotuner.set_autotune_inputs(ONES.copy(), 3.0):
+        kernel = scale(64)
+    mine = ONES.copy()
+    kernel(mine, 3.0)
+    np.testing.assert_array_equal(mine, ONES * 3)

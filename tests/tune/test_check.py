@@ -35,8 +35,8 @@ def test_arguments_that_are_written_are_copies() -> None:
     mine = A.copy()
     kernel = FakeKernel(in_place=True)
     outcome = check.run(kernel, [mine])
-    assert ["A"] == [name for name, _ in outcome.results]
-    np.testing.assert_array_equal(outcome.results[0][1], A * 2)
+    assert ([], ["A"]) == (outcome.results, [name for name, _ in outcome.written])
+    np.testing.assert_array_equal(outcome.written[0][1], A * 2)
     np.testing.assert_array_equal(mine, A)
 
 
@@ -68,6 +68,11 @@ def test_a_reference_may_write_in_place() -> None:
     (name, right), = check.expected(ref, FakeKernel(in_place=True), [mine])
     np.testing.assert_array_equal(right, A * 2)
     np.testing.assert_array_equal(mine, A)
+
+
+def test_what_a_reference_says_nothing_of_is_not_compared() -> None:
+    assert [] == check.expected(lambda a: None, FakeKernel(in_place=True), [A])  # it left the argument as it was
+    assert [] == check.expected(lambda a: [None], FakeKernel(), [A])
 
 
 def test_a_reference_that_fails_is_named() -> None:

@@ -6,9 +6,9 @@ from tunable import FakeKernel
 
 import tilelang.language as T
 from tilelang.errors import ArgumentError, TuningError
-from tilelang.ir.func import Param
 from tilelang.jit.kernel import JITKernel
 from tilelang.profile.inputs import TensorSupplyType
+from tilelang.runtime.kernel_param import KernelParam
 from tilelang.tune.inputs import Supplier, get_autotune_inputs, set_autotune_inputs
 
 
@@ -40,8 +40,8 @@ def test_inputs_can_be_set_around_a_call() -> None:
 
 
 def test_a_function_may_supply_them() -> None:
-    def supply(params: list[Param]) -> np.ndarray:
-        assert ["A"] == [param.name for param in params]
+    def supply(params: list[KernelParam]) -> np.ndarray:
+        assert [("A", "float32", [16])] == [(param.name, param.dtype, param.shape) for param in params]
         return np.full(16, 5)
 
     assert 5 == made(supplier(supply))[0][0]
@@ -60,7 +60,7 @@ def test_another_number_of_them_is_refused() -> None:
 
 
 def test_a_function_that_fails_is_named() -> None:
-    def supply(params: list[Param]) -> None:
+    def supply(params: list[KernelParam]) -> None:
         raise ValueError("no file")
 
     with pytest.raises(TuningError) as caught:
@@ -84,5 +84,21 @@ def test_open_sizes_need_somebody_who_knows_them() -> None:
         made(supplier(), kernel)
     assert (
         "autotune: 'scale' cannot be given made-up arguments: 'A' has the symbolic dimension 'n', which has no value\n"
+        "hint: write `with tilelang.autotuner.set_autotune_inputs(...):` around the call, or pass supply_prog="
+    ) == str(caught.value)
+
+
+def test_scalars_are_not_made_up() -> None:
+    @T.prim_func
+    def scale(A: T.Tensor((8,), "float32"), factor: T.float32):
+        with T.Kernel(8) as bx:
+            A[bx] *= factor
+
+    kernel = JITKernel(scale, target="cpu", execution_backend="reference")
+    with pytest.raises(ValueError, match="set_autotune_inputs") as caught:
+        made(supplier(), kernel)
+    assert (
+        "autotune: 'scale' cannot be given made-up arguments: 'factor' of float32 is a scalar, whose value only you "
+        "know\n"
         "hint: write `with tilelang.autotuner.set_autotune_inputs(...):` around the call, or pass supply_prog="
     ) == str(caught.value)

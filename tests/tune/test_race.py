@@ -53,6 +53,15 @@ def test_all_run_to_the_end_if_none_is_to_retire() -> None:
     assert [5, 5] == [len(standing.times) for standing in standings.values()]
 
 
+def test_who_stays_after_the_first_look_can_be_said() -> None:
+    for factor, looked in ((1.25, {0: 5, 1: 3, 2: 1, 3: 1}), (4.0, {0: 5, 1: 3, 2: 1, 3: 1})):
+        bench = Bench([1.0, 1.1, 1.4, 5.0])
+        standings = race(bench.runners, bench, early_stop_factor=factor).standings
+        assert looked == {n: len(standings[n].times) for n in range(4)}
+        looks = [sum(number == n for number, _, _ in bench.measured) for n in range(4)]
+        assert [6, 4, 1 if factor < 1.4 else 2, 1] == looks  # a look, and the rounds
+
+
 @given(st.integers(0, 2**32), st.permutations([1.0, 1.1, 1.2, 1.3, 1.4]))
 def test_a_clock_that_slows_down_does_not_decide(seed: int, times: list[float]) -> None:
     bench = Bench(times, drift=lambda call: 1.0 + call / 2000)

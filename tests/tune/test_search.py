@@ -93,6 +93,19 @@ def test_what_is_hopeless_is_not_measured() -> None:
     assert message.endswith(" times as long as that of the fastest")
 
 
+def test_a_reference_for_a_kernel_that_works_in_place_may_return_nothing() -> None:
+    def make(x: int) -> FakeKernel:
+        return FakeKernel(lambda a: a * x, 0.001, in_place=True)
+
+    def in_place(a: np.ndarray) -> None:
+        np.negative(a, out=a)
+
+    found, _ = find(make, 1, -1, ref_prog=lambda a: None)
+    assert {} == reasons(found)
+    found, _ = find(make, 1, -1, ref_prog=in_place)
+    assert {1: "check"} == {x: stage for x, (stage, _) in reasons(found).items()}
+
+
 def test_a_device_that_is_lost_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(a: np.ndarray) -> np.ndarray:
         raise RuntimeError("illegal address")
@@ -159,6 +172,7 @@ def test_a_reference_that_fails_ends_the_search() -> None:
         ({"timeout": -1}, "autotune: timeout must be a positive number of seconds, got -1"),
         ({"budget": True}, "autotune: budget must be a positive number of seconds, got True"),
         ({"num_workers": 0}, "autotune: num_workers must be a positive number of processes, got 0"),
+        ({"early_stop_factor": 0.9}, "autotune: early_stop_factor must be a number of at least 1, got 0.9"),
         ({"early_stop": 3}, "autotune: early_stop must be True or False, got 3"),
         ({"ref_prog": 3}, "autotune: ref_prog must be a function, got 3"),
         (

@@ -112,7 +112,7 @@ def test_the_options_of_a_run_are_those_of_the_decorator_by_name_or_in_their_ord
     mine = AutoTuner(scale, [{"block": 16}]).set_compile_args(out_idx=[-1], target="cpu")
     result = mine.set_profile_args(1, 5, ref_prog=lambda a: a * 2).run()
     assert 0 < (result.ref_latency or 0)
-    options = list(inspect.signature(autotune).parameters)[2:]
+    options = [name for name in inspect.signature(autotune).parameters if name != "do_not_specialize"][2:]
     assert options == [field.name for field in dataclasses.fields(Settings)]
 
 
@@ -155,3 +155,15 @@ def test_kernels_that_cannot_be_compiled_are_reported_with_our_errors() -> None:
     assert "autotune: none of 2 configurations of 'wrong' can be used" == lines[0]
     assert lines[1].startswith("note: 1 failed to compile: T.copy: ")
     assert "hint: call the function with one of these configurations to see the whole error" == lines[-1]
+
+
+def test_a_run_takes_the_published_arguments() -> None:
+    mine = AutoTuner.from_kernel(kernel=scale, configs=[{"block": 16}, {"block": 32}])
+    mine.set_compile_args([-1], "cpu", "auto", None, False, {"tl.disable_tma_lower": True})
+    mine.set_profile_args(backend="event", cache_input_tensors=True)
+    result = mine.run(1, 3, 60, True, True, 2, [0], False, True, 1.5)
+    assert mine().config == result.config
+    assert result.kernel is not None
+    assert (result.kernel.prim_func, result.kernel.kernel_source) == (result.func, result.libcode)
+    with pytest.raises(OptionError, match="early_stop_factor must be a number of at least 1, got 0"):
+        mine.run(early_stop_factor=0)

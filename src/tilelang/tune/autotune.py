@@ -1,20 +1,22 @@
 """`@tilelang.autotune`: a function marked `@tilelang.jit` that finds the values of its tunables itself.
 
 Takes a function with configurations; gives one that is called without tunables. Invariant: equal calls are tuned once,
-whichever threads make them, and a call that gives all tunables is not tuned at all.
+whichever threads make them, and a call that gives a tunable is not tuned unless another one has no value.
 """
 
 from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any
 
 from tilelang.errors import user_facing
 from tilelang.ir.func import PrimFunc
 from tilelang.jit.eager import EagerFunction
 from tilelang.jit.kernel import JITKernel
+from tilelang.jit.signature import RETURN_KERNEL
 from tilelang.profile.inputs import TensorSupplyType
 from tilelang.tune.gemm_space import default_configs
 from tilelang.tune.result import TuningResult
@@ -34,9 +36,11 @@ class TunedFunction:
         jitted: The function marked `@tilelang.jit`.
     """
 
-    def __init__(self, function: Any, configs: Configs | None, settings: Settings) -> None:
+    def __init__(
+        self, function: Any, configs: Configs | None, settings: Settings, do_not_specialize: Sequence[str] = ()
+    ) -> None:
         self.jitted = jitted_function(function, "@tilelang.autotune")
-        self._configs, self._settings = configs, settings
+        self._configs, self._settings, self._shared = configs, settings, frozenset(do_not_specialize)
         self._results: dict[Any, tuple[Subject, TuningResult]] = {}
         self._recognized: dict[Any, tuple[EagerFunction, tuple[Any, ...]]] = {}
         self._lock = threading.RLock()
@@ -51,6 +55,8 @@ class TunedFunction:
             ArgumentError: The arguments do not fit the function's signature.
             OptionError: The configurations or the execution backend cannot be used.
         """
+        if keywords.pop(RETURN_KERNEL, False):
+            return self.compile(*args, **keywords)
         glance = self.jitted.glance(args) if isinstance(self.jitted, EagerFunction) and not keywords else None
         if glance in self._recognized:
             known, tail = self._recognized[glance]
@@ -60,9 +66,9 @@ class TunedFunction:
             return self.jitted(*args, **keywords)
         result = self._tuned(subject)
         if not subject.is_eager:
-            return result.kernel
+            return self._kernel(subject, result)
         own_args, own_keywords = subject.arguments(result.config)
-        function = self._results[subject.key][0].under(result.config)
+        function = self._results[self._key(subject)][0].under(result.config)
         tunables = subject.following(result.config)
         if glance is not None and tunables is not None and isinstance(function, EagerFunction):
             self._recognized[glance] = function, tunables
@@ -81,7 +87,9 @@ class TunedFunction:
     def compile(self, *args: Any, **keywords: Any) -> JITKernel:
         """The kernel of the fastest configuration; eager functions do not run."""
         subject = Subject(self.jitted, args, keywords)
-        kernel = self.jitted.compile(*args, **keywords) if self._settled(subject) else self._tuned(subject).kernel
+        if not self._settled(subject):
+            return self._kernel(subject, self._tuned(subject))
+        kernel = self.jitted.compile(*args, **keywords)
         assert isinstance(kernel, JITKernel)
         return kernel
 
@@ -100,18 +108,34 @@ class TunedFunction:
         """The generated source of the fastest configuration."""
         return self.compile(*args, **keywords).get_kernel_source()
 
+    def _key(self, subject: Subject) -> Any:
+        return subject.key_without(self._shared)
+
     def _tuned(self, subject: Subject) -> TuningResult:
         with self._lock:
-            if subject.key not in self._results:
-                self._results[subject.key] = subject, tune(subject, self._configs, self._settings)
-            return self._results[subject.key][1]
+            key = self._key(subject)
+            if key not in self._results:
+                self._results[key] = subject, tune(subject, self._configs, self._settings)
+            return self._results[key][1]
+
+    def _kernel(self, subject: Subject, result: TuningResult) -> JITKernel:
+        """The kernel for a call under what was found for it, or for another one that counts as the same."""
+        first, found = self._results[self._key(subject)][0], result.kernel
+        assert found is not None
+        if subject.key == first.key:
+            return found
+        return copy(subject.kernel(result.config)).update_tuner_result(
+            result.latency, result.config, result.ref_latency
+        )
 
     def _settled(self, subject: Subject) -> bool:
-        """Whether the call gives all tunables, so that nothing is left to choose."""
-        if subject.key in self._results:
+        """Whether the call gives tunables and all of them have a value then, so that nothing is left to choose."""
+        if self._key(subject) in self._results:
             return False
         rows = configurations(default_configs(subject) if self._configs is None else self._configs, subject)
-        return len(rows) == 1 and all(name in subject.pinned for name in rows[0]) and PASS_CONFIGS not in rows[0]
+        tunables = [name for name in rows[0] if name != PASS_CONFIGS]
+        given = any(name in subject.pinned for name in tunables)
+        return given and all(name in subject.known for name in tunables)
 
 
 def autotune(
@@ -129,9 +153,11 @@ def autotune(
     max_mismatched_ratio: float = 0.01,
     skip_check: bool = False,
     manual_check_prog: Callable[..., Any] | None = None,
-    cache_input_tensors: bool = True,
+    cache_input_tensors: bool = False,
+    do_not_specialize: Sequence[str] | None = None,
     backend: str = "event",
     early_stop: bool = True,
+    early_stop_factor: float = 2.0,
     budget: float | None = None,
     num_workers: int | None = None,
 ) -> Any:
@@ -139,7 +165,7 @@ def autotune(
 
     Every configuration is compiled, in processes that run at once, then checked, and the right ones are timed in
     rounds, in which their order is drawn anew and from which the slow ones retire. What is found stays in the compile
-    cache. A tunable that a call gives is not tuned.
+    cache. A call that gives a tunable is not tuned, unless another tunable has no value then; that one is.
 
     Args:
         func: The function, where the decorator is used bare.
@@ -160,25 +186,27 @@ def autotune(
         skip_check: Do not look at results.
         manual_check_prog: Compares the lists of results and of right results instead, and raises if they differ.
         cache_input_tensors: Accepted as published; configurations with alike parameters share their inputs.
-        backend: How a GPU's time is taken, as for `tilelang.profiler.do_bench`.
+        do_not_specialize: Arguments whose values do not count: calls that differ in no others share what was found.
         early_stop: Whether configurations that are clearly slower retire early.
+        early_stop_factor: How many times slower than the best one may be at a first look and stay.
+        backend: How a GPU's time is taken, as for `tilelang.profiler.do_bench`.
         budget: Seconds after which the search takes the best it has.
         num_workers: How many processes compile at once; one per core without it.
 
     Raises:
         OptionError: A number is out of range, or what should be a function is none.
-        StagingError: What is decorated is not marked `@tilelang.jit`.
+        TuningSubjectError: What is decorated is not marked `@tilelang.jit`.
 
     Example:
         `@tilelang.autotune(configs={"block_M": [64, 128], "block_N": [64, 128]})`
     """
     settings = Settings(
         warmup, rep, timeout, supply_type, ref_prog, supply_prog, rtol, atol, max_mismatched_ratio, skip_check,
-        manual_check_prog, cache_input_tensors, backend, early_stop, budget, num_workers,
+        manual_check_prog, cache_input_tensors, backend, early_stop, early_stop_factor, budget, num_workers,
     )  # fmt: skip
 
     @user_facing
     def decorate(function: Any) -> TunedFunction:
-        return TunedFunction(function, configs, settings)
+        return TunedFunction(function, configs, settings, do_not_specialize or ())
 
     return decorate if func is None else decorate(func)

@@ -39,11 +39,13 @@ class Outcome:
     """What a kernel did.
 
     Attributes:
-        results: What it returned, then the arguments that it wrote in place.
+        results: What it returned.
+        written: The arguments that it wrote in place.
         seconds: What a call took on the host, until everything was done.
     """
 
     results: Named
+    written: Named
     seconds: float
 
 
@@ -76,11 +78,14 @@ def run(kernel: JITKernel, inputs: Sequence[Any]) -> Outcome:
         for index, value in zip(signature.inputs, fresh, strict=True)
         if index in signature.written
     ]
-    return Outcome([*zip(names, results, strict=True), *written], seconds)
+    return Outcome([*zip(names, results, strict=True)], written, seconds)
 
 
 def expected(ref_prog: Callable[..., Any], kernel: JITKernel, inputs: Sequence[Any]) -> Named:
     """What a reference gives for the inputs of a kernel, named as the kernel's results are.
+
+    That is what it returns, but for None, and the arguments that it changed in place; what a kernel writes to other
+    arguments is its own affair.
 
     Raises:
         TuningError: The reference failed, or gives another number of results.
@@ -103,11 +108,17 @@ def expected(ref_prog: Callable[..., Any], kernel: JITKernel, inputs: Sequence[A
             hint="let it return what the kernel returns, in the same order",
         )
     written = [
-        (signature.params[index].name, value)
-        for index, value in zip(signature.inputs, copies, strict=True)
-        if index in signature.written
+        (signature.params[index].name, copied)
+        for index, value, copied in zip(signature.inputs, inputs, copies, strict=True)
+        if index in signature.written and not _is_same(value, copied)
     ]
-    return [*zip(names, results, strict=True), *written]
+    returned = [(name, result) for name, result in zip(names, results, strict=True) if result is not None]
+    return [*returned, *written]
+
+
+def _is_same(value: Any, copied: Any) -> bool:
+    """Whether a copy of an array still has the elements of the original; NaN equals NaN."""
+    return not difference([("", copied)], [("", value)], Tolerances(0, 0, 0))
 
 
 def _results(count: int) -> str:

@@ -12,10 +12,12 @@ from contextvars import ContextVar
 from typing import Any
 
 from tilelang.errors import ArgumentError, TuningError
-from tilelang.ir.func import TensorParam
+from tilelang.ir.func import ScalarParam, TensorParam
 from tilelang.ir.printer import to_text
 from tilelang.jit.kernel import JITKernel
 from tilelang.profile.inputs import TensorSupplyType
+from tilelang.runtime.kernel_param import KernelParam
+from tilelang.runtime.parameters import Signature
 
 _GIVEN: ContextVar[tuple[Any, ...] | None] = ContextVar("autotune_inputs", default=None)
 
@@ -100,7 +102,7 @@ class Supplier:
 
     def _supplied(self, kernel: JITKernel) -> Sequence[Any]:
         assert self._supply_prog is not None
-        params = [kernel.signature.params[index] for index in kernel.signature.inputs]
+        params = [KernelParam.of(kernel.signature.params[index]) for index in kernel.signature.inputs]
         try:
             made = self._supply_prog(params)
         except Exception as error:
@@ -112,11 +114,31 @@ class Supplier:
         return made if isinstance(made, list | tuple) else [made]
 
     def _made_up(self, kernel: JITKernel) -> list[Any]:
+        refuse_scalars(self._name, kernel.signature)
         try:
             return kernel.get_profiler(self._kind).make_inputs()
         except ArgumentError as error:
             why = error.message.removeprefix("profiler: ")
             raise TuningError(
                 f"autotune: '{self._name}' cannot be given made-up arguments: {why}",
-                hint="write `with tilelang.autotuner.set_autotune_inputs(...):` around the call, or pass supply_prog=",
+                hint=_HINT,
             ) from None
+
+
+_HINT = "write `with tilelang.autotuner.set_autotune_inputs(...):` around the call, or pass supply_prog="
+
+
+def refuse_scalars(name: str, signature: Signature) -> None:
+    """Refuses to make up the arguments of a kernel that takes numbers, which decide what it computes.
+
+    Raises:
+        ArgumentError: There is such a parameter.
+    """
+    for index in signature.inputs:
+        param = signature.params[index]
+        if isinstance(param, ScalarParam):
+            raise ArgumentError(
+                f"autotune: '{name}' cannot be given made-up arguments: '{param.name}' of {param.dtype!s} is a scalar, "
+                "whose value only you know",
+                hint=_HINT,
+            )

@@ -21,8 +21,7 @@ from tilelang.tune.workers import Failure, failure_of
 # Takes what to call, calls to warm up and calls to measure; gives the median and the least of their milliseconds.
 Clock = Callable[[Callable[[], Any], int, int], tuple[float, float]]
 
-# How much slower than the best one may be and stay, after a first look and after each round but the last.
-_LOOK = 1.0
+# How much slower than the best one may be and stay, after each round but the last.
 _MARGINS = (0.30, 0.15, 0.08, 0.05)
 _ROUNDS = len(_MARGINS) + 1
 _REFERENCE = -1  # its number
@@ -91,6 +90,7 @@ def race(
     warmup: float = 25,
     rep: float = 100,
     early_stop: bool = True,
+    early_stop_factor: float = 2.0,
     deadline: float | None = None,
     reference: Callable[[], Any] | None = None,
     seed: int = 0,
@@ -104,12 +104,14 @@ def race(
         warmup: Milliseconds that each runs before it is measured, in every round.
         rep: Milliseconds that each is measured, in all rounds together.
         early_stop: Whether those that are clearly slower retire after each round.
+        early_stop_factor: How many times slower than the best one may be at the first look and stay.
         deadline: When to come to an end, by `time.monotonic`.
         reference: Runs along in the last round.
         seed: Draws the orders.
         progress: Told how many rounds of how many are done.
     """
-    course = _Course(dict(runners), clock, warmup, rep, early_stop, deadline, random.Random(seed), progress)
+    factor = early_stop_factor if early_stop else None
+    course = _Course(dict(runners), clock, warmup, rep, factor, deadline, random.Random(seed), progress)
     return course.run(reference)
 
 
@@ -120,14 +122,14 @@ class _Course:
         clock: Clock,
         warmup: float,
         rep: float,
-        early_stop: bool,
+        factor: float | None,
         deadline: float | None,
         rng: random.Random,
         progress: Callable[[int, int], object],
     ) -> None:
         self._runners, self._clock = runners, clock
         self._warmup, self._rep = warmup, rep / _ROUNDS
-        self._early_stop, self._deadline, self._rng, self._progress = early_stop, deadline, rng, progress
+        self._factor, self._deadline, self._rng, self._progress = factor, deadline, rng, progress
         self._standings = {name: Standing() for name in runners}
         self._failures: dict[int, Failure] = {}
         self._fastest: dict[int, float] = {}  # milliseconds of a call at the first look, undisturbed
@@ -165,7 +167,7 @@ class _Course:
             except Exception as error:
                 self._failures[name] = failure_of(error)
         racing = [name for name in self._runners if name in self._fastest]
-        return self._faster(racing, self._relative(self._fastest), _LOOK)
+        return self._faster(racing, self._relative(self._fastest), (self._factor or 1.0) - 1)
 
     def _round(self, racing: list[int]) -> dict[int, float]:
         order = list(racing)
@@ -188,7 +190,7 @@ class _Course:
 
     def _faster(self, racing: list[int], scores: Mapping[int, float], margin: float) -> list[int]:
         """Those that are not much slower than the best."""
-        if not self._early_stop or not racing:
+        if self._factor is None or not racing:
             return racing
         limit = min(scores[name] for name in racing) * (1 + margin)
         return [name for name in racing if scores[name] <= limit]

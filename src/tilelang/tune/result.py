@@ -150,6 +150,12 @@ class TuningResult(Findings):
         assert self.kernel is not None
         return self.kernel.prim_func
 
+    @property
+    def libcode(self) -> str:
+        """The generated source of the fastest configuration."""
+        assert self.kernel is not None
+        return self.kernel.get_kernel_source()
+
     def __repr__(self) -> str:
         return f"TuningResult({text_of(self.config)}: {self.latency:.4f} ms)"
 

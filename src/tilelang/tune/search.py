@@ -46,9 +46,10 @@ class Settings:
     max_mismatched_ratio: float = 0.01
     skip_check: bool = False
     manual_check_prog: Callable[..., Any] | None = None
-    cache_input_tensors: bool = True
+    cache_input_tensors: bool = False
     backend: str = "event"
     early_stop: bool = True
+    early_stop_factor: float = 2.0
     budget: float | None = None
     num_workers: int | None = None
 
@@ -67,6 +68,9 @@ class Settings:
                 raise OptionError(f"autotune: {name} must be a positive number of {unit}, got {value!r:.40}")
         if not isinstance(self.early_stop, bool):
             raise OptionError(f"autotune: early_stop must be True or False, got {self.early_stop!r:.40}")
+        factor = self.early_stop_factor
+        if isinstance(factor, bool) or not isinstance(factor, int | float) or factor < 1:
+            raise OptionError(f"autotune: early_stop_factor must be a number of at least 1, got {factor!r:.40}")
         for name in ("ref_prog", "supply_prog", "manual_check_prog"):
             if getattr(self, name) is not None and not callable(getattr(self, name)):
                 raise OptionError(f"autotune: {name} must be a function, got {getattr(self, name)!r:.40}")
@@ -170,7 +174,7 @@ class _Search:
             checker.prepare(key, kernel, inputs)
             try:
                 outcome = check.run(kernel, inputs)
-                wrong = checker.fault(key, config, outcome.results)
+                wrong = checker.fault(key, config, outcome)
             except TuningError:
                 raise
             except Exception as error:
@@ -195,7 +199,8 @@ class _Search:
         fair = []
         for number, (config, kernel) in left:
             taken = seconds[number]
-            if self._settings.early_stop and taken > _FAR * best and taken - best > _FAR_SECONDS:
+            far = max(_FAR, self._settings.early_stop_factor)
+            if self._settings.early_stop and taken > far * best and taken - best > _FAR_SECONDS:
                 message = f"its first call took {taken / best:.0f} times as long as that of the fastest"
                 self._reject(config, "slow", Failure(message))
             else:
@@ -226,6 +231,7 @@ class _Search:
             warmup=settings.warmup,
             rep=settings.rep,
             early_stop=settings.early_stop,
+            early_stop_factor=settings.early_stop_factor,
             deadline=self._until(1.0),
             reference=self._reference(kernels[0][1]),
             progress=lambda done, total: self._progress.show("measuring", done, total),
@@ -276,15 +282,18 @@ class _Checker:
         if settings.ref_prog is not None and not settings.skip_check and key not in self._right:
             self._right[key] = check.expected(settings.ref_prog, kernel, inputs)
 
-    def fault(self, key: str, config: Config, results: check.Named) -> str:
-        """What is wrong with the results for these inputs; empty if nothing is, or that is not known yet."""
+    def fault(self, key: str, config: Config, outcome: check.Outcome) -> str:
+        """What is wrong with what a kernel did to these inputs; empty if nothing is, or that is not known yet."""
         settings = self._settings
         if settings.skip_check:
             return ""
         right = self._right.get(key)
         if right is None:
+            results = outcome.results or outcome.written
             self._agreements.setdefault(key, Agreement(settings.tolerances)).add(config, results)
             return ""
+        done = dict([*outcome.results, *outcome.written])
+        results = [(name, done[name]) for name, _ in right]
         if settings.manual_check_prog is None:
             return check.difference(results, right, settings.tolerances)
         try:

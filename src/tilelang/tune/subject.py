@@ -9,11 +9,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from tilelang.dtypes import DType
-from tilelang.errors import StagingError
+from tilelang.errors import TuningSubjectError
 from tilelang.ir.func import PrimFunc
 from tilelang.jit.decorator import JitFunction
 from tilelang.jit.eager import EagerFunction
@@ -158,10 +158,15 @@ class Subject:
 
     @functools.cached_property
     def key(self) -> Any:
-        """Under which calls meet that are tuned together: tensors count by shape and dtype."""
+        """Under which calls of one program meet: tensors count by shape and dtype."""
+        return self.key_without(())
+
+    def key_without(self, names: Collection[str]) -> Any:
+        """Under which calls meet that differ at most in these arguments."""
         parameters = self.signature.parameters
-        runtime = {name for name, p in parameters.items() if self.is_eager and isinstance(p.annotation, DType)}
-        parts = {name: _described(value) for name, value in self.given.items() if name not in runtime}
+        without = {name for name, p in parameters.items() if self.is_eager and isinstance(p.annotation, DType)}
+        without.update(names)
+        parts = {name: _described(value) for name, value in self.given.items() if name not in without}
         return key_of_value((parts, self._dims)), self.target, self.execution_backend
 
 
@@ -177,12 +182,12 @@ def jitted_function(function: Any, what: str) -> Jitted:
     """The function that makes kernels.
 
     Raises:
-        StagingError: It is none.
+        TuningSubjectError: It is none.
     """
     if isinstance(function, JitFunction | EagerFunction):
         return function
     kind = "a kernel" if isinstance(function, PrimFunc | JITKernel) else type(function).__name__
-    raise StagingError(
+    raise TuningSubjectError(
         f"{what} needs a function marked @tilelang.jit, got {kind}",
         hint="write @tilelang.autotune(...) above @tilelang.jit",
     )

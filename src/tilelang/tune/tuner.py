@@ -12,16 +12,16 @@ from copy import copy
 from dataclasses import fields, replace
 from typing import Any
 
-from tilelang.errors import OptionError, StagingError, user_facing
+from tilelang.errors import OptionError, TuningSubjectError, user_facing
 from tilelang.jit.decorator import JitFunction
 from tilelang.jit.eager import EagerFunction
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.options import JitOptions
-from tilelang.runtime.parameters import OutIdx
+from tilelang.runtime.parameters import OutIdx, Signature
 from tilelang.target import TargetLike
 from tilelang.tune.device import check_has_clock
 from tilelang.tune.gemm_space import default_configs
-from tilelang.tune.inputs import get_autotune_inputs
+from tilelang.tune.inputs import get_autotune_inputs, refuse_scalars
 from tilelang.tune.records import Record
 from tilelang.tune.result import TuningResult
 from tilelang.tune.search import Settings, search
@@ -33,26 +33,26 @@ class AutoTuner:
     """Tunes a function that makes kernels.
 
     Args:
-        function: The function: one marked `@tilelang.jit`, or one that returns a prim_func.
+        fn: The function: one marked `@tilelang.jit`, or one that returns a prim_func.
         configs: The configurations, as for `tilelang.autotune`.
 
     Raises:
-        StagingError: What is given is no function.
+        TuningSubjectError: What is given is no function.
 
     Example:
         `AutoTuner.from_kernel(matmul, configs).set_compile_args(out_idx=[-1]).set_profile_args(ref_prog=ref).run()`
     """
 
     @user_facing
-    def __init__(self, function: Any, configs: Configs | None = None) -> None:
-        if not isinstance(function, JitFunction | EagerFunction):
-            if not inspect.isfunction(function):
-                raise StagingError(
-                    f"AutoTuner needs a function that makes kernels, got {type(function).__name__}",
+    def __init__(self, fn: Any, configs: Configs | None = None) -> None:
+        if not isinstance(fn, JitFunction | EagerFunction):
+            if not inspect.isfunction(fn):
+                raise TuningSubjectError(
+                    f"AutoTuner needs a function that makes kernels, got {type(fn).__name__}",
                     hint="pass a function marked @tilelang.jit, or one that returns a prim_func",
                 )
-            function = JitFunction(function, JitOptions())
-        self._jitted: Jitted = function
+            fn = JitFunction(fn, JitOptions())
+        self._jitted: Jitted = fn
         self._configs = configs
         self._settings = Settings()
         self._call: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
@@ -108,6 +108,14 @@ class AutoTuner:
         warmup: float | None = None,
         rep: float | None = None,
         timeout: float | None = None,
+        use_pipeline: bool | None = None,
+        enable_grouped_compile: bool | None = None,
+        group_compile_size: int | None = None,
+        benchmark_devices: Sequence[int] | None = None,
+        benchmark_multi_gpu: bool | None = None,
+        early_stop: bool | None = None,
+        early_stop_factor: float | None = None,
+        *,
         budget: float | None = None,
     ) -> TuningResult:
         """Searches, or reads what an earlier search found.
@@ -116,20 +124,33 @@ class AutoTuner:
             warmup: Instead of what `set_profile_args` said; the others as well.
             rep: See `tilelang.autotune`.
             timeout: See `tilelang.autotune`.
+            use_pipeline: Accepted as published; compiling and measuring take turns.
+            enable_grouped_compile: Accepted as published; configurations are compiled one by one, many at once.
+            group_compile_size: As above.
+            benchmark_devices: Accepted as published; kernels are measured on the current device.
+            benchmark_multi_gpu: As above.
+            early_stop: See `tilelang.autotune`.
+            early_stop_factor: See `tilelang.autotune`.
             budget: See `tilelang.autotune`.
 
         Raises:
             TuningError: No configuration can be used; notes say why.
             OptionError: The configurations or the execution backend cannot be used.
-            ArgumentError: The function lacks arguments.
+            ArgumentError: The function lacks arguments, or its kernels take scalars that cannot be made up.
         """
-        given = {"warmup": warmup, "rep": rep, "timeout": timeout, "budget": budget}
-        settings = replace(self._settings, **{k: v for k, v in given.items() if v is not None})  # type: ignore[arg-type]
+        del use_pipeline, enable_grouped_compile, group_compile_size, benchmark_devices, benchmark_multi_gpu
+        given: dict[str, Any] = {"warmup": warmup, "rep": rep, "timeout": timeout, "budget": budget}
+        given |= {"early_stop": early_stop, "early_stop_factor": early_stop_factor}
+        settings = replace(self._settings, **{k: v for k, v in given.items() if v is not None})
         args, keywords = self._call
         if isinstance(self._jitted, EagerFunction) and not args and not keywords:
             args = get_autotune_inputs() or ()
         self._result = tune(Subject(self._jitted, args, keywords), self._configs, settings)
         return self._result
+
+    def __call__(self) -> TuningResult:
+        """The same as `run()`."""
+        return self.run()
 
     def report(self) -> str:
         """What the last search found: the time of each configuration, or why it has none.
@@ -152,9 +173,11 @@ def tune(subject: Subject, configs: Configs | None, settings: Settings) -> Tunin
 
     Raises:
         TuningError: No configuration can be used.
+        ArgumentError: Kernels take scalars, which cannot be made up.
     """
     rows = configurations(default_configs(subject) if configs is None else configs, subject)
     subject.check_call(rows[0])
+    _check_inputs(subject, rows[0], settings)
     check_has_clock(subject.name, subject.target, subject.execution_backend)
     record = Record(subject, rows, settings.supply_prog)
     found = record.load()
@@ -176,3 +199,15 @@ def _kernel_again(subject: Subject, config: Config) -> JITKernel | None:
         return subject.kernel(config)
     except Exception:  # the search says why
         return None
+
+
+def _check_inputs(subject: Subject, config: Config, settings: Settings) -> None:
+    """Refuses kernels that take scalars where nobody gives their arguments, before anything is compiled."""
+    if subject.is_eager or settings.supply_prog is not None or get_autotune_inputs() is not None:
+        return
+    try:
+        func = subject.program(config)
+        signature = Signature.of(func, subject.jitted.options.out_idx)
+    except Exception:  # the search says what is wrong with each configuration
+        return
+    refuse_scalars(subject.name, signature)
