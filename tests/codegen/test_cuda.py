@@ -159,7 +159,7 @@ def test_sixteen_bytes_move_in_one_access():
 
 def test_offsets_are_64_bits_wide_where_a_tensor_may_be_that_large():
     func = staged_copy()
-    text = emit(dataclasses.replace(func, attrs=((INDEX_BITS, 64),))).text
+    text = emit(dataclasses.replace(func, attributes=((INDEX_BITS, 64),))).text
     assert "&A[(int64_t)(bx * 64 + (thread >> 2)) * 256 + k * 32 + (thread & 3) * 8]" in text
 
 

@@ -156,7 +156,7 @@ def make(
         )
     )
     launch = Launch((bx,), ((n + 7) // 8,), (threads, 1, 1), body, hints, loc=place())
-    return PrimFunc(name, (TensorParam(a), ScalarParam(scale)), launch, symbols=(n,), attrs=attrs, loc=place())
+    return PrimFunc(name, (TensorParam(a), ScalarParam(scale)), launch, symbols=(n,), attributes=attrs, loc=place())
 
 
 def test_functions_are_equal_up_to_local_names_and_places():

@@ -1,5 +1,6 @@
 """Functions and their parameters."""
 
+import tilelang.language as T
 from tilelang.dtypes import INT32, as_dtype
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Var, as_expr
@@ -21,7 +22,7 @@ def test_a_scalar_parameter_speaks_for_its_variable() -> None:
 
 def test_a_function_starts_at_tile_level() -> None:
     func = PrimFunc("main", (), Seq(()))
-    assert (Level.TILE, (), ()) == (func.level, func.symbols, func.attrs)
+    assert (Level.TILE, (), ()) == (func.level, func.symbols, func.attributes)
     assert func != PrimFunc("main", (), Seq(()))
 
 
@@ -31,3 +32,25 @@ def test_functions_and_expressions_show_their_text() -> None:
     assert "PrimFunc(main)" == repr(func)
     assert str(func).startswith("@T.prim_func\ndef main(n: T.int32):")
     assert "n * 2 + 1" == repr(n * 2 + 1)
+
+
+def test_attributes_by_name() -> None:
+    @T.prim_func
+    def plain(A: T.Tensor((8,), "float32")) -> None:
+        with T.Kernel(1):
+            T.clear(A)
+
+    assert {"global_symbol": "plain"} == dict(plain.attrs)
+    assert "tilelang_out_idx" not in plain.attrs
+
+    @T.prim_func
+    def returning(A: T.Tensor((8,), "float32")) -> T.Tensor:
+        T.func_attr({"global_symbol": "main", "of_mine": 3})
+        T.annotate_compile_flags(["-O1"])
+        B = T.empty((8,), "float32")
+        with T.Kernel(1):
+            T.copy(A, B)
+        return B
+
+    expected = {"global_symbol": "main", "of_mine": 3, "tilelang_compile_flags": ["-O1"], "tilelang_out_idx": [-1]}
+    assert expected == dict(returning.attrs)

@@ -3,7 +3,7 @@ from collections.abc import Callable
 import pytest
 
 import tilelang.language as T
-from tilelang.errors import NoLowering, ProgramError, StagingError
+from tilelang.errors import NoLowering, OptionError, ProgramError, StagingError
 from tilelang.ir.expr import Const
 from tilelang.language.proxy import BufferProxy
 from tilelang.language.stage import Stager, staging
@@ -41,6 +41,33 @@ def test_swizzled_walks(stager: Stager) -> None:
         T.use_swizzle(0)
     with pytest.raises(ProgramError, match="order is 'diagonal'"):
         T.use_swizzle(4, order="diagonal")
+
+
+def test_other_walks_are_refused_or_left_out(stager: Stager) -> None:
+    assert stager.hints is not None
+    T.use_swizzle(8, "mlx")
+    assert stager.hints.swizzle is None
+    for arguments in ((0,), (4, "diagonal")):
+        with pytest.raises(ValueError):
+            T.use_swizzle(*arguments)
+
+
+def test_what_is_said_of_the_whole_function(tensor: Tensor, stager: Stager) -> None:
+    T.annotate_restrict_buffers(tensor("A", (4,)), tensor("B", (4,)))
+    T.annotate_compile_flags("-O1")
+    T.annotate_compile_flags(("-O2", "-g"))
+    T.annotate_pass_configs({"tl.enable_fast_math": True})
+    T.annotate_pass_configs({"tl.enable_fast_math": False, "tl.disable_tma_lower": True})
+    assert {
+        "tilelang_compile_flags": ["-O1", "-O2", "-g"],
+        "tilelang_pass_configs": {"tl.enable_fast_math": False, "tl.disable_tma_lower": True},
+    } == stager.attrs
+    with pytest.raises(TypeError, match="T.annotate_compile_flags: 3 is neither text nor a list of texts"):
+        T.annotate_compile_flags(3)  # type: ignore[arg-type]
+    with pytest.raises(OptionError):
+        T.annotate_pass_configs({"tl.no_such_switch": True})
+    with pytest.raises(ProgramError, match="needs a whole buffer"):
+        T.annotate_restrict_buffers(1)  # type: ignore[arg-type]
 
 
 def test_occupancy(stager: Stager) -> None:

@@ -1,7 +1,10 @@
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pytest
 
+import tilelang
 import tilelang.language as T
 from tilelang.errors import ProgramError
 from tilelang.ir.buffer import Region
@@ -65,3 +68,31 @@ def test_statements_on_one_line_are_named_each_by_its_own_argument() -> None:
             T.print(A[0]); T.print(A[1])  # noqa: E702
 
     assert ["A[0]", "A[1]"] == [s.source for s in walk(main.body) if isinstance(s, Print)]
+
+
+def test_a_text_alone_is_printed_in_every_way(capfd: pytest.CaptureFixture[str]) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((4,), "float32")) -> None:
+        with T.Kernel(1, threads=32):
+            T.print(msg='100% "here"')
+            A[0] = 1.0
+
+    ways: tuple[dict[str, Any], ...] = (
+        {"execution_backend": "reference"},
+        {"target": "cpu"},
+        {"execution_backend": "simulator", "target": {"kind": "cuda", "arch": "sm_80"}},
+    )
+    for way in ways:
+        tilelang.compile(main, **way)(np.zeros(4, np.float32))
+        assert '100% "here"\n' == capfd.readouterr().out
+    assert 'printf("%s", "100% \\"here\\"\\n");' in tilelang.lower(main, target="sm_80").kernel_source
+    assert "T.print(msg=" in str(main)
+
+
+def test_what_cannot_be_printed_or_who_cannot_print(stager: Stager) -> None:
+    with pytest.raises(ProgramError, match="T.print: there is nothing to print"):
+        T.print()
+    with pytest.raises(ProgramError, match="T.print: warp_id is -1, not the number of one"):
+        T.print(3, "x", 0, -1)
+    T.print(3, "x", warp_group_id=1, warp_id=2)
+    T.device_assert(True, "always", no_stack_info=True)

@@ -143,7 +143,7 @@ _NO_VALUES: Mapping[Var, Expr] = MappingProxyType({})
 def of_function(func: PrimFunc) -> Domain:
     """What holds in all of a function: extents of tensors are never negative, and of some symbols more is known."""
     domain = Domain()
-    positive = dict(func.attrs).get(POSITIVE, ())
+    positive = dict(func.attributes).get(POSITIVE, ())
     for param in func.params:
         if isinstance(param, TensorParam):
             for extent in param.shape:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilelang.codegen.c_expr import ExprPrinter
-from tilelang.codegen.c_print import PrintWords, scalar_label, shown, tile_helper, tile_lines
+from tilelang.codegen.c_print import PrintWords, escaped, scalar_label, shown, tile_helper, tile_lines
 from tilelang.ir.buffer import Region
 from tilelang.ir.stmt import Print
 from tilelang.isa.intrinsic import Helper
@@ -31,6 +31,8 @@ def print_lines(node: Print, exprs: ExprPrinter) -> list[str]:
     operand = node.operand
     if isinstance(operand, Region):
         body = tile_lines(node.message, operand, exprs, _WORDS)
+    elif operand is None:
+        body = [_TEXT.format(f'"{escaped(node.message)}\\n"') + ";"]
     else:
         label = scalar_label(node)
         first = [f'std::fputs("{label}", stdout);'] if label else []

@@ -64,7 +64,7 @@ class _Program:
     def __init__(self, func: PrimFunc) -> None:
         self._func = func
         self._names = Names(CUDA_WORDS)
-        self._types = ProvenIndexTypes(of_function(func), wide=dict(func.attrs).get(INDEX_BITS) == 64)
+        self._types = ProvenIndexTypes(of_function(func), wide=dict(func.attributes).get(INDEX_BITS) == 64)
         self._exprs = ExprPrinter(self._names, CUDA, self._types)
         self._out = Emitter()
         self._asserts: list[tuple[str, Loc]] = []

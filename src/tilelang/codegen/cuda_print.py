@@ -7,7 +7,7 @@ mix. A device's `printf` is executed by the host, so NaN is spelled here, where 
 from __future__ import annotations
 
 from tilelang.codegen.c_expr import ExprPrinter
-from tilelang.codegen.c_print import PrintWords, printable, scalar_label, tile_helper, tile_lines
+from tilelang.codegen.c_print import PrintWords, escaped, printable, scalar_label, tile_helper, tile_lines
 from tilelang.ir.buffer import Region
 from tilelang.ir.stmt import Print
 from tilelang.isa.intrinsic import Helper
@@ -45,4 +45,6 @@ def print_lines(node: Print, exprs: ExprPrinter) -> list[str]:
     exprs.need(_NUMBERS)
     if isinstance(node.operand, Region):
         return tile_lines(node.message, node.operand, exprs, _WORDS)
+    if node.operand is None:
+        return [_TEXT.format(f'"{escaped(node.message)}\\n"') + ";"]
     return [f'tl_print({printable(exprs, node.operand)}, "{scalar_label(node)}", "\\n");']

@@ -168,7 +168,7 @@ class _Encoder:
                     self._use_buffer(buffer, path)
                 case ScalarParam(var=var):
                     self._define(var, path)
-        self._value(func.attrs, "attrs")
+        self._value(func.attributes, "attrs")
         self._stmt(func.body, "body")
 
     def _emit(self, token: object, path: str, text: str) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import field
+from types import MappingProxyType
 
 from tilelang.dtypes import DType
 from tilelang.errors import NOWHERE, Loc
@@ -11,6 +13,11 @@ from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Expr, Var
 from tilelang.ir.stmt import Stmt
 from tilelang.records import record
+
+PASS_CONFIGS = "tilelang_pass_configs"
+"""The attribute in which `T.annotate_pass_configs` collects, as a dict."""
+COMPILE_FLAGS = "tilelang_compile_flags"
+"""The attribute in which `T.annotate_compile_flags` collects, as a list."""
 
 
 class Level(enum.Enum):
@@ -78,7 +85,7 @@ class PrimFunc:
         body: Launches in order, and allocations of global workspaces between them.
         level: Which nodes the body may hold.
         symbols: Symbolic dims and strides, in order of first appearance in the parameters.
-        attrs: `T.func_attr`, free-form facts from the user.
+        attributes: `T.func_attr`, free-form facts from the user, and what other annotations say of the whole function.
         outputs: Positions of the parameters that a call allocates and returns, in the order of return: the tensors of
             `T.empty`.
         loc: Where the function was defined.
@@ -89,9 +96,22 @@ class PrimFunc:
     body: Stmt
     level: Level = Level.TILE
     symbols: tuple[Var, ...] = ()
-    attrs: tuple[tuple[str, object], ...] = ()
+    attributes: tuple[tuple[str, object], ...] = ()
     outputs: tuple[int, ...] = ()
     loc: Loc = field(default=NOWHERE, repr=False)
+
+    @property
+    def attrs(self) -> Mapping[str, object]:
+        """What is known of the function, by name.
+
+        Besides what `T.func_attr` says, `global_symbol` is its name, `tilelang_out_idx` the positions of the tensors
+        that it returns, counted from the last parameter, and `tilelang_pass_configs` and `tilelang_compile_flags` are
+        what `T.annotate_pass_configs` and `T.annotate_compile_flags` say; each is absent where there is nothing to say.
+        """
+        known: dict[str, object] = {"global_symbol": self.name, **dict(self.attributes)}
+        if self.outputs:
+            known["tilelang_out_idx"] = [position - len(self.params) for position in self.outputs]
+        return MappingProxyType(known)
 
     def __repr__(self) -> str:
         return f"PrimFunc({self.name})"

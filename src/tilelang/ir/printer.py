@@ -186,7 +186,7 @@ class _Printer:
             else:
                 params.append(f"{self.name(param.buffer)}: {self._tensor_type(param)}")
         self._line(f"def {func.name}({', '.join(params)}):")
-        attrs = [f"T.func_attr({dict(func.attrs)!r})"] if func.attrs else []
+        attrs = [f"T.func_attr({dict(func.attributes)!r})"] if func.attributes else []
         self._block(func.body, attrs)
 
     def _tensor_type(self, param: TensorParam) -> str:
@@ -231,8 +231,9 @@ class _Printer:
             case Assert(condition=condition, message=message):
                 self._line(f"T.device_assert({self.expr(condition)}, {_quote(message)})", node)
             case Print(operand=operand, message=message):
-                suffix = f", {_quote(message)}" if message else ""
-                self._line(f"T.print({self._part(operand)}{suffix})", node)
+                shown = "" if operand is None else self._part(operand)
+                said = f"{', ' if shown else 'msg='}{_quote(message)}" if message else ""
+                self._line(f"T.print({shown}{said})", node)
             case CallStmt(routine=routine, args=args, result=result):
                 call = f"{routine.name}({', '.join(self._part(a) for a in args)})"
                 self._line(call if result is None else f"{self.name(result)} = {call}", node)

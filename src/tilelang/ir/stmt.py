@@ -322,12 +322,12 @@ class Assert(Stmt):
 
 @record(eq=False)
 class Print(Stmt):
-    """Prints a scalar or a region, in logical order, once per execution.
+    """Prints a scalar or a region, in logical order, or the message alone, once per execution.
 
     `source` is the text the user wrote for the operand, for messages without `message`.
     """
 
-    operand: Expr | Region
+    operand: Expr | Region | None
     message: str
     source: str = ""
 

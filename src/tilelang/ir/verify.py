@@ -179,7 +179,7 @@ class _Verifier:
                     self._visible.add(result)
             case Assert(condition=condition):
                 self._condition(condition)
-            case Print(operand=operand):
+            case Print(operand=operand) if operand is not None:
                 self._operand(operand)
             case TileOp():
                 for field in node.reads() + node.writes():

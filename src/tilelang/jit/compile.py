@@ -8,11 +8,11 @@ from typing import Any
 
 from tilelang.errors import OptionError, user_facing
 from tilelang.ir.func import PrimFunc
+from tilelang.jit.func_options import options_of
 from tilelang.jit.kernel import JITKernel, check_is_kernel
 from tilelang.jit.kernel_texts import Lowered
 from tilelang.jit.pass_context import get_pass_context
 from tilelang.jit.program import compile_program, generate_source
-from tilelang.options import CompileOptions
 from tilelang.runtime.parameters import OutIdx
 from tilelang.target import Target, TargetLike, parse_target
 
@@ -170,7 +170,7 @@ def lower(
     del target_host, runtime_only, enable_host_codegen
     check_is_kernel("lower", func)
     resolved = parse_target(target)
-    options = CompileOptions.from_user(get_pass_context().config if pass_configs is None else pass_configs)
+    options = options_of(func, get_pass_context().config if pass_configs is None else pass_configs)
     source = generate_source(func, resolved, options)
     built = compile_program(func, resolved, options).built if enable_device_compile else None
     return Lowered(source.text, func, resolved, options, built)

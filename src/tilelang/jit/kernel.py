@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from tilelang.dtypes import unknown_name
 from tilelang.errors import OptionError, TileLangError, user_facing
 from tilelang.ir.func import PrimFunc
+from tilelang.jit.func_options import options_of
 from tilelang.jit.kernel_texts import KernelTexts
 from tilelang.jit.program import snapshots
 from tilelang.jit.runners import Runner, make_runner, simulator_runner
-from tilelang.options import CompileOptions
 from tilelang.runtime.parameters import OutIdx, Signature
 from tilelang.target import TargetLike, parse_execution_backend, parse_target
 
@@ -74,7 +74,7 @@ class JITKernel(KernelTexts):
         self.prim_func = func
         self.target = parse_target(target)
         self.execution_backend = parse_execution_backend(execution_backend, self.target)
-        self.options = CompileOptions.from_user(pass_configs, compile_flags, verbose=verbose)
+        self.options = options_of(func, pass_configs, compile_flags, verbose=verbose)
         self.signature = Signature.of(func, out_idx)
         self._runner: Runner = make_runner(func, self.signature, self.target, self.options, self.execution_backend)
         self._simulator: Any = self._runner if self.execution_backend == "simulator" else None

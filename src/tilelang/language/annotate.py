@@ -6,20 +6,25 @@ Takes facts about buffers, notes them on the kernel being staged. Invariant: non
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from tilelang.errors import NoLowering, ProgramError, StagingError
+from tilelang.errors import NoLowering, ProgramError, ProgramTypeError, ProgramValueError, StagingError
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Const, ExprLike, as_expr, cast
+from tilelang.ir.func import COMPILE_FLAGS, PASS_CONFIGS
 from tilelang.language.allreduce import Reducer
 from tilelang.language.api import api
 from tilelang.language.proxy import BufferProxy
 from tilelang.language.regions import as_buffer
 from tilelang.language.stage import Hints, current
+from tilelang.options import CompileOptions
 
 __all__ = [
+    "annotate_compile_flags",
     "annotate_l2_hit_ratio",
     "annotate_min_blocks_per_sm",
+    "annotate_pass_configs",
+    "annotate_restrict_buffers",
     "annotate_safe_value",
     "attr",
     "func_attr",
@@ -74,21 +79,70 @@ def use_swizzle(panel_size: int, order: str = "row", enable: bool = True) -> Non
 
     Args:
         panel_size: Blocks per panel.
-        order: "row" or "column".
+        order: "row", "column", or "mlx", which asks for nothing here.
         enable: False does nothing.
 
     Raises:
-        ProgramError: The size is not positive or the order another one.
+        ProgramValueError: The size is not positive or the order another one.
     """
     hints = kernel_hints("T.use_swizzle")
     if not enable:
         return
     if isinstance(panel_size, bool) or not isinstance(panel_size, int) or panel_size < 1:
-        raise ProgramError(f"T.use_swizzle: panel_size is {panel_size!r:.40}, not a positive int")
-    known = {"row": "row", "column": "column", "col": "column"}
+        raise ProgramValueError(f"T.use_swizzle: panel_size is {panel_size!r:.40}, not a positive int")
+    known = {"row": "row", "column": "column", "col": "column", "mlx": ""}
     if order not in known:
-        raise ProgramError(f"T.use_swizzle: order is {order!r}", hint="write order='row' or order='column'")
-    hints.swizzle = (panel_size, known[order])
+        raise ProgramValueError(f"T.use_swizzle: order is {order!r}", hint="write order='row' or order='column'")
+    if known[order]:
+        hints.swizzle = (panel_size, known[order])
+
+
+@api
+def annotate_restrict_buffers(*buffers: BufferProxy) -> None:
+    """Says that the memory of these tensors overlaps no other; steers only, and is what is taken for granted anyway.
+
+    Raises:
+        ProgramError: One of them is no whole buffer.
+    """
+    current("T.annotate_restrict_buffers")
+    for proxy in buffers:
+        as_buffer(proxy, "T.annotate_restrict_buffers")
+
+
+@api
+def annotate_compile_flags(flags: str | Sequence[str]) -> None:
+    """Gives the function flags for the compiler of the generated source, in front of `compile_flags` of a compilation.
+
+    Raises:
+        ProgramTypeError: They are neither text nor a sequence of texts.
+
+    Example:
+        `T.annotate_compile_flags(["-O3"])`
+    """
+    what = "T.annotate_compile_flags"
+    given = [flags] if isinstance(flags, str) else flags
+    if not isinstance(given, list | tuple) or not all(isinstance(flag, str) for flag in given):
+        raise ProgramTypeError(f"{what}: {flags!r:.60} is neither text nor a list of texts")
+    attrs = current(what).attrs
+    attrs[COMPILE_FLAGS] = [*attrs.get(COMPILE_FLAGS, ()), *given]  # type: ignore[misc]
+
+
+@api
+def annotate_pass_configs(configs: Mapping[str, object]) -> None:
+    """Gives the function switches of the compiler; `pass_configs` of a compilation win where both speak.
+
+    Raises:
+        ProgramError: They are no dict.
+        OptionError: A key is unknown or a value means nothing.
+
+    Example:
+        `T.annotate_pass_configs({tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True})`
+    """
+    what = "T.annotate_pass_configs"
+    attrs = current(what).attrs
+    given = {str(getattr(key, "value", key)): value for key, value in mapping_items(what, configs)}
+    CompileOptions.from_user(given)
+    attrs[PASS_CONFIGS] = {**attrs.get(PASS_CONFIGS, {}), **given}  # type: ignore[dict-item]
 
 
 @api

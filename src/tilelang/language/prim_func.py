@@ -111,7 +111,7 @@ def finish(stager: Stager, fn: types.FunctionType, result: Any, loc: Loc) -> Pri
         params,
         with_launches(stager.statements, loc),
         symbols=_symbols(params),
-        attrs=tuple(stager.attrs.items()),
+        attributes=tuple(stager.attrs.items()),
         outputs=returned_outputs(stager, result),
         loc=loc,
     )

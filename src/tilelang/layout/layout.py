@@ -394,7 +394,8 @@ def static_shape(buffer: Any, what: str) -> tuple[int, ...]:
         ProgramError: It has none, or they are not constant.
     """
     given = getattr(buffer, "shape", None)
-    shape = tuple(getattr(extent, "value", extent) for extent in given) if isinstance(given, tuple) else (None,)
-    if not all(isinstance(extent, int) for extent in shape):
+    extents = [getattr(extent, "value", extent) for extent in given] if isinstance(given, tuple) else [None]
+    shape = tuple(extent for extent in extents if isinstance(extent, int))
+    if len(shape) != len(extents):
         raise ProgramError(f"{what}: needs a buffer of constant shape", hint="pass a buffer of T.alloc_shared")
     return shape

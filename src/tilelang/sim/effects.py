@@ -249,6 +249,13 @@ class EffectCompiler:
 
     def _print(self, stmt: Print) -> Run:
         operand = stmt.operand
+        if operand is None:
+
+            def say(w: SimWarp) -> None:
+                for _ in np.flatnonzero(w.mask):
+                    w.report(stmt.message)
+
+            return say
         if isinstance(operand, Expr):
             evaluate, dtype = self._lanes.data(operand), operand.dtype
 

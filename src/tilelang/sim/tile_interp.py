@@ -211,7 +211,9 @@ class Interpreter:
 
     def _print(self, stmt: Print) -> None:
         operand = stmt.operand
-        if isinstance(operand, Expr):
+        if operand is None:
+            text = stmt.message
+        elif isinstance(operand, Expr):
             text = scalar_text(stmt.message, stmt.source, self._evaluator.data(operand), operand.dtype)
         elif operand.buffer.rank == 0:
             value = self._memory.cells(operand.buffer).load(())

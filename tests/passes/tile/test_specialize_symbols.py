@@ -85,7 +85,7 @@ def test_a_misaligned_tensor_says_so(scaled: PrimFunc) -> None:
 
 
 def test_a_wide_program_says_so(scaled: PrimFunc) -> None:
-    assert ((INDEX_BITS, 64),) == specialize(scaled, Facts(wide=True)).attrs
+    assert ((INDEX_BITS, 64),) == specialize(scaled, Facts(wide=True)).attributes
     assert digest(scaled) != digest(specialize(scaled, Facts(wide=True)))
 
 

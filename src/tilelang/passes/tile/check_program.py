@@ -55,7 +55,7 @@ def check_program(func: PrimFunc, context: PassContext | None = None) -> PrimFun
         elif isinstance(stmt, Launch):
             launches.append(stmt)
     # what only some calls bring must not make a program wrong: others may be meant
-    around = of_function(dataclasses.replace(func, attrs=()))
+    around = of_function(dataclasses.replace(func, attributes=()))
     for launch in launches:
         with launch.loc:
             _check_launch(launch, around)

@@ -36,7 +36,7 @@ def grow_fragments(func: PrimFunc) -> PrimFunc:
 def _grown(func: PrimFunc, launch: Launch) -> dict[Buffer, Buffer]:
     """A larger fragment for each one that is indexed beyond its extent."""
     fixed = {buffer for buffer, _ in launch.hints.layouts}
-    domain = of_function(dataclasses.replace(func, attrs=())).with_extents(launch.block_vars, launch.grid)
+    domain = of_function(dataclasses.replace(func, attributes=())).with_extents(launch.block_vars, launch.grid)
     reached: dict[Buffer, dict[int, int]] = {}
     for access in accesses(launch.body).all:
         buffer = access.buffer

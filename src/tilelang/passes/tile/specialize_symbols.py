@@ -43,7 +43,7 @@ def specialize(func: PrimFunc, facts: Facts) -> PrimFunc:
         ),
         body=body,
         symbols=tuple(parts.get(symbol, symbol) for symbol in func.symbols),
-        attrs=(*func.attrs, *known),
+        attributes=(*func.attributes, *known),
     )
 
 
