@@ -23,14 +23,14 @@ SECTIONS = (
     ("Buffers", ("alloc", "proxy", "annotate")),
     ("Loops", ("loops", "blocks")),
     ("Tile operators", ("copies", "products", "gemm", "tile", "reductions", "scans", "reducers", "atomic")),
-    ("Arithmetic", ("math", "derived", "vectors")),
+    ("Arithmetic", ("math", "arithmetic", "derived", "vectors")),
     ("Layouts", ("layout", "fragment", "swizzle", "annotate_layout")),
     ("Debugging", ("debug",)),
     (
         "Level 3: single threads of a GPU",
         (
             *("threads", "groups", "sync", "barriers", "engine", "warpgroups", "clusters"),
-            *("warp", "allreduce", "pointers", "tensors", "matrix_instructions", "extern"),
+            *("warp", "allreduce", "pointers", "wide_access", "tensors", "matrix_instructions", "extern"),
         ),
     ),
 )

@@ -13,6 +13,7 @@ from tilelang.language.alloc import *
 from tilelang.language.allreduce import *
 from tilelang.language.annotate import *
 from tilelang.language.annotate_layout import *
+from tilelang.language.arithmetic import *
 from tilelang.language.atomic import *
 from tilelang.language.barriers import *
 from tilelang.language.blocks import *
@@ -47,6 +48,7 @@ from tilelang.language.types import DTYPES
 from tilelang.language.vectors import *
 from tilelang.language.warp import *
 from tilelang.language.warpgroups import *
+from tilelang.language.wide_access import *
 from tilelang.layout import Fragment, Layout, make_linear_layout, make_mma_swizzle_layout, make_swizzled_layout
 from tilelang.ops.gemm import GemmWarpPolicy
 
@@ -56,6 +58,7 @@ _MODULES = (
     "allreduce",
     "annotate",
     "annotate_layout",
+    "arithmetic",
     "atomic",
     "barriers",
     "blocks",
@@ -87,6 +90,7 @@ _MODULES = (
     "vectors",
     "warp",
     "warpgroups",
+    "wide_access",
 )
 
 globals().update(DTYPES)  # float16, int8x4, half, ...

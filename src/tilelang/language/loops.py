@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tilelang.dtypes import INT32, INT64, DType
-from tilelang.errors import ProgramError, ProgramValueError, StagingError
+from tilelang.errors import ProgramError, ProgramTypeError, ProgramValueError, StagingError
 from tilelang.ir.builder import as_body
 from tilelang.ir.expr import Const, Expr, ExprLike, Var, as_expr, binary, int_const, select
 from tilelang.ir.scalar import BinaryOp
@@ -168,6 +168,8 @@ def _bound(what: str, value: ExprLike) -> Expr:
 
 def _range(what: str, first: ExprLike, second: ExprLike | None, third: ExprLike | None) -> tuple[Expr, Expr, int]:
     bounds = [_bound(what, a) for a in (first, second) if a is not None]
+    if not bounds:
+        raise ProgramTypeError(f"{what}: the number of iterations is missing", hint=f"write {what}(n)")
     start, stop = (Const(0, INT32, weak=True), bounds[0]) if len(bounds) == 1 else (bounds[0], bounds[1])
     step = 1 if third is None else int_const(_bound(what, third))
     if step is None:

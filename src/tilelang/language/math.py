@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tilelang.dtypes import BOOL, FLOAT64, INT32, INT64, DType, promote
-from tilelang.errors import ProgramError
+from tilelang.errors import ProgramError, ProgramTypeError, ProgramValueError
 from tilelang.ir.callee import Callee
 from tilelang.ir.expr import (
     Call,
@@ -59,6 +59,7 @@ __all__ = [
     "min",
     "min_value",
     "reinterpret",
+    "round",
     "shift_left",
     "shift_right",
     "truncdiv",
@@ -152,18 +153,39 @@ _ABOUT = {
 
 
 def _function(callee: Callee) -> Callable[..., Scalar]:
-    def intrinsic(*args: ExprLike) -> Scalar:
-        return apply(callee, *args)
-
     name = callee.name
+    places = ("x", "y", "z")[: callee.arity]
+
+    def intrinsic(*args: ExprLike, span: object = None, dtype: object = None, **named: ExprLike) -> Scalar:
+        del span
+        args += tuple(named.pop(place) for place in places[len(args) :] if place in named)
+        if named:
+            raise TypeError(f"unexpected keyword argument {next(iter(named))!r}")
+        if name.startswith("__"):
+            _check_floats(f"T.{name}", args)
+        result = apply(callee, *args)
+        if dtype is not None and as_expr(result).dtype != plain_dtype(dtype, f"T.{name}"):
+            raise ProgramValueError(f"T.{name}: dtype={dtype!s}, but the value is {as_expr(result).dtype!s}")
+        return result
+
     intrinsic.__name__ = intrinsic.__qualname__ = name
-    operands = ", ".join(("x", "y", "z")[: callee.arity])
+    operands = ", ".join(places)
     about = _ABOUT.get(name) or _fast_about(name) or f"The function {name} of mathematics."
     intrinsic.__doc__ = (
         f"{about}\n\n    `T.{name}({operands})` works on scalars, elementwise in loops. Floats narrower than 32 bits "
         "are\n    computed in float32 and rounded once; functions of floats convert integers to float32.\n    "
     )
-    return intrinsic
+    return api(intrinsic)
+
+
+def _check_floats(what: str, operands: tuple[ExprLike, ...]) -> None:
+    """Fast functions are of floats of 16 bits or more."""
+    for operand in operands:
+        dtype = None if is_number(operand) else as_expr(operand).dtype
+        if dtype is not None and not (dtype.is_float and dtype.bits >= 16):
+            raise ProgramTypeError(
+                f"{what} only supports floating-point inputs, but got {dtype!s}", hint=f"write T.{what[4:]}"
+            )
 
 
 def _fast_about(name: str) -> str:
@@ -172,9 +194,29 @@ def _fast_about(name: str) -> str:
     return f"The fast variant of `T.{name[2:]}`: a GPU may use a less exact instruction; elsewhere it is the same."
 
 
+_OWN = ("dp4a", "round")  # names whose functions take more than operands
+
 FUNCTIONS: Mapping[str, Callable[..., Scalar]] = MappingProxyType(
-    {name: _function(callee) for name, callee in INTRINSICS.items() if name != "dp4a"}
+    {name: _function(callee) for name, callee in INTRINSICS.items() if name not in _OWN}
 )
+
+
+@api
+def round(x: ExprLike, rounding_mode: str = "ties-to-even", *, span: object = None) -> Scalar:
+    """The nearest integer, as a value of the operand's dtype.
+
+    Args:
+        x: A scalar; integers stay as they are.
+        rounding_mode: "ties-to-even", the only one.
+        span: Accepted for older programs.
+
+    Raises:
+        ProgramValueError: It is another mode.
+    """
+    del span
+    if rounding_mode != "ties-to-even":
+        raise ProgramValueError(f"T.round: Invalid rounding mode {rounding_mode!r:.40}", hint="write 'ties-to-even'")
+    return apply(INTRINSICS["round"], x)
 
 
 # -- choosing ----------------------------------------------------------------------------------------------------
@@ -221,9 +263,9 @@ def fmin(*values: ExprLike) -> Scalar:
 
 
 @api
-def clamp(x: ExprLike, min_value: ExprLike, max_value: ExprLike) -> Scalar:
-    """`x` held between two bounds; NaN stays NaN."""
-    return min(max(x, min_value), max_value)
+def clamp(dst: ExprLike, min_val: ExprLike, max_val: ExprLike) -> Scalar:
+    """`dst` held between two bounds; NaN stays NaN."""
+    return min(max(dst, min_val), max_val)
 
 
 @api

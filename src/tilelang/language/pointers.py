@@ -23,16 +23,10 @@ __all__ = [
     "access_ptr",
     "address_of",
     "ldg",
-    "ldg32",
-    "ldg64",
-    "ldg128",
     "ptx_commit_group",
     "ptx_cp_async",
     "ptx_wait_group",
     "stg",
-    "stg32",
-    "stg64",
-    "stg128",
 ]
 
 _ALWAYS = Const(True, BOOL)
@@ -103,42 +97,6 @@ def stg(element: Place, value: ExprLike, hint: str = "none") -> None:
     _check_lanes(what, region, dtype)
     touched = neighbors(region, dtype.lanes)
     emit_call(what, hinted_store(dtype, _hint(what, hint)), touched, cast(number, dtype), _ALWAYS, writes=(touched,))
-
-
-@api
-def ldg32(element: Place) -> Expr:
-    """4 bytes of a global tensor from `element` on, as neighbors. As `T.ldg`."""
-    return _wide_load("T.ldg32", element, 4)
-
-
-@api
-def ldg64(element: Place) -> Expr:
-    """8 bytes of a global tensor from `element` on, as neighbors. As `T.ldg`."""
-    return _wide_load("T.ldg64", element, 8)
-
-
-@api
-def ldg128(element: Place) -> Expr:
-    """16 bytes of a global tensor from `element` on, as neighbors. As `T.ldg`."""
-    return _wide_load("T.ldg128", element, 16)
-
-
-@api
-def stg32(element: Place, value: Expr) -> None:
-    """Writes 4 bytes to a global tensor. As `T.stg`."""
-    stg(element, value)
-
-
-@api
-def stg64(element: Place, value: Expr) -> None:
-    """Writes 8 bytes to a global tensor. As `T.stg`."""
-    stg(element, value)
-
-
-@api
-def stg128(element: Place, value: Expr) -> None:
-    """Writes 16 bytes to a global tensor. As `T.stg`."""
-    stg(element, value)
 
 
 @api
@@ -238,14 +196,6 @@ def _check_lanes(what: str, region: Region, dtype: DType) -> None:
             f"{what}: '{region.buffer.name}' holds {region.dtype!s}, not neighbors that make a {dtype!s}",
             hint=f"write {region.dtype!s}x{dtype.lanes}",
         )
-
-
-def _wide_load(what: str, element: Place, size: int) -> Expr:
-    region = _global(what, element)
-    lanes = size // region.dtype.storage_bytes
-    if lanes < 1:
-        raise ProgramError(f"{what}: an element of {region.dtype!s} has more than {size} bytes")
-    return _load(what, region, as_dtype(str(region.dtype) if lanes == 1 else f"{region.dtype!s}x{lanes}"), "none")
 
 
 def _load(what: str, region: Region, dtype: DType, hint: str) -> Expr:

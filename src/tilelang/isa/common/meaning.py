@@ -135,3 +135,8 @@ def dot4(a: Value, b: Value, c: Value) -> Value:
     x4 = np.array(x, order="C")[..., None].view(lane).astype(np.int64)
     y4 = np.array(y, order="C")[..., None].view(lane).astype(np.int64)
     return ((x4 * y4).sum(axis=-1) + total).astype(dtype)[()]
+
+
+def ldexp(x: Any, exponent: Any) -> Any:
+    """`x` times 2 to a whole power, rounded once."""
+    return np.ldexp(x, np.asarray(exponent).astype(np.int32))
