@@ -59,7 +59,7 @@ def _messages_without_the_calling_line(request: pytest.FixtureRequest, monkeypat
     Whole messages are easier to compare without it; a test that wants it asks for the fixture `calling_line`.
     """
     if "calling_line" not in request.fixturenames:
-        monkeypatch.setattr("tilelang.errors._calling_line", lambda: None)
+        monkeypatch.setattr("tilelang.errors.calling_line", lambda: None)
 
 
 @pytest.fixture

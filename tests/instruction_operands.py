@@ -86,7 +86,7 @@ _FIXED: dict[str, list[Operand]] = {
 
 def _dtype(parts: list[str]) -> DType:
     """The dtype whose name begins a list of words."""
-    for count in (2, 1):
+    for count in (3, 2, 1):
         name = "_".join(parts[:count])
         if re.sub(r"x\d+$", "", name) in SCALARS:
             return as_dtype(name)

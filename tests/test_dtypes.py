@@ -36,7 +36,7 @@ def test_an_alias_means_its_name(alias: str, name: str) -> None:
     assert name == as_dtype(alias)
 
 
-@pytest.mark.parametrize("name", [name for name in SCALARS if name != "tfloat32"])
+@pytest.mark.parametrize("name", [name for name in SCALARS if name not in ("tfloat32", "float4_e2m1_unpacked")])
 def test_the_numpy_dtype_of_a_row_means_the_row(name: str) -> None:
     storage = as_dtype(name).numpy
     assert name == as_dtype(storage)

@@ -141,6 +141,7 @@ BUILTINS = {  # what else programs may catch an error as
     errors.ResourceError: (RuntimeError,),
     errors.ArgumentError: (RuntimeError, ValueError, TypeError),
     errors.OptionError: (ValueError,),
+    errors.DTypeError: (errors.OptionError, ValueError, TypeError),
     errors.TargetError: (errors.OptionError, ValueError, AssertionError),
     errors.DeviceAssertError: (RuntimeError,),
     errors.ToolchainError: (RuntimeError,),

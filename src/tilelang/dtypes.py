@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import ml_dtypes
 import numpy as np
 
-from tilelang.errors import OptionError
+from tilelang.errors import DTypeError, OptionError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -28,6 +28,7 @@ class Kind(enum.Enum):
     INT = "int"
     UINT = "uint"
     FLOAT = "float"
+    OPAQUE = "opaque"
 
 
 class DType(str):
@@ -73,6 +74,25 @@ class DType(str):
         return self.numpy.itemsize * self.lanes
 
     @property
+    def bytes(self) -> int:
+        """Bytes that the bits of one value need, rounded up; packed elements share them."""
+        return (self.bits * self.lanes + 7) // 8
+
+    itemsize = bytes
+
+    def is_float4_e2m1fn(self) -> bool:
+        """Whether values are floats of 4 bits, two of which may share a byte."""
+        return lane_dtype(self) == "float4_e2m1fn"
+
+    def is_float4_e2m1_unpacked(self) -> bool:
+        """Whether values are floats of 4 bits, each in a byte of its own."""
+        return lane_dtype(self) == "float4_e2m1_unpacked"
+
+    def is_float4(self) -> bool:
+        """Whether values are floats of 4 bits."""
+        return self.is_float4_e2m1fn() or self.is_float4_e2m1_unpacked()
+
+    @property
     def limits(self) -> tuple[int | float, int | float]:
         """Smallest and largest finite value."""
         if self.is_bool:
@@ -88,11 +108,15 @@ class DType(str):
     def as_torch(self) -> object:
         """The torch dtype in which torch holds values of this one, mostly of the same name; imports torch.
 
+        A handle has none.
+
         Raises:
             OptionError: torch has no such dtype.
         """
         import torch  # noqa: PLC0415  the caller asked for torch by calling this
 
+        if self == "handle":
+            return None
         for name in _IN_TORCH.get(str(self), (str(self),)):
             if hasattr(torch, name):
                 return getattr(torch, name)
@@ -140,8 +164,13 @@ _ROWS: tuple[tuple[str, Kind, int, npt.DTypeLike], ...] = (
     ("float8_e5m2", Kind.FLOAT, 8, ml_dtypes.float8_e5m2),
     ("float8_e4m3fnuz", Kind.FLOAT, 8, ml_dtypes.float8_e4m3fnuz),
     ("float8_e5m2fnuz", Kind.FLOAT, 8, ml_dtypes.float8_e5m2fnuz),
+    ("float8_e3m4", Kind.FLOAT, 8, ml_dtypes.float8_e3m4),
+    ("float8_e4m3b11fnuz", Kind.FLOAT, 8, ml_dtypes.float8_e4m3b11fnuz),
     ("float8_e8m0fnu", Kind.FLOAT, 8, ml_dtypes.float8_e8m0fnu),
+    ("float6_e2m3fn", Kind.FLOAT, 6, ml_dtypes.float6_e2m3fn),
+    ("float6_e3m2fn", Kind.FLOAT, 6, ml_dtypes.float6_e3m2fn),
     ("float4_e2m1fn", Kind.FLOAT, 4, ml_dtypes.float4_e2m1fn),
+    ("float4_e2m1_unpacked", Kind.FLOAT, 8, ml_dtypes.float4_e2m1fn),  # always in a byte of its own
 )
 
 SCALARS: Mapping[str, DType] = MappingProxyType(
@@ -169,6 +198,10 @@ ALIASES: Mapping[str, str] = MappingProxyType(
     }
 )
 
+# What signatures of functions in other languages name: an address, and nothing. No value of a kernel has these dtypes.
+HANDLE = DType._make("handle", Kind.OPAQUE, 64, 1, np.dtype(np.uint64))
+VOID = DType._make("void", Kind.OPAQUE, 0, 1, np.dtype("V0"))
+
 _PYTHON_TYPES = {bool: "bool", int: "int32", float: "float32"}
 _FROM_NUMPY = {row.numpy: row for row in reversed(list(SCALARS.values())) if row != "tfloat32"}
 _VECTOR = re.compile(r"([a-z][a-z0-9_]*?)x(\d+)")
@@ -179,6 +212,7 @@ def as_dtype(value: object) -> DType:
 
     Raises:
         OptionError: Nothing by that name is known; the nearest known name is suggested.
+        DTypeError: The value is neither a name nor a type of any of these.
     """
     if isinstance(value, DType):
         return value
@@ -193,7 +227,7 @@ def as_dtype(value: object) -> DType:
             raise TypeError
         return _FROM_NUMPY[np.dtype(value)]  # type: ignore[call-overload]
     except (TypeError, ValueError, KeyError):
-        raise OptionError(
+        raise DTypeError(
             f"dtype: {value!r:.60} is not a dtype",
             hint="write a name such as 'float16', T.float16, torch.float16 or numpy.float16",
         ) from None

@@ -111,7 +111,7 @@ class TileLangError(Exception):
         self.loc = loc
         self.notes = notes
         self.hint = hint
-        self._calling_line = _calling_line()
+        self._calling_line = calling_line()
 
     def __str__(self) -> str:
         parts = [self.message]
@@ -127,8 +127,8 @@ class TileLangError(Exception):
         return "\n".join(parts)
 
 
-def _calling_line() -> Loc | None:
-    """The line of the user's program that called into this package: the place of an error that has no better one."""
+def calling_line() -> Loc | None:
+    """The line of the user's program that called into this package: the place of what has no better one."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and not _is_user_code(frame.f_code.co_filename):
         frame = frame.f_back

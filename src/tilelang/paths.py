@@ -56,7 +56,7 @@ PATHS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "tilelang.jit.compile": "compile lower par_compile",
             "tilelang.jit.kernel_texts": "Lowered",
             "tilelang.jit.kernel": "JITKernel",
-            "tilelang.language.types": "DataType=dtype",
+            "tilelang.language.dtypes": "DataType",
             "tilelang.layout": "Fragment Layout",
             "tilelang.math": "cdiv next_power_of_2",
             "tilelang.options": "CompileOptions PassConfigKey disable_cache enable_cache is_cache_enabled "

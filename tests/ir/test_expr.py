@@ -179,7 +179,7 @@ def test_the_absolute_value_of_a_float_keeps_nan_and_drops_the_sign(name):
     assert SCALARS[name] == abs(x).dtype
     for value in (1.5, -1.5, -0.0, 2.0):
         assert abs(value) == float(evaluate(abs(x), {x: value}))
-    if name != "float4_e2m1fn":
+    if np.isnan(np.float32(np.nan).astype(SCALARS[name].numpy)):
         assert math.isnan(float(evaluate(abs(x), {x: math.nan})))
     assert not np.signbit(float(evaluate(abs(x), {x: -0.0})))
 

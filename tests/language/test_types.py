@@ -7,7 +7,11 @@ import pytest
 import tilelang.language as T
 from tilelang.errors import OptionError, ProgramError, StagingError
 from tilelang.ir.expr import Const, Var
-from tilelang.language.types import DTYPES, as_shape, user_dtype
+from tilelang.ir.vector import packed_lanes
+from tilelang.language import deprecation
+from tilelang.language.dtypes import DTYPES, user_dtype
+from tilelang.language.extents import shape_text
+from tilelang.language.types import as_shape
 
 
 @pytest.mark.parametrize("spelling", ["float16", "half", T.float16, np.float16, np.dtype("float16")])
@@ -39,6 +43,17 @@ def test_a_dtype_called_on_a_number_is_a_constant_of_it() -> None:
     assert isinstance(value, Const)
     assert (float(np.float16(0.1)), "float16", False) == (value.value, value.dtype, value.weak)
     assert -1 == T.int8(255).value  # type: ignore[attr-defined]
+
+
+def test_the_dtype_of_a_vector_called_packs_its_lanes() -> None:
+    x, y = Var("x", T.float32), Var("y", T.float16)
+    pair = T.float16x2(x, y)
+    assert "float16x2" == pair.dtype
+    assert ["T.float16(x)", "y"] == [str(part) for part in packed_lanes(pair)]
+    assert [y] * 4 == list(packed_lanes(T.float16x4(y)))
+    assert "float32x2" == T.float32x2(pair).dtype
+    with pytest.raises(TypeError, match="T.float16x4: 2 values do not make float16x4"):
+        T.float16x4(x, y)
 
 
 def test_a_dtype_called_on_text_is_an_infinity_or_nan() -> None:
@@ -78,7 +93,6 @@ def test_shapes_in_every_spelling() -> None:
     assert 1 == len(T.Tensor(4, "int8").shape)
     assert 1 == len(T.Tensor(n, "int8").shape)
     assert () == T.Tensor((), "int8").shape
-    assert T.Tensor is T.Buffer
     assert "T.Tensor((4, n), 'int8')" == repr(T.Tensor[(4, n), "int8"])
 
 
@@ -98,11 +112,42 @@ def test_bad_extents(shape: object, message: str) -> None:
     assert message == caught.value.message
 
 
+def test_subscripts_are_extents_or_the_arguments_of_a_call() -> None:
+    n = T.dynamic("n")
+    kinds = {
+        "(8, 16) float32": (T.Tensor[8, 16],),
+        "(8,) float32": (T.Tensor[8], T.Tensor[(8,)], T.Tensor[[8]], T.Tensor[[8], "float32"]),
+        "(n,) float32": (T.Tensor[n], T.Tensor[(n,)]),
+        "(n, n * 2) float32": (T.Tensor[n, n * 2],),
+        "(8, n) float16": (T.Tensor[[8, n], T.float16], T.Tensor[(8, n), np.float16], T.Tensor[(8, n), "half"]),
+        "(n,) int32": (T.Tensor[n, T.int32], T.Tensor[n, int]),
+    }
+    for expected, found in kinds.items():
+        assert [expected] * len(found) == [f"{shape_text(kind.shape)} {kind.dtype}" for kind in found]
+    strided = T.StridedTensor[[8, n], [T.dyn["ld"], 1], T.float16]
+    assert ("(8, n)", "(ld, 1)", "float16") == (shape_text(strided.shape), shape_text(strided.strides), strided.dtype)
+
+
+def test_the_dtype_of_a_tensor_is_float32_where_nothing_is_said() -> None:
+    assert ["float32"] * 3 == [T.Tensor((4,)).dtype, T.StridedTensor((4,), (1,)).dtype, T.Tensor[4].dtype]
+
+
+def test_buffer_is_a_deprecated_name_with_older_arguments() -> None:
+    deprecation._TOLD.clear()
+    with pytest.warns(DeprecationWarning, match="T.Buffer is deprecated; write T.Tensor") as caught:
+        kind = T.Buffer((4, 8), "float16", None, (16, 1), 0, "global", 64, 1, "", None)
+        assert "T.Tensor((4,), 'float16')" == repr(T.Buffer[(4,), "float16"])
+    assert [__file__] == [warning.filename for warning in caught]
+    assert ("(16, 1)", "float16") == (shape_text(kind.strides), kind.dtype)
+    with pytest.raises(ValueError, match="T.Buffer: a tensor begins at its first element, not at elem_offset=4"):
+        T.Buffer((4,), elem_offset=4)
+
+
 def test_strided_tensors_have_a_stride_per_extent() -> None:
     kind = T.StridedTensor((4, 8), (T.dyn["ld"], 1), "float16")
     assert kind.strides is not None
     assert 2 == len(kind.strides)
-    with pytest.raises(ProgramError, match="2 extents .* but 1 strides"):
+    with pytest.raises(ValueError, match="2 extents .* but 1 strides"):
         T.StridedTensor((4, 8), (1,), "float16")
 
 
@@ -125,14 +170,10 @@ def test_bad_dimensions() -> None:
 
 
 def test_symbolic_is_deprecated() -> None:
+    deprecation._TOLD.clear()
     with pytest.warns(DeprecationWarning, match="write T.dynamic") as caught:
         assert T.symbolic("K") is T.dynamic("K")
     assert __file__ == caught[0].filename
-
-
-def test_variables_are_their_own() -> None:
-    assert T.Var("i") is not T.Var("i")
-    assert "int64" == T.Var("i", "int64").dtype
 
 
 def test_an_extent_cannot_be_a_tile() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import tilelang
 import tilelang.language as T
 from tilelang.errors import CompilerBug, TileLangError
-from tilelang.language.types import DTYPES
+from tilelang.language.dtypes import DTYPES
 
 # Decorators read their function's source, T.GemmWarpPolicy is a plain enumeration, and all dtypes are alike.
 _LEFT_OUT = {"prim_func", "macro", "GemmWarpPolicy", *DTYPES} - {"float16", "int8", "float16x2", "bool"}

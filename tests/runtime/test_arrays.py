@@ -48,7 +48,7 @@ class Interface:
         self.__array_interface__ = array.__array_interface__
 
 
-@pytest.mark.parametrize("dtype", [d for d in SCALARS.values() if d != "tfloat32"])
+@pytest.mark.parametrize("dtype", [d for d in SCALARS.values() if d not in ("tfloat32", "float4_e2m1_unpacked")])
 def test_a_numpy_array_of_every_dtype_is_borrowed(dtype: Any) -> None:
     array = np.zeros((2, 3), dtype.numpy)
     view = borrow(array)

@@ -8,6 +8,8 @@ import tilelang
 import tilelang.language as T
 from tilelang.errors import DataRace
 
+pytestmark = pytest.mark.filterwarnings("ignore:T.Buffer is deprecated:DeprecationWarning")
+
 BACKENDS = ("auto", "reference", "simulator")
 
 

@@ -7,6 +7,7 @@ import tilelang.language as T
 from tilelang.intrinsics import make_mma_swizzle_layout
 
 torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.filterwarnings("ignore:T.Buffer is deprecated:DeprecationWarning")
 
 
 def matmul(M, N, K, block_M, block_N, block_K, dtype="float16", accum_dtype="float"):

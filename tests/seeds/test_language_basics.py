@@ -7,6 +7,7 @@ from harness import way
 import tilelang
 import tilelang.language as T
 from tilelang import jit
+from tilelang.language import deprecation
 
 BACKENDS = ("auto", "reference", "simulator")
 
@@ -97,6 +98,7 @@ def test_two_ways_to_a_dynamic_dimension_with_a_body(backend: str) -> None:
 
 
 def test_symbolic_is_a_deprecated_alias_of_dynamic() -> None:
+    deprecation._TOLD.clear()
     with pytest.warns(DeprecationWarning, match="T.dynamic"):
         size = T.symbolic("K", "int32")
     assert "K" == size.name

@@ -26,7 +26,7 @@ def memory():
 def test_undefined_memory_shows(dtype):
     value = poison(dtype)
     assert dtype.numpy == np.asarray(value).dtype
-    if dtype.is_float and dtype != "float4_e2m1fn":
+    if dtype.is_float and np.isnan(np.float32(np.nan).astype(dtype.numpy)):
         assert math.isnan(float(value))
     else:
         assert value != 0

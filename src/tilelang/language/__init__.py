@@ -17,10 +17,12 @@ from tilelang.language.arithmetic import *
 from tilelang.language.atomic import *
 from tilelang.language.barriers import *
 from tilelang.language.blocks import *
+from tilelang.language.classes import *
 from tilelang.language.clusters import *
 from tilelang.language.copies import *
 from tilelang.language.debug import *
 from tilelang.language.derived import *
+from tilelang.language.dtypes import DTYPES, DataType, dtype
 from tilelang.language.eager import *
 from tilelang.language.engine import *
 from tilelang.language.extern import *
@@ -44,7 +46,6 @@ from tilelang.language.tensors import *
 from tilelang.language.threads import *
 from tilelang.language.tile import *
 from tilelang.language.types import *
-from tilelang.language.types import DTYPES
 from tilelang.language.vectors import *
 from tilelang.language.warp import *
 from tilelang.language.warpgroups import *
@@ -62,6 +63,7 @@ _MODULES = (
     "atomic",
     "barriers",
     "blocks",
+    "classes",
     "clusters",
     "copies",
     "debug",
@@ -98,9 +100,11 @@ globals().update(FUNCTIONS)  # exp, sqrt, __exp, ...
 globals().update(PRIMITIVES)  # sync_threads, get_thread_binding, ...
 
 __all__ = [
+    "DataType",
     "Fragment",
     "GemmWarpPolicy",
     "Layout",
+    "dtype",
     "make_linear_layout",
     "make_mma_swizzle_layout",
     "make_swizzled_layout",

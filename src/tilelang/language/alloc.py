@@ -12,11 +12,12 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr, ExprLike, Load, as_expr, int_const
 from tilelang.ir.stmt import Alloc
 from tilelang.language.api import api
+from tilelang.language.dtypes import convert_to
 from tilelang.language.extents import product, shape_text, text
 from tilelang.language.proxy import BufferProxy
 from tilelang.language.regions import as_buffer
 from tilelang.language.stage import current
-from tilelang.language.types import DTypeLike, ShapeLike, as_shape, convert_to, plain_dtype
+from tilelang.language.types import DTypeLike, ShapeLike, as_shape, plain_dtype
 from tilelang.language.views import view_of, wrong_size
 
 __all__ = [

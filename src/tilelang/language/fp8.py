@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from tilelang.errors import DriverError, OptionError
-from tilelang.language.types import dtype, user_dtype
+from tilelang.language.dtypes import dtype, user_dtype
 
 __all__ = ["determine_fp8_type", "determine_torch_fp8_type"]
 

@@ -8,8 +8,13 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from tilelang.errors import StagingError
+from tilelang.errors import ProgramValueError, StagingError
+from tilelang.ir.expr import Load
+from tilelang.language.classes import Ref, Var
+from tilelang.language.deprecation import warn_deprecated
+from tilelang.language.parameters import annotations_of
 from tilelang.language.prim_func import enter_frame, run_rewritten
+from tilelang.language.proxy import BufferProxy, RegionProxy
 from tilelang.language.rewrite import Rewritten, rewrite
 from tilelang.language.stage import current, is_mutable
 
@@ -26,6 +31,7 @@ class Macro:
             raise StagingError(f"@T.macro needs a function, got {type(fn).__name__}")
         self._fn = fn
         self._rewritten: Rewritten | None = None
+        self._annotations: dict[str, Any] | None = None
         functools.update_wrapper(self, fn)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -47,13 +53,38 @@ class Macro:
         stager.active_macros.append(self)
         try:
             bound = _bind(self._fn, args, kwargs)
-            borrowed = {name for name, value in bound.arguments.items() if is_mutable(value)}
+            references = self._references(bound)
+            borrowed = {n for n, value in bound.arguments.items() if is_mutable(value) and n not in references}
             result = run_rewritten(stager, self._rewritten, list(bound.args), bound.kwargs, borrowed)
         finally:
             stager.active_macros.pop()
         # Only on success: an error keeps the inner place, whose `caller` chain leads back here.
         stager.call_site, stager.loc, stager.targets = outer_site, outer_loc, outer_targets
         return result
+
+    def _references(self, bound: inspect.BoundArguments) -> set[str]:
+        """The parameters that are passed by reference, whose arguments become places that can be assigned."""
+        if self._annotations is None:
+            self._annotations = annotations_of(self._fn, {})
+        names = {name for name, kind in self._annotations.items() if kind is Ref or kind is Var}
+        for name in names & set(bound.arguments):
+            if self._annotations[name] is Var:
+                warn_deprecated("T.Var as the annotation of a macro's parameter", "write T.Ref")
+            bound.arguments[name] = self._place(name, bound.arguments[name])
+        return names
+
+    def _place(self, name: str, value: Any) -> Any:
+        if isinstance(value, RegionProxy):
+            return value
+        if isinstance(value, BufferProxy) and not value.ndim:
+            value = value.__tilelang_expr__()
+        if not isinstance(value, Load):
+            shown = f"the whole of '{value.name}'" if isinstance(value, BufferProxy) else repr(value)[:60]
+            raise ProgramValueError(
+                f"macro '{self._fn.__name__}': '{name}' is passed by reference, but is given {shown}",
+                hint="pass a variable of T.alloc_var, or an element such as A[i]",
+            )
+        return value if is_mutable(value) else current("a reference").refer(value)
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -71,10 +102,12 @@ def _bind(fn: types.FunctionType, args: Any, kwargs: Any) -> inspect.BoundArgume
 def macro(fn: Callable[..., Any]) -> Macro:
     """Marks a function as a macro: `@T.macro`.
 
-    Calls inside a kernel inline its body there, with local names of its own; assigning a parameter never changes
-    the caller's variable. An error inside names the line in the macro and the chain of calls that led there.
+    Calls inside a kernel inline its body there, with local names of its own; assigning a parameter changes the
+    caller's variable only if the parameter is annotated `T.Ref`. An error inside names the line in the macro and the
+    chain of calls that led there.
 
     Raises:
         StagingError: What is decorated is no function; at a call, one from within itself or outside of a kernel.
+        ProgramValueError: An argument for a `T.Ref` is neither a variable nor an element of a buffer.
     """
     return Macro(fn)

@@ -36,7 +36,8 @@ from tilelang.ir.scalar import BinaryOp, convert
 from tilelang.ir.vector import by_lane
 from tilelang.isa.catalogue import INTRINSICS
 from tilelang.language.api import api
-from tilelang.language.types import DTypeLike, convert_to, plain_dtype
+from tilelang.language.dtypes import convert_to
+from tilelang.language.types import DTypeLike, plain_dtype
 
 __all__ = [
     "Cast",

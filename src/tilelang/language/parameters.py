@@ -47,7 +47,7 @@ def _parameter(stager: Stager, name: str, annotation: Any) -> tuple[Param, Any]:
     if annotation is bool or annotation is int or annotation is float:
         annotation = as_dtype(annotation)
     match annotation:
-        case TensorType(shape=shape, dtype=dtype, strides=strides):
+        case TensorType(shape=shape, dtype=dtype, strides=strides, scope="global"):
             buffer = Buffer(name, shape, dtype, Scope.GLOBAL, strides, loc=stager.loc)
             return TensorParam(buffer), BufferProxy(buffer)
         case PointerType():

@@ -22,9 +22,10 @@ from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Expr, ExprLike, Load, as_expr, cast, int_const
 from tilelang.ir.stmt import Store
 from tilelang.language.address import Pointer, pointer_to
+from tilelang.language.dtypes import dtype, user_dtype
 from tilelang.language.extents import difference, match_regions, plain, shape_text, text
 from tilelang.language.stage import current
-from tilelang.language.types import StorageHandle, dtype, user_dtype
+from tilelang.language.types import StorageHandle
 from tilelang.language.vector_access import load_elements, store_elements, vector_lanes, wrapped
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill

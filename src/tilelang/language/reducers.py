@@ -20,12 +20,13 @@ from tilelang.ir.stmt import Alloc, Stmt, Store
 from tilelang.ir.visit import walk_expr
 from tilelang.language.alloc import on_chip
 from tilelang.language.api import api
+from tilelang.language.dtypes import convert_to
 from tilelang.language.extents import shape_text
 from tilelang.language.proxy import BufferProxy, TileProxy
 from tilelang.language.reducer_epochs import FINALIZE, INIT, UPDATE
 from tilelang.language.regions import Operand, as_buffer, scalar_operand, tile_region
 from tilelang.language.stage import Stager, current
-from tilelang.language.types import DTypeLike, ShapeLike, convert_to
+from tilelang.language.types import DTypeLike, ShapeLike
 from tilelang.ops.copy import Copy
 from tilelang.ops.describe import drop_units, operand_text, same_extents
 from tilelang.ops.fill import Fill

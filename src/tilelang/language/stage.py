@@ -82,6 +82,7 @@ class Stager(Builder):
         self.outputs: list[Buffer] = []
         self._names: dict[str, int] = {}
         self._homes: dict[Buffer, list[Stmt]] = {}
+        self._references: dict[int, Load] = {}  # by identity
 
     def begin_kernel(self) -> None:
         """A `T.Kernel` is reached."""
@@ -99,9 +100,9 @@ class Stager(Builder):
         block.append(stmt)
 
     def in_scope(self, buffer: Buffer) -> bool:
-        """Whether the block that allocated a buffer is still open."""
+        """Whether the block that allocated a buffer is still open; parameters have none and stay."""
         home = self._homes.get(buffer)
-        return any(block is home for block in self.open_blocks)
+        return home is None or any(block is home for block in self.open_blocks)
 
     @property
     def target(self) -> str:
@@ -145,13 +146,27 @@ class Stager(Builder):
         return Load(buffer, (), dtype)
 
     def assign_mutable(self, target: Load, value: Expr) -> None:
-        """Stores into a mutable scalar."""
-        self.emit(Store(target.buffer, (), cast(value, target.dtype)))
+        """Stores into a mutable scalar, or an element that a name refers to."""
+        self.emit(Store(target.buffer, target.indices, cast(value, target.dtype)))
+
+    def refer(self, element: Load) -> Load:
+        """An element as something that a name refers to: assigning the name stores there. Its indices stay fixed."""
+        indices = tuple(self.bind("at", index) if reads_memory(index) else index for index in element.indices)
+        reference = Load(element.buffer, indices, element.dtype)
+        self._references[id(reference)] = reference
+        return reference
+
+    def is_reference(self, element: Load) -> bool:
+        """Whether `refer` made it."""
+        return id(element) in self._references
 
 
 def is_mutable(value: object) -> bool:
-    """Whether a value is the reading of a mutable scalar."""
-    return isinstance(value, Load) and value.buffer.scope is Scope.VAR
+    """Whether a value is the reading of a mutable scalar, or of an element that a macro was given by reference."""
+    if not isinstance(value, Load):
+        return False
+    stager = _CURRENT.get()
+    return value.buffer.scope is Scope.VAR or stager is not None and stager.is_reference(value)
 
 
 def reads_memory(value: Expr) -> bool:

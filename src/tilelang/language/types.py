@@ -1,25 +1,25 @@
-"""The words of signatures: dtypes that can be called, tensor and pointer annotations, symbolic dims.
+"""The words of signatures: tensor and pointer annotations, symbolic dims.
 
-Takes names, shapes and dtypes in any spelling; gives `dtype` objects, `TensorType`, `PointerType` and dimension
-variables. Invariant: everything here also works outside a kernel, where signatures are written.
+Takes names, shapes and dtypes in any spelling; gives `TensorType`, `PointerType` and dimension variables. Invariant:
+everything here also works outside a kernel, where signatures are written.
 """
 
 from __future__ import annotations
 
 import abc
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilelang.dtypes import ALIASES, INT64, SCALARS, DType, as_dtype
+from tilelang.dtypes import INT64, DType, as_dtype
 from tilelang.errors import OptionError, ProgramError, ProgramTypeError, ProgramValueError, StagingError
-from tilelang.ir.expr import Expr, ExprLike, as_expr, cast, const, int_const
+from tilelang.ir.expr import Expr, ExprLike, as_expr, int_const
 from tilelang.ir.expr import Var as Variable
 from tilelang.language.api import api
+from tilelang.language.deprecation import warn_deprecated
+from tilelang.language.dtypes import AnyDType
 from tilelang.language.extents import folded, shape_text, text
 from tilelang.records import record
 
@@ -31,66 +31,14 @@ __all__ = [
     "Ptr",
     "StridedTensor",
     "Tensor",
-    "Var",
-    "dtype",
     "dyn",
     "dynamic",
     "ptr",
     "symbolic",
 ]
 
-DTypeLike = object  # a name, a dtype of this package, of NumPy, of torch, or a Python type
+DTypeLike = AnyDType
 ShapeLike = ExprLike | Sequence[ExprLike]
-
-
-class dtype(DType):
-    """A dtype as users see it: equal to its name, and callable as a cast.
-
-    `T.float16 == "float16"`; `T.float32(x)` converts an expression, `T.float32(1.5)` is a constant of exactly that
-    dtype, `T.float32("inf")` is infinity, `T.int32()` is an unnamed variable. Also an annotation of scalar
-    parameters: `n: T.int32`.
-
-    Example:
-        `scale = T.float32(1.0) / T.sqrt(T.float32(head_dim))`
-    """
-
-    __slots__ = ()
-
-    @api
-    def __call__(self, value: ExprLike | str | None = None) -> Expr:
-        """`value` converted to this dtype; without a value, an unnamed variable of it."""
-        if value is None:
-            return Variable("unnamed", as_dtype(str(self)), index=self.is_int)
-        return convert_to(value, self, f"T.{self!s}")
-
-
-def convert_to(value: ExprLike | str, target: DType, what: str) -> Expr:
-    """`value` as an expression of `target`, for casts that users write.
-
-    Raises:
-        ProgramError: The value is not a scalar, or its vector width differs.
-    """
-    row = as_dtype(str(target))
-    if isinstance(value, str):
-        if value.strip("+-").lower() not in ("inf", "infinity", "nan") or not row.is_float:
-            raise ProgramError(
-                f"{what}: {value!r} is not a number", hint="strings are only for 'inf', '-inf' and 'nan'"
-            )
-        return const(float(value), row)
-    expr = as_expr(value)
-    if expr.dtype.lanes != row.lanes:
-        raise ProgramError(f"{what}: cannot convert {expr.dtype!s} to {row!s}: they differ in lanes")
-    return cast(expr, row)
-
-
-@cache
-def _named(name: str) -> dtype:
-    return dtype(name)
-
-
-def user_dtype(value: DTypeLike) -> dtype:
-    """The callable form of a dtype in any spelling."""
-    return _named(str(as_dtype(value)))
 
 
 def plain_dtype(value: DTypeLike, what: str) -> DType:
@@ -104,17 +52,6 @@ def plain_dtype(value: DTypeLike, what: str) -> DType:
         return as_dtype(str(as_dtype(value)))
     except OptionError as error:
         raise OptionError(f"{what}: {error.message}", hint=error.hint) from None
-
-
-def _dtype_table() -> dict[str, dtype]:
-    table = {name: _named(name) for name in SCALARS}
-    for name in SCALARS:
-        table.update({f"{name}x{lanes}": _named(f"{name}x{lanes}") for lanes in (2, 4, 8, 16)})
-    table.update({alias: _named(name) for alias, name in ALIASES.items()})
-    return table
-
-
-DTYPES: Mapping[str, dtype] = MappingProxyType(_dtype_table())  # every name T.<name> that is a dtype
 
 
 def is_dtype_like(value: object) -> bool:
@@ -143,6 +80,7 @@ class TensorType:
     shape: tuple[Expr, ...]
     dtype: DType
     strides: tuple[Expr, ...] | None
+    scope: str
 
     def __new__(cls, *args: Any, **keywords: Any) -> Any:
         """The annotation; with `data`, another name of a buffer's bytes."""
@@ -155,6 +93,7 @@ class TensorType:
         shape: ShapeLike,
         dtype: DTypeLike = "float32",
         data: StorageHandle | None = None,
+        scope: str | None = None,
         *,
         strides: ShapeLike | None = None,
     ) -> None:
@@ -163,15 +102,18 @@ class TensorType:
         extents = as_shape(shape, what)
         steps = None if strides is None else as_shape(strides, what, word="stride")
         if steps is not None and len(steps) != len(extents):
-            raise ProgramError(f"{what}: {len(extents)} extents {shape_text(extents)} but {len(steps)} strides")
+            raise ProgramValueError(f"{what}: {len(extents)} extents {shape_text(extents)} but {len(steps)} strides")
         object.__setattr__(self, "shape", extents)
         object.__setattr__(self, "dtype", plain_dtype(dtype, what))
         object.__setattr__(self, "strides", steps)
+        object.__setattr__(self, "scope", scope or "global")
 
-    def __class_getitem__(cls, item: tuple[ShapeLike, DTypeLike]) -> TensorType:
-        if not isinstance(item, tuple) or len(item) != 2:
-            raise ProgramError("T.Tensor[...]: needs a shape and a dtype", hint="write T.Tensor((M, N), T.float32)")
-        return cls(*item)
+    def __class_getitem__(cls, item: Any) -> Any:
+        """`T.Tensor[8, 16]` has these extents; where an item is a shape or a dtype, they are the call's arguments."""
+        items = item if isinstance(item, tuple) else (item,)
+        if any(isinstance(part, tuple | list) or is_dtype_like(part) for part in items):
+            return cls(*items)
+        return cls(items)
 
     @staticmethod
     def from_ptr(
@@ -188,29 +130,96 @@ class TensorType:
 
 @api
 def _named_anew(
-    shape: ShapeLike, dtype: DTypeLike = "float32", data: object = None, *, strides: ShapeLike | None = None
+    shape: ShapeLike,
+    dtype: DTypeLike = "float32",
+    data: object = None,
+    scope: str | None = None,
+    *,
+    strides: ShapeLike | None = None,
 ) -> BufferProxy:
+    del scope  # that of the storage
     return storage_of(data, "T.Tensor").tensor(shape, dtype, strides)
 
 
 Tensor = TensorType
-Buffer = TensorType
 
 
-@api
-def StridedTensor(shape: ShapeLike, strides: ShapeLike, dtype: DTypeLike = "float32") -> TensorType:
-    """The annotation of a tensor that is not dense: strides are in elements, ints or symbolic.
+class StridedTensor:
+    """The annotation of a tensor that is not dense: strides are in elements, ints, symbolic, or expressions.
+
+    Symbolic strides are bound at a call as dims are. `T.StridedTensor[[M, N], [ld, 1], T.float16]` is another spelling.
 
     Shapes: as many strides as extents.
 
     Raises:
-        ProgramError: The numbers of extents and strides differ, or one of them is no integer.
+        ProgramValueError: The numbers of extents and strides differ.
+        ProgramError: An extent or a stride is no integer.
 
     Example:
         `A: T.StridedTensor((M, N), (T.dyn['ld'], 1), T.float16)`
     """
-    annotation: TensorType = TensorType(shape, dtype, strides=strides)
-    return annotation
+
+    @api
+    def __new__(
+        cls,
+        shape: ShapeLike,
+        strides: ShapeLike,
+        dtype: DTypeLike = "float32",
+        scope: str | None = None,
+        *,
+        data: StorageHandle | None = None,
+    ) -> Any:
+        """The annotation, a `T.Tensor` with strides."""
+        return TensorType(shape, dtype, data, scope, strides=strides)
+
+    def __class_getitem__(cls, item: Any) -> Any:
+        arguments: tuple[Any, ...] = item if isinstance(item, tuple) else (item,)
+        return cls(*arguments)
+
+
+class Buffer:
+    """The deprecated name of `T.Tensor`, with the arguments of older programs.
+
+    Args:
+        shape: The extents.
+        dtype: The element dtype.
+        data: As for `T.Tensor`.
+        strides: In elements; row-major and dense without them.
+        elem_offset: None or 0.
+        scope: As for `T.Tensor`.
+        align: Accepted for older programs, as are the arguments behind it.
+
+    Raises:
+        ProgramValueError: `elem_offset` is another one.
+    """
+
+    @api
+    def __new__(
+        cls,
+        shape: ShapeLike,
+        dtype: DTypeLike = "float32",
+        data: Any = None,
+        strides: ShapeLike | None = None,
+        elem_offset: ExprLike | None = None,
+        scope: str | None = None,
+        align: int = 0,
+        offset_factor: int = 0,
+        buffer_type: str = "",
+        axis_separators: Any = None,
+    ) -> Any:
+        """The annotation, a `T.Tensor`."""
+        del align, offset_factor, buffer_type, axis_separators
+        warn_deprecated("T.Buffer", "write T.Tensor")
+        if elem_offset is not None and int_const(as_expr(elem_offset)) != 0:
+            raise ProgramValueError(
+                f"T.Buffer: a tensor begins at its first element, not at elem_offset={elem_offset!r:.40}",
+                hint="pass the part of the tensor that begins there",
+            )
+        return TensorType(shape, dtype, data, scope or None, strides=strides)
+
+    def __class_getitem__(cls, item: Any) -> Any:
+        warn_deprecated("T.Buffer", "write T.Tensor")
+        return TensorType.__class_getitem__(item)
 
 
 class StorageHandle(abc.ABC):
@@ -317,7 +326,7 @@ def dynamic(name: str, dtype: DTypeLike = "int32") -> Variable | tuple[Variable,
 @api
 def symbolic(name: str, dtype: DTypeLike = "int32") -> Variable | tuple[Variable, ...]:
     """The deprecated name of `T.dynamic`."""
-    warnings.warn("T.symbolic is deprecated; write T.dynamic", DeprecationWarning, stacklevel=3)
+    warn_deprecated("T.symbolic", "write T.dynamic")
     return dynamic(name, dtype)
 
 
@@ -334,10 +343,3 @@ class _Dyn:
 
 
 dyn = _Dyn()
-
-
-@api
-def Var(name: str, dtype: DTypeLike = "int32") -> Variable:
-    """A variable of its own, for index functions of layouts and the like."""
-    row = plain_dtype(dtype, "T.Var")
-    return Variable(name, row, index=row.is_int)

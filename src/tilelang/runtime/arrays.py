@@ -206,8 +206,9 @@ class _DlVersioned(ctypes.Structure):
 _DL_READ_ONLY = 1
 _DL_LEGACY_STREAM = 1  # Source: Python array API standard, __dlpack__, the meaning of `stream` for CUDA
 _DL_CODES = {  # Source: dlpack.h, enum DLDataTypeCode
-    0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool", 8: "float8_e4m3", 10: "float8_e4m3fn",
-    11: "float8_e4m3fnuz", 12: "float8_e5m2", 13: "float8_e5m2fnuz", 14: "float8_e8m0fnu", 17: "float4_e2m1fn",
+    0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool", 7: "float8_e3m4", 8: "float8_e4m3",
+    9: "float8_e4m3b11fnuz", 10: "float8_e4m3fn", 11: "float8_e4m3fnuz", 12: "float8_e5m2", 13: "float8_e5m2fnuz",
+    14: "float8_e8m0fnu", 15: "float6_e2m3fn", 16: "float6_e3m2fn", 17: "float4_e2m1fn",
 }  # fmt: skip
 _DL_CODE_OF = {name: code for code, name in _DL_CODES.items()}
 _DL_DEVICES = {1: "cpu", 2: "cuda", 3: "cpu", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 11: "cpu", 13: "cuda"}

@@ -13,6 +13,7 @@ from tilelang.isa.common.convert import conversion, cpp_arithmetic, cpp_type
 pytestmark = needs_compiler
 
 FLOATS = [name for name, dtype in SCALARS.items() if dtype.is_float]
+FINITE = ["float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn", "float4_e2m1_unpacked"]
 NARROW = [name for name in FLOATS if SCALARS[name].bits < 32]
 
 
@@ -40,10 +41,9 @@ def bits(array):
 
 
 def all_values(dtype: DType):
-    if dtype.bits == 4:
-        return np.arange(16, dtype=np.uint8).view(dtype.numpy)
-    codes = np.arange(2**dtype.bits, dtype=np.uint32)
-    return codes.astype(np.uint8 if dtype.bits == 8 else np.uint16).view(dtype.numpy)
+    width = ml_dtypes.finfo(dtype.numpy).bits if dtype.is_float else dtype.bits  # of what may stand in a wider cell
+    codes = np.arange(2**width, dtype=np.uint32)
+    return codes.astype(f"u{dtype.storage_bytes}").view(dtype.numpy)
 
 
 def samples():
@@ -77,7 +77,7 @@ def test_float32_rounds_as_the_array_libraries_round(library, name):
     assert_same(expected, converted(library, values, as_dtype("float32"), dtype), dtype)
 
 
-@pytest.mark.parametrize("name", [name for name in NARROW if name not in ("float16", "float4_e2m1fn")])
+@pytest.mark.parametrize("name", [name for name in NARROW if name != "float16" and name not in FINITE])
 def test_nan_gets_the_code_that_the_array_libraries_give_it(library, name):
     values = np.array([0x7FC00000, 0xFFC00000, 0x7F800001, 0xFFFFFFFF], np.uint32).view(np.float32)
     with np.errstate(all="ignore"):
@@ -85,10 +85,11 @@ def test_nan_gets_the_code_that_the_array_libraries_give_it(library, name):
     assert bits(expected).tolist() == bits(converted(library, values, as_dtype("float32"), as_dtype(name))).tolist()
 
 
-def test_nan_in_float4_is_a_zero_as_in_ml_dtypes(library):
+@pytest.mark.parametrize("name", FINITE)
+def test_nan_in_finite_floats_is_a_zero_as_in_ml_dtypes(library, name):
     values = np.array([np.nan, -np.nan], np.float32)
-    actual = converted(library, values, as_dtype("float32"), as_dtype("float4_e2m1fn"))
-    assert bits(values.astype(ml_dtypes.float4_e2m1fn)).tolist() == bits(actual).tolist()
+    actual = converted(library, values, as_dtype("float32"), as_dtype(name))
+    assert bits(values.astype(as_dtype(name).numpy)).tolist() == bits(actual).tolist()
 
 
 def test_float64_rounds_to_float16_once(library):

@@ -1,3 +1,4 @@
+import ml_dtypes
 import numpy as np
 import pytest
 from cpp import PLAIN, call, compile_functions, needs_compiler
@@ -45,7 +46,7 @@ def assert_same(expected, actual):
 @pytest.mark.parametrize("name", SOFTWARE)
 def test_every_code_becomes_its_number(library, name):
     dtype = SCALARS[name]
-    codes = np.arange(2 ** min(dtype.bits, 16), dtype=np.uint32).astype(f"u{dtype.storage_bytes}").view(dtype.numpy)
+    codes = np.arange(2 ** ml_dtypes.finfo(dtype.numpy).bits, dtype=np.uint32).astype(f"u{dtype.storage_bytes}").view(dtype.numpy)
     actual = np.zeros(codes.shape, np.float32)
     call(getattr(library, f"decode_{name}"), codes, actual, codes.size)
     with np.errstate(all="ignore"):

@@ -141,6 +141,10 @@ typedef minifloat<uint8_t, 4, 3, 7, specials::only_nan> float8_e4m3fn;
 typedef minifloat<uint8_t, 5, 2, 15, specials::ieee> float8_e5m2;
 typedef minifloat<uint8_t, 4, 3, 8, specials::unsigned_zero> float8_e4m3fnuz;
 typedef minifloat<uint8_t, 5, 2, 16, specials::unsigned_zero> float8_e5m2fnuz;
+typedef minifloat<uint8_t, 3, 4, 3, specials::ieee> float8_e3m4;
+typedef minifloat<uint8_t, 4, 3, 11, specials::unsigned_zero> float8_e4m3b11fnuz;
+typedef minifloat<uint8_t, 2, 3, 1, specials::none> float6_e2m3fn;
+typedef minifloat<uint8_t, 3, 2, 3, specials::none> float6_e3m2fn;
 typedef minifloat<uint8_t, 2, 1, 1, specials::none> float4_e2m1fn;
 }  // namespace tl
 """,
@@ -233,8 +237,13 @@ CPP_TYPES: dict[str, CppType] = {
     "float8_e5m2": CppType("tl::float8_e5m2", _MINIFLOAT),
     "float8_e4m3fnuz": CppType("tl::float8_e4m3fnuz", _MINIFLOAT),
     "float8_e5m2fnuz": CppType("tl::float8_e5m2fnuz", _MINIFLOAT),
+    "float8_e3m4": CppType("tl::float8_e3m4", _MINIFLOAT),
+    "float8_e4m3b11fnuz": CppType("tl::float8_e4m3b11fnuz", _MINIFLOAT),
     "float8_e8m0fnu": CppType("tl::float8_e8m0fnu", _E8M0),
+    "float6_e2m3fn": CppType("tl::float6_e2m3fn", _MINIFLOAT),
+    "float6_e3m2fn": CppType("tl::float6_e3m2fn", _MINIFLOAT),
     "float4_e2m1fn": CppType("tl::float4_e2m1fn", _MINIFLOAT),
+    "float4_e2m1_unpacked": CppType("tl::float4_e2m1fn", _MINIFLOAT),
 }
 
 

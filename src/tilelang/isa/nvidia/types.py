@@ -268,6 +268,8 @@ def _integer(name: str) -> CudaType:
     return CudaType(f"{name}_t", f"{name}_t", INTEGERS)
 
 
+_E2M1 = _minifloat("float4_e2m1_t", "2, 1, 1, TL_FINITE")
+
 CUDA_TYPES: Mapping[str, CudaType] = MappingProxyType(
     {
         "bool": CudaType("bool", "bool"),
@@ -288,7 +290,14 @@ CUDA_TYPES: Mapping[str, CudaType] = MappingProxyType(
             "float8_e5m2fnuz_t", "float", _minifloat("float8_e5m2fnuz_t", "5, 2, 16, TL_UNSIGNED_ZERO")
         ),
         "float8_e8m0fnu": CudaType("float8_e8m0_t", "float", _E8M0),
-        "float4_e2m1fn": CudaType("float4_e2m1_t", "float", _minifloat("float4_e2m1_t", "2, 1, 1, TL_FINITE")),
+        "float8_e3m4": CudaType("float8_e3m4_t", "float", _minifloat("float8_e3m4_t", "3, 4, 3, TL_IEEE")),
+        "float8_e4m3b11fnuz": CudaType(
+            "float8_e4m3b11fnuz_t", "float", _minifloat("float8_e4m3b11fnuz_t", "4, 3, 11, TL_UNSIGNED_ZERO")
+        ),
+        "float6_e2m3fn": CudaType("float6_e2m3_t", "float", _minifloat("float6_e2m3_t", "2, 3, 1, TL_FINITE")),
+        "float6_e3m2fn": CudaType("float6_e3m2_t", "float", _minifloat("float6_e3m2_t", "3, 2, 3, TL_FINITE")),
+        "float4_e2m1fn": CudaType("float4_e2m1_t", "float", _E2M1),
+        "float4_e2m1_unpacked": CudaType("float4_e2m1_t", "float", _E2M1),
     }
 )
 
