@@ -22,7 +22,10 @@ SECTIONS = (
     ("Kernels", ("prim_func", "parameters", "kernel", "macro", "classes", "eager", "types")),
     ("Buffers", ("alloc", "proxy", "annotate")),
     ("Loops", ("loops", "blocks")),
-    ("Tile operators", ("copies", "products", "gemm", "tile", "reductions", "scans", "reducers", "atomic")),
+    (
+        "Tile operators",
+        ("copies", "products", "sparse_products", "gemm", "tile", "reductions", "scans", "reducers", "atomic"),
+    ),
     ("Arithmetic", ("math", "arithmetic", "derived", "vectors")),
     ("Layouts", ("layout", "fragment", "swizzle", "annotate_layout")),
     ("Debugging", ("debug",)),

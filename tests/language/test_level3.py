@@ -16,8 +16,8 @@ def test_every_thread_primitive_says_what_to_write_instead(name: str, stager: St
 
 
 def test_outside_of_a_kernel_they_say_that_first() -> None:
-    with pytest.raises(StagingError, match="T.gemm_sp: may only be used inside a kernel"):
-        T.gemm_sp()
+    with pytest.raises(StagingError, match="T.tma_load: may only be used inside a kernel"):
+        T.tma_load()
 
 
 def test_the_error_has_the_users_line() -> None:
@@ -26,7 +26,7 @@ def test_the_error_has_the_users_line() -> None:
         @T.prim_func
         def kernel(A: T.Tensor((4,), "float32")):
             with T.Kernel(1):
-                T.gemm_sp()
+                T.tma_load()
                 A[0] = 0
 
     assert caught.value.loc is not None

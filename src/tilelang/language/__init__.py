@@ -41,6 +41,7 @@ from tilelang.language.products import *
 from tilelang.language.reducers import *
 from tilelang.language.reductions import *
 from tilelang.language.scans import *
+from tilelang.language.sparse_products import *
 from tilelang.language.sync import *
 from tilelang.language.tensors import *
 from tilelang.language.threads import *
@@ -84,6 +85,7 @@ _MODULES = (
     "reducers",
     "reductions",
     "scans",
+    "sparse_products",
     "sync",
     "tensors",
     "threads",

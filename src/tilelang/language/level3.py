@@ -19,7 +19,7 @@ _CALL = "write T.call_extern with a function of T.import_source"
 
 _GROUPS: tuple[tuple[str, str], ...] = (
     (_COPY, "ptx_cp_async_bulk tma_load tma_store copy_cluster"),
-    (_GEMM, "ptx_mma_sp gemm_sp tcgen05_gemm"),
+    (_GEMM, "ptx_mma_sp tcgen05_gemm"),
     (_CALL, "call_intrin call_pure_extern"),
 )
 
