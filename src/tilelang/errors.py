@@ -263,6 +263,10 @@ class ProgramSliceError(ProgramRuntimeError, ProgramValueError):
     """A slice that is no contiguous range."""
 
 
+class ProgramFileError(ProgramError, FileNotFoundError):
+    """A file that a program names and that does not exist."""
+
+
 class ProgramLaneError(ProgramIndexError, ProgramTypeError, ProgramValueError):
     """A lane that cannot be taken out of a vector."""
 

@@ -39,6 +39,7 @@ from tilelang.isa.instruction import Effect, Instruction
 from tilelang.isa.intrinsic import ordered_helpers
 from tilelang.isa.nvidia.dependent_launch import GRID_DEPENDENCY_WAIT
 from tilelang.isa.nvidia.extern import is_foreign
+from tilelang.isa.nvidia.source_kernel import SourceKernel
 from tilelang.isa.nvidia.tma import TENSOR_MAP, stored_by_maps
 from tilelang.isa.nvidia.types import INTEGERS
 from tilelang.target import MAX_GRID
@@ -75,6 +76,9 @@ class _Program:
     def source(self) -> Source:
         """Everything, put together."""
         self._declare_parameters()
+        for stmt in walk(self._func.body):
+            if isinstance(stmt, CallStmt) and isinstance(stmt.routine, SourceKernel):
+                self._names.fresh_everywhere(stmt.routine.entry)  # so that no kernel of ours gets that name
         for stmt in _top_level(self._func.body):
             with stmt.loc:
                 if isinstance(stmt, Launch):
@@ -146,6 +150,10 @@ class _Program:
     def _launch(self, launch: Launch) -> None:
         """Prints the body first, which shows what it needs, and then the head in front of it."""
         self._users.update(dict.fromkeys(launch.hints.sources))
+        source = next((s.routine for s in walk(launch.body) if isinstance(s, CallStmt)), None)
+        if isinstance(source, SourceKernel):
+            self._source_launch(launch, source)
+            return
         name = self._names.fresh_everywhere(f"{identifier(self._func.name).rstrip('_')}_kernel")
         written = {buffer.storage for stmt in walk(launch.body) for buffer in written_buffers(stmt)}
         written |= {buffer.storage for buffer in stored_by_maps(launch)}
@@ -194,6 +202,22 @@ class _Program:
                 early=early,
             )
         )
+
+    def _source_launch(self, launch: Launch, source: SourceKernel) -> None:
+        """A launch of the user's own kernel: with all tensors, and the sizes that the grid and the shapes name."""
+        self._users[source.text] = None
+        tensors = [(i, param) for i, param in enumerate(self._func.params) if isinstance(param, TensorParam)]
+        arguments = [KernelArgument("tensor", index, "void*") for index, _ in tensors]
+        extents = [*launch.grid, *(extent for _, param in tensors for extent in param.shape)]
+        known = {p.var: ("scalar", i) for i, p in enumerate(self._func.params) if isinstance(p, ScalarParam)}
+        known.update({symbol: ("symbol", i) for i, symbol in enumerate(self._func.symbols)})
+        for var in dict.fromkeys(node for extent in extents for node in walk_expr(extent) if isinstance(node, Var)):
+            kind, index = known[var]
+            ctype = f"{var.dtype!s}_t" if var.dtype.is_int else self._exprs.value_type(var.dtype)
+            arguments.append(KernelArgument(kind, index, ctype))
+        cluster = launch.hints.cluster
+        grid = tuple(python_text(extent) for extent in launch.grid)
+        self._launches.append(DeviceLaunch(source.entry, grid, launch.threads, 0, cluster, tuple(arguments)))
 
     @contextmanager
     def _open(self, head: str, parameters: list[str]) -> Iterator[None]:

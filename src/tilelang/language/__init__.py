@@ -41,6 +41,7 @@ from tilelang.language.products import *
 from tilelang.language.reducers import *
 from tilelang.language.reductions import *
 from tilelang.language.scans import *
+from tilelang.language.source_kernel import *
 from tilelang.language.sparse_products import *
 from tilelang.language.sync import *
 from tilelang.language.tensors import *
@@ -85,6 +86,7 @@ _MODULES = (
     "reducers",
     "reductions",
     "scans",
+    "source_kernel",
     "sparse_products",
     "sync",
     "tensors",

@@ -263,8 +263,8 @@ class DeviceCaller:
         }
         factors = dict(facts.multiples)
         pairs = zip(self.signature.symbols, program.signature.symbols, bound.symbols, strict=True)
-        for general, special, value in pairs:
-            found[special.name] = value // factors.get(general.name, 1)
+        for general, special, value in pairs:  # a program may take the symbol itself although more is known of it
+            found[special.name] = value if special.name == general.name else value // factors[general.name]
         return found
 
     def _make_plan(

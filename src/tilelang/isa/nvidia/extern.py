@@ -27,7 +27,7 @@ _LETTERS = {16: "h", 32: "r", 64: "l"}
 
 def is_foreign(routine: Routine) -> bool:
     """Whether the text of an instruction is the user's own, so that a compiler's complaint about it is for the user."""
-    return routine.name in ("inline_ptx", "call_extern")
+    return routine.name in ("inline_ptx", "call_extern", "CUDASourceCodeKernel")
 
 
 def _refusal(what: str, hint: str) -> Callable[..., Any]:

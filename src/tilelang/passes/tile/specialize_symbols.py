@@ -14,13 +14,15 @@ from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Expr, Var, const
 from tilelang.ir.facts import INDEX_BITS, POSITIVE, Facts
 from tilelang.ir.func import PrimFunc, TensorParam
-from tilelang.ir.stmt import Launch, Stmt, TensorLayout
-from tilelang.ir.visit import Rewriter
+from tilelang.ir.stmt import CallStmt, Launch, Stmt, TensorLayout
+from tilelang.ir.visit import Rewriter, walk
+from tilelang.isa.nvidia.source_kernel import SourceKernel
 
 
 def specialize(func: PrimFunc, facts: Facts) -> PrimFunc:
     """The function for calls of which these facts hold."""
-    multiples = dict(facts.multiples)
+    has_source = any(isinstance(s, CallStmt) and isinstance(s.routine, SourceKernel) for s in walk(func.body))
+    multiples = {} if has_source else dict(facts.multiples)  # the user's own kernel is given the symbols themselves
     factors = {symbol: multiples[symbol.name] for symbol in func.symbols if symbol.name in multiples}
     parts = {
         symbol: Var(f"{symbol.name}_div{factor}", symbol.dtype, index=symbol.index)
