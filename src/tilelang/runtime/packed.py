@@ -16,7 +16,7 @@ import numpy as np
 
 from tilelang.dtypes import SCALARS, DType
 from tilelang.records import record
-from tilelang.runtime.arrays import ArrayView, allocate, allocate_on_device
+from tilelang.runtime.arrays import ArrayView, allocate, allocate_on_device, dense_strides
 
 _STORAGE = ("uint8", "int8")  # dtypes of arrays that hold bytes
 _TORCH_PAIRS = "float4_e2m1fn_x2"  # torch's dtype of two such floats in a byte
@@ -60,6 +60,8 @@ def logical(dtype: DType, view: ArrayView) -> ArrayView:
 def unpack(dtype: DType, view: ArrayView) -> Packed | None:
     """The elements of an array; None if it cannot be taken apart."""
     seen = logical(dtype, view)
+    if 0 in seen.shape:  # whose strides say nothing
+        seen = dataclasses.replace(seen, strides=dense_strides(seen.shape))
     if seen.strides is None or seen.shape[-1] > 1 and seen.strides[-1] != 1 or min(seen.strides) < 0:
         return None
     strides = _without_overlap(seen.shape, seen.strides)
