@@ -33,7 +33,7 @@ SECTIONS = (
         "Level 3: single threads of a GPU",
         (
             *("threads", "groups", "sync", "barriers", "engine", "warpgroups", "clusters"),
-            *("warp", "allreduce", "pointers", "wide_access", "tensors", "matrix_instructions", "extern"),
+            *("warp", "allreduce", "pointers", "wide_access", "tensors", "assumptions", "matrix_instructions", "extern"),
         ),
     ),
 )

@@ -154,6 +154,8 @@ def of_function(func: PrimFunc) -> Domain:
     for symbol in func.symbols:
         if isinstance(positive, tuple) and symbol.name in positive:
             domain = domain.with_range(symbol, 1, None)
+    for condition in func.assumptions:
+        domain = domain.assume(condition)
     return domain
 
 

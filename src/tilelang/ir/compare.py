@@ -169,6 +169,7 @@ class _Encoder:
                 case ScalarParam(var=var):
                     self._define(var, path)
         self._value(func.attributes, "attrs")
+        self._value(func.assumptions, "assumptions")
         self._stmt(func.body, "body")
 
     def _emit(self, token: object, path: str, text: str) -> None:

@@ -86,6 +86,7 @@ class PrimFunc:
         level: Which nodes the body may hold.
         symbols: Symbolic dims and strides, in order of first appearance in the parameters.
         attributes: `T.func_attr`, free-form facts from the user, and what other annotations say of the whole function.
+        assumptions: Conditions of symbols and scalar parameters that every call satisfies, by `T.assume`.
         outputs: Positions of the parameters that a call allocates and returns, in the order of return: the tensors of
             `T.empty`.
         loc: Where the function was defined.
@@ -98,6 +99,7 @@ class PrimFunc:
     symbols: tuple[Var, ...] = ()
     attributes: tuple[tuple[str, object], ...] = ()
     outputs: tuple[int, ...] = ()
+    assumptions: tuple[Expr, ...] = ()
     loc: Loc = field(default=NOWHERE, repr=False)
 
     @property

@@ -187,7 +187,7 @@ class _Printer:
                 params.append(f"{self.name(param.buffer)}: {self._tensor_type(param)}")
         self._line(f"def {func.name}({', '.join(params)}):")
         attrs = [f"T.func_attr({dict(func.attributes)!r})"] if func.attributes else []
-        self._block(func.body, attrs)
+        self._block(func.body, [*attrs, *(f"T.assume({self.expr(condition)})" for condition in func.assumptions)])
 
     def _tensor_type(self, param: TensorParam) -> str:
         buffer = param.buffer

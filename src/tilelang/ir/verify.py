@@ -99,6 +99,8 @@ class _Verifier:
                 buffers.append(param.buffer)
         for buffer in buffers:
             self._layout(buffer)
+        for condition in self._func.assumptions:
+            self._condition(condition)
         self._stmt(self._func.body)
 
     def _stmt(self, node: Stmt) -> None:

@@ -14,6 +14,7 @@ from tilelang.language.allreduce import *
 from tilelang.language.annotate import *
 from tilelang.language.annotate_layout import *
 from tilelang.language.arithmetic import *
+from tilelang.language.assumptions import *
 from tilelang.language.atomic import *
 from tilelang.language.barriers import *
 from tilelang.language.blocks import *
@@ -62,6 +63,7 @@ _MODULES = (
     "annotate",
     "annotate_layout",
     "arithmetic",
+    "assumptions",
     "atomic",
     "barriers",
     "blocks",

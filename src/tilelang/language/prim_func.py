@@ -17,6 +17,7 @@ from tilelang.ir.expr import Var
 from tilelang.ir.func import Param, PrimFunc, ScalarParam, TensorParam
 from tilelang.ir.verify import verify
 from tilelang.ir.visit import walk_expr
+from tilelang.language.assumptions import known_before_launches
 from tilelang.language.frame import Frame
 from tilelang.language.launches import with_launches
 from tilelang.language.negative_indices import count_from_the_end
@@ -113,6 +114,7 @@ def finish(stager: Stager, fn: types.FunctionType, result: Any, loc: Loc) -> Pri
         symbols=_symbols(params),
         attributes=tuple(stager.attrs.items()),
         outputs=returned_outputs(stager, result),
+        assumptions=known_before_launches(stager.assumptions, params),
         loc=loc,
     )
     func = count_from_the_end(func)

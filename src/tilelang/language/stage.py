@@ -56,6 +56,7 @@ class Stager(Builder):
         params: The function's parameters by name, in order.
         loops: The kinds of the staged loops that are open, outermost first, as in `T.Parallel`.
         branches: The `T.If`, and the sides of them, that are open, outermost first.
+        assumptions: The conditions of `T.assume` that hold whenever the function runs.
         frames: Of the rewritten functions that are running, outermost first.
         reducers: The operators of what `T.alloc_reducer` allocated.
         reducer_steps: The statements that `T.reducer_init` and its kin made: which of them did, for which reducer.
@@ -75,6 +76,7 @@ class Stager(Builder):
         self.params: dict[str, Param] = {}
         self.loops: list[str] = []
         self.branches: list[object] = []
+        self.assumptions: list[Expr] = []
         self.frames: list[object] = []
         self.reducers: dict[Buffer, ReduceOp] = {}
         self.reducer_steps: dict[Stmt, tuple[str, Buffer]] = {}

@@ -17,6 +17,7 @@ from tilelang.errors import ArgumentError
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Expr, Var, int_const
 from tilelang.ir.func import ScalarParam, TensorParam
+from tilelang.ir.printer import to_text
 from tilelang.ir.visit import variables_of, walk_expr
 from tilelang.records import record
 from tilelang.runtime.arrays import (
@@ -164,6 +165,9 @@ class _Binding:
         for index, view in views.items():
             self._check_shape(index, view)
         self._check_grids()
+        for condition in signature.assumptions:
+            if not evaluate(condition, self.env):
+                raise self._fail(f"T.assume: what the kernel relies on does not hold. Assume: {to_text(condition)}")
         bound = Bound([], like=framework_of(self.args), device=self._device())
         for index, array in self.packed.items():
             views[index] = self._unpacked(index, array, bound)

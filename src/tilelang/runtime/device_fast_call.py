@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from tilelang.codegen.source import KernelArgument
 from tilelang.ir.expr import int_const
 from tilelang.ir.func import ScalarParam, TensorParam
-from tilelang.ir.visit import walk_expr
+from tilelang.ir.visit import variables_of, walk_expr
 from tilelang.records import record
 from tilelang.runtime.arguments import Bound
 from tilelang.runtime.arrays import ArrayView, torch_dtype
@@ -171,7 +171,9 @@ def keyed_inputs(signature: Signature, program: DeviceProgram) -> tuple[tuple[in
 
 
 def _decides_a_shape(signature: Signature, scalar: ScalarParam) -> bool:
-    """Whether a tensor's extents or strides depend on a scalar parameter."""
+    """Whether a tensor's extents or strides, or what a call must satisfy, depend on a scalar parameter."""
+    if any(scalar.var in variables_of(condition) for condition in signature.assumptions):
+        return True
     return any(
         node is scalar.var
         for i, param in enumerate(signature.params)

@@ -18,7 +18,7 @@ import numpy as np
 
 from tilelang.ir.expr import Binary, Cast, Const, Expr, Var
 from tilelang.ir.func import ScalarParam, TensorParam
-from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.scalar import COMPARISONS, BinaryOp
 from tilelang.ir.visit import walk_expr
 from tilelang.runtime.arrays import HUGE_PAGES_FROM_BYTES, empty_tensor, torch_dtype
 from tilelang.runtime.call_text import NoShortWay, declared_strides, scalar_test
@@ -26,6 +26,8 @@ from tilelang.runtime.parameters import Signature
 
 _DENSE, _ALIGNED, _WRITABLE = 0x001, 0x100, 0x400  # NumPy's flags C_CONTIGUOUS, ALIGNED and WRITEABLE
 _ADDRESS_OFFSET = object.__basicsize__  # PyArrayObject: the object's head, then the address of the elements
+
+_CONDITIONS = COMPARISONS | {BinaryOp.AND, BinaryOp.OR}
 
 Launch = Callable[..., Any]
 
@@ -191,6 +193,7 @@ class _Writer:
         if any(isinstance(extent, Const) and extent.value <= 0 for extent in extents):
             raise NoShortWay  # an empty grid, which the long way words
         checks += [f"{self._expr(extent)} > 0" for extent in extents if not isinstance(extent, Const)]
+        checks += [self._expr(condition) for condition in self.signature.assumptions]
         return binds, checks
 
     def _allocations(self, framework: str) -> list[str]:
@@ -239,6 +242,8 @@ class _Writer:
             case Var():
                 if expr in self.names:
                     return f"({self.names[expr]})" if " " in self.names[expr] else self.names[expr]
+            case Binary(op=op, a=a, b=b) if op in _CONDITIONS:
+                return f"({self._expr(a)} {op.value} {self._expr(b)})"
             case Cast(a=a) if expr.is_index:
                 return self._expr(a)
             case Binary(op=BinaryOp.MIN | BinaryOp.MAX as op, a=a, b=b):

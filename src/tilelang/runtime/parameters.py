@@ -44,6 +44,7 @@ class Signature:
         optional: Indices of the tensor inputs whose elements the kernel never touches; None may be passed for them.
         needed: The symbols that the kernel or the shape of an output depends on.
         grids: The extents of each launch.
+        assumptions: Conditions of symbols and scalars that a call must satisfy.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Signature:
     optional: frozenset[int] = frozenset()
     needed: frozenset[Var] = frozenset()
     grids: tuple[tuple[Expr, ...], ...] = ()
+    assumptions: tuple[Expr, ...] = ()
 
     @classmethod
     def of(cls, func: PrimFunc, out_idx: OutIdx = None) -> Signature:
@@ -74,7 +76,7 @@ class Signature:
         signature = cls(
             func.name, func.loc, func.params, outputs, inputs, written_params(func), func.symbols,
             frozenset(optional), _needed_symbols(func, outputs, statements),
-            tuple(stmt.grid for stmt in statements if isinstance(stmt, Launch)),
+            tuple(stmt.grid for stmt in statements if isinstance(stmt, Launch)), func.assumptions,
         )  # fmt: skip
         with func.loc:
             signature._check_symbols()
@@ -164,6 +166,7 @@ def reachable(stmt: Stmt) -> Iterator[Stmt]:
 def _needed_symbols(func: PrimFunc, outputs: Sequence[int], statements: Sequence[Stmt]) -> frozenset[Var]:
     """The symbols without which the kernel cannot run: those in its statements and in the shapes of what it touches."""
     roots = [expr for stmt in statements for expr in expressions(stmt)]
+    roots += func.assumptions
     roots += [value for stmt in statements if isinstance(stmt, Launch) for _, value in stmt.hints.safe_values]
     buffers = {buffer for stmt in statements for buffer in touched_buffers(stmt)}
     buffers |= {stmt.buffer for stmt in statements if isinstance(stmt, Alloc)}

@@ -46,6 +46,7 @@ def specialize(func: PrimFunc, facts: Facts) -> PrimFunc:
         body=body,
         symbols=tuple(parts.get(symbol, symbol) for symbol in func.symbols),
         attributes=(*func.attributes, *known),
+        assumptions=rewriter.exprs(func.assumptions),
     )
 
 
