@@ -33,7 +33,8 @@ SECTIONS = (
         "Level 3: single threads of a GPU",
         (
             *("threads", "groups", "sync", "barriers", "engine", "warpgroups", "clusters"),
-            *("warp", "allreduce", "pointers", "wide_access", "tensors", "assumptions", "matrix_instructions", "extern"),
+            *("warp", "allreduce", "pointers", "wide_access", "matrix_instructions", "extern"),
+            *("tensors", "assumptions"),
         ),
     ),
 )
