@@ -117,3 +117,49 @@ def test_only_dense_buffers_have_views(stager: Stager) -> None:
         T.reshape(strided, (32,))
     with pytest.raises(ProgramError, match="needs a whole buffer"):
         T.view(T.alloc_shared((4, 8))[0], dtype="uint8")  # type: ignore[arg-type]
+
+
+def test_forms_of_a_mutable_scalar(stager: Stager) -> None:
+    forms = [
+        T.alloc_var("int32", 3),
+        T.alloc_var("int32", init=3),
+        T.alloc_var("int32", 3, "local.var"),
+        T.alloc_var("int32", "local.var", init=3),
+        T.alloc_var("int32", 3, scope="local.var"),
+    ]
+    assert [3] * len(forms) == [s.init.value for s in stager.statements if isinstance(s, Alloc)]  # type: ignore[union-attr]
+    assert 2 == len({T.alloc_var("float32").buffer, T.alloc_var("float32", "local.var").buffer})
+    for wrong in (lambda: T.alloc_var("int32", 3, init=4), lambda: T.alloc_var("int32", 3, 4)):
+        with pytest.raises(TypeError, match="T.alloc_var: got two first values"):
+            wrong()
+    with pytest.raises(TypeError, match="T.alloc_var: got two scopes"):
+        T.alloc_var("int32", 3, "local.var", scope="local.var")
+    with pytest.raises(ValueError, match="T.alloc_var: unknown scope 'shared'"):
+        T.alloc_var("int32", "shared")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "side"),
+    [
+        *[("float32", 1e300, "maximum"), ("float16", -70000, "minimum"), ("float8_e4m3fn", 500.0, "maximum")],
+        *[("int8", 300, "maximum"), ("uint8", -1, "minimum"), ("int32", 2**31, "maximum"), ("float4_e2m1fn", 7, "maximum")],
+    ],
+)
+def test_a_first_value_that_the_dtype_does_not_have(dtype: str, value: float, side: str, stager: Stager) -> None:
+    with pytest.raises(ValueError, match=f"T.alloc_var: .* exceeds {side} of {dtype}"):
+        T.alloc_var(dtype, value)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        *[("float32", 3.4028235e38), ("float16", 65519.0), ("float32", float("inf")), ("float16", float("nan"))],
+        *[("int8", -128), ("uint64", 2**64 - 1), ("bool", True), ("float32", "-inf")],
+    ],
+)
+def test_a_first_value_that_the_dtype_has_after_rounding(dtype: str, value: object, stager: Stager) -> None:
+    assert dtype == T.alloc_var(dtype, value).dtype  # type: ignore[arg-type]
+
+
+def test_truth_values_lie_in_another_scope_by_name(stager: Stager) -> None:
+    assert ["shared", "shared.dyn"] == [T.alloc_shared(4, dtype).scope() for dtype in ("bool", "int8")]

@@ -139,3 +139,39 @@ def test_empty_inside_of_a_kernel_is_an_error():
             with T.Kernel(1):
                 B = T.empty(4)
             return B
+
+
+def test_older_programs_declare_parameters_by_match_buffer():
+    n = T.dynamic("n")
+
+    @T.prim_func()
+    def main(a: T.handle, b: T.handle):
+        A = T.match_buffer(a, (n,), "int32")
+        B = T.match_buffer(b, (n, 2), "int32", strides=(T.dynamic("ld"), 1))
+        with T.Kernel(n) as i:
+            A[i] = B[i, 1]
+
+    assert ["a", "b"] == [p.name for p in main.params]
+    a, b = np.zeros(3, np.int32), np.arange(12, dtype=np.int32).reshape(3, 4)[:, :2]
+    run_reference(main, [a, b])
+    assert [1, 5, 9] == a.tolist()
+
+
+def test_match_buffer_takes_parameters_without_a_type():
+    def refused(declare):
+        with pytest.raises((TypeError, ValueError)) as caught:
+
+            @T.prim_func
+            def main(a: T.handle, B: T.Tensor((4,))):
+                declare(a, B)
+
+        return caught.value.message
+
+    def twice(a, B):
+        T.match_buffer(a, (4,))
+        T.match_buffer(a, (4,))
+
+    assert "is no parameter without a type" in refused(lambda a, B: T.match_buffer(B, (4,)))
+    assert "parameter 'a' has its type already" == refused(twice)
+    assert "from its first element on" in refused(lambda a, B: T.match_buffer(a, (4,), elem_offset=3))
+    assert "parameter 'a' has no type" == refused(lambda a, B: None)

@@ -140,3 +140,14 @@ def test_a_strided_tensor_has_one_name() -> None:
         def main(A: T.StridedTensor((8, 4), (8, 1), "float32")):
             with T.Kernel(1):
                 T.Tensor((32,), "float32", A.data)[0] = 1
+
+
+def test_a_buffer_is_allocated_in_the_scope_that_is_named(stager: Stager) -> None:
+    scopes = ("shared", "shared.dyn", "local.fragment", "local")
+    expected = [Scope.SHARED, Scope.SHARED, Scope.FRAGMENT, Scope.LOCAL]
+    assert expected == [T.alloc_buffer((4, 2), "int8", scope).buffer.scope for scope in scopes]
+    assert expected == [T.sblock_alloc_buffer([4], scope=scope, align=64).buffer.scope for scope in scopes]
+    stager.hints = None  # outside of a kernel
+    assert ("float32", (4,), "global") == ((made := T.allocate(4)).dtype, made.shape, made.scope())
+    with pytest.raises(ProgramValueError, match="T.alloc_buffer: there is no scope 'register'"):
+        T.alloc_buffer((4,), scope="register")

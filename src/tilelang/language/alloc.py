@@ -5,11 +5,14 @@ Takes shapes and dtypes, emits `Alloc` statements, gives proxies. Invariant: on-
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from tilelang.errors import ProgramError, StagingError
+from tilelang.dtypes import DType
+from tilelang.errors import ProgramError, ProgramTypeError, ProgramValueError, StagingError
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr, ExprLike, Load, as_expr, int_const
+from tilelang.ir.scalar import convert
 from tilelang.ir.stmt import Alloc
 from tilelang.language.api import api
 from tilelang.language.dtypes import convert_to
@@ -82,35 +85,64 @@ def alloc_local(shape: ShapeLike, dtype: DTypeLike = "float32", scope: str = "lo
 
 
 @api
-def alloc_var(dtype: DTypeLike, init: ExprLike | str | None = None, scope: str = "local.var") -> Load:
+def alloc_var(dtype: DTypeLike, *args: ExprLike | str, init: ExprLike | str | None = None, scope: str = "") -> Load:
     """A mutable scalar: `x = expr` and `x += expr` assign it, `x` in an expression reads it.
 
     Args:
         dtype: Its dtype; what is assigned is converted to it.
-        init: Its first value; undefined without one.
+        args: The first value, the scope, or both in this order; a text is the scope.
+        init: The first value by keyword; undefined without one. A Python number must be one that the dtype has.
         scope: "local.var"; nothing else.
 
     Raises:
-        ProgramError: `init` is no scalar, or the scope is another one.
+        ProgramTypeError: There are two first values, or two scopes.
+        ProgramValueError: A Python number is out of the range of the dtype, or the scope is another one.
+        ProgramError: The first value is no scalar.
 
     Example:
         `best = T.alloc_var(T.float32, -T.infinity(T.float32))`
     """
-    if isinstance(init, str) and init.startswith("local"):  # the form alloc_var(dtype, scope)
-        scope, first_value = init, None
-    else:
-        first_value = init
-    _check_scope("T.alloc_var", scope, ("local.var",))
-    row = plain_dtype(dtype, "T.alloc_var")
-    stager = current("T.alloc_var")
-    first = None if first_value is None else convert_to(first_value, row, "T.alloc_var")
+    what = "T.alloc_var"
+    row = plain_dtype(dtype, what)
+    values = [value for value in (*args, init) if value is not None and not _is_scope(value)]
+    scopes = [value for value in (*args, init, scope or None) if _is_scope(value)]
+    if len(values) > 1 or len(scopes) > 1:
+        raise ProgramTypeError(
+            f"{what}: got {'two first values' if len(values) > 1 else 'two scopes'}",
+            hint="the form is T.alloc_var(dtype, init=None, scope='local.var')",
+        )
+    if scopes:
+        _check_scope(what, str(scopes[0]), ("local.var",))
+    stager = current(what)
+    first = None
+    if values:
+        _check_range(what, values[0], row)
+        first = convert_to(values[0], row, what)
     buffer = Buffer(stager.suggest("var"), (), row, Scope.VAR, loc=stager.loc)
     stager.emit(Alloc(buffer, first))
     return Load(buffer, (), row)
 
 
+def _is_scope(value: object) -> bool:
+    """Whether an argument is a text other than those of numbers."""
+    return isinstance(value, str) and value.strip("+-").lower() not in ("inf", "infinity", "nan")
+
+
+def _check_range(what: str, value: object, dtype: DType) -> None:
+    """Raises for a Python number beyond the finite values of a dtype; one that rounds to the last of them is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or dtype.is_bool or not math.isfinite(value):
+        return
+    low, high = dtype.limits
+    if low <= value <= high or dtype.is_float and dtype.bits > 8 and math.isfinite(float(convert(value, dtype))):
+        return
+    side, limit = ("maximum", high) if value > high else ("minimum", low)
+    raise ProgramValueError(
+        f"{what}: {value} exceeds {side} of {dtype!s}, which is {limit}", hint="write a dtype that has the value"
+    )
+
+
 @api
-def alloc_global(shape: ShapeLike, dtype: DTypeLike = "float32") -> BufferProxy:
+def alloc_global(shape: ShapeLike, dtype: DTypeLike = "float32", scope: str = "global") -> BufferProxy:
     """A workspace in global memory that the runtime allocates for the duration of the call.
 
     It stands outside of `with T.Kernel(...)` and carries data from one kernel of the function to the next.
@@ -119,7 +151,9 @@ def alloc_global(shape: ShapeLike, dtype: DTypeLike = "float32") -> BufferProxy:
 
     Raises:
         StagingError: It stands inside a kernel.
+        ProgramValueError: The scope is another one than "global".
     """
+    _check_scope("T.alloc_global", scope, ("global",))
     stager = current("T.alloc_global")
     if stager.hints is not None:
         raise StagingError(
@@ -203,7 +237,7 @@ def on_chip(what: str, shape: ShapeLike, dtype: DTypeLike, scope: Scope) -> Buff
 
 def _check_scope(what: str, scope: str, allowed: tuple[str, ...]) -> None:
     if scope not in allowed:
-        raise ProgramError(f"{what}: unknown scope {scope!r}", hint=f"leave it out, or write {allowed[0]!r}")
+        raise ProgramValueError(f"{what}: unknown scope {scope!r}", hint=f"leave it out, or write {allowed[0]!r}")
 
 
 def _viewable(buffer: BufferProxy, what: str) -> Buffer:

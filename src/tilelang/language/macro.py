@@ -99,8 +99,8 @@ def _bind(fn: types.FunctionType, args: Any, kwargs: Any) -> inspect.BoundArgume
     return bound
 
 
-def macro(fn: Callable[..., Any]) -> Macro:
-    """Marks a function as a macro: `@T.macro`.
+def macro(func: Callable[..., Any] | None = None) -> Any:
+    """Marks a function as a macro: `@T.macro`, or `@T.macro()`.
 
     Calls inside a kernel inline its body there, with local names of its own; assigning a parameter changes the
     caller's variable only if the parameter is annotated `T.Ref`. An error inside names the line in the macro and the
@@ -110,4 +110,4 @@ def macro(fn: Callable[..., Any]) -> Macro:
         StagingError: What is decorated is no function; at a call, one from within itself or outside of a kernel.
         ProgramValueError: An argument for a `T.Ref` is neither a variable nor an element of a buffer.
     """
-    return Macro(fn)
+    return Macro if func is None else Macro(func)

@@ -22,10 +22,11 @@ from tilelang.language.proxy import BufferProxy
 from tilelang.language.rewrite import Rewritten
 from tilelang.language.source import function_source
 from tilelang.language.stage import Stager, current
-from tilelang.language.types import DTypeLike, PointerType, TensorType, as_shape, is_dtype_like, plain_dtype
+from tilelang.language.types import DTypeLike, PointerType, ShapeLike, TensorType, as_shape, is_dtype_like, plain_dtype
 
 __all__ = [
     "empty",
+    "match_buffer",
 ]
 
 
@@ -70,6 +71,8 @@ class ParameterArgument:
 
     def resolve_annotation(self, annotation: Any) -> Any:
         """What the name means after `name: T.Tensor(...)`."""
+        if self._name in self._stager.params:
+            raise ProgramTypeError(f"parameter '{self._name}' has its type already")
         return declare_parameter(self._stager, self._name, annotation)
 
     def untyped(self) -> StagingError:
@@ -220,6 +223,53 @@ def empty(*shape: Any, dtype: DTypeLike = "float32") -> BufferProxy:
     stager.params[param.name] = param
     stager.outputs.append(proxy.buffer)
     return proxy
+
+
+@api
+def match_buffer(
+    param: Any,
+    shape: ShapeLike,
+    dtype: DTypeLike = "float32",
+    data: None = None,
+    strides: ShapeLike | None = None,
+    elem_offset: int | None = None,
+    scope: str = "global",
+    align: int = -1,
+    offset_factor: int = 0,
+    buffer_type: str = "default",
+    axis_separators: Sequence[int] | None = None,
+) -> Any:
+    """Declares a parameter as a tensor, as older programs do: `A = T.match_buffer(a, (N,), "float32")`.
+
+    Args:
+        param: A parameter of a `T.prim_func` that is annotated `T.handle`.
+        shape: The extents.
+        dtype: The element dtype.
+        data: None.
+        strides: In elements; row-major and dense without them.
+        elem_offset: None or 0.
+        scope: "global".
+        align: Accepted without influence, as are the arguments behind it.
+        offset_factor: See `align`.
+        buffer_type: See `align`.
+        axis_separators: See `align`.
+
+    Raises:
+        ProgramTypeError: `param` is no such parameter, or has its type already.
+        ProgramValueError: `data`, `elem_offset` or `scope` is another one.
+    """
+    del align, offset_factor, buffer_type, axis_separators
+    if not isinstance(param, ParameterArgument):
+        raise ProgramTypeError(
+            f"T.match_buffer: {param!r:.60} is no parameter without a type",
+            hint="annotate it in the signature, `a: T.handle`",
+        )
+    if data is not None or elem_offset not in (None, 0) or scope != "global":
+        raise ProgramValueError(
+            "T.match_buffer: a parameter is a global tensor from its first element on",
+            hint="leave data, elem_offset and scope out",
+        )
+    return param.resolve_annotation(TensorType(shape, dtype, strides=strides))
 
 
 def in_order(stager: Stager, fn: types.FunctionType) -> None:

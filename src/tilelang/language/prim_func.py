@@ -12,6 +12,7 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
+from tilelang.dtypes import HANDLE
 from tilelang.errors import Loc, ProgramError, ProgramValueError, StagingError, user_facing
 from tilelang.ir.expr import Var
 from tilelang.ir.func import Param, PrimFunc, ScalarParam, TensorParam
@@ -39,8 +40,8 @@ __all__ = [
 ]
 
 
-def prim_func(fn: types.FunctionType) -> PrimFunc:
-    """Turns a function into a kernel function: `@T.prim_func`.
+def prim_func(func: types.FunctionType | None = None) -> Any:
+    """Turns a function into a kernel function: `@T.prim_func`, or `@T.prim_func()`.
 
     Parameters are annotated: `T.Tensor(shape, dtype)` or one of its kin, `T.ptr(dtype)`, or a scalar dtype; a function
     without parameters as annotation is called and gives the type. What the signature leaves open, a statement of the
@@ -52,7 +53,10 @@ def prim_func(fn: types.FunctionType) -> PrimFunc:
         StagingRuntimeError: Something other than the tensors of `T.empty` is returned.
         ProgramError: A program that breaks a rule of the language.
     """
-    return stage_prim_func(fn, sys._getframe(1).f_locals)
+    namespace = sys._getframe(1).f_locals
+    if func is None:
+        return lambda function: stage_prim_func(function, namespace)
+    return stage_prim_func(func, namespace)
 
 
 @user_facing
@@ -70,17 +74,23 @@ def stage_prim_func(fn: types.FunctionType, namespace: Mapping[str, Any]) -> Pri
             if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.POSITIONAL_ONLY):
                 raise ProgramError(f"parameter '{name}': kernels take a fixed list of parameters, no * or **")
             stager.loc = parameter_loc(rewritten, name)
-            if name in annotations and annotations[name] is not TensorType:
+            if name in annotations and annotations[name] is not TensorType and annotations[name] != HANDLE:
                 arguments.append(declare_parameter(stager, name, annotations[name]))
-            elif name in stated:
+            elif name in stated or name in annotations:
                 arguments.append(ParameterArgument(stager, name))
             else:
-                raise ProgramValueError(
-                    f"parameter '{name}' has no type", hint=f"annotate it: `{name}: T.Tensor((M, N), T.float16)`"
-                )
+                raise _untyped(name, stager.loc)
         stager.loc = rewritten.loc
         result = run_rewritten(stager, rewritten, arguments, {})
+        for name in inspect.signature(fn).parameters:
+            if name not in stager.params:
+                raise _untyped(name, parameter_loc(rewritten, name))
         return finish(stager, fn, result, rewritten.loc)
+
+
+def _untyped(name: str, loc: Loc) -> ProgramValueError:
+    hint = f"annotate it: `{name}: T.Tensor((M, N), T.float16)`"
+    return ProgramValueError(f"parameter '{name}' has no type", loc=loc, hint=hint)
 
 
 def enter_frame() -> Frame:

@@ -18,7 +18,7 @@ from tilelang.errors import (
     StagingError,
     UnknownAttribute,
 )
-from tilelang.ir.buffer import Buffer, Region
+from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, ExprLike, Load, as_expr, cast, int_const
 from tilelang.ir.stmt import Store
 from tilelang.language.address import Pointer, pointer_to
@@ -95,7 +95,9 @@ class TileProxy:
         return False
 
     def scope(self) -> str:
-        """Where the buffer lives: "global", "shared.dyn", "local.fragment", "local"."""
+        """Where the buffer lives: "global", "shared.dyn", "local.fragment", "local"; truth values lie in "shared"."""
+        if self.buffer.scope is Scope.SHARED and self.buffer.dtype.is_bool:
+            return "shared"
         return self.buffer.scope.value
 
     # -- elements and regions -----------------------------------------------------------------------------------

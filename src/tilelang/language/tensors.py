@@ -18,9 +18,12 @@ from tilelang.language.stage import Stager, current, reads_memory
 from tilelang.language.types import DTypeLike, ShapeLike, StorageHandle, as_shape, plain_dtype, storage_of
 
 __all__ = [
+    "alloc_buffer",
+    "allocate",
     "decl_buffer",
     "make_tensor",
     "make_tensor_from_addr",
+    "sblock_alloc_buffer",
 ]
 
 _ADDRESS_BITS = 64
@@ -123,12 +126,41 @@ def decl_buffer(
         return storage_of(data, what).tensor(shape, dtype, strides)
     if strides is not None:
         raise ProgramValueError(f"{what}: a new buffer is dense", hint="leave the strides out")
-    allocate = _ALLOCATE.get(scope or "global")
-    if allocate is None:
+    return _allocate(what, shape, dtype, scope or "global")
+
+
+@api
+def alloc_buffer(
+    shape: ShapeLike, dtype: DTypeLike = "float32", scope: str = "global", annotations: object = None
+) -> BufferProxy:
+    """A buffer in the scope that is named: "global", "shared", "shared.dyn", "local.fragment" or "local".
+
+    Shapes: as for the `T.alloc_*` of the scope; `T.alloc_global` for "global".
+
+    Args:
+        shape: The extents.
+        dtype: The element dtype.
+        scope: Where it lives.
+        annotations: Accepted without influence.
+
+    Raises:
+        ProgramValueError: There is no such scope.
+    """
+    del annotations
+    return _allocate("T.alloc_buffer", shape, dtype, scope)
+
+
+allocate = alloc_buffer
+sblock_alloc_buffer = decl_buffer
+
+
+def _allocate(what: str, shape: ShapeLike, dtype: DTypeLike, scope: str) -> BufferProxy:
+    allocator = _ALLOCATE.get(scope)
+    if allocator is None:
         raise ProgramValueError(
             f"{what}: there is no scope {scope!r}", hint=f"write one of {', '.join(map(repr, _ALLOCATE))}"
         )
-    return allocate(shape, dtype)
+    return allocator(shape, dtype)
 
 
 def _at_address(
