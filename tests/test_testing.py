@@ -145,3 +145,66 @@ def test_every_comparison_of_capabilities_is_a_mark(monkeypatch: pytest.MonkeyPa
         assert f"needs CUDA with compute capability {mode} 8.0" == mark.kwargs["reason"]
     with pytest.raises(OptionError, match="unknown mode 'ne'"):
         door.requires_cuda_compute_version(8, mode="ne")
+
+
+MARKS = [
+    getattr(door, name)
+    for name in (
+        *("requires_cuda", "requires_cuda_or_cdna", "requires_rocm", "requires_cdna", "requires_gfx950"),
+        *("requires_metal", "requires_llvm"),
+    )
+]
+
+
+@pytest.mark.parametrize("mark", MARKS)
+def test_marks_are_written_bare_and_with_parentheses_above_parameters(mark: object) -> None:
+    def test() -> None: ...
+
+    parametrized = pytest.mark.parametrize("n", [1, 2])(test)
+    for marked in (mark(parametrized), mark()(parametrized), mark(support_required="compile-only")(parametrized)):
+        assert "parametrize" in {m.name for m in marked.pytestmark}
+
+
+def reasons(mark: object) -> list[str]:
+    """Why a test with this mark is skipped."""
+
+    def test() -> None: ...
+
+    return [found.kwargs["reason"] for found in getattr(mark(test), "pytestmark", ()) if found.name == "skip"]
+
+
+def test_a_package_is_needed_by_name() -> None:
+    assert [] == reasons(door.requires_package("numpy", "json"))
+    assert ["needs no_such_package"] == reasons(door.requires_package("numpy", "no_such_package"))
+
+
+def test_a_gpu_of_either_vendor_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door, "_capability", lambda: (9, 0))
+    assert [] == reasons(door.requires_cuda_or_cdna)
+    monkeypatch.setattr(door, "_capability", lambda: None)
+    assert ["needs a CUDA device"] == reasons(door.requires_cuda_or_cdna())
+
+
+def test_comparing_tensors_that_agree_gives_true() -> None:
+    assert door.torch_assert_close(np.ones(3, np.float32), np.ones(3, np.float32)) is True
+
+
+def regression_pair() -> None:
+    door.process_func(lambda scale: 1.5 * scale, "first", scale=2)
+    door.process_func(regression_single)
+
+
+def regression_single() -> float:
+    return 0.25
+
+
+def test_latencies_of_a_file_are_printed_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    door.regression()
+    assert (
+        "regression: regression_pair\nregression: regression_single\n"
+        "| kernel | latency |\n|---|---|\n| first | 3 |\n| regression_single | 0.25 |\n"
+    ) == capsys.readouterr().out
+    with pytest.raises(ValueError, match="no function whose name begins with bench_"):
+        door.regression(["bench_"])
+    with pytest.raises(ValueError, match="'slow' gives 0, not a latency above zero"):
+        door.process_func(lambda: 0, "slow")

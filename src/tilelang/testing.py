@@ -10,7 +10,7 @@ import inspect
 import operator
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -23,6 +23,9 @@ from tilelang.target import TargetLike, parse_execution_backend, parse_target
 
 __all__ = [
     "main",
+    "process_func",
+    "regression",
+    "requires_cdna",
     "requires_cuda",
     "requires_cuda_compute_version",
     "requires_cuda_compute_version_eq",
@@ -30,8 +33,11 @@ __all__ = [
     "requires_cuda_compute_version_gt",
     "requires_cuda_compute_version_le",
     "requires_cuda_compute_version_lt",
+    "requires_cuda_or_cdna",
+    "requires_gfx950",
     "requires_llvm",
     "requires_metal",
+    "requires_package",
     "requires_rocm",
     "set_random_seed",
     "to_device",
@@ -72,11 +78,14 @@ def torch_assert_close(
     check_stride: bool = False,
     base_name: str = "LHS",
     ref_name: str = "RHS",
-) -> None:
+) -> bool:
     """Checks that two tensors agree within tolerances, but for a share of their elements.
 
     `verbose`, `check_device`, `check_layout` and `check_stride` are accepted as published; results of one device
     have nothing there to differ in.
+
+    Returns:
+        True.
 
     Raises:
         AssertionError: They do not; says how many elements differ and where the worst is.
@@ -89,6 +98,7 @@ def torch_assert_close(
     assert_close(
         tensor_a, tensor_b, rtol, atol, max_mismatched_ratio, actual_name=base_name, expected_name=ref_name
     )
+    return True
 
 
 # -- arrays where kernels run --------------------------------------------------------------------------------
@@ -192,23 +202,42 @@ def _run(test: F) -> F:
 
 
 def _device_mark(name: str, is_there: Callable[[], bool]) -> Callable[..., Any]:
-    """A mark to be written bare or with empty parentheses."""
+    """A mark to be written bare or with parentheses."""
 
-    def mark(test: Callable[..., Any] | None = None) -> Any:
+    def mark(test: Callable[..., Any] | None = None, *, support_required: str = "compile-and-run") -> Any:
+        del support_required  # a machine that compiles for a device but has none cannot run the test
         chosen: Callable[..., Any] = _run if is_there() else _skip(f"needs {name}")
         return chosen if test is None else chosen(test)
 
     return mark
 
 
-requires_cuda = _device_mark("a CUDA device", lambda: _capability() is not None)
-requires_rocm = _device_mark("ROCm, which this version has no target for", lambda: False)
+def _has_cuda() -> bool:
+    return _capability() is not None
+
+
+_NO_ROCM = "ROCm, which this version has no target for"
+requires_cuda = _device_mark("a CUDA device", _has_cuda)
+requires_cuda_or_cdna = _device_mark("a CUDA device", _has_cuda)  # there is no target for the other vendor
+requires_rocm = _device_mark(_NO_ROCM, lambda: False)
+requires_cdna = _device_mark(_NO_ROCM, lambda: False)
+requires_gfx950 = _device_mark(_NO_ROCM, lambda: False)
 requires_metal = _device_mark("Metal, which this version has no target for", lambda: False)
+requires_llvm = _device_mark("the CPU target", lambda: True)  # which takes LLVM's place
 
 
-def requires_llvm(test: F) -> F:
-    """Marks a test that needs the CPU target, which is always there."""
-    return test
+def requires_package(*packages: str) -> Callable[[F], F]:
+    """Marks a test that needs Python packages, by the names they are imported under."""
+    absent = [name for name in packages if not _is_installed(name)]
+    return _skip(f"needs {', '.join(absent)}") if absent else _run
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        importlib.import_module(name)
+    except ImportError:
+        return False
+    return True
 
 
 def requires_cuda_compute_version(
@@ -255,3 +284,54 @@ def requires_cuda_compute_version_le(major_version: int, minor_version: int = 0)
 def requires_cuda_compute_version_lt(major_version: int, minor_version: int = 0) -> Callable[[F], F]:
     """Marks a test that needs less than this compute capability."""
     return requires_cuda_compute_version(major_version, minor_version, "lt")
+
+
+# -- latencies of a file's kernels ---------------------------------------------------------------------------
+_LATENCIES: dict[str, float] = {}  # what `process_func` recorded since the last table
+
+
+def process_func(func: Callable[..., float], name: str | None = None, /, **kwargs: Any) -> None:
+    """Calls a function that returns a latency, and records it for the table of `regression`.
+
+    Args:
+        func: Gives a positive number, in any unit.
+        name: What the table calls it; the function's name without it.
+        kwargs: What the function is called with.
+
+    Raises:
+        ValueError: It gives no positive number.
+    """
+    _record(str(name or getattr(func, "__name__", "kernel")), func(**kwargs))
+
+
+def _record(name: str, latency: object) -> None:
+    if isinstance(latency, bool) or not isinstance(latency, int | float) or not latency > 0:
+        raise OptionError(f"process_func: '{name}' gives {latency!r:.40}, not a latency above zero")
+    _LATENCIES[name] = float(latency)
+
+
+def regression(prefixes: Sequence[str] = ("regression_",), verbose: bool = True) -> None:
+    """Calls the functions of the calling file whose names begin in a certain way, and prints a table of latencies.
+
+    A function gives a latency, or records several by `process_func`.
+
+    Args:
+        prefixes: How the names begin.
+        verbose: Print the name of each function before it is called.
+
+    Raises:
+        ValueError: There is no such function.
+    """
+    names = sys._getframe(1).f_globals
+    chosen = {n: f for n, f in names.items() if callable(f) and n.startswith(tuple(prefixes))}
+    if not chosen:
+        raise OptionError(f"regression: this file has no function whose name begins with {' or '.join(prefixes)}")
+    _LATENCIES.clear()
+    for name, function in chosen.items():
+        if verbose:
+            print(f"regression: {name}")  # noqa: T201  the user asked for it
+        latency = function()
+        if latency is not None:
+            _record(name, latency)
+    rows = [f"| {name} | {latency:.6g} |" for name, latency in _LATENCIES.items()]
+    print("\n".join(["| kernel | latency |", "|---|---|", *rows]))  # noqa: T201  as above
