@@ -86,6 +86,8 @@ PUBLISHED = {
     "tvm.tir": "const Select",
     "tvm.target": "Target",
     "tvm.tirx.stmt_functor": "post_order_visit StmtVisitor",
+    "tilelang.quantize": """_tir_packed_int_to_int_convert _tir_packed_to_fp4_to_f16 _tir_packed_to_signed_convert
+        _tir_packed_to_unsigned_convert get_lop3_intrin_group""",
     "tilelang.carver.arch": "CUDA driver",
 }
 

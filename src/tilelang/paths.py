@@ -105,6 +105,7 @@ PATHS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "tilelang.math": {},
         "tilelang.profiler": {},
         "tilelang.profiler.bench": {"tilelang.profile.timer": "do_bench"},
+        "tilelang.quantize": {},
         "tilelang.testing": {},
         "tilelang.cache": {"tilelang.jit.compile": "cached=compile"},
         "tilelang.engine": {
