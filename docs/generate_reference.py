@@ -26,7 +26,7 @@ SECTIONS = (
         "Tile operators",
         ("copies", "products", "sparse_products", "gemm", "tile", "reductions", "scans", "reducers", "atomic"),
     ),
-    ("Arithmetic", ("math", "arithmetic", "derived", "vectors")),
+    ("Arithmetic", ("math", "casts", "arithmetic", "derived", "vectors")),
     ("Layouts", ("layout", "fragment", "swizzle", "annotate_layout")),
     ("Debugging", ("debug",)),
     (

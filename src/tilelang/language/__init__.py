@@ -18,6 +18,7 @@ from tilelang.language.assumptions import *
 from tilelang.language.atomic import *
 from tilelang.language.barriers import *
 from tilelang.language.blocks import *
+from tilelang.language.casts import *
 from tilelang.language.classes import *
 from tilelang.language.clusters import *
 from tilelang.language.copies import *
@@ -68,6 +69,7 @@ _MODULES = (
     "barriers",
     "blocks",
     "classes",
+    "casts",
     "clusters",
     "copies",
     "debug",

@@ -24,7 +24,6 @@ from tilelang.ir.expr import (
     Expr,
     ExprLike,
     Number,
-    Reinterpret,
     Var,
     as_expr,
     binary,
@@ -36,17 +35,14 @@ from tilelang.ir.scalar import BinaryOp, convert
 from tilelang.ir.vector import by_lane
 from tilelang.isa.catalogue import INTRINSICS
 from tilelang.language.api import api
-from tilelang.language.dtypes import convert_to
 from tilelang.language.types import DTypeLike, plain_dtype
 
 __all__ = [
-    "Cast",
     "Select",
     "bitwise_and",
     "bitwise_not",
     "bitwise_or",
     "bitwise_xor",
-    "cast",
     "ceildiv",
     "clamp",
     "floordiv",
@@ -59,7 +55,6 @@ __all__ = [
     "max_value",
     "min",
     "min_value",
-    "reinterpret",
     "round",
     "shift_left",
     "shift_right",
@@ -282,53 +277,6 @@ def if_then_else(condition: ExprLike, a: ExprLike, b: ExprLike) -> Scalar:
 
 
 # -- dtypes --------------------------------------------------------------------------------------------------------
-def _value_and_dtype(what: str, a: object, b: object) -> tuple[ExprLike, DType]:
-    """The two arguments of a cast, which published programs write in either order."""
-    value, dtype = (b, a) if not isinstance(a, Expr) and not is_number(a) and not _is_tile(a) else (a, b)
-    return value, plain_dtype(dtype, what)  # type: ignore[return-value]
-
-
-def _is_tile(value: object) -> bool:
-    return hasattr(value, "__tilelang_expr__")
-
-
-@api
-def cast(value: ExprLike | DTypeLike, dtype: DTypeLike) -> Expr:
-    """`value` converted to `dtype`; the arguments may stand in either order.
-
-    Integers wrap, floats round to nearest even, a float becomes an integer by truncation towards zero (outside of
-    the integer's range it is unspecified).
-
-    Raises:
-        ProgramError: The value is no scalar, or its vector width differs.
-
-    Example:
-        `T.cast(acc[i], T.float16)`
-    """
-    given, row = _value_and_dtype("T.cast", value, dtype)
-    return convert_to(given, row, "T.cast")
-
-
-@api
-def reinterpret(value: ExprLike | DTypeLike, dtype: DTypeLike) -> Expr:
-    """The bits of `value` read as `dtype`; the arguments may stand in either order.
-
-    Raises:
-        ProgramError: The dtypes differ in width.
-    """
-    if isinstance(dtype, str) and dtype == "handle":  # what older programs call a pointer
-        dtype = "uint64"
-    given, row = _value_and_dtype("T.reinterpret", value, dtype)
-    expr = as_expr(given)
-    if expr.dtype.bits * expr.dtype.lanes != row.bits * row.lanes:
-        raise ProgramError(
-            f"T.reinterpret: {expr.dtype!s} has {expr.dtype.bits * expr.dtype.lanes} bits, {row!s} has "
-            f"{row.bits * row.lanes}",
-            hint="convert values with T.cast; a bare literal is float32 or int32: write T.float16(1.0)",
-        )
-    return expr if expr.dtype == row else Reinterpret(expr, row)
-
-
 @api
 def infinity(dtype: DTypeLike) -> Expr:
     """Positive infinity of a float dtype; write `-T.infinity(dtype)` for the negative one.
@@ -448,6 +396,4 @@ def bitwise_not(a: ExprLike) -> Scalar:
     result = ~as_expr(a)
     return result.value if is_number(a) and isinstance(result, Const) else result
 
-
-Cast = cast
 Select = if_then_else
