@@ -33,8 +33,8 @@ SECTIONS = (
         "Level 3: single threads of a GPU",
         (
             *("threads", "groups", "sync", "barriers", "engine", "warpgroups", "clusters"),
-            *("warp", "allreduce", "pointers", "wide_access", "matrix_instructions", "extern"),
-            *("tensors", "assumptions"),
+            *("warp", "allreduce", "pointers", "wide_access", "matrix_instructions", "mma_emitter", "mma_index"),
+            *("extern", "tensors", "assumptions"),
         ),
     ),
 )

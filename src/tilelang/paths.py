@@ -26,6 +26,11 @@ _TRANSFORM = {
     "tilelang.options": "PassConfigKey",
 }
 _TORCH_NAMES = {"tilelang.runtime.torch_names": "_TORCH_DTYPE_TO_STR=TORCH_DTYPE_TO_STR"}
+_MMA = {
+    f"{LANGUAGE}.mma_emitter": "* INT4TensorCoreIntrinEmitter",
+    f"{LANGUAGE}.mma_index": "*",
+    "tilelang.layout.swizzle": "make_mma_swizzle_layout",
+}
 _TENSORS = {
     "tilelang.profile.float8": "fp8_remove_negative_zeros_ is_float8_dtype",
     "tilelang.profile.inputs": "TensorSupplyType get_tensor_supply",
@@ -86,6 +91,20 @@ PATHS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "tilelang.cpu.language": {LANGUAGE: "*"},
         "tilelang.cuda": {},
         "tilelang.cuda.language": {LANGUAGE: "*"},
+        "tilelang.cuda.language.intrinsics": {LANGUAGE: "*"},
+        "tilelang.cuda.intrinsics": _MMA,
+        "tilelang.cuda.intrinsics.layout": _MMA,
+        "tilelang.cuda.intrinsics.layout.mma_layout": _MMA,
+        "tilelang.cuda.intrinsics.layout.utils": _MMA,
+        "tilelang.cuda.intrinsics.macro": _MMA,
+        "tilelang.cuda.intrinsics.macro.mma_macro_generator": _MMA,
+        "tilelang.cuda.intrinsics.macro.wgmma_macro_generator": {
+            f"{LANGUAGE}.mma_index": "compute_gmma_descriptor",
+            f"{LANGUAGE}.mma_emitter": "WGMMATensorCoreIntrinEmitter",
+        },
+        "tilelang.cuda.intrinsics.sparse_layout": {
+            f"{LANGUAGE}.mma_index": "GROUP_CONFIG get_e_factor get_e_replicate_factor"
+        },
         "tilelang.dtypes": {f"{LANGUAGE}.dtypes": "* _all_dtypes", **_TORCH_NAMES},
         "tilelang.env": {},
         "tilelang.intrinsics": {},

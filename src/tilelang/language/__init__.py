@@ -36,6 +36,8 @@ from tilelang.language.macro import *
 from tilelang.language.math import *
 from tilelang.language.math import FUNCTIONS
 from tilelang.language.matrix_instructions import *
+from tilelang.language.mma_emitter import *
+from tilelang.language.mma_index import *
 from tilelang.language.parameters import *
 from tilelang.language.pointers import *
 from tilelang.language.prim_func import *
@@ -83,6 +85,8 @@ _MODULES = (
     "macro",
     "math",
     "matrix_instructions",
+    "mma_emitter",
+    "mma_index",
     "parameters",
     "pointers",
     "prim_func",

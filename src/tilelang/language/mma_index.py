@@ -1,0 +1,137 @@
+"""The index arithmetic of `ldmatrix`, `stmatrix` and `mma`, as programs ask for it that write these by hand.
+
+Takes indices (ints or expressions) and dtypes, gives tuples of indices. Invariant: nothing is recorded.
+
+Source: PTX ISA, "Warp-level matrix load instruction: ldmatrix", "Matrix Fragments for mma.m16n8k16" and "... m16n8k32";
+CUDA C++ Programming Guide, "Tensor Memory Access, swizzle modes".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilelang.dtypes import DType, as_dtype
+from tilelang.errors import NoLowering, ProgramAssertionError, ProgramValueError
+from tilelang.language.types import DTypeLike
+from tilelang.layout.swizzle_modes import MODES
+
+__all__ = ["get_ldmatrix_offset", "get_mma_micro_size", "get_swizzle_layout", "mma_store_index_map"]
+
+_CHUNK_BITS = 128  # of a row of 16 bytes, which stays together
+GROUP_CONFIG: dict[DType, tuple[int, int]] = {
+    as_dtype(name): (1, 2) if name == "float32" else (2, 4)
+    for name in ("float32", "float16", "bfloat16", "int8", "uint8", "float8_e4m3fn", "float8_e5m2")
+}
+"""How many elements of each group a 2:4 sparse operand keeps, and how many a group has."""
+
+
+def get_swizzle_layout(
+    row_idx: Any, col_idx: Any, row_size: int, dtype: DTypeLike, swizzle_bytes: int | None = None
+) -> tuple[Any, Any, Any]:
+    """Where an element of a swizzled tile lies: the number of its box, the row, and the place in the row of the box.
+
+    Args:
+        row_idx: The element's row.
+        col_idx: Its column.
+        row_size: Elements of a row of the tile.
+        dtype: Of the elements.
+        swizzle_bytes: Bytes of a row of a box: 32, 64 or 128; the widest that divides the tile's rows without it.
+
+    Raises:
+        ProgramAssertionError: The rows are no multiple of 32 bytes, or there is no such mode.
+    """
+    bits = as_dtype(dtype).bits
+    if row_size * bits % 256:
+        raise ProgramAssertionError(f"get_swizzle_layout: rows of {row_size * bits / 8:g} bytes are no multiple of 32")
+    mode = next(m for m in MODES if row_size * bits % (8 * m) == 0) if swizzle_bytes is None else swizzle_bytes
+    if mode not in MODES:
+        raise ProgramAssertionError(f"get_swizzle_layout: swizzle_bytes is {mode!r:.40}", hint="write 32, 64 or 128")
+    chunk, chunks = _CHUNK_BITS // bits, mode // 16
+    number = col_idx // chunk
+    permuted = (number % chunks) ^ (row_idx % 8 // (8 // chunks))
+    return number // chunks, row_idx, permuted * chunk + col_idx % chunk
+
+
+def get_mma_micro_size(dtype: DTypeLike) -> tuple[int, int, int]:
+    """Rows, columns and depth of the product that the pieces of a tile are made of, for operands of a dtype."""
+    return (16, 16, 32) if as_dtype(dtype).bits == 8 else (16, 16, 16)
+
+
+def get_ldmatrix_offset(
+    matrix: str, row_idx: Any, col_idx: Any, stride: Any, dtype: DTypeLike = "float16", transposed: bool = False
+) -> Any:
+    """Where a lane's row of 16 bytes begins for an `ldmatrix` of four matrices, as an offset in elements.
+
+    Args:
+        matrix: "A" or "B".
+        row_idx: The lane.
+        col_idx: The element of the row, usually 0.
+        stride: Elements from one row of the tile to the next.
+        dtype: Of the elements, of 16 or 8 bits.
+        transposed: Whether the matrices are transposed on the way (16 bits); for 8 bits, False for A and True for B.
+
+    Raises:
+        ProgramValueError: The matrix is another one, or the instruction cannot load elements of this dtype so.
+    """
+    lane, element = row_idx, col_idx
+    bits = as_dtype(dtype).bits
+    if matrix not in ("A", "B"):
+        raise ProgramValueError(f"get_ldmatrix_offset: matrix is {matrix!r:.40}", hint="write 'A' or 'B'")
+    if bits == 16:
+        row, column = (lane % 16, lane // 16 * 8 + element % 8)
+        if transposed:
+            row, column = (lane // 16 * 8 + lane % 8, lane % 16 // 8 * 8 + element % 8)
+    elif bits == 8 and transposed == (matrix == "B"):
+        row, column = (lane % 16, lane // 16 * 16 + element)
+        if transposed:
+            row, column = (lane // 16 * 8 + lane % 8, lane % 16 // 8 * 16 + element)
+    else:
+        raise ProgramValueError(
+            f"get_ldmatrix_offset: ldmatrix loads no {matrix} of {as_dtype(dtype)!s} with transposed={transposed}",
+            hint="8-bit elements of A come as they lie, and those of B transposed",
+        )
+    return row * stride + column
+
+
+def mma_store_index_map(thread_id: Any, local_id: Any) -> tuple[Any, Any]:
+    """The row and column in a 16 x 16 tile of the sums that a lane holds at a place: two instructions of 16 x 8."""
+    row = local_id % 4 // 2 * 8 + thread_id // 4
+    return row, local_id // 4 * 8 + thread_id % 4 * 2 + local_id % 2
+
+
+def get_e_factor(a_dtype: DTypeLike, meta_dtype: DTypeLike) -> int:
+    """How many elements of the dense operand one element of metadata describes: a group needs 4 bits.
+
+    Raises:
+        ProgramValueError: No sparse product has operands of this dtype.
+    """
+    return as_dtype(meta_dtype).bits // 4 * _group(a_dtype)[1]
+
+
+def get_e_replicate_factor(a_dtype: DTypeLike) -> int:
+    """How many lanes hold the same metadata: 1 for elements of 8 bits, else 2.
+
+    Raises:
+        ProgramValueError: No sparse product has operands of this dtype.
+    """
+    _group(a_dtype)
+    return 1 if as_dtype(a_dtype).bits == 8 else 2
+
+
+def _group(dtype: DTypeLike) -> tuple[int, int]:
+    row = as_dtype(dtype)
+    if row not in GROUP_CONFIG:
+        raise ProgramValueError(f"sparse products have no operands of {row!s}")
+    return GROUP_CONFIG[row]
+
+
+def compute_gmma_descriptor(*arguments: object, **keywords: object) -> Any:
+    """A matrix descriptor of published TileLang; the compiler makes them here.
+
+    Raises:
+        NoLowering: Always.
+    """
+    raise NoLowering(
+        "compute_gmma_descriptor: descriptors of shared operands are internal to published TileLang",
+        hint="write T.wgmma_gemm, or T.gemm",
+    )
