@@ -23,7 +23,11 @@ def tensor(*shape: int | Expr, dtype: str = "float32") -> TensorParam:
 
 
 def values(param: TensorParam, kind: TensorSupplyType) -> np.ndarray:
-    view = borrow(supply(param, kind))
+    """What is supplied; of elements that torch packs, the bytes."""
+    made = supply(param, kind)
+    if param.dtype.bits == 4 and "torch" in sys.modules:
+        made = made.view(sys.modules["torch"].uint8)
+    view = borrow(made)
     assert view is not None
     return view.as_numpy()
 
@@ -31,15 +35,17 @@ def values(param: TensorParam, kind: TensorSupplyType) -> np.ndarray:
 @pytest.mark.parametrize("dtype", list(SCALARS))
 @pytest.mark.parametrize("kind", list(TensorSupplyType))
 def test_every_dtype_is_supplied_in_every_kind(dtype: str, kind: TensorSupplyType) -> None:
+    pytest.importorskip("torch")
     made = values(tensor(3, 4, dtype=dtype), kind)
-    assert ((3, 4), as_dtype(dtype).numpy) == (made.shape, made.dtype)
+    packed = as_dtype(dtype).bits == 4
+    assert ((3, 2 if packed else 4), np.uint8 if packed else as_dtype(dtype).numpy) == (made.shape, made.dtype)
 
 
 # what each kind draws: a set of values, or (least, greatest, mean, deviation) of what is continuous
 UNIFORM, SMALL = (-1.0, 1.0, 0.0, 3**-0.5), {-2, -1, 0, 1, 2}
 DRAWS: list[tuple[str, TensorSupplyType, set[int] | tuple[float, float, float, float]]] = [
     *((dtype, TensorSupplyType.Auto, UNIFORM) for dtype in ("float16", "bfloat16", "float32", "tfloat32")),
-    *((dtype, TensorSupplyType.Auto, SMALL) for dtype in ("int8", "int16", "int32", "int64", "float64", "int4")),
+    *((dtype, TensorSupplyType.Auto, SMALL) for dtype in ("int8", "int16", "int32", "int64", "float64")),
     *((dtype, TensorSupplyType.Auto, {0, 1, 2}) for dtype in ("uint8", "uint16", "uint32", "uint64", "uint4")),
     *((dtype, TensorSupplyType.Integer, SMALL) for dtype in ("float16", "bfloat16", "float32", "int8", "float64")),
     ("bool", TensorSupplyType.Auto, {0, 1}),
@@ -80,6 +86,16 @@ def test_float8_holds_converted_integers_and_float4_any_code() -> None:
     assert set(found) == set(np.arange(-128, 128).astype(as_dtype("float8_e4m3fn").numpy).astype(np.float32))
     codes = values(tensor(4000, dtype="float4_e2m1fn"), TensorSupplyType.Integer).view(np.uint8)
     assert set(range(16)) == set(codes.tolist())
+
+
+def test_elements_below_a_byte_are_drawn_by_bytes_where_torch_holds_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    for dtype, expected in (("int4", SMALL), ("uint4", {0, 1, 2}), ("float4_e2m1fn", set(range(16)))):
+        found = values(tensor(2, 2000, dtype=dtype), TensorSupplyType.Auto)
+        assert ((2, 1000), expected) == (found.shape, set(found.view(np.int8).flat))
+    monkeypatch.delitem(sys.modules, "torch")
+    assert SMALL == set(values(tensor(2, 300, dtype="int4"), TensorSupplyType.Auto).astype(np.int64).flat)
+    assert {1.0} == set(values(tensor(8, dtype="float4_e2m1fn"), TensorSupplyType.Uniform).astype(np.float32))
 
 
 def test_the_seed_decides_the_values(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,7 @@ class _Draw:
         law: How they are drawn.
         bounds: What the law takes.
         wide: Whether they are drawn in float32 and then converted.
-        codes: Whether the integers are bit patterns of the elements.
+        codes: Whether the integers are bit patterns of the elements, or of the bytes that hold them.
     """
 
     law: _Law
@@ -78,13 +78,14 @@ def _draw_of(kind: TensorSupplyType, dtype: DType) -> _Draw:
     if kind in (TensorSupplyType.Zero, TensorSupplyType.One):
         return _Draw(_Law.CONSTANT, (float(kind is TensorSupplyType.One), 0.0))
     if kind in _CONTINUOUS:
-        signed_bytes = dtype.kind is Kind.INT and dtype.bits <= 8  # most of what is continuous would be cut to zero
+        # most of what is continuous would be cut to zero in bytes
+        signed_bytes = dtype.kind is Kind.INT and dtype.bits <= 8 or dtype.is_float and dtype.bits == 4
         return _Draw(_Law.CONSTANT, (1.0, 0.0)) if signed_bytes and kind in _ONES else _CONTINUOUS[kind]
     if dtype.kind is Kind.UINT:
         return _Draw(_Law.INTEGERS, (0, 3))
     if dtype.is_float and dtype.bits == 8:
         return _Draw(_Law.INTEGERS, (-128, 128))
-    if dtype.is_float and dtype.bits < 8:
+    if dtype.is_float and dtype.bits == 4:
         return _Draw(_Law.INTEGERS, (0, 16), codes=True)
     if dtype.is_bool:
         return _Draw(_Law.INTEGERS, (0, 2))
@@ -104,6 +105,8 @@ def supply(
 ) -> Any:
     """An argument for a parameter: a torch tensor if torch is imported, else a NumPy array; 1 for scalars.
 
+    torch holds two elements of 4 bits in a byte; there the bytes are drawn.
+
     Args:
         param: The parameter.
         kind: What the elements are.
@@ -119,6 +122,11 @@ def supply(
     shape, dtype = _shape(described, sizes or {}), lane_dtype(described.dtype)
     drawn = _draw_of(kind, dtype)
     torch = _framework("torch", device)
+    if torch is not None and dtype.bits == 4 and shape[-1] % 2 == 0:
+        bytes_shape = (*shape[:-1], shape[-1] // 2)
+        row = torch.uint8 if dtype.kind is Kind.UINT else torch.int8
+        made = _torch_values(torch, drawn, bytes_shape, row, device)
+        return made if dtype.kind is Kind.UINT else made.view(dtype.as_torch())
     row = torch_dtype(dtype)
     if torch is not None and row is not None:
         return _torch_values(torch, drawn, shape, row, device)
@@ -188,8 +196,7 @@ def _torch_values(torch: Any, draw: _Draw, shape: Sequence[int], row: object, de
     if draw.law is _Law.CONSTANT:
         return torch.full(shape, int(low), dtype=torch.uint8, device=device).to(row)
     if draw.law is _Law.INTEGERS:
-        integers = torch.randint(int(low), int(high), shape, dtype=torch.int8, device=device)
-        return integers.view(row) if draw.codes else integers.to(row)
+        return torch.randint(int(low), int(high), shape, dtype=torch.int8, device=device).to(row)
     values = torch.empty(shape, dtype=torch.float32 if draw.wide else row, device=device)
     values = values.uniform_(low, high) if draw.law is _Law.UNIFORM else values.normal_(low, high)
     return values.to(row)
