@@ -30,7 +30,7 @@ from tilelang.ops.scan import Scan
 from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
 from tilelang.passes.thread import guard_bounds, simplify_body, vectorize_accesses
-from tilelang.passes.tile import demote_fragments, expand_to_loops, flatten_parallel, inline_bindings
+from tilelang.passes.tile import demote_fragments, expand_library, expand_to_loops, flatten_parallel, inline_bindings
 from tilelang.passes.tile.choose_lowerings import choose_lowerings
 from tilelang.passes.tile.infer_layouts import infer_layouts
 from tilelang.passes.tile.lower_to_threads import lower_to_threads
@@ -302,6 +302,7 @@ def lane_of(expr, lane):
 SM80 = PassContext(target=Target("cuda", "sm_80"))
 LOWERINGS = {LineFold: (SimtLineFold(),), Scan: (SimtScan(),)}
 TO_THREADS = (
+    expand_library.PASS,
     inline_bindings.PASS,
     choose_lowerings(LOWERINGS),
     expand_to_loops.PASS,

@@ -45,6 +45,7 @@ from tilelang.language.products import *
 from tilelang.language.reducers import *
 from tilelang.language.reductions import *
 from tilelang.language.scans import *
+from tilelang.language.selection import *
 from tilelang.language.source_kernel import *
 from tilelang.language.sparse_products import *
 from tilelang.language.sync import *
@@ -94,6 +95,7 @@ _MODULES = (
     "reducers",
     "reductions",
     "scans",
+    "selection",
     "source_kernel",
     "sparse_products",
     "sync",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilelang.ir.stmt import TileOp
+from tilelang.ops.arg_reduce import ArgReduce
 from tilelang.ops.atomic import AtomicTile
 from tilelang.ops.cluster_sum import ClusterSum
 from tilelang.ops.copy import Copy, Transpose
@@ -11,7 +12,9 @@ from tilelang.ops.gemm import Gemm
 from tilelang.ops.im2col import Im2Col
 from tilelang.ops.lines import LineFold
 from tilelang.ops.reduce import Reduce
+from tilelang.ops.rows import GatherRows, ScatterRows
 from tilelang.ops.scan import Scan
+from tilelang.ops.sort import Sort, TopK
 
 TILE_OPS: tuple[type[TileOp], ...] = (
     Copy,
@@ -22,6 +25,11 @@ TILE_OPS: tuple[type[TileOp], ...] = (
     LineFold,
     Reduce,
     Scan,
+    ArgReduce,
+    Sort,
+    TopK,
+    GatherRows,
+    ScatterRows,
     AtomicTile,
     ClusterSum,
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import field
 
 import numpy as np
 
@@ -31,7 +32,7 @@ _VECTORS = 8  # per lane
 _FAR = 1 << 16  # elements between rows whose distance is not known
 
 
-@record
+@record(eq=False)
 class TileAccess:
     """What a nest does to a tile, on a sample.
 
@@ -40,11 +41,13 @@ class TileAccess:
             Shape (warps, values, lanes, rank).
         vector: How many successive values of a lane are neighbors along the last dimension.
         weight: How many such accesses the sample stands for.
+        kept: What was computed of it, by what it was computed for.
     """
 
     places: np.ndarray
     vector: int
     weight: float
+    kept: dict[int, tuple[object, float]] = field(default_factory=dict)
 
 
 def tile_access(

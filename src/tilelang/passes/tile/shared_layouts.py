@@ -7,6 +7,7 @@ access that row-major order lets be a vector may become several, and is counted 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -25,20 +26,31 @@ _WORTH = 0.95  # a layout must save one cycle in twenty, since it costs index ar
 
 
 def cost(layout: Layout, accesses: Sequence[TileAccess], itemsize: int) -> float:
-    """The cycles that accesses take in a layout."""
-    places = offsets(layout)
-    total = 0.0
-    for access in accesses:
+    """The cycles that accesses take in a layout; each is computed once for a layout."""
+    missing = [access for access in accesses if id(layout) not in access.kept]
+    places = offsets(layout) if missing else np.empty(0)
+    for access in missing:
         width = min(access.vector, contiguous_elements(layout), max(1, MAX_VECTOR_BYTES // itemsize))
         first = access.places[:, ::width]
         inside = np.asarray(((first >= 0) & (first < np.array(layout.shape))).all(axis=-1))
         at = np.where(inside, places[tuple(np.moveaxis(np.where(inside[..., None], first, 0), -1, 0))] * itemsize, -1)
-        total += access.weight * int(wavefronts(at, min(MAX_VECTOR_BYTES, width * itemsize)).sum())
-    return total
+        cycles = access.weight * int(wavefronts(at, min(MAX_VECTOR_BYTES, width * itemsize)).sum())
+        access.kept[id(layout)] = layout, cycles  # the layout itself, so that its number stays its own
+    return sum((access.kept[id(layout)][1] for access in accesses), 0.0)
 
 
-def candidates(shape: tuple[int, int], itemsize: int, keep_bytes: int) -> Iterator[Layout]:
+@functools.lru_cache(maxsize=1024)
+def candidates(shape: tuple[int, int], itemsize: int, keep_bytes: int) -> tuple[Layout, ...]:
     """Layouts of a tile other than row-major, cheapest to use first; runs of `keep_bytes` stay together in each."""
+    return tuple(_candidates(shape, itemsize, keep_bytes))
+
+
+@functools.lru_cache(maxsize=1024)
+def _row_major(shape: tuple[int, ...]) -> Layout:
+    return Layout(shape, lambda *at: at)
+
+
+def _candidates(shape: tuple[int, int], itemsize: int, keep_bytes: int) -> Iterator[Layout]:
     row_bytes = shape[1] * itemsize
     modes = [mode for mode in MODES if row_bytes % mode == 0 and itemsize <= MAX_VECTOR_BYTES]
     yield from (swizzled(shape, 8 * itemsize, mode) for mode in modes)
@@ -63,7 +75,7 @@ def choose(buffer: Buffer, accesses: Sequence[TileAccess], keep_bytes: int) -> t
         return None, 0.0
     tile = shape[-2:]
     itemsize = buffer.dtype.storage_bytes
-    least = cost(Layout(tile, lambda *at: at), accesses, itemsize)
+    least = cost(_row_major(tile), accesses, itemsize)
     floor = ideal(accesses, itemsize)
     best: Layout | None = None
     if len(tile) == 2 and least > floor / _WORTH:

@@ -1,0 +1,44 @@
+"""The order in which `T.sort` and its kin put elements, as expressions.
+
+Invariant: NaN counts as greater than anything and equal to NaN, so that any two elements are ordered or equal.
+"""
+
+from __future__ import annotations
+
+from tilelang.ir.expr import Expr, binary, unary
+from tilelang.ir.scalar import BinaryOp, UnaryOp
+
+
+def follows(a: Expr, b: Expr) -> Expr:
+    """Whether a is greater than b."""
+    if not a.dtype.is_float:
+        return binary(BinaryOp.GT, a, b)
+    only_a_is_nan = both(binary(BinaryOp.NE, a, a), binary(BinaryOp.EQ, b, b))
+    return either(binary(BinaryOp.GT, a, b), only_a_is_nan)
+
+
+def same(a: Expr, b: Expr) -> Expr:
+    """Whether two elements are equal."""
+    equal = binary(BinaryOp.EQ, a, b)
+    if not a.dtype.is_float:
+        return equal
+    return either(equal, both(binary(BinaryOp.NE, a, a), binary(BinaryOp.NE, b, b)))
+
+
+def comes_after(a: Expr, b: Expr, places: tuple[Expr, Expr] | None, *, descending: bool) -> Expr:
+    """Whether a comes after b: by the order of elements, and of equal ones by their places."""
+    first, then = (b, a) if descending else (a, b)
+    after = follows(first, then)
+    if places is None:
+        return after
+    return either(after, both(unary(UnaryOp.NOT, follows(then, first)), binary(BinaryOp.GT, *places)))
+
+
+def both(a: Expr, b: Expr) -> Expr:
+    """Whether two conditions hold."""
+    return binary(BinaryOp.AND, a, b)
+
+
+def either(a: Expr, b: Expr) -> Expr:
+    """Whether one of two conditions holds."""
+    return binary(BinaryOp.OR, a, b)

@@ -1,0 +1,85 @@
+"""`T.argmax` and `T.argmin`: where the largest or smallest element along a dimension is."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilelang.errors import ProgramValueError
+from tilelang.ir.buffer import Region
+from tilelang.ir.expr import int_const
+from tilelang.ir.scalar import convert
+from tilelang.ir.stmt import TileMemory, TileOp
+from tilelang.ops.accumulate import accumulator
+from tilelang.ops.describe import check_dim, check_left, check_memory, check_scalars, operand_text
+from tilelang.ops.reduce import ReduceOp
+from tilelang.records import record
+
+
+@record(eq=False)
+class ArgReduce(TileOp):
+    """`dst = argmax(src, dim)`, or argmin: of equals the first; the first NaN wins, as in NumPy.
+
+    Shapes: dst, and values if there are any, are src without `dim`, or with extent 1 there.
+
+    Attributes:
+        op: MAX or MIN.
+        src: The tile.
+        dst: Where the indices go, counted from the beginning of the tile.
+        dim: The dimension.
+        values: Where the elements themselves go.
+    """
+
+    op: ReduceOp
+    src: Region
+    dst: Region
+    dim: int
+    values: Region | None = None
+
+    @property
+    def name(self) -> str:
+        """The user's name for it."""
+        return f"T.arg{self.op.value}"
+
+    def reads(self) -> tuple[Region, ...]:
+        """The tile."""
+        return (self.src,)
+
+    def writes(self) -> tuple[Region, ...]:
+        """The indices, and the values."""
+        return (self.dst,) if self.values is None else (self.dst, self.values)
+
+    def check(self) -> None:
+        """The dimension exists and has elements, and indices are integers."""
+        check_memory(self.name, self.src, *self.writes())
+        check_scalars(self.name, self.src, *self.writes())
+        check_dim(self.name, self.src, self.dim)
+        for region in self.writes():
+            check_left(self.name, self.src, region, self.dim)
+        if int_const(self.src.extent[self.dim]) == 0:
+            raise ProgramValueError(f"{self.name}: {operand_text(self.src)} and has no element in dimension {self.dim}")
+        check_integers(self.name, self.dst)
+
+    def reference(self, memory: TileMemory) -> None:
+        """The place of NumPy's choice."""
+        values = np.asarray(convert(memory.read(self.src), accumulator(self.src.dtype, self.src.dtype)))
+        if values.shape[self.dim] == 0:
+            return
+        choose = np.argmax if self.op is ReduceOp.MAX else np.argmin
+        where = choose(values, axis=self.dim)
+        memory.write(self.dst, np.asarray(convert(where, self.dst.dtype)))
+        if self.values is not None:
+            best = np.take_along_axis(values, np.expand_dims(where, self.dim), self.dim)
+            memory.write(self.values, np.asarray(convert(best, self.values.dtype)))
+
+
+def check_integers(name: str, region: Region) -> None:
+    """Checks that a region can hold indices.
+
+    Raises:
+        ProgramValueError: Its dtype is no integer.
+    """
+    if not region.dtype.is_int:
+        raise ProgramValueError(
+            f"{name}: '{region.buffer.name}' holds {region.dtype!s}, but indices are integers",
+            hint='allocate it as "int32"',
+        )

@@ -1,0 +1,150 @@
+"""`T.gather` and `T.scatter`: rows of a tensor that an index tile names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tilelang.dtypes import INT32
+from tilelang.errors import ProgramValueError
+from tilelang.ir.buffer import Region
+from tilelang.ir.expr import Expr, as_expr, const
+from tilelang.ir.scalar import convert
+from tilelang.ir.stmt import TileMemory, TileOp
+from tilelang.ops.arg_reduce import check_integers
+from tilelang.ops.describe import (
+    check_dim,
+    check_lanes,
+    check_memory,
+    drop_units,
+    operand_text,
+    same_extents,
+    shape_text,
+)
+from tilelang.records import record
+
+
+@record(eq=False)
+class RowOp(TileOp):
+    """Moves rows between a tensor, where indices name them, and a tile, where they lie one after the other.
+
+    A row is what is left of the tensor when one of its dimensions is indexed.
+
+    Attributes:
+        tensor: The tensor, or a region of it.
+        index: The rows, counted from the beginning of the region: one dimension beside units.
+        tile: The tile.
+        dim: The dimension of the tensor that is indexed.
+    """
+
+    tensor: Region
+    index: Region
+    tile: Region
+    dim: int
+
+    @property
+    def source(self) -> Region:
+        """Where rows come from."""
+        return self.tensor
+
+    @property
+    def target(self) -> Region:
+        """Where they go."""
+        return self.tile
+
+    def reads(self) -> tuple[Region, ...]:
+        """Where rows come from, and the indices."""
+        return (self.source, self.index)
+
+    def writes(self) -> tuple[Region, ...]:
+        """Where they go."""
+        return (self.target,)
+
+    @property
+    def rows(self) -> tuple[Expr, ...]:
+        """The extents of the index tile that are not 1: none or one."""
+        return drop_units(self.index.extent)
+
+    def check(self) -> None:
+        """The tile has the tensor's extents but for the dimension, of which it has as many as there are indices."""
+        check_memory(self.name, self.tensor, self.index, self.tile)
+        check_lanes(self.name, self.source, self.target)
+        check_dim(self.name, self.tensor, self.dim)
+        check_integers(self.name, self.index)
+        if len(self.rows) > 1:
+            raise ProgramValueError(
+                f"{self.name}: {operand_text(self.index)}, but indices of rows have one dimension",
+                hint="pass one row of it, as in index[i, :]",
+            )
+        extent = (*self.tensor.extent[: self.dim], *(self.rows or (as_expr(1),)), *self.tensor.extent[self.dim + 1 :])
+        if not same_extents(drop_units(extent), drop_units(self.tile.extent)):
+            raise ProgramValueError(
+                f"{self.name}: {operand_text(self.tensor)} and {operand_text(self.index)}, but "
+                f"{operand_text(self.tile)}",
+                hint=f"give '{self.tile.buffer.name}' the shape {shape_text(extent)}",
+            )
+
+    def named_rows(self, memory: TileMemory) -> Iterator[Region | None]:
+        """The region of each row; None for those that lie outside of the region."""
+        count = int(memory.value(self.tensor.extent[self.dim]))
+        for number in np.asarray(memory.read(self.index)).ravel():
+            row = int(number)
+            start, extent = list(self.tensor.start), list(self.tensor.extent)
+            start[self.dim], extent[self.dim] = start[self.dim] + const(row, INT32), const(1, INT32)
+            yield Region(self.tensor.buffer, tuple(start), tuple(extent)) if 0 <= row < count else None
+
+
+@record(eq=False)
+class GatherRows(RowOp):
+    """`tile[i, ...] = tensor[index[i], ...]`; rows outside of the tensor read 0."""
+
+    @property
+    def name(self) -> str:
+        """The user's name for it."""
+        return "T.gather"
+
+    def reference(self, memory: TileMemory) -> None:
+        """Row after row."""
+        extent = [int(memory.value(e)) for e in self.tensor.extent]
+        extent[self.dim] = 1
+        dtype = self.tile.dtype.numpy
+        rows = [
+            np.zeros(extent, dtype) if row is None else np.asarray(convert(memory.read(row), self.tile.dtype))
+            for row in self.named_rows(memory)
+        ]
+        if rows:
+            memory.write(self.tile, np.concatenate(rows, axis=self.dim))
+
+
+@record(eq=False)
+class ScatterRows(RowOp):
+    """`tensor[index[i], ...] = tile[i, ...]`; rows outside of the tensor are dropped.
+
+    Of rows with the same index one remains.
+    """
+
+    @property
+    def name(self) -> str:
+        """The user's name for it."""
+        return "T.scatter"
+
+    @property
+    def source(self) -> Region:
+        """The tile."""
+        return self.tile
+
+    @property
+    def target(self) -> Region:
+        """The tensor."""
+        return self.tensor
+
+    def reference(self, memory: TileMemory) -> None:
+        """Row after row."""
+        extent = [int(memory.value(e)) for e in self.tensor.extent]
+        rows = list(self.named_rows(memory))
+        extent[self.dim] = len(rows)
+        values = np.asarray(convert(memory.read(self.tile), self.tensor.dtype)).reshape(extent)
+        for number, row in enumerate(rows):
+            if row is not None:
+                memory.write(row, np.take(values, [number], axis=self.dim))
