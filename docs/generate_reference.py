@@ -24,7 +24,10 @@ SECTIONS = (
     ("Loops", ("loops", "blocks")),
     (
         "Tile operators",
-        ("copies", "products", "sparse_products", "gemm", "tile", "reductions", "scans", "selection", "reducers", "atomic"),
+        (
+            *("copies", "products", "sparse_products", "gemm", "tile", "reductions", "scans", "selection"),
+            *("reducers", "atomic"),
+        ),
     ),
     ("Arithmetic", ("math", "casts", "arithmetic", "derived", "vectors")),
     ("Layouts", ("layout", "fragment", "swizzle", "annotate_layout")),
