@@ -19,7 +19,13 @@ PATH = Path(__file__).resolve().parent / "reference.md"
 
 # Sections of the language: title, and the modules of `tilelang.language` whose names stand there, in this order.
 SECTIONS = (
-    ("Kernels", ("prim_func", "parameters", "kernel", "source_kernel", "macro", "classes", "eager", "types")),
+    (
+        "Kernels",
+        (
+            *("prim_func", "parameters", "kernel", "source_kernel", "tile_scheduler"),
+            *("macro", "meta", "classes", "eager", "types"),
+        ),
+    ),
     ("Buffers", ("alloc", "proxy", "annotate")),
     ("Loops", ("loops", "blocks")),
     (

@@ -36,6 +36,7 @@ from tilelang.language.macro import *
 from tilelang.language.math import *
 from tilelang.language.math import FUNCTIONS
 from tilelang.language.matrix_instructions import *
+from tilelang.language.meta import *
 from tilelang.language.mma_emitter import *
 from tilelang.language.mma_index import *
 from tilelang.language.parameters import *
@@ -52,6 +53,7 @@ from tilelang.language.sync import *
 from tilelang.language.tensors import *
 from tilelang.language.threads import *
 from tilelang.language.tile import *
+from tilelang.language.tile_scheduler import *
 from tilelang.language.types import *
 from tilelang.language.vectors import *
 from tilelang.language.warp import *
@@ -86,6 +88,7 @@ _MODULES = (
     "macro",
     "math",
     "matrix_instructions",
+    "meta",
     "mma_emitter",
     "mma_index",
     "parameters",
@@ -102,6 +105,7 @@ _MODULES = (
     "tensors",
     "threads",
     "tile",
+    "tile_scheduler",
     "types",
     "vectors",
     "warp",
