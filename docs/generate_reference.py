@@ -41,7 +41,7 @@ SECTIONS = (
     (
         "Level 3: single threads of a GPU",
         (
-            *("threads", "groups", "sync", "barriers", "engine", "warpgroups", "clusters"),
+            *("threads", "groups", "sync", "barriers", "engine", "warpgroups", "clusters", "blackwell"),
             *("warp", "allreduce", "pointers", "wide_access", "matrix_instructions", "mma_emitter", "mma_index"),
             *("extern", "tensors", "assumptions"),
         ),

@@ -53,11 +53,6 @@ def test_a_function_keeps_its_name_beside_a_module_of_that_name() -> None:
             "write tilelang.lower, or kernel.get_kernel_source()",
         ),
         (
-            "T.WSSchedule",
-            "T.WSSchedule: internal to published TileLang, not part of this package",
-            "write T.ws, or T.Pipelined",
-        ),
-        (
             "tilelang._ffi_api.Layout_Inverse",
             "tilelang._ffi_api.Layout_Inverse: internal to published TileLang, not part of this package",
             "write the methods of tilelang.layout.Layout",

@@ -171,13 +171,6 @@ _NOT_OFFERED: tuple[tuple[str, str], ...] = (
         "tilelang.layout.cute tilelang.tools.cuda.iket tilelang.tools.lower_trace tilelang.tools.pass_visualizer "
         "tilelang.tools.pass_timing tilelang.utils.pass_diff tilelang.language.eager.ast.mutate",
     ),
-    (
-        "write T.ws, or T.Pipelined",
-        " ".join(
-            f"{LANGUAGE}.{name}"
-            for name in "WSSchedule WSRole WSPipeline WSScope WSSync ws_op annotate_ws_schedule".split()
-        ),
-    ),
 )
 
 # name, or module whose further names are all meant: what to write instead; "" where there is nothing

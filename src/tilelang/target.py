@@ -40,6 +40,7 @@ class Feature(enum.Flag):
     CLUSTER = enum.auto()
     TMA = enum.auto()
     WGMMA = enum.auto()  # and setmaxnreg; only in sm_90a
+    TCGEN05 = enum.auto()  # matrix units with a memory of their own; no row has it, since nothing generates them
 
 
 @record(slots=True)

@@ -17,6 +17,8 @@ from tilelang.language.arithmetic import *
 from tilelang.language.assumptions import *
 from tilelang.language.atomic import *
 from tilelang.language.barriers import *
+from tilelang.language.blackwell import *
+from tilelang.language.blackwell import INSTRUCTIONS
 from tilelang.language.blocks import *
 from tilelang.language.casts import *
 from tilelang.language.classes import *
@@ -72,6 +74,7 @@ _MODULES = (
     "assumptions",
     "atomic",
     "barriers",
+    "blackwell",
     "blocks",
     "classes",
     "casts",
@@ -115,7 +118,8 @@ _MODULES = (
 
 globals().update(DTYPES)  # float16, int8x4, half, ...
 globals().update(FUNCTIONS)  # exp, sqrt, __exp, ...
-globals().update(PRIMITIVES)  # sync_threads, get_thread_binding, ...
+globals().update(PRIMITIVES)  # names that only raise: ptx_cp_async_bulk, tvm_call_packed, ...
+globals().update(INSTRUCTIONS)  # tcgen05_mma, tma_load_2sm, ...
 
 __all__ = [
     "DataType",
@@ -130,4 +134,5 @@ __all__ = [
     *DTYPES,
     *FUNCTIONS,
     *PRIMITIVES,
+    *INSTRUCTIONS,
 ]

@@ -24,14 +24,8 @@ _ABSENT = "no target of this version has it"
 _INTERNAL = "internal to published TileLang, not part of this package"
 
 _GROUPS: tuple[tuple[str, str, str], ...] = (
-    (_ABSENT, _COPY, "copy_cluster ptx_cp_async_bulk tma_load_2sm tcgen05_cp_warpx4 tcgen05_sf_warp_transpose"),
-    (
-        _ABSENT,
-        _GEMM,
-        "tcgen05_gemm tcgen05_mma tcgen05_gemm_sp tcgen05_gemm_blockscaled tcgen05_mma_blockscaled tcgen05_mma_arrive "
-        "tcgen05_after_thread_sync tcgen05_before_thread_sync alloc_tmem deallocate_tmem gemm_blockscaled "
-        "mma_gemm_blockscaled make_blockscaled_gemm_layout ptx_mma_block_scale ptx_mma_sm70",
-    ),
+    (_ABSENT, _COPY, "copy_cluster ptx_cp_async_bulk"),
+    (_ABSENT, _GEMM, "make_blockscaled_gemm_layout ptx_mma_sm70"),
     (
         _ABSENT,
         "write T.Persistent, or T.PersistentTileScheduler",
@@ -51,8 +45,8 @@ _GROUPS: tuple[tuple[str, str, str], ...] = (
     (
         _INTERNAL,
         "write T.gemm, or T.gemm_sp for sparse operands",
-        "ptx_mma_sp tvm_mma_sync tvm_bmma_sync tvm_fill_fragment tvm_load_matrix_sync tvm_store_matrix_sync mma_fill "
-        "mma_store",
+        "ptx_mma_sp ptx_mma_block_scale tvm_mma_sync tvm_bmma_sync tvm_fill_fragment tvm_load_matrix_sync "
+        "tvm_store_matrix_sync mma_fill mma_store",
     ),
     (
         _INTERNAL,

@@ -93,6 +93,11 @@ def _check_features(func: PrimFunc, target: Target) -> None:
         if not target.has(needs):
             having = [row.name for row in ARCHITECTURES.values() if needs in row.features]
             with stmt.loc:
+                if not having:
+                    raise NoLowering(
+                        f"T.{asked}: there is no lowering for {target.arch}, nor for another target of this version",
+                        hint="write T.gemm: the compiler chooses the matrix instruction",
+                    )
                 raise NoLowering(
                     f"{asked}: {target.arch} cannot do that; it needs one of {', '.join(having)}",
                     hint=f"compile with target={{'kind': 'cuda', 'arch': {having[0]!r}}}, or leave it out",
