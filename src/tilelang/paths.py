@@ -144,7 +144,7 @@ PATHS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "tilelang.utils.target": {"tilelang.backend.target": "*"},
         "tilelang.utils.tensor": _TENSORS,
         # a module that published TileLang brings along; a real one that is installed comes first
-        "tvm": {f"{LANGUAGE}.types": "DataType=dtype"},
+        "tvm": {f"{LANGUAGE}.dtypes": "DataType"},
         "tvm.ir": {"tilelang.ir.expr": "PrimExpr=Expr"},
         "tvm.target": {"tilelang.target": "Target"},
         "tvm.tir": {**_TIR, NO_SOURCE: _STATEMENTS},
