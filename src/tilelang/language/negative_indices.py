@@ -8,9 +8,8 @@ either sign stays as it is.
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
-from tilelang.arith.domain import Domain, in_order, of_function
-from tilelang.arith.interval import bounds
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import Binary, Const, Expr, Load, Select, Unary, Var, int_const, unary
@@ -19,12 +18,17 @@ from tilelang.ir.scalar import BinaryOp, UnaryOp
 from tilelang.ir.stmt import Atomic, Bind, For, If, Launch, ParallelLoop, Seq, Stmt, Store
 from tilelang.ir.visit import Rewriter, children, expressions, walk, walk_expr
 
+if TYPE_CHECKING:
+    from tilelang.arith.domain import Domain
+
 
 def count_from_the_end(func: PrimFunc) -> PrimFunc:
     """The function in which no element's index is surely negative."""
     signed = {param.var for param in func.params if isinstance(param, ScalarParam)}
     if not any(_needs_a_look(stmt, signed) for stmt in walk(func.body)):
         return func
+    from tilelang.arith.domain import of_function  # noqa: PLC0415  few programs need the prover while they are staged
+
     body = _stmt(func.body, of_function(func))
     return func if body is func.body else dataclasses.replace(func, body=body)
 
@@ -66,6 +70,8 @@ def _may_be_negative(index: Expr, signed: set[Var]) -> bool:
 
 
 def _stmt(node: Stmt, domain: Domain) -> Stmt:
+    from tilelang.arith.domain import in_order  # noqa: PLC0415  as above
+
     match node:
         case Seq():
             return in_order(node, domain, _stmt)
@@ -119,6 +125,8 @@ class _Elements(Rewriter):
     def _index(self, index: Expr, extent: Expr) -> Expr:
         if isinstance(index, Const | Load):
             return index
+        from tilelang.arith.interval import bounds  # noqa: PLC0415  as above
+
         match index:
             case Select(condition=Binary(op=BinaryOp.LT, a=lane, b=zero), a=moved, b=same) if (
                 same_expr(lane, same) and int_const(zero) == 0
