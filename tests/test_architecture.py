@@ -20,8 +20,8 @@ LAYERS = (
 
 # Doors for users: they gather names from many packages, and nothing inside the package imports them.
 FACADES = set(
-    "__init__ autotuner backend carver contrib cpu cuda engine env finder intrinsics math paths profiler quantize testing "
-    "utils version".split()
+    "__init__ autotuner backend carver contrib cpu cuda engine env finder intrinsics math other_names paths profiler "
+    "quantize testing utils version".split()
 )
 
 # A file that has no test file of its own, and why. (An `__init__.py` only gathers names.)

@@ -6,6 +6,7 @@ import pytest
 import tilelang.language as T
 from tilelang.errors import ProgramError
 from tilelang.ir.expr import Binary, Call
+from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Alloc, Bind, For, Store
 from tilelang.language.proxy import BufferProxy
 from tilelang.language.stage import Stager
@@ -23,8 +24,27 @@ def test_conditions_are_joined(tensor: Tensor) -> None:
 
 
 def test_a_tile_is_asked_element_by_element(tensor: Tensor, stager: Stager) -> None:
-    T.any_of(tensor("A", (4, 4))[1:3])
+    a = tensor("A", (4, 4))
+    T.any_of(a)
     assert [Alloc, For, Bind] == [type(s) for s in stager.statements]
+
+
+def test_a_region_has_one_dimension(tensor: Tensor, stager: Stager) -> None:
+    a = tensor("A", (4, 4))
+    T.all_of(buffer=a[0:1, 1:3])
+    with pytest.raises(ValueError, match=r"T.any_of: the region \(2, 4\) of 'A' has other dimensions than the last"):
+        T.any_of(a[1:3])
+    with pytest.raises(ValueError, match="T.all_of: the region"):
+        T.all_of(a[1:3, 0])
+
+
+def test_where_chooses_by_a_condition(tensor: Tensor) -> None:
+    a = tensor("A", (4,))
+    assert to_text(T.if_then_else(a[0] < 1, a[1], 2)) == to_text(T.where(a[0] < 1, a[1], 2))
+    condition = a[0] < 1
+    assert condition is T.where(condition)
+    with pytest.raises(ProgramError, match="T.where: needs a value for either case"):
+        T.where(condition, 1)
 
 
 def test_any_and_all_of_a_tile_have_their_meaning() -> None:

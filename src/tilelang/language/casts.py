@@ -17,7 +17,7 @@ from tilelang.language.dtypes import convert_to
 from tilelang.language.math import is_number
 from tilelang.language.types import DTypeLike, plain_dtype
 
-__all__ = ["Cast", "cast", "reinterpret"]
+__all__ = ["Cast", "bitcast", "cast", "reinterpret"]
 
 ROUNDING_MODES = ("", "rn", "rz", "rp", "rm", "rs")
 _STOCHASTIC = {16: "FP16", 8: "FP8", 4: "FP4"}  # what the instructions are called, by width
@@ -141,6 +141,9 @@ def reinterpret(value: ExprLike | DTypeLike, dtype: DTypeLike) -> Expr:
             hint="convert values with T.cast; a bare literal is float32 or int32: write T.float16(1.0)",
         )
     return expr if expr.dtype == row else Reinterpret(expr, row)
+
+
+bitcast = reinterpret
 
 
 def _value_and_dtype(what: str, a: object, b: object) -> tuple[ExprLike, DType]:

@@ -11,13 +11,14 @@ from functools import reduce
 from typing import Any
 
 from tilelang.dtypes import BOOL, INT32, DType, as_dtype
-from tilelang.errors import ProgramError
-from tilelang.ir.expr import Expr, ExprLike, Load, Var, as_bool, as_expr, binary, cast
+from tilelang.errors import ProgramError, ProgramValueError
+from tilelang.ir.expr import Expr, ExprLike, Load, Var, as_bool, as_expr, binary, cast, int_const
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Alloc, For, ForKind, Stmt, Store
 from tilelang.isa.catalogue import INTRINSICS
 from tilelang.language.api import api
-from tilelang.language.math import apply, is_number
+from tilelang.language.extents import shape_text
+from tilelang.language.math import apply, if_then_else, is_number
 from tilelang.language.proxy import TileProxy
 from tilelang.language.regions import neighbor
 from tilelang.language.stage import current
@@ -29,29 +30,39 @@ __all__ = [
     "evaluate",
     "rng_init",
     "rng_rand",
+    "where",
 ]
 
 Condition = ExprLike | TileProxy | list[ExprLike] | tuple[ExprLike, ...]
 
 
 @api
-def any_of(*conditions: Condition) -> Expr | bool:
+def any_of(*conditions: Condition, buffer: TileProxy | None = None) -> Expr | bool:
     """Whether at least one condition holds; of a tile, whether at least one element differs from zero.
+
+    Shapes: a buffer of any shape, or a region of which only the last dimension has more than one element.
+
+    Args:
+        conditions: Conditions, or a tile.
+        buffer: The tile, by name.
+
+    Raises:
+        ProgramValueError: A region has elements along another dimension than the last.
 
     Example:
         `T.any_of(i < 1, j < 1)`
     """
-    return _fold("T.any_of", BinaryOp.OR, conditions)
+    return _fold("T.any_of", BinaryOp.OR, conditions if buffer is None else (*conditions, buffer))
 
 
 @api
-def all_of(*conditions: Condition) -> Expr | bool:
-    """Whether all conditions hold; of a tile, whether no element is zero.
+def all_of(*conditions: Condition, buffer: TileProxy | None = None) -> Expr | bool:
+    """Whether all conditions hold; of a tile, whether no element is zero. Arguments as in `T.any_of`.
 
     Example:
         `T.if_then_else(T.all_of(0 <= h, h < H), image[h], 0)`
     """
-    return _fold("T.all_of", BinaryOp.AND, conditions)
+    return _fold("T.all_of", BinaryOp.AND, conditions if buffer is None else (*conditions, buffer))
 
 
 def _fold(what: str, op: BinaryOp, conditions: tuple[object, ...]) -> Expr | bool:
@@ -67,6 +78,12 @@ def _fold(what: str, op: BinaryOp, conditions: tuple[object, ...]) -> Expr | boo
 
 
 def _fold_tile(what: str, op: BinaryOp, tile: TileProxy) -> Expr:
+    *leading, _ = tile.region.extent
+    if not tile.is_whole and any(int_const(extent) != 1 for extent in leading):
+        raise ProgramValueError(
+            f"{what}: the region {shape_text(tile.shape)} of '{tile.name}' has other dimensions than the last",
+            hint=f"pass a row, as in {tile.name}[i, :], or all of {tile.name}",
+        )
     stager = current(what)
     result = stager.mutable(what[2:5], BOOL, op is BinaryOp.AND)
     indices = [Var(stager.unique(f"i{dim}"), INT32, index=True) for dim in range(tile.ndim)]
@@ -75,6 +92,20 @@ def _fold_tile(what: str, op: BinaryOp, tile: TileProxy) -> Expr:
         body = For(index, as_expr(0), as_expr(extent), 1, ForKind.SERIAL, body, loc=stager.loc)
     stager.emit(body)
     return stager.bind(what[2:5], result)
+
+
+@api
+def where(condition: ExprLike, a: ExprLike | None = None, b: ExprLike | None = None) -> Expr | ExprLike:
+    """`a` if the condition holds, else `b`: `T.if_then_else` under NumPy's name; alone, the condition itself.
+
+    Raises:
+        ProgramError: Only one of `a` and `b` is given.
+    """
+    if a is None and b is None:
+        return condition
+    if a is None or b is None:
+        raise ProgramError("T.where: needs a value for either case", hint="write T.where(condition, a, b)")
+    return if_then_else(condition, a, b)  # type: ignore[no-any-return]
 
 
 @api
