@@ -126,6 +126,7 @@ PATHS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "tilelang.profiler.bench": {"tilelang.profile.timer": "do_bench"},
         "tilelang.quantize": {},
         "tilelang.testing": {},
+        "tilelang.tools": {},
         "tilelang.cache": {"tilelang.jit.compile": "cached=compile"},
         "tilelang.engine": {
             "tilelang.codegen.postprocess": _POSTPROCESSING,
