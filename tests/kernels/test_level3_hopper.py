@@ -412,10 +412,11 @@ def halves_for_both(A: T.Tensor((64, 64), "float16"), B: T.Tensor((2, 64, 64), "
     with T.Kernel(2, threads=128, cluster_dims=2) as bx:
         S = T.alloc_shared((2, 32, 64), "float16")
         come = T.alloc_cluster_barrier(1)
-        rank = T.block_rank_in_cluster()
+        T.cluster_sync()
+        for half in range(2):  # the second is of the block that the mask begins with
+            T.tma_copy(A[(bx + half) * 32, 0], S[half, :, :], barrier=come, cluster_mask=3)
         if T.get_thread_binding() == 0:
-            T.mbarrier_arrive_expect_tx(come, 64 * 64 * 2)
-        T.tma_copy(A[rank * 32, 0], S[rank, :, :], barrier=come, eviction_policy="evict_first", cluster_mask=3)
+            T.barrier_arrive(come)
         T.barrier_wait(come, 0)
         for i, j in T.Parallel(64, 64):
             B[bx, i, j] = S[i // 32, i % 32, j]

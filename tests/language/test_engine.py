@@ -50,6 +50,18 @@ def test_a_store_is_awaited_by_the_program() -> None:
     assert ["tma_store_commit", "tma_store_wait_read_0", "tma_store_wait_1"] == called(func)
 
 
+def test_one_of_so_many_threads_starts_the_engine() -> None:
+    def body(A, S):
+        T.tma_copy(A[0:64, :], S[0, :, :], barrier=T.alloc_barrier(1), leader_scope_threads=64)
+        T.tma_copy(S[1, :, :], A[0:64, :], annotations={"leader_scope_threads": 32, "order": 1})
+
+    assert [64, 32] == [copy.leaders for copy in copies(staged(body))]
+
+
+def test_four_rows_have_so_many_bytes() -> None:
+    assert (512, 128) == (T.tma_gather4_bytes(64, "float16"), T.tma_gather4_bytes(32, T.int8))
+
+
 def test_fences_name_the_memory_that_was_written() -> None:
     def body(A, S):
         T.fence_proxy_async()
@@ -68,8 +80,9 @@ def test_fences_name_the_memory_that_was_written() -> None:
         ),
         (lambda A, S: T.tma_copy(S[0, :, :], S[1, :, :]), "moves tiles between global and shared memory"),
         (lambda A, S: T.tma_copy(A[0, 0], S[0, :, :], barrier=S), "T.tma_copy: expected a barrier"),
-        (lambda A, S: T.tma_copy(A[0, 0], S[0, :, :], T.alloc_barrier(1), "never"), "eviction_policy is 'never'"),
-        (lambda A, S: T.tma_copy(S[0, :, :], A[0, 0], cluster_mask=3), "T.tma_copy: only loads come to several blocks"),
+        (lambda A, S: T.tma_copy(A[0, 0], S[0, :, :], barrier=T.alloc_barrier(1), eviction_policy="never"), "eviction_policy is 'never'"),
+        (lambda A, S: T.tma_copy(S[0, :, :], A[0, 0], cluster_mask=1), "T.tma_copy: only loads come to several blocks"),
+        (lambda A, S: T.tma_copy(S[0, :, :], A[0, 0], leader_scope_threads=48), "T.tma_copy: leader_scope_threads is 48"),
         (lambda A, S: T.tma_store_wait(-1), "T.tma_store_wait: -1 groups cannot be under way"),
         (lambda A, S: T.tma_store_wait(A[0, 0]), "T.tma_store_wait: count must be an int"),
         (lambda A, S: T.fence_proxy_async("local"), "T.fence_proxy_async: 'local' is no memory"),

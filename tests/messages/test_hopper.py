@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tilelang.errors import NoLowering, ProgramError, ResourceError, TileLangError
+from tilelang.errors import NoLowering, ProgramError, ProgramValueError, ResourceError, TileLangError
 
 HEADER = """\
 @T.prim_func
@@ -179,7 +179,7 @@ REFUSED = {
     "several blocks where there is one": (
         (X, FULL, "T.tma_copy(A[0, 0], x, barrier=full, cluster_mask=3)"),
         "sm_90a",
-        ProgramError,
+        ProgramValueError,
         "T.tma_copy: cluster_mask is 0b11, but the bits of a cluster of 1 are 1 to 0b1",
         "write T.Kernel(..., cluster_dims=2)",
     ),

@@ -41,6 +41,7 @@ from tilelang.language.matrix_instructions import *
 from tilelang.language.meta import *
 from tilelang.language.mma_emitter import *
 from tilelang.language.mma_index import *
+from tilelang.language.multicast import *
 from tilelang.language.parameters import *
 from tilelang.language.pointers import *
 from tilelang.language.prim_func import *
@@ -94,6 +95,7 @@ _MODULES = (
     "meta",
     "mma_emitter",
     "mma_index",
+    "multicast",
     "parameters",
     "pointers",
     "prim_func",

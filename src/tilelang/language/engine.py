@@ -6,25 +6,30 @@ it. Invariant: what the engine does is over when the program has waited for it, 
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
 
 from tilelang.dtypes import INT32
-from tilelang.errors import ProgramError
-from tilelang.ir.expr import Expr, ExprLike, as_expr, cast, int_const
-from tilelang.isa.nvidia.cache_policy import EVICTIONS, NORMAL
+from tilelang.errors import ProgramError, ProgramValueError
+from tilelang.ir.expr import const
+from tilelang.isa.machine import LANES
+from tilelang.isa.nvidia.cache_policy import NORMAL
 from tilelang.isa.nvidia.fence import FENCE_PROXY_ASYNC, FENCE_PROXY_ASYNC_GLOBAL
 from tilelang.isa.nvidia.tma import TMA_STORE_COMMIT
 from tilelang.isa.nvidia.tma import tma_store_wait as store_wait
 from tilelang.language.api import api
 from tilelang.language.barriers import Barrier, barrier_region
 from tilelang.language.calls import emit_call, inside_kernel
+from tilelang.language.copies import steering
+from tilelang.language.multicast import of_the_lowest, receivers
 from tilelang.language.operators import plain_int
 from tilelang.language.regions import Operand, align
+from tilelang.language.types import DTypeLike, plain_dtype
 from tilelang.ops.copy import Copy
 
 __all__ = [
     "fence_proxy_async",
     "tma_copy",
+    "tma_gather4_bytes",
     "tma_store_arrive",
     "tma_store_wait",
 ]
@@ -36,9 +41,12 @@ _FENCES = {"shared": FENCE_PROXY_ASYNC, "global": FENCE_PROXY_ASYNC_GLOBAL}
 def tma_copy(
     src: Operand,
     dst: Operand,
+    *,
     barrier: Barrier | None = None,
+    cluster_mask: int | None = None,
+    leader_scope_threads: int | None = None,
     eviction_policy: str | None = None,
-    cluster_mask: ExprLike | None = None,
+    annotations: Mapping[str, object] | None = None,
 ) -> None:
     """Lets the copy engine move a tile between global and shared memory, while the threads go on. Needs sm_90.
 
@@ -60,14 +68,18 @@ def tma_copy(
         src: What is read.
         dst: What is written.
         barrier: `bar[i]` of `T.alloc_barrier`, for loads.
+        cluster_mask: For loads in clusters: the blocks that receive one tile, one bit for each rank. It is the tile of
+            the lowest of them, which starts the engine once for all; it comes to the same place of each, and each
+            announces the bytes at its own barrier. All of them execute the statement, and have met before, so that
+            their barriers are ready. Blocks that are not named load their own tile.
+        leader_scope_threads: Of how many threads one starts the engine, a multiple of 32; by default of all that come
+            here. Each of several that start a load announces its bytes.
         eviction_policy: "evict_normal", "evict_first" or "evict_last": how long the L2 cache should keep what is read.
-        cluster_mask: For loads in clusters: the blocks that the tile is brought to, one bit for each rank. It comes to
-            the same place of each of them, and the same barrier of each counts its bytes. What comes then is announced
-            by each block itself, with `T.mbarrier_arrive_expect_tx`.
+        annotations: A dict of the same options, which win over the keywords.
 
     Raises:
-        ProgramError: A load has no barrier or a store has one, the tiles are not such as `T.copy` takes, or the cluster
-            has no such blocks.
+        ProgramValueError: The extents do not fit, or an option has no such value.
+        ProgramError: A load has no barrier or a store has one, or the cluster has no such blocks.
         NoLowering: The GPU has no such engine, or the engine cannot move this tile; says why.
 
     Example:
@@ -75,36 +87,44 @@ def tma_copy(
     """
     what = "T.tma_copy"
     stager, _ = inside_kernel(what)
-    if eviction_policy not in (None, *EVICTIONS):
-        known = ", ".join(EVICTIONS)
-        raise ProgramError(f"{what}: eviction_policy is {eviction_policy!r:.40}", hint=f"one of {known}")
-    counted = None if barrier is None else barrier_region(what, barrier)
-    if counted is None and cluster_mask is not None:
+    given = steering(
+        what,
+        annotations,
+        barrier=barrier,
+        cluster_mask=cluster_mask,
+        leader_scope_threads=leader_scope_threads,
+        eviction_policy=eviction_policy,
+    )
+    counted = None if given["barrier"] is None else barrier_region(what, given["barrier"])  # type: ignore[arg-type]
+    mask = None if given["cluster_mask"] is None else receivers(what, given["cluster_mask"])
+    if counted is None and mask is not None:
         raise ProgramError(f"{what}: only loads come to several blocks", hint="leave cluster_mask out")
-    stored = counted is None
-    receivers = None if cluster_mask is None else _receivers(what, cluster_mask)
+    source, target = align(src, dst, what)
     op = Copy(
-        *align(src, dst, what),
-        eviction=eviction_policy or NORMAL,
-        pending=stored,
+        source if mask is None else of_the_lowest(source, mask),
+        target,
+        eviction=given["eviction_policy"] or NORMAL,  # type: ignore[arg-type]
+        pending=counted is None,
         barrier=counted,
         explicit=True,
-        receivers=receivers,
+        receivers=None if mask is None else const(mask, INT32),
+        leaders=_leaders(what, given["leader_scope_threads"]),
     )
     op.check()
     stager.emit(op)
 
 
-def _receivers(what: str, cluster_mask: ExprLike) -> Expr:
-    """The blocks that a tile is brought to, one bit for each."""
-    blocks = math.prod(inside_kernel(what)[1].cluster)
-    mask = int_const(as_expr(cluster_mask))
-    if mask is not None and not 0 < mask < 1 << blocks:
-        raise ProgramError(
-            f"{what}: cluster_mask is {mask:#b}, but the bits of a cluster of {blocks} are 1 to {(1 << blocks) - 1:#b}",
-            hint="name the blocks that shall have the tile" if blocks > 1 else "write T.Kernel(..., cluster_dims=2)",
+def _leaders(what: str, value: object) -> int | None:
+    """The checked option `leader_scope_threads`."""
+    if value is None:
+        return None
+    number = plain_int(what, "leader_scope_threads", value)
+    if number < 1 or number % LANES:
+        raise ProgramValueError(
+            f"{what}: leader_scope_threads is {number}, no positive multiple of the {LANES} threads of a warp",
+            hint="leave it out: one of all threads that come here starts the engine",
         )
-    return cast(as_expr(cluster_mask), INT32)
+    return number
 
 
 @api
@@ -135,6 +155,13 @@ def tma_store_wait(count: int = 0, read: bool = True) -> None:
     if number < 0:
         raise ProgramError(f"{what}: {number} groups cannot be under way", hint="write 0, or a small number")
     emit_call(what, store_wait(number, read=bool(read)))
+
+
+@api
+def tma_gather4_bytes(K_box: int, dtype: DTypeLike) -> int:
+    """How many bytes four rows of `K_box` elements take, as a barrier counts them."""
+    what = "T.tma_gather4_bytes"
+    return 4 * plain_int(what, "K_box", K_box) * plain_dtype(dtype, what).storage_bytes
 
 
 @api

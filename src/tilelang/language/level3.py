@@ -24,7 +24,7 @@ _ABSENT = "no target of this version has it"
 _INTERNAL = "internal to published TileLang, not part of this package"
 
 _GROUPS: tuple[tuple[str, str, str], ...] = (
-    (_ABSENT, _COPY, "copy_cluster ptx_cp_async_bulk"),
+    (_ABSENT, _COPY, "ptx_cp_async_bulk"),
     (_ABSENT, _GEMM, "make_blockscaled_gemm_layout ptx_mma_sm70"),
     (
         _ABSENT,

@@ -45,7 +45,10 @@ class Copy(TileOp):
         explicit: Whether the user asks for the copy engine by name, and for nothing else: a load announces its bytes to
             the barrier itself, and the program awaits the end of a store.
         receivers: The blocks of the cluster that the engine brings the tile to, one bit each: to the same place, and
-            counted on the same barrier, of each, where the program announces the bytes. None for the block itself.
+            counted on the same barrier, of each, where the program announces the bytes. None for the block itself. Who
+            asks for the engine by name gives a constant: all blocks announce the bytes themselves, the lowest of the
+            receivers starts the engine for all of them, and the others for themselves.
+        leaders: Of how many threads one starts the engine, if the user says so; None is all that come here.
         part: Which of `parts` equal parts of the tile the engine brings, where other blocks bring the others; the parts
             lie along whatever dimension suits the engine. None for all of it.
         parts: How many there are.
@@ -62,6 +65,7 @@ class Copy(TileOp):
     barrier: Region | None = field(default=None, kw_only=True)
     explicit: bool = field(default=False, kw_only=True)
     receivers: Expr | None = field(default=None, kw_only=True)
+    leaders: int | None = field(default=None, kw_only=True)
     part: Expr | None = field(default=None, kw_only=True)
     parts: int = field(default=1, kw_only=True)
 

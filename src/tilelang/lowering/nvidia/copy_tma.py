@@ -24,6 +24,7 @@ from tilelang.ir.expr import Expr, Var, cast, const, int_const
 from tilelang.ir.schedule import WARPGROUP_THREADS
 from tilelang.ir.stmt import CallStmt, If
 from tilelang.isa.nvidia.cache_policy import NORMAL, l2_policy
+from tilelang.isa.nvidia.cluster import CLUSTER_RANK
 from tilelang.isa.nvidia.mbarrier import MBARRIER_EXPECT_TX
 from tilelang.isa.nvidia.tensor_box import BOX_ALIGNMENT, CHUNK_BYTES, MAX_RANK, MAX_SIDE
 from tilelang.isa.nvidia.tma import TMA_STORE_COMMIT, tma_load, tma_store
@@ -67,18 +68,28 @@ class TmaLoad:
         if barrier is None:
             raise CompilerBug(f"{LOAD}: chosen for a copy without a barrier")
 
-        def emit() -> None:
-            if op.explicit and op.receivers is None:
-                size = math.prod(op.dst.static_extent or ()) * op.dst.dtype.storage_bytes
-                build.emit(CallStmt(MBARRIER_EXPECT_TX, (barrier, const(size, INT32))))
-            receivers = () if op.receivers is None else (cast(op.receivers, SCALARS["uint16"]),)
-            policy = _policy(op, build)
+        def start(*receivers: Expr) -> None:
             for box in _boxes(*_own_part(op, site), site):
                 args: tuple[Expr | Region, ...] = (box.shared, box.map, barrier, *box.at, *receivers, *policy)
                 load = tma_load(len(box.at), multicast=bool(receivers), hint=bool(policy))
                 build.emit(CallStmt(load, args, (box.tensor,), (box.shared,)))
 
-        _by_one_thread(site, build, emit)
+        policy: tuple[Expr, ...] = ()
+
+        def emit() -> None:
+            nonlocal policy
+            if op.explicit:
+                size = math.prod(op.dst.static_extent or ()) * op.dst.dtype.storage_bytes
+                build.emit(CallStmt(MBARRIER_EXPECT_TX, (barrier, const(size, INT32))))
+            policy = _policy(op, build)
+            if op.receivers is None:
+                start()
+            elif op.explicit:
+                _by_the_lowest(int_const(op.receivers) or 1, build, start)
+            else:
+                start(cast(op.receivers, SCALARS["uint16"]))
+
+        _by_one_thread(site, build, emit, op.leaders or 0)
 
 
 class TmaStore:
@@ -102,10 +113,11 @@ class TmaStore:
 
     def lower(self, op: Copy, site: Site, build: Builder) -> None:
         """One thread of each warpgroup stores its share of the rows, which the warpgroup has often written itself."""
-        tensor, tile, each = op.dst, op.src, site.threads
+        tensor, tile, each = op.dst, op.src, op.leaders or site.threads
         rows = int_const(tile.extent[-2]) if len(axes(tile)) > 1 else None
         warpgroups = site.threads // WARPGROUP_THREADS
-        if site.thread is not None and warpgroups > 1 and rows is not None and rows % (warpgroups * PERIOD_ROWS) == 0:
+        shared = op.leaders is None and site.thread is not None and warpgroups > 1
+        if shared and site.thread is not None and rows is not None and rows % (warpgroups * PERIOD_ROWS) == 0:
             share = rows // warpgroups
             first = site.thread // WARPGROUP_THREADS * share
             tensor, tile = some_of(tensor, axes(tensor)[-2], first, share), some_of(tile, axes(tile)[-2], first, share)
@@ -390,6 +402,19 @@ def _covered(tensor: Region, tile: Region, parts: Sequence[_Piece]) -> tuple[Reg
         return Region(region.buffer, tuple(start), tuple(extent))
 
     return part(tensor, 0), part(tile, 1)
+
+
+def _by_the_lowest(mask: int, build: Builder, start: Callable[..., None]) -> None:
+    """Starts loads in the lowest block of a mask for all that it names, and in each other block for itself."""
+    rank = Var("rank", INT32)
+    build.emit(CallStmt(CLUSTER_RANK, (), result=rank))
+    with build.block() as for_all:
+        start(const(mask, SCALARS["uint16"]))
+    with build.block() as own:
+        start()
+    named = ((const(mask, INT32) >> rank) & 1) == 0
+    others = If(named, as_body(own, build.loc))
+    build.emit(If(rank == (mask & -mask).bit_length() - 1, as_body(for_all, build.loc), others))
 
 
 def _by_one_thread(site: Site, build: Builder, emit: Callable[[], None], each: int = 0) -> None:
