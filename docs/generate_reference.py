@@ -42,8 +42,8 @@ SECTIONS = (
         "Level 3: single threads of a GPU",
         (
             *("threads", "groups", "sync", "barriers", "engine", "multicast", "warpgroups", "clusters"),
-            *("blackwell", "warp", "allreduce", "pointers", "wide_access", "matrix_instructions", "mma_emitter", "mma_index"),
-            *("extern", "tensors", "assumptions"),
+            *("blackwell", "warp", "allreduce", "pointers", "wide_access", "matrix_instructions"),
+            *("mma_emitter", "mma_index", "extern", "tensors", "assumptions"),
         ),
     ),
 )
