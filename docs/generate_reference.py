@@ -35,7 +35,7 @@ SECTIONS = (
             *("reducers", "atomic"),
         ),
     ),
-    ("Arithmetic", ("math", "casts", "arithmetic", "derived", "vectors")),
+    ("Arithmetic", ("math", "casts", "arithmetic", "derived", "vectors", "operator_classes")),
     ("Layouts", ("layout", "fragment", "swizzle", "annotate_layout")),
     ("Debugging", ("debug",)),
     (

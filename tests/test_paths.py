@@ -15,10 +15,10 @@ PUBLISHED = {
         PassConfigKey profiler Profiler TensorSupplyType testing transform set_log_level env DataType dtypes contrib
         register_cuda_postproc register_c_postproc register_hip_postproc __version__ backend utils""",
     "tilelang._ffi_api": "",
-    "tilelang.language.eager": "prim_func macro const",
+    "tilelang.language.eager": "prim_func macro const JITFunc Ref",
     "tilelang.language.eager.ast": "mutate",
-    "tilelang.language.eager.builder": "prim_func macro const",
-    "tilelang.language.kernel": "Kernel get_thread_binding",
+    "tilelang.language.eager.builder": "prim_func macro const JITFunc Ref",
+    "tilelang.language.kernel": "Kernel KernelLaunchFrame get_thread_binding _normalize_threads",
     "tilelang.language.loop": "Parallel Persistent Pipelined serial unroll vectorized",
     "tilelang.language.proxy": "Tensor StridedTensor ptr",
     "tilelang.language.allocate": "alloc_shared alloc_local alloc_fragment alloc_var alloc_global alloc_barrier empty",
@@ -42,7 +42,7 @@ PUBLISHED = {
     "tilelang.language.utils": "",
     "tilelang.language.experimental": "",
     "tilelang.language.tir": "exp sqrt if_then_else",
-    "tilelang.language.tir.ir": "exp",
+    "tilelang.language.tir.ir": "exp _VALID_CAST_ROUNDING_MODES",
     "tilelang.language.tir.op": "exp",
     "tilelang.layout": "Layout Fragment make_swizzled_layout make_linear_layout",
     "tilelang.layout.layout": "Layout",
@@ -82,12 +82,13 @@ PUBLISHED = {
     "tilelang.autotuner.tuner": "AutoTuner AutoTuneImpl",
     "tvm": "tirx tir DataType ir target",
     "tvm.ir": "PrimExpr",
-    "tvm.tirx": "PrimExpr PrimFunc exp if_then_else Select Cast Var call_extern const all any For",
+    "tvm.tirx": "PrimExpr PrimFunc IntImm FloatImm StringImm Min Max exp if_then_else Select Cast Var call_extern const all any For",
     "tvm.tir": "const Select",
     "tvm.target": "Target",
     "tvm.tirx.stmt_functor": "post_order_visit StmtVisitor",
     "tilelang.quantize": """_tir_packed_int_to_int_convert _tir_packed_to_fp4_to_f16 _tir_packed_to_signed_convert
         _tir_packed_to_unsigned_convert get_lop3_intrin_group""",
+    "tilelang.cuda.intrinsics.macro.wgmma_macro_generator": "compute_gmma_descriptor TensorCoreIntrinEmitter",
     "tilelang.carver.arch": "CUDA driver",
 }
 

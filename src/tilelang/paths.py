@@ -13,7 +13,7 @@ NO_SOURCE = ""  # of names that can be imported, and are internal to published T
 
 # the modules into which published TileLang divides its language; each holds the names of `T`
 _SUBJECTS = """
-allocate annotations atomic builtin common copy_op customize experimental fastmath fill_op frame gemm_op kernel logical
+allocate annotations atomic builtin common copy_op customize experimental fastmath fill_op frame gemm_op logical
 loop math_intrinsics meta proxy reduce_op scan_op symbolics tile_schedule utils
 """.split()
 
@@ -37,6 +37,7 @@ _TENSORS = {
     "tilelang.testing": "torch_assert_close",
 }
 
+_EAGER = {LANGUAGE: "*", "tilelang.ir.func": "PrimFunc", "tilelang.jit.signature": "JITFunc"}
 _TIR = {
     LANGUAGE: "*",
     f"{LANGUAGE}.tir_functions": "all any const",
@@ -100,7 +101,8 @@ PATHS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "tilelang.cuda.intrinsics.macro.mma_macro_generator": _MMA,
         "tilelang.cuda.intrinsics.macro.wgmma_macro_generator": {
             f"{LANGUAGE}.mma_index": "compute_gmma_descriptor",
-            f"{LANGUAGE}.mma_emitter": "WGMMATensorCoreIntrinEmitter",
+            f"{LANGUAGE}.mma_emitter": "WGMMATensorCoreIntrinEmitter "
+            "TensorCoreIntrinEmitter=WGMMATensorCoreIntrinEmitter",
         },
         "tilelang.cuda.intrinsics.sparse_layout": {
             f"{LANGUAGE}.mma_index": "GROUP_CONFIG get_e_factor get_e_replicate_factor"
@@ -110,15 +112,21 @@ PATHS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "tilelang.intrinsics": {},
         "tilelang.jit": {"tilelang.jit.jit_impl": "JITImpl"},
         "tilelang.jit.exceptions": {"tilelang.errors": "JITNoBuilderError"},
-        LANGUAGE: {},
+        LANGUAGE: {
+            "tilelang.ir.func": "PrimFunc",
+            "tilelang.jit.signature": "JITFunc",
+            f"{LANGUAGE}.dtypes": "AnyDType get_tvm_dtype is_float4 is_float4_e2m1_unpacked is_float4_e2m1fn",
+            f"{LANGUAGE}.kernel": "KernelLaunchFrame=Kernel",
+        },
         **{f"{LANGUAGE}.{subject}": {LANGUAGE: "*"} for subject in _SUBJECTS},
         f"{LANGUAGE}.dtypes": _TORCH_NAMES,
-        f"{LANGUAGE}.eager": {LANGUAGE: "*"},
-        f"{LANGUAGE}.eager.ast": {LANGUAGE: "*", NO_SOURCE: "mutate"},
-        f"{LANGUAGE}.eager.builder": {LANGUAGE: "*"},
+        f"{LANGUAGE}.eager": _EAGER,
+        f"{LANGUAGE}.eager.ast": {**_EAGER, NO_SOURCE: "mutate"},
+        f"{LANGUAGE}.eager.builder": _EAGER,
         f"{LANGUAGE}.fp8": {},
+        f"{LANGUAGE}.kernel": {LANGUAGE: "*", f"{LANGUAGE}.kernel": "KernelLaunchFrame=Kernel"},
         f"{LANGUAGE}.tir": {LANGUAGE: "*"},
-        f"{LANGUAGE}.tir.ir": {LANGUAGE: "*"},
+        f"{LANGUAGE}.tir.ir": {LANGUAGE: "*", f"{LANGUAGE}.casts": "_VALID_CAST_ROUNDING_MODES=ROUNDING_MODES"},
         f"{LANGUAGE}.tir.op": {LANGUAGE: "*"},
         "tilelang.layout": {},
         "tilelang.math": {},

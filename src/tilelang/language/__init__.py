@@ -42,6 +42,7 @@ from tilelang.language.meta import *
 from tilelang.language.mma_emitter import *
 from tilelang.language.mma_index import *
 from tilelang.language.multicast import *
+from tilelang.language.operator_classes import *
 from tilelang.language.parameters import *
 from tilelang.language.pointers import *
 from tilelang.language.prim_func import *
@@ -96,6 +97,7 @@ _MODULES = (
     "mma_emitter",
     "mma_index",
     "multicast",
+    "operator_classes",
     "parameters",
     "pointers",
     "prim_func",

@@ -19,7 +19,7 @@ from tilelang.language.types import DTypeLike, plain_dtype
 
 __all__ = ["Cast", "bitcast", "cast", "reinterpret"]
 
-ROUNDING_MODES = ("", "rn", "rz", "rp", "rm", "rs")
+ROUNDING_MODES = frozenset({"", "rn", "rz", "rp", "rm", "rs"})
 _STOCHASTIC = {16: "FP16", 8: "FP8", 4: "FP4"}  # what the instructions are called, by width
 
 
