@@ -378,9 +378,10 @@ def launch(
     cooperative: bool = False,
     maps: tuple[TensorMapText, ...] = (),
     early: bool = False,
+    shared_text: str = "",
 ) -> DeviceLaunch:
     values = tuple(KernelArgument(*argument) for argument in arguments)
-    return DeviceLaunch(name, grid, threads, shared_bytes, cluster, values, cooperative, maps, early)
+    return DeviceLaunch(name, grid, threads, shared_bytes, cluster, values, cooperative, maps, early, shared_text)
 
 
 def map_text(

@@ -344,13 +344,13 @@ n = T.dynamic("n")
 @T.prim_func
 def main(A: T.Tensor((n,), "float32")):
     with T.Kernel(1) as bx:
-        S = T.alloc_shared((n, 4), "float32")
+        S = T.alloc_fragment((n, 4), "float32")
 """,
         """\
-T.alloc_shared: extent n of dimension 0 is only known when the kernel runs
+T.alloc_fragment: extent n of dimension 0 is only known when the kernel runs
  --> kernel.py:9:9
-9 |         S = T.alloc_shared((n, 4), "float32")
-  |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+9 |         S = T.alloc_fragment((n, 4), "float32")
+  |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 hint: on-chip memory has constant extents: write a tile size such as 128, and loop over the tiles
 """,
     ),

@@ -165,6 +165,16 @@ def test_sizes_seen_before_take_the_short_way_in_any_order(cuda: FakeCuda, torch
     assert 4 == calls.long
 
 
+def test_shared_memory_is_as_large_as_a_call_needs(cuda: FakeCuda, torch: FakeTorch) -> None:
+    kernel = launch(("tensor", 0, "void*"), grid=("1",), shared_text="(512 + (n * 4))")
+    calls = Calls(cuda, signature(tensor("A", 8), scalar("n")), lambda facts: device_code(kernel))
+    for n in (4, 8, 4, 8):
+        calls(FakeTensor((8,), torch.float32), n)
+        assert 512 + n * 4 == cuda.launches[-1].shared_bytes
+    with pytest.raises(RuntimeError, match="shared memory: 262656 bytes asked"):
+        calls(FakeTensor((8,), torch.float32), 65536)
+
+
 def test_an_empty_grid_launches_nothing(cuda: FakeCuda, torch: FakeTorch) -> None:
     calls = dynamic(cuda)
     for _ in range(2):

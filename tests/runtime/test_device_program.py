@@ -75,6 +75,18 @@ def test_more_shared_memory_than_the_device_has_is_refused(cuda: FakeCuda, drive
     ) == str(caught.value)
 
 
+def test_shared_memory_is_computed_from_names(cuda: FakeCuda, driver: Driver) -> None:
+    driver.enter(0)
+    cuda.shared = 101376
+    made = program(launch(shared_text="(1024 + (n * 4))"), launch(name="two"))
+    assert {"n"} == made.used_names
+    made.functions(driver, 0)
+    assert 101376 in [value for _, value in cuda.attributes]  # whatever a launch asks for
+    assert [1424, 1024] == made.shared_bytes({"n": 100}, driver, 0)
+    with pytest.raises(RuntimeError, match="kernel: shared memory: 101380 bytes asked, 101376 available on cuda:0"):
+        made.shared_bytes({"n": 25089}, driver, 0)
+
+
 def test_more_threads_than_a_block_may_have_are_refused(driver: Driver) -> None:
     driver.enter(0)
     with pytest.raises(ResourceError, match="kernel: 2048 threads per block asked, 1024 available"):

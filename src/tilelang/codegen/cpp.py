@@ -52,7 +52,7 @@ class _Program:
         self._asserts: list[tuple[str, Loc]] = []
         self._written = {b.storage for s in walk(func.body) for b in written_buffers(s)}
         self._plans = {s: plan_storage(s.body) for s in walk(func.body) if isinstance(s, Launch)}
-        self._asserting = any(isinstance(s, Assert) for s in walk(func.body))
+        self._asserting = any(isinstance(s, Assert) or _is_sized_at_launch(s) for s in walk(func.body))
         self._may_fail = self._asserting or any(plan.arena_bytes for plan in self._plans.values())
         self._arguments: dict[ScalarParam, str] = {}  # what scalars are called that the ABI passes in another type
 
@@ -180,6 +180,11 @@ class _Program:
         if isinstance(node, Buffer):
             return self._pointer(node)
         return f"{'int64_t' if node.index else value_type(node.dtype)} {self._names[node]}"
+
+
+def _is_sized_at_launch(stmt: Stmt) -> bool:
+    """Whether a statement allocates memory of a block that may not be there."""
+    return isinstance(stmt, Alloc) and stmt.buffer.scope.on_chip and stmt.buffer.static_shape is None
 
 
 def _is_even(launch: Launch) -> bool:

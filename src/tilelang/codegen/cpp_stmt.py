@@ -11,7 +11,7 @@ from tilelang.codegen.cpp_print import print_lines
 from tilelang.codegen.emitter import Emitter
 from tilelang.codegen.storage import StoragePlan
 from tilelang.errors import CompilerBug, Loc
-from tilelang.ir.buffer import Scope
+from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import int_const
 from tilelang.ir.stmt import Alloc, Atomic, For, ForKind, Launch, Print, Reduction
 from tilelang.isa.intrinsic import Helper
@@ -58,17 +58,35 @@ class CppStmtPrinter(StmtPrinter):
         elif buffer.address is not None:
             out.line(f"{kind}* const {name} = ({kind}*)(intptr_t)({exprs.index(buffer.address)});")
         elif buffer.scope is Scope.GLOBAL:
-            exprs.need(WORKSPACE)
-            count = " * ".join(f"({exprs.index(extent)})" for extent in buffer.shape) or "1"
-            memory = self._names.fresh(f"{name}_memory")
-            out.line(f"const tl_workspace {memory}(({count}) * int64_t(sizeof({kind})));")
+            memory = self._workspace(buffer, name, kind)
             out.line(f"if ({memory}.data == nullptr) return -1;")
             out.line(f"{kind}* const {name} = ({kind}*){memory}.data;")
         elif self._plan is not None and buffer in self._plan.offsets:
             out.line(f"{kind}* __restrict const {name} = ({kind}*)({ARENA} + {self._plan.offsets[buffer]});")
         else:
             elements = max(1, (buffer.bytes or 0) // buffer.dtype.storage_bytes)
+            if buffer.static_shape is None:
+                self._sized_at_launch(buffer, name, kind)
+                return
             out.line(f"alignas(64) {kind} {name}[{elements}];")
+
+    def _workspace(self, buffer: Buffer, name: str, kind: str) -> str:
+        """Declares memory for a buffer; gives its name."""
+        exprs = self._exprs
+        exprs.need(WORKSPACE)
+        count = " * ".join(f"({exprs.index(extent)})" for extent in buffer.shape) or "1"
+        memory = self._names.fresh(f"{name}_memory")
+        self._out.line(f"const tl_workspace {memory}(({count}) * int64_t(sizeof({kind})));")
+        return memory
+
+    def _sized_at_launch(self, buffer: Buffer, name: str, kind: str) -> None:
+        """A tile of the block whose size only the launch knows."""
+        memory, out = self._workspace(buffer, name, kind), self._out
+        with out.block(f"if ({memory}.data == nullptr)"):
+            self._exprs.need(FAIL)
+            out.line(f"tl_fail({FAILED}, -1);")
+            out.line("return;")
+        out.line(f"{kind}* __restrict const {name} = ({kind}*){memory}.data;")
 
     def _atomic(self, node: Atomic) -> list[str]:
         return atomic_lines(node, self._exprs)

@@ -200,6 +200,7 @@ class _Program:
                 tensor_maps=tuple(map(self._map_text, maps)),
                 cooperative=any(Effect.SYNC_GRID in instruction.effect for instruction in _instructions(launch)),
                 early=early,
+                shared_text="" if launch.plan.shared_end is None else python_text(launch.plan.shared_end),
             )
         )
 

@@ -11,7 +11,7 @@ from tilelang.codegen.cuda_print import print_lines
 from tilelang.codegen.emitter import Emitter
 from tilelang.errors import CompilerBug, Loc
 from tilelang.ir.buffer import Buffer, Region, Scope
-from tilelang.ir.expr import cast, int_const
+from tilelang.ir.expr import Expr, cast, int_const
 from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.stmt import Alloc, Atomic, CallStmt, For, ForKind, MemoryOrder, MemoryScope, Print
 from tilelang.ir.visit import walk
@@ -45,7 +45,8 @@ class CudaStmtPrinter(StmtPrinter):
         asserts: list[tuple[str, Loc]],
     ) -> None:
         super().__init__(out, exprs, asserts)
-        self._offsets, self._written = dict(plan.shared_offsets), written
+        self._offsets: dict[Buffer, int | Expr] = {**dict(plan.shared_offsets), **dict(plan.shared_tail)}
+        self._written = written
 
     def _alloc(self, node: Alloc) -> None:
         buffer, exprs = node.buffer, self._exprs
@@ -63,7 +64,8 @@ class CudaStmtPrinter(StmtPrinter):
             if buffer not in self._offsets:
                 raise CompilerBug(f"codegen: '{buffer.name}' has no place in shared memory")
             offset = self._offsets[buffer]
-            place = f"({ARENA} + {offset})" if offset else ARENA
+            text = exprs.index(offset) if isinstance(offset, Expr) else str(offset)
+            place = ARENA if text == "0" else f"({ARENA} + {text})"
             self._out.line(f"{kind}* const {name} = ({kind}*){place};")
         elif buffer.scope is Scope.LOCAL:
             elements = max(1, (buffer.bytes or 0) // buffer.dtype.storage_bytes)

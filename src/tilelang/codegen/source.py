@@ -59,11 +59,13 @@ class DeviceLaunch:
         name: The kernel's name in the source.
         grid: Extents as Python expressions over the names of symbols and of scalar parameters.
         threads: Threads per block as (x, y, z).
-        shared_bytes: Dynamic shared memory of a block.
+        shared_bytes: Dynamic shared memory of a block, or the constant part of it.
         cluster: Blocks per cluster.
         arguments: In order.
         cooperative: Whether all blocks must run at once, as barriers of the whole grid need.
         tensor_maps: What the launch's arguments of that kind describe.
+        shared_text: All of the dynamic shared memory, where it is computed at each launch: a Python expression over the
+            names of symbols and of scalar parameters.
         early: Whether it may begin before the launch in front of it has ended; the kernel itself waits for that.
     """
 
@@ -76,6 +78,7 @@ class DeviceLaunch:
     cooperative: bool = False
     tensor_maps: tuple[TensorMapText, ...] = ()
     early: bool = False
+    shared_text: str = ""
 
 
 @record

@@ -34,7 +34,7 @@ def plan_storage(body: Stmt) -> StoragePlan:
     sizes = {
         s.buffer: _size(s.buffer)
         for s in walk(body)
-        if isinstance(s, Alloc) and s.buffer.view_of is None and s.buffer.scope is not Scope.VAR
+        if isinstance(s, Alloc) and _has_place(s.buffer)
     }
     in_arena: set[Buffer] = set()
     on_stack = sum(sizes.values())
@@ -45,6 +45,11 @@ def plan_storage(body: Stmt) -> StoragePlan:
         on_stack -= sizes[buffer]
     offsets: dict[Buffer, int] = {}
     return StoragePlan(offsets, _place(body, 0, in_arena, sizes, offsets))
+
+
+def _has_place(buffer: Buffer) -> bool:
+    """Whether a buffer takes memory of a size that is known now."""
+    return buffer.view_of is None and buffer.scope is not Scope.VAR and buffer.static_shape is not None
 
 
 def _size(buffer: Buffer) -> int:

@@ -45,7 +45,9 @@ class LaunchPlan:
         shared_layouts: Where elements of a shared buffer lie, for those that are not row-major. A layout of fewer
             dimensions than its buffer applies to the last ones, versions of a tile lying one after another.
         shared_offsets: Where each shared buffer begins in the block's shared memory, in bytes.
-        shared_bytes: Shared memory of a block, in bytes.
+        shared_bytes: Shared memory of a block for buffers of constant shape, in bytes.
+        shared_tail: Where shared buffers begin whose size is known at the launch, in bytes; behind all others.
+        shared_end: Shared memory of a block, in bytes, if there are such buffers.
         versions: How many versions a pipeline keeps of each shared buffer that it fills ahead; they are the buffer's
             first dimension.
         uniform: Scalars and arrays of threads that belong to the block's own program: their contents are the same in
@@ -59,6 +61,8 @@ class LaunchPlan:
     shared_layouts: tuple[tuple[Buffer, Layout], ...] = ()
     shared_offsets: tuple[tuple[Buffer, int], ...] = ()
     shared_bytes: int = 0
+    shared_tail: tuple[tuple[Buffer, Expr], ...] = ()
+    shared_end: Expr | None = None
     versions: tuple[tuple[Buffer, int], ...] = ()
     uniform: tuple[Buffer, ...] = ()
     tensor_maps: tuple[TensorMap, ...] = ()

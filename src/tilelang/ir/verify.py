@@ -50,7 +50,7 @@ from tilelang.ir.stmt import (
     TileOp,
     While,
 )
-from tilelang.ir.visit import children, expressions, walk
+from tilelang.ir.visit import children, expressions, variables_of, walk
 from tilelang.target import WARP_SIZE
 
 _ANYWHERE = (Seq, Bind, Alloc, Store, For, While, If, Break, Continue, Atomic, Assert, Print, Launch)
@@ -251,7 +251,8 @@ class _Verifier:
                 f"'{buffer.name}': {buffer.scope.value} memory belongs to a block, but there is none here",
                 hint="allocate it inside `with T.Kernel(...)`",
             )
-        if buffer.scope.on_chip and buffer.static_shape is None:
+        sized_at_launch = buffer.scope is Scope.SHARED and all(map(self._is_known_before, buffer.shape))
+        if buffer.scope.on_chip and buffer.static_shape is None and not sized_at_launch:
             shape = ", ".join(to_text(e) for e in buffer.shape)
             raise ProgramError(
                 f"'{buffer.name}': {buffer.scope.value} memory needs a constant shape, got ({shape})",
@@ -272,6 +273,11 @@ class _Verifier:
             self._expr(node.init)
             self._same("Alloc", buffer.dtype, node.init)
         self._visible.add(buffer)
+
+    def _is_known_before(self, extent: Expr) -> bool:
+        """Whether an extent is known before the launch."""
+        given = {param.var for param in self._func.params if isinstance(param, ScalarParam)}
+        return variables_of(extent) <= given.union(self._func.symbols)
 
     def _layout(self, buffer: Buffer) -> None:
         for extent in (*buffer.shape, *(buffer.strides or ())):

@@ -21,7 +21,7 @@ from tilelang.language.proxy import BufferProxy
 from tilelang.language.regions import as_buffer
 from tilelang.language.stage import current
 from tilelang.language.types import DTypeLike, ShapeLike, as_shape, plain_dtype
-from tilelang.language.views import view_of, wrong_size
+from tilelang.language.views import known_before_launch, view_of, wrong_size
 
 __all__ = [
     "alloc_fragment",
@@ -38,7 +38,8 @@ __all__ = [
 def alloc_shared(shape: ShapeLike, dtype: DTypeLike = "float32", scope: str = "shared.dyn") -> BufferProxy:
     """A buffer that the whole block shares; its contents are undefined until written.
 
-    Shapes: constant extents, zero and rank 0 included; a bare int means rank 1.
+    Shapes: constants, zero and rank 0 included, and expressions of dims and scalar parameters, with which the size of
+    a block's memory is computed at each launch; a bare int means rank 1.
 
     Args:
         shape: The extents.
@@ -46,7 +47,8 @@ def alloc_shared(shape: ShapeLike, dtype: DTypeLike = "float32", scope: str = "s
         scope: "shared.dyn" or "shared"; both mean the same.
 
     Raises:
-        ProgramError: An extent is symbolic or negative, or the scope is another one.
+        ProgramError: An extent is negative or depends on values of the kernel, or the scope is another one.
+        ResourceError: When the kernel is launched and a block of the device has less memory.
 
     Example:
         `A_s = T.alloc_shared((block_M, block_K), T.float16)`
@@ -216,7 +218,7 @@ def view(buffer: BufferProxy, shape: ShapeLike | None = None, dtype: DTypeLike |
 
 
 def on_chip(what: str, shape: ShapeLike, dtype: DTypeLike, scope: Scope) -> BufferProxy:
-    """A new buffer of constant extents for the `T.alloc_*` function called `what`.
+    """A new buffer for the `T.alloc_*` function called `what`.
 
     Raises:
         ProgramError: An extent is negative or only known when the kernel runs.
@@ -225,7 +227,7 @@ def on_chip(what: str, shape: ShapeLike, dtype: DTypeLike, scope: Scope) -> Buff
     extents = as_shape(shape, what)
     row = plain_dtype(dtype, what)
     for dim, extent in enumerate(extents):
-        if int_const(extent) is None:
+        if int_const(extent) is None and not (scope is Scope.SHARED and known_before_launch(stager, (extent,))):
             raise ProgramError(
                 f"{what}: extent {text(extent)} of dimension {dim} is only known when the kernel runs",
                 hint="on-chip memory has constant extents: write a tile size such as 128, and loop over the tiles",

@@ -17,7 +17,7 @@ from tilelang.ir.stmt import Alloc
 from tilelang.ir.visit import walk_expr
 from tilelang.language.extents import difference, product, shape_text, text
 from tilelang.language.proxy import BufferProxy
-from tilelang.language.stage import current
+from tilelang.language.stage import Stager, current
 from tilelang.language.types import DTypeLike, ShapeLike, StorageHandle, as_shape, plain_dtype
 
 
@@ -65,13 +65,7 @@ def view_of(what: str, source: Buffer, shape: tuple[Expr, ...], dtype: DType, *,
     more = difference(new, old)
     if more != 0 if exact else more is not None and more > 0 and source.address is None:
         raise wrong_size(what, source, shape, dtype, exact=exact)
-    known = set(_nodes(source.shape))
-    for param in stager.params.values():
-        if isinstance(param, ScalarParam):
-            known.add(param.var)
-        else:
-            known.update(_nodes((*param.shape, *(param.buffer.strides or ()))))
-    if any(isinstance(node, Load) or isinstance(node, Var) and node not in known for node in _nodes(shape)):
+    if not known_before_launch(stager, shape, source.shape):
         raise ProgramError(
             f"{what}: the shape {shape_text(shape)} depends on values of the kernel",
             hint="write constants, dims and scalar parameters, or T.make_tensor(address, shape, dtype)",
@@ -80,6 +74,17 @@ def view_of(what: str, source: Buffer, shape: tuple[Expr, ...], dtype: DType, *,
     buffer = Buffer(name, shape, dtype, source.scope, view_of=source, loc=stager.loc)
     stager.emit(Alloc(buffer))
     return BufferProxy(buffer)
+
+
+def known_before_launch(stager: Stager, exprs: Sequence[Expr], given: Sequence[Expr] = ()) -> bool:
+    """Whether the host can compute expressions: of constants, dims, scalar parameters, and what stands in `given`."""
+    known = set(_nodes(given))
+    for param in stager.params.values():
+        if isinstance(param, ScalarParam):
+            known.add(param.var)
+        else:
+            known.update(_nodes((*param.shape, *(param.buffer.strides or ()))))
+    return all(node in known if isinstance(node, Var) else not isinstance(node, Load) for node in _nodes(exprs))
 
 
 def _nodes(exprs: Sequence[Expr]) -> Iterator[Expr]:

@@ -276,7 +276,8 @@ class DeviceCaller:
             tuple(TensorMaps(shape, driver.map_encoder(), driver.error) for shape in shapes)
             for shapes in program.tensor_maps(names)
         ]
-        parts = zip(program.launches, grids, functions, program.formats, maps, strict=True)
+        shared = program.shared_bytes(names, driver, device)
+        parts = zip(program.launches, grids, functions, program.formats, maps, shared, strict=True)
         placed = tuple(Placed(*part) if 0 not in part[1] else None for part in parts)
         flag = program.flag(driver).address if program.asserts else 0
         symbols = tuple(int(names[symbol.name]) for symbol in program.signature.symbols)

@@ -22,6 +22,14 @@ from tilelang.runtime.tensor_map import TensorMapFormula, TensorMapShape
 from tilelang.target import MAX_CLUSTER, MAX_GRID, MAX_THREADS, PORTABLE_CLUSTER, arch_of
 
 
+def too_much_shared(name: str, size: int, available: int, place: str) -> ResourceError:
+    """The error for a block that asks for more shared memory than there is."""
+    return ResourceError(
+        f"{name}: shared memory: {size} bytes asked, {available} available on {place}",
+        hint="reduce num_stages or the tiles",
+    )
+
+
 class DeviceProgram:
     """One compiled program.
 
@@ -51,7 +59,8 @@ class DeviceProgram:
             [TensorMapFormula(text, signature.params[text.tensor].name) for text in launch.tensor_maps]
             for launch in self.launches
         ]
-        texts = [text for grid in self._grids for text in grid] + self._workspaces
+        self._shared = [compiled(launch.shared_text or str(launch.shared_bytes)) for launch in self.launches]
+        texts = [text for grid in self._grids for text in grid] + self._workspaces + self._shared
         self.used_names = frozenset(name for text in texts for name in text.co_names).union(
             *(formula.used_names for formulas in self._maps for formula in formulas)
         )
@@ -85,7 +94,7 @@ class DeviceProgram:
         with self._lock:
             if context not in self._loaded:
                 self._check_device(driver, device)
-                self._loaded[context] = self._load(driver)
+                self._loaded[context] = self._load(driver, device)
             return self._loaded[context]
 
     def flag(self, driver: Driver) -> Flag:
@@ -127,19 +136,16 @@ class DeviceProgram:
                     hint="leave `cluster_dims=` out, or T.sync_grid",
                 )
             if launch.shared_bytes > available:
-                raise ResourceError(
-                    f"{name}: shared memory: {launch.shared_bytes} bytes asked, {available} available on "
-                    f"cuda:{device}",
-                    hint="reduce num_stages or the tiles",
-                )
+                raise too_much_shared(name, launch.shared_bytes, available, f"cuda:{device}")
 
-    def _load(self, driver: Driver) -> tuple[int, ...]:
+    def _load(self, driver: Driver, device: int) -> tuple[int, ...]:
         with driver.unrecorded():
             module = driver.load(self.code.cubin)
             functions = []
             for launch in self.launches:
                 function = driver.function(module, launch.name)
-                driver.allow_shared(function, launch.shared_bytes)
+                most = driver.attribute(device, MAX_SHARED_BYTES) if launch.shared_text else launch.shared_bytes
+                driver.allow_shared(function, most)
                 if math.prod(launch.cluster) > PORTABLE_CLUSTER:
                     driver.allow_large_clusters(function)
                 functions.append(function)
@@ -172,6 +178,19 @@ class DeviceProgram:
             x, y, z = (*(max(extent, 0) for extent in extents), 1, 1)[:3]
             result.append((x, y, z))
         return result
+
+    def shared_bytes(self, names: Mapping[str, int | float], driver: Driver, device: int) -> list[int]:
+        """Dynamic shared memory of a block of each launch for these values of symbols and scalar parameters.
+
+        Raises:
+            ResourceError: The device has less.
+        """
+        sizes = [int(evaluated(text, names)) for text in self._shared]
+        for size, launch in zip(sizes, self.launches, strict=True):
+            available = driver.attribute(device, MAX_SHARED_BYTES) if launch.shared_text else size
+            if size > available:
+                raise too_much_shared(self.signature.name, size, available, f"cuda:{device}")
+        return sizes
 
     def workspaces(self, names: Mapping[str, int | float]) -> list[int]:
         """Bytes of each workspace for these values of symbols and scalar parameters."""

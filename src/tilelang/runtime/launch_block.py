@@ -152,6 +152,7 @@ class Placed:
         function: The loaded kernel.
         format: Of its arguments.
         maps: The tensor maps among them.
+        shared_bytes: Dynamic shared memory of a block; that of the kernel if it is constant.
     """
 
     launch: DeviceLaunch
@@ -159,6 +160,7 @@ class Placed:
     function: int
     format: LaunchFormat
     maps: tuple[TensorMaps, ...] = ()
+    shared_bytes: int | None = None
 
 
 def make_block(launches: Sequence[Placed]) -> Block:
@@ -185,7 +187,8 @@ def _fill(memory: ctypes.Array[ctypes.c_char], base: int, start: int, placed: Pl
     for n, attribute in enumerate(given):
         _ATTRIBUTE.pack_into(memory, start + layout.attributes + n * _ATTRIBUTE.size, *attribute)
     attributes = base + start + layout.attributes
-    _CONFIG.pack_into(memory, start, *placed.grid, *launch.threads, launch.shared_bytes, 0, attributes, len(given))
+    shared = launch.shared_bytes if placed.shared_bytes is None else placed.shared_bytes
+    _CONFIG.pack_into(memory, start, *placed.grid, *launch.threads, shared, 0, attributes, len(given))
     pointers = [base + start + ARGUMENTS_OFFSET + offset for offset in layout.offsets]
     struct.pack_into(f"<{len(pointers)}Q", memory, start + layout.pointers, *pointers)
     return Slot(

@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from tilelang.errors import ArgumentError, BarrierDivergence, CompilerBug, SimulationError
+from tilelang.errors import ArgumentError, BarrierDivergence, CompilerBug, ResourceError, SimulationError
 from tilelang.ir.buffer import Buffer, Region, Scope
-from tilelang.ir.expr import Load
+from tilelang.ir.expr import Expr, Load
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.launch import TensorMap
+from tilelang.ir.launch import LaunchPlan, TensorMap
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, If, Launch, Seq, Stmt
 from tilelang.ir.visit import expressions, walk, walk_expr
 from tilelang.isa.instruction import Effect, Instruction
@@ -31,6 +31,7 @@ from tilelang.sim.block import Block, Grid
 from tilelang.sim.clocks import Clocks
 from tilelang.sim.clusters import Cluster
 from tilelang.sim.counters import Counters
+from tilelang.sim.device_array import DeviceArray
 from tilelang.sim.device_memory import Window
 from tilelang.sim.expressions import Evaluator
 from tilelang.sim.history import History, Places
@@ -44,7 +45,6 @@ from tilelang.sim.scheduler import Schedule
 from tilelang.sim.storage import Storage
 from tilelang.target import Target
 
-_POINTER_ALIGNMENT = 256  # bytes; what memory that a framework allocates is aligned to at least
 _ARENA_ALIGNMENT = 1024  # bytes; of the shared memory of a block, and of buffers that no plan has placed
 _POISON = 0xFF  # NaN in every float dtype that has one
 
@@ -159,6 +159,24 @@ class Simulation:
         """A global buffer's shape in numbers, checked against its storage."""
         return tuple(self._memory.cells(buffer).extents)
 
+    def numbers(self, exprs: tuple[Expr, ...]) -> tuple[int, ...]:
+        """What the host makes of extents."""
+        return self._evaluator.indices(exprs)
+
+    def size(self, buffer: Buffer) -> int:
+        """Bytes of a shared buffer."""
+        return math.prod(self.numbers(buffer.shape)) * buffer.dtype.storage_bytes
+
+    def check_shared(self, plan: LaunchPlan) -> None:
+        """Refuses more shared memory than a block has, where that shows at the launch only."""
+        most = self._target.architecture.shared_bytes
+        size = 0 if plan.shared_end is None else self._evaluator.index(plan.shared_end)
+        if size > most:
+            raise ResourceError(
+                f"{self._func.name}: shared memory: {size} bytes asked, {most} available on {self._target.arch}",
+                hint="reduce num_stages or the tiles",
+            )
+
     def view(self, tensor_map: TensorMap) -> TensorMapView:
         """A map of a tensor in numbers, as the host encodes it."""
         tensor, box, swizzle = tensor_map.tensor, tensor_map.box, tensor_map.swizzle
@@ -206,43 +224,6 @@ class Simulation:
     def counters(self) -> Counters | None:
         """Where things are counted, if anywhere."""
         return self._counters
-
-
-class DeviceArray:
-    """An argument or workspace as a row of bytes.
-
-    Attributes:
-        storage: The bytes from the first to the last element, whatever lies between.
-        begin: Where index 0 of every dimension lies, in bytes.
-        strides: In elements, per dimension.
-        writable: Whether the kernel may write it.
-    """
-
-    def __init__(self, buffer: Buffer, array: np.ndarray, defined: bool) -> None:
-        lanes, itemsize = buffer.dtype.lanes, array.itemsize
-        name = f"argument '{buffer.name}'"
-        moves = [s if extent > 1 else 0 for s, extent in zip(array.strides, array.shape, strict=True)]
-        if any(move % itemsize for move in moves):
-            raise ArgumentError(f"{name}: expected strides of whole elements, got {array.strides} bytes")
-        steps = [move // itemsize for move in moves]
-        ends = [(extent - 1) * step for extent, step in zip(array.shape, steps, strict=True)]
-        low, high = sum(min(0, end) for end in ends), sum(max(0, end) for end in ends)
-        self.writable = array.flags.writeable
-        if array.size == 0:
-            flat = np.zeros(0, np.uint8)
-        else:
-            corner = array[tuple(slice(-1, None) if step < 0 else slice(0, 1) for step in steps)].reshape(-1)[:1]
-            bits = corner.view(f"u{itemsize}")  # as_strided does not know all dtypes of ml_dtypes
-            row = np.lib.stride_tricks.as_strided(bits, (high - low + 1,), (itemsize,), writeable=self.writable)
-            flat = row.view(np.uint8)
-        self.storage = Storage(flat, base=_alignment(array) + low * itemsize)
-        if not defined:
-            self.storage.undefine()
-        self.begin = -low * itemsize
-        steps = steps[: buffer.rank]
-        if any(step % lanes for step in steps):
-            raise ArgumentError(f"{name}: expected strides of whole vectors of {lanes}")
-        self.strides = tuple(step // lanes for step in steps)
 
 
 @record(frozen=False, eq=False)
@@ -394,10 +375,9 @@ class _Launch:
         return found
 
     def _shared(self, buffer: Buffer, arena: Storage) -> Window:
-        shape = buffer.static_shape
-        if shape is None or buffer.storage not in self._offsets:
+        if buffer.storage not in self._offsets:
             raise CompilerBug(f"'{buffer.name}' has no place in shared memory")
-        return Window(buffer, arena, self._offsets[buffer.storage], shape)
+        return Window(buffer, arena, self._offsets[buffer.storage], self._simulation.numbers(buffer.shape))
 
     def _global(self, buffer: Buffer) -> Window:
         array = self._simulation.array(buffer)
@@ -439,15 +419,17 @@ class _Launch:
         Those that no plan has placed come behind the others.
         """
         plan = self._stmt.plan
-        offsets = dict(plan.shared_offsets)
+        tail = {buffer: self._simulation.numbers((offset,))[0] for buffer, offset in plan.shared_tail}
+        offsets = {**dict(plan.shared_offsets), **tail}
         named = {buffer for buffer in _buffers(self._stmt.body) if buffer.scope in (Scope.SHARED, Scope.BARRIER)}
         named.update(offsets)
         size = plan.shared_bytes
         for buffer, offset in offsets.items():
-            size = max(size, offset + (buffer.bytes or 0))
+            size = max(size, offset + self._simulation.size(buffer))
         for buffer in sorted((b for b in named if b.view_of is None and b not in offsets), key=_order_of(self._slots)):
             offsets[buffer] = -(-size // _ARENA_ALIGNMENT) * _ARENA_ALIGNMENT
-            size = offsets[buffer] + (buffer.bytes or 0)
+            size = offsets[buffer] + self._simulation.size(buffer)
+        self._simulation.check_shared(plan)
         return size, min((buffer.dtype.numpy.itemsize for buffer in named), default=1), offsets
 
     def _arena(self) -> Storage:
@@ -477,14 +459,3 @@ def _buffers(stmt: Stmt) -> Iterator[Buffer]:
             yield from (o.buffer for o in (*part.args, *part.reads, *part.writes) if isinstance(o, Region))
         for root in expressions(part):
             yield from (node.buffer for node in walk_expr(root) if isinstance(node, Load))
-
-
-def _alignment(array: np.ndarray) -> int:
-    """Where index 0 lies modulo the alignment of a pointer, as if the memory that it is a part of were aligned."""
-    address = int(array.__array_interface__["data"][0])
-    owner: object = array
-    while isinstance(owner, np.ndarray) and isinstance(owner.base, np.ndarray):
-        owner = owner.base
-    if isinstance(owner, np.ndarray) and owner.flags.owndata:
-        return (address - int(owner.__array_interface__["data"][0])) % _POINTER_ALIGNMENT
-    return address % _POINTER_ALIGNMENT

@@ -8,7 +8,9 @@ an access of neighboring elements stays one of neighboring elements, since layou
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
+import operator
 from collections.abc import Mapping
 
 from tilelang.dtypes import INT32
@@ -31,7 +33,7 @@ def place(buffer: Buffer, layout: Layout | None, indices: tuple[Expr, ...]) -> E
     """Where an element lies, in elements from the beginning of its buffer."""
     at = tuple(exact(index) for index in indices)
     if layout is None:
-        return _row_major(at, buffer.static_shape or ())
+        return _row_major(at, buffer.static_shape) if buffer.static_shape is not None else _symbolic(at, buffer.shape)
     leading = len(at) - len(layout.shape)
     coordinates = (*at[:leading], *layout(*at[leading:]))
     return _row_major(coordinates, (*(buffer.static_shape or ())[:leading], *layout.output_shape))
@@ -44,6 +46,16 @@ def _row_major(coordinates: tuple[Expr, ...], shape: tuple[int, ...]) -> Expr:
     for coordinate, extent in zip(coordinates, shape, strict=True):
         stride = stride // extent if extent else 0
         total = total + coordinate * stride if stride != 1 else total + coordinate
+    return total
+
+
+def _symbolic(coordinates: tuple[Expr, ...], shape: tuple[Expr, ...]) -> Expr:
+    """The same for extents that are known at the launch."""
+    total: Expr = _ZERO
+    stride: Expr = _ONE
+    for coordinate, extent in zip(reversed(coordinates), reversed(shape), strict=True):
+        total = coordinate * stride + total
+        stride = extent * stride
     return total
 
 
@@ -68,7 +80,9 @@ class _Flatten(Rewriter):
         if node.view_of is not None and (node in self._layouts) != (node.storage in self._layouts):
             raise CompilerBug(f"'{node.name}' and '{node.storage.name}' name the same bytes, but one has no layout")
         base = None if node.view_of is None else self.buffer(node.view_of)
-        shape = (const(self._plan.shared_elements(node), INT32),)
+        shape: tuple[Expr, ...] = (functools.reduce(operator.mul, node.shape, _ONE),)
+        if node.static_shape is not None:
+            shape = (const(self._plan.shared_elements(node), INT32),)
         return dataclasses.replace(node, shape=shape, strides=None, view_of=base)
 
     def _offset(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
@@ -147,6 +161,7 @@ def flatten_launch(launch: Launch) -> Launch:
         launch.plan,
         shared_layouts=(),
         shared_offsets=tuple((renamed.get(b, b), offset) for b, offset in launch.plan.shared_offsets),
+        shared_tail=tuple((renamed.get(b, b), offset) for b, offset in launch.plan.shared_tail),
         versions=tuple((renamed.get(b, b), count) for b, count in launch.plan.versions),
     )
     return dataclasses.replace(launch, body=body, plan=plan)

@@ -13,8 +13,10 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from tilelang.analysis.thread_accesses import meets_some
+from tilelang.dtypes import INT32
 from tilelang.errors import CompilerBug, Note, ResourceError
 from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import Expr, const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.stmt import Alloc, CallStmt, For, If, Launch, Seq, Stmt, While
@@ -73,11 +75,33 @@ def plan_launch(launch: Launch, target: Target) -> Launch:
         offsets, total = place(tiles)
     if total > limit:
         raise _too_much(tiles, total, limit, target)
+    tail, end = _behind(launch, total)
     plan = dataclasses.replace(
-        launch.plan, shared_offsets=tuple((t.buffer, offsets[t.buffer]) for t in tiles), shared_bytes=total
+        launch.plan,
+        shared_offsets=tuple((t.buffer, offsets[t.buffer]) for t in tiles),
+        shared_bytes=total,
+        shared_tail=tail,
+        shared_end=end,
     )
-    body = _WithoutUntouched(frozenset(offsets)).visit(launch.body) or Seq((), loc=launch.body.loc)
+    kept = frozenset((*offsets, *(buffer for buffer, _ in tail)))
+    body = _WithoutUntouched(kept).visit(launch.body) or Seq((), loc=launch.body.loc)
     return dataclasses.replace(launch, plan=plan, body=body)
+
+
+def _behind(launch: Launch, total: int) -> tuple[tuple[tuple[Buffer, Expr], ...], Expr | None]:
+    """Where the buffers begin whose size is known at the launch, and where the last one ends; none share bytes."""
+    touched = {buffer for stmt in walk(launch.body) for buffer in shared_storages(stmt)}
+    tail: list[tuple[Buffer, Expr]] = []
+    end: Expr = const(_rounded(total, _ALIGN), INT32)
+    for stmt in walk(launch.body):
+        if isinstance(stmt, Alloc) and stmt.buffer.static_shape is None and stmt.buffer in touched:
+            if stmt.buffer.scope is Scope.SHARED and stmt.buffer.view_of is None:
+                tail.append((stmt.buffer, end))
+                size: Expr = const(stmt.buffer.dtype.storage_bytes, INT32)
+                for extent in stmt.buffer.shape:
+                    size = size * extent
+                end = end + (size + (_ALIGN - 1)) // _ALIGN * _ALIGN
+    return tuple(tail), end if tail else None
 
 
 class _WithoutUntouched(Rewriter):
@@ -125,6 +149,8 @@ def _tiles(launch: Launch, *, whole_loops: bool) -> list[Tile]:
     apart = any(meets_some(s) or isinstance(s, If) and s.group for s in walk(launch.body))
     tiles = []
     for buffer in life.allocated:
+        if buffer.static_shape is None:
+            continue  # behind all others
         size, align = _size(buffer, launch.plan)
         if buffer.scope is Scope.BARRIER or apart and buffer in life.spans:
             first, last = 0, life.position  # the hardware looks at it behind our back
