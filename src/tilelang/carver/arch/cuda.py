@@ -6,6 +6,8 @@ from tilelang.carver.arch import driver
 from tilelang.errors import OptionError
 from tilelang.target import WARP_SIZE, TargetLike, parse_target
 
+_REGISTERS = 64 * 1024
+
 
 class CUDA:
     """What a kind of GPU has.
@@ -20,6 +22,8 @@ class CUDA:
         warp_size: Threads of a warp.
         smem_cap: Bytes of shared memory that a block may have.
         compute_max_core: Multiprocessors.
+        reg_cap: Registers, of 32 bits, that a block may have: 64 Ki on every GPU. Source: CUDA C++ Programming Guide,
+            "Compute Capabilities".
 
     Raises:
         OptionError: The target is no GPU.
@@ -34,3 +38,4 @@ class CUDA:
         self.warp_size = WARP_SIZE
         self.smem_cap = self.target.architecture.shared_bytes
         self.compute_max_core = driver.get_num_sms()
+        self.reg_cap = _REGISTERS

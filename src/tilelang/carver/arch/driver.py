@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from tilelang.runtime.cuda_driver import L2_BYTES, MAX_SHARED_BYTES, MULTIPROCESSORS, open_driver
+from tilelang.runtime.cuda_driver import (
+    L2_BYTES,
+    MAX_SHARED_BYTES,
+    MULTIPROCESSORS,
+    REGISTERS,
+    SHARED_BYTES,
+    open_driver,
+)
 from tilelang.target import parse_target, present_arch
 
 
@@ -16,6 +23,22 @@ def get_max_dynamic_shared_size_bytes(device_id: int = 0) -> int:
     return _figure(device_id, MAX_SHARED_BYTES, parse_target("cuda").architecture.shared_bytes)
 
 
+def get_shared_memory_per_block(device_id: int = 0) -> int:
+    """Bytes of shared memory that a block has without asking for more: 48 KiB on every GPU.
+
+    Source: CUDA C++ Programming Guide, "Compute Capabilities": more than 48 KiB is dynamic and asked for.
+    """
+    return _figure(device_id, SHARED_BYTES, 48 * 1024)
+
+
+def get_registers_per_block(device_id: int = 0) -> int:
+    """Registers, of 32 bits, that a block may have: 64 Ki on every GPU here.
+
+    Source: CUDA C++ Programming Guide, "Compute Capabilities".
+    """
+    return _figure(device_id, REGISTERS, 64 * 1024)
+
+
 def get_l2_cache_size_bytes(device_id: int = 0) -> int:
     """Bytes of the L2 cache.
 
@@ -23,6 +46,11 @@ def get_l2_cache_size_bytes(device_id: int = 0) -> int:
         DriverError: There is no device.
     """
     return open_driver().attribute(device_id, L2_BYTES)
+
+
+def get_device_name(device_id: int = 0) -> str:
+    """What the device is called; as `get_cuda_device_name`."""
+    return get_cuda_device_name(device_id)
 
 
 def get_cuda_device_name(device_id: int = 0) -> str:
