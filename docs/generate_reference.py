@@ -38,6 +38,7 @@ SECTIONS = (
     ("Arithmetic", ("math", "casts", "arithmetic", "derived", "vectors", "operator_classes")),
     ("Layouts", ("layout", "fragment", "swizzle", "annotate_layout")),
     ("Debugging", ("debug",)),
+    ("Names of older programs", ("legacy_blocks", "legacy_calls", "nodes")),
     (
         "Level 3: single threads of a GPU",
         (

@@ -3,7 +3,7 @@ from collections.abc import Callable
 import pytest
 
 import tilelang.language as T
-from tilelang.errors import NoLowering, OptionError, ProgramError, StagingError
+from tilelang.errors import OptionError, ProgramError, StagingError
 from tilelang.ir.expr import Const
 from tilelang.language.proxy import BufferProxy
 from tilelang.language.stage import Stager, staging
@@ -91,9 +91,25 @@ def test_annotations_stand_inside_of_a_kernel() -> None:
     assert "T.use_swizzle: is about one kernel, but stands outside of `with T.Kernel(...)`" == caught.value.message
 
 
-def test_hints_of_older_programs_are_taken_and_others_refused(stager) -> None:
+def test_hints_of_older_programs_are_ignored(stager) -> None:
     with T.attr(0, "pragma_unroll_explicit", True):
         pass
     T.attr("default", "threadblock_swizzle_pattern", "f")
-    with pytest.raises(NoLowering, match="T.attr: 'thread_extent' has no meaning here"):
-        T.attr(0, "thread_extent", 128)
+    T.attr(0, "thread_extent", 128)
+    assert [] == stager.statements
+
+
+def test_the_name_of_a_function_can_be_given() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((4,), "float32")):
+        T.func_name("renamed")
+        T.func_attr({"tir.noalias": True})
+        with T.Kernel(1):
+            A[0] = 1
+
+    assert ("renamed", True) == (main.name, dict(main.attributes)["tir.noalias"])
+    with pytest.raises(ProgramError, match="T.func_attr: 'a b' is no name of a function"):
+
+        @T.prim_func
+        def other(A: T.Tensor((4,), "float32")):
+            T.func_name("a b")

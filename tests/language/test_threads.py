@@ -79,7 +79,7 @@ def test_block_bindings_are_the_blocks_own_variables():
     [
         (lambda: T.get_thread_binding(3), "T.get_thread_binding: there is no dimension 3"),
         (lambda: T.thread_binding(64, "threadIdx.x"), "T.thread_binding: 64 threads along x, but the kernel has 128"),
-        (lambda: T.thread_binding(64, "blockIdx.x"), "T.thread_binding: 'blockIdx.x' names no thread index"),
+        (lambda: T.thread_binding(64, "blockIdx.x"), "T.thread_binding: 64 blocks along x, but the kernel has 1"),
     ],
 )
 def test_what_names_no_thread_is_refused(ask, message):

@@ -32,6 +32,8 @@ from tilelang.language.engine import *
 from tilelang.language.extern import *
 from tilelang.language.groups import *
 from tilelang.language.kernel import *
+from tilelang.language.legacy_blocks import *
+from tilelang.language.legacy_calls import *
 from tilelang.language.level3 import PRIMITIVES
 from tilelang.language.loops import *
 from tilelang.language.macro import *
@@ -42,6 +44,7 @@ from tilelang.language.meta import *
 from tilelang.language.mma_emitter import *
 from tilelang.language.mma_index import *
 from tilelang.language.multicast import *
+from tilelang.language.nodes import *
 from tilelang.language.operator_classes import *
 from tilelang.language.parameters import *
 from tilelang.language.pointers import *
@@ -78,8 +81,8 @@ _MODULES = (
     "barriers",
     "blackwell",
     "blocks",
-    "classes",
     "casts",
+    "classes",
     "clusters",
     "copies",
     "debug",
@@ -89,6 +92,8 @@ _MODULES = (
     "extern",
     "groups",
     "kernel",
+    "legacy_blocks",
+    "legacy_calls",
     "loops",
     "macro",
     "math",
@@ -97,6 +102,7 @@ _MODULES = (
     "mma_emitter",
     "mma_index",
     "multicast",
+    "nodes",
     "operator_classes",
     "parameters",
     "pointers",

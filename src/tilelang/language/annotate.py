@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tilelang.errors import NoLowering, ProgramError, ProgramTypeError, ProgramValueError, StagingError
+from tilelang.errors import ProgramError, ProgramTypeError, ProgramValueError, StagingError
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Const, ExprLike, as_expr, cast
 from tilelang.ir.func import COMPILE_FLAGS, PASS_CONFIGS
@@ -28,10 +28,9 @@ __all__ = [
     "annotate_safe_value",
     "attr",
     "func_attr",
+    "func_name",
     "use_swizzle",
 ]
-
-_HINT_KEYS = ("pragma_", "threadblock_swizzle_pattern")  # tell a compiler how, never what
 
 
 @api
@@ -159,8 +158,17 @@ def annotate_min_blocks_per_sm(count: int) -> None:
 
 
 @api
+def func_name(name: str) -> None:
+    """Names the function, as `T.func_attr({"global_symbol": name})` does."""
+    func_attr({"global_symbol": name})
+
+
+@api
 def func_attr(attributes: Mapping[str, object]) -> None:
-    """Attaches free-form facts to the function, kept in `PrimFunc.attrs`.
+    """Attaches free-form facts to the function, kept in `PrimFunc.attrs`; "global_symbol" is the function's name.
+
+    Raises:
+        ProgramError: A key is no text, or the name of the function no name.
 
     Example:
         `T.func_attr({"global_symbol": "main"})`
@@ -169,16 +177,17 @@ def func_attr(attributes: Mapping[str, object]) -> None:
     for name, value in mapping_items("T.func_attr", attributes):
         if not isinstance(name, str):
             raise ProgramError(f"T.func_attr: {name!r:.40} is not a name")
+        if name == "global_symbol" and not (isinstance(value, str) and value.isidentifier()):
+            raise ProgramError(f"T.func_attr: {value!r:.40} is no name of a function", hint="write an identifier")
         stager.attrs[name] = value
 
 
 class attr:
     """`T.attr(node, key, value)`, alone or after `with`: what older programs say about what follows, or stands inside.
 
-    Hints mean nothing here. The key "reduce_scope" says by which `T.comm_reducer` threads fold values.
+    The key "reduce_scope" says by which `T.comm_reducer` threads fold values. Others are hints, which are ignored.
 
     Raises:
-        NoLowering: The key is another one.
         ProgramError: "reduce_scope" comes without a reducer.
 
     Example:
@@ -198,10 +207,6 @@ class attr:
                 )
             self._hints = kernel_hints("T.attr")
             self._before, self._hints.reducer = self._hints.reducer, node
-        elif not key.startswith(_HINT_KEYS):
-            raise NoLowering(
-                f"T.attr: {key!r:.60} has no meaning here", hint="leave it out, and say what it means in this language"
-            )
 
     def __enter__(self) -> None:
         """It has begun."""

@@ -18,7 +18,7 @@ from tilelang.ir.stmt import Alloc, For, ForKind, Stmt, Store
 from tilelang.isa.catalogue import INTRINSICS
 from tilelang.language.api import api
 from tilelang.language.extents import shape_text
-from tilelang.language.math import apply, if_then_else, is_number
+from tilelang.language.math import apply, is_number
 from tilelang.language.proxy import TileProxy
 from tilelang.language.regions import neighbor
 from tilelang.language.stage import current
@@ -30,7 +30,6 @@ __all__ = [
     "evaluate",
     "rng_init",
     "rng_rand",
-    "where",
 ]
 
 Condition = ExprLike | TileProxy | list[ExprLike] | tuple[ExprLike, ...]
@@ -92,20 +91,6 @@ def _fold_tile(what: str, op: BinaryOp, tile: TileProxy) -> Expr:
         body = For(index, as_expr(0), as_expr(extent), 1, ForKind.SERIAL, body, loc=stager.loc)
     stager.emit(body)
     return stager.bind(what[2:5], result)
-
-
-@api
-def where(condition: ExprLike, a: ExprLike | None = None, b: ExprLike | None = None) -> Expr | ExprLike:
-    """`a` if the condition holds, else `b`: `T.if_then_else` under NumPy's name; alone, the condition itself.
-
-    Raises:
-        ProgramError: Only one of `a` and `b` is given.
-    """
-    if a is None and b is None:
-        return condition
-    if a is None or b is None:
-        raise ProgramError("T.where: needs a value for either case", hint="write T.where(condition, a, b)")
-    return if_then_else(condition, a, b)  # type: ignore[no-any-return]
 
 
 @api

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from types import TracebackType
 
 from tilelang.dtypes import INT32
-from tilelang.errors import ProgramError, ProgramValueError
+from tilelang.errors import Loc, ProgramError, ProgramValueError
 from tilelang.ir.builder import as_body
 from tilelang.ir.expr import Expr, ExprLike, Var, as_expr, int_const
-from tilelang.ir.stmt import Launch, LaunchHints
+from tilelang.ir.stmt import Launch, LaunchHints, Stmt
 from tilelang.language.api import api
 from tilelang.language.reducer_epochs import check_reducers
 from tilelang.language.stage import Hints, Stager, current
@@ -102,11 +102,14 @@ class Kernel:
         stager.hints = None
         if kind is None:
             assert hints is not None
-            launch = _freeze(hints, self._cluster)
-            program = as_body(body, self._loc)
-            check_reducers(program, stager)
-            thread = hints.thread
-            stager.emit(Launch(self._vars, self._grid, self._threads, program, launch, thread, loc=self._loc))
+            emit_launch(stager, hints, as_body(body, self._loc), self._loc)
+
+
+def emit_launch(stager: Stager, hints: Hints, body: Stmt, loc: Loc) -> None:
+    """Emits the launch of a kernel whose block is staged."""
+    launch = _freeze(hints, hints.cluster)
+    check_reducers(body, stager)
+    stager.emit(Launch(hints.block_vars, hints.grid, hints.threads, body, launch, hints.thread, loc=loc))
 
 
 def ClusterKernel(

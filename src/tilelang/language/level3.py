@@ -32,7 +32,7 @@ _GROUPS: tuple[tuple[str, str, str], ...] = (
         "clc_try_cancel clc_try_cancel_multicast clc_is_canceled clc_get_first_ctaid_x clc_get_first_ctaid_y "
         "clc_get_first_ctaid_z",
     ),
-    (_ABSENT, _CALL, "call_intrin call_pure_extern call_llvm_intrin call_llvm_pure_intrin"),
+    (_ABSENT, _CALL, "call_llvm_intrin call_llvm_pure_intrin q_multiply_shift"),
     (_INTERNAL, _COPY, "tma_load tma_store create_tma_descriptor alloc_descriptor"),
     (
         _INTERNAL,

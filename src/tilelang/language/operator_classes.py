@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 
-class _Kind(type):
+class Kind(type):
     """A class whose instances are expressions of another class that fulfil a condition."""
 
     _holds: Callable[[object], bool]
@@ -66,7 +66,7 @@ def _operator(name: str, doc: str, *ops: BinaryOp, make: Callable[[Expr, Expr], 
 
     build.__name__ = build.__qualname__ = name
     members = {"__doc__": doc, "__module__": __name__, "_make": staticmethod(api(build)), "_holds": staticmethod(holds)}
-    return _Kind(name, (), members)
+    return Kind(name, (), members)
 
 
 def _divided(a: Expr, b: Expr) -> Expr:
@@ -95,7 +95,7 @@ And = _operator("And", "`a and b`.", BinaryOp.AND)
 Or = _operator("Or", "`a or b`.", BinaryOp.OR)
 
 
-class Not(metaclass=_Kind):
+class Not(metaclass=Kind):
     """`not a`."""
 
     @staticmethod
@@ -109,7 +109,7 @@ class Not(metaclass=_Kind):
         return isinstance(value, Unary) and value.op is UnaryOp.NOT
 
 
-class IntImm(metaclass=_Kind):
+class IntImm(metaclass=Kind):
     """An integer literal of a dtype: `T.IntImm("int32", 3)`; its number is `.value`.
 
     Raises:
@@ -130,7 +130,7 @@ class IntImm(metaclass=_Kind):
         return isinstance(value, Const) and not value.dtype.is_float
 
 
-class FloatImm(metaclass=_Kind):
+class FloatImm(metaclass=Kind):
     """A floating-point literal of a dtype: `T.FloatImm("float32", 0.5)`; its number is `.value`.
 
     Raises:

@@ -118,7 +118,7 @@ def finish(stager: Stager, fn: types.FunctionType, result: Any, loc: Loc) -> Pri
     in_order(stager, fn)
     params = tuple(stager.params.values())
     func = PrimFunc(
-        fn.__name__,
+        str(stager.attrs.get("global_symbol", fn.__name__)),
         params,
         with_launches(stager.statements, loc),
         symbols=_symbols(params),

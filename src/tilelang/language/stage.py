@@ -33,6 +33,7 @@ class Hints:
     min_blocks_per_sm: int | None = None
     block_vars: tuple[Var, ...] = ()
     grid: tuple[Expr, ...] = ()
+    axes: dict[str, tuple[Var, Expr]] | None = None  # of a kernel that is opened one dimension at a time
     threads: tuple[int, int, int] = (1, 1, 1)
     cluster: tuple[int, int, int] = (1, 1, 1)
     sources: list[str] = field(default_factory=list)
@@ -55,7 +56,8 @@ class Stager(Builder):
         active_macros: The macros being inlined, outermost first.
         params: The function's parameters by name, in order.
         loops: The kinds of the staged loops that are open, outermost first, as in `T.Parallel`.
-        branches: The `T.If`, and the sides of them, that are open, outermost first.
+        branches: The `T.If`, the sides of them, and the `T.sblock` that are open, outermost first.
+        env_threads: The dimensions that variables of `T.env_thread` stand for.
         assumptions: The conditions of `T.assume` that hold whenever the function runs.
         frames: Of the rewritten functions that are running, outermost first.
         reducers: The operators of what `T.alloc_reducer` allocated.
@@ -76,6 +78,7 @@ class Stager(Builder):
         self.params: dict[str, Param] = {}
         self.loops: list[str] = []
         self.branches: list[object] = []
+        self.env_threads: dict[Var, str] = {}
         self.assumptions: list[Expr] = []
         self.frames: list[object] = []
         self.reducers: dict[Buffer, ReduceOp] = {}
@@ -177,6 +180,11 @@ def reads_memory(value: Expr) -> bool:
 
 
 _CURRENT: ContextVar[Stager | None] = ContextVar("stager", default=None)
+
+
+def current_if_any() -> Stager | None:
+    """The stager of the kernel being staged, or None in plain Python."""
+    return _CURRENT.get()
 
 
 def current(what: str) -> Stager:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tilelang.dtypes import INT32
 from tilelang.errors import ProgramError
-from tilelang.ir.expr import Const, Expr, ExprLike, Var, as_expr, int_const
+from tilelang.ir.expr import Const, Expr, Var, as_expr, int_const
 from tilelang.language.api import api
 from tilelang.language.extents import plain
 from tilelang.language.stage import Hints, Stager, current
@@ -27,7 +27,6 @@ __all__ = [
     "get_warp_group_idx",
     "get_warp_idx",
     "get_warp_idx_sync",
-    "thread_binding",
 ]
 
 WARPGROUP_THREADS = 128  # Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"
@@ -45,46 +44,15 @@ def get_thread_binding(dim: int = 0) -> Expr:
         `tx = T.get_thread_binding()`
     """
     stager, hints = _kernel("T.get_thread_binding")
-    return _along(_dimension("T.get_thread_binding", dim), stager, hints)
+    return along(_dimension("T.get_thread_binding", dim), stager, hints)
 
 
 @api
 def get_thread_bindings() -> tuple[Expr, Expr, Expr]:
     """The index of the executing thread along x, y and z."""
     stager, hints = _kernel("T.get_thread_bindings")
-    x, y, z = (_along(dim, stager, hints) for dim in range(3))
+    x, y, z = (along(dim, stager, hints) for dim in range(3))
     return x, y, z
-
-
-@api
-def thread_binding(*extents: ExprLike | str, thread: str = "threadIdx.x") -> Expr:
-    """The index of the executing thread along the dimension that `thread` names, as older programs write it.
-
-    Args:
-        extents: The number of threads in that dimension, or 0 and that number; the name may stand last.
-        thread: "threadIdx.x", "threadIdx.y" or "threadIdx.z".
-
-    Raises:
-        ProgramError: The name means no dimension, or the number is not that of the kernel.
-
-    Example:
-        `tx = T.thread_binding(0, 128, thread="threadIdx.x")`
-    """
-    what = "T.thread_binding"
-    given = [extent for extent in extents if not isinstance(extent, str)]
-    for name in extents:
-        thread = name if isinstance(name, str) else thread
-    head, _, axis = thread.partition(".")
-    if head != "threadIdx" or axis not in _DIMS or not axis:
-        raise ProgramError(f"{what}: {thread!r} names no thread index", hint="write thread='threadIdx.x'")
-    stager, hints = _kernel(what)
-    dim = _DIMS.index(axis)
-    if given and int_const(as_expr(given[-1])) != hints.threads[dim]:
-        raise ProgramError(
-            f"{what}: {given[-1]!r} threads along {axis}, but the kernel has {hints.threads[dim]}",
-            hint=f"write T.thread_binding({hints.threads[dim]}, {thread!r}), or change threads= of T.Kernel",
-        )
-    return _along(dim, stager, hints)
 
 
 @api
@@ -152,6 +120,24 @@ def get_warp_group_idx(warp_size: int | None = None, warps_per_group: int | None
     return _linear(*_kernel("T.get_warp_group_idx")) // threads
 
 
+def thread_index(stager: Stager, hints: Hints, what: str, tag: str, extent: Expr) -> Expr:
+    """The index along the dimension of a kernel that a name such as "threadIdx.x" stands for.
+
+    Raises:
+        ProgramError: The kernel has another extent there.
+    """
+    dim = _DIMS.index(tag[-1])
+    blocks = tag.startswith("block")
+    known = get_block_extents()[dim] if blocks else hints.threads[dim]
+    if int_const(extent) is not None and int_const(as_expr(known)) != int_const(extent):
+        word = "blocks" if blocks else "threads"
+        raise ProgramError(
+            f"{what}: {extent!r} {word} along {tag[-1]}, but the kernel has {known}",
+            hint=f"write {known}, or change T.Kernel",
+        )
+    return get_block_binding(dim) if blocks else along(dim, stager, hints)
+
+
 def linear_thread(what: str) -> Var:
     """The index of the executing thread in its block."""
     return _linear(*_kernel(what))
@@ -178,7 +164,7 @@ def _linear(stager: Stager, hints: Hints) -> Var:
     return hints.thread
 
 
-def _along(dim: int, stager: Stager, hints: Hints) -> Expr:
+def along(dim: int, stager: Stager, hints: Hints) -> Expr:
     """The part of the linear index that runs along one dimension; x runs fastest."""
     x, y, z = hints.threads
     extent = hints.threads[dim]

@@ -1,0 +1,211 @@
+"""Calls of older programs, each of which is something that the language has by another name.
+
+Takes what those programs pass, gives or records what the newer name does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tilelang.errors import NoLowering, ProgramError, ProgramTypeError
+from tilelang.ir.builder import as_body
+from tilelang.ir.expr import Expr, ExprLike, Var, as_bool, as_expr, cast
+from tilelang.ir.stmt import If
+from tilelang.language.address import Pointer, pointer_to
+from tilelang.language.api import api
+from tilelang.language.debug import device_assert
+from tilelang.language.extern import call_extern
+from tilelang.language.math import FUNCTIONS
+from tilelang.language.pointers import Place
+from tilelang.language.proxy import BufferProxy, TileProxy
+from tilelang.language.stage import current
+from tilelang.language.sync import sync_grid, sync_threads, sync_warp
+from tilelang.language.tensors import decl_buffer
+from tilelang.language.types import DTypeLike, plain_dtype
+from tilelang.language.views import BufferStorage
+
+__all__ = [
+    "Assert",
+    "arg",
+    "buffer",
+    "buffer_decl",
+    "buffer_store",
+    "call_intrin",
+    "call_pure_extern",
+    "func_ret",
+    "handle_add_byte_offset",
+    "index_map",
+    "isnullptr",
+    "target",
+    "tvm_access_ptr",
+    "tvm_storage_sync",
+    "type_annotation",
+    "var",
+]
+
+
+class Assert:
+    """`T.Assert(condition, message)`, alone or after `with`: stops the kernel if the condition does not hold.
+
+    Args:
+        condition: A truth value.
+        message: What the error says; the parts of a sequence follow each other.
+        error_kind: Accepted for older programs; the error is a `DeviceAssertError`, which is a `RuntimeError`.
+    """
+
+    @api
+    def __init__(
+        self, condition: ExprLike, message: str | Sequence[str] = "", error_kind: str = "RuntimeError"
+    ) -> None:
+        del error_kind
+        device_assert(condition, message if isinstance(message, str) else "".join(map(str, message)))
+
+    def __enter__(self) -> None:
+        """It was tested already."""
+
+    def __exit__(self, *error: object) -> None:
+        """There is nothing to end."""
+
+
+@api
+def buffer_store(buffer: TileProxy, value: ExprLike, indices: Any, predicate: ExprLike | None = None) -> None:
+    """Writes an element: `buffer[indices] = value`, where `predicate` holds.
+
+    Raises:
+        ProgramTypeError: What is written is no buffer.
+    """
+    if not isinstance(buffer, TileProxy):
+        raise ProgramTypeError(f"T.buffer_store: {buffer!r:.40} is no buffer")
+    stager = current("T.buffer_store")
+    key = tuple(indices) if isinstance(indices, Sequence) else indices
+    if predicate is None:
+        buffer[key] = value
+        return
+    stager.open_block()
+    buffer[key] = value
+    stager.emit(If(as_bool(predicate), as_body(stager.close_block(), stager.loc), loc=stager.loc))
+
+
+@api
+def tvm_access_ptr(ptype: object, data: object, offset: ExprLike, extent: object, rw_mask: int = 3) -> Pointer:
+    """The address of the element `offset` elements behind the beginning of a buffer.
+
+    Args:
+        ptype: Accepted for older programs.
+        data: A buffer, or its `.data`.
+        offset: In elements, in row-major order.
+        extent: Accepted for older programs.
+        rw_mask: 1 reads, 2 writes, 3 does both.
+
+    Raises:
+        ProgramTypeError: `data` is no buffer.
+        ProgramError: There is no such mask.
+    """
+    del ptype, extent
+    proxy = BufferProxy(data.buffer) if isinstance(data, BufferStorage) else data
+    if not isinstance(proxy, BufferProxy):
+        raise ProgramTypeError(f"T.tvm_access_ptr: {data!r:.40} is no buffer", hint="pass buf.data, or the buffer")
+    return pointer_to(proxy.region, rw_mask, offset)
+
+
+@api
+def type_annotation(dtype: DTypeLike) -> DTypeLike:
+    """The dtype itself, as `T.tvm_access_ptr` takes it."""
+    return dtype
+
+
+@api
+def tvm_storage_sync(storage_scope: str) -> None:
+    """A barrier: of the block for "shared" and its kin, of the warp for "warp", of the grid for "global".
+
+    Raises:
+        ProgramError: The scope is another one.
+    """
+    if storage_scope.startswith("shared"):
+        sync_threads()
+    elif storage_scope == "warp":
+        sync_warp()
+    elif storage_scope == "global":
+        sync_grid()
+    else:
+        raise ProgramError(
+            f"T.tvm_storage_sync: {storage_scope!r:.40} is no scope that threads share", hint="write 'shared'"
+        )
+
+
+@api
+def handle_add_byte_offset(handle: ExprLike, offset: ExprLike) -> Expr:
+    """An address as an integer, and so many bytes more."""
+    return as_expr(handle) + offset
+
+
+@api
+def isnullptr(x: ExprLike, span: object = None) -> Expr:
+    """Whether an address, as an integer, is 0."""
+    del span
+    return as_expr(x) == 0
+
+
+@api
+def call_intrin(
+    dtype: DTypeLike, func_name: str, *args: ExprLike, annotations: object = None, span: object = None
+) -> Any:
+    """A function of the language by its name, as in `T.call_intrin("float32", "tir.exp", x)`, or one of CUDA's.
+
+    Raises:
+        NoLowering: Neither has such a function.
+    """
+    del annotations, span
+    name = str(func_name).rpartition(".")[2]
+    if name in FUNCTIONS:
+        return cast(as_expr(FUNCTIONS[name](*args)), plain_dtype(dtype, "T.call_intrin"))
+    if name.startswith("__"):
+        return call_extern(dtype, name, *args)
+    raise NoLowering(
+        f"T.call_intrin: {func_name!r:.60} is no function of the language, nor of CUDA",
+        hint="write the operator of the language, or T.call_extern with a function of T.import_source",
+    )
+
+
+@api
+def call_pure_extern(dtype: DTypeLike, func_name: str, *args: ExprLike | Place, span: object = None) -> Expr | None:
+    """The same as `T.call_extern`."""
+    del span
+    return call_extern(dtype, func_name, *args)
+
+
+@api
+def var(dtype: DTypeLike, name: str = "") -> Var:
+    """A new variable, to which `T.let` gives a value."""
+    row = plain_dtype(dtype, "T.var")
+    return Var(name or "v", row, index=row.is_int)
+
+
+@api
+def func_ret(ret_type: object) -> None:
+    """What a function returns, which is nothing; accepted for older programs."""
+
+
+@api
+def target(target_config: object, host: object = None) -> object:
+    """The target itself; a function is compiled for that of `tilelang.compile`."""
+    del host
+    return target_config
+
+
+@api
+def arg(name: str, obj: object) -> object:
+    """The parameter itself."""
+    del name
+    return obj
+
+
+@api
+def index_map(mapping: Callable[..., Any], *, inverse_index_map: object = None, index_dtype: str = "int64") -> Any:
+    """The index function itself."""
+    del inverse_index_map, index_dtype
+    return mapping
+
+
+buffer = buffer_decl = decl_buffer
