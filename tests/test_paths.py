@@ -51,6 +51,8 @@ PUBLISHED = {
     "tilelang.transform": "PassConfigKey PassContext get_pass_context simplify_prim_func",
     "tilelang.cuda.language": "gemm copy",
     "tilelang.cpu.language": "gemm copy",
+    "tilelang.cuda.language.tir": "exp",
+    "tilelang.tileop.base": "GemmWarpPolicy",
     "tilelang.engine": "lower KernelParam register_cuda_postproc register_c_postproc register_hip_postproc",
     "tilelang.engine.lower": "lower",
     "tilelang.autotuner": "autotune AutoTuner set_autotune_inputs get_autotune_inputs",
@@ -67,7 +69,7 @@ PUBLISHED = {
     "tilelang.utils": "TensorSupplyType torch_assert_close is_global is_shared is_local is_fragment retrieve_shape",
     "tilelang.utils.tensor": "TensorSupplyType get_tensor_supply torch_assert_close is_float8_dtype fp8_remove_negative_zeros_",
     "tilelang.utils.device": "get_current_device",
-    "tilelang.utils.language": "is_global is_shared is_local is_fragment retrieve_shape to_buffer_region",
+    "tilelang.utils.language": "is_global is_shared is_local is_fragment retrieve_shape retrieve_stride to_buffer_region",
     "tilelang.utils.target": "determine_target",
     "tilelang.contrib": "nvcc",
     "tilelang.contrib.nvcc": """get_cuda_version get_target_compute_version parse_compute_version get_target_arch have_fp8

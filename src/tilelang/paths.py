@@ -92,6 +92,7 @@ PATHS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "tilelang.cpu.language": {LANGUAGE: "*"},
         "tilelang.cuda": {},
         "tilelang.cuda.language": {LANGUAGE: "*"},
+        "tilelang.cuda.language.tir": {LANGUAGE: "*"},
         "tilelang.cuda.language.intrinsics": {LANGUAGE: "*"},
         "tilelang.cuda.intrinsics": _MMA,
         "tilelang.cuda.intrinsics.layout": _MMA,
@@ -134,6 +135,7 @@ PATHS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "tilelang.profiler.bench": {"tilelang.profile.timer": "do_bench"},
         "tilelang.quantize": {},
         "tilelang.testing": {},
+        "tilelang.tileop.base": {"tilelang.ops.gemm": "GemmWarpPolicy"},
         "tilelang.tools": {},
         "tilelang.cache": {"tilelang.jit.compile": "cached=compile"},
         "tilelang.engine": {
@@ -167,8 +169,9 @@ _NOT_OFFERED: tuple[tuple[str, str], ...] = (
     ("write tilelang.lower, or kernel.get_kernel_source()", "tvm tilelang.tvm"),
     (
         "kernel.show_ir() shows the program after each pass",
-        "tilelang.transform tilelang.cuda.transform tilelang.rocm tilelang.metal tilelang.webgpu tilelang.ir "
-        "tilelang.instrumentation tilelang.backend",
+        "tilelang.transform tilelang.cuda.backend tilelang.cuda.debug tilelang.cuda.op tilelang.cuda.pipeline "
+        "tilelang.cuda.target tilelang.cuda.transform tilelang.tileop tilelang.rocm tilelang.metal "
+        "tilelang.webgpu tilelang.ir tilelang.instrumentation tilelang.backend",
     ),
     ("write the methods of tilelang.layout.Layout", "tilelang._ffi_api"),
     (
@@ -177,8 +180,9 @@ _NOT_OFFERED: tuple[tuple[str, str], ...] = (
     ),
     (
         "",
-        "tilelang.layout.cute tilelang.tools.cuda.iket tilelang.tools.lower_trace tilelang.tools.pass_visualizer "
-        "tilelang.tools.pass_timing tilelang.utils.pass_diff tilelang.language.eager.ast.mutate",
+        "tilelang.layout.cute tilelang.tools.cuda tilelang.tools.lower_trace tilelang.tools.pass_visualizer "
+        "tilelang.tools.pass_timing tilelang.utils.pass_diff "
+        "tilelang.utils.pass_diff_hook tilelang.language.eager.ast tilelang.language.tir.exports",
     ),
 )
 

@@ -1,7 +1,15 @@
 import pytest
 
 import tilelang.language as T
-from tilelang.utils.language import is_fragment, is_global, is_local, is_shared, retrieve_shape, to_buffer_region
+from tilelang.utils.language import (
+    is_fragment,
+    is_global,
+    is_local,
+    is_shared,
+    retrieve_shape,
+    retrieve_stride,
+    to_buffer_region,
+)
 
 
 def test_a_buffer_s_scope_shape_and_region_are_known() -> None:
@@ -18,6 +26,7 @@ def test_a_buffer_s_scope_shape_and_region_are_known() -> None:
             ]
             found["static"] = is_shared(s, allow_dynamic=False)
             found["shapes"] = [retrieve_shape(A), retrieve_shape(A[0:4, 1]), retrieve_shape(A.buffer)]
+            found["strides"] = [retrieve_stride(s), retrieve_stride(A[0:4, 1])]
             region = to_buffer_region(A[2, 4], extents=[3, 4]).region
             found["region"] = ([int(x.value) for x in region.start], [int(x.value) for x in region.extent])
             found["whole"] = to_buffer_region(s).shape
@@ -35,4 +44,5 @@ def test_a_buffer_s_scope_shape_and_region_are_known() -> None:
     assert found["static"] is False
     assert [[16, 8], [4, 1], [16, 8]] == found["shapes"]
     assert ([2, 4], [3, 4]) == found["region"]
+    assert [[8, 1], [8, 1]] == found["strides"]
     assert (16, 8) == found["whole"]

@@ -11,7 +11,7 @@ from tilelang.errors import ProgramTypeError, ProgramValueError
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, ExprLike, Load, as_expr
 from tilelang.language.api import api
-from tilelang.language.extents import plain
+from tilelang.language.extents import plain, product
 from tilelang.language.proxy import RegionProxy, TileProxy
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "is_local",
     "is_shared",
     "retrieve_shape",
+    "retrieve_stride",
     "to_buffer_region",
 ]
 
@@ -60,6 +61,13 @@ def retrieve_shape(obj: Operand) -> list[int | Expr]:
         )
     extents = obj.shape if isinstance(obj, Buffer) else _region(obj).extent
     return [plain(extent) for extent in extents]
+
+
+def retrieve_stride(obj: Operand) -> list[int | Expr]:
+    """The distance of neighbors in elements, for each dimension of the buffer of an operand."""
+    buffer = _buffer(obj, "retrieve_stride")
+    steps = buffer.strides or tuple(product(buffer.shape[dim + 1 :]) for dim in range(buffer.rank))
+    return [plain(step) for step in steps]
 
 
 @api
