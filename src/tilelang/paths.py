@@ -127,7 +127,7 @@ PATHS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         f"{LANGUAGE}.fp8": {},
         f"{LANGUAGE}.kernel": {LANGUAGE: "*", f"{LANGUAGE}.kernel": "KernelLaunchFrame=Kernel"},
         f"{LANGUAGE}.tir": {LANGUAGE: "*"},
-        f"{LANGUAGE}.tir.ir": {LANGUAGE: "*", f"{LANGUAGE}.casts": "_VALID_CAST_ROUNDING_MODES=ROUNDING_MODES"},
+        f"{LANGUAGE}.tir.ir": {LANGUAGE: "*", "tilelang.ir.conversion": "_VALID_CAST_ROUNDING_MODES=ROUNDING_MODES"},
         f"{LANGUAGE}.tir.op": {LANGUAGE: "*"},
         "tilelang.layout": {},
         "tilelang.math": {},

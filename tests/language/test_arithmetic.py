@@ -100,3 +100,15 @@ def test_operands_that_do_not_fit_are_refused(body, kind, message):
     with pytest.raises(kind) as raised:
         staged(body)
     assert message in str(raised.value)
+
+
+def test_half_an_integer_goes_where_the_mode_says():
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32"), B: T.Tensor((N,), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(N):
+                B[i] = T.round(A[i], rounding_mode="ties-away-from-zero")
+
+    a = np.concatenate([np.arange(-16, 16) / 2, [0.49999997, -0.49999997, 8388609.0], np.zeros(29)]).astype(np.float32)
+    expected = np.trunc(a) + np.where(np.abs(a - np.trunc(a)) >= 0.5, np.sign(a), 0)
+    np.testing.assert_array_equal(expected, run_everywhere(main, a, np.zeros_like(a))[1])

@@ -70,9 +70,10 @@ def test_dp4a_on_bytes_adds_to_an_element(tensor: Tensor, stager: Stager) -> Non
     a, c = tensor("A", (8,), "int8"), tensor("C", (1,), "int32")
     assert T.dp4a(a[0], a[4], c[0]) is None
     assert isinstance(stager.statements[0], Store)
-    with pytest.raises(ProgramError, match="T.dp4a: the sum must be an element of a 32-bit integer buffer"):
+    assert T.dp4a(a[0:4], a[4:8], c) is None  # regions and buffers stand for their first elements
+    with pytest.raises(ValueError, match="T.dp4a: dp4a requires int8, int8 and int32 elements of buffers, got int8, int8, int8"):
         T.dp4a(a[0], a[4], a[1])
-    with pytest.raises(ProgramError, match="needs 8-bit integers, got float8_e5m2"):
+    with pytest.raises(ValueError, match="dp4a requires int8, int8 and int32 elements of buffers, got float8_e5m2, int8, int32"):
         T.dp4a(tensor("F", (8,), "float8_e5m2")[0], a[0], c[0])
 
 

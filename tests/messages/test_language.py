@@ -289,7 +289,7 @@ import math
 A[0, 0] = math.exp(A[0, 0])
 """,
         """\
-a value known only when the kernel runs cannot become a Python float
+a value known only when the kernel runs is no Python float
  --> kernel.py:8:9
 8 |         A[0, 0] = math.exp(A[0, 0])
   |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^

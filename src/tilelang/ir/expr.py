@@ -14,6 +14,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable
 from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, TypeVar, Union
 
 from tilelang.dtypes import BOOL, FLOAT32, FLOAT64, INT32, INT64, DType, as_dtype, lane_dtype, promote
@@ -103,6 +104,11 @@ class Expr:
 
     __hash__ = object.__hash__
 
+    def astype(self, dtype: object, *options: object, **named: object) -> Expr:
+        """The value converted to a dtype, as `T.cast` does it."""
+        return import_module("tilelang.ir.conversion").as_cast(self, as_dtype(dtype), *options, **named)  # type: ignore
+    to = astype
+
     # -- Python asks for a plain value ----------------------------------------------------------------------
     def __bool__(self) -> bool:
         raise StagingError(
@@ -118,13 +124,11 @@ class Expr:
         )
 
     def __int__(self) -> int:
-        raise StagingError(
-            "a value known only when the kernel runs cannot become a Python int", hint="write T.int32(x)"
-        )
+        raise StagingError("a value known only when the kernel runs is no Python int", hint="write T.int32(x)")
 
     def __float__(self) -> float:
         raise StagingError(
-            "a value known only when the kernel runs cannot become a Python float",
+            "a value known only when the kernel runs is no Python float",
             hint="write T.float32(x) to convert it, and T.exp(x), T.sqrt(x), ... in place of math.exp and its kin",
         )
 
@@ -151,6 +155,12 @@ class Const(Expr):
     @cached_property
     def is_index(self) -> bool:  # noqa: D102  see `Expr`
         return self.dtype in (INT32, INT64) or (self.weak and self.dtype.is_int)
+
+    def __int__(self) -> int:
+        return int(self.value)
+
+    def __float__(self) -> float:
+        return float(self.value)
 
 
 @record(eq=False, repr=False)

@@ -74,7 +74,8 @@ class DeviceRunner:
 
         func = specialized(self._func, facts)
         code = _code_of(compile_program(func, self._target, self._options, self._compiler))
-        return DeviceProgram(Signature.of(func, self._signature.outputs), code, FAILURES)
+        outputs = None if func.outputs else self._signature.outputs
+        return DeviceProgram(Signature.of(func, outputs), code, FAILURES)
 
 
 def _code_of(program: Program) -> DeviceCode:

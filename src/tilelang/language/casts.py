@@ -1,27 +1,20 @@
-"""Conversions that users write: `T.cast` with a rounding mode and saturation, and `T.reinterpret`.
+"""Conversions that users write: `T.cast` and `T.reinterpret`.
 
-Takes expressions and dtypes, gives expressions. Invariant: everything is expressed by the conversion to nearest even
-and integer arithmetic on the bits of its result, so that every target computes the same.
+Takes values and dtypes in either order, gives expressions.
 """
 
 from __future__ import annotations
 
-from tilelang.dtypes import FLOAT32, SCALARS, DType, lane_dtype
-from tilelang.errors import NoLowering, ProgramError, ProgramValueError
-from tilelang.ir.expr import Expr, ExprLike, Reinterpret, as_expr, binary, const, select
-from tilelang.ir.expr import cast as converted
-from tilelang.ir.scalar import BinaryOp
-from tilelang.ir.vector import by_lane
+from tilelang.dtypes import DType
+from tilelang.errors import ProgramError
+from tilelang.ir.conversion import as_cast
+from tilelang.ir.expr import Expr, ExprLike, Reinterpret, as_expr
 from tilelang.language.api import api
 from tilelang.language.dtypes import convert_to
 from tilelang.language.math import is_number
 from tilelang.language.types import DTypeLike, plain_dtype
 
 __all__ = ["Cast", "bitcast", "cast", "reinterpret"]
-
-ROUNDING_MODES = frozenset({"", "rn", "rz", "rp", "rm", "rs"})
-_STOCHASTIC = {16: "FP16", 8: "FP8", 4: "FP4"}  # what the instructions are called, by width
-
 
 @api
 def cast(
@@ -56,71 +49,12 @@ def cast(
         `T.cast(acc[i], T.float8_e4m3fn, round="rz")`
     """
     del span
-    what = "T.cast"
-    if round not in ROUNDING_MODES:
-        raise ProgramValueError(f"{what}: Invalid round {round!r:.40}", hint="write 'rn', 'rz', 'rp' or 'rm'")
-    if not isinstance(sat, bool):
-        raise ProgramValueError(f"{what}: Invalid sat {sat!r:.40}", hint="write True or False")
-    if rbits is not None and round != "rs":
-        raise ProgramValueError(f"{what}: rbits is only valid with round='rs'", hint="leave rbits out")
-    if rbits is None and round == "rs":
-        raise ProgramValueError(f"{what}: rbits is required with round='rs'", hint="pass a uint32 of random bits")
-    given, row = _value_and_dtype(what, value, dtype)
-    if round == "rs":
-        kind = "BF16" if str(row).startswith("bfloat16") else _STOCHASTIC.get(row.bits, str(row))
-        raise NoLowering(f"{what}: Stochastic rounding f32-to-{kind} requires sm_100a", hint="write round='rn'")
-    plain = round in ("", "rn") and not (sat and row.bits <= 8)
-    if plain or not row.is_float or isinstance(given, str) or row == "float8_e8m0fnu":
-        return convert_to(given, row, what)
-    operand = as_expr(given)
-    if operand.dtype.lanes != row.lanes:
-        return convert_to(given, row, what)
-    if row.lanes > 1:
-        return by_lane(lambda lane: _to_float(lane, lane_dtype(row), round, sat), operand)
-    return _to_float(operand, row, round, sat)
+    given, row = _value_and_dtype("T.cast", value, dtype)
+    operand = convert_to(given, row, "T.cast") if isinstance(given, str) else as_expr(given)  # "inf", "nan"
+    return as_cast(operand, row, round, sat, rbits)
 
 
 Cast = cast
-
-
-def _to_float(value: Expr, dtype: DType, mode: str, sat: bool) -> Expr:
-    """A scalar converted to a float dtype."""
-    narrower = value.dtype.is_float and value.dtype.bits > dtype.bits
-    if sat and dtype.bits <= 8 and value.dtype != dtype:
-        value = _clamped(value, dtype)
-    rounded = converted(value, dtype)
-    if mode in ("", "rn") or not narrower or dtype == "tfloat32":
-        return rounded
-    return _directed(value, rounded, mode)
-
-
-def _clamped(value: Expr, dtype: DType) -> Expr:
-    """A value within the finite range of a dtype; NaN stays NaN."""
-    wide = value if value.dtype.is_float and value.dtype.bits >= 32 else converted(value, FLOAT32)
-    low, high = (const(float(bound), wide.dtype) for bound in dtype.limits)
-    return binary(BinaryOp.MIN, binary(BinaryOp.MAX, wide, low), high)
-
-
-def _directed(value: Expr, rounded: Expr, mode: str) -> Expr:
-    """The neighbor of the nearest value that a rounding mode asks for, where the nearest lies on the wrong side.
-
-    The bits of a float without its sign grow with its magnitude, so that a neighbor is one bit pattern away.
-    """
-    word = SCALARS[f"uint{max(rounded.dtype.bits, 8)}"]
-    bits: Expr = Reinterpret(rounded, word)
-    wide = value.dtype if value.dtype.bits >= 32 else FLOAT32
-    exact, back = converted(value, wide), converted(rounded, wide)
-    zero = const(0.0, wide)
-    negative = (bits >> const(rounded.dtype.bits - 1, word)) != const(0, word)
-    inward, outward = bits - const(1, word), bits + const(1, word)
-    if mode == "rz":
-        beyond = select(exact < zero, back < exact, back > exact)
-        chosen = select(beyond, inward, bits)
-    elif mode == "rp":
-        chosen = select(back < exact, select(negative, inward, outward), bits)
-    else:
-        chosen = select(back > exact, select(negative, outward, inward), bits)
-    return Reinterpret(converted(chosen, word), rounded.dtype)
 
 
 @api

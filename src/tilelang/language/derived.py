@@ -94,27 +94,45 @@ def _fold_tile(what: str, op: BinaryOp, tile: TileProxy) -> Expr:
 
 
 @api
-def dp4a(a: Expr, b: Expr, c: Expr) -> Expr | None:
+def dp4a(A: Expr | TileProxy, B: Expr | TileProxy, C: Expr | TileProxy) -> Expr | None:
     """The dot product of four bytes, added to an integer.
 
     On 32-bit integers that pack four bytes each it is a value: `T.dp4a(a, b, c)` is `c` plus the four products. On
-    elements of 8-bit buffers it is a statement: `T.dp4a(A[i], B[j], C[k])` adds the products of `A[i:i+4]` and
-    `B[j:j+4]` to `C[k]`.
+    buffers, regions or elements of int8 it is a statement: `T.dp4a(A[i], B[j], C[k])` adds the products of `A[i:i+4]`
+    and `B[j:j+4]` to `C[k]`.
 
     Raises:
-        ProgramError: The operands are neither.
+        ProgramValueError: The operands are neither.
     """
-    if not (isinstance(a, Load) and isinstance(b, Load) and a.dtype.bits == b.dtype.bits == 8):
+    a, b, c = _first_element(A), _first_element(B), _first_element(C)
+    if not (isinstance(a, Load) and isinstance(b, Load) and a.dtype.bits == b.dtype.bits == 8) and _packs(a, b, c):
         return apply(INTRINSICS["dp4a"], a, b, c)  # type: ignore[no-any-return]
-    if not isinstance(c, Load) or not c.dtype.is_int or c.dtype.bits != 32:
-        raise ProgramError("T.dp4a: the sum must be an element of a 32-bit integer buffer", hint="write C[k]")
-    if not a.dtype.is_int or not b.dtype.is_int or not a.indices or not b.indices:
-        raise ProgramError(f"T.dp4a: needs 8-bit integers, got {a.dtype!s} and {b.dtype!s}")
+    kinds = [as_expr(x).dtype for x in (a, b, c)]
+    if [str(kind) for kind in kinds] != ["int8", "int8", "int32"] or not isinstance(c, Load):
+        found = ", ".join(map(str, kinds))
+        raise ProgramValueError(
+            f"T.dp4a: dp4a requires int8, int8 and int32 elements of buffers, got {found}",
+            hint="write T.dp4a(A[i], B[j], C[k]), or pass three integers of 32 bits",
+        )
+    assert isinstance(a, Load)
+    assert isinstance(b, Load)
     total: Expr = c
     for lane in range(4):
         total = total + cast(neighbor(a, lane), c.dtype) * cast(neighbor(b, lane), c.dtype)
     current("T.dp4a").emit(Store(c.buffer, c.indices, total))
     return None
+
+
+def _first_element(operand: Expr | TileProxy) -> Expr:
+    if isinstance(operand, TileProxy) and operand.ndim:
+        region = operand.region
+        return Load(region.buffer, region.start, region.buffer.dtype)
+    return as_expr(operand)  # type: ignore[arg-type]
+
+
+def _packs(*operands: Expr) -> bool:
+    """Whether all operands are integers of 32 bits, or literals."""
+    return all(x.dtype.is_int and x.dtype.bits == 32 for x in operands)
 
 
 @api

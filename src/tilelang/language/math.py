@@ -203,16 +203,23 @@ def round(x: ExprLike, rounding_mode: str = "ties-to-even", *, span: object = No
 
     Args:
         x: A scalar; integers stay as they are.
-        rounding_mode: "ties-to-even", the only one.
+        rounding_mode: Where half an integer goes: "ties-to-even" or "ties-away-from-zero".
         span: Accepted for older programs.
 
     Raises:
         ProgramValueError: It is another mode.
     """
     del span
-    if rounding_mode != "ties-to-even":
-        raise ProgramValueError(f"T.round: Invalid rounding mode {rounding_mode!r:.40}", hint="write 'ties-to-even'")
-    return apply(INTRINSICS["round"], x)
+    if rounding_mode not in ("ties-to-even", "ties-away-from-zero"):
+        raise ProgramValueError(
+            f"T.round: Invalid rounding mode {rounding_mode!r:.40}",
+            hint="write 'ties-to-even' or 'ties-away-from-zero'",
+        )
+    if rounding_mode == "ties-to-even" or not is_number(x) and not as_expr(x).dtype.is_float:
+        return apply(INTRINSICS["round"], x)
+    whole = apply(INTRINSICS["trunc"], x)
+    away = if_then_else(apply(INTRINSICS["abs"], x - whole) >= 0.5, apply(INTRINSICS["copysign"], 1.0, x), 0.0)
+    return whole + away
 
 
 # -- choosing ----------------------------------------------------------------------------------------------------

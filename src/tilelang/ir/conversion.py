@@ -1,0 +1,89 @@
+"""Conversions of values to other dtypes, with a rounding mode and saturation.
+
+Takes expressions and dtypes, gives expressions. Invariant: everything is expressed by the conversion to nearest even
+and integer arithmetic on the bits of its result, so that every target computes the same.
+"""
+
+from __future__ import annotations
+
+from tilelang.dtypes import FLOAT32, SCALARS, DType, lane_dtype
+from tilelang.errors import NoLowering, ProgramError, ProgramValueError
+from tilelang.ir.expr import Expr, Reinterpret, binary, cast, const, select
+from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.vector import by_lane
+
+ROUNDING_MODES = frozenset({"", "rn", "rz", "rp", "rm", "rs"})
+_STOCHASTIC = {16: "FP16", 8: "FP8", 4: "FP4"}  # what the instructions are called, by width
+
+
+def as_cast(
+    value: Expr, dtype: DType, round: str = "", sat: bool = True, rbits: object = None, span: object = None
+) -> Expr:
+    """What `T.cast` and `x.astype(dtype)` give; their arguments.
+
+    Raises:
+        ProgramError: The dtypes differ in lanes.
+        ProgramValueError: There is no such mode, `sat` is no bool, or `rbits` is there without "rs" or missing.
+        NoLowering: "rs" was asked for, which only sm_100a has.
+    """
+    del span
+    what = "T.cast"
+    if round not in ROUNDING_MODES:
+        raise ProgramValueError(f"{what}: Invalid round {round!r:.40}", hint="write 'rn', 'rz', 'rp' or 'rm'")
+    if not isinstance(sat, bool):
+        raise ProgramValueError(f"{what}: Invalid sat {sat!r:.40}", hint="write True or False")
+    if rbits is not None and round != "rs":
+        raise ProgramValueError(f"{what}: rbits is only valid with round='rs'", hint="leave rbits out")
+    if rbits is None and round == "rs":
+        raise ProgramValueError(f"{what}: rbits is required with round='rs'", hint="pass a uint32 of random bits")
+    if value.dtype.lanes != dtype.lanes:
+        raise ProgramError(f"{what}: cannot convert {value.dtype!s} to {dtype!s}: they differ in lanes")
+    if round == "rs":
+        kind = "BF16" if str(dtype).startswith("bfloat16") else _STOCHASTIC.get(dtype.bits, str(dtype))
+        raise NoLowering(f"{what}: Stochastic rounding f32-to-{kind} requires sm_100a", hint="write round='rn'")
+    plain = round in ("", "rn") and not (sat and dtype.bits <= 8)
+    if plain or not dtype.is_float or dtype == "float8_e8m0fnu":
+        return cast(value, dtype)
+    if dtype.lanes > 1:
+        return by_lane(lambda lane: _to_float(lane, lane_dtype(dtype), round, sat), value)
+    return _to_float(value, dtype, round, sat)
+
+
+def _to_float(value: Expr, dtype: DType, mode: str, sat: bool) -> Expr:
+    """A scalar converted to a float dtype."""
+    narrower = value.dtype.is_float and value.dtype.bits > dtype.bits
+    if sat and dtype.bits <= 8 and value.dtype != dtype:
+        value = _clamped(value, dtype)
+    rounded = cast(value, dtype)
+    if mode in ("", "rn") or not narrower or dtype == "tfloat32":
+        return rounded
+    return _directed(value, rounded, mode)
+
+
+def _clamped(value: Expr, dtype: DType) -> Expr:
+    """A value within the finite range of a dtype; NaN stays NaN."""
+    wide = value if value.dtype.is_float and value.dtype.bits >= 32 else cast(value, FLOAT32)
+    low, high = (const(float(bound), wide.dtype) for bound in dtype.limits)
+    return binary(BinaryOp.MIN, binary(BinaryOp.MAX, wide, low), high)
+
+
+def _directed(value: Expr, rounded: Expr, mode: str) -> Expr:
+    """The neighbor of the nearest value that a rounding mode asks for, where the nearest lies on the wrong side.
+
+    The bits of a float without its sign grow with its magnitude, so that a neighbor is one bit pattern away.
+    """
+    word = SCALARS[f"uint{max(rounded.dtype.bits, 8)}"]
+    bits: Expr = Reinterpret(rounded, word)
+    wide = value.dtype if value.dtype.bits >= 32 else FLOAT32
+    exact, back = cast(value, wide), cast(rounded, wide)
+    zero = const(0.0, wide)
+    negative = (bits >> const(rounded.dtype.bits - 1, word)) != const(0, word)
+    inward, outward = bits - const(1, word), bits + const(1, word)
+    if mode == "rz":
+        beyond = select(exact < zero, back < exact, back > exact)
+        chosen = select(beyond, inward, bits)
+    elif mode == "rp":
+        chosen = select(back < exact, select(negative, inward, outward), bits)
+    else:
+        chosen = select(back > exact, select(negative, outward, inward), bits)
+    return Reinterpret(cast(chosen, word), rounded.dtype)
