@@ -62,6 +62,18 @@ def test_the_host_computes_the_size(arch: str) -> None:
     assert 512 == launch.shared_bytes
 
 
+def test_a_kernel_may_have_no_other_shared_memory() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((n,), "int32"), B: T.Tensor((n,), "int32")):
+        with T.Kernel(1, threads=32):
+            s = T.alloc_shared((n,), "int32")
+            T.copy(A, s)
+            T.copy(s, B)
+
+    source = tilelang.compile(main, target={"kind": "cuda", "arch": "sm_90a"}).get_kernel_source()  # which compiles it
+    assert "int32_t* const s = (int32_t*)tl_shared;" in source
+
+
 def test_sizes_do_not_depend_on_the_block() -> None:
     with pytest.raises(ProgramError, match="extent bx \\* 4 of dimension 0 is only known when the kernel runs"):
 

@@ -245,7 +245,8 @@ class _Program:
 
     def _prologue(self, launch: Launch, out: Emitter, used: Set[Var | Buffer], renamed: dict[ScalarParam, str]) -> None:
         """Shared memory, indices of blocks and threads, and parameters that arrive in another form."""
-        if any(isinstance(s, Alloc) and s.buffer in dict(launch.plan.shared_offsets) for s in walk(launch.body)):
+        shared = {buffer for buffer, _ in (*launch.plan.shared_offsets, *launch.plan.shared_tail)}
+        if any(isinstance(s, Alloc) and s.buffer in shared for s in walk(launch.body)):
             out.line(f"extern __shared__ __align__(1024) unsigned char {ARENA}[];")
         for var, axis in zip(launch.block_vars, "xyz", strict=False):
             if var in used:
