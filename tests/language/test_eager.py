@@ -48,6 +48,28 @@ def test_eager_functions_are_told_from_functions_that_return_a_prim_func():
     assert not is_eager(lazy)
 
 
+def test_a_function_that_leaves_its_kernel_to_a_macro_is_eager():
+    @T.macro
+    def kernel(A, n):
+        with T.Kernel(1):
+            T.fill(A, n)
+
+    def annotated(A: T.Tensor[[4], T.float32]):
+        kernel(A, 1)
+
+    def stated(A, n: int):
+        A: T.Tensor[[4], T.float32]
+        kernel(A, n)
+
+    def pointers(p: T.ptr(T.float32)):
+        kernel(T.make_tensor(p, (4,)), 2)
+
+    def lazily(n: int):
+        return lazy(n)
+
+    assert [True, True, True, False] == [is_eager(fn) for fn in (annotated, stated, pointers, lazily)]
+
+
 def test_sizes_come_from_the_arguments_and_outputs_are_added():
     func = staged(scale, {"A": array(2, 6)}, {"block": 4})
     assert ["A", "factor", "B", "S"] == [p.name for p in func.params]

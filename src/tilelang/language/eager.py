@@ -96,7 +96,8 @@ def is_eager(fn: types.FunctionType) -> bool:
     inner = [decorator for function in functions for decorator in function.decorator_list]
     if any("prim_func" in syntax.unparse(decorator) for decorator in inner):
         return False
-    return any(_opens_kernel(n) for n in own_nodes(node)) or bool(stated_parameters(fn))
+    tensors = any(isinstance(kind, TensorType | PointerType) for kind in annotations_of(fn, {}).values())
+    return tensors or bool(stated_parameters(fn)) or any(_opens_kernel(n) for n in own_nodes(node))
 
 
 def _opens_kernel(node: syntax.AST) -> bool:
