@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from loops import M, buffer, bx, exprs, i, j, k, load, serial, store
 
+import tilelang.language as tl
 from tilelang.dtypes import FLOAT32
 from tilelang.errors import Loc, ProgramError
 from tilelang.ir.buffer import Buffer, Region, Scope
@@ -173,3 +174,28 @@ def test_a_value_carried_to_the_next_iteration_is_a_dependence():
     check_program(function(pipelined(8, PipelineSpec(2, (1, 0), (0, 1)), *carried)))
     with pytest.raises(ProgramError, match="that writes it in the iteration before"):
         check_program(function(pipelined(8, PipelineSpec(2, (0, 1), (0, 1)), *carried)))
+
+
+@pytest.mark.parametrize("statement", ["T.reduce_sum(F, R, dim=1)", "T.cumsum(R)", "T.gemm(F, F, F)"])
+def test_operators_of_all_threads_inside_of_parallel_iterations_are_value_errors(statement):
+    @tl.macro
+    def operator(F, R):
+        if statement.startswith("T.reduce"):
+            tl.reduce_sum(F, R, dim=1)
+        elif statement.startswith("T.cumsum"):
+            tl.cumsum(R)
+        else:
+            tl.gemm(F, F, F)
+
+    @tl.prim_func
+    def main(A: tl.Tensor((16, 16), "float32")):
+        with tl.Kernel(1, threads=64):
+            F, R = tl.alloc_fragment((16, 16), "float32"), tl.alloc_fragment((16,), "float32")
+            tl.copy(A, F)
+            for i in tl.Parallel(16):
+                operator(F, R)
+                A[i, 0] = R[i]
+
+    what = statement.partition("(")[0]
+    with pytest.raises(ValueError, match=f"{what}: stands inside of a T.Parallel loop, whose iterations run side by"):
+        check_program(main)

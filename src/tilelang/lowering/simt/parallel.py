@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from tilelang.analysis.reductions import Update
 from tilelang.analysis.spreading import ATOMICS, Fold, Spreading
 from tilelang.dtypes import INT32
-from tilelang.errors import CompilerBug, NoLowering
+from tilelang.errors import CompilerBug, NoLowering, ProgramValueError
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.expr import Expr, Load, Var, as_expr, cast, conjunction, const, int_const
@@ -288,7 +288,7 @@ class _Body(Rewriter):
     def _check(self, node: CallStmt | TileOp) -> None:
         """Operators inside of an iteration would need all threads; instructions know nothing of fragments."""
         if isinstance(node, TileOp):
-            raise NoLowering(
+            raise ProgramValueError(
                 f"{node.name}: stands inside of a T.Parallel loop, where only some threads come",
                 hint="write T.serial instead of T.Parallel around it",
             )

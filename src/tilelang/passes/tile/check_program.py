@@ -17,7 +17,7 @@ from tilelang.arith.domain import Domain, of_function
 from tilelang.arith.interval import bounds
 from tilelang.arith.prove import proves
 from tilelang.arith.ranges import Interval, add, scale
-from tilelang.errors import NOWHERE, Loc, NoLowering, Note, ProgramError, ResourceError
+from tilelang.errors import NOWHERE, Loc, NoLowering, Note, ProgramError, ProgramValueError, ResourceError
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.expr import Expr, Load, Var, int_const
 from tilelang.ir.func import Level, PrimFunc
@@ -26,6 +26,10 @@ from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, Launch, ParallelLoop, S
 from tilelang.ir.verify import verify
 from tilelang.ir.visit import expressions, walk, walk_expr
 from tilelang.isa.instruction import Effect, Instruction
+from tilelang.ops.atomic import AtomicTile
+from tilelang.ops.copy import Copy, Transpose
+from tilelang.ops.fill import Fill
+from tilelang.ops.im2col import Im2Col
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.tile.fixed_layouts import fixed_layouts
 from tilelang.target import ARCHITECTURES, MAX_CLUSTER, MAX_GRID, MAX_THREADS, Feature, Target
@@ -52,6 +56,8 @@ def check_program(func: PrimFunc, context: PassContext | None = None) -> PrimFun
         if isinstance(stmt, TileOp):
             with stmt.loc:
                 stmt.check()
+        elif isinstance(stmt, ParallelLoop):
+            _check_iterations(stmt)
         elif isinstance(stmt, Launch):
             launches.append(stmt)
     # what only some calls bring must not make a program wrong: others may be meant
@@ -60,6 +66,25 @@ def check_program(func: PrimFunc, context: PassContext | None = None) -> PrimFun
         with launch.loc:
             _check_launch(launch, around)
     return func
+
+
+# operators that write each element once, so that iterations can do them side by side
+_BY_ELEMENT = (AtomicTile, Copy, Fill, Im2Col, Transpose)
+
+
+def _check_iterations(loop: ParallelLoop) -> None:
+    """Refuses operators in the iterations of a parallel loop for which all threads of the block have to come together.
+
+    Raises:
+        ProgramValueError: At the first one.
+    """
+    for stmt in walk(loop.body):
+        if isinstance(stmt, TileOp) and not isinstance(stmt, _BY_ELEMENT):
+            raise ProgramValueError(
+                f"{stmt.name}: stands inside of a T.Parallel loop, whose iterations run side by side",
+                loc=stmt.loc,
+                hint="write it before or after the loop, or T.serial instead of T.Parallel around it",
+            )
 
 
 def refuse_threads(func: PrimFunc, where: str, hint: str) -> None:
