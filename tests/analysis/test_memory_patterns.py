@@ -83,3 +83,9 @@ def test_the_fastest_variable_has_most_traffic() -> None:
     assert i is fastest([along, across, across], (i, j))
     assert j is fastest([along, across], (i, j))
     assert fastest([read(tensor(64, 64), 0, const(0, INT32))], (i, j)) is None
+
+
+def test_what_iterations_share_does_not_decide_which_variable_is_fastest() -> None:
+    index, along = read(tensor(64), i), read(tensor(64, 64), i, j)
+    assert j is fastest([index, index, along], (i, j))
+    assert i is fastest([index, index], (i, j))

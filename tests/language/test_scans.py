@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from fake_cuda import needs_nvrtc
 from harness import run_everywhere
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import tilelang
 import tilelang.language as T
 from tilelang.errors import ProgramValueError
 from tilelang.language.stage import Stager
@@ -75,3 +77,18 @@ def test_any_associative_function_runs_along_a_line(
             out[k, 0], out[k, 1] = running if exclusive else after
             running = after
     np.testing.assert_array_equal(expected, results)
+
+
+@needs_nvrtc
+def test_the_text_compiles() -> None:
+    @T.prim_func
+    def f(A: T.Tensor((4, 40), "float16"), B: T.Tensor((4,), "float32")):
+        with T.Kernel(1, threads=64) as _:
+            total = T.alloc_fragment((4,), "float32")
+            T.associative_scan((A, A), None, lambda a, b, c, d: (a * c, b * c + d), reverse=True)
+            T.associative_scan(A, None, lambda a, b: T.max(a, b), dim=0, exclusive=True, init=0)
+            T.reduce(A, total, lambda a, b: a * b, dim=1)
+            T.copy(total, B)
+
+    for arch in ("sm_75", "sm_90a"):
+        tilelang.compile(f, target={"kind": "cuda", "arch": arch})

@@ -149,10 +149,16 @@ def best_vector(found: Sequence[MemoryPattern], var: Var, run: int) -> int:
 
 
 def fastest(found: Sequence[MemoryPattern], variables: Sequence[Var]) -> Var | None:
-    """The variable along which most of the memory traffic is contiguous, the last of equals; None without any."""
-    gain = dict.fromkeys(variables, 0)
-    for pattern in found:
-        for var in pattern.widths:
-            gain[var] += pattern.bytes * (8 if pattern.is_global else 1)
-    best = max(gain.values(), default=0)
-    return next((var for var in reversed(variables) if gain[var] == best), None) if best else None
+    """The variable along which most of the memory traffic is contiguous, the last of equals; None without any.
+
+    What every iteration has an element of counts before what several iterations share, such as the indices of rows.
+    """
+    for shared in (False, True):
+        gain = dict.fromkeys(variables, 0)
+        for pattern in found:
+            for var in pattern.widths if shared or not pattern.still else ():
+                gain[var] += pattern.bytes * (8 if pattern.is_global else 1)
+        best = max(gain.values(), default=0)
+        if best:
+            return next(var for var in reversed(variables) if gain[var] == best)
+    return None

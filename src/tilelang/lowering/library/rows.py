@@ -18,8 +18,6 @@ from tilelang.lowering.regions import ZERO, axes, indices, load
 from tilelang.lowering.simt.loops import parallel
 from tilelang.ops.rows import GatherRows, RowOp, ScatterRows
 
-_WIDEST_BYTES = 16  # of an access of a thread
-
 
 def expand_gather(op: GatherRows, build: Builder) -> None:
     """One iteration per element of the tile."""
@@ -32,7 +30,7 @@ def expand_gather(op: GatherRows, build: Builder) -> None:
             value = select(exists, value, const(0, op.tile.dtype))
         build.emit(Store(op.tile.buffer, indices(op.tile, at), value))
 
-    parallel(build, _extents(op), element, coalesced_width=_width(op))
+    parallel(build, _extents(op), element)
 
 
 def expand_scatter(op: ScatterRows, build: Builder) -> None:
@@ -44,7 +42,7 @@ def expand_scatter(op: ScatterRows, build: Builder) -> None:
         exists = _exists(op, row)
         build.emit(store if exists is None else If(exists, as_body([store], build.loc)))
 
-    parallel(build, _extents(op), element, coalesced_width=_width(op))
+    parallel(build, _extents(op), element)
 
 
 def _axes(op: RowOp) -> tuple[int, ...]:
@@ -59,15 +57,6 @@ def _extents(op: RowOp) -> list[Expr]:
     for axis in _axes(op):
         found += extents if axis == op.dim else [op.tensor.extent[axis]]
     return found
-
-
-def _width(op: RowOp) -> int | None:
-    """Elements per access along a row, since neighbors in the index tile say nothing about neighbors in memory."""
-    extents = [int_const(extent) for extent in _extents(op)]
-    if len(extents) < 2 or _axes(op)[-1] == op.dim or not extents[-1]:
-        return None
-    widest = _WIDEST_BYTES // max(op.tensor.dtype.storage_bytes, op.tile.dtype.storage_bytes)
-    return max(1, min(widest, extents[-1] & -extents[-1]))
 
 
 def _row(op: RowOp, at: tuple[Var, ...]) -> tuple[Expr, list[Expr]]:
