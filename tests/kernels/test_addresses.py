@@ -166,6 +166,24 @@ def test_another_name_of_a_parameter_is_read_by_the_copy_engine() -> None:
     assert np.array_equal(a.astype(np.float32) @ w.reshape(288, 64).astype(np.float32), out)
 
 
+@pytest.mark.parametrize("way", ["reference", "cpu", "sm_90a"])
+def test_another_name_lies_within_its_tensor(way: str) -> None:
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def main(W: T.Tensor((n, 4), "int32"), m: T.int32, O: T.Tensor((1,), "int32")):
+        flat = T.Tensor((m,), "int32", W.data)
+        with T.Kernel(1, threads=32):
+            O[0] = flat[m - 1]
+
+    kernel, w, out = compiled(main, way), np.arange(12, dtype=np.int32).reshape(3, 4), np.zeros(1, np.int32)
+    for m in (12, 5):
+        kernel(w, m, out)
+        assert m - 1 == out[0]
+        with pytest.raises(RuntimeError, match=r"what the kernel relies on does not hold. Assume: m \* 4 <= n \* 4 \* 4"):
+            kernel(w, 13, out)
+
+
 def test_the_shape_of_another_name_is_known_before_the_launch() -> None:
     with pytest.raises(ProgramError, match=r"the shape \(rows, 2\) depends on values of the kernel"):
 

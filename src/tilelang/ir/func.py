@@ -86,7 +86,8 @@ class PrimFunc:
         level: Which nodes the body may hold.
         symbols: Symbolic dims and strides, in order of first appearance in the parameters.
         attributes: `T.func_attr`, free-form facts from the user, and what other annotations say of the whole function.
-        assumptions: Conditions of symbols and scalar parameters that every call satisfies, by `T.assume`.
+        assumptions: Conditions of symbols and scalar parameters that every call satisfies, by `T.assume` and because
+            other names of tensors lie within them.
         outputs: Positions of the parameters that a call allocates and returns, in the order of return: the tensors of
             `T.empty`.
         loc: Where the function was defined.

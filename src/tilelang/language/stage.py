@@ -58,7 +58,7 @@ class Stager(Builder):
         loops: The kinds of the staged loops that are open, outermost first, as in `T.Parallel`.
         branches: The `T.If`, the sides of them, and the `T.sblock` that are open, outermost first.
         env_threads: The dimensions that variables of `T.env_thread` stand for.
-        assumptions: The conditions of `T.assume` that hold whenever the function runs.
+        assumptions: Conditions that hold whenever the function runs, of `T.assume` and of other names of memory.
         frames: Of the rewritten functions that are running, outermost first.
         reducers: The operators of what `T.alloc_reducer` allocated.
         reducer_steps: The statements that `T.reducer_init` and its kin made: which of them did, for which reducer.

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from tilelang.dtypes import DType
 from tilelang.errors import ProgramError, ProgramSizeError
 from tilelang.ir.buffer import Buffer
-from tilelang.ir.expr import Expr, Load, Var
+from tilelang.ir.expr import Expr, Load, Var, as_bool, as_expr
 from tilelang.ir.func import ScalarParam
 from tilelang.ir.stmt import Alloc
 from tilelang.ir.visit import walk_expr
@@ -70,6 +70,8 @@ def view_of(what: str, source: Buffer, shape: tuple[Expr, ...], dtype: DType, *,
             f"{what}: the shape {shape_text(shape)} depends on values of the kernel",
             hint="write constants, dims and scalar parameters, or T.make_tensor(address, shape, dtype)",
         )
+    if more is None and source.address is None:
+        stager.assumptions.append(as_bool(as_expr(new) <= as_expr(old)))  # a call that breaks it is refused
     name = stager.suggest(f"{source.name}_view")
     buffer = Buffer(name, shape, dtype, source.scope, view_of=source, loc=stager.loc)
     stager.emit(Alloc(buffer))

@@ -167,7 +167,7 @@ class _Binding:
         self._check_grids()
         for condition in signature.assumptions:
             if not evaluate(condition, self.env):
-                raise self._fail(f"T.assume: what the kernel relies on does not hold. Assume: {to_text(condition)}")
+                raise self._fail(f"what the kernel relies on does not hold. Assume: {to_text(condition)}")
         bound = Bound([], like=framework_of(self.args), device=self._device())
         for index, array in self.packed.items():
             views[index] = self._unpacked(index, array, bound)
