@@ -161,5 +161,12 @@ def test_a_first_value_that_the_dtype_has_after_rounding(dtype: str, value: obje
     assert dtype == T.alloc_var(dtype, value).dtype  # type: ignore[arg-type]
 
 
+def test_registers_are_of_the_scope_that_is_named(stager: Stager) -> None:
+    assert "local" == T.alloc_fragment((1,), "int32", "local").scope()
+    assert "local.fragment" == T.alloc_local((4,), "int32", scope="local.fragment").scope()
+    with pytest.raises(ValueError, match="T.alloc_local: unknown scope 'shared'"):
+        T.alloc_local((4,), scope="shared")
+
+
 def test_truth_values_lie_in_another_scope_by_name(stager: Stager) -> None:
     assert ["shared", "shared.dyn"] == [T.alloc_shared(4, dtype).scope() for dtype in ("bool", "int8")]

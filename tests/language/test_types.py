@@ -179,3 +179,32 @@ def test_symbolic_is_deprecated() -> None:
 def test_an_extent_cannot_be_a_tile() -> None:
     with pytest.raises((ProgramError, StagingError), match="is not an extent"):
         as_shape((object(),), "T.Tensor")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [T.handle, T.void])
+def test_handles_and_nothing_are_dtypes_without_values(kind: T.dtype) -> None:
+    assert kind == T.dtype(str(kind)) and isinstance(kind, T.DataType)
+    with pytest.raises(TypeError, match=f"T.{kind}: no value has the dtype {kind}"):
+        kind(1)
+    with pytest.raises(OptionError, match=f"T.Tensor: dtype: unknown name '{kind}'"):
+        T.Tensor((4,), kind)
+
+
+def test_sizes_of_dtypes_are_rounded_up_to_bytes() -> None:
+    kinds = (T.float16, T.int4, T.float4_e2m1fn, T.float16x4, T.float4_e2m1_unpacked, T.float6_e2m3fn, T.bool, T.int4x2)
+    assert [2, 1, 1, 8, 1, 1, 1, 1] == [kind.bytes for kind in kinds] == [kind.itemsize for kind in kinds]
+    assert [16, 4, 4, 16, 8, 6, 8, 4] == [kind.bits for kind in kinds]
+    assert [True, True, False] == [kind.is_float4() for kind in (T.float4_e2m1_unpacked, T.float4_e2m1fnx8, T.float16)]
+    assert [False, True] == [T.float4_e2m1_unpacked.is_float4_e2m1fn(), T.float4_e2m1fnx2.is_float4_e2m1fn()]
+
+
+def test_names_of_dtypes_reach_64_lanes() -> None:
+    assert [2, 4, 8, 16, 32, 64] == [getattr(T, f"float8_e3m4x{lanes}").lanes for lanes in (2, 4, 8, 16, 32, 64)]
+
+
+def test_what_is_no_dtype_is_a_value_error_or_a_type_error() -> None:
+    with pytest.raises(ValueError, match="unknown name 'foo'"):
+        T.dtype("foo")
+    for other in (3, None, object()):
+        with pytest.raises(TypeError, match="is not a dtype"):
+            T.dtype(other)

@@ -34,6 +34,10 @@ __all__ = [
 ]
 
 
+# scopes of registers by their names
+_REGISTERS = {"local.fragment": Scope.FRAGMENT, "fragment": Scope.FRAGMENT, "local": Scope.LOCAL}
+
+
 @api
 def alloc_shared(shape: ShapeLike, dtype: DTypeLike = "float32", scope: str = "shared.dyn") -> BufferProxy:
     """A buffer that the whole block shares; its contents are undefined until written.
@@ -63,14 +67,19 @@ def alloc_fragment(shape: ShapeLike, dtype: DTypeLike = "float32", scope: str = 
 
     Shapes: constant extents.
 
+    Args:
+        shape: The extents.
+        dtype: The element dtype.
+        scope: "local.fragment"; "local" makes what `T.alloc_local` does.
+
     Raises:
         ProgramError: An extent is symbolic or negative.
 
     Example:
         `C_local = T.alloc_fragment((block_M, block_N), T.float32)`
     """
-    _check_scope("T.alloc_fragment", scope, ("local.fragment", "fragment"))
-    return on_chip("T.alloc_fragment", shape, dtype, Scope.FRAGMENT)
+    _check_scope("T.alloc_fragment", scope, tuple(_REGISTERS))
+    return on_chip("T.alloc_fragment", shape, dtype, _REGISTERS[scope])
 
 
 @api
@@ -79,11 +88,16 @@ def alloc_local(shape: ShapeLike, dtype: DTypeLike = "float32", scope: str = "lo
 
     Shapes: constant extents.
 
+    Args:
+        shape: The extents.
+        dtype: The element dtype.
+        scope: "local"; "local.fragment" makes what `T.alloc_fragment` does.
+
     Raises:
         ProgramError: An extent is symbolic or negative.
     """
-    _check_scope("T.alloc_local", scope, ("local",))
-    return on_chip("T.alloc_local", shape, dtype, Scope.LOCAL)
+    _check_scope("T.alloc_local", scope, ("local", "local.fragment"))
+    return on_chip("T.alloc_local", shape, dtype, _REGISTERS[scope])
 
 
 @api

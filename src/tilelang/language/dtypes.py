@@ -76,7 +76,7 @@ def convert_to(value: ExprLike | str, target: DType, what: str) -> Expr:
         ProgramError: The value is not a scalar, or its vector width differs.
     """
     if target.kind is Kind.OPAQUE:
-        raise ProgramError(f"{what}: no value has the dtype {target!s}", hint="an address is an int64")
+        raise ProgramTypeError(f"{what}: no value has the dtype {target!s}", hint="an address is an int64")
     row = as_dtype(str(target))
     if isinstance(value, str):
         if value.strip("+-").lower() not in ("inf", "infinity", "nan") or not row.is_float:
