@@ -18,6 +18,7 @@ SUMS = 'c = T.alloc_fragment((64, 64), "float32")'
 FULL = "full = T.alloc_barrier(1)"
 GROUP = "with T.ws(0):"
 COPY = "write T.copy, which does it another way where it must"
+REQUIRED = "; T.wgmma_gemm requires Hopper WGMMA lowering"
 GEMM = "write T.gemm, which does it another way where it must"
 SM_90A = "compile with target={'kind': 'cuda', 'arch': 'sm_90a'}, or leave it out"
 SM_90 = "compile with target={'kind': 'cuda', 'arch': 'sm_90'}, or leave it out"
@@ -30,7 +31,7 @@ REFUSED = {
         "sm_80",
         NoLowering,
         "T.wgmma_gemm: sm_80 cannot do that; it needs one of sm_90a",
-        SM_90A,
+        SM_90A + REQUIRED,
     ),
     "the copy engine on another GPU": (
         (X, FULL, "T.tma_copy(A[0, 0], x, barrier=full)"),
@@ -120,35 +121,35 @@ REFUSED = {
         "sm_90a",
         NoLowering,
         "T.wgmma_gemm: K is 40, no multiple of 16",
-        GEMM,
+        GEMM + REQUIRED,
     ),
     "dtypes that no instruction has": (
         ('x = T.alloc_shared((64, 64), "float64")', 'c = T.alloc_fragment((64, 64), "float64")', GROUP, "    T.wgmma_gemm(x, x, c)"),
         "sm_90a",
         NoLowering,
         "T.wgmma_gemm: warpgroups multiply no float64 with sums in float64",
-        GEMM,
+        GEMM + REQUIRED,
     ),
     "an operand in registers": (
         (X, 'y = T.alloc_fragment((64, 64), "float16")', SUMS, GROUP, "    T.wgmma_gemm(x, y, c)"),
         "sm_90a",
         NoLowering,
         "T.wgmma_gemm: B is in scope local.fragment",
-        GEMM,
+        GEMM + REQUIRED,
     ),
     "sums in shared memory": (
         (X, 'c = T.alloc_shared((64, 64), "float32")', GROUP, "    T.wgmma_gemm(x, x, c)"),
         "sm_90a",
         NoLowering,
         "T.wgmma_gemm: C is in scope shared.dyn",
-        GEMM,
+        GEMM + REQUIRED,
     ),
     "an order that only 16 bits have": (
         ('x = T.alloc_shared((64, 64), "int8")', 'c = T.alloc_fragment((64, 64), "int32")', GROUP, "    T.wgmma_gemm(x, x, c)"),
         "sm_90a",
         NoLowering,
         "T.wgmma_gemm: B of int8 is not contiguous along K",
-        GEMM,
+        GEMM + REQUIRED,
     ),
     "columns that are no multiple": (
         (
@@ -160,7 +161,7 @@ REFUSED = {
         "sm_90a",
         NoLowering,
         "T.wgmma_gemm: N is 20, no multiple of 8",
-        GEMM,
+        GEMM + REQUIRED,
     ),
     "registers of half a warpgroup": (
         ("thread = T.get_thread_binding()", "if thread < 64:", "    T.set_max_nreg(24, False)"),

@@ -94,6 +94,11 @@ class Gemm(TileOp):
         return "gemm.wgmma" if self.explicit else ""
 
     @property
+    def requires(self) -> str:
+        """What the user's name for it asks of the target and of its operands, in words; empty if nothing."""
+        return f"{self.name} requires Hopper WGMMA lowering" if self.explicit else ""
+
+    @property
     def needs(self) -> Feature:
         """These instructions, if the user asks for them."""
         return Feature.WGMMA if self.explicit else Feature.NONE

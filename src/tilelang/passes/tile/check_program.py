@@ -29,6 +29,7 @@ from tilelang.isa.instruction import Effect, Instruction
 from tilelang.ops.atomic import AtomicTile
 from tilelang.ops.copy import Copy, Transpose
 from tilelang.ops.fill import Fill
+from tilelang.ops.gemm import Gemm
 from tilelang.ops.im2col import Im2Col
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.tile.fixed_layouts import fixed_layouts
@@ -107,10 +108,12 @@ def refuse_threads(func: PrimFunc, where: str, hint: str) -> None:
 def _check_features(func: PrimFunc, target: Target) -> None:
     """Refuses instructions and clusters that the user asks for by name and the GPU does not have."""
     for stmt in walk(func.body):
+        required = ""
         if isinstance(stmt, CallStmt) and isinstance(stmt.routine, Instruction):
             asked, needs = stmt.routine.name.removeprefix("tl_"), stmt.routine.needs
         elif isinstance(stmt, TileOp):
             asked, needs = stmt.name, stmt.needs
+            required = stmt.requires if isinstance(stmt, Gemm) else ""
         elif isinstance(stmt, Launch) and stmt.hints.cluster != (1, 1, 1):
             asked, needs = f"T.Kernel: cluster_dims={stmt.hints.cluster}", Feature.CLUSTER
         else:
@@ -125,7 +128,8 @@ def _check_features(func: PrimFunc, target: Target) -> None:
                     )
                 raise NoLowering(
                     f"{asked}: {target.arch} cannot do that; it needs one of {', '.join(having)}",
-                    hint=f"compile with target={{'kind': 'cuda', 'arch': {having[0]!r}}}, or leave it out",
+                    hint=f"compile with target={{'kind': 'cuda', 'arch': {having[0]!r}}}, or leave it out"
+                    + (f"; {required}" if required else ""),
                 )
 
 

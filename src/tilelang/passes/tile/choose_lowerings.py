@@ -128,7 +128,7 @@ class _Choose(Rewriter):
             other = op.name.replace("tma_", "").replace("wgmma_", "")
             raise NoLowering(
                 f"{op.name}: {'; '.join(reason for _, reason in refusals)}",
-                hint=f"write {other}, which does it another way where it must",
+                hint=f"write {other}, which does it another way where it must" + _requirement(op),
             )
         if lowering is None:
             notes = tuple(Note(f"{name}: {reason}") for name, reason in refusals)
@@ -221,6 +221,11 @@ class _Choose(Rewriter):
             self._shared_bytes += tile.buffer.bytes or 0
         inward, outward = Copy(op.src, tile), dataclasses.replace(op, src=tile)
         return [Alloc(tile.buffer), self._chosen(inward), self._chosen(outward)]
+
+
+def _requirement(op: TileOp) -> str:
+    """What an operator that is asked for by name requires, as the end of a hint."""
+    return f"; {op.requires}" if isinstance(op, Gemm) and op.requires else ""
 
 
 def _held(region: Region) -> bool:
