@@ -98,7 +98,7 @@ T.gemm: 20 threads are no whole number of warps of 32, among which GemmWarpPolic
 hint: in T.Kernel write threads=32
 """,
     ),  # fmt: skip
-    "too many threads": (errors.ProgramError, HEADER.replace("128", "2048") + "        A[0, 0] = 1.0\n", """\
+    "too many threads": (errors.ProgramValueError, HEADER.replace("128", "2048") + "        A[0, 0] = 1.0\n", """\
 T.Kernel: a block has at most 1024 threads, got (2048, 1, 1)
  --> kernel.py:6:5
 6 |     with T.Kernel(1, threads=2048) as bx:
@@ -190,7 +190,7 @@ hint: spread it over 128 threads, with copies if there are fewer elements
         body('S = T.alloc_shared((64, 64), "float16")\nR = T.alloc_local((8,), "float16")\n'
              "T.ptx_stmatrix(False, 4, R[0], S[0, 0])\n"),
         """\
-stmatrix_x4: sm_80 cannot do that; it needs one of sm_90, sm_90a, sm_100, sm_100a, sm_103a, sm_120, sm_120a
+stmatrix_x4: sm_80 cannot do that; it needs one of sm_90, sm_90a, sm_100, sm_100a, sm_100f, sm_103a, sm_120, sm_120a
  --> kernel.py:9:9
 9 |         T.ptx_stmatrix(False, 4, R[0], S[0, 0])
   |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
@@ -201,7 +201,7 @@ hint: compile with target={'kind': 'cuda', 'arch': 'sm_90'}, or leave it out
         errors.NoLowering,
         HEADER.replace("threads=128", "threads=128, cluster_dims=(2, 1, 1)") + "        A[0, 0] = 1.0\n",
         """\
-T.Kernel: cluster_dims=(2, 1, 1): sm_80 cannot do that; it needs one of sm_90, sm_90a, sm_100, sm_100a, sm_103a, sm_120, sm_120a
+T.Kernel: cluster_dims=(2, 1, 1): sm_80 cannot do that; it needs one of sm_90, sm_90a, sm_100, sm_100a, sm_100f, sm_103a, sm_120, sm_120a
  --> kernel.py:6:5
 6 |     with T.Kernel(1, threads=128, cluster_dims=(2, 1, 1)) as bx:
   |     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^

@@ -22,7 +22,7 @@ REQUIRED = "; T.wgmma_gemm requires Hopper WGMMA lowering"
 GEMM = "write T.gemm, which does it another way where it must"
 SM_90A = "compile with target={'kind': 'cuda', 'arch': 'sm_90a'}, or leave it out"
 SM_90 = "compile with target={'kind': 'cuda', 'arch': 'sm_90'}, or leave it out"
-SINCE_90 = "sm_90, sm_90a, sm_100, sm_100a, sm_103a, sm_120, sm_120a"
+SINCE_90 = "sm_90, sm_90a, sm_100, sm_100a, sm_100f, sm_103a, sm_120, sm_120a"
 
 # The statements of a kernel, of which the last one is refused; the GPU; what is said; and the hint.
 REFUSED = {
@@ -173,7 +173,7 @@ REFUSED = {
     "more arrivals than a barrier counts": (
         ("full = T.alloc_barrier([1, 1048576])",),
         "sm_90a",
-        ProgramError,
+        ProgramValueError,
         "T.alloc_barrier: expected counts of arrivals from 1 to 1048575, got [1, 1048576]",
         "write T.alloc_barrier([128, 1])",
     ),
