@@ -150,3 +150,25 @@ def test_powers_with_constant_exponents_are_products() -> None:
         x32**0.5  # type: ignore[operator]
     with pytest.raises(ProgramError, match="an integer to the power -1 is no integer"):
         i**-1
+
+
+def test_operands_have_the_names_that_programs_give() -> None:
+    assert (7, 3) == (T.max(a=3, b=7), T.min(3, b=7, span=None))
+    assert (3, 1) == (T.floordiv(a=7, b=2, span=None), T.floormod(a=7, b=2))
+    assert (4, 4) == (T.ceildiv(lhs=7, rhs=2, span=None), T.cdiv(lhs=7, rhs=2))
+    assert (28, 3, 2, 7, 5) == (
+        T.shift_left(x=7, y=2), T.shift_right(x=7, y=1), T.bitwise_and(x=3, y=6), T.bitwise_or(x=3, y=6),
+        T.bitwise_xor(x=3, y=6, span=None),
+    )  # fmt: skip
+    assert (1, 2, -8) == (T.if_then_else(cond=True, t=1, f=2), T.Select(condition=False, true_value=1, false_value=2),
+                          T.bitwise_not(x=7))  # fmt: skip
+    assert "float32" == T.if_then_else(i > 0, x32, 0.0, dtype="float32").dtype
+    assert "int32" == T.shift_left(i, 2, dtype="int32").dtype
+    for wrong in (
+        lambda: T.if_then_else(i > 0, x32, 0.0, dtype="float16"), lambda: T.shift_left(i, 2, dtype="int64"),
+        lambda: T.log2(x32, dtype="float16"), lambda: T.ceil(x32, dtype="int32"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="dtype=(float16|int64|int32), but the value is"):
+            wrong()
+    with pytest.raises(TypeError, match="unexpected keyword argument 'c'"):
+        T.max(1, 2, c=3)

@@ -159,10 +159,7 @@ def _function(callee: Callee) -> Callable[..., Scalar]:
             raise TypeError(f"unexpected keyword argument {next(iter(named))!r}")
         if name.startswith("__"):
             _check_floats(f"T.{name}", args)
-        result = apply(callee, *args)
-        if dtype is not None and as_expr(result).dtype != plain_dtype(dtype, f"T.{name}"):
-            raise ProgramValueError(f"T.{name}: dtype={dtype!s}, but the value is {as_expr(result).dtype!s}")
-        return result
+        return _of_dtype(f"T.{name}", apply(callee, *args), dtype)
 
     intrinsic.__name__ = intrinsic.__qualname__ = name
     operands = ", ".join(places)
@@ -237,20 +234,28 @@ def _extreme(what: str, op: BinaryOp, values: tuple[ExprLike, ...]) -> Scalar:
     return reduce(lambda a, b: binary(op, a, b), values)
 
 
+def _pair(values: tuple[ExprLike, ...], named: dict[str, ExprLike]) -> tuple[ExprLike, ...]:
+    """The operands that are given as `a=` and `b=`."""
+    found = tuple(named.pop(name) for name in ("a", "b")[len(values) :] if name in named)
+    if named:
+        raise TypeError(f"unexpected keyword argument {next(iter(named))!r}")
+    return found
+
+
 @api
-def max(*values: ExprLike) -> Scalar:
+def max(*values: ExprLike, span: object = None, **named: ExprLike) -> Scalar:
     """The largest of two or more values; NaN if one of them is NaN.
 
     Example:
         `output[i, j] = T.max(input[i, j], 0)`
     """
-    return _extreme("T.max", BinaryOp.MAX, values)
+    return _extreme("T.max", BinaryOp.MAX, values + _pair(values, named))
 
 
 @api
-def min(*values: ExprLike) -> Scalar:
+def min(*values: ExprLike, span: object = None, **named: ExprLike) -> Scalar:
     """The smallest of two or more values; NaN if one of them is NaN."""
-    return _extreme("T.min", BinaryOp.MIN, values)
+    return _extreme("T.min", BinaryOp.MIN, values + _pair(values, named))
 
 
 @api
@@ -272,15 +277,45 @@ def clamp(dst: ExprLike, min_val: ExprLike, max_val: ExprLike) -> Scalar:
 
 
 @api
-def if_then_else(condition: ExprLike, a: ExprLike, b: ExprLike) -> Scalar:
-    """`a` if the condition holds, else `b`; only the chosen side is evaluated, so it may guard a load.
+def if_then_else(
+    cond: ExprLike, t: ExprLike, f: ExprLike, span: object = None, dtype: DTypeLike | None = None
+) -> Scalar:
+    """`t` if the condition holds, else `f`; only the chosen side is evaluated, so it may guard a load.
+
+    Args:
+        cond: The condition.
+        t: The value where it holds.
+        f: The value where it does not.
+        span: Accepted for older programs.
+        dtype: That of the value.
+
+    Raises:
+        ProgramValueError: `dtype` is another one.
 
     Example:
         `T.if_then_else(i < N, A[i], 0)`
     """
-    if is_number(condition):
-        return a if condition else b
-    return select(condition, a, b)
+    del span
+    chosen = (t if cond else f) if is_number(cond) else select(cond, t, f)
+    return _of_dtype("T.if_then_else", chosen, dtype)
+
+
+@api
+def Select(condition: ExprLike, true_value: ExprLike, false_value: ExprLike, span: object = None) -> Scalar:
+    """The same as `T.if_then_else`."""
+    del span
+    return if_then_else(condition, true_value, false_value)
+
+
+def _of_dtype(what: str, value: Scalar, dtype: DTypeLike | None) -> Scalar:
+    """The value, if it is of a dtype; a bare number is of any.
+
+    Raises:
+        ProgramValueError: It is of another one.
+    """
+    if dtype is not None and not is_number(value) and as_expr(value).dtype != plain_dtype(dtype, what):
+        raise ProgramValueError(f"{what}: dtype={dtype!s}, but the value is {as_expr(value).dtype!s}")
+    return value
 
 
 # -- dtypes --------------------------------------------------------------------------------------------------------
@@ -323,84 +358,82 @@ _DIVISIONS = (BinaryOp.FLOORDIV, BinaryOp.FLOORMOD, BinaryOp.TRUNCDIV, BinaryOp.
 
 
 @api
-def ceildiv(a: ExprLike, b: ExprLike) -> Scalar:
-    """`a / b` rounded up, for integers: how many tiles of `b` cover `a`.
+def ceildiv(lhs: ExprLike, rhs: ExprLike, span: object = None) -> Scalar:
+    """`lhs / rhs` rounded up, for integers: how many tiles of `rhs` cover `lhs`.
 
     Raises:
-        ProgramError: An operand is no integer, or `b` is the constant 0.
+        ProgramError: An operand is no integer, or `rhs` is the constant 0.
 
     Example:
         `with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M)) as (bx, by):`
     """
-    if is_number(b) and not b:
+    if is_number(rhs) and not rhs:
         raise ProgramError("T.ceildiv: division by zero")
-    divisor = as_expr(b)
-    rounded_up = binary(BinaryOp.FLOORDIV, as_expr(a) + divisor - 1, divisor)
+    divisor = as_expr(rhs)
+    rounded_up = binary(BinaryOp.FLOORDIV, as_expr(lhs) + divisor - 1, divisor)
     if not rounded_up.dtype.is_int:
         raise ProgramError(
             f"T.ceildiv: needs integers, got {rounded_up.dtype!s}", hint="for floats write T.ceil(a / b)"
         )
-    return -(-a // b) if _all_numbers(a, b) else rounded_up
+    return -(-lhs // rhs) if _all_numbers(lhs, rhs) else rounded_up
 
 
 @api
-def floordiv(a: ExprLike, b: ExprLike) -> Scalar:
+def floordiv(a: ExprLike, b: ExprLike, span: object = None) -> Scalar:
     """`a // b`, rounded towards minus infinity; 0 where `b` is 0."""
     return _integers("T.floordiv", BinaryOp.FLOORDIV, a, b)
 
 
 @api
-def floormod(a: ExprLike, b: ExprLike) -> Scalar:
+def floormod(a: ExprLike, b: ExprLike, span: object = None) -> Scalar:
     """`a % b` with the sign of `b`; 0 where `b` is 0."""
     return _integers("T.floormod", BinaryOp.FLOORMOD, a, b)
 
 
 @api
-def truncdiv(a: ExprLike, b: ExprLike) -> Scalar:
+def truncdiv(a: ExprLike, b: ExprLike, span: object = None) -> Scalar:
     """`a / b` for integers, rounded towards zero as in C; 0 where `b` is 0."""
     return _integers("T.truncdiv", BinaryOp.TRUNCDIV, a, b)
 
 
 @api
-def truncmod(a: ExprLike, b: ExprLike) -> Scalar:
+def truncmod(a: ExprLike, b: ExprLike, span: object = None) -> Scalar:
     """The remainder of `T.truncdiv`, with the sign of `a`; 0 where `b` is 0."""
     return _integers("T.truncmod", BinaryOp.TRUNCMOD, a, b)
 
 
 @api
-def shift_left(a: ExprLike, b: ExprLike) -> Scalar:
-    """`a << b`."""
-    return _integers("T.shift_left", BinaryOp.SHL, a, b)
+def shift_left(x: ExprLike, y: ExprLike, span: object = None, dtype: DTypeLike | None = None) -> Scalar:
+    """`x << y`; `dtype` has to be that of the value."""
+    return _of_dtype("T.shift_left", _integers("T.shift_left", BinaryOp.SHL, x, y), dtype)
 
 
 @api
-def shift_right(a: ExprLike, b: ExprLike) -> Scalar:
-    """`a >> b`; keeps the sign of signed integers."""
-    return _integers("T.shift_right", BinaryOp.SHR, a, b)
+def shift_right(x: ExprLike, y: ExprLike, span: object = None) -> Scalar:
+    """`x >> y`; keeps the sign of signed integers."""
+    return _integers("T.shift_right", BinaryOp.SHR, x, y)
 
 
 @api
-def bitwise_and(a: ExprLike, b: ExprLike) -> Scalar:
-    """`a & b`."""
-    return _integers("T.bitwise_and", BinaryOp.BITAND, a, b)
+def bitwise_and(x: ExprLike, y: ExprLike, span: object = None) -> Scalar:
+    """`x & y`."""
+    return _integers("T.bitwise_and", BinaryOp.BITAND, x, y)
 
 
 @api
-def bitwise_or(a: ExprLike, b: ExprLike) -> Scalar:
-    """`a | b`."""
-    return _integers("T.bitwise_or", BinaryOp.BITOR, a, b)
+def bitwise_or(x: ExprLike, y: ExprLike, span: object = None) -> Scalar:
+    """`x | y`."""
+    return _integers("T.bitwise_or", BinaryOp.BITOR, x, y)
 
 
 @api
-def bitwise_xor(a: ExprLike, b: ExprLike) -> Scalar:
-    """`a ^ b`."""
-    return _integers("T.bitwise_xor", BinaryOp.BITXOR, a, b)
+def bitwise_xor(x: ExprLike, y: ExprLike, span: object = None) -> Scalar:
+    """`x ^ y`."""
+    return _integers("T.bitwise_xor", BinaryOp.BITXOR, x, y)
 
 
 @api
-def bitwise_not(a: ExprLike) -> Scalar:
-    """`~a`."""
-    result = ~as_expr(a)
-    return result.value if is_number(a) and isinstance(result, Const) else result
-
-Select = if_then_else
+def bitwise_not(x: ExprLike, span: object = None) -> Scalar:
+    """`~x`."""
+    result = ~as_expr(x)
+    return result.value if is_number(x) and isinstance(result, Const) else result
