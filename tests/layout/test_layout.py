@@ -9,8 +9,8 @@ import tilelang.language as T
 from tilelang.dtypes import INT32
 from tilelang.errors import ProgramError, ProgramTypeError, ProgramValueError
 from tilelang.ir.evaluate import evaluate
-from tilelang.ir.expr import Var
-from tilelang.layout import Layout, make_linear_layout
+from tilelang.ir.expr import Const, Var
+from tilelang.layout import Fragment, Layout, make_linear_layout
 from tilelang.layout.layout import linearized, unravelled
 
 
@@ -33,6 +33,13 @@ def test_the_table_holds_every_place() -> None:
 def test_a_layout_need_not_be_injective() -> None:
     assert (4, 1) == Layout([4, 4], lambda i, j: [i, 0]).get_output_shape()
     assert (3,) == Layout((8,), lambda i: i // 3).get_output_shape()
+
+
+def test_places_may_be_literals() -> None:
+    nothing = Layout([32, 4], lambda i, j: Const(0, INT32))
+    assert nothing.is_equal(Layout([32, 4], lambda i, j: 0))
+    assert not nothing.is_equal(Layout([32, 4], lambda i, j: i))
+    assert 0 == Fragment((4,), lambda i: (Const(0, INT32), i)).thread_table.max()
 
 
 def test_index_functions_may_decide_in_python() -> None:

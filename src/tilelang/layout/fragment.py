@@ -25,6 +25,7 @@ from tilelang.layout.layout import (
     inverse_of,
     leading_extents,
     linearized,
+    number,
     reshaping,
 )
 from tilelang.layout.symbols import symbols
@@ -344,10 +345,10 @@ def _table(shape: tuple[int, ...], function: Callable[..., Any]) -> np.ndarray:
     """What a function gives for every coordinate. Shapes: (*shape, number of outputs)."""
     try:
         columns = _outputs(function(*np.indices(shape, dtype=np.int64)))
-        table = np.stack([np.broadcast_to(np.asarray(column), shape) for column in columns], axis=-1)
+        table = np.stack([np.broadcast_to(np.asarray(number(column)), shape) for column in columns], axis=-1)
     except Exception:  # the function decides with Python's `if`, or calls `T.` functions: ask it one by one
         rows = [_outputs(function(*map(int, at))) for at in np.ndindex(*shape)]
-        table = np.asarray([[int(place) for place in row] for row in rows]).reshape(*shape, -1)
+        table = np.asarray([[int(number(place)) for place in row] for row in rows]).reshape(*shape, -1)
     if table.dtype.kind not in "iu" or table.min() < 0:
         raise ProgramError("T.Fragment: a function gives something other than integers from 0 on", hint=_HINT)
     return table.astype(np.int64)

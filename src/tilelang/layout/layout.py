@@ -80,7 +80,7 @@ class Layout:
         grid = np.indices(self.shape, dtype=np.int64) if self.shape else np.zeros((0,), np.int64)
         try:
             places = self(*grid)
-            table = np.stack([np.broadcast_to(np.asarray(p), self.shape) for p in places], axis=-1)
+            table = np.stack([np.broadcast_to(np.asarray(number(p)), self.shape) for p in places], axis=-1)
         except Exception:  # the function decides with Python's `if`, or calls `T.` functions: ask it one by one
             table = self._table_one_by_one()
         if table.dtype.kind not in "iu":
@@ -223,7 +223,7 @@ class Layout:
     def _table_one_by_one(self) -> np.ndarray:
         rows = [_outputs(self._called([int(c) for c in at])) for at in np.ndindex(*self.shape)]
         _check_integers("T.Layout", [place for row in rows for place in row])
-        return np.asarray([[int(place) for place in row] for row in rows]).reshape(*self.shape, -1)
+        return np.asarray([[int(number(place)) for place in row] for row in rows]).reshape(*self.shape, -1)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Layout) or type(self) is not type(other):
@@ -267,6 +267,11 @@ def _check_integers(what: str, places: Sequence[Any]) -> None:
     for place in places:
         if not isinstance(place, int | np.integer) and not hasattr(place, "is_index"):
             raise ProgramError(f"{what}: the index function gives no integers", hint="divide with //, not with /")
+
+
+def number(place: Any) -> Any:
+    """A place as a number where it is a literal of the IR, which functions may give; others as they are."""
+    return getattr(place, "value", place) if hasattr(place, "is_index") else place
 
 
 def linearized(places: Sequence[Any], box: Sequence[Any]) -> Any:
