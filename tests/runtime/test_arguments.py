@@ -72,7 +72,8 @@ def test_several_outputs_are_a_list() -> None:
 
 @pytest.mark.parametrize(("dtype", "given"), [
     ("bool", "int8"), ("bool", "uint8"), ("float8_e4m3fn", "float8_e4m3fnuz"), ("float8_e4m3fnuz", "float8_e4m3fn"),
-    ("float8_e5m2", "float8_e5m2fnuz"), ("float8_e5m2fnuz", "float8_e5m2"),
+    ("float8_e5m2", "float8_e5m2fnuz"), ("float8_e5m2fnuz", "float8_e5m2"), ("float6_e3m2fn", "uint8"),
+    ("float4_e2m1_unpacked", "float4_e2m1fn"), ("float4_e2m1_unpacked", "uint8"),
 ])  # fmt: skip
 def test_bytes_of_another_name_are_taken_as_they_are(dtype: str, given: str) -> None:
     array = np.arange(2, dtype=np.uint8).view(as_dtype(given).numpy)

@@ -481,6 +481,8 @@ class _Binding:
 _STORED_ALIKE: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         "bool": frozenset({"int8", "uint8"}),
+        "float4_e2m1_unpacked": frozenset({"float4_e2m1fn", "int8", "uint8"}),
+        **dict.fromkeys(("float6_e2m3fn", "float6_e3m2fn"), frozenset({"int8", "uint8"})),  # one in each byte
         **dict.fromkeys(("float8_e4m3fn", "float8_e4m3fnuz"), frozenset({"float8_e4m3fn", "float8_e4m3fnuz"})),
         **dict.fromkeys(("float8_e5m2", "float8_e5m2fnuz"), frozenset({"float8_e5m2", "float8_e5m2fnuz"})),
     }

@@ -41,7 +41,7 @@ class Packed:
 
 def packed_storage(dtype: DType, view: ArrayView) -> bool:
     """Whether an array holds several elements of a dtype in each byte."""
-    if dtype.bits >= 8 or dtype.lanes > 1 or not view.shape:
+    if dtype.bits >= 8 or 8 % dtype.bits or dtype.lanes > 1 or not view.shape:
         return False
     return view.dtype is not None and str(view.dtype) in _STORAGE or view.dtype_text == f"torch.{_TORCH_PAIRS}"
 
