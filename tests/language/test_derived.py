@@ -99,66 +99,6 @@ def test_dp4a_on_packed_integers_has_its_meaning() -> None:
     assert 10 + 5 - 12 + 21 - 512 == c[0]
 
 
-def splitmix(state: int, count: int) -> list[int]:
-    """SplitMix64's upper halves, after Steele, Lea and Flood."""
-    mask, result = (1 << 64) - 1, []
-    for _ in range(count):
-        state = (state + 0x9E3779B97F4A7C15) & mask
-        z = state
-        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
-        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
-        result.append((z ^ (z >> 31)) >> 32)
-    return result
-
-
-def test_random_numbers_are_those_of_the_generator_and_differ_between_sequences() -> None:
-    @T.prim_func
-    def draw(seed: T.int32, A: T.Tensor((3, 4), "uint32")):
-        with T.Kernel(3) as bx:
-            T.rng_init(seed, bx)
-            for i in T.serial(4):
-                A[bx, i] = T.rng_rand()
-
-    @T.prim_func
-    def skip(A: T.Tensor((4,), "uint32")):
-        with T.Kernel(1):
-            T.rng_init(7, 2, 1)
-            A[0] = T.rng_rand()
-
-    @T.prim_func
-    def constant_seed(A: T.Tensor((3,), "uint32")):
-        with T.Kernel(1):
-            for i in T.serial(3):
-                T.rng_init(7, i)
-                A[i] = T.rng_rand()
-
-    drawn, skipped, first = np.zeros((3, 4), np.uint32), np.zeros(4, np.uint32), np.zeros(3, np.uint32)
-    run_reference(draw, [7, drawn])
-    run_reference(skip, [skipped])
-    run_reference(constant_seed, [first])
-    assert drawn[2, 1] == skipped[0]
-    assert drawn[:, 0].tolist() == first.tolist()
-    assert 12 == len(set(drawn.ravel().tolist()))
-
-
-def test_the_generator_is_splitmix(stager: Stager) -> None:
-    @T.prim_func
-    def draw(A: T.Tensor((4,), "uint32")):
-        with T.Kernel(1):
-            T.rng_init(0)
-            for i in T.serial(4):
-                A[i] = T.rng_rand()
-
-    drawn = np.zeros(4, np.uint32)
-    run_reference(draw, [drawn])
-    assert splitmix(0, 4) == drawn.tolist()
-
-
-def test_drawing_without_a_generator_is_an_error(stager: Stager) -> None:
-    with pytest.raises(ProgramError, match="T.rng_rand: no generator was started"):
-        T.rng_rand()
-
-
 def test_evaluating_a_value_emits_nothing(stager: Stager) -> None:
     T.evaluate(T.int32(3))
     T.evaluate(None)

@@ -3,7 +3,7 @@
 Takes a `ParallelLoop` and what is known around it; raises `ProgramError` with both accesses. Invariant: an error names
 two iterations that exist, that surely make the two accesses, and whose order decides the result. Whatever is not
 plain (data-dependent conditions or subscripts, views, memory that an iteration may have written before it reads it)
-is let pass.
+is let pass, and so is state that is sequential by its declaration.
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ def check_parallel(loop: ParallelLoop, domain: Domain) -> None:
     found = accesses(loop.body)
     for storage, touching in found.by_storage().items():
         if not any(a.write for a in touching) or any(a.buffer is not storage for a in touching):
+            continue
+        if storage.sequential:
             continue
         operators = {None if a.update is None else a.update.op for a in touching}
         if len(operators) == 1 and None not in operators:

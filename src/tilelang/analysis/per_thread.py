@@ -134,7 +134,7 @@ class PerThread:
             case ParallelLoop():
                 written = {b.storage for s in walk(stmt) for b in written_buffers(s) if b.scope in _SCALARS}
                 outlive = {b for b in written if b in self._homes}
-                self.memory.update(b for b in outlive if at.under or self._is_foreign(b, at.group))
+                self.memory.update(b for b in outlive if b.sequential or at.under or self._is_foreign(b, at.group))
 
     def _is_foreign(self, buffer: Buffer, group: If | None) -> bool:
         """Whether threads that are not in a group have the buffer, too."""

@@ -4,7 +4,8 @@ Takes a loop and what is known around it, gives a `Spreading`. Invariant: runnin
 one thread (or by several that only repeat what they do on memory of their own), gives the sequential result, provided
 that folds are accumulated per thread and combined afterwards, that updates in `atomics` are indivisible, that stores in
 `final` happen in the iterations named alone, and that scalars in `last` take the value of the last iteration; where
-`reason` says something, the iterations must run in order.
+`reason` says something, the iterations must run in order. State that is sequential by its declaration is each thread's
+own, and does not count.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def spread(loop: ParallelLoop, domain: Domain, used_outside: Callable[[Buffer], 
     found = accesses(loop.body)
     judge = _Judge(loop, found, Comparison(found, inside), used_outside)
     for storage, touching in found.by_storage().items():
-        if any(a.write and not a.atomic for a in touching):
+        if any(a.write and not a.atomic for a in touching) and not storage.sequential:
             judge.storage(storage, touching)
     return judge.verdict
 

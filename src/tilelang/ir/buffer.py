@@ -45,6 +45,8 @@ class Buffer:
         address: Where a global tensor begins that is neither a parameter nor a workspace: an integer expression, whose
             value holds where the `Alloc` of the buffer stands. Its shape and strides may then depend on variables of a
             block, too.
+        sequential: Whether it is state that each thread advances for itself: the iterations of a parallel loop that a
+            thread executes take turns in increasing order, and what one of them leaves is what the next one finds.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Buffer:
     loc: Loc = NOWHERE
     alignment_bytes: int = 16
     address: Expr | None = None
+    sequential: bool = False
 
     def __repr__(self) -> str:
         return f"<{self.name}: {self.dtype!s} {self.shape!r} in {self.scope.value}>"

@@ -189,7 +189,7 @@ class _Encoder:
         if number is None:
             self._count += 1
             number = self._buffers[buffer] = self._count
-            head = ("buffer", str(buffer.dtype), buffer.scope.value, buffer.alignment_bytes)
+            head = ("buffer", str(buffer.dtype), buffer.scope.value, buffer.alignment_bytes, buffer.sequential)
             self._emit(head, path, f"buffer {buffer.name!r} ({buffer.dtype!s}, {buffer.scope.value})")
             self._value(buffer.shape, f"{path}.shape")
             self._value(buffer.strides, f"{path}.strides")

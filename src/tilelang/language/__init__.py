@@ -50,6 +50,7 @@ from tilelang.language.parameters import *
 from tilelang.language.pointers import *
 from tilelang.language.prim_func import *
 from tilelang.language.products import *
+from tilelang.language.random_numbers import *
 from tilelang.language.reducers import *
 from tilelang.language.reductions import *
 from tilelang.language.scans import *
@@ -108,6 +109,7 @@ _MODULES = (
     "pointers",
     "prim_func",
     "products",
+    "random_numbers",
     "reducers",
     "reductions",
     "scans",

@@ -1,4 +1,4 @@
-"""Functions of values that are small programs themselves: `T.any_of`, `T.all_of`, `T.dp4a`, `T.rng_init`, `T.rng_rand`.
+"""Functions of values that are small programs themselves: `T.any_of`, `T.all_of`, `T.dp4a`.
 
 Takes expressions and tiles, emits plain statements, gives expressions. Invariant: nothing here needs support by a
 target; it is all loads, stores, loops and integer arithmetic.
@@ -6,15 +6,13 @@ target; it is all loads, stores, loops and integer arithmetic.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import reduce
-from typing import Any
 
-from tilelang.dtypes import BOOL, INT32, DType, as_dtype
-from tilelang.errors import ProgramError, ProgramValueError
+from tilelang.dtypes import BOOL, INT32
+from tilelang.errors import ProgramValueError
 from tilelang.ir.expr import Expr, ExprLike, Load, Var, as_bool, as_expr, binary, cast, int_const
 from tilelang.ir.scalar import BinaryOp
-from tilelang.ir.stmt import Alloc, For, ForKind, Stmt, Store
+from tilelang.ir.stmt import For, ForKind, Stmt, Store
 from tilelang.isa.catalogue import INTRINSICS
 from tilelang.language.api import api
 from tilelang.language.extents import shape_text
@@ -28,8 +26,6 @@ __all__ = [
     "any_of",
     "dp4a",
     "evaluate",
-    "rng_init",
-    "rng_rand",
 ]
 
 Condition = ExprLike | TileProxy | list[ExprLike] | tuple[ExprLike, ...]
@@ -141,79 +137,3 @@ def evaluate(value: ExprLike | None) -> None:
     current("T.evaluate")
     if value is not None:
         as_expr(value)
-
-
-# -- random numbers -------------------------------------------------------------------------------------------
-# SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014, figure 16).
-_UINT32: DType = as_dtype("uint32")
-_UINT64: DType = as_dtype("uint64")
-_GAMMA = 0x9E3779B97F4A7C15
-Word = Any  # an int or an expression
-_MASK = (1 << 64) - 1
-_STATE = "rng_state"
-
-
-@api
-def rng_init(seed: ExprLike, seq: ExprLike = 0, off: ExprLike = 0) -> None:
-    """Starts the block's random numbers, which `T.rng_rand` then gives one after another.
-
-    The same seed, sequence and offset give the same numbers on every target. Call it inside a `T.Parallel` loop,
-    with a sequence made of the indices, to draw a number per element.
-
-    Args:
-        seed: Chooses the family of sequences.
-        seq: Chooses one of them; make it differ between blocks and elements.
-        off: How many numbers to skip.
-
-    Raises:
-        StagingError: One of them is no scalar.
-    """
-    stager = current("T.rng_init")
-
-    def hold(value: Word) -> Word:
-        return value if isinstance(value, int) else stager.bind("seed", value)
-
-    mixed = _mix(hold(_mod64(_mod64(_wide(seed) * 0xD1342543DE82EF95) + _wide(seq))), hold)
-    stager.mutable(_STATE, _UINT64, _mod64(mixed + _mod64(_wide(off) * _GAMMA)))
-
-
-@api
-def rng_rand() -> Expr:
-    """The next random number: a uint32, uniform over all values.
-
-    Raises:
-        ProgramError: `T.rng_init` was not called before, where its effect is seen.
-
-    Example:
-        `u = T.cast(T.rng_rand(), T.float32) * 2.0**-32`
-    """
-    stager = current("T.rng_rand")
-    states = [
-        statement.buffer
-        for block in stager.open_blocks
-        for statement in block
-        if isinstance(statement, Alloc) and statement.buffer.name.startswith(_STATE) and statement.buffer.rank == 0
-    ]
-    if not states:
-        raise ProgramError("T.rng_rand: no generator was started", hint="call T.rng_init(seed) earlier in this block")
-    state = Load(states[-1], (), _UINT64)
-    stager.emit(Store(state.buffer, (), state + _GAMMA))
-    mixed = _mix(stager.bind("random", state), lambda z: stager.bind("random", z))
-    return stager.bind("random", cast(mixed >> 32, _UINT32))
-
-
-def _mix(z: Word, hold: Callable[[Word], Word]) -> Word:
-    """A value of 64 bits scrambled so that neighbors have nothing in common; `hold` names what is used twice."""
-    z = hold(_mod64((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9))
-    z = hold(_mod64((z ^ (z >> 27)) * 0x94D049BB133111EB))
-    return z ^ (z >> 31)
-
-
-def _wide(value: ExprLike) -> Word:
-    """A seed as 64 unsigned bits: a Python int, or data."""
-    return int(value) & _MASK if is_number(value) else cast(value, _UINT64)
-
-
-def _mod64(value: Word) -> Word:
-    """Python ints wrapped as data wraps by itself."""
-    return value & _MASK if isinstance(value, int) else value

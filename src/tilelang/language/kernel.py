@@ -92,8 +92,8 @@ class Kernel:
             threads=self._threads,
             cluster=self._cluster,
             sources=list(self._sources),
+            body=stager.open_block(),
         )
-        stager.open_block()
         return self._vars if len(self._vars) > 1 or stager.unpacks else self._vars[0]
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:

@@ -40,6 +40,8 @@ class Hints:
     thread: Var | None = None  # once a statement has asked for it
     barriers: Buffer | None = None  # of T.create_list_of_mbarrier
     move_registers: bool = True  # between warpgroups, if the compiler wants to
+    body: list[Stmt] = field(default_factory=list)  # the block of the kernel itself
+    numbers: object | None = None  # the state of T.rng_init, once a statement has asked for it
     reducer: object | None = None  # of the innermost T.attr(T.comm_reducer(...), "reduce_scope", ...)
 
 
@@ -143,9 +145,17 @@ class Stager(Builder):
             self.definitions[var] = value
         return var
 
-    def mutable(self, name: str, dtype: DType, init: ExprLike | None, block: list[Stmt] | None = None) -> Load:
+    def mutable(
+        self,
+        name: str,
+        dtype: DType,
+        init: ExprLike | None,
+        block: list[Stmt] | None = None,
+        *,
+        sequential: bool = False,
+    ) -> Load:
         """A new mutable scalar, allocated in an open block (the innermost); reading it is the returned expression."""
-        buffer = Buffer(self.unique(name), (), dtype, Scope.VAR, loc=self.loc)
+        buffer = Buffer(self.unique(name), (), dtype, Scope.VAR, loc=self.loc, sequential=sequential)
         alloc = Alloc(buffer, None if init is None else cast(init, dtype))
         self.emit_into(self.statements if block is None else block, alloc)
         return Load(buffer, (), dtype)
