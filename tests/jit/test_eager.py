@@ -246,3 +246,20 @@ def test_further_keywords_are_compile_time_values() -> None:
     filled(a, value=7)
     assert [7.0] * 3 == a.tolist()
     assert ((3, 4), 5) == (filled.func.parse_args(a, x=(3, 4))[0][0][0][0][1], 5)
+
+
+def test_equal_calls_are_recognized_whether_their_arguments_have_names_or_not() -> None:
+    a = ones(3, 50)
+    for args, keywords in (((a, 2.0), {}), ((a,), {"factor": 2.0}), ((), {"factor": 2.0, "A": a}), ((a, 2.0), {"block": 16})):
+        first = scaled(*args, **keywords)
+        recognized = dict(scaled._recognized)
+        assert scaled.glance(args, keywords) in recognized
+        assert np.array_equal(first, scaled(*args, **keywords))
+        assert recognized == scaled._recognized
+
+
+def test_what_is_recognized_holds_compile_time_values_by_keyword_and_not_runtime_ones() -> None:
+    a = ones(3, 50)
+    assert scaled.glance((a,), {"factor": 2.0}) == scaled.glance((a,), {"factor": 3.0})
+    assert scaled.glance((a, 2.0), {"block": 16}) != scaled.glance((a, 2.0), {"block": 32})
+    assert scaled.glance((a,), {"x": object()}) is None

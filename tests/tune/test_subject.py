@@ -38,17 +38,6 @@ def test_tunables_join_the_arguments_of_the_call() -> None:
     assert ((), {"n": 16, "block": 8}) == subject_of(scale, n=16, block=None).arguments({"block": 8, "pass_configs": {}})
 
 
-def test_what_follows_the_arguments_can_be_given_by_position() -> None:
-    assert (8, "float32") == subject_of(scale, 16).following({"block": 8})
-    assert ("float32",) == subject_of(scale, 16, None).following({"block": 8})
-    assert None is subject_of(scale).following({"block": 8})
-
-    def named(n, *, block=None):
-        raise NotImplementedError
-
-    assert None is subject_of(named, 16).following({"block": 8})
-
-
 def test_switches_join_those_of_the_function() -> None:
     subject = subject_of(scale, 16, options=JitOptions(target="cpu", pass_configs={"tl.stages": 2}))
     assert subject.jitted is subject.under({"block": 8})

@@ -37,7 +37,9 @@ from tilelang.language.types import PointerType, TensorType
 from tilelang.records import record
 from tilelang.runtime.arrays import borrow, is_torch_tensor
 
-_PLAIN = (int, bool, float, str, type(None))  # whose values a glance may compare
+_PLAIN = (int, bool, float, type(None))  # whose values a glance may compare, like texts and dtypes
+
+Place = int | str  # of an argument in a call: its position, or its keyword
 
 
 @record(frozen=False)
@@ -78,11 +80,12 @@ class EagerFunction(JITImpl):
         typed = {name for name, kind in annotations.items() if is_parameter_type(kind)}
         self._tensors = (typed | stated_parameters(function)) - self._scalars
         runtime = self._scalars | self._tensors
-        self._runtime_places = frozenset(i for i, name in enumerate(self._parameters) if name in runtime)
+        places = ((i, name) for i, name in enumerate(self._parameters) if name in runtime)
+        self._runtime_places: frozenset[Place] = frozenset(place for pair in places for place in pair)
         self._by_stride = False  # whether some size of T.const is a stride
         self._programs: dict[Any, _EagerKernel] = {}  # by sizes and compile-time values
         self._kernels: dict[Any, _EagerKernel] = {}  # by shapes and compile-time values
-        self._recognized: dict[Any, tuple[_EagerKernel, tuple[int, ...]]] = {}
+        self._recognized: dict[Any, tuple[_EagerKernel, tuple[Place, ...]]] = {}
         functools.update_wrapper(self, func)
 
     @user_facing
@@ -95,11 +98,11 @@ class EagerFunction(JITImpl):
         Raises:
             ArgumentError: An argument does not fit; nothing has been run.
         """
-        glance = None if keywords else self.glance(args)
+        glance = self.glance(args, keywords)
         known = self._recognized.get(glance)
         if known is not None:
-            eager, positions = known
-            return eager.kernel(*[args[i] for i in positions])
+            eager, places = known
+            return eager.kernel(*[args[place] if isinstance(place, int) else keywords[place] for place in places])
         wanted = keywords.pop(RETURN_KERNEL, False)
         own, sizes = split_keywords(self.signature, keywords)
         values = bind_call(self.func.__name__, self.signature, args, own)
@@ -107,23 +110,23 @@ class EagerFunction(JITImpl):
         if wanted:
             return eager.kernel
         names = list(self._parameters)
-        positions = tuple(names.index(name) for name in eager.arguments)
-        if glance is not None and all(position < len(args) for position in positions):
-            self._recognized[self.glance(args)] = eager, positions
+        places = tuple(name if name in own else names.index(name) for name in eager.arguments)
+        if glance is not None and all(isinstance(place, str) or place < len(args) for place in places):
+            self._recognized[self.glance(args, keywords)] = eager, places
         return eager.kernel(*[values[name] for name in eager.arguments])
 
-    def glance(self, args: Sequence[Any]) -> Any:
+    def glance(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """A key that is quick to make and equal only for calls of one kernel; None if that takes more than a glance."""
-        key: list[Any] = [self.options.chosen()]
-        for position, value in enumerate(args):
+        key: list[Any] = [self.options.chosen(), *keywords]
+        for place, value in (*enumerate(args), *keywords.items()):
             kind = type(value)
             if kind is np.ndarray:
                 key.append((kind, value.shape, value.dtype, value.strides if self._by_stride else None))
             elif is_torch_tensor(value):
                 key.append((kind, value.shape, value.dtype, value.stride() if self._by_stride else None))
-            elif kind not in _PLAIN:
+            elif not (kind in _PLAIN or isinstance(value, str) or _is_torch_dtype(kind)):
                 return None
-            elif position in self._runtime_places:
+            elif place in self._runtime_places:
                 key.append(kind)
             else:
                 key.append((kind, value.hex() if kind is float else value))
@@ -245,3 +248,7 @@ class EagerFunction(JITImpl):
                 f"{self.func.__name__}: out_idx={self.options.out_idx!r} has no meaning in eager style",
                 hint="return the tensors that T.empty made, and leave out_idx out",
             )
+
+
+def _is_torch_dtype(kind: type) -> bool:
+    return kind.__name__ == "dtype" and kind.__module__ == "torch"

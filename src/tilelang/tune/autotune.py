@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import Any
 
@@ -42,7 +42,7 @@ class TunedFunction:
         self.jitted = jitted_function(function, "@tilelang.autotune")
         self._configs, self._settings, self._shared = configs, settings, frozenset(do_not_specialize)
         self._results: dict[Any, tuple[Subject, TuningResult]] = {}
-        self._recognized: dict[Any, tuple[EagerFunction, tuple[Any, ...]]] = {}
+        self._recognized: dict[Any, tuple[EagerFunction, Mapping[str, Any]]] = {}
         self._lock = threading.RLock()
         functools.update_wrapper(self, self.jitted.func)
 
@@ -57,21 +57,23 @@ class TunedFunction:
         """
         if keywords.pop(RETURN_KERNEL, False):
             return self.compile(*args, **keywords)
-        glance = self.jitted.glance(args) if isinstance(self.jitted, EagerFunction) and not keywords else None
+        glance = self.jitted.glance(args, keywords) if isinstance(self.jitted, EagerFunction) else None
         if glance in self._recognized:
-            known, tail = self._recognized[glance]
-            return known(*args, *tail)
+            known, tunables = self._recognized[glance]
+            return known(*args, **keywords, **tunables)
         subject = Subject(self.jitted, args, keywords)
         if self._settled(subject):
+            if glance is not None and isinstance(self.jitted, EagerFunction):
+                self._recognized[glance] = self.jitted, {}
             return self.jitted(*args, **keywords)
         result = self._tuned(subject)
         if not subject.is_eager:
             return self._kernel(subject, result)
         own_args, own_keywords = subject.arguments(result.config)
         function = self._results[self._key(subject)][0].under(result.config)
-        tunables = subject.following(result.config)
-        if glance is not None and tunables is not None and isinstance(function, EagerFunction):
-            self._recognized[glance] = function, tunables
+        as_given = all(own is given for own, given in zip(own_args, args, strict=True))
+        if glance is not None and as_given and isinstance(function, EagerFunction):
+            self._recognized[glance] = function, {n: v for n, v in own_keywords.items() if n not in keywords}
         return function(*own_args, **own_keywords)
 
     @user_facing

@@ -105,16 +105,6 @@ class Subject:
                 args[place] = tunables.pop(name)
         return tuple(args), {**self._keywords, **self._dims, **tunables}
 
-    def following(self, config: Mapping[str, Any]) -> tuple[Any, ...] | None:
-        """What comes after the arguments of the call, all by position; None if that cannot be said so."""
-        values = []
-        for name, parameter in list(self.signature.parameters.items())[len(self._args) :]:
-            value = config.get(name, parameter.default)
-            if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD or value is parameter.empty:
-                return None
-            values.append(value)
-        return tuple(values)
-
     def check_call(self, config: Mapping[str, Any]) -> None:
         """Refuses a call that brings too little even with a configuration.
 
