@@ -117,7 +117,7 @@ class EagerFunction(JITImpl):
 
     def glance(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """A key that is quick to make and equal only for calls of one kernel; None if that takes more than a glance."""
-        key: list[Any] = [self.options.chosen(), *keywords]
+        key: list[Any] = [*self.options.asked(), *keywords]
         for place, value in (*enumerate(args), *keywords.items()):
             kind = type(value)
             if kind is np.ndarray:

@@ -8,6 +8,7 @@ from pathlib import Path
 from tilelang.ir.func import PrimFunc
 from tilelang.jit.compile import compile
 from tilelang.jit.kernel import JITKernel
+from tilelang.options import environment
 from tilelang.records import record
 from tilelang.runtime.parameters import OutIdx
 from tilelang.target import Target, TargetLike, parse_execution_backend, parse_target
@@ -24,6 +25,10 @@ class JitOptions:
     compile_flags: str | Sequence[str] | None = None
     verbose: bool | None = None
     debug_root_path: str | Path | None = None
+
+    def asked(self) -> tuple[str, str]:
+        """What the environment says now, on which `chosen` depends."""
+        return environment("TILELANG_DEFAULT_TARGET"), environment("TILELANG_EXECUTION_BACKEND")
 
     def chosen(self) -> tuple[Target, str]:
         """The target and execution backend, with what the environment says now."""
