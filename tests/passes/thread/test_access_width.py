@@ -46,6 +46,22 @@ def test_rows_may_be_chosen_by_data():
     assert 1 == asked(A, 3, chosen + W)
 
 
+def test_rows_chosen_by_data_may_lie_between_other_dimensions():
+    size = Var("n", INT32, index=True)
+    chosen = Load(buffer("I", 32, scope=Scope.SHARED, dtype=INT32), (THREAD,), INT32)
+    for shape, index, expected in (
+        ((4, size * 128, 1, 64), (THREAD // 8, chosen, 0, W), 4),
+        ((4, size * 128, 1, 64), (THREAD // 8, chosen, 0, THREAD % 8 * 8 + 2 + W), 2),
+        ((4, size * 128, 1, 62), (THREAD // 8, chosen, 0, W), 2),
+        ((4, size * 4, 61), (THREAD // 8, 0, W), 4),
+        ((4, size, 61), (THREAD // 8, chosen, W), 1),
+    ):
+        target = Buffer("X", exprs(*shape), as_dtype("float32"), Scope.GLOBAL)
+        assert expected == width(target, exprs(*index), W, 8, DOMAIN, Facts())
+    strided = Buffer("X", exprs(4, 16, 64), as_dtype("float32"), Scope.GLOBAL, strides=exprs(size * 2, 68, 1))
+    assert 2 == width(strided, exprs(THREAD // 8, chosen, W), W, 8, DOMAIN, Facts())
+
+
 def test_vectors_of_registers_and_scalars_are_told_apart():
     registers = buffer("R", 64, scope=Scope.LOCAL)
     assert 4 == width(registers, exprs(W + 8), W, 8, DOMAIN, Facts())

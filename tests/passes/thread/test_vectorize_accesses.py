@@ -1,9 +1,12 @@
 """Vector accesses: which are made, how wide, and that they mean the same."""
 
+import numpy as np
 import pytest
+from harness import run_reference_on_copies, simulate_on_copies
 from loops import buffer, exprs, load, store
 from simt import SM80, TO_ACCESSES, assert_threads_agree, ints
 
+import tilelang
 import tilelang.language as T
 from tilelang.dtypes import FLOAT32, INT32, as_dtype
 from tilelang.ir.buffer import Buffer, Scope
@@ -207,3 +210,28 @@ def test_no_loop_of_the_kind_is_left():
     assert_threads_agree(f, ints(40), ints(40))
     lowered = run_passes(f, TO_ACCESSES, SM80)
     assert not any(isinstance(s, For) and s.kind is ForKind.VECTORIZED for s in walk(lowered.body))
+
+
+def test_rows_that_indices_choose_move_in_wide_accesses():
+    batch, rows = T.dynamic("batch"), T.dynamic("rows")
+
+    @T.prim_func
+    def gather(
+        A: T.Tensor((batch, rows, 1, 40), "float16"),
+        at: T.Tensor((batch, 24), "int32"),
+        B: T.Tensor((batch, 24, 32), "float16"),
+    ):
+        with T.Kernel(batch, threads=64) as b:
+            chosen = T.alloc_shared((24, 32), "float16")
+            for i, j in T.Parallel(24, 32):
+                chosen[i, j] = A[b, at[b, i], 0, 8 + j]
+            T.copy(chosen, B[b, :, :])
+
+    rng = np.random.default_rng(0)
+    data = rng.standard_normal((2, 9, 1, 40)).astype(np.float16)
+    index = rng.integers(0, 9, (2, 24)).astype(np.int32)
+    arguments = (data, index, np.zeros((2, 24, 32), np.float16))
+    for run in (run_reference_on_copies, simulate_on_copies):
+        np.testing.assert_array_equal(data[np.arange(2)[:, None], index, 0, 8:], run(gather, arguments)[-1])
+    source = tilelang.lower(gather, target={"kind": "cuda", "arch": "sm_90a"}).kernel_source
+    assert "*(const uint4*)&A[" in source

@@ -68,8 +68,7 @@ def _fits(buffer: Buffer, start: tuple[Expr, ...], lanes: int, trips: int, domai
         if contiguous_elements(layout) % lanes or _size(layout) % lanes:
             return False
         return _divides(lanes, start[-1], domain)
-    offset = _offset(buffer, start)
-    if offset is None or not _divides(lanes, offset, domain):
+    if not _is_aligned(buffer, start, lanes, domain):
         return False
     if buffer.scope is not Scope.GLOBAL:
         return True
@@ -93,15 +92,28 @@ def _divides(lanes: int, value: Expr, domain: Domain) -> bool:
     return value.is_index and decide(value % lanes == 0, domain) is True
 
 
-def _offset(buffer: Buffer, start: tuple[Expr, ...]) -> Expr | None:
-    """The row-major offset of an element from the beginning; None if its neighbors are not neighbors in memory."""
+def _is_aligned(buffer: Buffer, start: tuple[Expr, ...], lanes: int, domain: Domain) -> bool:
+    """Whether an element's row-major offset is a multiple of `lanes`, and its neighbors are neighbors in memory.
+
+    Each index is judged with its stride: an index that comes from memory may be any number if its stride is a
+    multiple, and the offset as one expression of the width of data would say nothing, because it might wrap.
+    """
     strides = buffer.strides
     if strides is not None and int_const(strides[-1]) != 1:
-        return None
-    total: Expr = ZERO
-    for axis, index in enumerate(start):
+        return False
+    divisor = 1  # of the stride of the axis, as far as it counts
+    for axis in reversed(range(len(start))):
         if strides is not None:
-            total = total + index * strides[axis]
-        else:
-            total = total * buffer.shape[axis] + index
-    return total
+            divisor = _power(lanes, strides[axis], domain)
+        if not _divides(lanes // divisor, start[axis], domain):
+            return False
+        if strides is None:
+            divisor *= _power(lanes // divisor, buffer.shape[axis], domain)
+    return True
+
+
+def _power(most: int, value: Expr, domain: Domain) -> int:
+    """The largest power of two that divides a value, up to `most`, which is one."""
+    while most > 1 and not _divides(most, value, domain):
+        most //= 2
+    return most
