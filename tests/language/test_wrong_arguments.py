@@ -96,7 +96,7 @@ def calls(draw: st.DrawFn) -> tuple[str, list[str], dict[str, str]]:
 
 @settings(max_examples=400, deadline=None)
 @given(calls())
-@pytest.mark.filterwarnings("ignore:T.symbolic is deprecated")
+@pytest.mark.filterwarnings("ignore:T.symbolic is deprecated", "ignore:T.Buffer is deprecated")
 def test_only_errors_of_ours_in_words_of_the_language_come_out(call: tuple[str, list[str], dict[str, str]]) -> None:
     try:
         tilelang.lower(stage(*call), "cpu")

@@ -115,7 +115,7 @@ hint: give C the shape (8, 8)
 """,
     ),
     "a reduction into another shape": (
-        errors.ProgramError,
+        errors.ProgramValueError,
         """\
 S = T.alloc_shared((8, 4), "float32")
 m = T.alloc_fragment((4,), "float32")
@@ -130,7 +130,7 @@ hint: give 'm' the shape (8,)
 """,
     ),
     "a reduction along a dimension that is not there": (
-        errors.ProgramError,
+        errors.ProgramValueError,
         """\
 S = T.alloc_shared((8, 4), "float32")
 m = T.alloc_fragment((8,), "float32")
@@ -145,7 +145,7 @@ hint: dim is one of -2, -1, 0, 1
 """,
     ),
     "a scan into another shape": (
-        errors.ProgramError,
+        errors.ProgramValueError,
         """\
 S = T.alloc_shared((8, 4), "float32")
 F = T.alloc_fragment((4, 8), "float32")

@@ -12,6 +12,7 @@ from typing import Any
 
 from tilelang.dtypes import DType, as_dtype
 from tilelang.errors import NoLowering, ProgramAssertionError, ProgramValueError
+from tilelang.language.api import api
 from tilelang.language.types import DTypeLike
 from tilelang.layout.swizzle_modes import MODES
 
@@ -25,6 +26,7 @@ GROUP_CONFIG: dict[DType, tuple[int, int]] = {
 """How many elements of each group a 2:4 sparse operand keeps, and how many a group has."""
 
 
+@api
 def get_swizzle_layout(
     row_idx: Any, col_idx: Any, row_size: int, dtype: DTypeLike, swizzle_bytes: int | None = None
 ) -> tuple[Any, Any, Any]:
@@ -52,11 +54,13 @@ def get_swizzle_layout(
     return number // chunks, row_idx, permuted * chunk + col_idx % chunk
 
 
+@api
 def get_mma_micro_size(dtype: DTypeLike) -> tuple[int, int, int]:
     """Rows, columns and depth of the product that the pieces of a tile are made of, for operands of a dtype."""
     return (16, 16, 32) if as_dtype(dtype).bits == 8 else (16, 16, 16)
 
 
+@api
 def get_ldmatrix_offset(
     matrix: str, row_idx: Any, col_idx: Any, stride: Any, dtype: DTypeLike = "float16", transposed: bool = False
 ) -> Any:
@@ -93,6 +97,7 @@ def get_ldmatrix_offset(
     return row * stride + column
 
 
+@api
 def mma_store_index_map(thread_id: Any, local_id: Any) -> tuple[Any, Any]:
     """The row and column in a 16 x 16 tile of the sums that a lane holds at a place: two instructions of 16 x 8."""
     row = local_id % 4 // 2 * 8 + thread_id // 4

@@ -59,20 +59,10 @@ def test_wishes_that_cannot_be_met():
             T.annotate_layout({x: lambda i: 63 - i})
             T.copy(A, x)
 
-    @T.prim_func
-    def viewed(A: T.Tensor((8, 8), T.float32)):
-        with T.Kernel(1, threads=64) as _:
-            x = T.alloc_shared((8, 8), T.float32)
-            T.annotate_layout({x: lambda i, j: (i, i ^ j)})
-            y = T.view(x, (64,))
-            T.copy(A, x)
-            A[0, 0] = y[3]
-
     for func, message in (
         (loop, "T.Parallel: the layout of the loop is for 32 threads, but the kernel has 64"),
         (tile, "T.annotate_layout: the layout of 'x' is for 32 threads, but the kernel has 64"),
         (memory, "T.annotate_layout: 'x' is a fragment, but its layout is one of memory"),
-        (viewed, "T.annotate_layout: the bytes of 'x' have another name"),
     ):
         with pytest.raises(ProgramError, match=message) as caught:
             spread(func)

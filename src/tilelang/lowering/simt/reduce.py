@@ -46,12 +46,12 @@ def neutral(op: str, dtype: DType) -> Const:
     match op:
         case "*":
             return const(1, dtype)
-        case "max":
-            return const(low, dtype)
-        case "min":
-            return const(high, dtype)
-        case "fmin" | "fmax":
+        case "fmin" | "fmax" if dtype.is_float:
             return const(math.nan, dtype)
+        case "max" | "fmax":
+            return const(low, dtype)
+        case "min" | "fmin":
+            return const(high, dtype)
         case "&":
             return const(1 if dtype.is_bool else -1 if low < 0 else int(high), dtype)
     return const(0, dtype)
