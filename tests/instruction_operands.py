@@ -74,6 +74,7 @@ _FIXED: dict[str, list[Operand]] = {
     **{name: [] for name in ("grid_dependency_wait", "grid_dependency_launch")},
     **{name: [] for name in ("cp_async_commit", "trap", "clock64", "global_timer")},
     **{name: [Mask(), BOOL] for name in ("ballot", "any", "all")},
+    **{f"sync_threads_{name}": [BOOL] for name in ("count", "and", "or")},
     **{name: [Mask(), SCALARS["float32"]] for name in ("match_any", "match_all")},
     "sync_warp": [Mask()],
     "elect": [Mask()],

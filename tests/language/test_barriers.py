@@ -45,8 +45,9 @@ def test_threads_arrive_and_wait() -> None:
         T.mbarrier_wait_parity(bar, A[0] % 2)
         T.barrier_test_wait(bar, 0)
         T.cp_async_barrier_noinc(bar)
+        T.ptx_cp_async_barrier(bar)
 
-    kinds = "arrive wait arrive wait test_wait cp_async_arrive".split()
+    kinds = "arrive wait arrive wait test_wait cp_async_arrive cp_async_arrive_beside".split()
     assert [f"mbarrier_{kind}" for kind in kinds] == called(staged(body))[2:]
 
 

@@ -1,7 +1,9 @@
+import numpy as np
 import pytest
+from harness import simulate_on_copies
 
 import tilelang.language as T
-from tilelang.errors import ProgramError
+from tilelang.errors import ProgramError, ProgramTypeError
 from tilelang.ir.stmt import CallStmt
 from tilelang.ir.visit import walk
 from tilelang.isa.nvidia.fence import FENCE_BLOCK, FENCE_DEVICE, FENCE_SYSTEM
@@ -45,3 +47,27 @@ def test_barriers_that_cannot_be_are_refused(call, message):
                 call()
 
     assert message == caught.value.message
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90a"])
+def test_a_barrier_of_the_block_counts_predicates(arch):
+    @T.prim_func
+    def main(A: T.Tensor((96,), "int32"), B: T.Tensor((7, 96), "int32")):
+        with T.Kernel(1, threads=96):
+            tx = T.get_thread_binding()
+            B[0, tx] = T.syncthreads_count(A[tx])
+            B[1, tx] = T.syncthreads_and(A[tx] > 0)
+            B[2, tx] = T.syncthreads_and(A[tx] >= 0)
+            B[3, tx] = T.syncthreads_or(A[tx] > 2)
+            B[4, tx] = T.syncthreads_or(A[tx] == 2)
+            for i in T.serial(2):
+                B[5 + i, tx] = T.syncthreads_count(tx > 50 + i)
+
+    given = np.arange(96, dtype=np.int32) % 3
+    _, counted = simulate_on_copies(main, [given, np.zeros((7, 96), np.int32)], arch)
+    assert (np.array([[64], [0], [1], [0], [1], [45], [44]]) == counted).all()
+
+
+def test_a_predicate_is_an_integer_or_a_bool(stager):
+    with pytest.raises(ProgramTypeError, match="T.syncthreads_or: requires an integer or boolean predicate, got float32"):
+        T.syncthreads_or(T.float32(1))

@@ -21,6 +21,7 @@ from tilelang.isa.nvidia.mbarrier import (
     MBARRIER_ARRIVE,
     MBARRIER_ARRIVE_EXPECT_TX,
     MBARRIER_CP_ASYNC_ARRIVE,
+    MBARRIER_CP_ASYNC_ARRIVE_BESIDE,
     MBARRIER_EXPECT_TX,
     MBARRIER_INIT,
     MBARRIER_TEST_WAIT,
@@ -51,6 +52,7 @@ __all__ = [
     "ptx_arrive_barrier",
     "ptx_arrive_barrier_expect_tx",
     "ptx_arrive_cluster_barrier",
+    "ptx_cp_async_barrier",
     "ptx_fence_barrier_init",
     "ptx_init_barrier_thread_count",
     "ptx_wait_barrier",
@@ -194,6 +196,15 @@ def barrier_test_wait(mbarrier: Barrier, parity: ExprLike) -> Expr:
 def cp_async_barrier_noinc(mbarrier: Barrier) -> None:
     """Every thread that gets here arrives as soon as all copies are there that it has begun with `T.ptx_cp_async`."""
     _emit("T.cp_async_barrier_noinc", MBARRIER_CP_ASYNC_ARRIVE, mbarrier)
+
+
+@api
+def ptx_cp_async_barrier(mbarrier: Barrier) -> None:
+    """The phase also waits for all copies that the threads that get here have begun with `T.ptx_cp_async`.
+
+    Unlike with `T.cp_async_barrier_noinc`, that is no arrival: the barrier counts others as it did.
+    """
+    _emit("T.ptx_cp_async_barrier", MBARRIER_CP_ASYNC_ARRIVE_BESIDE, mbarrier)
 
 
 # -- raw forms ---------------------------------------------------------------------------------------------------

@@ -11,11 +11,20 @@ from tilelang.errors import ProgramError
 from tilelang.ir.expr import Expr, ExprLike, as_expr, cast, int_const
 from tilelang.isa.nvidia.dependent_launch import GRID_DEPENDENCY_LAUNCH, GRID_DEPENDENCY_WAIT
 from tilelang.isa.nvidia.fence import FENCE_BLOCK, FENCE_DEVICE, FENCE_SYSTEM
-from tilelang.isa.nvidia.sync import BAR_ARRIVE, BAR_SYNC, SYNC_GRID, SYNC_THREADS, SYNC_WARP
+from tilelang.isa.nvidia.sync import (
+    BAR_ARRIVE,
+    BAR_SYNC,
+    SYNC_GRID,
+    SYNC_THREADS,
+    SYNC_THREADS_AND,
+    SYNC_THREADS_COUNT,
+    SYNC_THREADS_OR,
+    SYNC_WARP,
+)
 from tilelang.language.api import api
 from tilelang.language.calls import emit_call
 from tilelang.language.stage import current
-from tilelang.language.warp import FULL_MASK, lane_mask
+from tilelang.language.warp import FULL_MASK, as_predicate, call, lane_mask
 
 __all__ = [
     "named_barrier_arrive",
@@ -24,6 +33,9 @@ __all__ = [
     "sync_grid",
     "sync_threads",
     "sync_warp",
+    "syncthreads_and",
+    "syncthreads_count",
+    "syncthreads_or",
     "thread_fence",
 ]
 
@@ -50,6 +62,37 @@ def sync_threads(barrier_id: ExprLike | None = None, arrive_count: ExprLike | No
         emit_call(what, SYNC_THREADS)
     else:
         emit_call(what, BAR_SYNC, *_named(what, barrier_id, arrive_count))
+
+
+@api
+def syncthreads_count(predicate: ExprLike) -> Expr:
+    """Every thread of the block waits here for all others, and learns for how many of them the predicate holds.
+
+    Args:
+        predicate: An integer or bool of each thread.
+
+    Raises:
+        ProgramTypeError: The predicate is neither.
+
+    Example:
+        `valid = T.syncthreads_count(A[tx] > 0)`
+    """
+    what = "T.syncthreads_count"
+    return call(what, SYNC_THREADS_COUNT, as_predicate(what, predicate))
+
+
+@api
+def syncthreads_and(predicate: ExprLike) -> Expr:
+    """Whether the predicate holds for all threads of the block: 1 or 0. As `T.syncthreads_count` otherwise."""
+    what = "T.syncthreads_and"
+    return call(what, SYNC_THREADS_AND, as_predicate(what, predicate))
+
+
+@api
+def syncthreads_or(predicate: ExprLike) -> Expr:
+    """Whether the predicate holds for any thread of the block. As `T.syncthreads_and` otherwise."""
+    what = "T.syncthreads_or"
+    return call(what, SYNC_THREADS_OR, as_predicate(what, predicate))
 
 
 @api

@@ -11,6 +11,7 @@ from tilelang.isa.nvidia.mbarrier import (
     MBARRIER_ARRIVE,
     MBARRIER_ARRIVE_EXPECT_TX,
     MBARRIER_CP_ASYNC_ARRIVE,
+    MBARRIER_CP_ASYNC_ARRIVE_BESIDE,
     MBARRIER_EXPECT_TX,
     MBARRIER_INIT,
     MBARRIER_INVAL,
@@ -191,6 +192,17 @@ def test_arrivals_of_copies_that_do_not_complete_a_phase_take_their_time():
     warp.defer(Timeline.CP_ASYNC, lambda: pytest.fail("nobody can see it yet"))
     run(MBARRIER_CP_ASYNC_ARRIVE, warp, bar)
     assert not next(MBARRIER_WAIT.simulate(warp, bar, 0)).ready()
+
+
+def test_a_phase_that_waits_for_copies_beside_its_arrivals_needs_both():
+    warp, bar = barriers(1, 1)
+    landed = []
+    warp.defer(Timeline.CP_ASYNC, lambda: landed.append(True))
+    run(MBARRIER_CP_ASYNC_ARRIVE_BESIDE, warp, bar)
+    assert not next(MBARRIER_WAIT.simulate(warp, bar, 0)).ready() and not landed
+    run(MBARRIER_ARRIVE, warp, bar)
+    run(MBARRIER_WAIT, warp, bar, 0)
+    assert landed and passed(warp, bar, 0)
 
 
 def test_misuse_is_an_error():

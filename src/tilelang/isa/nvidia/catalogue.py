@@ -44,6 +44,7 @@ from tilelang.isa.nvidia.mbarrier import (
     MBARRIER_ARRIVE,
     MBARRIER_ARRIVE_EXPECT_TX,
     MBARRIER_CP_ASYNC_ARRIVE,
+    MBARRIER_CP_ASYNC_ARRIVE_BESIDE,
     MBARRIER_EXPECT_TX,
     MBARRIER_INIT,
     MBARRIER_INVAL,
@@ -53,7 +54,16 @@ from tilelang.isa.nvidia.mbarrier import (
 from tilelang.isa.nvidia.memory import CacheHint, load, prefetch, store
 from tilelang.isa.nvidia.mma import ATOMS
 from tilelang.isa.nvidia.registers import set_max_registers
-from tilelang.isa.nvidia.sync import BAR_ARRIVE, BAR_SYNC, SYNC_GRID, SYNC_THREADS, SYNC_WARP
+from tilelang.isa.nvidia.sync import (
+    BAR_ARRIVE,
+    BAR_SYNC,
+    SYNC_GRID,
+    SYNC_THREADS,
+    SYNC_THREADS_AND,
+    SYNC_THREADS_COUNT,
+    SYNC_THREADS_OR,
+    SYNC_WARP,
+)
 from tilelang.isa.nvidia.tensor_box import MAX_RANK
 from tilelang.isa.nvidia.tma import (
     TMA_PREFETCH_MAP,
@@ -93,6 +103,7 @@ _ACCESSED = ("uint8", "float16", "float32", "float64", "float16x2", "float32x2",
 
 def _instructions() -> Iterator[Instruction]:
     yield from (SYNC_THREADS, SYNC_GRID, BAR_SYNC, BAR_ARRIVE, SYNC_WARP, FENCE_BLOCK, FENCE_DEVICE, FENCE_SYSTEM)
+    yield from (SYNC_THREADS_COUNT, SYNC_THREADS_AND, SYNC_THREADS_OR)
     yield from (GRID_DEPENDENCY_WAIT, GRID_DEPENDENCY_LAUNCH)
     yield from (CLUSTER_RANK, CLUSTER_SIZE, CLUSTER_ARRIVE, CLUSTER_ARRIVE_RELAXED, CLUSTER_WAIT)
     yield from (mbarrier_arrive_remote(release=release) for release in (False, True))
@@ -108,6 +119,7 @@ def _instructions() -> Iterator[Instruction]:
         yield from (dp4a(SCALARS[name], SCALARS[other]) for other in ("int32", "uint32"))
     yield from (*(cp_async(size) for size in SIZES), CP_ASYNC_COMMIT, CP_ASYNC_WAIT)
     yield from (MBARRIER_INIT, MBARRIER_INVAL, MBARRIER_ARRIVE, MBARRIER_WAIT, MBARRIER_TEST_WAIT)
+    yield MBARRIER_CP_ASYNC_ARRIVE_BESIDE
     yield from (MBARRIER_CP_ASYNC_ARRIVE, MBARRIER_EXPECT_TX, MBARRIER_ARRIVE_EXPECT_TX, FENCE_MBARRIER_INIT)
     yield from (FENCE_PROXY_ASYNC, FENCE_PROXY_ASYNC_GLOBAL)
     yield from _bulk_copies()

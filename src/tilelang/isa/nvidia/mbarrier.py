@@ -1,7 +1,8 @@
 """Barriers in shared memory that count arrivals: any thread arrives, any thread waits, and phases follow each other.
 
 Gives the instructions `MBARRIER_INIT`, `MBARRIER_ARRIVE`, `MBARRIER_WAIT`, `MBARRIER_TEST_WAIT`, `MBARRIER_INVAL`,
-`MBARRIER_CP_ASYNC_ARRIVE`, `MBARRIER_EXPECT_TX`, `MBARRIER_ARRIVE_EXPECT_TX` and `FENCE_MBARRIER_INIT`. Invariant: a
+`MBARRIER_CP_ASYNC_ARRIVE`, `MBARRIER_CP_ASYNC_ARRIVE_BESIDE`, `MBARRIER_EXPECT_TX`, `MBARRIER_ARRIVE_EXPECT_TX` and
+`FENCE_MBARRIER_INIT`. Invariant: a
 phase is complete when as many arrivals as the barrier was initialized with have come, and all bytes that were
 announced, which may come before they are; the next phase begins then. Waiting for parity p returns once the phase of
 parity p is complete, so that a fresh barrier, whose phase 0 is under way, lets those through that wait for parity 1.
@@ -131,9 +132,15 @@ def _fence_init(warp: Warp) -> None:
     warp.fence_proxy("barriers")
 
 
-def _cp_async_arrive(warp: Warp, pointer: Pointer) -> None:
+def _cp_async_arrive_beside(warp: Warp, pointer: Pointer) -> None:
+    _cp_async_arrive(warp, pointer, beside=True)
+
+
+def _cp_async_arrive(warp: Warp, pointer: Pointer, *, beside: bool = False) -> None:
     for key, _, lanes in _groups(warp, pointer):
         barrier = _found(warp, pointer, key, lanes, "cp.async.mbarrier.arrive")
+        if beside:
+            barrier.pending += int(lanes.sum())
         count, land = int(lanes.sum()), warp.landing(Timeline.CP_ASYNC, lanes)
         if land is None:
             barrier.arrive(count, warp.release(lanes))
@@ -275,6 +282,16 @@ MBARRIER_CP_ASYNC_ARRIVE = _record(
     timeline=Timeline.CP_ASYNC,
 )
 """Every executing thread arrives once its copies so far have; called with the barrier's address."""
+
+MBARRIER_CP_ASYNC_ARRIVE_BESIDE = _record(
+    "mbarrier_cp_async_arrive_beside",
+    "cp.async.mbarrier.arrive.shared.b64 [%0];",
+    _cp_async_arrive_beside,
+    "Lets the phase wait for one more arrival, which comes as soon as this thread's copies by cp.async are there.",
+    section="cp.async.mbarrier.arrive",
+    timeline=Timeline.CP_ASYNC,
+)
+"""The phase waits for each executing thread's copies so far beside its arrivals; called with the barrier's address."""
 
 MBARRIER_EXPECT_TX = _record(
     "mbarrier_expect_tx",

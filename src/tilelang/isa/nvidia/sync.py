@@ -6,14 +6,17 @@ Programming Guide, "Synchronization Functions", "Grid Synchronization".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
+import numpy as np
+
+from tilelang.dtypes import INT32
 from tilelang.errors import SimulationError
 from tilelang.isa.instruction import Effect, Group, Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.machine import LANES, Wait, Warp
-from tilelang.isa.nvidia.lanes import integers, participants, uniform
+from tilelang.isa.nvidia.lanes import integers, participants, spread, uniform
 from tilelang.isa.nvidia.ptx_statement import ptx_statement, register
 from tilelang.target import Feature
 
@@ -66,6 +69,46 @@ SYNC_THREADS = Instruction(
     source="CUDA C++ Programming Guide, 'Synchronization Functions'",
 )
 """All threads of the block meet; called with nothing."""
+
+def _sync_threads_answer(name: str, text: str, answer: Callable[[int, int], int]) -> Instruction:
+    """A barrier of the block that takes a predicate; `answer` gets for how many threads it holds, and how many came."""
+
+    def simulate(warp: Warp, predicate: Any) -> Generator[Wait, None, np.ndarray]:
+        tallies = warp.state("sync_threads_answer", list)
+        if not tallies:
+            tallies.append([0, 0])
+        tally = tallies[-1]
+        tally[0] += int((spread(predicate).astype(bool) & warp.active).sum())
+        tally[1] += int(warp.active.sum())
+        yield from warp.meet()
+        if tallies[-1] is tally:  # nobody counts on it any more, all have come
+            tallies[:] = [[0, 0]]
+        return np.full(LANES, answer(*tally), np.int32)
+
+    return Instruction(
+        name,
+        {"cuda": text},
+        {},
+        simulate,
+        group=Group.BLOCK,
+        result=INT32,
+        effect=Effect.SYNC_BLOCK,
+        source="CUDA C++ Programming Guide, 'Synchronization Functions'",
+    )
+
+
+SYNC_THREADS_COUNT = _sync_threads_answer("sync_threads_count", "__syncthreads_count({0})", lambda yes, all_: yes)
+"""All threads of the block meet, and learn for how many of them the predicate holds; called with the predicate."""
+
+SYNC_THREADS_AND = _sync_threads_answer(
+    "sync_threads_and", "(int)(__syncthreads_and({0}) != 0)", lambda yes, all_: int(yes == all_)
+)
+"""Whether it holds for all threads, as 1 or 0; called as `SYNC_THREADS_COUNT`."""
+
+SYNC_THREADS_OR = _sync_threads_answer(
+    "sync_threads_or", "(int)(__syncthreads_or({0}) != 0)", lambda yes, all_: int(yes > 0)
+)
+"""Whether it holds for any thread, as 1 or 0; called as `SYNC_THREADS_COUNT`."""
 
 SYNC_GRID = Instruction(
     "sync_grid",

@@ -24,7 +24,7 @@ from tilelang.ir.stmt import CallStmt, For, If, Seq, Stmt, TileOp
 from tilelang.ir.visit import Rewriter, jumps, walk
 from tilelang.isa.instruction import Instruction
 from tilelang.isa.nvidia.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT
-from tilelang.isa.nvidia.mbarrier import MBARRIER_CP_ASYNC_ARRIVE
+from tilelang.isa.nvidia.mbarrier import MBARRIER_CP_ASYNC_ARRIVE, MBARRIER_CP_ASYNC_ARRIVE_BESIDE
 from tilelang.lowering.nvidia.copy_tma import STORE
 from tilelang.lowering.nvidia.gemm_wgmma import GemmWgmma
 from tilelang.lowering.regions import may_overlap, shared_storages
@@ -183,7 +183,7 @@ class _Sequence:
 
 def _lets_barrier_wait(stmt: Stmt) -> bool:
     """Whether a barrier completes only when the copies before a statement have."""
-    return isinstance(stmt, CallStmt) and stmt.routine is MBARRIER_CP_ASYNC_ARRIVE
+    return isinstance(stmt, CallStmt) and stmt.routine in (MBARRIER_CP_ASYNC_ARRIVE, MBARRIER_CP_ASYNC_ARRIVE_BESIDE)
 
 
 def _read_by_engines(body: Stmt) -> set[Buffer]:
