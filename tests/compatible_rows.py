@@ -53,7 +53,7 @@ def rows_topk_by_rounds(rows, columns, k, threads):
     return main
 
 
-def check_topk(on, rows, columns, k, threads=128):
+def check_topk(on, rows, columns, k, threads=256):
     x = on.normal(rows, columns)
     values, where = x.topk(k)
     for program in (rows_topk, rows_topk_by_rounds):
