@@ -33,6 +33,7 @@ def test_example_agrees_with_its_reference(name, size, monkeypatch):
 
 
 @requires_cuda
+@pytest.mark.filterwarnings("ignore:T.Buffer is deprecated:DeprecationWarning")
 def test_the_first_program_of_the_seeds_runs_unmodified():
     torch = pytest.importorskip("torch")
     from seeds.test_gemm_with_tile_library import matmul, matmul_with_hints
@@ -51,6 +52,7 @@ def test_the_first_program_of_the_seeds_runs_unmodified():
 
 
 @requires_cuda
+@pytest.mark.filterwarnings("ignore:T.Buffer is deprecated:DeprecationWarning")
 def test_attention_and_products_of_the_seeds_agree_with_torch():
     torch = pytest.importorskip("torch")
     from seeds.test_code_examples import flash_attention_v2, half, matmul_kernel

@@ -279,7 +279,7 @@ class Elementwise(Writer):
             lead = len(buffer.shape) - rank
             extents = [1] * lead + common
             texts.append(self._box(scope, buffer, extents)[0])
-        self.out.line(f"T.{self.pick.one(('copy', 'copy', 'async_copy'))}({texts[0]}, {texts[1]})")
+        self.out.line(f"T.copy({texts[0]}, {texts[1]})")
         return True
 
     def _new_scalar(self, scope: Scope) -> bool:

@@ -124,7 +124,7 @@ class Writer:
             array = wide[:, : shape[1]]
             strided = f", ({shape[1] + 3}, 1)"
         comma = "," if len(shape) == 1 else ""
-        kind = "T.StridedTensor" if strided else self.pick.one(("T.Tensor", "T.Buffer"))
+        kind = "T.StridedTensor" if strided else "T.Tensor"
         self.arrays[buffer.name] = array
         self.params.append(
             Param(buffer, f"{kind}(({', '.join(extents)}{comma}){strided}, '{buffer.dtype}')", tolerance)

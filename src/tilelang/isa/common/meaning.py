@@ -138,5 +138,5 @@ def dot4(a: Value, b: Value, c: Value) -> Value:
 
 
 def ldexp(x: Any, exponent: Any) -> Any:
-    """`x` times 2 to a whole power, rounded once."""
-    return np.ldexp(x, np.asarray(exponent).astype(np.int32))
+    """`x` times 2 to a whole power, rounded once; exponents beyond 4096 on either side count as that."""
+    return np.ldexp(x, np.fmin(np.fmax(exponent, -4096), 4096).astype(np.int32))

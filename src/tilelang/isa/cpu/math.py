@@ -105,7 +105,10 @@ MATH: Mapping[str, Mapping[str, Spelling]] = {
     "hypot": _std("hypot", 2),
     "copysign": _std("copysign", 2),
     "nextafter": _std("nextafter", 2),
-    "ldexp": dict.fromkeys(("float32", "float64"), Spelling("std::ldexp({0}, (int)({1}))", _CMATH)),
+    "ldexp": {
+        "float32": Spelling("std::ldexp({0}, (int)std::fmin(std::fmax({1}, -4096.0f), 4096.0f))", _CMATH),
+        "float64": Spelling("std::ldexp({0}, (int)std::fmin(std::fmax({1}, -4096.0), 4096.0))", _CMATH),
+    },
     "fmod": _std("fmod", 2),
     "floor": _rounding("floor"),
     "ceil": _rounding("ceil"),

@@ -123,7 +123,10 @@ MATH: Mapping[str, Texts] = {
     "hypot": _called("hypot", 2),
     "copysign": _called("copysign", 2),
     "nextafter": _called("nextafter", 2),
-    "ldexp": {"float32": Spelling("ldexpf({0}, (int)({1}))"), "float64": Spelling("ldexp({0}, (int)({1}))")},
+    "ldexp": {
+        "float32": Spelling("ldexpf({0}, (int)fminf(fmaxf({1}, -4096.0f), 4096.0f))"),
+        "float64": Spelling("ldexp({0}, (int)fmin(fmax({1}, -4096.0), 4096.0))"),
+    },
     "fmod": _called("fmod", 2),
     "floor": _rounding("floor"),
     "ceil": _rounding("ceil"),
