@@ -31,7 +31,7 @@ def test_a_missing_argument_is_told_with_the_form() -> None:
 def test_operands_of_a_wrong_kind_are_shown_with_the_form() -> None:
     with pytest.raises(StagingError) as caught:
         scale([], factor={})  # type: ignore[arg-type]
-    assert "T.scale: does not take ([], factor={}): can't multiply sequence by non-int of type 'dict'" == (
+    assert "T.scale: does not take ([], factor={})" == (
         caught.value.message
     )
     assert "the form is T.scale(src, factor=2)" == caught.value.hint

@@ -54,7 +54,9 @@ def _explained(
                 form = f"did you mean {near[0]!r}? {form}"
         return StagingTypeError(f"{what}: {mismatch}", hint=form)
     shown = [f"{a!r:.40}" for a in args[skip:]] + [f"{k}={v!r:.40}" for k, v in kwargs.items()]
-    return staging_error_kind(error)(f"{what}: does not take ({', '.join(shown)}): {error}", hint=form)
+    # What Python says of a wrong type is about our source; a ValueError may say what is wrong with the value.
+    reason = f": {error}" if isinstance(error, ValueError | OverflowError) else ""
+    return staging_error_kind(error)(f"{what}: does not take ({', '.join(shown)}){reason}", hint=form)
 
 
 _USER_NAMES = {"TensorType": "T.Tensor", "PointerType": "T.ptr", "dtype": "T.<dtype>", "_Dyn": "T.dyn"}

@@ -112,6 +112,7 @@ def emit_launch(stager: Stager, hints: Hints, body: Stmt, loc: Loc) -> None:
     stager.emit(Launch(hints.block_vars, hints.grid, hints.threads, body, launch, hints.thread, loc=loc))
 
 
+@api
 def ClusterKernel(
     *blocks: ExprLike,
     cluster_dims: int | Sequence[int],

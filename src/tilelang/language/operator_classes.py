@@ -152,9 +152,16 @@ class FloatImm(metaclass=Kind):
 
 
 class StringImm(str):
-    """A text; also `.value`."""
+    """A text; also `.value`. Anything else than a text is a `ProgramTypeError`."""
 
     __slots__ = ()
+
+    @api
+    def __new__(cls, value: str, span: object = None) -> StringImm:
+        """The text itself; `span` is not read."""
+        if not isinstance(value, str):
+            raise ProgramTypeError(f"T.StringImm: needs a text, got {type(value).__name__} {value!r:.40}")
+        return super().__new__(cls, value)
 
     @property
     def value(self) -> str:

@@ -68,6 +68,9 @@ class Fragment(Layout):
                 raise ProgramTypeError(f"T.Fragment: {extent!r:.40} is not a positive int")
         if (forward_fn is None) == (forward_thread_fn is None):
             raise ProgramTypeError("T.Fragment: needs either forward_fn or forward_thread_fn", hint=_HINT)
+        for function in (forward_fn, forward_thread_fn, forward_index_fn):
+            if function is not None and not callable(function):
+                raise ProgramTypeError(f"T.Fragment: {function!r:.40} is no function of indices", hint=_HINT)
         self.replicate_size = replicate
         self._both = forward_fn
         self._thread = forward_thread_fn
