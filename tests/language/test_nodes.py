@@ -3,7 +3,7 @@
 import pytest
 
 import tilelang.language as T
-from tilelang.errors import TileLangError
+from tilelang.errors import ProgramError, TileLangError
 from tilelang.ir.expr import Var
 
 X = Var("x", T.dtype("int32"), index=True)
@@ -27,6 +27,12 @@ def test_functions_and_elements_are_recognized():
 
     assert [(True, True)] == found
     assert isinstance(main, T.PrimFunc)
+
+
+def test_an_element_is_one_of_a_buffer():
+    with pytest.raises(ProgramError) as caught:
+        T.BufferLoad("text", [1])
+    assert "T.BufferLoad: needs a whole buffer, not a part of it or a value: ''text''" == caught.value.message
 
 
 @pytest.mark.parametrize("make", [lambda: T.Range(0, 4), lambda: T.PrimFunc()])

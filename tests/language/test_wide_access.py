@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from gpu import in_every_schedule
 
+import tilelang
 import tilelang.language as T
+from tilelang.errors import NoLowering
 
 
 def test_words_of_every_width_move_between_global_and_shared_memory():
@@ -50,3 +52,17 @@ def test_places_and_values_that_do_not_fit_are_refused(body, message):
                 body(A, s)
 
     assert message in str(raised.value)
+
+
+@pytest.mark.parametrize("access", [lambda s: T.evaluate(T.lds64(s[0])), lambda s: T.sts64(s[0], T.uint32x2(1, 2))])
+def test_a_target_without_threads_has_no_wide_accesses(access):
+    @T.prim_func
+    def main(A: T.Tensor((8,), "float32")):
+        with T.Kernel(1):
+            s = T.alloc_shared((8,), "float32")
+            access(s)
+
+    message = "an access to several elements at once: says what single GPU threads do, which has no meaning on target cpu"
+    with pytest.raises(NoLowering) as raised:
+        tilelang.lower(main, "cpu")
+    assert message == str(raised.value).splitlines()[0]

@@ -15,6 +15,7 @@ from tilelang.ir.func import PrimFunc as Function
 from tilelang.language.api import api
 from tilelang.language.operator_classes import Kind
 from tilelang.language.proxy import TileProxy
+from tilelang.language.regions import as_buffer
 
 __all__ = [
     "BufferLoad",
@@ -35,6 +36,7 @@ class BufferLoad(metaclass=Kind):
     @api
     def _make(buffer: TileProxy, indices: Any, predicate: object = None, span: object = None) -> Any:
         del predicate, span
+        as_buffer(buffer, "T.BufferLoad")
         return buffer[tuple(indices) if isinstance(indices, list | tuple) else indices]
 
     @staticmethod

@@ -17,12 +17,13 @@ from tilelang.arith.domain import Domain, of_function
 from tilelang.arith.interval import bounds
 from tilelang.arith.prove import proves
 from tilelang.arith.ranges import Interval, add, scale
+from tilelang.dtypes import DType
 from tilelang.errors import NOWHERE, Loc, NoLowering, Note, ProgramError, ProgramValueError, ResourceError
-from tilelang.ir.buffer import Region, Scope
+from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Load, Var, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.printer import to_text
-from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, Launch, ParallelLoop, Seq, Stmt, TileOp
+from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, Launch, ParallelLoop, Seq, Stmt, Store, TileOp
 from tilelang.ir.verify import verify
 from tilelang.ir.visit import expressions, walk, walk_expr
 from tilelang.isa.instruction import Effect, Instruction
@@ -96,13 +97,25 @@ def refuse_threads(func: PrimFunc, where: str, hint: str) -> None:
     """
     threads = {launch.thread for launch in walk(func.body) if isinstance(launch, Launch) and launch.thread is not None}
     for stmt in walk(func.body):
-        named = isinstance(stmt, CallStmt) or any(e in threads for root in expressions(stmt) for e in walk_expr(root))
-        if named:
+        inside = [e for root in expressions(stmt) for e in walk_expr(root)]
+        name = ""
+        if isinstance(stmt, CallStmt):
+            name = f"T.{stmt.routine.name}"
+        elif any(e in threads for e in inside):
+            name = "the thread index"
+        elif any(_is_wide(e.buffer, e.dtype) for e in inside if isinstance(e, Load)) or (
+            isinstance(stmt, Store) and _is_wide(stmt.buffer, stmt.value.dtype)
+        ):
+            name = "an access to several elements at once"
+        if name:
             with stmt.loc:
-                name = f"T.{stmt.routine.name}" if isinstance(stmt, CallStmt) else "the thread index"
                 raise NoLowering(
                     f"{name}: says what single GPU threads do, which has no meaning on {where}", hint=hint
                 )
+
+
+def _is_wide(buffer: Buffer, dtype: DType) -> bool:
+    return dtype.lanes > buffer.dtype.lanes
 
 
 def _check_features(func: PrimFunc, target: Target) -> None:
