@@ -37,7 +37,7 @@ _BAD = re.compile(r"[^A-Za-z0-9_]")
 CUDA_WORDS = re.compile(
     r"(u?char|u?short|u?int|u?long|u?longlong|float|double)[1-4]|dim3|(thread|block)Idx|(block|grid)Dim|warpSize|min|max"
     r"|\w+_t|clock(64)?|f?(abs|max|min|mod)f?|(exp|exp2|exp10|log|log2|log10|log1p|sqrt|r?sqrt|pow|a?(sin|cos|tan)h?"
-    r"|atan2|erf|isfinite|floor|ceil|trunc|rint|round|copysign|fma|sincos|ldexp)f?"
+    r"|atan2|erf|isfinite|floor|ceil|trunc|rint|round|copysign|fma|sincos|ldexp|hypot|nextafter)f?"
 )
 
 
