@@ -71,6 +71,25 @@ def test_modes_by_name() -> None:
         layouts.make_full_bank_swizzled_layout(buffer((16, 16)))
 
 
+def test_the_layouts_that_instructions_read() -> None:
+    make = layouts.make_wgmma_swizzled_layout
+    for columns, continuity, mode_bytes in [
+        (64, None, 128),
+        (32, None, 64),
+        (16, None, 32),
+        (64, 32, 64),
+        (64, 16, 32),
+    ]:
+        layout = make(buffer((16, columns)), continuity)
+        assert Boxes(mode_bytes, mode_bytes // 2) == find_boxes(layout, (16, columns), 16)
+    plain = make(buffer((16, 8)))
+    assert np.array_equal(np.arange(128).reshape(16, 8), offsets(plain))
+    with pytest.raises(ProgramError, match="continuity 48 does not divide rows of 64"):
+        make(buffer((16, 64)), 48)
+    assert make(buffer((16, 64))) == layouts.make_tcgen05mma_swizzled_layout(buffer((16, 64)), k_major=False)
+    assert make_swizzled_layout(buffer((16, 64))) == layouts.make_volta_swizzled_layout(buffer((16, 64)), is_a=False)
+
+
 def test_the_layout_for_matrix_instructions() -> None:
     wide = buffer((16, 64))
     assert make_swizzled_layout(wide) == make_mma_swizzle_layout(wide)
