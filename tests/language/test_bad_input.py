@@ -78,3 +78,35 @@ def test_a_wrong_call_is_one_error_in_words_of_the_language(initial: str) -> Non
             elif "unexpected keyword" in error.message and not isinstance(error, TypeError):
                 wrong.append(f"no TypeError: {call}")
     assert [] == wrong
+
+
+def tile(*shape: int, dtype: str = "float32") -> Any:
+    """A fragment of the kernel being staged."""
+    return T.alloc_fragment(shape, dtype)
+
+
+MISTAKES: list[tuple[Any, tuple[type[Exception], ...], str]] = [
+    (lambda: T.Kernel(4, threads=0), (ValueError,), "threads must be positive"),
+    (lambda: T.alloc_var("float32", init=1e300), (ValueError,), "exceeds maximum of float32"),
+    (lambda: T.alloc_var("int32", 1, init=2), (TypeError,), ""),
+    (lambda: T.reshape(tile(8, 8), (3, 3)), (AssertionError, ValueError), ""),
+    (lambda: T.view(tile(8, 8), (3, 3)), (AssertionError, ValueError), ""),
+    (lambda: T.gemm(tile(8, 8), tile(16, 8), tile(8, 8)), (AssertionError,), ""),
+    (lambda: T.copy(tile(8, 8), tile(4, 4)), (ValueError,), ""),
+    (lambda: T.alloc_reducer((8,), "float32", op="bitand"), (AssertionError,), "integer dtype"),
+    (lambda: T.reduce_sum(tile(8, 8), tile(8), dim=5), (ValueError,), ""),
+    (lambda: T.reduce_sum(tile(8, 8), tile(8), batch=0), (ValueError,), "batch must be >= 1"),
+    (lambda: T.reduce_bitand(tile(8, 8), tile(8)), (ValueError,), ""),
+    (lambda: T.serial(0, 8, 0), (ValueError,), ""),
+    (lambda: T.unroll(8, explicit=True, unroll_factor=2), (ValueError,), ""),
+    (lambda: T.cast(1.5, "float16", round="up"), (ValueError,), "Invalid round"),
+    (lambda: T.dp4a(1.5, 2.5, 3.5), (ValueError,), "dp4a requires"),
+    (lambda: tile(8, 8)[0:8:2, 0], (RuntimeError, ValueError), ""),
+]
+
+
+@pytest.mark.parametrize(("mistake", "kinds", "text"), MISTAKES)
+def test_a_mistake_is_caught_as_programs_catch_it(mistake: Any, kinds: tuple[type[Exception], ...], text: str) -> None:
+    with pytest.raises(TileLangError, match=text or ".") as caught, staging(Stager(LINE)), T.Kernel(1, threads=32):
+        mistake()
+    assert [] == [kind for kind in kinds if not isinstance(caught.value, kind)]
