@@ -63,6 +63,13 @@ def test_a_call_gives_the_fastest_kernel_with_its_figures(monkeypatch: pytest.Mo
     assert ("scale", "Doubles.") == (scale.__name__, scale.__doc__)
 
 
+def test_a_function_that_is_left_nothing_to_choose_is_not_tuned(monkeypatch: pytest.MonkeyPatch) -> None:
+    tuned = counted(monkeypatch)
+    scale = scaling(lambda tunables: [{"block": 16}] if "block" in tunables else [{}])
+    scale(64, block=32)(ONES)
+    assert [] == tuned
+
+
 def test_a_call_that_gives_all_tunables_is_not_tuned(monkeypatch: pytest.MonkeyPatch) -> None:
     tuned = counted(monkeypatch)
     scale = scaling()

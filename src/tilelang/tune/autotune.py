@@ -131,12 +131,12 @@ class TunedFunction:
         )
 
     def _settled(self, subject: Subject) -> bool:
-        """Whether the call gives tunables and all of them have a value then, so that nothing is left to choose."""
+        """Whether nothing is left to choose: the call gives tunables, and all have a value then or no row names any."""
         if self._key(subject) in self._results:
             return False
         rows = configurations(default_configs(subject) if self._configs is None else self._configs, subject)
         tunables = [name for name in rows[0] if name != PASS_CONFIGS]
-        given = any(name in subject.pinned for name in tunables)
+        given = rows == [{}] or any(name in subject.pinned for name in tunables)
         return given and all(name in subject.known for name in tunables)
 
 
