@@ -35,7 +35,7 @@ SECTIONS = (
             *("reducers", "atomic"),
         ),
     ),
-    ("Arithmetic", ("math", "casts", "arithmetic", "derived", "random_numbers", "vectors", "operator_classes")),
+    ("Arithmetic", ("math", "casts", "arithmetic", "ieee", "derived", "random_numbers", "vectors", "operator_classes")),
     ("Layouts", ("layout", "fragment", "swizzle", "annotate_layout")),
     ("Debugging", ("debug",)),
     ("Names of older programs", ("legacy_blocks", "legacy_calls", "nodes")),

@@ -31,6 +31,7 @@ from tilelang.language.eager import *
 from tilelang.language.engine import *
 from tilelang.language.extern import *
 from tilelang.language.groups import *
+from tilelang.language.ieee import *
 from tilelang.language.kernel import *
 from tilelang.language.legacy_blocks import *
 from tilelang.language.legacy_calls import *
@@ -92,6 +93,7 @@ _MODULES = (
     "engine",
     "extern",
     "groups",
+    "ieee",
     "kernel",
     "legacy_blocks",
     "legacy_calls",

@@ -1,0 +1,225 @@
+"""Arithmetic that is rounded once, as a mode says, and never contracted: what `T.ieee_add` and its kin call.
+
+Gives `ieee(operation, mode)`. Invariant: each text and the meaning give the same bits; compilers neither
+fuse the operations with others nor replace them by approximations.
+
+Source: IEEE 754, 4.3 "Rounding-direction attributes"; CUDA C++ Programming Guide, "Mathematical Functions Appendix",
+"Intrinsic Functions": `__fadd_rn` and kin.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from tilelang.dtypes import FLOAT32, FLOAT64, DType
+from tilelang.isa.common.math import float_compute, float_result
+from tilelang.isa.intrinsic import Helper, Intrinsic, Spelling
+from tilelang.records import record
+
+MODES: Mapping[str, str] = MappingProxyType(
+    {"rn": "FE_TONEAREST", "rz": "FE_TOWARDZERO", "ru": "FE_UPWARD", "rd": "FE_DOWNWARD"}
+)
+
+
+@record(slots=True)
+class Operation:
+    """One operation.
+
+    Attributes:
+        arity: How many operands it takes.
+        cuda: What CUDA's functions of float32 and float64 are called without their mode; the latter may be absent.
+        cpp: A C++ expression of x, y and z.
+        plain: The operation on NumPy scalars, rounded to nearest.
+        exact: The sign of the exact value minus a fraction, for finite operands; zero operands of a division and
+            negative ones of a root are left to `plain`.
+    """
+
+    arity: int
+    cuda: tuple[str, str | None]
+    cpp: str
+    plain: Callable[..., Any]
+    exact: Callable[..., int]
+
+
+def _sign(value: Fraction) -> int:
+    return (value > 0) - (value < 0)
+
+
+def _fma_nearest(x: Any, y: Any, z: Any) -> Any:
+    kind = type(x)
+    if not all(map(np.isfinite, (x, y, z))):
+        return x * y + z
+    total = Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))
+    return kind(_as_float(total)) if total else x * y + z
+
+
+def _as_float(value: Fraction) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+OPERATIONS: Mapping[str, Operation] = MappingProxyType(
+    {
+        "add": Operation(2, ("__fadd", "__dadd"), "x + y", lambda x, y: x + y, lambda r, x, y: _sign(x + y - r)),
+        "sub": Operation(2, ("__fsub", "__dsub"), "x - y", lambda x, y: x - y, lambda r, x, y: _sign(x - y - r)),
+        "mul": Operation(2, ("__fmul", "__dmul"), "x * y", lambda x, y: x * y, lambda r, x, y: _sign(x * y - r)),
+        "fmaf": Operation(
+            3, ("__fmaf", "__fma"), "std::fma((T)x, (T)y, (T)z)", _fma_nearest, lambda r, x, y, z: _sign(x * y + z - r)
+        ),
+        "frcp": Operation(1, ("__frcp", "__drcp"), "T(1) / x", lambda x: type(x)(1) / x, lambda r, x: _sign(1 / x - r)),
+        "fsqrt": Operation(
+            1, ("__fsqrt", "__dsqrt"), "std::sqrt((T)x)", np.sqrt, lambda r, x: 1 if r < 0 else _sign(x - r * r)
+        ),
+        "frsqrt": Operation(
+            1,
+            ("__frsqrt", None),
+            "T(1.0L / std::sqrt((long double)x))",
+            lambda x: type(x)(1 / np.sqrt(np.float64(x))),
+            lambda r, x: 1 if r <= 0 else _sign(1 - r * r * x),
+        ),
+        "fdiv": Operation(2, ("__fdiv", "__ddiv"), "x / y", lambda x, y: x / y, lambda r, x, y: _sign(x / y - r)),
+    }
+)
+
+
+@cache
+def ieee(operation: str, mode: str) -> Intrinsic:
+    """The intrinsic of an operation of `OPERATIONS` under a mode of `MODES`."""
+    row = OPERATIONS[operation]
+    operands = ", ".join(f"{{{place}}}" for place in range(row.arity))
+    short, wide = row.cuda
+    name = f"ieee_{operation}"
+    cuda = {"float32": Spelling(f"{short}_{mode}({operands})")}
+    if wide is not None:
+        cuda["float64"] = Spelling(f"{wide}_{mode}({operands})")
+    own = Spelling(f"tl::{name}<{MODES[mode]}>({operands})", _helper(name, row))
+    cpp = dict.fromkeys(("float32", "float64"), own)
+    return Intrinsic(
+        f"{name}_{mode}",
+        row.arity,
+        float_result,
+        _meaning(row, mode),
+        _compute,
+        {"cpp": cpp, "cuda": cuda},
+        "IEEE 754, 4.3",
+    )
+
+
+def _compute(dtypes: tuple[DType, ...]) -> DType:
+    return FLOAT64 if float_compute(dtypes) == FLOAT64 else FLOAT32
+
+
+# Accesses to volatile objects stay between the calls that change the mode, and are neither fused nor moved.
+_ROUNDING = Helper(
+    "ieee_rounding",
+    """\
+namespace tl {
+struct rounding {
+    int before = FE_TONEAREST;
+    explicit rounding(int mode) : before(std::fegetround()) { std::fesetround(mode); }
+    ~rounding() { std::fesetround(before); }
+};
+}  // namespace tl
+""",
+    headers=("<cfenv>", "<cmath>"),
+)
+
+
+def _helper(name: str, row: Operation) -> Helper:
+    letters = "abc"[: row.arity]
+    taken = ", ".join(f"T {letter}" for letter in letters)
+    held = " ".join(f"volatile T {place} = {letter};" for place, letter in zip("xyz", letters, strict=False))
+    text = f"""\
+namespace tl {{
+template <int Mode, class T> __attribute__((noinline)) static T {name}({taken}) {{
+    {held}
+    const rounding under(Mode);
+    volatile T result = {row.cpp};
+    return result;
+}}
+}}  // namespace tl
+"""
+    return Helper(name, text, needs=(_ROUNDING,))
+
+
+def _meaning(row: Operation, mode: str) -> Callable[..., Any]:
+    def compute(*operands: Any) -> Any:
+        near = row.plain(*operands)
+        if not all(map(np.isfinite, operands)) or np.isnan(near):
+            return near
+        if np.isinf(near) and row.arity < 3 and operands[-1] == 0:
+            return near  # a division by zero is exact
+        exact = [Fraction(float(x)) for x in operands]
+        return _rounded(near, lambda value: row.exact(value, *exact), mode, _zero_sign(row, operands))
+
+    def meaning(*operands: Any) -> Any:
+        arrays = np.broadcast_arrays(*map(np.asarray, operands))
+        result = np.empty(arrays[0].shape, arrays[0].dtype)
+        with np.errstate(all="ignore"):
+            for place in np.ndindex(result.shape):
+                result[place] = compute(*[array[place] for array in arrays])
+        return result[()]
+
+    return meaning
+
+
+def _zero_sign(row: Operation, operands: tuple[Any, ...]) -> bool:
+    """Whether an exact zero is a sum of numbers that cancel, whose sign the mode chooses."""
+    return row.arity >= 2 and row.cpp in ("x + y", "x - y", OPERATIONS["fmaf"].cpp) and any(x != 0 for x in operands)
+
+
+def _rounded(near: Any, above: Callable[[Fraction], int], mode: str, cancels: bool) -> Any:
+    """The value that a mode chooses, next to one that is at most a neighbor away from it.
+
+    Args:
+        near: The value to nearest, or almost.
+        above: The sign of the exact value minus a fraction.
+        mode: One of `MODES`.
+        cancels: Whether a zero takes its sign from the mode.
+    """
+    kind = type(near)
+    low, high = kind(-np.inf), kind(np.inf)
+
+    def side(value: Any) -> int:
+        if np.isinf(value):
+            return -1 if value > 0 else 1
+        return above(Fraction(float(value)))
+
+    if side(near) == 0:
+        return kind(-0.0 if mode == "rd" else 0.0) if near == 0 and cancels else near
+    while side(near) < 0 and np.isfinite(near) or near == high:
+        near = np.nextafter(near, low)
+    while side(np.nextafter(near, high)) >= 0:
+        near = np.nextafter(near, high)
+    down, up = near, np.nextafter(near, high)
+    negative = down < 0 or down == 0 and up == 0
+    if mode == "rn":
+        chosen = _nearest(down, up, above)
+    elif mode == "rd" or mode == "rz" and not negative:
+        chosen = down
+    else:
+        chosen = up
+    return kind(-0.0) if chosen == 0 and negative else kind(chosen)
+
+
+def _nearest(down: Any, up: Any, above: Callable[[Fraction], int]) -> Any:
+    if np.isinf(up) or np.isinf(down):  # half a unit beyond the largest value is infinite
+        largest = down if np.isinf(up) else up
+        unit = Fraction(float(largest)) - Fraction(float(np.nextafter(largest, type(largest)(0))))
+        beyond = above(Fraction(float(largest)) + unit / 2) * (1 if unit > 0 else -1)
+        infinite = up if np.isinf(up) else down
+        return infinite if beyond >= 0 else largest
+    middle = above((Fraction(float(down)) + Fraction(float(up))) / 2)
+    if middle:
+        return up if middle > 0 else down
+    odd = int(np.asarray(down).view(f"u{down.dtype.itemsize}")[()]) & 1
+    return up if odd else down
