@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tilelang.dtypes import BOOL, FLOAT64, INT32, INT64, DType, promote
-from tilelang.errors import ProgramError, ProgramTypeError, ProgramValueError
+from tilelang.errors import ProgramError, ProgramTypeError, ProgramValueError, StagingTypeError
 from tilelang.ir.callee import Callee
 from tilelang.ir.expr import (
     Call,
@@ -156,7 +156,7 @@ def _function(callee: Callee) -> Callable[..., Scalar]:
         del span
         args += tuple(named.pop(place) for place in places[len(args) :] if place in named)
         if named:
-            raise TypeError(f"unexpected keyword argument {next(iter(named))!r}")
+            raise StagingTypeError(f"T.{name}: unexpected keyword argument {next(iter(named))!r}")
         if name.startswith("__"):
             _check_floats(f"T.{name}", args)
         return _of_dtype(f"T.{name}", apply(callee, *args), dtype)
@@ -234,11 +234,11 @@ def _extreme(what: str, op: BinaryOp, values: tuple[ExprLike, ...]) -> Scalar:
     return reduce(lambda a, b: binary(op, a, b), values)
 
 
-def _pair(values: tuple[ExprLike, ...], named: dict[str, ExprLike]) -> tuple[ExprLike, ...]:
+def _pair(what: str, values: tuple[ExprLike, ...], named: dict[str, ExprLike]) -> tuple[ExprLike, ...]:
     """The operands that are given as `a=` and `b=`."""
     found = tuple(named.pop(name) for name in ("a", "b")[len(values) :] if name in named)
     if named:
-        raise TypeError(f"unexpected keyword argument {next(iter(named))!r}")
+        raise StagingTypeError(f"{what}: unexpected keyword argument {next(iter(named))!r}")
     return found
 
 
@@ -249,13 +249,13 @@ def max(*values: ExprLike, span: object = None, **named: ExprLike) -> Scalar:
     Example:
         `output[i, j] = T.max(input[i, j], 0)`
     """
-    return _extreme("T.max", BinaryOp.MAX, values + _pair(values, named))
+    return _extreme("T.max", BinaryOp.MAX, values + _pair("T.max", values, named))
 
 
 @api
 def min(*values: ExprLike, span: object = None, **named: ExprLike) -> Scalar:
     """The smallest of two or more values; NaN if one of them is NaN."""
-    return _extreme("T.min", BinaryOp.MIN, values + _pair(values, named))
+    return _extreme("T.min", BinaryOp.MIN, values + _pair("T.min", values, named))
 
 
 @api
