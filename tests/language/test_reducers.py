@@ -10,7 +10,7 @@ import tilelang.language as T
 from tilelang.errors import ProgramAssertionError, ProgramError, ProgramValueError, TileLangError
 from tilelang.ir.expr import Const
 from tilelang.ir.stmt import Alloc
-from tilelang.language import reducers
+from tilelang.language import deprecation
 from tilelang.language.stage import Stager
 from tilelang.ops.fill import Fill
 
@@ -49,7 +49,7 @@ def test_in_the_older_syntax_finalizing_emits_nothing(stager: Stager) -> None:
 
 
 def test_replication_warns_once(stager: Stager) -> None:
-    reducers._warn_of_replication.cache_clear()
+    deprecation._TOLD.clear()
     with pytest.warns(DeprecationWarning, match="replication is deprecated"):
         T.alloc_reducer((4,), replication="all")
     T.alloc_reducer((4,), replication="none")

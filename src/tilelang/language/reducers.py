@@ -7,9 +7,7 @@ plain statements of the program; `reducer_epochs` refuses programs that could se
 
 from __future__ import annotations
 
-import functools
 import math
-import warnings
 from collections.abc import Mapping
 
 from tilelang.dtypes import DType
@@ -20,6 +18,7 @@ from tilelang.ir.stmt import Alloc, Stmt, Store
 from tilelang.ir.visit import walk_expr
 from tilelang.language.alloc import on_chip
 from tilelang.language.api import api
+from tilelang.language.deprecation import warn_deprecated
 from tilelang.language.dtypes import convert_to
 from tilelang.language.extents import shape_text
 from tilelang.language.proxy import BufferProxy, TileProxy
@@ -76,7 +75,7 @@ def alloc_reducer(
     if replication not in (None, "all", "none"):
         raise ProgramValueError(f"{what}: replication is {replication!r:.40}", hint="leave it out")
     if replication is not None:
-        _warn_of_replication()
+        warn_deprecated("T.alloc_reducer: replication", "it means nothing, leave it out")
     reducer = on_chip(what, shape, dtype, Scope.FRAGMENT)
     row = reducer.buffer.dtype
     if _OPS[op].of_bits and row.is_float:
@@ -88,14 +87,6 @@ def alloc_reducer(
     first = convert_to(neutral(_OPS[op], row), row, what)
     stager.emit(Fill(reducer.region, first))
     return reducer
-
-
-@functools.cache
-def _warn_of_replication() -> None:
-    """Warns once in a process."""
-    warnings.warn(
-        "T.alloc_reducer: replication is deprecated and means nothing; leave it out", DeprecationWarning, stacklevel=4
-    )
 
 
 @api

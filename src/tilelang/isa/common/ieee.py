@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from tilelang.dtypes import FLOAT32, FLOAT64, DType
 from tilelang.isa.common.math import float_compute, float_result
 from tilelang.isa.intrinsic import Helper, Intrinsic, Spelling
 from tilelang.records import record
@@ -108,14 +107,10 @@ def ieee(operation: str, mode: str) -> Intrinsic:
         row.arity,
         float_result,
         _meaning(row, mode),
-        _compute,
+        float_compute,
         {"cpp": cpp, "cuda": cuda},
         "IEEE 754, 4.3",
     )
-
-
-def _compute(dtypes: tuple[DType, ...]) -> DType:
-    return FLOAT64 if float_compute(dtypes) == FLOAT64 else FLOAT32
 
 
 # Accesses to volatile objects stay between the calls that change the mode, and are neither fused nor moved.
