@@ -1,6 +1,8 @@
 """Kernels are found wherever Python lets one define them."""
 
+import code
 import importlib
+import os
 import subprocess
 import sys
 import textwrap
@@ -15,25 +17,61 @@ from tilelang.ir.printer import to_text
 from tilelang.sim.tile_interp import run_reference
 
 PROGRAM = """
-import numpy as np
-import tilelang.language as T
-from tilelang.sim.tile_interp import run_reference
+import numpy as np, tilelang, tilelang.language as T
 
-@T.prim_func
-def main(A: T.Tensor((4,), "int32")):
-    with T.Kernel(1) as bx:
-        for i in T.serial(4):
-            A[i] = i * 2
+@tilelang.jit(execution_backend="reference")
+def doubled(N, dtype="int32"):
+    @T.prim_func
+    def main(A: T.Tensor((N,), dtype)):
+        with T.Kernel(1) as bx:
+            for i in T.serial(N):
+                A[i] = i * 2
+    return main
 
 a = np.zeros(4, np.int32)
-run_reference(main, [a])
+doubled(4)(a)
 print(a.tolist())
 """
 
+# Where annotations are kept as text, the code of the function around the kernel is another.
+WITH_FUTURE = "from __future__ import annotations\n" + PROGRAM
 
-def test_kernel_from_exec():
+
+def readme() -> str:
+    """The program in README.md, run by the reference interpreter."""
+    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    program = text.split("```python\n")[1].split("```")[0]
+    return program.replace("out_idx=[-1]", 'out_idx=[-1], execution_backend="reference"')
+
+
+def python(*arguments: str, **keywords) -> str:
+    """What a process with these arguments prints; its standard input is buffered, as it is by default."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    result = subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, env=environment, check=False, **keywords
+    )
+    return result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("program", [PROGRAM, WITH_FUTURE], ids=["plain", "with a future statement"])
+def test_kernel_from_exec(program):
     namespace = {}
-    exec(PROGRAM.replace("print(a.tolist())", ""), namespace)
+    exec(program.replace("print(a.tolist())", ""), namespace)
+    assert [0, 2, 4, 6] == namespace["a"].tolist()
+
+
+def test_kernel_from_a_file_given_to_exec(tmp_path):
+    path = tmp_path / "doubled.py"
+    path.write_text(PROGRAM)
+    namespace = {}
+    exec(path.read_text(), namespace)
+    assert [0, 2, 4, 6] == namespace["a"].tolist()
+
+
+def test_kernel_from_a_part_of_the_text_given_to_exec():
+    namespace = {}
+    body = PROGRAM.replace("print(a.tolist())", "")
+    exec("made = True\n\n" + textwrap.dedent(textwrap.indent(body, "    ")), namespace)
     assert [0, 2, 4, 6] == namespace["a"].tolist()
 
 
@@ -51,8 +89,19 @@ def test_a_text_that_nobody_holds_cannot_be_found():
 
 
 def test_kernel_from_python_dash_c():
-    result = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
-    assert "[0, 2, 4, 6]\n" == result.stdout
+    assert "200.0\n" == python("-c", readme())
+
+
+def test_kernel_from_a_pipe_into_the_interactive_prompt():
+    statements = PROGRAM.replace("    return main\n", "    return main\n\n").lstrip()
+    assert "[0, 2, 4, 6]" in python("-i", "-q", input=statements)
+
+
+def test_kernel_at_the_prompt_of_the_standard_library(capsys):
+    console = code.InteractiveConsole()
+    for line in PROGRAM.replace("    return main\n", "    return main\n\n").splitlines():
+        console.push(line)
+    assert "[0, 2, 4, 6]\n" == capsys.readouterr().out
 
 
 def test_kernel_in_a_class_and_in_a_deeply_indented_place():
@@ -190,32 +239,53 @@ def test_a_lambda_is_no_kernel():
 
 
 EDITED = """
+import tilelang
 import tilelang.language as T
 
-@T.prim_func
-def main(A: T.Tensor((4,), "int32")):
-    with T.Kernel(1) as bx:
-        A[0] = {}
+@tilelang.jit
+def make(N):
+    @T.prim_func
+    def main(A: T.Tensor((N,), "int32")):
+        with T.Kernel(1) as bx:
+            A[0] = {}
+    return main
 """
 
 
 def test_a_module_that_was_edited_and_reloaded_is_read_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    (tmp_path / "edited_kernel.py").write_text(EDITED.format(1))
+    file = tmp_path / "edited_kernel.py"
+    file.write_text(EDITED.format(1))
     module = importlib.import_module("edited_kernel")
-    (tmp_path / "edited_kernel.py").write_text(EDITED.format(22))
-    assert "A[0] = 22" in to_text(importlib.reload(module).main)
+    first = module.make
+    file.write_text(EDITED.format(22))
+    assert "A[0] = 22\n" in to_text(importlib.reload(module).make.get_tir(4))
+    file.write_text("# moved\n" + EDITED.format(333))
+    assert "A[0] = 333\n" in to_text(importlib.reload(module).make.get_tir(4))
+    file.write_text("def unfinished(:\n")
+    assert "A[0] = 333\n" in to_text(module.make.get_tir(5))
+    assert "A[0] = 1\n" in to_text(first.get_tir(4))  # what was imported first is still that
 
 
 def test_a_program_on_standard_input_is_read_from_the_file_it_came_from(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
+    program.write_text(WITH_FUTURE)
     with program.open() as text:
-        result = subprocess.run([sys.executable], stdin=text, capture_output=True, text=True, check=True)
-    assert "[0, 2, 4, 6]\n" == result.stdout
+        assert "[0, 2, 4, 6]\n" == python(stdin=text)
 
 
-def test_a_program_from_a_pipe_says_to_save_it() -> None:
-    result = subprocess.run([sys.executable], input=PROGRAM, capture_output=True, text=True, check=False)
-    assert "hint: what is piped into Python leaves no text behind: save the program" in result.stderr
+def test_a_program_from_a_pipe_is_read_as_far_as_the_last_4096_bytes_go() -> None:
+    before = "x = 'something that is longer than a pipe remembers'\n" * 100
+    assert "[0, 2, 4, 6]\n" == python(input=before + PROGRAM)
+
+
+def test_a_long_program_from_a_pipe_says_to_save_it() -> None:
+    after = "x = 'something that is longer than a pipe remembers'\n" * 100
+    message = (
+        "tilelang.errors.StagingError: the source of 'doubled' cannot be found (<stdin>, line 4)\n"
+        " --> <stdin>:4:2\n"
+        "hint: of what is piped into Python only the last 4096 bytes can be read again, and nothing where "
+        "PYTHONUNBUFFERED is set: save the program and run `python program.py`\n"
+    )
+    assert python(input=PROGRAM + after).endswith(message)

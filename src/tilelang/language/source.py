@@ -1,23 +1,22 @@
 """Finds the source of a Python function: its syntax tree and the file whose lines error messages show.
 
-Files and notebook cells come from `linecache`. Code given to `exec`, `python -c` and the interactive prompt leaves no
-file behind; there we look at the strings that the calling frames hold, at the interpreter's command line and at the
-prompt's history, and accept a text only if compiling it gives this very function.
+Files and notebook cells come from `linecache`. Where code has no file, or the file was edited since it was read, a text
+is accepted only if compiling it gives this very function.
 """
 
 from __future__ import annotations
+import __future__
 
 import ast
 import contextlib
-import inspect
+import functools
+import itertools
 import linecache
-import os
-import stat
-import sys
 import types
 from collections.abc import Iterator
 
 from tilelang.errors import Loc, StagingError
+from tilelang.language.source_texts import candidate_texts, statements
 from tilelang.records import record
 
 
@@ -54,7 +53,37 @@ class FunctionSource:
         return byte_offset if text.isascii() else len(text.encode()[:byte_offset].decode(errors="ignore"))
 
 
-_TREES: dict[str, tuple[tuple[str, ...], ast.Module]] = {}
+class _Version:
+    """What a file held at one time, or a text that was found for code without a file under a name made for it."""
+
+    def __init__(self, file: str, lines: tuple[str, ...]) -> None:
+        self.file = file
+        self.lines = lines
+
+    @functools.cached_property
+    def tree(self) -> ast.Module:
+        try:
+            return ast.parse("".join(self.lines))
+        except SyntaxError:  # a file that is being edited
+            return ast.Module([], [])
+
+    def find(self, code: types.CodeType) -> FunctionSource | None:
+        """The `def` that the code was compiled from: same name, same first line (the first decorator's)."""
+        for node in _around(self.tree, code.co_firstlineno):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            if node.name == code.co_name and _first_line(node) == code.co_firstlineno:
+                if isinstance(node, ast.AsyncFunctionDef):
+                    raise StagingError(f"'{code.co_name}' is an async function", hint="write a plain `def`")
+                return FunctionSource(node, self.file, self.lines)
+        return None
+
+
+_KEPT_VERSIONS = 8
+_VERSIONS: dict[str, list[_Version]] = {}
+"""By the file name of code: the versions that were read so far, the newest first."""
+
+_NUMBERS = itertools.count(1)
 
 
 def function_source(fn: types.FunctionType) -> FunctionSource:
@@ -66,57 +95,94 @@ def function_source(fn: types.FunctionType) -> FunctionSource:
     code = fn.__code__
     if code.co_name == "<lambda>":
         raise StagingError("a lambda cannot be a kernel or a macro", hint="write it as a `def`")
-    for lines in _versions_of_file(fn):
-        node = _find(_parse(code.co_filename, lines), code)
-        if node is not None:
-            return FunctionSource(node, code.co_filename, lines)
-    for text in _candidate_texts():
-        found = _match(text, code)
+    for version in _known_versions(fn):
+        found = version.find(code)
         if found is not None:
             return found
+    texts: dict[str, None] = {}
+    for text in candidate_texts(fn):
+        if code.co_name in text and text not in texts:
+            if _gives(text, code):
+                return _keep(text, code)
+            texts[text] = None
+    for text in texts:
+        for statement in statements(text, code.co_name):
+            aligned = _aligned(statement, code)
+            if aligned is not None and _gives(aligned, code):
+                return _keep(aligned, code)
     hint = (
         "define the kernel in a file or a notebook cell, or keep the text in a variable while `exec` runs it; "
         "if the file changed since it was imported, restart Python"
     )
     if code.co_filename == "<stdin>":
-        hint = "what is piped into Python leaves no text behind: save the program and run `python program.py`"
+        hint = (
+            "of what is piped into Python only the last 4096 bytes can be read again, and nothing where "
+            "PYTHONUNBUFFERED is set: save the program and run `python program.py`"
+        )
     raise StagingError(
         f"the source of '{fn.__name__}' cannot be found ({code.co_filename}, line {code.co_firstlineno})", hint=hint
     )
 
 
-def _versions_of_file(fn: types.FunctionType) -> Iterator[tuple[str, ...]]:
-    """The lines of the function's file; if that has changed meanwhile, the versions that hold this very function."""
+def _known_versions(fn: types.FunctionType) -> Iterator[_Version]:
+    """The versions of the function's file; if there are several, those that hold this very function."""
     file = fn.__code__.co_filename
-    known = tuple(linecache.getlines(file, fn.__globals__))
+    versions = _VERSIONS.setdefault(file, [])
+    _read_file(versions, fn)
     linecache.checkcache(file)
-    present = tuple(linecache.getlines(file, fn.__globals__))
-    if known == present:
-        yield from [known] if known else []
+    _read_file(versions, fn)
+    if len(versions) == 1 and not file.startswith("<"):
+        yield from versions
         return
-    for lines in (present, known):
-        with contextlib.suppress(SyntaxError):
-            if any(_same_code(c, fn.__code__) for c in _code_objects(compile("".join(lines), file, "exec"))):
-                yield lines
+    for version in versions:
+        if _gives("".join(version.lines), fn.__code__):
+            yield version
 
 
-def _parse(file: str, lines: tuple[str, ...]) -> ast.Module:
-    cached = _TREES.get(file)
-    if cached is None or cached[0] != lines:
-        cached = _TREES[file] = (lines, ast.parse("".join(lines)))
-    return cached[1]
+def _read_file(versions: list[_Version], fn: types.FunctionType) -> None:
+    file = fn.__code__.co_filename
+    lines = tuple(linecache.getlines(file, fn.__globals__))
+    if lines and all(version.lines != lines for version in versions):
+        versions.insert(0, _Version(file, lines))
+        del versions[_KEPT_VERSIONS:]
 
 
-def _find(tree: ast.Module, code: types.CodeType) -> ast.FunctionDef | None:
-    """The `def` that the code object was compiled from: same name, same first line (the first decorator's)."""
-    for node in _around(tree, code.co_firstlineno):
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
-        if node.name == code.co_name and _first_line(node) == code.co_firstlineno:
-            if isinstance(node, ast.AsyncFunctionDef):
-                raise StagingError(f"'{code.co_name}' is an async function", hint="write a plain `def`")
-            return node
+def _keep(text: str, code: types.CodeType) -> FunctionSource:
+    """The function in a text that was found for code without a file; from now on `linecache` has the text, too."""
+    file = f"{code.co_filename.rstrip('>')} #{next(_NUMBERS)}>"
+    version = _Version(file, tuple(text.splitlines(keepends=True)))
+    linecache.cache[file] = (len(text), None, list(version.lines), file)
+    versions = _VERSIONS[code.co_filename]
+    versions.insert(0, version)
+    del versions[_KEPT_VERSIONS:]
+    found = version.find(code)
+    assert found is not None
+    return found
+
+
+def _aligned(statement: str, code: types.CodeType) -> str | None:
+    """The statement with empty lines before it, so that its `def` begins in the line that the code knows."""
+    for node in ast.walk(ast.parse(statement)):
+        if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
+            return "\n" * (code.co_firstlineno - _first_line(node)) + statement
     return None
+
+
+def _gives(text: str, code: types.CodeType) -> bool:
+    """Whether compiling the text gives code equal to `code`."""
+    # The text of `exec` is compiled with the future statements of the module that calls it.
+    future = code.co_flags & __future__.annotations.compiler_flag
+    return code in _code_objects(text, code.co_filename, future)
+
+
+@functools.lru_cache(maxsize=32)
+def _code_objects(text: str, file: str, flags: int) -> list[types.CodeType]:
+    found: list[types.CodeType] = []
+    with contextlib.suppress(SyntaxError, ValueError):
+        found.append(compile(text, file, "exec", flags, dont_inherit=True))
+    for code in found:
+        found += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    return found
 
 
 def _around(tree: ast.AST, line: int) -> Iterator[ast.AST]:
@@ -131,74 +197,3 @@ def _first_line(node: ast.AST) -> int:
     decorators = getattr(node, "decorator_list", ())
     lines: list[int] = [getattr(node, "lineno", 0), *(d.lineno for d in decorators)]
     return min(lines)
-
-
-def _candidate_texts() -> Iterator[str]:
-    """Texts that may hold the source of code without a file, likeliest first."""
-    frame = inspect.currentframe()
-    while frame is not None:
-        for values in (frame.f_locals.values(), frame.f_globals.values(), frame.f_code.co_consts):
-            yield from [v for v in list(values) if isinstance(v, str) and "def " in v]
-        frame = frame.f_back
-    arguments = list(getattr(sys, "orig_argv", ()))
-    if "-c" in arguments:
-        yield from arguments[arguments.index("-c") + 1 :][:1]
-    yield from _prompt_history()
-    yield from _redirected_input()
-
-
-def _redirected_input() -> Iterator[str]:
-    """The program of `python < program.py`; what a pipe has given cannot be read again."""
-    with contextlib.suppress(OSError, UnicodeDecodeError):
-        status = os.fstat(0)
-        if stat.S_ISREG(status.st_mode):
-            yield os.pread(0, status.st_size, 0).decode()
-
-
-def _prompt_history() -> Iterator[str]:
-    """Tails of the interactive prompt's history, shortest first: the last statements typed."""
-    readline = sys.modules.get("readline")
-    if readline is None:
-        return
-    typed: list[str] = []
-    for index in range(readline.get_current_history_length(), 0, -1):
-        line = readline.get_history_item(index)
-        typed.insert(0, line or "")
-        if (line or "").startswith(("def ", "@")):
-            yield "\n".join(typed) + "\n"
-
-
-def _match(text: str, code: types.CodeType) -> FunctionSource | None:
-    """The source in `text`, if compiling the text gives code equal to `code`."""
-    try:
-        tree = ast.parse(text)
-        compiled = compile(text, code.co_filename, "exec")
-    except (SyntaxError, ValueError):
-        return None
-    if not any(_same_code(c, code) for c in _code_objects(compiled)):
-        return None
-    node = _find(tree, code)
-    if node is None:
-        return None
-    file = f"{code.co_filename.rstrip('>')} #{len(_TREES) + 1}>"
-    lines = tuple(text.splitlines(keepends=True))
-    _TREES[file] = (lines, tree)
-    linecache.cache[file] = (len(text), None, list(lines), file)
-    return FunctionSource(node, file, lines)
-
-
-def _same_code(a: types.CodeType, b: types.CodeType) -> bool:
-    return (a.co_name, a.co_firstlineno, a.co_code, a.co_names, a.co_varnames) == (
-        b.co_name,
-        b.co_firstlineno,
-        b.co_code,
-        b.co_names,
-        b.co_varnames,
-    )
-
-
-def _code_objects(code: types.CodeType) -> Iterator[types.CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _code_objects(constant)
