@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilelang.errors import CacheError
-from tilelang.runtime.cache import get_or_make, key_of, lookup, store
+from tilelang.errors import ProgramWarning
+from tilelang.runtime import cache
+from tilelang.runtime.cache import is_kept, key_of, lookup, open_or_make, store
 
 
 @pytest.fixture(autouse=True)
@@ -21,8 +22,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_content_is_made_once() -> None:
     calls = []
     for _ in range(3):
-        path = get_or_make(key_of("a"), ".so", lambda: calls.append(1) or b"content")  # type: ignore[func-returns-value]
-        assert path.read_bytes().startswith(b"content")
+        content = open_or_make(key_of("a"), ".so", lambda: calls.append(1) or b"content", Path.read_bytes)
+        assert content.startswith(b"content")
     assert [1] == calls
     assert b"content" == lookup(key_of("a"), ".so")
 
@@ -51,7 +52,7 @@ def test_a_damaged_entry_is_made_again(damage: str) -> None:
         data.clear()
     path.write_bytes(bytes(data))
     assert None is lookup(key, ".so")
-    get_or_make(key, ".so", lambda: b"x" * 1000)
+    open_or_make(key, ".so", lambda: b"x" * 1000, Path.exists)
     assert b"x" * 1000 == lookup(key, ".so")
 
 
@@ -60,29 +61,57 @@ def test_a_failed_make_leaves_nothing(folder: Path) -> None:
         raise ValueError
 
     with pytest.raises(ValueError):
-        get_or_make(key_of("d"), ".so", fail)
+        open_or_make(key_of("d"), ".so", fail, Path.exists)
     assert [] == [path for path in folder.rglob("*") if path.is_file()]
 
 
-def test_a_folder_that_cannot_be_made_is_one_error_with_the_way_out(
+def test_a_folder_that_cannot_be_made_is_one_warning_and_nothing_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("TILELANG_CACHE_DIR", str(tmp_path / "file" / "cache"))
-    with pytest.raises(CacheError) as caught:
-        store(key_of("e"), ".so", b"")
+    monkeypatch.setattr(cache, "_UNUSABLE", set())
+    with pytest.warns(ProgramWarning) as caught:
+        assert None is store(key_of("e"), ".so", b"")
+    message = str(caught.pop().message).split("\n")
     assert (
-        f"compile cache: cannot write to {tmp_path}/file/cache: Not a directory\n"
-        "hint: set TILELANG_CACHE_DIR to a folder that can be written, or TILELANG_DISABLE_CACHE=1"
-    ) == str(caught.value)
+        f"compile cache: cannot write to {tmp_path}/file/cache: Not a directory; "
+        "kernels are compiled anew in every process"
+    ) == message[0]
+    assert "hint: set TILELANG_CACHE_DIR to a folder that can be written, or TILELANG_DISABLE_CACHE=1" == message[-1]
+    for _ in range(2):
+        assert b"made" == open_or_make(key_of("e"), ".so", lambda: b"made", Path.read_bytes)
+    assert not is_kept()
+    assert None is lookup(key_of("e"), ".so")
+
+
+def test_no_home_folder_is_the_same_kind_of_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TILELANG_CACHE_DIR")
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    monkeypatch.setattr(cache, "_UNUSABLE", set())
+    with pytest.warns(ProgramWarning, match="compile cache: there is no home folder to keep it in; kernels are"):
+        assert not is_kept()
+    assert b"made" == open_or_make(key_of("e"), ".so", lambda: b"made", Path.read_bytes)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_without_permission_is_the_same_error(folder: Path) -> None:
-    folder.mkdir()
+def test_entries_of_a_folder_that_may_only_be_read_are_used(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "_UNUSABLE", set())
+    store(key_of("f"), ".so", b"kept")
     folder.chmod(stat.S_IRUSR | stat.S_IXUSR)
-    with pytest.raises(CacheError, match="Permission denied"):
-        store(key_of("f"), ".so", b"")
+    assert b"kept" == lookup(key_of("f"), ".so")
+    with pytest.warns(ProgramWarning, match="Permission denied"):
+        assert None is store(key_of("g"), ".so", b"")
+    folder.chmod(stat.S_IRWXU)
+
+
+def test_where_the_cache_is_switched_off_nothing_is_read_or_written(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TILELANG_DISABLE_CACHE", "1")
+    assert b"made" == open_or_make(key_of("h"), ".so", lambda: b"made", Path.read_bytes)
+    assert not is_kept()
+    assert not folder.exists()
 
 
 _WRITER = """

@@ -34,7 +34,6 @@ def compile(
         NoLowering: It asks for something that the target does not have.
         OptionError: An option is unknown, or `out_idx` names no tensor.
         ToolchainError: There is no usable compiler.
-        CacheError: The cache folder cannot be written.
     """
     return JITKernel(func, out_idx, execution_backend, target, target_host, verbose, pass_configs, compile_flags)
 

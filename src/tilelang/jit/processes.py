@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from multiprocessing.context import ForkProcess
 from typing import Any
 
-from tilelang.options import is_cache_enabled
+from tilelang.runtime import cache
 
 _PATIENCE_SECONDS = 600.0  # for all of them; a forked child can hang on a lock that another thread held
 
@@ -32,7 +32,7 @@ def warm_cache(make: Callable[[Any], object], items: Sequence[Any], workers: int
         items: What to compile.
         workers: How many processes at once.
     """
-    if not is_cache_enabled() or "fork" not in multiprocessing.get_all_start_methods() or sys.platform == "darwin":
+    if "fork" not in multiprocessing.get_all_start_methods() or sys.platform == "darwin" or not cache.is_kept():
         return
     context = multiprocessing.get_context("fork")
     following = context.Value("i", 0)

@@ -2,6 +2,7 @@
 
 Takes a key and a function that makes the content, gives a file with that content. Invariant: what is returned was
 written whole by some process under the same key. An entry carries its own checksum; a damaged one is made again.
+A folder that cannot be written is one warning; entries that are there are still read.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
-from tilelang.errors import CacheError
-from tilelang.options import cache_folder
+from tilelang.errors import NOWHERE, CacheError, calling_line, warn
+from tilelang.options import cache_folder, is_cache_enabled, temporary_folder
+
+R = TypeVar("R")
 
 _MARK = b"\ntilelang-cache-1 "  # followed by the SHA-256 of everything before it, in hexadecimal
 _TRAILER_BYTES = len(_MARK) + 64
@@ -33,51 +37,81 @@ def lookup(key: str, suffix: str) -> bytes | None:
     """The content under a key, or None if there is none or it is damaged."""
     try:
         data = _entry(key, suffix).read_bytes()
-    except OSError:
+    except (OSError, CacheError):
         return None
     return _content(data)
 
 
-def get_or_make(key: str, suffix: str, make: Callable[[], bytes]) -> Path:
-    """The file with the content under a key; `make` is called if there is none or it is damaged.
+def open_or_make(key: str, suffix: str, make: Callable[[], bytes], open_file: Callable[[Path], R]) -> R:
+    """What `open_file` gives for the file with the content under a key; `make` is called if there is none.
 
-    The file ends in a checksum after the content, which loaders of shared objects ignore.
-
-    Raises:
-        CacheError: The folder cannot be written.
+    The file ends in a checksum after the content, which loaders of shared objects ignore. Where nothing is kept, it is
+    a temporary one, which is gone afterwards.
     """
-    path = _entry(key, suffix)
-    if lookup(key, suffix) is None:
-        store(key, suffix, make())
-    return path
+    content: bytes | None = None
+    if is_cache_enabled():
+        path: Path | None = _entry_or_none(key, suffix)
+        if lookup(key, suffix) is None:
+            content = make()
+            path = store(key, suffix, content)
+        if path is not None:
+            return open_file(path)
+    import tempfile  # noqa: PLC0415  a kernel in the cache makes no folder
+
+    with tempfile.TemporaryDirectory(prefix="tilelang-", dir=temporary_folder()) as folder:
+        path = Path(folder, f"made{suffix}")
+        path.write_bytes(make() if content is None else content)
+        return open_file(path)
 
 
-def store(key: str, suffix: str, content: bytes) -> Path:
-    """Puts content under a key, replacing what is there in one step.
-
-    Raises:
-        CacheError: The folder cannot be written.
-    """
-    path = _entry(key, suffix)
-    temporary = path.with_name(f".new-{os.urandom(16).hex()}")  # `tempfile` takes longer to load than this to write
+def store(key: str, suffix: str, content: bytes) -> Path | None:
+    """Puts content under a key, replacing what is there in one step; None, and one warning, where that fails."""
+    temporary: Path | None = None
     try:
+        path = _entry(key, suffix)
+        temporary = path.with_name(f".new-{os.urandom(16).hex()}")  # loading `tempfile` takes longer than writing this
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(temporary, "xb") as file:
             file.write(content + _MARK + hashlib.sha256(content).hexdigest().encode())
         os.chmod(temporary, 0o644)  # caches may be shared between users
         os.replace(temporary, path)
-    except OSError as error:
-        with contextlib.suppress(OSError):  # there may be none, or no folder
-            temporary.unlink()
-        raise CacheError(
-            f"compile cache: cannot write to {cache_folder()}: {error.strerror or error}",
-            hint="set TILELANG_CACHE_DIR to a folder that can be written, or TILELANG_DISABLE_CACHE=1",
-        ) from None
+    except (OSError, CacheError) as error:
+        if temporary is not None:
+            with contextlib.suppress(OSError):  # there may be none, or no folder
+                temporary.unlink()
+        _warn(error)
+        return None
     return path
+
+
+def is_kept() -> bool:
+    """Whether what this process compiles will be found in the cache by others; one warning where it cannot be."""
+    return is_cache_enabled() and store(key_of("is_kept"), ".probe", b"") is not None
+
+
+_UNUSABLE: set[str] = set()
+"""What was warned of."""
+
+
+def _warn(error: OSError | CacheError) -> None:
+    if isinstance(error, CacheError):
+        message, hint = error.message, error.hint
+    else:
+        message = f"compile cache: cannot write to {cache_folder()}: {error.strerror or error}"
+        hint = "set TILELANG_CACHE_DIR to a folder that can be written, or TILELANG_DISABLE_CACHE=1"
+    if message not in _UNUSABLE:
+        _UNUSABLE.add(message)
+        warn(f"{message}; kernels are compiled anew in every process", calling_line() or NOWHERE, hint=hint)
 
 
 def _entry(key: str, suffix: str) -> Path:
     return cache_folder() / key[:2] / f"{key[2:]}{suffix}"
+
+
+def _entry_or_none(key: str, suffix: str) -> Path | None:
+    with contextlib.suppress(CacheError):
+        return _entry(key, suffix)
+    return None
 
 
 def _content(data: bytes) -> bytes | None:

@@ -84,7 +84,6 @@ def build(source: Source, arch: str, compiler: str, options: CompileOptions = Co
     Raises:
         ToolchainError: No usable compiler, or it rejected what the user wrote: flags, inline PTX, code of theirs.
         CompilerBug: The compiler rejected our text.
-        CacheError: The cache folder cannot be written.
     """
     headers = _header_flags(source, compiler)
     if is_cache_enabled():

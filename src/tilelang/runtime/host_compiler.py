@@ -6,6 +6,7 @@ folder, by however many processes.
 
 from __future__ import annotations
 
+import functools
 import re
 import shlex
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from tilelang.codegen.source import Source
 from tilelang.errors import CompilerBug, Loc, Note, ToolchainError
-from tilelang.options import CompileOptions, is_cache_enabled, temporary_folder
+from tilelang.options import CompileOptions
 from tilelang.runtime import cache
 from tilelang.runtime.compile_flags import host_flags
 from tilelang.runtime.library import Entry, open_entry
@@ -47,21 +48,13 @@ def build(source: Source, options: CompileOptions = CompileOptions()) -> Entry:
     Raises:
         ToolchainError: No usable compiler, it crashed, or it rejected the user's own flags.
         CompilerBug: The compiler rejected our text.
-        CacheError: The cache folder cannot be written.
     """
     compiler = find_compiler()
     flags = (*_flags(compiler, options), *source.flags)
-    if is_cache_enabled():
-        key = cache.key_of(source.key_text, compiler.identity, *flags, *host_flags(options.compile_flags))
-        path = cache.get_or_make(key, ".so", lambda: _compiled(source, compiler, flags, options))
-        return open_entry(path, source.entry)
-    import tempfile  # noqa: PLC0415  as below
-
-    content = _compiled(source, compiler, flags, options)
-    with tempfile.TemporaryDirectory(prefix="tilelang-", dir=temporary_folder()) as folder:
-        path = Path(folder, "kernel.so")  # an open library outlives its file
-        path.write_bytes(content)
-        return open_entry(path, source.entry)
+    key = cache.key_of(source.key_text, compiler.identity, *flags, *host_flags(options.compile_flags))
+    make = functools.partial(_compiled, source, compiler, flags, options)
+    # an open library outlives its file
+    return cache.open_or_make(key, ".so", make, lambda path: open_entry(path, source.entry))
 
 
 def shared_object(source: Source, options: CompileOptions = CompileOptions()) -> bytes:

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tilelang.errors import CacheError, ToolchainError
-from tilelang.options import is_cache_enabled, temporary_folder
+from tilelang.errors import ToolchainError
+from tilelang.options import temporary_folder
 from tilelang.records import record
 from tilelang.runtime import cache
 
@@ -202,7 +202,6 @@ class Builder:
 def build() -> Launcher | None:
     """The launcher, from the cache where possible; None where there can be none."""
     import platform  # noqa: PLC0415  what a first call needs loads none of what building needs
-    import tempfile  # noqa: PLC0415
 
     from tilelang.runtime.toolchain import find_command, fingerprint  # noqa: PLC0415
 
@@ -210,16 +209,9 @@ def build() -> Launcher | None:
         return None
     try:
         command = find_command()
-        if is_cache_enabled():
-            key = cache.key_of(_text(), *command, *_FLAGS, fingerprint(command), platform.machine())
-            try:
-                return Launcher(str(cache.get_or_make(key, ".so", lambda: _compiled(command))))
-            except CacheError:
-                pass  # a folder that cannot be written
-        with tempfile.TemporaryDirectory(prefix="tilelang-", dir=temporary_folder()) as folder:
-            path = Path(folder, "launcher.so")  # an open library outlives its file
-            path.write_bytes(_compiled(command))
-            return Launcher(str(path))
+        key = cache.key_of(_text(), *command, *_FLAGS, fingerprint(command), platform.machine())
+        # an open library outlives its file
+        return cache.open_or_make(key, ".so", lambda: _compiled(command), lambda path: Launcher(str(path)))
     except (ToolchainError, OSError):
         return None
 

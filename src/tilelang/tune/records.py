@@ -45,11 +45,7 @@ class Record:
         return None if data is None else from_json(data, self._configs)
 
     def save(self, found: Findings) -> None:
-        """Keeps what was found.
-
-        Raises:
-            CacheError: The folder cannot be written.
-        """
+        """Keeps what was found."""
         if self._key is not None:
             cache.store(self._key, _SUFFIX, to_json(found, self._configs))
 

@@ -19,8 +19,8 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from tilelang.errors import TileLangError
-from tilelang.options import is_cache_enabled
 from tilelang.records import record
+from tilelang.runtime import cache
 
 OUT_OF_TIME = "there was no time left for it"
 _TICK_SECONDS = 0.5  # between two looks at the clock
@@ -85,7 +85,7 @@ def make_all(
 def can_fork() -> bool:
     """Whether processes can make kernels for this one."""
     forks = "fork" in multiprocessing.get_all_start_methods() and sys.platform != "darwin"
-    return forks and is_cache_enabled()
+    return forks and cache.is_kept()
 
 
 def cores() -> int:
