@@ -236,7 +236,10 @@ class InStep:
         array = self.memory[buffer.storage]
         if buffer.view_of is None:
             return array
-        return array.reshape(-1).view(buffer.dtype.numpy).reshape(buffer.static_shape)
+        shape = buffer.static_shape
+        if buffer.scope in (Scope.LOCAL, Scope.VAR):
+            shape = (self.threads, *shape)
+        return array.reshape(-1).view(buffer.dtype.numpy).reshape(shape)
 
     def shape(self, buffer):
         if buffer in self.memory and buffer.scope is Scope.GLOBAL:

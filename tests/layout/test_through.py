@@ -10,7 +10,15 @@ from layouts import drop_dim, fragments, owners
 from tilelang.layout.blocked import blocked
 from tilelang.layout.digits import DigitMap, Mode, NotDigits, identity
 from tilelang.layout.thread_values import Fragment, digit, fragment
-from tilelang.layout.through import element_layout, lifted_layout, nest_layout, run_length, vectorized
+from tilelang.layout.through import (
+    element_layout,
+    lifted_layout,
+    nest_layout,
+    renamed,
+    renaming,
+    run_length,
+    vectorized,
+)
 
 
 @st.composite
@@ -148,3 +156,45 @@ def test_vectors_come_first(layout: Fragment, vector: int) -> None:
 def test_the_identity_changes_nothing() -> None:
     nest = blocked((6, 40), 96, 4)
     assert nest.same_owners(element_layout(identity((6, 40)), nest))
+
+
+@st.composite
+def names(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Two shapes of one number of elements."""
+    factors = draw(st.lists(st.sampled_from([2, 2, 3, 4, 5]), min_size=1, max_size=5))
+    shapes: list[tuple[int, ...]] = []
+    for _ in range(2):
+        shape = [1]
+        for factor in factors if draw(st.integers(0, 3)) else draw(st.permutations(factors)):
+            if draw(st.booleans()):
+                shape.append(1)
+            shape[-1] *= factor
+        shapes.append(tuple(shape))
+    return shapes[0], shapes[1]
+
+
+@given(names())
+def test_elements_are_found_under_another_shape(shapes):
+    old, new = shapes
+    flat = np.arange(math.prod(old)).reshape(new)
+    try:
+        found = renaming(old, new)
+    except NotDigits:
+        ends = [{math.prod(shape[n:]) for n in range(len(shape))} for shape in shapes]
+        assert any(max(a, b) % min(a, b) for a in ends[0] for b in ends[1])
+        return
+    assert np.array_equal(np.moveaxis(found.table, -1, 0), np.unravel_index(np.arange(flat.size).reshape(old), new))
+
+
+@given(names(), st.sampled_from([1, 2, 4, 8]), st.sampled_from([1, 2, 4]))
+def test_registers_keep_their_places_under_another_shape(shapes, threads, vector):
+    old, new = shapes
+    layout = blocked(old, threads, vector)
+    try:
+        found = renamed(renaming(old, new), layout)
+    except NotDigits:
+        return
+    assert (layout.threads, layout.values) == (found.threads, found.values)
+    for flat in range(math.prod(old)):
+        at = [tuple(int(c) for c in np.unravel_index(flat, shape)) for shape in shapes]
+        assert layout.owner(*at[0]) == found.owner(*at[1])

@@ -55,6 +55,23 @@ class Through:
 
 
 @record(slots=True)
+class Renames:
+    """`var` is another name of the registers of `storage`, so that the layout of one is that of the other.
+
+    Attributes:
+        var: The other name.
+        storage: The fragment that owns the registers.
+        names: Coordinates of `storage` to coordinates of `var`.
+        back: Coordinates of `var` to coordinates of `storage`.
+    """
+
+    var: Hashable
+    storage: Hashable
+    names: DigitMap
+    back: DigitMap
+
+
+@record(slots=True)
 class Prefer:
     """A free choice, best first; the heaviest choices are made first.
 
@@ -90,4 +107,4 @@ class InShared:
     required: bool = False
 
 
-Constraint = Is | Through | Prefer | InShared
+Constraint = Is | Through | Renames | Prefer | InShared

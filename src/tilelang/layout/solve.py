@@ -11,11 +11,11 @@ import math
 from collections.abc import Hashable, Sequence
 from dataclasses import field
 
-from tilelang.layout.constraints import Constraint, InShared, Is, Prefer, Through, Why
-from tilelang.layout.digits import NotDigits
+from tilelang.layout.constraints import Constraint, InShared, Is, Prefer, Renames, Through, Why
+from tilelang.layout.digits import DigitMap, NotDigits
 from tilelang.layout.layout import Layout
 from tilelang.layout.thread_values import Fragment
-from tilelang.layout.through import element_layout, lifted_layout, nest_layout
+from tilelang.layout.through import element_layout, lifted_layout, nest_layout, renamed
 from tilelang.records import record
 
 
@@ -45,6 +45,7 @@ class Solution:
         shared_reasons: Who asked for them.
         unmet: What an instruction requires, but another one's layout stands in the way of; with that one.
         conflicts: Uses to convert, in the order of the constraints.
+        torn: Fragments whose layout digits do not tell under another of their names.
     """
 
     layouts: dict[Hashable, Fragment] = field(default_factory=dict)
@@ -53,6 +54,7 @@ class Solution:
     shared_reasons: dict[Hashable, Why] = field(default_factory=dict)
     unmet: tuple[tuple[InShared, InShared], ...] = ()
     conflicts: tuple[Conflict, ...] = ()
+    torn: frozenset[Hashable] = frozenset()
 
 
 def solve(constraints: Sequence[Constraint]) -> Solution:
@@ -78,6 +80,14 @@ class _Solver:
         for use in self._uses:
             self._of_var.setdefault(use.var, []).append(use)
             self._of_loop.setdefault(use.loop, []).append(use)
+        self._names: dict[Hashable, list[tuple[Hashable, DigitMap]]] = {}  # the other names of each fragment
+        self._storage: dict[Hashable, Hashable] = {}
+        for constraint in constraints:
+            if isinstance(constraint, Renames):
+                self._names.setdefault(constraint.storage, []).append((constraint.var, constraint.names))
+                self._names.setdefault(constraint.var, []).append((constraint.storage, constraint.back))
+                self._storage[constraint.var] = constraint.storage
+        self._torn: set[Hashable] = set()
         self._layouts: dict[Hashable, Fragment] = {}
         self._reasons: dict[Hashable, Why] = {}
         self._new: list[Hashable] = []  # what was given a layout and has not spread yet, in order
@@ -142,6 +152,7 @@ class _Solver:
             {var: wish.why for var, wish in shared.items()},
             unmet,
             tuple(conflicts),
+            frozenset(self._torn),
         )
 
     # -- spreading ------------------------------------------------------------------------------------------
@@ -149,6 +160,12 @@ class _Solver:
         self._layouts[var] = layout
         self._reasons[var] = why
         self._new.append(var)
+        for name, access in self._names.get(var, ()):
+            if name not in self._layouts:
+                try:
+                    self._put(name, renamed(access, layout), why)
+                except NotDigits:
+                    self._torn.add(self._storage.get(var, var))
 
     def _spread_to_var(self, use: Through) -> None:
         if use.var not in self._layouts:
@@ -200,9 +217,14 @@ class _Solver:
         layout, needed = self._layouts.get(use.var), self._need(use)
         return layout is not None and needed is not None and _suits(use, layout, needed)
 
-    def _clashes(self, loop: Hashable, nest: Fragment) -> int:
-        """Elements that would have to be converted if a variable had this layout."""
+    def _clashes(self, loop: Hashable, nest: Fragment, *, named: bool = True) -> int:
+        """Elements that would have to be converted if a variable had this layout, other names of it included."""
         total = 0
+        for name, access in self._names.get(loop, ()) if named else ():
+            try:
+                total += self._clashes(name, renamed(access, nest), named=False)
+            except NotDigits:
+                total += _size(nest)
         for use in self._of_loop.get(loop, ()):
             layout = self._layouts.get(use.var)
             if layout is not None:

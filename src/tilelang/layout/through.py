@@ -10,6 +10,7 @@ alone, such as a serial loop inside the nest or around it, so that all their ele
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from tilelang.layout.digits import DigitMap, Mode, NotDigits, compose, merged, unit
 from tilelang.layout.thread_values import Fragment
@@ -98,6 +99,38 @@ def _followed(access: DigitMap, elements: Fragment, nested: int) -> Fragment:
         tuple(Mode(mode.size, mode.stride[:nested]) for mode in modes if mode.size > 1) for modes in (thread, value)
     ]
     return Fragment(access.in_shape[:nested], merged(steps[0]), steps[1]).normalized
+
+
+def renaming(old: Sequence[int], new: Sequence[int]) -> DigitMap:
+    """Where the elements of a tile of one shape are found in another shape, both row-major.
+
+    Raises:
+        NotDigits: Rows of the two shapes end at places that do not divide each other.
+    """
+    place, steps = 1, []
+    for extent in reversed(old):
+        steps.append((Mode(extent, (place,)),))
+        place *= extent
+    digits = tuple(Mode(new[axis], unit(len(new), axis)) for axis in reversed(range(len(new))) if new[axis] > 1)
+    flat = DigitMap((digits or (Mode(1, (0,) * len(new)),),), tuple(new))
+    return compose(flat, DigitMap(tuple(reversed(steps)), (place,)))
+
+
+def renamed(names: DigitMap, layout: Fragment) -> Fragment:
+    """The layout of the same registers under another shape: each value keeps its place among those of its thread.
+
+    Args:
+        names: Where the elements are found, see `renaming`.
+        layout: How they are spread under the old shape.
+
+    Raises:
+        NotDigits: It cannot be told by digits.
+    """
+    thread, value = compose(names, layout.map).inputs
+    modes = [tuple(mode for mode in digits if mode.size > 1) for digits in (thread, value)]
+    found = Fragment(names.out_shape, modes[0], modes[1])
+    _check_covered(found)
+    return found
 
 
 def _check_covered(layout: Fragment) -> None:

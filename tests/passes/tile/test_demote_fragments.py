@@ -112,10 +112,10 @@ def symbolic(A, B, x, n):
 
 
 @T.macro
-def viewed(A, B, x, n):
-    y = T.reshape(x, (8, 8))
-    for i, j in T.Parallel(8, 8):
-        B[i * 8 + j] = y[j, i]
+def divided(A, B, x, n):
+    y = T.view(x, dtype="int8")
+    for i in T.Parallel(64):
+        B[i] = y[4 * i]
 
 
 @T.macro
@@ -141,7 +141,7 @@ def shared_store(A, B, x, n):
         (shifted, "a subscript of it cannot be told by digits of the loop's variables"),
         (serial, "scalar code names its elements"),
         (symbolic, "a parallel loop that uses it has extents that are not constant"),
-        (viewed, "its bytes have several names"),
+        (divided, "no digits tell where its elements are under the name 'y'"),
         (atomic, "it is updated atomically"),
         (shared_store, "several iterations store one element of it"),
     ],
@@ -152,7 +152,7 @@ def test_what_cannot_be_spread_goes_to_shared_memory(body, reason):
     assert {Scope.SHARED} == set(scopes(func).values())
 
 
-@pytest.mark.parametrize("body", [data_dependent, reversed_subscript, shifted, serial, viewed, shared_store])
+@pytest.mark.parametrize("body", [data_dependent, reversed_subscript, shifted, serial, divided, shared_store])
 def test_the_meaning_stays(body):
     a, b = ints(64, dtype=np.int32), ints(64, dtype=np.int32, seed=1)
     assert_same(kernel_of(body), a, b, np.int32(64))
@@ -213,3 +213,31 @@ def test_nothing_to_do_leaves_the_function_alone():
 
     first = demoted(f)
     assert launches(first)[0].plan.notes == ()
+
+
+def test_rows_that_end_within_others_are_no_digits():
+    @T.prim_func
+    def f(A: T.Tensor((6, 4), T.int32), B: T.Tensor((4, 6), T.int32)):
+        with T.Kernel(1, threads=32):
+            x = T.alloc_fragment((6, 4), T.int32)
+            y = T.reshape(x, (4, 6))
+            T.copy(A, x)
+            T.copy(y, B)
+
+    assert ["'x' is kept in shared memory: no digits tell where its elements are under the name 'y'"] == reasons(f)
+    assert_same(f, ints(6, 4, dtype=np.int32), ints(4, 6, dtype=np.int32))
+
+
+def test_names_for_whole_elements_stay_spread():
+    @T.prim_func
+    def f(A: T.Tensor((64,), T.float32), B: T.Tensor((8, 8), T.uint32)):
+        with T.Kernel(1, threads=32):
+            x = T.alloc_fragment((64,), T.float32)
+            y = T.reshape(x, (8, 8))
+            z = T.view(y, dtype="uint32")
+            T.copy(A, x)
+            for i, j in T.Parallel(8, 8):
+                B[i, j] = z[i, j]
+
+    assert {Scope.FRAGMENT} == set(scopes(f).values())
+    assert_same(f, ints(64), ints(8, 8, dtype=np.uint32))

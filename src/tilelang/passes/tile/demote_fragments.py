@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from tilelang.analysis.spreading import spread
 from tilelang.analysis.thread_groups import ThreadGroups
@@ -23,7 +23,9 @@ from tilelang.ir.expr import Var
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Alloc, Atomic, Launch, ParallelLoop, Seq, Stmt
 from tilelang.ir.visit import Rewriter, walk, walk_expr
+from tilelang.layout.digits import DigitMap, NotDigits
 from tilelang.layout.thread_values import Fragment
+from tilelang.layout.through import renaming
 from tilelang.lowering.simt.loops import move, scratch
 from tilelang.ops.cluster_sum import ClusterSum
 from tilelang.ops.gemm import Gemm
@@ -54,8 +56,18 @@ def judged(func: PrimFunc, launch: Launch) -> dict[Buffer, str]:
 
 
 def _demoted(func: PrimFunc, launch: Launch) -> Launch:
-    reasons = judged(func, launch)
-    scopes: dict[Buffer, Scope] = dict.fromkeys(_private(launch), Scope.LOCAL)
+    return moved(launch, judged(func, launch), dict.fromkeys(_private(launch), Scope.LOCAL))
+
+
+def moved(launch: Launch, reasons: Mapping[Buffer, str], scopes: Mapping[Buffer, Scope] | None = None) -> Launch:
+    """The launch with tiles in shared memory where there is a reason, in registers where that is empty.
+
+    Args:
+        launch: The launch.
+        reasons: For tiles that own their bytes, why they are kept in shared memory.
+        scopes: Where other tiles go.
+    """
+    scopes = dict(scopes or {})
     scopes |= {buffer: Scope.SHARED if reason else Scope.FRAGMENT for buffer, reason in reasons.items()}
     notes = [
         Note(f"'{buffer.name}' is kept in shared memory: {reason}", buffer.loc)
@@ -117,16 +129,17 @@ class _Judge:
     def refusal(self, storage: Buffer) -> str:
         """Why a tile cannot be spread over threads; empty if it can."""
         names = self._of.get(storage, [])
-        if any(buffer is not storage for buffer, _ in names):
-            return "its bytes have several names"
+        for buffer, _ in names:
+            if buffer is not storage and renamings(buffer) is None:
+                return f"no digits tell where its elements are under the name '{buffer.name}'"
+        everywhere = any(of.scalar or of.calls for _, of in names)  # each thread must hold all of it
         for _, of in names:
-            reason = self._refusal(storage, of)
+            reason = self._refusal(storage, of, everywhere=everywhere)
             if reason:
                 return reason
         return ""
 
-    def _refusal(self, storage: Buffer, of: Uses) -> str:
-        everywhere = bool(of.scalar or of.calls)  # each thread must hold all of it
+    def _refusal(self, storage: Buffer, of: Uses, *, everywhere: bool) -> str:
         if everywhere and storage.scope is Scope.FRAGMENT and math.prod(storage.static_shape or (0,)) > SMALL:
             return "scalar code names its elements"
         statements = [access.stmt for access in (*of.scalar, *(use.access for use in of.nests))]
@@ -162,6 +175,19 @@ class _UsedOutside:
 
     def __call__(self, buffer: Buffer) -> bool:
         return buffer.storage in self.read
+
+
+def renamings(view: Buffer) -> tuple[DigitMap, DigitMap] | None:
+    """Where the elements of a fragment are under another name and back; None where elements or rows are taken apart."""
+    own, other, storage = view.dtype, view.storage.dtype, view.storage
+    if view.static_shape is None or storage.static_shape is None:
+        return None
+    if own is not other and (own.bits != other.bits or own.lanes != other.lanes or own.storage_bytes * 8 != own.bits):
+        return None
+    try:
+        return renaming(storage.static_shape, view.static_shape), renaming(view.static_shape, storage.static_shape)
+    except NotDigits:
+        return None
 
 
 def _names(use: NestUse) -> bool:

@@ -25,15 +25,16 @@ from tilelang.ir.stmt import Alloc, Launch, ParallelLoop, Stmt, TileOp
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.layout.blocked import blocked, row_variants
 from tilelang.layout.boxes import ALIGNMENT
-from tilelang.layout.constraints import Constraint, InShared, Is, Prefer, Through, Why
+from tilelang.layout.constraints import Constraint, InShared, Is, Prefer, Renames, Through, Why
 from tilelang.layout.explain import conversion_line, detour_line, fragment_line, place, shared_line
 from tilelang.layout.layout import Layout
 from tilelang.layout.solve import Conflict, solve
 from tilelang.layout.thread_values import Fragment, replicated
-from tilelang.layout.through import run_length, vectorized
+from tilelang.layout.through import renamed, run_length, vectorized
 from tilelang.lowering.lowering import Lowering, Lowerings, Site
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.tile.convert_layouts import convert, cost_in_bytes, replaced, turned
+from tilelang.passes.tile.demote_fragments import moved, renamings
 from tilelang.passes.tile.fixed_layouts import fixed_layouts, viewed_tiles
 from tilelang.passes.tile.sampled_accesses import excess
 from tilelang.passes.tile.shared_layouts import TileChooser
@@ -66,7 +67,12 @@ class _Launches(Rewriter):
             if launch is not node:
                 uses = tile_uses(self._func, launch, (Scope.FRAGMENT,))
             inference = _Inference(launch, uses, self._context, self._lowerings)
-            conversions = inference.conversions(notes)
+            found: list[Note] = []
+            conversions = inference.conversions(found)
+            if inference.refused:
+                launch = moved(launch, inference.refused)
+                continue
+            notes += found
             if not conversions:
                 return inference.decided(notes)
             launch = dataclasses.replace(launch, body=convert(launch.body, conversions, uses))
@@ -102,7 +108,11 @@ def _accesses_of(uses: TileUses) -> dict[ParallelLoop, list[Access]]:
 
 
 class _Inference:
-    """One round: the constraints of a launch, solved."""
+    """One round: the constraints of a launch, solved.
+
+    Attributes:
+        refused: Fragments that cannot be spread under all of their names, with the reason.
+    """
 
     def __init__(self, launch: Launch, uses: TileUses, context: PassContext, lowerings: Lowerings) -> None:
         self._launch, self._lowerings = launch, lowerings
@@ -116,6 +126,7 @@ class _Inference:
         }
         self._best: dict[ParallelLoop, Fragment] = {}  # the layouts that nests would have by themselves
         self._variants: dict[ParallelLoop, tuple[Fragment, ...]] = {}  # of nests that no fragment binds
+        self._renames: dict[Buffer, Renames] = {}
         self._users: dict[int, Stmt] = {}  # the statement that each constraint comes from
         self._constraints: list[Constraint] = []
         for constraint, user in self._collect():
@@ -123,10 +134,14 @@ class _Inference:
             if user is not None:
                 self._users[id(constraint)] = user
         self._solution = solve(self._constraints)
+        torn = [buffer for buffer in self._fragments() if buffer in self._solution.torn]
+        self.refused = dict.fromkeys(torn, "no digits tell its layout under all of its names")
 
     # -- constraints ----------------------------------------------------------------------------------------
     def _collect(self) -> Iterator[tuple[Constraint, Stmt | None]]:
         """The constraints, what cannot be converted first, each with the statement to convert at."""
+        for renames in self._renamed():
+            yield renames, None
         for constraint in (*self._named_by_scalars(), *self._annotated(), *self._wished()):
             yield constraint, None
         operators = [stmt for stmt in walk(self._launch.body) if isinstance(stmt, TileOp)]
@@ -149,6 +164,15 @@ class _Inference:
     def _fragments(self) -> list[Buffer]:
         allocated = (stmt.buffer for stmt in walk(self._launch.body) if isinstance(stmt, Alloc))
         return [buffer for buffer in allocated if buffer.scope is Scope.FRAGMENT]
+
+    def _renamed(self) -> Iterator[Renames]:
+        for buffer in self._fragments():
+            if buffer.view_of is not None:
+                maps = renamings(buffer)
+                if maps is None:
+                    raise CompilerBug(f"'{buffer.name}': a fragment under a name that does not fit")
+                self._renames[buffer] = Renames(buffer, buffer.storage, *maps)
+                yield self._renames[buffer]
 
     def _named_by_scalars(self) -> Iterator[Is]:
         for buffer, of in self._uses.of.items():
@@ -245,7 +269,7 @@ class _Inference:
     def conversions(self, notes: list[Note]) -> dict[Stmt, list[Buffer]]:
         """What must be converted where; what it costs is noted."""
         found: dict[Stmt, list[Buffer]] = {}
-        for conflict in self._solution.conflicts:
+        for conflict in self._solution.conflicts if not self.refused else ():
             constraint = conflict.constraint
             user = self._users.get(id(constraint))
             buffer = constraint.var
@@ -253,12 +277,15 @@ class _Inference:
                 raise _unsolvable(conflict)
             if self._is_served_by_copies(conflict) or buffer in found.get(user, ()):
                 continue
+            if len(self._names_in(user, buffer)) > 1:
+                self.refused[buffer.storage] = "a statement uses it by two names, and needs another layout"
+                continue
             if self._is_torn(user, buffer):
                 raise _unsolvable(conflict)
             found.setdefault(user, []).append(buffer)
             text = conversion_line(buffer.name, conflict, cost_in_bytes(buffer))
             notes.append(Note(text, constraint.why.loc))
-        return found or self._detours(notes)
+        return found if found or self.refused else self._detours(notes)
 
     def _detours(self, notes: list[Note]) -> dict[Stmt, list[Buffer]]:
         """The fragments to bring to shared memory for a loop that would scatter its accesses to global memory."""
@@ -272,6 +299,8 @@ class _Inference:
             if layout is None or not held or not far or nest.layout is not None:
                 continue
             if math.prod(layout.shape) < _DETOUR_ELEMENTS or not self._is_moved_by(nest, held):
+                continue
+            if len({buffer.storage for buffer in held}) < len(held):
                 continue
             times = excess(nest, far, layout, best, self._uses.domain)
             needed = sum(map(cost_in_bytes, held))
@@ -296,6 +325,15 @@ class _Inference:
         """Whether a nest names each element of its fragments once, so that they are no larger than what it moves."""
         uses = [use for buffer in held for use in self._uses.of[buffer].nests if use.nest is nest]
         return all(use.map is not None and not use.map.forgets and not use.map.free for use in uses)
+
+    def _names_in(self, user: Stmt, buffer: Buffer) -> set[Buffer]:
+        """The names by which a statement uses what a fragment holds."""
+        if isinstance(user, TileOp):
+            named = {region.buffer for region in (*user.reads(), *user.writes())}
+        else:
+            assert isinstance(user, ParallelLoop)
+            named = {access.buffer for access in self._of_nest[user]}
+        return {name for name in named if name.storage is buffer.storage}
 
     def _is_torn(self, user: Stmt, buffer: Buffer) -> bool:
         """Whether one statement fixes two layouts of a fragment."""
@@ -330,7 +368,7 @@ class _Inference:
             cheapest = None if buffer in given else chooser.layout(buffer)
             if cheapest is not None:
                 given[buffer] = cheapest, Why("parallel loops access it with fewer bank conflicts", buffer.loc)
-        fragments = tuple((buffer, solution.layouts[buffer]) for buffer in self._fragments())
+        fragments = tuple((buffer, self._as_stored(buffer)) for buffer in self._fragments())
         lines = [
             Note(fragment_line(buffer.name, layout, solution.reasons[buffer]), buffer.loc)
             for buffer, layout in fragments
@@ -344,6 +382,12 @@ class _Inference:
         )
         new = {nest: dataclasses.replace(nest, layout=layout) for nest, layout in chooser.layouts.items()}
         return dataclasses.replace(self._launch, body=replaced(self._launch.body, new), plan=plan)
+
+    def _as_stored(self, buffer: Buffer) -> Fragment:
+        """The layout of a fragment, whose names count the values of a thread alike."""
+        if buffer.view_of is None:
+            return self._solution.layouts[buffer]
+        return renamed(self._renames[buffer].names, self._solution.layouts[buffer.storage])
 
     def _tiles(self) -> list[Buffer]:
         """The shared buffers that may lie in any order, which those with several names may not."""

@@ -86,10 +86,9 @@ class _Launches(Rewriter):
         thread = Var("thread", INT32, index=True) if node.thread is None else node.thread
         node = dataclasses.replace(node, thread=thread)
         fragments = dict(node.plan.fragments)
-        registers = {
-            buffer: Buffer(buffer.name, (as_expr(values_of(layout)),), buffer.dtype, Scope.LOCAL, loc=buffer.loc)
-            for buffer, layout in fragments.items()
-        }
+        registers: dict[Buffer, Buffer] = {}
+        for buffer, layout in fragments.items():
+            registers[buffer] = _registers_of(buffer, values_of(layout), registers)
         site = Site(
             self._context.target,
             self._context.options,
@@ -109,6 +108,14 @@ class _Launches(Rewriter):
             notes=(*node.plan.notes, *dict.fromkeys(block.notes)),
         )
         return dataclasses.replace(node, body=body or Seq((), loc=node.loc), plan=plan)
+
+
+def _registers_of(buffer: Buffer, values: int, registers: Mapping[Buffer, Buffer]) -> Buffer:
+    """The registers of a thread's part of a fragment; other names of it share those of its storage."""
+    owner = None if buffer.view_of is None else registers[buffer.storage]
+    if owner is not None and owner.dtype is buffer.dtype:
+        return owner
+    return Buffer(buffer.name, (as_expr(values),), buffer.dtype, Scope.LOCAL, view_of=owner, loc=buffer.loc)
 
 
 class _Block:
@@ -138,8 +145,8 @@ class _Block:
     def uniform(self) -> tuple[Buffer, ...]:
         """The scalars of the block's own program: every thread, or all of the only group that uses it, has the same."""
         replicated = [b for b, layout in self._site.fragments.items() if is_replicated(layout)]
-        everywhere = [b for b in replicated if b not in self._own.memory]
-        return (*self._own_scalars, *(self._site.registers[b] for b in everywhere))
+        everywhere = [b for b in replicated if b.storage not in self._own.memory]
+        return (*self._own_scalars, *dict.fromkeys(self._site.registers[b] for b in everywhere))
 
     # -- statements -----------------------------------------------------------------------------------------------
     def stmt(self, node: Stmt, domain: Domain) -> Stmt | None:
@@ -281,7 +288,9 @@ class _Block:
 
     def _alloc(self, node: Alloc, buffer: Buffer) -> Stmt | None:
         if buffer in self._site.registers:
-            return Alloc(self._site.registers[buffer], loc=node.loc)
+            registers = self._site.registers[buffer]
+            shared = buffer.view_of is not None and registers.view_of is None
+            return None if shared else Alloc(registers, loc=node.loc)
         if buffer.scope is Scope.FRAGMENT:
             raise CompilerBug(f"'{buffer.name}': a tile in registers without a layout")
         if buffer.scope in _OF_THREAD and buffer.storage is buffer and buffer not in self._own.memory:
