@@ -10,9 +10,9 @@ from simt import run_in_step
 
 from tilelang.analysis.accesses import Access
 from tilelang.analysis.tile_uses import tile_uses
+from tilelang.analysis.unrolled_loops import is_unrolled, values
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.evaluate import evaluate
-from tilelang.ir.expr import int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import For, Launch, ParallelLoop, Stmt
 from tilelang.ir.visit import Rewriter, walk
@@ -125,10 +125,12 @@ def _named(access: Access, nest: ParallelLoop, layout: Fragment, shape: tuple[in
     thread = np.broadcast_to(np.arange(layout.threads)[:, None], inside.shape)[inside]
     env = {var: table[..., axis][inside] for axis, var in enumerate(nest.vars)}
     loops = access.context.loops()
-    inner = [loop for loop in loops[loops.index(nest) + 1 :] if isinstance(loop, For)]
+    place = loops.index(nest)
+    inner = [loop for loop in loops[place + 1 :] if isinstance(loop, For)]
+    inner += [loop for loop in loops[:place] if isinstance(loop, For) and is_unrolled(loop)]
     found = np.zeros(shape, bool)
-    for values in itertools.product(*(range(int_const(loop.stop) or 0) for loop in inner)):
-        known = {**env, **dict(zip((loop.var for loop in inner), values, strict=True))}
+    for taken in itertools.product(*(values(loop) or () for loop in inner)):
+        known = {**env, **dict(zip((loop.var for loop in inner), taken, strict=True))}
         at = [np.broadcast_to(np.asarray(evaluate(index, known, exact=True)), thread.shape) for index in access.start]
         valid = np.all([(a >= 0) & (a < extent) for a, extent in zip(at, shape, strict=False)], axis=0)
         found[(*(a[valid] for a in at), thread[valid])] = True

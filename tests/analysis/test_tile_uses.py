@@ -42,7 +42,7 @@ def test_uses_are_told_apart() -> None:
     assert proves(nest.vars[0] < 64, domain)
 
 
-def test_variables_from_outside_of_a_nest_are_not_walked() -> None:
+def test_variables_from_outside_of_a_nest_are_walked_where_they_are_unrolled() -> None:
     @T.prim_func
     def f(A: T.Tensor((4, 8), T.float32)):
         with T.Kernel(1, threads=32):
@@ -50,6 +50,9 @@ def test_variables_from_outside_of_a_nest_are_not_walked() -> None:
             for k in T.serial(4):
                 for j in T.Parallel(8):
                     x[k, j] = A[k, j]
+            for k in T.unroll(1, 4):
+                for j in T.Parallel(8):
+                    x[k, j] = A[k, j]
 
     (x,) = uses_of(f).of.values()
-    assert x.nests[0].map is None
+    assert [None, 1] == [use.map and use.map.free for use in x.nests]

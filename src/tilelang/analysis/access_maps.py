@@ -28,7 +28,7 @@ class AccessMap:
 
     Attributes:
         map: Coordinates of the nest, then of what each thread walks alone, to coordinates of the buffer.
-        free: How many inputs the latter are: serial loops inside the nest, and parts of the buffer.
+        free: How many inputs the latter are: loops inside the nest, unrolled ones around it, and parts of the buffer.
     """
 
     map: DigitMap
@@ -57,7 +57,7 @@ def access_map(
         extents: Of the nest.
         shape: Of the buffer.
         domain: What is known at the access.
-        walked: Variables of loops inside the nest; a subscript with any other than these and the nest's has no map.
+        walked: Variables of other loops of constant values; a subscript with any but these and the nest's has no map.
     """
     analysis = analysis_of(domain)
     known = frozenset((*variables, *walked))

@@ -12,6 +12,7 @@ from functools import cached_property
 
 from tilelang.analysis.access_maps import AccessMap, access_map
 from tilelang.analysis.accesses import Access, Accesses, accesses
+from tilelang.analysis.unrolled_loops import is_unrolled, values
 from tilelang.arith.domain import Domain, of_function
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Var, int_const
@@ -129,7 +130,8 @@ def tile_uses(func: PrimFunc, launch: Launch, scopes: Collection[Scope]) -> Tile
 
 
 def _walked(access: Access, nest: ParallelLoop) -> set[Var]:
-    """The variables of the loops of constant extent between a nest and an access in it."""
+    """The variables of constant values: of loops between a nest and an access in it, and of unrolled ones around it."""
     loops = access.context.loops()
-    inside = [loop for loop in loops[loops.index(nest) + 1 :] if isinstance(loop, For)]
-    return {loop.var for loop in inside if int_const(loop.start) == 0 and int_const(loop.stop)}
+    place = loops.index(nest)
+    around = {loop.var for loop in loops[:place] if isinstance(loop, For) and is_unrolled(loop)}
+    return around | {loop.var for loop in loops[place + 1 :] if isinstance(loop, For) and values(loop) is not None}

@@ -64,6 +64,7 @@ class Site:
         fragments: The layout of each fragment, once inferred.
         registers: The buffer of shape (values,) in which the executing thread holds its part of each fragment.
         shared_layouts: Where elements of shared buffers lie, for those that are not row-major.
+        unrolled: The values that the variables of unrolled loops have.
         tensor_maps: Collects the maps that the launch needs.
         is_fed: Whether other threads bring tiles meanwhile, so that instructions cost less than waiting does.
     """
@@ -75,6 +76,7 @@ class Site:
     fragments: Mapping[Buffer, Fragment] = field(default_factory=dict)
     registers: Mapping[Buffer, Buffer] = field(default_factory=dict)
     shared_layouts: Mapping[Buffer, Layout] = field(default_factory=dict)
+    unrolled: Mapping[Var, range] = field(default_factory=dict)
     tensor_maps: TensorMaps = field(default_factory=TensorMaps)
     is_fed: bool = False
 

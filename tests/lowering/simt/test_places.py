@@ -86,7 +86,7 @@ def test_values_in_another_order_are_found_by_division():
 def test_loops_inside_of_an_iteration_choose_registers_too():
     nest = fragment((32,), [Mode(32, (1,))], [])
     layout = fragment((32, 6), [Mode(32, (1, 0))], [Mode(6, (0, 1))])
-    expr = Places(Spread(nest, THREAD), (I,)).of(tile(32, 6), layout, (I, 5 - K), {K: 6}, writes=True)
+    expr = Places(Spread(nest, THREAD), (I,)).of(tile(32, 6), layout, (I, 5 - K), {K: range(6)}, writes=True)
     assert [5, 4, 3, 2, 1, 0] == [int(evaluate(expr, {K: k})) for k in range(6)]
 
 

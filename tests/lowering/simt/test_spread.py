@@ -103,3 +103,15 @@ def test_digits_of_threads_come_in_primes_and_join_again():
     threads = np.arange(96)
     values = [int(evaluate(ThreadDigit(4, 3, (1,)).of(THREAD, 96), {THREAD: t})) for t in threads]
     assert list(threads // 4 % 3) == values
+
+
+def test_threads_beyond_the_extents_may_repeat_what_others_do():
+    layout = fragment((24, 4), [Mode(4, (0, 1)), Mode(8, (1, 0)), Mode(4, (16, 0))], [Mode(2, (8, 0))])
+    spread = Spread(layout, THREAD)
+    assert any(isinstance(s, If) for s in walk(spread.around(Break(), unroll=True)))
+    assert any(isinstance(s, If) for s in walk(spread.repeating().around(Break(), unroll=True)))  # 24 of 32 rows
+    layout = fragment((16, 4), [Mode(4, (0, 1)), Mode(8, (1, 0)), Mode(4, (16, 0))], [Mode(2, (8, 0))])
+    spread = Spread(layout, THREAD).repeating()
+    assert not any(isinstance(s, If) for s in walk(spread.around(Break(), unroll=True)))
+    rows = [int(evaluate(spread.coordinates()[0], {THREAD: t, spread.digits[0].var: 1})) for t in range(128)]
+    assert [t // 4 % 8 + 8 for t in range(128)] == rows

@@ -1,11 +1,13 @@
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from spread_tiles import assert_same, demoted, fragments, ints, launches
 
 import tilelang.language as T
 from tilelang.ir.buffer import Scope
 from tilelang.ir.func import PrimFunc
-from tilelang.ir.stmt import Alloc
+from tilelang.ir.stmt import Alloc, For, ForKind
 from tilelang.ir.visit import walk
 from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.nvidia.gemm_mma import GemmMma
@@ -202,6 +204,70 @@ def test_sums_of_a_product_stay_in_registers():
     assert 0 == product.wait  # the sums leave for shared memory at once
     (launch,) = launches(result)
     assert not any(isinstance(layout, Fragment) for _, layout in launch.hints.layouts)
+
+
+FORMS = {
+    "rows": (lambda n, w: (n, w), lambda k, j, n, w: (k, j)),
+    "columns": (lambda n, w: (w, n), lambda k, j, n, w: (j, k)),
+    "runs": (lambda n, w: (n * w,), lambda k, j, n, w: (k * w + j,)),
+    "strides": (lambda n, w: (n * w,), lambda k, j, n, w: (j * n + k,)),
+}
+
+
+@settings(max_examples=12)
+@given(
+    st.sampled_from(sorted(FORMS)),
+    st.sampled_from(sorted(FORMS)),
+    st.sampled_from([2, 3, 4, 8]),
+    st.sampled_from([4, 16, 32, 40, 64]),
+    st.integers(0, 1),
+    st.sampled_from([1, 2]),
+    st.booleans(),
+)
+def test_short_loops_around_choose_registers(read, write, n, w, start, step, backwards):
+    """Two tiles, subscripted by a loop around in any of the forms, against the reference."""
+    shape, at = FORMS[read]
+    other_shape, other_at = FORMS[write]
+    first, stop, by = (n - 1, start - 1, -step) if backwards else (start, n, step)
+
+    @T.prim_func
+    def f(A: T.Tensor(shape(n, w), T.float32), B: T.Tensor((w,), T.float32), C: T.Tensor(other_shape(n, w), T.float32)):
+        with T.Kernel(1, threads=32) as _:
+            x = T.alloc_fragment(shape(n, w), T.float32)
+            y = T.alloc_fragment(other_shape(n, w), T.float32)
+            sums = T.alloc_fragment((w,), T.float32)
+            T.copy(A, x)
+            T.copy(C, y)
+            T.clear(sums)
+            for k in T.serial(first, stop, by):
+                for j in T.Parallel(w):
+                    sums[j] += x[at(k, j, n, w)]
+                    y[other_at(k, j, n, w)] = x[at(k, j, n, w)] * k
+            T.copy(sums, B)
+            T.copy(y, C)
+
+    kept = {"x": Scope.FRAGMENT, "y": Scope.FRAGMENT, "sums": Scope.FRAGMENT}
+    assert kept == {name: scope for name, scope in scopes(f).items() if name in kept}
+    assert_same(f, ints(*shape(n, w)), ints(w), ints(*other_shape(n, w), seed=1))
+
+
+def test_loops_around_are_unrolled_only_for_what_stays_in_registers():
+    @T.prim_func
+    def f(A: T.Tensor((4, 64), T.float32), I: T.Tensor((64,), T.int32)):
+        with T.Kernel(1, threads=64) as _:
+            x = T.alloc_fragment((4, 64), T.float32)
+            y = T.alloc_fragment((4, 64), T.float32)
+            T.copy(A, x)
+            for k in T.serial(4):
+                for j in T.Parallel(64):
+                    y[k, j] = x[k, j]
+            for k in T.serial(4):
+                for j in T.Parallel(64):
+                    A[k, j] = y[k, I[j]]
+
+    assert (Scope.FRAGMENT, Scope.SHARED) == (scopes(f)["x"], scopes(f)["y"])
+    kinds = [s.kind for s in walk(demoted(f).body) if isinstance(s, For)]
+    assert [ForKind.UNROLLED, ForKind.SERIAL] == kinds
 
 
 def test_nothing_to_do_leaves_the_function_alone():

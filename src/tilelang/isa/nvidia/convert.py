@@ -55,8 +55,14 @@ _TF32 = Helper(
     """\
 // To the 10 bits of fraction that tf32 has, ties to even.
 __device__ __forceinline__ float tl_round_tf32(float x) {
+#if __CUDA_ARCH__ >= 900
+    uint32_t y;
+    asm("cvt.rn.tf32.f32 %0, %1;" : "=r"(y) : "f"(x));
+    return tl_bits<float>(y);
+#else
     const uint32_t u = tl_bits<uint32_t>(x), rounded = (u + 0x0fffu + (u >> 13 & 1u)) & 0xffffe000u;
     return tl_bits<float>((u & 0x7f800000u) == 0x7f800000u ? u : rounded);
+#endif
 }
 """,
     needs=(BITS,),
@@ -81,10 +87,15 @@ def conversion(source: DType, destination: DType) -> Spelling:
     return _scalar(source, destination)
 
 
+def _fits_tf32(source: DType) -> bool:
+    """Whether tf32 has every value of a dtype: 8 bits of exponent, 10 of fraction."""
+    return source.bits <= 16 if source.is_float else source.bits <= 8
+
+
 def _scalar(source: DType, destination: DType) -> Spelling:
     made, taken = cuda_type(destination), cuda_type(source)
     if destination == "tfloat32":
-        return Spelling("tl_round_tf32((float)({0}))", _TF32)
+        return Spelling("(float)({0})") if _fits_tf32(source) else Spelling("tl_round_tf32((float)({0}))", _TF32)
     if destination.is_bool:
         return Spelling(f"(({taken.value})({{0}}) != 0)", taken.helper)
     if destination == "float16" and (source == "float64" or source.is_int and source.bits >= 32):

@@ -14,11 +14,12 @@ from collections.abc import Mapping, Sequence
 
 from tilelang.analysis.reductions import Update
 from tilelang.analysis.spreading import ATOMICS, Fold, Spreading
+from tilelang.analysis.unrolled_loops import values
 from tilelang.dtypes import INT32
 from tilelang.errors import CompilerBug, NoLowering, ProgramValueError
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import Builder, as_body
-from tilelang.ir.expr import Expr, Load, Var, as_expr, cast, conjunction, const, int_const
+from tilelang.ir.expr import Expr, Load, Var, as_expr, cast, conjunction, const
 from tilelang.ir.stmt import (
     Alloc,
     Atomic,
@@ -86,6 +87,8 @@ class SharedOut:
         self._loop, self._how, self._site = loop, how, site
         self._thread = site.thread
         self._spread = Spread(layout, site.thread)
+        if not how.folds and not how.last and _fills_registers(loop.body, site):
+            self._spread = self._spread.repeating()
         self._places = Places(self._spread, loop.vars)
         self._coordinates = dict(zip(loop.vars, self._spread.coordinates(), strict=True))
 
@@ -129,7 +132,8 @@ class SharedOut:
         body = _Body(self._loop, self._how, self._site, self._places, (), None)
         indices = tuple(substitute(index, self._coordinates) for index in body.exprs(fold.indices))
         if buffer in self._site.registers:
-            place = self._places.of(buffer, self._site.fragments[buffer], fold.indices, {}, writes=False)
+            layout = self._site.fragments[buffer]
+            place = self._places.of(buffer, layout, fold.indices, self._site.unrolled, writes=False)
             buffer, indices = self._site.registers[buffer], (place,)
         value = partial.combine(Load(buffer, indices, dtype), partial.load(item.index))
         store: Stmt = Store(buffer, indices, value, loc=fold.updates[0].store.loc)
@@ -207,6 +211,18 @@ def _touches_shared_memory_only(body: Stmt) -> bool:
     return True
 
 
+def _fills_registers(body: Stmt, site: Site) -> bool:
+    """Whether a body does nothing but write registers of fragments, and reads no global memory for it."""
+    for stmt in walk(body):
+        fills = isinstance(stmt, Store) and stmt.buffer in site.registers
+        if not fills and not isinstance(stmt, Seq | Bind | If | For):
+            return False
+        loads = (e for root in expressions(stmt) for e in walk_expr(root) if isinstance(e, Load))
+        if any(load.buffer.scope is Scope.GLOBAL for load in loads):
+            return False
+    return True
+
+
 class _Body(Rewriter):
     """One iteration over registers; loop variables are still the user's.
 
@@ -231,7 +247,7 @@ class _Body(Rewriter):
             for update in item.fold.updates
             for previous in update.previous
         }
-        self._inner: dict[Var, int] = {}
+        self._inner: dict[Var, range] = dict(site.unrolled)
         self._values: dict[Var, Expr] = {}
         self.uses_registers = False
 
@@ -342,13 +358,13 @@ class _Body(Rewriter):
         return self._once(made, node)
 
     def _for(self, node: For) -> Stmt | None:
-        start, stop = int_const(self._resolved(node.start)), int_const(self._resolved(node.stop))
-        known = start == 0 and stop is not None and node.step == 1
-        if known and stop is not None:
-            self._inner[node.var] = stop
+        start, stop = self._resolved(node.start), self._resolved(node.stop)
+        known = values(dataclasses.replace(node, start=start, stop=stop))
+        if known is not None:
+            self._inner[node.var] = known
         made = self.rebuild_stmt(node)
-        if known and isinstance(made, For) and _chooses(node.var, node.body, self._site.registers):
-            made = dataclasses.replace(made, kind=ForKind.UNROLLED)
+        if known is not None and isinstance(made, For) and _chooses(node.var, node.body, self._site.registers):
+            made = dataclasses.replace(made, kind=ForKind.UNROLLED, unroll_factor=None)
         return made
 
 

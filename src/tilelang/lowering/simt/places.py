@@ -23,7 +23,7 @@ from tilelang.layout.digits import Mode
 from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.simt.spread import Spread, primes
 
-Ranges = Mapping[Var, int]
+Ranges = Mapping[Var, range]
 
 
 def is_replicated(layout: Fragment) -> bool:
@@ -57,8 +57,8 @@ class Places:
         Args:
             buffer: The fragment, for messages.
             layout: Where its elements are.
-            indices: Which one, in the loop's variables and those of serial loops inside of an iteration.
-            inner: How many values the variables of those loops have, counted from 0.
+            indices: Which one, in the loop's variables and those of unrolled loops inside or around of it.
+            inner: The values of the variables of those loops.
             writes: Whether the element is written, which every thread that holds a copy of it must do.
         """
         used = {node for index in indices for node in walk_expr(index) if isinstance(node, Var)}
@@ -66,7 +66,7 @@ class Places:
             return self._in_thread(replicated_place(layout, indices))
         if not all(var in self._coordinates or var in inner for var in used):
             raise CompilerBug(f"'{buffer.name}': an element of a distributed tile is named by more than loop variables")
-        ranges = {var: size for var, size in inner.items() if var in used}
+        ranges = {var: taken for var, taken in inner.items() if var in used}
         key = (buffer, tuple(expr_key(index) for index in indices), writes)
         if key not in self._known:
             place, valid = self._table(buffer, layout, indices, ranges, writes=writes)
@@ -85,7 +85,7 @@ class Places:
     ) -> tuple[np.ndarray, np.ndarray]:
         """The place for every thread, value and iteration of the loops inside, and whether it is asked for at all.
 
-        Shapes: (threads, values, *sizes of `ranges`).
+        Shapes: (threads, values, *lengths of `ranges`).
         """
         iteration = self._spread.layout
         table = iteration.table
@@ -94,9 +94,9 @@ class Places:
         env: dict[Var, object] = {
             var: table[..., axis].reshape(*inside.shape, *[1] * depth) for axis, var in enumerate(self._vars)
         }
-        for n, (var, size) in enumerate(ranges.items()):
-            env[var] = np.arange(size, dtype=np.int64).reshape(*[1] * (2 + n), size, *[1] * (depth - 1 - n))
-        full = (*inside.shape, *ranges.values())
+        for n, (var, taken) in enumerate(ranges.items()):
+            env[var] = np.array(taken, np.int64).reshape(*[1] * (2 + n), len(taken), *[1] * (depth - 1 - n))
+        full = (*inside.shape, *map(len, ranges.values()))
         at = [np.broadcast_to(np.asarray(evaluate(index, env, exact=True), np.int64), full) for index in indices]
         valid = np.broadcast_to(inside.reshape(*inside.shape, *[1] * depth), full).copy()
         for coordinate, extent in zip(at, layout.shape, strict=True):
@@ -134,7 +134,7 @@ class Places:
     def _linear(self, fixed: np.ndarray, known: np.ndarray, ranges: Ranges) -> Expr | None:
         """The place as a sum over digits; None if it is none.
 
-        Shapes: fixed, known (values, *sizes of `ranges`).
+        Shapes: fixed, known (values, *lengths of `ranges`).
         """
         inputs: list[tuple[Expr, Mode]] = []
         shape: list[int] = []
@@ -143,8 +143,8 @@ class Places:
             idle = mode.is_idle
             shape.append(mode.size)
             inputs.append((const(0, INT32) if idle else next(loops).var, mode))
-        split_shape = [primes(size) or [1] for size in (*reversed(shape), *ranges.values())]
-        order = [*(expr for expr, _ in reversed(inputs)), *ranges]
+        split_shape = [primes(size) or [1] for size in (*reversed(shape), *map(len, ranges.values()))]
+        order = [*(expr for expr, _ in reversed(inputs)), *(_number(var, taken) for var, taken in ranges.items())]
         flat = [p for sizes in split_shape for p in reversed(sizes)]  # most significant first, as NumPy counts
         values, seen = fixed.reshape(flat), known.reshape(flat)
         base, steps = _fit(values, seen)
@@ -157,6 +157,13 @@ class Places:
             position += len(sizes)
             expr = _plus(expr, _moved(operand, digits))
         return expr
+
+
+def _number(var: Var, taken: range) -> Expr:
+    """Which of its values a variable has, counted from 0."""
+    if taken.step < 0:
+        return (taken.start - var) // -taken.step
+    return (var - taken.start) // taken.step
 
 
 def _per_value(place: np.ndarray, valid: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:

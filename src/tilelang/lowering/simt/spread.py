@@ -7,6 +7,7 @@ outside of every loop whose variable it does not name.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 
@@ -65,6 +66,7 @@ class Spread:
 
     def __init__(self, layout: Fragment, thread: Expr) -> None:
         self.layout, self.extents, self._thread = _with_short_runs(layout), layout.shape, thread
+        self._moving = self.layout  # where the digits lead
         self.digits = tuple(
             ValueDigit(Var(_LETTERS[n % len(_LETTERS)], INT32, index=True), mode)
             for n, mode in enumerate(mode for mode in self.layout.value if not mode.is_idle)
@@ -80,6 +82,17 @@ class Spread:
                     return digit
         return None
 
+    def repeating(self) -> Spread:
+        """The same loops, in which threads whose digits lead beyond the extents repeat what others do.
+
+        So there is nothing to test but where an extent is no multiple of what its digits reach. For bodies that may
+        run more often than their iterations.
+        """
+        other = copy.copy(self)
+        thread = [part for mode in self.layout.thread for part in _within(mode, self.extents)]
+        other._moving = Fragment(self.layout.shape, tuple(thread), self.layout.value)
+        return other
+
     # -- coordinates ------------------------------------------------------------------------------------------
     def coordinates(self) -> tuple[Expr, ...]:
         """The coordinate of the iteration at hand, in the thread's index and the digits' variables."""
@@ -87,7 +100,7 @@ class Spread:
 
     def _coordinate(self, axis: int, without: ValueDigit | None = None) -> Expr:
         total: Expr = ZERO
-        parts = zip(split(self._thread, self.layout.thread), self.layout.thread, strict=True)
+        parts = zip(split(self._thread, self._moving.thread), self._moving.thread, strict=True)
         for part, mode in [*parts, *((d.var, d.mode) for d in reversed(self.digits) if d is not without)]:
             step = mode.stride[axis]
             if step and mode.size > 1:
@@ -158,7 +171,7 @@ class Spread:
         tests: list[list[Expr]] = [[] for _ in range(len(order) + 1)]
         for axis in axes:
             extent = self.extents[axis]
-            if self.layout.cover[axis] <= extent:
+            if self._moving.cover[axis] <= extent:
                 continue
             whole = vector if vector is not None and self._is_whole(axis, vector) else None
             level = max((n + 1 for n, d in enumerate(order) if d.mode.stride[axis] and d is not whole), default=0)
@@ -170,7 +183,7 @@ class Spread:
         size = vector.mode.size
         if not vector.mode.stride[axis] or self.extents[axis] % size:
             return False
-        others = [*self.layout.thread, *(d.mode for d in self.digits if d is not vector)]
+        others = [*self._moving.thread, *(d.mode for d in self.digits if d is not vector)]
         return all(mode.size == 1 or mode.stride[axis] % size == 0 for mode in others)
 
 
@@ -185,6 +198,15 @@ def _with_short_runs(layout: Fragment) -> Fragment:
         else:
             value.append(mode)
     return Fragment(layout.shape, layout.thread, tuple(value))
+
+
+def _within(mode: Mode, extents: Sequence[int]) -> list[Mode]:
+    """A digit, the part of it idle that only leads beyond the extents."""
+    for inside in range(1, mode.size):
+        beyond = any(inside * stride >= extent for stride, extent in zip(mode.stride, extents, strict=True))
+        if beyond and mode.size % inside == 0:
+            return [Mode(inside, mode.stride), Mode(mode.size // inside, (0,) * len(extents))]
+    return [mode]
 
 
 def _under(tests: list[Expr], body: Stmt, loc: Loc) -> Stmt:

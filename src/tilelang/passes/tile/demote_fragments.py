@@ -3,25 +3,27 @@
 Takes a tile-level function, gives one in which every `FRAGMENT` buffer is touched by tile operators, by parallel loops
 of constant extents whose subscripts are digits, and by scalar code only if each thread can hold all of it, and all this
 by the block or else by one group of its threads; and in which no `LOCAL` buffer is subscripted by the variables of a
-parallel loop around its allocation. Invariant: shared memory is always right, so whatever is not proven to be spread
-goes there; what goes there is noted in the plan.
+parallel loop around its allocation. Short serial loops around parallel ones are unrolled where their variable
+subscripts a tile, so that it names registers. Invariant: shared memory is always right, so whatever is not proven to be
+spread goes there; what goes there is noted in the plan.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from tilelang.analysis.spreading import spread
 from tilelang.analysis.thread_groups import ThreadGroups
 from tilelang.analysis.tile_uses import NestUse, TileUses, Uses, static_extents, tile_uses
+from tilelang.analysis.unrolled_loops import subscripting
 from tilelang.errors import Note
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Var
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.stmt import Alloc, Atomic, Launch, ParallelLoop, Seq, Stmt
+from tilelang.ir.stmt import Alloc, Atomic, For, ForKind, Launch, ParallelLoop, Seq, Stmt
 from tilelang.ir.visit import Rewriter, walk, walk_expr
 from tilelang.layout.digits import DigitMap, NotDigits
 from tilelang.layout.thread_values import Fragment
@@ -47,6 +49,10 @@ def judged(func: PrimFunc, launch: Launch) -> dict[Buffer, str]:
         func: The function around the launch.
         launch: A launch, after `expand_to_loops` and `flatten_parallel`.
     """
+    return _judged(func, _unrolled(launch, subscripting(launch)))
+
+
+def _judged(func: PrimFunc, launch: Launch) -> dict[Buffer, str]:
     judge = _Judge(tile_uses(func, launch, (Scope.FRAGMENT, Scope.LOCAL)))
     groups = ThreadGroups(launch)
     private = set(_private(launch))
@@ -56,7 +62,11 @@ def judged(func: PrimFunc, launch: Launch) -> dict[Buffer, str]:
 
 
 def _demoted(func: PrimFunc, launch: Launch) -> Launch:
-    return moved(launch, judged(func, launch), dict.fromkeys(_private(launch), Scope.LOCAL))
+    loops = subscripting(launch)
+    reasons = _judged(func, _unrolled(launch, loops))
+    kept = {buffer for buffer, reason in reasons.items() if not reason}
+    launch = _unrolled(launch, [loop for loop, tiles in loops.items() if not kept.isdisjoint(tiles)])
+    return moved(launch, reasons, dict.fromkeys(_private(launch), Scope.LOCAL))
 
 
 def moved(launch: Launch, reasons: Mapping[Buffer, str], scopes: Mapping[Buffer, Scope] | None = None) -> Launch:
@@ -86,6 +96,18 @@ def moved(launch: Launch, reasons: Mapping[Buffer, str], scopes: Mapping[Buffer,
     hints = dataclasses.replace(launch.hints, layouts=layouts)
     plan = dataclasses.replace(launch.plan, notes=(*launch.plan.notes, *notes))
     return dataclasses.replace(launch, body=body, hints=hints, plan=plan)
+
+
+def _unrolled(launch: Launch, loops: Collection[For]) -> Launch:
+    """The launch with some of its loops unrolled."""
+
+    class Unroll(Rewriter):
+        def stmt(self, node: Stmt) -> Stmt | None:
+            new = self.rebuild_stmt(node)
+            return dataclasses.replace(new, kind=ForKind.UNROLLED) if isinstance(new, For) and node in loops else new
+
+    body = Unroll().visit(launch.body) if loops else launch.body
+    return dataclasses.replace(launch, body=body or Seq((), loc=launch.loc))
 
 
 def _crowd(groups: ThreadGroups, buffer: Buffer) -> str:

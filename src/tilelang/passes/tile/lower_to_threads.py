@@ -14,6 +14,7 @@ from tilelang.analysis.per_thread import PerThread
 from tilelang.analysis.reads_outside import ReadsOutside
 from tilelang.analysis.spreading import Spreading, spread
 from tilelang.analysis.thread_groups import ThreadGroups
+from tilelang.analysis.unrolled_loops import unrolled_variables
 from tilelang.arith.domain import Domain, of_function
 from tilelang.dtypes import BOOL, INT32
 from tilelang.errors import CompilerBug, NoLowering, Note
@@ -97,6 +98,7 @@ class _Launches(Rewriter):
             fragments,
             registers,
             dict(node.plan.shared_layouts),
+            unrolled_variables(node),
         )
         domain = self._domain.with_range(thread, 0, node.num_threads - 1).with_extents(node.block_vars, node.grid)
         block = _Block(node, site, self._lowerings)

@@ -1,0 +1,92 @@
+"""Loops whose variable chooses a register: which have constant values, and which are short enough to be unrolled.
+
+A register has no address, so a subscript of a fragment must be a constant once all loops around it are unrolled. Takes
+loops, gives the values of their variables and the loops worth unrolling. Invariant: a loop that is named here runs all
+its iterations, none of which leaves it early.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import Expr, Load, Var, int_const
+from tilelang.ir.stmt import Bind, For, ForKind, Launch, ParallelLoop, Stmt, Store, TileOp
+from tilelang.ir.visit import expressions, jumps, sub_statements, walk, walk_expr
+
+MOST_STATEMENTS = 1024
+"""Statements of one thread that a loop may become when it is unrolled for the sake of a subscript."""
+
+_OF_OPERATOR = 16  # statements of an operator beside those of its elements: addresses, waits
+
+
+def values(loop: For) -> range | None:
+    """The values of a loop's variable, of which there is at least one; None if they are not constant."""
+    start, stop = int_const(loop.start), int_const(loop.stop)
+    if start is None or stop is None or not loop.step:
+        return None
+    found = range(start, stop, loop.step)
+    return found if len(found) else None
+
+
+def is_unrolled(loop: For) -> bool:
+    """Whether the variable of a loop is a constant in every iteration."""
+    return loop.kind is ForKind.UNROLLED and loop.unroll_factor is None and values(loop) is not None
+
+
+def unrolled_variables(launch: Launch) -> dict[Var, range]:
+    """The values of the variables of the loops of a launch that are unrolled."""
+    loops = [stmt for stmt in walk(launch.body) if isinstance(stmt, For) and is_unrolled(stmt)]
+    return {loop.var: found for loop in loops if (found := values(loop)) is not None}
+
+
+def subscripting(launch: Launch) -> dict[For, frozenset[Buffer]]:
+    """The serial loops whose variable subscripts tiles of registers in parallel loops, and these tiles.
+
+    Loops that would become longer than `MOST_STATEMENTS` are left out, and those that may be left early.
+    """
+    found: dict[For, frozenset[Buffer]] = {}
+    for loop in walk(launch.body):
+        if not isinstance(loop, For) or loop.kind is not ForKind.SERIAL or values(loop) is None:
+            continue
+        tiles = frozenset(
+            buffer.storage
+            for nest in walk(loop.body)
+            if isinstance(nest, ParallelLoop)
+            for buffer, indices in _elements(nest.body)
+            if buffer.scope in (Scope.FRAGMENT, Scope.LOCAL) and _name(indices, loop.var)
+        )
+        if tiles and not jumps(loop.body) and _length(loop, launch.num_threads) <= MOST_STATEMENTS:
+            found[loop] = tiles
+    return found
+
+
+def _elements(body: Stmt) -> Iterator[tuple[Buffer, tuple[Expr, ...]]]:
+    """The elements of buffers that a body names, with their subscripts."""
+    for stmt in walk(body):
+        if isinstance(stmt, Store):
+            yield stmt.buffer, stmt.indices
+        for root in expressions(stmt):
+            yield from ((e.buffer, e.indices) for e in walk_expr(root) if isinstance(e, Load))
+
+
+def _name(indices: tuple[Expr, ...], var: Var) -> bool:
+    return any(node is var for index in indices for node in walk_expr(index))
+
+
+def _length(stmt: Stmt, threads: int) -> int:
+    """About how many statements of one thread a statement is when all its constant loops are unrolled."""
+    match stmt:
+        case For(body=body):
+            known = values(stmt)
+            return (1 if known is None else len(known)) * _length(body, threads)
+        case ParallelLoop(extents=extents, body=body):
+            total = math.prod(int_const(extent) or 1 for extent in extents)
+            return -(-total // threads) * _length(body, threads)
+        case TileOp():
+            moved = max((math.prod(r.static_extent or (1,)) for r in (*stmt.reads(), *stmt.writes())), default=1)
+            return _OF_OPERATOR + -(-moved // threads)
+        case Bind():
+            return 0
+    return max(1, sum(_length(inner, threads) for inner in sub_statements(stmt)))
