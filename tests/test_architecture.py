@@ -14,7 +14,7 @@ SOURCE = ROOT / "src" / "tilelang"
 TESTS = ROOT / "tests"
 
 LAYERS = (
-    "records errors options dtypes target layout ir arith isa ops language analysis lowering passes sim codegen runtime "
+    "records errors api options dtypes target layout ir arith isa ops language analysis lowering passes sim codegen runtime "
     "profile backends jit tune tools"
 ).split()
 

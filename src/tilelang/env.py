@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from tilelang.api import public
 from tilelang.options import (
     VARIABLES,
     cache_folder,
@@ -41,6 +42,7 @@ class CacheState:
     is_enabled = staticmethod(is_cache_enabled)
 
 
+@public
 def get_default_target() -> TargetLike:
     """What TILELANG_DEFAULT_TARGET says: a name, or a mapping where it is JSON.
 
@@ -53,6 +55,7 @@ def get_default_target() -> TargetLike:
     return found
 
 
+@public
 def is_print_on_compilation_enabled() -> bool:
     """Whether a line is printed for every kernel that is compiled."""
     return environment_flag("TILELANG_PRINT_ON_COMPILATION")

@@ -19,9 +19,7 @@ import linecache
 import os
 import sys
 import warnings
-from collections.abc import Callable
 from types import FrameType, TracebackType
-from typing import ParamSpec, TypeVar
 
 from tilelang.records import record
 
@@ -127,11 +125,17 @@ class TileLangError(Exception):
         return "\n".join(parts)
 
 
+def calling_frame() -> FrameType | None:
+    """The frame of the user's program that called into this package."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and not is_user_code(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
 def calling_line() -> Loc | None:
     """The line of the user's program that called into this package: the place of what has no better one."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and not _is_user_code(frame.f_code.co_filename):
-        frame = frame.f_back
+    frame = calling_frame()
     if frame is None:
         return None
     code = frame.f_code
@@ -144,33 +148,11 @@ def calling_line() -> Loc | None:
     return Loc(code.co_filename, line, column, end_line, end_column, code.co_name)
 
 
-def _is_user_code(file: str) -> bool:
+def is_user_code(file: str) -> bool:
     """Whether a file is neither this package, nor code it generated, nor the standard library."""
     if file.startswith(("<tilelang", "<frozen ", _PACKAGE)):
         return False
     return not file.startswith(_STANDARD_LIBRARY) or "site-packages" in file
-
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def user_facing(function: Callable[P, R]) -> Callable[P, R]:
-    """A function of the public interface: errors of ours leave it without the frames of the compiler below.
-
-    What is our own fault keeps its traceback.
-    """
-
-    @functools.wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return function(*args, **kwargs)
-        except CompilerBug:
-            raise
-        except TileLangError as error:
-            raise error.with_traceback(None) from error.__cause__
-
-    return call
 
 
 class ProgramWarning(UserWarning):

@@ -56,7 +56,11 @@ class PathFinder:
             return ModuleSpec(name, _RowLoader(), is_package=True)  # type: ignore[arg-type]
         if name.rpartition(".")[2].startswith("__"):  # Python's own probes, as for `python -m`
             return None
-        raise unknown(UnknownModule, name)
+        try:
+            raise unknown(UnknownModule, name)
+        except UnknownModule as error:
+            error.__traceback__ = None  # the frames of this package, which say nothing to the user
+            raise
 
     def _elsewhere(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
         """What the other finders say."""
@@ -113,12 +117,15 @@ def add_names(module: ModuleType) -> None:
     def find(name: str) -> Any:
         if name.startswith("__") and name.endswith("__") and name != "__version__":  # Python's own probes
             raise AttributeError(f"module {path!r} has no attribute {name!r}")
-        if name in _row(path):
-            value = _load(path, name)
-        elif f"{path}.{name}" in PATHS:
+        if f"{path}.{name}" in PATHS and name not in _row(path):
             return import_module(f"{path}.{name}")
-        else:
-            raise unknown(UnknownAttribute, f"{path}.{name}", list(module.__dict__))
+        try:
+            if name not in _row(path):
+                raise unknown(UnknownAttribute, f"{path}.{name}", list(module.__dict__))
+            value = _load(path, name)
+        except UnknownName as error:
+            error.__traceback__ = None  # as above
+            raise
         if not hasattr(builtins, name):  # which the code of a file may mean
             module.__dict__[name] = value
         return value

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from tilelang.api import public
 
+
+@public
 def next_power_of_2(n: int) -> int:
     """The smallest power of two that is not below `n`; 1 for anything up to 1."""
     return 1 << max(0, n - 1).bit_length()
 
 
+@public
 def cdiv(a: int, b: int) -> int:
     """`a / b` rounded up: how many tiles of `b` cover `a`."""
     return -(-a // b)

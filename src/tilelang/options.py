@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
+from tilelang.api import public
 from tilelang.errors import CacheError, OptionError
 from tilelang.records import record
 
@@ -362,16 +363,19 @@ class _CacheSwitch:
     enabled: bool | None = None
 
 
+@public
 def disable_cache() -> None:
     """Compiles every kernel anew from now on and keeps nothing on disk; beats the environment."""
     _CacheSwitch.enabled = False
 
 
+@public
 def enable_cache() -> None:
     """Uses the disk cache from now on; beats the environment."""
     _CacheSwitch.enabled = True
 
 
+@public
 def is_cache_enabled() -> bool:
     """Whether compiled kernels are kept on disk and taken from there."""
     if _CacheSwitch.enabled is not None:
@@ -399,6 +403,7 @@ def temporary_folder() -> str | None:
     return environment("TILELANG_TMP_DIR") or None
 
 
+@public
 def set_log_level(level: int | str) -> None:
     """Sets the level of the logger named `tilelang`: a number of `logging`, or a name such as "DEBUG".
 

@@ -11,11 +11,13 @@ import operator
 import random
 import sys
 from collections.abc import Callable, Sequence
+from types import FrameType
 from typing import Any, TypeVar
 
 import numpy as np
 
-from tilelang.errors import ArgumentError, DriverError, OptionError
+from tilelang.api import public
+from tilelang.errors import ArgumentError, DriverError, OptionError, calling_frame
 from tilelang.profile.compare import assert_close
 from tilelang.runtime.arrays import borrow, is_torch_tensor, torch_dtype
 from tilelang.runtime.cuda_driver import open_driver
@@ -48,13 +50,21 @@ __all__ = [
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+def _caller() -> FrameType:
+    frame = calling_frame()
+    assert frame is not None  # a function of this module is called from a file
+    return frame
+
+
+@public
 def main() -> None:
     """Runs the tests of the calling file with pytest, and ends the program with its exit status."""
-    file = inspect.getsourcefile(sys._getframe(1))
+    file = inspect.getsourcefile(_caller())
     pytest = importlib.import_module("pytest")
     sys.exit(pytest.main([str(file), *sys.argv[1:]]))
 
 
+@public
 def set_random_seed(seed: int = 42) -> None:
     """Seeds the random numbers of Python, NumPy and, where it is imported, torch."""
     random.seed(seed)
@@ -64,6 +74,7 @@ def set_random_seed(seed: int = 42) -> None:
         torch.manual_seed(seed)
 
 
+@public
 def torch_assert_close(
     tensor_a: Any,
     tensor_b: Any,
@@ -102,6 +113,7 @@ def torch_assert_close(
 
 
 # -- arrays where kernels run --------------------------------------------------------------------------------
+@public
 def to_device(*arrays: np.ndarray, target: TargetLike = "auto") -> Any:
     """NumPy arrays as a kernel compiled for `target` takes them: copied to the GPU, or as they are.
 
@@ -129,6 +141,7 @@ def to_device(*arrays: np.ndarray, target: TargetLike = "auto") -> Any:
     return moved[0] if len(moved) == 1 else moved
 
 
+@public
 def to_host(*arrays: Any) -> Any:
     """Arrays of any framework and device as NumPy arrays, copied where they are not in host memory.
 
@@ -226,6 +239,7 @@ requires_metal = _device_mark("Metal, which this version has no target for", lam
 requires_llvm = _device_mark("the CPU target", lambda: True)  # which takes LLVM's place
 
 
+@public
 def requires_package(*packages: str) -> Callable[[F], F]:
     """Marks a test that needs Python packages, by the names they are imported under."""
     absent = [name for name in packages if not _is_installed(name)]
@@ -240,6 +254,7 @@ def _is_installed(name: str) -> bool:
     return True
 
 
+@public
 def requires_cuda_compute_version(
     major_version: int, minor_version: int = 0, mode: str = "ge"
 ) -> Callable[[F], F]:
@@ -261,26 +276,31 @@ def requires_cuda_compute_version(
     return _skip(f"needs CUDA with compute capability {mode} {major_version}.{minor_version}")
 
 
+@public
 def requires_cuda_compute_version_ge(major_version: int, minor_version: int = 0) -> Callable[[F], F]:
     """Marks a test that needs at least this compute capability."""
     return requires_cuda_compute_version(major_version, minor_version, "ge")
 
 
+@public
 def requires_cuda_compute_version_gt(major_version: int, minor_version: int = 0) -> Callable[[F], F]:
     """Marks a test that needs more than this compute capability."""
     return requires_cuda_compute_version(major_version, minor_version, "gt")
 
 
+@public
 def requires_cuda_compute_version_eq(major_version: int, minor_version: int = 0) -> Callable[[F], F]:
     """Marks a test that needs exactly this compute capability."""
     return requires_cuda_compute_version(major_version, minor_version, "eq")
 
 
+@public
 def requires_cuda_compute_version_le(major_version: int, minor_version: int = 0) -> Callable[[F], F]:
     """Marks a test that needs at most this compute capability."""
     return requires_cuda_compute_version(major_version, minor_version, "le")
 
 
+@public
 def requires_cuda_compute_version_lt(major_version: int, minor_version: int = 0) -> Callable[[F], F]:
     """Marks a test that needs less than this compute capability."""
     return requires_cuda_compute_version(major_version, minor_version, "lt")
@@ -290,6 +310,7 @@ def requires_cuda_compute_version_lt(major_version: int, minor_version: int = 0)
 _LATENCIES: dict[str, float] = {}  # what `process_func` recorded since the last table
 
 
+@public
 def process_func(func: Callable[..., float], name: str | None = None, /, **kwargs: Any) -> None:
     """Calls a function that returns a latency, and records it for the table of `regression`.
 
@@ -310,6 +331,7 @@ def _record(name: str, latency: object) -> None:
     _LATENCIES[name] = float(latency)
 
 
+@public
 def regression(prefixes: Sequence[str] = ("regression_",), verbose: bool = True) -> None:
     """Calls the functions of the calling file whose names begin in a certain way, and prints a table of latencies.
 
@@ -322,7 +344,7 @@ def regression(prefixes: Sequence[str] = ("regression_",), verbose: bool = True)
     Raises:
         ValueError: There is no such function.
     """
-    names = sys._getframe(1).f_globals
+    names = _caller().f_globals
     chosen = {n: f for n, f in names.items() if callable(f) and n.startswith(tuple(prefixes))}
     if not chosen:
         raise OptionError(f"regression: this file has no function whose name begins with {' or '.join(prefixes)}")

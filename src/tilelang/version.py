@@ -9,6 +9,8 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import ParamSpec, TypeVar
 
+from tilelang.api import public
+
 __all__ = ["build_date", "deprecated"]
 
 __version__ = version("tilelang")
@@ -17,6 +19,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+@public
 def build_date(version_str: str | None = None) -> int | None:
     """The day on which a version was built, where its text names it.
 
@@ -30,6 +33,7 @@ def build_date(version_str: str | None = None) -> int | None:
     return int(found[1]) if found else None
 
 
+@public
 def deprecated(
     method_name: str, new_method_name: str, phaseout_version: str | None = None
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:

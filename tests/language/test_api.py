@@ -1,3 +1,5 @@
+from collections.abc import Sequence
+
 import pytest
 
 import tilelang.language as T
@@ -8,6 +10,11 @@ from tilelang.language.api import api
 @api
 def scale(src: int, factor: int = 2) -> int:
     return src * factor
+
+
+@api
+def total(*parts: object, many: Sequence[object] = ()) -> object:
+    return sum([*parts, *many])  # type: ignore[call-overload]
 
 
 def test_a_good_call_passes_through() -> None:
@@ -31,10 +38,21 @@ def test_a_missing_argument_is_told_with_the_form() -> None:
 def test_operands_of_a_wrong_kind_are_shown_with_the_form() -> None:
     with pytest.raises(StagingError) as caught:
         scale([], factor={})  # type: ignore[arg-type]
-    assert "T.scale: does not take ([], factor={})" == (
-        caught.value.message
-    )
+    assert "T.scale: src is [], not an int" == caught.value.message
     assert "the form is T.scale(src, factor=2)" == caught.value.hint
+
+
+def test_operands_whose_type_has_no_test_are_shown_together() -> None:
+    with pytest.raises(StagingError) as caught:
+        total(3, [], many=[{}])
+    assert "T.total: does not take (3, [], many=[{}])" == caught.value.message
+    assert "the form is T.total(*parts, many=())" == caught.value.hint
+
+
+def test_an_argument_that_the_function_does_not_look_at_is_still_compared_with_its_type() -> None:
+    with pytest.raises(StagingError) as caught:
+        scale("x")  # type: ignore[arg-type]
+    assert "T.scale: src is 'x', not an int" == caught.value.message
 
 
 def test_classes_are_named_as_the_user_names_them() -> None:

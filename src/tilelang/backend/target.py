@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tilelang.api import public
 from tilelang.errors import TargetError
 from tilelang.options import environment
 from tilelang.target import Target, TargetLike, parse_target, present_arch
@@ -11,6 +12,7 @@ from tilelang.target import Target, TargetLike, parse_target, present_arch
 __all__ = ["Target", "TargetLike", "auto_detect_target", "determine_target"]
 
 
+@public
 def auto_detect_target() -> dict[str, str]:
     """The target of the device at hand, as a mapping that every `target=` takes.
 
@@ -26,6 +28,7 @@ def auto_detect_target() -> dict[str, str]:
     return {"kind": "cuda", "arch": arch}
 
 
+@public
 def determine_target(target: TargetLike = "auto", return_object: bool = False) -> str | Mapping[str, object] | Target:
     """What a target means, checked.
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tilelang import language
+from tilelang.api import public
 from tilelang.carver.arch.cuda import CUDA
 from tilelang.carver.arch.kinds import CPU, auto_infer_current_arch, has_mma_support
 from tilelang.carver.roller.hint import Hint
@@ -30,6 +31,7 @@ _SUMS_PER_THREAD = 128  # registers for sums, beyond which too few are left for 
 _THREADS = 128
 
 
+@public
 class BaseTemplate:
     """A computation for an architecture: that of `with_arch`, or of the machine at hand."""
 
@@ -119,6 +121,7 @@ class _Product(BaseTemplate):
             yield cost, hint
 
 
+@public
 class MatmulTemplate(_Product):
     """`C = A @ B`, with B as (N, K) if `trans_B`.
 
@@ -171,6 +174,7 @@ class MatmulTemplate(_Product):
         yield from self._product(1, self.M or 1, self.N or 1, self.K or 1, self.in_dtype, self.accum_dtype)
 
 
+@public
 class ConvTemplate(MatmulTemplate):
     """A convolution of (N, H, W, C) by (K, K, C, F) as the product of its patches by its weights.
 
@@ -214,6 +218,7 @@ class ConvTemplate(MatmulTemplate):
         super().__init__(pixels, F, K * K * C, False, False, in_dtype, out_dtype, accum_dtype, with_bias)
 
 
+@public
 class FlashAttentionTemplate(_Product):
     """Attention of heads: a block takes rows of the queries, and a step rows of the keys.
 
@@ -311,6 +316,7 @@ class _Loops(BaseTemplate):
             yield cost, Hint(block, [], thread[::-1], rstep, vectorize={"A": min(lanes, block[-1])})
 
 
+@public
 class GEMVTemplate(_Loops):
     """`C = B @ a` of a vector of K elements and a matrix (N, K).
 
@@ -338,6 +344,7 @@ class GEMVTemplate(_Loops):
         yield from self._nest((1, self._product.N or 1), (self._product.K or 1,), self._product.in_dtype)
 
 
+@public
 class GeneralReductionTemplate(_Loops):
     """A fold of some axes of a tensor.
 
@@ -386,6 +393,7 @@ def _kept(letters: str, at: Any) -> tuple[Any, ...]:
     return tuple(index for letter, index in zip(letters, indices, strict=True) if letter == "S") or (0,)
 
 
+@public
 class ElementwiseTemplate(GeneralReductionTemplate):
     """A computation of each element of a tensor by itself.
 

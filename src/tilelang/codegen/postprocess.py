@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from tilelang.api import public
 from tilelang.codegen.source import Source
 from tilelang.errors import ProgramRuntimeError, ProgramTypeError
 from tilelang.target import Target
@@ -58,6 +59,7 @@ class PostprocessError(ProgramRuntimeError, ValueError):
     """A second function that changes the source of one kind of target."""
 
 
+@public
 def register_cuda_postproc(func: Postprocess, override: bool = True) -> None:
     """Has a function change the CUDA C++ of all kernels that are compiled from now on in this process.
 
@@ -71,11 +73,13 @@ def register_cuda_postproc(func: Postprocess, override: bool = True) -> None:
     _register("cuda", func, override)
 
 
+@public
 def register_c_postproc(func: Postprocess, override: bool = True) -> None:
     """As `register_cuda_postproc`, for the C++ of the CPU target."""
     _register("cpu", func, override)
 
 
+@public
 def register_hip_postproc(func: Postprocess, override: bool = True) -> None:
     """As `register_cuda_postproc`, for HIP, which this version has no target for."""
     _register("hip", func, override)

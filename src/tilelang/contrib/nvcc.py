@@ -13,6 +13,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tilelang.api import public
 from tilelang.errors import OptionError, TargetError, ToolchainError
 from tilelang.runtime import nvcc, nvrtc
 from tilelang.target import DEFAULT_ARCH, Feature, Target, TargetLike, parse_target, present_arch
@@ -39,6 +40,7 @@ ComputeVersion = str | tuple[int, int]
 
 
 # -- the toolkit ---------------------------------------------------------------------------------------------
+@public
 def get_nvcc_compiler() -> str:
     """The path of nvcc.
 
@@ -51,6 +53,7 @@ def get_nvcc_compiler() -> str:
     return path
 
 
+@public
 def find_cuda_path() -> str:
     """The folder of the CUDA toolkit.
 
@@ -60,6 +63,7 @@ def find_cuda_path() -> str:
     return str(Path(get_nvcc_compiler()).resolve().parent.parent)
 
 
+@public
 def get_cuda_version(cuda_path: str | None = None) -> tuple[int, ...]:
     """The version of the CUDA toolkit in a folder; without one, of the toolkit at hand, else of NVRTC.
 
@@ -79,6 +83,7 @@ def get_cuda_version(cuda_path: str | None = None) -> tuple[int, ...]:
     return tuple(int(part) for part in found.groups())
 
 
+@public
 def compile_cuda(
     code: str,
     target_format: str = "ptx",
@@ -134,6 +139,7 @@ def _arch_text(arch: str | Sequence[str] | None) -> str:
 
 
 # -- compute capabilities ------------------------------------------------------------------------------------
+@public
 def get_target_compute_version(target: TargetLike = None) -> str:
     """The compute capability of a target, such as "9.0"; without a target or its architecture, of the device at hand.
 
@@ -157,6 +163,7 @@ def get_target_compute_version(target: TargetLike = None) -> str:
     return get_target_compute_version(Target("cuda", present))
 
 
+@public
 def parse_compute_version(compute_version: str) -> tuple[int, int]:
     """(9, 0) of "9.0".
 
@@ -169,6 +176,7 @@ def parse_compute_version(compute_version: str) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
+@public
 def get_target_arch(compute_version: ComputeVersion) -> str:
     """The number of the architecture with all instructions of a compute capability: "90a" of (9, 0), "80" of (8, 0).
 
@@ -178,43 +186,51 @@ def get_target_arch(compute_version: ComputeVersion) -> str:
     return f"{major}{minor}{'a' if major >= 9 else ''}"
 
 
+@public
 def have_fp16(compute_version: ComputeVersion) -> bool:
     """Whether there is arithmetic on float16. Source: PTX ISA, "fma" on f16: sm_53."""
     return _pair(compute_version) >= (5, 3)
 
 
+@public
 def have_int8(compute_version: ComputeVersion) -> bool:
     """Whether there are dot products of int8. Source: PTX ISA, "dp4a": sm_61."""
     return _pair(compute_version) >= (6, 1)
 
 
+@public
 def have_tensorcore(compute_version: ComputeVersion | None = None, target: TargetLike = None) -> bool:
     """Whether there are matrix instructions. Source: PTX ISA, "wmma": sm_70."""
     return _pair(get_target_compute_version(target) if compute_version is None else compute_version) >= (7, 0)
 
 
+@public
 def have_bf16(compute_version: ComputeVersion) -> bool:
     """Whether there is arithmetic on bfloat16. Source: PTX ISA, "fma" on bf16: sm_80."""
     return _pair(compute_version) >= (8, 0)
 
 
+@public
 def have_fp8(compute_version: ComputeVersion) -> bool:
     """Whether there are conversions of float8. Source: PTX ISA, "cvt" of e4m3x2: sm_89."""
     return _pair(compute_version) >= (8, 9)
 
 
+@public
 def have_tma(target: TargetLike) -> bool:
     """Whether a target has the instructions of TMA."""
     found = parse_target(target)
     return found.kind == "cuda" and found.has(Feature.TMA)
 
 
+@public
 def have_pdl(target: TargetLike) -> bool:
     """Whether a target has dependent launches. Source: PTX ISA, "griddepcontrol": sm_90."""
     found = parse_target(target)
     return found.kind == "cuda" and found.architecture.number >= 90
 
 
+@public
 def is_hopper(target: TargetLike) -> bool:
     """Whether a target is of compute capability 9.0."""
     found = parse_target(target)

@@ -9,6 +9,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from tilelang.api import public
 from tilelang.jit.compile import compile, lower, par_compile
 from tilelang.jit.kernel import JITKernel
 
@@ -29,6 +30,7 @@ class _Decorator(ModuleType):
 
     __wrapped__ = jit  # what inspect.signature and help look at
 
+    @public
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         return self.jit(*args, **keywords)
 

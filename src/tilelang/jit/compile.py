@@ -6,7 +6,8 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from tilelang.errors import OptionError, user_facing
+from tilelang.api import public
+from tilelang.errors import OptionError
 from tilelang.ir.func import PrimFunc
 from tilelang.jit.func_options import options_of
 from tilelang.jit.kernel import JITKernel, check_is_kernel
@@ -17,6 +18,7 @@ from tilelang.runtime.parameters import OutIdx
 from tilelang.target import Target, TargetLike, parse_target
 
 
+@public
 def compile(
     func: PrimFunc,
     out_idx: OutIdx = None,
@@ -38,7 +40,7 @@ def compile(
     return JITKernel(func, out_idx, execution_backend, target, target_host, verbose, pass_configs, compile_flags)
 
 
-@user_facing
+@public
 def par_compile(
     funcs: Iterable[PrimFunc],
     out_idx: OutIdx = None,
@@ -116,7 +118,7 @@ def in_parallel(
         return list(pool.map(one, items))
 
 
-@user_facing
+@public
 def compile_all(
     make: Callable[..., JITKernel], configs: Sequence[Any], num_workers: int | None, ignore_error: bool, target: Target
 ) -> list[JITKernel | None]:
@@ -138,7 +140,7 @@ def compile_all(
     return in_parallel(one, items, num_workers, ignore_error, target)
 
 
-@user_facing
+@public
 def lower(
     func: PrimFunc,
     target: TargetLike = None,

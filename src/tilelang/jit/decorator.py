@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
 
-from tilelang.errors import StagingError, user_facing
+from tilelang.api import public
+from tilelang.errors import StagingError
 from tilelang.ir.func import PrimFunc
 from tilelang.jit.compile import compile_all
 from tilelang.jit.eager import EagerFunction
@@ -33,6 +34,7 @@ from tilelang.runtime.parameters import OutIdx
 from tilelang.target import TargetLike
 
 
+@public
 class JitFunction(JITImpl):
     """A function marked `@tilelang.jit` that returns a prim_func."""
 
@@ -43,7 +45,7 @@ class JitFunction(JITImpl):
         self._kernels: dict[Any, JITKernel] = {}
         functools.update_wrapper(self, func)
 
-    @user_facing
+    @public
     def __call__(self, *args: Any, **keywords: Any) -> JITKernel:
         """The kernel for these arguments, compiled on the first call.
 
@@ -115,6 +117,7 @@ def jit(
 ) -> Callable[[Callable[..., Any]], Any]: ...
 
 
+@public
 def jit(
     func: Callable[..., Any] | PrimFunc | None = None,
     *,
@@ -156,7 +159,7 @@ def jit(
         out_idx, target, execution_backend, pass_configs, compile_flags, verbose, debug_root_path
     )
 
-    @user_facing
+    @public
     def decorate(function: Callable[..., Any] | PrimFunc) -> Any:
         if isinstance(function, PrimFunc):
             return options.compile(function)

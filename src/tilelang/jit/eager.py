@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from tilelang.api import public
 from tilelang.dtypes import DType
-from tilelang.errors import ArgumentError, OptionError, user_facing
+from tilelang.errors import ArgumentError, OptionError
 from tilelang.ir.expr import int_const
 from tilelang.ir.func import PrimFunc
 from tilelang.jit.compile import compile_all
@@ -66,6 +67,7 @@ class _Parts:
         return key_of_value((facts, self.values, self.sizes))
 
 
+@public
 class EagerFunction(JITImpl):
     """A function marked `@tilelang.jit` that takes tensors and runs."""
 
@@ -88,7 +90,7 @@ class EagerFunction(JITImpl):
         self._recognized: dict[Any, tuple[_EagerKernel, tuple[Place, ...]]] = {}
         functools.update_wrapper(self, func)
 
-    @user_facing
+    @public
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Runs the kernel for the shapes and dtypes of these arguments, compiled on the first call.
 
@@ -132,7 +134,6 @@ class EagerFunction(JITImpl):
                 key.append((kind, value.hex() if kind is float else value))
         return tuple(key)
 
-    @user_facing
     def compile(self, *args: Any, **keywords: Any) -> JITKernel:
         """Builds without running.
 
@@ -142,7 +143,6 @@ class EagerFunction(JITImpl):
         """
         return self._kernel(self._parts_to_compile(args, keywords)).kernel
 
-    @user_facing
     def get_tir(self, *args: Any, **keywords: Any) -> PrimFunc:
         """The kernel's program, not compiled; arguments as for `compile`."""
         return self._staged(self._parts_to_compile(args, keywords))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from types import GenericAlias
 from typing import Any, ClassVar
 
+from tilelang.api import public
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.options import JitOptions
 from tilelang.jit.signature import JITFunc, ParsedArguments
@@ -14,6 +15,7 @@ from tilelang.runtime.parameters import OutIdx
 from tilelang.target import TargetLike
 
 
+@public
 class JITImpl:
     """The class of functions marked `@tilelang.jit`; `JITImpl[...]` can stand in annotations.
 

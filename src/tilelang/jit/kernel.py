@@ -6,11 +6,13 @@ raises `ArgumentError` has not run the kernel and has not touched any argument.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tilelang.api import public
 from tilelang.dtypes import unknown_name
-from tilelang.errors import OptionError, TileLangError, user_facing
+from tilelang.errors import OptionError, TileLangError
 from tilelang.ir.func import PrimFunc
 from tilelang.jit.func_options import options_of
 from tilelang.jit.kernel_texts import KernelTexts
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from tilelang.sim.counters import Counters
 
 
+@public
 class JITKernel(KernelTexts):
     """A kernel that is ready to run.
 
@@ -57,7 +60,6 @@ class JITKernel(KernelTexts):
     latency: float | None = None
     ref_latency: float | None = None
 
-    @user_facing
     def __init__(
         self,
         func: PrimFunc,
@@ -110,10 +112,12 @@ class JITKernel(KernelTexts):
             if keywords:
                 args = self._in_order(args, keywords)
             return self._runner.call(*args)
-        except TileLangError as error:  # what `user_facing` does, without its cost on every call
+        except TileLangError as error:  # what `public` does, without its cost on every call
+            error.__traceback__ = None
+            if sys.version_info >= (3, 11):
+                raise  # which adds no frame
             raise error.with_traceback(None) from error.__cause__
 
-    @user_facing
     def simulate(
         self, *args: Any, report: bool | Counters = False, lazy: bool = True, seed: int = 0, **keywords: Any
     ) -> Any:
@@ -150,7 +154,6 @@ class JITKernel(KernelTexts):
             print(counters.table())  # noqa: T201  the user asked for it
         return result
 
-    @user_facing
     def synchronize(self) -> None:
         """Waits until what was launched is done, and says if an assertion of a kernel failed.
 
@@ -180,7 +183,6 @@ class JITKernel(KernelTexts):
                 return shot.text
         raise unknown_name("show_ir", pass_name, [shot.name for shot in shots])
 
-    @user_facing
     def explain(self) -> str:
         """What the compiler decided, and why: how each operator is done, layouts, pipelines, shared memory.
 

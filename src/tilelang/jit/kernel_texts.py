@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilelang.errors import OptionError, user_facing
+from tilelang.api import public
+from tilelang.errors import OptionError
 from tilelang.ir.func import PrimFunc
 from tilelang.jit.program import generate_source, snapshots
 from tilelang.jit.runners import Runner
@@ -82,6 +83,7 @@ class Lowered:
         return self.kernel_source
 
 
+@public
 class KernelTexts:
     """The part of `JITKernel` that looks at a kernel and does not run it."""
 
@@ -98,7 +100,6 @@ class KernelTexts:
         return [KernelParam.of(param) for param in self.prim_func.params]
 
     # -- source ---------------------------------------------------------------------------------------------
-    @user_facing
     def get_kernel_source(self, kernel_only: bool = True) -> str:
         """The generated source of the kernel.
 
@@ -114,7 +115,6 @@ class KernelTexts:
             text = generate_source(self.prim_func, self.target, self.options).text
         return text if kernel_only else f"{text}\n{self.get_host_source()}"
 
-    @user_facing
     def get_host_source(self) -> str:
         """The text of the function that checks the arguments of a call at a glance and launches the kernel."""
         return self._runner.host_source()
@@ -136,7 +136,6 @@ class KernelTexts:
         built = None if program is None else program.built
         return Lowered(self.get_kernel_source(), self.prim_func, self.target, self.options, built)
 
-    @user_facing
     def show_source(self, which: str = "kernel") -> None:
         """Prints a source: "kernel", "host" or "both".
 
@@ -157,7 +156,6 @@ class KernelTexts:
         else:
             self.export_sources(kernel_path=file)
 
-    @user_facing
     def export_sources(self, kernel_path: str | Path | None = None, host_path: str | Path | None = None) -> None:
         """Writes sources into files, whose folders are made.
 
@@ -176,7 +174,6 @@ class KernelTexts:
             _write(host_path, self.get_host_source())
 
     # -- machine code ---------------------------------------------------------------------------------------
-    @user_facing
     def get_ptx(self) -> str:
         """The kernel in PTX.
 
@@ -185,7 +182,6 @@ class KernelTexts:
         """
         return self._device_code("get_ptx").ptx()
 
-    @user_facing
     def get_sass(self) -> str:
         """The machine code in words; needs cuobjdump or nvdisasm.
 
@@ -195,7 +191,6 @@ class KernelTexts:
         """
         return self._device_code("get_sass").sass()
 
-    @user_facing
     def get_cubin(self) -> bytes:
         """The machine code.
 
@@ -220,7 +215,6 @@ class KernelTexts:
         """Writes what `get_sass` gives into a file, whose folder is made."""
         _write(path, self.get_sass())
 
-    @user_facing
     def export_library(self, kernel_file: str | Path) -> None:
         """Writes the compiled code into a file, whose folder is made: a cubin, or a shared object for the CPU.
 

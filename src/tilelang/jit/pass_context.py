@@ -10,11 +10,13 @@ from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any, TypeVar
 
+from tilelang.api import public
 from tilelang.options import CompileOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+@public
 class PassContext:
     """`with PassContext(config={...}):` gives the `pass_configs` of `tilelang.lower` calls inside.
 
@@ -61,11 +63,13 @@ class PassContext:
 _CURRENT: ContextVar[PassContext | None] = ContextVar("pass context", default=None)
 
 
+@public
 def get_pass_context() -> PassContext:
     """The innermost `PassContext` around; one without configurations where there is none."""
     return PassContext.current()
 
 
+@public
 def simplify_prim_func(func: F) -> F:
     """The function again: programs are simplified when they are compiled."""
     return func

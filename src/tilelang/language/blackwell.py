@@ -44,7 +44,7 @@ def _instruction(name: str) -> Callable[..., None]:
     call.__name__ = call.__qualname__ = name
     call.__module__ = __name__
     call.__doc__ = f"`{name}` of Blackwell GPUs: `NoLowering` when the kernel is compiled; write T.gemm."
-    return call
+    return api(call)
 
 
 INSTRUCTIONS: Mapping[str, Callable[..., None]] = MappingProxyType({name: _instruction(name) for name in _NAMES})

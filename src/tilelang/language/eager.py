@@ -32,7 +32,6 @@ from tilelang.errors import (
     StagingRuntimeError,
     StagingValueError,
     TileLangError,
-    user_facing,
 )
 from tilelang.ir.expr import Expr, Var, int_const
 from tilelang.ir.func import PrimFunc, TensorParam
@@ -199,7 +198,6 @@ class Sizes:
     by_stride: bool
 
 
-@user_facing
 def find_sizes(
     fn: types.FunctionType,
     tensors: Mapping[str, TensorFacts | None],
@@ -210,7 +208,6 @@ def find_sizes(
     return _probe(_call(fn, tensors, values, given_sizes))
 
 
-@user_facing
 def stage(
     fn: types.FunctionType,
     tensors: Mapping[str, TensorFacts | None],

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import NoReturn
 
 from tilelang.errors import NoLowering
+from tilelang.language.api import api
 from tilelang.language.stage import current
 
 _COPY = "write T.copy, or T.tma_copy with a barrier of T.alloc_barrier, which moves tiles by the copy engine"
@@ -89,7 +90,7 @@ def _primitive(name: str) -> Callable[..., NoReturn]:
     primitive.__name__ = primitive.__qualname__ = name
     reason, hint = HINTS[name]
     primitive.__doc__ = f"Cannot be called: {reason}. Instead, {hint}."
-    return primitive
+    return api(primitive)
 
 
 PRIMITIVES: Mapping[str, Callable[..., NoReturn]] = MappingProxyType({name: _primitive(name) for name in HINTS})

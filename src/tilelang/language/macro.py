@@ -8,8 +8,9 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from tilelang.errors import ProgramValueError, StagingError
+from tilelang.errors import ProgramValueError, StagingError, StagingTypeError
 from tilelang.ir.expr import Load
+from tilelang.language.api import api
 from tilelang.language.classes import Ref, Var
 from tilelang.language.deprecation import warn_deprecated
 from tilelang.language.parameters import annotations_of
@@ -94,11 +95,12 @@ def _bind(fn: types.FunctionType, args: Any, kwargs: Any) -> inspect.BoundArgume
     try:
         bound = inspect.signature(fn).bind(*args, **kwargs)
     except TypeError as error:
-        raise StagingError(f"macro '{fn.__name__}': {error}") from None
+        raise StagingTypeError(f"macro '{fn.__name__}': {error}") from None
     bound.apply_defaults()
     return bound
 
 
+@api
 def macro(func: Callable[..., Any] | None = None) -> Any:
     """Marks a function as a macro: `@T.macro`, or `@T.macro()`.
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from tilelang.errors import StagingTypeError
 from tilelang.ir.expr import Expr, as_expr
 from tilelang.ir.stmt import Alloc
+from tilelang.language.api import api
 from tilelang.language.bindings import is_number
 from tilelang.language.macro import Macro
 from tilelang.language.stage import current, is_mutable
@@ -26,6 +27,7 @@ Class = TypeVar("Class", bound=type)
 Value = TypeVar("Value")
 
 
+@api
 def meta_class(cls: Class) -> Class:
     """A class whose objects hold parts of a kernel: `@T.meta_class`.
 
@@ -58,6 +60,7 @@ def _is_fresh(value: object) -> bool:
     return is_mutable(value) and isinstance(last, Alloc) and last.buffer is value.buffer  # type: ignore[attr-defined]
 
 
+@api
 def inline(func: types.FunctionType) -> Macro:
     """A function or method whose body is recorded where a kernel calls it, as that of a `T.macro`.
 
@@ -67,6 +70,7 @@ def inline(func: types.FunctionType) -> Macro:
     return Macro(func)
 
 
+@api
 def meta_var(value: Value) -> Value:
     """The value itself: one that is known while the kernel is staged."""
     return value

@@ -7,17 +7,17 @@ was recorded.
 from __future__ import annotations
 
 import inspect
-import sys
 import types
 from collections.abc import Mapping
 from typing import Any
 
 from tilelang.dtypes import HANDLE
-from tilelang.errors import Loc, ProgramError, ProgramValueError, StagingError, user_facing
+from tilelang.errors import Loc, ProgramError, ProgramValueError, StagingError, calling_frame
 from tilelang.ir.expr import Var
 from tilelang.ir.func import Param, PrimFunc, ScalarParam, TensorParam
 from tilelang.ir.verify import verify
 from tilelang.ir.visit import walk_expr
+from tilelang.language.api import api
 from tilelang.language.assumptions import known_before_launches
 from tilelang.language.frame import Frame
 from tilelang.language.launches import with_launches
@@ -40,6 +40,7 @@ __all__ = [
 ]
 
 
+@api
 def prim_func(func: types.FunctionType | None = None) -> Any:
     """Turns a function into a kernel function: `@T.prim_func`, or `@T.prim_func()`.
 
@@ -53,13 +54,13 @@ def prim_func(func: types.FunctionType | None = None) -> Any:
         StagingRuntimeError: Something other than the tensors of `T.empty` is returned.
         ProgramError: A program that breaks a rule of the language.
     """
-    namespace = sys._getframe(1).f_locals
+    caller = calling_frame()
+    namespace = {} if caller is None else caller.f_locals
     if func is None:
-        return lambda function: stage_prim_func(function, namespace)
+        return api(lambda function: stage_prim_func(function, namespace))
     return stage_prim_func(func, namespace)
 
 
-@user_facing
 def stage_prim_func(fn: types.FunctionType, namespace: Mapping[str, Any]) -> PrimFunc:
     """`prim_func` with the local names of the place where `fn` was defined, for annotations kept as text."""
     if not isinstance(fn, types.FunctionType):

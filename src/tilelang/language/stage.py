@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import field
 
+from tilelang.api import user_frames
 from tilelang.dtypes import DType
 from tilelang.errors import NOWHERE, JITNoBuilderError, Loc, StagingError, TileLangError, staging_error_kind
 from tilelang.ir.buffer import Buffer, Scope
@@ -230,8 +231,8 @@ def staging(stager: Stager) -> Iterator[Stager]:
         raise
     except NameError as error:
         raise _unbound(error, stager.loc) from None
-    except RecursionError as error:
-        raise StagingError("the kernel's Python code recurses without end", loc=stager.loc) from error
+    except RecursionError:
+        raise StagingError("the kernel's Python code recurses without end", loc=stager.loc) from None
     except Exception as error:
         if "__array_ufunc__" in str(error):
             raise StagingError(
@@ -240,6 +241,7 @@ def staging(stager: Stager) -> Iterator[Stager]:
                 hint="write T.exp(x) in place of numpy.exp(x), and likewise for its kin",
             ) from None
         kind = staging_error_kind(error)
+        error.__traceback__ = user_frames(error.__traceback__)
         raise kind(f"{type(error).__name__} while the kernel was staged: {error}", loc=stager.loc) from error
     finally:
         _CURRENT.reset(token)

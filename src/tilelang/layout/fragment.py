@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tilelang.api import public
 from tilelang.errors import ProgramError, ProgramTypeError, ProgramValueError, TileLangError
 from tilelang.layout import thread_values
 from tilelang.layout.digits import NotDigits
@@ -33,6 +34,7 @@ from tilelang.layout.symbols import symbols
 _HINT = "write T.Fragment((16, 8), lambda i, j: (i % 8 * 4 + j // 2, i // 8 * 2 + j % 2)), or two functions"
 
 
+@public
 class Fragment(Layout):
     """Which thread holds which element of a tile, and at which place among its values.
 
@@ -374,6 +376,7 @@ def _agrees(layout: thread_values.Fragment, threads: np.ndarray) -> bool:
     return bool((theirs == np.sort(threads, axis=-1)).all())
 
 
+@public
 def make_gemm_fragment_8x8() -> Fragment:
     """The fragment of an 8 x 8 tile over 32 threads as matrix instructions hold their results, two values each.
 
@@ -382,11 +385,13 @@ def make_gemm_fragment_8x8() -> Fragment:
     return Fragment((8, 8), lambda i, j: (4 * i + j // 2, j % 2))
 
 
+@public
 def make_gemm_fragment_8x8_transposed() -> Fragment:
     """`make_gemm_fragment_8x8` with rows and columns exchanged."""
     return Fragment((8, 8), lambda i, j: (4 * j + i // 2, i % 2))
 
 
+@public
 def make_fully_replicated_layout_fragment(buffer: Any, threads: int) -> Fragment:
     """The fragment of which every thread holds all elements, in row-major order.
 

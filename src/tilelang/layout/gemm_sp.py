@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilelang.api import public
 from tilelang.layout.layout import Layout, static_shape
 
 
+@public
 def make_cutlass_metadata_layout(
     buffer: Any, mma_dtype: str = "float16", arch: str | None = None, **extra: Any
 ) -> Layout:

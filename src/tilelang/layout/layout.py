@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tilelang.api import public
 from tilelang.errors import ProgramError, ProgramTypeError, ProgramValueError, TileLangError
 from tilelang.layout.collisions import first_collision
 from tilelang.layout.digits import NotDigits
@@ -26,6 +27,7 @@ MANY = 1 << 22
 """Coordinates beyond which a layout is not looked at one coordinate at a time."""
 
 
+@public
 class Layout:
     """A map from the coordinates of a tile to offsets or coordinates in memory.
 
@@ -383,6 +385,7 @@ def inverse_of(what: str, table: np.ndarray, box: Sequence[int]) -> Layout:
     return Layout(box, coordinate)
 
 
+@public
 def make_linear_layout(buffer: Any) -> Layout:
     """The row-major layout of a buffer: the last dimension's neighbors lie side by side.
 

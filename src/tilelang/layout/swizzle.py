@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilelang.api import public
 from tilelang.errors import ProgramError
 from tilelang.layout.boxes import CHUNK_BYTES, boxed, fits
 from tilelang.layout.layout import Layout, static_shape
 from tilelang.layout.swizzle_modes import MODES, swizzled, widest_mode
 
 
+@public
 def make_swizzled_layout(buffer: Any, k_major: bool = True, allow_pad: bool = True) -> Layout:
     """The layout without bank conflicts that suits a shared buffer: the widest mode that its rows allow.
 
@@ -33,6 +35,7 @@ def make_swizzled_layout(buffer: Any, k_major: bool = True, allow_pad: bool = Tr
     return _of_mode(shape, bits, mode) if mode else Layout(shape, lambda *coordinates: coordinates)
 
 
+@public
 def make_mma_swizzle_layout(buffer: Any, is_smooth: bool = False) -> Layout:
     """The layout for operands of matrix instructions: `make_swizzled_layout`, or row-major if `is_smooth`."""
     if is_smooth:
@@ -41,6 +44,7 @@ def make_mma_swizzle_layout(buffer: Any, is_smooth: bool = False) -> Layout:
     return make_swizzled_layout(buffer)
 
 
+@public
 def make_full_bank_swizzled_layout(buffer: Any) -> Layout:
     """The 128-byte mode.
 
@@ -50,6 +54,7 @@ def make_full_bank_swizzled_layout(buffer: Any) -> Layout:
     return _mode_of(buffer, 128)
 
 
+@public
 def make_half_bank_swizzled_layout(buffer: Any) -> Layout:
     """The 64-byte mode.
 
@@ -59,6 +64,7 @@ def make_half_bank_swizzled_layout(buffer: Any) -> Layout:
     return _mode_of(buffer, 64)
 
 
+@public
 def make_quarter_bank_swizzled_layout(buffer: Any) -> Layout:
     """The 32-byte mode.
 
@@ -98,6 +104,7 @@ def _of_mode(shape: tuple[int, ...], bits: int, mode_bytes: int) -> Layout:
     return make(shape, bits, mode_bytes)
 
 
+@public
 def make_wgmma_swizzled_layout(buffer: Any, continuity: int | None = None, k_major: bool = True) -> Layout:
     """The layout that `wgmma` reads a shared operand in: the widest mode that the rows allow, or boxes of one chunk.
 
@@ -119,11 +126,13 @@ def make_wgmma_swizzled_layout(buffer: Any, continuity: int | None = None, k_maj
     return boxed(shape, bits, mode) if mode else Layout(shape, lambda *coordinates: coordinates)
 
 
+@public
 def make_tcgen05mma_swizzled_layout(buffer: Any, continuity: int | None = None, k_major: bool = True) -> Layout:
     """The layout that `tcgen05.mma` reads a shared operand in: that of `make_wgmma_swizzled_layout`."""
     return make_wgmma_swizzled_layout(buffer, continuity, k_major)
 
 
+@public
 def make_volta_swizzled_layout(buffer: Any, is_a: bool = True, k_inner: bool = True) -> Layout:
     """The layout without bank conflicts for a shared operand on Volta: that of `make_swizzled_layout`.
 

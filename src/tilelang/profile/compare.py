@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tilelang.api import public
 from tilelang.errors import ArgumentError
 from tilelang.runtime.arrays import borrow
 
@@ -24,6 +25,7 @@ def as_float64(value: Any) -> np.ndarray:
     return view.as_numpy().astype(np.float64)
 
 
+@public
 def assert_close(
     actual: Any,
     expected: Any,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilelang.api import public
 from tilelang.dtypes import as_dtype
 from tilelang.errors import ArgumentError, OptionError
 from tilelang.runtime.arrays import is_torch_tensor
@@ -12,6 +13,7 @@ _NEGATIVE_ZERO = 0x80
 _SIGNED_ZEROS = ("float8_e4m3fn", "float8_e5m2")  # the others have no zero, or another meaning for that byte
 
 
+@public
 def is_float8_dtype(dtype: Any) -> bool:
     """Whether a dtype of any framework is a float of 8 bits."""
     try:
@@ -21,6 +23,7 @@ def is_float8_dtype(dtype: Any) -> bool:
     return row.is_float and row.bits == 8
 
 
+@public
 def fp8_remove_negative_zeros_(tensor: Any) -> Any:
     """Replaces -0 by +0 in place, so that results can be compared byte by byte.
 

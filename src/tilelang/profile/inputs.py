@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from tilelang.api import public
 from tilelang.dtypes import DType, Kind, lane_dtype
 from tilelang.errors import ArgumentError
 from tilelang.ir.evaluate import evaluate
@@ -143,6 +144,7 @@ def supply(
     return cupy.asarray(narrow)
 
 
+@public
 def get_tensor_supply(supply_type: TensorSupplyType = TensorSupplyType.Auto) -> Callable[[Any], Any]:
     """A function that makes a tensor on the current device from a description of a parameter.
 

@@ -9,6 +9,7 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tilelang.api import public
 from tilelang.profile.compare import assert_close
 from tilelang.profile.inputs import TensorSupplyType, supply
 from tilelang.profile.timer import do_bench, on_device
@@ -18,6 +19,7 @@ from tilelang.runtime.parameters import Signature
 _SAME = 1e-5, 1e-8  # relative and absolute: atomic additions to floats take any order
 
 
+@public
 class Profiler:
     """What `kernel.get_profiler()` gives.
 

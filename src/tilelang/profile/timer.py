@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from tilelang.api import public
 from tilelang.errors import OptionError
 from tilelang.profile.device_timer import Plan, is_device_busy, time_by_events, time_by_graph
 
@@ -16,6 +17,7 @@ RETURN_MODES = ("mean", "median", "min", "max")
 BACKENDS = ("event", "cudagraph", "cupti", "auto")  # how a GPU's clock is read; the CPU has one way
 
 
+@public
 def do_bench(
     fn: Callable[[], Any],
     warmup: float = 25,

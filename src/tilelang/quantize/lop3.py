@@ -9,6 +9,7 @@ Source: IEEE 754-2019, 3.4, binary16: 10 bits of fraction, bias 15; PTX ISA, "lo
 
 from __future__ import annotations
 
+from tilelang.api import public
 from tilelang.dtypes import as_dtype
 from tilelang.errors import ProgramNotImplementedError, ProgramValueError
 from tilelang.language.types import DTypeLike
@@ -26,6 +27,7 @@ _ZEROS = {
 }
 
 
+@public
 def get_lop3_intrin_group(
     out_dtype: DTypeLike,
     source_format: str = "uint",

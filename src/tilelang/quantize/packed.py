@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tilelang.api import public
 from tilelang.dtypes import DType, as_dtype
 from tilelang.errors import ProgramAssertionError
 from tilelang.ir.expr import Expr, ExprLike, Reinterpret, as_expr, cast, select
@@ -24,6 +25,7 @@ Convert = Callable[[int, ExprLike, ExprLike, DTypeLike], Expr]
 _WORD = as_dtype("uint32")  # wide enough for a word of any storage, and for what shifts need
 
 
+@public
 def _tir_packed_to_unsigned_convert(storage_type: str = "uint", storage_nbit: int = 8) -> Convert:
     """Values are unsigned."""
     storage = as_dtype(f"{storage_type}{storage_nbit}")
@@ -34,6 +36,7 @@ def _tir_packed_to_unsigned_convert(storage_type: str = "uint", storage_nbit: in
     return convert
 
 
+@public
 def _tir_packed_to_unsigned_convert_with_zeros(
     storage_type: str = "uint", storage_nbit: int = 8
 ) -> Callable[[int, ExprLike, ExprLike, ExprLike, DTypeLike], Expr]:
@@ -46,6 +49,7 @@ def _tir_packed_to_unsigned_convert_with_zeros(
     return convert
 
 
+@public
 def _tir_packed_to_signed_convert(storage_type: str = "uint", storage_nbit: int = 8) -> Convert:
     """Values are signed, stored with half of their range added: 0 stands for the smallest one."""
     plain = _tir_packed_to_unsigned_convert(storage_type, storage_nbit)
@@ -56,6 +60,7 @@ def _tir_packed_to_signed_convert(storage_type: str = "uint", storage_nbit: int 
     return convert
 
 
+@public
 def _tir_packed_int_to_int_convert(storage_type: str = "uint", storage_nbit: int = 8) -> Convert:
     """Values are signed, in two's complement."""
     storage = as_dtype(f"{storage_type}{storage_nbit}")
@@ -68,6 +73,7 @@ def _tir_packed_int_to_int_convert(storage_type: str = "uint", storage_nbit: int
     return convert
 
 
+@public
 def _tir_packed_to_fp4_to_f16(storage_type: str = "uint", storage_nbit: int = 8) -> Convert:
     """Values are floats of 4 bits, a sign and three bits of exponent e: 2 to the power of e - 7, and 0 where e is 0.
 

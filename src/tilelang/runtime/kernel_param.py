@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tilelang.api import public
 from tilelang.dtypes import DType, as_dtype
 from tilelang.ir.expr import Const, int_const
 from tilelang.ir.func import Param, TensorParam
 
 
+@public
 class KernelParam:
     """The description of one parameter.
 

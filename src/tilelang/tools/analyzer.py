@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tilelang.api import public
 from tilelang.arith.simplify import simplify
 from tilelang.errors import ProgramTypeError, ProgramValueError
 from tilelang.ir.buffer import Region, Scope
@@ -51,6 +52,7 @@ class AnalysisResult:
     expected_bandwidth_GBps: float
 
 
+@public
 class Analyzer:
     """Counts of one function on one device.
 

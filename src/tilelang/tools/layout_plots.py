@@ -14,6 +14,7 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
+from tilelang.api import public
 from tilelang.errors import ProgramTypeError, ProgramValueError
 from tilelang.layout import Fragment, Layout
 from tilelang.records import record
@@ -39,6 +40,7 @@ class Picture:
     title: str
 
 
+@public
 def plot_layout(
     layout: Layout,
     save_directory: str | os.PathLike[str] = "./tmp",
@@ -78,6 +80,7 @@ def plot_layout(
     _save(what, _arranged(what, cells, grid_shape, repr(layout)), save_directory, name, colormap, verbose, formats)
 
 
+@public
 def plot_fragment_tv(
     layout: Fragment,
     save_directory: str | os.PathLike[str] = "./tmp",

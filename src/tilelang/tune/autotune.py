@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import Any
 
-from tilelang.errors import user_facing
+from tilelang.api import public
 from tilelang.ir.func import PrimFunc
 from tilelang.jit.eager import EagerFunction
 from tilelang.jit.kernel import JITKernel
@@ -26,6 +26,7 @@ from tilelang.tune.subject import PASS_CONFIGS, Subject, jitted_function
 from tilelang.tune.tuner import tune
 
 
+@public
 class TunedFunction:
     """A function marked `@tilelang.autotune`.
 
@@ -46,7 +47,7 @@ class TunedFunction:
         self._lock = threading.RLock()
         functools.update_wrapper(self, self.jitted.func)
 
-    @user_facing
+    @public
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """The kernel for these arguments, or for eager functions what it returns.
 
@@ -76,7 +77,6 @@ class TunedFunction:
             self._recognized[glance] = function, {n: v for n, v in own_keywords.items() if n not in keywords}
         return function(*own_args, **own_keywords)
 
-    @user_facing
     def tune(self, *args: Any, **keywords: Any) -> TuningResult:
         """What the search for these arguments found, which is made if there was none yet.
 
@@ -85,7 +85,6 @@ class TunedFunction:
         """
         return self._tuned(Subject(self.jitted, args, keywords))
 
-    @user_facing
     def compile(self, *args: Any, **keywords: Any) -> JITKernel:
         """The kernel of the fastest configuration; eager functions do not run."""
         subject = Subject(self.jitted, args, keywords)
@@ -95,17 +94,14 @@ class TunedFunction:
         assert isinstance(kernel, JITKernel)
         return kernel
 
-    @user_facing
     def report(self, *args: Any, **keywords: Any) -> str:
         """The time of each configuration for these arguments, or why it has none."""
         return self.tune(*args, **keywords).report()
 
-    @user_facing
     def get_tir(self, *args: Any, **keywords: Any) -> PrimFunc:
         """The program for these arguments, tunables among them; nothing is tuned."""
         return self.jitted.get_tir(*args, **keywords)
 
-    @user_facing
     def get_kernel_source(self, *args: Any, **keywords: Any) -> str:
         """The generated source of the fastest configuration."""
         return self.compile(*args, **keywords).get_kernel_source()
@@ -140,6 +136,7 @@ class TunedFunction:
         return given and all(name in subject.known for name in tunables)
 
 
+@public
 def autotune(
     func: Callable[..., Any] | None = None,
     *,
@@ -207,7 +204,7 @@ def autotune(
         manual_check_prog, cache_input_tensors, backend, early_stop, early_stop_factor, budget, num_workers,
     )  # fmt: skip
 
-    @user_facing
+    @public
     def decorate(function: Any) -> TunedFunction:
         return TunedFunction(function, configs, settings, do_not_specialize or ())
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import Any
 
+from tilelang.api import public
 from tilelang.errors import OptionError
 from tilelang.options import PassConfigKey
 from tilelang.records import record
@@ -105,6 +106,7 @@ _FEWEST_SHARED = 4  # steps of a block that shares a tile with others; with fewe
 NAMES = ("block_M", "block_N", "block_K", "num_stages", "threads")
 
 
+@public
 def gemm_configs(
     tunables: Sequence[str] = NAMES,
     target: TargetLike = "auto",

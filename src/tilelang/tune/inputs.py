@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from tilelang.api import public
 from tilelang.errors import ArgumentError, TuningError
 from tilelang.ir.func import ScalarParam, TensorParam
 from tilelang.ir.printer import to_text
@@ -22,6 +23,7 @@ from tilelang.runtime.parameters import Signature
 _GIVEN: ContextVar[tuple[Any, ...] | None] = ContextVar("autotune_inputs", default=None)
 
 
+@public
 @contextmanager
 def set_autotune_inputs(*tensors: Any) -> Iterator[None]:
     """Inside, kernels are tuned with these arguments instead of made-up ones.
@@ -40,6 +42,7 @@ def set_autotune_inputs(*tensors: Any) -> Iterator[None]:
         _GIVEN.reset(token)
 
 
+@public
 def get_autotune_inputs() -> tuple[Any, ...] | None:
     """The arguments of the surrounding `set_autotune_inputs`, or None outside of one."""
     return _GIVEN.get()

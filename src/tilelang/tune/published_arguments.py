@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tilelang.api import public
 from tilelang.ir.func import PrimFunc
 from tilelang.jit.compile import compile
 from tilelang.jit.kernel import JITKernel
@@ -14,6 +15,7 @@ from tilelang.runtime.parameters import OutIdx
 from tilelang.target import TargetLike
 
 
+@public
 @dataclass(frozen=True)
 class CompileArgs:
     """How kernels are compiled, as for `AutoTuner.set_compile_args`."""
@@ -37,6 +39,7 @@ class CompileArgs:
         )
 
 
+@public
 @dataclass(frozen=True)
 class ProfileArgs:
     """How kernels are checked and timed, as for `AutoTuner.set_profile_args`."""

@@ -12,7 +12,8 @@ from copy import copy
 from dataclasses import fields, replace
 from typing import Any
 
-from tilelang.errors import OptionError, TuningSubjectError, user_facing
+from tilelang.api import public
+from tilelang.errors import OptionError, TuningSubjectError
 from tilelang.jit.decorator import JitFunction
 from tilelang.jit.eager import EagerFunction
 from tilelang.jit.kernel import JITKernel
@@ -29,6 +30,7 @@ from tilelang.tune.space import Config, Configs, configurations
 from tilelang.tune.subject import Jitted, Subject
 
 
+@public
 class AutoTuner:
     """Tunes a function that makes kernels.
 
@@ -43,7 +45,6 @@ class AutoTuner:
         `AutoTuner.from_kernel(matmul, configs).set_compile_args(out_idx=[-1]).set_profile_args(ref_prog=ref).run()`
     """
 
-    @user_facing
     def __init__(self, fn: Any, configs: Configs | None = None) -> None:
         if not isinstance(fn, JitFunction | EagerFunction):
             if not inspect.isfunction(fn):
@@ -63,7 +64,6 @@ class AutoTuner:
         """The same as `AutoTuner(kernel, configs)`."""
         return cls(kernel, configs)
 
-    @user_facing
     def set_compile_args(
         self,
         out_idx: OutIdx = None,
@@ -80,7 +80,6 @@ class AutoTuner:
         self._jitted = type(self._jitted)(self._jitted.func, options)
         return self
 
-    @user_facing
     def set_profile_args(self, *values: Any, **options: Any) -> AutoTuner:
         """Says how kernels are checked and timed.
 
@@ -102,7 +101,6 @@ class AutoTuner:
         self._call = args, keywords
         return self
 
-    @user_facing
     def run(
         self,
         warmup: float | None = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilelang.api import public
 from tilelang.carver.arch import driver
 from tilelang.errors import OptionError
 from tilelang.target import WARP_SIZE, TargetLike, parse_target
@@ -9,6 +10,7 @@ from tilelang.target import WARP_SIZE, TargetLike, parse_target
 _REGISTERS = 64 * 1024
 
 
+@public
 class CUDA:
     """What a kind of GPU has.
 

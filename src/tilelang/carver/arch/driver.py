@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilelang.api import public
 from tilelang.runtime.cuda_driver import (
     L2_BYTES,
     MAX_SHARED_BYTES,
@@ -13,16 +14,19 @@ from tilelang.runtime.cuda_driver import (
 from tilelang.target import parse_target, present_arch
 
 
+@public
 def get_num_sms(device_id: int = 0) -> int:
     """Multiprocessors of a device, as for the grid of a persistent kernel."""
     return _figure(device_id, MULTIPROCESSORS, parse_target("cuda").architecture.multiprocessors)
 
 
+@public
 def get_max_dynamic_shared_size_bytes(device_id: int = 0) -> int:
     """Bytes of shared memory that a block may have."""
     return _figure(device_id, MAX_SHARED_BYTES, parse_target("cuda").architecture.shared_bytes)
 
 
+@public
 def get_shared_memory_per_block(device_id: int = 0) -> int:
     """Bytes of shared memory that a block has without asking for more: 48 KiB on every GPU.
 
@@ -31,6 +35,7 @@ def get_shared_memory_per_block(device_id: int = 0) -> int:
     return _figure(device_id, SHARED_BYTES, 48 * 1024)
 
 
+@public
 def get_registers_per_block(device_id: int = 0) -> int:
     """Registers, of 32 bits, that a block may have: 64 Ki on every GPU here.
 
@@ -39,6 +44,7 @@ def get_registers_per_block(device_id: int = 0) -> int:
     return _figure(device_id, REGISTERS, 64 * 1024)
 
 
+@public
 def get_l2_cache_size_bytes(device_id: int = 0) -> int:
     """Bytes of the L2 cache.
 
@@ -48,11 +54,13 @@ def get_l2_cache_size_bytes(device_id: int = 0) -> int:
     return open_driver().attribute(device_id, L2_BYTES)
 
 
+@public
 def get_device_name(device_id: int = 0) -> str:
     """What the device is called; as `get_cuda_device_name`."""
     return get_cuda_device_name(device_id)
 
 
+@public
 def get_cuda_device_name(device_id: int = 0) -> str:
     """What the device is called.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tilelang.api import public
+
 
 class Rasterization:
     """One order."""
@@ -18,10 +20,12 @@ class Rasterization:
         return hash((type(self).__name__, self.panel_width))
 
 
+@public
 class NoRasterization(Rasterization):
     """As they come: the first index of the grid first."""
 
 
+@public
 class Rasterization2DRow(Rasterization):
     """In panels of so many rows of blocks: `T.use_swizzle(panel_width, order="row")`."""
 
@@ -29,6 +33,7 @@ class Rasterization2DRow(Rasterization):
         self.panel_width = panel_width
 
 
+@public
 class Rasterization2DColumn(Rasterization):
     """In panels of so many columns of blocks: `T.use_swizzle(panel_width, order="column")`."""
 
