@@ -107,6 +107,7 @@ class FakeCuda:
         self.failing: dict[str, int] = {}  # function: the status that it gives
         self.launches: list[Launched] = []
         self.calls: list[str] = []
+        self.image_maps: list[tuple[Any, ...]] = []  # what maps of pixels were encoded from
         self.attributes: list[tuple[int, int]] = []  # of functions, as they were set
         self.arities: dict[str, int] = {}  # kernel: how many arguments are looked at
         self.thread = threading.local()
@@ -194,6 +195,14 @@ class FakeCuda:
     def cuTensorMapEncodeTiled(self, place: Any, dtype: int, rank: int, address: Any, *rest: Any) -> int:
         encode_map(place.value, dtype, rank, address.value or 0, *rest)
         return self._status("cuTensorMapEncodeTiled")
+
+    def cuTensorMapEncodeIm2col(self, place: Any, dtype: int, rank: int, address: Any, *rest: Any) -> int:
+        dims, strides, lower, upper, channels, pixels, steps, *how = rest
+        self.image_maps.append(
+            (dtype, address.value, list(dims), list(strides[: rank - 1]), list(lower), list(upper), channels, pixels,
+             list(steps), *how)
+        )  # fmt: skip
+        return self._status("cuTensorMapEncodeIm2col")
 
     def cuMemHostAlloc(self, value: Any, size: Any, flags: int) -> int:
         memory = ctypes.create_string_buffer(size.value)

@@ -4,6 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import compatible_convolution  # noqa: E402
 import compatible_programs as programs  # noqa: E402
 import compatible_rows as rows  # noqa: E402
 from device_launch import GPUS, architecture, needs_gpu  # noqa: E402
@@ -92,3 +93,19 @@ def test_roles_and_barriers_in_a_pipelined_loop(size):
 def test_dependent_launches():
     for _ in range(5):
         rows.check_dependent_launches(ON, 1 << 22, 10)
+
+
+@needs_hopper
+@pytest.mark.parametrize(
+    "sizes",
+    [  # images, channels, height, width, filters, kernel, stride, dilation, pad
+        (2, 64, 9, 11, 64, 3, 1, 1, 1),
+        (3, 128, 13, 7, 96, 3, 2, 1, 1),
+        (2, 64, 12, 12, 128, 3, 1, 2, 2),
+        (2, 128, 16, 16, 128, 5, 2, 1, 2),
+        (1, 64, 8, 8, 64, 1, 1, 1, 0),
+        (32, 128, 64, 64, 128, 3, 1, 1, 1),
+    ],
+)
+def test_convolution(sizes):
+    assert "tma_load_4d_im2col" in compatible_convolution.check_convolution(ON, *sizes).get_kernel_source()

@@ -78,7 +78,7 @@ def encoded(array, address, text):
     shape = TensorMapShape(text, "A", array.shape[::-1], array.strides[-2::-1])
     assert not shape.refusal(address)
     driver = open_driver()
-    return TensorMaps(shape, driver.map_encoder(), driver.error)[address]
+    return TensorMaps(shape, driver.map_encoder("cuTensorMapEncodeTiled"), driver.error)[address]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

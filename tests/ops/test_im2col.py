@@ -55,7 +55,7 @@ def test_a_kernel_larger_than_the_image_gives_zeros(ops):
 
 def test_it_reads_the_image_and_writes_the_tile(ops):
     op = Im2Col(ops.tile("img", (1, 2, 2, 1)), ops.tile("col", (4, 4)), as_expr(0), as_expr(0), 1, 1, 1, 0)
-    assert ((op.image,), (op.dst,)) == (op.reads(), op.writes())
+    assert ((op.src,), (op.dst,)) == (op.reads(), op.writes())
 
 
 @pytest.mark.parametrize(

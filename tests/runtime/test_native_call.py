@@ -113,7 +113,7 @@ class Kernel:
                 names[param.name] = value
         program, driver = self.program, Driver(self.machine)
         maps = [
-            tuple(TensorMaps(shape, driver.map_encoder(), driver.error) for shape in shapes)
+            tuple(TensorMaps(shape, driver.map_encoder("cuTensorMapEncodeTiled"), driver.error) for shape in shapes)
             for shapes in program.tensor_maps(names)
         ]
         parts = zip(program.launches, program.grids(names), range(1, 99), program.formats, maps)

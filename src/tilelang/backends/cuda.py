@@ -10,6 +10,7 @@ from tilelang.lowering.by_loop import ByLoop
 from tilelang.lowering.lowering import Lowerings
 from tilelang.lowering.nvidia.cluster_sum import PushSums
 from tilelang.lowering.nvidia.copy_async import AsyncCopy
+from tilelang.lowering.nvidia.copy_im2col import TmaIm2Col
 from tilelang.lowering.nvidia.copy_tma import TmaLoad, TmaStore
 from tilelang.lowering.nvidia.gemm_mma import GemmMma
 from tilelang.lowering.nvidia.gemm_wgmma import GemmWgmma
@@ -20,6 +21,7 @@ from tilelang.lowering.simt.scan import SimtScan
 from tilelang.ops.cluster_sum import ClusterSum
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
+from tilelang.ops.im2col import Im2Col
 from tilelang.ops.lines import LineFold
 from tilelang.ops.scan import Scan
 from tilelang.passes import pipelines
@@ -29,6 +31,7 @@ LOWERINGS: Lowerings = MappingProxyType(
     {
         Copy: (TmaLoad(), TmaStore(), AsyncCopy(), ByLoop("copy.loop")),
         Gemm: (GemmWgmma(), GemmMma(), GemmFma(), ByLoop(gemm_loops.NAME)),
+        Im2Col: (TmaIm2Col(), ByLoop("copy.loop")),
         LineFold: (SimtLineFold(),),
         Scan: (SimtScan(),),
         ClusterSum: (PushSums(),),

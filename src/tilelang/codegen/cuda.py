@@ -308,6 +308,7 @@ class _Program:
             tuple(map(python_text, tensor_map.strides)),
             tensor_map.box,
             tensor_map.swizzle,
+            tensor_map.pixels,
         )
 
     def _pointer(self, buffer: Buffer, written: Set[Buffer], early: bool) -> str:

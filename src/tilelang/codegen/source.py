@@ -41,6 +41,7 @@ class TensorMapText:
         box: Elements per dimension that one instruction moves.
         swizzle: Bytes within which the 16-byte pieces of rows change places in shared memory: 0 (they do not), 32, 64
             or 128.
+        pixels: See `ir.launch.TensorMap`.
     """
 
     tensor: int
@@ -49,6 +50,7 @@ class TensorMapText:
     strides: tuple[str, ...]
     box: tuple[int, ...]
     swizzle: int
+    pixels: tuple[tuple[int, int, int], ...] = ()
 
 
 @record

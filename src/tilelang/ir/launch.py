@@ -26,6 +26,9 @@ class TensorMap:
         strides: Bytes from one element to the next, in dimensions 1 and on; one fewer than `dims`.
         box: Elements that one copy moves, per dimension.
         swizzle: Bytes within which 16-byte chunks are permuted in shared memory: 0 (not at all), 32, 64 or 128.
+        pixels: For maps that move pixels of an image (im2col mode), per spatial dimension, innermost first: by how much
+            the first and the last base pixel differ from the dimension's first and last element, and the step between
+            base pixels. The box is then (channels, pixels). Empty for maps that move boxes.
     """
 
     var: Var
@@ -34,6 +37,7 @@ class TensorMap:
     strides: tuple[Expr, ...]
     box: tuple[int, ...]
     swizzle: int
+    pixels: tuple[tuple[int, int, int], ...] = ()
 
 
 @record(slots=True)

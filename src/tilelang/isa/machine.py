@@ -45,6 +45,7 @@ class TensorMapView:
         strides: Bytes from one element to the next, in dimensions 1 and on.
         box: Elements that one copy moves, per dimension.
         swizzle: Bytes within which 16-byte chunks are permuted in shared memory, or 0.
+        pixels: See `ir.launch.TensorMap`.
     """
 
     tensor: Buffer
@@ -52,6 +53,7 @@ class TensorMapView:
     strides: tuple[int, ...]
     box: tuple[int, ...]
     swizzle: int
+    pixels: tuple[tuple[int, int, int], ...] = ()
 
     @property
     def itemsize(self) -> int:

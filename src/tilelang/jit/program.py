@@ -243,7 +243,12 @@ def _source_from_json(data: bytes) -> Source:
 def _launch_from_json(fields: dict[str, Any]) -> DeviceLaunch:
     arguments = tuple(KernelArgument(**argument) for argument in fields.pop("arguments"))
     texts = fields.pop("tensor_maps")
-    maps = tuple(TensorMapText(**{**_tuples(text), "dtype": as_dtype(text["dtype"])}) for text in texts)
+    maps = tuple(
+        TensorMapText(
+            **{**_tuples(text), "dtype": as_dtype(text["dtype"]), "pixels": tuple(map(tuple, text["pixels"]))}
+        )
+        for text in texts
+    )
     return DeviceLaunch(**{**_tuples(fields), "arguments": arguments, "tensor_maps": maps})
 
 

@@ -98,7 +98,8 @@ def _without_map(signature: Signature, program: PrimFunc, facts: Facts, bound: B
             dims, strides = ([int(evaluate(e, env)) for e in exprs] for exprs in (one.dims, one.strides))
             view = values[one.tensor.storage]
             assert isinstance(view, ArrayView)
-            if map_fault(dims, strides, one.box, one.swizzle, one.tensor.dtype.storage_bytes, view.pointer):
+            size = one.tensor.dtype.storage_bytes
+            if map_fault(dims, strides, one.box, one.swizzle, size, view.pointer, one.pixels):
                 found.add(one.tensor.storage.name)
     return found
 

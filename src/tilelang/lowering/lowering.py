@@ -36,15 +36,16 @@ class TensorMaps:
         self.found: list[TensorMap] = []
 
     def request(
-        self, tensor: Buffer, dims: tuple[Expr, ...], strides: tuple[Expr, ...], box: tuple[int, ...], swizzle: int
+        self, tensor: Buffer, dims: tuple[Expr, ...], strides: tuple[Expr, ...], box: tuple[int, ...], swizzle: int,
+        pixels: tuple[tuple[int, int, int], ...] = (),
     ) -> Var:
         """The name of the map with these attributes."""
         for known in self.found:
-            same = known.tensor is tensor and (known.box, known.swizzle) == (box, swizzle)
+            same = known.tensor is tensor and (known.box, known.swizzle, known.pixels) == (box, swizzle, pixels)
             if same and _same(known.dims, dims) and _same(known.strides, strides):
                 return known.var
         var = Var(f"{tensor.name}_map", SCALARS["uint64"])
-        self.found.append(TensorMap(var, tensor, dims, strides, box, swizzle))
+        self.found.append(TensorMap(var, tensor, dims, strides, box, swizzle, pixels))
         return var
 
 
@@ -87,9 +88,10 @@ class Site:
         strides: Sequence[Expr],
         box: Sequence[int],
         swizzle: int,
+        pixels: tuple[tuple[int, int, int], ...] = (),
     ) -> Var:
         """What instructions of the copy engine take to see a tensor that way; see `ir.launch.TensorMap`."""
-        return self.tensor_maps.request(tensor, tuple(dims), tuple(strides), tuple(box), swizzle)
+        return self.tensor_maps.request(tensor, tuple(dims), tuple(strides), tuple(box), swizzle, pixels)
 
 
 class Lowering(Protocol):

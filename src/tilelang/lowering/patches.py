@@ -30,35 +30,36 @@ class Patch:
 
 def patch(op: Im2Col, row: Expr, build: Builder) -> Patch:
     """The pixel that a row of the tile belongs to."""
-    _, height, width, _ = op.image.extent
+    _, height, width, _ = op.src.extent
     out_height, out_width = _out(op, height), _out(op, width)
-    m = _name(build, "m", op.row_tile * op.dst.extent[-2] + row)
-    n = _name(build, "n", m // (out_height * out_width))
-    top = _name(build, "top", m // out_width % out_height * op.stride - op.pad)
-    left = _name(build, "left", m % out_width * op.stride - op.pad)
+    m = name_index(build, "m", op.row_tile * op.dst.extent[-2] + row)
+    n = name_index(build, "n", m // (out_height * out_width))
+    top = name_index(build, "top", m // out_width % out_height * op.stride - op.pad)
+    left = name_index(build, "left", m % out_width * op.stride - op.pad)
     return Patch(m, n, top, left)
 
 
 def gather(op: Im2Col, pixel: Patch, row: Expr, column: Expr, build: Builder) -> None:
     """Stores one element of the tile."""
-    batch, height, width, channels = op.image.extent
+    batch, height, width, channels = op.src.extent
     rank = len(op.dst.extent)
-    k = _name(build, "k", op.column_tile * op.dst.extent[-1] + column)
+    k = name_index(build, "k", op.column_tile * op.dst.extent[-1] + column)
     tap = k // channels
-    h = _name(build, "h", pixel.top + tap // op.kernel * op.dilation)
-    w = _name(build, "w", pixel.left + tap % op.kernel * op.dilation)
+    h = name_index(build, "h", pixel.top + tap // op.kernel * op.dilation)
+    w = name_index(build, "w", pixel.left + tap % op.kernel * op.dilation)
     taps = channels * (op.kernel * op.kernel)
     pixels = batch * _out(op, height) * _out(op, width)
     inside = conjunction(
         test for x, end in ((pixel.m, pixels), (k, taps), (h, height), (w, width)) for test in (x >= 0, x < end)
     )
     value = select(
-        inside, cast(_pixel(op.image, (pixel.n, h, w, k % channels)), op.dst.dtype), const(0, op.dst.dtype)
+        inside, cast(_pixel(op.src, (pixel.n, h, w, k % channels)), op.dst.dtype), const(0, op.dst.dtype)
     )
     build.emit(Store(op.dst.buffer, indices(op.dst, (row, column), (rank - 2, rank - 1)), value))
 
 
-def _name(build: Builder, text: str, value: Expr) -> Var:
+def name_index(build: Builder, text: str, value: Expr) -> Var:
+    """A name for an index."""
     var = Var(text, INT32, index=True)
     build.emit(Bind(var, value))
     return var

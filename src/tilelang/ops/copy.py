@@ -87,6 +87,11 @@ class Copy(TileOp):
         clusters = Feature.NONE if self.receivers is None else Feature.CLUSTER
         return clusters | (Feature.TMA if self.explicit else Feature.NONE)
 
+    @property
+    def source_indices(self) -> tuple[Expr, ...]:
+        """What decides which elements of the source are read."""
+        return (*self.src.start, *self.src.extent)
+
     def reads(self) -> tuple[Region, ...]:
         """The source."""
         return (self.src,)
@@ -154,6 +159,11 @@ class Transpose(TileOp):
     def name(self) -> str:
         """The user's name for it."""
         return "T.transpose"
+
+    @property
+    def source_indices(self) -> tuple[Expr, ...]:
+        """What decides which elements of the source are read."""
+        return (*self.src.start, *self.src.extent)
 
     def reads(self) -> tuple[Region, ...]:
         """The source."""

@@ -5,27 +5,25 @@ from __future__ import annotations
 import numpy as np
 
 from tilelang.errors import ProgramError
-from tilelang.ir.buffer import Region
 from tilelang.ir.expr import Expr
 from tilelang.ir.scalar import convert
-from tilelang.ir.stmt import TileMemory, TileOp
+from tilelang.ir.stmt import TileMemory
+from tilelang.ops.copy import Copy
 from tilelang.ops.describe import check_memory, check_scalars, operand_text
 from tilelang.records import record
 
 
 @record(eq=False)
-class Im2Col(TileOp):
-    """One tile of the im2col matrix of an NHWC image.
+class Im2Col(Copy):
+    """One tile of the im2col matrix of an NHWC image: a copy whose source is a window of pixels.
 
     Row m of the matrix is output pixel (n, oh, ow) in row-major order; column k is (kh, kw, c) in row-major order.
-    `dst[i, j] = image[n, oh * stride + kh * dilation - pad, ow * stride + kw * dilation - pad, c]` for
+    `dst[i, j] = src[n, oh * stride + kh * dilation - pad, ow * stride + kw * dilation - pad, c]` for
     m = row_tile * rows + i and k = column_tile * columns + j, with 0 where the pixel or the column lies outside.
 
-    Shapes: image (N, H, W, C); dst (rows, columns).
+    Shapes: src (N, H, W, C); dst (rows, columns).
     """
 
-    image: Region
-    dst: Region
     row_tile: Expr
     column_tile: Expr
     kernel: int
@@ -38,21 +36,18 @@ class Im2Col(TileOp):
         """The user's name for it."""
         return "T.c2d_im2col"
 
-    def reads(self) -> tuple[Region, ...]:
-        """The image."""
-        return (self.image,)
-
-    def writes(self) -> tuple[Region, ...]:
-        """The tile of the matrix."""
-        return (self.dst,)
+    @property
+    def source_indices(self) -> tuple[Expr, ...]:
+        """Those of the image, and which tile it is."""
+        return (*self.src.start, *self.src.extent, self.row_tile, self.column_tile)
 
     def check(self) -> None:
         """Ranks, and numbers that make sense."""
-        check_memory(self.name, self.image, self.dst)
-        check_scalars(self.name, self.image, self.dst)
-        if len(self.image.extent) != 4:
+        check_memory(self.name, self.src, self.dst)
+        check_scalars(self.name, self.src, self.dst)
+        if len(self.src.extent) != 4:
             raise ProgramError(
-                f"{self.name}: {operand_text(self.image)}, but an image is (batch, height, width, channels)",
+                f"{self.name}: {operand_text(self.src)}, but an image is (batch, height, width, channels)",
                 hint="add the missing dimensions with T.reshape",
             )
         if len(self.dst.extent) < 2 or self.dst.static_extent is None:
@@ -76,7 +71,7 @@ class Im2Col(TileOp):
 
     def reference(self, memory: TileMemory) -> None:
         """Gathers the patches by the formula of the class."""
-        image = memory.read(self.image)
+        image = memory.read(self.src)
         batch, height, width, channels = image.shape
         out_height, out_width = (
             max(0, (size + 2 * self.pad - self.dilation * (self.kernel - 1) - 1) // self.stride + 1)

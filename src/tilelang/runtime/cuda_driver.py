@@ -182,14 +182,14 @@ class Driver:
         finally:
             self._call("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
 
-    def map_encoder(self) -> Callable[..., int]:
-        """`cuTensorMapEncodeTiled` as it is.
+    def map_encoder(self, name: str) -> Callable[..., int]:
+        """One of the functions that encode tensor maps, as it is.
 
         Raises:
             DriverError: The driver is older.
         """
         try:
-            encode: Callable[..., int] = self._library.cuTensorMapEncodeTiled
+            encode: Callable[..., int] = getattr(self._library, name)
         except AttributeError:
             raise DriverError(
                 "the CUDA driver is too old for tensor maps: CUDA 12.0 or newer is needed",

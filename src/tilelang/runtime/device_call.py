@@ -30,7 +30,7 @@ from tilelang.runtime.native_call import NativeCall
 from tilelang.runtime.native_launcher import BUILDER, Builder, exchange_of
 from tilelang.runtime.parameters import Signature
 from tilelang.runtime.streams import current_stream, workspaces
-from tilelang.runtime.tensor_map import TensorMaps
+from tilelang.runtime.tensor_map import TensorMaps, encoder
 from tilelang.runtime.variants import WIDE, Variants
 
 _MAX_VARIANTS = 8  # per kernel; calls beyond them take the program that relies on nothing
@@ -273,7 +273,7 @@ class DeviceCaller:
         grids = program.grids(names)
         functions = program.functions(driver, device)
         maps = [
-            tuple(TensorMaps(shape, driver.map_encoder(), driver.error) for shape in shapes)
+            tuple(TensorMaps(shape, driver.map_encoder(encoder(shape.text)), driver.error) for shape in shapes)
             for shapes in program.tensor_maps(names)
         ]
         shared = program.shared_bytes(names, driver, device)

@@ -303,6 +303,8 @@ class NativeCall:
     def _map(self, maps: TensorMaps, offset: int, bound: Bound) -> _Map:
         """What the launcher encodes anew where the tensor lies elsewhere."""
         text = maps.shape.text
+        if text.pixels:
+            raise NoShortWay  # the launcher knows the arguments of `cuTensorMapEncodeTiled`
         self._kept.append(maps)
         arrays = (ctypes.addressof(array) for array in (maps.dims, maps.strides, maps.box, maps.steps))
         return _Map(

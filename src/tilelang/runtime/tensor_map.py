@@ -4,7 +4,8 @@ Takes a `TensorMapText` with the sizes of a call and the address of a tensor, gi
 takes by value. Invariant: whoever encodes a map has asked `refusal` first, which says in the user's words what the
 driver would refuse with a number only; maps of the same sizes at the same address are encoded once.
 
-Source: CUDA Driver API, "Tensor Map Object Management", cuTensorMapEncodeTiled and the enums of its arguments.
+Source: CUDA Driver API, "Tensor Map Object Management", cuTensorMapEncodeTiled,
+cuTensorMapEncodeIm2col and the enums of their arguments.
 """
 
 from __future__ import annotations
@@ -62,8 +63,20 @@ class TensorMapShape:
     def refusal(self, address: int) -> str:
         """Why there can be no map for a tensor at this address; empty if there can."""
         text = self.text
-        fault = map_fault(self.dims, self.strides, text.box, text.swizzle, text.dtype.storage_bytes, address)
+        size = text.dtype.storage_bytes
+        fault = map_fault(self.dims, self.strides, text.box, text.swizzle, size, address, text.pixels)
         return fault and f"no tensor map of '{self.name}': {fault}"
+
+
+def encoder(text: TensorMapText) -> str:
+    """The driver's function that encodes a map."""
+    return "cuTensorMapEncodeIm2col" if text.pixels else "cuTensorMapEncodeTiled"
+
+
+def _corners(pixels: tuple[tuple[int, int, int], ...]) -> tuple[Any, ...]:
+    """The corners of base pixels for the driver, lower and upper ones."""
+    lower, upper, _ = zip(*pixels, strict=True)
+    return tuple((ctypes.c_int * len(pixels))(*corners) for corners in (lower, upper))
 
 
 class TensorMapFormula:
@@ -75,7 +88,8 @@ class TensorMapFormula:
     """
 
     def __init__(self, text: TensorMapText, name: str) -> None:
-        if not len(text.dims) == len(text.strides) + 1 == len(text.box) or text.swizzle not in SWIZZLES:
+        rank = 2 + len(text.pixels) if text.pixels else len(text.box)
+        if not len(text.dims) == len(text.strides) + 1 == rank or text.swizzle not in SWIZZLES:
             raise CompilerBug(f"the tensor map of '{name}' is inconsistent: {text}")
         data_type(text.dtype)
         self.text, self._name = text, name
@@ -99,7 +113,7 @@ class TensorMaps(dict[int, bytes]):
 
     Args:
         shape: Of all of them.
-        encode: `cuTensorMapEncodeTiled`.
+        encode: The `encoder` of the driver.
         error: The error for a status that it gave, and what was done.
 
     Attributes:
@@ -107,7 +121,7 @@ class TensorMaps(dict[int, bytes]):
         dims: For the driver; so are the others.
         strides: In bytes.
         box: In elements.
-        steps: Which elements of the box are moved: all.
+        steps: Which elements of the box are moved: all; between base pixels, the steps.
     """
 
     def __init__(
@@ -118,11 +132,13 @@ class TensorMaps(dict[int, bytes]):
         self.shape, self._encode, self._error = shape, encode, error
         self.dims = (ctypes.c_uint64 * rank)(*shape.dims)
         self.strides = (ctypes.c_uint64 * MAX_RANK)(*shape.strides)  # never empty: its address is passed
-        self.box = (ctypes.c_uint32 * rank)(*shape.text.box)
-        self.steps = (ctypes.c_uint32 * rank)(*[1] * rank)
+        box, pixels = shape.text.box, shape.text.pixels
+        self.box = (ctypes.c_uint32 * len(box))(*box)
+        steps = (1, *(step for _, _, step in pixels), 1) if pixels else (1,) * rank
+        self.steps = (ctypes.c_uint32 * rank)(*steps)
         self._fixed: tuple[Any, ...] = (
-            self.dims, self.strides, self.box, self.steps, NOT_INTERLEAVED, SWIZZLE_CODES[shape.text.swizzle],
-            PROMOTION, ZEROS_OUTSIDE,
+            self.dims, self.strides, *(_corners(pixels) + box if pixels else (self.box,)), self.steps,
+            NOT_INTERLEAVED, SWIZZLE_CODES[shape.text.swizzle], PROMOTION, ZEROS_OUTSIDE,
         )  # fmt: skip
         self._head = (data_type(shape.text.dtype), rank)
 
@@ -135,7 +151,7 @@ class TensorMaps(dict[int, bytes]):
             shape = self.shape
             raise self._error(
                 status,
-                f"cuTensorMapEncodeTiled of '{shape.name}' at {address:#x}, dims {shape.dims}, strides "
+                f"{encoder(shape.text)} of '{shape.name}' at {address:#x}, dims {shape.dims}, strides "
                 f"{shape.strides} bytes, box {shape.text.box}, swizzle {shape.text.swizzle}",
             )
         if len(self) >= _KEPT:

@@ -182,10 +182,11 @@ class Simulation:
         tensor, box, swizzle = tensor_map.tensor, tensor_map.box, tensor_map.swizzle
         dims, strides = self._evaluator.indices(tensor_map.dims), self._evaluator.indices(tensor_map.strides)
         array = self.array(tensor)
-        fault = map_fault(dims, strides, box, swizzle, tensor.dtype.storage_bytes, array.storage.base + array.begin)
+        place, size, pixels = array.storage.base + array.begin, tensor.dtype.storage_bytes, tensor_map.pixels
+        fault = map_fault(dims, strides, box, swizzle, size, place, pixels)
         if fault:
             raise SimulationError(f"the map of '{tensor.name}' for copies of {box}: {fault}")
-        return TensorMapView(tensor, dims, strides, box, swizzle)
+        return TensorMapView(tensor, dims, strides, box, swizzle, pixels)
 
     def compiler(self, slots: Slots) -> StatementCompiler:
         """What compiles the body of a launch."""

@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,7 +10,7 @@ from tilelang.dtypes import INT32, as_dtype
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import const
 from tilelang.isa.machine import TensorMapView
-from tilelang.isa.nvidia.tensor_box import map_fault, shared_pieces, swizzled, tensor_pieces
+from tilelang.isa.nvidia.tensor_box import map_fault, pixel_pieces, shared_pieces, swizzled, tensor_pieces
 
 DTYPES = ("uint8", "float16", "float32", "float64")
 
@@ -107,3 +109,61 @@ def test_maps_that_the_driver_accepts():
 )
 def test_maps_that_the_driver_refuses(change, words):
     assert words in map_fault(**{**GOOD, **change})
+
+
+# -- pixels ------------------------------------------------------------------------------------------------------------
+@st.composite
+def windows(draw):
+    """An image (N, H, W, C), (kernel, stride, dilation, pad), a tap, the first row of a tile, and its rows."""
+    kernel, stride, dilation = draw(st.integers(1, 3)), draw(st.integers(1, 3)), draw(st.integers(1, 2))
+    pad, reach = draw(st.integers(0, 3)), dilation * (kernel - 1)
+    height, width = (draw(st.integers(max(1, reach + 1 - 2 * pad), 8)) for _ in range(2))
+    image = np.arange(1, 2 * height * width * 16 + 1, dtype="int32").reshape(2, height, width, 16)
+    tap = (draw(st.integers(0, kernel - 1)), draw(st.integers(0, kernel - 1)))
+    return image, (kernel, stride, dilation, pad), tap, draw(st.integers(0, 40)), draw(st.integers(1, 40))
+
+
+@settings(max_examples=80, deadline=None)
+@given(windows(), st.sampled_from([0, 8]))
+def test_pixels_follow_each_other_as_outputs_of_a_convolution_do(case, channel):
+    image, (kernel, stride, dilation, pad), (kh, kw), row, rows = case
+    number, height, width, _ = image.shape
+    reach = dilation * (kernel - 1)
+    tops, lefts = (range(-pad, size + pad - reach, stride) for size in (height, width))
+    bases = list(itertools.product(range(number), tops, lefts))
+    row %= len(bases)
+    padded = np.pad(image, ((0, 0), (pad + reach,) * 2, (pad + reach,) * 2, (0, 0)))
+    expected = np.zeros((rows, 8), "int32")
+    for i, (n, top, left) in enumerate(bases[row : row + rows]):
+        at = (top + kh * dilation + pad + reach, left + kw * dilation + pad + reach)
+        expected[i] = padded[(n, *at)][channel : channel + 8]
+    corner = (-pad, pad - reach, stride)
+    buffer = Buffer("A", tuple(const(n, INT32) for n in image.shape), as_dtype("int32"), Scope.GLOBAL)
+    view = TensorMapView(buffer, image.shape[::-1], image.strides[-2::-1], (8, rows), 0, (corner, corner))
+    assert "" == map_fault(view.dims, view.strides, view.box, 0, 4, pixels=view.pixels)
+    n, top, left = bases[row]
+    pieces = pixel_pieces(view, (channel, left, top, n), (kw * dilation, kh * dilation))
+    memory, found = image.reshape(-1), []
+    for place, start in enumerate(pieces.starts):
+        inside = pieces.inside is None or pieces.inside[place]
+        found.append(memory[start // 4 : (start + pieces.size) // 4] if inside else np.zeros(pieces.size // 4, "int32"))
+    np.testing.assert_array_equal(expected, np.concatenate(found).reshape(rows, 8))
+
+
+IMAGE = {"dims": (16, 9, 7, 2), "strides": (32, 288, 2016), "box": (16, 64), "swizzle": 32, "itemsize": 2}
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"pixels": ((0, 0, 1),)}, "pixels are those of images with 2 spatial dimensions, beside channels and a number"),
+        ({"box": (16, 1025)}, "a box has 1 to 1024 pixels, not 1025"),
+        ({"pixels": ((0, 0, 1), (-129, 0, 1))}, "corners lie -128 to 127 elements from the image's, not -129 and 0"),
+        ({"pixels": ((0, 0, 9), (0, 0, 1))}, "base pixels are 1 to 8 elements apart, not 9"),
+        ({"pixels": ((0, 0, 1), (0, -7, 1))}, "no base pixel lies between 0 and -1"),
+        ({"box": (32, 64)}, "the rows of a box fit into the span of its swizzle, 32 bytes, but these have 64"),
+        ({}, ""),
+    ],
+)
+def test_a_map_of_pixels_that_cannot_be_is_explained(change, why):
+    assert why == map_fault(**{**IMAGE, "pixels": ((-1, -1, 1), (-1, -1, 2)), **change})

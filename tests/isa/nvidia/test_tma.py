@@ -26,6 +26,8 @@ RECORDS = {name: record for name, record in INSTRUCTIONS.items() if name.startsw
 def test_there_are_no_other_forms():
     with pytest.raises(NoLowering, match="1 to 5 dimensions, not 6"):
         tma_load(6)
+    with pytest.raises(NoLowering, match="maps of pixels have 4 dimensions here, not 3"):
+        tma_load(3, pixels=True)
     with pytest.raises(NoLowering, match="not by 'mul'"):
         tma_reduce(2, "mul")
     with pytest.raises(NoLowering, match="-1 groups"):
@@ -51,7 +53,7 @@ def operands(name: str) -> list[str]:
     rank, hint = re.search(r"_(\d)d", name), ["policy"] * name.endswith("hint")
     places = [f"x + {i}" for i in range(int(rank[1]))] if rank else []
     if name.startswith("tma_load"):
-        return ["tile", "map", "bar", *places, *["mask"] * ("multicast" in name), *hint]
+        return ["tile", "map", "bar", *places, *["x", "x"] * ("im2col" in name), *["mask"] * ("multicast" in name), *hint]
     if rank:
         return ["map", "tile", *places, *hint]
     if name.startswith("bulk_load"):

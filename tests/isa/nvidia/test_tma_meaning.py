@@ -45,6 +45,20 @@ def test_a_load_is_there_once_its_bytes_are_counted(hint):
     assert ("need_fence", "barriers") in warp.asked
 
 
+def test_a_load_and_its_map_move_the_same_kind_of_thing():
+    warp, a, view, s, bar = tile()
+    with pytest.raises(SimulationError, match="has 2 dimensions"):
+        run(tma_load(4, pixels=True), warp, s, view, bar, *[0] * 6)
+    image = TensorMapView(a.buffer, (8, 2, 3, 2), (16, 32, 96), (8, 4), 0)
+    with pytest.raises(SimulationError, match="is one of boxes"):
+        run(tma_load(4, pixels=True), warp, s, image, bar, *[0] * 6)
+    pixels = TensorMapView(a.buffer, (8, 2, 3, 2), (16, 32, 96), (8, 4), 0, ((0, 0, 1), (0, 0, 1)))
+    with pytest.raises(SimulationError, match="is one of pixels"):
+        run(tma_load(4), warp, s, pixels, bar, *[0] * 4)
+    with pytest.raises(SimulationError, match="pixels lie 0 to 255 elements from base pixels, not 256"):
+        run(tma_load(4, pixels=True), warp, s, pixels, bar, 0, 0, 0, 0, 0, 256)
+
+
 def test_a_multicast_begins_a_copy_in_every_block_of_its_mask():
     warp, _, view, s, bar = tile()
     run(tma_load(2, multicast=True), warp, s, view, bar, 0, 0, 0b1010)

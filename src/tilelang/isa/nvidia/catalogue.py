@@ -64,7 +64,7 @@ from tilelang.isa.nvidia.sync import (
     SYNC_THREADS_OR,
     SYNC_WARP,
 )
-from tilelang.isa.nvidia.tensor_box import MAX_RANK
+from tilelang.isa.nvidia.tensor_box import IMAGE_RANK, MAX_RANK
 from tilelang.isa.nvidia.tma import (
     TMA_PREFETCH_MAP,
     TMA_STORE_COMMIT,
@@ -136,6 +136,8 @@ def _bulk_copies() -> Iterator[Instruction]:
     for hint in (False, True):
         for rank in range(1, MAX_RANK + 1):
             yield from (tma_load(rank, multicast=multicast, hint=hint) for multicast in (False, True))
+            if rank == IMAGE_RANK:
+                yield tma_load(rank, pixels=True, hint=hint)
             yield tma_store(rank, hint=hint)
             yield from (tma_reduce(rank, op, hint=hint) for op in REDUCTIONS)
         yield from (bulk_load(hint=hint), bulk_store(hint=hint))

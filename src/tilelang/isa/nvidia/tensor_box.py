@@ -4,8 +4,8 @@ Takes the numbers of a map, gives `Pieces` and complaints. Invariant: the n-th p
 in shared memory are the two ends of one movement; a box has as many bytes in shared memory however much of it lies
 outside of the tensor.
 
-Source: CUDA Driver API, "cuTensorMapEncodeTiled"; PTX ISA, "Tensors: Swizzling modes"; the permutation of chunks was
-verified on an H200.
+Source: CUDA Driver API, "cuTensorMapEncodeTiled" and "cuTensorMapEncodeIm2col"; PTX ISA, "Tensors: Im2col mode" and
+"Swizzling modes"; the permutation of chunks was verified on an H200.
 """
 
 from __future__ import annotations
@@ -22,6 +22,11 @@ CHUNK_BYTES = 16  # what a swizzle moves, and what addresses, strides and the ro
 BOX_ALIGNMENT = 128  # bytes; of a box in shared memory. Source: PTX ISA, "cp.async.bulk.tensor"
 MAX_RANK = 5
 MAX_SIDE = 256  # elements of a box along one dimension
+IMAGE_RANK = 4  # dimensions of a map of pixels: channels, two spatial ones, images
+MAX_PIXELS = 1024  # of a box of pixels
+CORNERS = range(-128, 128)  # of the base pixels of an image with two spatial dimensions
+MAX_STEP = 8  # between base pixels
+MAX_OFFSET = 255  # from a base pixel to the one that is read
 _MAX_EXTENT = 1 << 32
 _MAX_STRIDE = 1 << 40
 _PERMUTED = {0: 0, 32: 1, 64: 3, 128: 7}  # span of a swizzle: which bits of the number of a 128-byte line it mixes in
@@ -77,8 +82,49 @@ def tensor_pieces(view: TensorMapView, at: Sequence[int], *, elements: bool = Fa
     return Pieces(view.tensor, starts.ravel(), size, None if inside.all() else inside.ravel())
 
 
+def pixel_pieces(view: TensorMapView, at: Sequence[int], offsets: Sequence[int]) -> Pieces:
+    """The pieces of the pixels that follow a base pixel, in the order of shared memory.
+
+    Base pixels are walked along the innermost spatial dimension first, each between its corners; what is read of each
+    lies `offsets` further.
+
+    Args:
+        view: A map of pixels.
+        at: The first channel, the first base pixel, and the image, innermost first.
+        offsets: Per spatial dimension, innermost first.
+    """
+    size, channels = view.itemsize, view.box[0]
+    ranges = [
+        range(low, dim + high, step) for dim, (low, high, step) in zip(view.dims[1:-1], view.pixels, strict=True)
+    ]
+    number = at[-1]
+    for base, along in zip(reversed(at[1:-1]), reversed(ranges), strict=True):
+        number = number * len(along) + (base - along.start) // along.step
+    left: np.ndarray = number + np.arange(view.box[1])
+    starts: np.ndarray = np.zeros_like(left)
+    inside: np.ndarray = np.ones(left.shape, bool)
+    coordinates = []
+    for along, offset in zip(ranges, offsets, strict=True):
+        left, nth = np.divmod(left, max(1, len(along)))
+        coordinates.append(along.start + nth * along.step + offset)
+    for index, dim, stride in zip((*coordinates, left), view.dims[1:], view.strides, strict=True):
+        starts = starts + index * stride
+        inside = inside & (index >= 0) & (index < dim)
+    unit = CHUNK_BYTES if not any(count * size % CHUNK_BYTES for count in (view.dims[0], at[0], channels)) else size
+    channel = at[0] * size + np.arange(0, channels * size, unit)
+    begins = starts[:, None] + channel
+    within = inside[:, None] & (channel >= 0) & (channel < view.dims[0] * size)
+    return Pieces(view.tensor, begins.ravel(), unit, None if within.all() else within.ravel())
+
+
 def map_fault(
-    dims: Sequence[int], strides: Sequence[int], box: Sequence[int], swizzle: int, itemsize: int, base: int = 0
+    dims: Sequence[int],
+    strides: Sequence[int],
+    box: Sequence[int],
+    swizzle: int,
+    itemsize: int,
+    base: int = 0,
+    pixels: Sequence[tuple[int, int, int]] = (),
 ) -> str:
     """Why there is no such map, in a few words; empty if there is.
 
@@ -89,8 +135,13 @@ def map_fault(
         swizzle: In bytes.
         itemsize: Bytes of an element.
         base: The address of the tensor, as far as it is known.
+        pixels: See `ir.launch.TensorMap`.
     """
     row = box[0] * itemsize if box else 0
+    if pixels and (fault := _pixel_fault(dims, box, pixels)):
+        return fault
+    if pixels:
+        box = (box[0], *[1] * (len(dims) - 1))  # of which each pixel is one
     if not 1 <= len(box) <= MAX_RANK or not len(dims) == len(box) == len(strides) + 1:
         return f"a box has 1 to {MAX_RANK} dimensions, each with an extent and all but the first with a stride"
     if swizzle not in _PERMUTED:
@@ -110,4 +161,20 @@ def map_fault(
             return f"strides are multiples of {CHUNK_BYTES} bytes below {_MAX_STRIDE}, not {stride}"
     if base % CHUNK_BYTES:
         return f"tensors begin at multiples of {CHUNK_BYTES} bytes, not at {base}"
+    return ""
+
+
+def _pixel_fault(dims: Sequence[int], box: Sequence[int], pixels: Sequence[tuple[int, int, int]]) -> str:
+    """Why there is no such map of pixels; empty if there may be."""
+    if len(pixels) != 2 or len(dims) != IMAGE_RANK or len(box) != 2:
+        return "pixels are those of images with 2 spatial dimensions, beside channels and a number"
+    if not 1 <= box[1] <= MAX_PIXELS:
+        return f"a box has 1 to {MAX_PIXELS} pixels, not {box[1]}"
+    for dim, (low, high, step) in zip(dims[1:3], pixels, strict=True):
+        if low not in CORNERS or high not in CORNERS:
+            return f"corners lie {CORNERS.start} to {CORNERS.stop - 1} elements from the image's, not {low} and {high}"
+        if not 1 <= step <= MAX_STEP:
+            return f"base pixels are 1 to {MAX_STEP} elements apart, not {step}"
+        if low >= dim + high:
+            return f"no base pixel lies between {low} and {dim + high - 1}"
     return ""

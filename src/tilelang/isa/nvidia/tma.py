@@ -28,7 +28,7 @@ from tilelang.isa.intrinsic import Helper
 from tilelang.isa.machine import TensorMapView, Warp
 from tilelang.isa.nvidia import tma_meaning
 from tilelang.isa.nvidia.ptx_statement import Argument, global_address, ptx_statement, register, shared_address
-from tilelang.isa.nvidia.tensor_box import MAX_RANK
+from tilelang.isa.nvidia.tensor_box import IMAGE_RANK, MAX_RANK
 from tilelang.isa.nvidia.tma_meaning import REDUCTIONS
 from tilelang.target import Feature
 
@@ -74,25 +74,34 @@ def _operands(first: int, count: int) -> str:
 
 
 @cache
-def tma_load(rank: int, *, multicast: bool = False, hint: bool = False) -> Instruction:
+def tma_load(rank: int, *, pixels: bool = False, multicast: bool = False, hint: bool = False) -> Instruction:
     """The copy of a box of a tensor to shared memory.
 
     It is called with the destination, the map, the barrier that counts the bytes, and as many coordinates as the map
-    has dimensions; then with the mask of the blocks of the cluster that receive the box at the same place, and count it
-    on their own barriers, if it is `multicast`; then with a policy of `l2_policy`, if there is a `hint`.
+    has dimensions; then, if the map is one of `pixels`, with how far behind a base pixel the one lies that is read, per
+    spatial dimension, innermost first (uint16); then with the mask of the blocks of the cluster that receive the box at
+    the same place, and count it on their own barriers, if it is `multicast`; then with a policy of `l2_policy`, if
+    there is a `hint`.
     """
     _check(rank)
-    ptx = f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes"
+    if pixels and rank != IMAGE_RANK:
+        raise NoLowering(f"cp.async.bulk.tensor: maps of pixels have {IMAGE_RANK} dimensions here, not {rank}")
+    offsets = rank - 2 if pixels else 0
+    behind = 3 + rank + offsets
+    ptx = f"cp.async.bulk.tensor.{rank}d.shared::cluster.global" + ".im2col" * pixels
+    ptx += ".mbarrier::complete_tx::bytes"
     ptx += ".multicast::cluster" * multicast + ".L2::cache_hint" * hint
-    ptx += f" [%0], [%1, {{{_operands(3, rank)}}}], [%2]" + f", %{3 + rank}" * multicast
-    ptx += f", %{3 + rank + multicast}" * hint
+    ptx += f" [%0], [%1, {{{_operands(3, rank)}}}], [%2]"
+    ptx += f", {{{_operands(3 + rank, offsets)}}}" * pixels + f", %{behind}" * multicast
+    ptx += f", %{behind + multicast}" * hint
     arguments = [shared_address("dst"), _MAP, shared_address("barrier"), *_coordinates(rank)]
+    arguments += [register("unsigned short", f"offset{i}") for i in range(offsets)]
     arguments += [register("unsigned short", "blocks")] * multicast + [_POLICY] * hint
     return ptx_statement(
-        f"tma_load_{rank}d" + "_multicast" * multicast + "_hint" * hint,
+        f"tma_load_{rank}d" + "_im2col" * pixels + "_multicast" * multicast + "_hint" * hint,
         f"{ptx};",
         arguments,
-        tma_meaning.tensor_load(rank, multicast),
+        tma_meaning.tensor_load(rank, multicast, pixels),
         "Copies a box of a tensor to shared memory; the barrier counts its bytes.",
         timeline=Timeline.TMA_LOAD,
         needs=Feature.TMA | Feature.CLUSTER if multicast else Feature.TMA,

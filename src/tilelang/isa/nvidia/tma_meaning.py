@@ -18,7 +18,14 @@ from tilelang.errors import MisalignedAccess, OutOfBounds, SimulationError
 from tilelang.isa.machine import LANES, Pieces, Pointer, TensorMapView, Transfer, Warp
 from tilelang.isa.nvidia.lanes import integers
 from tilelang.isa.nvidia.mbarrier import signaled
-from tilelang.isa.nvidia.tensor_box import BOX_ALIGNMENT, CHUNK_BYTES, shared_pieces, tensor_pieces
+from tilelang.isa.nvidia.tensor_box import (
+    BOX_ALIGNMENT,
+    CHUNK_BYTES,
+    MAX_OFFSET,
+    pixel_pieces,
+    shared_pieces,
+    tensor_pieces,
+)
 from tilelang.records import record
 
 _INTEGERS = ("int32", "uint32", "int64", "uint64")
@@ -114,6 +121,15 @@ def _at(view: TensorMapView, coordinates: tuple[np.ndarray, ...], lane: int, wha
     return found
 
 
+def _offsets(values: tuple[np.ndarray, ...], lane: int, what: str) -> tuple[int, ...]:
+    """By how much a lane's pixels lie behind base pixels, along the innermost dimension first."""
+    found = tuple(int(value[lane]) for value in values)
+    for value in found:
+        if not 0 <= value <= MAX_OFFSET:
+            raise SimulationError(f"{what}: pixels lie 0 to {MAX_OFFSET} elements from base pixels, not {value}")
+    return found
+
+
 def _begin(warp: Warp, pointer: Pointer, lane: int, alignment: int, what: str) -> int:
     """The address in shared memory that a lane names."""
     address = int(warp.shared_address(pointer)[lane])
@@ -127,8 +143,8 @@ def _begin(warp: Warp, pointer: Pointer, lane: int, alignment: int, what: str) -
 
 
 def _check_rank(view: TensorMapView, rank: int, what: str) -> None:
-    if len(view.box) != rank:
-        raise SimulationError(f"{what}: the map of '{view.tensor.name}' has {len(view.box)} dimensions")
+    if len(view.dims) != rank:
+        raise SimulationError(f"{what}: the map of '{view.tensor.name}' has {len(view.dims)} dimensions")
 
 
 def _ranks(mask: int, what: str) -> Iterator[int]:
@@ -137,18 +153,26 @@ def _ranks(mask: int, what: str) -> Iterator[int]:
     yield from (rank for rank in range(16) if mask >> rank & 1)
 
 
-def tensor_load(rank: int, multicast: bool) -> Callable[..., None]:
-    """The copy of a box to shared memory, of one block or of several."""
-    what = f"cp.async.bulk.tensor.{rank}d"
+def tensor_load(rank: int, multicast: bool, pixels: bool = False) -> Callable[..., None]:
+    """The copy of a box, or of pixels, to shared memory, of one block or of several."""
+    what = f"cp.async.bulk.tensor.{rank}d" + ".im2col" * pixels
+    offsets = rank - 2 if pixels else 0
 
     def simulate(warp: Warp, dst: Pointer, view: TensorMapView, barrier: Pointer, *operands: Any) -> None:
         _check_rank(view, rank, what)
+        if bool(view.pixels) != pixels:
+            kinds = {False: "boxes", True: "pixels"}
+            raise SimulationError(f"{what}: the map of '{view.tensor.name}' is one of {kinds[not pixels]}")
         values = tuple(map(integers, operands))
         for lane in _lanes(warp):
-            source = tensor_pieces(view, _at(view, values[:rank], lane, what))
+            at = _at(view, values[:rank], lane, what)
+            if pixels:
+                source = pixel_pieces(view, at, _offsets(values[rank : rank + offsets], lane, what))
+            else:
+                source = tensor_pieces(view, at)
             receivers = [warp]
             if multicast:
-                ranks = _ranks(int(values[rank][lane]), what)
+                ranks = _ranks(int(values[rank + offsets][lane]), what)
                 receivers = [warp.in_block(r, np.arange(LANES) == lane, lasting=False) for r in ranks]
             for there in receivers:
                 address = _begin(there, dst, lane, BOX_ALIGNMENT, what)

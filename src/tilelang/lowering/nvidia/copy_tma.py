@@ -56,11 +56,11 @@ class TmaLoad:
         """Why the operator cannot be done this way; empty if it can."""
         if op.barrier is None:
             return "no barrier counts its bytes"
-        return _refusal(op, op.src, op.dst, site) or _parts_refusal(op, site)
+        return engine_refusal(op, op.src, op.dst, site) or _extent_refusal(op.src) or _parts_refusal(op, site)
 
     def constrain(self, op: Copy, site: Site) -> Iterable[Constraint]:
         """The shared tile lies in boxes."""
-        return _wish(op, op.dst)
+        return in_boxes(op, op.dst)
 
     def lower(self, op: Copy, site: Site, build: Builder) -> None:
         """One thread starts all boxes."""
@@ -81,7 +81,7 @@ class TmaLoad:
             if op.explicit:
                 size = math.prod(op.dst.static_extent or ()) * op.dst.dtype.storage_bytes
                 build.emit(CallStmt(MBARRIER_EXPECT_TX, (barrier, const(size, INT32))))
-            policy = _policy(op, build)
+            policy = policy_of(op, build)
             if op.receivers is None:
                 start()
             elif op.explicit:
@@ -89,7 +89,7 @@ class TmaLoad:
             else:
                 start(cast(op.receivers, SCALARS["uint16"]))
 
-        _by_one_thread(site, build, emit, op.leaders or 0)
+        by_one_thread(site, build, emit, op.leaders or 0)
 
 
 class TmaStore:
@@ -105,11 +105,11 @@ class TmaStore:
             return "all threads together store faster than one that waits for it"
         if any((int_const(start) or 0) < 0 for start in op.dst.start):
             return "what is stored begins before the tensor"
-        return _refusal(op, op.dst, op.src, site)
+        return engine_refusal(op, op.dst, op.src, site) or _extent_refusal(op.dst)
 
     def constrain(self, op: Copy, site: Site) -> Iterable[Constraint]:
         """The shared tile lies in boxes."""
-        return _wish(op, op.src)
+        return in_boxes(op, op.src)
 
     def lower(self, op: Copy, site: Site, build: Builder) -> None:
         """One thread of each warpgroup stores its share of the rows, which the warpgroup has often written itself."""
@@ -130,10 +130,10 @@ class TmaStore:
                 build.emit(CallStmt(tma_store(len(box.at)), args, (box.shared,)))
             build.emit(CallStmt(TMA_STORE_COMMIT, ()))
 
-        _by_one_thread(site, build, emit, each)
+        by_one_thread(site, build, emit, each)
 
 
-def _policy(op: Copy, build: Builder) -> tuple[Expr, ...]:
+def policy_of(op: Copy, build: Builder) -> tuple[Expr, ...]:
     """What tells the L2 cache how long to keep what a copy reads; nothing where it does as always."""
     if op.policy is not None:
         return (op.policy,)
@@ -144,7 +144,8 @@ def _policy(op: Copy, build: Builder) -> tuple[Expr, ...]:
     return (policy,)
 
 
-def _refusal(op: Copy, tensor: Region, tile: Region, site: Site) -> str:
+def engine_refusal(op: Copy, tensor: Region, tile: Region, site: Site) -> str:
+    """Why the engine cannot move a tile between a tensor and shared memory; empty if it can."""
     if not site.target.has(Feature.TMA):
         return f"{site.target.arch} has no copy engine for tiles"
     if not op.bulk:
@@ -155,7 +156,11 @@ def _refusal(op: Copy, tensor: Region, tile: Region, site: Site) -> str:
         return f"does not convert {op.src.dtype!s} to {op.dst.dtype!s}"
     if op.layout is not None or op.coalesced_width is not None:
         return "the user says which thread copies what"
-    return _tensor_refusal(tensor, explicit=op.explicit) or _tile_refusal(tensor, tile) or _layout_refusal(tile, site)
+    return _tensor_refusal(tensor, explicit=op.explicit) or _tile_refusal(tile) or _layout_refusal(tile, site)
+
+
+def _extent_refusal(tensor: Region) -> str:
+    return "the extents are not constant" if tensor.static_extent is None else ""
 
 
 def _tensor_refusal(tensor: Region, *, explicit: bool) -> str:
@@ -173,6 +178,8 @@ def _tensor_refusal(tensor: Region, *, explicit: bool) -> str:
     if not starts_aligned(buffer, CHUNK_BYTES):
         return f"the tensor is not proven to begin at a multiple of {CHUNK_BYTES} bytes"
     *outer, inner = strides(buffer)
+    if axes(tensor)[-1:] != (buffer.rank - 1,):
+        return "the last dimension is not the one that is contiguous in memory"
     if int_const(inner) != 1:
         return "neighbors along the last dimension are not neighbors in memory"
     if not all(is_multiple(step * size, CHUNK_BYTES) for step in outer):
@@ -183,13 +190,13 @@ def _tensor_refusal(tensor: Region, *, explicit: bool) -> str:
     return ""
 
 
-def _tile_refusal(tensor: Region, tile: Region) -> str:
+def _tile_refusal(tile: Region) -> str:
     """Why boxes do not make a tile."""
     extent, shape = tile.static_extent, tile.buffer.static_shape
-    if extent is None or shape is None or tensor.static_extent is None:
+    if extent is None or shape is None:
         return "the extents are not constant"
     kept = axes(tile)
-    if not kept or kept[-1] != len(shape) - 1 or axes(tensor)[-1] != tensor.buffer.rank - 1:
+    if not kept or kept[-1] != len(shape) - 1:
         return "the last dimension is not the one that is contiguous in memory"
     same = extent[kept[0] : -1] == shape[kept[0] : -1] and (extent[-1] == shape[-1] or _is_front(tile))
     if not same or tile.buffer.view_of is not None or tile.buffer.strides is not None:
@@ -232,7 +239,8 @@ def _is_front(tile: Region) -> bool:
     return int_const(tile.start[-1]) == 0 and columns * size % CHUNK_BYTES == 0 and _mode(shape, size) > 0
 
 
-def _wish(op: Copy, tile: Region) -> Iterable[Constraint]:
+def in_boxes(op: Copy, tile: Region) -> Iterable[Constraint]:
+    """The layout of a tile that the engine moves."""
     shape = tile.buffer.static_shape or ()
     if len(shape) > 1:
         size = tile.dtype.storage_bytes
@@ -263,7 +271,7 @@ def _parts_refusal(op: Copy, site: Site) -> str:
         return "a tile of one dimension has no parts"
     columns = _mode(op.dst.buffer.static_shape or (), size) // size or shape[-1]
     if op.dst.buffer in site.shared_layouts:
-        columns = _boxes_of(op.dst, site).columns
+        columns = boxes_of(op.dst, site).columns
     if _cut(shape, op.parts, columns) is None:
         rows, columns = shape[-2:]
         return f"{op.parts} blocks cannot bring equal parts of {rows} rows and {columns} columns"
@@ -282,7 +290,7 @@ def _own_part(op: Copy, site: Site) -> tuple[Region, Region]:
     tensor, tile = op.src, op.dst
     if op.part is None:
         return tensor, tile
-    axis = _cut(tile.static_extent or (), op.parts, _boxes_of(tile, site).columns)
+    axis = _cut(tile.static_extent or (), op.parts, boxes_of(tile, site).columns)
     if axis is None:
         raise CompilerBug(f"'{tile.buffer.name}': its layout leaves it no parts")
     share = (tile.static_extent or ())[axes(tile)[axis]] // op.parts
@@ -311,7 +319,7 @@ class _Box:
 def _boxes(tensor: Region, tile: Region, site: Site) -> Iterator[_Box]:
     """The instructions that move a tile, matrix by matrix."""
     shape, size = (1, *(tile.buffer.static_shape or ())), tile.dtype.storage_bytes
-    boxes = _boxes_of(tile, site)
+    boxes = boxes_of(tile, site)
     extent = tile.static_extent or ()
     pairs = list(zip(axes(tensor), axes(tile), strict=True))
     leading, matrix = pairs[:-2], pairs[-2:]
@@ -340,8 +348,8 @@ def _find(tile: Region, site: Site) -> Boxes | None:
     return None if boxes is not None and boxes.mode_bytes and len(axes(tile)) == 1 else boxes
 
 
-def _boxes_of(tile: Region, site: Site) -> Boxes:
-    """The same where there must be some."""
+def boxes_of(tile: Region, site: Site) -> Boxes:
+    """How a tile is cut into boxes that can be moved."""
     boxes = _find(tile, site)
     if boxes is None:
         raise CompilerBug(f"'{tile.buffer.name}': its layout is not one that the copy engine writes")
@@ -417,7 +425,7 @@ def _by_the_lowest(mask: int, build: Builder, start: Callable[..., None]) -> Non
     build.emit(If(rank == (mask & -mask).bit_length() - 1, as_body(for_all, build.loc), others))
 
 
-def _by_one_thread(site: Site, build: Builder, emit: Callable[[], None], each: int = 0) -> None:
+def by_one_thread(site: Site, build: Builder, emit: Callable[[], None], each: int = 0) -> None:
     """Emits what one of the threads does that come here, or the first one of each so many."""
     if site.thread is None:
         raise CompilerBug("copy engine: there are no threads yet")

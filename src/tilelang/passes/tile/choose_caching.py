@@ -75,7 +75,7 @@ def _steps(form: Affine | None, var: Var, extent: int) -> bool:
 
 def _names_only(copy: Copy, variables: Sequence[Var]) -> bool:
     """Whether nothing but these variables tells what a copy reads."""
-    return frozenset().union(*map(variables_of, copy.src.start)) <= frozenset(variables)
+    return frozenset().union(*map(variables_of, copy.source_indices)) <= frozenset(variables)
 
 
 def _advised(launch: Launch) -> Launch:

@@ -405,7 +405,7 @@ def _is_short(product: Gemm, warpgroups: int) -> bool:
 
 def _named(copy: Copy) -> frozenset[Var]:
     """The variables that a copy's source depends on."""
-    return frozenset().union(*map(variables_of, copy.src.start))
+    return frozenset().union(*map(variables_of, copy.source_indices))
 
 
 def _line(stmt: Stmt) -> str:

@@ -47,7 +47,7 @@ def _candidates(func: PrimFunc) -> dict[Copy, int]:
             storage = buffer.storage
             if is_write:
                 written.add(storage)
-            if isinstance(stmt, Copy) and buffer is stmt.dst.buffer and storage not in copies:
+            if type(stmt) is Copy and buffer is stmt.dst.buffer and storage not in copies:
                 copies[storage] = stmt
             elif isinstance(stmt, Gemm) and not is_write and buffer is not stmt.c.buffer:
                 products[storage] = products.get(storage, 0) + 1

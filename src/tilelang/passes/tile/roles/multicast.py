@@ -27,7 +27,7 @@ from tilelang.records import record
 def alike(launch: Launch, ring: Ring, copy: Copy) -> tuple[int, ...]:
     """The dimensions of the grid along which all blocks bring the same by a copy, and equally often."""
     values = {stmt.var: stmt.value for stmt in walk(launch.body) if isinstance(stmt, Bind)}
-    deciding = [*copy.src.start, *copy.src.extent]
+    deciding = [*copy.source_indices]
     for step in ring.path:
         deciding += [step.start, step.stop] if isinstance(step, For) else [step.condition]
     named = _named(deciding, values)

@@ -265,7 +265,7 @@ class _Search:
             return f"the kernel also writes '{source.name}'"
         if source.storage in self._safe:
             return f"'{source.name}' does not read 0 out of bounds"
-        needed = [*copy.src.start, *copy.src.extent]
+        needed = [*copy.source_indices]
         for step in path:
             if isinstance(step, If):
                 needed.append(step.condition)

@@ -54,7 +54,7 @@ def _candidates(launch: Launch) -> list[Buffer]:
 def _is_operand(tile: Buffer, stmts: list[Stmt]) -> bool:
     copies = [stmt for stmt in stmts if isinstance(stmt, Copy)]
     products = [stmt for stmt in stmts if isinstance(stmt, Gemm)]
-    if len(copies) != 1 or not products or len(copies) + len(products) < len(stmts):
+    if len(copies) != 1 or type(copies[0]) is not Copy or not products or len(copies) + len(products) < len(stmts):
         return False
     (copy,) = copies
     if copy.src.buffer.scope is not Scope.GLOBAL or copy.dst.buffer is not tile or not is_whole(copy.dst):
