@@ -1,4 +1,5 @@
 import logging
+from pathlib import Path
 
 import pytest
 
@@ -50,6 +51,8 @@ def test_wishes_for_schedules_are_numbers_and_choices_under_keys_of_their_own() 
         ("tl.ping_pong", 2, "True or False"),
         ("tl.staged", "yes", "True, False or a number of parts up to 8"),
         ("tl.l2_hints", "off", "True or False"),
+        ("tl.enable_dump_ir", "here", "True or False"),
+        ("tl.layout_visualization_enable", "svg", "True or False"),
         ("tl.disable_wgmma", "false", "True or False"),
         ("tl.enable_fast_math", "on", "True or False"),
     ],
@@ -147,6 +150,23 @@ def test_no_home_folder_is_one_error_with_the_way_out(monkeypatch: pytest.Monkey
         "compile cache: there is no home folder to keep it in\n"
         "hint: set TILELANG_CACHE_DIR to a folder that can be written, or TILELANG_DISABLE_CACHE=1"
     ) == str(caught.value)
+
+
+def test_where_the_program_is_written_and_how_layouts_are_shown():
+    assert None is CompileOptions.from_user({"tl.dump_ir_path": "here"}).dump_folder
+    assert "./dump_ir" == CompileOptions.from_user({"tl.enable_dump_ir": True}).dump_folder
+    assert "here" == CompileOptions.from_user({"tl.enable_dump_ir": True, "tl.dump_ir_path": Path("here")}).dump_folder
+    shown = {"tl.layout_visualization_enable": True}
+    key = "tl.layout_visualization_formats"
+    assert () == CompileOptions.from_user({key: "svg"}).layout_formats
+    assert ("txt", "svg") == CompileOptions.from_user(shown).layout_formats
+    assert ("pdf", "txt") == CompileOptions.from_user({**shown, key: "PDF, txt"}).layout_formats
+    assert ("txt", "svg", "pdf", "png") == CompileOptions.from_user({**shown, key: ["all"]}).layout_formats
+    for wrong in ("gif", 3):
+        with pytest.raises(OptionError, match=r"'all', or some of txt, svg, pdf, png"):
+            CompileOptions.from_user({**shown, key: wrong})
+    with pytest.raises(OptionError, match=r"'tl.dump_ir_path' is 3, expected the path of a folder"):
+        CompileOptions.from_user({"tl.enable_dump_ir": True, "tl.dump_ir_path": 3})
 
 
 @pytest.mark.parametrize(("text", "enabled"), [("1", False), ("true", False), ("0", True), ("", True), ("off", True)])

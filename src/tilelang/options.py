@@ -188,6 +188,39 @@ class CompileOptions:
         return not self._is_on(PassConfigKey.TL_DISABLE_WGMMA)
 
     @property
+    def dump_folder(self) -> str | None:
+        """Where the program is written after each pass (`tl.enable_dump_ir`, `tl.dump_ir_path`); None: nowhere.
+
+        Raises:
+            OptionError: The path is no text.
+        """
+        if not self._is_on(PassConfigKey.TL_ENABLE_DUMP_IR):
+            return None
+        folder = dict(self.pass_configs).get(PassConfigKey.TL_DUMP_IR_DIR.value, "./dump_ir")
+        if not isinstance(folder, str | os.PathLike) or not os.fspath(folder):
+            raise _refused(PassConfigKey.TL_DUMP_IR_DIR, folder, "the path of a folder", "'./dump_ir'")
+        return str(os.fspath(folder))
+
+    @property
+    def layout_formats(self) -> tuple[str, ...]:
+        """How layouts are shown: "txt" prints them, the others are kinds of pictures; none: not at all.
+
+        Raises:
+            OptionError: There is no such format.
+        """
+        if not self._is_on(PassConfigKey.TL_LAYOUT_VISUALIZATION_ENABLE):
+            return ()
+        key = PassConfigKey.TL_LAYOUT_VISUALIZATION_FORMATS
+        given = dict(self.pass_configs).get(key.value) or "txt,svg"
+        parts = given.lower().split(",") if isinstance(given, str) else given
+        formats = tuple(str(part).strip() for part in parts) if isinstance(parts, list | tuple) else ()
+        if "all" in formats:
+            return _LAYOUT_FORMATS
+        if not formats or not set(formats) <= set(_LAYOUT_FORMATS):
+            raise _refused(key, given, f"'all', or some of {', '.join(_LAYOUT_FORMATS)}", "'svg'")
+        return formats
+
+    @property
     def l2_hints(self) -> bool:
         """Whether the L2 cache is told what a kernel reads once, and what again and again (`tl.l2_hints`)."""
         return self._choice(PassConfigKey.TL_L2_HINTS) is not False
@@ -262,7 +295,8 @@ class CompileOptions:
         device_flags = configs.pop(PassConfigKey.TL_DEVICE_COMPILE_FLAGS.value, None)
         flags = (*_flags(device_flags, "pass_configs"), *_flags(compile_flags, "compile_flags"))
         made = cls(pass_configs=tuple(sorted(configs.items())), compile_flags=flags, verbose=bool(verbose))
-        _ = made.fast_math, made.schedule, made.warpgroup_products, made.l2_hints  # here the caller's line is known
+        # here the caller's line is known
+        _ = made.fast_math, made.schedule, made.warpgroup_products, made.l2_hints, made.dump_folder, made.layout_formats
         return made
 
 
@@ -275,6 +309,7 @@ def _refused(key: PassConfigKey, value: object, expected: str, example: str) -> 
 
 _MOST_BLOCKS = 8  # of a cluster on all GPUs. Source: CUDA C++ Programming Guide, "Thread Block Clusters"
 _MOST_PARTS = 8  # of results that leave one after another
+_LAYOUT_FORMATS = ("txt", "svg", "pdf", "png")
 _KEYS = frozenset(key.value for key in PassConfigKey)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from tilelang.api import public
 from tilelang.errors import OptionError
 from tilelang.ir.func import PrimFunc
+from tilelang.jit.dumps import write_dumps
 from tilelang.jit.func_options import options_of
 from tilelang.jit.kernel import JITKernel, check_is_kernel
 from tilelang.jit.kernel_texts import Lowered
@@ -172,6 +173,7 @@ def lower(
     check_is_kernel("lower", func)
     resolved = parse_target(target)
     options = options_of(func, get_pass_context().config if pass_configs is None else pass_configs)
+    write_dumps(func, resolved, options)
     source = generate_source(func, resolved, options)
     built = compile_program(func, resolved, options).built if enable_device_compile else None
     return Lowered(source.text, func, resolved, options, built)

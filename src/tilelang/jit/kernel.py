@@ -14,6 +14,7 @@ from tilelang.api import public
 from tilelang.dtypes import unknown_name
 from tilelang.errors import OptionError, TileLangError
 from tilelang.ir.func import PrimFunc
+from tilelang.jit.dumps import write_dumps
 from tilelang.jit.func_options import options_of
 from tilelang.jit.kernel_texts import KernelTexts
 from tilelang.jit.program import snapshots
@@ -78,6 +79,7 @@ class JITKernel(KernelTexts):
         self.execution_backend = parse_execution_backend(execution_backend, self.target)
         self.options = options_of(func, pass_configs, compile_flags, verbose=verbose)
         self.signature = Signature.of(func, out_idx)
+        write_dumps(func, self.target, self.options)
         self._runner: Runner = make_runner(func, self.signature, self.target, self.options, self.execution_backend)
         self._simulator: Any = self._runner if self.execution_backend == "simulator" else None
 

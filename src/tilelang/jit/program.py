@@ -132,9 +132,11 @@ def as_meant(func: PrimFunc, target: Target, options: CompileOptions) -> PrimFun
     return _run(func, passes, target, options)
 
 
-def snapshots(func: PrimFunc, target: Target, options: CompileOptions) -> list[Snapshot]:
-    """The function as it came, and after each pass."""
-    result: list[Snapshot] = []
+def snapshots(
+    func: PrimFunc, target: Target, options: CompileOptions, result: list[Snapshot] | None = None
+) -> list[Snapshot]:
+    """The function as it came, and after each pass; in `result` also where a pass raises an error."""
+    result = [] if result is None else result
     _run(func, resolve(target).backend().passes, target, options, result)
     return result
 

@@ -16,7 +16,8 @@ import numpy as np
 
 from tilelang.api import public
 from tilelang.errors import ProgramTypeError, ProgramValueError
-from tilelang.layout import Fragment, Layout
+from tilelang.layout.fragment import Fragment
+from tilelang.layout.layout import Layout
 from tilelang.records import record
 
 FORMATS = ("pdf", "png", "svg")
@@ -111,7 +112,7 @@ def _by_coordinate(layout: Layout) -> tuple[np.ndarray, np.ndarray]:
         place = layout.table[at]
         if isinstance(layout, Fragment):
             threads = layout.thread_table[at]
-            labels[at] = f"T{','.join(map(str, threads))}\nL{','.join(map(str, place))}"
+            labels[at] = f"T{_threads(threads)}\nL{','.join(map(str, place))}"
             colors[at] = threads[0]
         else:
             labels[at], colors[at] = _text(place), place[0]
@@ -129,6 +130,14 @@ def _by_place(layout: Layout) -> tuple[np.ndarray, np.ndarray]:
         place = tuple(table[at])
         labels[place], colors[place] = _joined(labels[place], _text(at)), at[0] if len(box) > 1 else 0
     return labels, colors
+
+
+def _threads(threads: Sequence[Any]) -> str:
+    """The threads that hold an element; many in a row, as those of a replicated one, by the first and the last."""
+    numbers = [int(thread) for thread in threads]
+    if len(numbers) > 2 and numbers == list(range(numbers[0], numbers[0] + len(numbers))):
+        return f"{numbers[0]}-{numbers[-1]}"
+    return ",".join(map(str, numbers))
 
 
 def _text(coordinate: Sequence[Any]) -> str:
@@ -168,14 +177,14 @@ def _save(
     others = [one for one in wanted if one != "svg"]
     drawn = _by_matplotlib(picture, folder, name, colormap, others) if others else []
     if others and not drawn:
-        print(f"{what}: matplotlib is not installed, so {name}.svg is written instead of {', '.join(others)}")
+        print(f"{what}: matplotlib is not installed, so {name}.svg is written instead of {', '.join(others)}")  # noqa: T201  files were asked for that are not there
     if "svg" in wanted or others and not drawn:
         path = os.path.join(folder, f"{name}.svg")
         with open(path, "w", encoding="utf-8") as file:
             file.write(svg(picture))
         drawn.append(path)
     if verbose:
-        print("\n".join(drawn))
+        print("\n".join(drawn))  # noqa: T201  the user asked for it
 
 
 def svg(picture: Picture) -> str:

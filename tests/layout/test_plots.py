@@ -35,6 +35,11 @@ def test_fragments_show_threads_and_values(tmp_path: Path) -> None:
     assert ["0,0", "0,1", "0,2", "0,3", "1,0", "1,1", "1,2", "1,3"] == texts(tmp_path / "fragment_tv.svg")
 
 
+def test_copies_in_neighboring_threads_are_a_range(tmp_path: Path) -> None:
+    plot_layout(T.Fragment((2,), forward_thread_fn=lambda i, c: i * 4 + c, replicate=4), tmp_path, formats="svg")
+    assert ["T0-3", "L0", "T4-7", "L0"] == texts(tmp_path / "layout.svg")
+
+
 def test_other_formats_need_a_library(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
