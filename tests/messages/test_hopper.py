@@ -212,12 +212,12 @@ REFUSED = {
         "T.set_max_nreg: the warpgroups of the block ask for 240 + 240 + 32 = 512 registers of a thread, but have 504 together: 168 each",
         "ask for 8 fewer; those that bring tiles need 24 to 40",
     ),
-    "fewer registers called more": (
-        (GROUP, "    T.set_max_nreg(160, True)"),
+    "more registers called fewer": (
+        (GROUP, "    T.set_max_nreg(176, False)"),
         "sm_90a",
         ProgramError,
-        "T.set_max_nreg: a thread has 168 registers here, so that 160 are fewer",
-        "write T.set_max_nreg(160, False)",
+        "T.set_max_nreg: a thread has 168 registers here, so that 176 are more",
+        "write T.set_max_nreg(176, True)",
     ),
     "a block of no whole warpgroups": (
         ("T.set_max_nreg(24, False)",),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any, TypeVar
 
 from tilelang.ir.buffer import Buffer, Region
@@ -344,6 +344,19 @@ def substitute_stmt(
     result = _Substitute(values, buffers or {}).visit(node)
     assert result is not None
     return result
+
+
+class _Without(Rewriter):
+    def __init__(self, dropped: Set[Stmt]) -> None:
+        self._dropped = dropped
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        return None if node in self._dropped else self.rebuild_stmt(node)
+
+
+def without(body: Stmt, dropped: Set[Stmt]) -> Stmt:
+    """A body without some of its statements."""
+    return (_Without(dropped).visit(body) or Seq((), loc=body.loc)) if dropped else body
 
 
 def any_expr(stmt: Stmt, test: Callable[[Expr], bool]) -> bool:

@@ -10,8 +10,9 @@ from tilelang.dtypes import as_dtype
 from tilelang.errors import ProgramError, ProgramWarning, ResourceError
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import as_expr
-from tilelang.ir.stmt import Alloc, Launch
+from tilelang.ir.stmt import Alloc, CallStmt, Launch
 from tilelang.ir.visit import walk
+from tilelang.isa.nvidia.registers import asked_registers
 from tilelang.jit.program import lowered
 from tilelang.layout.blocked import blocked
 from tilelang.options import CompileOptions
@@ -188,6 +189,15 @@ def test_warpgroups_that_ask_for_more_would_wait_for_ever(threads, moves, blocks
 def test_registers_move_the_way_that_is_said():
     with pytest.raises(ProgramError, match="a thread has 168 registers here, so that 240 are more"):
         lower_for_hopper(moving(384, (240, False)))
+
+
+def test_registers_that_a_warpgroup_has_already_are_not_asked_for():
+    with pytest.warns(ProgramWarning) as caught:
+        func = lower_for_hopper(moving(256, (24, False), (240, True)))
+    assert str(caught[0].message).startswith("T.set_max_nreg: no effect: a thread has 256 registers here already, and 240")
+    assert "hint: leave it out, or launch more threads" in str(caught[0].message)
+    moves = [s.routine.name for s in walk(func.body) if isinstance(s, CallStmt) and asked_registers(s.routine)]
+    assert 1 == len(moves), moves
 
 
 def test_who_comes_there_may_not_be_known():

@@ -1,9 +1,9 @@
 """Warns of accumulators of T.gemm that the registers of the block's threads cannot hold, and refuses moves of too many.
 
-Takes a tile-level function with its layouts decided and gives it back unchanged. Invariant: what passes has no
-warpgroups that wait for registers which nobody frees. Whatever does not fit is right in local memory, where the
-assembler puts it, and `kernel.resources` says how much that is; an accumulator whose share of a thread alone needs more
-registers than a thread has is worth a warning.
+Takes a tile-level function with its layouts decided and gives it back without requests for registers that a warpgroup
+has already. Invariant: what passes has no warpgroups that wait for registers which nobody frees. Whatever does not fit
+is right in local memory, where the assembler puts it, and `kernel.resources` says how much that is; an accumulator
+whose share of a thread alone needs more registers than a thread has is worth a warning.
 """
 
 from __future__ import annotations
@@ -15,32 +15,33 @@ from tilelang.ir.buffer import Buffer
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.schedule import WARPGROUP_THREADS
 from tilelang.ir.stmt import CallStmt, Launch
-from tilelang.ir.visit import walk
+from tilelang.ir.visit import walk, without
 from tilelang.isa.instruction import Instruction
 from tilelang.isa.nvidia.registers import MOST, STEP, asked_registers
 from tilelang.layout.thread_values import Fragment
 from tilelang.ops.gemm import Gemm
-from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.target import MAX_REGISTERS, MAX_THREADS, REGISTERS_PER_SM
 
 _REGISTER_BYTES = 4
 
 
 def check_registers(func: PrimFunc, context: PassContext) -> PrimFunc:
-    """The function as it is; a `ProgramWarning` for each accumulator that does not fit into registers.
+    """The function; a `ProgramWarning` for each accumulator that does not fit, and for each request without effect.
 
     Raises:
         ResourceError: Warpgroups ask for more registers than the block has.
-        ProgramError: A warpgroup asks for more where it means fewer, or there are no whole warpgroups.
+        ProgramError: A warpgroup asks for fewer where it means more, or there are no whole warpgroups.
     """
+    superfluous: set[CallStmt] = set()
     for launch in walk(func.body):
         if isinstance(launch, Launch):
-            _check_moves(launch)
+            superfluous |= _check_moves(launch)
             layouts = dict(launch.plan.fragments)
             products = [op for op in walk(launch.body) if isinstance(op, Gemm) and op.c.buffer in layouts]
             for op in {op.c.buffer: op for op in reversed(products)}.values():
                 _check(op, op.c.buffer, layouts[op.c.buffer], launch)
-    return func
+    return with_body(func, without(func.body, superfluous))
 
 
 def _check(op: Gemm, accumulator: Buffer, layout: Fragment, launch: Launch) -> None:
@@ -64,14 +65,14 @@ def _check(op: Gemm, accumulator: Buffer, layout: Fragment, launch: Launch) -> N
     )
 
 
-def _check_moves(launch: Launch) -> None:
-    """Checks what the user's warpgroups ask for with T.set_max_nreg, each in program order."""
+def _check_moves(launch: Launch) -> set[CallStmt]:
+    """Checks what the user's warpgroups ask for with T.set_max_nreg, each in program order; what has no effect."""
     groups = ThreadGroups(launch)
     calls = [(s, s.routine) for s in walk(launch.body) if isinstance(s, CallStmt)]
     found = [(s, asked_registers(routine)) for s, routine in calls if isinstance(routine, Instruction)]
     moves = [(s, asked) for s, asked in found if asked is not None]
     if not moves or any(stmt in PerThread(launch).apart for stmt, _ in moves):
-        return  # who comes there is not known
+        return set()  # who comes there is not known
     threads = launch.num_threads
     if threads % WARPGROUP_THREADS:
         with moves[0][0].loc:
@@ -91,16 +92,27 @@ def _check_moves(launch: Launch) -> None:
     blocks = launch.hints.min_blocks_per_sm or 1
     given = min(REGISTERS_PER_SM // (threads * blocks) // STEP * STEP, MOST)
     held = [given] * (threads // WARPGROUP_THREADS)
+    superfluous: set[CallStmt] = set()
     for stmt, (count, increase) in moves:
         group = groups.around(stmt)
-        for number in range(group.first // WARPGROUP_THREADS, group.end // WARPGROUP_THREADS):
-            if increase and count < held[number] or not increase and count > held[number]:
-                with stmt.loc:
-                    raise ProgramError(
-                        f"T.set_max_nreg: a thread has {held[number]} registers here, so that {count} are "
-                        f"{'fewer' if increase else 'more'}",
-                        hint=f"write T.set_max_nreg({count}, {not increase})",
-                    )
+        numbers = range(group.first // WARPGROUP_THREADS, group.end // WARPGROUP_THREADS)
+        least = min(held[number] for number in numbers)
+        if not increase and count > least:
+            with stmt.loc:
+                raise ProgramError(
+                    f"T.set_max_nreg: a thread has {least} registers here, so that {count} are more",
+                    hint=f"write T.set_max_nreg({count}, True)",
+                )
+        if increase and all(count < held[number] for number in numbers):
+            # the instruction may only ask for more. Source: PTX ISA, "setmaxnreg"
+            warn(
+                f"T.set_max_nreg: no effect: a thread has {least} registers here already, and {count} are fewer",
+                stmt.loc,
+                hint="leave it out, or launch more threads",
+            )
+            superfluous.add(stmt)
+            continue
+        for number in numbers:
             held[number] = count
     together = given * len(held)
     if sum(held) > together:
@@ -110,6 +122,7 @@ def _check_moves(launch: Launch) -> None:
                 f"registers of a thread, but have {together} together: {given} each",
                 hint=f"ask for {-(-(sum(held) - together) // STEP) * STEP} fewer; those that bring tiles need 24 to 40",
             )
+    return superfluous
 
 
 def registers(buffer: Buffer, layout: Fragment) -> int:

@@ -23,7 +23,7 @@ from tilelang.ir.expr import Expr, Var, const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.schedule import Schedule
 from tilelang.ir.stmt import Alloc, CallStmt, For, Group, If, Launch, Seq, Stmt
-from tilelang.ir.visit import Rewriter, walk
+from tilelang.ir.visit import Rewriter, walk, without
 from tilelang.isa.nvidia.cluster import CLUSTER_ARRIVE_RELAXED, CLUSTER_WAIT
 from tilelang.isa.nvidia.fence import FENCE_PROXY_ASYNC
 from tilelang.isa.nvidia.mbarrier import FENCE_MBARRIER_INIT, MBARRIER_INIT
@@ -74,7 +74,7 @@ def specialized(launch: Launch, schedule: Schedule, roles: Roles) -> Launch:
     """A flat launch with its threads in roles."""
     thread = Var("thread", INT32, index=True) if launch.thread is None else launch.thread
     names = [s for s in walk(launch.body) if isinstance(s, Alloc) and _names_a_tensor(s.buffer)]
-    launch = dataclasses.replace(launch, body=_Without(names).visit(launch.body) or Seq((), loc=launch.body.loc))
+    launch = dataclasses.replace(launch, body=without(launch.body, set(names)))
     added = [s for s in walk(launch.body) if isinstance(s, ClusterSum)]
     launch = _without_allocs(launch, {buffer for each in added for buffer in (each.parts.buffer, each.barrier.buffer)})
     exits = roles.exits(launch, schedule.tile_threads) if schedule.staged else ()
@@ -121,16 +121,6 @@ def specialized(launch: Launch, schedule: Schedule, roles: Roles) -> Launch:
 def _names_a_tensor(buffer: Buffer) -> bool:
     """Whether a buffer is another name of a parameter or workspace, which all roles may use."""
     return buffer.scope is Scope.GLOBAL and buffer.view_of is not None and buffer.storage.address is None
-
-
-class _Without(Rewriter):
-    """Leaves statements out."""
-
-    def __init__(self, stmts: Sequence[Stmt]) -> None:
-        self._stmts = frozenset(stmts)
-
-    def stmt(self, node: Stmt) -> Stmt | None:
-        return None if node in self._stmts else self.rebuild_stmt(node) if self._stmts else node
 
 
 def _without_allocs(launch: Launch, buffers: set[Buffer]) -> Launch:
