@@ -5,13 +5,14 @@ something waits for them, so that a missing wait, a wrong count or a version too
 """
 
 import dataclasses
+from functools import partial
 
 import numpy as np
 
 from tilelang.dtypes import INT64
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.expr import const
-from tilelang.ir.stmt import CallStmt
+from tilelang.ir.stmt import CallStmt, Store
 from tilelang.ir.visit import Rewriter
 from tilelang.isa.nvidia.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT
 from tilelang.lowering.nvidia.copy_async import NAME
@@ -53,7 +54,11 @@ class LazyInterpreter(Interpreter):
 
     def _execute(self, stmt):
         if isinstance(stmt, Copy) and stmt.choice == NAME:
-            self.open.append(Copy(self.fixed(stmt.src), self.fixed(stmt.dst), loc=stmt.loc))
+            self.open.append(partial(Copy(self.fixed(stmt.src), self.fixed(stmt.dst), loc=stmt.loc).reference, self))
+            return None
+        if isinstance(stmt, Store) and stmt.asynchronous:
+            cells, indices = self._memory.cells(stmt.buffer), self._evaluator.indices(stmt.indices)
+            self.open.append(partial(cells.store, indices, self._evaluator.data(stmt.value)))
             return None
         if isinstance(stmt, CallStmt) and stmt.routine is CP_ASYNC_COMMIT:
             self.groups.append(self.open)
@@ -63,8 +68,8 @@ class LazyInterpreter(Interpreter):
         if isinstance(stmt, CallStmt) and stmt.routine is CP_ASYNC_WAIT:
             left = stmt.args[0].value
             while len(self.groups) > left:
-                for copy in self.groups.pop(0):
-                    copy.reference(self)
+                for land in self.groups.pop(0):
+                    land()
             return None
         return super()._execute(stmt)
 

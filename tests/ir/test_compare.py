@@ -253,3 +253,13 @@ def test_the_digest_is_the_same_in_every_process():
         for seed in ("1", "2")
     }
     assert {digest(make())} == outputs
+
+
+def test_stores_that_may_be_late_are_others():
+    tile = Buffer("tile", (const(8, INT32),), FLOAT32, Scope.SHARED)
+
+    def storing(*, late: bool) -> PrimFunc:
+        return PrimFunc("f", (), Seq((Store(tile, (const(0, INT32),), const(0.0, FLOAT32), asynchronous=late),)))
+
+    assert digest(storing(late=True)) == digest(storing(late=True))
+    assert digest(storing(late=False)) != digest(storing(late=True))

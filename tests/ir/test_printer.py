@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from loops import buffer, bx, exprs, i, j, k, load, serial, store
 
@@ -200,6 +202,11 @@ def test_thread_level_nodes_are_printed():
         '    T.device_assert(x > 0.0, "not \\"good\\"")',
         '    T.print(x, "x is")',
     ] == lines(PrimFunc("f", (), body, Level.THREAD))
+
+
+def test_a_store_says_that_it_may_be_late():
+    late = dataclasses.replace(store(buffer("S", 4), 0, 1.0), asynchronous=True)
+    assert lines(late)[-1].endswith("S[0] = 1.0  # asynchronous")
 
 
 def test_two_variables_of_one_name_are_told_apart_while_both_are_visible():

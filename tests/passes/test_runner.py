@@ -5,10 +5,11 @@ import dataclasses
 import pytest
 
 import tilelang.language as T
-from tilelang.errors import CompilerBug
+from tilelang.errors import CompilerBug, ResourceError
 from tilelang.ir.func import Level
-from tilelang.ir.stmt import Break
-from tilelang.passes.base import Pass
+from tilelang.ir.stmt import Break, Launch
+from tilelang.ir.visit import walk
+from tilelang.passes.base import Pass, with_launches
 from tilelang.passes.runner import run_passes
 
 
@@ -54,3 +55,43 @@ def test_a_pass_that_leaves_an_ill_formed_function_is_named(monkeypatch):
     step = Pass("wild", lambda func, _: dataclasses.replace(func, body=Break()), Level.TILE, Level.TILE)
     with pytest.raises(CompilerBug, match="after pass wild: "):
         run_passes(make(), (step,))
+
+
+def with_loops_ahead(func, context):
+    def planned(launch):
+        return dataclasses.replace(launch, plan=dataclasses.replace(launch.plan, loops_ahead=context.loops_ahead))
+
+    return with_launches(func, planned)
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_what_takes_too_much_memory_is_tried_without_loops_that_run_ahead(fits):
+    attempts, shots = [], []
+
+    def place(func, context):
+        attempts.append(context.loops_ahead)
+        if context.loops_ahead or not fits:
+            raise ResourceError(f"attempt {len(attempts)}")
+        return func
+
+    passes = (Pass("ahead", with_loops_ahead, *[Level.TILE] * 2), Pass("place", place, *[Level.TILE] * 2))
+    if fits:
+        made = run_passes(make(), passes, snapshots=shots)
+        assert [False] == [s.plan.loops_ahead for s in walk(made.body) if isinstance(s, Launch)]
+    else:
+        with pytest.raises(ResourceError, match="attempt 2"):
+            run_passes(make(), passes, snapshots=shots)
+    assert [True, False] == attempts
+    assert ["input", "ahead", "place"][: 3 if fits else 2] == [s.name for s in shots]
+
+
+def test_what_takes_too_much_memory_anyway_is_not_tried_again():
+    attempts = []
+
+    def place(_, context):
+        attempts.append(context.loops_ahead)
+        raise ResourceError("too much")
+
+    with pytest.raises(ResourceError, match="too much"):
+        run_passes(make(), (Pass("place", place, Level.TILE, Level.TILE),))
+    assert [True] == attempts

@@ -54,6 +54,7 @@ class LaunchPlan:
         shared_end: Shared memory of a block, in bytes, if there are such buffers.
         versions: How many versions a pipeline keeps of each shared buffer that it fills ahead; they are the buffer's
             first dimension.
+        loops_ahead: Whether pipelines run parallel loops that copy ahead; without, their tiles need one version each.
         uniform: Scalars and arrays of threads that belong to the block's own program: their contents are the same in
             all threads.
         tensor_maps: Those that instructions of the body name.
@@ -68,6 +69,7 @@ class LaunchPlan:
     shared_tail: tuple[tuple[Buffer, Expr], ...] = ()
     shared_end: Expr | None = None
     versions: tuple[tuple[Buffer, int], ...] = ()
+    loops_ahead: bool = False
     uniform: tuple[Buffer, ...] = ()
     tensor_maps: tuple[TensorMap, ...] = ()
     schedule: Schedule | None = None

@@ -213,8 +213,9 @@ class _Printer:
             case Alloc():
                 self._line(self._alloc(node), node)
             case Store(buffer=buffer, indices=indices, value=value):
-                lanes = value.dtype.lanes // buffer.dtype.lanes
-                self._line(f"{self._element(buffer, indices, lanes)} = {self._bare(value, buffer.dtype)}", node)
+                element = self._element(buffer, indices, value.dtype.lanes // buffer.dtype.lanes)
+                late = "  # asynchronous" if node.asynchronous else ""
+                self._line(f"{element} = {self._bare(value, buffer.dtype)}{late}", node)
             case For() | ParallelLoop() | Launch():
                 self._loop(node)
             case While(condition=condition, body=body):
@@ -329,14 +330,11 @@ class _Printer:
         who = "" if group is None else f"  # {'one thread' if group.count == 1 else f'{group.count} threads together'}"
         self._line(f"{keyword} {self.expr(node.condition)}:{who}", node)
         self._block(node.then_body)
-        match node.else_body:
-            case None:
-                pass
-            case If() as nested:
-                self._if(nested, "elif")
-            case other:
-                self._line("else:")
-                self._block(other)
+        if isinstance(node.else_body, If):
+            self._if(node.else_body, "elif")
+        elif node.else_body is not None:
+            self._line("else:")
+            self._block(node.else_body)
 
     def _atomic(self, node: Atomic) -> str:
         operands = [self._element(node.buffer, node.indices)]

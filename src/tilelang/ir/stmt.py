@@ -63,11 +63,12 @@ class Alloc(Stmt):
 
 @record(eq=False)
 class Store(Stmt):
-    """Writes one element. A global store out of bounds is dropped."""
+    """Writes one element; a global one out of bounds is dropped. An asynchronous one may be late until a wait."""
 
     buffer: Buffer
     indices: tuple[Expr, ...]
     value: Expr
+    asynchronous: bool = False
 
 
 class ForKind(enum.Enum):

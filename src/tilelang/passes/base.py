@@ -23,10 +23,12 @@ class PassContext:
     Attributes:
         options: What the user asked for.
         target: What is compiled for.
+        loops_ahead: Whether parallel loops that copy may run ahead in pipelines, with more versions of their tiles.
     """
 
     options: CompileOptions = CompileOptions()
     target: Target = Target("cpu")
+    loops_ahead: bool = True
 
 
 @record(slots=True)

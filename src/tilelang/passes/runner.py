@@ -6,12 +6,15 @@ Invariant: with `TILELANG_CHECK=1` in the environment (the tests set it) every p
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
-from tilelang.errors import CompilerBug, TileLangError
+from tilelang.errors import CompilerBug, ResourceError, TileLangError
 from tilelang.ir.func import PrimFunc
 from tilelang.ir.printer import to_text
+from tilelang.ir.stmt import Launch
 from tilelang.ir.verify import verify
+from tilelang.ir.visit import walk
 from tilelang.options import environment_flag
 from tilelang.passes.base import Pass, PassContext
 from tilelang.records import record
@@ -37,7 +40,7 @@ def run_passes(
     *,
     snapshots: list[Snapshot] | None = None,
 ) -> PrimFunc:
-    """The function after all passes.
+    """The function after all passes; a second time with less shared memory where the first attempt takes too much.
 
     Args:
         func: What the first pass reads.
@@ -46,9 +49,24 @@ def run_passes(
         snapshots: A list that receives the input and the result of each pass.
     """
     context = context or PassContext()
+    shots: list[Snapshot] = []
+    try:
+        _run(func, passes, context, shots)
+    except ResourceError:
+        # the user asked for the stages of copies, but it was the compiler that made copies of parallel loops
+        if not _loops_ahead(shots[-1].func):
+            raise
+        shots.clear()
+        _run(func, passes, dataclasses.replace(context, loops_ahead=False), shots)
+    finally:
+        if snapshots is not None:
+            snapshots += shots
+    return shots[-1].func
+
+
+def _run(func: PrimFunc, passes: Sequence[Pass], context: PassContext, shots: list[Snapshot]) -> None:
     checking = environment_flag("TILELANG_CHECK")
-    if snapshots is not None:
-        snapshots.append(Snapshot("input", func))
+    shots.append(Snapshot("input", func))
     for step in passes:
         if func.level is not step.reads:
             raise CompilerBug(f"pass {step.name}: reads {step.reads.value} level, got {func.level.value} level")
@@ -56,9 +74,12 @@ def run_passes(
             func = step.run(func, context)
         if checking:
             _verify(func, step)
-        if snapshots is not None:
-            snapshots.append(Snapshot(step.name, func))
-    return func
+        shots.append(Snapshot(step.name, func))
+
+
+def _loops_ahead(func: PrimFunc) -> bool:
+    """Whether parallel loops run ahead in pipelines."""
+    return any(isinstance(s, Launch) and s.plan.loops_ahead for s in walk(func.body))
 
 
 def _verify(func: PrimFunc, step: Pass) -> None:

@@ -1,5 +1,7 @@
 """Vector accesses: which are made, how wide, and that they mean the same."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from harness import run_reference_on_copies, simulate_on_copies
@@ -13,7 +15,8 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Load, Var, as_expr, cast, const, select
 from tilelang.ir.func import Level, PrimFunc, TensorParam
 from tilelang.ir.launch import LaunchPlan
-from tilelang.ir.stmt import For, ForKind, If, Launch, LaunchHints, Seq, Store
+from tilelang.ir.printer import to_text
+from tilelang.ir.stmt import CallStmt, For, ForKind, If, Launch, LaunchHints, Seq, Store
 from tilelang.ir.visit import expressions, walk, walk_expr
 from tilelang.layout.layout import Layout
 from tilelang.passes.base import PassContext
@@ -63,6 +66,40 @@ def test_a_copy_of_neighbors_is_one_access():
 def test_longer_runs_are_cut_at_16_bytes():
     wide = lanes(16, store(B, BX, THREAD % 4 * 16 + W, load(A, BX, THREAD % 4 * 16 + W)))
     assert ([4] * 4, [4] * 4) == widths(vectorized(wide))
+
+
+def late(*row_and_column_and_value):
+    return dataclasses.replace(store(S, *row_and_column_and_value), asynchronous=True)
+
+
+def copied(*body):
+    """The asynchronous copies: their bytes, and the text of what decides whether they read."""
+    calls = [s for s in walk(vectorized(*body).body) if isinstance(s, CallStmt)]
+    return [(int(s.routine.name.removeprefix("cp_async_")), to_text(s.args[2])) for s in calls]
+
+
+def test_asynchronous_stores_become_copies_in_the_background():
+    table = Buffer("table", exprs(64), INT32, Scope.GLOBAL)
+    row = Load(table, exprs(BX), INT32)
+    assert [(16, "True")] == copied(lanes(4, late(*at(BX, THREAD % 16), load(A, *at(BX, THREAD % 16)))))
+    assert [(8, "True")] * 2 == copied(lanes(4, late(BX, N * 2 + W, load(A, BX, N * 2 + W))))
+    assert [(4, "True")] * 2 == copied(lanes(2, late(BX, N + W, load(A, BX, N + W))))
+    assert [(4, "True")] == copied(late(BX, N, load(A, BX, N)))  # without a loop over neighbors
+    where_chosen = select(row > 3, load(A, row, THREAD % 16 * 4 + W), const(0.0, FLOAT32))
+    assert [(16, "table[bx] > 3")] == copied(lanes(4, late(*at(BX, THREAD % 16), where_chosen)))
+    otherwise = select(row > 3, const(0.0, FLOAT32), load(A, row, THREAD % 16 * 4 + W))
+    assert [(16, "not table[bx] > 3")] == copied(lanes(4, late(*at(BX, THREAD % 16), otherwise)))
+
+
+def test_asynchronous_stores_that_no_instruction_does_are_done_at_once():
+    half = as_dtype("float16")
+    source, tile = Buffer("h", exprs(64, 63), half, Scope.GLOBAL), Buffer("t", exprs(64, 64), half, Scope.SHARED)
+    body = Store(tile, exprs(BX, W), Load(source, exprs(BX, W), half), asynchronous=True)
+    func = vectorized(lanes(4, body))  # rows of 126 bytes
+    assert [] == [s for s in walk(func.body) if isinstance(s, CallStmt)]
+    assert any(isinstance(s, Store) and s.buffer is tile for s in walk(func.body))
+    within = select(W > 1, load(A, BX, W), const(0.0, FLOAT32))  # differs between neighbors
+    assert [] == copied(lanes(4, late(BX, W, within)))
 
 
 def test_values_are_computed_lane_by_lane_between_the_accesses():

@@ -329,7 +329,7 @@ class _Body(Rewriter):
         if node.buffer in self._site.registers:
             register, at = self._register(node.buffer, node.indices, writes=True)
             return Store(register, at, value, loc=node.loc)
-        store = Store(node.buffer, indices, value, loc=node.loc)
+        store = dataclasses.replace(node, indices=indices, value=value)
         if node.buffer.scope not in _OF_BLOCK:
             return store
         still = self._how.final.get(node, ())

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from tilelang.arith.domain import Domain, in_order, of_function
 from tilelang.dtypes import INT32, DType, as_dtype
 from tilelang.errors import Loc
-from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import (
     Binary,
@@ -50,6 +50,7 @@ from tilelang.ir.visit import (
     walk_expr,
     written_buffers,
 )
+from tilelang.isa.nvidia.cp_async import SIZES, cp_async
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.thread.access_width import MEMORY, ZERO, Facts, width
 from tilelang.records import record
@@ -179,7 +180,7 @@ class _Lanes:
         loop = self._loop
         if jumps(loop.body) or any(isinstance(s, Atomic | CallStmt | Print | While) for s in walk(loop.body)):
             return self._lanes(loop.body)
-        direct = self._direct()
+        direct = self.asynchronous() or self._direct()
         if direct is not None:
             return direct
         loads = {use.node: lanes for use in self._uses if (lanes := self._load_width(use)) > 1}
@@ -229,6 +230,31 @@ class _Lanes:
         return self._width(use)
 
     # -- code -----------------------------------------------------------------------------------------------------
+    def asynchronous(self) -> Stmt | None:
+        """The instructions that do an asynchronous store, if there are any for runs of this length."""
+        body = self._loop.body
+        if not isinstance(body, Store) or not body.asynchronous:
+            return None
+        *others, target = self._uses
+        load = _loaded(body.value)
+        source = next((use for use in others if use.node is load), None)
+        if source is None or not target.plain or not source.plain:
+            return None
+        lanes = min(self._width(target), self._width(source))
+        size = lanes * target.buffer.dtype.storage_bytes
+        if size not in SIZES:
+            return None
+        made = []
+        for first in self._starts(lanes):
+            into, out_of = (self._run(use, first, lanes) for use in (target, source))
+            arguments = into, out_of, conjunction(source.conditions)
+            made.append(CallStmt(cp_async(size), arguments, (out_of,), (into,), loc=body.loc))
+        return made[0] if len(made) == 1 else Seq(tuple(made), loc=body.loc)
+
+    def _run(self, use: _Use, first: int, lanes: int) -> Region:
+        extent = (*(const(1, INT32) for _ in use.indices[1:]), const(lanes, INT32))
+        return Region(use.buffer, self._at(use, first), extent)
+
     def _direct(self) -> Stmt | None:
         """A plain move of neighbors, which needs no lanes."""
         body = self._loop.body
@@ -316,6 +342,13 @@ def _is_zero(value: Expr) -> bool:
     return isinstance(value, Const) and value.value == 0 and math.copysign(1, value.value) > 0
 
 
+def _loaded(value: Expr) -> Expr:
+    """The load whose value this is, if not 0."""
+    while isinstance(value, Select):
+        value = value.b if _is_zero(value.a) else value.a
+    return value
+
+
 def _same(a: _Use, b: _Use) -> bool:
     return a.buffer is b.buffer and all(same_expr(x, y) for x, y in zip(a.indices, b.indices, strict=True))
 
@@ -328,8 +361,8 @@ def _vector(dtype: DType, lanes: int) -> DType:
 class _Vectorize:
     """Visits loops with what is known around them."""
 
-    def __init__(self, facts: Facts) -> None:
-        self._facts = facts
+    def __init__(self, facts: Facts, *, in_lanes: bool = False) -> None:
+        self._facts, self._in_lanes = facts, in_lanes
 
     def stmt(self, node: Stmt, domain: Domain) -> Stmt:
         """The statement without loops of kind VECTORIZED."""
@@ -339,6 +372,9 @@ class _Vectorize:
                     return self._launch(node, domain)
                 case Seq():
                     return in_order(node, domain, self.stmt)
+                case Store(asynchronous=True) if not self._in_lanes:
+                    alone = For(Var("lane", INT32, index=True), ZERO, const(1, INT32), 1, ForKind.VECTORIZED, node)
+                    return _Lanes(alone, 1, domain, self._facts).asynchronous() or node
                 case For(kind=ForKind.VECTORIZED):
                     return self._vector_loop(node, domain)
                 case For():
@@ -377,7 +413,8 @@ class _Vectorize:
         if stop - start < 1:
             return Seq((), loc=node.loc)
         inside = domain.with_loop(node.var, 0, stop - start)
-        return self._hoisted(dataclasses.replace(node, body=self.stmt(node.body, inside)), domain)
+        body = _Vectorize(self._facts, in_lanes=True).stmt(node.body, inside)
+        return self._hoisted(dataclasses.replace(node, body=body), domain)
 
     def _hoisted(self, node: For, domain: Domain) -> Stmt:
         """The loop under the conditions and behind the names of its body that are the same in all iterations."""

@@ -6,6 +6,7 @@ access proven outside of on-chip memory, and no `T.Parallel` loop whose iteratio
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
@@ -33,7 +34,6 @@ from tilelang.ops.gemm import Gemm
 from tilelang.ops.im2col import Im2Col
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.tile.fixed_layouts import fixed_layouts
-from tilelang.passes.tile.specialize_symbols import generalize
 from tilelang.target import ARCHITECTURES, MAX_CLUSTER, MAX_GRID, MAX_THREADS, Feature, Target
 
 _UNCHECKED = (Scope.GLOBAL, Scope.BARRIER)
@@ -47,7 +47,6 @@ def check_program(func: PrimFunc, context: PassContext | None = None) -> PrimFun
         NoLowering: The program says what single threads do, and the target has none.
         ResourceError: A grid or cluster is larger than the target can start.
     """
-    checked, func = func, generalize(func)  # what only some calls bring must not make a program wrong
     verify(func)
     if context is None or context.target.kind == "cpu":
         refuse_threads(func, "target cpu", "share the work with T.Parallel and tile operators, or compile for a GPU")
@@ -63,11 +62,12 @@ def check_program(func: PrimFunc, context: PassContext | None = None) -> PrimFun
             _check_iterations(stmt)
         elif isinstance(stmt, Launch):
             launches.append(stmt)
-    around = of_function(func)
+    # what only some calls bring must not make a program wrong: others may be meant
+    around = of_function(dataclasses.replace(func, attributes=()))
     for launch in launches:
         with launch.loc:
             _check_launch(launch, around)
-    return checked
+    return func
 
 
 # operators that write each element once, so that iterations can do them side by side

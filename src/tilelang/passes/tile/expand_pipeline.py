@@ -26,7 +26,15 @@ from tilelang.ir.visit import Rewriter, substitute, substitute_stmt, walk
 from tilelang.isa.nvidia.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT
 from tilelang.lowering.regions import shared_storages
 from tilelang.passes.base import Pass, PassContext, with_launches
-from tilelang.passes.tile.plan_pipeline import LoopBody, Placement, Touching, crossing, is_asynchronous, parts
+from tilelang.passes.tile.plan_pipeline import (
+    LoopBody,
+    Placement,
+    Touching,
+    crossing,
+    is_asynchronous,
+    parts,
+    target_of,
+)
 from tilelang.passes.tile.settle_copies import settle
 from tilelang.passes.tile.versions import OnVersion, versioned
 
@@ -156,8 +164,7 @@ class _Loop:
         stage = self._placement.stage
         distances = []
         for copy in self._copies:
-            target = self._body.statements[copy].dst.buffer  # type: ignore[attr-defined]
-            users = {n for n, _, _ in self._body.storages[target]} - {copy}
+            users = {n for n, _, _ in self._body.storages[target_of(self._body.statements[copy])]} - {copy}
             distances += [stage[n] - stage[copy] for n in users if n in present]
         if not distances:
             return []

@@ -23,7 +23,7 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Alloc, Launch, ParallelLoop, Stmt, TileOp
 from tilelang.ir.visit import Rewriter, walk
-from tilelang.layout.blocked import blocked, row_variants
+from tilelang.layout.blocked import LINE_BYTES, blocked, row_variants
 from tilelang.layout.boxes import ALIGNMENT
 from tilelang.layout.constraints import Constraint, InShared, Is, Prefer, Renames, Through, Why
 from tilelang.layout.explain import conversion_line, detour_line, fragment_line, place, shared_line
@@ -34,6 +34,7 @@ from tilelang.layout.through import renamed, run_length, vectorized
 from tilelang.lowering.lowering import Lowering, Lowerings, Site
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.tile.convert_layouts import convert, cost_in_bytes, replaced, turned
+from tilelang.passes.tile.copying_loops import asynchronous_store
 from tilelang.passes.tile.demote_fragments import moved, renamings
 from tilelang.passes.tile.fixed_layouts import fixed_layouts, viewed_tiles
 from tilelang.passes.tile.sampled_accesses import excess
@@ -248,14 +249,17 @@ class _Inference:
         found = self._patterns[nest]
         vector = self._vector(nest, extents[-1])
         threads = self._threads(nest)
+        late = asynchronous_store(nest) is not None
         fed = math.prod(extents) // threads  # iterations per thread, if all have some
         while nest.coalesced_width is None and vector > max(1, fed):
             vector //= 2
         size = max((pattern.bytes for pattern in found if pattern.widths), default=4)
         holds = any(access.buffer.scope is Scope.FRAGMENT for access in self._of_nest[nest])
-        layout = blocked(extents, threads, vector, bytes_per_element=size, copies=holds)
+        # one line of a row for neighboring threads: then each has few rows, and few indices of rows to wait for
+        row = LINE_BYTES // (vector * size) if late else None
+        layout = blocked(extents, threads, vector, bytes_per_element=size, copies=holds, row_threads=row)
         self._best[nest] = layout
-        if not holds and nest.layout is None:
+        if not holds and not late and nest.layout is None:
             self._variants[nest] = row_variants(extents, threads, vector, bytes_per_element=size, copies=False)
         moved = sum(pattern.bytes * (8 if pattern.is_global else 1) for pattern in found)
         return Prefer(nest, (layout,), Why("T.Parallel", nest.loc), math.prod(extents) * moved, vector)

@@ -17,9 +17,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tilelang.analysis.accesses import Access, accesses
 from tilelang.analysis.thread_accesses import hands_over
+from tilelang.arith.domain import Domain, of_function
 from tilelang.errors import Note
 from tilelang.ir.buffer import Buffer, Region, Scope
-from tilelang.ir.expr import Const, Expr, Load, Var, int_const
+from tilelang.ir.expr import Expr, Load, Var, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Alloc, Atomic, Bind, CallStmt, For, ForKind, Launch, PipelineSpec, Seq, Stmt
 from tilelang.ir.visit import Rewriter, expressions, jumps, walk, walk_expr
@@ -29,6 +30,7 @@ from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.tile.check_program import effectful
+from tilelang.passes.tile.copying_loops import CopyingLoops, asynchronous_store, not_zero_outside
 from tilelang.passes.tile.first_values import with_first_values_stored
 from tilelang.records import record
 
@@ -45,7 +47,16 @@ def parts(body: Stmt) -> list[Stmt]:
 
 def is_asynchronous(stmt: Stmt) -> bool:
     """Whether a statement is a copy that only a wait completes."""
-    return isinstance(stmt, Copy) and stmt.choice == ASYNCHRONOUS
+    return isinstance(stmt, Copy) and stmt.choice == ASYNCHRONOUS or asynchronous_store(stmt) is not None
+
+
+def target_of(stmt: Stmt) -> Buffer:
+    """What an asynchronous copy fills."""
+    store = asynchronous_store(stmt)
+    if store is not None:
+        return store.buffer
+    assert isinstance(stmt, Copy)
+    return stmt.dst.buffer
 
 
 @record(slots=True)
@@ -161,7 +172,8 @@ def fills(stmt: Stmt, buffer: Buffer) -> bool:
             return dst.buffer is buffer and stmt.src.buffer.storage is not buffer and _is_whole(dst)
         case Fill(dst=dst):
             return dst.buffer is buffer and _is_whole(dst)
-    return False
+    store = asynchronous_store(stmt)
+    return store is not None and store.buffer is buffer
 
 
 def _is_whole(region: Region) -> bool:
@@ -330,7 +342,7 @@ def _by_hand(spec: PipelineSpec, count: int) -> Placement | None:
 def _automatic(body: LoopBody, stages: int, outside: Mapping[Buffer, str]) -> tuple[Placement | None, str]:
     """Copies ahead, everything else in place; copies that cannot run ahead are left in place one by one."""
     producers = [
-        n for n, s in enumerate(body.statements) if is_asynchronous(s) and body.fills_first(_target(s)) == n
+        n for n, s in enumerate(body.statements) if is_asynchronous(s) and body.fills_first(target_of(s)) == n
     ]
     reason = "no copy into a shared buffer that it fills as a whole is asynchronous"
     while producers:
@@ -344,11 +356,6 @@ def _automatic(body: LoopBody, stages: int, outside: Mapping[Buffer, str]) -> tu
     return None, reason
 
 
-def _target(stmt: Stmt) -> Buffer:
-    assert isinstance(stmt, Copy)
-    return stmt.dst.buffer
-
-
 def _ahead(producers: Sequence[int], count: int, stages: int) -> Placement:
     sequence = [*producers, *(n for n in range(count) if n not in producers)]
     order = [0] * count
@@ -359,7 +366,7 @@ def _ahead(producers: Sequence[int], count: int, stages: int) -> Placement:
 
 def _runs_ahead(body: LoopBody, number: int, placement: Placement) -> bool:
     """Whether all uses of what a copy brings come at least one iteration's time later."""
-    users = [n for n, _, _ in body.storages[_target(body.statements[number])] if n != number]
+    users = [n for n, _, _ in body.storages[target_of(body.statements[number])] if n != number]
     return bool(users) and min(placement.stage[n] for n in users) > placement.stage[number]
 
 
@@ -391,21 +398,22 @@ def _outside_uses(launch: Launch) -> dict[For, dict[Buffer, str]]:
 class _Plan(Rewriter):
     """Plans the loops of one launch."""
 
-    def __init__(self, launch: Launch) -> None:
+    def __init__(self, launch: Launch, domain: Domain, context: PassContext) -> None:
         self._outside = _outside_uses(launch)
         self._pipelined = 0  # loops around that run ahead
-        self.notes: list[Note] = []
+        self._copying = CopyingLoops(launch, domain, context)
+        self.notes = self._copying.notes
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, For) and node.kind is ForKind.PIPELINED:
             return self._loop(node)
         if isinstance(node, Copy) and is_asynchronous(node) and self._pipelined:
             return dataclasses.replace(node, choice=SYNCHRONOUS)  # a wait for it would stop all that run ahead
-        return self.rebuild_stmt(node)
+        return self.rebuild_stmt(self._copying.unmarked(node))
 
     def _loop(self, node: For) -> Stmt:
         outside = self._outside[node]
-        node = with_first_values_stored(node)
+        node = self._copying.marked(with_first_values_stored(node))
         placement, reason = plan_loop(node, outside)
         if placement is None:
             wanted = node.pipeline is not None and (node.pipeline.num_stages > 1 or node.pipeline.stage is not None)
@@ -434,7 +442,7 @@ class _FillInZeros(Rewriter):
     """Takes asynchronous copies back that should fill in something else than zero, which hardware cannot."""
 
     def __init__(self, launch: Launch) -> None:
-        self.safe = {b.storage for b, value in launch.hints.safe_values if not isinstance(value, Const) or value.value}
+        self.safe = not_zero_outside(launch)
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, Copy) and is_asynchronous(node) and node.src.buffer.storage in self.safe:
@@ -442,20 +450,22 @@ class _FillInZeros(Rewriter):
         return self.rebuild_stmt(node)
 
 
-def _planned(launch: Launch) -> Launch:
+def _planned(launch: Launch, domain: Domain, context: PassContext) -> Launch:
     zeros = _FillInZeros(launch)
     if zeros.safe:
         launch = dataclasses.replace(launch, body=zeros.visit(launch.body) or Seq((), loc=launch.loc))
-    plan = _Plan(launch)
+    plan = _Plan(launch, domain, context)
     body = plan.visit(launch.body) or Seq((), loc=launch.loc)
     if body is launch.body:
         return launch
     notes = (*launch.plan.notes, *plan.notes)
-    return dataclasses.replace(launch, body=body, plan=dataclasses.replace(launch.plan, notes=notes))
+    ahead = any(asynchronous_store(s) is not None for s in walk(body))
+    return dataclasses.replace(launch, body=body, plan=dataclasses.replace(launch.plan, notes=notes, loops_ahead=ahead))
 
 
-def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    return with_launches(func, _planned)
+def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
+    domain = of_function(func)
+    return with_launches(func, lambda launch: _planned(launch, domain, context))
 
 
 PASS = Pass("plan_pipeline", _run, Level.TILE, Level.TILE)

@@ -1,0 +1,219 @@
+"""Parallel loops that only copy elements of global memory into a tile in shared memory, from wherever each row lies.
+
+Takes tile-level loops; gives those that asynchronous copies can do, their store marked so. Invariant: such a loop
+writes all of its tile, each element once and without looking at what is there, with an element of global memory of the
+same dtype or with zero; along the tile's rows it copies runs of at least 4 bytes that are aligned on both sides.
+
+    for i, j in T.Parallel(64, 128):
+        tile[i, j] = T.if_then_else(i < count, rows[index[i], j], 0)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+
+from tilelang.arith.domain import Domain
+from tilelang.errors import Note
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.compare import same_expr
+from tilelang.ir.expr import Const, Expr, Load, Select, Var, int_const, select
+from tilelang.ir.stmt import Bind, For, If, Launch, ParallelLoop, Seq, Stmt, Store
+from tilelang.ir.visit import substitute, walk_expr
+from tilelang.isa.nvidia.cp_async import SIZES
+from tilelang.lowering.alignment import starts_aligned
+from tilelang.passes.base import PassContext
+from tilelang.passes.thread.access_width import Facts, width
+from tilelang.passes.tile.fixed_layouts import fixed_layouts
+from tilelang.target import Feature
+
+
+class CopyingLoops:
+    """The loops of one launch that may copy asynchronously.
+
+    Args:
+        launch: The launch.
+        domain: What is known around it.
+        context: What is compiled for, and whether such loops may run ahead.
+
+    Attributes:
+        notes: On those that may not.
+    """
+
+    def __init__(self, launch: Launch, domain: Domain, context: PassContext) -> None:
+        self._possible = context.target.has(Feature.CP_ASYNC)
+        self._wanted = context.loops_ahead
+        self._domain = domain.with_extents(launch.block_vars, launch.grid)
+        self._facts = Facts(fixed_layouts(launch), not_zero_outside(launch)) if self._possible else Facts()
+        self.notes: list[Note] = []
+        self._originals: dict[Stmt, Stmt] = {}
+
+    def marked(self, loop: For) -> For:
+        """A pipelined loop with those of its statements marked."""
+        if not self._possible:
+            return loop
+        inside = self._domain.with_loop(loop.var, loop.start, loop.stop, loop.step)
+        return dataclasses.replace(loop, body=self._with_marks(loop.body, inside))
+
+    def _with_marks(self, stmt: Stmt, domain: Domain) -> Stmt:
+        if isinstance(stmt, Seq):
+            return dataclasses.replace(stmt, body=tuple(self._with_marks(s, domain) for s in stmt.body))
+        made = as_asynchronous(stmt, domain, self._facts) if isinstance(stmt, ParallelLoop) else None
+        if made is None:
+            return stmt
+        if not self._wanted:
+            text = "T.Parallel: does not run ahead: the versions of its tile would take too much shared memory"
+            self.notes.append(Note(text, stmt.loc))
+            return stmt
+        self._originals[made] = stmt
+        return made
+
+    def unmarked(self, stmt: Stmt) -> Stmt:
+        """What a statement was before it was marked."""
+        return self._originals.get(stmt, stmt)
+
+
+def not_zero_outside(launch: Launch) -> frozenset[Buffer]:
+    """The buffers that read as something else than 0 out of bounds."""
+    values = launch.hints.safe_values
+    return frozenset(b.storage for b, value in values if not isinstance(value, Const) or value.value)
+
+
+def asynchronous_store(stmt: Stmt) -> Store | None:
+    """The store of a parallel loop that copies asynchronously; None of any other statement."""
+    if not isinstance(stmt, ParallelLoop):
+        return None
+    *_, last = _statements(stmt.body)
+    return last if isinstance(last, Store) and last.asynchronous else None
+
+
+def as_asynchronous(loop: ParallelLoop, domain: Domain, facts: Facts) -> ParallelLoop | None:
+    """The loop with its store marked asynchronous; None if it is no copy of that kind.
+
+    Args:
+        loop: Any parallel loop.
+        domain: What is known around it.
+        facts: The layouts that shared tiles have already, and buffers that do not read as 0 out of bounds.
+    """
+    *names, last = _statements(loop.body)
+    if not all(isinstance(s, Bind) for s in names):
+        return None
+    store = _one_store(last)
+    if store is None or store.buffer.scope is not Scope.SHARED or store.buffer.view_of is not None:
+        return None
+    conditions: list[Expr] = []
+    load = _source(store.value, conditions)
+    if load is None or load.dtype != store.buffer.dtype or load.buffer.storage in facts.guarded:
+        return None
+    if not _writes_all(store, loop):
+        return None
+    run = _run(store, load, conditions, _values(names), loop, domain, facts)
+    if not run:
+        return None
+    marked = dataclasses.replace(store, asynchronous=True)
+    body = Seq((*names, marked), loc=loop.body.loc) if names else marked
+    made = dataclasses.replace(loop, body=body, coalesced_width=loop.coalesced_width or run)
+    return _along_rows(made, store)
+
+
+def _along_rows(loop: ParallelLoop, store: Store) -> ParallelLoop | None:
+    """The loop with the variable that runs along the tile's rows innermost; None if the user fixed the order."""
+    order = sorted(range(len(loop.vars)), key=lambda n: loop.vars[n] is store.indices[-1])
+    if order == list(range(len(order))):
+        return loop
+    if loop.layout is not None:
+        return None
+    variables, extents = tuple(loop.vars[n] for n in order), tuple(loop.extents[n] for n in order)
+    return dataclasses.replace(loop, vars=variables, extents=extents)
+
+
+def _statements(body: Stmt) -> list[Stmt]:
+    return [inner for s in body.body for inner in _statements(s)] or [body] if isinstance(body, Seq) else [body]
+
+
+def _one_store(stmt: Stmt) -> Store | None:
+    """The statement as one store; a branch that stores the same element either way stores one of two values."""
+    if isinstance(stmt, Store):
+        return stmt
+    if not isinstance(stmt, If) or stmt.group is not None or stmt.else_body is None:
+        return None
+    a, b = (_one_store(_alone(body)) for body in (stmt.then_body, stmt.else_body))
+    if a is None or b is None or a.buffer is not b.buffer:
+        return None
+    if not all(same_expr(x, y) for x, y in zip(a.indices, b.indices, strict=True)):
+        return None
+    return dataclasses.replace(a, value=select(stmt.condition, a.value, b.value))
+
+
+def _alone(body: Stmt) -> Stmt:
+    statements = _statements(body)
+    return statements[0] if len(statements) == 1 else body
+
+
+def _source(value: Expr, conditions: list[Expr]) -> Load | None:
+    """The load of global memory whose value this is, if not 0; collects what decides between the two."""
+    if isinstance(value, Load):
+        return value if value.buffer.scope is Scope.GLOBAL and value.dtype == value.buffer.dtype else None
+    if not isinstance(value, Select):
+        return None
+    conditions.append(value.condition)
+    if _is_zero(value.b):
+        return _source(value.a, conditions)
+    return _source(value.b, conditions) if _is_zero(value.a) else None
+
+
+def _is_zero(value: Expr) -> bool:
+    """Whether all bits of a value are 0."""
+    return isinstance(value, Const) and value.value == 0 and math.copysign(1, value.value) > 0
+
+
+def _writes_all(store: Store, loop: ParallelLoop) -> bool:
+    """Whether the loop's iterations are the elements of the tile."""
+    extents = dict(zip(loop.vars, map(int_const, loop.extents), strict=True))
+    shape = store.buffer.static_shape
+    if shape is None or store.buffer.strides is not None or len(set(loop.vars)) != len(loop.vars):
+        return False
+    named: set[Var] = set()
+    for index, extent in zip(store.indices, shape, strict=True):
+        if isinstance(index, Var) and index in extents and index not in named and extents[index] == extent:
+            named.add(index)
+        elif extent != 1 or int_const(index) != 0:
+            return False
+    return all(var in named or extents[var] == 1 for var in loop.vars)
+
+
+def _values(names: list[Stmt]) -> Mapping[Var, Expr]:
+    """What the names of an iteration stand for, in terms of no other name."""
+    values: dict[Var, Expr] = {}
+    for bind in names:
+        assert isinstance(bind, Bind)
+        values[bind.var] = substitute(bind.value, values)
+    return values
+
+
+def _run(
+    store: Store,
+    load: Load,
+    conditions: list[Expr],
+    values: Mapping[Var, Expr],
+    loop: ParallelLoop,
+    domain: Domain,
+    facts: Facts,
+) -> int:
+    """How many neighbors along the tile's rows one instruction copies, or sets to 0, as a whole; 0 if none can."""
+    var = store.indices[-1] if store.indices else None
+    if not isinstance(var, Var) or store.buffer.dtype.lanes > 1:
+        return 0
+    if any(node is var for condition in conditions for node in walk_expr(substitute(condition, values))):
+        return 0
+    extents = dict(zip(loop.vars, loop.extents, strict=True))
+    trips = int_const(extents.pop(var)) or 0
+    inside = domain.with_extents(extents.keys(), extents.values())
+    source = tuple(substitute(index, values) for index in load.indices)
+    lanes = min(
+        width(buffer, indices, var, trips, inside, facts)
+        for buffer, indices in ((store.buffer, store.indices), (load.buffer, source))
+    )
+    size = lanes * store.buffer.dtype.storage_bytes
+    return lanes if size in SIZES and starts_aligned(load.buffer, size) else 0
