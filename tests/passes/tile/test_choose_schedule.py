@@ -96,12 +96,13 @@ def test_fragments_that_threads_cannot_hold_take_their_part_of_shared_memory():
                     T.copy(A[bx * 128, k * 64], B_s)
                     T.gemm(A_s, B_s, C_l, transpose_B=True)
                 for half in T.serial(2):
-                    T.copy(C_l[:, part(half) : part(half) + 64], C[by * 128, bx * 128 + half * 64])
+                    T.copy(C_l[:, part(half, bx) : part(half, bx) + 64], C[by * 128, bx * 128 + half * 64])
 
         return main
 
-    assert 7 == chosen(stored(lambda half: 0), staged=False).stages
-    assert 5 == chosen(stored(lambda half: half * 64), staged=False).stages  # 64 KiB are those of the sums
+    assert 7 == chosen(stored(lambda half, block: 0), staged=False).stages
+    assert 7 == chosen(stored(lambda half, block: half * 64), staged=False).stages  # the loop is unrolled
+    assert 5 == chosen(stored(lambda half, block: block % 2 * 64), staged=False).stages  # 64 KiB are those of the sums
 
 
 def test_symbolic_grids_are_walked_by_blocks_that_stay():
