@@ -27,7 +27,7 @@ SECTIONS = (
         ),
     ),
     ("Buffers", ("alloc", "proxy", "annotate")),
-    ("Loops", ("loops", "blocks")),
+    ("Loops", ("loops", "blocks", "thread_return")),
     (
         "Tile operators",
         (

@@ -129,3 +129,31 @@ def test_in_the_compilers_groups_only_what_others_have_too():
     launch, own = looked_at(func)
     (loop,) = [s for s in walk(launch.body) if isinstance(s, For)]
     assert loop.var in own.variables  # the others go on
+
+
+def test_a_thread_goes_alone_over_an_array_of_its_own():
+    @T.prim_func
+    def f(A: T.Tensor((64, 4), T.int32), B: T.Tensor((64, 4), T.int32), C: T.Tensor((4,), T.int32)):
+        with T.Kernel(1, threads=64) as _:
+            tx = T.get_thread_binding()
+            same, own, row = T.alloc_local((4,), T.int32), T.alloc_local((4,), T.int32), T.alloc_local((4,), T.int32)
+            tile, one = T.alloc_fragment((4,), T.int32), T.alloc_local((1,), T.int32)
+            for i in T.Parallel(4):  # the same in all threads
+                same[i] = C[i]
+            for i in T.Parallel(4):
+                row[i] = A[tx, i]
+            for i in T.Parallel(4):
+                B[tx, i] = same[i]
+            own[0] = tx
+            for i in T.Parallel(4):
+                own[i] = 1
+            for i in T.Parallel(4):  # a tile of all threads
+                tile[i] = own[i]
+            one[0] = tx
+            for i in T.Parallel(4):  # shared out: the array is not what the loop goes over
+                C[i] = tile[i] * one[0]
+
+    launch, own = looked_at(f)
+    loops = [s for s in walk(launch.body) if isinstance(s, ParallelLoop)]
+    assert [False, True, True, True, False, False] == [own.does_alone(loop) for loop in loops]
+    assert {"row", "own", "one"} == {buffer.name for buffer in own.memory}

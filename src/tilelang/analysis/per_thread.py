@@ -8,7 +8,7 @@ that the compiler made, the same is said of the group: its threads are all there
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Load, Var
@@ -28,7 +28,15 @@ from tilelang.ir.stmt import (
     Store,
     While,
 )
-from tilelang.ir.visit import expressions, sub_statements, walk, walk_expr, written_buffers
+from tilelang.ir.visit import (
+    expressions,
+    sub_statements,
+    touched_buffers,
+    variables_of,
+    walk,
+    walk_expr,
+    written_buffers,
+)
 from tilelang.records import record
 
 _SCALARS = (Scope.LOCAL, Scope.VAR)
@@ -88,6 +96,25 @@ class PerThread:
         reached_by_some = self.apart if shows_tile(stmt) else self.under
         return stmt in reached_by_some or self.names(expressions(stmt))
 
+    def does_alone(self, loop: ParallelLoop) -> bool:
+        """Whether each thread runs all iterations by itself: they go over an array of its own, by values of its own.
+
+        Such is a `T.copy` of the row of a thread to a local array. Loops that touch fragments are shared out.
+        """
+        inside, variables = list(walk(loop)), frozenset(loop.vars)
+        if any(buffer.scope is Scope.FRAGMENT for s in inside for buffer in touched_buffers(s)):
+            return False
+        over = [
+            buffer.storage
+            for s in inside
+            for buffer, indices in _elements(s)
+            if any(not variables.isdisjoint(variables_of(index)) for index in indices)
+        ]
+        arrays = {buffer for buffer in over if buffer.scope is Scope.LOCAL and buffer in self._homes}
+        if not arrays:
+            return False
+        return not arrays.isdisjoint(self.memory) or any(self.names(expressions(s)) for s in inside)
+
     def _visit(self, stmt: Stmt, at: _Place) -> None:
         if at.under:
             self.under.add(stmt)
@@ -134,7 +161,8 @@ class PerThread:
             case ParallelLoop():
                 written = {b.storage for s in walk(stmt) for b in written_buffers(s) if b.scope in _SCALARS}
                 outlive = {b for b in written if b in self._homes}
-                self.memory.update(b for b in outlive if b.sequential or at.under or self._is_foreign(b, at.group))
+                own = at.under or self.does_alone(stmt)
+                self.memory.update(b for b in outlive if b.sequential or own or self._is_foreign(b, at.group))
 
     def _is_foreign(self, buffer: Buffer, group: If | None) -> bool:
         """Whether threads that are not in a group have the buffer, too."""
@@ -151,3 +179,13 @@ class PerThread:
                 if self.names((start, stop)):
                     self._loops.add(stmt)
         return stmt in self._loops
+
+
+def _elements(stmt: Stmt) -> Iterator[tuple[Buffer, tuple[Expr, ...]]]:
+    """The elements that a statement itself reads or writes."""
+    if isinstance(stmt, Store | Atomic):
+        yield stmt.buffer, stmt.indices
+    for root in expressions(stmt):
+        for node in walk_expr(root):
+            if isinstance(node, Load):
+                yield node.buffer, node.indices

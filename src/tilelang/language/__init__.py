@@ -60,6 +60,7 @@ from tilelang.language.source_kernel import *
 from tilelang.language.sparse_products import *
 from tilelang.language.sync import *
 from tilelang.language.tensors import *
+from tilelang.language.thread_return import *
 from tilelang.language.threads import *
 from tilelang.language.tile import *
 from tilelang.language.tile_scheduler import *
@@ -120,6 +121,7 @@ _MODULES = (
     "sparse_products",
     "sync",
     "tensors",
+    "thread_return",
     "threads",
     "tile",
     "tile_scheduler",

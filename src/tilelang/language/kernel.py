@@ -14,6 +14,7 @@ from tilelang.ir.stmt import Launch, LaunchHints, Stmt
 from tilelang.language.api import api
 from tilelang.language.reducer_epochs import check_reducers
 from tilelang.language.stage import Hints, Stager, current
+from tilelang.language.thread_return import without_returns
 
 __all__ = [
     "ClusterKernel",
@@ -109,6 +110,7 @@ def emit_launch(stager: Stager, hints: Hints, body: Stmt, loc: Loc) -> None:
     """Emits the launch of a kernel whose block is staged."""
     launch = _freeze(hints, hints.cluster)
     check_reducers(body, stager)
+    body = without_returns(body, stager)
     stager.emit(Launch(hints.block_vars, hints.grid, hints.threads, body, launch, hints.thread, loc=loc))
 
 

@@ -14,6 +14,7 @@ import dataclasses
 import math
 from collections.abc import Collection, Iterable, Mapping
 
+from tilelang.analysis.per_thread import PerThread
 from tilelang.analysis.spreading import spread
 from tilelang.analysis.thread_groups import ThreadGroups
 from tilelang.analysis.tile_uses import NestUse, TileUses, Uses, static_extents, tile_uses
@@ -24,7 +25,7 @@ from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Var
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Alloc, Atomic, For, ForKind, Launch, ParallelLoop, Seq, Stmt
-from tilelang.ir.visit import Rewriter, walk, walk_expr
+from tilelang.ir.visit import Rewriter, touched_buffers, walk, walk_expr
 from tilelang.layout.digits import DigitMap, NotDigits
 from tilelang.layout.thread_values import Fragment
 from tilelang.layout.through import renaming
@@ -55,7 +56,7 @@ def judged(func: PrimFunc, launch: Launch) -> dict[Buffer, str]:
 def _judged(func: PrimFunc, launch: Launch) -> dict[Buffer, str]:
     judge = _Judge(tile_uses(func, launch, (Scope.FRAGMENT, Scope.LOCAL)))
     groups = ThreadGroups(launch)
-    private = set(_private(launch))
+    private = {*_private(launch), *_of_single_threads(launch)}
     tiles = [buffer for buffer in _storages(launch) if buffer not in private]
     tiles = [b for b in tiles if b.scope is Scope.FRAGMENT or judge.is_subscripted_by_nests(b)]
     return {buffer: _crowd(groups, buffer) or judge.refusal(buffer) for buffer in tiles}
@@ -132,6 +133,21 @@ def _private(launch: Launch) -> Iterable[Buffer]:
             for stmt in walk(nest.body):
                 if isinstance(stmt, Alloc) and stmt.buffer.scope in (Scope.FRAGMENT, Scope.SHARED):
                     yield stmt.buffer
+
+
+def _of_single_threads(launch: Launch) -> Iterable[Buffer]:
+    """Arrays over which each thread goes by itself; those that meet fragments have to be held as these are."""
+    own = PerThread(launch)
+    alone: dict[Buffer, None] = {}
+    shared_out: set[Buffer] = set()
+    for nest in walk(launch.body):
+        if isinstance(nest, ParallelLoop):
+            touched = [buffer.storage for stmt in walk(nest) for buffer in touched_buffers(stmt)]
+            if own.does_alone(nest):
+                alone.update(dict.fromkeys(buffer for buffer in touched if buffer.scope is Scope.LOCAL))
+            elif any(buffer.scope is Scope.FRAGMENT for buffer in touched):
+                shared_out.update(touched)
+    return [buffer for buffer in alone if buffer not in shared_out]
 
 
 class _Judge:

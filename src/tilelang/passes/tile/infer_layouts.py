@@ -15,6 +15,7 @@ from collections.abc import Hashable, Iterable, Iterator
 
 from tilelang.analysis.accesses import Access
 from tilelang.analysis.memory_patterns import MemoryPattern, best_vector, fastest, patterns
+from tilelang.analysis.per_thread import PerThread
 from tilelang.analysis.spreading import spread
 from tilelang.analysis.thread_groups import ThreadGroups
 from tilelang.analysis.tile_uses import NestUse, TileUses, static_extents, tile_uses
@@ -118,6 +119,7 @@ class _Inference:
     def __init__(self, launch: Launch, uses: TileUses, context: PassContext, lowerings: Lowerings) -> None:
         self._launch, self._lowerings = launch, lowerings
         self._groups = ThreadGroups(launch)
+        self._own = PerThread(launch)
         self._site = Site(context.target, context.options, launch.num_threads)
         self._settled = fixed_layouts(launch)  # of tiles whose layout nobody can change any more
         self._uses = uses
@@ -211,7 +213,8 @@ class _Inference:
 
     def _threads(self, stmt: Stmt) -> int:
         """How many threads execute a statement together."""
-        return self._groups.around(stmt).count
+        alone = isinstance(stmt, ParallelLoop) and self._own.does_alone(stmt)
+        return 1 if alone else self._groups.around(stmt).count
 
     def _holders(self, buffer: Buffer) -> int:
         """Over how many threads a fragment is spread: those of the group that uses it, or all."""

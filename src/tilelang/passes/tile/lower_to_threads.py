@@ -370,7 +370,17 @@ class _Block:
             )
 
     def _parallel(self, loop: ParallelLoop, domain: Domain) -> Stmt | None:
+        if self._site.threads > 1 and self._own.does_alone(loop):
+            around = self._site
+            self._site = dataclasses.replace(around, threads=1, thread=ZERO)
+            made = self._iterations(loop, domain)
+            self._site = around
+            return made
         self._together(loop, "T.Parallel")
+        return self._iterations(loop, domain)
+
+    def _iterations(self, loop: ParallelLoop, domain: Domain) -> Stmt | None:
+        """What the executing thread does of a parallel loop."""
         if any(int_const(extent) == 0 for extent in loop.extents):
             return None
         build = Builder(loop.loc)
