@@ -36,7 +36,7 @@ SECTIONS = (
         ),
     ),
     ("Arithmetic", ("math", "casts", "arithmetic", "ieee", "derived", "random_numbers", "vectors", "operator_classes")),
-    ("Layouts", ("layout", "fragment", "swizzle", "annotate_layout")),
+    ("Layouts", ("layout", "fragment", "partial_fragment", "swizzle", "annotate_layout")),
     ("Debugging", ("debug",)),
     ("Names of older programs", ("legacy_blocks", "legacy_calls", "nodes")),
     (

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from harness import run_everywhere
 
+import tilelang
 import tilelang.language as T
 
 N = 64
@@ -55,16 +56,18 @@ def test_pairs_are_computed_lane_by_lane(dtype):
     np.testing.assert_array_equal(expected, run_everywhere(main, a, b, np.zeros_like(expected))[2])
 
 
-def test_find_first_set_counts_from_one():
+def test_find_first_set_counts_from_one_and_nth_set_from_a_base():
     @T.prim_func
     def main(A: T.Tensor((N,), "int32"), B: T.Tensor((N,), "int32")):
         with T.Kernel(1, threads=32):
             for i in T.Parallel(N):
                 B[i] = T.__ffs(T.__ldg(A[i])) + T.__ffs(T.__ldg(A, i)) * 0
+                B[i] += 64 * T.cast(T.__fns(T.cast(A[i], "uint32"), 31, -2) + 1, "int32")
 
     a = np.where(np.arange(N) < 33, 1 << np.minimum(np.arange(N), 31), 6 * np.arange(N)).astype(np.int64).astype(np.int32)
     a[0] = 0
-    expected = [0 if x == 0 else (int(x) & -int(x)).bit_length() for x in a]
+    second = [([place for place in range(31, -1, -1) if int(x) >> place & 1] + [-1, -1])[1] for x in a]
+    expected = [64 * (s + 1) + (0 if x == 0 else (int(x) & -int(x)).bit_length()) for x, s in zip(a, second, strict=True)]
     np.testing.assert_array_equal(expected, run_everywhere(main, a, np.zeros_like(a))[1])
 
 
@@ -88,6 +91,7 @@ RAMP = T.Ramp(0, 1, 2)
         (lambda A, I, H: T.add2(A[0], A[1]), TypeError, "T.add2: needs vectors of two, got float32"),
         (lambda A, I, H: T.mul2(I[RAMP], I[RAMP]), ValueError, "T.mul2: needs one of float32x2, float16x2, bfloat16x2"),
         (lambda A, I, H: T.fma2(A[RAMP], A[RAMP], H[RAMP]), ValueError, "the operands must have the same dtype"),
+        (lambda A, I, H: T.__fns(A[0], 0, 1), tilelang.TileLangError, "T.__fns: needs integers of at most 32 bits, got float32"),
         (lambda A, I, H: T.__ffs(A[0]), TypeError, "T.__ffs: needs an integer, got float32"),
         (lambda A, I, H: T.__ldg(A[0] + 1), TypeError, "T.__ldg: expected an element"),
         (lambda A, I, H: T.__exp(I[0]), TypeError, "T.__exp only supports floating-point inputs, but got int32"),

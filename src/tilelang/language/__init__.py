@@ -69,7 +69,14 @@ from tilelang.language.vectors import *
 from tilelang.language.warp import *
 from tilelang.language.warpgroups import *
 from tilelang.language.wide_access import *
-from tilelang.layout import Fragment, Layout, make_linear_layout, make_mma_swizzle_layout, make_swizzled_layout
+from tilelang.layout import (
+    Fragment,
+    Layout,
+    PartialFragment,
+    make_linear_layout,
+    make_mma_swizzle_layout,
+    make_swizzled_layout,
+)
 from tilelang.ops.gemm import GemmWarpPolicy
 
 # the modules above whose names are part of the language
@@ -142,6 +149,7 @@ __all__ = [
     "Fragment",
     "GemmWarpPolicy",
     "Layout",
+    "PartialFragment",
     "dtype",
     "make_linear_layout",
     "make_mma_swizzle_layout",

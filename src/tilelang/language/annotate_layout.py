@@ -20,9 +20,11 @@ from tilelang.language.api import api
 from tilelang.language.extents import difference, product, shape_text, text
 from tilelang.language.proxy import BufferProxy
 from tilelang.language.regions import as_buffer
+from tilelang.language.stage import current
 from tilelang.layout.collisions import first_collision
 from tilelang.layout.fragment import Fragment
 from tilelang.layout.layout import Layout
+from tilelang.layout.partial_fragment import PartialFragment
 
 __all__ = ["annotate_layout"]
 
@@ -40,7 +42,7 @@ def annotate_layout(layouts: Mapping[BufferProxy, Layout | Fragment]) -> None:
 
     Args:
         layouts: From shared buffer to `T.Layout`, `T.make_swizzled_layout(buffer)` or an index function, from fragment
-            to `T.Fragment`, from global tensor to `T.Layout`.
+            to `T.Fragment`, from global tensor to `T.Layout`, from reducer to `T.PartialFragment`, which only steers.
 
     Raises:
         ProgramError: Something else than a whole buffer is given, or a scope that has no layout. The others:
@@ -59,6 +61,9 @@ def annotate_layout(layouts: Mapping[BufferProxy, Layout | Fragment]) -> None:
             shape = [int_const(extent) for extent in buffer.shape]
             layout = Layout([e if n is None else n for e, n in zip(buffer.shape, shape, strict=True)], layout)
         _check_layout(what, buffer, layout)
+        if isinstance(layout, PartialFragment):
+            _check_reducer(what, buffer)
+            continue  # how threads hold parts of totals changes no result
         assert isinstance(layout, Layout)
         if buffer.scope is Scope.GLOBAL:
             hints.tensor_layouts[buffer] = _of_tensor(what, buffer, layout)
@@ -83,6 +88,14 @@ def _check_layout(what: str, buffer: Buffer, layout: object) -> None:
         )
     if buffer.scope is Scope.SHARED:
         _check_injective(f"{what}: the layout of shared buffer `{buffer.name}`", layout)
+
+
+def _check_reducer(what: str, buffer: Buffer) -> None:
+    if buffer not in current(what).reducers:
+        raise ProgramValueError(
+            f"{what}: '{buffer.name}' holds no parts of totals, so a PartialFragment says nothing of it",
+            hint="write T.Fragment, or allocate it with T.alloc_reducer",
+        )
 
 
 def _check_injective(subject: str, layout: Layout) -> None:

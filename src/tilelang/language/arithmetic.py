@@ -20,6 +20,7 @@ from tilelang.language.proxy import TileProxy
 
 __all__ = [
     "__ffs",
+    "__fns",
     "__ldg",
     "abs2",
     "add2",
@@ -81,6 +82,25 @@ def __ffs(x: ExprLike) -> Expr:
         raise ProgramTypeError(f"T.__ffs: needs an integer, got {given.dtype!s}", hint=hint)
     below = binary(BinaryOp.BITAND, ~given, given - 1)
     return select(given == 0, const(0, INT32), apply(INTRINSICS["popcount"], below) + 1)
+
+
+@api
+def __fns(mask: ExprLike, base: ExprLike, offset: ExprLike) -> Expr:
+    """The position of a set bit of a 32-bit mask, as uint32; 0xFFFFFFFF where there is none.
+
+    Args:
+        mask: The bits.
+        base: Where the search begins, 0 to 31.
+        offset: Which set bit: the n-th one from `base` upwards for n above 0, downwards for n below 0, each time with
+            that at `base`; 0 asks for the bit at `base` itself.
+
+    Raises:
+        ProgramError: An operand is no integer of at most 32 bits.
+
+    Example:
+        `T.__fns(T.ballot(x > 0), 0, 2)` is the second lane with a positive x.
+    """
+    return as_expr(apply(INTRINSICS["fns"], as_expr(mask), base, offset))
 
 
 @api

@@ -187,7 +187,7 @@ def _fast_about(name: str) -> str:
     return f"The fast variant of `T.{name[2:]}`: a GPU may use a less exact instruction; elsewhere it is the same."
 
 
-_OWN = ("dp4a", "round")  # names whose functions take more than operands
+_OWN = ("dp4a", "fns", "round")  # names whose functions take more than operands
 
 FUNCTIONS: Mapping[str, Callable[..., Scalar]] = MappingProxyType(
     {name: _function(callee) for name, callee in INTRINSICS.items() if name not in _OWN}

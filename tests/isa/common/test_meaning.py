@@ -85,3 +85,20 @@ def test_special_functions_at_known_points():
 
 def test_integers_pass_through_rounding_functions():
     assert 7 == meaning.on_integers_identity(np.rint)(np.int64(7))
+
+
+def test_the_nth_set_bit_is_found_in_both_directions():
+    def search(mask, base, offset):
+        if offset == 0:
+            return base if mask >> base & 1 else 2**32 - 1
+        places = range(base, 32) if offset > 0 else range(base, -1, -1)
+        found = [place for place in places if mask >> place & 1]
+        return found[abs(offset) - 1] if abs(offset) <= len(found) else 2**32 - 1
+
+    rng = np.random.default_rng(0)
+    mask = rng.integers(0, 2**32, 300, np.uint32) & rng.integers(0, 2**32, 300, np.uint32)
+    base, offset = rng.integers(0, 32, 300), rng.integers(-9, 10, 300)
+    expected = [search(*map(int, row)) for row in zip(mask, base, offset, strict=True)]
+    words = (base.astype(np.uint32), offset.astype(np.int32).view(np.uint32))
+    assert expected == meaning.nth_set_bit(mask, *words).tolist()
+    assert 5 == meaning.nth_set_bit(np.uint32(0b101000), np.uint32(0), np.uint32(2))

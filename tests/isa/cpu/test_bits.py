@@ -29,6 +29,12 @@ def library():
             f"void dp4a_{dtype}(const {dtype}_t* a, const {dtype}_t* b, const {dtype}_t* c, {dtype}_t* y, int64_t n)"
             f" {{ for (int64_t i = 0; i < n; ++i) y[i] = {text.of('a[i]', 'b[i]', 'c[i]')}; }}"
         )
+    fns = INTRINSICS["fns"].spelling("cpp", as_dtype("uint32"))
+    helpers.append(fns.helper)
+    functions.append(
+        "void fns(const uint32_t* a, const uint32_t* b, const uint32_t* c, uint32_t* y, int64_t n)"
+        f" {{ for (int64_t i = 0; i < n; ++i) y[i] = {fns.of('a[i]', 'b[i]', 'c[i]')}; }}"
+    )
     return compile_functions(helpers, functions, PLAIN)
 
 
@@ -56,3 +62,12 @@ def test_packed_bytes_are_multiplied_with_their_signs(library, dtype):
     y = np.empty_like(a)
     call(getattr(library, f"dp4a_{dtype}"), a, b, c, y, y.size)
     assert INTRINSICS["dp4a"].meaning(a, b, c).tolist() == y.tolist()
+
+
+def test_the_nth_set_bit_is_found(library):
+    rng = np.random.default_rng(0)
+    mask, base = rng.integers(0, 2**32, 300, np.uint32), rng.integers(0, 34, 300).astype(np.uint32)
+    offset = rng.integers(-9, 10, 300).astype(np.int32).view(np.uint32)
+    y = np.empty_like(mask)
+    call(library.fns, mask, base, offset, y, y.size)
+    assert INTRINSICS["fns"].meaning(mask, base, offset).tolist() == y.tolist()

@@ -43,8 +43,21 @@ def packed_dtype(dtypes: tuple[DType, ...]) -> DType:
     return SCALARS["uint32" if dtypes[0].kind is Kind.UINT and dtypes[1].kind is Kind.UINT else "int32"]
 
 
+def bit_position(dtypes: tuple[DType, ...]) -> DType:
+    """Masks and positions are of 32 bits; a position that there is not has all of them set.
+
+    Raises:
+        ProgramError: An operand is no integer of at most 32 bits.
+    """
+    for dtype in dtypes:
+        if not dtype.is_int or dtype.bits > 32:
+            raise ProgramError(f"T.__fns: needs integers of at most 32 bits, got {dtype!s}", hint="convert with T.cast")
+    return SCALARS["uint32"]
+
+
 BITS: tuple[Intrinsic, ...] = (
     Intrinsic("popcount", 1, int32_result, meaning.popcount, unsigned_twin, spellings("popcount")),
     Intrinsic("clz", 1, int32_result, meaning.leading_zeros, unsigned_twin, spellings("clz")),
+    Intrinsic("fns", 3, bit_position, meaning.nth_set_bit, bit_position, spellings("fns"), "PTX ISA, fns"),
     Intrinsic("dp4a", 3, packed_dtype, meaning.dot4, packed_dtype, spellings("dp4a"), "CUDA C++ __dp4a"),
 )

@@ -127,6 +127,24 @@ def leading_zeros(x: Value) -> Value:
     return (width - length - (value != 0)).astype(np.int32)[()]
 
 
+def nth_set_bit(mask: Value, base: Value, offset: Value) -> Value:
+    """The position of a set bit of 32: the offset-th one from `base` upwards, `base` included.
+
+    A negative offset counts downwards, 0 asks for the bit at `base` itself. All ones where there is none, and where
+    `base` is no position. Source: PTX ISA, "fns".
+    """
+    bits, first, count = np.broadcast_arrays(np.asarray(mask), np.asarray(base), np.asarray(offset))
+    places = np.arange(32)
+    start, which = (x[..., None].astype(np.uint32).view(np.int32).astype(np.int64) for x in (first, count))
+    are_set = (bits[..., None].astype(np.int64) >> places & 1) != 0
+    upwards = np.cumsum(are_set & (places >= start), axis=-1)
+    downwards = np.cumsum((are_set & (places <= start))[..., ::-1], axis=-1)[..., ::-1]
+    reached = (which > 0) & (places >= start) & (upwards == which)
+    reached |= (which < 0) & (places <= start) & (downwards == -which)
+    found = are_set & (0 <= start) & (start < 32) & (reached | (which == 0) & (places == start))
+    return np.where(found.any(axis=-1), found.argmax(axis=-1), 2**32 - 1).astype(np.uint32)[()]
+
+
 def dot4(a: Value, b: Value, c: Value) -> Value:
     """The sum of c and the products of the four bytes packed in a and b; the bytes are signed as a and b are."""
     dtype = np.asarray(a).dtype

@@ -39,6 +39,23 @@ static inline uint32_t dp4a(uint32_t a, uint32_t b, uint32_t c) {
     headers=("<cstdint>",),
 )
 
+_NTH_SET = Helper(
+    "nth_set_bit",
+    """\
+namespace tl {
+static inline uint32_t fns(uint32_t mask, uint32_t base, int32_t offset) {
+    if (offset == 0) return base < 32 && (mask >> base & 1u) ? base : 0xffffffffu;
+    const uint32_t step = offset > 0 ? 1u : 0xffffffffu;
+    int64_t left = offset > 0 ? (int64_t)offset : -(int64_t)offset;
+    for (uint32_t at = base; at < 32; at += step)
+        if ((mask >> at & 1u) && --left == 0) return at;
+    return 0xffffffffu;
+}
+}  // namespace tl
+""",
+    headers=("<cstdint>",),
+)
+
 _POPCOUNT = {
     "uint4": Spelling("tl::popcount(({0}) & 15u)", _COUNTS),
     "uint8": Spelling("tl::popcount({0})", _COUNTS),
@@ -58,5 +75,7 @@ _DP4A = {
     "uint32": Spelling("tl::dp4a((uint32_t)({0}), (uint32_t)({1}), (uint32_t)({2}))", _DOT4),
 }
 
+_FNS = {"uint32": Spelling("tl::fns({0}, {1}, (int32_t)({2}))", _NTH_SET)}
+
 # by the names of `isa.common.bits`
-BITS: Mapping[str, Mapping[str, Spelling]] = {"popcount": _POPCOUNT, "clz": _CLZ, "dp4a": _DP4A}
+BITS: Mapping[str, Mapping[str, Spelling]] = {"popcount": _POPCOUNT, "clz": _CLZ, "fns": _FNS, "dp4a": _DP4A}

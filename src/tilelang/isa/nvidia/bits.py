@@ -1,6 +1,6 @@
 """CUDA texts of the bit operations; operands are the unsigned types that the rows of `isa.common.bits` compute in.
 
-Source: CUDA Math API, "Integer Intrinsics"; PTX ISA, "Integer Arithmetic Instructions: popc, clz, dp4a".
+Source: CUDA Math API, "Integer Intrinsics"; PTX ISA, "Integer Arithmetic Instructions: popc, clz, fns, dp4a".
 """
 
 from __future__ import annotations
@@ -26,5 +26,7 @@ _CLZ = {  # which counts in 32 bits
     "uint64": Spelling("__clzll({0})", INTEGERS),
 }
 
+_FNS = {"uint32": Spelling("__fns({0}, {1}, (int)({2}))")}
+
 # by the names of `isa.common.bits`
-BITS: Mapping[str, Mapping[str, Spelling]] = {"popcount": _POPCOUNT, "clz": _CLZ, "dp4a": DOT4}
+BITS: Mapping[str, Mapping[str, Spelling]] = {"popcount": _POPCOUNT, "clz": _CLZ, "fns": _FNS, "dp4a": DOT4}
