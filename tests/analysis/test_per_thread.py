@@ -136,8 +136,11 @@ def test_a_thread_goes_alone_over_an_array_of_its_own():
     def f(A: T.Tensor((64, 4), T.int32), B: T.Tensor((64, 4), T.int32), C: T.Tensor((4,), T.int32)):
         with T.Kernel(1, threads=64) as _:
             tx = T.get_thread_binding()
-            same, own, row = T.alloc_local((4,), T.int32), T.alloc_local((4,), T.int32), T.alloc_local((4,), T.int32)
-            tile, one = T.alloc_fragment((4,), T.int32), T.alloc_local((1,), T.int32)
+            same = T.alloc_local((4,), T.int32)
+            own = T.alloc_local((4,), T.int32)
+            row = T.alloc_local((4,), T.int32)
+            tile = T.alloc_fragment((4,), T.int32)
+            one = T.alloc_local((1,), T.int32)
             for i in T.Parallel(4):  # the same in all threads
                 same[i] = C[i]
             for i in T.Parallel(4):

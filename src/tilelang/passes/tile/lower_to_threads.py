@@ -225,7 +225,8 @@ class _Block:
         deferral = Deferral(node)
         found = []
         for nest in deferral.nests():
-            if nest in self._waiting or self._groups.around(nest) != self._groups.around(node):
+            apart = self._own.does_alone(nest) or self._groups.around(nest) != self._groups.around(node)
+            if nest in self._waiting or apart:
                 continue
             how = self._spreading(nest, domain)
             shared_out = self._shared_out(nest, how) if how.folds else None
@@ -275,8 +276,7 @@ class _Block:
 
     def _whole(self, node: Stmt, domain: Domain) -> Stmt | None:
         """Statements that are executed by every thread as they are, over registers."""
-        inside = list(sub_statements(node))
-        if not inside:
+        if not (inside := list(sub_statements(node))):
             return self._registers.rebuild_stmt(node)
         (body,) = inside
         made = _Bodiless(self._registers, body, self.stmt(body, domain) or Seq((), loc=body.loc))
@@ -339,14 +339,12 @@ class _Block:
         previous = Var(result.name, dtype)
         shared = Buffer(f"{result.name}_seen", (as_expr(1),), dtype, Scope.SHARED)
         taken = (dataclasses.replace(made, result=previous), Store(shared, (ZERO,), previous, loc=node.loc))
-        return Seq(
-            (
-                Alloc(shared, loc=node.loc),
-                If(self._elected, Seq(taken, loc=node.loc), loc=node.loc),
-                Bind(result, Load(shared, (ZERO,), dtype), loc=node.loc),
-            ),
-            loc=node.loc,
+        parts = (
+            Alloc(shared, loc=node.loc),
+            If(self._elected, Seq(taken, loc=node.loc), loc=node.loc),
+            Bind(result, Load(shared, (ZERO,), dtype), loc=node.loc),
         )
+        return Seq(parts, loc=node.loc)
 
     # -- what all threads do together -----------------------------------------------------------------------------
     def _operator(self, node: TileOp) -> Stmt | None:
@@ -370,14 +368,14 @@ class _Block:
             )
 
     def _parallel(self, loop: ParallelLoop, domain: Domain) -> Stmt | None:
-        if self._site.threads > 1 and self._own.does_alone(loop):
-            around = self._site
+        around = self._site
+        if self._own.does_alone(loop):
             self._site = dataclasses.replace(around, threads=1, thread=ZERO)
-            made = self._iterations(loop, domain)
-            self._site = around
-            return made
-        self._together(loop, "T.Parallel")
-        return self._iterations(loop, domain)
+        else:
+            self._together(loop, "T.Parallel")
+        made = self._iterations(loop, domain)
+        self._site = around
+        return made
 
     def _iterations(self, loop: ParallelLoop, domain: Domain) -> Stmt | None:
         """What the executing thread does of a parallel loop."""
@@ -387,12 +385,13 @@ class _Block:
         shared_out, waiting = self._waiting.get(loop, (None, []))
         if shared_out is None:
             how = self._spreading(loop, domain)
-            if how.reason and loop in self._own.under:
+            if how.reason and loop in self._own.under and self._site.threads > 1:
                 raise NoLowering(
                     f"T.Parallel: a group of threads cannot run its iterations in order: {how.reason}",
                     hint="let one thread of the group run a serial loop",
                 )
-            if how.reason or not can_stride(how) and not _is_constant(loop):
+            held = how.last and self._site.threads == 1  # in scalars of the thread
+            if how.reason or held or not can_stride(how) and not _is_constant(loop):
                 return self.stmt(in_order(loop), domain)
             stores = None if loop.layout is None else matrix_stores(loop, loop.layout, how, self._site)
             if stores is not None:
