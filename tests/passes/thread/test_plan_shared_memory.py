@@ -25,6 +25,7 @@ from tilelang.target import Target
 SM80, SM86 = Target("cuda", "sm_80"), Target("cuda", "sm_86")
 MULTIPLY = wgmma(atom_of(SCALARS["float16"], SCALARS["float16"], FLOAT32, 64))
 TRUE = Const(True, BOOL)
+THREAD = index("t")
 X = buffer("x", (1,), "float32", Scope.LOCAL)
 
 
@@ -51,7 +52,7 @@ def planned(*body, target=SM80, **plan):
         (const(1, INT32),),
         (32, 1, 1),
         Seq((Alloc(X), *body)),
-        thread=index("t"),
+        thread=THREAD,
         plan=LaunchPlan(**plan),
     )
     result = plan_launch(launch, target).plan
@@ -77,6 +78,13 @@ def test_what_is_dead_leaves_its_bytes_to_what_follows():
     a, b, d = tile("a", 64), tile("b", 64), tile("d", 32)
     offsets, total = planned(Alloc(a), Alloc(b), Alloc(d), use(a), look(a), use(b), use(d), look(b))
     assert ({"a": 0, "b": 0, "d": 256}, 384) == (offsets, total)
+
+
+def test_a_branch_that_some_threads_take_is_one_moment_since_no_barrier_stands_in_it():
+    a, b = tile("a", 64), tile("b", 64)
+    for condition, shared in [(THREAD < 16, False), (TRUE, True)]:
+        offsets, _ = planned(Alloc(a), Alloc(b), use(a), If(condition, Seq((look(a), use(b)))), look(b))
+        assert shared == (offsets["a"] == offsets["b"])
 
 
 def wgmma_call(*buffers):

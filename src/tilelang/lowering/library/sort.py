@@ -12,45 +12,46 @@ from functools import partial
 
 from tilelang.dtypes import INT32, DType
 from tilelang.ir.buffer import Buffer, Region, Scope
-from tilelang.ir.builder import Builder, as_body
-from tilelang.ir.expr import Expr, Load, Var, as_bool, binary, cast, const, select
+from tilelang.ir.builder import Builder
+from tilelang.ir.expr import Expr, Load, Var, binary, cast, const, select
 from tilelang.ir.scalar import BinaryOp
-from tilelang.ir.stmt import Bind, If, Store
+from tilelang.ir.stmt import Store
+from tilelang.lowering.library.network import sort_lines
 from tilelang.lowering.library.order import both, comes_after, same
 from tilelang.lowering.regions import ZERO, axes, indices
-from tilelang.lowering.simt.loops import parallel, scratch
+from tilelang.lowering.simt.loops import parallel, scratch, serial
 from tilelang.ops.accumulate import accumulator
 from tilelang.ops.reduce import ReduceOp, neutral
 from tilelang.ops.sort import Sort, SortOp, TopK
 
 At = tuple[Expr, ...]
 
+# A fold looks at each element about as long as the network compares it this often.
+_FOLD_STEPS = 3
+
 
 def expand_sort(op: Sort, build: Builder) -> None:
     """All of each line."""
     moved = [_copied(op, tile, build) for tile in op.payload]
-    network = _Network(op, build, bool(op.indices or moved))
-    network.run()
-    network.give(op.length)
+    keys, places = _sorted(op, build, with_places=bool(op.indices or moved))
+    _give(op, build, keys, places, op.length)
     for tile, old in zip(op.payload, moved, strict=True):
 
         def element(at: tuple[Var, ...], tile: Region = tile, old: Region = old) -> None:
             *line, j = at
-            value = Load(old.buffer, (*line, network.place((*line, j))), old.dtype)
+            assert places is not None
+            value = Load(old.buffer, (*line, Load(places, at, INT32)), old.dtype)
             build.emit(Store(tile.buffer, _there(op, tile, line, j), value))
 
-        parallel(build, network.extents(op.length), element)
+        parallel(build, _extents(op, op.length), element)
 
 
 def expand_topk(op: TopK, build: Builder) -> None:
     """A fold for each of a few, else the beginning of a sorted line."""
-    steps = _log2(op.length) * (_log2(op.length) + 1) // 2
-    if 2 * op.count <= steps:
-        _Folds(op, build).run()
-        return
-    network = _Network(op, build, op.indices is not None)
-    network.run()
-    network.give(op.count)
+    stages = _log2(op.length)
+    few = _FOLD_STEPS * op.count <= stages * (stages + 1) // 2
+    found = _Folds(op, build).run() if few else _sorted(op, build, with_places=op.indices is not None)
+    _give(op, build, *found, op.count)
 
 
 def _log2(length: int) -> int:
@@ -58,7 +59,7 @@ def _log2(length: int) -> int:
     return (length - 1).bit_length()
 
 
-def _read(op: SortOp, region: Region, line: At, j: Expr) -> Load:
+def _read(op: SortOp, region: Region, line: Sequence[Expr], j: Expr) -> Load:
     """An element of a tile of the operator's shape."""
     return Load(region.buffer, _there(op, region, line, j), region.dtype)
 
@@ -76,104 +77,56 @@ def _copied(op: SortOp, region: Region, build: Builder) -> Region:
 
     def element(at: tuple[Var, ...]) -> None:
         *line, j = at
-        build.emit(Store(old.buffer, at, _read(op, region, tuple(line), j)))
+        build.emit(Store(old.buffer, at, _read(op, region, line, j)))
 
     parallel(build, [const(e, INT32) for e in (*op.lines, op.length)], element)
     return old
 
 
-class _Network:
-    """A bitonic sorting network (Batcher, Sorting networks and their applications, 1968) over padded lines.
+def _sorted(op: SortOp, build: Builder, *, with_places: bool) -> tuple[Buffer, Buffer | None]:
+    """The lines in order, and where their elements were; behind a line's end stand elements that come last."""
+    padded, name, dtype = 1 << _log2(op.length), op.src.buffer.name, op.src.dtype
+    keys = scratch(build, f"{name}_keys", [*op.lines, padded], dtype, Scope.SHARED).buffer
+    places = None
+    if with_places:
+        places = scratch(build, f"{name}_places", [*op.lines, padded], INT32, Scope.SHARED).buffer
 
-    In every step two halves of a block that are each in order become one: the first comparison of a block mirrors its
-    second half, so that all comparisons put the smaller element in front.
-    """
+    def element(at: tuple[Var, ...]) -> None:
+        *line, j = at
+        key: Expr = _read(op, op.src, line, j)
+        if padded != op.length:
+            key = select(j < op.length, key, const(_extreme_key(op, first=False), dtype))
+        build.emit(Store(keys, at, key))
+        if places is not None:
+            build.emit(Store(places, at, cast(j, INT32)))
 
-    def __init__(self, op: SortOp, build: Builder, with_places: bool) -> None:
-        self._op, self._build = op, build
-        self._rounds = _log2(op.length)
-        self._padded = 1 << self._rounds
-        shape = [*op.lines, self._padded]
-        self._keys = scratch(build, f"{op.src.buffer.name}_keys", shape, op.src.dtype, Scope.SHARED).buffer
-        self._places: Buffer | None = None
-        if with_places:
-            self._places = scratch(build, f"{op.src.buffer.name}_places", shape, INT32, Scope.SHARED).buffer
-
-    def extents(self, last: int) -> list[Expr]:
-        """The extents of a loop over lines and so many elements of each."""
-        return [const(e, INT32) for e in (*self._op.lines, last)]
-
-    def place(self, at: At) -> Expr:
-        """Where the element was that is now there."""
-        assert self._places is not None
-        return Load(self._places, at, INT32)
-
-    def run(self) -> None:
-        """Puts the padded lines in order."""
-        parallel(self._build, self.extents(self._padded), self._fill)
-        for number in range(self._rounds):
-            self._compare(1 << number, mirrored=True)
-            for step in reversed(range(number)):
-                self._compare(1 << step, mirrored=False)
-
-    def _fill(self, at: tuple[Var, ...]) -> None:
-        """An element, or behind the line's end one that comes last."""
-        op, (*line, j) = self._op, at
-        key: Expr = _read(op, op.src, tuple(line), j)
-        if self._padded != op.length:
-            key = select(j < op.length, key, const(_last(op), op.src.dtype))
-        self._build.emit(Store(self._keys, at, key))
-        if self._places is not None:
-            self._build.emit(Store(self._places, at, cast(j, INT32)))
-
-    def _compare(self, half: int, *, mirrored: bool) -> None:
-        """Orders pairs of elements at the distance of half a block, or mirrored in the block's middle."""
-
-        def pair(at: tuple[Var, ...]) -> None:
-            build, (*line, number) = self._build, at
-            block, within = number // half, number % half
-            low, high = Var("low", INT32, index=True), Var("high", INT32, index=True)
-            build.emit(Bind(low, block * (half * 2) + within))
-            build.emit(Bind(high, block * (half * 2) + (half * 2 - 1 - within) if mirrored else low + half))
-            at_low, at_high = (*line, low), (*line, high)
-            a, b = (self._bound(name, self._keys, place) for name, place in (("a", at_low), ("b", at_high)))
-            places = None
-            if self._places is not None:
-                places = self._bound("i", self._places, at_low), self._bound("j", self._places, at_high)
-            with build.block() as swap:
-                build.emit(Store(self._keys, at_low, b))
-                build.emit(Store(self._keys, at_high, a))
-                if self._places is not None and places is not None:
-                    build.emit(Store(self._places, at_low, places[1]))
-                    build.emit(Store(self._places, at_high, places[0]))
-            wrong = comes_after(a, b, places, descending=self._op.descending)
-            build.emit(If(wrong, as_body(swap, build.loc)))
-
-        parallel(self._build, self.extents(self._padded // 2), pair)
-
-    def _bound(self, name: str, buffer: Buffer, at: At) -> Var:
-        var = Var(name, buffer.dtype)
-        self._build.emit(Bind(var, Load(buffer, at, buffer.dtype)))
-        return var
-
-    def give(self, count: int) -> None:
-        """Writes the first elements of each line, and where they were."""
-        op = self._op
-
-        def element(at: tuple[Var, ...]) -> None:
-            *line, j = at
-            for region, kept in ((op.dst, self._keys), (op.indices, self._places)):
-                if region is not None and kept is not None:
-                    value = cast(Load(kept, at, kept.dtype), region.dtype)
-                    self._build.emit(Store(region.buffer, _there(op, region, line, j), value))
-
-        parallel(self._build, self.extents(count), element)
+    parallel(build, _extents(op, padded), element)
+    sort_lines(build, keys, places, descending=op.descending)
+    return keys, places
 
 
-def _last(op: SortOp) -> int | float:
-    """A key that no other comes after."""
+def _give(op: SortOp, build: Builder, keys: Buffer, places: Buffer | None, count: int) -> None:
+    """Writes the first elements of each line, and where they were."""
+
+    def element(at: tuple[Var, ...]) -> None:
+        *line, j = at
+        for region, kept in ((op.dst, keys), (op.indices, places)):
+            if region is not None and kept is not None:
+                value = cast(Load(kept, at, kept.dtype), region.dtype)
+                build.emit(Store(region.buffer, _there(op, region, line, j), value))
+
+    parallel(build, _extents(op, count), element)
+
+
+def _extents(op: SortOp, last: int) -> list[Expr]:
+    """The extents of a loop over lines and so many elements of each."""
+    return [const(e, INT32) for e in (*op.lines, last)]
+
+
+def _extreme_key(op: SortOp, *, first: bool) -> int | float:
+    """A key before which no other comes, or after which none does."""
     dtype = op.src.dtype
-    if op.descending:
+    if op.descending != first:
         return neutral(ReduceOp.MAX, dtype)
     return math.nan if dtype.is_float else dtype.limits[1]
 
@@ -188,20 +141,27 @@ class _Folds:
         self._best, self._last = self._tile("best", self._dtype), self._tile("last", self._dtype)
         self._where, self._last_where = self._tile("where", INT32), self._tile("last_where", INT32)
         self._keys = self._tile("keys", self._dtype, op.length)
-        self._first = _last(op)
+        found = [*op.lines, op.count]
+        name = op.src.buffer.name
+        self._found = scratch(build, f"{name}_found", found, self._dtype, Scope.SHARED).buffer
+        self._places = scratch(build, f"{name}_places", found, INT32, Scope.SHARED).buffer
 
     def _tile(self, name: str, dtype: DType, *more: int) -> Buffer:
         extents = [*self._lines, *more]
         return scratch(self._build, f"{self._op.src.buffer.name}_{name}", extents, dtype, Scope.FRAGMENT).buffer
 
-    def run(self) -> None:
-        """One round for each."""
+    def run(self) -> tuple[Buffer, Buffer]:
+        """A round for each, in a loop of the kernel; gives the first elements of each line, and where they were."""
         self._each(self._op.length, self._keep)
-        for number in range(self._op.count):
-            self._each(0, self._start)
-            self._each(self._op.length, partial(self._extreme, later=number > 0))
-            self._each(self._op.length, partial(self._place, later=number > 0))
-            self._each(0, partial(self._give, number=number))
+        self._each(0, self._begin)
+        serial(self._build, "number", ZERO, const(self._op.count, INT32), self._round)
+        return self._found, self._places
+
+    def _round(self, number: Var) -> None:
+        self._each(0, self._start)
+        self._each(self._op.length, self._extreme)
+        self._each(self._op.length, self._place)
+        self._each(0, partial(self._note, number=number))
 
     def _each(self, last: int, element: Callable[[At, Expr], None]) -> None:
         """A loop over lines, and over the elements of each if there are any."""
@@ -217,36 +177,37 @@ class _Folds:
         key = cast(_read(self._op, self._op.src, self._there(line), j), self._dtype)
         self._build.emit(Store(self._keys, (*line, j), key))
 
+    def _begin(self, line: At, _: Expr) -> None:
+        """All elements come after one of the first key that stands before the line."""
+        self._build.emit(Store(self._last, line, const(_extreme_key(self._op, first=True), self._dtype)))
+        self._build.emit(Store(self._last_where, line, const(-1, INT32)))
+
     def _start(self, line: At, _: Expr) -> None:
-        self._build.emit(Store(self._best, line, const(self._first, self._dtype)))
+        self._build.emit(Store(self._best, line, const(_extreme_key(self._op, first=False), self._dtype)))
         self._build.emit(Store(self._where, line, const(self._op.length, INT32)))
 
-    def _is_left(self, key: Expr, line: At, j: Expr, *, later: bool) -> Expr:
+    def _is_left(self, key: Expr, line: At, j: Expr) -> Expr:
         """Whether an element comes after the one that was found last."""
-        if not later:
-            return as_bool(True)
         places = (j, Load(self._last_where, line, INT32))
         return comes_after(key, Load(self._last, line, self._dtype), places, descending=self._op.descending)
 
-    def _extreme(self, line: At, j: Expr, *, later: bool) -> None:
+    def _extreme(self, line: At, j: Expr) -> None:
         key = Load(self._keys, (*line, j), self._dtype)
-        left = select(self._is_left(key, line, j, later=later), key, const(self._first, self._dtype))
+        nothing = const(_extreme_key(self._op, first=False), self._dtype)
+        left = select(self._is_left(key, line, j), key, nothing)
         step = BinaryOp.MAX if self._op.descending else BinaryOp.FMIN  # which is MIN of integers
         self._build.emit(Store(self._best, line, binary(step, Load(self._best, line, self._dtype), left)))
 
-    def _place(self, line: At, j: Expr, *, later: bool) -> None:
+    def _place(self, line: At, j: Expr) -> None:
         key = Load(self._keys, (*line, j), self._dtype)
-        found = same(key, Load(self._best, line, self._dtype))
-        if later:
-            found = both(found, self._is_left(key, line, j, later=later))
+        found = both(same(key, Load(self._best, line, self._dtype)), self._is_left(key, line, j))
         index = select(found, j, const(self._op.length, INT32))
         self._build.emit(Store(self._where, line, binary(BinaryOp.MIN, Load(self._where, line, INT32), index)))
 
-    def _give(self, line: At, _: Expr, *, number: int) -> None:
+    def _note(self, line: At, _: Expr, *, number: Var) -> None:
+        at = (*self._there(line), number)
         best, where = Load(self._best, line, self._dtype), Load(self._where, line, INT32)
-        self._build.emit(Store(self._last, line, best))
-        self._build.emit(Store(self._last_where, line, where))
-        for region, value in ((self._op.dst, best), (self._op.indices, where)):
-            if region is not None:
-                at = _there(self._op, region, self._there(line), const(number, INT32))
-                self._build.emit(Store(region.buffer, at, cast(value, region.dtype)))
+        for buffer, value in ((self._last, best), (self._last_where, where)):
+            self._build.emit(Store(buffer, line, value))
+        for buffer, value in ((self._found, best), (self._places, where)):
+            self._build.emit(Store(buffer, at, value))

@@ -7,7 +7,7 @@ mean; which thread runs which iteration is decided later, for these loops as for
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from tilelang.dtypes import INT32, DType
@@ -49,6 +49,14 @@ def parallel(
         element(variables)
     body = as_body(statements, build.loc)
     build.emit(ParallelLoop(variables, tuple(extents), body, coalesced_width, layout))
+
+
+def serial(build: Builder, name: str, start: Expr, stop: Expr, body: Callable[[Var], None]) -> None:
+    """`for name in range(start, stop)` over what `body` emits."""
+    var = Var(name, INT32, index=True)
+    with build.block() as statements:
+        body(var)
+    build.emit(For(var, start, stop, 1, ForKind.SERIAL, as_body(statements, build.loc)))
 
 
 def scratch(build: Builder, name: str, extents: Sequence[int], dtype: DType, scope: Scope) -> Region:
@@ -190,10 +198,7 @@ def _fold_unknown(fold: Fold, build: Builder, out: Sequence[Expr]) -> None:
 
         extent = fold.op.src.extent[fold.op.dim]
         if out:
-            var = Var("k", INT32, index=True)
-            with build.block() as statements:
-                step(var)
-            build.emit(For(var, ZERO, extent, 1, ForKind.SERIAL, as_body(statements, build.loc)))
+            serial(build, "k", ZERO, extent, step)
         else:
             parallel(build, [extent], lambda k: step(k[0]), letters="k")
         fold.result(build, at, value)

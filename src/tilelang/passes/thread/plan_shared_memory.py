@@ -2,7 +2,8 @@
 
 Takes a thread-level function; writes `plan.shared_offsets` and `plan.shared_bytes` of its launches. Invariant: two
 buffers overlap only if no statement that touches one can run between two that touch the other, counting a loop as a
-whole for what is allocated outside of it; what products of warpgroups read is touched until they are waited for.
+whole for what is allocated outside of it, and a branch that not all threads take as one statement, since no barrier can
+stand in it; what products of warpgroups read is touched until they are waited for.
 Sharing bytes costs a barrier where one buffer follows the other; inside of loops that is paid over and over, so buffers
 share there only if the block would not fit otherwise.
 """
@@ -10,9 +11,10 @@ share there only if the block would not fit otherwise.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from tilelang.analysis.thread_accesses import meets_some
+from tilelang.analysis.uniform import Uniformity
 from tilelang.dtypes import INT32
 from tilelang.errors import CompilerBug, Note, ResourceError
 from tilelang.ir.buffer import Buffer, Scope
@@ -141,7 +143,7 @@ def _rounded(value: int, align: int) -> int:
 
 
 def _tiles(launch: Launch, *, whole_loops: bool) -> list[Tile]:
-    life = _Life(whole_loops)
+    life = _Life(Uniformity(launch), whole_loops)
     life.visit(launch.body, 0)
     life.end()
     versions = dict(launch.plan.versions)
@@ -177,8 +179,8 @@ def _size(buffer: Buffer, plan: LaunchPlan) -> tuple[int, int]:
 class _Life:
     """Collects from when to when each buffer is touched."""
 
-    def __init__(self, whole_loops: bool) -> None:
-        self._whole_loops = whole_loops
+    def __init__(self, uniform: Uniformity, whole_loops: bool) -> None:
+        self._uniform, self._whole_loops = uniform, whole_loops
         self.position = 0
         self.allocated: dict[Buffer, None] = {}
         self.spans: dict[Buffer, tuple[int, int]] = {}
@@ -202,6 +204,8 @@ class _Life:
         if is_loop:
             around.update(dict.fromkeys(b for b in self._multiplied if b not in before))
             self._close_loop(begin, around, outermost=loops == 0)
+        if self._uniform.diverges(stmt):
+            self._close(begin, self.spans)
         if is_loop or isinstance(stmt, If):
             self._multiplied |= before  # for those who did not come by the waits inside
 
@@ -228,8 +232,12 @@ class _Life:
 
     def _close_loop(self, begin: int, around: set[Buffer], *, outermost: bool) -> None:
         """What comes into a loop from outside lives as long as the loop does: the next iteration may want it."""
+        self._close(begin, self.spans if self._whole_loops and outermost else around)
+
+    def _close(self, begin: int, buffers: Collection[Buffer]) -> None:
+        """Lets those of the buffers that were touched since the beginning of a statement live as long as it runs."""
         for buffer, (first, last) in self.spans.items():
-            if last >= begin and (buffer in around or self._whole_loops and outermost):
+            if last >= begin and buffer in buffers:
                 self.spans[buffer] = (min(first, begin), self.position)
         self.position += 1
 

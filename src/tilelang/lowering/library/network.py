@@ -1,0 +1,154 @@
+"""A sorting network over lines in shared memory.
+
+Takes tiles of keys and places, emits parallel loops within loops over stages. Invariant: where there are places, no two
+elements are equal, so that the order is that of a stable sort.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from tilelang.dtypes import INT32
+from tilelang.ir.buffer import Buffer
+from tilelang.ir.builder import Builder, as_body
+from tilelang.ir.expr import Expr, Load, Var, as_expr, binary, const, int_const, select
+from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.stmt import Bind, If, Store
+from tilelang.lowering.library.order import both, comes_after
+from tilelang.lowering.regions import ZERO
+from tilelang.lowering.simt.loops import parallel, serial
+
+# Groups have 2^3 elements, 16 registers with their places. With 2^4 elements, lines would pass through shared memory a
+# fourth less often, but the text would be twice as long, and short lines would have work for half as many threads.
+_GROUP_BITS = 3
+
+_Group = list[list[Expr]]
+"""Elements of a line in registers: the key of each, and its place if there are places."""
+
+
+def sort_lines(build: Builder, keys: Buffer, places: Buffer | None, *, descending: bool) -> None:
+    """Puts the last dimension of tiles in order, by the keys and, of equal ones, by the places.
+
+    This is a bitonic sorting network (Batcher, Sorting networks and their applications, 1968). Stage s merges runs of
+    2^s elements, which rise and fall in turn, by comparing elements whose numbers differ in bit s, then s - 1 and so on
+    to 0. An iteration holds a group of elements that differ in neighboring bits and does all comparisons of these bits,
+    so that lines pass through shared memory once for several bits. Stages, and the groups of a stage, are loops of the
+    kernel, so that its text does not grow with the lines.
+
+    Args:
+        build: Takes the statements.
+        keys: Shared memory of constant extents, of which the last is a power of two.
+        places: A tile of the same shape for the places at which the elements were, all of a line different.
+        descending: Whether the greatest key comes first.
+    """
+    _Network(build, keys, places, descending=descending).run()
+
+
+class _Network:
+    """The loops of `sort_lines`."""
+
+    def __init__(self, build: Builder, keys: Buffer, places: Buffer | None, *, descending: bool) -> None:
+        self._build, self._descending = build, descending
+        self._tiles = [keys] if places is None else [keys, places]
+        *self._lines, length = keys.shape
+        self._stages = (int_const(length) or 1).bit_length() - 1
+        self._bits = min(_GROUP_BITS, self._stages)
+
+    def run(self) -> None:
+        """All stages: the first ones within groups of neighbors."""
+        self._groups(0, self._first_stages)
+        if self._bits < self._stages:
+            serial(self._build, "stage", const(self._bits, INT32), const(self._stages, INT32), self._stage)
+
+    def _stage(self, stage: Expr) -> None:
+        """Groups of high bits first, as far as the stage has them."""
+        for base in reversed(range(0, self._stages, self._bits)):
+            # The highest group may have bits of the one below. To compare these twice changes nothing: by then no
+            # element of one half comes after one of the other.
+            base = min(base, self._stages - self._bits)
+            merge = partial(self._merge, stage=stage, base=base)
+            if base == 0:
+                self._groups(base, merge)
+                continue
+            with self._build.block() as statements:
+                self._groups(base, merge)
+            self._build.emit(If(binary(BinaryOp.LE, as_expr(base), stage), as_body(statements, self._build.loc)))
+
+    def _groups(self, base: int, order: Callable[[_Group, Expr], None]) -> None:
+        """Loads all groups of elements that differ in the bits from base on, puts each in order and stores it.
+
+        Args:
+            base: The lowest of these bits.
+            order: Takes a group and the number of its first element.
+        """
+        size = 1 << self._bits
+
+        def group(at: tuple[Var, ...]) -> None:
+            *line, number = at
+            start = number  # the highest groups begin one after the other
+            if base + self._bits < self._stages:
+                start = self._bind("start", number // (1 << base) * (size << base) + number % (1 << base))
+            where = [(*line, start + (i << base)) for i in range(size)]
+            elements: _Group = [[self._bind(t.name, Load(t, here, t.dtype)) for t in self._tiles] for here in where]
+            order(elements, start)
+            for here, element in zip(where, elements, strict=True):
+                for tile, value in zip(self._tiles, element, strict=True):
+                    self._build.emit(Store(tile, here, value))
+
+        parallel(self._build, [*self._lines, const(1 << self._stages - self._bits, INT32)], group)
+
+    def _first_stages(self, elements: _Group, start: Expr) -> None:
+        """Puts groups in order, so that every other one falls."""
+        for stage in range(self._bits):
+            is_last = stage == self._bits - 1 < self._stages - 1
+            falls = [self._falls(start, const(stage, INT32))] if is_last else []
+            for bit in reversed(range(stage + 1)):
+                self._compare(elements, bit, falls, turned=1 << stage + 1)
+
+    def _merge(self, elements: _Group, start: Expr, *, stage: Expr, base: int) -> None:
+        """Compares those bits of a group that the stage has."""
+        places = [start + (i << base) for i in range(len(elements))] if base else [start]
+        falls = [self._falls(place, stage) for place in places]
+        for bit in reversed(range(self._bits)):
+            counts = binary(BinaryOp.LE, as_expr(base + bit), stage) if base and bit else None
+            self._compare(elements, bit, falls, counts)
+
+    def _falls(self, place: Expr, stage: Expr) -> Expr:
+        """Whether the run that a stage makes around a place is to fall."""
+        return self._bind("falls", binary(BinaryOp.NE, (place >> (stage + 1)) & 1, ZERO))
+
+    def _compare(
+        self, elements: _Group, bit: int, falls: Sequence[Expr], counts: Expr | None = None, *, turned: int = 0
+    ) -> None:
+        """Puts pairs of elements that differ in a bit in order, or the other way round.
+
+        Args:
+            elements: Of which each pair is one.
+            bit: The bit of their numbers in the group.
+            falls: Whether the first ones fall, for each element or for all; nothing if none does.
+            counts: Whether anything is to be compared.
+            turned: Elements fall whose numbers have this bit, too.
+        """
+        for i in range(len(elements)):
+            if i >> bit & 1:
+                continue
+            one, other = elements[i], elements[i | 1 << bit]
+            if i & turned:
+                one, other = other, one
+            places = (one[1], other[1]) if len(self._tiles) > 1 else None
+            wrong = comes_after(one[0], other[0], places, descending=self._descending)
+            if falls:
+                wrong = binary(BinaryOp.NE, wrong, falls[i % len(falls)])
+            if counts is not None:
+                wrong = both(counts, wrong)
+            wrong = self._bind("wrong", wrong)
+            for n, tile in enumerate(self._tiles):
+                a, b = one[n], other[n]
+                one[n] = self._bind(tile.name, select(wrong, b, a))
+                other[n] = self._bind(tile.name, select(wrong, a, b))
+
+    def _bind(self, name: str, value: Expr) -> Var:
+        var = Var(name, value.dtype, index=value.is_index)
+        self._build.emit(Bind(var, value))
+        return var
