@@ -15,9 +15,10 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeVar, cast, get_args, get_origin
 
-from tilelang.errors import ArgumentError, CompilerBug, TileLangError, is_user_code
+from tilelang.errors import ArgumentError, CompilerBug, OperandError, TileLangError, is_user_code
 
 F = TypeVar("F", bound=Callable[..., Any])
 Test = Callable[[object], bool]
@@ -36,6 +37,8 @@ class Words:
         mismatch: The error for arguments that do not fit.
         unexplained: Makes the error for anything else that Python raised: of the function's name, the arguments as
             text, the form of the call, and that exception.
+        kinds: Types besides those of plain Python that arguments are compared with, by name: what is one, and what it
+            is called.
     """
 
     def __init__(
@@ -44,11 +47,13 @@ class Words:
         owners: Mapping[str, str],
         mismatch: type[TileLangError],
         unexplained: Callable[[str, str, str, Exception], TileLangError],
+        kinds: Mapping[str, tuple[Test, str]] = MappingProxyType({}),
     ) -> None:
         self.prefix = prefix
         self.owners = owners
         self.mismatch = mismatch
         self.unexplained = unexplained
+        self.kinds = kinds
 
     def name(self, function: Callable[..., object]) -> str:
         """The function as the user writes it."""
@@ -104,7 +109,7 @@ def _guarded(function: Callable[..., Any], words: Words) -> Callable[..., Any]:
     def call(*args: Any, **keywords: Any) -> Any:
         nonlocal tests, names
         if tests is None:  # not before: most functions are never called
-            names, tests = _tests_of(function)
+            names, tests = _tests_of(function, words)
         try:
             result = function(*args, **keywords)
             wrong = misfit(args, keywords) if tests else None  # only now: what the function says of them is better
@@ -113,6 +118,8 @@ def _guarded(function: Callable[..., Any], words: Words) -> Callable[..., Any]:
         except CompilerBug:
             raise
         except TileLangError as error:
+            if isinstance(error, OperandError):
+                _name_operand(error, function, words, args, keywords)
             error.__traceback__ = None
             if sys.version_info >= (3, 11):
                 raise  # which adds no frame
@@ -158,7 +165,7 @@ def _mismatch(
         inspect.signature(function).bind(*args, **keywords)
     except TypeError as error:
         return _explained(function, words, args, keywords, error)
-    needed = _in_words(_annotation(function, inspect.signature(function).parameters[name]))
+    needed = _in_words(_annotation(function, inspect.signature(function).parameters[name]), words)
     return words.mismatch(
         f"{words.name(function)}: {name} is {value!r:.40}, not {needed}", hint=_form(function, words)
     )
@@ -184,6 +191,23 @@ def _explained(
     given_args = args[len(signature.parameters) - len(_parameters(function)) :]
     shown = [f"{a!r:.40}" for a in given_args] + [f"{k}={v!r:.40}" for k, v in keywords.items()]
     return words.unexplained(what, ", ".join(shown), form, error)
+
+
+def _name_operand(
+    error: OperandError,
+    function: Callable[..., Any],
+    words: Words,
+    args: Sequence[object],
+    keywords: Mapping[str, object],
+) -> None:
+    """Says which argument of a call it is that is no number; the innermost function that was given it says so."""
+    names = [parameter.name for parameter in inspect.signature(function).parameters.values()]
+    for name, value in (*zip(names, args, strict=False), *keywords.items()):
+        if value is error.operand and not error.parameter:
+            error.parameter = name
+            error.message = f"{words.name(function)}: {name} is {error.shown}, not a number or an expression"
+            error.args = (error.message,)
+            error.hint = error.hint or _form(function, words)
 
 
 # -- whose error it is ---------------------------------------------------------------------------------------
@@ -214,7 +238,7 @@ _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 # -- annotations ---------------------------------------------------------------------------------------------
-def _tests_of(function: Callable[..., Any]) -> tuple[tuple[str, ...], dict[str, Test]]:
+def _tests_of(function: Callable[..., Any], words: Words) -> tuple[tuple[str, ...], dict[str, Test]]:
     """The names of positional parameters, and a test for each parameter whose annotation has one."""
     parameters = inspect.signature(function).parameters.values()
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -222,7 +246,7 @@ def _tests_of(function: Callable[..., Any]) -> tuple[tuple[str, ...], dict[str, 
     tests = {}
     for parameter in parameters:
         if parameter.kind in (*positional, inspect.Parameter.KEYWORD_ONLY):
-            test = _test(_annotation(function, parameter))
+            test = _test(_annotation(function, parameter), words)
             if test is not None:
                 tests[parameter.name] = test
     return names, tests
@@ -239,18 +263,18 @@ def _annotation(function: Callable[..., Any], parameter: inspect.Parameter) -> A
     return found
 
 
-def _test(annotation: Any) -> Test | None:
+def _test(annotation: Any, words: Words) -> Test | None:
     """Whether a value is of a type; None for types other than those of plain Python.
 
     Numbers of NumPy and torch are numbers, and None is a bool. What has a dtype passes for a number: where an
     expression of a kernel has to be known already, the function says so.
     """
-    kind = _kind(annotation)
+    kind = _kind(annotation, words)
     if kind is not None:
         return kind[0]
     origin = get_origin(annotation)
     if origin in (typing.Union, types.UnionType):
-        tests = [_test(part) for part in get_args(annotation)]
+        tests = [_test(part, words) for part in get_args(annotation)]
         if None in tests:
             return None
         return lambda value: any(test(value) for test in tests if test is not None)
@@ -259,7 +283,11 @@ def _test(annotation: Any) -> Test | None:
     return None
 
 
-def _kind(annotation: Any) -> tuple[Test, str] | None:
+def _kind(annotation: Any, words: Words) -> tuple[Test, str] | None:
+    is_text = isinstance(annotation, typing.ForwardRef)
+    name = annotation.__forward_arg__ if is_text else getattr(annotation, "__name__", "")
+    if name in words.kinds:
+        return words.kinds[name]
     origin = get_origin(annotation) or annotation
     if isinstance(origin, type) and issubclass(origin, os.PathLike):
         origin = os.PathLike
@@ -296,12 +324,12 @@ _KINDS: Mapping[Any, tuple[Test, str]] = {
 }
 
 
-def _in_words(annotation: Any) -> str:
+def _in_words(annotation: Any, words: Words) -> str:
     origin = get_origin(annotation)
     if origin in (typing.Union, types.UnionType):
-        return " or ".join(dict.fromkeys(_in_words(part) for part in get_args(annotation)))
+        return " or ".join(dict.fromkeys(_in_words(part, words) for part in get_args(annotation)))
     if origin is typing.Literal:
         return " or ".join(repr(value) for value in get_args(annotation))
-    kind = _kind(annotation)
+    kind = _kind(annotation, words)
     assert kind is not None  # it had a test
     return kind[1]

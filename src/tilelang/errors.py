@@ -5,10 +5,10 @@ Invariant: whatever goes wrong because of a user's program or call leaves the pa
 `TileLangError`; a `CompilerBug` says that the fault is ours.
 
 Programs also catch Python's own exceptions around mistakes. A class here therefore derives from the built-in exceptions
-that fit every raise of it (`ArgumentError` is a `RuntimeError`, a `ValueError` and a `TypeError`); where only some
-raises of `StagingError`, `ProgramError` or `OptionError` fit one, the subclass named after it is raised instead
-(`ProgramValueError`). What derives from `AttributeError` cannot derive from `ImportError`, so `UnknownName` has two
-subclasses.
+that fit every raise of it (`ProgramError` is a `ValueError`, `ArgumentError` is a `RuntimeError`, a `ValueError` and a
+`TypeError`); where only some raises of `StagingError`, `ProgramError` or `OptionError` fit one, the subclass named
+after it is raised instead (`ProgramTypeError`). What derives from `AttributeError` cannot derive from `ImportError`, so
+`UnknownName` has two subclasses.
 """
 
 from __future__ import annotations
@@ -183,6 +183,33 @@ class StagingTypeError(StagingError, TypeError):
     """A call with missing, surplus or unknown arguments, or with arguments of the wrong type."""
 
 
+ARRAY_HINT = (
+    "make the array a parameter of the kernel, `W: T.Tensor(shape, dtype)`, and pass it in the call; "
+    "one number of it, known now, is float(W[3])"
+)
+
+
+class OperandError(StagingTypeError):
+    """Something other than a number or an expression, where one is needed.
+
+    Attributes:
+        operand: What was given, and `shown` is its text.
+        parameter: The parameter that it was given for, where a function of the language says so.
+    """
+
+    def __init__(self, operand: object) -> None:
+        shown, hint = f"{type(operand).__name__} {operand!r:.60}", ""
+        if operand is None:
+            shown = "None"
+            hint = "what changes memory gives no value; T.atomic_add(..., return_prev=True) gives the one before"
+        elif hasattr(operand, "shape") and hasattr(operand, "dtype"):
+            hint = ARRAY_HINT
+        super().__init__(f"expected a number or an expression, got {shown}", hint=hint)
+        self.operand = operand
+        self.shown = shown
+        self.parameter = ""
+
+
 class StagingValueError(StagingError, ValueError):
     """A call with an argument of the right type and a value that is not accepted."""
 
@@ -209,11 +236,11 @@ class JITNoBuilderError(StagingRuntimeError):
     """A name of the language that is used where no kernel is being staged."""
 
 
-class ProgramError(TileLangError):
+class ProgramError(TileLangError, ValueError):
     """A kernel that breaks a rule of the language: shapes, dtypes, scopes, bounds, dependences."""
 
 
-class ProgramValueError(ProgramError, ValueError):
+class ProgramValueError(ProgramError):
     """A value that a rule of the language excludes."""
 
 

@@ -52,7 +52,7 @@ def test_literals_take_the_dtype_of_their_partners() -> None:
 
 
 def test_intrinsics_check_their_operands(tensor: Tensor) -> None:
-    with pytest.raises(ProgramError, match="T.exp: takes 1 operands, got 2"):
+    with pytest.raises(ProgramError, match="T.exp: takes 1 operand, got 2"):
         T.exp(x32, x32)
     assert "float16x2" == T.exp(Var("v", T.float16x2)).dtype
     assert isinstance(T.exp(tensor("s", ())), Call)

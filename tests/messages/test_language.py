@@ -297,7 +297,7 @@ hint: write T.float32(x) to convert it, and T.exp(x), T.sqrt(x), ... in place of
 """,
     ),
     "a function of NumPy": (
-        errors.StagingError,
+        errors.StagingTypeError,
         """\
 import numpy
 A[0, 0] = numpy.exp(A[0, 0])

@@ -244,7 +244,7 @@ hint: divide with //, or convert with T.int32(x)
 """,
     ),
     "arithmetic on a whole tile": (
-        errors.StagingError,
+        errors.StagingTypeError,
         """\
 A[0, 0] = A + 1
 """,

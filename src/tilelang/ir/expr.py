@@ -17,9 +17,11 @@ from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, TypeVar, Union
 
+from tilelang.api import public
 from tilelang.dtypes import BOOL, FLOAT32, FLOAT64, INT32, INT64, DType, as_dtype, lane_dtype, promote
-from tilelang.errors import ProgramError, StagingError
+from tilelang.errors import OperandError, ProgramError
 from tilelang.ir.callee import Callee
+from tilelang.ir.not_plain import NotPlain
 from tilelang.ir.scalar import (
     BITWISE,
     COMPARISONS,
@@ -53,7 +55,7 @@ def _on_right(op: BinaryOp) -> Callable[[Expr, ExprLike], Expr]:
     return lambda expr, other: binary(op, other, expr)
 
 
-class Expr:
+class Expr(NotPlain):
     """The root of all expressions; subclasses are records with a `dtype`."""
 
     dtype: DType
@@ -104,36 +106,12 @@ class Expr:
 
     __hash__ = object.__hash__
 
+    @public
     def astype(self, dtype: object, *options: object, **named: object) -> Expr:
         """The value converted to a dtype, as `T.cast` does it."""
         return import_module("tilelang.ir.conversion").as_cast(self, as_dtype(dtype), *options, **named)  # type: ignore
+
     to = astype
-
-    # -- Python asks for a plain value ----------------------------------------------------------------------
-    def __bool__(self) -> bool:
-        raise StagingError(
-            "a value known only when the kernel runs has no truth value in Python",
-            hint="inside a kernel use `if`, `and`, `or`, `not` directly; in helpers use T.if_then_else, T.all_of, "
-            "T.any_of, T.max, T.min, or mark the helper @T.macro",
-        )
-
-    def __index__(self) -> int:
-        raise StagingError(
-            "a value known only when the kernel runs cannot be used as a Python integer",
-            hint="to index a Python list, loop over plain values: `for i in tuple(range(n))`",
-        )
-
-    def __int__(self) -> int:
-        raise StagingError("a value known only when the kernel runs is no Python int", hint="write T.int32(x)")
-
-    def __float__(self) -> float:
-        raise StagingError(
-            "a value known only when the kernel runs is no Python float",
-            hint="write T.float32(x) to convert it, and T.exp(x), T.sqrt(x), ... in place of math.exp and its kin",
-        )
-
-    def __iter__(self) -> Iterable[Expr]:
-        raise StagingError("a scalar cannot be iterated over")
 
     @cached_property
     def is_index(self) -> bool:
@@ -265,7 +243,7 @@ def as_expr(value: ExprLike, dtype: DType | None = None) -> Expr:
     """`value` as an expression; a Python number becomes a weak constant, or one of `dtype` if given.
 
     Raises:
-        StagingError: `value` is neither a number nor an expression.
+        OperandError: `value` is neither a number nor an expression.
     """
     if isinstance(value, Expr):
         return value
@@ -275,7 +253,7 @@ def as_expr(value: ExprLike, dtype: DType | None = None) -> Expr:
         return Const(bool(value), dtype or BOOL) if dtype in (None, BOOL) else const(int(value), dtype)
     number = _plain_number(value)
     if number is None:
-        raise StagingError(f"expected a number or an expression, got {type(value).__name__} {value!r:.60}")
+        raise OperandError(value)
     if dtype is not None:
         return const(number, dtype)
     if isinstance(number, float):

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 
 from tilelang.dtypes import DType
-from tilelang.errors import ProgramError, ProgramTypeError, ProgramValueError, StagingError
+from tilelang.errors import ProgramError, ProgramTypeError, ProgramValueError, StagingRuntimeError
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr, ExprLike, Load, as_expr, int_const
 from tilelang.ir.scalar import convert
@@ -166,13 +166,13 @@ def alloc_global(shape: ShapeLike, dtype: DTypeLike = "float32", scope: str = "g
     Shapes: constants, symbolic dims and expressions of them.
 
     Raises:
-        StagingError: It stands inside a kernel.
+        StagingRuntimeError: It stands inside a kernel.
         ProgramValueError: The scope is another one than "global".
     """
     _check_scope("T.alloc_global", scope, ("global",))
     stager = current("T.alloc_global")
     if stager.hints is not None:
-        raise StagingError(
+        raise StagingRuntimeError(
             "T.alloc_global: a workspace belongs to the function, but stands inside of `with T.Kernel(...)`",
             hint="move it in front of the kernel; memory of a block is T.alloc_shared",
         )

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from tilelang.api import Words, public
 from tilelang.errors import StagingError, StagingTypeError, staging_error_kind
+from tilelang.ir.expr import Expr
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -21,17 +22,23 @@ def _does_not_take(what: str, arguments: str, form: str, error: Exception) -> St
     return staging_error_kind(error)(f"{what}: does not take ({arguments}){reason}", hint=form)
 
 
+def _is_expression(value: object) -> bool:
+    return isinstance(value, Expr) or hasattr(value, "__tilelang_expr__")
+
+
 LANGUAGE = Words(
     "T.",
-    {"TensorType": "T.Tensor", "PointerType": "T.ptr", "dtype": "T.<dtype>", "_Dyn": "T.dyn"},
+    {"TensorType": "T.Tensor", "PointerType": "T.ptr", "dtype": "T.<dtype>", "_Dyn": "T.dyn", "_Axes": "T.axis"},
     StagingTypeError,
     _does_not_take,
+    {"Expr": (_is_expression, "an expression")},
 )
 
 
 def api(function: F) -> F:
     """The function with missing, surplus, unknown and unfit arguments reported as a `StagingError` that shows its form.
 
-    Works on the `__init__` of a class, too; the class is then what the message names.
+    Works on the `__init__` of a class, too; the class is then what the message names. Of a class, its public methods
+    are meant.
     """
     return public(function, LANGUAGE)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 from tilelang.dtypes import INT32
-from tilelang.errors import ProgramError, ProgramValueError
+from tilelang.errors import ProgramError, ProgramTypeError, ProgramValueError
 from tilelang.ir.builder import as_body
 from tilelang.ir.expr import Const, Expr, ExprLike, Var, as_bool, as_expr, conjunction, int_const
 from tilelang.ir.stmt import Bind, If
@@ -129,8 +129,19 @@ def sblock_attr(attrs: Mapping[str, object]) -> None:
     """Attributes of a `T.sblock`; none has a meaning here."""
 
 
+@api
 class _Axes:
     """`T.axis`: names for indices of a `T.sblock`."""
+
+    def __call__(self, *arguments: object, **keywords: object) -> NoReturn:
+        """Refuses a call of `T.axis` itself.
+
+        Raises:
+            ProgramTypeError: Always.
+        """
+        raise ProgramTypeError(
+            "T.axis: is no function", hint="write T.axis.spatial(extent, index), T.axis.reduce or T.axis.remap"
+        )
 
     def spatial(self, dom: object, binding: ExprLike, dtype: str = "int32") -> ExprLike:
         """The index itself; `dom` is its extent."""

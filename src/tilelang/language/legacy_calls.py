@@ -112,6 +112,7 @@ def tvm_access_ptr(ptype: object, data: object, offset: ExprLike, extent: object
 @api
 def type_annotation(dtype: DTypeLike) -> DTypeLike:
     """The dtype itself, as `T.tvm_access_ptr` takes it."""
+    plain_dtype(dtype, "T.type_annotation")
     return dtype
 
 

@@ -29,7 +29,7 @@ class Macro:
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         if not isinstance(fn, types.FunctionType):
-            raise StagingError(f"@T.macro needs a function, got {type(fn).__name__}")
+            raise StagingTypeError(f"@T.macro needs a function, got {type(fn).__name__}")
         self._fn = fn
         self._rewritten: Rewritten | None = None
         self._annotations: dict[str, Any] | None = None

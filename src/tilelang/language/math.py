@@ -79,11 +79,11 @@ def apply(callee: Callee, *args: ExprLike) -> Scalar:
     """A call of an intrinsic, lane by lane on vectors; folded when all operands are constant.
 
     Raises:
-        ProgramError: The number of operands is wrong.
+        ProgramTypeError: The number of operands is wrong.
     """
     what = f"T.{callee.name}"
     if len(args) != callee.arity:
-        raise ProgramError(f"{what}: takes {callee.arity} operands, got {len(args)}")
+        raise ProgramTypeError(f"{what}: takes {callee.arity} operand{'s' * (callee.arity > 1)}, got {len(args)}")
     if _all_numbers(*args):
         return _fold_numbers(callee, args)  # type: ignore[arg-type]
     given = [as_expr(a) for a in args]
@@ -222,7 +222,7 @@ def round(x: ExprLike, rounding_mode: str = "ties-to-even", *, span: object = No
 # -- choosing ----------------------------------------------------------------------------------------------------
 def _extreme(what: str, op: BinaryOp, values: tuple[ExprLike, ...]) -> Scalar:
     if len(values) < 2:
-        raise ProgramError(f"{what}: takes at least two operands, got {len(values)}")
+        raise ProgramTypeError(f"{what}: takes at least two operands, got {len(values)}")
     if _all_numbers(*values):
         numbers = [_python_number(v) for v in values]
         nan = [n for n in numbers if isinstance(n, float) and math.isnan(n)]
@@ -313,7 +313,8 @@ def _of_dtype(what: str, value: Scalar, dtype: DTypeLike | None) -> Scalar:
     Raises:
         ProgramValueError: It is of another one.
     """
-    if dtype is not None and not is_number(value) and as_expr(value).dtype != plain_dtype(dtype, what):
+    wanted = None if dtype is None else plain_dtype(dtype, what)
+    if wanted is not None and not is_number(value) and as_expr(value).dtype != wanted:
         raise ProgramValueError(f"{what}: dtype={dtype!s}, but the value is {as_expr(value).dtype!s}")
     return value
 

@@ -16,6 +16,7 @@ from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.expr import Expr, ExprLike
 from tilelang.isa.nvidia.atom import MmaAtom
 from tilelang.isa.nvidia.mma import ATOMS
+from tilelang.language.api import api
 from tilelang.language.matrix_instructions import ptx_ldmatrix, ptx_mma
 from tilelang.language.mma_index import mma_store_index_map
 from tilelang.language.proxy import BufferProxy, TileProxy
@@ -37,6 +38,7 @@ _DEPTH_BITS = 256  # of the elements that an instruction multiplies along k
 _ROW_BYTES = 16  # of a row of a matrix of ldmatrix
 
 
+@api
 class TensorCoreIntrinEmitter:
     """Writes the instructions of a block's product `C += A @ B` by hand.
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilelang.dtypes import HANDLE
-from tilelang.errors import Loc, ProgramError, ProgramValueError, StagingError, calling_frame
+from tilelang.errors import Loc, ProgramError, ProgramValueError, StagingTypeError, calling_frame
 from tilelang.ir.expr import Var
 from tilelang.ir.func import Param, PrimFunc, ScalarParam, TensorParam
 from tilelang.ir.verify import verify
@@ -64,7 +64,7 @@ def prim_func(func: types.FunctionType | None = None) -> Any:
 def stage_prim_func(fn: types.FunctionType, namespace: Mapping[str, Any]) -> PrimFunc:
     """`prim_func` with the local names of the place where `fn` was defined, for annotations kept as text."""
     if not isinstance(fn, types.FunctionType):
-        raise StagingError(f"@T.prim_func needs a function, got {type(fn).__name__}")
+        raise StagingTypeError(f"@T.prim_func needs a function, got {type(fn).__name__}")
     rewritten = rewrite(fn, enter_frame)
     stager = Stager(rewritten.loc)
     with staging(stager):

@@ -16,12 +16,14 @@ from tilelang.errors import (
     ProgramSliceError,
     ProgramValueError,
     StagingError,
+    StagingTypeError,
     UnknownAttribute,
 )
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, ExprLike, Load, as_expr, cast, int_const
 from tilelang.ir.stmt import Store
 from tilelang.language.address import Pointer, pointer_to
+from tilelang.language.api import api
 from tilelang.language.dtypes import dtype, user_dtype
 from tilelang.language.extents import difference, match_regions, plain, shape_text, text
 from tilelang.language.stage import current
@@ -256,6 +258,8 @@ class TileProxy:
             )
         try:
             expr = as_expr(item)  # type: ignore[arg-type]
+        except ProgramError:  # which says more than that
+            raise
         except (TypeError, ValueError, StagingError):
             raise ProgramError(
                 f"index {position} of '{self.name}' is {item!r:.60}, not an integer",
@@ -268,6 +272,7 @@ class TileProxy:
             )
         return cast(expr, as_expr(0).dtype) if expr.dtype.is_bool else expr
 
+    @api
     def access_ptr(self, access_type: str | int = "r", *extents: ExprLike, offset: ExprLike = 0) -> Pointer:
         """The address of the tile's first element (level 3); `T.access_ptr` says more."""
         del extents
@@ -282,7 +287,7 @@ class TileProxy:
 
     def _no_value(self, use: str) -> NoReturn:
         index = ", ".join("ijklmn"[d % 6] for d in range(self.ndim))
-        raise StagingError(
+        raise StagingTypeError(
             f"'{self.name}' is a tile {shape_text(self.shape)} and cannot be used as {use}",
             hint=f"index it, as in `{self.name}[{index}]`, inside `for {index} in T.Parallel(...)`",
         )

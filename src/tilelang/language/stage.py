@@ -10,11 +10,22 @@ from dataclasses import field
 
 from tilelang.api import user_frames
 from tilelang.dtypes import DType
-from tilelang.errors import NOWHERE, JITNoBuilderError, Loc, StagingError, TileLangError, staging_error_kind
+from tilelang.errors import (
+    ARRAY_HINT,
+    NOWHERE,
+    JITNoBuilderError,
+    Loc,
+    StagingError,
+    StagingTypeError,
+    TileLangError,
+    staging_error_kind,
+    warn,
+)
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Const, Expr, ExprLike, Load, Var, cast
 from tilelang.ir.func import Param
+from tilelang.ir.not_plain import TEXT_MADE
 from tilelang.ir.stmt import Alloc, Bind, PipelineSpec, Stmt, Store, TensorLayout
 from tilelang.ir.vector import pack, packed_lanes
 from tilelang.ir.visit import walk_expr
@@ -172,6 +183,15 @@ class Stager(Builder):
         self._references[id(reference)] = reference
         return reference
 
+    def warn_of_text(self, value: object) -> None:
+        """Warns that the kernel makes a text of a value not known yet; indices and sizes have names that say enough."""
+        if self.hints is not None and isinstance(value, Expr) and not isinstance(value, Const) and not value.is_index:
+            warn(
+                f"{value!r} is made a text while the kernel is staged, where it has no value yet",
+                self.loc,
+                hint=f'write T.print({value!r}, "text"), which prints the value when the kernel runs',
+            )
+
     def is_reference(self, element: Load) -> bool:
         """Whether `refer` made it."""
         return id(element) in self._references
@@ -222,7 +242,7 @@ def definition(var: Var) -> Expr | None:
 @contextmanager
 def staging(stager: Stager) -> Iterator[Stager]:
     """Makes a stager current; whatever goes wrong inside leaves as one of our errors, at the user's line."""
-    token = _CURRENT.set(stager)
+    token, told = _CURRENT.set(stager), TEXT_MADE.set(stager.warn_of_text)
     try:
         yield stager
     except TileLangError as error:
@@ -234,17 +254,27 @@ def staging(stager: Stager) -> Iterator[Stager]:
     except RecursionError:
         raise StagingError("the kernel's Python code recurses without end", loc=stager.loc) from None
     except Exception as error:
-        if "__array_ufunc__" in str(error):
-            raise StagingError(
-                "a function of NumPy is given a value known only when the kernel runs",
-                loc=stager.loc,
-                hint="write T.exp(x) in place of numpy.exp(x), and likewise for its kin",
-            ) from None
+        for text, found, hint in _OF_PYTHON:
+            if text in str(error):
+                message = f"{found} a value known only when the kernel runs"
+                raise StagingTypeError(message, loc=stager.loc, hint=hint) from None
         kind = staging_error_kind(error)
         error.__traceback__ = user_frames(error.__traceback__)
         raise kind(f"{type(error).__name__} while the kernel was staged: {error}", loc=stager.loc) from error
     finally:
         _CURRENT.reset(token)
+        TEXT_MADE.reset(told)
+
+
+# what Python, NumPy and torch say where they are given values of a kernel: what that means, and what to write instead
+_OF_PYTHON = (
+    (
+        "__array_ufunc__",
+        "a function of NumPy is given",
+        "write T.exp(x) in place of numpy.exp(x), and likewise for its kin",
+    ),
+    ("only integers, slices", "an array of the program around is indexed by", ARRAY_HINT),
+)
 
 
 def _unbound(error: NameError, loc: Loc) -> StagingError:

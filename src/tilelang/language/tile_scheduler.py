@@ -23,6 +23,7 @@ __all__ = [
 _DEVICE = "tilelang.carver.arch.driver"  # a door for users, behind which the driver is asked
 
 
+@api
 class PersistentTileScheduler:
     """The tiles that one of some workers works on: `s.init(bx)`, then `while s.valid(): ... s.next_tile()`.
 
@@ -55,7 +56,6 @@ class PersistentTileScheduler:
         `s = T.PersistentTileScheduler(m_tiles, n_tiles, num_workers=132)`
     """
 
-    @api
     def __init__(
         self,
         num_m_tiles: ExprLike,
