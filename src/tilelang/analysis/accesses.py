@@ -57,7 +57,7 @@ class Context:
     condition: Expr | None = None
     bound: tuple[Var, Expr] | None = None
     uncertain: bool = False
-    _domains: dict[int, tuple[Domain, Domain]] = field(default_factory=dict)
+    _domains: dict[tuple[int, bool], tuple[Domain, Domain]] = field(default_factory=dict)
 
     def loops(self) -> tuple[Loop, ...]:
         """The loops around the access, outermost first."""
@@ -81,23 +81,30 @@ class Context:
 
     def domain(self, base: Domain) -> Domain:
         """What is known at the access, given what is known around the statement asked about."""
+        return self._domain(base, assumed=True)
+
+    def named(self, base: Domain) -> Domain:
+        """The same without the conditions at the access: of variables, what holds wherever they are visible."""
+        return self._domain(base, assumed=False)
+
+    def _domain(self, base: Domain, *, assumed: bool) -> Domain:
         if self.outer is None:
             return base
-        known = self._domains.get(id(base))
+        known = self._domains.get((id(base), assumed))
         if known is not None and known[0] is base:
             return known[1]
-        domain = self.outer.domain(base)
+        domain = self.outer._domain(base, assumed=assumed)
         match self.loop:
             case For(var=var, start=start, stop=stop, step=step):
                 domain = domain.with_loop(var, start, stop, step)
             case ParallelLoop(vars=variables, extents=extents):
                 for var, extent in zip(variables, extents, strict=True):
                     domain = domain.with_loop(var, 0, extent)
-        if self.condition is not None:
+        if self.condition is not None and assumed:
             domain = domain.assume(self.condition)
         if self.bound is not None:
             domain = domain.with_value(*self.bound)
-        self._domains[id(base)] = (base, domain)
+        self._domains[id(base), assumed] = (base, domain)
         return domain
 
 

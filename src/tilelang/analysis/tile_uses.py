@@ -43,7 +43,8 @@ class NestUse:
         extents, shape = static_extents(self.nest), access.buffer.static_shape
         if extents is None or shape is None or access.extent is not None:
             return None
-        domain = access.context.domain(self.domain)
+        # a condition that leaves a variable one value would hide that it moves the element
+        domain = access.context.named(self.domain)
         return access_map(access.start, self.nest.vars, extents, shape, domain, _walked(access, self.nest))
 
 

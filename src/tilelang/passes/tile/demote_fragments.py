@@ -33,10 +33,16 @@ from tilelang.lowering.simt.loops import move, scratch
 from tilelang.ops.cluster_sum import ClusterSum
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_launches
+from tilelang.passes.tile.convert_layouts import replaced
+from tilelang.passes.tile.widen_nests import widened
 from tilelang.records import record
 
 SMALL = 16
 """Elements of a fragment that each thread may hold all of, so that scalar code can name any of them."""
+
+
+_MOST_TIMES = 64
+"""How many times more iterations a loop over all of a fragment may have than one over a part of it."""
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
@@ -50,7 +56,7 @@ def judged(func: PrimFunc, launch: Launch) -> dict[Buffer, str]:
         func: The function around the launch.
         launch: A launch, after `expand_to_loops` and `flatten_parallel`.
     """
-    return _judged(func, _unrolled(launch, subscripting(launch)))
+    return _judged(func, _over_all(func, _unrolled(launch, subscripting(launch))))
 
 
 def _judged(func: PrimFunc, launch: Launch) -> dict[Buffer, str]:
@@ -64,10 +70,27 @@ def _judged(func: PrimFunc, launch: Launch) -> dict[Buffer, str]:
 
 def _demoted(func: PrimFunc, launch: Launch) -> Launch:
     loops = subscripting(launch)
-    reasons = _judged(func, _unrolled(launch, loops))
+    reasons = _judged(func, _over_all(func, _unrolled(launch, loops)))
     kept = {buffer for buffer, reason in reasons.items() if not reason}
     launch = _unrolled(launch, [loop for loop, tiles in loops.items() if not kept.isdisjoint(tiles)])
-    return moved(launch, reasons, dict.fromkeys(_private(launch), Scope.LOCAL))
+    return moved(_over_all(func, launch, kept), reasons, dict.fromkeys(_private(launch), Scope.LOCAL))
+
+
+def _over_all(func: PrimFunc, launch: Launch, tiles: Collection[Buffer] | None = None) -> Launch:
+    """The launch with loops over parts of fragments, of which no digits tell who holds them, running over all."""
+    uses = tile_uses(func, launch, (Scope.FRAGMENT,))
+    new: dict[ParallelLoop, ParallelLoop] = {}
+    for buffer, of in uses.of.items():
+        if tiles is not None and buffer.storage not in tiles:
+            continue
+        for use in of.nests:
+            if use.map is None and use.nest not in new:
+                mine = [other for other in of.nests if other.nest is use.nest]
+                touched = [access for access in uses.found.all if use.nest in access.context.loops()]
+                wide = widened(use.nest, mine, touched)
+                if wide is not None and _iterations(wide) <= _MOST_TIMES * _iterations(use.nest):
+                    new[use.nest] = wide
+    return dataclasses.replace(launch, body=replaced(launch.body, new)) if new else launch
 
 
 def moved(launch: Launch, reasons: Mapping[Buffer, str], scopes: Mapping[Buffer, Scope] | None = None) -> Launch:
@@ -109,6 +132,10 @@ def _unrolled(launch: Launch, loops: Collection[For]) -> Launch:
 
     body = Unroll().visit(launch.body) if loops else launch.body
     return dataclasses.replace(launch, body=body or Seq((), loc=launch.loc))
+
+
+def _iterations(nest: ParallelLoop) -> int:
+    return math.prod(static_extents(nest) or (0,))
 
 
 def _crowd(groups: ThreadGroups, buffer: Buffer) -> str:

@@ -40,6 +40,7 @@ from tilelang.passes.tile.demote_fragments import moved, renamings
 from tilelang.passes.tile.fixed_layouts import fixed_layouts, viewed_tiles
 from tilelang.passes.tile.sampled_accesses import excess
 from tilelang.passes.tile.shared_layouts import TileChooser
+from tilelang.passes.tile.widen_nests import widened
 
 _ROUNDS = 8  # conversions may ask for further ones; that ends soon or never
 _DETOUR_GAIN = 3.0  # how many times fewer bytes of global memory a detour through shared memory must move
@@ -73,6 +74,9 @@ class _Launches(Rewriter):
             conversions = inference.conversions(found)
             if inference.refused:
                 launch = moved(launch, inference.refused)
+                continue
+            if inference.widened:
+                launch = dataclasses.replace(launch, body=replaced(launch.body, inference.widened))
                 continue
             notes += found
             if not conversions:
@@ -114,6 +118,7 @@ class _Inference:
 
     Attributes:
         refused: Fragments that cannot be spread under all of their names, with the reason.
+        widened: Nests over parts of fragments that others than their threads hold, as nests over all of them.
     """
 
     def __init__(self, launch: Launch, uses: TileUses, context: PassContext, lowerings: Lowerings) -> None:
@@ -130,6 +135,7 @@ class _Inference:
         self._best: dict[ParallelLoop, Fragment] = {}  # the layouts that nests would have by themselves
         self._variants: dict[ParallelLoop, tuple[Fragment, ...]] = {}  # of nests that no fragment binds
         self._renames: dict[Buffer, Renames] = {}
+        self.widened: dict[ParallelLoop, ParallelLoop] = {}
         self._users: dict[int, Stmt] = {}  # the statement that each constraint comes from
         self._constraints: list[Constraint] = []
         for constraint, user in self._collect():
@@ -284,6 +290,10 @@ class _Inference:
                 raise _unsolvable(conflict)
             if self._is_served_by_copies(conflict) or buffer in found.get(user, ()):
                 continue
+            wide = self._over_all(user, buffer)
+            if wide is not None and isinstance(user, ParallelLoop):
+                self.widened.setdefault(user, wide)
+                continue
             if len(self._names_in(user, buffer)) > 1:
                 self.refused[buffer.storage] = "a statement uses it by two names, and needs another layout"
                 continue
@@ -292,7 +302,7 @@ class _Inference:
             found.setdefault(user, []).append(buffer)
             text = conversion_line(buffer.name, conflict, cost_in_bytes(buffer))
             notes.append(Note(text, constraint.why.loc))
-        return found if found or self.refused else self._detours(notes)
+        return found if found or self.refused or self.widened else self._detours(notes)
 
     def _detours(self, notes: list[Note]) -> dict[Stmt, list[Buffer]]:
         """The fragments to bring to shared memory for a loop that would scatter its accesses to global memory."""
@@ -332,6 +342,13 @@ class _Inference:
         """Whether a nest names each element of its fragments once, so that they are no larger than what it moves."""
         uses = [use for buffer in held for use in self._uses.of[buffer].nests if use.nest is nest]
         return all(use.map is not None and not use.map.forgets and not use.map.free for use in uses)
+
+    def _over_all(self, user: Stmt, buffer: Buffer) -> ParallelLoop | None:
+        """A nest that uses a part of a fragment as one that runs over all of it."""
+        if not isinstance(user, ParallelLoop):
+            return None
+        uses = [use for use in self._uses.of[buffer].nests if use.nest is user]
+        return widened(user, uses, self._of_nest[user])
 
     def _names_in(self, user: Stmt, buffer: Buffer) -> set[Buffer]:
         """The names by which a statement uses what a fragment holds."""
