@@ -83,7 +83,7 @@ def test_loops_that_load_elements_themselves_need_registers():
 
 
 def test_fragments_that_threads_cannot_hold_take_their_part_of_shared_memory():
-    def stored(part):
+    def stored(column):
         @T.prim_func
         def main(A: T.Tensor((4096, 1024), "float16"), C: T.Tensor((4096, 4096), "float32")):
             with T.Kernel(32, 32, threads=256) as (bx, by):
@@ -96,13 +96,18 @@ def test_fragments_that_threads_cannot_hold_take_their_part_of_shared_memory():
                     T.copy(A[bx * 128, k * 64], B_s)
                     T.gemm(A_s, B_s, C_l, transpose_B=True)
                 for half in T.serial(2):
-                    T.copy(C_l[:, part(half, bx) : part(half, bx) + 64], C[by * 128, bx * 128 + half * 64])
+                    for i, j in T.Parallel(128, 64):
+                        C[by * 128 + i, bx * 128 + half * 64 + j] = C_l[i, column(half, bx, j)]
 
         return main
 
-    assert 7 == chosen(stored(lambda half, block: 0), staged=False).stages
-    assert 7 == chosen(stored(lambda half, block: half * 64), staged=False).stages  # the loop is unrolled
-    assert 5 == chosen(stored(lambda half, block: block % 2 * 64), staged=False).stages  # 64 KiB are those of the sums
+    def stages(column):
+        return chosen(stored(column), staged=False).stages
+
+    assert 7 == stages(lambda half, block, j: j)
+    assert 7 == stages(lambda half, block, j: half * 64 + j)  # the loop is unrolled
+    assert 7 == stages(lambda half, block, j: block % 2 * 64 + j)  # the loop runs over all columns
+    assert 5 == stages(lambda half, block, j: 63 - j)  # 64 KiB are those of the sums
 
 
 def test_symbolic_grids_are_walked_by_blocks_that_stay():

@@ -98,7 +98,7 @@ def reversed_subscript(A, B, x, n):
 @T.macro
 def shifted(A, B, x, n):
     for i in T.Parallel(63):
-        B[i] = x[i + 1]
+        B[i] = x[i + 1] - x[i]
 
 
 @T.macro

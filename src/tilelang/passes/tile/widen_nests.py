@@ -95,7 +95,7 @@ def _places(use: NestUse, nest: ParallelLoop) -> list[_Place] | None:
 
 
 def _keys(places: Sequence[_Place]) -> list[object]:
-    return [(place.var, expr_key(place.rest)) for place in places]
+    return [(id(place.var), expr_key(place.rest)) for place in places]
 
 
 def _uses_otherwise(access: Access, buffer: Buffer, moved: set[Var | None]) -> bool:
