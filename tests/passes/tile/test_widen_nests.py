@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from spread_tiles import assert_same, conversions, demoted, ints, launches, nests, notes, spread
+from spread_tiles import assert_same, demoted, ints, launches, nests, notes
 
 import tilelang.language as T
 from tilelang.analysis.tile_uses import tile_uses
@@ -103,6 +103,4 @@ def test_one_element_by_several_iterations_is_no_part():
                     B[j] = x[k, j] + B[j]
 
     assert_same(main, ints(8, 4, dtype=np.int32), ints(4, dtype=np.int32, seed=1))
-    assert 2 == sum(len(nest.vars) for nest in nests(demoted(main))[:1])
-    assert 1 == len(nests(demoted(main))[-1].vars)
-    assert [] == conversions(spread(main))
+    assert [2, 1] == [len(nest.vars) for nest in nests(demoted(main))]
