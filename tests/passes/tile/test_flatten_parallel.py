@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
+import tilelang
 import tilelang.language as T
-from tilelang.ir.stmt import For, ForKind, ParallelLoop
+from tilelang.ir.stmt import For, ForKind, If, ParallelLoop
 from tilelang.ir.verify import verify
 from tilelang.ir.visit import walk
 from tilelang.passes.base import PassContext
@@ -154,3 +155,43 @@ def test_loops_of_a_size_known_only_at_run_time_are_joined():
     a, b = np.ones((4, 5), np.float32), np.zeros((3, 4, 5), np.float32)
     run_reference(after, [a, b])
     np.testing.assert_array_equal(np.broadcast_to(np.arange(3)[:, None, None], b.shape), b)
+
+
+@pytest.mark.parametrize(
+    ("first", "stop", "extent"), [(0, 8, 8), (0, 16, 16), (4, 8, 8), (0, 7, 32), (0, 40, 32), (12, 12, 32), (0, 0, 32)]
+)
+def test_iterations_that_a_condition_keeps_idle_are_left_out_where_an_equal_part_remains(first, stop, extent):
+    @T.prim_func
+    def kernel(A: T.Tensor((80, 5), "float32"), B: T.Tensor((40, 5), "float32")):
+        with T.Kernel(1):
+            for i, j in T.Parallel(32, 5):
+                if i < stop and i >= first:
+                    B[i, j] = A[i + 16, j]
+
+    (loop,) = loops(flat(kernel))
+    assert [extent, 5] == [e.value for e in loop.extents]
+    assert (first > 0 or extent == 32) == isinstance(loop.body, If)
+
+
+def test_a_half_of_a_product_that_a_condition_selects_stays_in_registers():
+    @T.prim_func
+    def kernel(A: T.Tensor((32, 16), "float16"), B: T.Tensor((16, 16), "float16"), C: T.Tensor((32, 16), "float32")):
+        with T.Kernel(1, threads=32):
+            a, b = T.alloc_shared((32, 16), "float16"), T.alloc_shared((16, 16), "float16")
+            half = T.alloc_shared((16, 16), "float32")
+            c = T.alloc_fragment((32, 16), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            T.gemm(a, b, c, clear_accum=True)
+            for s in range(2):
+                for i, j in T.Parallel(32, 16):
+                    if i < 16:
+                        half[i, j] = c[i + s * 16, j]
+                T.copy(half, C[s * 16, 0])
+
+    made = tilelang.compile(kernel, target={"kind": "cuda", "arch": "sm_80"}, execution_backend="simulator")
+    a, b = (np.random.default_rng(n).integers(-4, 5, s).astype("float16") for n, s in enumerate([(32, 16), (16, 16)]))
+    c = np.zeros((32, 16), "float32")
+    made(a, b, c)
+    np.testing.assert_array_equal(a.astype("float32") @ b.astype("float32"), c)
+    assert "kept in shared memory" not in made.explain()

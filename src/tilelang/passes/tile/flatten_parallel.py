@@ -9,7 +9,8 @@
 What an iteration keeps for itself between the parts (bindings, mutable scalars) gets an element per iteration.
 Invariant: iterations are independent of each other but for associative updates, so that doing one part for all
 iterations before the next part gives the sequential result. A nest that cannot be taken apart keeps its outer loop,
-and its inner loops become serial ones within an iteration.
+and its inner loops become serial ones within an iteration. A loop of which a condition lets only the first iterations
+do anything has no others, where that leaves an equal part: subscripts are then digits of its variables.
 """
 
 from __future__ import annotations
@@ -17,6 +18,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
+from tilelang.arith.domain import Domain
+from tilelang.arith.interval import bounds
+from tilelang.arith.prove import proves
+from tilelang.arith.ranges import Interval
 from tilelang.dtypes import BOOL, INT32
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr, Load, Var, cast, const, int_const
@@ -35,9 +40,30 @@ class _Flatten(Rewriter):
         if not isinstance(node, ParallelLoop):
             return self.rebuild_stmt(node)
         if not any(isinstance(s, ParallelLoop) for s in walk(node.body)):
-            return node
+            return _without_idle_iterations(node)
         apart = _Nest(node).take_apart()
-        return apart if apart is not None else _with_serial_loops(node)
+        return self.visit(apart) if apart is not None else _with_serial_loops(node)
+
+
+def _without_idle_iterations(loop: ParallelLoop) -> ParallelLoop:
+    """The loop with shorter extents if all that it does is behind a condition on its variables."""
+    body = loop.body
+    if not isinstance(body, If) or body.else_body is not None or loop.layout is not None:
+        return loop
+    asked = Domain().with_extents(loop.vars, loop.extents).assume(body.condition)
+    pairs = zip(loop.vars, loop.extents, strict=True)
+    extents = tuple(_asked_extent(extent, bounds(var, asked)) for var, extent in pairs)
+    if all(new is old for new, old in zip(extents, loop.extents, strict=True)):
+        return loop
+    if proves(body.condition, Domain().with_extents(loop.vars, extents)):
+        body = body.then_body
+    return dataclasses.replace(loop, extents=extents, body=body)
+
+
+def _asked_extent(extent: Expr, values: Interval) -> Expr:
+    """An extent that covers these values of a variable, if it divides the old one."""
+    old, new = int_const(extent), (values.high or 0) + 1
+    return const(new, INT32) if old is not None and 1 < new < old and old % new == 0 else extent
 
 
 class _Impossible(Exception):
