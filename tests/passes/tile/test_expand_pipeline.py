@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from harness import run_reference_on_copies
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from lazy_copies import expanded, planned, run_lazily
 
@@ -69,6 +69,56 @@ def test_any_number_of_stages_and_iterations_gives_the_same_product(stages, trip
     func = product(stages, trips if static else None, *bounds, place)
     iterations = len(range(bounds[0], trips, bounds[1]))
     check(func, *matrices(trips * TILE), in_flight=min(iterations, max(stages - 1, 1)))
+
+
+def taken_to_registers(stages, trips=5, start=0, step=1):
+    """Sums tiles of A and B that an iteration takes to registers first."""
+
+    @T.prim_func
+    def main(A: T.Tensor((TILE, 128), "int32"), B: T.Tensor((TILE, 128), "int32"), C: T.Tensor((TILE, TILE), "int32")):
+        with T.Kernel(1, threads=32):
+            A_s = T.alloc_shared((TILE, TILE), "int32")
+            B_s = T.alloc_shared((TILE, TILE), "int32")
+            a = T.alloc_fragment((TILE, TILE), "int32")
+            b = T.alloc_fragment((TILE, TILE), "int32")
+            total = T.alloc_fragment((TILE, TILE), "int32")
+            T.clear(total)
+            with T.pipeline(num_stages=stages):
+                for k in T.serial(start, trips, step):
+                    first = k * k
+                    T.copy(A[0:TILE, first : first + TILE], A_s)
+                    T.copy(A_s, a)
+                    T.copy(B[0:TILE, first : first + TILE], B_s)
+                    T.copy(B_s, b)
+                    factor = T.cast(first, "int32") + 1
+                    for i, j in T.Parallel(TILE, TILE):
+                        total[i, j] += a[i, j] * factor + b[i, j] * first
+            T.copy(total, C)
+
+    return main
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 4), st.integers(0, 7), st.sampled_from([(0, 1), (1, 1), (0, 2)]))
+def test_copies_follow_what_takes_their_tiles_to_registers(stages, trips, bounds):
+    rng = np.random.default_rng(trips)
+    a, b = rng.integers(-9, 9, (2, TILE, 128), np.int32)
+    iterations = len(range(bounds[0], trips, bounds[1]))
+    func = taken_to_registers(stages, trips, *bounds)
+    check(func, a, b, np.zeros((TILE, TILE), np.int32), in_flight=min(iterations, max(stages, 1)))
+
+
+def test_copies_behind_their_readers_need_a_version_less():
+    def versions(func):
+        (launch,) = [s for s in walk(func.body) if isinstance(s, Launch)]
+        return [count for _, count in launch.plan.versions]
+
+    after = expanded(taken_to_registers(2))
+    text = to_text(after)
+    order = [text.index("cp_async_wait(1)"), text.rindex("T.copy(B_s"), text.index("if k + 2 <"), text.index("T.Parallel")]
+    assert sorted(order) == order
+    assert [2, 2] == versions(after)
+    assert [] == versions(expanded(taken_to_registers(1)))
 
 
 def test_loops_that_count_down_are_pipelined_too():

@@ -54,6 +54,7 @@ class _Loop:
         self._last = [n for n, stage in enumerate(spec.stage) if stage == self._placement.last]
         self._copies = frozenset(n for n, s in enumerate(self._body.statements) if is_asynchronous(s))
         self.emitted: set[Stmt] = set()
+        self._bound: set[Var] = set()  # names that stand in the loop
         self._sequence = sorted(range(len(spec.order)), key=lambda n: self._placement.order[n])
 
     def expand(self) -> Stmt:
@@ -129,7 +130,7 @@ class _Loop:
         loop = self._loop
         rewrite = self._on_version(self._number(value)) if self.versions else None
         in_place = value is loop.var
-        fresh: dict[Var, Expr] = {} if in_place else {loop.var: value}
+        fresh: dict[Var, Expr] = {name: name for name in self._bound} if in_place else {loop.var: value}
         for number in numbers:
             stmt = self._body.statements[number]
             for name in self._body.names_before(number, self._last) if in_place else self._body.names(stmt):
@@ -138,6 +139,8 @@ class _Loop:
                 new = name if in_place else Var(name.name, name.dtype, index=name.index)
                 bound = substitute(self._body.value(name), fresh)
                 fresh[name] = new
+                if in_place:
+                    self._bound.add(name)
                 yield Bind(new, rewrite.expr(bound) if rewrite else bound, loc=stmt.loc)
             moved = substitute_stmt(stmt, fresh) if fresh else stmt
             if rewrite:

@@ -96,7 +96,7 @@ def _reads_values(use: Access) -> bool:
 def _is_pipelined(use: Access) -> bool:
     loops = use.context.loops()
     return any(
-        isinstance(loop, For) and loop.kind is ForKind.PIPELINED and loop.pipeline and loop.pipeline.num_stages > 1
+        isinstance(loop, For) and loop.kind is ForKind.PIPELINED and loop.pipeline and loop.pipeline.num_stages > 0
         for loop in loops
     )
 

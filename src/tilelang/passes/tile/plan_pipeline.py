@@ -7,7 +7,8 @@ time in the order of their positions, gives the sequential result if each buffer
 it says there.
 
 Left to itself the compiler lets asynchronous copies into shared memory run `num_stages - 1` iterations ahead, where
-nothing but the loop's own later statements looks at what they bring.
+nothing but the loop's own later statements looks at what they bring. Where an iteration begins by taking all of that
+to registers, the copies follow these reads, `num_stages` iterations ahead in as many versions.
 """
 
 from __future__ import annotations
@@ -185,11 +186,21 @@ def crossing(body: LoopBody, placement: Placement) -> dict[Buffer, int]:
     """How many versions each buffer needs that statements of several stages use."""
     versions = {}
     for storage, touching in body.storages.items():
-        stages = [placement.stage[number] for number, _, _ in touching]
-        written = any(write for _, _, write in touching)
-        if written and max(stages) > min(stages) and storage.scope is Scope.SHARED and not _keeps(touching, placement):
-            versions[storage] = max(stages) - min(stages) + 1
+        stages = {placement.stage[number] for number, _, _ in touching}
+        if len(stages) > 1 and storage.scope is Scope.SHARED and not _keeps(touching, placement):
+            versions[storage] = _distance(touching, placement)
     return versions
+
+
+def _distance(touching: Sequence[Touching], placement: Placement) -> int:
+    """How many iterations later a piece of memory may be used anew, all uses of the earlier one being done."""
+    stage, order = placement.stage, placement.order
+    return max(
+        stage[n] - stage[m] + (order[n] >= order[m])
+        for n, _, first_writes in touching
+        for m, _, second_writes in touching
+        if first_writes or second_writes
+    )
 
 
 def _keeps(touching: Sequence[Touching], placement: Placement) -> bool:
@@ -322,8 +333,6 @@ def plan_loop(loop: For, outside: Mapping[Buffer, str]) -> tuple[Placement | Non
     if by_hand is not None:
         found = obstacle(body, by_hand, outside)
         return (None, found.reason) if found else (by_hand, "") if by_hand.last else (None, "all stages are equal")
-    if spec.num_stages < 2:
-        return None, f"num_stages={spec.num_stages} keeps one version of each buffer"
     return _automatic(body, spec.num_stages, outside)
 
 
@@ -346,7 +355,10 @@ def _automatic(body: LoopBody, stages: int, outside: Mapping[Buffer, str]) -> tu
     ]
     reason = "no copy into a shared buffer that it fills as a whole is asynchronous"
     while producers:
-        placement = _ahead(producers, len(body.statements), stages)
+        readers = _readers(body, producers)
+        if stages < (1 if readers else 2):
+            return None, f"num_stages={stages} keeps one version of each buffer"
+        placement = _ahead(producers, readers, len(body.statements), stages)
         found = obstacle(body, placement, outside)
         if found is None:
             return placement, ""
@@ -356,12 +368,27 @@ def _automatic(body: LoopBody, stages: int, outside: Mapping[Buffer, str]) -> tu
     return None, reason
 
 
-def _ahead(producers: Sequence[int], count: int, stages: int) -> Placement:
-    sequence = [*producers, *(n for n in range(count) if n not in producers)]
+def _readers(body: LoopBody, producers: Sequence[int]) -> list[int]:
+    """The statements with which an iteration begins, if they take all that these copies bring to registers."""
+    targets = {target_of(body.statements[n]) for n in producers}
+    users = {n for target in targets for n, _, _ in body.storages[target]} - set(producers)
+    first = [n for n in range(max(users, default=-1) + 1) if n not in producers]
+    return first if all(_takes(body.statements[n]) for n in first) else []
+
+
+def _takes(stmt: Stmt) -> bool:
+    """Whether a statement copies a tile from shared memory to registers."""
+    return isinstance(stmt, Copy) and (stmt.src.buffer.scope, stmt.dst.buffer.scope) == (Scope.SHARED, Scope.FRAGMENT)
+
+
+def _ahead(producers: Sequence[int], readers: Sequence[int], count: int, stages: int) -> Placement:
+    """Copies ahead of all other statements, or behind those that empty the tiles they fill."""
+    sequence = [*readers, *producers, *(n for n in range(count) if n not in producers and n not in readers)]
     order = [0] * count
     for position, number in enumerate(sequence):
         order[number] = position
-    return Placement(tuple(0 if n in producers else stages - 1 for n in range(count)), tuple(order))
+    last = stages if readers else stages - 1
+    return Placement(tuple(0 if n in producers else last for n in range(count)), tuple(order))
 
 
 def _runs_ahead(body: LoopBody, number: int, placement: Placement) -> bool:
