@@ -5,6 +5,7 @@ import pytest
 from device_text import needs_cuda_compiler
 from roles import launch_of, product
 
+import tilelang
 import tilelang.language as T
 from tilelang.backends.cuda import BACKEND
 from tilelang.codegen.cuda import emit
@@ -292,3 +293,34 @@ def test_tiles_too_small_to_lie_one_behind_another_are_left_to_those_who_use_the
         c = np.full((256, 32), np.nan, np.float32)
         simulate(made, [a, b, bias, c], target=TARGET, lazy=True, seed=1)
         np.testing.assert_array_equal(a.astype(np.float32) @ b.astype(np.float32) + bias, c)
+
+
+def test_other_names_of_parameters_keep_the_copy_engine_and_the_schedule():
+    m, n, k = 128, 64, 128
+
+    def product(a_shape, a_of, b_dtype, b_of):
+        @T.prim_func
+        def main(A: T.Tensor(a_shape, "float16"), B: T.Tensor((k, n), b_dtype), C: T.Tensor((m * n,), "float32")):
+            a, b, c = a_of(A), b_of(B), T.view(C, (m, n))
+            with T.Kernel(n // 64, m // 128, threads=128) as (bx, by):
+                a_s, b_s = T.alloc_shared((128, 64), "float16"), T.alloc_shared((64, 64), "float16")
+                c_f = T.alloc_fragment((128, 64), "float32")
+                T.clear(c_f)
+                for step in T.Pipelined(k // 64, num_stages=2):
+                    T.copy(a[by * 128, step * 64], a_s)
+                    T.copy(b[step * 64, bx * 64], b_s)
+                    T.gemm(a_s, b_s, c_f)
+                T.copy(c_f, c[by * 128, bx * 64])
+
+        return tilelang.compile(main, target=Target("cuda", "sm_90a"), execution_backend="simulator")
+
+    plain = product((m, k), lambda x: x, "float16", lambda x: x)
+    named = product((2, m // 2, k), lambda x: T.reshape(x, (m, k)), "uint16", lambda x: T.view(x, (k, n), "float16"))
+    assert plain.explain() == named.explain().replace("_view", "")
+    for done in ("T.copy is done by copy.tma\n", "T.copy is done by copy.tma_store\n", ": specialized: "):
+        assert done in named.explain()
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-3, 4, shape).astype(np.float16) for shape in ((m, k), (k, n)))
+    c = np.zeros(m * n, np.float32)
+    named(a.reshape(2, m // 2, k), b.view(np.uint16), c)
+    np.testing.assert_array_equal(a.astype(np.float32) @ b.astype(np.float32), c.reshape(m, n))

@@ -59,6 +59,35 @@ def test_copy_of_different_extents_is_an_error(stager: Stager) -> None:
         T.copy(T.alloc_shared((64, 32)), T.alloc_fragment((32, 32)))
 
 
+def test_extents_of_one_in_the_source_are_broadcast_from_everywhere_to_everywhere() -> None:
+    shape = (16, 64)
+
+    @T.prim_func
+    def main(
+        Row: T.Tensor((1, 64), "int32"),
+        Column: T.Tensor((16, 1), "int32"),
+        Line: T.Tensor((64,), "int32"),
+        B: T.Tensor((9, *shape), "int32"),
+    ):
+        with T.Kernel(1, threads=64):
+            row_s, column_f = T.alloc_shared((1, 64), "int32"), T.alloc_fragment((16, 1), "int32")
+            tile_s, tile_f = T.alloc_shared(shape, "int32"), T.alloc_fragment(shape, "int32")
+            T.copy(Row, row_s)
+            T.copy(Column, column_f)
+            for number, source in enumerate((Row, row_s, column_f)):
+                T.copy(source, B[3 * number, :, :])
+                T.copy(source, tile_s)
+                T.copy(tile_s, B[3 * number + 1, :, :])
+                T.copy(source if number else Line, tile_f)
+                T.copy(tile_f, B[3 * number + 2, :, :])
+
+    row, column = np.arange(64, dtype=np.int32)[None], np.arange(16, dtype=np.int32)[:, None]
+    given = (row, column, row[0] + 1, np.zeros((9, *shape), np.int32))
+    found = run_everywhere(main, *given)[-1]
+    sources = [row, row, row + 1, row, row, row, column, column, column]
+    np.testing.assert_array_equal([np.broadcast_to(source, shape) for source in sources], found)
+
+
 def test_an_unknown_option_is_an_error(tensor: Tensor, stager: Stager) -> None:
     with pytest.raises(StagingError, match="T.copy: got an unexpected keyword argument 'disable_tam'"):
         T.copy(tensor("A", (4,)), tensor("B", (4,)), disable_tam=True)
