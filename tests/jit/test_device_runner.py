@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -6,11 +6,15 @@ from fake_cuda import needs_nvrtc
 
 import tilelang
 import tilelang.language as T
-from tilelang.errors import DriverError
+from tilelang.codegen.source import DeviceLaunch, Source
+from tilelang.errors import DriverError, ProgramWarning
 from tilelang.ir.facts import Facts
 from tilelang.ir.func import PrimFunc
-from tilelang.jit.device_runner import DeviceRunner
+from tilelang.jit.device_runner import DeviceRunner, warn_of_spills
+from tilelang.options import CompileOptions
 from tilelang.runtime.cuda_driver import open_driver
+from tilelang.runtime.device_code import DeviceCode
+from tilelang.runtime.ptxas_log import Resources
 
 Make = Callable[..., PrimFunc]
 
@@ -61,3 +65,27 @@ def test_symbolic_sizes_are_compiled_for_multiples_of_128_first() -> None:
     assert general.grids({"N": 257}) == [(2, 1, 1)]
     special = runner._variant(runner.caller.variants.usual)
     assert [(2, 1, 1)] == special.grids({"N_div128": 3})
+
+
+def spilled(launches: Sequence[DeviceLaunch], **used: Resources) -> DeviceCode:
+    source = Source("cuda", "", "main", launches=tuple(launches))
+    return DeviceCode(source, "sm_80", "nvrtc", CompileOptions(), b"", used, ())
+
+
+def test_spills_are_a_warning_with_bytes_and_the_largest_fragments(vector_add: Make) -> None:
+    func = vector_add(128)
+    sizes = (("a", 64), ("b", 512), ("c", 512), ("b", 512), ("d", 8), ("e", 256))
+    spilling = DeviceLaunch("main_1", ("1",), (128, 1, 1), 0, (1, 1, 1), (), fragments=sizes)
+    fitting = DeviceLaunch("main", ("1",), (128, 1, 1), 0, (1, 1, 1), (), fragments=sizes)
+    code = spilled([fitting, spilling], main=Resources(32, 0, 0, 16), main_1=Resources(255, 0, 1948, 688))
+    with pytest.warns(ProgramWarning) as caught:
+        warn_of_spills(func, code)
+    (message,) = [str(warning.message) for warning in caught]
+    assert (
+        "kernel 'add': the registers of a thread do not suffice: 688 bytes of each thread lie in local memory, which "
+        "is slow, and 1948 bytes of code store and load them\n"
+        f"{func.loc.render()}\n"
+        "note: bytes of each thread that its fragments take: 'b' 512, 'c' 512, 'e' 256, 'a' 64\n"
+        "hint: make the tiles smaller, spread them over more threads, or keep fewer of them at a time"
+    ) == message
+    warn_of_spills(func, spilled([fitting], main=Resources(32, 0, 0, 16)))

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import tilelang.language as T
 from tilelang.codegen.source import DeviceLaunch, KernelArgument, Source, TensorMapText
 from tilelang.dtypes import as_dtype
 from tilelang.errors import DeviceAssertError
@@ -165,10 +166,22 @@ def test_launches_of_a_device_come_back_from_the_cache(vector_add: Make) -> None
     assert fresh == generate_source(func, Target("cuda", "sm_80"), options)
 
 
+def test_launches_know_what_their_fragments_take() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((64, 32), "float16")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_fragment((64, 32), "float16")
+            T.fill(tile, 1)
+            T.copy(tile, A)
+
+    (launch,) = generate_source(main, Target("cuda", "sm_80"), CompileOptions()).launches
+    assert (("tile", 32),) == launch.fragments
+
+
 def test_sources_survive_being_kept() -> None:
     launch = DeviceLaunch(
         "k", ("M", "2"), (32, 2, 1), 99, (2, 1, 1), (KernelArgument("tensor", 0, "void*"),), cooperative=True,
-        tensor_maps=(TensorMapText(0, as_dtype("float16"), ("K", "M"), ("K * 2",), (64, 32), 128),),
+        tensor_maps=(TensorMapText(0, as_dtype("float16"), ("K", "M"), ("K * 2",), (64, 32), 128),), fragments=(("a", 64), ("b", 4)),
     )  # fmt: skip
     source = Source("cuda", "text", "k", launches=(launch,), workspaces=("4 * M",), foreign=True)
     assert source == program._source_from_json(program._source_as_json(source))

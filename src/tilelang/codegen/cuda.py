@@ -201,6 +201,10 @@ class _Program:
                 cooperative=any(Effect.SYNC_GRID in instruction.effect for instruction in _instructions(launch)),
                 early=early,
                 shared_text="" if launch.plan.shared_end is None else python_text(launch.plan.shared_end),
+                fragments=tuple(
+                    (buffer.name, layout.values * buffer.dtype.storage_bytes)
+                    for buffer, layout in launch.plan.fragments
+                ),
             )
         )
 

@@ -69,6 +69,7 @@ class DeviceLaunch:
         shared_text: All of the dynamic shared memory, where it is computed at each launch: a Python expression over the
             names of symbols and of scalar parameters.
         early: Whether it may begin before the launch in front of it has ended; the kernel itself waits for that.
+        fragments: The names of fragments, and the bytes of each that a thread holds.
     """
 
     name: str
@@ -81,6 +82,7 @@ class DeviceLaunch:
     tensor_maps: tuple[TensorMapText, ...] = ()
     early: bool = False
     shared_text: str = ""
+    fragments: tuple[tuple[str, int], ...] = ()
 
 
 @record

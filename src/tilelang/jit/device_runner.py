@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from tilelang.errors import Note, warn
 from tilelang.ir.facts import Facts
 from tilelang.ir.func import PrimFunc
 from tilelang.jit.program import Program, compile_program
@@ -23,6 +24,9 @@ from tilelang.target import Target
 if TYPE_CHECKING:
     from tilelang.runtime.device_call import DeviceCaller
     from tilelang.runtime.device_program import DeviceProgram
+
+
+_NAMED_FRAGMENTS = 4
 
 
 class DeviceRunner:
@@ -46,6 +50,7 @@ class DeviceRunner:
         usual = specialized(func, Variants(signature).usual)
         self.program: Program | None = compile_program(usual, target, options, compiler)
         self.code: DeviceCode | None = _code_of(self.program)
+        warn_of_spills(func, self.code)
 
     @property
     def caller(self) -> DeviceCaller:
@@ -76,6 +81,22 @@ class DeviceRunner:
         code = _code_of(compile_program(func, self._target, self._options, self._compiler))
         outputs = None if func.outputs else self._signature.outputs
         return DeviceProgram(Signature.of(func, outputs), code, FAILURES)
+
+
+def warn_of_spills(func: PrimFunc, code: DeviceCode) -> None:
+    """Warns of kernels whose registers did not suffice, with what their fragments take of them."""
+    for launch in code.source.launches:
+        used = code.resources.get(launch.name)
+        if used is not None and used.spill_bytes:
+            largest = sorted(dict.fromkeys(launch.fragments), key=lambda fragment: -fragment[1])[:_NAMED_FRAGMENTS]
+            held = ", ".join(f"'{name}' {size}" for name, size in largest)
+            warn(
+                f"kernel '{func.name}': the registers of a thread do not suffice: {used.local_bytes} bytes of each "
+                f"thread lie in local memory, which is slow, and {used.spill_bytes} bytes of code store and load them",
+                func.loc,
+                notes=(Note(f"bytes of each thread that its fragments take: {held}"),) if held else (),
+                hint="make the tiles smaller, spread them over more threads, or keep fewer of them at a time",
+            )
 
 
 def _code_of(program: Program) -> DeviceCode:

@@ -251,7 +251,8 @@ def _launch_from_json(fields: dict[str, Any]) -> DeviceLaunch:
         )
         for text in texts
     )
-    return DeviceLaunch(**{**_tuples(fields), "arguments": arguments, "tensor_maps": maps})
+    fragments = tuple((name, size) for name, size in fields.pop("fragments"))
+    return DeviceLaunch(**{**_tuples(fields), "arguments": arguments, "tensor_maps": maps, "fragments": fragments})
 
 
 def _tuples(fields: dict[str, Any]) -> dict[str, Any]:

@@ -7,10 +7,11 @@ in whatever way, costs nothing but its own chance, and why it failed is kept.
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Sequence, Sized
 from typing import Any
 
-from tilelang.errors import OptionError, TuningError
+from tilelang.errors import OptionError, ProgramWarning, TuningError
 from tilelang.jit.kernel import JITKernel
 from tilelang.profile.inputs import TensorSupplyType
 from tilelang.profile.timer import BACKENDS, do_bench
@@ -139,7 +140,9 @@ class _Search:
         for config, failure in zip(self._configs, failures, strict=True):
             if failure is None:
                 try:
-                    kernels.append((config, self._subject.kernel(config)))  # from the cache
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore", ProgramWarning)  # slow ones are there to lose
+                        kernels.append((config, self._subject.kernel(config)))  # from the cache
                 except Exception as error:
                     failure = failure_of(error)
             if failure is not None:

@@ -65,6 +65,27 @@ def test_where_no_number_of_threads_would_do_only_a_smaller_tile_helps():
     assert warned(product(1024, 512, 1024)).endswith("\nhint: make the tile smaller")
 
 
+def test_a_fragment_that_no_thread_can_hold_is_a_warning_where_it_is_made():
+    @T.prim_func
+    def main(A: T.Tensor((512, 256), "float32"), B: T.Tensor((512, 256), "float32")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_fragment((512, 256), "float32")
+            T.copy(A, tile)
+            T.copy(tile, B)
+
+    line = main.loc.line + 2
+    gutter = " " * len(str(line))
+    assert (
+        "fragment 'tile' needs 1024 registers of each of 128 threads, but a thread has 255: at least 3076 bytes of "
+        "each thread lie in local memory, which is slow\n"
+        f"{gutter}--> {__file__}:{line}:13\n"
+        f'{line} |             tile = T.alloc_fragment((512, 256), "float32")\n'
+        f"{gutter} |             {'^' * 46}\n"
+        "note: 'tile' is (512, 256) of float32\n"
+        "hint: threads=1024 leaves 128 to each thread; or make the tile smaller"
+    ) == warned(main)
+
+
 def _spilling(M, K):
     @T.prim_func
     def main(A: T.Tensor((M, K), "float16"), B: T.Tensor((K, 256), "float16"), C: T.Tensor((M, 256), "float32")):

@@ -1,9 +1,9 @@
-"""Warns of accumulators of T.gemm that the registers of the block's threads cannot hold, and refuses moves of too many.
+"""Warns of fragments that the registers of the block's threads cannot hold, and refuses moves of too many registers.
 
 Takes a tile-level function with its layouts decided and gives it back without requests for registers that a warpgroup
 has already. Invariant: what passes has no warpgroups that wait for registers which nobody frees. Whatever does not fit
-is right in local memory, where the assembler puts it, and `kernel.resources` says how much that is; an accumulator
-whose share of a thread alone needs more registers than a thread has is worth a warning.
+is right in local memory, where the assembler puts it, and `kernel.resources` says how much that is; a fragment whose
+share of a thread alone needs more registers than a thread has is worth a warning.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _REGISTER_BYTES = 4
 
 
 def check_registers(func: PrimFunc, context: PassContext) -> PrimFunc:
-    """The function; a `ProgramWarning` for each accumulator that does not fit, and for each request without effect.
+    """The function; a `ProgramWarning` for each fragment that does not fit, and for each request without effect.
 
     Raises:
         ResourceError: Warpgroups ask for more registers than the block has.
@@ -39,13 +39,15 @@ def check_registers(func: PrimFunc, context: PassContext) -> PrimFunc:
             superfluous |= _check_moves(launch)
             layouts = dict(launch.plan.fragments)
             products = [op for op in walk(launch.body) if isinstance(op, Gemm) and op.c.buffer in layouts]
-            for op in {op.c.buffer: op for op in reversed(products)}.values():
-                _check(op, op.c.buffer, layouts[op.c.buffer], launch)
+            first = {op.c.buffer: op for op in reversed(products)}
+            for buffer, layout in layouts.items():
+                _check(buffer, layout, launch, first.get(buffer))
     return with_body(func, without(func.body, superfluous))
 
 
-def _check(op: Gemm, accumulator: Buffer, layout: Fragment, launch: Launch) -> None:
-    needed = registers(accumulator, layout)
+def _check(fragment: Buffer, layout: Fragment, launch: Launch, product: Gemm | None) -> None:
+    """Warns of a fragment that does not fit; `product` is the first one that accumulates in it."""
+    needed = registers(fragment, layout)
     if needed <= MAX_REGISTERS:
         return
     threads = layout.threads
@@ -53,15 +55,15 @@ def _check(op: Gemm, accumulator: Buffer, layout: Fragment, launch: Launch) -> N
     while more < MAX_THREADS and needed * threads > MAX_REGISTERS * more:
         more *= 2
     enough = threads == launch.num_threads and more <= MAX_THREADS and needed * threads <= MAX_REGISTERS * more
-    shape = Note(f"'{accumulator.name}' is {accumulator.static_shape} of {accumulator.dtype!s}", accumulator.loc)
+    what = f"fragment '{fragment.name}'" if product is None else f"T.gemm: the accumulator '{fragment.name}'"
+    shape = f"'{fragment.name}' is {fragment.static_shape} of {fragment.dtype!s}"
     share = f"threads={more} leaves {needed * threads // more} to each thread; or " if enough else ""
     warn(
-        f"T.gemm: the accumulator '{accumulator.name}' needs {needed} registers of each of {threads} threads, but a "
-        f"thread has {MAX_REGISTERS}: at least {(needed - MAX_REGISTERS) * _REGISTER_BYTES} bytes of each thread lie "
-        "in local memory, which is slow",
-        op.loc,
+        f"{what} needs {needed} registers of each of {threads} threads, but a thread has {MAX_REGISTERS}: at least "
+        f"{(needed - MAX_REGISTERS) * _REGISTER_BYTES} bytes of each thread lie in local memory, which is slow",
+        fragment.loc if product is None else product.loc,
         hint=f"{share}make the tile smaller",
-        notes=(shape,),
+        notes=(Note(shape, None if product is None else fragment.loc),),
     )
 
 
