@@ -1,9 +1,10 @@
 """Layouts that the user asks for, of loops, fragments and shared memory."""
 
-
+import numpy as np
 import pytest
 from spread_tiles import fragments, launches, nests, spread
 
+import tilelang
 import tilelang.language as T
 from tilelang.errors import ProgramError
 from tilelang.layout.thread_values import Fragment
@@ -37,19 +38,19 @@ def test_the_user_decides_about_loops():
 
 
 def test_wishes_that_cannot_be_met():
-    few = T.Fragment((64,), lambda i: (i % 32, i // 32))
+    many = T.Fragment((64,), lambda i, copy: (i + 64 * copy, 0), replicate=2)
 
     @T.prim_func
     def loop(A: T.Tensor((64,), T.float32)):
         with T.Kernel(1, threads=64) as _:
-            for i in T.Parallel(64, loop_layout=few):
+            for i in T.Parallel(64, loop_layout=many):
                 A[i] = 0
 
     @T.prim_func
     def tile(A: T.Tensor((64,), T.float32)):
         with T.Kernel(1, threads=64) as _:
             x = T.alloc_fragment((64,), T.float32)
-            T.annotate_layout({x: few})
+            T.annotate_layout({x: many})
             T.copy(A, x)
 
     @T.prim_func
@@ -60,13 +61,58 @@ def test_wishes_that_cannot_be_met():
             T.copy(A, x)
 
     for func, message in (
-        (loop, "T.Parallel: the layout of the loop is for 32 threads, but the kernel has 64"),
-        (tile, "T.annotate_layout: the layout of 'x' is for 32 threads, but the kernel has 64"),
+        (loop, "T.Parallel: the layout of the loop is for 128 threads, but the kernel has 64"),
+        (tile, "T.annotate_layout: the layout of 'x' is for 128 threads, but the kernel has 64"),
         (memory, "T.annotate_layout: 'x' is a fragment, but its layout is one of memory"),
     ):
         with pytest.raises(ProgramError, match=message) as caught:
             spread(func)
         assert caught.value.loc is not None
+
+
+def test_layouts_for_some_of_the_threads_are_obeyed_by_these():
+    half = T.Fragment((64,), lambda i: (i // 2, i % 2))
+
+    @T.prim_func
+    def f(A: T.Tensor((64, 8), "float32"), B: T.Tensor((64, 8), "float32"), C: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=128):
+            x = T.alloc_fragment((64, 8), "float32")
+            r = T.alloc_fragment((64,), "float32")
+            s = T.alloc_shared((64, 8), "float32")
+            T.annotate_layout({x: T.Fragment((64, 8), lambda i, j: (i, j)), r: half})
+            T.copy(A, x)
+            T.reduce_sum(x, r, dim=1)
+            for i, j in T.Parallel(64, 8, loop_layout=T.Fragment((64, 8), lambda i, j: (i // 2, i % 2 * 8 + j))):
+                s[i, j] = x[i, j] + r[i]
+            T.copy(s, B)
+            T.copy(r, C)
+            for i in T.Parallel(64, loop_layout=half):
+                T.atomic_add(C[i], 1.0)  # by one of those that would hold the same
+
+    held = fragments(spread(f))
+    assert (128, 2) == (held["x"].threads, held["x"].replication)
+    assert (128, 4) == (held["r"].threads, held["r"].replication)
+    a = np.arange(512, dtype=np.float32).reshape(64, 8)
+    b, c = np.zeros_like(a), np.zeros(64, np.float32)
+    tilelang.compile(f, execution_backend="simulator", target={"kind": "cuda", "arch": "sm_80"})(a, b, c)
+    np.testing.assert_array_equal(a + a.sum(axis=1, keepdims=True), b)
+    np.testing.assert_array_equal(a.sum(axis=1) + 1, c)
+
+
+def test_every_thread_holds_what_scalar_code_names_whatever_the_annotation():
+    @T.prim_func
+    def f(A: T.Tensor((2, 4), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            x = T.alloc_fragment((2, 4), "float32")
+            T.annotate_layout({x: T.Fragment((2, 4), lambda i, j, copy: (i * 32 + j * 8 + copy, 0), replicate=8)})
+            T.copy(A, x)
+            B[tx] = x[tx // 32, tx % 32 // 8]
+
+    assert 64 == fragments(spread(f))["x"].replication
+    a, b = np.arange(8, dtype=np.float32).reshape(2, 4), np.zeros(64, np.float32)
+    tilelang.compile(f, execution_backend="simulator", target={"kind": "cuda", "arch": "sm_80"})(a, b)
+    np.testing.assert_array_equal(np.repeat(a.reshape(-1), 8), b)
 
 
 def test_the_users_layout_of_shared_memory_wins():

@@ -27,6 +27,7 @@ from tilelang.ir.visit import Rewriter, walk
 from tilelang.layout.blocked import LINE_BYTES, blocked, row_variants
 from tilelang.layout.boxes import ALIGNMENT
 from tilelang.layout.constraints import Constraint, InShared, Is, Prefer, Renames, Through, Why
+from tilelang.layout.digits import Mode
 from tilelang.layout.explain import conversion_line, detour_line, fragment_line, place, shared_line
 from tilelang.layout.layout import Layout
 from tilelang.layout.solve import Conflict, solve
@@ -185,15 +186,20 @@ class _Inference:
 
     def _named_by_scalars(self) -> Iterator[Is]:
         for buffer, of in self._uses.of.items():
-            named = (*of.scalar, *of.calls)
-            if named:
+            if self._is_named(buffer):
                 layout = replicated(buffer.static_shape or (), self._holders(buffer))
-                yield Is(buffer, layout, Why("code outside of parallel loops names its elements", named[0].loc))
+                named = (*of.scalar, *of.calls)[0]
+                yield Is(buffer, layout, Why("code outside of parallel loops names its elements", named.loc))
+
+    def _is_named(self, buffer: Buffer) -> bool:
+        """Whether scalar code names elements of a fragment."""
+        of = self._uses.of.get(buffer)
+        return of is not None and bool(of.scalar or of.calls)
 
     def _annotated(self) -> Iterator[Is]:
         for buffer, layout in self._launch.hints.layouts:
-            if buffer.scope is not Scope.FRAGMENT:
-                continue
+            if buffer.scope is not Scope.FRAGMENT or self._is_named(buffer):
+                continue  # every thread holds what scalar code names
             if not isinstance(layout, Fragment):
                 raise ProgramError(
                     f"T.annotate_layout: '{buffer.name}' is a fragment, but its layout is one of memory",
@@ -202,20 +208,20 @@ class _Inference:
                 )
             with buffer.loc:
                 what = f"T.annotate_layout: the layout of '{buffer.name}'"
-                self._check_wish(layout, what, self._holders(buffer))
-                yield Is(buffer, layout, Why(f"T.annotate_layout of '{buffer.name}'", buffer.loc))
+                held = self._over_all(layout, what, self._holders(buffer))
+                yield Is(buffer, held, Why(f"T.annotate_layout of '{buffer.name}'", buffer.loc))
 
     def _wished(self) -> Iterator[Is]:
         for nest in self._uses.nests:
             if nest.layout is not None:
                 with nest.loc:
-                    self._check_wish(nest.layout, "T.Parallel: the layout of the loop", self._threads(nest))
+                    run = self._over_all(nest.layout, "T.Parallel: the layout of the loop", self._threads(nest))
                     if nest.layout.shape != static_extents(nest):
                         raise ProgramError(
                             f"T.Parallel: the layout is for a loop of {nest.layout.shape}, this one has other extents",
                             hint="make the layout for the loop's extents",
                         )
-                yield Is(nest, nest.layout, Why("the layout of T.Parallel", nest.loc))
+                yield Is(nest, run, Why("the layout of T.Parallel", nest.loc))
 
     def _threads(self, stmt: Stmt) -> int:
         """How many threads execute a statement together."""
@@ -226,13 +232,22 @@ class _Inference:
         """Over how many threads a fragment is spread: those of the group that uses it, or all."""
         return (self._groups.only_user(buffer) or self._groups.block).count
 
-    def _check_wish(self, layout: Fragment, what: str, threads: int) -> None:
-        if layout.threads != threads:
+    def _over_all(self, layout: Fragment, what: str, threads: int) -> Fragment:
+        """A layout as one for all threads: those that it does not name hold copies.
+
+        Raises:
+            ProgramError: It names more threads than there are, or not a fraction of them.
+        """
+        if layout.threads == threads:
+            return layout
+        if threads % layout.threads:
             who = "the kernel" if threads == self._groups.block.count else "the group that uses it"
             raise ProgramError(
                 f"{what} is for {layout.threads} threads, but {who} has {threads}",
                 hint=f"spread it over {threads} threads, with copies if there are fewer elements",
             )
+        others = Mode(threads // layout.threads, (0,) * len(layout.shape))
+        return dataclasses.replace(layout, thread=(*layout.thread, others))
 
     def _asked_by(self, op: TileOp) -> list[Constraint]:
         with op.loc:
