@@ -305,3 +305,19 @@ def test_a_symbolic_size_that_tiles_do_not_divide(n):
     np.testing.assert_array_equal(
         a.astype(np.float32).sum(1), assert_simulates(main, a, np.zeros(n, np.float32), seeds=(0,))[1]
     )
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_bytes_that_an_unread_copy_fills_are_not_used_before_it_is_there(arch):
+    @T.prim_func
+    def main(A: T.Tensor((32, 32), "float32"), B: T.Tensor((32, 32), "float32")):
+        with T.Kernel(1, threads=128):
+            unread, s = T.alloc_shared((32, 32), "float32"), T.alloc_shared((32, 32), "float32")
+            T.copy(A, unread)
+            for i, j in T.Parallel(32, 32):
+                s[i, j] = T.float32(i * 32 + j)
+            for i, j in T.Parallel(32, 32):
+                B[i, j] = s[j, i]
+
+    _, b = assert_simulates(main, floats(32, 32), np.zeros((32, 32), np.float32), arch=arch, seeds=(0,))
+    np.testing.assert_array_equal(np.arange(1024, dtype=np.float32).reshape(32, 32).T, b)

@@ -15,6 +15,7 @@ from tilelang.ir.expr import Const, Load, const
 from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, If, Launch, Seq, Store
 from tilelang.ir.visit import walk
+from tilelang.isa.nvidia.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT, cp_async
 from tilelang.isa.nvidia.wgmma import atom_of, wgmma, wgmma_wait
 from tilelang.layout.boxes import boxed
 from tilelang.layout.layout import Layout
@@ -95,6 +96,32 @@ def wgmma_call(*buffers):
 
 def wait(count):
     return CallStmt(wgmma_wait(count), ())
+
+
+def cp_async_call(target):
+    source = buffer("source", (64,), "float32", Scope.GLOBAL)
+    into, out_of = (Region(b, (const(0, INT32),), (const(4, INT32),)) for b in (target, source))
+    return CallStmt(cp_async(16), (into, out_of, TRUE), (out_of,), (into,))
+
+
+def cp_wait(count):
+    return CallStmt(CP_ASYNC_WAIT, (const(count, INT32),))
+
+
+def test_a_tile_that_nobody_reads_keeps_its_bytes_until_the_copy_into_it_is_there():
+    a, b = tile("a", 64), tile("b", 64)
+    start = (Alloc(a), Alloc(b), cp_async_call(a), CallStmt(CP_ASYNC_COMMIT, ()))
+    cases = [
+        ((use(b), cp_wait(0)), False),
+        ((use(b),), False),
+        ((cp_wait(0), use(b)), True),
+        ((cp_wait(1), use(b)), False),  # the newest group may be that of this copy
+        ((If(THREAD < 1, cp_wait(0)), use(b)), False),
+        ((cp_wait(1), look(a), use(b)), True),  # who reads it has waited
+    ]
+    for following, shares in cases:
+        offsets, _ = planned(*start, *following)
+        assert shares == (offsets["a"] == offsets["b"])
 
 
 def test_what_a_product_reads_is_kept_until_somebody_waits_for_it():

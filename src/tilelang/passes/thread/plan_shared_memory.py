@@ -3,7 +3,8 @@
 Takes a thread-level function; writes `plan.shared_offsets` and `plan.shared_bytes` of its launches. Invariant: two
 buffers overlap only if no statement that touches one can run between two that touch the other, counting a loop as a
 whole for what is allocated outside of it, and a branch that not all threads take as one statement, since no barrier can
-stand in it; what products of warpgroups read is touched until they are waited for.
+stand in it; what products of warpgroups read, and what copies in the background write, is touched until they are
+waited for.
 Sharing bytes costs a barrier where one buffer follows the other; inside of loops that is paid over and over, so buffers
 share there only if the block would not fit otherwise.
 """
@@ -18,12 +19,13 @@ from tilelang.analysis.uniform import Uniformity
 from tilelang.dtypes import INT32
 from tilelang.errors import CompilerBug, Note, ResourceError
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.expr import Expr, const
+from tilelang.ir.expr import Expr, const, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.stmt import Alloc, CallStmt, For, If, Launch, Seq, Stmt, While
 from tilelang.ir.visit import Rewriter, sub_statements, walk
 from tilelang.isa.instruction import Effect, Instruction, Timeline
+from tilelang.isa.nvidia.cp_async import CP_ASYNC_WAIT
 from tilelang.isa.nvidia.wgmma import wgmma_wait
 from tilelang.layout.boxes import ALIGNMENT, find_boxes
 from tilelang.lowering.regions import shared_storages
@@ -186,6 +188,8 @@ class _Life:
         self.spans: dict[Buffer, tuple[int, int]] = {}
         self.overhang: dict[Buffer, int] = {}
         self._multiplied: dict[Buffer, None] = {}  # by products that may be under way
+        self._filled: dict[Buffer, None] = {}  # by copies that may be under way, and touched by nothing since
+        self._inside = 0  # loops and branches around
 
     def visit(self, stmt: Stmt, loops: int) -> None:
         """Numbers the statements below one, inside of so many loops."""
@@ -197,10 +201,13 @@ class _Life:
             first, _ = self.spans.get(buffer, (begin, begin))
             self.spans[buffer] = (first, begin)
         self._follow_products(stmt, begin)
+        self._follow_copies(stmt, begin)
         is_loop = isinstance(stmt, For | While)
         around = set(self.allocated)
+        self._inside += is_loop or isinstance(stmt, If)
         for child in sub_statements(stmt):
             self.visit(child, loops + is_loop)
+        self._inside -= is_loop or isinstance(stmt, If)
         if is_loop:
             around.update(dict.fromkeys(b for b in self._multiplied if b not in before))
             self._close_loop(begin, around, outermost=loops == 0)
@@ -210,8 +217,8 @@ class _Life:
             self._multiplied |= before  # for those who did not come by the waits inside
 
     def end(self) -> None:
-        """Nothing comes behind; products that nobody waits for have all of the rest."""
-        for buffer in self._multiplied:
+        """Nothing comes behind; products and copies that nobody waits for have all of the rest."""
+        for buffer in (*self._multiplied, *self._filled):
             self.spans[buffer] = (self.spans[buffer][0], self.position)
 
     def _follow_products(self, stmt: Stmt, now: int) -> None:
@@ -229,6 +236,21 @@ class _Life:
             self.spans[buffer] = (self.spans[buffer][0], now)
         if routine is wgmma_wait(0):
             self._multiplied.clear()
+
+    def _follow_copies(self, stmt: Stmt, now: int) -> None:
+        """Keeps what copies under way write alive until all are waited for, even if nobody reads it."""
+        for buffer in shared_storages(stmt):
+            self._filled.pop(buffer, None)  # whoever touches it has waited
+        if not isinstance(stmt, CallStmt) or not isinstance(stmt.routine, Instruction):
+            return
+        if stmt.routine is CP_ASYNC_WAIT:
+            for buffer in self._filled:
+                self.spans[buffer] = (self.spans[buffer][0], now)
+            pending = stmt.args[0]
+            if not self._inside and isinstance(pending, Expr) and int_const(pending) == 0:
+                self._filled.clear()
+        elif stmt.routine.timeline is Timeline.CP_ASYNC:
+            self._filled |= {r.buffer.storage: None for r in stmt.writes if r.buffer.scope is Scope.SHARED}
 
     def _close_loop(self, begin: int, around: set[Buffer], *, outermost: bool) -> None:
         """What comes into a loop from outside lives as long as the loop does: the next iteration may want it."""
