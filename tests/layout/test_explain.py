@@ -1,7 +1,7 @@
 from tilelang.errors import Loc
 from tilelang.layout.blocked import blocked
-from tilelang.layout.constraints import Is, Why
-from tilelang.layout.explain import conversion_line, detour_line, fragment_line, shared_line
+from tilelang.layout.constraints import InShared, Is, Why
+from tilelang.layout.explain import conversion_line, detour_line, fragment_line, shared_line, unmet, unsolvable
 from tilelang.layout.memory import row_major
 from tilelang.layout.solve import Conflict
 from tilelang.layout.thread_values import replicated
@@ -31,3 +31,14 @@ def test_a_detour_says_what_it_saves() -> None:
     line = detour_line("x", 4.0, 16384, GEMM)
     assert line.startswith("x: goes through 16384 bytes of shared memory, since its layout, fixed by T.gemm accumulates")
     assert line.endswith("would move 4 times the bytes of global memory")
+
+
+def test_errors_name_who_stands_in_the_way() -> None:
+    wish = Is("P", replicated((64,), 128), Why("T.annotate_layout", Loc("kernel.py", 5)))
+    error = unsolvable(Conflict(wish, GEMM, wish.layout))
+    needed = "T.annotate_layout (line 5) needs another layout than T.gemm accumulates in it (line 12)"
+    assert f"'a loop': {needed}" in str(error)
+    assert "than nothing" in str(unsolvable(Conflict(wish, None, None)))
+    asked = InShared("A", row_major((8, 8)), Why("T.copy brings it", Loc("kernel.py", 3)))
+    text = str(unmet(asked, GEMM))
+    assert "T.copy brings it (line 3), and needs another layout in shared memory than T.gemm accumulates" in text

@@ -1,11 +1,13 @@
-"""Why fragments and tiles lie as they do, in words.
+"""Why fragments and tiles lie as they do, or cannot lie as they should, in words.
 
-Takes layouts and the reasons for them, gives one line each. Invariant: every line names the statement that decided.
+Takes layouts and the reasons for them, gives one line or one error each. Invariant: each names the statement that
+decided.
 """
 
 from __future__ import annotations
 
-from tilelang.layout.constraints import Why
+from tilelang.errors import LayoutConflict, Note
+from tilelang.layout.constraints import InShared, Why
 from tilelang.layout.layout import Layout
 from tilelang.layout.solve import Conflict
 from tilelang.layout.thread_values import Fragment
@@ -39,4 +41,28 @@ def detour_line(name: str, times: float, size: int, fixed_by: Why) -> str:
     return (
         f"{name}: goes through {size} bytes of shared memory, since its layout, fixed by {place(fixed_by)}, would move "
         f"{times:.3g} times the bytes of global memory"
+    )
+
+
+def unmet(wish: InShared, standing: Why) -> LayoutConflict:
+    """The error for a layout in shared memory that an instruction cannot have, as it is fixed already."""
+    name = getattr(wish.var, "name", "a tile")
+    return LayoutConflict(
+        f"'{name}': {place(wish.why)}, and needs another layout in shared memory than {place(standing)}",
+        loc=wish.why.loc,
+        notes=(Note(f"the layout of '{name}' is fixed by {standing.text}", standing.loc),),
+        hint="copy it into a shared tile of its own for one of the two",
+    )
+
+
+def unsolvable(conflict: Conflict) -> LayoutConflict:
+    """The error for two layouts of one thing that no copy can part."""
+    constraint = conflict.constraint
+    name = getattr(constraint.var, "name", "a loop")
+    fixed = conflict.fixed_by
+    return LayoutConflict(
+        f"'{name}': {place(constraint.why)} needs another layout than {'nothing' if fixed is None else place(fixed)}",
+        loc=constraint.why.loc,
+        notes=() if fixed is None else (Note(f"the layout of '{name}' is fixed by {fixed.text}", fixed.loc),),
+        hint="copy it into a fragment of its own for one of the two",
     )

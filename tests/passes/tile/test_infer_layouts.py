@@ -232,6 +232,29 @@ def test_parts_of_fragments_and_serial_dimensions():
     assert_same(f, ints(64, 8), ints(64, 8), ints(32, 8))
 
 
+def test_rows_that_are_mixed_lie_in_one_thread():
+    """A column of a tile is read for each row of another: no thread needs what another one holds."""
+
+    @T.prim_func
+    def f(A: T.Tensor((4, 4), T.float32), X: T.Tensor((4, 512), T.float32), Y: T.Tensor((4, 512), T.float32)):
+        with T.Kernel(1, threads=128) as _:
+            a = T.alloc_fragment((4, 4), T.float32)
+            x = T.alloc_fragment((4, 512), T.float32)
+            y = T.alloc_fragment((4, 512), T.float32)
+            T.copy(A, a)
+            T.copy(X, x)
+            for i, j in T.Parallel(4, 512):
+                y[i, j] = 0
+                for k in T.serial(4):
+                    y[i, j] += a[k, i] * x[k, j]
+            T.copy(y, Y)
+
+    result = assert_same(f, ints(4, 4), ints(4, 512), ints(4, 512))
+    assert [] == conversions(result)
+    found = fragments(result)
+    assert (128, 1, 1) == (found["a"].replication, found["x"].replication, found["y"].replication)
+
+
 def test_a_fragment_that_an_operator_needs_otherwise_is_moved_there():
     @T.prim_func
     def f(A: T.Tensor((64, 32), T.float16), B: T.Tensor((32, 64), T.float16), C: T.Tensor((64, 64), T.float32)):

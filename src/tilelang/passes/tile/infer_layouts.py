@@ -19,7 +19,7 @@ from tilelang.analysis.per_thread import PerThread
 from tilelang.analysis.spreading import spread
 from tilelang.analysis.thread_groups import ThreadGroups
 from tilelang.analysis.tile_uses import NestUse, TileUses, static_extents, tile_uses
-from tilelang.errors import CompilerBug, LayoutConflict, Note, ProgramError
+from tilelang.errors import CompilerBug, Note, ProgramError
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Alloc, Launch, ParallelLoop, Stmt, TileOp
@@ -28,9 +28,9 @@ from tilelang.layout.blocked import LINE_BYTES, blocked, row_variants
 from tilelang.layout.boxes import ALIGNMENT
 from tilelang.layout.constraints import Constraint, InShared, Is, Prefer, Renames, Through, Why
 from tilelang.layout.digits import Mode
-from tilelang.layout.explain import conversion_line, detour_line, fragment_line, place, shared_line
+from tilelang.layout.explain import conversion_line, detour_line, fragment_line, shared_line, unmet, unsolvable
 from tilelang.layout.layout import Layout
-from tilelang.layout.solve import Conflict, solve
+from tilelang.layout.solve import Conflict, Solution, solve
 from tilelang.layout.thread_values import Fragment, replicated
 from tilelang.layout.through import renamed, run_length, vectorized
 from tilelang.lowering.lowering import Lowering, Lowerings, Site
@@ -137,6 +137,7 @@ class _Inference:
         self._variants: dict[ParallelLoop, tuple[Fragment, ...]] = {}  # of nests that no fragment binds
         self._renames: dict[Buffer, Renames] = {}
         self.widened: dict[ParallelLoop, ParallelLoop] = {}
+        self._long: dict[ParallelLoop, Fragment] = {}  # others, with as many threads as there are along rows
         self._users: dict[int, Stmt] = {}  # the statement that each constraint comes from
         self._constraints: list[Constraint] = []
         for constraint, user in self._collect():
@@ -144,6 +145,10 @@ class _Inference:
             if user is not None:
                 self._users[id(constraint)] = user
         self._solution = solve(self._constraints)
+        if self._long and self._converted_bytes(self._solution):
+            # rows for all threads side by side, so that what rows have in common may be a thread's own
+            other = solve([self._with_long_rows(c) for c in self._constraints])
+            self._solution = min(self._solution, other, key=self._converted_bytes)
         torn = [buffer for buffer in self._fragments() if buffer in self._solution.torn]
         self.refused = dict.fromkeys(torn, "no digits tell its layout under all of its names")
 
@@ -283,6 +288,11 @@ class _Inference:
         row = LINE_BYTES // (vector * size) if late else None
         layout = blocked(extents, threads, vector, bytes_per_element=size, copies=holds, row_threads=row)
         self._best[nest] = layout
+        if holds and len(extents) > 1:
+            short = max(1, math.gcd(vector, extents[-1] // threads))
+            rows = blocked(extents, threads, short, bytes_per_element=size, row_threads=threads)
+            if rows != layout and rows.values <= layout.values:
+                self._long[nest] = rows
         if not holds and not late and nest.layout is None:
             self._variants[nest] = row_variants(extents, threads, vector, bytes_per_element=size, copies=False)
         moved = sum(pattern.bytes * (8 if pattern.is_global else 1) for pattern in found)
@@ -293,6 +303,16 @@ class _Inference:
             return math.gcd(nest.coalesced_width, run)
         return best_vector(self._patterns[nest], nest.vars[-1], run)
 
+    def _with_long_rows(self, constraint: Constraint) -> Constraint:
+        if isinstance(constraint, Prefer) and constraint.var in self._long:
+            return dataclasses.replace(constraint, candidates=(self._long[constraint.var],))
+        return constraint
+
+    def _converted_bytes(self, solution: Solution) -> int:
+        """Bytes of the fragments that a solution sends through shared memory."""
+        variables = {c.constraint.var for c in solution.conflicts if not self._is_served_by_copies(c, solution)}
+        return sum(cost_in_bytes(var) for var in variables if isinstance(var, Buffer))
+
     # -- conflicts ------------------------------------------------------------------------------------------
     def conversions(self, notes: list[Note]) -> dict[Stmt, list[Buffer]]:
         """What must be converted where; what it costs is noted."""
@@ -302,10 +322,10 @@ class _Inference:
             user = self._users.get(id(constraint))
             buffer = constraint.var
             if user is None or not isinstance(buffer, Buffer):
-                raise _unsolvable(conflict)
-            if self._is_served_by_copies(conflict) or buffer in found.get(user, ()):
+                raise unsolvable(conflict)
+            if self._is_served_by_copies(conflict, self._solution) or buffer in found.get(user, ()):
                 continue
-            wide = self._over_all(user, buffer)
+            wide = self._widened(user, buffer)
             if wide is not None and isinstance(user, ParallelLoop):
                 self.widened.setdefault(user, wide)
                 continue
@@ -313,7 +333,7 @@ class _Inference:
                 self.refused[buffer.storage] = "a statement uses it by two names, and needs another layout"
                 continue
             if self._is_torn(user, buffer):
-                raise _unsolvable(conflict)
+                raise unsolvable(conflict)
             found.setdefault(user, []).append(buffer)
             text = conversion_line(buffer.name, conflict, cost_in_bytes(buffer))
             notes.append(Note(text, constraint.why.loc))
@@ -358,7 +378,7 @@ class _Inference:
         uses = [use for buffer in held for use in self._uses.of[buffer].nests if use.nest is nest]
         return all(use.map is not None and not use.map.forgets and not use.map.free for use in uses)
 
-    def _over_all(self, user: Stmt, buffer: Buffer) -> ParallelLoop | None:
+    def _widened(self, user: Stmt, buffer: Buffer) -> ParallelLoop | None:
         """A nest that uses a part of a fragment as one that runs over all of it."""
         if not isinstance(user, ParallelLoop):
             return None
@@ -383,10 +403,10 @@ class _Inference:
         ]
         return any(not wishes[0].same_owners(wish) for wish in wishes[1:])
 
-    def _is_served_by_copies(self, conflict: Conflict) -> bool:
+    def _is_served_by_copies(self, conflict: Conflict, solution: Solution) -> bool:
         """Whether every thread holds all that is read, so that it does not matter which element it is."""
         constraint = conflict.constraint
-        layout = self._solution.layouts.get(constraint.var)
+        layout = solution.layouts.get(constraint.var)
         reads = isinstance(constraint, Through) and not constraint.writes
         return reads and layout is not None and layout.replication == layout.threads
 
@@ -441,7 +461,7 @@ class _Inference:
             LayoutConflict: An instruction requires another one than the user, or another instruction.
         """
         for needed, standing in self._solution.unmet:
-            raise _unmet(needed, standing.why)
+            raise unmet(needed, standing.why)
         wishes = dict(self._launch.hints.layouts)
         given: dict[Buffer, tuple[Layout, Why]] = {}
         for buffer in tiles:
@@ -465,25 +485,3 @@ def _through(buffer: Buffer, use: NestUse) -> Through:
     assert use.map is not None
     access = use.access
     return Through(buffer, use.nest, use.map.map, Why("T.Parallel", access.loc), writes=access.write, free=use.map.free)
-
-
-def _unmet(wish: InShared, standing: Why) -> LayoutConflict:
-    name = getattr(wish.var, "name", "a tile")
-    return LayoutConflict(
-        f"'{name}': {place(wish.why)}, and needs another layout in shared memory than {place(standing)}",
-        loc=wish.why.loc,
-        notes=(Note(f"the layout of '{name}' is fixed by {standing.text}", standing.loc),),
-        hint="copy it into a shared tile of its own for one of the two",
-    )
-
-
-def _unsolvable(conflict: Conflict) -> LayoutConflict:
-    constraint = conflict.constraint
-    name = getattr(constraint.var, "name", "a loop")
-    fixed = conflict.fixed_by
-    return LayoutConflict(
-        f"'{name}': {place(constraint.why)} needs another layout than {'nothing' if fixed is None else place(fixed)}",
-        loc=constraint.why.loc,
-        notes=() if fixed is None else (Note(f"the layout of '{name}' is fixed by {fixed.text}", fixed.loc),),
-        hint="copy it into a fragment of its own for one of the two",
-    )
