@@ -44,7 +44,10 @@ def test_symbolic_extents_are_told_what_to_write_instead(stager: Stager) -> None
 
 
 def test_scopes_may_be_named(stager: Stager) -> None:
-    T.alloc_shared((4,), "float32", scope="shared")
+    assert "shared" == T.alloc_shared((4,), "float32", scope="shared").scope()
+    assert "shared.dyn" == T.alloc_shared((4,), "float32", scope="shared.dyn").scope()
+    assert "shared.dyn" == T.alloc_shared((4,), "float32").scope()
+    assert "shared" == T.alloc_buffer((4,), "float32", scope="shared").scope()
     with pytest.raises(ProgramError, match="T.alloc_shared: unknown scope 'global'"):
         T.alloc_shared((4,), "float32", scope="global")
 

@@ -47,6 +47,7 @@ class Buffer:
             block, too.
         sequential: Whether it is state that each thread advances for itself: the iterations of a parallel loop that a
             thread executes take turns in increasing order, and what one of them leaves is what the next one finds.
+        scope_name: What the user called the scope, if that is another name of it, as "shared" is of "shared.dyn".
     """
 
     name: str
@@ -59,6 +60,7 @@ class Buffer:
     alignment_bytes: int = 16
     address: Expr | None = None
     sequential: bool = False
+    scope_name: str = ""
 
     def __repr__(self) -> str:
         return f"<{self.name}: {self.dtype!s} {self.shape!r} in {self.scope.value}>"

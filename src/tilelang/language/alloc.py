@@ -58,7 +58,7 @@ def alloc_shared(shape: ShapeLike, dtype: DTypeLike = "float32", scope: str = "s
         `A_s = T.alloc_shared((block_M, block_K), T.float16)`
     """
     _check_scope("T.alloc_shared", scope, ("shared.dyn", "shared"))
-    return on_chip("T.alloc_shared", shape, dtype, Scope.SHARED)
+    return on_chip("T.alloc_shared", shape, dtype, Scope.SHARED, scope if scope == "shared" else "")
 
 
 @api
@@ -231,7 +231,7 @@ def view(buffer: BufferProxy, shape: ShapeLike | None = None, dtype: DTypeLike |
     return view_of("T.view", source, (*source.shape[:-1], last // new), row)
 
 
-def on_chip(what: str, shape: ShapeLike, dtype: DTypeLike, scope: Scope) -> BufferProxy:
+def on_chip(what: str, shape: ShapeLike, dtype: DTypeLike, scope: Scope, scope_name: str = "") -> BufferProxy:
     """A new buffer for the `T.alloc_*` function called `what`.
 
     Raises:
@@ -246,7 +246,8 @@ def on_chip(what: str, shape: ShapeLike, dtype: DTypeLike, scope: Scope) -> Buff
                 f"{what}: extent {text(extent)} of dimension {dim} is only known when the kernel runs",
                 hint="on-chip memory has constant extents: write a tile size such as 128, and loop over the tiles",
             )
-    buffer = Buffer(stager.suggest(what.rpartition("_")[2]), extents, row, scope, loc=stager.loc)
+    name = stager.suggest(what.rpartition("_")[2])
+    buffer = Buffer(name, extents, row, scope, loc=stager.loc, scope_name=scope_name)
     stager.emit(Alloc(buffer))
     return BufferProxy(buffer)
 

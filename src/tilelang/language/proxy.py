@@ -97,7 +97,12 @@ class TileProxy:
         return False
 
     def scope(self) -> str:
-        """Where the buffer lives: "global", "shared.dyn", "local.fragment", "local"; truth values lie in "shared"."""
+        """Where the buffer lives, as it was allocated: "global", "shared.dyn", "shared", "local.fragment", "local".
+
+        Truth values lie in "shared".
+        """
+        if self.buffer.scope_name:
+            return self.buffer.scope_name
         if self.buffer.scope is Scope.SHARED and self.buffer.dtype.is_bool:
             return "shared"
         return self.buffer.scope.value

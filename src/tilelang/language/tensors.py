@@ -160,6 +160,8 @@ def _allocate(what: str, shape: ShapeLike, dtype: DTypeLike, scope: str) -> Buff
         raise ProgramValueError(
             f"{what}: there is no scope {scope!r}", hint=f"write one of {', '.join(map(repr, _ALLOCATE))}"
         )
+    if scope == "shared":
+        return alloc_shared(shape, dtype, scope)
     return allocator(shape, dtype)
 
 
