@@ -92,6 +92,11 @@ def _fits_tf32(source: DType) -> bool:
     return source.bits <= 16 if source.is_float else source.bits <= 8
 
 
+def casts_pairs(source: DType, destination: DType) -> bool:
+    """Whether two casts to 8 bits are one instruction. Those to 16 bits are left to the assembler, which joins them."""
+    return destination.bits == 8 and source.lanes == 1 and _pair(source, destination) is not None
+
+
 def _scalar(source: DType, destination: DType) -> Spelling:
     made, taken = cuda_type(destination), cuda_type(source)
     if destination == "tfloat32":
