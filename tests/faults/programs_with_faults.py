@@ -29,7 +29,7 @@ def arrays(*shapes, dtype="float16", out_dtype=None):
 def gemm(form, *tiles, **options):
     def make():
         factory = getattr(example(f"02_gemm/{form[0]}.py"), form[1])
-        return factory.get_tir(40, 48, 64, *tiles, **options), arrays((40, 64), (64, 48), (40, 48))
+        return factory.get_tir(40, 40, 48, *tiles, **options), arrays((40, 48), (48, 40), (40, 40))
 
     return make
 

@@ -38,7 +38,7 @@ def on_simulator(arch, lazy, seed, **pass_configs):
     return lambda program: compare(program, run)
 
 
-@pytest.mark.slow(every=8)
+@pytest.mark.slow(every=12)
 @pytest.mark.parametrize("seed", range(120))
 def test_small_kernels_agree_with_the_reference(seed):
     check_random(seed, on_cpu("-O1"))
@@ -74,7 +74,7 @@ def test_tiles_that_many_threads_share_agree_with_the_reference(seed):
 WISHES = ({}, {"persistent": True}, {"persistent": True, "ping_pong": True}, {"in_flight": 1})
 
 
-@pytest.mark.slow(every=8)
+@pytest.mark.slow(every=12)
 @pytest.mark.parametrize("seed", range(5000, 5100))
 def test_products_that_threads_share_by_roles_agree_with_the_reference(seed, monkeypatch):
     few = dataclasses.replace(target.ARCHITECTURES["sm_90a"], groups=(4,))  # so that blocks have several tiles
@@ -102,7 +102,7 @@ def test_some_programs_of_several_products_and_loops_agree_with_the_reference(se
     check_roles(seed, monkeypatch)
 
 
-@pytest.mark.slow(every=24)
+@pytest.mark.slow(every=40)
 @pytest.mark.parametrize("seed", range(6008, 6200))
 def test_programs_of_several_products_and_loops_agree_with_the_reference(seed, monkeypatch):
     check_roles(seed, monkeypatch)

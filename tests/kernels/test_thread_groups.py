@@ -230,6 +230,7 @@ def test_tiles_where_only_some_threads_of_a_group_come_are_refused():
 
 
 @needs_cuda_compiler
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_120a"])
 @pytest.mark.parametrize("func", [ring(), halves, warp_specialized(4)], ids=["ring", "halves", "specialized"])
 def test_the_text_compiles(func, arch):

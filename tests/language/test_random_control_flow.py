@@ -234,7 +234,7 @@ def check(text, run):
     assert expected.tolist() == actual.tolist()
 
 
-@settings(max_examples=4 * settings().max_examples)
+@settings(max_examples=2 * settings().max_examples)
 @given(programs())
 def test_staged_control_flow_does_what_python_does(text):
     check(text, run_reference_on_copies)

@@ -1,5 +1,7 @@
 """The CPU's passes, one after the other, keep the meaning of random kernels."""
 
+import itertools
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,7 +23,9 @@ def test_every_pass_keeps_every_integer(seed, symbolic):
     run_reference(program.func, expected)
     snapshots = []
     run_passes(program.func, BACKEND.passes, snapshots=snapshots)
-    for snapshot in snapshots[1:]:
+    for before, snapshot in itertools.pairwise(snapshots):
+        if snapshot.func is before.func:
+            continue
         if any(isinstance(s, CallStmt) for s in walk(snapshot.func.body)):
             continue  # only compiled kernels call routines
         actual = [a.copy() for a in program.arguments]

@@ -308,22 +308,22 @@ def test_matmul_compiles_with_the_sizes_of_the_document() -> None:
 def test_matmul_is_called_with_torch_tensors_and_an_output_of_the_caller() -> None:
     torch = pytest.importorskip("torch")
     func = jitted(matmul_kernel, 2)(
-        M=256, N=256, K=256,
-        block_M=128, block_N=128, block_K=32
+        M=64, N=64, K=64,
+        block_M=32, block_N=32, block_K=32
     )
 
     # func is now a compiled kernel that can be called from PyTorch
-    A = torch.randn(256, 256).to(torch.float16)
-    B = torch.randn(256, 256).to(torch.float16)
-    C = torch.empty(256, 256, dtype=torch.float16)
+    A = torch.randn(64, 64).to(torch.float16)
+    B = torch.randn(64, 64).to(torch.float16)
+    C = torch.empty(64, 64, dtype=torch.float16)
     func(A, B, C)
     torch.testing.assert_close(C, (A.float() @ B.float()).half(), rtol=1e-2, atol=1e-1)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_matmul(backend: str) -> None:
-    func = jitted(matmul_kernel, 2, backend)(M=100, N=70, K=50, block_M=64, block_N=64, block_K=32)
-    a, b = half(100, 50), half(50, 70)
+    func = jitted(matmul_kernel, 2, backend)(M=40, N=35, K=50, block_M=32, block_N=32, block_K=32)
+    a, b = half(40, 50), half(50, 35)
     expected = a.astype(np.float32) @ b.astype(np.float32)
     np.testing.assert_allclose(func(a, b).astype(np.float32), expected, rtol=1e-2, atol=1e-2)
 
@@ -339,9 +339,9 @@ def test_flash_attention_compiles_with_the_sizes_of_the_document() -> None:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_flash_attention(backend: str) -> None:
     func = jitted(flash_attention_v2, 3, backend)(
-        batch=2, n_heads=2, seq_len=64, head_dim=32, block_M=32, block_N=16
+        batch=2, n_heads=2, seq_len=32, head_dim=16, block_M=16, block_N=16
     )
-    q, k, v = half(2, 2, 64, 32), half(2, 2, 64, 32), half(2, 2, 64, 32)
+    q, k, v = half(2, 2, 32, 16), half(2, 2, 32, 16), half(2, 2, 32, 16)
     np.testing.assert_allclose(func(q, k, v).astype(np.float32), attention(q, k, v), rtol=1e-2, atol=1e-2)
 
 
@@ -357,9 +357,9 @@ def test_mla_decode_compiles_with_the_sizes_of_the_document() -> None:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_mla_decode_of_a_single_split_is_right(backend: str) -> None:
     func = jitted(mla_decode_kernel, 3, backend)(
-        batch=2, n_heads=2, kv_len=16, head_dim=8, latent_dim=12, block_M=1, block_N=16
+        batch=2, n_heads=2, kv_len=8, head_dim=4, latent_dim=6, block_M=1, block_N=8
     )
-    q, kv, proj = half(2, 2, 1, 8), half(2, 16, 12), half(12, 2, 8)
+    q, kv, proj = half(2, 2, 1, 4), half(2, 8, 6), half(6, 2, 4)
     keys = np.einsum("bnl,lhd->bhnd", kv.astype(np.float32), proj.astype(np.float32))
     result = func(q, kv, proj).astype(np.float32)
     np.testing.assert_allclose(result, attention(q, keys, keys), rtol=5e-2, atol=5e-2)

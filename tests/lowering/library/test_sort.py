@@ -51,5 +51,5 @@ def test_the_text_does_not_grow_with_the_line_and_spills_nothing():
             T.copy(a, A)
 
     kernel = tilelang.compile(f, target={"kind": "cuda", "arch": "sm_80"})
-    assert len(kernel.get_kernel_source().splitlines()) < 500
+    assert len(kernel.get_kernel_source().splitlines()) < 600
     assert 0 == kernel.resources.spill_bytes

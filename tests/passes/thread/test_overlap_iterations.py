@@ -82,7 +82,7 @@ def test_an_iteration_waits_copies_and_loads_before_the_last_instructions_of_the
     assert ["load", "multiply", "wait", "barrier", "load", "copy", "commit", "multiply"] == in_order(loop)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(
     depth=st.integers(1, 7).map(lambda n: n * 16),
     bk=st.sampled_from([16, 32, 48, 64]),
