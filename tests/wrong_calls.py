@@ -56,4 +56,4 @@ VALUES: dict[str, Any] = {
     "condition": lambda k: k["bx"] < 2,
 }
 
-ARITY = re.compile(r"missing|takes|unexpected keyword|multiple values")
+ARITY = re.compile(r"missing a|too many positional|takes (at least )?(\d|one|two)\w* (operand|argument|value)|unexpected keyword|multiple values")

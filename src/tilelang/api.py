@@ -74,7 +74,7 @@ def _bug(what: str, arguments: str, form: str, error: Exception) -> TileLangErro
 PLAIN = Words(
     "",
     {"JITKernel": "kernel", "KernelTexts": "kernel", "Profiler": "profiler", "Layout": "T.Layout",
-     "Fragment": "T.Fragment"},
+     "Fragment": "T.Fragment", "PartialFragment": "T.PartialFragment"},
     ArgumentError,
     _bug,
 )  # fmt: skip
@@ -201,13 +201,17 @@ def _name_operand(
     keywords: Mapping[str, object],
 ) -> None:
     """Says which argument of a call it is that is no number; the innermost function that was given it says so."""
-    names = [parameter.name for parameter in inspect.signature(function).parameters.values()]
-    for name, value in (*zip(names, args, strict=False), *keywords.items()):
-        if value is error.operand and not error.parameter:
+    if "Expr" not in words.kinds or error.parameter:
+        return
+    for name, value in inspect.signature(function).bind(*args, **keywords).arguments.items():
+        if value is error.operand:
             error.parameter = name
-            error.message = f"{words.name(function)}: {name} is {error.shown}, not a number or an expression"
-            error.args = (error.message,)
-            error.hint = error.hint or _form(function, words)
+        elif isinstance(value, tuple) and any(part is error.operand for part in value):
+            error.parameter = f"one of {name}"
+    if error.parameter:
+        error.message = f"{words.name(function)}: {error.parameter} is {error.shown}, not a number or an expression"
+        error.args = (error.message,)
+        error.hint = error.hint or _form(function, words)
 
 
 # -- whose error it is ---------------------------------------------------------------------------------------

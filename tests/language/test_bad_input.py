@@ -1,5 +1,9 @@
-"""Every function of the language, called wrongly in each way there is: one error that names the user's line."""
+"""Every function of the language, called wrongly in each way there is: one error that names the user's line.
 
+What is called is read from `T.__all__` and the signatures, so that a new name is tried as soon as it exists.
+"""
+
+import inspect
 import itertools
 import re
 from collections.abc import Iterator
@@ -59,54 +63,109 @@ def outcome(name: str, args: tuple[str, ...], keywords: dict[str, str]) -> TileL
     return None
 
 
+def fault(error: TileLangError | None, call: str, *, legal: bool) -> str:
+    """What is wrong with the answer to a wrong call; "" for nothing."""
+    if error is None:
+        return "" if legal else f"accepted: {call}"
+    if isinstance(error, CompilerBug):
+        return f"a bug: {call}: {error.message}"
+    if error.loc is None or error.loc.file != __file__:
+        return f"no line of the user: {call}: {error.message}"
+    if LEAKED.search(error.message):
+        return f"leaked: {call}: {error.message}"
+    if not isinstance(error, TypeError | ValueError | RuntimeError | AssertionError | NotImplementedError):
+        return f"of no builtin kind: {call}: {error.message}"
+    return ""
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("initial", sorted({name[0].lower() for name in NAMES}))
 def test_a_wrong_call_is_one_error_in_words_of_the_language(initial: str) -> None:
     wrong: list[str] = []
     for name in (name for name in NAMES if name[0].lower() == initial):
-        for args, keywords in wrong_calls(3):
+        for args, keywords in wrong_calls(2):
             error = outcome(name, args, keywords)
             if error is None:
                 continue
-            call = f"T.{name}({', '.join([*args, *(f'{k}={v}' for k, v in keywords.items())])}): {error.message}"
-            if isinstance(error, CompilerBug):
-                wrong.append(f"a bug: {call}")
-            elif error.loc is None or error.loc.file != __file__:
-                wrong.append(f"no line of the user: {call}")
-            elif LEAKED.search(error.message) and not ARITY.search(error.message):
-                wrong.append(f"leaked: {call}")
-            elif "unexpected keyword" in error.message and not isinstance(error, TypeError):
+            call = f"T.{name}({', '.join([*args, *(f'{k}={v}' for k, v in keywords.items())])})"
+            wrong.append(fault(error, call, legal=True))
+            if ARITY.search(error.message) and not isinstance(error, TypeError):
                 wrong.append(f"no TypeError: {call}")
-    assert [] == wrong
+    assert [] == [found for found in wrong if found]
 
 
-def tile(*shape: int, dtype: str = "float32") -> Any:
-    """A fragment of the kernel being staged."""
-    return T.alloc_fragment(shape, dtype)
+# what each parameter of a call is given besides the one that is wrong, by the first word of its annotation
+FITTING = {
+    "Barrier": "barrier",
+    "BufferProxy": "shared tile",
+    "DTypeLike": "name of a dtype",
+    "Expr": "block index",
+    "ExprLike": "int",
+    "GemmWarpPolicy": "policy",
+    "Load": "element",
+    "Operand": "shared tile",
+    "Place": "element",
+    "Sequence[ExprLike]": "list",
+    "Sequence[int]": "list",
+    "ShapeLike": "list",
+    "TileProxy": "shared tile",
+    "Value": "int",
+    "bool": "bool",
+    "float": "float",
+    "int": "int",
+    "str": "text",
+}
+BUFFERS = ("BufferProxy", "TileProxy", "Operand", "Place", "Load", "Barrier")
+ANYTHING = ("object", "Any", "AnyDType", "Value")  # annotations of parameters that take, or ignore, what there is
 
 
-MISTAKES: list[tuple[Any, tuple[type[Exception], ...], str]] = [
-    (lambda: T.Kernel(4, threads=0), (ValueError,), "threads must be positive"),
-    (lambda: T.alloc_var("float32", init=1e300), (ValueError,), "exceeds maximum of float32"),
-    (lambda: T.alloc_var("int32", 1, init=2), (TypeError,), ""),
-    (lambda: T.reshape(tile(8, 8), (3, 3)), (AssertionError, ValueError), ""),
-    (lambda: T.view(tile(8, 8), (3, 3)), (AssertionError, ValueError), ""),
-    (lambda: T.gemm(tile(8, 8), tile(16, 8), tile(8, 8)), (AssertionError,), ""),
-    (lambda: T.copy(tile(8, 8), tile(4, 4)), (ValueError,), ""),
-    (lambda: T.alloc_reducer((8,), "float32", op="bitand"), (AssertionError,), "integer dtype"),
-    (lambda: T.reduce_sum(tile(8, 8), tile(8), dim=5), (ValueError,), ""),
-    (lambda: T.reduce_sum(tile(8, 8), tile(8), batch=0), (ValueError,), "batch must be >= 1"),
-    (lambda: T.reduce_bitand(tile(8, 8), tile(8)), (ValueError,), ""),
-    (lambda: T.serial(0, 8, 0), (ValueError,), ""),
-    (lambda: T.unroll(8, explicit=True, unroll_factor=2), (ValueError,), ""),
-    (lambda: T.cast(1.5, "float16", round="up"), (ValueError,), "Invalid round"),
-    (lambda: T.dp4a(1.5, 2.5, 3.5), (ValueError,), "dp4a requires"),
-    (lambda: tile(8, 8)[0:8:2, 0], (RuntimeError, ValueError), ""),
-]
+def first_word(parameter: inspect.Parameter) -> str:
+    return str(parameter.annotation).split("|")[0].strip()
 
 
-@pytest.mark.parametrize(("mistake", "kinds", "text"), MISTAKES)
-def test_a_mistake_is_caught_as_programs_catch_it(mistake: Any, kinds: tuple[type[Exception], ...], text: str) -> None:
-    with pytest.raises(TileLangError, match=text or ".") as caught, staging(Stager(LINE)), T.Kernel(1, threads=32):
-        mistake()
-    assert [] == [kind for kind in kinds if not isinstance(caught.value, kind)]
+def parameters_of(name: str) -> list[inspect.Parameter]:
+    function = getattr(T, name)
+    parameters = [] if not callable(function) else list(inspect.signature(function).parameters.values())
+    return [parameter for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD]
+
+
+def staged(name: str, at: str, wrong: str) -> TileLangError | None:
+    """The error of a call that fits as far as annotations tell, but for the parameter `at`; None where it is legal."""
+    try:
+        with staging(Stager(LINE)), T.Kernel(1, threads=128) as bx:
+            values = operands()
+            kernel = {"A": values["tensor"], "S": values["shared tile"], "bx": bx}
+            values |= {key: VALUES[key](kernel) for key in (wrong, *FITTING.values()) if key not in values}
+            args, keywords = [], {}
+            for parameter in parameters_of(name):
+                if parameter.name != at and parameter.default is not parameter.empty:
+                    continue
+                if parameter.name != at and parameter.kind is parameter.VAR_POSITIONAL:
+                    continue
+                value = values[wrong if parameter.name == at else FITTING.get(first_word(parameter), "nothing")]
+                if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
+                    args.append(value)
+                elif parameter.kind is parameter.POSITIONAL_OR_KEYWORD and len(args) == len(keywords) == 0:
+                    args.append(value)
+                elif parameter.kind is parameter.POSITIONAL_OR_KEYWORD and not keywords:
+                    args.append(value) if parameter.default is parameter.empty else keywords.update({parameter.name: value})
+                else:
+                    keywords[parameter.name] = value
+            getattr(T, name)(*args, **keywords)
+    except TileLangError as error:
+        return error
+    return None
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("initial", sorted({name[0].lower() for name in NAMES}))
+def test_a_parameter_of_a_wrong_type_rank_or_scope_is_refused(initial: str) -> None:
+    faults: list[str] = []
+    for name in (name for name in NAMES if name[0].lower() == initial):
+        for parameter in parameters_of(name):
+            word = first_word(parameter)
+            others = ("tensor", "shared tile", "deep tile", "fragment", "barrier") if word in BUFFERS else ()
+            for wrong in ("object", "complex", *others):
+                legal = wrong in others or word in ANYTHING
+                faults.append(fault(staged(name, parameter.name, wrong), f"T.{name}({parameter.name}={wrong})", legal=legal))
+    assert [] == [found for found in faults if found]

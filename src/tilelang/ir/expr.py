@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeVar, Union
 
 from tilelang.api import public
 from tilelang.dtypes import BOOL, FLOAT32, FLOAT64, INT32, INT64, DType, as_dtype, lane_dtype, promote
-from tilelang.errors import OperandError, ProgramError
+from tilelang.errors import OperandError, ProgramError, StagingTypeError
 from tilelang.ir.callee import Callee
 from tilelang.ir.not_plain import NotPlain
 from tilelang.ir.scalar import (
@@ -60,6 +60,9 @@ class Expr(NotPlain):
 
     dtype: DType
     __array_ufunc__ = None  # NumPy scalars leave `scalar * expression` to us
+
+    def __init__(self, *arguments: object, **keywords: object) -> None:
+        raise StagingTypeError("T.PrimExpr: exists for isinstance and cannot be made", hint="write T.int32(x)")
 
     def __repr__(self) -> str:
         from tilelang.ir.printer import to_text  # noqa: PLC0415  the printer imports the nodes

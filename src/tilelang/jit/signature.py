@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tilelang.api import public
 from tilelang.dtypes import SCALARS, DType, as_dtype
 from tilelang.errors import ArgumentError
 from tilelang.runtime.arrays import is_torch_tensor
@@ -40,6 +41,7 @@ RETURN_KERNEL = "__return_kernel"  # the keyword of a call that asks for the ker
 ParsedArguments = tuple[tuple[tuple[Any, ...], tuple[int, ...] | None], dict[str, Any]]
 
 
+@public
 class JITFunc:
     """The user's function below `@tilelang.jit`, with what says how a call's arguments are sorted.
 

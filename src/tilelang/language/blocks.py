@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import TracebackType
 
-from tilelang.errors import ProgramError, ProgramTypeError, StagingError
+from tilelang.errors import ProgramError, ProgramTypeError, StagingRuntimeError
 from tilelang.ir.builder import as_body
 from tilelang.ir.expr import Const, Expr, ExprLike, Var, as_bool, as_expr, cast
 from tilelang.ir.stmt import Bind, Break, Continue, Stmt
@@ -143,7 +143,7 @@ def loop_break() -> None:
     """Leaves the innermost loop, as `break` does.
 
     Raises:
-        StagingError: There is no loop around, or it is one whose iterations are independent or overlap.
+        StagingRuntimeError: There is no loop around, or it is one whose iterations are independent or overlap.
     """
     _jump("T.loop_break", Break())
 
@@ -165,7 +165,7 @@ def continue_loop(span: object = None) -> None:
 def _jump(what: str, statement: Break | Continue) -> None:
     stager = current(what)
     if not stager.loops:
-        raise StagingError(f"{what}: there is no loop around", hint="write it inside `for i in T.serial(n):`")
+        raise StagingRuntimeError(f"{what}: there is no loop around", hint="write it inside `for i in T.serial(n):`")
     check_jump(what, stager.loops[-1])
     stager.emit(statement)
 

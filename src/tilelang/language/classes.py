@@ -58,6 +58,10 @@ class Ref(metaclass=_References):
     indices of an element are evaluated at the call.
     """
 
+    @api
+    def __init__(self) -> None:
+        pass
+
 
 class SharedBuffer(TensorType):
     """The annotation of a macro's parameter that is a buffer in shared memory; shape and dtype are documentation."""

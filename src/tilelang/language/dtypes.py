@@ -34,6 +34,7 @@ class dtype(DType):
 
     __slots__ = ()
 
+    @api
     def __new__(cls, name: object) -> dtype:
         """The dtype meant by `name`, in any spelling.
 

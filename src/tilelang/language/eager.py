@@ -28,6 +28,7 @@ from typing import Any
 from tilelang.dtypes import DType, packed_elements
 from tilelang.errors import (
     ArgumentError,
+    Loc,
     StagingError,
     StagingRuntimeError,
     StagingValueError,
@@ -130,7 +131,7 @@ class _EagerStager(Stager):
         self.sizes = sizes
         self.probing = probing
         self.consts: dict[str, Var] = {}  # the names of `T.const` that have no size yet
-        self.asked: list[str] = []  # all names of `T.const`, in order
+        self.asked: dict[str, Loc] = {}  # all names of `T.const`, in order, and where they are
 
     def begin_kernel(self) -> None:
         """The first run ends here."""
@@ -176,8 +177,7 @@ def const(name: str, dtype: DTypeLike = "int32") -> Any:
 
 
 def _size(stager: _EagerStager, name: str, dtype: DType) -> Any:
-    if name not in stager.asked:
-        stager.asked.append(name)
+    stager.asked.setdefault(name, stager.loc)
     if name in stager.sizes:
         return stager.sizes[name]
     if not stager.probing:
@@ -299,10 +299,11 @@ def _probe(call: _Call) -> Sizes:
     found = {**found, **reading.sizes}
     with call.rewritten.loc:
         _check_given(stager)
-        for name in stager.asked:
+        for name, place in stager.asked.items():
             if name not in direct:
                 raise StagingRuntimeError(
                     f"T.const: '{name}' is no extent and no stride of any tensor parameter",
+                    loc=place,
                     hint=f"state a tensor that has '{name}' as an extent, as in `A: T.Tensor(({name},), dtype)`",
                 )
             if name not in found:

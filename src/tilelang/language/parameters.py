@@ -301,6 +301,7 @@ def returned_outputs(stager: Stager, result: Any) -> tuple[int, ...]:
         if not any(output is buffer for buffer in returned):
             raise StagingRuntimeError(
                 f"'{output.name}' is made by T.empty, but not returned",
+                loc=output.loc,
                 hint=f"end the function with `return {', '.join(buffer.name for buffer in (*returned, output))}`; "
                 "what only kernels see is T.alloc_global",
             )

@@ -280,13 +280,14 @@ def as_shape(shape: ShapeLike, what: str, word: str = "extent") -> tuple[Expr, .
 
 def _extent(value: ExprLike, what: str, word: str) -> Expr:
     if isinstance(value, str) or value is None:
-        raise ProgramError(f"{what}: {value!r} is not an {word}", hint="write an int, T.dyn['K'] or T.dynamic('K')")
+        raise ProgramTypeError(f"{what}: {value!r} is not an {word}", hint="write an int, T.dyn['K'] or T.dynamic('K')")
     try:
         expr = as_expr(value)
     except (TypeError, StagingError):
-        raise ProgramError(f"{what}: {value!r:.60} is not an {word}", hint="write an int or a symbolic dim") from None
+        hint = "write an int or a symbolic dim"
+        raise ProgramTypeError(f"{what}: {value!r:.60} is not an {word}", hint=hint) from None
     if not expr.dtype.is_int or expr.dtype.lanes != 1:
-        raise ProgramError(
+        raise ProgramTypeError(
             f"{what}: {word} {text(expr)} is a {expr.dtype!s}, not an integer", hint="divide with //, not with /"
         )
     expr = folded(expr)

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tilelang.api import public
 from tilelang.errors import ProgramValueError
 from tilelang.layout.fragment import Fragment
 
 
+@public
 class PartialFragment(Fragment):
     """The layout of a reducer while threads hold parts of its totals: `T.annotate_layout({acc: PartialFragment(...)})`.
 
