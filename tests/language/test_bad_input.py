@@ -6,7 +6,7 @@ What is called is read from `T.__all__` and the signatures, so that a new name i
 import inspect
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -25,18 +25,33 @@ LEAKED = re.compile(
 OPERANDS = ("nothing", "object", "text", "list", "deep tile", "tensor", "shared tile", "fragment", "barrier", "int")
 
 
-def operands() -> dict[str, Any]:
-    """What wrong calls are given: nothing of the right type, rank or scope for all functions."""
-    tensor = T.Tensor((8, 8), "float32")
-    A = BufferProxy(Buffer("A", tensor.shape, tensor.dtype, Scope.GLOBAL, tensor.strides))
-    known = {
-        "tensor": A,
-        "shared tile": T.alloc_shared((8, 8), "float32"),
-        "deep tile": T.alloc_shared((2, 4, 8), "float16"),
-        "fragment": T.alloc_fragment((8,), "int32"),
-        "barrier": T.alloc_barrier(1),
-    }
-    return {key: known[key] if key in known else VALUES[key](known) for key in OPERANDS}
+def tensor() -> BufferProxy:
+    annotation = T.Tensor((8, 8), "float32")
+    return BufferProxy(Buffer("A", annotation.shape, annotation.dtype, Scope.GLOBAL, annotation.strides))
+
+
+TILES: dict[str, Callable[[], Any]] = {
+    "tensor": tensor,
+    "shared tile": lambda: T.alloc_shared((8, 8), "float32"),
+    "deep tile": lambda: T.alloc_shared((2, 4, 8), "float16"),
+    "fragment": lambda: T.alloc_fragment((8,), "int32"),
+    "barrier": lambda: T.alloc_barrier(1),
+}
+
+
+def operand(kind: str, bx: Any) -> Any:
+    """What a wrong call is given: nothing of the right type, rank or scope for all functions."""
+    if kind in TILES:
+        return TILES[kind]()
+    known = {"A": tensor, "S": TILES["shared tile"], "bx": lambda: bx}
+    return VALUES[kind](_Made(known))
+
+
+class _Made(dict[str, Callable[[], Any]]):
+    """Values that are made when they are asked for."""
+
+    def __getitem__(self, key: str) -> Any:
+        return super().__getitem__(key)()
 
 
 def wrong_calls(most: int) -> Iterator[tuple[tuple[str, ...], dict[str, str]]]:
@@ -52,13 +67,11 @@ def wrong_calls(most: int) -> Iterator[tuple[tuple[str, ...], dict[str, str]]]:
 
 def outcome(name: str, args: tuple[str, ...], keywords: dict[str, str]) -> TileLangError | None:
     """The error of one call in a kernel, or None where the call is legal."""
-    given: dict[str, Any] = {}
     try:
-        with staging(Stager(LINE)), T.Kernel(1, threads=32):
-            given = operands()
-            getattr(T, name)(*(given[a] for a in args), **{key: given[a] for key, a in keywords.items()})
+        with staging(Stager(LINE)), T.Kernel(1, threads=32) as bx:
+            made = {kind: operand(kind, bx) for kind in {*args, *keywords.values()}}
+            getattr(T, name)(*(made[kind] for kind in args), **{key: made[kind] for key, kind in keywords.items()})
     except TileLangError as error:
-        assert given, error
         return error
     return None
 
@@ -133,16 +146,13 @@ def staged(name: str, at: str, wrong: str) -> TileLangError | None:
     """The error of a call that fits as far as annotations tell, but for the parameter `at`; None where it is legal."""
     try:
         with staging(Stager(LINE)), T.Kernel(1, threads=128) as bx:
-            values = operands()
-            kernel = {"A": values["tensor"], "S": values["shared tile"], "bx": bx}
-            values |= {key: VALUES[key](kernel) for key in (wrong, *FITTING.values()) if key not in values}
             args, keywords = [], {}
             for parameter in parameters_of(name):
                 if parameter.name != at and parameter.default is not parameter.empty:
                     continue
                 if parameter.name != at and parameter.kind is parameter.VAR_POSITIONAL:
                     continue
-                value = values[wrong if parameter.name == at else FITTING.get(first_word(parameter), "nothing")]
+                value = operand(wrong if parameter.name == at else FITTING.get(first_word(parameter), "nothing"), bx)
                 if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
                     args.append(value)
                 elif parameter.kind is parameter.POSITIONAL_OR_KEYWORD and len(args) == len(keywords) == 0:
