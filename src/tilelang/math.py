@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tilelang.api import public
 
+__all__ = ["cdiv", "next_power_of_2"]
+
 
 @public
 def next_power_of_2(n: int) -> int:

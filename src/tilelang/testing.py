@@ -102,6 +102,9 @@ def torch_assert_close(
         AssertionError: They do not; says how many elements differ and where the worst is.
     """
     del verbose, check_device, check_layout, check_stride
+    for name, given in ((base_name, tensor_a), (ref_name, tensor_b)):
+        if not hasattr(given, "dtype"):
+            raise ArgumentError(f"torch_assert_close: {name} is {given!r:.40}, not a tensor")
     if check_dtype and tensor_a.dtype != tensor_b.dtype:
         raise AssertionError(f"{base_name} has dtype {tensor_a.dtype}, {ref_name} has dtype {tensor_b.dtype}")
     if not equal_nan and (bool((tensor_a != tensor_a).any()) or bool((tensor_b != tensor_b).any())):
@@ -217,6 +220,7 @@ def _run(test: F) -> F:
 def _device_mark(name: str, is_there: Callable[[], bool]) -> Callable[..., Any]:
     """A mark to be written bare or with parentheses."""
 
+    @public
     def mark(test: Callable[..., Any] | None = None, *, support_required: str = "compile-and-run") -> Any:
         del support_required  # a machine that compiles for a device but has none cannot run the test
         chosen: Callable[..., Any] = _run if is_there() else _skip(f"needs {name}")

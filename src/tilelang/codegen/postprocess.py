@@ -86,6 +86,7 @@ def register_hip_postproc(func: Postprocess, override: bool = True) -> None:
 
 
 def _decorator(register: Callable[[Postprocess, bool], None]) -> Callable[..., Any]:
+    @public
     def mark(func: Postprocess | bool | None = None, override: bool = True) -> Any:
         """Registers the function below it; written bare or with parentheses."""
         if callable(func):

@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 from tilelang.errors import DriverError, OptionError
+from tilelang.language.api import api
 from tilelang.language.dtypes import dtype, user_dtype
 
 __all__ = ["determine_fp8_type", "determine_torch_fp8_type"]
@@ -14,6 +15,7 @@ _FORMATS = {"e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
 _WITHOUT_NEGATIVE_ZERO = {"e4m3": "float8_e4m3fnuz", "e5m2": "float8_e5m2fnuz"}
 
 
+@api
 def determine_fp8_type(fp8_format: str = "e4m3", device: Any = None) -> dtype:
     """The float8 dtype of a format: float8_e4m3fn or float8_e5m2.
 
@@ -33,6 +35,7 @@ def determine_fp8_type(fp8_format: str = "e4m3", device: Any = None) -> dtype:
     return user_dtype(names[fp8_format])
 
 
+@api
 def determine_torch_fp8_type(fp8_format: str = "e4m3", device: Any = None) -> Any:
     """The torch dtype of the same name; imports torch.
 

@@ -104,6 +104,7 @@ def mma_store_index_map(thread_id: Any, local_id: Any) -> tuple[Any, Any]:
     return row, local_id // 4 * 8 + thread_id % 4 * 2 + local_id % 2
 
 
+@api
 def get_e_factor(a_dtype: DTypeLike, meta_dtype: DTypeLike) -> int:
     """How many elements of the dense operand one element of metadata describes: a group needs 4 bits.
 
@@ -113,6 +114,7 @@ def get_e_factor(a_dtype: DTypeLike, meta_dtype: DTypeLike) -> int:
     return as_dtype(meta_dtype).bits // 4 * _group(a_dtype)[1]
 
 
+@api
 def get_e_replicate_factor(a_dtype: DTypeLike) -> int:
     """How many lanes hold the same metadata: 1 for elements of 8 bits, else 2.
 

@@ -27,26 +27,31 @@ __all__ = [
 Operand = TileProxy | Load | Buffer | Region
 
 
+@api
 def is_global(buffer: Operand) -> bool:
     """Whether a buffer, or that of a region or element, lies in global memory."""
     return _buffer(buffer, "is_global").scope is Scope.GLOBAL
 
 
+@api
 def is_shared(buffer: Operand, allow_dynamic: bool = True) -> bool:
     """Whether it lies in shared memory; all of it is dynamic, so never without `allow_dynamic`."""
     return allow_dynamic and _buffer(buffer, "is_shared").scope is Scope.SHARED
 
 
+@api
 def is_fragment(buffer: Operand) -> bool:
     """Whether it is spread over the registers of threads."""
     return _buffer(buffer, "is_fragment").scope is Scope.FRAGMENT
 
 
+@api
 def is_local(buffer: Operand) -> bool:
     """Whether it belongs to one thread."""
     return _buffer(buffer, "is_local").scope is Scope.LOCAL
 
 
+@api
 def retrieve_shape(obj: Operand) -> list[int | Expr]:
     """The extents of a buffer or region, one for each dimension of the buffer.
 
@@ -63,6 +68,7 @@ def retrieve_shape(obj: Operand) -> list[int | Expr]:
     return [plain(extent) for extent in extents]
 
 
+@api
 def retrieve_stride(obj: Operand) -> list[int | Expr]:
     """The distance of neighbors in elements, for each dimension of the buffer of an operand."""
     buffer = _buffer(obj, "retrieve_stride")

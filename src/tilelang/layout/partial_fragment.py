@@ -68,6 +68,7 @@ class PartialFragment(Fragment):
         return Fragment(self.shape, None, thread, self.replicate_size, self)
 
 
+@public
 def make_fully_replicated_partial_fragment(shape: Sequence[int], thread_extent: int) -> PartialFragment:
     """Every one of `thread_extent` threads holds a part of each element, in row-major order.
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 from tilelang.api import public
 
 
+@public
 class Rasterization:
     """One order."""
 
     panel_width: int | None = None
+
+    def __init__(self) -> None:
+        pass
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}{'' if self.panel_width is None else f' {self.panel_width}'}>"
@@ -20,7 +24,6 @@ class Rasterization:
         return hash((type(self).__name__, self.panel_width))
 
 
-@public
 class NoRasterization(Rasterization):
     """As they come: the first index of the grid first."""
 
