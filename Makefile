@@ -7,7 +7,10 @@ JOBS ?= 2
 # the interpreter of `make device-test`: one that has pytest, hypothesis and torch for the GPU
 DEVICE_PYTHON ?= $(PYTHON)
 
-.PHONY: demo test device-test check bench docs format clean
+# how long `make fuzz` runs
+SECONDS ?= 60
+
+.PHONY: demo test device-test fuzz check bench docs format clean
 
 # without torch nothing can hold arrays on a GPU, so the example runs on the CPU there
 demo: $(VENV)/.package
@@ -20,6 +23,10 @@ test: $(VENV)/.dev
 # on a machine with a GPU: the device against the simulator and the reference; elsewhere all of it is skipped
 device-test:
 	PYTHONPATH=src $(DEVICE_PYTHON) -m pytest -q -p no:benchmark tests/device
+
+# random programs with fresh seeds: the CPU, a simulated GPU and the GPU, if there is one, against the reference
+fuzz: $(VENV)/.dev
+	$(BIN)/python tests/random_kernels/fuzz.py --seconds $(SECONDS) --jobs $(JOBS)
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -4,10 +4,9 @@ Integers, truth values and floats within their contract agree exactly; transcend
 failure shows the plainest program that fails in the same way.
 """
 
-import dataclasses
-
 import pytest
 from device_text import ARCHITECTURES, compile_cuda, needs_cuda_compiler
+from random_kernels import ways
 from random_kernels.checking import check_random, compare, load
 from random_kernels.choices import Seeded
 from random_kernels.products import ProductPrograms
@@ -15,27 +14,16 @@ from random_kernels.role_programs import RolePrograms, wishes
 from random_kernels.spread import SpreadPrograms
 
 import tilelang
-from tilelang import target
 from tilelang.errors import ResourceError
 from tilelang.passes.thread import stream_stores
 
 
 def on_cpu(compile_flags):
-    def run(func, arguments):
-        tilelang.compile(func, target="cpu", execution_backend="cc", compile_flags=compile_flags)(*arguments)
-        return arguments
-
-    return lambda program: compare(program, run)
+    return lambda program: compare(program, ways.on_cpu(compile_flags))
 
 
 def on_simulator(arch, lazy, seed, **pass_configs):
-    def run(func, arguments):
-        device, options = {"kind": "cuda", "arch": arch}, {f"tl.{name}": value for name, value in pass_configs.items()}
-        kernel = tilelang.compile(func, target=device, execution_backend="simulator", pass_configs=options)
-        kernel.simulate(*arguments, lazy=lazy, seed=seed)
-        return arguments
-
-    return lambda program: compare(program, run)
+    return lambda program: compare(program, ways.on_simulator(arch, lazy, seed, **pass_configs))
 
 
 @pytest.mark.slow(every=12)
@@ -76,16 +64,13 @@ WISHES = ({}, {"persistent": True}, {"persistent": True, "ping_pong": True}, {"i
 
 @pytest.mark.slow(every=12)
 @pytest.mark.parametrize("seed", range(5000, 5100))
-def test_products_that_threads_share_by_roles_agree_with_the_reference(seed, monkeypatch):
-    few = dataclasses.replace(target.ARCHITECTURES["sm_90a"], groups=(4,))  # so that blocks have several tiles
-    monkeypatch.setattr(target, "ARCHITECTURES", {**target.ARCHITECTURES, "sm_90a": few})
+def test_products_that_threads_share_by_roles_agree_with_the_reference(seed):
     way = on_simulator("sm_90a", seed % 2 == 0, seed, **WISHES[seed % 4])
-    check_random(seed, way, 1, 1, ProductPrograms)
+    with ways.few_groups():
+        check_random(seed, way, 1, 1, ProductPrograms)
 
 
-def check_roles(seed, monkeypatch):
-    few = dataclasses.replace(target.ARCHITECTURES["sm_90a"], groups=(4,))  # so that blocks have several tiles
-    monkeypatch.setattr(target, "ARCHITECTURES", {**target.ARCHITECTURES, "sm_90a": few})
+def check_roles(seed):
     way = on_simulator("sm_90a", seed % 2 == 0, seed, **wishes(Seeded(seed)))
 
     def check(program):
@@ -94,18 +79,19 @@ def check_roles(seed, monkeypatch):
         except ResourceError as error:
             assert "shared memory" in str(error)  # as large as tiles are drawn, some do not fit
 
-    check_random(seed, check, 1, 1, RolePrograms)
+    with ways.few_groups():
+        check_random(seed, check, 1, 1, RolePrograms)
 
 
 @pytest.mark.parametrize("seed", range(6004, 6008))
-def test_some_programs_of_several_products_and_loops_agree_with_the_reference(seed, monkeypatch):
-    check_roles(seed, monkeypatch)
+def test_some_programs_of_several_products_and_loops_agree_with_the_reference(seed):
+    check_roles(seed)
 
 
 @pytest.mark.slow(every=40)
 @pytest.mark.parametrize("seed", range(6008, 6200))
-def test_programs_of_several_products_and_loops_agree_with_the_reference(seed, monkeypatch):
-    check_roles(seed, monkeypatch)
+def test_programs_of_several_products_and_loops_agree_with_the_reference(seed):
+    check_roles(seed)
 
 
 def compiles(arch):

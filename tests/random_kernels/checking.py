@@ -9,6 +9,7 @@ from random_kernels.choices import Choices, Recorded, Seeded, plainest
 from random_kernels.products import ProductPrograms
 from random_kernels.programs import Program, Programs
 from random_kernels.role_programs import RolePrograms
+from random_kernels.ways import Way
 
 from tilelang.ir.func import PrimFunc
 from tilelang.sim.tile_interp import run_reference
@@ -26,17 +27,26 @@ def load(text: str) -> PrimFunc:
     return func
 
 
-def compare(program: Program, *ways: Callable[[PrimFunc, list[Any]], list[Any]]) -> None:
-    """Runs a program on the reference interpreter and in other ways, and compares all tensors.
-
-    A way takes the function and the arguments, which it may change, and gives the arguments after the run.
-    """
-    func, expected = load(program.text), program.copies()
+def by_reference(program: Program, func: PrimFunc) -> list[Any]:
+    """The arguments of a program after the reference interpreter ran it."""
+    expected = program.copies()
     run_reference(func, expected)
+    return expected
+
+
+def compare_with(expected: list[Any], program: Program, func: PrimFunc, way: Way) -> None:
+    """Runs a program in another way, and compares all tensors with those that are expected."""
+    actual = way(func, program.copies())
+    for tolerance, want, got in zip(program.tolerances, expected, actual, strict=False):
+        assert_same(want, got, rtol=tolerance, atol=tolerance * 1e-3)
+
+
+def compare(program: Program, *ways: Way) -> None:
+    """Runs a program on the reference interpreter and in other ways, and compares all tensors."""
+    func = load(program.text)
+    expected = by_reference(program, func)
     for way in ways:
-        actual = way(func, program.copies())
-        for tolerance, want, got in zip(program.tolerances, expected, actual, strict=False):
-            assert_same(want, got, rtol=tolerance, atol=tolerance * 1e-3)
+        compare_with(expected, program, func, way)
 
 
 def check_random(
