@@ -219,6 +219,7 @@ class Product:
         else:
             left, left_known = _part(operands[1], first, self.c_fragment.shape[0] // WARPS)
         row, column = np.moveaxis(self.c_fragment.table[rows], -1, 0)
+        beyond = row - first >= (self.c_fragment.shape[0] if self.a is None else max(0, len(operands[1][0]) - first))
         wide = np.int64 if self.c_dtype.is_int else np.float64
         total = (_exact(left, self.a_dtype, wide) @ _exact(right, self.b.dtype, wide).T)[row - first, column]
         known = np.logical_and.outer(left_known.all(axis=1), right_known.all(axis=1))[row - first, column]
@@ -226,6 +227,8 @@ class Product:
         if keep:
             old, old_known = warp.take(sums.pointer, sums.count)
             total, known = total + old.astype(wide), known & old_known
+        # rows that A does not have get something: threads may compute with it, and results show where it arrives
+        total, known = np.where(beyond, _NOISE if self.c_dtype.is_int else np.nan, total), known | beyond
         warp.write(sums.pointer, np.asarray(convert(total, self.c_dtype)), defined=known)
 
     def _held_rows(self, warp: Warp, held: _Held, rows: slice, first: int) -> _Matrix:
@@ -236,6 +239,9 @@ class Product:
         matrix, defined = np.zeros(shape, values.dtype), np.zeros(shape, bool)
         matrix[row - first, k], defined[row - first, k] = values, known
         return matrix, defined
+
+
+_NOISE = 0x5A5A5A5A
 
 
 def _part(operand: _Matrix, first: int, count: int) -> _Matrix:
