@@ -147,7 +147,7 @@ def in_turn(p, *, told):
 @pytest.mark.parametrize("seed", range(6))
 def test_a_wait_that_an_earlier_phase_may_let_through_is_told_in_every_order(threads, lazy, seed):
     in_turn(threads, told=False)
-    words = r"'full\[0\]' may begin before the phase of parity 0 is complete|'?tile\[0\]'? is read"
+    words = r"'full\[0\]' may begin before the phase of parity 0 is complete|'?tile\[0\]'? is read|what is stored there"
     with pytest.raises(SimulationError, match=words):
         threads.simulate(np.zeros(1, np.float32), arch=HOPPER, lazy=lazy, seed=seed)
 

@@ -198,6 +198,7 @@ class Window:
             defined: Which of the values are; None means all.
 
         Raises:
+            ReadBeforeWrite: An undefined value is stored to an argument of the kernel.
             DataRace: Another thread or block may be accessing them, or lanes write different values.
         """
         where, elements = self._elements(warp, offset, count)
@@ -225,8 +226,12 @@ class Window:
         if before is None or before != self.data[at].tobytes():
             warp.changed()
         if defined is not None:
-            self.storage.track_contents()
             known = self._of_active(warp, defined, elements.shape)
+            if self.memory == "global" and self.storage.flags is None and not known.all():
+                first = tuple(np.argwhere(~known)[0])
+                thread = int(warp.threads[active_lanes(warp)[first[0]]])
+                raise violations.undefined_result(self._element(int(elements[first])), f" by thread {thread}")
+            self.storage.track_contents()
             self._typed_flags()[at] = np.where(known, self._whole, 0)
         elif self.storage.flags is not None:
             self._typed_flags()[at] = self._whole

@@ -72,8 +72,15 @@ class Span:
         return self.storage.bytes[places], None if defined is None or defined.all() else defined
 
     def put(self, contents: np.ndarray, defined: np.ndarray | None) -> None:
-        """Stores the bytes of the pieces. Shapes: (n, size), uint8 and bool."""
+        """Stores the bytes of the pieces. Shapes: (n, size), uint8 and bool.
+
+        Raises:
+            ReadBeforeWrite: Undefined bytes are stored to an argument of the kernel.
+        """
         places = self._places()
+        if defined is not None and self.what == "global" and self.storage.flags is None and not defined.all():
+            unit = int(places[tuple(np.argwhere(~defined)[0])]) // self.storage.unit
+            raise violations.undefined_result(self._element_of(unit), " by the copy engine")
         self.storage.bytes[places] = contents
         if defined is not None:
             self.storage.track_contents()[places] = defined

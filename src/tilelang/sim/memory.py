@@ -22,6 +22,7 @@ from tilelang.ir.scalar import Value, convert
 from tilelang.records import record
 from tilelang.sim.handover import Handing
 from tilelang.sim.races import Ledger, Watch, element_text
+from tilelang.sim.violations import undefined_result
 
 Slices = tuple[slice, ...]
 
@@ -61,6 +62,7 @@ class Cells:
         outside: What an access out of bounds of a global buffer reads.
         ledger: Who of the running launch touched the elements, if blocks could get in each other's way.
         place: By which the races between blocks know the memory, of an owner of bytes.
+        argument: Whether whoever called the kernel sees the contents.
     """
 
     def __init__(self, buffer: Buffer, data: np.ndarray, written: np.ndarray) -> None:
@@ -72,6 +74,7 @@ class Cells:
         self.outside: Value = np.zeros(1, data.dtype)[0]
         self.ledger: Ledger | None = None
         self.place: Hashable = buffer
+        self.argument = False
 
     # -- single elements ------------------------------------------------------------------------------------
     def load(self, where: tuple[int, ...]) -> Value:
@@ -210,6 +213,9 @@ class Cells:
             values: What, in row-major order.
             defined: Which of the values are; None means all.
             atomic: Whether the access is indivisible.
+
+        Raises:
+            ReadBeforeWrite: Undefined values are stored to an argument of the kernel.
         """
         if self.ledger is not None:
             (self.ledger.atomic if atomic else self.ledger.write)(box.outer)
@@ -217,6 +223,9 @@ class Cells:
         self.data[box.outer] = (values.reshape(shape) if values.ndim else np.full(shape, values))[box.inner]
         if defined is None:
             self.written[box.outer] = self.whole
+        elif self.argument and not (known := defined.reshape(shape)[box.inner]).all():
+            at = zip(np.argwhere(~known)[0], box.outer, strict=False)
+            raise undefined_result(element_text(self.buffer, tuple(int(i) + part.start for i, part in at)))
         else:
             self.written[box.outer] = np.where(defined.reshape(shape)[box.inner], self.whole, 0)
 
@@ -246,6 +255,7 @@ class Memory:
         self._windows[buffer] = {}
         cells = Cells(buffer, array, _window(flags, _flag_dtype(array), array.shape))
         cells.place = buffer if place is None else place
+        cells.argument = True
         self._add(cells)
 
     def place(self, buffer: Buffer, address: int) -> None:
@@ -293,7 +303,9 @@ class Memory:
             )
         data = _window(owner.data.reshape(-1).view(np.uint8)[:size_bytes], buffer.dtype.numpy, shape)
         flags = _window(owner.written.reshape(-1).view(np.uint8)[:size_bytes], _flag_dtype(data), shape)
-        return self._add(Cells(buffer, data, flags))
+        cells = Cells(buffer, data, flags)
+        cells.argument = owner.argument
+        return self._add(cells)
 
     def _add(self, cells: Cells) -> Cells:
         self._windows[cells.buffer.storage][cells.buffer] = cells

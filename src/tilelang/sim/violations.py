@@ -65,6 +65,14 @@ def undefined(element: str, thread: int | str, memory: str) -> ReadBeforeWrite:
     )
 
 
+def undefined_result(element: str, by: str = "") -> ReadBeforeWrite:
+    """A store to an argument, of what nobody wrote."""
+    return ReadBeforeWrite(
+        f"{element}: what is stored there{by} was read before anything was written to it",
+        hint="write all of the tile first, for example with T.clear(tile), or copy only the part that was written",
+    )
+
+
 def conflicting(element: str, buffer: str, found: Conflict) -> SimulationError:
     """Two accesses that nothing orders, or one of what is still under way."""
     thread, other = found.name(found.thread), found.name(found.other)
