@@ -140,6 +140,15 @@ def _guarded(function: Callable[..., Any], words: Words) -> Callable[..., Any]:
     return call
 
 
+def caller() -> types.FrameType:
+    """The frame that called the public function which asks."""
+    frame: types.FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back
+    assert frame is not None  # a public function is called from somewhere
+    return frame
+
+
 # -- what a wrong call is told -------------------------------------------------------------------------------
 def _form(function: Callable[..., Any], words: Words) -> str:
     parameters = [p.replace(annotation=p.empty) for p in _parameters(function)]

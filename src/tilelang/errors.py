@@ -125,17 +125,11 @@ class TileLangError(Exception):
         return "\n".join(parts)
 
 
-def calling_frame() -> FrameType | None:
-    """The frame of the user's program that called into this package."""
+def calling_line() -> Loc | None:
+    """The line of the user's program that called into this package: the place of what has no better one."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and not is_user_code(frame.f_code.co_filename):
         frame = frame.f_back
-    return frame
-
-
-def calling_line() -> Loc | None:
-    """The line of the user's program that called into this package: the place of what has no better one."""
-    frame = calling_frame()
     if frame is None:
         return None
     code = frame.f_code

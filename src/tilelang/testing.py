@@ -11,13 +11,12 @@ import operator
 import random
 import sys
 from collections.abc import Callable, Sequence
-from types import FrameType
 from typing import Any, TypeVar
 
 import numpy as np
 
-from tilelang.api import public
-from tilelang.errors import ArgumentError, DriverError, OptionError, calling_frame
+from tilelang.api import caller, public
+from tilelang.errors import ArgumentError, DriverError, OptionError
 from tilelang.profile.compare import assert_close
 from tilelang.runtime.arrays import borrow, is_torch_tensor, torch_dtype
 from tilelang.runtime.cuda_driver import open_driver
@@ -50,16 +49,10 @@ __all__ = [
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _caller() -> FrameType:
-    frame = calling_frame()
-    assert frame is not None  # a function of this module is called from a file
-    return frame
-
-
 @public
 def main() -> None:
     """Runs the tests of the calling file with pytest, and ends the program with its exit status."""
-    file = inspect.getsourcefile(_caller())
+    file = inspect.getsourcefile(caller())
     pytest = importlib.import_module("pytest")
     sys.exit(pytest.main([str(file), *sys.argv[1:]]))
 
@@ -348,7 +341,7 @@ def regression(prefixes: Sequence[str] = ("regression_",), verbose: bool = True)
     Raises:
         ValueError: There is no such function.
     """
-    names = _caller().f_globals
+    names = caller().f_globals
     chosen = {n: f for n, f in names.items() if callable(f) and n.startswith(tuple(prefixes))}
     if not chosen:
         raise OptionError(f"regression: this file has no function whose name begins with {' or '.join(prefixes)}")

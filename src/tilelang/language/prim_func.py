@@ -11,8 +11,9 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
+from tilelang.api import caller
 from tilelang.dtypes import HANDLE
-from tilelang.errors import Loc, ProgramError, ProgramValueError, StagingTypeError, calling_frame
+from tilelang.errors import Loc, ProgramError, ProgramValueError, StagingTypeError
 from tilelang.ir.expr import Var
 from tilelang.ir.func import Param, PrimFunc, ScalarParam, TensorParam
 from tilelang.ir.verify import verify
@@ -54,8 +55,7 @@ def prim_func(func: types.FunctionType | None = None) -> Any:
         StagingRuntimeError: Something other than the tensors of `T.empty` is returned.
         ProgramError: A program that breaks a rule of the language.
     """
-    caller = calling_frame()
-    namespace = {} if caller is None else caller.f_locals
+    namespace = caller().f_locals
     if func is None:
         return api(lambda function: stage_prim_func(function, namespace))
     return stage_prim_func(func, namespace)
