@@ -312,3 +312,56 @@ def test_a_tile_of_the_loop_that_nothing_reads_is_there_for_the_copies_that_run_
                         C[i] = k
 
     check(main, np.arange(TILE * 40, dtype=np.int32).reshape(TILE, 40), np.zeros(8, np.int32))
+
+
+def products(stages, used, trips=None):
+    """Sums of products of tiles with X; `used` says which tiles each product reads."""
+    K = T.dynamic("K")
+    count = max(max(each) for each in used) + 1
+
+    @T.prim_func
+    def main(A: T.Tensor((count, TILE, K), "int32"), X: T.Tensor((TILE, TILE), "int32"),
+             C: T.Tensor((TILE, TILE), "int32")):  # fmt: skip
+        with T.Kernel(1, threads=32):
+            X_s = T.alloc_shared((TILE, TILE), "int32")
+            tiles = [T.alloc_shared((TILE, TILE), "int32") for _ in range(count)]
+            total = T.alloc_fragment((TILE, TILE), "int32")
+            T.copy(X, X_s)
+            T.clear(total)
+            for k in T.Pipelined(K // TILE if trips is None else trips, num_stages=stages):
+                filled = []
+                for each in used:
+                    for n in each:
+                        if n not in filled:
+                            T.copy(A[n, 0, k * TILE], tiles[n])
+                            filled.append(n)
+                        T.gemm(tiles[n], X_s, total)
+                    for i, j in T.Parallel(TILE, TILE):
+                        total[i, j] = total[i, j] % 97 + k
+            T.copy(total, C)
+
+    return main
+
+
+@settings(max_examples=10)
+@given(
+    st.integers(2, 4), st.integers(0, 6), st.booleans(),
+    st.sampled_from([[[0], [1]], [[0, 1], [2]], [[0], [1], [0]], [[0], [1, 2], [2]], [[1, 0], [0, 2]]]),
+)  # fmt: skip
+def test_tiles_are_filled_again_behind_their_readers(stages, trips, static, used):
+    count = max(max(each) for each in used) + 1
+    rng = np.random.default_rng(trips)
+    a = rng.integers(-9, 9, (count, TILE, trips * TILE), np.int32)
+    arguments = a, rng.integers(-9, 9, (TILE, TILE), np.int32), np.zeros((TILE, TILE), np.int32)
+    after = check(products(stages, used, trips if static else None), *arguments)
+    (launch,) = (s for s in walk(after.body) if isinstance(s, Launch))
+    assert {stages} == {versions for _, versions in launch.plan.versions}
+
+
+def test_each_tile_is_awaited_before_its_reader():
+    text = to_text(check(products(2, [[0], [1]]), *(np.zeros(s, np.int32) for s in ((2, 8, 40), (8, 8), (8, 8)))))
+    body = text[text.index("for k in") :]
+    steps = ["cp_async_wait(3)", "T.gemm", "k + 2 <", "cp_async_commit", "cp_async_wait(3)", "T.gemm", "k + 2 <"]
+    place = 0
+    for step in steps:
+        place = body.index(step, place) + 1

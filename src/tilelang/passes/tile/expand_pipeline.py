@@ -2,8 +2,9 @@
 
 Takes a tile-level function as `plan_pipeline` leaves it; gives one without pipelined loops, in which asynchronous
 copies are closed into groups and waited for. Invariant: iteration i of a statement of stage s runs at time i + s if
-there is an iteration i, and each time closes exactly one group of copies, whether there was something to copy or not;
-so a wait can count groups, for any trip count.
+there is an iteration i, and each time closes the same number of groups of copies, whether there was something to copy
+or not; so a wait can count groups, for any trip count. There is one group, closed behind the last copy, but where the
+copies stand behind the readers of their tiles: then neighbors make a group, and each is awaited before it is read.
 
 A loop over k with last stage m becomes, for copies of stage 0 and everything else in stage m:
 
@@ -26,12 +27,13 @@ from tilelang.ir.visit import Rewriter, substitute, substitute_stmt, walk
 from tilelang.isa.nvidia.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT
 from tilelang.lowering.regions import shared_storages
 from tilelang.passes.base import Pass, PassContext, with_launches
+from tilelang.passes.tile.place_copies import Placement
 from tilelang.passes.tile.plan_pipeline import (
     LoopBody,
-    Placement,
     Touching,
     crossing,
     is_asynchronous,
+    is_filled_behind_readers,
     parts,
     target_of,
 )
@@ -56,6 +58,8 @@ class _Loop:
         self.emitted: set[Stmt] = set()
         self._bound: set[Var] = set()  # names that stand in the loop
         self._sequence = sorted(range(len(spec.order)), key=lambda n: self._placement.order[n])
+        self._groups = self._grouped()
+        self._first, self._awaiting = self._waits()
 
     def expand(self) -> Stmt:
         """Allocations of the versions, the prologue and the loop."""
@@ -94,23 +98,26 @@ class _Loop:
         """
         made: list[Stmt] = []
         group: list[int] = []
-        closing = max((position for position, n in enumerate(present) if n in self._copies), default=-1)
+        closings = {copies[-1] for copies in self._groups}
+        closed = [n for n in present if n in closings]
 
         def flush() -> None:
             if group:
                 made.extend(self._guarded(group, values[self._placement.stage[group[0]]]))
                 group.clear()
 
-        for position, number in enumerate(present):
+        for number in present:
+            if number in self._awaiting:
+                flush()
+                made.append(self._awaited(self._awaiting[number]))
             if group and self._placement.stage[number] != self._placement.stage[group[0]]:
                 flush()
             group.append(number)
-            if position == closing:
+            if number in closings:
                 flush()
                 made.append(CallStmt(CP_ASYNC_COMMIT, (), loc=self._loop.loc))
         flush()
-        if self._copies and closing < 0:
-            made.append(CallStmt(CP_ASYNC_COMMIT, (), loc=self._loop.loc))
+        made += [CallStmt(CP_ASYNC_COMMIT, (), loc=self._loop.loc)] * (len(self._groups) - len(closed))
         return made
 
     def _guarded(self, numbers: Sequence[int], value: Expr) -> list[Stmt]:
@@ -164,6 +171,8 @@ class _Loop:
 
     def _wait(self, present: Sequence[int]) -> list[Stmt]:
         """Waits until what the statements of one time need has been copied, as groups of earlier times count."""
+        if self._first is not None:
+            return [self._awaited(self._first)] if self._last[0] in present else []
         stage = self._placement.stage
         distances = []
         for copy in self._copies:
@@ -171,7 +180,54 @@ class _Loop:
             distances += [stage[n] - stage[copy] for n in users if n in present]
         if not distances:
             return []
-        return [CallStmt(CP_ASYNC_WAIT, (const(min(distances) - 1, INT32),), loc=self._loop.loc)]
+        return [self._awaited(min(distances) - 1)]
+
+    def _awaited(self, newer: int) -> Stmt:
+        """Waits until no more than so many groups are under way."""
+        return CallStmt(CP_ASYNC_WAIT, (const(newer, INT32),), loc=self._loop.loc)
+
+    def _grouped(self) -> list[list[int]]:
+        """The copies of one time that are closed together, in order."""
+        copies = [n for n in self._sequence if n in self._copies]
+        if not copies or not self._are_behind_readers():
+            return [copies] if copies else []
+        place = {n: position for position, n in enumerate(self._sequence)}
+        groups: list[list[int]] = []
+        for number in copies:
+            if groups and place[number] == place[groups[-1][-1]] + 1:
+                groups[-1].append(number)
+            else:
+                groups.append([number])
+        return groups
+
+    def _are_behind_readers(self) -> bool:
+        """Whether all copies are of the first stage, all else of the last, and each copy stands behind its readers."""
+        stage = self._placement.stage
+        if any(stage[n] != (0 if n in self._copies else self._placement.last) for n in self._sequence):
+            return False
+        touching = [self._body.storages[target_of(self._body.statements[n])] for n in self._copies]
+        return all(is_filled_behind_readers(each, self._placement) for each in touching)
+
+    def _waits(self) -> tuple[int | None, dict[int, int]]:
+        """Which groups may be under way at the beginning of an iteration, and at the first readers of other tiles."""
+        if not self._copies or not self._are_behind_readers():
+            return None, {}
+        place = {n: position for position, n in enumerate(self._sequence)}
+        readers: dict[int, int] = {}  # the first reader of what each group brings
+        for number, copies in enumerate(self._groups):
+            targets = [target_of(self._body.statements[n]) for n in copies]
+            users = {n for target in targets for n, _, _ in self._body.storages[target]} - set(copies)
+            readers[number] = min(users, key=lambda n: place[n])
+        under_way = self._placement.last * len(self._groups)
+        first = min(readers, key=lambda number: place[readers[number]])
+        later: dict[int, int] = {}
+        for number, reader in readers.items():
+            closed = sum(place[copies[-1]] < place[reader] for copies in self._groups)
+            newer = under_way - (number + 1) + closed
+            if reader != readers[first]:
+                later[reader] = min(newer, later.get(reader, newer))
+        same = [number for number, reader in readers.items() if reader == readers[first]]
+        return under_way - (max(same) + 1), later
 
 
 class _Expand(Rewriter):

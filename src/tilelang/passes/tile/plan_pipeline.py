@@ -8,7 +8,9 @@ it says there.
 
 Left to itself the compiler lets asynchronous copies into shared memory run `num_stages - 1` iterations ahead, where
 nothing but the loop's own later statements looks at what they bring. Where an iteration begins by taking all of that
-to registers, the copies follow these reads, `num_stages` iterations ahead in as many versions.
+to registers, the copies follow these reads, `num_stages` iterations ahead in as many versions. So they do where every
+such tile is read by some products of an iteration and not by others: each copy stands behind the last reader of its
+tile, which is filled again while the other products are computed.
 """
 
 from __future__ import annotations
@@ -29,10 +31,12 @@ from tilelang.isa.instruction import Instruction, Timeline
 from tilelang.lowering.nvidia.copy_async import NAME as ASYNCHRONOUS
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
+from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.tile.check_program import effectful
 from tilelang.passes.tile.copying_loops import CopyingLoops, asynchronous_store, not_zero_outside
 from tilelang.passes.tile.first_values import with_first_values_stored
+from tilelang.passes.tile.place_copies import Placement, ahead, behind
 from tilelang.records import record
 
 SYNCHRONOUS = "copy.loop"
@@ -58,24 +62,6 @@ def target_of(stmt: Stmt) -> Buffer:
         return store.buffer
     assert isinstance(stmt, Copy)
     return stmt.dst.buffer
-
-
-@record(slots=True)
-class Placement:
-    """When the statements of a loop run, one entry per effectful statement.
-
-    Attributes:
-        stage: How many iterations' time after the first stage a statement runs.
-        order: The position among what runs at one time.
-    """
-
-    stage: tuple[int, ...]
-    order: tuple[int, ...]
-
-    @property
-    def last(self) -> int:
-        """The highest stage."""
-        return max(self.stage, default=0)
 
 
 # -- what statements touch ---------------------------------------------------------------------------------------
@@ -201,6 +187,13 @@ def _distance(touching: Sequence[Touching], placement: Placement) -> int:
         for m, _, second_writes in touching
         if first_writes or second_writes
     )
+
+def is_filled_behind_readers(touching: Sequence[Touching], placement: Placement) -> bool:
+    """Whether a tile is filled at a time when its last version has been read at that time."""
+    stages = {placement.stage[number] for number, _, _ in touching}
+    filled = [placement.order[n] for n, _, _ in touching if placement.stage[n] == min(stages)]
+    read = [placement.order[n] for n, _, _ in touching if placement.stage[n] == max(stages)]
+    return len(stages) == 2 and min(filled) > max(read)
 
 
 def _keeps(touching: Sequence[Touching], placement: Placement) -> bool:
@@ -358,7 +351,8 @@ def _automatic(body: LoopBody, stages: int, outside: Mapping[Buffer, str]) -> tu
         readers = _readers(body, producers)
         if stages < (1 if readers else 2):
             return None, f"num_stages={stages} keeps one version of each buffer"
-        placement = _ahead(producers, readers, len(body.statements), stages)
+        placement = _behind(producers, body, stages) if stages > 1 and not readers else None
+        placement = placement or ahead(producers, readers, len(body.statements), stages)
         found = obstacle(body, placement, outside)
         if found is None:
             return placement, ""
@@ -376,19 +370,17 @@ def _readers(body: LoopBody, producers: Sequence[int]) -> list[int]:
     return first if all(_takes(body.statements[n]) for n in first) else []
 
 
+def _behind(producers: Sequence[int], body: LoopBody, stages: int) -> Placement | None:
+    """Copies behind the last readers of their tiles, if other products are computed meanwhile."""
+    products = {n for n, stmt in enumerate(body.statements) if isinstance(stmt, Gemm)}
+    touching = {n: body.storages[target_of(body.statements[n])] for n in producers}
+    users = {number: {n for n, _, _ in touching[number]} - {number} for number in producers}
+    return behind(users, products, len(body.statements), stages)
+
+
 def _takes(stmt: Stmt) -> bool:
     """Whether a statement copies a tile from shared memory to registers."""
     return isinstance(stmt, Copy) and (stmt.src.buffer.scope, stmt.dst.buffer.scope) == (Scope.SHARED, Scope.FRAGMENT)
-
-
-def _ahead(producers: Sequence[int], readers: Sequence[int], count: int, stages: int) -> Placement:
-    """Copies ahead of all other statements, or behind those that empty the tiles they fill."""
-    sequence = [*readers, *producers, *(n for n in range(count) if n not in producers and n not in readers)]
-    order = [0] * count
-    for position, number in enumerate(sequence):
-        order[number] = position
-    last = stages if readers else stages - 1
-    return Placement(tuple(0 if n in producers else last for n in range(count)), tuple(order))
 
 
 def _runs_ahead(body: LoopBody, number: int, placement: Placement) -> bool:
