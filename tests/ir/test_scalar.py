@@ -15,6 +15,8 @@ from tilelang.ir.scalar import (
     data_binary,
     data_unary,
     exact_binary,
+    plain_binary,
+    plain_conversion,
     round_tf32,
 )
 
@@ -185,3 +187,20 @@ def test_tf32_keeps_ten_bits_of_the_fraction():
     values = np.array([1 + 2.0**-10, 1 + 2.0**-11, 1 + 3 * 2.0**-11, np.inf, -1 - 2.0**-12], np.float32)
     assert [1 + 2.0**-10, 1.0, 1 + 2.0**-9, np.inf, -1.0] == round_tf32(values).tolist()
     assert np.isnan(round_tf32(np.array([np.nan], np.float32)))[0]
+
+
+@pytest.mark.parametrize("name", ["float32", "float64", "int32", "uint32", "int64", "uint64", "float16", "int8"])
+def test_what_numpy_does_by_itself_is_what_the_language_does(name):
+    dtype = SCALARS[name]
+    values = [dtype.numpy.type(v) for v in (0, 1, 3, dtype.limits[0], dtype.limits[1])]
+    with np.errstate(all="ignore"):
+        for op in BinaryOp:
+            if (plain := plain_binary(op, dtype)) is not None:
+                made = BOOL if op in COMPARISONS else dtype
+                for a, b in itertools.product(values, values):
+                    expected, actual = data_binary(op, a, b, made), plain(a, b)
+                    assert (expected.dtype, expected.tobytes()) == (actual.dtype, actual.tobytes())
+        for other in SCALARS.values():
+            if (plain := plain_conversion(dtype, other)) is not None:
+                assert [convert(v, other) for v in values] == [plain(v) for v in values]
+                assert other.numpy == plain(values[0]).dtype

@@ -177,6 +177,23 @@ def data_binary(op: BinaryOp, a: Value, b: Value, dtype: DType) -> Value:
         return np.asarray(_BINARY[op](a, b)).astype(dtype.numpy)[()]
 
 
+_NATIVE = frozenset({"float32", "float64", "int32", "int64", "uint32", "uint64"})
+_PLAIN = COMPARISONS | {BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL}
+
+
+def plain_binary(op: BinaryOp, operand: DType) -> Callable[[Value, Value], Value] | None:
+    """What `data_binary` does on operands of a dtype with which NumPy computes as this language does, if it is one.
+
+    It leaves floating-point warnings to the caller.
+    """
+    return _BINARY[op] if op in _PLAIN and str(operand) in _NATIVE else None
+
+
+def plain_conversion(source: DType, dtype: DType) -> Callable[[Value], Value] | None:
+    """What `convert` does on scalars where NumPy's own conversion does so without loss, if it does."""
+    return dtype.numpy.type if str(source) in ("float16", "float32") and str(dtype) in ("float32", "float64") else None
+
+
 def data_unary(op: UnaryOp, a: Value, dtype: DType) -> Value:
     """`op a` on a NumPy value; the result has `dtype`."""
     with np.errstate(all="ignore"):

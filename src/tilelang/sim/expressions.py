@@ -24,6 +24,8 @@ from tilelang.ir.scalar import (
     data_binary,
     data_unary,
     exact_binary,
+    plain_binary,
+    plain_conversion,
 )
 
 Index = Callable[[], int]
@@ -116,8 +118,8 @@ class Evaluator:
                 test, x, y = self._as_data(condition), self._as_data(a), self._as_data(b)
                 return lambda: x() if test() else y()
             case Cast(a=a):
-                x = self._as_data(a)
-                return lambda: convert(x(), dtype)
+                x, widen = self._as_data(a), plain_conversion(a.dtype, dtype)
+                return (lambda: convert(x(), dtype)) if widen is None else (lambda: widen(x()))
             case Reinterpret(a=a):
                 x = self._as_data(a)
                 return lambda: np.asarray(x()).view(dtype.numpy)[()]
@@ -138,7 +140,8 @@ class Evaluator:
             return lambda: y() if x() else np.False_
         if op is BinaryOp.OR:
             return lambda: np.True_ if x() else y()
-        return lambda: data_binary(op, x(), y(), dtype)
+        compute = plain_binary(op, expr.a.dtype)
+        return (lambda: data_binary(op, x(), y(), dtype)) if compute is None else (lambda: compute(x(), y()))
 
     def _call(self, callee: Callee, args: tuple[Expr, ...], expr: Expr) -> Data:
         compute = callee.compute(tuple(arg.dtype for arg in args))

@@ -89,7 +89,8 @@ class Cells:
         self._need_defined(where)
         if self.ledger is not None:
             self.ledger.read(where)
-        return self.data[where].copy()
+        value = self.data[where]
+        return value.copy() if isinstance(value, np.ndarray | np.void) else value  # which are windows
 
     def store(self, where: tuple[int, ...], value: Value, *, atomic: bool = False) -> None:
         """Writes one element; out of bounds of a global buffer nothing happens.
@@ -130,10 +131,10 @@ class Cells:
             self.tell(where, atomic)
 
     def _contains(self, where: tuple[int, ...]) -> bool:
-        for axis, (index, extent) in enumerate(zip(where, self.extents, strict=True)):
+        for index, extent in zip(where, self.extents, strict=True):
             if not 0 <= index < extent:
                 if self.buffer.scope.on_chip:
-                    raise self._outside(where, axis)
+                    raise self._outside(where, next(n for n, e in enumerate(self.extents) if not 0 <= where[n] < e))
                 return False
         return True
 
