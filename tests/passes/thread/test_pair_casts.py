@@ -1,13 +1,20 @@
 """Casts to float8 happen in pairs, and give what single ones give."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from gpu import lower_func
 from harness import assert_same, run_reference_on_copies, simulate_on_copies
 
 import tilelang.language as T
-from tilelang.ir.expr import Cast
+from tilelang.dtypes import INT32
+from tilelang.ir.expr import Cast, Var, const
+from tilelang.ir.stmt import For, ForKind, Seq
 from tilelang.ir.visit import expressions, walk, walk_expr
+from tilelang.passes.base import PassContext
+from tilelang.passes.thread import pair_casts
+from tilelang.target import Target
 
 
 def casts(source, dtype):
@@ -55,3 +62,9 @@ def test_neighbors_are_cast_together_with_the_same_results(source, dtype):
 
 def test_casts_to_16_bits_are_left_to_the_assembler():
     assert [] == [name for name in vector_casts(casts("float32", "float16")) if name.startswith("float16")]
+
+
+def test_loops_of_which_nothing_is_left_stay():
+    empty = For(Var("i", INT32, index=True), const(0, INT32), const(4, INT32), 1, ForKind.UNROLLED, Seq(()))
+    func = dataclasses.replace(lower_func(casts("float32", "float16"), "sm_90a"), body=empty)
+    assert pair_casts.PASS.run(func, PassContext(target=Target("cuda", "sm_90a"))).body is empty

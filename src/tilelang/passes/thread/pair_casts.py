@@ -35,7 +35,10 @@ class _PairCasts(Rewriter):
 
 def _paired(loop: For) -> Stmt | None:
     """The loop without its casts, and the casts behind it; None where it has no such casts."""
-    *before, store = loop.body.body if isinstance(loop.body, Seq) else (loop.body,)
+    parts = loop.body.body if isinstance(loop.body, Seq) else (loop.body,)
+    if not parts:
+        return None
+    *before, store = parts
     trips = int_const(loop.stop)
     if not isinstance(store, Store) or not isinstance(store.value, Cast) or trips is None:
         return None
