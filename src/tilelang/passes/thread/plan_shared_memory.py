@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 
 from tilelang.analysis.thread_accesses import meets_some
 from tilelang.analysis.uniform import Uniformity
@@ -145,7 +146,7 @@ def _rounded(value: int, align: int) -> int:
 
 
 def _tiles(launch: Launch, *, whole_loops: bool) -> list[Tile]:
-    life = _Life(Uniformity(launch), whole_loops)
+    life = _Life(launch, whole_loops)
     life.visit(launch.body, 0)
     life.end()
     versions = dict(launch.plan.versions)
@@ -181,8 +182,8 @@ def _size(buffer: Buffer, plan: LaunchPlan) -> tuple[int, int]:
 class _Life:
     """Collects from when to when each buffer is touched."""
 
-    def __init__(self, uniform: Uniformity, whole_loops: bool) -> None:
-        self._uniform, self._whole_loops = uniform, whole_loops
+    def __init__(self, launch: Launch, whole_loops: bool) -> None:
+        self._launch, self._whole_loops = launch, whole_loops
         self.position = 0
         self.allocated: dict[Buffer, None] = {}
         self.spans: dict[Buffer, tuple[int, int]] = {}
@@ -211,10 +212,15 @@ class _Life:
         if is_loop:
             around.update(dict.fromkeys(b for b in self._multiplied if b not in before))
             self._close_loop(begin, around, outermost=loops == 0)
-        if self._uniform.diverges(stmt):
+        several = (is_loop or isinstance(stmt, If)) and sum(last >= begin for _, last in self.spans.values()) > 1
+        if several and self._uniform.diverges(stmt):
             self._close(begin, self.spans)
         if is_loop or isinstance(stmt, If):
             self._multiplied |= before  # for those who did not come by the waits inside
+
+    @cached_property
+    def _uniform(self) -> Uniformity:
+        return Uniformity(self._launch)
 
     def end(self) -> None:
         """Nothing comes behind; products and copies that nobody waits for have all of the rest."""
