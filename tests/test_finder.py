@@ -78,8 +78,8 @@ def test_an_absent_attribute_is_told(statement: str, message: str, hint: str) ->
             "tilelang.transform.LowerAccessPtr: internal to published TileLang, not part of this package",
         ),
         (
-            "import tilelang.jit.adapter.tvm_ffi",
-            "tilelang.jit.adapter: internal to published TileLang, not part of this package",
+            "import tilelang.jit.adapter.cython",
+            "tilelang.jit.adapter.cython: internal to published TileLang, not part of this package",
         ),
     ],
 )
