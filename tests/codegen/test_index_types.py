@@ -14,7 +14,7 @@ from tilelang.codegen.names import Names
 from tilelang.dtypes import FLOAT32, INT32, INT64
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.evaluate import evaluate
-from tilelang.ir.expr import Binary, Expr, Var, as_expr, binary, select
+from tilelang.ir.expr import Binary, Expr, Load, Var, as_expr, binary, select
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import For, ForKind, Seq
 
@@ -136,3 +136,14 @@ def test_offsets_of_small_static_tensors_need_32_bits():
     assert bits(4, 8, strides=(N, 1)) is None
     assert 32 == ProvenIndexTypes(domain(), wide=False).offset_bits(Buffer("A", (K, as_expr(8)), FLOAT32, Scope.GLOBAL))
     assert 32 == bits(64, scope=Scope.SHARED)
+
+
+def test_counters_are_as_narrow_as_the_data_that_ends_their_loops():
+    count, var = Var("count", INT32), Var("i", INT32, index=True)
+    data = Buffer("data", (as_expr(4),), INT32, Scope.GLOBAL)
+    loop = For(var, as_expr(0), count, 1, ForKind.SERIAL, Seq(()))
+    for value, width in ((Load(data, (as_expr(0),), INT32) // 256, 32), (Load(data, (as_expr(0),), INT32), 64)):
+        types = ProvenIndexTypes(Domain())
+        types.bind_data(count, value)
+        assert 32 == types.loop(loop)
+        assert width == types.bits(var * 256 + 2)

@@ -156,6 +156,7 @@ class StmtPrinter(abc.ABC):
             kind = exprs.index_type(self._types.bind(var, node.value))
         else:
             text, kind = exprs.value(node.value), exprs.value_type(var.dtype)
+            self._types.bind_data(var, node.value)
         self._out.line(f"const {kind} {self._names.declare(var)} = {text};")
 
     def _store(self, node: Store) -> None:

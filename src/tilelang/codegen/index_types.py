@@ -56,6 +56,9 @@ class IndexTypes:
         """The width of a variable that is bound to a value, which is known from now on in this scope."""
         return 64
 
+    def bind_data(self, var: Var, value: Expr) -> None:
+        """Learns, in this scope, what the value tells of a variable that is no index."""
+
     @contextmanager
     def scope(self) -> Iterator[None]:
         """What is learned inside is forgotten afterwards."""
@@ -140,6 +143,11 @@ class ProvenIndexTypes(IndexTypes):
         self._domain = self._domain.with_value(var, value)
         self._declared[var] = bits = self.bits(value)
         return bits
+
+    def bind_data(self, var: Var, value: Expr) -> None:  # noqa: D102
+        known = bounds(value, self._domain) if var.dtype.is_int and var.dtype.lanes == 1 else None
+        if known is not None and not of_dtype(var.dtype).within(known):
+            self._domain = self._domain.with_range(var, known.low, known.high)
 
     def learn(self, domain: Domain) -> None:
         """Replaces the facts at hand, in this scope."""
