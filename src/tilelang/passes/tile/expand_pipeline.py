@@ -27,6 +27,7 @@ from tilelang.ir.visit import Rewriter, substitute, substitute_stmt, walk
 from tilelang.isa.nvidia.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT
 from tilelang.lowering.regions import shared_storages
 from tilelang.passes.base import Pass, PassContext, with_launches
+from tilelang.passes.tile.advance_copies import advance
 from tilelang.passes.tile.place_copies import Placement
 from tilelang.passes.tile.plan_pipeline import (
     LoopBody,
@@ -264,11 +265,16 @@ class _Drop(Rewriter):
         return self.rebuild_stmt(node)
 
 
-def expand_launch(launch: Launch) -> Launch:
-    """The launch without pipelined loops, all its asynchronous copies waited for."""
+def expand_launch(launch: Launch, shared_bytes: int) -> Launch:
+    """The launch without pipelined loops, all its asynchronous copies waited for.
+
+    Args:
+        launch: The launch.
+        shared_bytes: How much shared memory a block may have.
+    """
     expand = _Expand()
     body = expand.visit(launch.body) or Seq((), loc=launch.loc)
-    body = settle(body, expand.copies)
+    body = settle(advance(body, expand.copies, shared_bytes), expand.copies)
     if body is launch.body:
         return launch
     used = {storage for s in walk(body) if not isinstance(s, Alloc) for storage in shared_storages(s)}
@@ -286,8 +292,9 @@ def expand_launch(launch: Launch) -> Launch:
     )
 
 
-def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    return with_launches(func, expand_launch)
+def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
+    room = context.target.architecture.shared_bytes
+    return with_launches(func, lambda launch: expand_launch(launch, room))
 
 
 PASS = Pass("expand_pipeline", _run, Level.TILE, Level.TILE)

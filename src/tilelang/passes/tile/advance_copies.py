@@ -1,0 +1,100 @@
+"""Starts asynchronous copies earlier in the iteration of a loop, so that they run beside what does not need them.
+
+Takes statements whose pipelines are expanded, gives them in another order. Invariant: a copy passes only statements
+that leave alone what it reads and what it fills, and stays apart from other copies, so that each can be awaited alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Set as AbstractSet
+
+from tilelang.analysis.accesses import accesses
+from tilelang.analysis.thread_accesses import hands_over
+from tilelang.ir.buffer import Scope
+from tilelang.ir.expr import Load, Var
+from tilelang.ir.stmt import Alloc, Bind, For, If, ParallelLoop, Seq, Stmt, Store, TileOp
+from tilelang.ir.visit import Rewriter, expressions, walk, walk_expr
+from tilelang.ops.copy import Copy
+from tilelang.ops.gemm import Gemm
+from tilelang.passes.tile.plan_pipeline import is_asynchronous
+
+
+def advance(body: Stmt, owned: AbstractSet[Stmt], shared_bytes: int) -> Stmt:
+    """The statements with asynchronous copies in loops as early as may be.
+
+    Args:
+        body: What a block does.
+        owned: Copies that stay where they are, since a pipeline counts them.
+        shared_bytes: How much shared memory a block may have; tiles are needed longer, and may not share it any more.
+    """
+    if any(isinstance(s, Gemm) and s.wait for s in walk(body)):
+        return body  # products that are under way read tiles that no statement at hand names
+    tiles = [s.buffer for s in walk(body) if isinstance(s, Alloc) and s.buffer.scope is Scope.SHARED]
+    if sum(tile.bytes or 0 for tile in tiles if tile.view_of is None) > shared_bytes:
+        return body
+    return _Advance(owned).visit(body) or body
+
+
+class _Advance(Rewriter):
+    def __init__(self, owned: AbstractSet[Stmt]) -> None:
+        self._owned = owned
+        self._in_loop = False
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if isinstance(node, Seq) and self._in_loop:
+            return self._sequence(node)
+        if isinstance(node, For):
+            around, self._in_loop = self._in_loop, True
+            made = self.rebuild_stmt(node)
+            self._in_loop = around
+            return made
+        return self.rebuild_stmt(node) if isinstance(node, Seq | If) or not isinstance(node, TileOp) else node
+
+    def _sequence(self, node: Seq) -> Stmt:
+        made: list[Stmt] = []
+        for child in node.body:
+            new = self.visit(child)
+            if new is None:
+                continue
+            if self._is_free(new):
+                assert isinstance(new, Copy)
+                made.insert(self._place(new, made), new)
+            else:
+                made.append(new)
+        same = len(made) == len(node.body) and all(x is y for x, y in zip(made, node.body, strict=True))
+        return node if same else dataclasses.replace(node, body=tuple(made))
+
+    def _is_free(self, stmt: Stmt) -> bool:
+        return is_asynchronous(stmt) and isinstance(stmt, Copy) and stmt not in self._owned
+
+    def _place(self, copy: Copy, before: list[Stmt]) -> int:
+        """Where among the statements before it a copy may stand."""
+        place = at = len(before)
+        while at and _may_pass(copy, before[at - 1]):
+            at -= 1
+            if isinstance(before[at], TileOp | ParallelLoop):  # there is nothing to gain from the others
+                place = at
+        while place < len(before) and place and self._is_free(before[place - 1]):
+            place += 1  # one statement stands between: it closes the group of the other copy
+        return place
+
+
+def _may_pass(copy: Copy, stmt: Stmt) -> bool:
+    """Whether a copy may start before a statement that stands before it."""
+    if not isinstance(stmt, TileOp | ParallelLoop | Store | Bind | Alloc) or is_asynchronous(stmt) or hands_over(stmt):
+        return False
+    if isinstance(stmt, TileOp) and (stmt.demanded or any(hands_over(s) for s in walk(stmt))):
+        return False
+    own = accesses(copy)
+    source = {a.buffer.storage for a in own.reads}
+    target = copy.dst.buffer.storage
+    if isinstance(stmt, Alloc):
+        return stmt.buffer.storage not in {*source, target} and stmt.buffer not in (copy.src.buffer, copy.dst.buffer)
+    used = {e for root in expressions(copy) for e in walk_expr(root) if isinstance(e, Var)}
+    if isinstance(stmt, Bind) and stmt.var in used:
+        return False
+    reads = {e.buffer.storage for root in expressions(copy) for e in walk_expr(root) if isinstance(e, Load)}
+    found = accesses(stmt)
+    written = {a.buffer.storage for a in found.writes}
+    return written.isdisjoint({*source, *reads}) and all(a.buffer.storage is not target for a in found.all)
