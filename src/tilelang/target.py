@@ -256,8 +256,9 @@ _IGNORED_FIELDS = ("keys", "tag", "mcpu", "num-cores", "max_num_threads", "threa
 
 
 def _from_mapping(value: Mapping[str, object], what: str) -> Target:
-    def refused(why: str) -> TargetError:
-        return TargetError(f"{what}: {dict(value)!r} {why}", hint=f"a valid target config dict is {_EXAMPLE}")
+    def refused(why: str, meant: str = DEFAULT_ARCH) -> TargetError:
+        example = {"kind": "cuda", "arch": meant}
+        return TargetError(f"{what}: {dict(value)!r} {why}", hint=f"a valid target config dict is {example}")
 
     kind, arch, code = (value.get(name, default) for name, default in zip(_FIELDS, (None, "native", ()), strict=True))
     if not isinstance(kind, str):
@@ -266,7 +267,8 @@ def _from_mapping(value: Mapping[str, object], what: str) -> Target:
         if key not in _FIELDS and key not in _IGNORED_FIELDS:
             raise refused(f"has the unknown field {key!r}")
     if not isinstance(arch, str):
-        raise refused("has an 'arch' that is no text")
+        near = [name for name, known in ARCHITECTURES.items() if str(known.number) == str(arch).replace(".", "")]
+        raise refused("has an 'arch' that is no text", near[-1] if near else DEFAULT_ARCH)
     if not isinstance(code, list | tuple) or not all(isinstance(name, str) for name in code):
         raise refused("has a 'code' that is no list of texts")
     return _from_name(kind, arch, tuple(code), what)
@@ -297,7 +299,8 @@ def _from_name(name: str, arch: str, code: tuple[str, ...], what: str) -> Target
 
 
 def _unknown_name(what: str, name: str) -> TargetError:
-    near = difflib.get_close_matches(name, ["auto", *ALIASES, *ABSENT], n=1, cutoff=0.5)
+    other = {"gpu": "cuda", "nvidia": "cuda", "x86": "cpu"}.get(name.lower(), name.lower())
+    near = difflib.get_close_matches(other, ["auto", *ALIASES, *ABSENT], n=1, cutoff=0.5)
     meant = f"did you mean {near[0]!r}? " if near else ""
     syntax = "Use JSON syntax" if what == _DEFAULT_TARGET else "Pass target options as a dict"
     example = """'{"kind": "cuda", "arch": "sm_90a"}'""" if what == _DEFAULT_TARGET else _EXAMPLE
@@ -309,7 +312,7 @@ def _cuda_arch(arch: str, what: str) -> str:
         return present_arch() or DEFAULT_ARCH
     if arch in ARCHITECTURES:
         return arch
-    near = difflib.get_close_matches(arch, ARCHITECTURES, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(arch.lower(), ARCHITECTURES, n=1, cutoff=0.5)
     known = ", ".join(ARCHITECTURES)
     raise TargetError(
         f"{what}: unknown arch {arch!r} of 'cuda'; the known ones are {known}",

@@ -95,7 +95,7 @@ T.gemm: A is (8, 4) and B is (8, 8), so K is 4 on one side and 8 on the other
   --> kernel.py:10:9
 10 |         T.gemm(X, Y, Z)
    |         ^^^^^^^^^^^^^^^
-hint: write transpose_A=True
+hint: write transpose_A=True, and give C the shape (4, 8)
 """,
     ),
     "a gemm into another shape": (

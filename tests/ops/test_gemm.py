@@ -1,5 +1,7 @@
 """`T.gemm`: shapes, scopes, dtypes, and the product."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -27,7 +29,7 @@ def test_inner_extents_must_agree(ops):
     op = Gemm(ops.tile("A", (64, 32)), ops.tile("B", (64, 48)), ops.tile("C", (64, 48)))
     message, hint = message_of(op)
     assert "T.gemm: A is (64, 32) and B is (64, 48), so K is 32 on one side and 64 on the other" == message
-    assert "write transpose_A=True" == hint
+    assert "write transpose_A=True, and give C the shape (32, 48)" == hint
 
 
 def test_the_hint_names_the_flag_that_fits(ops):
@@ -40,6 +42,25 @@ def test_the_hint_names_the_flag_that_fits(ops):
     assert "write transpose_B=False" == hint
     op = Gemm(ops.tile("A", (64, 32)), ops.tile("B", (48, 16)), ops.tile("C", (64, 48)))
     assert message_of(op)[1].startswith("A is (M, K)")
+
+
+@pytest.mark.parametrize("a", [(64, 32), (32, 64), (48, 16)])
+@pytest.mark.parametrize("b", [(64, 48), (32, 64), (64, 32)])
+@pytest.mark.parametrize("c", [(64, 64), (64, 48), (32, 32)])
+def test_a_hint_that_is_followed_gives_a_product(ops, a, b, c):
+    def product(shape, **flags):
+        return Gemm(ops.tile("A", a), ops.tile("B", b), ops.tile("C", shape), **flags)
+
+    try:
+        product(c).check()
+    except ProgramError as error:
+        hint = error.hint
+        if hint.startswith("A is"):
+            assert not {*a} & {*b}
+            return
+        flags = {f"transpose_{name.lower()}": value == "True" for name, value in re.findall(r"transpose_(.)=(\w+)", hint)}
+        shape = re.search(r"give C the shape \((\d+), (\d+)\)", hint)
+        product((int(shape[1]), int(shape[2])) if shape else c, **flags).check()
 
 
 def test_outer_extents_must_fit_the_accumulator(ops):

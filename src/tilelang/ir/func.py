@@ -6,9 +6,10 @@ import enum
 from collections.abc import Mapping
 from dataclasses import field
 from types import MappingProxyType
+from typing import NoReturn
 
 from tilelang.dtypes import DType
-from tilelang.errors import NOWHERE, Loc
+from tilelang.errors import NOWHERE, Loc, StagingTypeError
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Expr, Var
 from tilelang.ir.stmt import Stmt
@@ -115,6 +116,22 @@ class PrimFunc:
         if self.outputs:
             known["tilelang_out_idx"] = [position - len(self.params) for position in self.outputs]
         return MappingProxyType(known)
+
+    def __call__(self, *arguments: object, **keywords: object) -> NoReturn:
+        """Refuses a call: a program is compiled before it runs.
+
+        Raises:
+            StagingTypeError: Always.
+        """
+        try:
+            raise StagingTypeError(
+                f"'{self.name}' is a program that is not compiled, and cannot be called",
+                hint=f"compile it first: `kernel = tilelang.compile({self.name})`, then `kernel(...)`; "
+                "what kernels call inside is marked @T.macro",
+            )
+        except StagingTypeError as error:
+            error.__traceback__ = None  # the frame of this package
+            raise
 
     def __repr__(self) -> str:
         return f"PrimFunc({self.name})"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, overload
 
 from tilelang.api import public
-from tilelang.errors import StagingError
+from tilelang.errors import ArgumentError, StagingError, TileLangError
 from tilelang.ir.func import PrimFunc
 from tilelang.jit.compile import compile_all
 from tilelang.jit.eager import EagerFunction
@@ -25,6 +25,7 @@ from tilelang.jit.signature import (
     RETURN_KERNEL,
     ParsedArguments,
     bind_call,
+    is_array,
     key_of_value,
     plain_key,
     split_keywords,
@@ -72,13 +73,31 @@ class JitFunction(JITImpl):
         Raises:
             StagingError: The function returns something other than a kernel.
         """
-        func = self.func.function(*args, **keywords)
+        try:
+            func = self.func.function(*args, **keywords)
+        except TileLangError:
+            self._refuse_arrays(args, keywords)
+            raise
         if isinstance(func, PrimFunc):
             return func
         raise StagingError(
             f"{self.func.__name__}: a function marked @tilelang.jit returns a kernel, got {type(func).__name__}",
             hint="return the function marked @T.prim_func; or write T.Kernel directly in the body (eager style)",
         )
+
+    def _refuse_arrays(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+        """Refuses tensors where no kernel could be made with them.
+
+        Raises:
+            ArgumentError: There is one among the arguments.
+        """
+        name = self.func.__name__
+        for parameter, value in bind_call(name, self.signature, args, keywords).items():
+            if is_array(value):
+                raise ArgumentError(
+                    f"{name}: '{parameter}' is a tensor, but a function that returns a kernel takes sizes and options",
+                    hint=f"make the kernel first, and call that with tensors: `kernel = {name}(...)`, `kernel(A, B)`",
+                ) from None
 
     def par_compile(
         self, configs: Sequence[Any], num_workers: int | None = None, ignore_error: bool = False

@@ -155,7 +155,7 @@ class TileProxy:
             raise ProgramError(
                 f"'{self.name}' holds {self.buffer.dtype!s}, but the value is {expr.dtype!s}: they differ in lanes"
             )
-        return cast(expr, self.buffer.dtype)
+        return current("a store").converted(expr, self.buffer)
 
     def _places(self, key: Index) -> list[tuple[Expr, ...]] | None:
         """The elements that an index names whose parts are vectors; None if none of them is one."""

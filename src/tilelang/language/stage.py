@@ -23,7 +23,7 @@ from tilelang.errors import (
 )
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.builder import Builder
-from tilelang.ir.expr import Const, Expr, ExprLike, Load, Var, cast
+from tilelang.ir.expr import Const, Expr, ExprLike, Load, Var, cast, int_const
 from tilelang.ir.func import Param
 from tilelang.ir.not_plain import TEXT_MADE
 from tilelang.ir.stmt import Alloc, Bind, PipelineSpec, Stmt, Store, TensorLayout
@@ -174,7 +174,26 @@ class Stager(Builder):
 
     def assign_mutable(self, target: Load, value: Expr) -> None:
         """Stores into a mutable scalar, or an element that a name refers to."""
-        self.emit(Store(target.buffer, target.indices, cast(value, target.dtype)))
+        self.emit(Store(target.buffer, target.indices, self.converted(value, target.buffer)))
+
+    def converted(self, value: Expr, buffer: Buffer) -> Expr:
+        """A value as a buffer holds it; warns of a number that its integers do not have, and that would wrap around.
+
+        -1 means all bits of an unsigned dtype, and a number with the highest bit of 32 or 64 set means these bits.
+        """
+        dtype = buffer.dtype
+        stored = cast(value, dtype)
+        if isinstance(value, Const) and dtype.is_int and dtype.lanes == 1 and isinstance(value.value, int):
+            low, high = dtype.limits
+            bits = -1 if low == 0 else 2 * high + 1 if dtype.bits >= 32 else high
+            if not (low <= value.value <= max(high, bits) or value.value == bits):
+                warn(
+                    f"{value.value} is stored into '{buffer.name}', whose {dtype!s} goes from {low} to {high}, as "
+                    f"{int_const(stored)}",
+                    self.loc,
+                    hint="write a number that it has, or allocate it with a wider dtype",
+                )
+        return stored
 
     def refer(self, element: Load) -> Load:
         """An element as something that a name refers to: assigning the name stores there. Its indices stay fixed."""

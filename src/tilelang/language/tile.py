@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilelang.ir.expr import ExprLike, as_expr, cast
+from tilelang.ir.expr import ExprLike, as_expr
 from tilelang.language.api import api
 from tilelang.language.operators import emit_op
 from tilelang.language.regions import Operand, scalar_operand, tile_region
+from tilelang.language.stage import current
 from tilelang.ops.fill import Fill
 
 __all__ = [
@@ -64,4 +65,5 @@ def clear(buffer: Operand, annotations: Mapping[str, object] | None = None) -> N
 def _fill(what: str, buffer: Operand, value: ExprLike) -> None:
     region = tile_region(buffer, what, element=True)
     expr = as_expr(scalar_operand(value, what, "the value"))
-    emit_op(Fill(region, cast(expr, region.dtype) if region.dtype.lanes == 1 else expr))
+    stored = current(what).converted(expr, region.buffer) if region.dtype.lanes == 1 else expr
+    emit_op(Fill(region, stored))

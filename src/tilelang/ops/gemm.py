@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import itertools
 from dataclasses import field
 from typing import NoReturn
 
@@ -182,7 +183,7 @@ class Gemm(TileOp):
             raise ProgramAssertionError(
                 f"{self.name}: A is {self._shown(a, self.transpose_a)} and B is {self._shown(b, self.transpose_b)}, "
                 f"so K is {extent_text(k)} on one side and {extent_text(k_of_b)} on the other",
-                hint=self._transposing(a, b),
+                hint=self._remedy(a, b, c),
             )
         for letter, size, of_c in (("M", m, c[0]), ("N", n, c[1])):
             if not may_equal(size, of_c):
@@ -190,21 +191,29 @@ class Gemm(TileOp):
                     f"{self.name}: A is {self._shown(a, self.transpose_a)} and B is "
                     f"{self._shown(b, self.transpose_b)}, but C is {shape_text(c)}: {letter} is {extent_text(size)} "
                     f"on one side and {extent_text(of_c)} on the other",
-                    hint=f"give C the shape {shape_text((m, n))}",
+                    hint=self._remedy(a, b, c),
                 )
 
     @staticmethod
     def _shown(shape: tuple[Expr, ...], transposed: bool) -> str:
         return f"{shape_text(shape)} transposed" if transposed else shape_text(shape)
 
-    def _transposing(self, a: tuple[Expr, ...], b: tuple[Expr, ...]) -> str:
-        """Which flag would make the K of both sides agree, if one does."""
-        k = a[0] if self.transpose_a else a[1]
-        k_of_b = b[1] if self.transpose_b else b[0]
-        if may_equal(k, b[0] if self.transpose_b else b[1]):
-            return f"write transpose_B={not self.transpose_b}"
-        if may_equal(k_of_b, a[1] if self.transpose_a else a[0]):
-            return f"write transpose_A={not self.transpose_a}"
+    def _remedy(self, a: tuple[Expr, ...], b: tuple[Expr, ...], c: tuple[Expr, ...]) -> str:
+        """What makes the shapes agree: other flags if these alone do, else also another C."""
+        remedies = []
+        for transpose_a, transpose_b in itertools.product((self.transpose_a, not self.transpose_a), (False, True)):
+            m, k = a[::-1] if transpose_a else a
+            k_of_b, n = b[::-1] if transpose_b else b
+            if not may_equal(k, k_of_b):
+                continue
+            changes = [f"transpose_A={transpose_a}"] * (transpose_a != self.transpose_a)
+            changes += [f"transpose_B={transpose_b}"] * (transpose_b != self.transpose_b)
+            fits = may_equal(m, c[0]) and may_equal(n, c[1])
+            parts = [f"write {', '.join(changes)}"] if changes else []
+            parts += [] if fits else [f"give C the shape {shape_text((m, n))}"]
+            remedies.append((not fits, len(changes), ", and ".join(parts)))
+        if remedies:
+            return min(remedies)[2]
         return "A is (M, K), or (K, M) with transpose_A=True; B is (K, N), or (N, K) with transpose_B=True"
 
     def _check_dtypes(self) -> None:
