@@ -156,6 +156,11 @@ class CompileOptions:
         return self._is_on(PassConfigKey.TL_ENABLE_FAST_MATH) and not off
 
     @property
+    def checks_subscripts(self) -> bool:
+        """Whether the CPU tests indices on chip that are not proven in range (not `tl.disable_safe_memory_legalize`)."""
+        return not self._is_on(PassConfigKey.TL_DISABLE_SAFE_MEMORY_ACCESS)
+
+    @property
     def nan_propagate(self) -> bool:
         """Whether NaN wins in minima and maxima of the whole kernel (`tl.nan_propagate`)."""
         return self._choice(PassConfigKey.TL_NAN_PROPAGATE) is not False

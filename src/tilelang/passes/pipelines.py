@@ -5,6 +5,7 @@ from __future__ import annotations
 from tilelang.lowering.lowering import Lowerings as GpuLowerings
 from tilelang.passes.base import Pass
 from tilelang.passes.thread import (
+    check_subscripts,
     flatten_shared,
     group_barriers,
     guard_bounds,
@@ -64,6 +65,7 @@ def cpu(lowerings: Lowerings) -> tuple[Pass, ...]:
         permute_tensors.PASS,
         forward_copies.PASS,
         lower_tile_ops(lowerings),
+        check_subscripts.PASS,
         vectorize_loops.PASS,
         guard_bounds.PASS,
         simplify_body.PASS,

@@ -1,0 +1,136 @@
+"""Tests indices of memory on the chip that are not proven in range, so that a wrong one is an error and no crash.
+
+Takes a thread-level function of the CPU, gives one in which an assertion stands in front of every statement that may
+leave a buffer on the chip: an index that was read from memory, or that a size decides. Invariant: where the assertions
+hold, the function does what it did; the option `tl.disable_safe_memory_legalize` leaves them out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from tilelang.arith.domain import Domain, of_function
+from tilelang.arith.prove import decide
+from tilelang.errors import Loc
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import Binary, Expr, Load, Select, as_bool, conjunction, int_const, unary
+from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.printer import to_text
+from tilelang.ir.scalar import BinaryOp, UnaryOp
+from tilelang.ir.stmt import Assert, Atomic, Bind, For, If, Launch, Seq, Stmt, Store, While
+from tilelang.ir.visit import children, expressions
+from tilelang.passes.base import Pass, PassContext, with_body
+from tilelang.passes.thread.guard_bounds import in_range
+
+_CHECKED = (Scope.SHARED, Scope.FRAGMENT, Scope.LOCAL)
+
+
+def check_subscripts(func: PrimFunc, context: PassContext) -> PrimFunc:
+    """The function with assertions, unless the options leave them out."""
+    return with_body(func, _stmt(func.body, of_function(func))) if context.options.checks_subscripts else func
+
+
+def _stmt(node: Stmt, domain: Domain) -> Stmt:
+    with node.loc:
+        match node:
+            case Seq():
+                return _seq(node, domain)
+            case For(var=var, start=start, stop=stop, step=step, body=body):
+                inner = _stmt(body, domain.with_loop(var, start, stop, step))
+                return _checked(_with(node, body=inner), (start, stop), domain)
+            case If(condition=condition, then_body=then, else_body=other):
+                new_then = _stmt(then, domain.assume(condition))
+                new_other = other and _stmt(other, domain.assume(_not(condition)))
+                return _checked(_with(node, then_body=new_then, else_body=new_other), (condition,), domain)
+            case While(condition=condition, body=body):  # the condition is computed again behind the body
+                tests = list(_tests((condition,), domain))
+                inner = _stmt(body, domain.assume(condition))
+                if tests:
+                    inner = Seq((inner, *_asserts(tests, node.loc)), loc=node.loc)
+                return _checked(_with(node, body=inner), (condition,), domain)
+            case Launch(block_vars=variables, grid=grid, body=body):
+                return _with(node, body=_stmt(body, domain.with_extents(variables, grid)))
+        return _checked(node, tuple(expressions(node)), domain)
+
+
+def _seq(node: Seq, domain: Domain) -> Seq:
+    body = []
+    for child in node.body:
+        body.append(_stmt(child, domain))
+        if isinstance(child, Bind):
+            domain = domain.with_value(child.var, child.value)
+    return node if all(x is y for x, y in zip(body, node.body, strict=True)) else Seq(tuple(body), loc=node.loc)
+
+
+def _with(node: Stmt, **parts: Stmt | None) -> Stmt:
+    same = all(getattr(node, name) is part for name, part in parts.items())
+    return node if same else dataclasses.replace(node, **parts)  # type: ignore[arg-type]
+
+
+def _checked(node: Stmt, exprs: tuple[Expr, ...], domain: Domain) -> Stmt:
+    """A statement behind assertions for what it accesses itself."""
+    tests = list(_tests(exprs, domain))
+    if isinstance(node, Store | Atomic):
+        tests += _of_access(node.buffer, node.indices, domain)
+    return Seq((*_asserts(tests, node.loc), node), loc=node.loc) if tests else node
+
+
+def _asserts(tests: list[tuple[Expr, str]], loc: Loc) -> Iterator[Stmt]:
+    seen = set()
+    for condition, message in tests:
+        if message not in seen:
+            seen.add(message)
+            yield Assert(condition, message, loc=loc)
+
+
+def _tests(exprs: tuple[Expr, ...], domain: Domain) -> Iterator[tuple[Expr, str]]:
+    """What has to hold before the expressions are computed, inner accesses first, each with what is wrong if not."""
+    for expr in exprs:
+        if isinstance(expr, Select):
+            yield from _tests((expr.condition,), domain)
+            yield from _under(expr.condition, expr.a, domain)
+            yield from _under(_not(expr.condition), expr.b, domain)
+        elif isinstance(expr, Binary) and expr.op in (BinaryOp.AND, BinaryOp.OR):
+            yield from _tests((expr.a,), domain)
+            yield from _under(expr.a if expr.op is BinaryOp.AND else _not(expr.a), expr.b, domain)
+        else:
+            yield from _tests(children(expr), domain)
+            if isinstance(expr, Load):
+                yield from _of_access(expr.buffer, expr.indices, domain)
+
+
+def _under(condition: Expr, expr: Expr, domain: Domain) -> Iterator[tuple[Expr, str]]:
+    for test, message in _tests((expr,), domain.assume(condition, momentary=True)):
+        yield as_bool(_not(condition)) | test, message
+
+
+def _not(condition: Expr) -> Expr:
+    return unary(UnaryOp.NOT, condition)
+
+
+def _of_access(buffer: Buffer, indices: tuple[Expr, ...], domain: Domain) -> list[tuple[Expr, str]]:
+    if buffer.scope not in _CHECKED:
+        return []
+    found = []
+    for axis, (index, extent) in enumerate(zip(indices, buffer.shape, strict=True)):
+        known = _one_dimension(buffer, axis)
+        tests = in_range(known, (index,), domain)
+        if tests == []:
+            continue
+        size = int_const(extent)
+        message = (
+            f"'{to_text(Load(buffer, indices, buffer.dtype))}': index '{to_text(index)}' is out of range for dimension "
+            f"{axis}, whose extent is {to_text(extent) if size is None else size}"
+        )
+        condition = conjunction([index >= 0, index < extent] if tests is None else tests)
+        if decide(condition, domain) is not True:
+            found.append((condition, message))
+    return found
+
+
+def _one_dimension(buffer: Buffer, axis: int) -> Buffer:
+    return dataclasses.replace(buffer, shape=(buffer.shape[axis],), strides=None, view_of=None)
+
+
+PASS = Pass("check_subscripts", check_subscripts, Level.THREAD, Level.THREAD)
