@@ -102,6 +102,14 @@ def test_short_vectors_move_as_words():
         show.value(Const(1, vector))
 
 
+@pytest.mark.parametrize(("name", "bits"), [("float8_e4m3fn", 8), ("float8_e5m2", 8), ("float16", 16), ("bfloat16", 16)])
+def test_the_bits_of_an_element_are_read_as_they_are(name, bits):
+    """On the way through float the bits of NaN would change."""
+    a = buffer("A", (8,), name)
+    show = printer(a)
+    assert f"tl_bits<int{bits}_t>(A[0])" == show.value(Reinterpret(Load(a, (ZERO,), a.dtype), as_dtype(f"int{bits}")))
+
+
 def test_functions_that_the_text_calls_are_no_names_of_the_users():
     """A user's variable of that name would hide the function."""
     called = set()

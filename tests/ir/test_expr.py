@@ -210,3 +210,14 @@ def test_expressions_are_compared_by_identity_in_containers():
 def test_signs_are_operators_too():
     assert +i is i
     assert isinstance(unary(UnaryOp.NOT, i), Expr)
+
+
+def test_shifts_by_the_width_and_more_leave_nothing():
+    for amount in (32, 40, -1):
+        assert 0 == int_const(i << amount)
+        assert 0 == int_const(const(5, INT32) << amount)
+        assert "int32" == (i << amount).dtype
+    assert isinstance(i << 31, Binary)
+    assert isinstance(j << 40, Binary)
+    assert 0 == int_const(j << 64)
+    assert 2**40 == int_const(as_expr(1) << 40)  # bare numbers are Python's

@@ -191,6 +191,8 @@ class Expressions:
     def _arithmetic(self, scope: Scope, dtype: str, fuel: int) -> str:
         op = self.pick.one(("+", "-", "*", "//", "%", "&", "|", "^", "T.truncdiv", "T.truncmod", "T.floordiv"))
         a = self.integer(scope, dtype, fuel)
+        if op == "*":
+            a = _as_data(a, dtype)
         b = self.integer(scope, dtype, fuel) if self.pick.often(70) else str(self.constant(dtype))
         if not a or (b in ("0", "-0") and op in ("//", "%", "T.truncdiv", "T.truncmod", "T.floordiv")):
             b = "3"
@@ -224,12 +226,13 @@ class Expressions:
                 self.integer(scope, dtype, 0),
             )
         )
-        return f"({self.integer(scope, dtype, fuel)} {op} {amount})"
+        value = self.integer(scope, dtype, fuel)
+        return f"({_as_data(value, dtype) if op == '<<' else value} {op} {amount})"
 
     def _unary_integer(self, scope: Scope, dtype: str, fuel: int) -> str:
-        return self.pick.one(("(-{})", "(~{})", "T.abs({})", "T.floor({})", "({} ** 2)")).format(
-            self.integer(scope, dtype, fuel)
-        )
+        form = self.pick.one(("(-{})", "(~{})", "T.abs({})", "T.floor({})", "({} ** 2)"))
+        value = self.integer(scope, dtype, fuel)
+        return form.format(_as_data(value, dtype) if "**" in form else value)
 
     def _mixed(self, scope: Scope, dtype: str, fuel: int) -> str:
         """Operands of different dtypes, bare literals and indices among them."""
@@ -463,3 +466,10 @@ class Expressions:
             c = self.number(scope, dtype, fuel, None, 4, True)
             return f"({a} {self.pick.one(ops)} {b} {self.pick.one(ops)} {c})"
         return f"({a} {self.pick.one(ops)} {b})"
+
+
+def _as_data(text: str, dtype: str) -> str:
+    """An operand of products that wraps: of index arithmetic, which is exact, no more than 64 bits are computed."""
+    if "[" in text or dtype not in ("int32", "int64"):
+        return text
+    return f"T.reinterpret(T.cast({text}, 'u{dtype}'), '{dtype}')"

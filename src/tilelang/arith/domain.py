@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 from tilelang.ir.expr import Const, Expr, ExprLike, Load, Var, as_expr, int_const
-from tilelang.ir.facts import POSITIVE
+from tilelang.ir.facts import MULTIPLES
 from tilelang.ir.func import PrimFunc, TensorParam
 from tilelang.ir.stmt import Bind, Seq, Stmt
 from tilelang.ir.visit import children, variables_of
@@ -143,7 +143,8 @@ _NO_VALUES: Mapping[Var, Expr] = MappingProxyType({})
 def of_function(func: PrimFunc) -> Domain:
     """What holds in all of a function: extents of tensors are never negative, and of some symbols more is known."""
     domain = Domain()
-    positive = dict(func.attributes).get(POSITIVE, ())
+    parts = dict(func.attributes).get(MULTIPLES, ())
+    positive = {name for name, *_ in parts} if isinstance(parts, tuple) else set()
     for param in func.params:
         if isinstance(param, TensorParam):
             for extent in param.shape:
@@ -152,7 +153,7 @@ def of_function(func: PrimFunc) -> Domain:
                 elif int_const(extent) is None:
                     domain = domain.assume(extent >= 0)
     for symbol in func.symbols:
-        if isinstance(positive, tuple) and symbol.name in positive:
+        if symbol.name in positive:
             domain = domain.with_range(symbol, 1, None)
     for condition in func.assumptions:
         domain = domain.assume(condition)

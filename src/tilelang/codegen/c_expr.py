@@ -351,10 +351,8 @@ class ExprPrinter(IndexPrinter):
         if source == dtype or source.lanes > 1 and self.storage(source) == self.storage(dtype):
             return self._value(expr.a)
         self.need("tl_bits")
-        text = self.value(expr.a)
-        if is_packed(source):
-            text = f"{self.storage(source)}({text})"
-        elif source.is_int and source.bits < 32:  # C++ has no literals of narrow integers
+        text = self.stored(expr.a, source)  # an element as it is: a way through float may change the bits of NaN
+        if source.is_int and source.bits < 32 and not is_packed(source):  # C++ has no literals of narrow integers
             text = f"{self.value_type(source)}({text})"
         text = f"tl_bits<{self.storage(dtype)}>({text})"
         return self.loaded(text, dtype), PREFIX if is_packed(dtype) else POSTFIX

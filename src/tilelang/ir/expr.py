@@ -365,6 +365,9 @@ def binary(op: BinaryOp, left: ExprLike, right: ExprLike) -> Expr:
     if operand.is_bool and op not in _ON_TRUTHS:
         a, b, operand = cast(a, INT32), cast(b, INT32), INT32
     dtype = BOOL if op in COMPARISONS else operand
+    bare = isinstance(a, Const) and a.weak
+    if index and op is BinaryOp.SHL and isinstance(b, Const) and not bare and b.value not in range(dtype.bits):
+        return const(0, dtype)  # as for data; exact, the bits beyond the width could come back
     if isinstance(a, Const) and isinstance(b, Const):
         return _fold(op, a, b, dtype, index)
     return Binary(op, a, b, dtype)
@@ -374,9 +377,7 @@ def _fold(op: BinaryOp, a: Const, b: Const, dtype: DType, index: bool) -> Const:
     weak = a.weak and b.weak
     if index:
         value = exact_binary(op, int(a.value), int(b.value))
-        if op in COMPARISONS:
-            return Const(bool(value), BOOL)
-        return _exact_literal(int(value), dtype, weak)
+        return Const(bool(value), BOOL) if op in COMPARISONS else _exact_literal(int(value), dtype, weak)
     result = data_binary(op, convert(a.value, a.dtype), convert(b.value, b.dtype), dtype)
     if dtype.is_bool:
         return Const(bool(result), BOOL)
@@ -388,9 +389,8 @@ def _fold(op: BinaryOp, a: Const, b: Const, dtype: DType, index: bool) -> Const:
 
 def _exact_literal(value: int, dtype: DType, weak: bool) -> Const:
     """A literal of index arithmetic: of `dtype` unless the value needs 64 bits."""
-    if not -(2**31) <= value < 2**31:
-        return Const(value, INT64, weak=weak)
-    return Const(value, INT32 if weak else dtype, weak=weak)
+    fits = -(2**31) <= value < 2**31
+    return Const(value, (INT32 if weak else dtype) if fits else INT64, weak=weak)
 
 
 def _logical(op: BinaryOp, a: Expr, b: Expr) -> Expr:

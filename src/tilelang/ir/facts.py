@@ -6,7 +6,7 @@ from tilelang.records import record
 
 # attributes of a function
 INDEX_BITS = "tilelang.index_bits"  # 64 if tensors of symbolic shape may be that large
-POSITIVE = "tilelang.positive"  # names of symbols that are never 0
+MULTIPLES = "tilelang.multiples"  # of each symbol that stands for a part of a size: its name, the size's, the factor
 
 
 @record(slots=True)

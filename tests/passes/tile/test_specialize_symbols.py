@@ -5,6 +5,7 @@ import tilelang
 import tilelang.language as T
 from tilelang.arith.domain import of_function
 from tilelang.arith.prove import proves
+from tilelang.errors import ProgramError
 from tilelang.ir.compare import digest, same_func
 from tilelang.ir.expr import Var
 from tilelang.ir.facts import INDEX_BITS, Facts
@@ -13,7 +14,7 @@ from tilelang.ir.printer import to_text
 from tilelang.ir.verify import verify
 from tilelang.ir.visit import any_expr
 from tilelang.passes.tile.check_program import check_program
-from tilelang.passes.tile.specialize_symbols import specialize
+from tilelang.passes.tile.specialize_symbols import generalize, specialize
 from tilelang.sim.tile_interp import run_reference
 
 
@@ -108,3 +109,43 @@ def test_what_only_some_calls_bring_makes_no_program_wrong() -> None:
 
     special = specialize(main, Facts((("n", 128),)))
     assert check_program(special) is special
+
+
+def test_what_was_specialized_is_general_again(scaled: PrimFunc) -> None:
+    special = specialize(scaled, Facts((("M", 4), ("N", 128))))
+    again = generalize(special)
+    assert to_text(scaled) == to_text(again)
+    assert ["M", "N"] == [symbol.name for symbol in again.symbols]
+    assert scaled is generalize(scaled)
+
+
+def test_a_size_that_no_multiple_of_the_usual_one_fits_may_index_a_tile() -> None:
+    N = T.dynamic("N")
+
+    @T.prim_func
+    def marked(A: T.Tensor((4, N), "int32"), C: T.Tensor((100,), "int32")):
+        with T.Kernel(1, threads=64):
+            tile = T.alloc_shared((100,), "int32")
+            T.clear(tile)
+            tile[N] = A[1, N - 1]
+            T.copy(tile, C)
+
+    kernel = tilelang.compile(marked, target={"kind": "cuda", "arch": "sm_90a"}, execution_backend="simulator")
+    a, c = np.arange(28, dtype=np.int32).reshape(4, 7), np.zeros(100, np.int32)
+    kernel(a, c)
+    expected = np.zeros(100, np.int32)
+    expected[7] = 13
+    np.testing.assert_array_equal(expected, c)
+
+
+def test_an_access_that_no_size_allows_is_named_as_it_was_written() -> None:
+    N = T.dynamic("N")
+
+    @T.prim_func
+    def outside(A: T.Tensor((4, N), "int32")):
+        with T.Kernel(1, threads=64):
+            tile = T.alloc_shared((100,), "int32")
+            tile[N + 100] = A[1, 0]
+
+    with pytest.raises(ProgramError, match=r"'tile\[N \+ 100\]': index 100 is out of range for dimension 0"):
+        tilelang.lower(outside, target={"kind": "cuda", "arch": "sm_90a"})

@@ -6,7 +6,6 @@ access proven outside of on-chip memory, and no `T.Parallel` loop whose iteratio
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
@@ -34,6 +33,7 @@ from tilelang.ops.gemm import Gemm
 from tilelang.ops.im2col import Im2Col
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.tile.fixed_layouts import fixed_layouts
+from tilelang.passes.tile.specialize_symbols import generalize
 from tilelang.target import ARCHITECTURES, MAX_CLUSTER, MAX_GRID, MAX_THREADS, Feature, Target
 
 _UNCHECKED = (Scope.GLOBAL, Scope.BARRIER)
@@ -47,6 +47,7 @@ def check_program(func: PrimFunc, context: PassContext | None = None) -> PrimFun
         NoLowering: The program says what single threads do, and the target has none.
         ResourceError: A grid or cluster is larger than the target can start.
     """
+    checked, func = func, generalize(func)  # what only some calls bring must not make a program wrong
     verify(func)
     if context is None or context.target.kind == "cpu":
         refuse_threads(func, "target cpu", "share the work with T.Parallel and tile operators, or compile for a GPU")
@@ -62,12 +63,11 @@ def check_program(func: PrimFunc, context: PassContext | None = None) -> PrimFun
             _check_iterations(stmt)
         elif isinstance(stmt, Launch):
             launches.append(stmt)
-    # what only some calls bring must not make a program wrong: others may be meant
-    around = of_function(dataclasses.replace(func, attributes=()))
+    around = of_function(func)
     for launch in launches:
         with launch.loc:
             _check_launch(launch, around)
-    return func
+    return checked
 
 
 # operators that write each element once, so that iterations can do them side by side

@@ -11,9 +11,10 @@ import dataclasses
 from collections.abc import Mapping
 
 from tilelang.ir.buffer import Buffer
-from tilelang.ir.expr import Expr, Var, const
-from tilelang.ir.facts import INDEX_BITS, POSITIVE, Facts
+from tilelang.ir.expr import Binary, Expr, Var, const, int_const
+from tilelang.ir.facts import INDEX_BITS, MULTIPLES, Facts
 from tilelang.ir.func import PrimFunc, TensorParam
+from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import CallStmt, Launch, Stmt, TensorLayout
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.isa.nvidia.source_kernel import SourceKernel
@@ -33,10 +34,36 @@ def specialize(func: PrimFunc, facts: Facts) -> PrimFunc:
         frozenset(facts.misaligned),
         frozenset(param.buffer for param in func.params if isinstance(param, TensorParam)),
     )
+    known: list[tuple[str, object]] = [(INDEX_BITS, 64)] if facts.wide else []
+    names = tuple((part.name, symbol.name, factors[symbol]) for symbol, part in parts.items())
+    known += [(MULTIPLES, names)] if parts else []
+    return _rewritten(func, rewriter, parts, (*func.attributes, *known))
+
+
+def generalize(func: PrimFunc) -> PrimFunc:
+    """The function with the sizes that the user wrote, which may have any value, in the place of multiples.
+
+    It is what a user's mistake is looked for in: which multiples there are is known of one call only.
+    """
+    symbols = {symbol.name: symbol for symbol in func.symbols}
+    whole: dict[Var, Var] = {}
+    factors: dict[Var, int] = {}
+    multiples = dict(func.attributes).get(MULTIPLES, ())
+    assert isinstance(multiples, tuple)
+    for name, general, factor in multiples:
+        part = symbols[name]
+        whole[part], factors[part] = Var(general, part.dtype, index=part.index), factor
+    if not whole:
+        return func
+    attributes = tuple((key, value) for key, value in func.attributes if key != MULTIPLES)
+    return _rewritten(func, _Generalize(whole, factors), whole, attributes)
+
+
+def _rewritten(
+    func: PrimFunc, rewriter: _Symbols, symbols: Mapping[Var, Var], attributes: tuple[tuple[str, object], ...]
+) -> PrimFunc:
     body = rewriter.visit(func.body)
     assert body is not None
-    known: list[tuple[str, object]] = [(INDEX_BITS, 64)] if facts.wide else []
-    known += [(POSITIVE, tuple(part.name for part in parts.values()))] if parts else []
     return dataclasses.replace(
         func,
         params=tuple(
@@ -44,17 +71,17 @@ def specialize(func: PrimFunc, facts: Facts) -> PrimFunc:
             for param in func.params
         ),
         body=body,
-        symbols=tuple(parts.get(symbol, symbol) for symbol in func.symbols),
-        attributes=(*func.attributes, *known),
+        symbols=tuple(symbols.get(symbol, symbol) for symbol in func.symbols),
+        attributes=attributes,
         assumptions=rewriter.exprs(func.assumptions),
     )
 
 
-class _Specialize(Rewriter):
-    """Puts products in the place of symbols, in the shapes of buffers too."""
+class _Symbols(Rewriter):
+    """Puts expressions in the place of symbols, in the shapes of buffers and in hints too."""
 
-    def __init__(self, values: Mapping[Var, Expr], misaligned: frozenset[str], params: frozenset[Buffer]) -> None:
-        self._values, self._misaligned, self._params = values, misaligned, params
+    def __init__(self, values: Mapping[Var, Expr]) -> None:
+        self._values = values
         self._buffers: dict[Buffer, Buffer] = {}
 
     def expr(self, node: Expr) -> Expr:
@@ -80,21 +107,49 @@ class _Specialize(Rewriter):
 
     def buffer(self, node: Buffer) -> Buffer:
         if node not in self._buffers:
-            self._buffers[node] = self._specialized(node)
+            self._buffers[node] = self._rewritten(node)
         return self._buffers[node]
 
-    def _specialized(self, old: Buffer) -> Buffer:
+    def alignment(self, old: Buffer) -> int:
+        """The alignment that the rewritten buffer has."""
+        return old.alignment_bytes
+
+    def _rewritten(self, old: Buffer) -> Buffer:
         shape = self.exprs(old.shape)
         address = None if old.address is None else self.expr(old.address)
         strides = None if old.strides is None else self.exprs(old.strides)
         view_of = None if old.view_of is None else self.buffer(old.view_of)
-        alignment = old.alignment_bytes
-        pointer = old.address.name if isinstance(old.address, Var) else old.name if old in self._params else ""
-        if pointer in self._misaligned:
-            alignment = old.dtype.storage_bytes
+        alignment = self.alignment(old)
         same = shape is old.shape and strides is old.strides and view_of is old.view_of and address is old.address
         if same and alignment == old.alignment_bytes:
             return old
         return dataclasses.replace(
             old, shape=shape, strides=strides, view_of=view_of, alignment_bytes=alignment, address=address
         )
+
+
+class _Specialize(_Symbols):
+    """Puts products in the place of symbols; some tensors may begin at any element."""
+
+    def __init__(self, values: Mapping[Var, Expr], misaligned: frozenset[str], params: frozenset[Buffer]) -> None:
+        super().__init__(values)
+        self._misaligned, self._params = misaligned, params
+
+    def alignment(self, old: Buffer) -> int:
+        pointer = old.address.name if isinstance(old.address, Var) else old.name if old in self._params else ""
+        return old.dtype.storage_bytes if pointer in self._misaligned else old.alignment_bytes
+
+
+class _Generalize(_Symbols):
+    """Puts symbols in the place of products of their parts."""
+
+    def __init__(self, whole: Mapping[Var, Var], factors: Mapping[Var, int]) -> None:
+        super().__init__({part: symbol // const(factors[part], symbol.dtype) for part, symbol in whole.items()})
+        self._whole, self._factors = whole, factors
+
+    def expr(self, node: Expr) -> Expr:
+        if isinstance(node, Binary) and node.op is BinaryOp.MUL and isinstance(node.a, Var):
+            part = node.a
+            if part in self._whole and int_const(node.b) == self._factors[part]:
+                return self._whole[part]
+        return super().expr(node)
