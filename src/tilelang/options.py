@@ -157,7 +157,7 @@ class CompileOptions:
 
     @property
     def checks_subscripts(self) -> bool:
-        """Whether the CPU tests indices on chip that are not proven in range (not `tl.disable_safe_memory_legalize`)."""
+        """Whether the CPU tests indices on chip that are not proven in range."""
         return not self._is_on(PassConfigKey.TL_DISABLE_SAFE_MEMORY_ACCESS)
 
     @property

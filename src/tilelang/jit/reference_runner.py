@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilelang.analysis.dropped_stores import warn_of_dropped_stores
 from tilelang.ir.func import PrimFunc
 from tilelang.jit.program import Program, as_meant, check
 from tilelang.options import CompileOptions
@@ -30,6 +31,7 @@ class ReferenceRunner:
 
     def call(self, *args: Any) -> Any:  # noqa: D102  see `Runner`
         bound = bind(self._signature, args)
+        warn_of_dropped_stores(self._func, dict(zip(self._func.symbols, bound.symbols, strict=True)))
         run_reference(self._func, host_values(bound))
         return bound.result()
 

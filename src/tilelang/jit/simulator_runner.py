@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tilelang.analysis.dropped_stores import warn_of_dropped_stores
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Var
 from tilelang.ir.facts import Facts
@@ -57,6 +58,7 @@ class SimulatorRunner:
     ) -> Any:
         """Runs the kernel on host arrays; see `tilelang.sim.run.simulate`."""
         bound = bind(self._signature, args)
+        warn_of_dropped_stores(self._func, dict(zip(self._func.symbols, bound.symbols, strict=True)))
         program = self._chosen(bound)
         values = [_placed(value) if isinstance(value, ArrayView) else value for value in bound.values]
         try:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from tilelang.analysis.accesses import Access, Context, accesses, negation
 from tilelang.analysis.dependence import check_parallel
+from tilelang.analysis.dropped_stores import warn_of_dropped_stores
 from tilelang.analysis.subscripts import Comparison
 from tilelang.arith.domain import Domain, of_function
 from tilelang.arith.interval import bounds
@@ -67,6 +68,7 @@ def check_program(func: PrimFunc, context: PassContext | None = None) -> PrimFun
     for launch in launches:
         with launch.loc:
             _check_launch(launch, around)
+    warn_of_dropped_stores(func, {})
     return checked
 
 
