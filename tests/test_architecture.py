@@ -20,7 +20,7 @@ LAYERS = (
 
 # Doors for users: they gather names from many packages, and nothing inside the package imports them.
 FACADES = set(
-    "__init__ autotuner backend carver contrib cpu cuda engine env finder intrinsics math other_names paths profiler "
+    "__init__ __main__ autotuner backend carver contrib cpu cuda engine env finder intrinsics math other_names paths profiler "
     "quantize testing utils version".split()
 )
 

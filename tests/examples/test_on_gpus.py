@@ -100,8 +100,13 @@ def test_example_compiles_for_hopper(name: str) -> None:
     compiles(name, MEASURED)
 
 
+# tiles are chosen for Hopper, and other GPUs may have to spill
+_SPILLS = "ignore:kernel .* the registers of a thread do not suffice:tilelang.errors.ProgramWarning"
+
+
 @needs_nvrtc
 @pytest.mark.slow(every=7)
+@pytest.mark.filterwarnings(_SPILLS)
 @pytest.mark.parametrize("arch", [arch for arch in ARCHITECTURES if arch != MEASURED])
 @pytest.mark.parametrize("name", sorted(SIZES))
 def test_example_compiles_for_the_other_gpus(name: str, arch: str) -> None:

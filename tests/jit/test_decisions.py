@@ -31,3 +31,42 @@ def test_every_choice_is_told_with_its_line():
 def test_what_keeps_a_loop_from_running_ahead_is_told():
     assert "the loop stays serial" not in kernel().explain()
     assert "T.gemm is done by gemm.fma" in kernel("float32").explain()
+
+
+def soft(target, **keywords):
+    @T.prim_func
+    def main(A: T.Tensor((64, 512), "float32"), B: T.Tensor((64, 512), "float32")):
+        with T.Kernel(64, threads=128) as bx:
+            x = T.alloc_fragment((512,), "float32")
+            m = T.alloc_fragment((1,), "float32")
+            T.copy(A[bx, 0], x)
+            T.reduce_max(x, m, dim=0)
+            for j in T.Parallel(512):
+                B[bx, j] = x[j] / m[0]
+
+    first = main.loc.line
+    return [
+        line if not line.startswith("  line ") else f"{int(line.split()[1][:-1]) - first}: {line.partition(': ')[2]}"
+        for line in tilelang.compile(main, target=target, **keywords).explain().splitlines()
+    ]
+
+
+def test_loops_widths_and_reductions_of_a_gpu_are_told():
+    text = soft({"kind": "cuda", "arch": "sm_80"}, execution_backend="simulator")
+    for line in (
+        "4: a thread loads 'A' by 16 bytes at a time",
+        "5: threads combine their parts by 5 shuffles, and warps through shared memory",
+        "6: T.Parallel: 128 threads run 4 iterations each",
+        "7: a thread stores 'B' by 16 bytes at a time",
+    ):
+        assert line in text
+
+
+def test_on_a_cpu_blocks_tiles_and_lanes_are_told():
+    assert [
+        "main, kernel 1: a grid of 64, blocks run on the processor's threads; the tiles of a block take 2052 bytes: "
+        "'x' 2048, 'm' 4",
+        "4: the loop over i runs as SIMD lanes",
+        "5: the loop over k runs as SIMD lanes, and folds by max, |",
+        "6: the loop over j runs as SIMD lanes",
+    ] == soft("cpu", execution_backend="reference")

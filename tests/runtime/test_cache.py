@@ -114,6 +114,16 @@ def test_where_the_cache_is_switched_off_nothing_is_read_or_written(
     assert not folder.exists()
 
 
+def test_entries_are_listed_and_removed_and_nothing_else(folder: Path) -> None:
+    assert [] == cache.entries()
+    kept = sorted(store(key_of(name), ".so", b"x") for name in "ab")
+    (folder / "notes.txt").write_text("mine")
+    assert kept == cache.entries()
+    assert 2 == cache.clear()
+    assert [] == cache.entries()
+    assert ["notes.txt"] == [path.name for path in folder.rglob("*") if path.is_file()]
+
+
 _WRITER = """
 import sys
 from tilelang.runtime.cache import lookup, store

@@ -55,7 +55,7 @@ def test_an_architecture_that_it_does_not_know_is_named() -> None:
     with pytest.raises(ToolchainError) as caught:
         old.compile(KERNEL, "sm_100a")
     assert "NVRTC 12.1 cannot compile for sm_100a; it knows sm_80, sm_90" == caught.value.message
-    assert caught.value.hint.startswith("newer: pip install 'tilelang[cuda]'")
+    assert caught.value.hint.startswith("newer: pip install nvidia-cuda-nvrtc")
 
 
 def test_a_machine_without_nvrtc_says_what_to_install(
@@ -74,7 +74,7 @@ def test_a_machine_without_nvrtc_says_what_to_install(
         open_nvrtc()
     assert (
         "no NVRTC found: it is in no package of this Python, not below CUDA_HOME, and not among the system's libraries\n"
-        "hint: pip install 'tilelang[cuda]' (NVRTC of CUDA 13), or `pip install nvidia-cuda-nvrtc-cu12` for drivers of "
+        "hint: pip install nvidia-cuda-nvrtc (NVRTC of CUDA 13), or `pip install nvidia-cuda-nvrtc-cu12` for drivers of "
         "CUDA 12, or set CUDA_HOME to a CUDA toolkit, or compile with execution_backend='nvcc'"
     ) == str(caught.value)
 

@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tilelang.errors import Loc
-from tilelang.ir.stmt import Launch, TileOp
-from tilelang.ir.visit import walk
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import Load
+from tilelang.ir.printer import to_text
+from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, Launch, ParallelLoop, Stmt, Store, TileOp
+from tilelang.ir.visit import expressions, walk, walk_expr
 from tilelang.passes.runner import Snapshot
 
 
@@ -19,8 +22,13 @@ def decisions(shots: Sequence[Snapshot]) -> str:
     lines: list[str] = []
     last = shots[-1].func
     for number, launch in enumerate(s for s in walk(last.body) if isinstance(s, Launch)):
-        lines.append(f"{last.name}, kernel {number + 1}: {launch.num_threads} threads{_shared(launch)}")
+        is_gpu = launch.thread is not None
+        about = f"{launch.num_threads} threads{_shared(launch)}" if is_gpu else _of_host(launch)
+        lines.append(f"{last.name}, kernel {number + 1}: {about}")
         lines.extend(f"  {line}" for line in dict.fromkeys(_chosen(shots, number)))
+        read = (_spread, _combined, _widths) if is_gpu else (_called, _lanes)
+        for look in read:
+            lines.extend(f"  {line}" for line in dict.fromkeys(look(shots, number, launch)))
         lines.extend(f"  {_at(note.loc)}{note.text}" for note in launch.plan.notes)
     return "\n".join(lines)
 
@@ -33,14 +41,94 @@ def _shared(launch: Launch) -> str:
     return f", {launch.plan.shared_bytes} bytes of shared memory: {places}"
 
 
+def _of_host(launch: Launch) -> str:
+    """The blocks of a kernel for the host, and what the tiles of one take."""
+    sizes = {s.buffer: _bytes(s.buffer) for s in walk(launch.body) if isinstance(s, Alloc) and s.buffer.rank}
+    tiles = ", ".join(f"'{buffer.name}' {size}" for buffer, size in sizes.items())
+    grid = " x ".join(to_text(extent) for extent in launch.grid)
+    held = f"; the tiles of a block take {sum(sizes.values())} bytes: {tiles}" if sizes else ""
+    return f"a grid of {grid}, blocks run on the processor's threads{held}"
+
+
+def _bytes(buffer: Buffer) -> int:
+    size = buffer.dtype.storage_bytes if buffer.view_of is None else 0
+    for extent in buffer.static_shape or (0,):
+        size *= extent
+    return size
+
+
 def _chosen(shots: Sequence[Snapshot], number: int) -> Iterator[str]:
     """How each operator is done, as the pass that chooses left it."""
     for shot in shots:
-        launches = [s for s in walk(shot.func.body) if isinstance(s, Launch)]
-        if number < len(launches):
-            for op in walk(launches[number].body):
-                if isinstance(op, TileOp) and op.choice:
-                    yield f"{_at(op.loc)}{op.name} is done by {op.choice}"
+        for op in walk(_body(shot, number)):
+            if isinstance(op, TileOp) and op.choice:
+                yield f"{_at(op.loc)}{op.name} is done by {op.choice}"
+
+
+def _spread(shots: Sequence[Snapshot], number: int, launch: Launch) -> Iterator[str]:
+    """Who runs the iterations of parallel loops of the user's."""
+    own = {s.loc for s in walk(_body(shots[0], number)) if isinstance(s, ParallelLoop)}
+    for shot in shots:
+        if shot.name == "infer_layouts":
+            for loop in walk(_body(shot, number)):
+                if isinstance(loop, ParallelLoop) and loop.loc in own and loop.layout is not None:
+                    each = f"{loop.layout.values} iterations" if loop.layout.values > 1 else "one iteration"
+                    yield f"{_at(loop.loc)}T.Parallel: {loop.layout.threads} threads run {each} each"
+
+
+def _combined(shots: Sequence[Snapshot], number: int, launch: Launch) -> Iterator[str]:
+    """Where threads combine what each of them has of a sum, a maximum or the like."""
+    counts: dict[Loc, int] = {}
+    for stmt in walk(launch.body):
+        if isinstance(stmt, CallStmt) and stmt.routine.name.startswith("shuffle_xor"):
+            counts[stmt.loc] = counts.get(stmt.loc, 0) + 1
+    through = {s.loc for s in walk(launch.body) if isinstance(s, Alloc) and s.buffer.scope is Scope.SHARED}
+    for loc, count in counts.items():
+        memory = ", and warps through shared memory" if loc in through else ""
+        yield f"{_at(loc)}threads combine their parts by {count} shuffle{'s' if count > 1 else ''}{memory}"
+
+
+def _widths(shots: Sequence[Snapshot], number: int, launch: Launch) -> Iterator[str]:
+    """How many bytes a thread loads or stores at a time, of each tensor in each line."""
+    widths: dict[tuple[Loc, str, str], int] = {}
+    for stmt in walk(launch.body):
+        loads = [e for root in expressions(stmt) for e in walk_expr(root) if isinstance(e, Load)]
+        found = [("loads", load.buffer, load.dtype.storage_bytes) for load in loads]
+        if isinstance(stmt, Store):
+            found.append(("stores", stmt.buffer, stmt.value.dtype.storage_bytes))
+        for what, buffer, size in found:
+            if buffer.scope is Scope.GLOBAL:
+                key = (stmt.loc, what, buffer.name)
+                widths[key] = max(size, widths.get(key, 0))
+    for (loc, what, name), size in widths.items():
+        yield f"{_at(loc)}a thread {what} '{name}' by {size} byte{'s' if size > 1 else ''} at a time"
+
+
+def _called(shots: Sequence[Snapshot], number: int, launch: Launch) -> Iterator[str]:
+    """What functions of the generated text do, such as products."""
+    for stmt in walk(launch.body):
+        if isinstance(stmt, CallStmt):
+            yield f"{_at(stmt.loc)}the source calls its function '{stmt.routine.name}'"
+
+
+def _lanes(shots: Sequence[Snapshot], number: int, launch: Launch) -> Iterator[str]:
+    """Which innermost loops run as SIMD lanes, and what they reduce."""
+    for loop in walk(launch.body):
+        if not isinstance(loop, For):
+            continue
+        inside = [s for s in walk(loop.body) if isinstance(s, For | CallStmt)]
+        if loop.kind is ForKind.VECTORIZED:
+            folds = dict.fromkeys(r.op for r in loop.reductions)
+            what = f", and folds by {', '.join(folds)}" if folds else ""
+            yield f"{_at(loop.loc)}the loop over {loop.var.name} runs as SIMD lanes{what}"
+        elif not inside and loop.kind is ForKind.SERIAL:
+            yield f"{_at(loop.loc)}the loop over {loop.var.name} runs one iteration at a time"
+
+
+def _body(shot: Snapshot, number: int) -> Stmt:
+    """The body of one launch; all of the program, where a pass has not made the launches yet."""
+    launches = [s for s in walk(shot.func.body) if isinstance(s, Launch)]
+    return launches[number].body if number < len(launches) else shot.func.body
 
 
 def _at(loc: Loc | None) -> str:

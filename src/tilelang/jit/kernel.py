@@ -101,6 +101,12 @@ class JITKernel(KernelTexts):
     def __repr__(self) -> str:
         return f"JITKernel({self.prim_func.name}, target={str(self.target)!r})"
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: parameters, grid, and what the code uses."""
+        from tilelang.jit.kernel_html import html_of  # noqa: PLC0415  notebooks ask
+
+        return html_of(self)
+
     # -- calling --------------------------------------------------------------------------------------------
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Runs the kernel on the inputs, or on all parameters; returns the outputs named by `out_idx`.

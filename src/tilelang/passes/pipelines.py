@@ -44,6 +44,7 @@ from tilelang.passes.tile import (
     plan_pipeline,
     rasterize_grid,
     split_sums,
+    warn_of_order,
 )
 from tilelang.passes.tile.choose_lowerings import choose_lowerings
 from tilelang.passes.tile.choose_schedule import choose_schedule
@@ -60,6 +61,7 @@ def cpu(lowerings: Lowerings) -> tuple[Pass, ...]:
         grow_fragments.PASS,
         check_program.PASS,
         drop_nan.PASS,
+        warn_of_order.PASS,
         expand_library.PASS,
         inline_bindings.PASS,
         permute_tensors.PASS,
@@ -80,6 +82,7 @@ def gpu(lowerings: GpuLowerings) -> tuple[Pass, ...]:
         grow_fragments.PASS,
         check_program.PASS,
         drop_nan.PASS,
+        warn_of_order.PASS,
         expand_library.PASS,
         inline_bindings.PASS,
         permute_tensors.PASS,

@@ -89,6 +89,24 @@ def is_kept() -> bool:
     return is_cache_enabled() and store(key_of("is_kept"), ".probe", b"") is not None
 
 
+def entries() -> list[Path]:
+    """The files of the cache: programs, sources and what compilers can do."""
+    try:
+        return sorted(path for path in cache_folder().glob("[0-9a-f][0-9a-f]/*") if path.is_file())
+    except (OSError, CacheError):
+        return []
+
+
+def clear() -> int:
+    """Removes all entries, and gives how many there were; what running processes have loaded stays with them."""
+    count = 0
+    for path in entries():
+        with contextlib.suppress(OSError):  # another process may be faster
+            path.unlink()
+            count += 1
+    return count
+
+
 _UNUSABLE: set[str] = set()
 """What was warned of."""
 

@@ -21,7 +21,7 @@ from tilelang.records import record
 from tilelang.runtime.compile_flags import with_standard
 
 INSTALL = (
-    "pip install 'tilelang[cuda]' (NVRTC of CUDA 13), or `pip install nvidia-cuda-nvrtc-cu12` for drivers of CUDA 12, "
+    "pip install nvidia-cuda-nvrtc (NVRTC of CUDA 13), or `pip install nvidia-cuda-nvrtc-cu12` for drivers of CUDA 12, "
     "or set CUDA_HOME to a CUDA toolkit"
 )
 

@@ -43,15 +43,7 @@ from tilelang.ir.stmt import (
     TileOp,
     While,
 )
-from tilelang.ir.visit import (
-    Rewriter,
-    expressions,
-    sub_statements,
-    substitute_stmt,
-    walk,
-    walk_expr,
-    written_buffers,
-)
+from tilelang.ir.visit import Rewriter, expressions, sub_statements, substitute_stmt, walk, walk_expr, written_buffers
 from tilelang.layout.blocked import blocked
 from tilelang.lowering.lowering import Lowerings, Site
 from tilelang.lowering.nvidia.matrix_stores import matrix_stores

@@ -1,0 +1,59 @@
+"""Warns of parallel loops whose iterations have to run one after another.
+
+Takes a tile-level function and gives it back unchanged, with a note in the launch's plan for each such loop. It comes
+before operators become loops, so that it speaks of the user's loops alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+from tilelang.analysis.accesses import accesses
+from tilelang.analysis.reads_outside import ReadsOutside
+from tilelang.analysis.spreading import spread
+from tilelang.arith.domain import of_function
+from tilelang.errors import Note, warn
+from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.stmt import Launch, ParallelLoop, Stmt
+from tilelang.ir.visit import Rewriter, walk
+from tilelang.passes.base import Pass, PassContext, with_body
+
+_HINT = (
+    "use a reduction (T.reduce_max, T.argmax) or an atomic (T.atomic_add), give each iteration an element of its own, "
+    "or write T.serial if the order is meant"
+)
+
+
+class _Launches(Rewriter):
+    def __init__(self, func: PrimFunc) -> None:
+        self._domain = of_function(func)
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if not isinstance(node, Launch):
+            return self.rebuild_stmt(node)
+        domain = self._domain.with_extents(node.block_vars, node.grid)
+        reads = ReadsOutside(node.body)
+        notes: list[Note] = []
+        for loop, context in accesses(node.body).loops:
+            if isinstance(loop, ParallelLoop) and not _holds_parallel(loop):
+                how = spread(loop, context.domain(domain), functools.partial(reads.matter, loop))
+                if how.reason:
+                    text = f"T.Parallel: the iterations run one after another: {how.reason}"
+                    warn(text, loop.loc, hint=_HINT)
+                    notes.append(Note(text, loop.loc))
+        plan = dataclasses.replace(node.plan, notes=(*node.plan.notes, *notes))
+        return dataclasses.replace(node, plan=plan) if notes else node
+
+
+def _holds_parallel(loop: ParallelLoop) -> bool:
+    return any(isinstance(stmt, ParallelLoop) for stmt in walk(loop.body))
+
+
+def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
+    if not any(isinstance(stmt, ParallelLoop) for stmt in walk(func.body)):
+        return func
+    return with_body(func, _Launches(func).visit(func.body) or func.body)
+
+
+PASS = Pass("warn_of_order", _run, Level.TILE, Level.TILE)
