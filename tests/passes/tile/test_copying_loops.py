@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from gpu import lower_func
 from harness import run_reference_on_copies
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from lazy_copies import expanded, planned, run_lazily
 
@@ -14,7 +14,7 @@ from tilelang.errors import ResourceError
 from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Launch, ParallelLoop
 from tilelang.ir.visit import walk
-from tilelang.passes.tile.copying_loops import asynchronous_store
+from tilelang.passes.tile.asynchronous import asynchronous_store
 from tilelang.sim.run import simulate
 from tilelang.target import Target
 
@@ -28,7 +28,10 @@ FORMS = {  # name: whether such a loop is a copy
     "branch": True,
     "chosen": True,  # what decides comes from memory
     "table": True,  # the index lies in shared memory
+    "held": True,  # the index lies in registers
+    "twice": True,  # an index of an index
     "plain": True,
+    "changed": False,  # the loop writes the index
     "offset": False,  # runs are not aligned
     "columns": False,  # no runs at all
     "other": False,  # something else than 0 instead
@@ -57,10 +60,13 @@ def gathered(form, stages=3, trips=5, dtype="float16", count=13, safe=None, thre
                 T.annotate_safe_value({A: safe})
             tile, table = T.alloc_shared((N, WIDTH), dtype), T.alloc_shared((N,), "int32")
             held = T.alloc_fragment((N, WIDTH), "float32")
+            rows = T.alloc_fragment((N,), "int32")
             T.clear(tile)
             for k in T.Pipelined(trips, num_stages=stages):
                 if form == "table":
                     T.copy(index[k * N : k * N + N], table)
+                if form == "held":
+                    T.copy(index[k * N : k * N + N], rows)
                 if form == "turned":
                     for j, i in T.Parallel(WIDTH, N):
                         tile[i, j] = A[index[k * N + i], j]
@@ -86,6 +92,12 @@ def gathered(form, stages=3, trips=5, dtype="float16", count=13, safe=None, thre
                             tile[i, j] = T.if_then_else(row % 3 != 0, A[row, j], 0)
                         elif form == "table":
                             tile[i, j] = A[table[i], j]
+                        elif form == "held":
+                            tile[i, j] = A[rows[i], j]
+                        elif form == "twice":
+                            tile[i, j] = A[index[T.max(index[at], 0)], j]
+                        elif form == "changed":
+                            tile[i, j] = A[index[at], j]
                         elif form == "plain":
                             tile[i, j] = A[k + i, j]
                         elif form == "offset":
@@ -111,6 +123,8 @@ def gathered(form, stages=3, trips=5, dtype="float16", count=13, safe=None, thre
                 for i, j in T.Parallel(N, WIDTH):
                     held[i, j] = tile[i, WIDTH - 1 - j]
                 T.copy(held, C[k, :, :])
+                if form == "changed" and k + 1 < trips:
+                    index[k * N + N] = k
 
     return main
 
@@ -139,6 +153,7 @@ def test_loops_run_ahead_that_only_copy_runs_of_rows_into_a_whole_tile(form, cop
     assert (2 if copies else 0) == under_way
 
 
+@settings(max_examples=10)
 @given(
     st.sampled_from([form for form, copies in FORMS.items() if copies]), st.integers(2, 4), st.integers(0, 6),
     st.integers(0, 99),
@@ -159,6 +174,8 @@ def test_however_late_they_land_the_result_is_the_same(form, stages, trips, seed
         ("table", "int8", 33, 8),  # rows of 24 bytes
         ("branch", "float16", 32, 16),
         ("turned", "float16", 256, 16),
+        ("held", "float16", 32, 16),
+        ("twice", "float16", 32, 16),
     ],
 )
 def test_the_program_of_the_threads_means_the_same(form, dtype, threads, width, arch):
@@ -219,6 +236,16 @@ def test_loops_stay_in_place_where_shared_memory_has_no_room_for_versions():
     assert (1, True) == (shared[128][0], note in shared[128][1])
     with pytest.raises(ResourceError, match="a block needs 262144 bytes"):  # nothing helps
         lower_func(wide(256, 3), "sm_90a")
+
+
+@pytest.mark.parametrize("form", ["named", "held", "twice"])
+def test_indices_are_loaded_an_iteration_before_the_copies_that_need_them(form):
+    text = emit(lower_func(gathered(form, 3, 9), "sm_80")).text
+    in_loop = text[text.index("for (int k = 0;") :]
+    copied, loaded, committed = (in_loop.index(word) for word in ("tl_cp_async_16(&", "rows[0] = ", "tl_cp_async_commit"))
+    assert copied < committed < loaded
+    assert "if (k < 7) {" in in_loop[:copied]
+    assert "if (k < 6) {" in in_loop[committed:loaded]
 
 
 def test_neighbors_share_a_row_so_that_each_thread_waits_for_few_indices():

@@ -14,8 +14,9 @@ from tilelang.ir.stmt import Break, CallStmt, For, ForKind, If, Launch, Seq
 from tilelang.ir.visit import walk
 from tilelang.isa.nvidia.cp_async import CP_ASYNC_WAIT
 from tilelang.ops.copy import Copy
+from tilelang.passes.tile.loop_body import LoopBody
 from tilelang.passes.tile.place_copies import Placement
-from tilelang.passes.tile.plan_pipeline import LoopBody, crossing, plan_loop
+from tilelang.passes.tile.plan_pipeline import crossing, plan_loop
 
 N, TRIPS = 8, 5
 TRUE = Const(True, BOOL)

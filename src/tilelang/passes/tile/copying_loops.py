@@ -12,21 +12,40 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 
 from tilelang.arith.domain import Domain
+from tilelang.dtypes import INT32
 from tilelang.errors import Note
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import Const, Expr, Load, Select, Var, int_const, select
-from tilelang.ir.stmt import Bind, For, If, Launch, ParallelLoop, Seq, Stmt, Store
-from tilelang.ir.visit import substitute, walk_expr
+from tilelang.ir.stmt import Alloc, Bind, For, If, Launch, ParallelLoop, Seq, Stmt, Store
+from tilelang.ir.visit import Rewriter, substitute, walk_expr
 from tilelang.isa.nvidia.cp_async import SIZES
 from tilelang.lowering.alignment import starts_aligned
 from tilelang.passes.base import PassContext
 from tilelang.passes.thread.access_width import Facts, width
+from tilelang.passes.tile.asynchronous import not_zero_outside
 from tilelang.passes.tile.fixed_layouts import fixed_layouts
+from tilelang.records import record
 from tilelang.target import Feature
+
+
+@record(slots=True)
+class Marks:
+    """A pipelined loop with marks.
+
+    Attributes:
+        loop: The loop.
+        originals: The marked loops in it, and what they were.
+        tables: The tiles that hold the indices of their rows.
+    """
+
+    loop: For
+    originals: Mapping[ParallelLoop, ParallelLoop]
+    tables: list[Alloc]
 
 
 class CopyingLoops:
@@ -47,45 +66,112 @@ class CopyingLoops:
         self._domain = domain.with_extents(launch.block_vars, launch.grid)
         self._facts = Facts(fixed_layouts(launch), not_zero_outside(launch)) if self._possible else Facts()
         self.notes: list[Note] = []
-        self._originals: dict[Stmt, Stmt] = {}
 
-    def marked(self, loop: For) -> For:
-        """A pipelined loop with those of its statements marked."""
+    def marked(self, loop: For, refused: AbstractSet[Stmt]) -> Marks:
+        """A pipelined loop with its loops marked, but for those that are refused.
+
+        What decides from where a row comes is loaded from global memory by a loop of its own, where the compiler places
+        the statements: the copies wait for nothing then.
+        """
+        marks = Marks(loop, {}, [])
         if not self._possible:
-            return loop
+            return marks
+        by_hand = loop.pipeline is not None and (loop.pipeline.order, loop.pipeline.stage) != (None, None)
         inside = self._domain.with_loop(loop.var, loop.start, loop.stop, loop.step)
-        return dataclasses.replace(loop, body=self._with_marks(loop.body, inside))
+        originals: dict[ParallelLoop, ParallelLoop] = {}
 
-    def _with_marks(self, stmt: Stmt, domain: Domain) -> Stmt:
-        if isinstance(stmt, Seq):
-            return dataclasses.replace(stmt, body=tuple(self._with_marks(s, domain) for s in stmt.body))
-        made = as_asynchronous(stmt, domain, self._facts) if isinstance(stmt, ParallelLoop) else None
-        if made is None:
-            return stmt
-        if not self._wanted:
-            text = "T.Parallel: does not run ahead: the versions of its tile would take too much shared memory"
-            self.notes.append(Note(text, stmt.loc))
-            return stmt
-        self._originals[made] = stmt
-        return made
+        def mark(stmt: Stmt) -> Iterator[Stmt]:
+            if isinstance(stmt, Seq):
+                yield dataclasses.replace(stmt, body=tuple(new for s in stmt.body for new in mark(s)))
+                return
+            made = as_asynchronous(stmt, inside, self._facts) if isinstance(stmt, ParallelLoop) else None
+            if made is None or stmt in refused or not isinstance(stmt, ParallelLoop):
+                yield stmt
+            elif not self._wanted:
+                text = "T.Parallel: does not run ahead: the versions of its tile would take too much shared memory"
+                self.notes.append(Note(text, stmt.loc))
+                yield stmt
+            else:
+                tables = Tables(made)
+                made = made if by_hand else tables.loop()
+                marks.tables.extend(tables.allocations())
+                originals[made] = stmt
+                yield from tables.fills()
+                yield made
 
-    def unmarked(self, stmt: Stmt) -> Stmt:
-        """What a statement was before it was marked."""
-        return self._originals.get(stmt, stmt)
+        body = list(mark(loop.body))
+        made = dataclasses.replace(loop, body=body[0] if len(body) == 1 else Seq(tuple(body), loc=loop.body.loc))
+        return Marks(made, originals, marks.tables)
 
 
-def not_zero_outside(launch: Launch) -> frozenset[Buffer]:
-    """The buffers that read as something else than 0 out of bounds."""
-    values = launch.hints.safe_values
-    return frozenset(b.storage for b, value in values if not isinstance(value, Const) or value.value)
+class Tables:
+    """Tiles in registers for what a marked loop loads from global memory to find its rows.
+
+    Args:
+        loop: The loop.
+    """
+
+    def __init__(self, loop: ParallelLoop) -> None:
+        self._loop = loop
+        self._found: list[tuple[Load, Buffer, tuple[int, ...]]] = []
+
+    def loop(self) -> ParallelLoop:
+        """The loop over the tables."""
+        names = _statements(self._loop.body)
+        store = names.pop()
+        assert isinstance(store, Store)
+        resolved = _Resolved(_values(names)).rebuild_stmt(store)
+        assert isinstance(resolved, Store)
+        load = _source(resolved.value, [])
+        assert load is not None
+        made = _FromTables(self, load).rebuild_stmt(resolved)
+        return dataclasses.replace(self._loop, body=made or resolved)
+
+    def element(self, load: Load) -> Load | None:
+        """The element of a table that holds what is loaded; None if it does not choose among rows."""
+        *outer, along = self._loop.vars
+        used = set(walk_expr(load))
+        axes = tuple(n for n, var in enumerate(outer) if var in used)
+        if load.buffer.scope is not Scope.GLOBAL or along in used or not axes or load.dtype.lanes > 1:
+            return None
+        table = next((buffer for known, buffer, _ in self._found if same_expr(known, load)), None)
+        if table is None:
+            extents = tuple(self._loop.extents[n] for n in axes)
+            table = Buffer(f"{load.buffer.name}_rows", extents, load.dtype, Scope.FRAGMENT, loc=self._loop.loc)
+            self._found.append((load, table, axes))
+        return Load(table, tuple(outer[n] for n in axes), load.dtype)
+
+    def allocations(self) -> list[Alloc]:
+        """What brings the tables into being."""
+        return [Alloc(table, loc=self._loop.loc) for _, table, _ in self._found]
+
+    def fills(self) -> Iterator[ParallelLoop]:
+        """The loops that load the tables."""
+        for load, table, axes in self._found:
+            new = {self._loop.vars[n]: Var(self._loop.vars[n].name, INT32, index=True) for n in axes}
+            store = Store(table, tuple(new.values()), substitute(load, new), loc=self._loop.body.loc)
+            yield ParallelLoop(tuple(new.values()), table.shape, store, loc=self._loop.loc)
 
 
-def asynchronous_store(stmt: Stmt) -> Store | None:
-    """The store of a parallel loop that copies asynchronously; None of any other statement."""
-    if not isinstance(stmt, ParallelLoop):
-        return None
-    *_, last = _statements(stmt.body)
-    return last if isinstance(last, Store) and last.asynchronous else None
+class _Resolved(Rewriter):
+    """Puts values in the place of names."""
+
+    def __init__(self, values: Mapping[Var, Expr]) -> None:
+        self._values_of = values
+
+    def expr(self, node: Expr) -> Expr:
+        return substitute(node, self._values_of)
+
+
+class _FromTables(Rewriter):
+    """Takes what a loop loads from its tables, but for the rows themselves."""
+
+    def __init__(self, tables: Tables, rows: Load) -> None:
+        self._tables, self._rows = tables, rows
+
+    def expr(self, node: Expr) -> Expr:
+        found = self._tables.element(node) if isinstance(node, Load) and node is not self._rows else None
+        return found if found is not None else self.rebuild_expr(node)
 
 
 def as_asynchronous(loop: ParallelLoop, domain: Domain, facts: Facts) -> ParallelLoop | None:

@@ -28,16 +28,10 @@ from tilelang.isa.nvidia.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT
 from tilelang.lowering.regions import shared_storages
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.tile.advance_copies import advance
+from tilelang.passes.tile.asynchronous import is_asynchronous, target_of
+from tilelang.passes.tile.loop_body import LoopBody, Touching, parts
 from tilelang.passes.tile.place_copies import Placement
-from tilelang.passes.tile.plan_pipeline import (
-    LoopBody,
-    Touching,
-    crossing,
-    is_asynchronous,
-    is_filled_behind_readers,
-    parts,
-    target_of,
-)
+from tilelang.passes.tile.plan_pipeline import crossing, is_filled_behind_readers
 from tilelang.passes.tile.settle_copies import settle
 from tilelang.passes.tile.versions import OnVersion, versioned
 

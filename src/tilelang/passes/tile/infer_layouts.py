@@ -35,8 +35,8 @@ from tilelang.layout.thread_values import Fragment, replicated
 from tilelang.layout.through import renamed, run_length, vectorized
 from tilelang.lowering.lowering import Lowering, Lowerings, Site
 from tilelang.passes.base import Pass, PassContext, with_body
+from tilelang.passes.tile.asynchronous import asynchronous_store
 from tilelang.passes.tile.convert_layouts import convert, cost_in_bytes, replaced, turned
-from tilelang.passes.tile.copying_loops import asynchronous_store
 from tilelang.passes.tile.demote_fragments import moved, renamings
 from tilelang.passes.tile.fixed_layouts import fixed_layouts, viewed_tiles
 from tilelang.passes.tile.sampled_accesses import excess
@@ -286,7 +286,7 @@ class _Inference:
         holds = any(access.buffer.scope is Scope.FRAGMENT for access in self._of_nest[nest])
         # one line of a row for neighboring threads: then each has few rows, and few indices of rows to wait for
         row = LINE_BYTES // (vector * size) if late else None
-        layout = blocked(extents, threads, vector, bytes_per_element=size, copies=holds, row_threads=row)
+        layout = blocked(extents, threads, vector, bytes_per_element=size, copies=holds and not late, row_threads=row)
         self._best[nest] = layout
         if holds and len(extents) > 1:
             short = max(1, math.gcd(vector, extents[-1] // threads))

@@ -40,7 +40,7 @@ from tilelang.isa.nvidia.mbarrier import (
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_launches
-from tilelang.passes.tile.plan_pipeline import fills, parts
+from tilelang.passes.tile.loop_body import fills, parts
 from tilelang.passes.tile.versions import OnVersion, versioned
 from tilelang.records import record
 

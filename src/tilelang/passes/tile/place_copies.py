@@ -1,7 +1,7 @@
 """Where the asynchronous copies of a pipelined loop stand among its other statements, and how far they run ahead.
 
 Takes the numbers of the statements that copy and of those that use what they bring, gives a `Placement`. Invariant:
-everything that is no copy stays in program order in the last stage.
+everything else stays in program order in the last stage, but for what fetches what copies need.
 """
 
 from __future__ import annotations
@@ -30,17 +30,21 @@ class Placement:
         return max(self.stage, default=0)
 
 
-def ahead(copies: Sequence[int], readers: Sequence[int], count: int, stages: int) -> Placement:
+def ahead(
+    copies: Sequence[int], readers: Sequence[int], feeders: Sequence[int], count: int, stages: int
+) -> Placement:
     """Copies ahead of all other statements, or behind those that empty the tiles they fill.
 
     Args:
         copies: The statements that copy.
         readers: The statements with which an iteration begins, if they empty all tiles.
+        feeders: The statements that fetch what copies need; an iteration further ahead, behind the copies.
         count: How many statements there are.
         stages: How many versions of each tile there may be.
     """
-    sequence = [*readers, *copies, *(n for n in range(count) if n not in copies and n not in readers)]
-    return _placed(copies, sequence, stages if readers else stages - 1)
+    first = [*readers, *copies, *feeders]
+    distance = stages if readers else stages - 1
+    return _placed(copies, [*first, *(n for n in range(count) if n not in first)], distance, feeders)
 
 
 def behind(
@@ -61,8 +65,12 @@ def behind(
     return _placed(list(users), sorted(range(count), key=lambda n: (last.get(n, n), n in last)), stages)
 
 
-def _placed(copies: Sequence[int], sequence: Sequence[int], distance: int) -> Placement:
+def _placed(
+    copies: Sequence[int], sequence: Sequence[int], distance: int, feeders: Sequence[int] = ()
+) -> Placement:
     order = [0] * len(sequence)
     for position, number in enumerate(sequence):
         order[number] = position
-    return Placement(tuple(0 if n in copies else distance for n in range(len(sequence))), tuple(order))
+    started = 1 if feeders else 0
+    stages = {**dict.fromkeys(copies, started), **dict.fromkeys(feeders, 0)}
+    return Placement(tuple(stages.get(n, started + distance) for n in range(len(sequence))), tuple(order))

@@ -10,162 +10,45 @@ Left to itself the compiler lets asynchronous copies into shared memory run `num
 nothing but the loop's own later statements looks at what they bring. Where an iteration begins by taking all of that
 to registers, the copies follow these reads, `num_stages` iterations ahead in as many versions. So they do where every
 such tile is read by some products of an iteration and not by others: each copy stands behind the last reader of its
-tile, which is filled again while the other products are computed.
+tile, which is filled again while the other products are computed. What copies need in registers, such as indices of
+rows, is fetched one iteration earlier than they are started.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from tilelang.analysis.accesses import Access, accesses
+from tilelang.analysis.accesses import accesses
 from tilelang.analysis.thread_accesses import hands_over
 from tilelang.arith.domain import Domain, of_function
 from tilelang.errors import Note
-from tilelang.ir.buffer import Buffer, Region, Scope
-from tilelang.ir.expr import Expr, Load, Var, int_const
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import Var
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.stmt import Alloc, Atomic, Bind, CallStmt, For, ForKind, Launch, PipelineSpec, Seq, Stmt
+from tilelang.ir.stmt import (
+    Alloc,
+    CallStmt,
+    For,
+    ForKind,
+    Launch,
+    ParallelLoop,
+    PipelineSpec,
+    Seq,
+    Stmt,
+)
 from tilelang.ir.visit import Rewriter, expressions, jumps, walk, walk_expr
 from tilelang.isa.instruction import Instruction, Timeline
-from tilelang.lowering.nvidia.copy_async import NAME as ASYNCHRONOUS
 from tilelang.ops.copy import Copy
-from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_launches
-from tilelang.passes.tile.check_program import effectful
-from tilelang.passes.tile.copying_loops import CopyingLoops, asynchronous_store, not_zero_outside
+from tilelang.passes.tile.asynchronous import asynchronous_store, filling_in_zeros, is_asynchronous, target_of
+from tilelang.passes.tile.copying_loops import CopyingLoops
+from tilelang.passes.tile.expand_to_loops import BY_LOOP
 from tilelang.passes.tile.first_values import with_first_values_stored
+from tilelang.passes.tile.loop_body import LoopBody, Touching
 from tilelang.passes.tile.place_copies import Placement, ahead, behind
 from tilelang.records import record
-
-SYNCHRONOUS = "copy.loop"
-
-# the number of a statement, what it does to the memory in question (None: a name's value reads it), whether it writes
-Touching = tuple[int, Access | None, bool]
-
-
-def parts(body: Stmt) -> list[Stmt]:
-    """The statements of a loop's body in program order, allocations and names for values included."""
-    return [p for s in body.body for p in parts(s)] if isinstance(body, Seq) else [body]
-
-
-def is_asynchronous(stmt: Stmt) -> bool:
-    """Whether a statement is a copy that only a wait completes."""
-    return isinstance(stmt, Copy) and stmt.choice == ASYNCHRONOUS or asynchronous_store(stmt) is not None
-
-
-def target_of(stmt: Stmt) -> Buffer:
-    """What an asynchronous copy fills."""
-    store = asynchronous_store(stmt)
-    if store is not None:
-        return store.buffer
-    assert isinstance(stmt, Copy)
-    return stmt.dst.buffer
-
-
-# -- what statements touch ---------------------------------------------------------------------------------------
-
-
-class LoopBody:
-    """What the statements of one pipelined loop touch.
-
-    Attributes:
-        loop: The loop.
-        statements: Its effectful statements.
-        allocated: The buffers that its body allocates.
-    """
-
-    def __init__(self, loop: For) -> None:
-        self.loop = loop
-        self.statements = effectful(loop.body)
-        body = parts(loop.body)
-        self.allocated = {s.buffer for s in body if isinstance(s, Alloc)}
-        self._values = {s.var: s.value for s in body if isinstance(s, Bind)}
-        self.touched = [self._touched(s) for s in self.statements]
-        self.storages: dict[Buffer, list[Touching]] = {}  # for each piece of memory, which statements touch it
-        for number, touched in enumerate(self.touched):
-            for storage, access, write in touched:
-                self.storages.setdefault(storage, []).append((number, access, write))
-
-    def _touched(self, stmt: Stmt) -> list[tuple[Buffer, Access | None, bool]]:
-        """(storage, access, whether it writes) of a statement; no access for memory that a name's value reads."""
-        found = accesses(stmt)
-        touched: list[tuple[Buffer, Access | None, bool]] = [
-            (a.buffer.storage, a, a.write) for a in found.all if a.buffer.storage not in found.local
-        ]
-        touched += [(storage, None, False) for storage in self.read_by_names(stmt)]
-        return touched
-
-    def names(self, stmt: Stmt) -> list[Var]:
-        """The names of the body that a statement uses, directly or through other names, in the order of need."""
-        needed: dict[Var, None] = {}
-
-        def need(expr: Expr) -> None:
-            for node in walk_expr(expr):
-                if isinstance(node, Var) and node in self._values and node not in needed:
-                    need(self._values[node])
-                    needed[node] = None
-
-        for inner in walk(stmt):
-            for root in expressions(inner):
-                need(root)
-        return list(needed)
-
-    def names_before(self, number: int, users: Sequence[int]) -> list[Var]:
-        """The names that stand before a statement and that some of these statements use, in program order."""
-        used = {name for user in users for name in self.names(self.statements[user])}
-        before: list[Var] = []
-        for part in parts(self.loop.body):
-            if part is self.statements[number]:
-                break
-            if isinstance(part, Bind) and part.var in used:
-                before.append(part.var)
-        return before
-
-    def is_volatile(self, name: Var) -> bool:
-        """Whether the value of a name is memory's that the loop changes, so that it must be read where it stands."""
-        loads = {node.buffer.storage for node in walk_expr(self._values[name]) if isinstance(node, Load)}
-        return any(storage in loads and write for touched in self.touched for storage, _, write in touched)
-
-    def read_by_names(self, stmt: Stmt) -> Iterator[Buffer]:
-        """The memory that the values of a statement's names read."""
-        for name in self.names(stmt):
-            for node in walk_expr(self._values[name]):
-                if isinstance(node, Load):
-                    yield node.buffer.storage
-
-    def value(self, name: Var) -> Expr:
-        """What a name of the body stands for."""
-        return self._values[name]
-
-    def fills_first(self, buffer: Buffer) -> int | None:
-        """The statement that writes a shared buffer as a whole in every iteration, before anything else touches it."""
-        touching = self.storages.get(buffer, [])
-        first = touching[0][0] if touching else -1
-        if first < 0 or not fills(self.statements[first], buffer):
-            return None
-        return first if sum(number == first for number, _, _ in touching) == 1 else None
-
-    def results(self, stmt: Stmt) -> set[Var]:
-        """The values that a statement leaves to those after it."""
-        return {s.result for s in walk(stmt) if isinstance(s, CallStmt | Atomic) and s.result is not None}
-
-
-def fills(stmt: Stmt, buffer: Buffer) -> bool:
-    """Whether a statement writes all of a buffer without looking at what is there."""
-    match stmt:
-        case Copy(dst=dst):
-            return dst.buffer is buffer and stmt.src.buffer.storage is not buffer and _is_whole(dst)
-        case Fill(dst=dst):
-            return dst.buffer is buffer and _is_whole(dst)
-    store = asynchronous_store(stmt)
-    return store is not None and store.buffer is buffer
-
-
-def _is_whole(region: Region) -> bool:
-    extent, shape = region.static_extent, region.buffer.static_shape
-    return extent == shape and all(int_const(s) == 0 for s in region.start)
 
 
 def crossing(body: LoopBody, placement: Placement) -> dict[Buffer, int]:
@@ -351,8 +234,9 @@ def _automatic(body: LoopBody, stages: int, outside: Mapping[Buffer, str]) -> tu
         readers = _readers(body, producers)
         if stages < (1 if readers else 2):
             return None, f"num_stages={stages} keeps one version of each buffer"
-        placement = _behind(producers, body, stages) if stages > 1 and not readers else None
-        placement = placement or ahead(producers, readers, len(body.statements), stages)
+        feeders = _feeders(body, producers)
+        placement = _behind(producers, body, stages) if stages > 1 and not readers and not feeders else None
+        placement = placement or ahead(producers, readers, feeders, len(body.statements), stages)
         found = obstacle(body, placement, outside)
         if found is None:
             return placement, ""
@@ -376,6 +260,19 @@ def _behind(producers: Sequence[int], body: LoopBody, stages: int) -> Placement 
     touching = {n: body.storages[target_of(body.statements[n])] for n in producers}
     users = {number: {n for n, _, _ in touching[number]} - {number} for number in producers}
     return behind(users, products, len(body.statements), stages)
+
+
+def _feeders(body: LoopBody, producers: Sequence[int]) -> list[int]:
+    """The statements that only fill tiles in registers which nothing but these copies looks at, as indices of rows."""
+    found = []
+    for number, stmt in enumerate(body.statements):
+        written = {storage for storage, _, write in body.touched[number] if write}
+        users = {n for storage in written for n, _, _ in body.storages[storage]}
+        alone = users - {number}
+        if isinstance(stmt, Copy | ParallelLoop) and alone and alone <= set(producers):
+            if all(s.scope is Scope.FRAGMENT and s not in body.allocated for s in written):
+                found.append(number)
+    return found
 
 
 def _takes(stmt: Stmt) -> bool:
@@ -427,13 +324,12 @@ class _Plan(Rewriter):
         if isinstance(node, For) and node.kind is ForKind.PIPELINED:
             return self._loop(node)
         if isinstance(node, Copy) and is_asynchronous(node) and self._pipelined:
-            return dataclasses.replace(node, choice=SYNCHRONOUS)  # a wait for it would stop all that run ahead
-        return self.rebuild_stmt(self._copying.unmarked(node))
+            return dataclasses.replace(node, choice=BY_LOOP)  # a wait for it would stop all that run ahead
+        return self.rebuild_stmt(node)
 
     def _loop(self, node: For) -> Stmt:
         outside = self._outside[node]
-        node = self._copying.marked(with_first_values_stored(node))
-        placement, reason = plan_loop(node, outside)
+        node, tables, placement, reason = self._planned(with_first_values_stored(node), outside)
         if placement is None:
             wanted = node.pipeline is not None and (node.pipeline.num_stages > 1 or node.pipeline.stage is not None)
             if wanted:
@@ -446,7 +342,28 @@ class _Plan(Rewriter):
         kept = self._keeping(node.body, ahead)
         self._pipelined -= 1
         stages = node.pipeline.num_stages if node.pipeline is not None else 0
-        return dataclasses.replace(node, body=kept, pipeline=PipelineSpec(stages, placement.order, placement.stage))
+        spec = PipelineSpec(stages, placement.order, placement.stage)
+        planned = dataclasses.replace(node, body=kept, pipeline=spec)
+        return Seq((*tables, planned), loc=node.loc) if tables else planned
+
+    def _planned(
+        self, node: For, outside: Mapping[Buffer, str]
+    ) -> tuple[For, list[Alloc], Placement | None, str]:
+        """The loop with those parallel loops marked that copy ahead, what it needs for them, and its plan."""
+        refused: set[Stmt] = set()
+        while True:
+            marks = self._copying.marked(node, refused)
+            placement, reason = plan_loop(marks.loop, outside)
+            body = LoopBody(marks.loop)
+            numbers = {stmt: number for number, stmt in enumerate(body.statements)}
+            failed = {
+                original
+                for made, original in marks.originals.items()
+                if placement is None or not _runs_ahead(body, numbers[made], placement)
+            }
+            if not failed:
+                return marks.loop, marks.tables, placement, reason
+            refused |= failed
 
     def _keeping(self, stmt: Stmt, ahead: set[Stmt]) -> Stmt:
         """A loop's body in which only the copies that run ahead stay asynchronous."""
@@ -457,22 +374,8 @@ class _Plan(Rewriter):
         return self.visit(stmt) or Seq((), loc=stmt.loc)
 
 
-class _FillInZeros(Rewriter):
-    """Takes asynchronous copies back that should fill in something else than zero, which hardware cannot."""
-
-    def __init__(self, launch: Launch) -> None:
-        self.safe = not_zero_outside(launch)
-
-    def stmt(self, node: Stmt) -> Stmt | None:
-        if isinstance(node, Copy) and is_asynchronous(node) and node.src.buffer.storage in self.safe:
-            return dataclasses.replace(node, choice=SYNCHRONOUS)
-        return self.rebuild_stmt(node)
-
-
 def _planned(launch: Launch, domain: Domain, context: PassContext) -> Launch:
-    zeros = _FillInZeros(launch)
-    if zeros.safe:
-        launch = dataclasses.replace(launch, body=zeros.visit(launch.body) or Seq((), loc=launch.loc))
+    launch = filling_in_zeros(launch)
     plan = _Plan(launch, domain, context)
     body = plan.visit(launch.body) or Seq((), loc=launch.loc)
     if body is launch.body:

@@ -29,7 +29,7 @@ from tilelang.lowering.nvidia.copy_tma import STORE
 from tilelang.lowering.nvidia.gemm_wgmma import GemmWgmma
 from tilelang.lowering.regions import may_overlap, shared_storages
 from tilelang.ops.copy import Copy
-from tilelang.passes.tile.plan_pipeline import is_asynchronous
+from tilelang.passes.tile.asynchronous import is_asynchronous
 from tilelang.records import record
 
 
