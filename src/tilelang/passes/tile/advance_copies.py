@@ -17,7 +17,7 @@ from tilelang.ir.stmt import Alloc, Bind, For, If, ParallelLoop, Seq, Stmt, Stor
 from tilelang.ir.visit import Rewriter, expressions, walk, walk_expr
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
-from tilelang.passes.tile.plan_pipeline import is_asynchronous
+from tilelang.passes.tile.asynchronous import is_asynchronous
 
 
 def advance(body: Stmt, owned: AbstractSet[Stmt], shared_bytes: int) -> Stmt:
