@@ -62,7 +62,7 @@ def test_a_whole_program_is_accepted():
         ("'S': buffer used before", (store(A, 0, load(S, 0)), Alloc(S))),
         ("'x': buffer used before", (If(bx < 1, Seq((Alloc(x), store(x, 0.0)))), store(A, 0, load(x)))),
         ("'v': variable used before", (serial(i, 4, Bind(v, i * 2)), store(A, v, 0.0))),
-        ("'i': variable used before", (serial(i, 4, store(A, i, 0.0)), store(A, i, 0.0))),
+        ("'i' is the variable of a loop, and", (serial(i, 4, store(A, i, 0.0)), store(A, i, 0.0))),
         ("break: stands outside of a loop", (Break(),)),
         ("continue: stands outside of a loop", (If(bx < 1, Continue()),)),
         ("T.ws: only some of its threads", (If(bx < 1, Seq(()), group=Group(96, 64)),)),

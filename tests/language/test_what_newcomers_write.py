@@ -62,6 +62,14 @@ def result_of_an_atomic(A, O):
         O[i] = T.atomic_add(O[0], A[i])
 
 
+@T.macro
+def list_of_a_loop(A, O):
+    xs = []
+    for i in T.serial(8):
+        xs.append(A[i])
+    O[0] = xs[0]
+
+
 PASS_IT = "make the array a parameter of the kernel, `W: T.Tensor(shape, dtype)`, and pass it in the call"
 MISTAKES: dict[str, tuple[Callable[[], object], type[Exception], str, str]] = {
     "tensors for a function that makes kernels": (
@@ -88,6 +96,13 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[Exception], str, str]] = {
         TypeError,
         "expected a number or an expression, got ndarray array([0., 1., 2., 3., 4., 5., 6., 7.], dtype=float32)",
         f"{PASS_IT}; one number of it, known now, is float(W[3])",
+    ),
+    "a list that a loop appends to": (
+        lambda: staged(list_of_a_loop),
+        ValueError,
+        "'i' is the variable of a loop, and is used where that has ended",
+        "keep what a loop computes in memory: `xs = T.alloc_local((n,), dtype)` in front of it, `xs[i] = ...` in it; "
+        "a list of Python, as by list.append, keeps expressions of the loop, not their values",
     ),
     "the result of what has none": (
         lambda: staged(result_of_an_atomic),

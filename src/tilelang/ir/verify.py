@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from tilelang.dtypes import lane_dtype
-from tilelang.errors import CompilerBug, ProgramError
+from tilelang.errors import CompilerBug, Note, ProgramError
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import (
     Binary,
@@ -368,7 +368,16 @@ class _Verifier:
     def _defined(self, thing: Var | Buffer, name: str) -> None:
         if thing in self._visible:
             return
-        if self._defined_somewhere(thing):
+        definition = self._definition(thing)
+        if isinstance(definition, For | ParallelLoop):
+            raise ProgramError(
+                f"'{name}' is the variable of a loop, and is used where that has ended",
+                notes=(Note("the loop", definition.loc),),
+                hint="keep what a loop computes in memory: `xs = T.alloc_local((n,), dtype)` in front of it, "
+                f"`xs[{name}] = ...` in it; a list of Python, as by list.append, keeps expressions of the loop, "
+                "not their values",
+            )
+        if definition is not None:
             kind = "variable" if isinstance(thing, Var) else "buffer"
             raise ProgramError(
                 f"'{name}': {kind} used before, or outside of the loop or branch of, its definition",
@@ -378,7 +387,8 @@ class _Verifier:
             )
         self._bug(f"'{name}' is never defined")
 
-    def _defined_somewhere(self, thing: Var | Buffer) -> bool:
+    def _definition(self, thing: Var | Buffer) -> Stmt | None:
+        """The statement that defines a name, wherever it stands."""
         for stmt in walk(self._func.body):
             match stmt:
                 case Bind(var=var) | For(var=var):
@@ -394,8 +404,8 @@ class _Verifier:
                 case _:
                     found = False
             if found:
-                return True
-        return False
+                return stmt
+        return None
 
     def _bug(self, message: str) -> None:
         raise CompilerBug(f"verify: {message}")
