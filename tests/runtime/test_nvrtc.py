@@ -151,3 +151,13 @@ def test_the_interpreter_lock_is_free_while_it_compiles() -> None:
     done.set()
     thread.join()
     assert during > 2
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("header", ["cstdint", "stdint.h"])
+def test_the_names_of_integers_need_no_headers_of_a_host(header: str) -> None:
+    space = "std::" if header == "cstdint" else ""
+    text = f"#include <{header}>\ntypedef long long int64_t;\n" + KERNEL.replace(
+        "{", f"{{ {space}uint64_t seen = 1; static_assert(sizeof({space}uint8_t) + sizeof(seen) == 9); (void)seen; ", 1
+    )
+    assert open_nvrtc().compile(text, "sm_90a").code

@@ -32,6 +32,23 @@ _ROOTS = ("/usr/local/cuda",)
 _NO_CACHE_SINCE = (12, 9)  # NVRTC keeps files of its own unless told not to; ours are enough
 
 
+# NVRTC has no headers of the C++ library; these are the ones that the device code of users needs most. The types are
+# those of the generated text.
+_INTEGERS = {"8": "char", "16": "short", "32": "int", "64": "long long"}
+_TYPES = {
+    **{f"int{bits}_t": f"signed {c_type}" for bits, c_type in _INTEGERS.items()},
+    **{f"uint{bits}_t": f"unsigned {c_type}" for bits, c_type in _INTEGERS.items()},
+    "intptr_t": "long long",
+    "uintptr_t": "unsigned long long",
+}
+_STDINT = "#pragma once\n" + "".join(f"typedef {c_type} {name};\n" for name, c_type in _TYPES.items())
+_CSTDINT = "".join(f"using ::{name}; " for name in _TYPES)
+_HEADERS = {
+    b"stdint.h": _STDINT.encode(),
+    b"cstdint": f"#pragma once\n#include <stdint.h>\nnamespace std {{ {_CSTDINT}}}\n".encode(),
+}
+
+
 @record
 class Compilation:
     """What a compiler made of a text.
@@ -78,8 +95,10 @@ class Nvrtc:
         quiet = ("--no-cache",) if self.version >= _NO_CACHE_SINCE else ()
         options = (chosen, *quiet, *with_standard(flags))
         program = ctypes.c_void_p()
+        names = (ctypes.c_char_p * len(_HEADERS))(*_HEADERS)
+        headers = (ctypes.c_char_p * len(_HEADERS))(*_HEADERS.values())
         self._call("nvrtcCreateProgram", ctypes.byref(program), text.encode("utf-8", "backslashreplace"),
-                   b"kernel.cu", 0, None, None)  # fmt: skip
+                   b"kernel.cu", len(_HEADERS), headers, names)  # fmt: skip
         try:
             words = (ctypes.c_char_p * len(options))(*[option.encode() for option in options])
             status = self.library.nvrtcCompileProgram(program, len(options), words)
