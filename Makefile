@@ -31,6 +31,7 @@ fuzz: $(VENV)/.dev
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/python docs/check_types.py
 	$(BIN)/python docs/generate_reference.py --check
 	$(BIN)/python -m pytest -q tests/test_architecture.py
 

@@ -82,7 +82,7 @@ def _fold_tile(what: str, op: BinaryOp, tile: TileProxy) -> Expr:
     stager = current(what)
     result = stager.mutable(what[2:5], BOOL, op is BinaryOp.AND)
     indices = [Var(stager.unique(f"i{dim}"), INT32, index=True) for dim in range(tile.ndim)]
-    body: Stmt = Store(result.buffer, (), binary(op, result, as_bool(tile[tuple(indices)])), loc=stager.loc)  # type: ignore[arg-type]
+    body: Stmt = Store(result.buffer, (), binary(op, result, as_bool(tile[tuple(indices)])), loc=stager.loc)
     for index, extent in reversed(list(zip(indices, tile.shape, strict=True))):
         body = For(index, as_expr(0), as_expr(extent), 1, ForKind.SERIAL, body, loc=stager.loc)
     stager.emit(body)

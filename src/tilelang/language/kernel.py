@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from types import TracebackType
+from typing import Any
 
 from tilelang.dtypes import INT32
 from tilelang.errors import Loc, ProgramError, ProgramValueError
@@ -67,7 +68,7 @@ class Kernel:
         self._threads = x, y, z
         self._cluster = _triple("cluster_dims", 1 if cluster_dims is None else cluster_dims)
 
-    def __enter__(self) -> Var | tuple[Var, ...]:
+    def __enter__(self) -> Any:  # a Var for one extent, else a tuple: only the target of `as` says which
         stager = self._stager
         if stager.hints is not None:
             raise ProgramError("T.Kernel: a kernel cannot stand inside another kernel", hint="end the first one before")

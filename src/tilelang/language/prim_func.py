@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilelang.api import caller
@@ -42,7 +42,7 @@ __all__ = [
 
 
 @api
-def prim_func(func: types.FunctionType | None = None) -> Any:
+def prim_func(func: Callable[..., Any] | None = None) -> Any:
     """Turns a function into a kernel function: `@T.prim_func`, or `@T.prim_func()`.
 
     Parameters are annotated: `T.Tensor(shape, dtype)` or one of its kin, `T.ptr(dtype)`, or a scalar dtype; a function
@@ -61,7 +61,7 @@ def prim_func(func: types.FunctionType | None = None) -> Any:
     return stage_prim_func(func, namespace)
 
 
-def stage_prim_func(fn: types.FunctionType, namespace: Mapping[str, Any]) -> PrimFunc:
+def stage_prim_func(fn: Callable[..., Any], namespace: Mapping[str, Any]) -> PrimFunc:
     """`prim_func` with the local names of the place where `fn` was defined, for annotations kept as text."""
     if not isinstance(fn, types.FunctionType):
         raise StagingTypeError(f"@T.prim_func needs a function, got {type(fn).__name__}")

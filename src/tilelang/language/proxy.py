@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
-from typing import NoReturn, Union
+from typing import Any, NoReturn, Union
 
 from tilelang.errors import (
     ProgramError,
@@ -108,7 +108,7 @@ class TileProxy:
         return self.buffer.scope.value
 
     # -- elements and regions -----------------------------------------------------------------------------------
-    def __getitem__(self, key: Index) -> Expr | RegionProxy:
+    def __getitem__(self, key: Index) -> Any:  # an Expr for one element, a RegionProxy for several
         places = self._places(key)
         if places is not None:
             return load_elements(self.buffer, places)

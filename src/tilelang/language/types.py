@@ -304,7 +304,7 @@ def _dim(name: str, dtype_name: str) -> Variable:
 
 
 @api
-def dynamic(name: str, dtype: DTypeLike = "int32") -> Variable | tuple[Variable, ...]:
+def dynamic(name: str, dtype: DTypeLike = "int32") -> Any:  # a Var for one name, else a tuple of them
     """A symbolic dimension, usable in annotations and in kernel bodies; several at once as `T.dynamic("M, N")`.
 
     A dim is bound from the shape of the argument at the call; arguments that disagree are an error. One name is one
@@ -325,7 +325,7 @@ def dynamic(name: str, dtype: DTypeLike = "int32") -> Variable | tuple[Variable,
 
 
 @api
-def symbolic(name: str, dtype: DTypeLike = "int32") -> Variable | tuple[Variable, ...]:
+def symbolic(name: str, dtype: DTypeLike = "int32") -> Any:
     """The deprecated name of `T.dynamic`."""
     warn_deprecated("T.symbolic", "write T.dynamic")
     return dynamic(name, dtype)
@@ -335,11 +335,11 @@ class _Dyn:
     """`T.dyn['K']`: a symbolic dimension for annotations, the same one wherever the name is the same."""
 
     @api
-    def __getitem__(self, name: str) -> Variable | tuple[Variable, ...]:
+    def __getitem__(self, name: str) -> Any:
         return dynamic(name)
 
     @api
-    def __call__(self, name: str, dtype: DTypeLike = "int32") -> Variable | tuple[Variable, ...]:
+    def __call__(self, name: str, dtype: DTypeLike = "int32") -> Any:
         return dynamic(name, dtype)
 
 
