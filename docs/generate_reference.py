@@ -175,9 +175,26 @@ def subclasses(root: type) -> list[type]:
     return [cls for child in root.__subclasses__() for cls in (child, *subclasses(child))]
 
 
+def contents(body: str) -> str:
+    """A link to each section, with the names that it has."""
+    lines = ["## Contents\n"]
+    for section in re.split(r"^## ", body, flags=re.MULTILINE)[1:]:
+        title = section.partition("\n")[0]
+        names = dict.fromkeys(re.findall(r"^### `(?:tilelang\.|T\.)?([\w.]+)", section, re.MULTILINE))
+        shown = f": {', '.join(f'`{name}`' for name in names)}" if names else ""
+        lines.append(f"- [{title}](#{anchor(title)}){shown}")
+    return "\n".join(lines) + "\n"
+
+
+def anchor(title: str) -> str:
+    """The name by which Markdown renderers link to a heading."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+
+
 def reference() -> str:
     """The whole document."""
-    return "\n".join([HEAD, *package_sections(), "", *language_sections()]).rstrip() + "\n"
+    body = "\n".join([*package_sections(), "", *language_sections()])
+    return "\n".join([HEAD, contents(body), body]).rstrip() + "\n"
 
 
 def main() -> None:

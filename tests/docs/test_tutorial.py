@@ -24,7 +24,15 @@ def program_of(text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "name", ["docs/tutorial.md", "docs/tuning.md", "README.md", pytest.param("docs/gpu.md", marks=needs_nvrtc)]
+    "name",
+    [
+        "docs/tutorial.md",
+        "docs/tuning.md",
+        "docs/from_triton.md",
+        "docs/from_cuda.md",
+        "README.md",
+        pytest.param("docs/gpu.md", marks=needs_nvrtc),
+    ],
 )
 def test_every_snippet_runs(name: str, tmp_path: Path) -> None:
     program = program_of((ROOT / name).read_text())
