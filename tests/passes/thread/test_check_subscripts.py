@@ -80,3 +80,21 @@ def test_inner_indices_come_first_and_conditions_of_loops_are_tested_again():
     assert 2 == c[0]
     with pytest.raises(DeviceAssertError, match="index 'n' is out of range"):
         kernel(np.ones(8, np.int32), c)
+
+
+def test_names_that_need_a_test_are_visible_behind_it():
+    @T.prim_func
+    def named(I: T.Tensor((8,), "int32"), C: T.Tensor((3,), "int32")):
+        with T.Kernel(1):
+            tile = T.alloc_shared((8,), "int32")
+            T.copy(I, tile)
+            first = T.alloc_var("int32", init=tile[I[0]])
+            before = T.atomic_add(tile[I[1]], 5, return_prev=True)
+            first += 1
+            C[0] = first
+            C[1] = before
+            C[2] = tile[I[1]]
+
+    c = np.zeros(3, np.int32)
+    tilelang.compile(named, target="cpu", execution_backend="cc")(np.array([3, 4, 0, 10, 20, 0, 0, 0], np.int32), c)
+    np.testing.assert_array_equal([11, 20, 25], c)

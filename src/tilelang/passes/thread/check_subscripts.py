@@ -55,12 +55,15 @@ def _stmt(node: Stmt, domain: Domain) -> Stmt:
 
 
 def _seq(node: Seq, domain: Domain) -> Seq:
-    body = []
+    body: list[Stmt] = []
     for child in node.body:
-        body.append(_stmt(child, domain))
+        new = _stmt(child, domain)
+        # names that a statement declares are visible behind it, and so not within a sequence of its own
+        body.extend(new.body if isinstance(new, Seq) and not isinstance(child, Seq) else (new,))
         if isinstance(child, Bind):
             domain = domain.with_value(child.var, child.value)
-    return node if all(x is y for x, y in zip(body, node.body, strict=True)) else Seq(tuple(body), loc=node.loc)
+    same = len(body) == len(node.body) and all(x is y for x, y in zip(body, node.body, strict=True))
+    return node if same else Seq(tuple(body), loc=node.loc)
 
 
 def _with(node: Stmt, **parts: Stmt | None) -> Stmt:
