@@ -42,6 +42,13 @@ def test_quotients_are_bounded_by_their_definition():
     assert not shown(n // 8 * 8 + 6 - n)
 
 
+def test_a_quotient_is_multiplied_out():
+    assert shown(m - 1 - n // 8, 8 * m - 1 - n)
+    assert shown(n // 8 - m, n - 8 * m)
+    assert not shown(m - 1 - n // 8, 8 * m - n)
+    assert not shown(n // 8 - m, n - 8 * m + 1)
+
+
 def test_a_minimum_is_either_of_its_operands():
     least = binary(BinaryOp.MIN, n, m)
     assert shown(least - i, n - i, m - i)

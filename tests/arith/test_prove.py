@@ -84,6 +84,8 @@ def test_what_follows_from_assumptions_is_true_where_they_hold(data, seed):
         (i * n + j >= 0, DIMS.with_range(i, 0, m - 1).with_range(j, 0, n - 1)),
         ((i * n + j) // n == i, DIMS.with_range(i, 0, m - 1).with_range(j, 0, n - 1)),
         ((i * n + j) % n == j, DIMS.with_range(i, 0, m - 1).with_range(j, 0, n - 1)),
+        (i // 2 < n, DIMS.with_extents([i], [n * 2])),
+        (i // 6 < n * 128, DIMS.with_extents([i], [n * 768])),
         # facts of a guard
         (k * 32 + j < K, TILE.with_range(k, 0).assume(k * 32 + 31 < K)),
         (k * 32 + j < K, TILE.with_range(k, 0).assume(j < least(32, K - k * 32))),

@@ -78,6 +78,10 @@ class _Search:
             return True
         if depth == 0 or self._steps <= 0:
             return False
+        for term, coefficient in target.terms.items():
+            whole = _multiplied_out(target, term, coefficient, knowledge)
+            if whole is not None and self.holds(whole, knowledge, depth - 1):
+                return True
         facts = [*knowledge.facts, *_facts_of_atoms(target, knowledge)]
         for term in hopeless[:1] if hopeless else target.terms:
             for cases in _without(target, term, facts, knowledge):
@@ -116,6 +120,21 @@ def _without(target: Sum, term: Term, facts: list[Sum], knowledge: Knowledge) ->
             scaled = fact.multiplied(rest) if rest else fact
             yield ((target.times(abs(factor) // common).plus(scaled, -abs(coefficient) // common), knowledge),)
     yield from _cases(target, term, coefficient, knowledge)
+
+
+def _multiplied_out(target: Sum, term: Term, coefficient: int, knowledge: Knowledge) -> Sum | None:
+    """What is non-negative exactly where `target` is, without the quotient that a term is; None if it is none.
+
+    For integers r and x, and c > 0: r >= x // c where c * r + c - 1 >= x, and r + x // c >= 0 where c * r + x >= 0.
+    """
+    expr = term[0].expr
+    if len(term) != 1 or abs(coefficient) != 1 or not isinstance(expr, Binary) or not expr.is_index:
+        return None
+    divisor = knowledge.sum(expr.b)
+    if expr.op is not BinaryOp.FLOORDIV or divisor.terms or divisor.constant <= 0:
+        return None
+    rest = Sum({t: c for t, c in target.terms.items() if t != term}, target.constant).times(divisor.constant)
+    return rest.plus(Sum({}, divisor.constant - 1 if coefficient < 0 else 0)).plus(knowledge.sum(expr.a), coefficient)
 
 
 def _is_nonnegative_term(term: Term, knowledge: Knowledge) -> bool:

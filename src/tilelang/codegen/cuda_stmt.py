@@ -145,10 +145,13 @@ def _is_short(node: For) -> bool:
 
 
 def _waits(stmt: object) -> bool:
-    """Whether a statement meets other threads or leaves work under way."""
+    """Whether a statement meets other threads, or closes or awaits what is under way.
+
+    A copy by cp.async alone does not: loops of nothing else are those of one tile.
+    """
     if not isinstance(stmt, CallStmt) or not isinstance(stmt.routine, Instruction):
         return False
-    return stmt.routine.effect is not Effect.NONE or stmt.routine.timeline is not Timeline.IN_ORDER
+    return stmt.routine.effect is not Effect.NONE or stmt.routine.timeline not in (Timeline.IN_ORDER, Timeline.CP_ASYNC)
 
 
 FAIL = Helper(

@@ -53,6 +53,22 @@ def test_warpgroups_that_never_meet_wait_for_their_own_threads():
     assert numbers and all(a != b for a, b in numbers)
 
 
+def test_warps_that_never_meet_wait_for_their_own_threads():
+    @T.prim_func
+    def main(A: T.Tensor((128,), "int32"), B: T.Tensor((128,), "int32")):
+        with T.Kernel(1, threads=256):
+            s = T.alloc_shared((128,), "int32")
+            with T.ws(1):
+                for k in T.serial(3):
+                    for i in T.Parallel(128):
+                        s[i] = A[i] + k
+                    for i in T.Parallel(128):
+                        B[i] = s[i // 32 * 32 + 31 - i % 32]
+
+    names = [c.routine.name for c in walk(lower_func(main).body) if isinstance(c, CallStmt)]
+    assert "sync_warp" in names and "bar_sync" not in names
+
+
 def test_numbers_that_the_program_uses_are_left_to_it():
     @T.prim_func
     def main(A: T.Tensor((64,), "int32"), B: T.Tensor((64,), "int32")):

@@ -1,10 +1,10 @@
 """Inserts the barriers that groups of threads need among themselves, which are named ones: others do not come there.
 
 Takes a thread-level function in which barriers of the block stand where they are needed; treats what each group does
-together as the program of a block of these threads, and groups in it likewise. Where the warpgroups of a group never
-meet on shared memory, each waits for its own threads only, so that one may compute while another stores. Invariant:
-nothing but barriers of groups is added, with numbers that the program does not use; groups with the same threads share
-one, others do not.
+together as the program of a block of these threads, and groups in it likewise. Where the warpgroups of a group, or its
+warps, never meet on shared memory, each waits for its own threads only, so that one may compute while another stores.
+Invariant: nothing but barriers of groups is added, with numbers that the program does not use; groups with the same
+threads share one, others do not.
 """
 
 from __future__ import annotations
@@ -110,11 +110,14 @@ class _Groups(Rewriter):
             thread = self._launch.thread
             if any(any_expr(s, lambda e: e is thread) for s in rest):
                 raise CompilerBug("group_barriers: a group must name its threads by their place in it")
-            teams, of_team = group.count // WARPGROUP_THREADS, None
-            if teams > 1 and group.count % WARPGROUP_THREADS == 0 and self._numbers.has_room(teams):
+            teams = []
+            if group.count > WARP_SIZE and group.count % WARP_SIZE == group.first % WARP_SIZE == 0:
+                teams.append((WARP_SIZE, functools.partial(of_block, WARP_SIZE)))
+            count = group.count // WARPGROUP_THREADS
+            if count > 1 and group.count % WARPGROUP_THREADS == 0 and self._numbers.has_room(count):
                 each = functools.partial(self._numbers.of_teams, group, WARPGROUP_THREADS, first.var)
-                of_team = (WARPGROUP_THREADS, each)
-            inside = insert_barriers(inside, self._domain, self._uniform, barrier, of_team)
+                teams.append((WARPGROUP_THREADS, each))
+            inside = insert_barriers(inside, self._domain, self._uniform, barrier, teams)
         made = _Groups(inside, group, self._domain, self._uniform, self._numbers).visit(inside.body) or body
         return dataclasses.replace(node, then_body=Seq((first, *before, made), loc=node.then_body.loc))
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from tilelang.analysis.thread_accesses import READ_LATE, Moments, Touch, meets_some, touches_anything, touches_of
 from tilelang.analysis.thread_conflicts import Conflicts
@@ -426,7 +426,7 @@ def insert_barriers(
     domain: Domain = Domain(),
     uniform: Uniformity | None = None,
     barrier: Callable[[Loc], Stmt] | None = None,
-    of_team: tuple[int, Callable[[Loc], Stmt]] | None = None,
+    teams: Sequence[tuple[int, Callable[[Loc], Stmt]]] = (),
 ) -> Launch:
     """The launch with the barriers it needs.
 
@@ -435,8 +435,8 @@ def insert_barriers(
         domain: What is known around it.
         uniform: What is the same in all its threads, where that is known already.
         barrier: Makes one of its barriers, for groups of threads that stand for a block.
-        of_team: A number of neighboring threads, and what makes barriers of so many: those are inserted instead if
-            threads of different teams never meet without them.
+        teams: Numbers of neighboring threads, the smallest first, and what makes barriers of so many: those are
+            inserted instead if threads of different teams never meet without them.
     """
     if launch.num_threads == 1:
         return launch
@@ -444,8 +444,7 @@ def insert_barriers(
     found.run()
     if not found.before and not found.ends:
         return launch
-    if of_team is not None and found.teams_keep_apart(of_team[0]):
-        barrier = of_team[1]
+    barrier = next((each for team, each in teams if found.teams_keep_apart(team)), barrier)
     insert = PlaceBarriers(found.before, found.ends, barrier or functools.partial(of_block, launch.num_threads))
     return dataclasses.replace(launch, body=insert.visit(launch.body) or launch.body)
 
