@@ -66,7 +66,7 @@ class ProductPrograms(Writer):
         """An extent of a tensor: tiles divide it, or only what the engine asks for does, or rarely nothing."""
         if self.pick.often(8):
             return 1 + self.pick.below(most)
-        return self.pick.one((most, tile, tile + step, most - step, step))
+        return self.pick.one((most, tile, tile + step, max(step, most - step), step))
 
     def _tensor(self, name: str, dtype: str, shape: tuple[int, ...], *, filled: bool = True) -> None:
         """A parameter with its argument, which may have rows that lie apart, or begin where no map can."""
