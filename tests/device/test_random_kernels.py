@@ -13,6 +13,8 @@ from random_kernels.ways import can_be_moved, few_groups, on_device, on_simulato
 from tilelang.errors import ResourceError
 from tilelang.testing import requires_cuda
 
+pytestmark = pytest.mark.filterwarnings("ignore:kernel .* the registers of a thread do not suffice:tilelang.errors.ProgramWarning")
+
 
 def check(program, *ways):
     if can_be_moved(program):
