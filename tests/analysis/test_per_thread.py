@@ -4,7 +4,7 @@ import dataclasses
 
 import tilelang.language as T
 from tilelang.analysis.per_thread import PerThread
-from tilelang.ir.stmt import For, If, Launch, ParallelLoop, Store
+from tilelang.ir.stmt import For, If, Launch, ParallelLoop, Store, TileOp
 from tilelang.ir.visit import Rewriter, walk
 
 
@@ -160,3 +160,68 @@ def test_a_thread_goes_alone_over_an_array_of_its_own():
     loops = [s for s in walk(launch.body) if isinstance(s, ParallelLoop)]
     assert [False, True, True, True, False, False] == [own.does_alone(loop) for loop in loops]
     assert {"row", "own", "one"} == {buffer.name for buffer in own.memory}
+
+
+def apart_fills(func):
+    launch, own = looked_at(func)
+    return [s in own.apart for s in walk(launch.body) if isinstance(s, TileOp)]
+
+
+def test_groups_that_assign_the_same_scalar_have_each_its_own():
+    @T.prim_func
+    def f(A: T.Tensor((64,), T.int32), N: T.Tensor((1,), T.int32)):
+        with T.Kernel(1, threads=256) as bx:
+            x = T.alloc_var(T.int32, init=0)
+            y = T.alloc_var(T.int32, init=0)
+            z = T.alloc_local((1,), T.int32)
+            n = T.alloc_var(T.int32, init=0)
+            with T.ws(0):
+                x = bx + 1
+                y = T.get_thread_binding()
+                z[0] = x
+                if x < 3:
+                    T.fill(A, 0)  # all of the group come
+                if y < 3:
+                    T.fill(A, 1)  # each decides for itself
+                while n < N[0]:
+                    T.fill(A, 2)
+                    n += 1
+            with T.ws(1):
+                x = bx + 2
+                y = bx
+                if N[0] > 3:
+                    z[0] = x
+                if x < 3 and z[0] < 3 and y < 3:
+                    T.fill(A, 3)
+            if x < 3:
+                T.fill(A, 4)  # not all of the block have the same
+
+    assert [False, True, False, False, True] == apart_fills(f)
+
+
+def test_a_scalar_that_part_of_a_group_assigns_differs_in_it():
+    @T.prim_func
+    def f(A: T.Tensor((64,), T.int32), N: T.Tensor((1,), T.int32)):
+        with T.Kernel(1, threads=256) as bx:
+            x = T.alloc_var(T.int32, init=0)
+            y = T.alloc_var(T.int32, init=0)
+            z = T.alloc_var(T.int32, init=0)
+            u = T.alloc_var(T.int32, init=0)
+            with T.ws(0):
+                y = T.atomic_add(N[0], 1, return_prev=True)
+                if T.get_lane_idx() < 3:
+                    z = 1
+                u = x
+                if y < 3:
+                    T.fill(A, 0)  # each thread found a number of its own
+                if z < 3:
+                    T.fill(A, 1)
+                if u < 3:
+                    T.fill(A, 2)  # in the next iteration, too
+            if T.get_thread_binding() < 64:
+                x = 3
+            with T.ws(0):
+                if x < 3:
+                    T.fill(A, 3)
+
+    assert [True, True, True, True] == apart_fills(f)

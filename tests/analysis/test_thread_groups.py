@@ -1,7 +1,7 @@
 """Which threads execute a statement together, and which use a buffer."""
 
 import tilelang.language as T
-from tilelang.analysis.thread_groups import ThreadGroups
+from tilelang.analysis.thread_groups import ThreadGroups, contains
 from tilelang.ir.stmt import Alloc, Group, Launch, Store
 from tilelang.ir.visit import walk
 
@@ -38,3 +38,9 @@ def test_buffers_belong_to_who_touches_them():
     assert None is groups.only_user(tiles["for_all"])
     assert Group(128, 128) == groups.only_user(tiles["for_one"])
     assert None is groups.only_user(tiles["unused"])
+
+
+def test_a_group_contains_those_of_some_of_its_threads():
+    upper = Group(128, 128)
+    inside = [Group(128, 128), Group(128, 1), Group(192, 64), Group(96, 64), Group(192, 128), Group(0, 256)]
+    assert [True, True, True, False, False, False] == [contains(upper, group) for group in inside]

@@ -128,3 +128,34 @@ def test_a_group_is_looked_at_as_its_threads_see_it():
 def test_a_loop_that_a_group_leaves_goes_on_for_the_others():
     loop = For(index("i"), c(0), c(4), 1, ForKind.SERIAL, If(THREAD >= 32, Break(), group=Group(32, 32)))
     assert answers(loop).diverges(loop)
+
+
+def test_a_scalar_that_groups_assign_each_its_own_copies():
+    def group(first, count, *body):
+        return If(THREAD >= first, Seq(body), group=Group(first, count))
+
+    def asks():
+        return If(load(SCALAR) > 1.0, Break())
+
+    mine, loop = asks(), index("i")
+    first = group(0, 32, Store(SCALAR, (), load(TILE, BX)), For(loop, c(0), c(4), 1, ForKind.SERIAL, mine))
+    same = group(32, 32, Store(SCALAR, (), load(TILE, N)), asks())
+    own = group(32, 32, Store(SCALAR, (), load(A, THREAD)))
+    part = group(0, 64, group(0, 16, Store(SCALAR, (), ONE)))
+    under = If(THREAD < 40, Store(SCALAR, (), ONE))
+    for body, uniform in (
+        ((first, same), True),
+        ((Store(SCALAR, (), ONE), first), True),
+        ((first, own), True),  # nobody there reads what differs
+        ((first, own, same), False),
+        ((first, asks()), False),  # all threads ask
+        ((first, part), False),  # half a warp of those that read
+        ((first, under), False),
+        ((Store(SCALAR, (), load(A, THREAD)), first), False),
+        ((first, group(0, 64, same, asks())), False),  # half of them have one value, half another
+    ):
+        found = answers(Alloc(SCALAR), *body)
+        assert uniform is found.is_uniform(load(SCALAR)), body
+        assert uniform is not found.diverges(mine)
+        if uniform:
+            assert not found.diverges(first.then_body.body[1])

@@ -217,6 +217,51 @@ def test_sums_of_a_group_are_spread_over_its_threads():
         assert line.startswith(f"{name}: 128 threads hold 16 values each; fixed by T.gemm accumulates in it")
 
 
+@T.prim_func
+def in_turns(
+    A: T.Tensor((3, 64, 32), "float16"), B: T.Tensor((32, 16), "float16"), C: T.Tensor((3, 64, 16), "float32")
+):
+    """Two groups go over the matrices of one batch, each by an index and a counter in the same variables."""
+    with T.Kernel(1, threads=256):
+        tx = T.get_thread_binding()
+        left = T.alloc_shared((64, 32), "float16")
+        other = T.alloc_shared((64, 32), "float16")
+        right = T.alloc_shared((32, 16), "float16")
+        upper = T.alloc_fragment((64, 16), "float32")
+        lower = T.alloc_fragment((64, 16), "float32")
+        which = T.alloc_local((1,), "int32")
+        done = T.alloc_var("int32", init=0)
+        T.copy(B, right)
+        if tx < 128:
+            for w in T.serial(2):
+                flat = 2 * w
+                which[0] = flat
+                if flat < 3:
+                    T.copy(A[which[0], 0:64, 0:32], left)
+                    T.gemm(left, right, upper, clear_accum=True)
+                    T.copy(upper, C[which[0], 0:64, 0:16])
+                    done = done + 1
+        else:
+            for w in T.serial(2):
+                flat = 2 * w + 1
+                which[0] = flat
+                if flat < 3 and done < 2:
+                    T.copy(A[which[0], 0:64, 0:32], other)
+                    T.gemm(other, right, lower, clear_accum=True)
+                    T.copy(lower, C[which[0], 0:64, 0:16])
+                    done = done + 1
+
+
+def test_groups_count_in_the_same_variables():
+    a = np.random.randint(-4, 5, (3, 64, 32)).astype(np.float16)
+    b = np.random.randint(-4, 5, (32, 16)).astype(np.float16)
+    expected = a.astype(np.float32) @ b.astype(np.float32)
+    for after in outcomes(in_turns, a, b, np.zeros((3, 64, 16), np.float32), arch="sm_90a"):
+        assert not isinstance(after, Exception), str(after)
+        np.testing.assert_array_equal(expected, after[2])
+    assert "tl_bar_sync" in emit(lower_func(in_turns, "sm_90a")).text
+
+
 def test_tiles_where_only_some_threads_of_a_group_come_are_refused():
     @T.prim_func
     def main(A: T.Tensor((64,), "float32")):

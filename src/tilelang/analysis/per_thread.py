@@ -2,7 +2,8 @@
 
 Takes a tile-level launch, gives a `PerThread`. Invariant: what is not called per-thread is part of the block's one
 sequential program, whose scalars have one value at a time whatever the number of threads. Of what stands in a group
-that the compiler made, the same is said of the group: its threads are all there are.
+that the compiler made, the same is said of the group: its threads are all there are. Whether the threads of a group
+come together is decided by what they alone see: other groups assign copies of their own of the scalars that all have.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator
 
+from tilelang.analysis.thread_groups import contains
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Load, Var
 from tilelang.ir.stmt import (
@@ -20,6 +22,7 @@ from tilelang.ir.stmt import (
     CallStmt,
     Continue,
     For,
+    Group,
     If,
     Launch,
     ParallelLoop,
@@ -45,10 +48,9 @@ _OF_THREAD = (*_SCALARS, Scope.FRAGMENT)  # a tile that scalar code names is hel
 
 @record(slots=True)
 class _Place:
-    """Where a statement stands: what `PerThread` says of it, the loop around it, and the collective group of each."""
+    """Where a statement stands: what is said of it, the loop around it, and the collective group of each."""
 
     under: bool = False
-    apart: bool = False
     loop: Stmt | None = None
     group: If | None = None
     group_of_loop: If | None = None
@@ -60,26 +62,21 @@ def shows_tile(stmt: Stmt) -> bool:
     return tile is not None and tile.scope not in _SCALARS
 
 
-class PerThread:
-    """The answers for one launch.
-
-    Attributes:
-        variables: Names whose value belongs to a thread, the thread index among them.
-        memory: Scalars and arrays of threads whose contents do.
-        under: Statements that only some threads reach, or each at a time of its own.
-        apart: Those of them for which that is so within a group of threads, too.
-    """
+class _Values:
+    """What belongs to single threads, and what they reach alone."""
 
     def __init__(self, launch: Launch) -> None:
         self.variables: set[Var] = set() if launch.thread is None else {launch.thread}
         self.memory: set[Buffer] = set()
         self.under: set[Stmt] = set()
-        self.apart: set[Stmt] = set()
         self._loops: set[Stmt] = set()  # that threads leave one by one
         self._homes: dict[Buffer, If | None] = {}  # the collective group in which each is allocated
+
+    def _find(self, body: Stmt) -> None:
+        """Visits a launch's body until nothing more is found."""
         size = -1
         while size != (size := len(self.variables) + len(self.memory) + len(self.under) + len(self._loops)):
-            self._visit(launch.body, _Place())
+            self._visit(body, _Place())
 
     def names(self, exprs: Iterable[Expr]) -> bool:
         """Whether an expression depends on the thread."""
@@ -90,11 +87,6 @@ class PerThread:
                 if isinstance(node, Load) and node.buffer.storage in self.memory:
                     return True
         return False
-
-    def is_own(self, stmt: Stmt) -> bool:
-        """Whether a statement's effect is meant for each thread that reaches it; a group shows a tile together."""
-        reached_by_some = self.apart if shows_tile(stmt) else self.under
-        return stmt in reached_by_some or self.names(expressions(stmt))
 
     def does_alone(self, loop: ParallelLoop) -> bool:
         """Whether each thread runs all iterations by itself: they go over an array of its own, by values of its own.
@@ -118,22 +110,25 @@ class PerThread:
     def _visit(self, stmt: Stmt, at: _Place) -> None:
         if at.under:
             self.under.add(stmt)
-        if at.apart:
-            self.apart.add(stmt)
         self._learn(stmt, at)
         if isinstance(stmt, ParallelLoop):
             return  # what an iteration keeps for itself does not outlive it
-        group = stmt.group if isinstance(stmt, If) else None
-        if isinstance(stmt, If) and group is not None and group.collective:
-            at = dataclasses.replace(at, group=stmt)
-        elif self._diverges(stmt):
-            at = dataclasses.replace(at, under=True, apart=at.apart or group is None)
+        entered = self._enter(stmt, at)
+        if entered is None:
+            return
+        at = entered
         if isinstance(stmt, For | While):
             at = dataclasses.replace(at, loop=stmt, group_of_loop=at.group)
         if isinstance(stmt, For) and stmt in self._loops:
             self.variables.add(stmt.var)
         for child in sub_statements(stmt):
             self._visit(child, at)
+
+    def _enter(self, stmt: Stmt, at: _Place) -> _Place | None:
+        """Where the statements inside of one stand; None if no thread that is looked at comes to them."""
+        if isinstance(stmt, If) and stmt.group is not None and stmt.group.collective:
+            return dataclasses.replace(at, group=stmt)
+        return dataclasses.replace(at, under=True) if self.diverges(stmt) else at
 
     def _learn(self, stmt: Stmt, at: _Place) -> None:
         """What a statement itself makes a thread's own."""
@@ -153,7 +148,7 @@ class PerThread:
                     self.variables.add(result)
                 self.memory.update(r.buffer.storage for r in writes if r.buffer.scope in _OF_THREAD)
             case Atomic(result=result) if result is not None:
-                if at.under or self.names(expressions(stmt)):
+                if self._each_does(stmt, at) or self.names(expressions(stmt)):
                     self.variables.add(result)
             case Break() | Continue() if at.loop is not None:
                 if at.under or at.group is not at.group_of_loop:
@@ -161,14 +156,19 @@ class PerThread:
             case ParallelLoop():
                 written = {b.storage for s in walk(stmt) for b in written_buffers(s) if b.scope in _SCALARS}
                 outlive = {b for b in written if b in self._homes}
-                own = at.under or self.does_alone(stmt)
+                own = self._each_does(stmt, at) or self.does_alone(stmt)
                 self.memory.update(b for b in outlive if b.sequential or own or self._is_foreign(b, at.group))
+
+    def _each_does(self, stmt: Stmt, at: _Place) -> bool:
+        """Whether the effect of a statement is meant for each thread."""
+        return at.under
 
     def _is_foreign(self, buffer: Buffer, group: If | None) -> bool:
         """Whether threads that are not in a group have the buffer, too."""
         return self._homes.get(buffer.storage) is not group
 
-    def _diverges(self, stmt: Stmt) -> bool:
+    def diverges(self, stmt: Stmt) -> bool:
+        """Whether threads go different ways at a statement, or leave a loop one by one."""
         match stmt:
             case If(condition=condition):
                 return self.names((condition,))
@@ -179,6 +179,80 @@ class PerThread:
                 if self.names((start, stop)):
                     self._loops.add(stmt)
         return stmt in self._loops
+
+
+class PerThread(_Values):
+    """The answers for one launch.
+
+    Attributes:
+        variables: Names whose value belongs to a thread, the thread index among them.
+        memory: Scalars and arrays of threads whose contents do.
+        under: Statements that only some threads reach, or each at a time of its own.
+        apart: Those of them for which that is so within a group of threads, too.
+    """
+
+    def __init__(self, launch: Launch) -> None:
+        super().__init__(launch)
+        self.apart: set[Stmt] = set()
+        self._find(launch.body)
+        self._launch = launch
+        self._groups: dict[tuple[int, int], _Values] = {}
+        self._set_apart(launch.body, self, apart=False)
+
+    def is_own(self, stmt: Stmt) -> bool:
+        """Whether a statement's effect is meant for each thread that reaches it; a group shows a tile together."""
+        reached_by_some = self.apart if shows_tile(stmt) else self.under
+        return stmt in reached_by_some or self.names(expressions(stmt))
+
+    def _set_apart(self, stmt: Stmt, seen: _Values, *, apart: bool) -> None:
+        """Finds the statements that only some threads of the group around them reach.
+
+        Args:
+            stmt: A statement, with those inside of it.
+            seen: What differs between the threads of that group.
+            apart: Whether only some come to the statement.
+        """
+        if apart:
+            self.apart.add(stmt)
+        if isinstance(stmt, ParallelLoop):
+            return
+        if isinstance(stmt, If) and stmt.group is not None:
+            group = (stmt.group.first, stmt.group.count)
+            if group not in self._groups:
+                self._groups[group] = _InGroup(self._launch, stmt.group, self.under)
+            seen = self._groups[group]
+        else:
+            apart = apart or seen.diverges(stmt)
+        for child in sub_statements(stmt):
+            self._set_apart(child, seen, apart=apart)
+
+
+class _InGroup(_Values):
+    """What differs between the threads of one group.
+
+    Args:
+        launch: Where the group is.
+        group: The threads.
+        under: What threads of the block do each for itself.
+    """
+
+    def __init__(self, launch: Launch, group: Group, under: set[Stmt]) -> None:
+        super().__init__(launch)
+        self._group, self._under_in_block = group, under
+        self._find(launch.body)
+
+    def _enter(self, stmt: Stmt, at: _Place) -> _Place | None:
+        if not isinstance(stmt, If) or stmt.group is None:
+            return super()._enter(stmt, at)
+        if not stmt.group.meets(self._group):
+            return None  # others assign copies of their own there
+        return at if contains(stmt.group, self._group) else dataclasses.replace(at, under=True)
+
+    def _each_does(self, stmt: Stmt, at: _Place) -> bool:
+        return at.under or stmt in self._under_in_block
+
+    def _is_foreign(self, buffer: Buffer, group: If | None) -> bool:
+        return False  # a group that some of the threads looked at are not in counts as a branch
 
 
 def _elements(stmt: Stmt) -> Iterator[tuple[Buffer, tuple[Expr, ...]]]:

@@ -12,6 +12,11 @@ from tilelang.ir.stmt import Group, If, Launch, Stmt
 from tilelang.ir.visit import sub_statements
 
 
+def contains(group: Group, other: Group) -> bool:
+    """Whether all threads of the other group are in this one."""
+    return group.first <= other.first and other.end <= group.end
+
+
 class ThreadGroups:
     """The answers for one launch.
 

@@ -2,13 +2,15 @@
 
 Takes a thread-level launch, gives a `Uniformity`. Invariant: what is called uniform has one value in all threads that
 reach it, provided that conflicting accesses are separated by barriers; divergent means unknown. What stands in a group
-of threads is looked at as its threads see it, which reach it together.
+of threads is looked at as its threads see it, which reach it together: a scalar that several groups assign, each its
+copies, is uniform if each group that reads it finds one value in its own.
 """
 
 from __future__ import annotations
 
 import dataclasses
 
+from tilelang.analysis.thread_groups import contains
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr, Load, Var
 from tilelang.ir.stmt import (
@@ -19,13 +21,14 @@ from tilelang.ir.stmt import (
     CallStmt,
     Continue,
     For,
+    Group,
     If,
     Launch,
     Stmt,
     Store,
     While,
 )
-from tilelang.ir.visit import sub_statements, walk, walk_expr, written_buffers
+from tilelang.ir.visit import expressions, sub_statements, walk, walk_expr, written_buffers
 from tilelang.records import record
 
 _OF_THREAD = (Scope.LOCAL, Scope.VAR, Scope.FRAGMENT)
@@ -33,16 +36,14 @@ _OF_THREAD = (Scope.LOCAL, Scope.VAR, Scope.FRAGMENT)
 
 @record(slots=True)
 class _Place:
-    """Where a statement stands: whether all threads come, the loop around it, and the group of each."""
+    """Where a statement stands: whether all threads come, and the loop around it."""
 
     divergent: bool = False
     loop: Stmt | None = None
-    group: If | None = None
-    group_of_loop: If | None = None
 
 
-class Uniformity:
-    """The answers for one launch.
+class _Values:
+    """What differs between some threads.
 
     Attributes:
         variables: Names whose value may differ between threads, the thread index among them.
@@ -57,11 +58,6 @@ class Uniformity:
             buffer.storage for s in walk(launch.body) for buffer in written_buffers(s) if buffer.scope is Scope.GLOBAL
         }
         self.loops: set[Stmt] = set()
-        self._known = frozenset(launch.plan.uniform)
-        self._homes: dict[Buffer, If | None] = {}  # the group in which each is allocated
-        size = -1
-        while size != (size := len(self.variables) + len(self.memory) + len(self.loops)):
-            self._visit(launch.body, _Place())
 
     def is_uniform(self, expr: Expr) -> bool:
         """Whether all threads that reach the expression compute the same value."""
@@ -81,14 +77,62 @@ class Uniformity:
                 return stmt in self.loops
         return False
 
+
+class Uniformity(_Values):
+    """The answers for one launch, each given as the threads that ask see it: those of the group, or the block's."""
+
+    def __init__(self, launch: Launch) -> None:
+        super().__init__(launch)
+        block = Group(0, launch.num_threads)
+        views: dict[tuple[int, int], _View] = {}
+        readers: dict[Var | Buffer, set[tuple[int, int]]] = {}
+        loops: list[tuple[Stmt, tuple[int, int]]] = []
+
+        def look(stmt: Stmt, group: Group) -> None:
+            threads = (group.first, group.count)
+            if threads not in views:
+                views[threads] = _View(launch, group)
+            for root in expressions(stmt):
+                for node in walk_expr(root):
+                    if isinstance(node, Var | Load):
+                        name = node if isinstance(node, Var) else node.buffer.storage
+                        readers.setdefault(name, set()).add(threads)
+            if isinstance(stmt, For | While):
+                loops.append((stmt, threads))
+            if isinstance(stmt, If) and stmt.group is not None:
+                group = stmt.group
+            for child in sub_statements(stmt):
+                look(child, group)
+
+        look(launch.body, block)
+        for threads, view in views.items():  # what nobody reads differs where it does for anyone
+            self.variables.update(v for v in view.variables if threads in readers.get(v, views))
+            self.memory.update(b for b in view.memory if threads in readers.get(b, views))
+        self.loops.update(loop for loop, threads in loops if loop in views[threads].loops)
+
+
+class _View(_Values):
+    """What differs between the threads of one group, which need not come together to what other groups do."""
+
+    def __init__(self, launch: Launch, group: Group) -> None:
+        super().__init__(launch)
+        self._group = group
+        self._known = frozenset(launch.plan.uniform)
+        size = -1
+        while size != (size := len(self.variables) + len(self.memory) + len(self.loops)):
+            self._visit(launch.body, _Place())
+
     def _visit(self, stmt: Stmt, at: _Place) -> None:
         self._learn(stmt, at)
         if isinstance(stmt, If) and stmt.group is not None:
-            at = dataclasses.replace(at, group=stmt)
+            if not stmt.group.meets(self._group):
+                return  # others assign copies of their own there
+            if not contains(stmt.group, self._group):
+                at = dataclasses.replace(at, divergent=True)
         elif self.diverges(stmt):
             at = dataclasses.replace(at, divergent=True)
         if isinstance(stmt, For | While):
-            at = dataclasses.replace(at, loop=stmt, group_of_loop=at.group)
+            at = dataclasses.replace(at, loop=stmt)
         for child in sub_statements(stmt):
             # what all threads meet in a loop, each at its own time, they still do not do together
             self._visit(child, at)
@@ -100,12 +144,10 @@ class Uniformity:
                 if not self.is_uniform(value):
                     self.variables.add(var)
             case Alloc(buffer=buffer, init=init):
-                self._homes[buffer] = at.group
                 if init is not None and (at.divergent or not self.is_uniform(init)):
                     self._differs(buffer)
             case Store(buffer=buffer, indices=indices, value=value) if buffer.scope in _OF_THREAD:
-                foreign = self._homes.get(buffer.storage) is not at.group  # others have it, too, and store nothing
-                if at.divergent or foreign or not all(map(self.is_uniform, (*indices, value))):
+                if at.divergent or not all(map(self.is_uniform, (*indices, value))):
                     self._differs(buffer)
             case CallStmt(writes=writes, result=result):
                 self._result(result)
@@ -113,7 +155,7 @@ class Uniformity:
             case Atomic(result=result):
                 self._result(result)
             case Break() | Continue() if at.loop is not None:
-                if at.divergent or at.group is not at.group_of_loop:
+                if at.divergent:
                     self.loops.add(at.loop)
             case For(var=var, start=start, stop=stop):
                 if not (self.is_uniform(start) and self.is_uniform(stop)):
