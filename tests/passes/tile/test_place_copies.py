@@ -23,6 +23,10 @@ def test_tiles_that_all_products_use_are_not_filled_early():
     assert behind({0: {2, 4}, 3: {4}}, {2, 4}, 5, 2) is None
 
 
+def test_tiles_that_no_product_uses_are_not_filled_early():
+    assert behind({0: {2}, 1: {3}}, {2, 4}, 5, 2) is None
+
+
 def test_tiles_that_are_used_before_they_are_filled_are_not_filled_late():
     assert behind({1: {0, 2}, 3: {4}}, {2, 4}, 5, 2) is None
 

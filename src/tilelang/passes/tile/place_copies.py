@@ -50,7 +50,11 @@ def ahead(
 def behind(
     users: Mapping[int, AbstractSet[int]], products: AbstractSet[int], count: int, stages: int
 ) -> Placement | None:
-    """Each copy behind the last user of its tile; None if no product is computed without that tile.
+    """Each copy behind the last user of its tile; None if one is read by all products, or by none.
+
+    Each place costs a barrier in every iteration, which pays for itself where a product hides what is copied. On an
+    H200 decoding of grouped heads took 0.84 of the time so, but backward passes of attention, which also copy rows that
+    no product reads, 1.04 to 1.15 of it.
 
     Args:
         users: For each statement that copies, those that use what it brings.
@@ -59,7 +63,7 @@ def behind(
         stages: How many versions of each tile there may be.
     """
     for copy, of in users.items():
-        if not of or min(of) < copy or products <= of:
+        if not of or min(of) < copy or products <= of or products.isdisjoint(of):
             return None
     last = {copy: max(of) for copy, of in users.items()}
     return _placed(list(users), sorted(range(count), key=lambda n: (last.get(n, n), n in last)), stages)
