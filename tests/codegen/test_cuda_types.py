@@ -146,4 +146,4 @@ def test_every_operator_cast_and_function_compiles_for_every_dtype():
         compile_cuda(text, architecture)
 
 
-_BITS = ("popcount", "clz", "dp4a")
+_BITS = ("popcount", "clz", "dp4a", "fns")

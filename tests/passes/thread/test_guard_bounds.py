@@ -205,6 +205,7 @@ def test_data_in_indices_does_not_wrap_in_the_tests():
     assert [1, 100, 3, 4, 100, 6] == a.tolist()
 
 
+@pytest.mark.filterwarnings("ignore::tilelang.errors.ProgramWarning")
 def test_a_loop_is_not_versioned_again_by_a_test_that_more_facts_hide():
     M, N = T.dynamic("M, N")
 

@@ -90,6 +90,7 @@ def test_infinities_and_a_nan_to_start_from():
     run_everywhere(main, a, np.array([np.nan, 0, 0], np.float32), compile_flags=FLAGS)
 
 
+@pytest.mark.filterwarnings("ignore::tilelang.errors.ProgramWarning")
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "bfloat16", "float64"])
 def test_folds_of_other_dtypes(dtype):
     @T.prim_func
