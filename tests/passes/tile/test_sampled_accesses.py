@@ -100,3 +100,13 @@ def test_a_tensor_of_a_single_element_is_one_sector() -> None:
     nest = ParallelLoop((i, j), (as_expr(64), as_expr(64)), Store(target, (i, j), Load(scalar, (), scalar.dtype)))
     (load,) = accesses(nest).reads
     assert 0.25 > (sectors_per_byte(load, nest, blocked((64, 64), 128, 4), Domain()) or 1.0)
+
+
+def test_an_element_that_all_iterations_load_makes_no_layout_worse() -> None:
+    scales = Buffer("A", (as_expr(8),), DType("float32"), Scope.GLOBAL)
+    target = Buffer("B", (as_expr(64), as_expr(64)), DType("float32"), Scope.GLOBAL)
+    nest = ParallelLoop((i, j), (as_expr(64), as_expr(64)), Store(target, (j, i), Load(scales, (k,), scales.dtype)))
+    (load,), (store,) = accesses(nest).reads, accesses(nest).writes
+    columns = fragment((64, 64), [digit(64, 1, 0), digit(2, 0, 32)], [digit(32, 0, 1)])
+    assert 1.0 == excess(nest, [load], ACCUMULATOR, blocked((64, 64), 128, 4), Domain())
+    assert 4.0 == excess(nest, [load, store], blocked((64, 64), 128, 4), columns, Domain())

@@ -19,7 +19,7 @@ from tilelang.arith.interval import bounds
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Expr, Load, Var, int_const
 from tilelang.ir.stmt import ParallelLoop
-from tilelang.ir.visit import walk_expr
+from tilelang.ir.visit import variables_of, walk_expr
 from tilelang.layout.memory import LANES
 from tilelang.layout.thread_values import Fragment
 from tilelang.records import record
@@ -145,9 +145,14 @@ def sectors_per_byte(access: Access, nest: ParallelLoop, layout: Fragment, domai
 
 
 def excess(nest: ParallelLoop, accesses: list[Access], layout: Fragment, best: Fragment, domain: Domain) -> float:
-    """How many times more bytes a layout moves than the best one, over all accesses to global memory."""
+    """How many times more bytes a layout moves than the best one, over all accesses to global memory.
+
+    What all iterations have in common, such as a scale of the tile, is not counted: no layout moves more of it.
+    """
     moved = [0.0, 0.0]
     for access in accesses:
+        if all(variables_of(index).isdisjoint(nest.vars) for index in access.start):
+            continue
         known = access.context.domain(domain)
         costs = [sectors_per_byte(access, nest, one, known) for one in (layout, best)]
         for n, amount in enumerate(costs):
