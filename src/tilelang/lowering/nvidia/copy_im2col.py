@@ -20,9 +20,17 @@ from tilelang.ir.stmt import CallStmt
 from tilelang.isa.nvidia.tensor_box import CORNERS, IMAGE_RANK, MAX_OFFSET, MAX_PIXELS, MAX_STEP
 from tilelang.isa.nvidia.tma import tma_load
 from tilelang.layout.constraints import Constraint
-from tilelang.lowering.alignment import is_multiple, strides
+from tilelang.lowering.alignment import is_multiple
 from tilelang.lowering.lowering import Site
-from tilelang.lowering.nvidia.copy_tma import LOAD, boxes_of, by_one_thread, engine_refusal, in_boxes, policy_of
+from tilelang.lowering.nvidia.copy_tma import (
+    LOAD,
+    boxes_of,
+    by_one_thread,
+    engine_refusal,
+    in_boxes,
+    pitches,
+    policy_of,
+)
 from tilelang.lowering.patches import name_index, patch
 from tilelang.lowering.regions import ZERO, is_whole, some_of
 from tilelang.ops.im2col import Im2Col
@@ -71,7 +79,7 @@ def _start(op: Im2Col, site: Site, build: Builder) -> None:
     if op.barrier is None:
         raise CompilerBug(f"{LOAD}: chosen for an im2col without a barrier")
     rows, columns = (op.dst.static_extent or (0, 0))[-2:]
-    batch, channels, width = op.src.extent[0], op.src.extent[-1], boxes_of(op.dst, site).columns
+    batch, channels, boxes = op.src.extent[0], op.src.extent[-1], boxes_of(op.dst, site)
     first = patch(op, ZERO, build)
     k = name_index(build, "k", op.column_tile * columns)
     tap = name_index(build, "tap", k // channels)
@@ -79,13 +87,11 @@ def _start(op: Im2Col, site: Site, build: Builder) -> None:
     number = select(tap < op.kernel * op.kernel, first.n, batch)
     offsets = [cast(at * op.dilation, _UINT16) for at in (tap % op.kernel, tap // op.kernel)]
     corner = (-op.pad, op.pad - op.dilation * (op.kernel - 1), op.stride)
-    *pitches, _ = (step * op.src.dtype.storage_bytes for step in strides(op.src.buffer))
-    mode = boxes_of(op.dst, site).mode_bytes
-    dims = tuple(reversed(op.src.buffer.shape))
-    box = site.tensor_map(op.src.buffer, dims, pitches[::-1], (width, rows), mode, (corner, corner))
+    dims, steps = tuple(reversed(op.src.buffer.shape)), pitches(op.src.buffer)[1:]
+    box = site.tensor_map(op.src.buffer, dims, steps, (boxes.columns, rows), boxes.mode_bytes, (corner, corner))
     policy = policy_of(op, build)
-    for begin in range(0, columns, width):
-        shared = some_of(op.dst, len(op.dst.extent) - 1, begin, width)
+    for begin in range(0, columns, boxes.columns):
+        shared = some_of(op.dst, len(op.dst.extent) - 1, begin, boxes.columns)
         at = (k % channels + begin, first.left, first.top, number)
         args: tuple[Expr | Region, ...] = (shared, box, op.barrier, *at, *offsets, *policy)
         load = tma_load(IMAGE_RANK, pixels=True, hint=bool(policy))

@@ -362,10 +362,10 @@ _Piece = tuple[tuple[int, int], int, int]  # a dimension of the tensor and of th
 def _single(tensor: Region, tile: Region, parts: Sequence[_Piece], boxes: Boxes, site: Site) -> _Box:
     """A box whose dimensions are those of the tensor."""
     covered, shared = _covered(tensor, tile, parts)
-    pitches = _pitches(tensor.buffer)
+    steps = pitches(tensor.buffer)[1:]
     sizes = tuple(reversed(tensor.buffer.shape))
     extent = tuple(reversed(covered.static_extent or ()))
-    name = site.tensor_map(tensor.buffer, sizes, pitches[1:], extent, boxes.mode_bytes)
+    name = site.tensor_map(tensor.buffer, sizes, steps, extent, boxes.mode_bytes)
     return _Box(name, tuple(reversed(covered.start)), shared, covered)
 
 
@@ -377,14 +377,14 @@ def _side_by_side(tensor: Region, tile: Region, parts: Sequence[_Piece], boxes: 
     covered, shared = _covered(tensor, tile, parts)
     columns, size = boxes.columns, tensor.dtype.storage_bytes
     row = tensor.buffer.rank - axes(covered)[-2] if len(axes(covered)) > 1 else 1
-    sizes, pitches = list(reversed(tensor.buffer.shape)), list(_pitches(tensor.buffer))
+    sizes, steps = list(reversed(tensor.buffer.shape)), list(pitches(tensor.buffer))
     at, extent = list(reversed(covered.start)), list(reversed(covered.static_extent or ()))
     sizes.insert(row, sizes[0] // columns)
-    pitches.insert(row, const(columns * size, INT32))
+    steps.insert(row, const(columns * size, INT32))
     at.insert(row, at[0] // columns)
     extent.insert(row, extent[0] // columns)
     sizes[0], at[0], extent[0] = const(columns, INT32), ZERO, columns
-    name = site.tensor_map(tensor.buffer, tuple(sizes), tuple(pitches[1:]), tuple(extent), boxes.mode_bytes)
+    name = site.tensor_map(tensor.buffer, tuple(sizes), tuple(steps[1:]), tuple(extent), boxes.mode_bytes)
     return _Box(name, tuple(at), shared, covered)
 
 
@@ -394,7 +394,7 @@ def _divides(tensor: Region, columns: int) -> bool:
     return within and is_multiple(tensor.start[-1], columns) and is_multiple(tensor.buffer.shape[-1], columns)
 
 
-def _pitches(buffer: Buffer) -> tuple[Expr, ...]:
+def pitches(buffer: Buffer) -> tuple[Expr, ...]:
     """Bytes between neighbors along each dimension, the innermost first."""
     return tuple(step * buffer.dtype.storage_bytes for step in reversed(strides(buffer)))
 

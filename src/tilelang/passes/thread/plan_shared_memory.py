@@ -23,8 +23,8 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr, const, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.launch import LaunchPlan
-from tilelang.ir.stmt import Alloc, CallStmt, For, If, Launch, Seq, Stmt, While
-from tilelang.ir.visit import Rewriter, sub_statements, walk
+from tilelang.ir.stmt import Alloc, CallStmt, For, If, Launch, Stmt, While
+from tilelang.ir.visit import sub_statements, walk, without
 from tilelang.isa.instruction import Effect, Instruction, Timeline
 from tilelang.isa.nvidia.cp_async import CP_ASYNC_WAIT
 from tilelang.isa.nvidia.wgmma import wgmma_wait
@@ -89,8 +89,9 @@ def plan_launch(launch: Launch, target: Target) -> Launch:
         shared_end=end,
     )
     kept = frozenset((*offsets, *(buffer for buffer, _ in tail)))
-    body = _WithoutUntouched(kept).visit(launch.body) or Seq((), loc=launch.body.loc)
-    return dataclasses.replace(launch, plan=plan, body=body)
+    allocs = (stmt for stmt in walk(launch.body) if isinstance(stmt, Alloc) and _in_shared(stmt.buffer))
+    untouched = {stmt for stmt in allocs if stmt.buffer.storage not in kept}  # such as those without elements
+    return dataclasses.replace(launch, plan=plan, body=without(launch.body, untouched))
 
 
 def _behind(launch: Launch, total: int) -> tuple[tuple[tuple[Buffer, Expr], ...], Expr | None]:
@@ -107,18 +108,6 @@ def _behind(launch: Launch, total: int) -> tuple[tuple[tuple[Buffer, Expr], ...]
                     size = size * extent
                 end = end + (size + (_ALIGN - 1)) // _ALIGN * _ALIGN
     return tuple(tail), end if tail else None
-
-
-class _WithoutUntouched(Rewriter):
-    """Drops the allocations of shared buffers that nothing touches, such as those without elements."""
-
-    def __init__(self, placed: frozenset[Buffer]) -> None:
-        self._placed = placed
-
-    def stmt(self, node: Stmt) -> Stmt | None:
-        if isinstance(node, Alloc) and _in_shared(node.buffer) and node.buffer.storage not in self._placed:
-            return None
-        return self.rebuild_stmt(node)
 
 
 def place(tiles: Sequence[Tile]) -> tuple[Mapping[Buffer, int], int]:

@@ -23,7 +23,7 @@ from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Const, Expr, Var, const, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, If, Launch, Seq, Stmt
-from tilelang.ir.visit import Rewriter, substitute, substitute_stmt, walk
+from tilelang.ir.visit import Rewriter, substitute, substitute_stmt, walk, without
 from tilelang.isa.nvidia.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT
 from tilelang.lowering.regions import shared_storages
 from tilelang.passes.base import Pass, PassContext, with_launches
@@ -247,18 +247,6 @@ class _Expand(Rewriter):
         return self.rebuild_stmt(node)
 
 
-class _Drop(Rewriter):
-    """Drops allocations of buffers that nothing uses any more."""
-
-    def __init__(self, unused: set[Buffer]) -> None:
-        self._unused = unused
-
-    def stmt(self, node: Stmt) -> Stmt | None:
-        if isinstance(node, Alloc) and node.buffer in self._unused:
-            return None
-        return self.rebuild_stmt(node)
-
-
 def expand_launch(launch: Launch, shared_bytes: int) -> Launch:
     """The launch without pipelined loops, all its asynchronous copies waited for.
 
@@ -273,8 +261,7 @@ def expand_launch(launch: Launch, shared_bytes: int) -> Launch:
         return launch
     used = {storage for s in walk(body) if not isinstance(s, Alloc) for storage in shared_storages(s)}
     replaced = {old for old, _ in expand.versions if old not in used}
-    if replaced:
-        body = _Drop(replaced).visit(body) or Seq((), loc=launch.loc)
+    body = without(body, {s for s in walk(body) if isinstance(s, Alloc) and s.buffer in replaced})
     layouts = [entry for entry in launch.hints.layouts if entry[0] not in replaced]
     layouts += [(new, layout) for old, layout in launch.hints.layouts for was, new in expand.versions if was is old]
     counts = tuple((new, int_const(new.shape[0]) or 1) for _, new in expand.versions)
