@@ -58,6 +58,7 @@ def load(channels=64, rows=64, columns=32, kernel=3, stride=1, dilation=1, pad=1
         (load(), ""),
         (load(height=index("H")), ""),
         (load(channels=48), "32 columns are not proven to belong to one tap of the window"),
+        (dataclasses.replace(load(columns=64), dst=some_of(load(columns=64).dst, 1, 0, 32)), "the tile is a part of its buffer"),
         (load(rows=2048), "2048 rows are more than 1024"),
         (load(stride=9), "the window is larger, or has larger steps, than the copy engine counts"),
         (load(kernel=64, dilation=5), "the window is larger, or has larger steps, than the copy engine counts"),

@@ -66,6 +66,8 @@ def _window_refusal(op: Im2Col) -> str:
         return "blocks of a cluster do not share windows of an image"
     if not is_whole(op.src):
         return "a part of a tensor is no image"
+    if columns != (op.dst.buffer.static_shape or ())[-1]:
+        return "the tile is a part of its buffer"
     if not is_multiple(op.src.extent[-1], columns):
         return f"{columns} columns are not proven to belong to one tap of the window"
     if rows > MAX_PIXELS:
