@@ -10,7 +10,7 @@ from tilelang.testing import to_device, to_host
 
 @tilelang.autotune(configs=gemm_configs, budget=60)
 @tilelang.jit(out_idx=[-1])
-def matmul(M, N, K, block_M=None, block_N=None, block_K=None, num_stages=None, threads=None):
+def matmul(M, N, K, block_M, block_N, block_K, num_stages, threads):
     """The GEMM of gemm_simple.py, with every choice left open."""
 
     @T.prim_func

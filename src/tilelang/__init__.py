@@ -31,6 +31,20 @@ from tilelang.errors import (
 from tilelang.finder import PathFinder, add_names
 
 if TYPE_CHECKING:
+    # modules that are found as attributes without an import of their own
+    from tilelang import autotuner as autotuner
+    from tilelang import carver as carver
+    from tilelang import contrib as contrib
+    from tilelang import dtypes as dtypes
+    from tilelang import errors as errors
+    from tilelang import intrinsics as intrinsics
+    from tilelang import language as language
+    from tilelang import layout as layout
+    from tilelang import math as math
+    from tilelang import profiler as profiler
+    from tilelang import quantize as quantize
+    from tilelang import testing as testing
+    from tilelang import tools as tools
     from tilelang.codegen.postprocess import register_c_postproc, register_cuda_postproc, register_hip_postproc
     from tilelang.jit.compile import compile, lower, par_compile
     from tilelang.jit.decorator import jit

@@ -8,7 +8,6 @@ with the nearest one that does (`tilelang.finder`).
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
 
 from tilelang.language.alloc import *
 from tilelang.language.allreduce import *
@@ -139,11 +138,6 @@ _MODULES = (
     "warpgroups",
     "wide_access",
 )
-
-if TYPE_CHECKING:  # names of the tables below are known when the package runs
-
-    def __getattr__(name: str) -> Any: ...
-
 
 globals().update(DTYPES)  # float16, int8x4, half, ...
 globals().update(FUNCTIONS)  # exp, sqrt, __exp, ...

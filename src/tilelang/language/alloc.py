@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from tilelang.dtypes import DType
 from tilelang.errors import ProgramError, ProgramTypeError, ProgramValueError, StagingRuntimeError
@@ -101,7 +102,7 @@ def alloc_local(shape: ShapeLike, dtype: DTypeLike = "float32", scope: str = "lo
 
 
 @api
-def alloc_var(dtype: DTypeLike, *args: ExprLike | str, init: ExprLike | str | None = None, scope: str = "") -> Load:
+def alloc_var(dtype: DTypeLike, *args: ExprLike | str, init: ExprLike | str | None = None, scope: str = "") -> Any:
     """A mutable scalar: `x = expr` and `x += expr` assign it, `x` in an expression reads it.
 
     Args:

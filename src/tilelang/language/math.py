@@ -7,8 +7,9 @@ number, so that it also serves to compute tile sizes; nothing here emits a state
 from __future__ import annotations
 
 import builtins
+import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from types import MappingProxyType
 from typing import Any
@@ -162,6 +163,7 @@ def _function(callee: Callee) -> Callable[..., Scalar]:
         return _of_dtype(f"T.{name}", apply(callee, *args), dtype)
 
     intrinsic.__name__ = intrinsic.__qualname__ = name
+    intrinsic.__signature__ = _signature_of(intrinsic, places)  # type: ignore[attr-defined]
     operands = ", ".join(places)
     about = _ABOUT.get(name) or _fast_about(name) or f"The function {name} of mathematics."
     intrinsic.__doc__ = (
@@ -169,6 +171,15 @@ def _function(callee: Callee) -> Callable[..., Scalar]:
         "are\n    computed in float32 and rounded once; functions of floats convert integers to float32.\n    "
     )
     return api(intrinsic)
+
+
+def _signature_of(intrinsic: Callable[..., Scalar], places: Sequence[str]) -> inspect.Signature:
+    """The signature as users read it, an operand for each place."""
+    whole = inspect.signature(intrinsic)
+    operand = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    named = [p for p in whole.parameters.values() if p.kind is inspect.Parameter.KEYWORD_ONLY]
+    operands = [inspect.Parameter(place, operand, annotation="ExprLike") for place in places]
+    return whole.replace(parameters=[*operands, *named], return_annotation="Any")
 
 
 def _check_floats(what: str, operands: tuple[ExprLike, ...]) -> None:
