@@ -83,9 +83,11 @@ PUBLISHED = {
     "tilelang.autotuner.param": "CompileArgs ProfileArgs AutotuneResult",
     "tilelang.autotuner.tuner": "AutoTuner AutoTuneImpl",
     "tvm": "tirx tir DataType ir target",
-    "tvm.ir": "PrimExpr",
-    "tvm.tirx": "PrimExpr PrimFunc IntImm FloatImm StringImm Min Max exp if_then_else Select Cast Var call_extern const all any For",
+    "tvm.ir": "PrimExpr Op",
+    "tvm.tirx": "PrimExpr PrimFunc IntImm FloatImm StringImm Min Max exp if_then_else Select Cast Var call_extern const all any Let For",
+    "tvm.tirx.op": "Op exp call_intrin",
     "tvm.tir": "const Select",
+    "tvm.tir.op": "Op",
     "tvm.target": "Target",
     "tvm.tirx.stmt_functor": "post_order_visit StmtVisitor",
     "tilelang.quantize": """_tir_packed_int_to_int_convert _tir_packed_to_fp4_to_f16 _tir_packed_to_signed_convert

@@ -62,6 +62,10 @@ class Loc:
     def __str__(self) -> str:
         return f"{self.file}:{self.line}" if self.file else "<unknown>"
 
+    def is_same_place(self, other: Loc) -> bool:
+        """Whether both are the same text of a program, wherever it was called from."""
+        return (self.file, self.line, self.col) == (other.file, other.line, other.col)
+
     def render(self) -> str:
         """The source line with a caret under the place, and the chain of macro calls below it."""
         if not self.file:
@@ -74,9 +78,12 @@ class Loc:
             width = max(1, min(last, len(text)) - self.col)
             lines.append(f"{self.line} | {text}")
             lines.append(f"{gutter} | {' ' * self.col}{'^' * width}")
-        if self.caller is not None:
-            lines.append(f"{gutter} called from")
-            lines.append(self.caller.render())
+        caller, times = self.caller, 1
+        while caller is not None and caller.caller is not None and caller.is_same_place(caller.caller):
+            caller, times = caller.caller, times + 1
+        if caller is not None:
+            lines.append(f"{gutter} called from" + (f", {times} times" if times > 1 else ""))
+            lines.append(caller.render())
         return "\n".join(lines)
 
 
@@ -101,9 +108,7 @@ class TileLangError(Exception):
         hint: What to write instead, where we know it.
     """
 
-    def __init__(
-        self, message: str, *, loc: Loc | None = None, notes: tuple[Note, ...] = (), hint: str = ""
-    ) -> None:
+    def __init__(self, message: str, *, loc: Loc | None = None, notes: tuple[Note, ...] = (), hint: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.loc = loc

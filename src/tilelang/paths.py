@@ -40,7 +40,7 @@ _TENSORS = {
 _EAGER = {LANGUAGE: "*", "tilelang.ir.func": "PrimFunc", "tilelang.jit.signature": "JITFunc"}
 _TIR = {
     LANGUAGE: "*",
-    f"{LANGUAGE}.tir_functions": "all any const",
+    f"{LANGUAGE}.tir_functions": "Let all any const",
     "tilelang.ir.expr": "PrimExpr=Expr",
     "tilelang.ir.func": "PrimFunc",
 }
@@ -158,11 +158,13 @@ PATHS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "tilelang.utils.tensor": _TENSORS,
         # a module that published TileLang brings along; a real one that is installed comes first
         "tvm": {f"{LANGUAGE}.dtypes": "DataType"},
-        "tvm.ir": {"tilelang.ir.expr": "PrimExpr=Expr"},
+        "tvm.ir": {"tilelang.ir.expr": "PrimExpr=Expr", f"{LANGUAGE}.legacy_calls": "Op"},
         "tvm.target": {"tilelang.target": "Target"},
         "tvm.tir": {**_TIR, NO_SOURCE: _STATEMENTS},
+        "tvm.tir.op": {**_TIR, f"{LANGUAGE}.legacy_calls": "Op"},
         "tvm.tir.stmt_functor": {NO_SOURCE: _STATEMENT_FUNCTIONS},
         "tvm.tirx": {**_TIR, NO_SOURCE: _STATEMENTS},
+        "tvm.tirx.op": {**_TIR, f"{LANGUAGE}.legacy_calls": "Op"},
         "tvm.tirx.stmt_functor": {NO_SOURCE: _STATEMENT_FUNCTIONS},
     }
 )

@@ -8,6 +8,7 @@ import tilelang.language as T
 from tilelang.errors import DeviceAssertError, NoLowering, ProgramError
 from tilelang.ir.stmt import CallStmt
 from tilelang.ir.visit import walk
+from tilelang.language.legacy_calls import Op
 
 
 @T.prim_func
@@ -75,10 +76,12 @@ def test_functions_by_name_are_those_of_the_language_or_of_cuda():
         with T.Kernel(1, threads=1):
             A[0] = T.call_intrin("float32", "__fadd_rn", A[1], A[2])
             A[3] = T.call_pure_extern("float32", "__expf", A[0])
+            A[2] = T.call_intrin("float32", Op.get("tl.max_nan"), A[0], A[1])
 
     source = tilelang.compile(main, target={"kind": "cuda", "arch": "sm_80"}).get_kernel_source()
     assert "__fadd_rn(" in source
     assert "__expf(" in source
+    assert "A[2] = tl_max(A[0], A[1])" in source
 
 
 @pytest.mark.parametrize(

@@ -70,8 +70,26 @@ def test_a_macro_does_not_change_the_caller_s_scalar():
     assert [2, 1] == a.tolist()
 
 
-def test_recursion_is_an_error():
-    with pytest.raises(StagingError, match="macro 'endless' calls itself"):
+@T.macro
+def powers(A, value, i: int):
+    if i < 4:
+        A[i] = value
+        powers(A, value * value, i + 1)
+
+
+def test_recursion_that_ends_is_inlined():
+    @T.prim_func
+    def main(A: T.Tensor((4,), "int32")):
+        with T.Kernel(1):
+            powers(A, A[0], 0)
+
+    a = np.array([2, 0, 0, 0], np.int32)
+    run_reference(main, [a])
+    assert [2, 4, 16, 256] == a.tolist()
+
+
+def test_recursion_without_end_is_an_error():
+    with pytest.raises(StagingError, match="macro 'endless' calls itself(.|\n)*called from, 199 times"):
 
         @T.prim_func
         def main(A: T.Tensor((2,), "int32")):

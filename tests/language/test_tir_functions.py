@@ -21,6 +21,19 @@ def test_constants_and_conditions_have_their_values() -> None:
     assert [5, 0, 44, 44, 44, 44, 0, 5] == result.tolist()
 
 
+def test_a_value_is_bound_in_an_expression() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((8,), "int32")):
+        with T.Kernel(1, threads=8):
+            for i in T.Parallel(8):
+                v = T.Var("v", "int32")
+                A[i] = tir_functions.Let(v, A[i] + i, v * v)
+
+    result = np.ones(8, np.int32)
+    tilelang.compile(main, target="cpu", execution_backend="reference")(result)
+    assert [(1 + i) ** 2 for i in range(8)] == result.tolist()
+
+
 def test_what_is_no_number_is_told() -> None:
     with pytest.raises(StagingError):
         tir_functions.const("three")

@@ -364,7 +364,7 @@ macro 'again' calls itself: a macro is inlined, so recursion would never end
   --> kernel.py:11:9
 11 |         again(A)
    |         ^^^^^^^^
-hint: write a loop, or unroll over plain Python values: `for i in (0, 1, 2):`
+hint: write a loop, unroll over plain Python values: `for i in (0, 1, 2):`, or end the recursion by a condition on a plain Python value
 """,
     ),
     "macros that call each other": (
@@ -396,7 +396,7 @@ macro 'ping' calls itself: a macro is inlined, so recursion would never end
   --> kernel.py:15:9
 15 |         ping(A)
    |         ^^^^^^^
-hint: write a loop, or unroll over plain Python values: `for i in (0, 1, 2):`
+hint: write a loop, unroll over plain Python values: `for i in (0, 1, 2):`, or end the recursion by a condition on a plain Python value
 """,
     ),
     "a mistake inside of a macro": (

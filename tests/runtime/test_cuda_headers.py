@@ -42,6 +42,7 @@ def test_headers_are_found_beside_nvrtc_then_in_wheels_then_in_a_toolkit(
     assert (f"-I{toolkit}",) == include_flags(text)
     monkeypatch.setattr("sys.path", [str(tmp_path / "site")])
     assert (f"-I{wheel}",) == include_flags(text)
+    assert (f"-I{wheel}",) == include_flags(source("", foreign=False), given=True)
     monkeypatch.setattr(cuda_headers, "find_nvrtc", lambda: str(tmp_path / "cu" / "lib" / "libnvrtc.so.13"))
     assert (f"-I{beside}", f"-I{beside / 'cccl'}") == include_flags(text)
 
@@ -85,4 +86,24 @@ def test_functions_of_cuda_s_headers_can_be_used_in_imported_source() -> None:
     kernel = tilelang.compile(main, target="sm_90a")
     heads = "".join(f"#include <cuda_{name}.h>\n" for name in ("fp16", "bf16", "fp8"))
     assert kernel.kernel_source.startswith(heads)
+    assert "cvt.rz.f16.f32" in kernel.get_ptx()
+
+
+@needs_nvrtc
+@pytest.mark.skipif(find_headers() is None, reason="needs the headers of CUDA")
+def test_a_file_that_flags_include_may_include_headers_and_call_what_nvcc_has(tmp_path: Path) -> None:
+    (tmp_path / "mine.h").write_text(
+        "#include <cstring>\n#include <cuda_fp16.h>\nstruct Pair { short a, b; };\n"
+        "__device__ __forceinline__ unsigned short bits(float x) { __half h = __float2half_rz(x); unsigned short u;"
+        " __builtin_memcpy(&u, &h, 2); std::memset(&h, 0, 2); return u + offsetof(Pair, b) + __builtin_popcount(3); }\n"
+    )
+    (tmp_path / "mine.h").write_text("#include <cstddef>\n" + (tmp_path / "mine.h").read_text())
+
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "uint16")):
+        with T.Kernel(1, threads=64) as _:
+            for i in T.Parallel(64):
+                B[i] = T.call_extern("uint16", "bits", A[i])
+
+    kernel = tilelang.compile(main, target="sm_90a", compile_flags=["-include", str(tmp_path / "mine.h")])
     assert "cvt.rz.f16.f32" in kernel.get_ptx()

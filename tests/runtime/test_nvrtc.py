@@ -128,8 +128,7 @@ def test_a_toolkit_below_cuda_home_is_found(forgotten: None, tmp_path: Path, mon
 @needs_nvrtc
 def test_naming_the_compiler_does_not_open_it() -> None:
     program = (
-        "from tilelang.runtime import nvrtc; nvrtc.identity()\n"
-        "assert 'libnvrtc' not in open('/proc/self/maps').read()"
+        "from tilelang.runtime import nvrtc; nvrtc.identity()\nassert 'libnvrtc' not in open('/proc/self/maps').read()"
     )
     assert 0 == subprocess.run([sys.executable, "-c", program], check=False).returncode
 
@@ -159,5 +158,13 @@ def test_the_names_of_integers_need_no_headers_of_a_host(header: str) -> None:
     space = "std::" if header == "cstdint" else ""
     text = f"#include <{header}>\ntypedef long long int64_t;\n" + KERNEL.replace(
         "{", f"{{ {space}uint64_t seen = 1; static_assert(sizeof({space}uint8_t) + sizeof(seen) == 9); (void)seen; ", 1
+    )
+    assert open_nvrtc().compile(text, "sm_90a").code
+
+
+@needs_nvrtc
+def test_functions_of_memory_have_the_names_of_the_standard_library() -> None:
+    text = "#include <cstring>\n#include <cstddef>\n" + KERNEL.replace(
+        "{", "{ struct Two { int a, b; }; static_assert(offsetof(Two, b) == sizeof(int)); std::memset(x, 0, 4); ", 1
     )
     assert open_nvrtc().compile(text, "sm_90a").code

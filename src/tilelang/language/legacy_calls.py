@@ -12,11 +12,11 @@ from tilelang.errors import NoLowering, ProgramError, ProgramTypeError
 from tilelang.ir.builder import as_body
 from tilelang.ir.expr import Expr, ExprLike, Var, as_bool, as_expr, cast
 from tilelang.ir.stmt import If
+from tilelang.language import arithmetic, math
 from tilelang.language.address import Pointer, pointer_to
 from tilelang.language.api import api
 from tilelang.language.debug import device_assert
 from tilelang.language.extern import call_extern
-from tilelang.language.math import FUNCTIONS
 from tilelang.language.pointers import Place
 from tilelang.language.proxy import BufferProxy, TileProxy
 from tilelang.language.stage import current
@@ -43,6 +43,33 @@ __all__ = [
     "type_annotation",
     "var",
 ]
+
+
+class Op:
+    """The name of a function for `T.call_intrin`, as `Op.get("tl.max_nan")` gives it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"Op({self.name!r})"
+
+    @staticmethod
+    @api
+    def get(op_name: str) -> Op:
+        """The operator of that name; whether there is a function of it is what `T.call_intrin` says."""
+        return Op(op_name)
+
+
+_CALLED_BY_NAME = {
+    **math.FUNCTIONS,
+    **{name: getattr(arithmetic, name) for name in arithmetic.__all__},
+    "max_nan": math.max,
+    "min_nan": math.min,
+}
 
 
 class Assert:
@@ -150,17 +177,19 @@ def isnullptr(x: ExprLike, span: object = None) -> Expr:
 
 @api
 def call_intrin(
-    dtype: DTypeLike, func_name: str, *args: ExprLike, annotations: object = None, span: object = None
+    dtype: DTypeLike, func_name: str | Op, *args: ExprLike, annotations: object = None, span: object = None
 ) -> Any:
     """A function of the language by its name, as in `T.call_intrin("float32", "tir.exp", x)`, or one of CUDA's.
+
+    "tl.max_nan" and "tl.min_nan" are `T.max` and `T.min`, in which NaN wins.
 
     Raises:
         NoLowering: Neither has such a function.
     """
     del annotations, span
     name = str(func_name).rpartition(".")[2]
-    if name in FUNCTIONS:
-        return cast(as_expr(FUNCTIONS[name](*args)), plain_dtype(dtype, "T.call_intrin"))
+    if name in _CALLED_BY_NAME:
+        return cast(as_expr(_CALLED_BY_NAME[name](*args)), plain_dtype(dtype, "T.call_intrin"))
     if name.startswith("__"):
         return call_extern(dtype, name, *args)
     raise NoLowering(

@@ -24,6 +24,32 @@ __all__ = [
 ]
 
 
+_MOST_CALLS = 200  # of a macro that calls itself, at a time: Python's own stack ends a little later
+
+
+class _Call:
+    """A call of a macro that is being inlined; equal to another one whose arguments are the same."""
+
+    def __init__(self, macro: Macro, args: tuple[Any, ...], keywords: tuple[Any, ...]) -> None:
+        self.macro = macro
+        self.args = (*args, *keywords)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, _Call)
+            and self.macro is other.macro
+            and len(self.args) == len(other.args)
+            and all(_is_same(mine, its) for mine, its in zip(self.args, other.args, strict=True))
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    """Whether two arguments are one, or equal numbers or texts of Python."""
+    return a is b or (type(a) is type(b) and isinstance(a, int | float | str) and a == b)
+
+
 class Macro:
     """A function that is staged anew at every call; may take buffers, scalars, functions and return values."""
 
@@ -39,19 +65,22 @@ class Macro:
         """Inlines the body here.
 
         Raises:
-            StagingError: Called outside a kernel, or from within itself.
+            StagingError: Called outside a kernel, or from within itself without end.
         """
         stager = current(f"macro '{self._fn.__name__}'")
-        if any(active is self for active in stager.active_macros):
+        call = _Call(self, args, tuple(kwargs.values()))
+        active = [other for other in stager.active_macros if isinstance(other, _Call) and other.macro is self]
+        if call in active or len(active) >= _MOST_CALLS:
             raise StagingError(
                 f"macro '{self._fn.__name__}' calls itself: a macro is inlined, so recursion would never end",
-                hint="write a loop, or unroll over plain Python values: `for i in (0, 1, 2):`",
+                hint="write a loop, unroll over plain Python values: `for i in (0, 1, 2):`, or end the recursion by a "
+                "condition on a plain Python value",
             )
         if self._rewritten is None:
             self._rewritten = rewrite(self._fn, enter_frame)
         outer_site, outer_loc, outer_targets = stager.call_site, stager.loc, stager.targets
         stager.call_site = stager.loc
-        stager.active_macros.append(self)
+        stager.active_macros.append(call)
         try:
             bound = _bind(self._fn, args, kwargs)
             references = self._references(bound)
@@ -106,10 +135,11 @@ def macro(func: Callable[..., Any] | None = None) -> Any:
 
     Calls inside a kernel inline its body there, with local names of its own; assigning a parameter changes the
     caller's variable only if the parameter is annotated `T.Ref`. An error inside names the line in the macro and the
-    chain of calls that led there.
+    chain of calls that led there. A macro may call itself, as long as a condition on plain Python values ends that.
 
     Raises:
-        StagingError: What is decorated is no function; at a call, one from within itself or outside of a kernel.
+        StagingError: What is decorated is no function; at a call, one outside of a kernel, or from within itself
+            without end.
         ProgramValueError: An argument for a `T.Ref` is neither a variable nor an element of a buffer.
     """
     return Macro if func is None else Macro(func)

@@ -67,7 +67,7 @@ class Stager(Builder):
         attrs: What `T.func_attr` said.
         pending_pipeline: What `with T.pipeline(...)` asked of the next loop, until a loop takes it.
         call_site: Where the macro being inlined was called from.
-        active_macros: The macros being inlined, outermost first.
+        active_macros: The calls of macros that are being inlined, outermost first.
         params: The function's parameters by name, in order.
         loops: The kinds of the staged loops that are open, outermost first, as in `T.Parallel`.
         branches: The `T.If`, the sides of them, and the `T.sblock` that are open, outermost first.

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from tilelang.ir.expr import Expr, ExprLike, as_expr
+from tilelang.ir.expr import Expr, ExprLike, Var, as_expr
 from tilelang.ir.expr import const as constant
 from tilelang.language.api import api
+from tilelang.language.blocks import let
 from tilelang.language.derived import all_of, any_of
 from tilelang.language.types import DTypeLike, plain_dtype
 
-__all__ = ["all", "any", "const"]
+__all__ = ["Let", "all", "any", "const"]
+
+
+@api
+def Let(var: Var, value: ExprLike, body: ExprLike, span: object = None) -> Expr:
+    """The body, in which the variable has the value, converted to the variable's dtype.
+
+    Raises:
+        ProgramTypeError: What is given a value is no variable.
+    """
+    del span
+    return let(var, value, body)
 
 
 @api

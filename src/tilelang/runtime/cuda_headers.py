@@ -30,18 +30,23 @@ _OF_CUDA = r"^\s*#\s*include\s*[<\"]((?:cuda|nv_|cooperative_groups|mma|vector_|
 _INCLUDE = r"^\s*#\s*include\b"
 
 
-def include_flags(source: Source) -> tuple[str, ...]:
+def include_flags(source: Source, *, given: bool = False) -> tuple[str, ...]:
     """The flags of NVRTC for what a user's text in the source includes.
+
+    Args:
+        source: The text.
+        given: Whether the user gave flags of their own, which may include files that include headers of CUDA.
 
     Raises:
         ToolchainError: It includes headers of CUDA, and these are nowhere.
     """
-    if not source.foreign or not re.search(_INCLUDE, source.text, re.MULTILINE):
+    includes = source.foreign and re.search(_INCLUDE, source.text, re.MULTILINE)
+    if not includes and not given:
         return ()
     folder = find_headers()
     if folder is not None:
         return tuple(f"-I{path}" for path in (folder, os.path.join(folder, "cccl")) if os.path.isdir(path))
-    named = re.search(_OF_CUDA, source.text, re.MULTILINE)
+    named = re.search(_OF_CUDA, source.text, re.MULTILINE) if includes else None
     if named is None:
         return ()
     raise ToolchainError(

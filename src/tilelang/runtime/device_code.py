@@ -85,7 +85,7 @@ def build(source: Source, arch: str, compiler: str, options: CompileOptions = Co
         ToolchainError: No usable compiler, or it rejected what the user wrote: flags, inline PTX, code of theirs.
         CompilerBug: The compiler rejected our text.
     """
-    headers = _header_flags(source, compiler)
+    headers = _header_flags(source, compiler, options)
     if is_cache_enabled():
         key = cache.key_of(_FORMAT, source.key_text, arch, identity(compiler, options), *source.flags, *headers)
         kept = cache.lookup(key, ".cubin")
@@ -136,7 +136,7 @@ def _built(source: Source, arch: str, compiler: str, options: CompileOptions) ->
 def _compile(
     source: Source, arch: str, compiler: str, options: CompileOptions, *, ptx: bool = False, lines: bool = False
 ) -> Compilation:
-    flags = (*_flags(compiler, options), *source.flags, *_header_flags(source, compiler))
+    flags = (*_flags(compiler, options), *source.flags, *_header_flags(source, compiler, options))
     flags = (*flags, "-lineinfo") if lines else flags
     if compiler == "nvcc":
         made: Compilation = _nvcc().compile_text(source.text, arch, flags, ptx=ptx)
@@ -157,12 +157,16 @@ def _with_lines(source: Source, arch: str, compiler: str, options: CompileOption
     return (made.code or b"").rstrip(b"\0").decode("utf-8", "replace"), log
 
 
-def _header_flags(source: Source, compiler: str) -> tuple[str, ...]:
-    """Where the headers are that the user's own text includes; nvcc knows."""
-    if compiler == "nvcc" or not source.foreign:
+def _header_flags(source: Source, compiler: str, options: CompileOptions) -> tuple[str, ...]:
+    """What the user's own text needs: the folders of headers that it includes, and functions that only nvcc has.
+
+    The text may be a file that the user's flags include.
+    """
+    given = bool(options.compile_flags)
+    if compiler == "nvcc" or not (source.foreign or given):
         return ()
-    flags: tuple[str, ...] = import_module("tilelang.runtime.cuda_headers").include_flags(source)
-    return flags
+    flags: tuple[str, ...] = import_module("tilelang.runtime.cuda_headers").include_flags(source, given=given)
+    return (*flags, *nvrtc.BUILTIN_FLAGS)
 
 
 def _flags(compiler: str, options: CompileOptions) -> tuple[str, ...]:

@@ -43,10 +43,36 @@ _TYPES = {
 }
 _STDINT = "#pragma once\n" + "".join(f"typedef {c_type} {name};\n" for name, c_type in _TYPES.items())
 _CSTDINT = "".join(f"using ::{name}; " for name in _TYPES)
+_STRING = "using ::memcpy; using ::memset; using ::size_t; "  # functions that NVRTC has without a header
+_STDDEF = (
+    "#pragma once\n#define offsetof(type, member) __builtin_offsetof(type, member)\n"
+    "typedef decltype(nullptr) nullptr_t;\n"
+)
+_OF_CCCL = (b"array", b"cmath", b"limits", b"tuple", b"type_traits", b"utility")  # CUDA's headers have them elsewhere
 _HEADERS = {
     b"stdint.h": _STDINT.encode(),
     b"cstdint": f"#pragma once\n#include <stdint.h>\nnamespace std {{ {_CSTDINT}}}\n".encode(),
+    b"string.h": b"#pragma once\n",
+    b"cstring": f"#pragma once\nnamespace std {{ {_STRING}}}\n".encode(),
+    b"stddef.h": _STDDEF.encode(),
+    b"cstddef": b"#pragma once\n#include <stddef.h>\nnamespace std { using ::size_t; using ::nullptr_t; }\n",
+    **{
+        name: b"#pragma once\n#include <cuda/std/%b>\nnamespace std { using namespace ::cuda::std; }\n" % name
+        for name in _OF_CCCL
+    },
 }
+# functions of the compiler that nvcc has in device code, by what NVRTC calls them
+_BUILTINS = {
+    "memcpy": "memcpy",
+    "memset": "memset",
+    "clz": "__clz",
+    "clzll": "__clzll",
+    "ffs": "__ffs",
+    "ffsll": "__ffsll",
+    "popcount": "__popc",
+    "popcountll": "__popcll",
+}
+BUILTIN_FLAGS = tuple(f"-D__builtin_{name}={known}" for name, known in _BUILTINS.items())
 
 
 @record
