@@ -6,6 +6,7 @@ store different values in one element by one statement.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 
@@ -23,6 +24,7 @@ from tilelang.ir.stmt import (
     Launch,
     Seq,
 )
+from tilelang.isa.nvidia.lanes import FOLDS
 from tilelang.lowering.simt.line_fold import SimtLineFold
 from tilelang.lowering.simt.scan import SimtScan
 from tilelang.ops.lines import LineFold
@@ -209,9 +211,9 @@ class InStep:
         return mask
 
     def do_callstmt(self, stmt, mask):
-        name = stmt.routine.name
-        assert name.startswith("shuffle_"), name
-        active, value, offset, _ = (self.spread(self.value(a, mask)) for a in stmt.args)
+        name, operation, *_ = stmt.routine.name.split("_")
+        assert name in ("shuffle", "redux"), name
+        active, value, *offset = (self.spread(self.value(a, mask)) for a in stmt.args)
         thread = np.arange(self.threads)
         lane = thread % LANES
         named = (active.astype(np.uint64)[:, None] >> np.arange(LANES, dtype=np.uint64)) & np.uint64(1)
@@ -219,7 +221,13 @@ class InStep:
             lanes = np.flatnonzero(named[t]) + t - lane[t]
             assert (lanes < self.threads).all(), "a mask names lanes that do not exist"
             assert mask[lanes].all(), "a lane named by the mask does not come"
-        other = {"xor": lane ^ offset, "up": lane - offset, "down": lane + offset, "idx": offset}[name.split("_")[1]]
+        if name == "redux":
+            fold = functools.partial(data_binary, FOLDS[operation], dtype=stmt.result.dtype)
+            totals = [functools.reduce(fold, value[t - lane[t] + np.flatnonzero(named[t])]) for t in thread]
+            self.set(stmt.result, np.array(totals), mask)
+            return mask
+        offset = offset[0]
+        other = {"xor": lane ^ offset, "up": lane - offset, "down": lane + offset, "idx": offset}[operation]
         other = np.where((other < 0) | (other >= LANES) | (thread - lane + other >= self.threads), lane, other)
         self.set(stmt.result, value[thread - lane + other], mask)
         return mask

@@ -79,6 +79,15 @@ def test_reductions_are_the_same_in_all_lanes_of_the_mask(op, name):
     assert [expected] * 8 == actual[:8].tolist()
 
 
+@pytest.mark.parametrize("op", ["min", "max"])
+def test_reductions_of_floats_order_signs_and_keep_nan(op):
+    numbers = np.array([-0.0, 0.0, 1e-45, -1e-45, np.inf, -np.inf, 3.5, -7.25], np.float32)
+    for values in (numbers, numbers[:2], numbers[2:4], np.append(numbers, np.float32(np.nan))):
+        lanes = np.resize(values, 32)
+        expected = getattr(np, f"{op}imum").reduce(values)
+        np.testing.assert_array_equal(np.full(32, expected), run(redux(op, as_dtype("float32")), WarpAlone(), FULL, lanes))
+
+
 def test_what_the_machine_cannot_do_says_what_to_do_instead():
     with pytest.raises(NoLowering, match="no mode 'left'"):
         shuffle("left", INT32)

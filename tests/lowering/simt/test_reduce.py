@@ -20,6 +20,7 @@ from tilelang.ir.stmt import Alloc, CallStmt, Launch, Store
 from tilelang.ir.visit import walk
 from tilelang.lowering.simt.reduce import COMBINE, Combiner, Partial, neutral, unrolled
 from tilelang.lowering.simt.spread import ThreadDigit, primes
+from tilelang.target import Target
 
 THREAD = Var("thread", INT32, index=True)
 
@@ -32,7 +33,7 @@ def digits_of(threads):
     return found
 
 
-def program(threads, count, op, dtype, along, across):
+def program(threads, count, op, dtype, along, across, arch="sm_90a"):
     """A kernel in which every thread starts with results of its own and stores the totals."""
     start = Buffer("A", (as_expr(threads), as_expr(count)), dtype, Scope.GLOBAL)
     end = Buffer("B", (as_expr(threads), as_expr(count)), dtype, Scope.GLOBAL)
@@ -43,7 +44,7 @@ def program(threads, count, op, dtype, along, across):
     unrolled(
         build, "q", count, lambda q: build.emit(Store(partial.buffer, partial.at(q), Load(start, (THREAD, q), dtype)))
     )
-    Combiner(build, THREAD, threads).all_reduce([partial])
+    Combiner(build, THREAD, threads, Target("cuda", arch)).all_reduce([partial])
     unrolled(build, "q", count, lambda q: build.emit(Store(end, (THREAD, q), partial.load(q))))
     launch = Launch((Var("bx", INT32, index=True),), (as_expr(1),), (threads, 1, 1), build.finish(), thread=THREAD)
     return PrimFunc("f", (TensorParam(start), TensorParam(end)), launch, Level.THREAD)
@@ -72,7 +73,8 @@ def test_any_digits_are_combined(data):
     values = np.random.default_rng(0).integers(-9, 9, (threads, count)).astype(np.int32)
     for digit in (d for d, r in role.items() if r == "copy"):  # copies have equal results
         values = values[np.arange(threads) - np.arange(threads) // digit.place % digit.size * digit.place]
-    func = program(threads, count, op, INT32, along, across)
+    arch = data.draw(st.sampled_from(["sm_75", "sm_80"]))  # by shuffles, by redux.sync
+    func = program(threads, count, op, INT32, along, across, arch)
     (_, actual), _ = run_in_step(func, [values, np.zeros_like(values)])
     np.testing.assert_array_equal(totals(values, op, along, INT32), actual)
 
@@ -91,6 +93,37 @@ def test_threads_of_one_warp_need_no_memory():
     scopes = [s.buffer.scope for s in walk(func.body) if isinstance(s, Alloc)]
     assert Scope.SHARED not in scopes
     assert 5 == sum(isinstance(s, CallStmt) for s in walk(func.body))
+
+
+@pytest.mark.parametrize("op", ["+", "min", "fmax", "&", "|", "^"])
+@pytest.mark.parametrize("dtype", ["int32", "uint32"])
+def test_one_instruction_reduces_integers_over_a_warp(op, dtype):
+    func = program(64, 1, op, as_dtype(dtype), digits_of(64)[:5], digits_of(64)[5:], "sm_80")
+    (call,) = [s for s in walk(func.body) if isinstance(s, CallStmt)]
+    assert call.routine.name.startswith("redux_")
+    values = np.random.default_rng(1).integers(0, 2**31, (64, 1)).astype(dtype)
+    (_, actual), _ = run_in_step(func, [values, np.zeros_like(values)])
+    np.testing.assert_array_equal(totals(values, op, digits_of(64)[:5], as_dtype(dtype)), actual)
+
+
+@pytest.mark.parametrize("op", ["min", "max"])
+def test_one_instruction_reduces_floats_over_a_warp(op):
+    func = program(64, 2, op, FLOAT32, digits_of(64)[:5], digits_of(64)[5:], "sm_80")
+    assert [f"redux_{op}_float32"] == [s.routine.name for s in walk(func.body) if isinstance(s, CallStmt)]
+    values = np.random.default_rng(1).standard_normal((64, 2)).astype(np.float32)
+    values[40, 1] = np.nan
+    (_, actual), _ = run_in_step(func, [values, np.zeros_like(values)])
+    np.testing.assert_array_equal(totals(values, op, digits_of(64)[:5], FLOAT32), actual)
+
+
+@pytest.mark.parametrize(("op", "dtype", "lanes", "arch"), [
+    ("fmax", "float32", 5, "sm_80"), ("+", "float32", 5, "sm_80"), ("max", "float16", 5, "sm_80"),
+    ("+", "int32", 5, "sm_75"), ("*", "int32", 5, "sm_80"), ("+", "int32", 4, "sm_80"), ("+", "int64", 5, "sm_80"),
+])  # fmt: skip
+def test_other_reductions_over_a_warp_take_shuffles(op, dtype, lanes, arch):
+    func = program(64, 1, op, as_dtype(dtype), digits_of(64)[:lanes], digits_of(64)[lanes:], arch)
+    calls = [s.routine.name for s in walk(func.body) if isinstance(s, CallStmt)]
+    assert lanes == len(calls) and all(name.startswith("shuffle") for name in calls)
 
 
 def test_warps_hand_over_one_result_each():
@@ -114,9 +147,11 @@ def test_the_neutral_element_changes_nothing(op, dtype):
 
 
 def test_a_cast_of_the_thread_is_what_the_last_warp_has_lanes_for():
-    build = Builder()
-    assert 0xFFFFFFFF == Combiner(build, THREAD, 64).mask().value
-    assert 0xFF == Combiner(build, THREAD, 8).mask().value
-    partly = Combiner(build, THREAD, 40).mask()
+    def mask(threads):
+        return Combiner(Builder(), THREAD, threads, Target("cuda", "sm_80")).mask()
+
+    assert 0xFFFFFFFF == mask(64).value
+    assert 0xFF == mask(8).value
+    partly = mask(40)
     assert "thread < 32" in str(partly)
     assert cast(partly, as_dtype("uint32")) is partly

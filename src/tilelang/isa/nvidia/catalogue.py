@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from tilelang.dtypes import SCALARS, DType, as_dtype
+from tilelang.dtypes import FLOAT32, SCALARS, DType, as_dtype
 from tilelang.isa.instruction import Instruction
 from tilelang.isa.nvidia.atom import mma
 from tilelang.isa.nvidia.atomic import OPERATIONS, atomic, atomic_add_vector
@@ -114,6 +114,7 @@ def _instructions() -> Iterator[Instruction]:
     for dtype in (*SCALARS.values(), as_dtype("float16x2"), as_dtype("int8x4")):
         yield from (shuffle(mode, dtype) for mode in ("idx", "up", "down", "xor"))
     yield from (BALLOT, ANY, ALL, MATCH_ANY, MATCH_ALL, ACTIVE_MASK, ELECT)
+    yield from (redux(op, FLOAT32) for op in ("min", "max"))
     for name in ("int32", "uint32"):
         yield from (redux(op, SCALARS[name]) for op in ("add", "min", "max", "and", "or", "xor"))
         yield from (dp4a(SCALARS[name], SCALARS[other]) for other in ("int32", "uint32"))

@@ -1,4 +1,4 @@
-"""Instructions of a warp: lanes exchange values, vote, compare, elect one of them, and reduce integers.
+"""Instructions of a warp: lanes exchange values, vote, compare, elect one of them, and reduce numbers.
 
 Gives `shuffle(mode, dtype)` and `redux(op, dtype)`, which make instructions, and the others as constants. Invariant:
 all lanes that a mask names must execute the instruction together; a value taken from a lane that does not is unknown.
@@ -215,16 +215,41 @@ __device__ __forceinline__ bool tl_elect(uint32_t mask) {
 """Whether the lane is the one that the machine chooses, here the first; called with the mask of lanes."""
 
 
+_REDUX_FLOAT = {
+    op: Helper(
+        f"tl_redux_{op}",
+        f"""\
+// The {size} of a float over the lanes of the mask; NaN if any is NaN. The bits of floats that are not negative are in
+// the order of integers; those of negative ones are once their other bits are inverted. max.NaN gives the positive NaN.
+__device__ __forceinline__ float tl_redux_{op}(uint32_t mask, float value) {{
+    float number;
+    asm("max.NaN.f32 %0, %1, %1;" : "=f"(number) : "f"({sign}value));
+    int32_t bits = __float_as_int(number);
+    bits ^= bits >> 31 & 0x7fffffff;
+    bits = __reduce_max_sync(mask, bits);
+    bits ^= bits >> 31 & 0x7fffffff;
+    return {sign}__int_as_float(bits);
+}}
+""",
+        needs=(INTEGERS,),
+    )
+    for op, size, sign in (("max", "maximum", ""), ("min", "minimum", "-"))
+}
+
+
 @cache
 def redux(op: str, dtype: DType) -> Instruction:
-    """The sum, or another reduction, of an integer over the lanes of a mask, the same in all of them.
+    """The sum, or another reduction, of a number over the lanes of a mask, the same in all of them.
 
-    It is called with the mask of lanes and the value; sums wrap.
+    It is called with the mask of lanes and the value; sums wrap, and NaN is the minimum and the maximum of what holds
+    it. Those of floats are made of the ones of integers.
 
     Raises:
-        NoLowering: The machine reduces only int32 and uint32, by "add", "min", "max", "and", "or" and "xor".
+        NoLowering: The machine reduces only int32 and uint32, by "add", "min", "max", "and", "or" and "xor", and
+            float32 by "min" and "max".
     """
-    if op not in FOLDS or dtype not in ("int32", "uint32"):
+    is_float = dtype == "float32" and op in _REDUX_FLOAT
+    if not is_float and (op not in FOLDS or dtype not in ("int32", "uint32")):
         raise NoLowering(f"redux: no instruction for {op!r} on {dtype!s}", hint="reduce with shuffles")
     combine = FOLDS[op]
 
@@ -235,14 +260,15 @@ def redux(op: str, dtype: DType) -> Instruction:
             total[lane] = reduce(lambda a, b: data_binary(combine, a, b, dtype), values[lanes[lane]])
         return total
 
-    # the bitwise ones exist for unsigned only
-    text = f"__reduce_{op}_sync({{0}}, {cuda_type(dtype).value}({{1}}))"
-    if op in ("and", "or", "xor") and dtype == "int32":
+    text, helper = f"__reduce_{op}_sync({{0}}, {cuda_type(dtype).value}({{1}}))", INTEGERS
+    if is_float:
+        text, helper = f"tl_redux_{op}({{0}}, {{1}})", _REDUX_FLOAT[op]
+    elif op in ("and", "or", "xor") and dtype == "int32":  # the bitwise ones exist for unsigned only
         text = f"(int32_t)__reduce_{op}_sync({{0}}, (uint32_t)({{1}}))"
     return Instruction(
         f"redux_{op}_{dtype!s}",
         {"cuda": text},
-        {"cuda": INTEGERS},
+        {"cuda": helper},
         simulate,
         group=Group.WARP,
         result=dtype,

@@ -101,7 +101,8 @@ class SharedOut:
 
     def close(self, build: Builder, items: Sequence[Accumulated]) -> None:
         """Combines the partial results of all threads, and these with the old values."""
-        Combiner(build, self._thread, self._site.threads).all_reduce([item.partial for item in items])
+        combiner = Combiner(build, self._thread, self._site.threads, self._site.target)
+        combiner.all_reduce([item.partial for item in items])
         for item in items:
             self._deliver(item, build)
 

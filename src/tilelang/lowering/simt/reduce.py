@@ -16,10 +16,10 @@ from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.expr import Const, Expr, Load, Var, as_expr, binary, conjunction, const, select
 from tilelang.ir.scalar import BinaryOp, convert
 from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, If, Store
-from tilelang.isa.nvidia.warp import shuffle
+from tilelang.isa.nvidia.warp import redux, shuffle
 from tilelang.lowering.simt.spread import ThreadDigit, joined
 from tilelang.records import record
-from tilelang.target import WARP_SIZE
+from tilelang.target import WARP_SIZE, Feature, Target
 
 ZERO = const(0, INT32)
 _MASK = SCALARS["uint32"]
@@ -36,6 +36,13 @@ COMBINE = {
     "|": BinaryOp.BITOR,
     "^": BinaryOp.BITXOR,
 }
+
+# the names that redux.sync has for operators; integers have no NaN that "fmin" and "fmax" would drop
+_REDUX_OF_INTEGERS = {
+    "+": "add", "min": "min", "max": "max", "fmin": "min", "fmax": "max",
+    "&": "and", "|": "or", "^": "xor",
+}
+_REDUX = {"int32": _REDUX_OF_INTEGERS, "uint32": _REDUX_OF_INTEGERS, "float32": {"min": "min", "max": "max"}}
 
 
 def neutral(op: str, dtype: DType) -> Const:
@@ -112,18 +119,22 @@ class Combiner:
         build: Where code goes.
         thread: The index of the executing thread in its group.
         threads: How many there are.
+        target: What is compiled for.
     """
 
-    def __init__(self, build: Builder, thread: Expr, threads: int) -> None:
-        self._build, self._thread, self._threads = build, thread, threads
+    def __init__(self, build: Builder, thread: Expr, threads: int, target: Target) -> None:
+        self._build, self._thread, self._threads, self._target = build, thread, threads, target
 
     def all_reduce(self, partials: Sequence[Partial]) -> None:
         """Leaves the totals in the place of the partials, in every thread."""
         left = []
         for partial in partials:
             lanes = [d for d in partial.along if _is_of_lanes(d)]
-            for digit in lanes:
-                self._shuffle(partial, digit.place)
+            if 1 << len(lanes) == WARP_SIZE and self._has_redux(partial):
+                self._redux(partial)
+            else:
+                for digit in lanes:
+                    self._shuffle(partial, digit.place)
             rest = tuple(d for d in partial.along if d not in lanes)
             if rest:
                 left.append((partial, rest, _of_others(partial, self._threads)))
@@ -139,6 +150,23 @@ class Combiner:
         last = const((1 << over) - 1, _MASK)
         whole = self._threads - over
         return select(self._thread < whole, const(_FULL, _MASK), last) if whole else last
+
+    def _has_redux(self, partial: Partial) -> bool:
+        """Whether one instruction combines the results of a warp."""
+        operators = _REDUX.get(str(partial.buffer.dtype), {})
+        return self._target.has(Feature.REDUX) and partial.op in operators
+
+    def _redux(self, partial: Partial) -> None:
+        """Each lane gets the total of its warp by one instruction, where shuffles take five and as many operations."""
+        dtype = partial.buffer.dtype
+
+        def exchange(index: Expr) -> None:
+            total = Var("total", dtype)
+            args = (self.mask(), partial.load(index))
+            self._build.emit(CallStmt(redux(_REDUX[str(dtype)][partial.op], dtype), args, result=total))
+            self._build.emit(Store(partial.buffer, partial.at(index), total))
+
+        unrolled(self._build, "q", partial.count, exchange)
 
     def _shuffle(self, partial: Partial, offset: int) -> None:
         """Each lane combines its results with those of the lane whose number differs in one bit."""

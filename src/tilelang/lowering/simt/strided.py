@@ -54,7 +54,7 @@ class _Strided:
         held = [self._hold(scalar) for scalar in self._how.last]
         body = _Body(self._loop, self._how, self._site, partials).visit(self._loop.body) or Seq(())
         self._emit_loops(as_body([body, *self._keep(held)], self._loop.loc))
-        Combiner(self._build, self._thread, self._site.threads).all_reduce(list(partials.values()))
+        Combiner(self._build, self._thread, self._site.threads, self._site.target).all_reduce(list(partials.values()))
         for fold, partial in partials.items():
             self._deliver(fold, partial)
         for scalar, shared in held:
