@@ -10,7 +10,10 @@ DEVICE_PYTHON ?= $(PYTHON)
 # how long `make fuzz` runs
 SECONDS ?= 60
 
-.PHONY: demo test device-test fuzz check bench docs format clean
+# what `make texts` does: write or compare
+WHAT ?= compare
+
+.PHONY: demo test device-test fuzz texts check bench docs format clean
 
 # without torch nothing can hold arrays on a GPU, so the example runs on the CPU there
 demo: $(VENV)/.package
@@ -27,6 +30,10 @@ device-test:
 # random programs with fresh seeds: the CPU, a simulated GPU and the GPU, if there is one, against the reference
 fuzz: $(VENV)/.dev
 	$(BIN)/python tests/random_kernels/fuzz.py --seconds $(SECONDS) --jobs $(JOBS)
+
+# what a change of the compiler changes in the texts of kernels: WHAT=write before it, WHAT=compare after it
+texts: $(VENV)/.dev
+	$(BIN)/python tests/kernel_texts.py $(WHAT) build/kernel_texts --jobs $(JOBS)
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
