@@ -216,12 +216,37 @@ def overhead_rows(torch, numpy, kernels, args) -> dict[str, Callable[[], Row]]:
         samples = [seconds_per_call(lambda: kernel(*arrays), 20_000) * 1e6 for _ in range(args.rounds)]
         return limit(f"call with three {name}", statistics.median(samples), "us", most)
 
+    def eager(name: str, arrays, most: float, **keywords) -> Row:
+        """What a call of an eager function costs more than that of its kernel."""
+        function, kernel = kernels.eager_add, kernels.eager_add(*arrays, __return_kernel=True)
+        named = dict(zip("ABC", arrays, strict=True), **keywords) if keywords else {}
+        call = (lambda: function(**named)) if named else (lambda: function(*arrays))
+        samples = [
+            (seconds_per_call(call, 20_000) - seconds_per_call(lambda: kernel(*arrays), 20_000)) * 1e6
+            for _ in range(args.rounds)
+        ]
+        what = "by keyword" if keywords else "by position"
+        return limit(f"eager over kernel, {name} {what}", statistics.median(samples), "us", most)
+
+    def factory(what: str, most: float, *values, **keywords) -> Row:
+        make = kernels.add_factory()
+        make(*values, **keywords)
+        samples = [seconds_per_call(lambda: make(*values, **keywords), 20_000) * 1e6 for _ in range(args.rounds)]
+        return limit(f"kernel made before, {what}", statistics.median(samples), "us", most)
+
     arrays = [numpy.ones(16, numpy.float32) for _ in range(3)]
+    tensors = [torch.ones(16) for _ in range(3)]
     return {
         "compile": python_side,
         "cached": cached,
         "call NumPy": lambda: call("NumPy arrays", arrays, 5),
-        "call torch": lambda: call("torch tensors", [torch.ones(16) for _ in range(3)], 6),
+        "call torch": lambda: call("torch tensors", tensors, 6),
+        "eager NumPy": lambda: eager("NumPy", arrays, 1.5),
+        "eager NumPy keywords": lambda: eager("NumPy", arrays, 1.5, block=16),
+        "eager torch": lambda: eager("torch", tensors, 1.5),
+        "eager torch keywords": lambda: eager("torch", tensors, 1.5, block=16),
+        "factory": lambda: factory("f(16)", 1.5, 16),
+        "factory keywords": lambda: factory("f(16, block=16)", 1.5, 16, block=16),
     }
 
 

@@ -1,6 +1,6 @@
 """The kernels that are measured: those of `examples/`, with tiles that suit a CPU.
 
-Each function takes sizes and gives a compiled kernel for torch tensors.
+Each function takes sizes and gives a compiled kernel for torch tensors; `eager_add` is one that a call compiles.
 """
 
 import importlib.util
@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 import tilelang
+import tilelang.language as T
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
@@ -36,6 +37,22 @@ def vector_add(size: int):
 
 def small_vector_add():
     return example("vector_add.py").add(16, block=16)
+
+
+def add_factory():
+    """What makes the kernel above, to measure what finding it again costs."""
+    return example("vector_add.py").add
+
+
+@tilelang.jit
+def eager_add(A, B, C, block: int = 16):
+    N = T.const("N")
+    A: T.Tensor((N,), "float32")
+    B: T.Tensor((N,), "float32")
+    C: T.Tensor((N,), "float32")
+    with T.Kernel(T.ceildiv(N, block)) as bx:
+        for i in T.Parallel(block):
+            C[bx * block + i] = A[bx * block + i] + B[bx * block + i]
 
 
 def softmax(rows: int, cols: int):

@@ -247,6 +247,15 @@ def user_frames(frames: types.TracebackType | None) -> types.TracebackType | Non
     return types.TracebackType(rest, frames.tb_frame, frames.tb_lasti, frames.tb_lineno)
 
 
+def strip_frames(error: Exception) -> None:
+    """Takes the frames of this package out of an error that is about to leave it.
+
+    For functions that catch what they call, where `public` would cost too much; a bare `raise` follows, which adds no
+    frame from Python 3.11 on.
+    """
+    error.__traceback__ = None if isinstance(error, TileLangError) else user_frames(error.__traceback__)
+
+
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 

@@ -53,6 +53,25 @@ def test_equal_arguments_give_one_kernel() -> None:
     assert kernel is not add(101)
 
 
+def test_values_of_other_types_are_other_arguments() -> None:
+    made = []
+
+    @jit
+    def of(value: Any, *, n: int = 64):
+        made.append(value)
+        return add.get_tir(n)
+
+    values = (1, 1.0, True, "1", None, (1,), (True,), 0.0, -0.0, np.float32(1))
+    first = [of(value) for value in values]
+    assert len(values) == len(made) == len({id(kernel) for kernel in first})
+    for value, kernel in zip(values, first):
+        assert kernel is of(value) is of(value=value) is of(n=64, value=value) is of(value, __return_kernel=True)
+        assert kernel is of.compile(value)
+    nan = of(float("nan"))
+    assert nan is of(-float("nan") * -1)
+    assert len(values) + 1 == len(made)
+
+
 def test_dtypes_of_torch_are_dtypes() -> None:
     torch = pytest.importorskip("torch")
     assert add(64, dtype=torch.float16) is add(64, dtype="float16")
@@ -73,9 +92,14 @@ def test_arguments_that_cannot_be_hashed_are_compared_by_content() -> None:
 
 def test_the_environment_takes_part(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = add(100)
-    monkeypatch.setenv("TILELANG_EXECUTION_BACKEND", "reference")
-    assert "reference" == add(100).execution_backend
-    monkeypatch.delenv("TILELANG_EXECUTION_BACKEND")
+    for _ in range(2):
+        monkeypatch.setenv("TILELANG_EXECUTION_BACKEND", "reference")
+        assert "reference" == add(100).execution_backend
+        monkeypatch.delenv("TILELANG_EXECUTION_BACKEND")
+        assert compiled is add(100)
+    with monkeypatch.context() as patch:
+        patch.setattr("os.environ", {"TILELANG_EXECUTION_BACKEND": "reference"})
+        assert "reference" == add(100).execution_backend
     assert compiled is add(100)
 
 

@@ -1,11 +1,15 @@
 """Functions that take tensors: a call sorts its arguments, compiles, runs, and returns what T.empty made."""
 
+from typing import Any
+
 import numpy as np
 import pytest
+from refusals import refusal
 
 import tilelang.language as T
-from tilelang.errors import ArgumentError, StagingError
+from tilelang.errors import ArgumentError, DeviceAssertError, StagingError
 from tilelang.jit.decorator import jit
+from tilelang.jit.eager import EagerFunction
 from tilelang.jit.kernel import JITKernel
 
 
@@ -248,14 +252,112 @@ def test_further_keywords_are_compile_time_values() -> None:
     assert ((3, 4), 5) == (filled.func.parse_args(a, x=(3, 4))[0][0][0][0][1], 5)
 
 
-def test_equal_calls_are_recognized_whether_their_arguments_have_names_or_not() -> None:
+@pytest.fixture
+def anew(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The calls whose kernels are not found at once."""
+    calls: list[Any] = []
+    original = EagerFunction._call_anew
+
+    def counted(self: EagerFunction, args: Any, keywords: Any) -> Any:
+        calls.append(args)
+        return original(self, args, keywords)
+
+    monkeypatch.setattr(EagerFunction, "_call_anew", counted)
+    return calls
+
+
+def test_calls_find_their_kernel_whether_their_arguments_have_names_or_not(anew: list[Any]) -> None:
+    a, b = ones(3, 50), ones(4, 50)
+    forms = (((2.0,), {}), ((), {"factor": 2.0}), ((2.0,), {"block": 16}), ((2.0, 16), {}), ((2.0,), {"block": 32}))
+    calls = [(array, *form) for array in (a, b) for form in forms]
+    for array, args, keywords in calls:
+        scaled(array, *args, **keywords)
+        scaled(A=array, **dict(zip(("factor", "block"), args), **keywords))
+    programs = len(scaled._programs)
+    anew.clear()
+    for array, args, keywords in calls:
+        assert (scaled(array, *args, **keywords) == 2).all()
+        assert (scaled(A=array, **dict(zip(("factor", "block"), args), **keywords)) == 2).all()
+        assert (scaled(array * 3, *args, **keywords) == 6).all()
+    assert ([], programs) == (anew, len(scaled._programs))
+
+
+def test_what_a_kernel_does_not_take_is_looked_at_again(anew: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     a = ones(3, 50)
-    for args, keywords in (((a, 2.0), {}), ((a,), {"factor": 2.0}), ((), {"factor": 2.0, "A": a}), ((a, 2.0), {"block": 16})):
-        first = scaled(*args, **keywords)
-        recognized = dict(scaled._recognized)
-        assert scaled.glance(args, keywords) in recognized
-        assert np.array_equal(first, scaled(*args, **keywords))
-        assert recognized == scaled._recognized
+    scaled(a, 2.0)
+    with pytest.raises(ArgumentError, match="must be float32|expected float32|float64"):
+        scaled(a.astype(np.float64), 2.0)
+    with pytest.raises(ArgumentError):
+        scaled(np.ones((50, 3), np.float32).T, 2.0)
+    with pytest.raises(ArgumentError, match="missing a required argument: 'factor'"):
+        scaled(a)
+    with pytest.raises(ArgumentError, match="'blok' is neither a parameter nor a size of T.const"):
+        scaled(a, 2.0, blok=16)
+    anew.clear()
+    monkeypatch.setenv("TILELANG_EXECUTION_BACKEND", "reference")
+    for _ in range(2):
+        assert (scaled(a, 2.0) == 2).all()
+    monkeypatch.delenv("TILELANG_EXECUTION_BACKEND")
+    assert 2 == len(anew)  # the reference has no short way
+    assert (scaled(a, 2.0) == 2).all()
+    assert 2 == len(anew)
+
+
+@jit
+def chosen(A, mode=0):
+    N = T.const("N")
+    A: T.Tensor((N,), "float32")
+    with T.Kernel(1):
+        T.fill(A, {"bool": 1, "int": 2, "float": 3, "NoneType": 4, "str": 5, "tuple": 6}[type(mode).__name__])
+
+
+def test_values_of_other_types_are_other_values() -> None:
+    a = ones(4)
+    for _ in range(2):
+        for expected, mode in enumerate((True, 1, 1.0, None, "1", (1,)), 1):
+            chosen(a, mode)
+            assert [expected] * 4 == a.tolist()
+            chosen(A=a, mode=mode)
+            assert [expected] * 4 == a.tolist()
+
+
+@jit
+def biased(A, bias=None, use: bool = False):
+    N = T.const("N")
+    A: T.Tensor((N,), "float32")
+    if use:
+        bias: T.Tensor((N,), "float32")
+    with T.Kernel(1):
+        for i in T.Parallel(N):
+            if use:
+                A[i] = A[i] + bias[i]
+            else:
+                A[i] = A[i] + 1
+
+
+def test_tensors_that_a_kernel_does_without_may_come_and_go(anew: list[Any]) -> None:
+    for _ in range(2):
+        a = ones(4)
+        biased(a)
+        biased(a, None)
+        biased(a, bias=None)
+        biased(a, ones(4) * 10, True)
+        biased(a, use=True, bias=ones(4) * 100)
+        assert [114.0] * 4 == a.tolist()
+        count, _ = len(anew), anew.clear()
+    assert (0, 2) == (count, len(biased._programs))
+
+
+def test_errors_of_a_kernel_that_was_found_at_once_leave_without_frames_of_the_package() -> None:
+    @jit
+    def positive(A):
+        N = T.const("N")
+        A: T.Tensor((N,), "float32")
+        with T.Kernel(1):
+            T.device_assert(A[0] > 0, "not positive")
+
+    positive(ones(4))
+    refusal(lambda: positive(-ones(4)), (DeviceAssertError,), "not positive")
 
 
 def test_what_is_recognized_holds_compile_time_values_by_keyword_and_not_runtime_ones() -> None:

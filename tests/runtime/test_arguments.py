@@ -10,7 +10,7 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Const, Expr, Var
 from tilelang.ir.func import Param, PrimFunc, ScalarParam, TensorParam
 from tilelang.ir.stmt import Seq, Store
-from tilelang.runtime.arguments import Devices, bind, order_keywords
+from tilelang.runtime.arguments import Devices, bind
 from tilelang.runtime.arrays import ArrayView
 from tilelang.runtime.parameters import Signature
 
@@ -151,26 +151,6 @@ def test_vector_dtypes_have_their_lanes_as_last_extent() -> None:
 
 def test_tensor_cores_floats_are_kept_as_float32() -> None:
     bind(signature(tensor("c", 3, dtype="tfloat32")), (np.zeros(3, np.float32),))
-
-
-def test_keywords_are_put_in_order() -> None:
-    s = signature(tensor("a", 2), tensor("b", 2), tensor("c", 2), out_idx=-1)
-    assert (1, 2) == order_keywords(s, (1,), {"b": 2})
-    assert (1, 2, 3) == order_keywords(s, (1,), {"c": 3, "b": 2})
-
-
-@pytest.mark.parametrize(
-    ("args", "keywords", "message"),
-    [
-        ((1,), {"x": 2}, "kernel: no parameter is named 'x'\nhint: the parameters are a, b"),
-        ((1,), {"a": 2}, "kernel: 'a' was given twice"),
-        ((), {"b": 2}, "kernel: 'a' was not given"),
-    ],
-)
-def test_wrong_keywords_are_refused(args: Any, keywords: Any, message: str) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        order_keywords(signature(tensor("a", 2), tensor("b", 2)), args, keywords)
-    assert message == str(caught.value)
 
 
 def test_scalars_are_bound_by_their_dtypes() -> None:

@@ -1,9 +1,11 @@
-"""The tests of scalars in written short ways."""
+"""The tests of scalars in written short ways, and attempts to take one."""
+
+from typing import Any
 
 import pytest
 
 from tilelang.dtypes import as_dtype
-from tilelang.runtime.call_text import scalar_test
+from tilelang.runtime.call_text import MISSED, attempt_of, missed, scalar_test
 
 
 @pytest.mark.parametrize(
@@ -23,3 +25,13 @@ def test_only_values_that_need_no_word_pass(dtype: str, limit: float, passing: t
 
     assert all(test(x) for x in passing)
     assert not any(test(x) for x in refused)
+
+
+def test_an_attempt_takes_the_short_way_or_none() -> None:
+    names = {"long_way": lambda args: f"long {args}"}
+    exec("def call(*args):\n    return 'short' if args == (1,) else long_way(args)\n", names)
+    call: Any = names["call"]
+    attempt = attempt_of(call)
+    assert ("short", "long (2,)") == (call(1), call(2))
+    assert "short" == attempt(1)
+    assert MISSED is attempt(2) is missed((2,))

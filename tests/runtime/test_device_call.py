@@ -24,7 +24,7 @@ from tilelang.errors import ArgumentError, DeviceAssertError, DriverError, Loc, 
 from tilelang.ir.expr import Var
 from tilelang.ir.facts import Facts
 from tilelang.runtime import device_call
-from tilelang.runtime.call_text import NoShortWay
+from tilelang.runtime.call_text import MISSED, NoShortWay
 from tilelang.runtime.native_launcher import Builder
 
 M, K = (Var(name, INT32, index=True) for name in "MK")
@@ -393,6 +393,8 @@ class Native:
             return self.caller.long_way(args)
         self.calls += 1
 
+    attempt = call
+
 
 @pytest.fixture
 def builder(monkeypatch: pytest.MonkeyPatch) -> Builder:
@@ -415,15 +417,20 @@ def test_calls_go_through_the_launcher_as_soon_as_there_is_one(
     begun: list[Any] = []
     monkeypatch.setattr(Builder, "start", lambda self: begun.append(self))
     a = FakeTensor((16, 4), torch.float32)
+    assert rows.caller.attempt is None
     for _ in range(3):
         rows(a)
     assert (1, 1) == (rows.long, len(begun))  # the other way meanwhile
+    attempt = rows.caller.attempt
+    assert (None, MISSED) == (attempt(a), attempt(FakeTensor((8, 4), torch.float32)))
+    assert 1 == rows.long
     begun[0]._run()
     for _ in range(3):
         rows(a)
     (native,) = Native.made
     assert (2, 2, [((16, 4), 100)]) == (rows.long, native.calls, native.learned)
-    assert 4 == len(rows.cuda.launches)
+    assert 5 == len(rows.cuda.launches)
+    assert native.attempt == rows.caller.attempt
 
 
 def test_what_is_full_is_replaced(rows: Calls, torch: FakeTorch, builder: Builder) -> None:

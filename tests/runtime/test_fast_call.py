@@ -19,6 +19,7 @@ from tilelang.ir.expr import Const, Expr, Var, const
 from tilelang.ir.func import Param, PrimFunc, ScalarParam, TensorParam
 from tilelang.ir.stmt import Seq, Store
 from tilelang.runtime.arguments import bind
+from tilelang.runtime.call_text import MISSED, attempt_of
 from tilelang.runtime.fast_call import call_text, make_fast_call
 from tilelang.runtime.host_compiler import build
 from tilelang.runtime.library import POINTER
@@ -66,7 +67,8 @@ def test_constant_shapes_go_the_short_way() -> None:
     r = Recorder(signature(tensor("a", 2, 3), tensor("c", 3)))
     a, c = np.zeros((2, 3), np.float32), np.zeros(3, np.float32)
     assert None is r.call(a, c)
-    assert ([(a.ctypes.data, c.ctypes.data)], []) == (r.launched, r.long)
+    assert None is attempt_of(r.call)(a, c)
+    assert ([(a.ctypes.data, c.ctypes.data)] * 2, []) == (r.launched, r.long)
 
 
 def test_symbols_and_scalars_follow_the_addresses() -> None:
@@ -120,6 +122,9 @@ def test_everything_unusual_goes_the_long_way(kind: str) -> None:
         with pytest.raises(ArgumentError):
             r.call(*args)
         assert [] == r.launched
+    launched = list(r.launched)
+    assert MISSED is attempt_of(r.call)(*args)
+    assert launched == r.launched
 
 
 def test_a_tensor_and_an_array_go_the_long_way_together() -> None:

@@ -17,7 +17,7 @@ from tilelang.errors import ArgumentError
 from tilelang.ir.expr import Var
 from tilelang.ir.func import ScalarParam
 from tilelang.runtime.arguments import bind
-from tilelang.runtime.call_text import NoShortWay
+from tilelang.runtime.call_text import MISSED, NoShortWay
 from tilelang.runtime.cuda_driver import Driver
 from tilelang.runtime.device_program import DeviceProgram
 from tilelang.runtime.failures import FailureBoard
@@ -192,7 +192,14 @@ def test_what_does_not_fit_goes_the_long_way_and_launches_nothing(add: Kernel, c
     given = (a, change(b), c)
     assert "the long way" == add.call(*given)
     assert all(x is y for x, y in zip(given, add.long[0]))
-    assert [] == add.machine.done
+    assert MISSED is add.native.attempt(*given)
+    assert ([], 1) == (add.machine.done, len(add.long))
+
+
+def test_an_attempt_launches_as_a_call_does(add: Kernel) -> None:
+    given = three()
+    assert add.native.attempt(*given) is None
+    assert [t.data_ptr() for t in given] == add.last
 
 
 def test_the_number_of_arguments_is_checked(add: Kernel) -> None:

@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilelang.dtypes import FLOAT32, INT32
-from tilelang.errors import OptionError, ProgramError
+from tilelang.errors import ArgumentError, OptionError, ProgramError
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Const, Expr, Var
 from tilelang.ir.func import Param, PrimFunc, ScalarParam, TensorParam
 from tilelang.ir.stmt import Alloc, Atomic, AtomicOp, Seq, Stmt, Store
 from tilelang.ops.copy import Copy
-from tilelang.runtime.parameters import Signature, shape_text, solve, unknown_of, written_params
+from tilelang.runtime.parameters import Signature, order_keywords, shape_text, solve, unknown_of, written_params
 
 M, N = Var("M", INT32, index=True), Var("N", INT32, index=True)
 ZERO = Const(0, INT32)
@@ -125,3 +125,25 @@ def test_shapes_read_as_they_were_written() -> None:
     assert "(M, 4)" == shape_text((M, dim(4)))
     assert "(M,)" == shape_text((M,))
     assert "()" == shape_text(())
+
+
+def test_keywords_are_put_in_order() -> None:
+    s = Signature.of(kernel([tensor(name, 2) for name in "abc"], store(tensor("c", 2))), -1)
+    assert (0, 1) == order_keywords(s, 1, ["b"])
+    assert (1, 0) == order_keywords(s, 0, ["b", "a"])
+    assert (0, 2, 1) == order_keywords(s, 1, ["c", "b"])
+
+
+@pytest.mark.parametrize(
+    ("count", "keyword", "message"),
+    [
+        (1, "x", "kernel: no parameter is named 'x'\nhint: the parameters are a, b"),
+        (1, "a", "kernel: 'a' was given twice"),
+        (0, "b", "kernel: 'a' was not given"),
+    ],
+)
+def test_wrong_keywords_are_refused(count: int, keyword: str, message: str) -> None:
+    s = Signature.of(kernel([tensor("a", 2), tensor("b", 2)]), None)
+    with pytest.raises(ArgumentError) as caught:
+        order_keywords(s, count, [keyword])
+    assert message == str(caught.value)

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
 
-from tilelang.api import public
+from tilelang.api import public, strip_frames
 from tilelang.errors import ArgumentError, StagingError, TileLangError
 from tilelang.ir.func import PrimFunc
+from tilelang.jit.call_keys import add_values
 from tilelang.jit.compile import compile_all
 from tilelang.jit.eager import EagerFunction
 from tilelang.jit.jit_impl import JITImpl
 from tilelang.jit.kernel import JITKernel
-from tilelang.jit.options import JitOptions
+from tilelang.jit.options import JitOptions, asked
 from tilelang.jit.signature import (
     RETURN_KERNEL,
     ParsedArguments,
@@ -44,9 +46,9 @@ class JitFunction(JITImpl):
     def __init__(self, func: Callable[..., Any], options: JitOptions) -> None:
         super().__init__(func, options, self._parse)
         self._kernels: dict[Any, JITKernel] = {}
+        self._recognized: dict[Any, JITKernel] = {}  # the same by the arguments of calls as they were given
         functools.update_wrapper(self, func)
 
-    @public
     def __call__(self, *args: Any, **keywords: Any) -> JITKernel:
         """The kernel for these arguments, compiled on the first call.
 
@@ -56,6 +58,25 @@ class JitFunction(JITImpl):
             ArgumentError: The arguments do not fit the function's signature.
             StagingError: The function returns something other than a kernel.
         """
+        try:
+            found: list[Any] = [asked(), *keywords]
+            add_values(found, args)
+            if keywords:
+                add_values(found, keywords.values())
+            glance = tuple(found)
+            kernel = self._recognized.get(glance)
+            if kernel is None:
+                kernel = self._recognized[glance] = self._made(args, keywords)
+            return kernel
+        except Exception as error:  # as `public`, without its cost on every call
+            strip_frames(error)
+            if sys.version_info >= (3, 11):
+                raise
+            raise error from error.__cause__
+
+    @public
+    def _made(self, args: Sequence[Any], keywords: dict[str, Any]) -> JITKernel:
+        """The kernel of a call that is not recognized."""
         keywords.pop(RETURN_KERNEL, None)  # which a call does anyway
         values = bind_call(self.func.__name__, self.signature, args, keywords)
         key = (key_of_value(values), *self.options.chosen())

@@ -34,6 +34,7 @@ class DeviceRunner:
 
     Attributes:
         call: Runs the kernel on the arguments of a call; another function after some calls.
+        attempt: See `Runner`.
         program: The program for the usual calls, in which symbolic sizes divide evenly; others are compiled when a call
             needs them.
         code: Its machine code.
@@ -47,6 +48,7 @@ class DeviceRunner:
         self._caller: DeviceCaller | None = None
         self._lock = threading.Lock()
         self.call: Callable[..., Any] = lambda *args: self.caller.call(*args)
+        self.attempt: Callable[..., Any] | None = None
         usual = specialized(func, Variants(signature).usual)
         self.program: Program | None = compile_program(usual, target, options, compiler)
         self.code: DeviceCode | None = _code_of(self.program)
@@ -63,8 +65,8 @@ class DeviceRunner:
                 self.call = self._caller.call
             return self._caller
 
-    def _use(self, call: Callable[..., Any]) -> None:
-        self.call = call  # an attribute of its own: a property would cost a call
+    def _use(self, call: Callable[..., Any], attempt: Callable[..., Any] | None) -> None:
+        self.call, self.attempt = call, attempt  # attributes of its own: properties would cost a call
 
     def host_source(self) -> str:  # noqa: D102  see `Runner`
         return self.caller.host_source()

@@ -8,21 +8,23 @@ without looking at the function again.
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
 import numpy as np
 
-from tilelang.api import public
+from tilelang.api import public, strip_frames
 from tilelang.dtypes import DType
 from tilelang.errors import ArgumentError, OptionError
 from tilelang.ir.expr import int_const
 from tilelang.ir.func import PrimFunc
+from tilelang.jit.call_keys import COMPARABLE, Form, Known, add_values, is_comparable, plain_tensor_types
 from tilelang.jit.compile import compile_all
 from tilelang.jit.jit_impl import JITImpl
 from tilelang.jit.kernel import JITKernel
-from tilelang.jit.options import JitOptions
+from tilelang.jit.options import JitOptions, asked
 from tilelang.jit.signature import (
     RETURN_KERNEL,
     ParsedArguments,
@@ -37,18 +39,24 @@ from tilelang.language.parameters import annotations_of, stated_parameters
 from tilelang.language.types import PointerType, TensorType
 from tilelang.records import record
 from tilelang.runtime.arrays import borrow, is_torch_tensor
-
-_PLAIN = (int, bool, float, type(None))  # whose values a glance may compare, like texts and dtypes
+from tilelang.runtime.call_text import MISSED
 
 Place = int | str  # of an argument in a call: its position, or its keyword
 
 
 @record(frozen=False)
 class _EagerKernel:
-    """A compiled eager function for one set of sizes and compile-time values, and the names of its arguments."""
+    """A compiled eager function for one set of sizes and compile-time values.
+
+    Attributes:
+        kernel: What is called.
+        arguments: The names of its arguments.
+        givers: Those whose shapes gave the sizes.
+    """
 
     kernel: JITKernel
     arguments: tuple[str, ...]
+    givers: frozenset[str]
 
 
 @record(frozen=False)
@@ -88,9 +96,13 @@ class EagerFunction(JITImpl):
         self._programs: dict[Any, _EagerKernel] = {}  # by sizes and compile-time values
         self._kernels: dict[Any, _EagerKernel] = {}  # by shapes and compile-time values
         self._recognized: dict[Any, tuple[_EagerKernel, tuple[Place, ...]]] = {}
+        self._positional = [
+            name for name, p in self._parameters.items() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
+        self._forms: dict[Any, Form] = {}  # by the number of positional arguments and the keywords
+        self._tensor_types = plain_tensor_types()
         functools.update_wrapper(self, func)
 
-    @public
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Runs the kernel for the shapes and dtypes of these arguments, compiled on the first call.
 
@@ -100,6 +112,46 @@ class EagerFunction(JITImpl):
         Raises:
             ArgumentError: An argument does not fit; nothing has been run.
         """
+        try:
+            if not keywords:
+                form, given = self._forms.get(len(args)), args
+            elif args:
+                form, given = self._forms.get((len(args), *keywords)), (*args, *keywords.values())
+            else:
+                form, given = self._forms.get(tuple(keywords)), tuple(keywords.values())
+            if form is not None:
+                if form.defaults:
+                    given += form.defaults
+                key: list[Any] = [asked()]
+                for n in form.sizes:
+                    value = given[n]
+                    key.append(value.shape if type(value) in self._tensor_types else None)
+                for n in form.absent:
+                    key.append(given[n] is None)
+                for n in form.values:
+                    value = given[n]
+                    kind = type(value)
+                    if kind in COMPARABLE:
+                        key.append(kind)
+                        key.append(value)
+                    else:
+                        add_values(key, (value,))
+                known = form.known.get(tuple(key))
+                if known is not None and (attempt := known.runner.attempt) is not None:
+                    order = known.order
+                    result = attempt(*(given if order is None else [given[n] for n in order]))
+                    if result is not MISSED:
+                        return result
+            return self._call_anew(args, keywords)
+        except Exception as error:  # as `public`, without its cost on every call
+            strip_frames(error)
+            if sys.version_info >= (3, 11):
+                raise
+            raise error from error.__cause__
+
+    @public
+    def _call_anew(self, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
+        """A call whose kernel is not known, or does not recognize the arguments at a glance."""
         glance = self.glance(args, keywords)
         known = self._recognized.get(glance)
         if known is not None:
@@ -115,23 +167,59 @@ class EagerFunction(JITImpl):
         places = tuple(name if name in own else names.index(name) for name in eager.arguments)
         if glance is not None and all(isinstance(place, str) or place < len(args) for place in places):
             self._recognized[self.glance(args, keywords)] = eager, places
+        self._remember(eager, args, keywords)
         return eager.kernel(*[values[name] for name in eager.arguments])
+
+    def _remember(self, eager: _EagerKernel, args: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+        """Lets further calls like this one find the kernel by the sizes it was made for.
+
+        The kernel itself checks everything else about its tensors, as sizes are constants of its program.
+        """
+        if len(args) > len(self._positional):
+            return
+        runtime = self._tensors | self._scalars
+        names = [*self._positional[: len(args)], *keywords]
+        parameters = self._parameters.items()
+        left = {n: p.default for n, p in parameters if n in runtime and n not in names and p.default is not p.empty}
+        names += left
+        given = (*args, *keywords.values(), *left.values())
+        taken = set(eager.arguments)
+        sizes = {n for n, name in enumerate(names) if name in eager.givers}
+        absent = {n for n, name in enumerate(names) if name in self._tensors and name not in taken}
+        call = len(args) if not keywords else (len(args), *keywords) if args else tuple(keywords)
+        form = self._forms.get(call)
+        if form is not None:
+            sizes, absent = sizes.union(form.sizes), absent.union(form.absent)
+        self._tensor_types = plain_tensor_types()
+        if not taken <= set(names) or any(type(given[n]) not in self._tensor_types for n in sizes):
+            return
+        if any(given[n] is not None for n in absent if names[n] not in taken):
+            return
+        if form is None or (len(sizes), len(absent)) != (len(form.sizes), len(form.absent)):
+            values = tuple(n for n, name in enumerate(names) if name not in runtime)
+            form = Form(tuple(left.values()), values, tuple(sorted(sizes)), tuple(sorted(absent)))
+            self._forms[call] = form
+        key: list[Any] = [asked(), *(given[n].shape for n in form.sizes)]
+        key += [given[n] is None for n in form.absent]
+        add_values(key, [given[n] for n in form.values])
+        order = tuple(names.index(name) for name in eager.arguments)
+        form.known[tuple(key)] = Known(eager.kernel._runner, None if order == tuple(range(len(given))) else order)
 
     def glance(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """A key that is quick to make and equal only for calls of one kernel; None if that takes more than a glance."""
-        key: list[Any] = [*self.options.asked(), *keywords]
+        key: list[Any] = [asked(), *keywords]
         for place, value in (*enumerate(args), *keywords.items()):
             kind = type(value)
             if kind is np.ndarray:
                 key.append((kind, value.shape, value.dtype, value.strides if self._by_stride else None))
             elif is_torch_tensor(value):
                 key.append((kind, value.shape, value.dtype, value.stride() if self._by_stride else None))
-            elif not (kind in _PLAIN or isinstance(value, str) or _is_torch_dtype(kind)):
+            elif not is_comparable(kind):
                 return None
             elif place in self._runtime_places:
                 key.append(kind)
             else:
-                key.append((kind, value.hex() if kind is float else value))
+                add_values(key, (value,))
         return tuple(key)
 
     def compile(self, *args: Any, **keywords: Any) -> JITKernel:
@@ -229,12 +317,14 @@ class EagerFunction(JITImpl):
             self._by_stride = True  # what was found without looking at strides may be wrong
             self._kernels.clear()
             self._recognized.clear()
+            self._forms.clear()
         program = (key_of_value((parts.values, sizes.values)), chosen)
         eager = self._programs.get(program)
         if eager is None:
             func = self._staged(parts)
             names = tuple(param.name for i, param in enumerate(func.params) if i not in func.outputs)
-            eager = self._programs.setdefault(program, _EagerKernel(self.options.compile(func), names))
+            made = _EagerKernel(self.options.compile(func), names, sizes.givers)
+            eager = self._programs.setdefault(program, made)
         return self._kernels.setdefault((parts.key(with_strides=self._by_stride), chosen), eager)
 
     def _staged(self, parts: _Parts) -> PrimFunc:
@@ -248,7 +338,3 @@ class EagerFunction(JITImpl):
                 f"{self.func.__name__}: out_idx={self.options.out_idx!r} has no meaning in eager style",
                 hint="return the tensors that T.empty made, and leave out_idx out",
             )
-
-
-def _is_torch_dtype(kind: type) -> bool:
-    return kind.__name__ == "dtype" and kind.__module__ == "torch"

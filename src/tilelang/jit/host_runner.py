@@ -14,6 +14,7 @@ from tilelang.ir.func import Param, PrimFunc, ScalarParam, TensorParam
 from tilelang.jit.program import Program, compile_program
 from tilelang.options import CompileOptions
 from tilelang.runtime.arguments import bind
+from tilelang.runtime.call_text import attempt_of
 from tilelang.runtime.fast_call import call_text, make_fast_call
 from tilelang.runtime.library import FLOAT, INTEGER, POINTER, Entry
 from tilelang.runtime.parameters import Signature
@@ -35,7 +36,7 @@ class HostRunner:
         assert isinstance(entry, Entry)
         kinds = [_c_type(param) for param in func.params] + [INTEGER] * len(signature.symbols)
         self._entry = entry.typed(kinds)
-        self.call, self._knows_torch = self._make_call()
+        self._make_call()
 
     def host_source(self) -> str:  # noqa: D102  see `Runner`
         return call_text(self.signature)
@@ -43,12 +44,14 @@ class HostRunner:
     def synchronize(self) -> None:
         """Nothing to wait for: a call returns when it is done."""
 
-    def _make_call(self) -> tuple[Callable[..., Any], bool]:
-        return make_fast_call(self.signature, self._entry, self._long_way, self._fail), "torch" in sys.modules
+    def _make_call(self) -> None:
+        self._knows_torch = "torch" in sys.modules
+        self.call = make_fast_call(self.signature, self._entry, self._long_way, self._fail)
+        self.attempt: Callable[..., Any] | None = attempt_of(self.call)
 
     def _long_way(self, args: Sequence[Any]) -> Any:
         if not self._knows_torch and "torch" in sys.modules:
-            self.call, self._knows_torch = self._make_call()
+            self._make_call()
         bound = bind(self.signature, args)
         status = self._entry(*bound.c_arguments())
         if status:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tilelang.api import public
+from tilelang.api import public, strip_frames
 from tilelang.dtypes import unknown_name
 from tilelang.errors import OptionError, TileLangError
 from tilelang.ir.func import PrimFunc
@@ -19,7 +19,7 @@ from tilelang.jit.func_options import options_of
 from tilelang.jit.kernel_texts import KernelTexts
 from tilelang.jit.program import snapshots
 from tilelang.jit.runners import Runner, make_runner, simulator_runner
-from tilelang.runtime.parameters import OutIdx, Signature
+from tilelang.runtime.parameters import OutIdx, Signature, order_keywords
 from tilelang.target import TargetLike, parse_execution_backend, parse_target
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ class JITKernel(KernelTexts):
         self.signature = Signature.of(func, out_idx)
         write_dumps(func, self.target, self.options)
         self._runner: Runner = make_runner(func, self.signature, self.target, self.options, self.execution_backend)
+        self._orders: dict[tuple[Any, ...], tuple[int, ...]] = {}  # of calls with keywords, by their form
         self._simulator: Any = self._runner if self.execution_backend == "simulator" else None
 
     @property
@@ -118,13 +119,13 @@ class JITKernel(KernelTexts):
         """
         try:
             if keywords:
-                args = self._in_order(args, keywords)
+                return self._runner.call(*self._in_order(args, keywords))
             return self._runner.call(*args)
-        except TileLangError as error:  # what `public` does, without its cost on every call
-            error.__traceback__ = None
+        except TileLangError as error:  # as `public`, without its cost on every call
+            strip_frames(error)
             if sys.version_info >= (3, 11):
-                raise  # which adds no frame
-            raise error.with_traceback(None) from error.__cause__
+                raise
+            raise error from error.__cause__
 
     def simulate(
         self, *args: Any, report: bool | Counters = False, lazy: bool = True, seed: int = 0, **keywords: Any
@@ -153,7 +154,7 @@ class JITKernel(KernelTexts):
                 hint="compile with target={'kind': 'cuda', 'arch': 'sm_90a'}",
             )
         if keywords:
-            args = self._in_order(args, keywords)
+            args = tuple(self._in_order(args, keywords))
         if self._simulator is None:
             self._simulator = simulator_runner(self.prim_func, self.signature, self.target, self.options)
         counters = report if isinstance(report, Counters) else Counters() if report else None
@@ -171,10 +172,13 @@ class JITKernel(KernelTexts):
         """
         self._runner.synchronize()
 
-    def _in_order(self, args: Sequence[Any], keywords: dict[str, Any]) -> tuple[Any, ...]:
-        from tilelang.runtime.arguments import order_keywords  # noqa: PLC0415  most calls name no argument
-
-        return order_keywords(self.signature, args, keywords)
+    def _in_order(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[Any]:
+        call = (len(args), *keywords)
+        order = self._orders.get(call)
+        if order is None:
+            order = self._orders[call] = order_keywords(self.signature, len(args), keywords)
+        given = (*args, *keywords.values())
+        return [given[place] for place in order]
 
     # -- looking inside -------------------------------------------------------------------------------------
     def show_ir(self, pass_name: str | None = None) -> str:

@@ -5,6 +5,7 @@ Takes host arrays, gives what a call gives.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tilelang.analysis.dropped_stores import warn_of_dropped_stores
@@ -24,6 +25,7 @@ class ReferenceRunner:
 
     program: Program | None = None
     code: DeviceCode | None = None
+    attempt: Callable[..., Any] | None = None
 
     def __init__(self, func: PrimFunc, signature: Signature, target: Target, options: CompileOptions) -> None:
         check(func, target, options)  # all ways of running refuse the same programs

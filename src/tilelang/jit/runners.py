@@ -29,10 +29,13 @@ class Runner(Protocol):
     Attributes:
         program: What was compiled; None if nothing was.
         code: Its machine code, if that is for a GPU.
+        attempt: Like `call`, but gives `MISSED` and runs nothing where the arguments are not recognized at a glance;
+            None where there is no such way. May be another function after a call.
     """
 
     program: Program | None
     code: DeviceCode | None
+    attempt: Callable[..., Any] | None
 
     @property
     def call(self) -> Callable[..., Any]:

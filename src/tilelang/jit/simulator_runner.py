@@ -6,7 +6,7 @@ for arguments of these sizes and alignments, and where the host's allocator put 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,7 @@ class SimulatorRunner:
 
     program: Program | None = None
     code: DeviceCode | None = None
+    attempt: Callable[..., Any] | None = None
 
     def __init__(self, func: PrimFunc, signature: Signature, target: Target, options: CompileOptions) -> None:
         self._func, self._signature, self._target, self._options = func, signature, target, options

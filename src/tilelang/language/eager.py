@@ -192,10 +192,12 @@ class Sizes:
     Attributes:
         values: The sizes of `T.const` by name, in the order in which they were asked for.
         by_stride: Whether a stride of an argument gave one of them.
+        givers: The tensors that gave them.
     """
 
     values: dict[str, int]
     by_stride: bool
+    givers: frozenset[str] = frozenset()
 
 
 def find_sizes(
@@ -276,6 +278,7 @@ def _probe(call: _Call) -> Sizes:
     """
     found: dict[str, int] = {}
     direct: set[str] = set()
+    givers: set[str] = set()
     by_stride = False
     while True:
         stager = _EagerStager(call, found, probing=True)
@@ -290,6 +293,7 @@ def _probe(call: _Call) -> Sizes:
             failure = error
         reading = _Reading(stager)
         direct |= reading.direct
+        givers |= reading.givers
         by_stride |= reading.by_stride
         if failure is None:
             break
@@ -311,7 +315,7 @@ def _probe(call: _Call) -> Sizes:
                     f"T.const: nothing fixes '{name}'",
                     hint=f"use '{name}' as an extent of a tensor argument, or pass {name}=... to .compile()",
                 )
-    return Sizes({name: found[name] for name in stager.asked}, by_stride)
+    return Sizes({name: found[name] for name in stager.asked}, by_stride, frozenset(givers))
 
 
 class _Reading:
@@ -321,11 +325,13 @@ class _Reading:
         sizes: Those that the run did not know.
         direct: The names that are an extent or a stride as they are.
         by_stride: Whether a stride gave one of them.
+        givers: The tensors that gave `sizes`: the first one for each.
     """
 
     def __init__(self, stager: _EagerStager) -> None:
         self.sizes: dict[str, int] = {}
         self.direct: set[str] = set()
+        self.givers: set[str] = set()
         self.by_stride = False
         self._names = {id(var): name for name, var in stager.consts.items()}
         given = {name: value for name, value in stager.call.given_sizes.items() if name in stager.consts}
@@ -339,6 +345,7 @@ class _Reading:
         self.direct |= {self._names[id(e)] for e in (*param.shape, *steps) if id(e) in self._names}
         if facts is None:
             return
+        count = len(self.sizes)
         shape, strides = facts.logical(param.dtype)
         if len(shape) != len(param.shape):
             raise ArgumentError(
@@ -350,6 +357,8 @@ class _Reading:
             if id(step) in self._names:
                 self.by_stride = True
                 self._fix(f"argument '{name}': stride {axis}", step, size, given)
+        if len(self.sizes) > count:
+            self.givers.add(name)
 
     def _fix(self, what: str, expr: Expr, size: int, given: Mapping[str, int]) -> None:
         const = self._names.get(id(expr))

@@ -106,33 +106,6 @@ def bind(signature: Signature, args: Sequence[Any], devices: Devices | None = No
         return _Binding(signature, args, devices).run()
 
 
-def order_keywords(signature: Signature, args: Sequence[Any], keywords: dict[str, Any]) -> tuple[Any, ...]:
-    """The arguments in the order of parameters, where some were given by name.
-
-    Raises:
-        ArgumentError: A name is unknown, given twice, or missing.
-    """
-    with signature.loc:
-        names = [param.name for param in signature.params]
-        for name in keywords:
-            if name not in names:
-                raise ArgumentError(
-                    f"{signature.name}: no parameter is named '{name}'", hint=f"the parameters are {', '.join(names)}"
-                )
-        everything = len(args) + len(keywords) > len(signature.inputs)
-        order = range(len(names)) if everything else signature.inputs
-        slots = [names[i] for i in order]
-        values = dict(zip(slots, args, strict=False))
-        for name, value in keywords.items():
-            if name in values:
-                raise ArgumentError(f"{signature.name}: '{name}' was given twice")
-            values[name] = value
-        missing = [name for name in slots if name not in values]
-        if missing:
-            raise ArgumentError(f"{signature.name}: '{missing[0]}' was not given")
-        return tuple(values[name] for name in slots)
-
-
 class _Binding:
     """One call being checked."""
 

@@ -6,6 +6,10 @@ passes is one that the long way would let pass with the same value.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, Final
+
 from tilelang.dtypes import DType
 from tilelang.ir.expr import Expr
 from tilelang.ir.func import TensorParam
@@ -15,6 +19,21 @@ from tilelang.runtime.variants import ALIGNMENT_BYTES
 
 class NoShortWay(Exception):
     """The signature has something that only the long way knows."""
+
+
+MISSED: Final = object()  # the result of an attempt that did not recognize the arguments; nothing has run
+
+
+def missed(args: Any) -> Any:
+    """The long way of an attempt: none."""
+    del args
+    return MISSED
+
+
+def attempt_of(call: Callable[..., Any]) -> Callable[..., Any]:
+    """The written short way `call`, but with the result `MISSED` where that would go the long way."""
+    assert isinstance(call, FunctionType)
+    return FunctionType(call.__code__, {**call.__globals__, "long_way": missed}, call.__name__)
 
 
 def declared_strides(signature: Signature, index: int) -> tuple[Expr, ...]:

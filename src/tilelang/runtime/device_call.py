@@ -74,7 +74,7 @@ class DeviceCaller:
         compile_variant: Compiles the kernel for calls of which some facts are known.
         opener: Gives the driver.
         board: Where failed assertions report.
-        changed: Told whenever `call` changes.
+        changed: Gets `call` and `attempt` whenever they change.
         builder: Gives the launcher in machine code once it is built.
 
     Attributes:
@@ -82,6 +82,7 @@ class DeviceCaller:
         arch: As given.
         variants: What matters about calls.
         call: What to do with the arguments of the next call.
+        attempt: The same, but with the result `MISSED` where `call` would go the long way; None while all calls go it.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class DeviceCaller:
         compile_variant: Callable[[Facts], DeviceProgram],
         opener: Callable[[], Driver] = open_driver,
         board: FailureBoard = FAILURES,
-        changed: Callable[[Callable[..., Any]], None] = lambda call: None,
+        changed: Callable[[Callable[..., Any], Callable[..., Any] | None], None] = lambda call, attempt: None,
         builder: Builder = BUILDER,
     ) -> None:
         self.signature = signature
@@ -110,6 +111,7 @@ class DeviceCaller:
         self._native_is_possible = True
         self._lock, self._native_lock = threading.Lock(), threading.Lock()
         self.call: Callable[..., Any] = self._any_way
+        self.attempt: Callable[..., Any] | None = None
 
     def program(self, facts: Facts) -> DeviceProgram:
         """The program for calls of which these facts hold, compiled when it is first needed."""
@@ -294,10 +296,11 @@ class DeviceCaller:
         fast = self._fast[program]
         if fast is not None:
             fast.learn(plan, bound)
-            self._use(fast.call)
+            self._use(fast.call, fast.attempt)
         if self._native_is_possible:
             self._builder.start()
-            self._builder.when_ready(lambda: self._use(self._any_way))  # the next call then prepares the shortest way
+            # the next call then prepares the shortest way
+            self._builder.when_ready(lambda: self._use(self._any_way, None))
 
     def _prepare_native(self, driver: Driver, plan: Plan, bound: Bound, context: int) -> bool:
         """Whether calls like this one may go through the launcher from now on."""
@@ -317,10 +320,10 @@ class DeviceCaller:
                 self._native_is_possible = False
                 return False
             self._native = native
-        self._use(native.call)
+        self._use(native.call, native.attempt)
         return True
 
-    def _use(self, call: Callable[..., Any]) -> None:
+    def _use(self, call: Callable[..., Any], attempt: Callable[..., Any] | None) -> None:
         if self.call is not call:
-            self.call = call
-            self._changed(call)
+            self.call, self.attempt = call, attempt
+            self._changed(call, attempt)

@@ -18,7 +18,7 @@ from tilelang.ir.visit import variables_of, walk_expr
 from tilelang.records import record
 from tilelang.runtime.arguments import Bound
 from tilelang.runtime.arrays import ArrayView, torch_dtype
-from tilelang.runtime.call_text import NoShortWay, address_test, declared_strides, scalar_test
+from tilelang.runtime.call_text import NoShortWay, address_test, attempt_of, declared_strides, scalar_test
 from tilelang.runtime.cuda_driver import INVALID_CONTEXT, INVALID_HANDLE, Driver
 from tilelang.runtime.device_program import DeviceProgram
 from tilelang.runtime.launch_block import Block, Placed
@@ -54,6 +54,7 @@ class FastCall:
 
     Attributes:
         call: Takes the arguments of a call.
+        attempt: The same, but with the result `MISSED` where `call` would go the long way.
         plans: What is known of calls, by their keys: the short way to take, and what it needs. All short ways of a
             kernel share them.
         signature: Of the kernel.
@@ -62,6 +63,7 @@ class FastCall:
     """
 
     call: Callable[..., Any]
+    attempt: Callable[..., Any]
     plans: dict[Any, Any]
     signature: Signature
     keyed_tensors: tuple[int, ...]
@@ -138,7 +140,8 @@ def make_device_call(
     for index, param in enumerate(signature.params):
         names[f"E{index}"] = torch_dtype(param.dtype)
     exec(compile(text, f"<call of {signature.name}>", "exec"), names)
-    return FastCall(names["call"], plans, signature, *keyed_inputs(signature, program))
+    call = names["call"]
+    return FastCall(call, attempt_of(call), plans, signature, *keyed_inputs(signature, program))
 
 
 def refused_launch(caller: Caller) -> Callable[[int, bool, str, Any], Any]:

@@ -49,9 +49,7 @@ def make_fast_call(signature: Signature, entry: Callable[..., int], long_way: La
         long_way: Takes the tuple of arguments; does everything, or raises.
         failed: Takes the entry's non-zero answer and raises.
     """
-    text = call_text(signature)
-    if not text:
-        return lambda *args: long_way(args)
+    text = call_text(signature) or "def call(*args):\n    return long_way(args)\n"
     torch = sys.modules.get("torch")
     names: dict[str, Any] = {
         "entry": entry,

@@ -16,7 +16,7 @@ from tilelang.ir.expr import Expr, Var, int_const
 from tilelang.ir.func import TensorParam
 from tilelang.runtime.arguments import Bound
 from tilelang.runtime.arrays import ArrayView, dlpack_type, torch_dtype
-from tilelang.runtime.call_text import NoShortWay, declared_strides
+from tilelang.runtime.call_text import NoShortWay, declared_strides, missed
 from tilelang.runtime.cuda_driver import Driver
 from tilelang.runtime.device_fast_call import Caller, keyed_inputs, may_be_negated, refused_launch
 from tilelang.runtime.device_program import DeviceProgram
@@ -114,6 +114,7 @@ class NativeCall:
 
     Attributes:
         call: Takes the arguments of a call.
+        attempt: The same, but with the result `MISSED` where `call` would go the long way.
 
     Raises:
         NoShortWay: The signature has something that only the long way knows.
@@ -153,11 +154,12 @@ class NativeCall:
             *map(id, types), id(int), id(bool), id(float), len(inputs), self._key_size, slots,
             self._array(_Input, inputs), self._array(_ADDRESS, [None] * slots),
         )  # fmt: skip
-        state = (
-            ctypes.addressof(self._kernel), caller.long_way, refused_launch(caller), torch.empty, torch.Tensor.is_neg,
-            None, self._kernel, self._kept, types,
+        address = ctypes.addressof(self._kernel)
+        known = (
+            refused_launch(caller), torch.empty, torch.Tensor.is_neg, None, self._kernel, self._kept, types,
         )  # fmt: skip
-        self.call = launcher.function(state)
+        self.call = launcher.function((address, caller.long_way, *known))
+        self.attempt = launcher.function((address, missed, *known))
 
     def learn(self, plan: Plan, bound: Bound, context: int) -> bool:
         """Lets calls of torch tensors with the sizes of this one take the shortest way.

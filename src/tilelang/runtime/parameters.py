@@ -6,10 +6,10 @@ of a `Signature` can be found from the arguments that a caller passes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from tilelang.errors import Loc, OptionError, ProgramError
+from tilelang.errors import ArgumentError, Loc, OptionError, ProgramError
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Const, Expr, Var, int_const
 from tilelang.ir.func import Param, PrimFunc, ScalarParam, TensorParam
@@ -207,3 +207,35 @@ def _output_indices(func: PrimFunc, out_idx: OutIdx) -> tuple[int, ...]:
             raise OptionError(f"{func.name}: out_idx={out_idx!r} names '{func.params[index].name}' twice", loc=func.loc)
         result.append(index)
     return tuple(result)
+
+
+def order_keywords(signature: Signature, count: int, keywords: Collection[str]) -> tuple[int, ...]:
+    """Where the arguments of a call lie, in the order of parameters, if some are given by name.
+
+    Args:
+        signature: Of the kernel.
+        count: How many are given by position; these lie first.
+        keywords: The names of the others, in their order.
+
+    Raises:
+        ArgumentError: A name is unknown, given twice, or missing.
+    """
+    with signature.loc:
+        names = [param.name for param in signature.params]
+        for name in keywords:
+            if name not in names:
+                raise ArgumentError(
+                    f"{signature.name}: no parameter is named '{name}'", hint=f"the parameters are {', '.join(names)}"
+                )
+        everything = count + len(keywords) > len(signature.inputs)
+        order = range(len(names)) if everything else signature.inputs
+        slots = [names[i] for i in order]
+        places = {name: place for place, name in enumerate(slots[:count])}
+        for place, name in enumerate(keywords, count):
+            if name in places:
+                raise ArgumentError(f"{signature.name}: '{name}' was given twice")
+            places[name] = place
+        missing = [name for name in slots if name not in places]
+        if missing:
+            raise ArgumentError(f"{signature.name}: '{missing[0]}' was not given")
+        return tuple(places[name] for name in slots)

@@ -1,0 +1,52 @@
+"""Keys of values tell apart what `key_of_value` tells apart."""
+
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tilelang.dtypes import as_dtype
+from tilelang.jit.call_keys import add_values, is_comparable, plain_tensor_types
+from tilelang.jit.signature import key_of_value
+
+plain = st.none() | st.booleans() | st.integers(-2, 2) | st.floats(-1, 1) | st.sampled_from(["", "1", "float32"])
+values = st.recursive(plain, lambda part: st.lists(part, max_size=2) | st.tuples(part) | st.dictionaries(plain, part, max_size=2))
+
+
+def key(*values: Any) -> Any:
+    found: list[Any] = []
+    add_values(found, values)
+    return tuple(found)
+
+
+@given(values, values)
+def test_values_whose_keys_are_equal_mean_the_same(a: Any, b: Any) -> None:
+    if key(a) == key(b):
+        assert key_of_value(a) == key_of_value(b)
+    assert key(a, b) == key(a, b)
+    assert hash(key(a)) == hash(key(a))
+
+
+def test_classes_and_dtypes_are_keys() -> None:
+    for value in (as_dtype("float16"), np.float32, np.dtype("float32"), np.float32(1), print):
+        assert key(value) == key(value)
+    assert key(np.float32) != key(np.float64)
+    assert key(as_dtype("float16")) != key(as_dtype("float32"))
+
+
+def test_types_are_comparable_that_hold_one_value() -> None:
+    assert all(map(is_comparable, (int, float, bool, str, type(None))))
+    assert not any(map(is_comparable, (list, tuple, object, np.ndarray)))
+
+
+def test_tensors_of_torch_are_plain_once_there_is_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    assert {np.ndarray, torch.Tensor, torch.nn.Parameter} == plain_tensor_types()
+    assert key(torch.float16) == key(torch.float16)
+    assert key(torch.float16) != key(torch.float32)
+    assert is_comparable(torch.dtype)
+    monkeypatch.delitem(sys.modules, "torch")
+    assert {np.ndarray} == plain_tensor_types()
