@@ -351,6 +351,10 @@ class Deadlock(SimulationError):
     """All warps that have not ended wait, and nothing that they wait for can happen."""
 
 
+class FalseAssumption(SimulationError, RuntimeError):
+    """A condition of `T.assume` that does not hold where it stands."""
+
+
 class DeviceAssertError(TileLangError, RuntimeError):
     """A `T.device_assert` or staged `assert` of a running kernel failed."""
 

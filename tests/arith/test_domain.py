@@ -5,14 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import index_conditions, index_expressions
 
-from tilelang.arith.domain import Domain, in_order, of_function
+from tilelang.arith.domain import Domain, behind, in_order, of_function
 from tilelang.arith.interval import Interval, bounds
 from tilelang.arith.prove import proves
 from tilelang.arith.simplify import simplify
-from tilelang.dtypes import FLOAT32, INT32
+from tilelang.dtypes import FLOAT32, INT32, INT64
+from tilelang.errors import NOWHERE
+from tilelang.ir.assumption import assume
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.compare import same_expr
-from tilelang.ir.expr import Load, Var, const
+from tilelang.ir.expr import Load, Var, cast, const
 from tilelang.ir.func import PrimFunc, ScalarParam, TensorParam
 from tilelang.ir.stmt import Assert, Bind, Seq
 from tilelang.ir.visit import substitute
@@ -151,3 +153,25 @@ def test_a_statement_knows_the_names_bound_before_it():
     changed = in_order(node, known, lambda stmt, domain: stmt if stmt is bound else stated(m))
     assert bound is changed.body[1]
     assert changed.body[0] is not node.body[0]
+
+
+def test_what_is_promised_holds_behind_the_promise() -> None:
+    held = behind(assume((i >= 2) & (i < n), NOWHERE), Domain())
+    assert proves(n > 2, held)
+    data = Var("x", INT32)
+    held = behind(assume((data >= 0) & (data < n), NOWHERE), Domain())
+    assert proves(cast(data, INT64) < n, held) and proves(n >= 1, held)
+    assert Interval(3, 3) == bounds(i, behind(Bind(i, const(3, INT32)), Domain()))
+
+
+def test_conditions_on_memory_hold_until_they_are_forgotten() -> None:
+    table, other = (Buffer(name, (n,), INT32, Scope.LOCAL) for name in ("table", "other"))
+    load = Load(table, (i,), INT32)
+    domain = Domain().with_range(i, 0, 7).assume(load > 3, momentary=True).assume(m > 5)
+    domain = domain.assume(Load(other, (i,), INT32) > 3, momentary=True).with_value(n, m + 1)
+    assert frozenset((table, other)) == domain.loads
+    assert domain is domain.forget(lambda buffer: buffer.name == "none")
+    kept = domain.forget(lambda buffer: buffer is table)
+    assert frozenset((other,)) == kept.loads
+    assert proves(load > 3, domain) and not proves(load > 3, kept)
+    assert proves(Load(other, (i,), INT32) > 3, kept) and proves(n > 6, kept) and Interval(0, 7) == bounds(i, kept)

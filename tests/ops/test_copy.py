@@ -111,6 +111,15 @@ def test_transpose_of_a_row_is_a_column(ops):
     np.testing.assert_array_equal(a.reshape(4, 1), b)
 
 
+@pytest.mark.parametrize("shape", [(2, 3, 4), (2, 3, 4, 5), (2, 3, 1), (2, 1, 3), (1, 2, 3), (1, 1, 3)])
+def test_transpose_of_a_stack_turns_each_tile_round(ops, draw, shape):
+    turned = (*shape[:-2], shape[-1], shape[-2])
+    src, dst = ops.tile("A", shape), ops.tile("B", turned)
+    a, b = draw(shape, "float32"), np.zeros(turned, "f")
+    ops.apply(Transpose(src, dst), {src: a, dst: b})
+    np.testing.assert_array_equal(a.swapaxes(-1, -2), b)
+
+
 def test_transpose_needs_turned_extents(ops):
     with pytest.raises(ProgramError) as error:
         Transpose(ops.tile("A", (64, 32)), ops.tile("B", (64, 32))).check()

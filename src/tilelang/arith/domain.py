@@ -10,6 +10,9 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
+from tilelang.arith.exact import exactly
+from tilelang.ir.assumption import Assume, loaded_buffers
+from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Const, Expr, ExprLike, Load, Var, as_expr, int_const
 from tilelang.ir.facts import MULTIPLES
 from tilelang.ir.func import PrimFunc, TensorParam
@@ -49,9 +52,10 @@ class Domain:
         memo: Room for what other modules of `arith` work out once per domain.
         mentioned: The variables of which anything is said.
         alone: A variable, if this domain adds to its parent only what holds of that one by itself.
+        loads: The memory that facts look at, each by the buffer that owns it.
     """
 
-    __slots__ = ("alone", "fact", "memo", "mentioned", "parent", "values")
+    __slots__ = ("alone", "fact", "loads", "memo", "mentioned", "parent", "values")
 
     def __init__(
         self, parent: Domain | None = None, fact: Fact | None = None, values: Mapping[Var, Expr] | None = None
@@ -63,6 +67,9 @@ class Domain:
         self.values: Mapping[Var, Expr] = values
         self.memo: dict[str, object] = {}
         about, subject = self._said()
+        self.loads: frozenset[Buffer] = _NO_LOADS if parent is None else parent.loads
+        if isinstance(fact, Expr):
+            self.loads |= loaded_buffers(fact)
         before = _NO_VARIABLES if parent is None else parent.mentioned
         self.mentioned: frozenset[Var] = before | about
         fresh = parent is not None and (subject not in before or subject is parent.alone)
@@ -121,11 +128,26 @@ class Domain:
         """Adds that a condition holds.
 
         A condition that loads from memory is forgotten, since the memory may change while the domain is in use;
-        `momentary` keeps it, for use within the one expression it belongs to.
+        `momentary` keeps it, for use within the one expression it belongs to, or until `forget`.
         """
         if isinstance(condition, Const) or (not momentary and _loads(condition)):
             return self
         return Domain(self, condition)
+
+    def forget(self, changed: Callable[[Buffer], bool]) -> Domain:
+        """Leaves out conditions that look at memory that may have changed."""
+        if not any(map(changed, self.loads)):
+            return self
+        kept: list[Domain] = []
+        domain: Domain | None = self
+        while domain is not None and any(map(changed, domain.loads)):
+            if not (isinstance(domain.fact, Expr) and any(map(changed, loaded_buffers(domain.fact)))):
+                kept.append(domain)
+            domain = domain.parent
+        result = domain or Domain()
+        for each in reversed(kept):
+            result = Domain(result, each.fact, each.values)
+        return result
 
     def with_value(self, var: Var, value: Expr) -> Domain:
         """Adds that `var` was bound to `value`. A value that loads from memory is forgotten, as in `assume`."""
@@ -137,6 +159,7 @@ class Domain:
 
 
 _NO_VARIABLES: frozenset[Var] = frozenset()
+_NO_LOADS: frozenset[Buffer] = frozenset()
 _NO_VALUES: Mapping[Var, Expr] = MappingProxyType({})
 
 
@@ -160,6 +183,16 @@ def of_function(func: PrimFunc) -> Domain:
     return domain
 
 
+def behind(stmt: Stmt, domain: Domain) -> Domain:
+    """What is known after a statement: the name that it binds, or what it promises of names."""
+    match stmt:
+        case Assume(value=condition):
+            return domain.assume(exactly(condition))
+        case Bind(var=var, value=value):
+            return domain.with_value(var, value)
+    return domain
+
+
 def in_order(node: Seq, domain: Domain, visit: Callable[[Stmt, Domain], Stmt]) -> Stmt:
     """A sequence after a visit to its statements, each of which knows the names bound before it.
 
@@ -168,8 +201,7 @@ def in_order(node: Seq, domain: Domain, visit: Callable[[Stmt, Domain], Stmt]) -
     body = []
     for child in node.body:
         body.append(visit(child, domain))
-        if isinstance(child, Bind):
-            domain = domain.with_value(child.var, child.value)
+        domain = behind(child, domain)
     same = all(x is y for x, y in zip(body, node.body, strict=True))
     return node if same else dataclasses.replace(node, body=tuple(body))
 

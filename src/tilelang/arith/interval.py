@@ -10,6 +10,7 @@ from tilelang.arith import combine, ranges
 from tilelang.arith.affine import Linearizer, Sum
 from tilelang.arith.domain import Domain, Range, Stepped
 from tilelang.arith.ranges import ANYTHING, TRUTH, Interval, of_dtype
+from tilelang.dtypes import INT64
 from tilelang.ir.compare import ExprKey, expr_key
 from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var
 from tilelang.ir.scalar import COMPARISONS, BinaryOp, UnaryOp
@@ -166,12 +167,15 @@ class Analysis(Linearizer):
             case Unary(op=UnaryOp.INVERT, a=a):
                 return expr.dtype.kind.value == "int"
             case Cast(a=a):
-                return a.dtype.is_int and self.bounds(a).within(of_dtype(expr.dtype))
+                wide = a.is_index and expr.dtype == INT64
+                return a.dtype.is_int and (wide or self.bounds(a).within(of_dtype(expr.dtype)))
         return isinstance(expr, Select)
 
     def _converts(self, operand: Expr, parent: Expr) -> bool:
         """Whether an operand that is index arithmetic keeps its value when it takes the width of data."""
-        return not operand.is_index or isinstance(parent, Cast) or self.bounds(operand).within(of_dtype(operand.dtype))
+        if not operand.is_index or isinstance(parent, Cast) or operand.dtype == INT64:
+            return True  # 64 bits hold all of index arithmetic
+        return self.bounds(operand).within(of_dtype(operand.dtype))
 
     def is_settled(self, expr: Expr) -> bool:
         """Whether an expression has the same value in index position, where nothing wraps, and elsewhere."""
@@ -296,10 +300,10 @@ class Analysis(Linearizer):
                 return
             case Unary(op=UnaryOp.NOT, a=a):
                 self._learn_condition(a, holds=not holds)
-            case Binary(op=BinaryOp.AND, a=a, b=b) if holds:
+            case Binary(op=BinaryOp.AND | BinaryOp.BITAND, a=a, b=b) if holds and condition.dtype.is_bool:
                 self._learn_condition(a, holds=True)
                 self._learn_condition(b, holds=True)
-            case Binary(op=BinaryOp.OR, a=a, b=b) if not holds:
+            case Binary(op=BinaryOp.OR | BinaryOp.BITOR, a=a, b=b) if not holds and condition.dtype.is_bool:
                 self._learn_condition(a, holds=False)
                 self._learn_condition(b, holds=False)
             case _ if self.is_settled(condition):

@@ -15,6 +15,7 @@ from tilelang.codegen.c_expr import ExprPrinter
 from tilelang.codegen.dialect import is_packed
 from tilelang.codegen.emitter import Emitter
 from tilelang.errors import CompilerBug, Loc
+from tilelang.ir.assumption import Assume
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.expr import Const, Expr, Var
 from tilelang.ir.stmt import (
@@ -83,6 +84,8 @@ class StmtPrinter(abc.ABC):
             if isinstance(node, Seq):
                 self._seq(node)
                 return
+            if isinstance(node, Assume):
+                return  # the passes have used it
             self._comment(node.loc)
             self._plain(node)
 

@@ -17,6 +17,7 @@ from types import MappingProxyType
 import numpy as np
 
 from tilelang.dtypes import BOOL, FLOAT32, INT32, DType
+from tilelang.ir.assumption import Assume
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import (
     Binary,
@@ -209,7 +210,7 @@ class _Printer:
                         self.stmt(child)
             case Bind(var=var, value=value):
                 text = self.expr(value)  # before the name, which the value cannot see
-                self._line(f"{self.name(var)} = {text}", node)
+                self._line(f"T.assume({text})" if isinstance(node, Assume) else f"{self.name(var)} = {text}", node)
             case Alloc():
                 self._line(self._alloc(node), node)
             case Store(buffer=buffer, indices=indices, value=value):

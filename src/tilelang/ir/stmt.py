@@ -433,8 +433,8 @@ class TileMemory(Protocol):
         What is out of bounds of a global buffer is dropped.
         """
 
-    def move(self, src: Region, dst: Region, *, transpose: bool = False) -> None:
-        """Converts and stores `src` in `dst`, in row-major order; what is undefined in `src` becomes so in `dst`."""
+    def move(self, src: Region, dst: Region, *, order: Sequence[int] = ()) -> None:
+        """Converts and stores `src`, its dimensions in an order, in `dst` row-major; what is undefined stays so."""
 
     def update(
         self, region: Region, change: Callable[[np.ndarray], np.ndarray], order: MemoryOrder = MemoryOrder.RELAXED

@@ -175,9 +175,9 @@ def async_copy(
 
 @api
 def transpose(src: Operand, dst: Operand, annotations: Mapping[str, object] | None = None) -> None:
-    """`dst[j, i] = src[i, j]` for a tile of two dimensions.
+    """`dst[..., j, i] = src[..., i, j]`: the last two dimensions change places.
 
-    Shapes: src (M, N), dst (N, M).
+    Shapes: src (..., M, N), dst (..., N, M).
 
     Args:
         src: What is read.

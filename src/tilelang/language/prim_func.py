@@ -19,7 +19,7 @@ from tilelang.ir.func import Param, PrimFunc, ScalarParam, TensorParam
 from tilelang.ir.verify import verify
 from tilelang.ir.visit import walk_expr
 from tilelang.language.api import api
-from tilelang.language.assumptions import known_before_launches
+from tilelang.language.assumptions import known_before_launches, without_those
 from tilelang.language.frame import Frame
 from tilelang.language.launches import with_launches
 from tilelang.language.negative_indices import count_from_the_end
@@ -118,14 +118,15 @@ def finish(stager: Stager, fn: types.FunctionType, result: Any, loc: Loc) -> Pri
     """The recorded program as a function, checked; `result` is what the user's function returned."""
     in_order(stager, fn)
     params = tuple(stager.params.values())
+    assumptions = known_before_launches(stager.assumptions, params)
     func = PrimFunc(
         str(stager.attrs.get("global_symbol", fn.__name__)),
         params,
-        with_launches(stager.statements, loc),
+        without_those(with_launches(stager.statements, loc), assumptions),
         symbols=_symbols(params),
         attributes=tuple(stager.attrs.items()),
         outputs=returned_outputs(stager, result),
-        assumptions=known_before_launches(stager.assumptions, params),
+        assumptions=assumptions,
         loc=loc,
     )
     func = count_from_the_end(func)

@@ -15,7 +15,7 @@ from tilelang.ir.expr import Const, Expr, Var, cast
 from tilelang.ir.stmt import Atomic, Bind, Store
 from tilelang.lowering.regions import axes, indices, load
 from tilelang.ops.atomic import AtomicTile
-from tilelang.ops.describe import matrix_axes
+from tilelang.ops.copy import Transpose
 from tilelang.ops.fill import Fill
 
 LETTERS = "ijklmnop"
@@ -47,17 +47,16 @@ def move(build: Builder, src: Region, dst: Region, over: Loops) -> None:
     over(build, extents_of(dst), element)
 
 
-def transpose(build: Builder, src: Region, dst: Region, over: Loops) -> None:
-    """`dst[..., j, i] = src[..., i, j]` in the order of the destination, regions that do not overlap."""
-    rows, columns = matrix_axes(dst)
-    source_axes = matrix_axes(src)
+def transpose(build: Builder, op: Transpose, src: Region, over: Loops) -> None:
+    """`dst[..., j, i] = src[..., i, j]` in the order of the destination, from a region that does not overlap it."""
+    source_axes, axes = op.axes
+    dst, outer = op.dst, len(axes) - 2
 
     def element(at: tuple[Var, ...]) -> None:
-        j, i = at
-        value = load(src, (i, j), source_axes)
-        build.emit(Store(dst.buffer, indices(dst, at, (rows, columns)), cast(value, dst.dtype)))
+        value = load(src, (*at[:outer], at[-1], at[-2]), source_axes)
+        build.emit(Store(dst.buffer, indices(dst, at, axes), cast(value, dst.dtype)))
 
-    over(build, (dst.extent[rows], dst.extent[columns]), element, letters="ji")
+    over(build, tuple(dst.extent[axis] for axis in axes), element, letters="klmn"[:outer] + "ji")
 
 
 def fill(build: Builder, op: Fill, over: Loops) -> None:

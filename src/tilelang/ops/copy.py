@@ -15,6 +15,7 @@ from tilelang.ops.describe import (
     check_lanes,
     check_memory,
     drop_units,
+    matrix_axes,
     operand_text,
     same_extents,
 )
@@ -147,7 +148,7 @@ def _refuse_uncounted(name: str, src: Region, dst: Region) -> NoReturn:
 
 @record(eq=False)
 class Transpose(TileOp):
-    """`dst[j, i] = src[i, j]` on two-dimensional regions; unit extents beyond two dimensions are dropped.
+    """`dst[..., j, i] = src[..., i, j]` on regions of equal rank; else on matrices, without their further unit extents.
 
     The source is read as a whole before the destination is written, so both may be one buffer.
     """
@@ -173,15 +174,33 @@ class Transpose(TileOp):
         """The destination."""
         return (self.dst,)
 
+    @property
+    def axes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The dimensions of the source and of the destination that belong together, but for the order of the last two.
+
+        The other dimensions have extent 1.
+        """
+        if self._is_stack():
+            every = tuple(range(len(self.src.extent)))
+            return every, every
+        return matrix_axes(self.src), matrix_axes(self.dst)
+
+    def _is_stack(self) -> bool:
+        """Whether both are as many matrices."""
+        a, b = self.src.extent, self.dst.extent
+        return len(a) >= 2 and same_extents((*a[:-2], a[-1], a[-2]), b)
+
     def check(self) -> None:
         """Both sides are matrices, one with the extents of the other turned round."""
         check_memory(self.name, self.src, self.dst)
         check_lanes(self.name, self.src, self.dst)
+        if self._is_stack():
+            return
         for region in (self.src, self.dst):
             if len(region.extent) < 2 or len(drop_units(region.extent)) > 2:
                 raise ProgramError(
                     f"{self.name}: {operand_text(region)}, but a tile of two dimensions is needed",
-                    hint="select one with an index: A[i, :, :]",
+                    hint="select one with an index: A[i, :, :], or give the destination the shape (..., n, m)",
                 )
         # dropping units is the same on both sides: a row (1, n) becomes a column (n, 1)
         if not same_extents(drop_units(self.src.extent)[::-1], drop_units(self.dst.extent)):
@@ -192,4 +211,6 @@ class Transpose(TileOp):
 
     def reference(self, memory: TileMemory) -> None:
         """The tile turned round."""
-        memory.move(self.src, self.dst, transpose=True)
+        axes, _ = self.axes
+        units = (axis for axis in range(len(self.src.extent)) if axis not in axes)
+        memory.move(self.src, self.dst, order=(*units, *axes[:-2], axes[-1], axes[-2]))

@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from tilelang.arith.exact import exactly
 from tilelang.dtypes import INT32
-from tilelang.errors import CompilerBug, DeviceAssertError, Note, SimulationError
+from tilelang.errors import CompilerBug, DeviceAssertError, Note, SimulationError, TileLangError
+from tilelang.ir.assumption import Assume
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Select, Unary, Var
 from tilelang.ir.scalar import convert, data_binary
@@ -26,7 +28,7 @@ from tilelang.sim.device_memory import Window
 from tilelang.sim.handover import handing
 from tilelang.sim.lane_expressions import LaneCompiler, Slots, Value, per_lane, uniform_int
 from tilelang.sim.machine import ElementPointer, RegisterPointer, SimWarp
-from tilelang.sim.printing import scalar_text, tile_text
+from tilelang.sim.printing import false_assumption, scalar_text, tile_text
 from tilelang.target import Target
 
 Run = Callable[[SimWarp], Any]
@@ -52,6 +54,8 @@ class EffectCompiler:
 
     def _leaf(self, stmt: Stmt) -> Run:
         match stmt:
+            case Assume():
+                return self._assume(stmt)
             case Bind(var=var, value=value):
                 slot, evaluate = self._slots.var(var), self._lanes.bound(var, value)
                 return lambda w: w.env.__setitem__(slot, evaluate(w))
@@ -70,7 +74,7 @@ class EffectCompiler:
     def _at(self, stmt: Stmt, run: Run) -> Run:
         """The same, with its place known to whoever complains, and what it computes counted."""
         loc = stmt.loc
-        tally = tuple(_operations(stmt).items()) if self._counting else ()
+        tally = tuple(_operations(stmt).items()) if self._counting and not isinstance(stmt, Assume) else ()
 
         def execute(w: SimWarp) -> None:
             w.loc = loc
@@ -237,13 +241,20 @@ class EffectCompiler:
 
     # -- talking --------------------------------------------------------------------------------------------
     def _assert(self, stmt: Assert) -> Run:
-        test, message = self._lanes.data(stmt.condition), stmt.message or "assertion failed"
+        message = stmt.message or "assertion failed"
+        return self._holds(stmt.condition, lambda note: DeviceAssertError(message, notes=(note,)))
+
+    def _assume(self, stmt: Assume) -> Run:
+        return self._holds(exactly(stmt.value), lambda note: false_assumption(stmt.value, note))
+
+    def _holds(self, condition: Expr, failure: Callable[[Note], TileLangError]) -> Run:
+        test = self._lanes.data(condition)
 
         def check(w: SimWarp) -> None:
             failed = ~np.broadcast_to(np.asarray(test(w), bool), (LANES,)) & w.mask
             if failed.any():
                 thread = int(w.threads[np.flatnonzero(failed)[0]])
-                raise DeviceAssertError(message, notes=(Note(f"in thread {thread} of block {w.block.index}"),))
+                raise failure(Note(f"in thread {thread} of block {w.block.index}"))
 
         return check
 

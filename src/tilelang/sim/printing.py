@@ -16,6 +16,9 @@ import math
 import numpy as np
 
 from tilelang.dtypes import DType
+from tilelang.errors import FalseAssumption, Note
+from tilelang.ir.expr import Expr
+from tilelang.ir.printer import to_text
 from tilelang.ir.scalar import Value
 
 
@@ -86,3 +89,12 @@ def _trailing(index: tuple[int, ...], pattern: tuple[int, ...]) -> int:
     while count < len(index) and index[-1 - count] == pattern[-1 - count]:
         count += 1
     return count
+
+
+def false_assumption(condition: Expr, *notes: Note) -> FalseAssumption:
+    """The error for a condition that was promised and does not hold."""
+    return FalseAssumption(
+        f"T.assume: '{to_text(condition)}' does not hold",
+        notes=notes,
+        hint="the compiler relies on it: correct it, or test the condition with an if",
+    )

@@ -14,7 +14,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from tilelang.arith.exact import exactly
 from tilelang.errors import CompilerBug, DeviceAssertError, NoLowering, SimulationError
+from tilelang.ir.assumption import Assume
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.expr import Expr, Var
 from tilelang.ir.func import PrimFunc
@@ -48,7 +50,7 @@ from tilelang.sim.arguments import bind_arguments
 from tilelang.sim.expressions import Evaluator
 from tilelang.sim.handover import Handing, handing
 from tilelang.sim.memory import Box, Cells, Memory
-from tilelang.sim.printing import scalar_text, tile_text
+from tilelang.sim.printing import false_assumption, scalar_text, tile_text
 from tilelang.sim.races import Watch
 
 
@@ -95,6 +97,7 @@ class Interpreter:
         self._handlers: dict[type[Stmt], Callable[..., _Leave | None]] = {
             Seq: self._seq,
             Bind: self._bind,
+            Assume: self._assume,
             Alloc: self._alloc,
             Store: self._store,
             For: self._for,
@@ -138,6 +141,10 @@ class Interpreter:
     def _bind(self, stmt: Bind) -> None:
         evaluate = self._evaluator.index if stmt.var.index else self._evaluator.data
         self._evaluator.env[stmt.var] = evaluate(stmt.value)
+
+    def _assume(self, stmt: Assume) -> None:
+        if not self._evaluator.data(exactly(stmt.value)):
+            raise false_assumption(stmt.value)
 
     def _alloc(self, stmt: Alloc) -> None:
         buffer = stmt.buffer
@@ -265,8 +272,8 @@ class Interpreter:
         cells, box = self._box(region)
         cells.write(box, values)
 
-    def move(self, src: Region, dst: Region, *, transpose: bool = False) -> None:
-        """Converts and stores `src` in `dst`, in row-major order; what is undefined in `src` becomes so in `dst`."""
+    def move(self, src: Region, dst: Region, *, order: Sequence[int] = ()) -> None:
+        """Converts and stores `src`, its dimensions in an order, in `dst` row-major; what is undefined stays so."""
         cells, box = self._box(src)
         values, defined = cells.fetch(box)
         target, target_box = self._box(dst)
@@ -276,8 +283,9 @@ class Interpreter:
                 f"'{src.buffer.name}' has extents {box.extent} but '{dst.buffer.name}' has {target_box.extent}",
                 hint="slice the larger side so that both agree for these dimensions",
             )
-        if transpose:
-            values, defined = values.squeeze().T, defined.squeeze().T
+        if order:
+            values = values.transpose(*order, *range(len(order), values.ndim))
+            defined = defined.transpose(*order, *range(len(order), defined.ndim))
         converted = np.asarray(convert(values, dst.dtype))
         target.write(target_box, converted, defined)
 

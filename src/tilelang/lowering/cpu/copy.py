@@ -20,7 +20,7 @@ def lower_copy(op: Copy, build: Builder) -> None:
 
 def lower_transpose(op: Transpose, build: Builder) -> None:
     """Rows of the destination are written in order."""
-    transpose(build, apart(op.name, op.src, op.dst, build), op.dst, nest)
+    transpose(build, op, apart(op.name, op.src, op.dst, build), nest)
 
 
 def lower_fill(op: Fill, build: Builder) -> None:

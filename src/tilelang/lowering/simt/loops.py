@@ -111,7 +111,7 @@ def expand_copy(op: Copy, build: Builder) -> None:
 
 def expand_transpose(op: Transpose, build: Builder) -> None:
     """One iteration per element, in the destination's order."""
-    elements.transpose(build, apart(op.name, op.src, op.dst, build), op.dst, parallel)
+    elements.transpose(build, op, apart(op.name, op.src, op.dst, build), parallel)
 
 
 def expand_fill(op: Fill, build: Builder) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from tilelang.arith.domain import Domain
+from tilelang.arith.exact import exact
 from tilelang.arith.interval import analysis_of
 from tilelang.arith.prove import decide
 from tilelang.dtypes import INT32
@@ -20,7 +21,7 @@ from tilelang.ir.expr import Expr, Var, const, int_const
 from tilelang.ir.visit import substitute
 from tilelang.layout.layout import Layout
 from tilelang.layout.memory import MAX_VECTOR_BYTES, contiguous_elements
-from tilelang.passes.thread.guard_bounds import exact, in_range
+from tilelang.passes.thread.guard_bounds import in_range
 from tilelang.passes.thread.strides import coefficient
 from tilelang.records import record
 

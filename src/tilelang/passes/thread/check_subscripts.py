@@ -10,17 +10,20 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from tilelang.arith.domain import Domain, of_function
+from tilelang.arith.domain import Domain, behind, of_function
+from tilelang.arith.exact import exactly
 from tilelang.arith.prove import decide
 from tilelang.errors import Loc
+from tilelang.ir.assumption import Assume
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Binary, Expr, Load, Select, as_bool, conjunction, int_const, unary
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.printer import to_text
 from tilelang.ir.scalar import BinaryOp, UnaryOp
-from tilelang.ir.stmt import Assert, Atomic, Bind, For, If, Launch, Seq, Stmt, Store, While
+from tilelang.ir.stmt import Assert, Atomic, For, If, Launch, Seq, Stmt, Store, While
 from tilelang.ir.visit import children, expressions
 from tilelang.passes.base import Pass, PassContext, with_body
+from tilelang.passes.thread.changes import Changes
 from tilelang.passes.thread.guard_bounds import in_range
 
 _CHECKED = (Scope.SHARED, Scope.FRAGMENT, Scope.LOCAL)
@@ -28,40 +31,48 @@ _CHECKED = (Scope.SHARED, Scope.FRAGMENT, Scope.LOCAL)
 
 def check_subscripts(func: PrimFunc, context: PassContext) -> PrimFunc:
     """The function with assertions, unless the options leave them out."""
-    return with_body(func, _stmt(func.body, of_function(func))) if context.options.checks_subscripts else func
+    if not context.options.checks_subscripts:
+        return func
+    return with_body(func, _stmt(func.body, of_function(func), Changes(func.body)))
 
 
-def _stmt(node: Stmt, domain: Domain) -> Stmt:
+def _stmt(node: Stmt, domain: Domain, memory: Changes) -> Stmt:
     with node.loc:
         match node:
             case Seq():
-                return _seq(node, domain)
+                return _seq(node, domain, memory)
             case For(var=var, start=start, stop=stop, step=step, body=body):
-                inner = _stmt(body, domain.with_loop(var, start, stop, step))
+                domain = memory.behind(body, domain)
+                inner = _stmt(body, domain.with_loop(var, start, stop, step), memory)
                 return _checked(_with(node, body=inner), (start, stop), domain)
             case If(condition=condition, then_body=then, else_body=other):
-                new_then = _stmt(then, domain.assume(condition))
-                new_other = other and _stmt(other, domain.assume(_not(condition)))
+                new_then = _stmt(then, domain.assume(condition), memory)
+                new_other = other and _stmt(other, domain.assume(_not(condition)), memory)
                 return _checked(_with(node, then_body=new_then, else_body=new_other), (condition,), domain)
             case While(condition=condition, body=body):  # the condition is computed again behind the body
+                domain = memory.behind(body, domain)
                 tests = list(_tests((condition,), domain))
-                inner = _stmt(body, domain.assume(condition))
+                inner = _stmt(body, domain.assume(condition), memory)
                 if tests:
                     inner = Seq((inner, *_asserts(tests, node.loc)), loc=node.loc)
                 return _checked(_with(node, body=inner), (condition,), domain)
             case Launch(block_vars=variables, grid=grid, body=body):
-                return _with(node, body=_stmt(body, domain.with_extents(variables, grid)))
+                return _with(node, body=_stmt(body, domain.with_extents(variables, grid), memory))
+            case Assume():
+                return node  # nobody computes it
         return _checked(node, tuple(expressions(node)), domain)
 
 
-def _seq(node: Seq, domain: Domain) -> Seq:
+def _seq(node: Seq, domain: Domain, memory: Changes) -> Seq:
     body: list[Stmt] = []
     for child in node.body:
-        new = _stmt(child, domain)
+        new = _stmt(child, domain, memory)
         # names that a statement declares are visible behind it, and so not within a sequence of its own
         body.extend(new.body if isinstance(new, Seq) and not isinstance(child, Seq) else (new,))
-        if isinstance(child, Bind):
-            domain = domain.with_value(child.var, child.value)
+        if isinstance(child, Assume):
+            domain = domain.assume(exactly(child.value), momentary=True)  # until what it looks at is written
+        else:
+            domain = memory.behind(child, behind(child, domain))
     same = len(body) == len(node.body) and all(x is y for x, y in zip(body, node.body, strict=True))
     return node if same else Seq(tuple(body), loc=node.loc)
 

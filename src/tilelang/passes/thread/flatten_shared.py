@@ -13,6 +13,7 @@ import math
 import operator
 from collections.abc import Mapping
 
+from tilelang.arith.exact import exact
 from tilelang.dtypes import INT32
 from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer, Region, Scope
@@ -23,7 +24,6 @@ from tilelang.ir.visit import Rewriter
 from tilelang.layout.layout import Layout
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.thread.fold_offsets import OffsetFolder
-from tilelang.passes.thread.guard_bounds import exact
 
 _ZERO, _ONE = const(0, INT32), const(1, INT32)
 _LETTERS = "ijklmnop"

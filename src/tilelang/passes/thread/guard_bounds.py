@@ -12,22 +12,22 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 
-from tilelang.arith.domain import Domain, of_function
+from tilelang.arith.domain import Domain, behind, of_function
+from tilelang.arith.exact import exact, exactly
 from tilelang.arith.interval import NEGATED
 from tilelang.arith.prove import decide
 from tilelang.arith.simplify import simplify
-from tilelang.dtypes import BOOL, INT32, INT64, DType
+from tilelang.dtypes import BOOL, INT32, DType
+from tilelang.ir.assumption import Assume, loaded_buffers
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.compare import ExprKey, expr_key
 from tilelang.ir.expr import (
     Binary,
-    Cast,
     Const,
     Expr,
     Load,
     Reinterpret,
     Select,
-    Unary,
     Var,
     binary,
     cast,
@@ -43,6 +43,7 @@ from tilelang.ir.stmt import Alloc, Atomic, Bind, CallStmt, For, If, Launch, Seq
 from tilelang.ir.visit import Rewriter
 from tilelang.isa.instruction import Instruction
 from tilelang.passes.base import Pass, PassContext, with_launches
+from tilelang.passes.thread.changes import Changes
 from tilelang.passes.thread.split_loops import Split, plan_split
 
 Safe = Mapping[Buffer, Expr]
@@ -73,27 +74,11 @@ def in_range(
     return tests
 
 
-def exact(index: Expr) -> Expr:
-    """An index as it counts where it stands: data in it is computed with in 64 bits, and does not wrap."""
-    if index.is_index:
-        return index
-    match index:
-        case Binary(op=op, a=a, b=b) if a.dtype.is_int and b.dtype.is_int:
-            return binary(op, exact(a), exact(b))
-        case Unary(op=op, a=a) if a.dtype.is_int:
-            return unary(op, exact(a))
-        case Select(condition=condition, a=a, b=b):
-            return select(condition, exact(a), exact(b))
-        case Cast(a=a, dtype=dtype) if a.dtype.is_int:
-            return cast(cast(exact(a), dtype), INT64)
-    return cast(index, INT64)
-
-
 class _Guard:
     """The rewriting; `open` receives every test that could not be decided, where it stands."""
 
-    def __init__(self, safe: Safe) -> None:
-        self._safe = safe
+    def __init__(self, safe: Safe, memory: Changes) -> None:
+        self._safe, self._memory = safe, memory
         self._open: list[Expr] = []
         self._assumed: frozenset[ExprKey] = frozenset()  # tests that a loop around was versioned by, decided or not
 
@@ -109,12 +94,16 @@ class _Guard:
                 case If():
                     return self._if(node, domain, splitting=splitting)
                 case While():
+                    domain = self._memory.behind(node.body, domain)
                     body = self.stmt(node.body, domain, splitting=splitting) or Seq((), loc=node.loc)
                     return dataclasses.replace(node, condition=self._value(node.condition, domain), body=body)
                 case Store():
                     return self._store(node, domain)
                 case Atomic():
                     return self._atomic(node, domain)
+                case Assume(value=condition):
+                    own = all(buffer.scope in _OWN for buffer in loaded_buffers(condition))
+                    return node if own else None  # nobody else needs it, and nothing has to order what it looks at
                 case CallStmt(routine=Instruction() as instruction) if instruction.predicate is not None:
                     return self._call(node, instruction.predicate, domain)
             return _Expressions(self, domain).rebuild_stmt(node)
@@ -127,8 +116,10 @@ class _Guard:
                 body.extend(new.body)
             elif new is not None:
                 body.append(new)
-            if isinstance(child, Bind):
-                domain = domain.with_value(child.var, child.value)
+            if isinstance(child, Assume):
+                domain = domain.assume(exactly(child.value), momentary=True)  # until what it looks at is written
+            else:
+                domain = self._memory.behind(child, behind(child, domain))
         if len(body) == len(node.body) and all(x is y for x, y in zip(body, node.body, strict=True)):
             return node
         return Seq(tuple(body), loc=node.loc) if body else None
@@ -201,6 +192,7 @@ class _Guard:
     # -- loops ------------------------------------------------------------------------------------------------
     def _for(self, node: For, domain: Domain, *, splitting: bool) -> Stmt | None:
         start, stop = self._value(node.start, domain), self._value(node.stop, domain)
+        domain = self._memory.behind(node.body, domain)
         if start is not node.start or stop is not node.stop:
             node = dataclasses.replace(node, start=start, stop=stop)
         mark = len(self._open)
@@ -341,6 +333,7 @@ class _Expressions(Rewriter):
 
 
 _NOTHING = Seq(())
+_OWN = (Scope.VAR, Scope.LOCAL)  # memory that its thread, or block on a CPU, has for itself
 
 
 def _reach(buffer: Buffer, dtype: DType) -> tuple[Expr, ...]:
@@ -391,7 +384,7 @@ def _guard_launch(launch: Launch, domain: Domain, *, splitting: bool) -> Launch:
     if launch.thread is not None:
         domain = domain.with_range(launch.thread, 0, launch.num_threads - 1)
     safe = {buffer.storage: cast(value, buffer.dtype) for buffer, value in launch.hints.safe_values}
-    body = _Guard(safe).stmt(launch.body, domain, splitting=splitting)
+    body = _Guard(safe, Changes(launch.body)).stmt(launch.body, domain, splitting=splitting)
     return launch if body is launch.body else dataclasses.replace(launch, body=body or Seq((), loc=launch.loc))
 
 

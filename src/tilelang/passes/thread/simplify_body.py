@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 
-from tilelang.arith.domain import Domain, of_function
+from tilelang.arith.domain import Domain, behind, of_function
+from tilelang.arith.exact import exactly
 from tilelang.arith.interval import bounds
 from tilelang.arith.prove import decide
 from tilelang.arith.simplify import simplify
+from tilelang.ir.assumption import Assume
 from tilelang.ir.expr import Binary, Const, Expr, Var, const, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import BinaryOp
@@ -67,6 +69,8 @@ class _Simplify:
                     return node if same else dataclasses.replace(node, condition=condition, body=body)
                 case Launch():
                     return self._launch(node, domain)
+                case Assume(value=condition):
+                    return None if decide(exactly(condition), domain) else node
             return _Expressions(domain).rebuild_stmt(node)
 
     def _seq(self, node: Seq, domain: Domain) -> Stmt | None:
@@ -79,7 +83,9 @@ class _Simplify:
                 new = child
             if new is None:
                 continue
-            if isinstance(new, Bind):
+            if isinstance(new, Assume):
+                domain = behind(child, domain)
+            elif isinstance(new, Bind):
                 if isinstance(new.value, Const) and not new.value.is_index:
                     constants[new.var] = new.value
                     continue

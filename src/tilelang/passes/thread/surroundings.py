@@ -11,6 +11,8 @@ from collections.abc import Mapping
 
 from tilelang.analysis.thread_accesses import plain
 from tilelang.arith.domain import Domain
+from tilelang.arith.exact import exactly
+from tilelang.ir.assumption import Assume
 from tilelang.ir.expr import Expr, Var, unary
 from tilelang.ir.scalar import UnaryOp
 from tilelang.ir.stmt import Bind, For, If, Stmt, While
@@ -24,7 +26,7 @@ class Around:
     Attributes:
         domain: Ranges and facts.
         values: Of names of index arithmetic.
-        conditions: Of the branches around, as far as they are plain.
+        conditions: Of the branches around and promises before, as far as they are plain.
     """
 
     domain: Domain
@@ -40,6 +42,8 @@ class Surroundings:
 
     def behind(self, stmt: Stmt, around: Around) -> Around:
         """After a statement."""
+        if isinstance(stmt, Assume):
+            return self._knowing((stmt, False), exactly(stmt.value), around)
         if not isinstance(stmt, Bind) or not stmt.var.index or not stmt.value.is_index:
             return around
         if (known := self._known.get((stmt, False))) is None:
@@ -59,10 +63,14 @@ class Surroundings:
 
     def under(self, branch: If, around: Around, *, holds: bool) -> Around:
         """Where the condition of a branch holds, or where it does not."""
-        if (known := self._known.get((branch, holds))) is None:
-            value = plain(branch.condition if holds else unary(UnaryOp.NOT, branch.condition), around.values)
+        condition = branch.condition if holds else unary(UnaryOp.NOT, branch.condition)
+        return self._knowing((branch, holds), condition, around)
+
+    def _knowing(self, place: tuple[Stmt, bool], condition: Expr, around: Around) -> Around:
+        if (known := self._known.get(place)) is None:
+            value = plain(condition, around.values)
             known = around
             if value is not None:
                 known = Around(around.domain.assume(value), around.values, (*around.conditions, value))
-            self._known[branch, holds] = known
+            self._known[place] = known
         return known

@@ -17,9 +17,10 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping
 
-from tilelang.arith.domain import Domain, in_order, of_function
+from tilelang.arith.domain import Domain, behind, in_order, of_function
 from tilelang.dtypes import INT32, DType, as_dtype
 from tilelang.errors import Loc
+from tilelang.ir.assumption import Assume, loaded_buffers, of_all_iterations
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import (
@@ -48,6 +49,7 @@ from tilelang.ir.visit import (
     substitute_stmt,
     walk,
     walk_expr,
+    without,
     written_buffers,
 )
 from tilelang.isa.nvidia.cp_async import SIZES, cp_async
@@ -418,18 +420,25 @@ class _Vectorize:
 
     def _hoisted(self, node: For, domain: Domain) -> Stmt:
         """The loop under the conditions and behind the names of its body that are the same in all iterations."""
-        body, written = node.body, _written(node.body)
+        body, written, trips = node.body, _written(node.body), int_const(node.stop)
+        assert trips is not None
         if isinstance(body, If) and body.else_body is None and _is_fixed(body.condition, node.var, written):
             inner = dataclasses.replace(node, body=body.then_body)
             return If(body.condition, self._hoisted(inner, domain.assume(body.condition)), loc=body.loc)
         if isinstance(body, Seq) and body.body:
             first, *rest = body.body
-            if isinstance(first, Bind) and _is_fixed(first.value, node.var, written):
+            names: tuple[Bind, ...] = ()
+            if isinstance(first, Assume):
+                names = () if loaded_buffers(first.value) & written else of_all_iterations(first, node.var, trips)
+            elif isinstance(first, Bind) and _is_fixed(first.value, node.var, written):
+                names = (first,)
+            if isinstance(first, Assume) or names:
                 inner = dataclasses.replace(node, body=rest[0] if len(rest) == 1 else Seq(tuple(rest), loc=body.loc))
-                inside = domain.with_value(first.var, first.value)
-                return Seq((first, self._hoisted(inner, inside)), loc=node.loc)
-        trips = int_const(node.stop)
-        assert trips is not None
+                for name in names:
+                    domain = behind(name, domain)
+                return Seq((*names, self._hoisted(inner, domain)), loc=node.loc)
+            promises = {part for part in rest if isinstance(part, Assume)}  # about what iterations compute
+            node = dataclasses.replace(node, body=without(body, promises)) if promises else node
         return _Lanes(node, trips, domain, self._facts).lower()
 
 

@@ -18,6 +18,7 @@ from collections.abc import Set as AbstractSet
 from tilelang.arith.domain import Domain
 from tilelang.dtypes import INT32
 from tilelang.errors import Note
+from tilelang.ir.assumption import Assume
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import Const, Expr, Load, Select, Var, int_const, select
@@ -120,12 +121,23 @@ class Tables:
         names = _statements(self._loop.body)
         store = names.pop()
         assert isinstance(store, Store)
-        resolved = _Resolved(_values(names)).rebuild_stmt(store)
+        resolve = _Resolved(_values(names))
+        resolved = resolve.rebuild_stmt(store)
         assert isinstance(resolved, Store)
         load = _source(resolved.value, [])
         assert load is not None
-        made = _FromTables(self, load).rebuild_stmt(resolved)
-        return dataclasses.replace(self._loop, body=made or resolved)
+        from_tables = _FromTables(self, load)
+        made = from_tables.rebuild_stmt(resolved) or resolved
+        promises = []
+        tables = len(self._found)
+        for name in names:
+            if isinstance(name, Assume):
+                value = from_tables.expr(resolve.expr(name.value))
+                if len(self._found) == tables:
+                    promises.append(dataclasses.replace(name, value=value))
+                del self._found[tables:]  # nothing is loaded for a promise alone
+        body = Seq((*promises, made), loc=self._loop.body.loc) if promises else made
+        return dataclasses.replace(self._loop, body=body)
 
     def element(self, load: Load) -> Load | None:
         """The element of a table that holds what is loaded; None if it does not choose among rows."""

@@ -22,7 +22,7 @@ from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Const, Expr, Var, const, int_const
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, If, Launch, Seq, Stmt
+from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, If, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter, substitute, substitute_stmt, walk, without
 from tilelang.isa.nvidia.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT
 from tilelang.lowering.regions import shared_storages
@@ -139,11 +139,13 @@ class _Loop:
                 if name in fresh:
                     continue
                 new = name if in_place else Var(name.name, name.dtype, index=name.index)
-                bound = substitute(self._body.value(name), fresh)
+                bind = self._body.bind(name)
+                bound = substitute(bind.value, fresh)
                 fresh[name] = new
                 if in_place:
                     self._bound.add(name)
-                yield Bind(new, rewrite.expr(bound) if rewrite else bound, loc=stmt.loc)
+                value = rewrite.expr(bound) if rewrite else bound
+                yield dataclasses.replace(bind, var=new, value=value, loc=stmt.loc)
             moved = substitute_stmt(stmt, fresh) if fresh else stmt
             if rewrite:
                 moved = rewrite.visit(moved) or Seq((), loc=stmt.loc)

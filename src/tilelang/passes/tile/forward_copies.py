@@ -12,12 +12,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from tilelang.arith.domain import Domain, of_function
+from tilelang.arith.domain import Domain, behind, of_function
 from tilelang.arith.prove import proves
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Load, int_const
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.stmt import Alloc, Atomic, Bind, For, If, Launch, ParallelLoop, Print, Seq, Stmt, Store, TileOp, While
+from tilelang.ir.stmt import Alloc, Atomic, For, If, Launch, ParallelLoop, Print, Seq, Stmt, Store, TileOp, While
 from tilelang.ir.visit import Rewriter, expressions, walk, walk_expr
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
@@ -106,8 +106,7 @@ def _search(node: Stmt, domain: Domain, candidates: dict[Copy, int], found: dict
                     if uses == candidates[child]:
                         found[child] = child.src
                 _search(child, domain, candidates, found)
-                if isinstance(child, Bind):
-                    domain = domain.with_value(child.var, child.value)
+                domain = behind(child, domain)
         case For(var=var, start=start, stop=stop, step=step):
             _search(node.body, domain.with_loop(var, start, stop, step), candidates, found)
         case ParallelLoop(vars=variables, extents=extents) | Launch(block_vars=variables, grid=extents):

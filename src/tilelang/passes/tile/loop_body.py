@@ -5,13 +5,14 @@ Takes a tile-level loop, gives its effectful statements with their accesses and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 
 from tilelang.analysis.accesses import Access, accesses
+from tilelang.ir.assumption import Assume, loaded_buffers
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Expr, Load, Var, int_const
 from tilelang.ir.stmt import Alloc, Atomic, Bind, CallStmt, For, Seq, Stmt
-from tilelang.ir.visit import expressions, walk, walk_expr
+from tilelang.ir.visit import expressions, variables_of, walk, walk_expr
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
 from tilelang.passes.tile.asynchronous import asynchronous_store
@@ -40,7 +41,8 @@ class LoopBody:
         self.statements = effectful(loop.body)
         body = parts(loop.body)
         self.allocated = {s.buffer for s in body if isinstance(s, Alloc)}
-        self._values = {s.var: s.value for s in body if isinstance(s, Bind)}
+        self._names = {s.var: s for s in body if isinstance(s, Bind)}
+        self._promises = {s: self._promised(body[:n]) for n, s in enumerate(body) if s in self.statements}
         self.touched = [self._touched(s) for s in self.statements]
         self.storages: dict[Buffer, list[Touching]] = {}  # for each piece of memory, which statements touch it
         for number, touched in enumerate(self.touched):
@@ -57,19 +59,30 @@ class LoopBody:
         return touched
 
     def names(self, stmt: Stmt) -> list[Var]:
-        """The names of the body that a statement uses, directly or through other names, in the order of need."""
+        """The names of the body that a statement uses, directly or through other names, in the order of need.
+
+        Behind them are what was promised of these names before the statement.
+        """
         needed: dict[Var, None] = {}
 
         def need(expr: Expr) -> None:
             for node in walk_expr(expr):
-                if isinstance(node, Var) and node in self._values and node not in needed:
-                    need(self._values[node])
+                if isinstance(node, Var) and node in self._names and node not in needed:
+                    need(self._names[node].value)
                     needed[node] = None
 
         for inner in walk(stmt):
             for root in expressions(inner):
                 need(root)
-        return list(needed)
+        promises = [p for p in self._promises.get(stmt, ()) if self._of_body(p.value) <= needed.keys()]
+        return [*needed, *(promise.var for promise in promises)]
+
+    def _of_body(self, expr: Expr) -> Set[Var]:
+        return variables_of(expr) & self._names.keys()
+
+    def _promised(self, before: Sequence[Stmt]) -> list[Assume]:
+        """What is promised of names, but not of memory."""
+        return [s for s in before if isinstance(s, Assume) and not loaded_buffers(s.value)]
 
     def names_before(self, number: int, users: Sequence[int]) -> list[Var]:
         """The names that stand before a statement and that some of these statements use, in program order."""
@@ -84,19 +97,19 @@ class LoopBody:
 
     def is_volatile(self, name: Var) -> bool:
         """Whether the value of a name is memory's that the loop changes, so that it must be read where it stands."""
-        loads = {node.buffer.storage for node in walk_expr(self._values[name]) if isinstance(node, Load)}
+        loads = {node.buffer.storage for node in walk_expr(self._names[name].value) if isinstance(node, Load)}
         return any(storage in loads and write for touched in self.touched for storage, _, write in touched)
 
     def read_by_names(self, stmt: Stmt) -> Iterator[Buffer]:
         """The memory that the values of a statement's names read."""
         for name in self.names(stmt):
-            for node in walk_expr(self._values[name]):
+            for node in walk_expr(self._names[name].value):
                 if isinstance(node, Load):
                     yield node.buffer.storage
 
-    def value(self, name: Var) -> Expr:
-        """What a name of the body stands for."""
-        return self._values[name]
+    def bind(self, name: Var) -> Bind:
+        """The statement that says what a name of the body stands for."""
+        return self._names[name]
 
     def fills_first(self, buffer: Buffer) -> int | None:
         """The statement that writes a shared buffer as a whole in every iteration, before anything else touches it."""

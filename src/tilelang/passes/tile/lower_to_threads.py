@@ -15,7 +15,7 @@ from tilelang.analysis.reads_outside import ReadsOutside
 from tilelang.analysis.spreading import Spreading, spread
 from tilelang.analysis.thread_groups import ThreadGroups
 from tilelang.analysis.unrolled_loops import unrolled_variables
-from tilelang.arith.domain import Domain, of_function
+from tilelang.arith.domain import Domain, behind, of_function
 from tilelang.dtypes import BOOL, INT32
 from tilelang.errors import CompilerBug, NoLowering, Note
 from tilelang.ir.buffer import Buffer, Region, Scope
@@ -176,8 +176,7 @@ class _Block:
         body: list[Stmt] = []
         for child in node.body:
             made = self.stmt(child, domain)
-            if isinstance(child, Bind):
-                domain = domain.with_value(child.var, child.value)
+            domain = behind(child, domain)
             if made is None:
                 continue
             # what is bound or allocated is visible to the statements that follow

@@ -138,7 +138,7 @@ def obstacle(body: LoopBody, placement: Placement, outside: Mapping[Buffer, str]
 
 
 def _uses(stmt: Stmt, var: Var, body: LoopBody) -> bool:
-    roots = [e for s in walk(stmt) for e in expressions(s)] + [body.value(name) for name in body.names(stmt)]
+    roots = [e for s in walk(stmt) for e in expressions(s)] + [body.bind(name).value for name in body.names(stmt)]
     return any(node is var for root in roots for node in walk_expr(root))
 
 

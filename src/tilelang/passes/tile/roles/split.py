@@ -84,7 +84,7 @@ class _Producer:
         for child in node.body:
             if isinstance(child, Bind):
                 var = Var(child.var.name, child.var.dtype, index=child.var.index)
-                body.append(Bind(var, substitute(child.value, values), loc=child.loc))
+                body.append(dataclasses.replace(child, var=var, value=substitute(child.value, values)))
                 values[child.var] = var
             elif isinstance(child, Copy) and child in self._of:
                 body += self._bring(child, self._of[child], values)
