@@ -33,7 +33,7 @@ fuzz: $(VENV)/.dev
 
 # what a change of the compiler changes in the texts of kernels: WHAT=write before it, WHAT=compare after it
 texts: $(VENV)/.dev
-	$(BIN)/python tests/kernel_texts.py $(WHAT) build/kernel_texts --jobs $(JOBS)
+	$(BIN)/python tests/support/kernel_texts.py $(WHAT) build/kernel_texts --jobs $(JOBS)
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -1,7 +1,7 @@
 """Keeps the texts of some hundred kernels, to show what a change of the compiler changes in them.
 
-`python tests/kernel_texts.py write FOLDER` writes the C++ and CUDA text of every kernel of the corpus for each target,
-or the error that it gives there; after the change, `python tests/kernel_texts.py compare FOLDER` prints the
+`python tests/support/kernel_texts.py write FOLDER` writes the C++ and CUDA text of every kernel of the corpus for each target,
+or the error that it gives there; after the change, `python tests/support/kernel_texts.py compare FOLDER` prints the
 differences and fails if there are any. `--only TEXT` keeps to kernels whose names hold it.
 
 The corpus: the kernels of the examples, those of the GPU benchmarks in several tilings, programs in the style of
@@ -22,7 +22,8 @@ from importlib import import_module
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "src")]
+for folder in (HERE, HERE.parent, HERE.parent.parent / "src"):
+    sys.path.insert(0, str(folder))
 
 import compatible_convolution  # noqa: E402
 import compatible_programs as programs  # noqa: E402

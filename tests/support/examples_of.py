@@ -8,7 +8,7 @@ from types import ModuleType
 
 from tilelang.ir.func import PrimFunc
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 
 # small sizes with tails on every side, so that the compiler is what is tested and not the clock
