@@ -6,6 +6,7 @@ import pytest
 from device_launch import architecture
 from random_kernels.checking import check_random, compare
 from random_kernels.choices import Seeded
+from random_kernels.operators import OperatorPrograms
 from random_kernels.products import ProductPrograms
 from random_kernels.role_programs import RolePrograms, wishes
 from random_kernels.ways import can_be_moved, few_groups, on_device, on_simulator
@@ -26,6 +27,12 @@ def check(program, *ways):
 @pytest.mark.parametrize("seed", range(100))
 def test_kernels_agree_with_the_reference_and_the_simulator(seed):
     check_random(seed, check)
+
+
+@requires_cuda
+@pytest.mark.parametrize("seed", range(7000, 7060))
+def test_kernels_of_operators_of_the_library_agree_with_the_reference_and_the_simulator(seed):
+    check_random(seed, check, 1, 6, OperatorPrograms)
 
 
 @requires_cuda

@@ -9,6 +9,7 @@ from device_text import ARCHITECTURES, compile_cuda, needs_cuda_compiler
 from random_kernels import ways
 from random_kernels.checking import check_random, compare, load
 from random_kernels.choices import Seeded
+from random_kernels.operators import OperatorPrograms
 from random_kernels.products import ProductPrograms
 from random_kernels.role_programs import RolePrograms, wishes
 from random_kernels.spread import SpreadPrograms
@@ -60,6 +61,14 @@ def test_kernels_on_a_simulated_gpu_agree_with_the_reference(seed):
 def test_tiles_that_many_threads_share_agree_with_the_reference(seed):
     arch = ("sm_80", "sm_75", "sm_90a")[seed % 3]
     check_random(seed, on_simulator(arch, lazy=seed % 2 == 0, seed=seed), 1, 5, SpreadPrograms)
+
+
+@pytest.mark.slow(every=30)
+@pytest.mark.parametrize("seed", range(7000, 7060))
+def test_kernels_of_operators_of_the_library_agree_with_the_reference(seed):
+    arch = ("sm_80", "sm_75", "sm_90a")[seed % 3]
+    ways_to_run = (ways.on_cpu("-O1"), ways.on_simulator(arch, seed % 2 == 0, seed))
+    check_random(seed, lambda program: compare(program, *ways_to_run), 1, 6, OperatorPrograms)
 
 
 WISHES = ({}, {"persistent": True}, {"persistent": True, "ping_pong": True}, {"in_flight": 1})

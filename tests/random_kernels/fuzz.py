@@ -8,116 +8,26 @@ with the seed that makes it again: `--seeds 123 --generator spread --show` print
 from __future__ import annotations
 
 import argparse
-import contextlib
+import json
 import multiprocessing
 import os
-import signal
 import sys
 import time
 import warnings
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
 
-from random_kernels.checking import by_reference, compare_with, load
-from random_kernels.choices import Seeded
-from random_kernels.products import ProductPrograms
-from random_kernels.programs import Program, Programs
-from random_kernels.role_programs import RolePrograms, wishes
-from random_kernels.spread import SpreadPrograms
-from random_kernels.ways import Way, can_be_moved, few_groups, on_cpu, on_device, on_simulator
+from random_kernels.outcomes import DIFFERS, EXECUTORS, GENERATORS, Limits, Result, check, draw
 
-from tilelang.errors import ResourceError
 from tilelang.testing import _capability
 
-ARCHITECTURES = ("sm_80", "sm_75", "sm_90a")
-GENERATORS: dict[str, tuple[type[Any], int, int]] = {  # with how many kernels and statements
-    "plain": (Programs, 2, 5),
-    "spread": (SpreadPrograms, 1, 5),
-    "products": (ProductPrograms, 1, 1),
-    "roles": (RolePrograms, 1, 1),
-}
-EXECUTORS = ("cpu", "simulator", "device")
-AGREES, TOO_LARGE, NO_DTYPE, DIFFERS = "agrees", "too large", "no such dtype in torch", "differs"
-
-
-@dataclass(frozen=True)
-class Result:
-    """What came of one program on one executor; without an executor of the reference interpreter or the generator."""
-
-    generator: str
-    executor: str
-    seed: int
-    outcome: str
-    message: str = ""
-
-
-def draw(generator: str, seed: int) -> Program:
-    """The program of a seed."""
-    kind, kernels, statements = GENERATORS[generator]
-    program: Program = kind(Seeded(seed), seed).program(kernels, statements)
-    return program
-
-
-def way(generator: str, executor: str, seed: int) -> Way:
-    """How a program of a seed is run."""
-    hopper = generator in ("products", "roles")
-    options = wishes(Seeded(seed)) if hopper else {}
-    if executor == "device":
-        return on_device(**options)
-    if executor == "simulator":
-        arch = "sm_90a" if hopper else ARCHITECTURES[seed % len(ARCHITECTURES)]
-        return on_simulator(arch, seed % 2 == 0, seed, **options)
-    return on_cpu("-O1")
-
-
-def check(generator: str, seed: int, executors: Sequence[str], limit: int) -> Iterator[Result]:
-    """Runs the program of a seed everywhere."""
-    try:
-        with _time_limit(limit):
-            program = draw(generator, seed)
-            func = load(program.text)
-            expected = by_reference(program, func)
-    except Exception as error:
-        yield Result(generator, "reference", seed, DIFFERS, _described(error))
-        return
-    yield Result(generator, "reference", seed, AGREES)
-    for executor in executors:
-        if executor == "device" and not can_be_moved(program):
-            yield Result(generator, executor, seed, NO_DTYPE)
-            continue
-        try:
-            with _time_limit(limit), few_groups() if generator in ("products", "roles") else contextlib.nullcontext():
-                compare_with(expected, program, func, way(generator, executor, seed))
-        except ResourceError:
-            yield Result(generator, executor, seed, TOO_LARGE)
-        except Exception as error:
-            yield Result(generator, executor, seed, DIFFERS, _described(error))
-        else:
-            yield Result(generator, executor, seed, AGREES)
-
-
-def _described(error: Exception) -> str:
-    lines = [line for line in str(error).strip().splitlines() if line.strip()]
-    return " | ".join([type(error).__name__, *lines[:5]])[:600]
-
-
-@contextlib.contextmanager
-def _time_limit(seconds: int) -> Iterator[None]:
-    def stop(*_: object) -> None:
-        raise TimeoutError(f"took more than {seconds} s")
-
-    signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
+LIMITS = Limits(reference=1.0, executor=60.0)
+PATIENCE = 5  # seconds until programs that have begun when the time is over are given up, and not counted
 
 
 def work(first: int, step: int, end: float, generators: Sequence[str], executors: Sequence[str], results: Any) -> None:
@@ -129,7 +39,7 @@ def work(first: int, step: int, end: float, generators: Sequence[str], executors
             if time.time() >= end:
                 break
             results.put(("begins", generator, seed))
-            for result in check(generator, seed, executors, 60):
+            for result in check(generator, seed, executors, LIMITS):
                 results.put(result)
                 if result.executor == "device" and result.outcome == DIFFERS and "Driver" in result.message:
                     results.put(("ends", generator, seed))  # what a kernel broke this process cannot use again
@@ -153,7 +63,7 @@ def run(options: argparse.Namespace) -> list[Result]:
         return process
 
     processes = [start(n, places[n][0]) for n in range(options.jobs)]
-    while any(process.is_alive() for process in processes) and time.time() < end + 120:
+    while any(process.is_alive() for process in processes) and time.time() < end + PATIENCE:
         time.sleep(0.2)
         for n in range(options.jobs):
             alive = processes[n].is_alive()
@@ -177,14 +87,32 @@ def run(options: argparse.Namespace) -> list[Result]:
 
 
 def table(results: Sequence[Result]) -> str:
-    """How many programs of each generator had which outcome on each executor."""
-    counts = Counter((result.generator, result.executor, result.outcome) for result in results)
-    return "\n".join(f"{generator:10} {executor:10} {outcome:24} {n:7}" for (generator, executor, outcome), n in sorted(counts.items()))
+    """How many programs of each generator had which outcome on each executor, and what one took on average."""
+    groups = defaultdict(list)
+    for result in results:
+        groups[result.generator, result.executor, result.outcome].append(result.seconds)
+    return "\n".join(
+        f"{generator:10} {executor:10} {outcome:24} {len(seconds):7} {1000 * sum(seconds) / len(seconds):7.0f} ms"
+        for (generator, executor, outcome), seconds in sorted(groups.items())
+    )
+
+
+def keep(results: Sequence[Result], path: Path) -> None:
+    """Writes what differs, with the programs' texts, as lines of JSON."""
+    with path.open("w") as file:
+        for result in results:
+            if result.outcome == DIFFERS:
+                try:
+                    text = draw(result.generator, result.seed).text
+                except Exception as error:
+                    text = f"cannot be drawn: {error}"
+                file.write(json.dumps({**vars(result), "text": text}) + "\n")
 
 
 def main() -> int:
     """Reads the options, runs, prints; 1 if anything differs."""
     warnings.simplefilter("ignore")
+    os.environ["TILELANG_DISABLE_CACHE"] = "1"  # no program comes twice
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--jobs", type=int, default=2)
@@ -192,6 +120,7 @@ def main() -> int:
     parser.add_argument("--generator", dest="generators", choices=GENERATORS, action="append")
     parser.add_argument("--executor", dest="executors", choices=EXECUTORS, action="append")
     parser.add_argument("--seeds", type=int, nargs="+", help="only these, in this process")
+    parser.add_argument("--keep", type=Path, help="a file for the programs that differ")
     parser.add_argument("--show", action="store_true", help="print the programs of --seeds")
     options = parser.parse_args()
     there = EXECUTORS if _capability() is not None else EXECUTORS[:2]
@@ -202,13 +131,15 @@ def main() -> int:
             for generator in options.generators:
                 if options.show:
                     print(draw(generator, seed).text)
-                for result in check(generator, seed, options.executors, 600):
+                for result in check(generator, seed, options.executors, Limits(600, 600)):
                     results.append(result)
                     print(*(part for part in (generator, seed, result.executor, result.outcome, result.message) if part != ""))
     else:
         print(f"seeds from {options.start} on, {options.jobs} processes, {options.seconds:g} s", flush=True)
         results = run(options)
     print(table(results))
+    if options.keep:
+        keep(results, options.keep)
     return int(any(result.outcome == DIFFERS for result in results))
 
 

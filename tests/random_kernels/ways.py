@@ -6,17 +6,25 @@ Each takes a function and its arguments, and gives the arguments after the run; 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
 import numpy as np
-from random_kernels.programs import Program
+from random_kernels.programs import Program as RandomProgram
 
 import tilelang
 from tilelang import target
 from tilelang.errors import ArgumentError
+from tilelang.ir.compare import digest
 from tilelang.ir.func import PrimFunc
+from tilelang.jit import program, simulator_runner
+from tilelang.options import CompileOptions
+from tilelang.runtime.arguments import bind
+from tilelang.runtime.parameters import Signature
+from tilelang.runtime.variants import Variants
+from tilelang.target import Target
 from tilelang.testing import to_device, to_host
 
 Way = Callable[[PrimFunc, list[Any]], list[Any]]
@@ -56,10 +64,10 @@ def on_device(**pass_configs: Any) -> Way:
     return run
 
 
-def can_be_moved(program: Program) -> bool:
+def can_be_moved(random: RandomProgram) -> bool:
     """Whether torch has all the dtypes that a program's tensors have."""
     try:
-        for array in program.copies():
+        for array in random.copies():
             if isinstance(array, np.ndarray):
                 _to_device(array)
     except ArgumentError:
@@ -84,3 +92,30 @@ def few_groups() -> Iterator[None]:
         yield
     finally:
         target.ARCHITECTURES = before
+
+
+@contextmanager
+def compiled_once(func: PrimFunc, arguments: Sequence[Any]) -> Iterator[None]:
+    """Kernels are compiled for the sizes of one call and not also for the usual ones, and lowered once per GPU.
+
+    What is lowered for the simulator is then printed for the device.
+    """
+    signature = Signature.of(func, None)
+    variants = Variants(signature)
+    bound = bind(signature, arguments)
+    facts = variants.of(bound.values, bound.symbols)
+    known: dict[tuple[str, str, str], PrimFunc] = {}
+    lower = program.lowered
+
+    def lowered(func: PrimFunc, target: Target, options: CompileOptions) -> PrimFunc:
+        key = (digest(func), str(target), options.key)
+        if key not in known:
+            known[key] = lower(func, target, options)
+        return known[key]
+
+    with (
+        mock.patch.object(Variants, "usual", property(lambda self: facts)),
+        mock.patch.object(program, "lowered", lowered),
+        mock.patch.object(simulator_runner, "lowered", lowered),
+    ):
+        yield

@@ -1,0 +1,159 @@
+"""What comes of one random program on every executor: agreement, a difference, or why it was not run, and at what cost."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from random_kernels.checking import by_reference, compare_with, load
+from random_kernels.choices import Seeded
+from random_kernels.operators import OperatorPrograms
+from random_kernels.products import ProductPrograms
+from random_kernels.programs import Program, Programs
+from random_kernels.role_programs import RolePrograms, wishes
+from random_kernels.spread import SpreadPrograms
+from random_kernels.ways import Way, can_be_moved, compiled_once, few_groups, on_cpu, on_device, on_simulator
+
+from tilelang.errors import ResourceError
+from tilelang.ir.func import PrimFunc
+from tilelang.target import present_arch
+
+ARCHITECTURES = ("sm_80", "sm_75", "sm_90a")
+GENERATORS: dict[str, tuple[type[Any], int, int]] = {  # with how many kernels and statements
+    "plain": (Programs, 2, 5),
+    "spread": (SpreadPrograms, 1, 5),
+    "operators": (OperatorPrograms, 1, 6),
+    "products": (ProductPrograms, 1, 1),
+    "roles": (RolePrograms, 1, 1),
+}
+EXECUTORS = ("cpu", "simulator", "device")
+AGREES, TOO_LARGE, NO_DTYPE, TOO_LONG, DIFFERS = "agrees", "too large", "no such dtype in torch", "too long", "differs"
+# libstdc++ reads its special functions for every <cmath>, which takes longer than all the rest of a small kernel
+_QUICK = "-D_GLIBCXX_BITS_SPECFUN_H"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Seconds of a processor that a program may take.
+
+    Attributes:
+        reference: On the reference interpreter; longer programs are counted as too long, and run nowhere else.
+        executor: On any other executor, beyond which it counts as a difference.
+    """
+
+    reference: float
+    executor: float
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of one program on one executor; without an executor of the reference interpreter or the generator.
+
+    Attributes:
+        seconds: Of processors: this process's and those of the compilers that it started.
+    """
+
+    generator: str
+    executor: str
+    seed: int
+    outcome: str
+    message: str = ""
+    seconds: float = 0.0
+
+
+def draw(generator: str, seed: int) -> Program:
+    """The program of a seed."""
+    kind, kernels, statements = GENERATORS[generator]
+    program: Program = kind(Seeded(seed), seed).program(kernels, statements)
+    return program
+
+
+def has_roles(generator: str) -> bool:
+    """Whether a generator's programs are made for Hopper's engines."""
+    return generator in ("products", "roles")
+
+
+def way(generator: str, executor: str, seed: int) -> Way:
+    """How a program of a seed is run."""
+    options = wishes(Seeded(seed)) if has_roles(generator) else {}
+    if executor == "device":
+        return on_device(**options)
+    if executor == "simulator":
+        arch = "sm_90a" if has_roles(generator) else ARCHITECTURES[seed % len(ARCHITECTURES)]
+        arch = present_arch() or arch  # the very program that a GPU at hand runs
+        return on_simulator(arch, seed % 2 == 0, seed, **options)
+    return on_cpu(f"{'-O1' if seed % 4 == 0 else '-O0'} {_QUICK}")
+
+
+def check(generator: str, seed: int, executors: Sequence[str], limits: Limits) -> Iterator[Result]:
+    """Runs the program of a seed everywhere."""
+    since = _spent()
+    try:
+        with _limit(limits.executor):
+            program = draw(generator, seed)
+            func = load(program.text)
+    except Exception as error:
+        yield Result(generator, "reference", seed, DIFFERS, _described(error))
+        return
+    try:
+        with _limit(limits.reference):
+            expected = by_reference(program, func)
+    except TimeoutError:
+        yield Result(generator, "reference", seed, TOO_LONG, "", _spent() - since)
+        return
+    except Exception as error:
+        yield Result(generator, "reference", seed, DIFFERS, _described(error))
+        return
+    yield Result(generator, "reference", seed, AGREES, "", _spent() - since)
+    with contextlib.ExitStack() as stack:
+        if has_roles(generator):
+            stack.enter_context(few_groups())
+        if seed % 8:
+            stack.enter_context(compiled_once(func, program.arguments))
+        for executor in executors:
+            yield _outcome(generator, seed, executor, program, func, expected, limits.executor)
+
+
+def _outcome(
+    generator: str, seed: int, executor: str, program: Program, func: PrimFunc, expected: list[Any], limit: float
+) -> Result:
+    """What comes of a program on one executor."""
+    if executor == "device" and not can_be_moved(program):
+        return Result(generator, executor, seed, NO_DTYPE)
+    since, outcome, message = _spent(), AGREES, ""
+    try:
+        with _limit(limit):
+            compare_with(expected, program, func, way(generator, executor, seed))
+    except ResourceError:
+        outcome = TOO_LARGE
+    except Exception as error:
+        outcome, message = DIFFERS, _described(error)
+    return Result(generator, executor, seed, outcome, message, _spent() - since)
+
+
+def _spent() -> float:
+    return sum(os.times()[:4])
+
+
+def _described(error: Exception) -> str:
+    lines = [line for line in str(error).strip().splitlines() if line.strip()]
+    return " | ".join([type(error).__name__, *lines[:5]])[:600]
+
+
+@contextlib.contextmanager
+def _limit(seconds: float) -> Iterator[None]:
+    """Raises TimeoutError after so much time of a processor: others may use this machine, too."""
+
+    def stop(*_: object) -> None:
+        raise TimeoutError(f"took more than {seconds} s")
+
+    signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
