@@ -162,8 +162,8 @@ def other_rows(torch, kernels, args) -> dict[str, Callable[[], Row]]:
 _READY = """
 import time, sys
 sys.path.insert(0, {folder!r})
-import tilelang, tilelang.language, kernels
-factory = kernels.example("02_gemm/gemm_simple.py").tensor_core
+import tilelang, tilelang.language, cpu_kernels
+factory = cpu_kernels.example("02_gemm/gemm_simple.py").tensor_core
 start = time.perf_counter()
 factory(1024, 1024, 1024)
 print((time.perf_counter() - start) * 1e3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tilelang.lowering.lowering import Lowerings as GpuLowerings
 from tilelang.passes.base import Pass
 from tilelang.passes.thread import (
+    batch_halves,
     check_subscripts,
     flatten_shared,
     group_barriers,
@@ -72,6 +73,7 @@ def cpu(lowerings: Lowerings) -> tuple[Pass, ...]:
         guard_bounds.PASS,
         simplify_body.PASS,
         stream_stores.PASS,
+        batch_halves.PASS,
     )
 
 
