@@ -110,3 +110,82 @@ def test_part_of_a_tile_and_leading_coordinates_are_found_in_the_source():
     halves = k.reshape(3, 2, 2, 2, TILE // 2, DEPTH)
     expected = halves[:, :, :, 0] @ halves[:, :, :, 1].swapaxes(-1, -2)
     np.testing.assert_allclose(c, expected, rtol=1e-5, atol=1e-5)
+
+
+def row_sums(reads="once", size=(64, 96), store=False, rows=TILE):
+    """Sums of rows by tiles of columns; `reads` says how the loop reads the tile."""
+
+    @T.prim_func
+    def main(A: T.Tensor(size, "float32"), W: T.Tensor((size[1],), "float32"), Y: T.Tensor((size[0],), "float32")):
+        with T.Kernel(T.ceildiv(size[0], rows)) as bx:
+            tile = T.alloc_shared((rows, TILE), "float32")
+            weights = T.alloc_shared((TILE,), "float32")
+            total = T.alloc_fragment((rows,), "float32")
+            T.clear(total)
+            for k in T.serial(T.ceildiv(size[1], TILE)):
+                T.copy(A[bx * rows, k * TILE], tile)
+                T.copy(W[k * TILE], weights)
+                for i, j in T.Parallel(rows, TILE):
+                    if reads == "once":
+                        total[i] += tile[i, j] * weights[j]
+                    elif reads == "twice":
+                        total[i] += tile[i, j] * weights[j] + tile[i, TILE - 1 - j]
+                    elif reads == "beyond":
+                        total[i] += tile[i, T.min(j + T.cast(W[0], "int32"), TILE - 1)] * weights[j]
+                if store:
+                    for i in T.Parallel(rows):
+                        Y[bx * rows + i] = tile[i, 0]
+            T.copy(total, Y[bx * rows])
+
+    return main
+
+
+def kept(func):
+    return {s.buffer.name for s in walk(run_passes(func, BACKEND.passes).body) if isinstance(s, Alloc)} & {
+        "tile",
+        "weights",
+    }
+
+
+def test_a_loop_that_reads_each_element_once_reads_it_in_place():
+    assert set() == kept(row_sums())
+
+
+@pytest.mark.parametrize(
+    "case", [{"reads": "twice"}, {"reads": "beyond"}, {"size": (63, 96)}, {"store": True}], ids=str
+)
+def test_tiles_of_longer_rows_that_are_read_again_or_not_surely_inside_stay(case):
+    assert {"tile"} == kept(row_sums(**case))
+
+
+def test_tiles_beyond_the_tensor_stay_copies():
+    assert {"tile", "weights"} == kept(row_sums(size=(64, 95)))
+
+
+def test_sums_in_place_agree_with_the_reference():
+    func = row_sums()
+    rng = np.random.default_rng(0)
+    a, w, y = (rng.integers(-8, 8, p.buffer.static_shape).astype(np.float32) for p in func.params)
+    tilelang.compile(func, target="cpu", compile_flags="-O1")(a, w, y)
+    np.testing.assert_array_equal(a @ w, y)
+
+
+@pytest.mark.parametrize("last", ["tile", "tensor"])
+def test_a_copy_of_a_copy_is_one_unless_a_tensor_is_written_first(last):
+    @T.prim_func
+    def main(A: T.Tensor((TILE, 64), "float32"), B: T.Tensor((TILE, 64), "float32")):
+        with T.Kernel(2) as bx:
+            tile = T.alloc_shared((TILE, 32), "float32")
+            weights = T.alloc_fragment((TILE, 32), "float32")
+            T.copy(A[0, bx * 32], tile)
+            if last == "tile":
+                T.copy(tile, weights)
+                T.copy(weights, B[0, bx * 32])
+            else:
+                T.copy(tile, B[0, bx * 32])
+
+    assert {"tile": {"weights"}, "tensor": {"tile", "weights"}}[last] == kept(main)
+    a = np.random.default_rng(0).standard_normal((TILE, 64), dtype=np.float32)
+    b = np.zeros_like(a)
+    tilelang.compile(main, target="cpu", compile_flags="-O1")(a, b)
+    np.testing.assert_array_equal(a, b)

@@ -1,24 +1,32 @@
-"""Lets `T.gemm` read operands where they lie, instead of a copy that nothing else looks at.
+"""Lets products and loops read elements where they lie, instead of a copy that nothing else looks at.
 
-Takes a tile-level function; a `T.copy` of a run of global memory into a buffer that only matrix products read goes
-away together with the buffer. A target whose products read any memory wants this. Invariant: the function never
-writes that global memory, the copy is proven to lie inside of it, it fills the whole buffer without converting, and
-every product reads after it, so the elements are the same ones. Rows of the copied box are neighbors in memory: tiles
-cut from longer rows stay copied, since their rows would compete for the same lines of the cache.
+Takes a tile-level function; a `T.copy` of a box of global memory into a buffer goes away together with the buffer, if
+the buffer is then only read, either way:
+
+- products, parallel loops or copies read it, and the rows of the box are neighbors in memory. Tiles cut from longer
+  rows stay copied for them, since their rows would compete for the same lines of the cache;
+- one parallel loop or copy reads it, and no element twice.
+
+A target whose products and loops read any memory wants this. Invariant: the function never writes that global memory,
+the copy is proven to lie inside of it, it fills the whole buffer without converting, every access is after it and is
+proven to be inside of the buffer, so the elements are the same ones. Between a copy and the loops that read, nothing
+is written to any tensor.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 
 from tilelang.arith.domain import Domain, behind, of_function
 from tilelang.arith.prove import proves
+from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Region, Scope
-from tilelang.ir.expr import Expr, Load, int_const
+from tilelang.ir.expr import Expr, Load, const, int_const
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.stmt import Alloc, Atomic, For, If, Launch, ParallelLoop, Print, Seq, Stmt, Store, TileOp, While
-from tilelang.ir.visit import Rewriter, expressions, walk, walk_expr
+from tilelang.ir.stmt import Alloc, Atomic, Bind, For, If, Launch, ParallelLoop, Print, Seq, Stmt, Store, TileOp, While
+from tilelang.ir.visit import Rewriter, expressions, walk, walk_expr, written_buffers
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_body
@@ -37,9 +45,9 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
 
 
 def _candidates(func: PrimFunc) -> dict[Copy, int]:
-    """Copies from memory that is never written into a buffer whose other uses are products; how many of these."""
+    """Copies from memory that is never written into a buffer that is only read otherwise; how many times."""
     copies: dict[Buffer, Copy] = {}
-    products: dict[Buffer, int] = {}
+    reads: dict[Buffer, int] = {}
     others: set[Buffer] = set()  # storages with any other use
     written: set[Buffer] = set()
     for stmt in walk(func.body):
@@ -49,19 +57,29 @@ def _candidates(func: PrimFunc) -> dict[Copy, int]:
                 written.add(storage)
             if type(stmt) is Copy and buffer is stmt.dst.buffer and storage not in copies:
                 copies[storage] = stmt
-            elif isinstance(stmt, Gemm) and not is_write and buffer is not stmt.c.buffer:
-                products[storage] = products.get(storage, 0) + 1
+            elif not is_write and _is_reader(stmt, buffer):
+                reads[storage] = reads.get(storage, 0) + 1
             else:
                 others.add(storage)
     return {
-        copy: products[buffer]
+        copy: reads[buffer]
         for buffer, copy in copies.items()
-        if buffer in products
+        if buffer in reads
         and buffer not in others
         and copy.dst.buffer is buffer
         and copy.src.buffer.storage not in written
-        and _is_run(copy)
+        and _fills_as_it_is(copy)
     }
+
+
+def _is_reader(stmt: Stmt, buffer: Buffer) -> bool:
+    """Whether a statement may name another place for the elements that it reads of a buffer."""
+    match stmt:
+        case Gemm(c=c):
+            return buffer is not c.buffer
+        case TileOp():
+            return type(stmt) is Copy and _is_whole(stmt.src)
+    return isinstance(stmt, Store | Bind | If)
 
 
 def _uses(stmt: Stmt) -> Iterator[tuple[Buffer, bool]]:
@@ -80,19 +98,28 @@ def _uses(stmt: Stmt) -> Iterator[tuple[Buffer, bool]]:
             yield from ((buffer.view_of, False), (buffer.view_of, True))
 
 
-def _is_run(copy: Copy) -> bool:
-    """Whether the copy moves neighbors in memory to all of its buffer, as they are."""
+def _fills_as_it_is(copy: Copy) -> bool:
+    """Whether the copy moves a box of global memory to all of its buffer, as it is."""
     src, dst = copy.src, copy.dst
     shape, extent = dst.buffer.static_shape, src.static_extent
     if src.buffer.scope is not Scope.GLOBAL or dst.buffer.scope not in (Scope.SHARED, Scope.FRAGMENT):
         return False
-    if src.dtype != dst.dtype or src.buffer.strides is not None or shape is None or extent is None:
+    if src.dtype != dst.dtype or src.buffer.strides is not None or not shape or extent is None:
         return False
-    if dst.static_extent != shape or len(shape) != 2 or extent[-2:] != shape or any(e != 1 for e in extent[:-2]):
+    if dst.static_extent != shape or extent[-len(shape) :] != shape or any(e != 1 for e in extent[: -len(shape)]):
         return False
-    if any(isinstance(e, Load) for start in src.start for e in walk_expr(start)):
-        return False
-    return shape[0] == 1 or int_const(src.buffer.shape[-1]) == shape[1]
+    return not any(isinstance(e, Load) for start in src.start for e in walk_expr(start))
+
+
+def _is_run(copy: Copy) -> bool:
+    """Whether what is copied are neighbors in memory: all but the first long axis of the box are whole."""
+    shape, whole = copy.dst.buffer.static_shape or (), copy.src.buffer.shape
+    first = next((axis for axis, extent in enumerate(shape) if extent != 1), len(shape))
+    return all(int_const(whole[axis - len(shape)]) == shape[axis] for axis in range(first + 1, len(shape)))
+
+
+def _is_whole(region: Region) -> bool:
+    return region.static_extent == region.buffer.static_shape and all(int_const(start) == 0 for start in region.start)
 
 
 def _search(node: Stmt, domain: Domain, candidates: dict[Copy, int], found: dict[Copy, Region]) -> None:
@@ -101,9 +128,7 @@ def _search(node: Stmt, domain: Domain, candidates: dict[Copy, int], found: dict
         case Seq(body=body):
             for place, child in enumerate(body):
                 if isinstance(child, Copy) and child in candidates and _is_inside(child.src, domain):
-                    after = (s for later in body[place + 1 :] for s in walk(later) if isinstance(s, Gemm))
-                    uses = sum(region.buffer is child.dst.buffer for gemm in after for region in (gemm.a, gemm.b))
-                    if uses == candidates[child]:
+                    if _reads(child, body[place + 1 :], domain) == candidates[child]:
                         found[child] = child.src
                 _search(child, domain, candidates, found)
                 domain = behind(child, domain)
@@ -119,13 +144,54 @@ def _search(node: Stmt, domain: Domain, candidates: dict[Copy, int], found: dict
             _search(node.body, domain, candidates, found)
 
 
+def _reads(copy: Copy, later: Sequence[Stmt], domain: Domain) -> int:
+    """How many times statements behind a copy read of its buffer in a way that another place does as well."""
+    buffer, is_run = copy.dst.buffer, _is_run(copy)
+    products = loads = 0
+    once, writes = True, False
+    for stmt in later:
+        if is_run and buffer.rank == 2:
+            found = (s for s in walk(stmt) if isinstance(s, Gemm))
+            products += sum(region.buffer is buffer for gemm in found for region in (gemm.a, gemm.b))
+        # a caller may pass one tensor as two parameters
+        writes = writes or any(b.scope is Scope.GLOBAL for s in walk(stmt) for b in written_buffers(s))
+        if writes:
+            continue
+        match stmt:
+            case Copy(src=Region(buffer=source)):
+                loads += source is buffer
+            case ParallelLoop(vars=variables, extents=extents):
+                inside = domain.with_extents(variables, extents)
+                here = [load for load in _loads(stmt, buffer) if _is_inside(_element(load), inside)]
+                once = once and (not here or _runs_at_most(stmt, math.prod(buffer.static_shape or ())))
+                loads += len(here)
+    return products + loads if is_run or loads == 1 and once else 0
+
+
+def _runs_at_most(loop: ParallelLoop, most: int) -> bool:
+    """Whether a loop's statements run so many times altogether or less."""
+    extents = [int_const(extent) for extent in loop.extents]
+    nested = any(isinstance(s, For | While | ParallelLoop) for s in walk(loop.body))
+    return not nested and None not in extents and math.prod(e for e in extents if e is not None) <= most
+
+
+def _loads(stmt: Stmt, buffer: Buffer) -> list[Load]:
+    """The loads of a buffer's elements in a statement and those below it."""
+    roots = (root for inner in walk(stmt) for root in expressions(inner))
+    return [e for root in roots for e in walk_expr(root) if isinstance(e, Load) and e.buffer is buffer]
+
+
+def _element(load: Load) -> Region:
+    return Region(load.buffer, load.indices, tuple(const(1, INT32) for _ in load.indices))
+
+
 def _is_inside(region: Region, domain: Domain) -> bool:
     parts = zip(region.buffer.shape, region.start, region.extent, strict=True)
     return all(proves(start >= 0, domain) and proves(start + extent <= size, domain) for size, start, extent in parts)
 
 
 class _Forward(Rewriter):
-    """Drops copies and their buffers, and names their sources in products."""
+    """Drops copies and their buffers, and names their sources where these were read."""
 
     def __init__(self, sources: dict[Buffer, Region]) -> None:
         self._sources = sources
@@ -134,9 +200,17 @@ class _Forward(Rewriter):
         match node:
             case Alloc(buffer=buffer) | Copy(dst=Region(buffer=buffer)) if buffer in self._sources:
                 return None
+            case Copy(src=Region(buffer=buffer) as src) if buffer in self._sources:
+                return dataclasses.replace(node, src=self._source(src))
             case Gemm(a=a, b=b) if a.buffer in self._sources or b.buffer in self._sources:
                 return dataclasses.replace(node, a=self._source(a), b=self._source(b))
         return self.rebuild_stmt(node)
+
+    def expr(self, node: Expr) -> Expr:
+        if not isinstance(node, Load) or node.buffer not in self._sources:
+            return self.rebuild_expr(node)
+        source = self._source(_element(node))
+        return Load(source.buffer, self.exprs(source.start), node.dtype)
 
     def _source(self, region: Region) -> Region:
         """The operand's place in the source; products there are more than a user may write."""
