@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from layouts import fragments, owners
 
 from tilelang.layout.digits import Mode, NotDigits
-from tilelang.layout.thread_values import Fragment, digit, fragment, replicated
+from tilelang.layout.thread_values import Fragment, digit, fragment, over_threads, replicated
 
 ACCUMULATOR = fragment((16, 8), [digit(4, 0, 2), digit(8, 1, 0)], [digit(2, 0, 1), digit(2, 8, 0)])
 
@@ -71,3 +71,17 @@ def test_more_copies_hold_what_fewer_hold() -> None:
 def test_gaps_have_no_owner() -> None:
     with pytest.raises(NotDigits):
         _ = Fragment((8,), (Mode(4, (2,)),), ()).first_thread
+
+
+def test_threads_that_a_layout_does_not_name_hold_copies_or_nothing() -> None:
+    rows = fragment((48, 4), [digit(16, 1, 0), digit(3, 16, 0)], [digit(4, 0, 1)])
+    assert rows is over_threads(rows, 48)
+    twice = over_threads(rows, 96)
+    assert twice is not None and (96, 2) == (twice.threads, twice.replication)
+    wide = over_threads(rows, 128)
+    assert wide is not None and (128, 1, (128, 4)) == (wide.threads, wide.replication, wide.cover)
+    assert (wide.first_thread == rows.first_thread).all()
+    copies = over_threads(fragment((2,), [digit(48, 0)], [digit(2, 1)]), 128)
+    assert copies is not None and (128, 128) == (copies.threads, copies.replication)
+    for refused, threads in ((rows, 32), (rows, 72), (fragment((96,), [digit(48, 1)], [digit(2, 48)]), 128)):
+        assert over_threads(refused, threads) is None

@@ -7,6 +7,7 @@ the tile's extents is never stored anywhere.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from functools import cached_property
@@ -178,6 +179,22 @@ def fragment(shape: Sequence[int], thread: Sequence[Mode], value: Sequence[Mode]
     """A fragment from its digits, least significant first; digits of one value are left out."""
     drop = [tuple(mode for mode in modes if mode.size > 1) for modes in (thread, value)]
     return Fragment(tuple(shape), drop[0], drop[1])
+
+
+def over_threads(layout: Fragment, threads: int) -> Fragment | None:
+    """A fragment as one of more threads: those that it does not name hold copies, or what lies beyond the tile.
+
+    None if it is spread over more threads than these, or if the threads after its own would hold elements of others.
+    """
+    if threads % layout.threads == 0:
+        others = Mode(threads // layout.threads, (0,) * len(layout.shape))
+        return layout if others.size == 1 else dataclasses.replace(layout, thread=(*layout.thread, others))
+    *inner, last = layout.thread
+    size, rest = divmod(threads, layout.threads // last.size)
+    ends = all(not step or step * last.size >= extent for step, extent in zip(last.stride, layout.shape, strict=True))
+    if rest or size < last.size or not ends:
+        return None
+    return dataclasses.replace(layout, thread=(*inner, Mode(size, last.stride)))
 
 
 def replicated(shape: Sequence[int], threads: int) -> Fragment:

@@ -6,8 +6,8 @@ from spread_tiles import fragments, launches, nests, spread
 
 import tilelang
 import tilelang.language as T
-from tilelang.errors import ProgramError
-from tilelang.layout.thread_values import Fragment
+from tilelang.errors import ProgramError, ProgramWarning
+from tilelang.layout.thread_values import Fragment, digit
 
 
 def vector_of(layout: Fragment | None) -> int:
@@ -97,6 +97,44 @@ def test_layouts_for_some_of_the_threads_are_obeyed_by_these():
     tilelang.compile(f, execution_backend="simulator", target={"kind": "cuda", "arch": "sm_80"})(a, b, c)
     np.testing.assert_array_equal(a + a.sum(axis=1, keepdims=True), b)
     np.testing.assert_array_equal(a.sum(axis=1) + 1, c)
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_threads_that_do_not_divide_the_kernels_hold_layouts(interleaved):
+    """The other threads hold nothing; where they would hold what is the others', the compiler chooses the layout."""
+    row = (lambda i, j: (j % 48, i * 8 + j // 48)) if interleaved else (lambda i, j: (j // 8, i * 8 + j % 8))
+
+    @T.prim_func
+    def f(A: T.Tensor((2, 384), "float32"), B: T.Tensor((2, 384), "float32"), C: T.Tensor((2,), "float32")):
+        with T.Kernel(1, threads=128):
+            x = T.alloc_fragment((2, 384), "float32")
+            r = T.alloc_fragment((2,), "float32")
+            T.annotate_layout(
+                {x: T.Fragment((2, 384), row), r: T.Fragment((2,), lambda i, copy: (copy, i), replicate=48)}
+            )
+            T.copy(A, x)
+            T.reduce_sum(x, r, dim=1)
+            for i, j in T.Parallel(2, 384):
+                B[i, j] = x[i, j] + r[i]
+            T.copy(r, C)
+
+    def compiled():
+        held = fragments(spread(f))
+        assert (128, 128) == (held["r"].threads, held["r"].replication)
+        return held, tilelang.compile(f, execution_backend="simulator", target={"kind": "cuda", "arch": "sm_80"})
+
+    if interleaved:
+        text = "the layout of 'x' is for 48 threads, but the kernel has 128: the compiler chooses another"
+        with pytest.warns(ProgramWarning, match=text):
+            _, kernel = compiled()
+    else:
+        held, kernel = compiled()
+        assert Fragment((2, 384), (digit(128, 0, 8),), (digit(8, 0, 1), digit(2, 1, 0))).same_owners(held["x"])
+    a = np.arange(768, dtype=np.float32).reshape(2, 384)
+    b, c = np.zeros_like(a), np.zeros(2, np.float32)
+    kernel(a, b, c)
+    np.testing.assert_array_equal(a.sum(axis=1), c)
+    np.testing.assert_array_equal(a + c[:, None], b)
 
 
 def test_every_thread_holds_what_scalar_code_names_whatever_the_annotation():

@@ -19,7 +19,7 @@ from tilelang.analysis.per_thread import PerThread
 from tilelang.analysis.spreading import spread
 from tilelang.analysis.thread_groups import ThreadGroups
 from tilelang.analysis.tile_uses import NestUse, TileUses, static_extents, tile_uses
-from tilelang.errors import CompilerBug, Note, ProgramError
+from tilelang.errors import CompilerBug, Loc, Note, ProgramError, warn
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Alloc, Launch, ParallelLoop, Stmt, TileOp
@@ -27,11 +27,10 @@ from tilelang.ir.visit import Rewriter, walk
 from tilelang.layout.blocked import LINE_BYTES, blocked, row_variants
 from tilelang.layout.boxes import ALIGNMENT
 from tilelang.layout.constraints import Constraint, InShared, Is, Prefer, Renames, Through, Why
-from tilelang.layout.digits import Mode
 from tilelang.layout.explain import conversion_line, detour_line, fragment_line, shared_line, unmet, unsolvable
 from tilelang.layout.layout import Layout
 from tilelang.layout.solve import Conflict, Solution, solve
-from tilelang.layout.thread_values import Fragment, replicated
+from tilelang.layout.thread_values import Fragment, over_threads, replicated
 from tilelang.layout.through import renamed, run_length, vectorized
 from tilelang.lowering.lowering import Lowering, Lowerings, Site
 from tilelang.passes.base import Pass, PassContext, with_body
@@ -213,20 +212,23 @@ class _Inference:
                 )
             with buffer.loc:
                 what = f"T.annotate_layout: the layout of '{buffer.name}'"
-                held = self._over_all(layout, what, self._holders(buffer))
+                held = self._over_all(layout, what, self._holders(buffer), buffer.loc)
+            if held is not None:
                 yield Is(buffer, held, Why(f"T.annotate_layout of '{buffer.name}'", buffer.loc))
 
     def _wished(self) -> Iterator[Is]:
         for nest in self._uses.nests:
             if nest.layout is not None:
                 with nest.loc:
-                    run = self._over_all(nest.layout, "T.Parallel: the layout of the loop", self._threads(nest))
+                    what = "T.Parallel: the layout of the loop"
+                    run = self._over_all(nest.layout, what, self._threads(nest), nest.loc)
                     if nest.layout.shape != static_extents(nest):
                         raise ProgramError(
                             f"T.Parallel: the layout is for a loop of {nest.layout.shape}, this one has other extents",
                             hint="make the layout for the loop's extents",
                         )
-                yield Is(nest, run, Why("the layout of T.Parallel", nest.loc))
+                if run is not None:
+                    yield Is(nest, run, Why("the layout of T.Parallel", nest.loc))
 
     def _threads(self, stmt: Stmt) -> int:
         """How many threads execute a statement together."""
@@ -237,22 +239,23 @@ class _Inference:
         """Over how many threads a fragment is spread: those of the group that uses it, or all."""
         return (self._groups.only_user(buffer) or self._groups.block).count
 
-    def _over_all(self, layout: Fragment, what: str, threads: int) -> Fragment:
-        """A layout as one for all threads: those that it does not name hold copies.
+    def _over_all(self, layout: Fragment, what: str, threads: int, loc: Loc) -> Fragment | None:
+        """A layout as one for all threads: those that it does not name hold copies, or nothing.
+
+        None if they would hold elements of others, with a warning: then the compiler chooses a layout.
 
         Raises:
-            ProgramError: It names more threads than there are, or not a fraction of them.
+            ProgramError: It names more threads than there are.
         """
-        if layout.threads == threads:
-            return layout
-        if threads % layout.threads:
-            who = "the kernel" if threads == self._groups.block.count else "the group that uses it"
-            raise ProgramError(
-                f"{what} is for {layout.threads} threads, but {who} has {threads}",
-                hint=f"spread it over {threads} threads, with copies if there are fewer elements",
-            )
-        others = Mode(threads // layout.threads, (0,) * len(layout.shape))
-        return dataclasses.replace(layout, thread=(*layout.thread, others))
+        found = over_threads(layout, threads)
+        who = "the kernel" if threads == self._groups.block.count else "the group that uses it"
+        text = f"{what} is for {layout.threads} threads, but {who} has {threads}"
+        hint = f"spread it over {threads} threads, with copies if there are fewer elements"
+        if found is None and layout.threads > threads:
+            raise ProgramError(text, hint=hint)
+        if found is None:
+            warn(f"{text}: the compiler chooses another", loc, hint=hint)
+        return found
 
     def _asked_by(self, op: TileOp) -> list[Constraint]:
         with op.loc:
