@@ -116,6 +116,26 @@ def test_threads_that_nothing_names_do_tiles_together():
         np.testing.assert_array_equal(expected, a)
 
 
+def test_dimensions_that_are_assigned_are_open_for_the_rest():
+    @T.prim_func
+    def opened(A: T.Tensor((4, 32), "float32")):
+        bx = T.launch_thread("blockIdx.x", 4)
+        tx = T.launch_thread("threadIdx.x", 32)
+        A[bx, tx] = A[bx, tx] + tx % 4
+
+    @T.prim_func
+    def named(A: T.Tensor((4, 32), "float32")):
+        with T.Kernel(4, threads=32) as bx:
+            tx = T.launch_thread("threadIdx.x", 32)
+            A[bx, tx] = A[bx, tx] + tx % 4
+
+    for func in (opened, named):
+        a = np.arange(128, dtype=np.float32).reshape(4, 32)
+        expected = a + np.arange(32, dtype=np.float32) % 4
+        tilelang.compile(func, **SIMULATOR)(a)
+        np.testing.assert_array_equal(expected, a)
+
+
 @T.macro
 def twice(A):
     with T.launch_thread("blockIdx.x", 4), T.launch_thread("blockIdx.x", 4):

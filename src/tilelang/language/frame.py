@@ -22,7 +22,7 @@ from tilelang.language.control import Branch, Loop, Named, PlainLoop, StagedFor,
 from tilelang.language.loops import LoopSpec, serial
 from tilelang.language.proxy import TileProxy
 from tilelang.language.rewrite import Site
-from tilelang.language.stage import Stager, is_mutable, reads_memory
+from tilelang.language.stage import OpenScope, Stager, is_mutable, reads_memory
 from tilelang.language.types import TensorType
 
 _COMPARE = {op.value: op for op in (BinaryOp.EQ, BinaryOp.NE, BinaryOp.LT, BinaryOp.LE, BinaryOp.GT, BinaryOp.GE)}
@@ -69,6 +69,9 @@ class Frame:
         old = read(get)
         if isinstance(value, Poison):
             raise value.error()
+        if isinstance(value, OpenScope):
+            self.stager.scopes.append(value)
+            return value.__enter__()
         if isinstance(old, Undeclared):
             return self._first_assignment(name, value, old)
         if isinstance(old, Var) and name in self.loop_targets:

@@ -19,7 +19,7 @@ from tilelang.ir.visit import any_expr
 from tilelang.language.api import api
 from tilelang.language.kernel import emit_launch
 from tilelang.language.math import if_then_else
-from tilelang.language.stage import Hints, Stager, current, current_if_any
+from tilelang.language.stage import Hints, OpenScope, Stager, current, current_if_any
 from tilelang.language.threads import along, thread_index
 
 __all__ = [
@@ -176,10 +176,11 @@ class _Axes:
 axis = _Axes()
 
 
-class launch_thread:
+class launch_thread(OpenScope):
     """`with T.launch_thread("blockIdx.x", n) as bx:` opens a dimension of the grid, or of the threads of a block.
 
-    The outermost one opens the kernel. Inside of `T.Kernel` a thread's dimension is the one that the kernel has.
+    `bx = T.launch_thread("blockIdx.x", n)` opens it for the rest of the function. The outermost one opens the kernel.
+    Inside of `T.Kernel` a thread's dimension is the one that the kernel has.
 
     Args:
         thread: "blockIdx.x", "threadIdx.x" or another such name, or what `T.env_thread` gives for one.

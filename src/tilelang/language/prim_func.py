@@ -116,6 +116,8 @@ def run_rewritten(
 
 def finish(stager: Stager, fn: types.FunctionType, result: Any, loc: Loc) -> PrimFunc:
     """The recorded program as a function, checked; `result` is what the user's function returned."""
+    for scope in reversed(stager.scopes):
+        scope.__exit__(None, None, None)
     in_order(stager, fn)
     params = tuple(stager.params.values())
     assumptions = known_before_launches(stager.assumptions, params)

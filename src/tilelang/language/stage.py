@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import field
+from types import TracebackType
 
 from tilelang.api import user_frames
 from tilelang.dtypes import DType
@@ -57,6 +59,20 @@ class Hints:
     reducer: object | None = None  # of the innermost T.attr(T.comm_reducer(...), "reduce_scope", ...)
 
 
+class OpenScope(abc.ABC):
+    """What a `with` opens; assigned to a name instead, it is open for the rest of the function."""
+
+    @abc.abstractmethod
+    def __enter__(self) -> Expr:
+        """Opens it and gives what the name means."""
+
+    @abc.abstractmethod
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        """Closes it."""
+
+
 class Stager(Builder):
     """A `Builder` that knows the user's place, the names being assigned, and the kernel being staged.
 
@@ -78,6 +94,7 @@ class Stager(Builder):
         reducer_steps: The statements that `T.reducer_init` and its kin made: which of them did, for which reducer.
         definitions: What names that are fixed stand for, where that reads no memory.
         outputs: The tensors made by `T.empty`, in order.
+        scopes: What is open for the rest of the function, outermost first.
     """
 
     def __init__(self, loc: Loc = NOWHERE) -> None:
@@ -99,6 +116,7 @@ class Stager(Builder):
         self.reducer_steps: dict[Stmt, tuple[str, Buffer]] = {}
         self.definitions: dict[Var, Expr] = {}
         self.outputs: list[Buffer] = []
+        self.scopes: list[OpenScope] = []
         self._names: dict[str, int] = {}
         self._homes: dict[Buffer, list[Stmt]] = {}
         self._references: dict[int, Load] = {}  # by identity

@@ -138,13 +138,13 @@ class Fragment(Layout):
 
     @cached_property
     def thread_values(self) -> thread_values.Fragment:
-        """The same as digits, which lowerings compute with.
+        """The same as digits, which lowerings compute with; threads count from the first that holds anything.
 
         Raises:
             ProgramValueError: The functions are not made of quotients, remainders and multiples of the coordinates, or
                 put two elements in one place, or copies are not evenly spaced.
         """
-        thread = self.thread_table
+        thread = self.thread_table - self.thread_table.min()
         place = linearized(list(np.moveaxis(self.table, -1, 0)), self.output_shape)
         count = int(thread.max()) + 1
         found = fit(np.stack([thread[..., 0], place], axis=-1), (count, int(place.max()) + 1))

@@ -99,6 +99,23 @@ def test_layouts_for_some_of_the_threads_are_obeyed_by_these():
     np.testing.assert_array_equal(a.sum(axis=1) + 1, c)
 
 
+def test_threads_of_a_layout_count_from_the_first():
+    @T.prim_func
+    def f(A: T.Tensor((64, 4), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=128):
+            x = T.alloc_fragment((64, 4), "float32")
+            r = T.alloc_fragment((64,), "float32")
+            T.annotate_layout({x: T.Fragment((64, 4), lambda i, j: (32 + i, j))})
+            T.copy(A, x)
+            T.reduce_sum(x, r, dim=1)
+            T.copy(r, B)
+
+    assert (128, 2) == (fragments(spread(f))["x"].threads, fragments(spread(f))["x"].replication)
+    a, b = np.arange(256, dtype=np.float32).reshape(64, 4), np.zeros(64, np.float32)
+    tilelang.compile(f, execution_backend="simulator", target={"kind": "cuda", "arch": "sm_80"})(a, b)
+    np.testing.assert_array_equal(a.sum(axis=1), b)
+
+
 @pytest.mark.parametrize("interleaved", [False, True])
 def test_threads_that_do_not_divide_the_kernels_hold_layouts(interleaved):
     """The other threads hold nothing; where they would hold what is the others', the compiler chooses the layout."""
