@@ -1,5 +1,6 @@
 import pytest
 
+import tilelang
 import tilelang.language as T
 from tilelang.errors import ProgramError
 from tilelang.ir.stmt import CallStmt, Launch
@@ -28,6 +29,25 @@ def test_the_users_functions_are_called_with_values_and_addresses():
     assert "float32" == first.result.dtype
     assert second.result is None
     assert (["A"], []) == ([r.buffer.name for r in second.reads], [r.buffer.name for r in second.writes])
+
+
+def test_the_dtype_of_a_call_may_be_named_and_a_value_that_nothing_uses_need_not_exist():
+    @T.prim_func
+    def kernel(A: T.Tensor((32,), "float32"), B: T.Tensor((32,), "uint8")):
+        with T.Kernel(1, threads=32):
+            T.import_source(TWICE + " __device__ void decode(const uint8_t* from, float* to, int n) { *to = *from + n; }")
+            tx = T.get_thread_binding()
+            b, a = T.alloc_local((1,), "uint8"), T.alloc_local((1,), "float32")
+            b[0] = B[tx]
+            T.call_extern("decode", T.access_ptr(b, "r"), T.access_ptr(a, "w"), 1, dtype="float32")
+            A[tx] = a[0] + T.call_extern("twice", A[tx], dtype="float32")
+            T.call_pure_extern("twice", A[tx], dtype="float32")
+
+    decode, twice, again = calls(kernel)
+    assert (None, "float32", None) == (decode.result, twice.result.dtype, again.result)
+    source = tilelang.compile(kernel, target={"kind": "cuda", "arch": "sm_80"}).get_kernel_source()
+    assert "    decode(" in source and "= decode(" not in source
+    assert "(float)(twice(A[thread]))" in source
 
 
 def test_a_prelude_is_source_before_the_kernel():
@@ -60,6 +80,7 @@ def test_inline_ptx_writes_scalars_and_elements_of_local_buffers():
          "T.inline_ptx: an output is A[0], which no register can stand for"),
         (lambda A: T.inline_ptx("mov.b32 %3, 1;"), "T.inline_ptx: the template names %3, but there are 0 operands"),
         (lambda A: T.call_extern("float32", "two words"), "T.call_extern: 'two words' is no name of a C++ function"),
+        (lambda A: T.call_extern("float32"), "T.call_extern: needs a dtype and the name of a function"),
         (lambda A: T.import_source(3), "T.import_source: expected a text, got int"),
     ],
 )  # fmt: skip

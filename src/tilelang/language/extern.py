@@ -6,18 +6,21 @@ the compiler as it was written.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence, Set
 
 from tilelang.dtypes import as_dtype
-from tilelang.errors import ProgramError
+from tilelang.errors import ProgramError, ProgramTypeError
 from tilelang.ir.buffer import Region, Scope
-from tilelang.ir.expr import Expr, ExprLike, Load, as_expr
+from tilelang.ir.expr import Expr, ExprLike, Load, Var, as_expr
+from tilelang.ir.stmt import CallStmt, Stmt
+from tilelang.ir.visit import Rewriter, expressions, variables_of, walk
 from tilelang.isa.nvidia.extern import call_extern as extern_instruction
 from tilelang.isa.nvidia.extern import inline_ptx as ptx_instruction
 from tilelang.language.address import Pointer
 from tilelang.language.api import api
 from tilelang.language.calls import emit_call, inside_kernel
-from tilelang.language.pointers import Place, as_argument
+from tilelang.language.pointers import as_argument
 from tilelang.language.stage import current
 
 __all__ = [
@@ -51,29 +54,65 @@ def inline_ptx(template: str, outputs: Sequence[Expr] = (), inputs: Sequence[Exp
 
 
 @api
-def call_extern(dtype: object, name: str, *args: ExprLike | Place) -> Expr | None:
-    """Calls a C++ function of `T.import_source`.
+def call_extern(*args: object, dtype: object = None) -> Expr | None:
+    """Calls a C++ function of `T.import_source`: `T.call_extern(dtype, name, *arguments)`.
 
     Args:
-        dtype: Of its value; "handle" or "void" for a function without one.
-        name: The function's name.
-        args: Values, and addresses of `T.address_of` or whole tiles. What addresses lead to counts as read and
-            written, unless `access_ptr("r")` says otherwise.
+        args: The dtype of its value, "handle" or "void" for a function without one; the function's name; values, and
+            addresses of `T.address_of` or whole tiles. What addresses lead to counts as read and written, unless
+            `access_ptr("r")` says otherwise.
+        dtype: Of its value, in place of the first of `args`.
 
     Returns:
-        The value, or None if there is none.
+        The value, or None if there is none. A value that nothing uses need not exist.
+
+    Raises:
+        ProgramTypeError: The dtype or the name is missing.
 
     Example:
-        `y = T.call_extern("float32", "my_activation", x)`
+        `y = T.call_extern("float32", "my_activation", x)`, `T.call_extern("fill", T.access_ptr(b, "w"), dtype="void")`
     """
     what = "T.call_extern"
-    result = None if str(dtype) in ("handle", "void", "None", "") else as_dtype(dtype)
-    operands = [as_argument(what, arg) for arg in args]
-    modes = [arg.mode if isinstance(arg, Pointer) else "rw" for arg in args]
+    given = args if dtype is None else (dtype, *args)
+    kind, name = given[:2] if len(given) > 1 else (None, None)
+    values = given[2:]
+    if not isinstance(name, str):
+        raise ProgramTypeError(
+            f"{what}: needs a dtype and the name of a function", hint=f'write {what}("float32", "name", x)'
+        )
+    result = None if str(kind) in ("handle", "void", "None", "") else as_dtype(kind)
+    operands = [as_argument(what, value) for value in values]  # type: ignore[arg-type]
+    modes = [value.mode if isinstance(value, Pointer) else "rw" for value in values]
     regions = [(o, mode) for o, mode in zip(operands, modes, strict=True) if isinstance(o, Region)]
     reads = tuple(region for region, mode in regions if "r" in mode)
     writes = tuple(region for region, mode in regions if "w" in mode)
-    return emit_call(what, extern_instruction(result, name, len(operands)), *operands, reads=reads, writes=writes)
+    made = emit_call(what, extern_instruction(result, name, len(operands)), *operands, reads=reads, writes=writes)
+    if made is not None:
+        current(what).extern_results[made] = name
+    return made
+
+
+def without_unused_results(body: Stmt, names: Mapping[Var, str]) -> Stmt:
+    """A body in which calls of C++ functions give no value where nothing uses it: the function may have none.
+
+    Args:
+        body: The statements.
+        names: The function that each result comes from.
+    """
+    used = {var for stmt in walk(body) for root in expressions(stmt) for var in variables_of(root)} if names else set()
+    unused = names.keys() - used
+    return _WithoutResults(names, unused).visit(body) or body if unused else body
+
+
+class _WithoutResults(Rewriter):
+    def __init__(self, names: Mapping[Var, str], unused: Set[Var]) -> None:
+        self._name_of, self._unused = names, unused
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if isinstance(node, CallStmt) and node.result in self._unused and node.result is not None:
+            routine = extern_instruction(None, self._name_of[node.result], len(node.args))
+            return dataclasses.replace(node, routine=routine, result=None)
+        return self.rebuild_stmt(node)
 
 
 @api

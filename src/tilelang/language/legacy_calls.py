@@ -17,7 +17,6 @@ from tilelang.language.address import Pointer, pointer_to
 from tilelang.language.api import api
 from tilelang.language.debug import device_assert
 from tilelang.language.extern import call_extern
-from tilelang.language.pointers import Place
 from tilelang.language.proxy import BufferProxy, TileProxy
 from tilelang.language.stage import current
 from tilelang.language.sync import sync_grid, sync_threads, sync_warp
@@ -199,10 +198,10 @@ def call_intrin(
 
 
 @api
-def call_pure_extern(dtype: DTypeLike, func_name: str, *args: ExprLike | Place, span: object = None) -> Expr | None:
+def call_pure_extern(*args: object, dtype: object = None, span: object = None) -> Expr | None:
     """The same as `T.call_extern`."""
     del span
-    return call_extern(dtype, func_name, *args)
+    return call_extern(*args, dtype=dtype)
 
 
 @api

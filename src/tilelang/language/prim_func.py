@@ -20,6 +20,7 @@ from tilelang.ir.verify import verify
 from tilelang.ir.visit import walk_expr
 from tilelang.language.api import api
 from tilelang.language.assumptions import known_before_launches, without_those
+from tilelang.language.extern import without_unused_results
 from tilelang.language.frame import Frame
 from tilelang.language.launches import with_launches
 from tilelang.language.negative_indices import count_from_the_end
@@ -124,7 +125,9 @@ def finish(stager: Stager, fn: types.FunctionType, result: Any, loc: Loc) -> Pri
     func = PrimFunc(
         str(stager.attrs.get("global_symbol", fn.__name__)),
         params,
-        without_those(with_launches(stager.statements, loc), assumptions),
+        without_unused_results(
+            without_those(with_launches(stager.statements, loc), assumptions), stager.extern_results
+        ),
         symbols=_symbols(params),
         attributes=tuple(stager.attrs.items()),
         outputs=returned_outputs(stager, result),

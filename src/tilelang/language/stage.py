@@ -95,6 +95,7 @@ class Stager(Builder):
         definitions: What names that are fixed stand for, where that reads no memory.
         outputs: The tensors made by `T.empty`, in order.
         scopes: What is open for the rest of the function, outermost first.
+        extern_results: The C++ functions that values come from.
     """
 
     def __init__(self, loc: Loc = NOWHERE) -> None:
@@ -117,6 +118,7 @@ class Stager(Builder):
         self.definitions: dict[Var, Expr] = {}
         self.outputs: list[Buffer] = []
         self.scopes: list[OpenScope] = []
+        self.extern_results: dict[Var, str] = {}
         self._names: dict[str, int] = {}
         self._homes: dict[Buffer, list[Stmt]] = {}
         self._references: dict[int, Load] = {}  # by identity
