@@ -1,8 +1,9 @@
 """Tests indices of memory on the chip that are not proven in range, so that a wrong one is an error and no crash.
 
 Takes a thread-level function of the CPU, gives one in which an assertion stands in front of every statement that may
-leave a buffer on the chip: an index that was read from memory, or that a size decides. Invariant: where the assertions
-hold, the function does what it did; the option `tl.disable_safe_memory_legalize` leaves them out.
+leave a buffer on the chip, or of the loop around it: an index that was read from memory, or that a size decides.
+Invariant: where the assertions hold, the function does what it did; the option `tl.disable_safe_memory_legalize` leaves
+them out.
 """
 
 from __future__ import annotations
@@ -13,18 +14,20 @@ from collections.abc import Iterator
 from tilelang.arith.domain import Domain, behind, of_function
 from tilelang.arith.exact import exactly
 from tilelang.arith.prove import decide
+from tilelang.dtypes import INT32, INT64
 from tilelang.errors import Loc
 from tilelang.ir.assumption import Assume
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.expr import Binary, Expr, Load, Select, as_bool, conjunction, int_const, unary
+from tilelang.ir.expr import Binary, Cast, Const, Expr, Load, Select, binary, conjunction, const, int_const, unary
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.printer import to_text
 from tilelang.ir.scalar import BinaryOp, UnaryOp
-from tilelang.ir.stmt import Assert, Atomic, For, If, Launch, Seq, Stmt, Store, While
+from tilelang.ir.stmt import Atomic, For, If, Launch, Seq, Stmt, Store, While
 from tilelang.ir.visit import children, expressions
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.thread.changes import Changes
 from tilelang.passes.thread.guard_bounds import in_range
+from tilelang.passes.thread.hoist_checks import Check, check_ahead
 
 _CHECKED = (Scope.SHARED, Scope.FRAGMENT, Scope.LOCAL)
 
@@ -44,7 +47,9 @@ def _stmt(node: Stmt, domain: Domain, memory: Changes) -> Stmt:
             case For(var=var, start=start, stop=stop, step=step, body=body):
                 domain = memory.behind(body, domain)
                 inner = _stmt(body, domain.with_loop(var, start, stop, step), memory)
-                return _checked(_with(node, body=inner), (start, stop), domain)
+                loop = node if inner is body else dataclasses.replace(node, body=inner)
+                ahead = check_ahead(loop, domain)
+                return _checked(ahead, (start, stop), domain)
             case If(condition=condition, then_body=then, else_body=other):
                 new_then = _stmt(then, domain.assume(condition), memory)
                 new_other = other and _stmt(other, domain.assume(_not(condition)), memory)
@@ -95,7 +100,7 @@ def _asserts(tests: list[tuple[Expr, str]], loc: Loc) -> Iterator[Stmt]:
     for condition, message in tests:
         if message not in seen:
             seen.add(message)
-            yield Assert(condition, message, loc=loc)
+            yield Check(condition, message, loc=loc)
 
 
 def _tests(exprs: tuple[Expr, ...], domain: Domain) -> Iterator[tuple[Expr, str]]:
@@ -116,7 +121,7 @@ def _tests(exprs: tuple[Expr, ...], domain: Domain) -> Iterator[tuple[Expr, str]
 
 def _under(condition: Expr, expr: Expr, domain: Domain) -> Iterator[tuple[Expr, str]]:
     for test, message in _tests((expr,), domain.assume(condition, momentary=True)):
-        yield as_bool(_not(condition)) | test, message
+        yield binary(BinaryOp.OR, _not(condition), test), message
 
 
 def _not(condition: Expr) -> Expr:
@@ -137,10 +142,20 @@ def _of_access(buffer: Buffer, indices: tuple[Expr, ...], domain: Domain) -> lis
             f"'{to_text(Load(buffer, indices, buffer.dtype))}': index '{to_text(index)}' is out of range for dimension "
             f"{axis}, whose extent is {to_text(extent) if size is None else size}"
         )
-        condition = conjunction([index >= 0, index < extent] if tests is None else tests)
+        condition = conjunction([index >= 0, index < extent] if tests is None else map(_narrowed, tests))
         if decide(condition, domain) is not True:
             found.append((condition, message))
     return found
+
+
+def _narrowed(test: Expr) -> Expr:
+    """A test of a loaded integer as the integer that it was: twice as many of those fit a vector."""
+    match test:
+        case Binary(op=op, a=Cast(a=Load() as loaded, dtype=wide), b=Const(value=value)):
+            low, high = INT32.limits
+            if loaded.dtype == INT32 and wide == INT64 and low <= value <= high:
+                return binary(op, loaded, const(value, INT32))
+    return test
 
 
 def _one_dimension(buffer: Buffer, axis: int) -> Buffer:

@@ -1,0 +1,124 @@
+"""Moves tests of indices out of loops, so that a loop runs as vector lanes although its indices are tested.
+
+Takes a loop whose body holds `Check`s, the assertions of `check_subscripts`; gives the loop behind tests of all of its
+iterations: a test that is the same in each of them is made once, and the others of an innermost loop in a loop of their
+own, which only remembers whether one failed. Invariant: where no test fails, the same things happen in the same order;
+where one fails, the launch stops with the same message.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+from tilelang.arith.domain import Domain
+from tilelang.arith.prove import proves
+from tilelang.dtypes import INT32
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import Expr, Load, Var, binary, cast, const, unary
+from tilelang.ir.scalar import BinaryOp, UnaryOp
+from tilelang.ir.stmt import Alloc, Assert, Bind, For, ForKind, If, Seq, Stmt, Store
+from tilelang.ir.visit import jumps, substitute, variables_of, walk, walk_expr, without, written_buffers
+from tilelang.records import record
+
+_OF_LANES = (Seq, Bind, Alloc, Store, If)  # what innermost loops may hold to run as vector lanes
+
+
+@record(eq=False)
+class Check(Assert):
+    """An assertion that an index of memory on the chip is in range."""
+
+
+def check_ahead(loop: For, domain: Domain) -> Stmt:
+    """The loop, behind those of its checks that can be made before it.
+
+    Args:
+        loop: The loop.
+        domain: What is known around it.
+    """
+    if loop.step <= 0 or jumps(loop.body) or not any(isinstance(s, Check) for s in walk(loop.body)):
+        return loop
+    found = list(_ahead(loop.body, None, _Inside(loop)))
+    fixed = [(check, condition) for check, condition in found if loop.var not in variables_of(condition)]
+    varying = [pair for pair in found if pair not in fixed]
+    moved = {check for check, _ in fixed}
+    rest = without(loop.body, moved | {check for check, _ in varying})
+    if all(isinstance(s, _OF_LANES) for s in walk(rest)):
+        moved |= {check for check, _ in varying}
+    else:
+        rest, varying = without(loop.body, moved), []
+    if not moved:
+        return loop
+    before: list[Stmt] = []
+    empty = None if proves(loop.start < loop.stop, domain) else loop.start >= loop.stop
+    for check, condition in fixed:
+        whole = condition if empty is None else binary(BinaryOp.OR, empty, condition)
+        before.append(dataclasses.replace(check, condition=whole))
+    return Seq((*before, *_in_a_loop(loop, varying), dataclasses.replace(loop, body=rest)), loc=loop.loc)
+
+
+class _Inside:
+    """What a loop's body changes: conditions that look at it cannot be computed before the loop."""
+
+    def __init__(self, loop: For) -> None:
+        inside = list(walk(loop.body))
+        self._written = {buffer.storage for stmt in inside for buffer in written_buffers(stmt)}
+        self._written |= {stmt.buffer.storage for stmt in inside if isinstance(stmt, Alloc)}
+        self._defined = {var for stmt in inside if (var := _defines(stmt)) is not None}
+
+    def leaves(self, condition: Expr) -> bool:
+        """Whether a condition has the same value before the loop, and may be computed there."""
+        for expr in walk_expr(condition):
+            if expr in self._defined:
+                return False
+            if isinstance(expr, Load):
+                inner = (e for index in expr.indices for e in walk_expr(index))
+                if expr.buffer.storage in self._written or any(isinstance(e, Load) for e in inner):
+                    return False  # an index that was loaded has a test of its own, which has to come first
+        return True
+
+
+def _defines(stmt: Stmt) -> Var | None:
+    match stmt:
+        case For(var=var) | Bind(var=var):
+            return var
+    return getattr(stmt, "result", None)
+
+
+def _ahead(node: Stmt, guard: Expr | None, inside: _Inside) -> Iterator[tuple[Check, Expr]]:
+    """Checks that can be made before the loop, with what they test there; none behind an assertion of the user's."""
+    for stmt in node.body if isinstance(node, Seq) else (node,):
+        match stmt:
+            case Check(condition=condition) if inside.leaves(condition):
+                yield stmt, condition if guard is None else binary(BinaryOp.OR, _not(guard), condition)
+            case If(condition=condition, then_body=then, else_body=other) if inside.leaves(condition):
+                yield from _ahead(then, _both(guard, condition), inside)
+                if other is not None:
+                    yield from _ahead(other, _both(guard, _not(condition)), inside)
+        if any(isinstance(s, Assert) and not isinstance(s, Check) for s in walk(stmt)):
+            return
+
+
+def _in_a_loop(loop: For, checks: Sequence[tuple[Check, Expr]]) -> Iterator[Stmt]:
+    """A loop that makes checks of all iterations, and their assertions."""
+    var = Var(loop.var.name, loop.var.dtype, index=loop.var.index)
+    flags, body = [], []
+    for check, condition in checks:
+        flag = Buffer("outside", (), INT32, Scope.VAR)
+        fails = cast(_not(substitute(condition, {loop.var: var})), INT32)
+        body.append(Store(flag, (), binary(BinaryOp.BITOR, Load(flag, (), INT32), fails), loc=check.loc))
+        flags.append(flag)
+        yield Alloc(flag, const(0, INT32), loc=check.loc)
+    if checks:
+        together = body[0] if len(body) == 1 else Seq(tuple(body), loc=loop.loc)
+        yield For(var, loop.start, loop.stop, loop.step, ForKind.SERIAL, together, loc=loop.loc)
+    for (check, _), flag in zip(checks, flags, strict=True):
+        yield dataclasses.replace(check, condition=binary(BinaryOp.EQ, Load(flag, (), INT32), 0))
+
+
+def _both(guard: Expr | None, condition: Expr) -> Expr:
+    return condition if guard is None else binary(BinaryOp.AND, guard, condition)
+
+
+def _not(condition: Expr) -> Expr:
+    return unary(UnaryOp.NOT, condition)
