@@ -77,6 +77,36 @@ def test_loops_over_the_whole_stay():
     assert widened(use.nest, [use], touched) is None
 
 
+def padded(shape, places, start, threads):
+    """Rows are copied to longer ones whose other places get something else, under a test or behind a branch."""
+    (m, n), long = shape, places
+
+    @T.prim_func
+    def main(A: T.Tensor((m, n), "int32"), B: T.Tensor((m, long), "int32"), C: T.Tensor((m, long), "int32")):
+        with T.Kernel(1, threads=threads):
+            x = T.alloc_fragment((m, n), "int32")
+            T.copy(A, x)
+            for i, j in T.Parallel(m, long):
+                B[i, j] = T.if_then_else(j + start < n, x[i, j + start], 7)
+            for i, j in T.Parallel(m, long):
+                if j + start < n:
+                    C[i, j] = x[i, j + start]
+                else:
+                    C[i, j] = -j
+
+    return main
+
+
+@settings(max_examples=6)
+@given(st.data())
+def test_iterations_beyond_a_fragment_do_what_they_do_there(data):
+    m, n = data.draw(st.sampled_from([(4, 24), (1, 100), (13, 24), (4, 3)]))
+    start = data.draw(st.integers(0, 2))
+    long = n + data.draw(st.integers(0, 9))
+    func = padded((m, n), long, start, data.draw(st.sampled_from([96, 32, 7, 160])))
+    assert_same(func, *(ints(m, extent, dtype=np.int32) for extent in (n, long, long)))
+
+
 def test_rows_that_are_written_need_a_dimension_more():
     @T.prim_func
     def main(A: T.Tensor((8, 4), "int32"), B: T.Tensor((4,), "int32")):

@@ -11,18 +11,19 @@ elements do nothing. Invariant: the iterations that do something, and what they 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from tilelang.analysis.accesses import Access
+from tilelang.analysis.accesses import Access, Context
 from tilelang.analysis.tile_uses import NestUse
 from tilelang.arith.affine import Sum, to_expr
 from tilelang.arith.interval import analysis_of
+from tilelang.arith.ranges import Interval
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.compare import expr_key
 from tilelang.ir.expr import Expr, Load, Var, conjunction, const, int_const
-from tilelang.ir.stmt import Bind, For, If, ParallelLoop, Stmt, Store
-from tilelang.ir.visit import Rewriter, substitute_stmt, variables_of, walk, walk_expr
+from tilelang.ir.stmt import Bind, For, If, ParallelLoop, Stmt, Store, While
+from tilelang.ir.visit import Rewriter, jumps, substitute_stmt, variables_of, walk, walk_expr
 from tilelang.records import record
 
 
@@ -63,9 +64,31 @@ def widened(nest: ParallelLoop, uses: Sequence[NestUse], touched: Sequence[Acces
     moved = {first[axis].var for axis in changed}
     if not changed or any(_uses_otherwise(access, buffer, moved) for access in touched):
         return None
+    if not _stay_inside(uses, changed, shape):
+        return None
     if None in moved and any(access.write and access.buffer is not buffer for access in touched):
         return None  # iterations that differ in a new dimension alone would write one element
     return _over_all(nest, buffer, shape, first, changed)
+
+
+def _stay_inside(uses: Sequence[NestUse], axes: Collection[int], shape: Sequence[int]) -> bool:
+    """Whether every iteration names an element: those that a test keeps away may do something else."""
+    if any(_is_certain(use) for use in uses):
+        return True
+    access = uses[0].access
+    analysis = analysis_of(access.context.named(uses[0].domain))
+    return all(analysis.bounds(access.start[axis]).within(Interval(0, shape[axis] - 1)) for axis in axes)
+
+
+def _is_certain(use: NestUse) -> bool:
+    """Whether every iteration makes an access; what is accessed on the chip is there."""
+    step: Context | None = use.access.context
+    uncertain = use.access.context.uncertain
+    while step is not None and step.loop is not use.nest:
+        if step.condition is not None or isinstance(step.loop, For | While):
+            return False
+        step = step.outer
+    return step is not None and uncertain == step.uncertain and not jumps(use.nest.body)
 
 
 def _places(use: NestUse, nest: ParallelLoop) -> list[_Place] | None:
