@@ -360,6 +360,35 @@ def a_store_that_nobody_awaits(C: T.Tensor((64, 64), "float32")):
         T.tma_store_wait()
 
 
+def test_boxes_of_a_tile_come_and_leave_by_themselves():
+    @T.prim_func
+    def main(A: T.Tensor((128, 256), "float16"), B: T.Tensor((128, 256), "float16")):
+        with T.Kernel(2, threads=128) as bx:
+            tile = T.alloc_shared((64, 256), "float16")
+            full = T.alloc_barrier([128] * 4)
+            for j in T.unroll(4):
+                T.tma_copy(
+                    A[bx * 64 : (bx + 1) * 64, (3 - j) * 64 : (4 - j) * 64],
+                    tile[:, j * 64 : (j + 1) * 64],
+                    barrier=full[j],
+                )
+                T.barrier_arrive(full[j])
+            for j in T.unroll(4):
+                T.barrier_wait(full[j], 0)
+            for i, j in T.Parallel(64, 256):
+                tile[i, j] = tile[i, j] + 1
+            T.fence_proxy_async()
+            T.sync_threads()
+            for j in T.serial(2):
+                T.tma_copy(tile[:, j * 128 : (j + 1) * 128], B[bx * 64 : (bx + 1) * 64, j * 128 : (j + 1) * 128])
+            T.tma_store_wait()
+
+    a = integers(128, 256)
+    expected = a.reshape(128, 4, 64)[:, ::-1].reshape(128, 256) + 1
+    _, b = results(main, a, np.zeros_like(a))
+    np.testing.assert_array_equal(expected, b)
+
+
 def test_a_tile_that_is_written_while_it_leaves_is_reported():
     found = list(failures(a_store_that_nobody_awaits, np.zeros((64, 64), np.float32)))
     assert any(isinstance(error, DataRace) for error in found)

@@ -93,6 +93,9 @@ def test_what_it_cannot_do_is_refused_in_words():
     )
     part = region(tile((64, 128)), (0, 64), (64, 64))
     assert "the tile is a part of its buffer" == reason(dataclasses.replace(plain, dst=part))
+    assert "" == reason(dataclasses.replace(plain, dst=part, explicit=True))  # a whole number of boxes, asked for by name
+    between = region(tile((64, 128)), (0, 32), (64, 64))
+    assert "the tile is a part of its buffer" == reason(dataclasses.replace(plain, dst=between, explicit=True))
     assert "rows of 520 elements are longer than a box" == reason(load((4, 520)))
     begins = "what is copied is not proven to begin at a multiple of 16 bytes of a row"
     assert begins == reason(load(start=(64, 4)))

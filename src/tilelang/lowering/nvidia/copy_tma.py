@@ -156,7 +156,9 @@ def engine_refusal(op: Copy, tensor: Region, tile: Region, site: Site) -> str:
         return f"does not convert {op.src.dtype!s} to {op.dst.dtype!s}"
     if op.layout is not None or op.coalesced_width is not None:
         return "the user says which thread copies what"
-    return _tensor_refusal(tensor, explicit=op.explicit) or _tile_refusal(tile) or _layout_refusal(tile, site)
+    explicit = op.explicit
+    refusal = _tensor_refusal(tensor, explicit=explicit) or _tile_refusal(tile, explicit=explicit)
+    return refusal or _layout_refusal(tile, site)
 
 
 def _extent_refusal(tensor: Region) -> str:
@@ -190,20 +192,21 @@ def _tensor_refusal(tensor: Region, *, explicit: bool) -> str:
     return ""
 
 
-def _tile_refusal(tile: Region) -> str:
-    """Why boxes do not make a tile."""
+def _tile_refusal(tile: Region, *, explicit: bool) -> str:
+    """Why boxes do not make a tile; who asks for the engine by name may move some of the boxes of a tile."""
     extent, shape = tile.static_extent, tile.buffer.static_shape
     if extent is None or shape is None:
         return "the extents are not constant"
     kept = axes(tile)
     if not kept or kept[-1] != len(shape) - 1:
         return "the last dimension is not the one that is contiguous in memory"
-    same = extent[kept[0] : -1] == shape[kept[0] : -1] and (extent[-1] == shape[-1] or _is_front(tile))
+    columns, size = shape[-1], tile.dtype.storage_bytes
+    some = _is_front(tile) or explicit and _is_in_boxes(tile, _mode(shape, size) // size)
+    same = extent[kept[0] : -1] == shape[kept[0] : -1] and (extent[-1] == shape[-1] or some)
     if not same or tile.buffer.view_of is not None or tile.buffer.strides is not None:
         return "the tile is a part of its buffer"
     if len(kept) > 1 and kept[-2] != len(shape) - 2:
         return "the dimension before the last is a unit"
-    columns, size = shape[-1], tile.dtype.storage_bytes
     if columns * size % CHUNK_BYTES:
         return f"rows of {columns * size} bytes are no multiple of {CHUNK_BYTES}"
     matrix = math.prod(shape[axis] for axis in kept[-2:]) * size
@@ -227,7 +230,15 @@ def _layout_refusal(tile: Region, site: Site) -> str:
         return f"'{tile.buffer.name}' has a layout with rows of {boxes.columns} elements, longer than a box"
     if not boxes.mode_bytes and (tile.static_extent or ())[-1:] != (tile.buffer.static_shape or ())[-1:]:
         return f"'{tile.buffer.name}' has a layout without a swizzle, where rows cannot be left unfinished"
+    if int_const(tile.start[-1]) != 0 and not _is_in_boxes(tile, boxes.columns):
+        return f"'{tile.buffer.name}' has a layout in boxes of {boxes.columns} columns, and this is no number of them"
     return ""
+
+
+def _is_in_boxes(tile: Region, columns: int) -> bool:
+    """Whether a tile is a whole number of boxes of rows that are cut into them."""
+    extent = (tile.static_extent or (0,))[-1]
+    return columns > 0 and extent % columns == 0 and is_multiple(tile.start[-1], columns)
 
 
 def _is_front(tile: Region) -> bool:
