@@ -3,33 +3,15 @@
 import numpy as np
 import pytest
 from device_text import needs_cuda_compiler
-from roles import launch_of, product
+from roles import TARGET, lowered, product
 
 import tilelang
 import tilelang.language as T
-from tilelang.backends.cuda import BACKEND
 from tilelang.codegen.cuda import emit
-from tilelang.ir.func import Level
 from tilelang.ir.printer import to_text
-from tilelang.options import CompileOptions
-from tilelang.passes.base import Pass, PassContext
-from tilelang.passes.runner import run_passes
-from tilelang.passes.tile import persist_grid
 from tilelang.runtime.device_code import build
 from tilelang.sim.run import simulate
 from tilelang.target import Target
-
-TARGET = Target("cuda", "sm_90a")
-FEW = 2  # blocks, so that each has several tiles
-
-
-def lowered(func, **pass_configs):
-    few = Pass("persist_grid", lambda f, _: persist_grid.persist(f, FEW), Level.TILE, Level.TILE)
-    passes = [few if step.name == few.name else step for step in BACKEND.passes]
-    options = CompileOptions.from_user({f"tl.{name}": value for name, value in pass_configs.items()})
-    made = run_passes(func, passes, PassContext(options, TARGET))
-    assert launch_of(made).plan.schedule is not None
-    return made
 
 
 def check(sizes, tile, timings, **pass_configs):

@@ -3,19 +3,23 @@
 from types import MappingProxyType
 
 import tilelang.language as T
+from tilelang.backends.cuda import BACKEND
+from tilelang.ir.func import Level
 from tilelang.ir.stmt import Launch
 from tilelang.ir.visit import walk
 from tilelang.lowering.nvidia.copy_tma import TmaLoad, TmaStore
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.options import CompileOptions
-from tilelang.passes.base import PassContext
+from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.runner import run_passes
 from tilelang.passes.tile import check_program, inline_bindings, persist_grid, split_sums
 from tilelang.passes.tile.choose_schedule import choose_schedule
 from tilelang.passes.tile.roles.abilities import PRODUCT
 from tilelang.passes.tile.specialize_warps import specialize_warps
 from tilelang.target import Target
+
+TARGET = Target("cuda", "sm_90a")
 
 
 class ByWarpgroups:
@@ -32,7 +36,7 @@ TABLE = MappingProxyType({Copy: (TmaLoad(), TmaStore()), Gemm: (ByWarpgroups(),)
 
 def context(**pass_configs):
     configs = {f"tl.{name}": value for name, value in pass_configs.items()}
-    return PassContext(CompileOptions.from_user(configs), Target("cuda", "sm_90a"))
+    return PassContext(CompileOptions.from_user(configs), TARGET)
 
 
 def split(func, *, passes=None, **pass_configs):
@@ -73,3 +77,15 @@ def product(M, N, K, bm=128, bn=128, bk=64, stages=3, out="float16", swizzle=Non
             T.copy(C_l, C[by * bm, bx * bn])
 
     return gemm
+
+
+FEW = 2  # blocks, so that each has several tiles
+
+
+def lowered(func, **pass_configs):
+    """The whole program of a launch in roles, whose blocks are few if they stay."""
+    few = Pass("persist_grid", lambda f, _: persist_grid.persist(f, FEW), Level.TILE, Level.TILE)
+    passes = [few if step.name == few.name else step for step in BACKEND.passes]
+    made = run_passes(func, passes, context(**pass_configs))
+    assert launch_of(made).plan.schedule is not None
+    return made

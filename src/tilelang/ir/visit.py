@@ -332,9 +332,9 @@ class _Substitute(Rewriter):
         return self._buffers.get(node, node)
 
 
-def substitute(node: Expr, values: Mapping[Var, Expr]) -> Expr:
-    """The expression with variables replaced."""
-    return _Substitute(values, {}).expr(node)
+def substitute(node: Expr, values: Mapping[Var, Expr], buffers: Mapping[Buffer, Buffer] | None = None) -> Expr:
+    """The expression with variables, and buffers, replaced."""
+    return _Substitute(values, buffers or {}).expr(node)
 
 
 def substitute_stmt(

@@ -117,6 +117,42 @@ def test_symbolic_grids_are_walked_by_blocks_that_stay():
     assert (16, "row") == schedule.panel
 
 
+def scores():
+    """Products of a number of tiles that data says, from a place that it says, with arithmetic behind each."""
+
+    @T.prim_func
+    def main(A: T.Tensor((4096, 64), "float16"), B: T.Tensor((4096, 64), "float16"), ends: T.Tensor((64,), "int32"),
+             C: T.Tensor((4096, 128), "float32")):  # fmt: skip
+        with T.Kernel(512, threads=256) as bx:
+            A_s = T.alloc_shared((256, 64), "float16")
+            B_s = T.alloc_shared((128, 64), "float16")
+            C_l = T.alloc_fragment((256, 128), "float32")
+            C_rows = T.reshape(C_l, (256, 2, 64))
+            first = T.alloc_var("int32", init=4096)
+            for i in T.serial(4):
+                first = T.min(first, ends[bx + i])
+            T.copy(B[bx * 8, 0], B_s)
+            for k in T.Pipelined(first, num_stages=2):
+                T.copy(A[first + k * 256, 0], A_s)
+                T.gemm(A_s, B_s, C_l, transpose_B=True, clear_accum=True)
+                for i, h, j in T.Parallel(256, 2, 64):
+                    C_rows[i, h, j] = T.max(C_rows[i, h, j], 0)
+            T.copy(C_l, C[bx * 8, 0])
+
+    return main
+
+
+def test_other_names_of_a_tile_take_no_registers():
+    schedule = chosen(scores())
+    assert 2 == schedule.consumers
+    assert schedule.persistent
+
+
+def test_scalars_that_the_producer_computes_are_told():
+    notes = launch_of(split(scores(), passes=PASSES)).plan.notes
+    assert "the producer computes 'first' for itself" in [note.text for note in notes]
+
+
 def test_panels_that_the_user_wants_are_kept():
     assert (4, "row") == chosen(product(4096, 4096, 4096, swizzle=4)).panel
 

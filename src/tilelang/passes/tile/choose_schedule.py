@@ -18,11 +18,11 @@ from collections.abc import Sequence
 
 from tilelang.errors import Note
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.expr import Load, Var, int_const
+from tilelang.ir.expr import Load, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.schedule import WARPGROUP_THREADS, Schedule
 from tilelang.ir.stmt import Alloc, CallStmt, For, If, Launch, ParallelLoop, Seq, Stmt, TileOp
-from tilelang.ir.visit import Rewriter, any_expr, variables_of, walk
+from tilelang.ir.visit import Rewriter, any_expr, walk
 from tilelang.isa.nvidia.wgmma import ROWS
 from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.lowering import Lowerings
@@ -57,8 +57,9 @@ _ROWS_OF_THREAD = 2  # of the results of a product, in each 64 rows
 
 # Registers of a consumer's and a producer's thread, per number of consumers. Source: PTX ISA, "setmaxnreg"; all of a
 # block together have as many as it is launched with, which is the multiple of 8 below 65536 / threads.
-_REGISTERS = {1: (240, 40), 2: (240, 24), 3: (160, 32), 4: (112, 24)}
-_REGISTERS_COUNTING = {**_REGISTERS, 2: (232, 40)}  # a producer that counts its turns itself needs more
+_REGISTERS = {1: (240, 40), 2: (240, 24), 3: (160, 32), 4: (112, 32)}
+# A producer that counts its turns itself, or computes scalars, needs more
+_REGISTERS_COUNTING = {**_REGISTERS, 2: (232, 40)}
 
 
 class _Unfit(Exception):
@@ -114,7 +115,7 @@ class _Choice:
     """The choices for one launch.
 
     Attributes:
-        notes: What was wished for and is not done.
+        notes: What was wished for and is not done, and what the producer computes itself.
     """
 
     def __init__(self, func: PrimFunc, launch: Launch, roles: Roles) -> None:
@@ -136,6 +137,7 @@ class _Choice:
         rings = self._roles.rings(self._launch)
         products = self._products(rings, [ring for ring in rings.found if ring.pipelined])
         consumers = self._consumers(products)
+        self.notes += self._computed(rings.found)
         if (blocks := self._wishes.split or 1) > 1:
             try:
                 return self._of_parts(blocks, consumers)
@@ -241,6 +243,12 @@ class _Choice:
             if launch.thread is not None and any_expr(stmt, lambda e: e is launch.thread):
                 raise _Unfit("the kernel names the threads")
 
+    def _computed(self, rings: Sequence[Ring]) -> list[Note]:
+        """Which scalars the producer computes, too."""
+        needed = frozenset[Buffer]().union(*(ring.origins().buffers for ring in rings))
+        names = [f"'{s.buffer.name}'" for s in walk(self._launch.body) if isinstance(s, Alloc) and s.buffer in needed]
+        return [Note(f"the producer computes {', '.join(names)} for itself", self._launch.loc)] if names else []
+
     # -- who computes -------------------------------------------------------------------------------------------
     def _products(self, rings: Rings, pipelined: Sequence[Ring]) -> list[Gemm]:
         """The products of pipelined loops, whose operands must all come by rings."""
@@ -295,7 +303,8 @@ class _Choice:
         """Registers of a thread that hold tiles: its share of each, and some elements of each row."""
         tiles = [s.buffer for s in walk(self._launch.body) if isinstance(s, Alloc) and s.buffer.scope is Scope.FRAGMENT]
         owned = {s.own.buffer for s in walk(self._launch.body) if isinstance(s, ClusterSum) and s.owners > 1}
-        tiles = [tile for tile in tiles if tile not in owned]  # it follows on the sums of which it is a part
+        # a view has no registers of its own, and what a block owns follows on the sums of which it is a part
+        tiles = [tile for tile in tiles if tile not in owned and tile.view_of is None]
         products = [s for s in walk(self._launch.body) if isinstance(s, Gemm)]
         tiles += [rounded(p, 0).buffer for p in products if p.a.dtype != p.operands[0]]
         bits = sum((tile.bytes or 0) * 8 for tile in tiles if tile.rank > 1)
@@ -308,7 +317,7 @@ class _Choice:
         # the machine rounds threads up to warpgroups, and registers down to a multiple of 8
         given = min(REGISTERS_PER_SM // (-(-alone // WARPGROUP_THREADS) * WARPGROUP_THREADS) // 8 * 8, 255)
         needed = self._registers(together) + _OTHER_REGISTERS + (_LOADING_REGISTERS if self._loads() else 0)
-        counts = any(self._counts(ring) for ring in rings)
+        counts = any(self._counts(ring) or ring.origins().statements for ring in rings)
         registers = (_REGISTERS_COUNTING if counts else _REGISTERS)[consumers]
         if needed <= given or registers[0] <= given or not self._launch.hints.move_registers:
             return WARP_SIZE, None
@@ -337,7 +346,7 @@ class _Choice:
 
     def _only_product(self, rings: Sequence[Ring]) -> Gemm | None:
         """The product of the only loop, if a loop of it is what a launch consists of, beside what rings bring."""
-        loops = [s for s in walk(self._launch.body) if isinstance(s, For)]
+        loops = [s for s in walk(self._launch.body) if isinstance(s, For) and _is_of_tiles(s)]
         return only_product(loops[0], rings) if len(loops) == 1 else None
 
     def _takes_turns(self, consumers: int, rings: Sequence[Ring]) -> bool:
@@ -348,7 +357,7 @@ class _Choice:
         if self._wishes.ping_pong is False or any(self._counts(ring) for ring in rings):
             return False
         body = self._launch.body.body if isinstance(self._launch.body, Seq) else ()
-        loops = [s for s in body if isinstance(s, For)]
+        loops = [s for s in body if isinstance(s, For) and _is_of_tiles(s)]
         products = [only_product(loop, rings) for loop in loops]
         if len(loops) != 1 or products[0] is None or self._unfit_consumers(1, (products[0],), wished=True):
             return False
@@ -364,15 +373,17 @@ class _Choice:
         """Whether only counting tells how often a ring was filled: its loops differ from tile to tile."""
         if any(isinstance(step, If) for step in ring.path):
             return True  # also a branch around all loops, once tiles follow each other
-        loops = [step for step in ring.path if isinstance(step, For)]
-        blocks = frozenset(self._launch.block_vars)
-        return ring.uses().number is None or any(not blocks.isdisjoint(variables_of(trips(loop))) for loop in loops)
+        origins = ring.scalars.origins(trips(step) for step in ring.path if isinstance(step, For))
+        differs = bool(origins.buffers) or not origins.variables.isdisjoint(self._launch.block_vars)
+        return differs or ring.uses().number is None
 
     # -- which tiles of the grid ----------------------------------------------------------------------------------
     def _persistent(self, cluster: Extents) -> bool:
         """Whether blocks stay for several tiles: if there are more than run at once.
 
-        Those of a cluster stay only where whole clusters surely make the grid: the launch no longer tells.
+        Those of a cluster stay only where whole clusters surely make the grid: the launch no longer tells. They stay
+        although data may say how long the loops of each tile are: with 1 to 7 iterations of a product and much
+        arithmetic 57 us instead of 66 us, although the machine would balance the work better.
         """
         if not is_cut(self._launch, cluster):
             return False
@@ -391,7 +402,7 @@ class _Choice:
         if len(self._launch.grid) < 2:
             return None
         x, y = self._launch.block_vars[:2]
-        named = [_named(copy) for ring in pipelined for copy in ring.copies]
+        named = [ring.origins(copy).variables for ring in pipelined for copy in ring.copies]
         shared = any(x not in names for names in named) and any(y not in names for names in named)
         both = any(x in names for names in named) and any(y in names for names in named)
         return (_PANEL, "row") if shared and both else None
@@ -403,9 +414,9 @@ def _is_short(product: Gemm, warpgroups: int) -> bool:
     return work * (warpgroups - 1) <= _SHORT * warpgroups
 
 
-def _named(copy: Copy) -> frozenset[Var]:
-    """The variables that a copy's source depends on."""
-    return frozenset().union(*map(variables_of, copy.source_indices))
+def _is_of_tiles(loop: For) -> bool:
+    """Whether a loop does more than to compute scalars."""
+    return any(isinstance(s, TileOp | ParallelLoop) for s in walk(loop))
 
 
 def _line(stmt: Stmt) -> str:

@@ -31,7 +31,7 @@ def test_a_ring_of_as_many_versions_as_uses_is_never_given_back():
     made = channel(only_ring(), Schedule(2, 8), ALONE, by_warpgroup=True)
     assert made.empty is None
     assert 6 == made.versions
-    turn = Role([made]).turn(made, {})
+    turn = Role([made]).turn(made)
     assert [] == release(made, turn.version, Var("thread", INT32, index=True))
     assert ["mbarrier_arrive_expect_tx(A_s_full[k:k + 1], 32768)"] == text(await_empty(made, turn))
     assert ["mbarrier_wait(A_s_full[k:k + 1], 0)"] == text(await_full(made, turn))
@@ -57,7 +57,7 @@ def test_consumers_arrive_as_warpgroups_or_one_by_one():
 def test_versions_follow_each_other_and_phases_flip_after_the_last(versions):
     ring = only_ring(11)
     made = channel(ring, Schedule(2, versions), ALONE, by_warpgroup=True)
-    turn = Role([made]).turn(made, {})
+    turn = Role([made]).turn(made)
     for use in range(11):
         env = {ring.loop.var: use}
         for bind in turn.before:

@@ -13,14 +13,13 @@ write to them: a barrier then counts the readers of all blocks that its block wr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tilelang.dtypes import INT32, SCALARS
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Load, Var, const, int_const, select
 from tilelang.ir.schedule import WARPGROUP_THREADS, Schedule
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, If, Stmt, Store
-from tilelang.ir.visit import substitute
 from tilelang.isa.nvidia.cluster import mbarrier_arrive_remote
 from tilelang.isa.nvidia.mbarrier import MBARRIER_ARRIVE, MBARRIER_ARRIVE_EXPECT_TX, MBARRIER_INIT, MBARRIER_WAIT
 from tilelang.passes.tile.roles.multicast import Members
@@ -130,18 +129,18 @@ class Role:
                 self._counted[each] = pair
                 self.counters += [Alloc(counter, _ZERO) for counter in pair]
 
-    def turn(self, each: Channel, values: Mapping[Var, Expr]) -> Turn:
+    def turn(self, each: Channel, named: Callable[[Expr], Expr] = lambda expr: expr) -> Turn:
         """The turn at the place where the ring stands.
 
         Args:
             each: The channel.
-            values: What the variables of the loops around the ring are in this role, where they have other names.
+            named: An expression as this role says it, where variables and scalars have other names.
         """
         if each in self._counted:
             return self._from_counters(each)
         uses = each.ring.uses()
         assert uses.number is not None
-        number = substitute(uses.number, values)
+        number = named(uses.number)
         if each.empty is None:
             return _named("version", number, _ZERO)
         if each.versions == 1:

@@ -15,10 +15,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from tilelang.dtypes import INT32
-from tilelang.ir.expr import Expr, Var, const, select
+from tilelang.ir.expr import Expr, const, select
 from tilelang.ir.schedule import WARPGROUP_THREADS, Schedule
-from tilelang.ir.stmt import Bind, For, Launch
-from tilelang.ir.visit import variables_of, walk
+from tilelang.ir.stmt import Launch
 from tilelang.ops.copy import Copy
 from tilelang.passes.tile.roles.rings import Ring
 from tilelang.records import record
@@ -26,24 +25,8 @@ from tilelang.records import record
 
 def alike(launch: Launch, ring: Ring, copy: Copy) -> tuple[int, ...]:
     """The dimensions of the grid along which all blocks bring the same by a copy, and equally often."""
-    values = {stmt.var: stmt.value for stmt in walk(launch.body) if isinstance(stmt, Bind)}
-    deciding = [*copy.source_indices]
-    for step in ring.path:
-        deciding += [step.start, step.stop] if isinstance(step, For) else [step.condition]
-    named = _named(deciding, values)
+    named = ring.origins(copy).variables
     return tuple(axis for axis, var in enumerate(launch.block_vars) if var not in named)
-
-
-def _named(exprs: Iterable[Expr], values: Mapping[Var, Expr]) -> set[Var]:
-    """The variables that expressions depend on, also by others."""
-    named: set[Var] = set()
-    left = [var for expr in exprs for var in variables_of(expr)]
-    while left:
-        var = left.pop()
-        if var not in named:
-            named.add(var)
-            left += variables_of(values[var]) if var in values else ()
-    return named
 
 
 @record(slots=True, eq=False)

@@ -2,7 +2,7 @@
 
 Takes a launch and who can bring what, gives `Ring`s: copies whose tiles one pair of barriers says to be full or empty.
 Invariant: what a ring brings is written by nothing else, and read only by later statements of the sequence in which its
-copies stand; where the copies read from, and how often, depends on nothing that the block computes.
+copies stand; where the copies read from, and how often, is known to every thread, or each can compute it for itself.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterator
 
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Region, Scope
-from tilelang.ir.expr import Const, Expr, Load, Var, const, int_const
-from tilelang.ir.stmt import Alloc, Atomic, Bind, CallStmt, For, ForKind, If, Launch, Seq, Stmt
+from tilelang.ir.expr import Const, Expr, Var, const, int_const
+from tilelang.ir.stmt import Alloc, Bind, For, ForKind, If, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter, jumps, sub_statements, walk, walk_expr, written_buffers
 from tilelang.lowering.regions import is_whole, shared_storages
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
+from tilelang.passes.tile.roles.scalars import Origins, Scalars
 from tilelang.records import record
 
 CanBring = Callable[[Copy], str]
@@ -38,6 +39,7 @@ class Ring:
         first: The statement of `home` that reads the tiles first.
         last: The one that reads them last.
         readers: All statements that read them.
+        scalars: What every thread can compute for itself.
     """
 
     copies: tuple[Copy, ...]
@@ -46,6 +48,14 @@ class Ring:
     first: Stmt
     last: Stmt
     readers: tuple[Stmt, ...]
+    scalars: Scalars
+
+    def origins(self, *copies: Copy) -> Origins:
+        """What it comes from where copies read, and how often; of all copies if none is given."""
+        deciding = [index for copy in copies or self.copies for index in copy.source_indices]
+        for step in self.path:
+            deciding += [step.start, step.stop] if isinstance(step, For) else [step.condition]
+        return self.scalars.origins(deciding)
 
     @property
     def tiles(self) -> tuple[Buffer, ...]:
@@ -81,6 +91,8 @@ class Ring:
         branches = any(isinstance(step, If) for step in self.path[self.path.index(loops[0]) :])
         counts = [trips(loop) for loop in loops]
         if branches or any(_names(count, inside) for count in counts[1:]):
+            return Uses(None, None)
+        if any(self.scalars.changes_within(end, loops[0].body) for loop in loops for end in (loop.start, loop.stop)):
             return Uses(None, None)
         number, most = iteration(loops[0]), int_const(counts[0])
         for loop, count in zip(loops[1:], counts[1:], strict=True):
@@ -182,10 +194,9 @@ class _Search:
 
     def __init__(self, launch: Launch, can_bring: CanBring) -> None:
         self._can_bring = can_bring
+        self._scalars = Scalars(launch)
         self._touching: dict[Buffer, list[Stmt]] = {}
         self._written: dict[Buffer, int] = {}  # how many statements write a piece of memory
-        self._values: dict[Var, Expr] = {}
-        self._unknown: set[Var] = set() if launch.thread is None else {launch.thread}
         self._viewed: set[Buffer] = set()
         self._safe = {b.storage for b, value in launch.hints.safe_values if not isinstance(value, Const) or value.value}
         self._found: list[Ring] = []
@@ -198,13 +209,8 @@ class _Search:
             self._touching.setdefault(storage, []).append(stmt)
         for buffer in written_buffers(stmt):
             self._written[buffer.storage] = self._written.get(buffer.storage, 0) + 1
-        match stmt:
-            case Bind(var=var, value=value):
-                self._values[var] = value
-            case CallStmt(result=result) | Atomic(result=result) if result is not None:
-                self._unknown.add(result)
-            case Alloc(buffer=buffer) if buffer.view_of is not None:
-                self._viewed.add(buffer.storage)
+        if isinstance(stmt, Alloc) and stmt.buffer.view_of is not None:
+            self._viewed.add(stmt.buffer.storage)
 
     def rings(self) -> Iterator[Ring]:
         """Copies that the same statement reads first, together."""
@@ -241,7 +247,7 @@ class _Search:
             self.refused.append((copy, reason))
             return
         using = sorted({after[reader] for reader in readers}, key=home.body.index)
-        self._found.append(Ring((copy,), home, path, using[0], using[-1], tuple(readers)))
+        self._found.append(Ring((copy,), home, path, using[0], using[-1], tuple(readers), self._scalars))
 
     def _tile_reason(self, copy: Copy, readers: list[Stmt], after: set[Stmt]) -> str:
         """What about the tile keeps others from bringing it."""
@@ -273,18 +279,8 @@ class _Search:
             needed += [step.start, step.stop]
             if jumps(step.body):
                 return "a loop around it is left or continued in the middle of an iteration"
-        return "" if all(map(self._is_known, needed)) else "what it copies depends on what the block computes"
-
-    def _is_known(self, expr: Expr) -> bool:
-        """Whether every thread can tell a value at any time."""
-        for node in walk_expr(expr):
-            if isinstance(node, Load):
-                if node.buffer.scope is not Scope.GLOBAL or node.buffer.storage in self._written:
-                    return False
-            elif isinstance(node, Var):
-                if node in self._unknown or node in self._values and not self._is_known(self._values[node]):
-                    return False
-        return True
+        known = all(map(self._scalars.is_known, needed))
+        return "" if known else "what it copies depends on what the block computes"
 
 
 def _reads_within(stmt: Stmt, filled: Region) -> bool:

@@ -1,19 +1,19 @@
 """The two roles of a specialized block: the program of those that bring tiles, and that of those that compute.
 
 Takes a launch's body and its channels, gives a statement for each role. Invariant: the producer does the copies of the
-channels in program order, under the loops and branches around them, and nothing else; the consumers do everything else,
-and touch a tile only between waiting for it and giving it back.
+channels in program order, under the loops and branches around them, and computes what it must know for that in scalars
+of its own; the consumers do everything else, and touch a tile only between waiting for it and giving it back.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from tilelang.dtypes import SCALARS
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Expr, Var
-from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, If, Seq, Stmt
+from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, If, Seq, Stmt, While
 from tilelang.ir.visit import Rewriter, expressions, substitute, substitute_stmt, walk, walk_expr
 from tilelang.isa.nvidia.cache_policy import NORMAL, l2_policy
 from tilelang.ops.copy import Copy
@@ -36,7 +36,7 @@ def producer(body: Stmt, channels: Sequence[Channel], members: Members) -> Stmt:
     """What the thread does that brings the tiles, which may be for other members of its cluster, too."""
     role = Role(channels)
     rewriter = _Producer(channels, role, members)
-    made = rewriter.visit(body, {})
+    made = rewriter.visit(body)
     inner = () if made is None else (made,)
     policies = [CallStmt(l2_policy(kind), (), result=var) for kind, var in rewriter.policies.items()]
     return _without_unused(Seq((*policies, *role.counters, *inner), loc=body.loc))
@@ -47,62 +47,73 @@ class _Producer:
         self._of = {copy: each for each in channels for copy in each.ring.copies}
         self._role, self._members = role, members
         self._turns: dict[Channel, Turn] = {}
+        origins = [each.ring.origins() for each in channels]
+        self._computed = frozenset[Stmt]().union(*(each.statements for each in origins))
+        # what variables and scalars of the original program are in this one
+        self._buffers = {old: dataclasses.replace(old) for each in origins for old in each.buffers}
+        self._values: dict[Var, Expr] = {}
         self.policies: dict[str, Var] = {}  # of the L2 cache, which are asked for once
 
-    def visit(self, node: Stmt, values: Mapping[Var, Expr]) -> Stmt | None:
-        """What the producer does of a statement; None if that is nothing.
-
-        Args:
-            node: The statement.
-            values: What variables of the original program are in this one.
-        """
+    def visit(self, node: Stmt) -> Stmt | None:
+        """What the producer does of a statement; None if that is nothing."""
         match node:
             case Seq():
-                return self._sequence(node, values)
+                return self._sequence(node)
             case For():
-                var = Var(node.var.name, node.var.dtype, index=node.var.index)
-                body = self.visit(node.body, {**values, node.var: var})
+                var = self._own(node.var)
+                body = self.visit(node.body)
                 if body is None:
                     return None
-                start, stop = substitute(node.start, values), substitute(node.stop, values)
+                start, stop = self._named(node.start), self._named(node.stop)
                 kind = ForKind.SERIAL if node.kind is ForKind.PIPELINED else node.kind
                 return dataclasses.replace(node, var=var, start=start, stop=stop, kind=kind, body=body, pipeline=None)
+            case While():
+                body = self.visit(node.body)
+                return body and dataclasses.replace(node, condition=self._named(node.condition), body=body)
             case If():
-                then = self.visit(node.then_body, values)
-                other = None if node.else_body is None else self.visit(node.else_body, values)
+                then = self.visit(node.then_body)
+                other = None if node.else_body is None else self.visit(node.else_body)
                 if then is None and other is None:
                     return None
-                condition = substitute(node.condition, values)
+                condition = self._named(node.condition)
                 return dataclasses.replace(
                     node, condition=condition, then_body=then or Seq((), loc=node.loc), else_body=other
                 )
-        return None
+        return substitute_stmt(node, self._values, self._buffers) if node in self._computed else None
 
-    def _sequence(self, node: Seq, values: Mapping[Var, Expr]) -> Stmt | None:
-        values, busy = dict(values), False
+    def _sequence(self, node: Seq) -> Stmt | None:
+        busy = False
         body: list[Stmt] = []
         for child in node.body:
             if isinstance(child, Bind):
-                var = Var(child.var.name, child.var.dtype, index=child.var.index)
-                body.append(dataclasses.replace(child, var=var, value=substitute(child.value, values)))
-                values[child.var] = var
+                value = self._named(child.value)
+                body.append(dataclasses.replace(child, var=self._own(child.var), value=value))
             elif isinstance(child, Copy) and child in self._of:
-                body += self._bring(child, self._of[child], values)
+                body += self._bring(child, self._of[child])
                 busy = True
-            elif (made := self.visit(child, values)) is not None:
+            elif (made := self.visit(child)) is not None:
                 body.append(made)
                 busy = True
         return Seq(tuple(body), loc=node.loc) if busy else None
 
-    def _bring(self, copy: Copy, each: Channel, values: Mapping[Var, Expr]) -> list[Stmt]:
+    def _own(self, var: Var) -> Var:
+        """The producer's own variable for one of the program."""
+        made = self._values[var] = Var(var.name, var.dtype, index=var.index)
+        return made
+
+    def _named(self, expr: Expr) -> Expr:
+        """An expression as the producer says it."""
+        return substitute(expr, self._values, self._buffers)
+
+    def _bring(self, copy: Copy, each: Channel) -> list[Stmt]:
         made: list[Stmt] = []
         copies = each.ring.copies
         if copy is copies[0]:
-            self._turns[each] = self._role.turn(each, values)
+            self._turns[each] = self._role.turn(each, self._named)
             turn = self._turns[each]
             made += [*turn.before, *await_empty(each, turn)]
         turn = self._turns[each]
-        moved = substitute_stmt(copy, values)
+        moved = substitute_stmt(copy, self._values, self._buffers)
         assert isinstance(moved, Copy)
         moved = _on_versions(moved, each, turn)
         moved = dataclasses.replace(moved, barrier=full_barrier(each, turn), policy=self._policy(copy))
@@ -202,7 +213,7 @@ class _Consumer(Rewriter):
     def _sequence(self, node: Seq) -> Stmt:
         flight = next((flight for flight in self.flights.values() if flight.loop.body is node), None)
         mine = [each for each in self._channels if each.ring.home is node]
-        turns = {each: self._role.turn(each, {}) for each in mine}
+        turns = {each: self._role.turn(each) for each in mine}
         for each, turn in turns.items():
             self.versions.update(_versions(each, turn))
         body: list[Stmt] = []
