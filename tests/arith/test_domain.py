@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import index_conditions, index_expressions
 
-from tilelang.arith.domain import Domain, behind, in_order, of_function
+from tilelang.arith.domain import Domain, behind, in_order, of_calls, of_function
 from tilelang.arith.interval import Interval, bounds
 from tilelang.arith.prove import proves
 from tilelang.arith.simplify import simplify
@@ -79,6 +79,16 @@ def test_in_a_function_extents_are_not_negative():
     assert proves(n + m >= 0, domain)
     assert not proves(m >= 0, domain)
     assert proves(const(True, INT32), domain)
+
+
+def test_the_host_lets_no_size_pass_that_its_dtype_does_not_hold():
+    long = Var("long", INT64, index=True)
+    func = PrimFunc("f", (TensorParam(A), ScalarParam(long)), Seq(()), symbols=(n, m))
+    domain = of_calls(func)
+    assert Interval(0, 2**31 - 1) == bounds(n, domain)
+    assert Interval(-(2**31), 2**31 - 1) == bounds(m, domain)
+    assert proves(n + m <= 2**31 - 1, domain)
+    assert bounds(long, domain).high is None
 
 
 def test_what_is_said_of_other_variables_alone_does_not_matter_to_an_expression():

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from strategies import Place, data_variables, index_conditions, index_expressions, mixed_expressions, places
 
 from tilelang.arith.domain import Domain
-from tilelang.arith.interval import Interval, bounds
+from tilelang.arith.interval import Interval, bounds, computed
 from tilelang.dtypes import FLOAT32, INT32, INT64, as_dtype
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Var, binary, cast, select
@@ -33,6 +33,23 @@ def test_bounds_hold_every_value_of_data_wrapping_or_not(data, seed):
     for point in Place({**place.ranges, **numbers}, place.domain, place.conditions).points(seed):
         for exact in (False, True):
             assert found.contains(int(evaluate(expr, point, exact=exact))), point
+
+
+@given(st.data(), st.integers(0, 999))
+def test_bounds_of_what_is_computed_hold_every_value_that_wraps(data, seed):
+    place = data.draw(places(wide=True))
+    numbers = data_variables()
+    expr = data.draw(mixed_expressions(list(numbers), list(place.ranges), 3))
+    found = computed(expr, place.domain)
+    for point in Place({**place.ranges, **numbers}, place.domain, place.conditions).points(seed):
+        assert found.contains(int(evaluate(expr, point))), point
+
+
+def test_data_that_is_computed_fits_into_its_dtype():
+    x, y = (Var(name, INT32) for name in "xy")
+    assert Interval(-(2**31), 2**31 - 1) == computed(x - y, TILE)
+    assert Interval(-(2**23), 2**23 - 1) == computed((x - y + 255) // 256, TILE)
+    assert Interval(0, 480) == computed(i * 32, TILE)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.expr import Load, Var, as_expr, cast, const
 from tilelang.ir.launch import LaunchPlan
-from tilelang.ir.stmt import Alloc, Atomic, AtomicOp, CallStmt, For, ForKind, MemoryOrder, Seq, Store
+from tilelang.ir.stmt import Alloc, Atomic, AtomicOp, Bind, CallStmt, For, ForKind, MemoryOrder, Seq, Store
 from tilelang.isa.instruction import Effect, Instruction
 from tilelang.isa.nvidia.sync import SYNC_THREADS
 from tilelang.isa.nvidia.warp import shuffle
@@ -161,6 +161,23 @@ def test_what_unrolled_loops_change_is_added_to_addresses_last(at, text):
     place = Region(a, at(k, i), (as_expr(1), as_expr(1)))
     inner = For(i, ZERO, as_expr(4), 1, ForKind.UNROLLED, CallStmt(touch, (place,), (place,)))
     assert f"touch({text});" in text_of([a], [For(k, ZERO, as_expr(8), 1, ForKind.SERIAL, inner)])
+
+
+@pytest.mark.parametrize(
+    ("at", "text"),
+    [
+        (lambda n, k, i: n + k * 8 + i * 2, "(&A[(int64_t)n + k * 8])[i * 2]"),
+        (lambda n, k, i: n + i * k, "A[(int64_t)n + i * k]"),
+        (lambda n, k, i: k * 8 + i, "A[k * 8 + i]"),  # whose width is known not to be exceeded
+    ],
+)
+def test_what_unrolled_loops_change_stands_apart_where_data_makes_a_place_wide(at, text):
+    a, k, i, n = buffer("A", (4096,), "float32"), index("k"), index("i"), Var("n", INT32)
+    store = Store(a, (at(n, k, i),), const(0.0, FLOAT32))
+    inner = For(i, ZERO, as_expr(4), 1, ForKind.UNROLLED, store)
+    first = Bind(n, cast(Load(a, (ZERO,), FLOAT32), INT32))
+    lines = text_of([a], [first, For(k, ZERO, as_expr(8), 1, ForKind.SERIAL, inner)])
+    assert f"{text} = 0.0f;" in lines
 
 
 def test_pipelined_loops_keep_pointers():

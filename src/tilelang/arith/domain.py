@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 from tilelang.arith.exact import exactly
+from tilelang.arith.ranges import of_dtype
+from tilelang.dtypes import INT32
 from tilelang.ir.assumption import Assume, loaded_buffers
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Const, Expr, ExprLike, Load, Var, as_expr, int_const
 from tilelang.ir.facts import MULTIPLES
 from tilelang.ir.func import PrimFunc, TensorParam
 from tilelang.ir.stmt import Bind, Seq, Stmt
-from tilelang.ir.visit import children, variables_of
+from tilelang.ir.visit import children, variables_of, walk_expr
 from tilelang.records import record
 
 
@@ -180,6 +182,21 @@ def of_function(func: PrimFunc) -> Domain:
             domain = domain.with_range(symbol, 1, None)
     for condition in func.assumptions:
         domain = domain.assume(condition)
+    return domain
+
+
+def of_calls(func: PrimFunc) -> Domain:
+    """What also holds once the host has accepted the arguments: it refuses what the dtype of a size cannot hold."""
+    domain = of_function(func)
+    scalars = [param.var for param in func.params if not isinstance(param, TensorParam)]
+    for var in (*scalars, *func.symbols):
+        if var.index and var.dtype.bits <= INT32.bits:
+            domain = domain.with_range(var, *of_dtype(var.dtype))
+    for param in func.params:
+        for extent in param.shape if isinstance(param, TensorParam) else ():
+            narrow = all(e.dtype.bits <= INT32.bits for e in walk_expr(extent) if isinstance(e, Var))
+            if not isinstance(extent, Const | Var) and narrow:
+                domain = domain.assume(extent <= as_expr(of_dtype(INT32).high or 0))
     return domain
 
 

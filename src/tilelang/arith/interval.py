@@ -16,7 +16,7 @@ from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unar
 from tilelang.ir.scalar import COMPARISONS, BinaryOp, UnaryOp
 from tilelang.ir.visit import children
 
-__all__ = ["Analysis", "Interval", "analysis_of", "bounds"]
+__all__ = ["Analysis", "Interval", "analysis_of", "bounds", "computed"]
 
 _DEEP_CHOICES = 3  # choices inside of choices whose conditions are taken into account
 _MANY_CHOICES = 200  # conditions of choices looked at in one domain, so that nests of choices stay affordable
@@ -25,6 +25,21 @@ _MANY_CHOICES = 200  # conditions of choices looked at in one domain, so that ne
 def bounds(expr: Expr, domain: Domain) -> Interval:
     """The interval of values that an integer or boolean expression can have; floats may have any."""
     return analysis_of(domain).bounds(expr)
+
+
+def computed(expr: Expr, domain: Domain) -> Interval:
+    """The interval of an integer that is computed where data is: every step of it in its dtype, in which it wraps."""
+    known = bounds(expr, domain)
+    if expr.is_index:
+        return known
+    width = of_dtype(expr.dtype)
+    known = known.meet(width)
+    if isinstance(expr, Binary) and expr.a.dtype == expr.b.dtype == expr.dtype:
+        parts = [computed(part, domain) for part in (expr.a, expr.b)]
+        made = ranges.apply(expr.op, *parts)
+        if all(part.within(width) for part in parts) and made.within(width):
+            known = known.meet(made)
+    return known
 
 
 def analysis_of(domain: Domain, *, expand: bool = True) -> Analysis:

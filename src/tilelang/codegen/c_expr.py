@@ -119,7 +119,12 @@ class ExprPrinter(IndexPrinter):
 
     def element(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str:
         """An lvalue for one element of a buffer that is no mutable scalar."""
-        return f"{self.names[buffer]}[{self.offset(buffer, indices)}]"
+        name = self.names[buffer]
+        if self.unrolled and buffer.scope is Scope.GLOBAL and not all(index.is_index for index in indices):
+            start, moves = take_address_apart(buffer, indices, self.unrolled)
+            if moved := self._moved(moves):
+                return f"({self.dialect.address.format(name, self.offset(buffer, start))})[{moved}]"
+        return f"{name}[{self.offset(buffer, indices)}]"
 
     def vector(self, buffer: Buffer, indices: tuple[Expr, ...], dtype: DType, *, const: bool = False) -> str:
         """An lvalue for neighboring elements of a buffer that move in one access; binds as a prefix operator."""

@@ -14,8 +14,7 @@ import re
 from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 
-from tilelang.arith.domain import of_function
-from tilelang.arith.ranges import of_dtype
+from tilelang.arith.domain import of_calls
 from tilelang.codegen.c_expr import ExprPrinter
 from tilelang.codegen.c_stmt import users_line
 from tilelang.codegen.cuda_headers import needed_headers
@@ -29,7 +28,7 @@ from tilelang.codegen.names import CUDA_WORDS, Names, identifier
 from tilelang.codegen.source import DeviceLaunch, KernelArgument, Source, TensorMapText
 from tilelang.errors import NOWHERE, CompilerBug, Loc
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.expr import Const, Expr, Var, as_expr
+from tilelang.ir.expr import Expr, Var, as_expr
 from tilelang.ir.facts import INDEX_BITS
 from tilelang.ir.func import Level, PrimFunc, ScalarParam, TensorParam
 from tilelang.ir.launch import TensorMap
@@ -65,7 +64,7 @@ class _Program:
     def __init__(self, func: PrimFunc) -> None:
         self._func = func
         self._names = Names(CUDA_WORDS)
-        self._types = ProvenIndexTypes(of_function(func), wide=dict(func.attributes).get(INDEX_BITS) == 64)
+        self._types = ProvenIndexTypes(of_calls(func), wide=dict(func.attributes).get(INDEX_BITS) == 64)
         self._exprs = ExprPrinter(self._names, CUDA, self._types)
         self._out = Emitter()
         self._asserts: list[tuple[str, Loc]] = []
@@ -128,23 +127,10 @@ class _Program:
         for symbol in self._func.symbols:
             self._names.declare(symbol)
             self._declare_index(symbol)
-        for param in self._func.params:
-            for extent in param.shape if isinstance(param, TensorParam) else ():
-                self._declare_extent(extent)
 
     def _declare_index(self, var: Var) -> None:
-        """The host refuses values that the variable's dtype cannot hold."""
         if var.index:
-            low, high = of_dtype(var.dtype)
-            if var.dtype.bits <= 32:
-                self._types.learn(self._types.domain.with_range(var, low, high))
             self._types.declare(var)
-
-    def _declare_extent(self, extent: Expr) -> None:
-        """The same for an extent that is computed from symbols."""
-        narrow = all(e.dtype.bits <= 32 for e in walk_expr(extent) if isinstance(e, Var))
-        if not isinstance(extent, Const | Var) and narrow:
-            self._types.learn(self._types.domain.assume(extent <= 2**31 - 1))
 
     # -- launches ---------------------------------------------------------------------------------------------
     def _launch(self, launch: Launch) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from tilelang.arith import ranges
 from tilelang.arith.domain import Domain
-from tilelang.arith.interval import bounds
+from tilelang.arith.interval import bounds, computed
 from tilelang.arith.ranges import Interval, of_dtype
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer
@@ -145,7 +145,7 @@ class ProvenIndexTypes(IndexTypes):
         return bits
 
     def bind_data(self, var: Var, value: Expr) -> None:  # noqa: D102
-        known = bounds(value, self._domain) if var.dtype.is_int and var.dtype.lanes == 1 else None
+        known = computed(value, self._domain) if var.dtype.is_int and var.dtype.lanes == 1 else None
         if known is not None and not of_dtype(var.dtype).within(known):
             self._domain = self._domain.with_range(var, known.low, known.high)
 
