@@ -8,7 +8,7 @@ import pytest
 import tilelang
 from tilelang import errors
 from tilelang.dtypes import as_dtype
-from tilelang.errors import NOWHERE, Loc, Note, ProgramError, TileLangError, UnknownName
+from tilelang.errors import NOWHERE, Loc, Note, ProgramError, TileLangError, UnknownName, nearest
 
 
 @pytest.fixture
@@ -167,3 +167,9 @@ def test_another_exception_is_told_as_the_staging_error_that_is_caught_where_it_
         OSError: errors.StagingError,
     }
     assert list(kinds.values()) == [errors.staging_error_kind(kind()) for kind in kinds]
+
+
+def test_the_nearest_name_is_suggested_if_one_is_like_it() -> None:
+    known = ("block_M", "block_N", "threads")
+    assert ("block_M", "threads", "") == (nearest("lock_M", known), nearest("thread", known), nearest("xyz", known))
+    assert ("", "threads") == (nearest("tres", known, 0.9), nearest("tres", known, 0.5))

@@ -7,7 +7,6 @@ without the frames of this package.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 import os
@@ -18,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeVar, cast, get_args, get_origin
 
-from tilelang.errors import ArgumentError, CompilerBug, OperandError, TileLangError, is_user_code
+from tilelang.errors import ArgumentError, CompilerBug, OperandError, TileLangError, is_user_code, nearest
 
 F = TypeVar("F", bound=Callable[..., Any])
 Test = Callable[[object], bool]
@@ -193,9 +192,9 @@ def _explained(
         signature.bind(*args, **keywords)
     except TypeError as mismatch:
         for given in keywords:
-            near = difflib.get_close_matches(given, signature.parameters, n=1)
+            near = nearest(given, signature.parameters)
             if given not in signature.parameters and near:
-                form = f"did you mean {near[0]!r}? {form}"
+                form = f"did you mean {near!r}? {form}"
         return words.mismatch(f"{what}: {mismatch}", hint=form)
     given_args = args[len(signature.parameters) - len(_parameters(function)) :]
     shown = [f"{a!r:.40}" for a in given_args] + [f"{k}={v!r:.40}" for k, v in keywords.items()]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import ml_dtypes
 import numpy as np
 
-from tilelang.errors import DTypeError, OptionError
+from tilelang.errors import DTypeError, OptionError, nearest
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -247,10 +247,8 @@ def _from_name(name: str) -> DType:
 
 def unknown_name(what: str, name: str, known: list[str]) -> OptionError:
     """The error for a name that is not known, with the nearest known one as its hint."""
-    import difflib  # noqa: PLC0415  only needed on the way to an error
-
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return OptionError(f"{what}: unknown name {name!r}", hint=f"did you mean {near[0]!r}?" if near else "")
+    near = nearest(name, known, 0.5)
+    return OptionError(f"{what}: unknown name {name!r}", hint=f"did you mean {near!r}?" if near else "")
 
 
 def lane_dtype(dtype: DType) -> DType:

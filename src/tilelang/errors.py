@@ -19,6 +19,7 @@ import linecache
 import os
 import sys
 import warnings
+from collections.abc import Iterable
 from types import FrameType, TracebackType
 
 from tilelang.records import record
@@ -152,6 +153,19 @@ def is_user_code(file: str) -> bool:
     if file.startswith(("<tilelang", "<frozen ", _PACKAGE)):
         return False
     return not file.startswith(_STANDARD_LIBRARY) or "site-packages" in file
+
+
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """The known name that is most like one that is not known; empty if none is like it.
+
+    Args:
+        name: The one that is not known.
+        known: The others.
+        cutoff: How much like it they must be, from 0 to 1.
+    """
+    import difflib  # noqa: PLC0415  most programs are free of mistakes
+
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)), "")
 
 
 class ProgramWarning(UserWarning):

@@ -21,7 +21,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from tilelang.errors import UnknownAttribute, UnknownModule, UnknownName
+from tilelang.errors import UnknownAttribute, UnknownModule, UnknownName, nearest
 from tilelang.other_names import OTHER_NAMES
 from tilelang.paths import INTERNAL, LANGUAGE, NO_SOURCE, PATHS
 
@@ -193,14 +193,12 @@ def unknown(kind: Callable[..., UnknownName], name: str, known: Sequence[str] = 
     replacement = _replacement(name)
     if replacement is not None:
         return kind(f"{shown}: internal to published TileLang, not part of this package", hint=replacement)
-    from difflib import get_close_matches  # noqa: PLC0415  only needed on the way to an error
-
     folder, _, last = name.rpartition(".")
     if folder == LANGUAGE and last in OTHER_NAMES:
         return kind(f"{shown}: there is no such name", hint=OTHER_NAMES[last])
     public = {n for n in (*_row(folder), *_below(folder), *known) if not n.startswith("_")}
-    near = get_close_matches(last, sorted(public), n=1, cutoff=0.6)
-    hint = f"did you mean {_shown(f'{folder}.{near[0]}')}?" if near else ""
+    near = nearest(last, sorted(public))
+    hint = f"did you mean {_shown(f'{folder}.{near}')}?" if near else ""
     return kind(f"{shown}: there is no such name", hint=hint)
 
 

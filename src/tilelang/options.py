@@ -6,17 +6,18 @@ never when the package is imported, and an argument beats the environment.
 
 from __future__ import annotations
 
-import difflib
 import enum
 import os
-import shlex
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from tilelang.api import public
-from tilelang.errors import CacheError, OptionError
+from tilelang.errors import CacheError, OptionError, nearest
 from tilelang.records import record
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class PassConfigKey(str, enum.Enum):
@@ -329,10 +330,10 @@ def _canonical_key(given: object) -> str:
     if plain in _KEYS:
         return plain
     names = {**{k.value: k.value for k in PassConfigKey}, **{k.name: k.value for k in PassConfigKey}}
-    near = difflib.get_close_matches(key, names, n=1, cutoff=0.5)
+    near = nearest(key, names, 0.5)
     raise OptionError(
         f"pass_configs: unknown key {key!r}",
-        hint=f"did you mean {names[near[0]]!r}?" if near else "the known keys are those of tilelang.PassConfigKey",
+        hint=f"did you mean {names[near]!r}?" if near else "the known keys are those of tilelang.PassConfigKey",
     )
 
 
@@ -340,6 +341,8 @@ def _flags(value: object, what: str) -> tuple[str, ...]:
     if value is None:
         return ()
     if isinstance(value, str):
+        import shlex  # noqa: PLC0415  few ask for flags
+
         try:
             return tuple(shlex.split(value))
         except ValueError as error:
@@ -429,6 +432,8 @@ def cache_folder() -> Path:
     Raises:
         CacheError: The user has no home folder, and no other place is named.
     """
+    from pathlib import Path  # noqa: PLC0415  needed once something is compiled
+
     try:
         return Path(environment("TILELANG_CACHE_DIR")).expanduser()
     except RuntimeError:

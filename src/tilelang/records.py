@@ -8,6 +8,7 @@ defines hundreds of them; so no code is compiled for a record before the first o
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import operator
 from collections.abc import Callable
 from dataclasses import MISSING, FrozenInstanceError, field
@@ -71,16 +72,21 @@ def record(
 
 
 def _made(cls: Any, frozen: bool, eq: bool, shown: bool, slots: bool, kw_only: bool) -> Any:
-    cls.__doc__ = cls.__doc__ or cls.__name__  # without, a signature would be worked out in its place
+    cls.__doc__ = cls.__doc__ or cls.__name__
     own_hash = cls.__dict__.get("__hash__") is not None
-    cls = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)(cls)
+    fields = _fields_of(cls, kw_only)
+    if slots:
+        cls = _with_slots(cls, list(fields))
+    # what `dataclasses` and `match` look at
+    cls.__dataclass_fields__, cls.__dataclass_params__ = fields, _PARAMS
+    if "__match_args__" not in cls.__dict__:
+        cls.__match_args__ = tuple(f.name for f in fields.values() if f.init and not f.kw_only)  # type: ignore[misc]
     if "__init__" not in cls.__dict__:
         cls.__init__ = _Init(cls, frozen)
-    names = [f.name for f in dataclasses.fields(cls)]
     if shown and "__repr__" not in cls.__dict__:
         cls.__repr__ = _shown
     if eq:
-        values = _values(names)
+        values = _values(list(fields))
         if "__eq__" not in cls.__dict__:
             cls.__eq__ = _equality(values)
         if not own_hash:
@@ -88,6 +94,49 @@ def _made(cls: Any, frozen: bool, eq: bool, shown: bool, slots: bool, kw_only: b
     if frozen:
         cls.__setattr__, cls.__delattr__ = _refuse_assignment, _refuse_deletion
     return cls
+
+
+@dataclasses.dataclass(init=False, repr=False, eq=False)
+class _Sample:
+    """Has what every dataclass has."""
+
+    x: int
+
+
+_PARAMS, _FIELD = _Sample.__dataclass_params__, _Sample.__dataclass_fields__["x"]._field_type  # type: ignore[attr-defined]
+
+
+def _fields_of(cls: Any, kw_only: bool) -> dict[str, Any]:
+    """The fields of a class by name, those of its bases first; their defaults become attributes of the class."""
+    fields: dict[str, Any] = {}
+    for base in cls.__mro__[-1:0:-1]:
+        fields.update(base.__dict__.get("__dataclass_fields__", ()))
+    for name, kind in inspect.get_annotations(cls).items():
+        if "ClassVar" in (kind if isinstance(kind, str) else repr(kind)).partition("[")[0]:
+            continue
+        given = cls.__dict__.get(name, MISSING)
+        f: Any = given if isinstance(given, dataclasses.Field) else field(default=given)
+        if f.default.__class__.__hash__ is None:
+            raise ValueError(f"mutable default {type(f.default)} for field {name} is not allowed: use default_factory")
+        f.name, f.type, f._field_type = name, kind, _FIELD
+        if f.kw_only is MISSING:
+            f.kw_only = kw_only
+        if f is given and f.default is MISSING:
+            delattr(cls, name)
+        elif f is given:
+            setattr(cls, name, f.default)
+        fields[name] = f
+    return fields
+
+
+def _with_slots(cls: Any, names: list[str]) -> Any:
+    """The class again, with slots for its fields; a class cannot get them later."""
+    inherited = {name for base in cls.__mro__[1:-1] for name in base.__dict__.get("__slots__", ())}
+    members = {name: value for name, value in cls.__dict__.items() if name not in ("__dict__", "__weakref__", *names)}
+    members["__slots__"] = tuple(name for name in names if name not in inherited)
+    made = type(cls)(cls.__name__, cls.__bases__, members)
+    made.__qualname__ = cls.__qualname__
+    return made
 
 
 class _Init:

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import difflib
 import enum
 import functools
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 
-from tilelang.errors import CacheError, NoLowering, OptionError, TargetError
+from tilelang.errors import CacheError, NoLowering, OptionError, TargetError, nearest
 from tilelang.options import cache_folder, environment, is_cache_enabled
 from tilelang.records import record
 
@@ -236,6 +233,7 @@ def _parse(value: object, what: str) -> Target:
         )
     text = value.strip()
     if text.startswith("{"):
+        import json  # noqa: PLC0415  few write it
         try:
             return _from_mapping(json.loads(text), what)
         except json.JSONDecodeError as error:
@@ -300,8 +298,8 @@ def _from_name(name: str, arch: str, code: tuple[str, ...], what: str) -> Target
 
 def _unknown_name(what: str, name: str) -> TargetError:
     other = {"gpu": "cuda", "nvidia": "cuda", "x86": "cpu"}.get(name.lower(), name.lower())
-    near = difflib.get_close_matches(other, ["auto", *ALIASES, *ABSENT], n=1, cutoff=0.5)
-    meant = f"did you mean {near[0]!r}? " if near else ""
+    near = nearest(other, ["auto", *ALIASES, *ABSENT], 0.5)
+    meant = f"did you mean {near!r}? " if near else ""
     syntax = "Use JSON syntax" if what == _DEFAULT_TARGET else "Pass target options as a dict"
     example = """'{"kind": "cuda", "arch": "sm_90a"}'""" if what == _DEFAULT_TARGET else _EXAMPLE
     return TargetError(f"{what}: unknown name {name!r}", hint=f"{meant}{syntax}, such as {example}")
@@ -312,11 +310,11 @@ def _cuda_arch(arch: str, what: str) -> str:
         return present_arch() or DEFAULT_ARCH
     if arch in ARCHITECTURES:
         return arch
-    near = difflib.get_close_matches(arch.lower(), ARCHITECTURES, n=1, cutoff=0.5)
+    near = nearest(arch.lower(), ARCHITECTURES, 0.5)
     known = ", ".join(ARCHITECTURES)
     raise TargetError(
         f"{what}: unknown arch {arch!r} of 'cuda'; the known ones are {known}",
-        hint=f"a valid target config dict is {{'kind': 'cuda', 'arch': {near[0] if near else DEFAULT_ARCH!r}}}",
+        hint=f"a valid target config dict is {{'kind': 'cuda', 'arch': {near or DEFAULT_ARCH!r}}}",
     )
 
 
@@ -393,7 +391,7 @@ def _ask_driver(driver: ctypes.CDLL) -> tuple[int, int] | None:
     return None if answers else (major.value, minor.value)
 
 
-_KERNEL_MODULE, _NODES = Path("/proc/driver/nvidia"), Path("/dev")
+_KERNEL_MODULE, _NODES = "/proc/driver/nvidia", "/dev"
 _RECORD = "devices.json"  # in the cache folder
 
 
@@ -402,9 +400,10 @@ def _devices_seen() -> list[str] | None:
 
     Reading them takes a tenth of the time that the management library takes to answer.
     """
+    from pathlib import Path  # noqa: PLC0415  asked by those who compile for the GPU at hand
     try:
-        devices = [path.read_text() for path in sorted(_KERNEL_MODULE.glob("gpus/*/information"))]
-        version = (_KERNEL_MODULE / "version").read_text()
+        devices = [path.read_text() for path in sorted(Path(_KERNEL_MODULE).glob("gpus/*/information"))]
+        version = Path(_KERNEL_MODULE, "version").read_text()
         nodes = sorted(name for name in os.listdir(_NODES) if name.startswith("nvidia"))
     except OSError:
         return None
@@ -417,6 +416,7 @@ def _recalled(seen: list[str] | None) -> tuple[int, int] | None:
     """What was answered when the same was seen before."""
     if seen is None or not is_cache_enabled():
         return None
+    import json  # noqa: PLC0415  as above
     try:
         kept = json.loads((cache_folder() / _RECORD).read_text())
         major, minor = kept["capability"] if kept["seen"] == seen else (None, None)
@@ -429,6 +429,7 @@ def _remember(seen: list[str] | None, capability: tuple[int, int]) -> None:
     """Keeps an answer for other processes; where that is not possible they ask again."""
     if seen is None or not is_cache_enabled():
         return
+    import json  # noqa: PLC0415  as above
     with contextlib.suppress(CacheError, OSError):
         folder = cache_folder()
         folder.mkdir(parents=True, exist_ok=True)

@@ -18,7 +18,6 @@ program.
 from __future__ import annotations
 
 import ast as syntax  # the module `tilelang.language.eager.ast` is an attribute of this one
-import difflib
 import inspect
 import re
 import types
@@ -33,6 +32,7 @@ from tilelang.errors import (
     StagingRuntimeError,
     StagingValueError,
     TileLangError,
+    nearest,
 )
 from tilelang.ir.expr import Expr, Var, int_const
 from tilelang.ir.func import PrimFunc, TensorParam
@@ -375,10 +375,10 @@ def _check_given(stager: _EagerStager) -> None:
     parameters = inspect.signature(call.rewritten.function).parameters
     for name in call.given_sizes:
         if name not in stager.asked:
-            near = difflib.get_close_matches(name, [*parameters, *stager.asked], n=1)
+            near = nearest(name, [*parameters, *stager.asked])
             raise ArgumentError(
                 f"{call.rewritten.source.node.name}: '{name}' is neither a parameter nor a size of T.const",
-                hint=f"did you mean '{near[0]}'?" if near else "",
+                hint=f"did you mean '{near}'?" if near else "",
             )
 
 

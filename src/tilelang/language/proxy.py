@@ -7,7 +7,6 @@ can be seen while staging; a global region may hang over the edge, where it is g
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from typing import Any, NoReturn, Union
 
@@ -18,6 +17,7 @@ from tilelang.errors import (
     StagingError,
     StagingTypeError,
     UnknownAttribute,
+    nearest,
 )
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, ExprLike, Load, as_expr, cast, int_const
@@ -376,10 +376,10 @@ class TileProxy:
         if attribute.startswith("_"):
             raise AttributeError(attribute)  # protocol probes such as __array__ and __dlpack__
         known = ["shape", "dtype", "ndim", "strides", "scope", "name", "buffer", "region"]
-        near = difflib.get_close_matches(attribute, known, n=1)
+        near = nearest(attribute, known)
         raise UnknownAttribute(
             f"'{self.name}' is a tile {shape_text(self.shape)} and has no attribute '{attribute}'",
-            hint=f"did you mean '{near[0]}'?" if near else f"it has {', '.join(known)}",
+            hint=f"did you mean '{near}'?" if near else f"it has {', '.join(known)}",
         )
 
 

@@ -17,8 +17,6 @@ from tilelang.ir.expr import Expr, ExprLike, Load, as_expr, binary, cast, const,
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import If
 from tilelang.isa.catalogue import INTRINSICS
-from tilelang.isa.common.random import MRG32K3A_START, PHILOX, UINT64, XORWOW_START
-from tilelang.isa.common.random_jumps import MRG_FACTORS, MRG_MODULI
 from tilelang.language.api import api
 from tilelang.language.calls import inside_kernel
 from tilelang.language.math import apply, is_number
@@ -28,7 +26,7 @@ from tilelang.records import record
 
 __all__ = ["rng_init", "rng_rand", "rng_rand_float"]
 
-_UINT32 = as_dtype("uint32")
+_UINT32, UINT64 = as_dtype("uint32"), as_dtype("uint64")
 _PHILOX, _MRG, _XORWOW = "curandStatePhilox4_32_10_t", "curandStateMRG32k3a_t", "curandStateXORWOW_t"
 # the words of a thread's state
 _WORDS = {
@@ -101,6 +99,8 @@ def rng_init(
     if generator == _PHILOX:
         start = chosen
     else:
+        from tilelang.isa.common.random import MRG32K3A_START, XORWOW_START  # noqa: PLC0415  their tables take long
+
         function = XORWOW_START if generator == _XORWOW else MRG32K3A_START
         pairs = [stager.bind("rng", apply(function, *chosen, const(pair, UINT64))) for pair in range(3)]
         start = [part for pair in pairs for part in (pair & 0xFFFFFFFF, pair >> 32)]
@@ -199,6 +199,8 @@ def _next(stager: Stager, numbers: _Numbers) -> Expr:
         scaled = cast(_mrg_step(stager, numbers), FLOAT64) * const(_MRG_BITS, FLOAT64)
         return hold(cast(binary(BinaryOp.MIN, scaled, const(4294967295.0, FLOAT64)), _UINT32))
     if numbers.generator == _PHILOX:
+        from tilelang.isa.common.random import PHILOX  # noqa: PLC0415  as above
+
         seed, sequence, position = numbers.words
         number = hold(cast(apply(PHILOX, seed, sequence, position), _UINT32))
         stager.assign_mutable(position, position + 1)
@@ -215,6 +217,8 @@ def _next(stager: Stager, numbers: _Numbers) -> Expr:
 
 def _mrg_step(stager: Stager, numbers: _Numbers) -> Expr:
     """The next value of MRG32k3a: a uint64 from 1 to its first modulus."""
+    from tilelang.isa.common.random_jumps import MRG_FACTORS, MRG_MODULI  # noqa: PLC0415  as above
+
     newest = []
     for part, (factors, modulus) in enumerate(zip(MRG_FACTORS, MRG_MODULI, strict=True)):
         words = numbers.words[3 * part : 3 * part + 3]

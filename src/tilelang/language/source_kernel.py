@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 from tilelang.errors import ProgramFileError, ProgramTypeError, ProgramValueError
 from tilelang.ir.buffer import Buffer, Region
@@ -84,8 +83,9 @@ def _text(what: str, given: str | os.PathLike[str]) -> str:
     if not name.strip():
         raise ProgramValueError(f"{what}: the source is empty")
     is_text = any(mark in name for mark in _MARKS)
-    if not ("\n" in name or len(name) > 4096) and Path(name).is_file():
-        text = Path(name).read_text(encoding="utf-8")
+    if not ("\n" in name or len(name) > 4096) and os.path.isfile(name):
+        with open(name, encoding="utf-8") as file:
+            text = file.read()
         if not text.strip():
             raise ProgramValueError(f"{what}: the file '{name}' is empty")
         return text

@@ -18,7 +18,6 @@ import sys
 import textwrap
 import types
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 _LONGEST_FILE = 1 << 20
 """Files that frames name are read up to this size, in bytes."""
@@ -76,11 +75,11 @@ def _as_text(value: object) -> str | None:
 
 def _files_among(values: Iterable[object]) -> Iterator[str]:
     for value in values:
-        if isinstance(value, Path) or (isinstance(value, str) and value.endswith(".py")):
+        if isinstance(value, os.PathLike) or (isinstance(value, str) and value.endswith(".py")):
             with contextlib.suppress(OSError, ValueError):
-                path = Path(value)
-                if path.is_file() and path.stat().st_size <= _LONGEST_FILE:
-                    yield path.read_text(encoding="utf-8")
+                if os.path.isfile(value) and os.path.getsize(value) <= _LONGEST_FILE:
+                    with open(value, encoding="utf-8") as file:
+                        yield file.read()
 
 
 def _prompt_history() -> str:

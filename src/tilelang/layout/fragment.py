@@ -16,7 +16,6 @@ import numpy as np
 
 from tilelang.api import public
 from tilelang.errors import ProgramError, ProgramTypeError, ProgramValueError, TileLangError
-from tilelang.layout import thread_values
 from tilelang.layout.digits import NotDigits
 from tilelang.layout.fit import fit, fragment_of_owners
 from tilelang.layout.layout import (
@@ -30,6 +29,7 @@ from tilelang.layout.layout import (
     reshaping,
 )
 from tilelang.layout.symbols import symbols
+from tilelang.layout.thread_values import Fragment as ThreadValues
 
 _HINT = "write T.Fragment((16, 8), lambda i, j: (i % 8 * 4 + j // 2, i // 8 * 2 + j % 2)), or two functions"
 
@@ -137,7 +137,7 @@ class Fragment(Layout):
         return place.reshape(*self.shape, 1)
 
     @cached_property
-    def thread_values(self) -> thread_values.Fragment:
+    def thread_values(self) -> ThreadValues:
         """The same as digits, which lowerings compute with; threads count from the first that holds anything.
 
         Raises:
@@ -368,7 +368,7 @@ def _check_integer(given: Any) -> None:
         raise ProgramError("T.Fragment: a function gives something other than integers from 0 on", hint=_HINT)
 
 
-def _agrees(layout: thread_values.Fragment, threads: np.ndarray) -> bool:
+def _agrees(layout: ThreadValues, threads: np.ndarray) -> bool:
     """Whether a fragment has exactly the copies that were asked for. Shapes: threads (*shape, copies)."""
     if layout.replication != threads.shape[-1]:
         return False

@@ -6,13 +6,12 @@ names parameters of the tuned function only, none appears twice, and the order i
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tilelang.errors import OptionError, TuningError
+from tilelang.errors import OptionError, TuningError, nearest
 from tilelang.jit.signature import key_of_value
 from tilelang.tune.subject import PASS_CONFIGS, Subject
 
@@ -101,12 +100,12 @@ def _check(config: Mapping[str, Any], subject: Subject) -> None:
                 )
         elif name not in parameters:
             names = [*parameters, PASS_CONFIGS]
-            near = [other for other in names if other.lower() == str(name).lower()]
-            near = near or difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
+            alike = [other for other in names if other.lower() == str(name).lower()]
+            near = alike[0] if alike else nearest(str(name), names, 0.5)
             raise OptionError(
                 f"autotune: the configuration {text_of(config)} names '{name}', which is no parameter of "
                 f"'{subject.name}'",
-                hint=f"did you mean '{near[0]}'?" if near else f"its parameters are {', '.join(parameters)}",
+                hint=f"did you mean '{near}'?" if near else f"its parameters are {', '.join(parameters)}",
             )
 
 

@@ -11,16 +11,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from fractions import Fraction
 from functools import cache
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilelang.isa.common.math import float_compute, float_result
 from tilelang.isa.intrinsic import Helper, Intrinsic, Spelling
 from tilelang.records import record
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 MODES: Mapping[str, str] = MappingProxyType(
     {"rn": "FE_TONEAREST", "rz": "FE_TOWARDZERO", "ru": "FE_UPWARD", "rd": "FE_DOWNWARD"}
@@ -47,6 +49,13 @@ class Operation:
     exact: Callable[..., int]
 
 
+def _fraction(value: Any) -> Fraction:
+    """A finite float as the number that it is."""
+    from fractions import Fraction  # noqa: PLC0415  needed where kernels are interpreted
+
+    return Fraction(float(value))
+
+
 def _sign(value: Fraction) -> int:
     return (value > 0) - (value < 0)
 
@@ -55,7 +64,7 @@ def _fma_nearest(x: Any, y: Any, z: Any) -> Any:
     kind = type(x)
     if not all(map(np.isfinite, (x, y, z))):
         return x * y + z
-    total = Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))
+    total = _fraction(x) * _fraction(y) + _fraction(z)
     return kind(_as_float(total)) if total else x * y + z
 
 
@@ -153,7 +162,7 @@ def _meaning(row: Operation, mode: str) -> Callable[..., Any]:
             return near
         if np.isinf(near) and row.arity < 3 and operands[-1] == 0:
             return near  # a division by zero is exact
-        exact = [Fraction(float(x)) for x in operands]
+        exact = [_fraction(x) for x in operands]
         return _rounded(near, lambda value: row.exact(value, *exact), mode, _zero_sign(row, operands))
 
     def meaning(*operands: Any) -> Any:
@@ -187,7 +196,7 @@ def _rounded(near: Any, above: Callable[[Fraction], int], mode: str, cancels: bo
     def side(value: Any) -> int:
         if np.isinf(value):
             return -1 if value > 0 else 1
-        return above(Fraction(float(value)))
+        return above(_fraction(value))
 
     if side(near) == 0:
         return kind(-0.0 if mode == "rd" else 0.0) if near == 0 and cancels else near
@@ -209,11 +218,11 @@ def _rounded(near: Any, above: Callable[[Fraction], int], mode: str, cancels: bo
 def _nearest(down: Any, up: Any, above: Callable[[Fraction], int]) -> Any:
     if np.isinf(up) or np.isinf(down):  # half a unit beyond the largest value is infinite
         largest = down if np.isinf(up) else up
-        unit = Fraction(float(largest)) - Fraction(float(np.nextafter(largest, type(largest)(0))))
-        beyond = above(Fraction(float(largest)) + unit / 2) * (1 if unit > 0 else -1)
+        unit = _fraction(largest) - _fraction(np.nextafter(largest, type(largest)(0)))
+        beyond = above(_fraction(largest) + unit / 2) * (1 if unit > 0 else -1)
         infinite = up if np.isinf(up) else down
         return infinite if beyond >= 0 else largest
-    middle = above((Fraction(float(down)) + Fraction(float(up))) / 2)
+    middle = above((_fraction(down) + _fraction(up)) / 2)
     if middle:
         return up if middle > 0 else down
     odd = int(np.asarray(down).view(f"u{down.dtype.itemsize}")[()]) & 1

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -99,6 +98,8 @@ def _fma_float32(a: Value, b: Value, c: Value) -> Value:
 def _fma_float64(a: float, b: float, c: float) -> float:
     if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)):
         return a * b + c
+    from fractions import Fraction  # noqa: PLC0415  needed where kernels are interpreted
+
     exact = Fraction(a) * Fraction(b) + Fraction(c)
     if exact == 0:
         return a * b + c if a * b == 0 else 0.0  # signs of zero as the two operations have them
