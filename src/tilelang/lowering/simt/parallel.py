@@ -42,6 +42,7 @@ from tilelang.lowering.lowering import Site
 from tilelang.lowering.simt.places import Places, is_replicated
 from tilelang.lowering.simt.reduce import Combiner, Partial, neutral
 from tilelang.lowering.simt.spread import Spread, ThreadDigit, ValueDigit
+from tilelang.lowering.simt.touched import touched
 from tilelang.records import record
 
 ZERO = const(0, INT32)
@@ -138,9 +139,11 @@ class SharedOut:
             buffer, indices = self._site.registers[buffer], (place,)
         value = partial.combine(Load(buffer, indices, dtype), partial.load(item.index))
         store: Stmt = Store(buffer, indices, value, loc=fold.updates[0].store.loc)
-        if buffer.scope in _OF_BLOCK:
-            speaks = self._speaks(item)
-            store = store if speaks is None else If(speaks, store, loc=store.loc)
+        known = touched(fold, self._loop)
+        tests = [] if known is None else [substitute(body.expr(known), self._coordinates)]
+        speaks = self._speaks(item) if buffer.scope in _OF_BLOCK else None
+        tests += [] if speaks is None else [speaks]
+        store = If(conjunction(tests), store, loc=store.loc) if tests else store
         build.emit(self._spread.around(store, unroll=True, loc=build.loc, only=item.axes))
 
     def _speaks(self, item: Accumulated) -> Expr | None:

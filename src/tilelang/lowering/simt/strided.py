@@ -20,6 +20,7 @@ from tilelang.ir.visit import Rewriter, substitute_stmt
 from tilelang.lowering.lowering import Site
 from tilelang.lowering.simt.reduce import Combiner, Partial, neutral
 from tilelang.lowering.simt.spread import ThreadDigit, primes
+from tilelang.lowering.simt.touched import touched
 
 ZERO = const(0, INT32)
 _OF_BLOCK = (Scope.SHARED, Scope.GLOBAL)
@@ -94,8 +95,10 @@ class _Strided:
     def _deliver(self, fold: Fold, partial: Partial) -> None:
         value = partial.combine(Load(fold.buffer, fold.indices, fold.buffer.dtype), partial.load(ZERO))
         store: Stmt = Store(fold.buffer, fold.indices, value, loc=fold.updates[0].store.loc)
-        alone = fold.buffer.scope in _OF_BLOCK
-        self._build.emit(If(self._thread == 0, store, loc=store.loc) if alone else store)
+        known = touched(fold, self._loop)
+        tests = [] if known is None else [known]
+        tests += [self._thread == 0] if fold.buffer.scope in _OF_BLOCK else []
+        self._build.emit(If(conjunction(tests), store, loc=store.loc) if tests else store)
 
     def _hold(self, scalar: Buffer) -> tuple[Buffer, Buffer]:
         shared = Buffer(f"{scalar.name}_last", (as_expr(1),), scalar.dtype, Scope.SHARED)
