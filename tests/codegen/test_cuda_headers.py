@@ -23,3 +23,8 @@ from tilelang.codegen.cuda_headers import needed_headers
 )
 def test_headers_follow_from_the_names_in_a_text(text: str, expected: str) -> None:
     assert tuple(f"cuda_{name}.h" for name in expected.split()) == needed_headers(text)
+
+
+def test_short_names_of_integers_are_the_hosts() -> None:
+    assert ("sys/types.h",) == needed_headers("uint a = 1; ushort b;")
+    assert () == needed_headers("uint4 a; uint32_t b; unsigned c;")

@@ -153,6 +153,12 @@ def test_the_interpreter_lock_is_free_while_it_compiles() -> None:
 
 
 @needs_nvrtc
+def test_short_names_of_integers_need_no_headers_of_a_host() -> None:
+    text = "#include <sys/types.h>\n" + KERNEL.replace("{", "{ uint a = 1; ushort b = a; ulong c = b; (void)c; ", 1)
+    assert open_nvrtc().compile(text, "sm_90a").code
+
+
+@needs_nvrtc
 @pytest.mark.parametrize("header", ["cstdint", "stdint.h"])
 def test_the_names_of_integers_need_no_headers_of_a_host(header: str) -> None:
     space = "std::" if header == "cstdint" else ""

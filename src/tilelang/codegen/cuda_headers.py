@@ -1,8 +1,8 @@
-"""Which headers of CUDA a user's C++ needs, by the names in it.
+"""Which headers a user's C++ needs, by the names in it.
 
-Published TileLang compiles every kernel with the headers of CUDA's narrow floats, so texts for it name their types and
-functions without including them. Takes a text; gives the headers. Invariant: a text that names nothing of a header does
-not get it, since reading one takes the compiler longer than many a kernel.
+Published TileLang compiles every kernel with the headers of CUDA's narrow floats, and nvcc reads some of the host's, so
+texts for it name their types and functions without including them. Takes a text; gives the headers. Invariant: a text
+that names nothing of a header does not get it, since reading one takes the compiler longer than many a kernel.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ _NAMES = {
     "cuda_fp8.h": r"__(nv|NV)_\w*(fp8|FP8|e4m3|E4M3|e5m2|E5M2|e8m0|E8M0)\w*|__NV_SATFINITE|__NV_NOSAT",
     "cuda_fp6.h": r"__(nv|NV)_\w*(fp6|FP6|e3m2|E3M2|e2m3|E2M3)\w*",
     "cuda_fp4.h": r"__(nv|NV)_\w*(fp4|FP4|e2m1|E2M1)\w*",
+    "sys/types.h": r"uint|ushort|ulong",
 }
 _TEXTS = r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"'  # comments and strings, inline assembly among them
 

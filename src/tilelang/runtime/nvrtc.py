@@ -42,6 +42,10 @@ _TYPES = {
     "uintptr_t": "unsigned long long",
 }
 _STDINT = "#pragma once\n" + "".join(f"typedef {c_type} {name};\n" for name, c_type in _TYPES.items())
+# Source: glibc, sys/types.h; of `ulong` what 64-bit hosts make of it
+_SYS_TYPES = (
+    "#pragma once\ntypedef unsigned int uint;\ntypedef unsigned short ushort;\ntypedef unsigned long ulong;\n"
+)
 _CSTDINT = "".join(f"using ::{name}; " for name in _TYPES)
 _STRING = "using ::memcpy; using ::memset; using ::size_t; "  # functions that NVRTC has without a header
 _STDDEF = (
@@ -51,6 +55,7 @@ _STDDEF = (
 _OF_CCCL = (b"array", b"cmath", b"limits", b"tuple", b"type_traits", b"utility")  # CUDA's headers have them elsewhere
 _HEADERS = {
     b"stdint.h": _STDINT.encode(),
+    b"sys/types.h": _SYS_TYPES.encode(),
     b"cstdint": f"#pragma once\n#include <stdint.h>\nnamespace std {{ {_CSTDINT}}}\n".encode(),
     b"string.h": b"#pragma once\n",
     b"cstring": f"#pragma once\nnamespace std {{ {_STRING}}}\n".encode(),
