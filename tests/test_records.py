@@ -89,6 +89,11 @@ def test_equal_frozen_records_hash_alike_and_those_without_equality_by_identity(
     class One:
         x: int
 
+    @record
+    class Noted:
+        x: int
+        note: int = field(default=0, compare=False)
+
     @record(eq=False)
     class Node:
         x: int
@@ -96,6 +101,8 @@ def test_equal_frozen_records_hash_alike_and_those_without_equality_by_identity(
     assert 1 == len({Place(1), Place(1, 0)})
     assert 2 == len({One(1), One(2), One(1)})
     assert Place(1) != One(1)
+    assert (Noted(1, 2), hash(Noted(1, 2))) == (Noted(1, 3), hash(Noted(1, 3)))
+    assert Noted(1, 2) != Noted(2, 2)
     assert 2 == len({Node(1), Node(1)})
 
 

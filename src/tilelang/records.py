@@ -86,7 +86,7 @@ def _made(cls: Any, frozen: bool, eq: bool, shown: bool, slots: bool, kw_only: b
     if shown and "__repr__" not in cls.__dict__:
         cls.__repr__ = _shown
     if eq:
-        values = _values(list(fields))
+        values = _values([name for name, f in fields.items() if f.compare])
         if "__eq__" not in cls.__dict__:
             cls.__eq__ = _equality(values)
         if not own_hash:

@@ -85,6 +85,15 @@ def test_scalars_that_an_iteration_writes_first_are_its_own():
     assert ([], "") == (verdict(nest(*again)).folds, verdict(nest(*again)).reason)
 
 
+def test_a_scalar_that_a_branch_writes_first_is_the_iteration_s_own():
+    inside = Seq((Store(X, (), load(A, I, J)), store(F, I, J, load(X))))
+    loop = nest(If(load(A, I, J) > 0.0, inside), If(load(A, I, J) < 0.0, store(F, I, J, 1.0)))
+    assert "" == verdict(loop).reason
+    assert "an iteration may use what another one left in 'x'" == verdict(loop, used=True).reason
+    beside = nest(If(load(A, I, J) > 0.0, Store(X, (), load(A, I, J))), store(F, I, J, load(X)))
+    assert "an iteration may use what another one left in 'x'" == verdict(beside).reason
+
+
 def test_a_scalar_written_now_and_then_runs_in_order():
     body = (If(load(A, I, J) > 0.0, Store(X, (), load(A, I, J))), store(F, I, J, load(X)))
     assert verdict(nest(*body)).reason

@@ -70,6 +70,29 @@ def test_addresses_and_barriers_of_older_programs():
     assert any("sync" in name or "barrier" in name or "bar" in name for name in names)
 
 
+def test_a_value_is_bound_before_calls_that_a_body_makes_of_it():
+    @T.prim_func
+    def main(A: T.Tensor((8,), "float32")):
+        with T.Kernel(1, threads=8):
+            for i in T.Parallel(8):
+                v, w = T.Var("v", "float32"), T.Var("w", "float32")
+                A[i] = T.let(v, A[i] + 1.0, v * T.let(w, v + 1.0, T.shfl_xor(w, 1)))
+
+    a = np.arange(8, dtype=np.float32)
+    tilelang.compile(main, execution_backend="simulator", target={"kind": "cuda", "arch": "sm_80"})(a)
+    assert [(i + 1) * ((i ^ 1) + 2) for i in range(8)] == a.tolist()
+
+
+def test_the_storage_of_a_buffer_is_its_address_for_a_function_of_cuda():
+    @T.prim_func
+    def main(A: T.Tensor((4,), "float32")):
+        with T.Kernel(1, threads=1):
+            T.evaluate(T.call_extern("handle", "touch", A.data, 3))
+
+    source = tilelang.lower(main, target={"kind": "cuda", "arch": "sm_80"}).kernel_source
+    assert "touch(A, 3);" in source
+
+
 def test_functions_by_name_are_those_of_the_language_or_of_cuda():
     @T.prim_func
     def main(A: T.Tensor((4,), "float32")):

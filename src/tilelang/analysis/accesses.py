@@ -79,6 +79,16 @@ class Context:
             step = step.outer
         return tuple(reversed(found))
 
+    def is_reached_by(self, other: Context) -> bool:
+        """Whether whatever comes to the other place has come to this one's branch, too, as far as conditions say."""
+        step: Context | None = self
+        while step is not None and step.condition is None:
+            step = step.outer
+        around: Context | None = other
+        while around is not None and around is not step:
+            around = around.outer
+        return around is step and not self.uncertain
+
     def domain(self, base: Domain) -> Domain:
         """What is known at the access, given what is known around the statement asked about."""
         return self._domain(base, assumed=True)

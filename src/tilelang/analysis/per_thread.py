@@ -156,7 +156,7 @@ class _Values:
             case ParallelLoop():
                 written = {b.storage for s in walk(stmt) for b in written_buffers(s) if b.scope in _SCALARS}
                 outlive = {b for b in written if b in self._homes}
-                own = self._each_does(stmt, at) or self.does_alone(stmt)
+                own = at.under or self.does_alone(stmt)  # else shared out, and all get what the iterations leave
                 self.memory.update(b for b in outlive if b.sequential or own or self._is_foreign(b, at.group))
 
     def _each_does(self, stmt: Stmt, at: _Place) -> bool:

@@ -183,10 +183,11 @@ class _Judge:
     def _private(self, storage: Buffer, touching: list[Access]) -> None:
         """A scalar, or an array of the thread, that iterations write before they read it."""
         first = touching[0]
-        certain = not first.context.uncertain and not first.context.conditions()
-        if storage.rank == 0 and not certain:
+        used_outside = self._used_outside(storage)
+        always = not first.context.uncertain and not first.context.conditions()
+        if storage.rank == 0 and not always and (used_outside or not writes_first(touching)):
             self._refuse(f"an iteration may use what another one left in '{storage.name}'")
-        elif self._used_outside(storage):
+        elif used_outside:
             if storage.rank == 0 and first.buffer is storage:
                 self.verdict.last.append(storage)
             else:
@@ -243,5 +244,10 @@ def is_private(storage: Buffer, stmt: Stmt) -> bool:
     touching = accesses(stmt).by_storage().get(storage)
     if not touching:
         return True
+    return writes_first(touching)
+
+
+def writes_first(touching: list[Access]) -> bool:
+    """Whether a write comes before the other accesses, in whatever branch these stand."""
     first = touching[0]
-    return first.write and not first.context.uncertain and not first.context.conditions()
+    return first.write and all(first.context.is_reached_by(access.context) for access in touching)

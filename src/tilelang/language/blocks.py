@@ -15,10 +15,10 @@ from tilelang.ir.expr import Const, Expr, ExprLike, Var, as_bool, as_expr, cast
 from tilelang.ir.stmt import Bind, Break, Continue, Stmt
 from tilelang.ir.stmt import If as Choice
 from tilelang.ir.stmt import While as WhileLoop
-from tilelang.ir.visit import substitute
+from tilelang.ir.visit import expressions, substitute, variables_of, walk
 from tilelang.language.api import api
 from tilelang.language.control import check_jump
-from tilelang.language.stage import Stager, current
+from tilelang.language.stage import Stager, current, current_if_any
 
 __all__ = [
     "Else",
@@ -188,9 +188,16 @@ def let(var: Var, value: ExprLike, body: ExprLike | None = None) -> Expr:
     Example:
         `v = T.int32(); T.let(v, bx * 4); A[v] = 0`
     """
-    if body is not None:
-        return Let(as_expr(body), {var: value})
-    return _bound("T.let", var, value)
+    if body is None:
+        return _bound("T.let", var, value)
+    inner, stager = as_expr(body), current_if_any()
+    _check_variable("T.let", var)
+    first = None if stager is None else next((n for n, s in enumerate(stager.statements) if _names(s, var)), None)
+    if stager is None or first is None:
+        return Let(inner, {var: value})
+    # the body has emitted what uses the variable, such as a call, behind all that the value consists of
+    stager.statements.insert(first, Bind(var, _of_variable(var, value), loc=stager.loc))
+    return inner
 
 
 @api
@@ -245,6 +252,10 @@ def _bound(what: str, var: Var, value: ExprLike) -> Var:
     stager = current(what)
     stager.emit(Bind(var, _of_variable(var, value)))
     return var
+
+
+def _names(stmt: Stmt, var: Var) -> bool:
+    return any(var in variables_of(expr) for part in walk(stmt) for expr in expressions(part))
 
 
 def _of_variable(var: Var, value: ExprLike) -> Expr:

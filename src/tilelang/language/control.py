@@ -17,7 +17,7 @@ from tilelang.ir.expr import Const, Expr, Load, Var, as_bool, as_expr, unary
 from tilelang.ir.scalar import UnaryOp
 from tilelang.ir.stmt import Break, Continue, If, While
 from tilelang.language.bindings import MISSING, Poison, Undeclared, is_number, number_dtype, read
-from tilelang.language.loops import LoopSpec
+from tilelang.language.loop_spec import LoopSpec
 from tilelang.language.stage import is_mutable
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class Named(Region):
 
     def __init__(self, frame: Frame, construct: str) -> None:
         super().__init__(frame, staged=True)
-        self.construct = "loop" if construct == "While" else "branch"
+        self.construct = "branch" if construct in ("If", "Then", "Else") else "loop"
 
     def __enter__(self) -> None:
         self.frame.frozen.append(self._frozen)

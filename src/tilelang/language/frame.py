@@ -19,7 +19,8 @@ from tilelang.ir.scalar import BinaryOp, UnaryOp
 from tilelang.ir.stmt import Alloc, Assert, If, Stmt, Store
 from tilelang.language.bindings import MISSING, Poison, Undeclared, is_number, number_dtype, read
 from tilelang.language.control import Branch, Loop, Named, PlainLoop, StagedFor, StagedWhile
-from tilelang.language.loops import LoopSpec, serial
+from tilelang.language.loop_spec import LoopSpec
+from tilelang.language.loops import serial
 from tilelang.language.proxy import TileProxy
 from tilelang.language.rewrite import Site
 from tilelang.language.stage import OpenScope, Stager, is_mutable, reads_memory

@@ -6,6 +6,9 @@ import ast
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+# functions that give what a `with` may open as a loop
+LOOPS = frozenset("While serial Serial unroll Unroll vectorized Vectorized Parallel parallel Pipelined grid".split())
+
 
 def binding_counts(function: ast.FunctionDef) -> Counter[str]:
     """How often each name is bound in a function, parameters included."""

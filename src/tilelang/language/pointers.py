@@ -17,7 +17,8 @@ from tilelang.isa.nvidia.memory import store as hinted_store
 from tilelang.language.address import Pointer, pointer_to
 from tilelang.language.api import api
 from tilelang.language.calls import emit_call
-from tilelang.language.proxy import TileProxy
+from tilelang.language.proxy import BufferProxy, TileProxy
+from tilelang.language.views import BufferStorage
 
 __all__ = [
     "access_ptr",
@@ -32,11 +33,11 @@ __all__ = [
 _ALWAYS = Const(True, BOOL)
 
 
-Place = Expr | TileProxy | Pointer
+Place = Expr | TileProxy | Pointer | BufferStorage
 
 
 @api
-def address_of(element: Expr | TileProxy) -> Pointer:
+def address_of(element: Expr | TileProxy | BufferStorage) -> Pointer:
     """The address of an element, or of the first element of a tile.
 
     Example:
@@ -154,7 +155,7 @@ def as_argument(what: str, value: ExprLike | Place) -> Expr | Region:
     """An operand of a call: the region of an address, or the value of anything else."""
     if isinstance(value, Pointer):
         return value.region
-    if isinstance(value, TileProxy) and value.ndim:
+    if isinstance(value, BufferStorage) or isinstance(value, TileProxy) and value.ndim:
         return pointer_of(what, value).region
     return as_expr(value)  # type: ignore[arg-type]
 
@@ -167,6 +168,8 @@ def pointer_of(what: str, place: Place) -> Pointer:
     """
     if isinstance(place, Pointer):
         return place
+    if isinstance(place, BufferStorage):
+        place = BufferProxy(place.buffer)
     if isinstance(place, TileProxy):
         return Pointer(place.region)
     if isinstance(place, Load) and place.indices:

@@ -21,7 +21,7 @@ import types
 from collections.abc import Sequence
 
 from tilelang.errors import Loc, StagingError
-from tilelang.language.names import assigned_names, binding_counts, reborn_names
+from tilelang.language.names import LOOPS, assigned_names, binding_counts, reborn_names
 from tilelang.language.source import FunctionSource, function_source
 from tilelang.records import record
 
@@ -397,7 +397,7 @@ class _Rewriter(ast.NodeTransformer):
         begin = _store(handle, _call("named", ast.Constant(construct)))
         carried = assigned_names(node.body, loop_targets=False)
         block = ast.With([*items, ast.withitem(_load(handle))], self.block(node.body))
-        carry = self._carry(handle, carried, node.body if construct == "While" else [])
+        carry = self._carry(handle, carried, node.body if construct in LOOPS else [])
         return [at, begin, *carry, block, at, *self._leave(handle, assigned_names(node.body))]
 
     def _carry(
@@ -488,7 +488,7 @@ def _flat_names(target: ast.expr) -> tuple[str, ...] | None:
 def _staged_block(item: ast.withitem) -> str:
     """Which of the blocks that are staged a `with` opens; empty for others, such as `T.Kernel`."""
     match item.context_expr:
-        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)) if name in ("While", "If", "Then", "Else"):
+        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)) if name in (*LOOPS, "If", "Then", "Else"):
             return name
     return ""
 

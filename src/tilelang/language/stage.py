@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import field
 from types import TracebackType
+from typing import Any
 
 from tilelang.api import user_frames
 from tilelang.dtypes import DType
@@ -86,6 +87,7 @@ class Stager(Builder):
         active_macros: The calls of macros that are being inlined, outermost first.
         params: The function's parameters by name, in order.
         loops: The kinds of the staged loops that are open, outermost first, as in `T.Parallel`.
+        opened_loops: Those of them that a `with` opened, each with its place.
         branches: The `T.If`, the sides of them, and the `T.sblock` that are open, outermost first.
         env_threads: The dimensions that variables of `T.env_thread` stand for.
         assumptions: Conditions that hold whenever the function runs, of `T.assume` and of other names of memory.
@@ -109,6 +111,7 @@ class Stager(Builder):
         self.active_macros: list[object] = []
         self.params: dict[str, Param] = {}
         self.loops: list[str] = []
+        self.opened_loops: list[Any] = []
         self.branches: list[object] = []
         self.env_threads: dict[Var, str] = {}
         self.assumptions: list[Expr] = []

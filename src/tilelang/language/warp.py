@@ -55,7 +55,7 @@ def shfl_sync(value: ExprLike, srcLane: ExprLike, width: int = WARP_SIZE, mask: 
     Args:
         value: What each lane offers, of any scalar dtype.
         srcLane: Which lane's value to take, counted within groups of `width` lanes.
-        width: 2, 4, 8, 16 or 32.
+        width: 1, 2, 4, 8, 16 or 32.
         mask: The lanes that take part, one bit each.
     """
     return _shuffle("T.shfl_sync", "idx", value, srcLane, width, mask)
@@ -229,8 +229,8 @@ def call(what: str, instruction: Instruction, *operands: Expr) -> Var:
 
 def _shuffle(what: str, mode: str, value: ExprLike, lane: ExprLike, width: int, mask: ExprLike) -> Expr:
     operand = as_expr(value)
-    if width not in (2, 4, 8, 16, 32):
-        raise ProgramError(f"{what}: width is {width!r:.40}", hint="write 2, 4, 8, 16 or 32")
+    if width not in (1, 2, 4, 8, 16, 32):
+        raise ProgramError(f"{what}: width is {width!r:.40}", hint="write 1, 2, 4, 8, 16 or 32")
     dtype = INT32 if operand.dtype.is_bool else operand.dtype
     number = cast(operand, dtype)
     result = call(what, shuffle(mode, dtype), lane_mask(mask), number, cast(lane, INT32), const(width, INT32))

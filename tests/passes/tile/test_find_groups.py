@@ -60,6 +60,16 @@ def inside_of_ws(A, tx, n):
             together(A)
 
 
+@T.macro
+def around_ws(A, tx, n):
+    if tx >= 128:
+        with T.ws(1, 2):
+            together(A)
+    else:
+        with T.ws(0):
+            A[tx] = 3
+
+
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
@@ -67,6 +77,7 @@ def inside_of_ws(A, tx, n):
         (nested, [(128, 256), (128, 32)]),
         (by_number, [(128, 128)]),
         (inside_of_ws, [(128, 256), (128, 128)]),
+        (around_ws, [(128, 256), (0, 128)]),
     ],
     ids=lambda case: getattr(case, "__name__", ""),
 )

@@ -1,8 +1,9 @@
 """Finds the groups of threads in branches on the thread index, as `T.ws` would have named them.
 
 Takes a tile-level function with its index bindings in place. A branch that whole neighboring warps take, and others do
-not, and in which tile operators or parallel loops stand or tiles are printed, becomes one of a group:
-`if thread < 128:` is `with T.ws(0):`, and so are its `else` and `elif`. Invariant: every thread does what it did
+not, and in which tile operators, parallel loops or groups stand or tiles are printed, becomes one of a group:
+`if thread < 128:` is `with T.ws(0):`, and so are its `else` and `elif`; a `T.ws` of the same threads inside adds
+nothing and goes. Invariant: every thread does what it did
 before, and together they print a tile once.
 """
 
@@ -30,7 +31,9 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
 
 
 def _found(launch: Launch) -> Stmt | None:
-    return launch if launch.thread is None else _Find(launch.thread, Group(0, launch.num_threads)).rebuild_stmt(launch)
+    return launch if launch.thread is None else _Find(
+        launch.thread, Group(0, launch.num_threads), inside=False
+    ).rebuild_stmt(launch)
 
 
 class _Find(Rewriter):
@@ -39,16 +42,19 @@ class _Find(Rewriter):
     Args:
         thread: The index of the executing thread.
         group: The threads that come here.
+        inside: Whether these are a group, not the whole block.
     """
 
-    def __init__(self, thread: Var, group: Group) -> None:
-        self._thread, self._group = thread, group
+    def __init__(self, thread: Var, group: Group, *, inside: bool) -> None:
+        self._thread, self._group, self._inside = thread, group, inside
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if not isinstance(node, If):
             return self.rebuild_stmt(node)
         if node.group is not None:
-            return _Find(self._thread, node.group).rebuild_stmt(node)
+            if node.group.first <= self._group.first and self._group.end <= node.group.end and self._inside:
+                return self.visit(node.then_body) or Seq((), loc=node.loc)  # `T.ws` of the threads that come here
+            return _Find(self._thread, node.group, inside=True).rebuild_stmt(node)
         if not _does_together(node):
             return node
         taken = self._taken(node.condition)
@@ -78,7 +84,7 @@ class _Find(Rewriter):
         if not neighbors or first % WARP_SIZE or count % WARP_SIZE:
             return self.rebuild_stmt(made) or made
         group = Group(first, count)
-        inner = _Find(self._thread, group).visit(body) or Seq((), loc=body.loc)
+        inner = _Find(self._thread, group, inside=True).visit(body) or Seq((), loc=body.loc)
         return dataclasses.replace(made, then_body=inner, group=group)
 
 
@@ -86,7 +92,7 @@ def _does_together(stmt: Stmt) -> bool:
     """Whether something stands there that threads do together."""
     if isinstance(stmt, CallStmt) and isinstance(stmt.routine, Instruction):
         return stmt.routine.group is isa.Group.WARPGROUP
-    if isinstance(stmt, TileOp | ParallelLoop) or shows_tile(stmt):
+    if isinstance(stmt, TileOp | ParallelLoop) or shows_tile(stmt) or isinstance(stmt, If) and stmt.group is not None:
         return True
     return any(_does_together(child) for child in sub_statements(stmt))
 

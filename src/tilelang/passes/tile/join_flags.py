@@ -1,0 +1,80 @@
+"""Joins what iterations of a parallel loop set now and then: `if a[i] != 1: changed = 1` becomes a disjunction.
+
+Takes a tile-level function. A scalar from around a `T.Parallel` loop to which iterations assign one constant, each
+under a condition of its own, and which the loop does not read, is assigned behind the loop if any iteration would have
+done so: that is an associative update of a flag, which may be spread over threads. Invariant: the scalar ends with the
+value that the iterations in order would leave.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tilelang.analysis.accesses import Access, accesses
+from tilelang.dtypes import INT32
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.compare import same_expr
+from tilelang.ir.expr import Const, Load, binary, const
+from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.stmt import Alloc, If, ParallelLoop, Seq, Stmt, Store
+from tilelang.ir.visit import Rewriter, walk
+from tilelang.passes.base import Pass, PassContext, with_body
+
+
+def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
+    if not any(isinstance(stmt, ParallelLoop) for stmt in walk(func.body)):
+        return func
+    return with_body(func, _Loops().visit(func.body) or func.body)
+
+
+class _Loops(Rewriter):
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if not isinstance(node, ParallelLoop):
+            return self.rebuild_stmt(node)
+        found = accesses(node.body)
+        values: dict[Buffer, Const] = {}
+        for storage, touching in found.by_storage().items():
+            value = None if storage in found.local else _set_now_and_then(storage, touching)
+            if value is not None:
+                values[storage] = value
+        if not values:
+            return node
+        flags = {b: dataclasses.replace(b, name=f"{b.name}_is_set", dtype=INT32) for b in values}
+        loop = _Raise(flags).visit(node)
+        assert loop is not None
+        made: list[Stmt] = [Alloc(flag, const(0, INT32), loc=node.loc) for flag in flags.values()]
+        made.append(loop)
+        for buffer, flag in flags.items():
+            is_set = binary(BinaryOp.NE, Load(flag, (), INT32), const(0, INT32))
+            made.append(If(is_set, Store(buffer, (), values[buffer], loc=node.loc), loc=node.loc))
+        return Seq(tuple(made), loc=node.loc)
+
+
+def _set_now_and_then(storage: Buffer, touching: list[Access]) -> Const | None:
+    """The constant that iterations assign to a scalar under conditions, if that is all they do with it."""
+    if storage.scope is not Scope.VAR or storage.rank or storage.sequential or storage.dtype.lanes > 1:
+        return None
+    stores = [a.stmt for a in touching if isinstance(a.stmt, Store) and a.write and a.update is None]
+    if len(stores) != len(touching) or any(a.buffer is not storage for a in touching):
+        return None
+    value = stores[0].value
+    if not isinstance(value, Const) or not all(same_expr(value, store.value) for store in stores):
+        return None
+    return value if any(a.context.uncertain or a.context.conditions() for a in touching) else None
+
+
+class _Raise(Rewriter):
+    """Puts an update of its flag in the place of every assignment."""
+
+    def __init__(self, flags: dict[Buffer, Buffer]) -> None:
+        self._flags = flags
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if not isinstance(node, Store) or node.buffer not in self._flags:
+            return self.rebuild_stmt(node)
+        flag = self._flags[node.buffer]
+        return Store(flag, (), binary(BinaryOp.BITOR, Load(flag, (), INT32), const(1, INT32)), loc=node.loc)
+
+
+PASS = Pass("join_flags", _run, Level.TILE, Level.TILE)
