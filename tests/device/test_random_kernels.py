@@ -6,10 +6,11 @@ import pytest
 from device_launch import architecture
 from random_kernels.checking import check_random, compare
 from random_kernels.choices import Seeded
+from random_kernels.lanes import LanePrograms
 from random_kernels.operators import OperatorPrograms
 from random_kernels.products import ProductPrograms
 from random_kernels.role_programs import RolePrograms, wishes
-from random_kernels.ways import can_be_moved, few_groups, on_device, on_simulator
+from random_kernels.ways import few_groups, on_device, on_simulator
 
 from tilelang.errors import ResourceError
 from tilelang.testing import requires_cuda
@@ -18,9 +19,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:kernel .* the registers of a thr
 
 
 def check(program, *ways):
-    if can_be_moved(program):
-        with contextlib.suppress(ResourceError):  # it wants more shared memory than a block has, which is no secret
-            compare(program, *(ways or (on_simulator(architecture(), True, 0), on_device())))
+    with contextlib.suppress(ResourceError):  # it wants more shared memory than a block has, which is no secret
+        compare(program, *(ways or (on_simulator(architecture(), True, 0), on_device())))
 
 
 @requires_cuda
@@ -33,6 +33,12 @@ def test_kernels_agree_with_the_reference_and_the_simulator(seed):
 @pytest.mark.parametrize("seed", range(7000, 7060))
 def test_kernels_of_operators_of_the_library_agree_with_the_reference_and_the_simulator(seed):
     check_random(seed, check, 1, 6, OperatorPrograms)
+
+
+@requires_cuda
+@pytest.mark.parametrize("seed", range(8000, 8060))
+def test_lanes_exchange_what_numpy_says(seed):
+    check_random(seed, check, 1, 8, LanePrograms)
 
 
 @requires_cuda

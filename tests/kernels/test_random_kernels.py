@@ -9,6 +9,7 @@ from device_text import ARCHITECTURES, compile_cuda, needs_cuda_compiler
 from random_kernels import ways
 from random_kernels.checking import check_random, compare, load
 from random_kernels.choices import Seeded
+from random_kernels.lanes import LanePrograms
 from random_kernels.operators import OperatorPrograms
 from random_kernels.products import ProductPrograms
 from random_kernels.role_programs import RolePrograms, wishes
@@ -69,6 +70,13 @@ def test_kernels_of_operators_of_the_library_agree_with_the_reference(seed):
     arch = ("sm_80", "sm_75", "sm_90a")[seed % 3]
     ways_to_run = (ways.on_cpu("-O1"), ways.on_simulator(arch, seed % 2 == 0, seed))
     check_random(seed, lambda program: compare(program, *ways_to_run), 1, 6, OperatorPrograms)
+
+
+@pytest.mark.slow(every=12)
+@pytest.mark.parametrize("seed", range(8000, 8060))
+def test_lanes_exchange_what_numpy_says(seed):
+    arch = ("sm_80", "sm_75", "sm_90a")[seed % 3]
+    check_random(seed, on_simulator(arch, lazy=seed % 2 == 0, seed=seed), 1, 8, LanePrograms)
 
 
 WISHES = ({}, {"persistent": True}, {"persistent": True, "ping_pong": True}, {"in_flight": 1})

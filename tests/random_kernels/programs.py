@@ -23,11 +23,13 @@ class Program:
 
     Attributes:
         tolerances: Per tensor: 0 for exact agreement, else the relative difference that rounding may make.
+        expected: The arguments afterwards, where the reference interpreter cannot say.
     """
 
     text: str
     arguments: list[Any] = field(repr=False)
     tolerances: list[float] = field(repr=False)
+    expected: list[Any] | None = field(default=None, repr=False)
 
     def copies(self) -> list[Any]:
         """The arguments once more, with the same strides."""

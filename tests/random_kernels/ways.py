@@ -5,6 +5,7 @@ Each takes a function and its arguments, and gives the arguments after the run; 
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +13,6 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from random_kernels.programs import Program as RandomProgram
 
 import tilelang
 from tilelang import target
@@ -59,27 +59,55 @@ def on_device(**pass_configs: Any) -> Way:
         options = {f"tl.{name}": value for name, value in pass_configs.items()}
         there = [_to_device(a) if isinstance(a, np.ndarray) else a for a in arguments]
         tilelang.compile(func, target="cuda", pass_configs=options)(*there)
-        return [to_host(t) if isinstance(a, np.ndarray) else a for t, a in zip(there, arguments, strict=True)]
+        return [_to_host(t) if isinstance(a, np.ndarray) else a for t, a in zip(there, arguments, strict=True)]
 
     return run
 
 
-def can_be_moved(random: RandomProgram) -> bool:
-    """Whether torch has all the dtypes that a program's tensors have."""
-    try:
-        for array in random.copies():
-            if isinstance(array, np.ndarray):
-                _to_device(array)
-    except ArgumentError:
-        return False
-    return True
+class _Bytes:
+    """An array on the GPU of a dtype that torch lacks, in bytes that torch holds."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        import torch  # where there is a GPU, there is torch
+
+        self._bytes = torch.tensor(np.ascontiguousarray(array).reshape(-1).view(np.uint8), device="cuda")
+        self._dtype = array.dtype
+        self.shape, self.strides = array.shape, array.strides
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        data = (self._bytes.data_ptr(), False)
+        return {"typestr": self._dtype, "shape": self.shape, "strides": self.strides, "data": data, "version": 3}
+
+    def on_host(self) -> np.ndarray:
+        """A copy of the contents."""
+        there = self._bytes.cpu().numpy().view(self._dtype)
+        return np.lib.stride_tricks.as_strided(there, self.shape, self.strides)
+
+    def narrowed(self, columns: int) -> _Bytes:
+        """The first elements of each row, in the same memory."""
+        part = copy.copy(self)
+        part.shape = (*self.shape[:-1], columns)
+        return part
 
 
 def _to_device(array: np.ndarray) -> Any:
     """A copy on the GPU in which rows lie as far apart as they do on the host."""
-    if array.flags.c_contiguous:
-        return to_device(array, target="cuda")
-    return to_device(array.base, target="cuda")[..., : array.shape[-1]]
+    whole = array if array.flags.c_contiguous else array.base
+    assert whole is not None
+    try:
+        there = to_device(whole, target="cuda")
+    except ArgumentError:
+        made = _Bytes(whole)
+        return made if whole is array else made.narrowed(array.shape[-1])
+    return there if whole is array else there[..., : array.shape[-1]]
+
+
+def _to_host(array: Any) -> np.ndarray:
+    if isinstance(array, _Bytes):
+        return array.on_host()
+    there: np.ndarray = to_host(array)
+    return there
 
 
 @contextmanager
