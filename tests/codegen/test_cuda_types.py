@@ -84,8 +84,20 @@ def test_narrow_floats_round_after_each_operation():
     a, b = (Var(name, as_dtype("float16")) for name in "ab")
     out = buffer("O", (1,), "float16")
     show = printer(a, b, out)
-    assert "half_t::rounded(half_t::rounded(a * b) + a)" == show.value(a * b + a)
-    assert "half_t(half_t::rounded(a * b) + a)" == show.stored(a * b + a, out.dtype)
+    assert "half_t::rounded(half_t::rounded(a / b) / a)" == show.value(a / b / a)
+    assert "half_t(half_t::rounded(a / b) / a)" == show.stored(a / b / a, out.dtype)
+
+
+def test_elements_of_16_bits_are_added_and_multiplied_as_they_lie():
+    a, f = Var("a", as_dtype("float16")), Var("f", as_dtype("float32"))
+    tile, out = (buffer(name, (8,), "float16") for name in "TO")
+    x, y = (Load(tile, (as_expr(n),), tile.dtype) for n in (0, 1))
+    show = printer(a, f, tile, out)
+    assert "(float)(T[0] * T[1])" == show.value(x * y)
+    assert "T[0] * (T[1] - half_t(a))" == show.stored(x * (y - a), out.dtype)
+    assert "half_t((float)T[0] / (float)(T[0] + T[1]))" == show.stored(x / (x + y), out.dtype)
+    assert "(float)(T[0] * half_t((float)(f)))" == show.value(Cast(x * Cast(f, x.dtype), f.dtype))
+    assert "f + (float)(half_t(0.5f) - T[1])" == show.value(f + Cast(0.5 - y, f.dtype))
 
 
 def test_short_vectors_move_as_words():

@@ -5,6 +5,7 @@ import pytest
 from device_launch import Module, needs_gpu
 from device_text import cuda_source
 
+from tilelang.codegen.cuda_types import CUDA
 from tilelang.dtypes import SCALARS, as_dtype, lane_dtype
 from tilelang.ir.scalar import BinaryOp, convert, data_binary
 from tilelang.isa.catalogue import INTRINSICS
@@ -117,6 +118,33 @@ def test_vectors_are_cast_lane_by_lane(conversions, source, destination):
     a, b = as_dtype(source), as_dtype(destination)
     values = np.ascontiguousarray(samples(lane_dtype(a)))
     assert_same(convert(values, lane_dtype(b)), converted(conversions, values, a, b), b)
+
+
+@pytest.fixture(scope="module")
+def sums_and_products():
+    texts = []
+    for name in sorted(CUDA.computes):
+        kind = cuda_type(SCALARS[name]).name
+        texts += [
+            f'extern "C" __global__ void {word}_{name}(const {kind}* a, const {kind}* b, {kind}* y, const long long* n) {{'
+            f" for (long long i = blockIdx.x * blockDim.x + threadIdx.x; i < *n; i += gridDim.x * blockDim.x)"
+            f" y[i] = a[i] {sign} b[i]; }}"
+            for word, sign in (("add", "+"), ("sub", "-"), ("mul", "*"))
+        ]
+    return Module(cuda_source([INTEGERS, *(cuda_type(SCALARS[name]).helper for name in CUDA.computes)], texts))
+
+
+@pytest.mark.parametrize("op", ["ADD", "SUB", "MUL"])
+@pytest.mark.parametrize("name", sorted(CUDA.computes))
+def test_sums_and_products_of_elements_are_rounded_once(sums_and_products, name, op):
+    dtype, rng = SCALARS[name], np.random.default_rng(2)
+    a = np.tile(samples(dtype), 8)
+    near = (a.view(np.uint16) + rng.integers(-3000, 3000, a.size)).astype(np.uint16).view(dtype.numpy)
+    for b in (rng.permutation(a), near):
+        actual = np.zeros(a.shape, dtype.numpy)
+        count = np.array([a.size], np.int64)
+        sums_and_products.run(f"{op.lower()}_{name}", a, b, actual, count, threads=256, blocks=64)
+        assert_same(data_binary(BinaryOp[op], a, b, dtype), actual, dtype)
 
 
 MATH = [(name, dtype) for name, record in INTRINSICS.items() for dtype in record.spell["cuda"]]

@@ -85,6 +85,8 @@ class ExprPrinter(IndexPrinter):
             return self.value(expr)
         if isinstance(expr, Cast) and expr.dtype == dtype:
             return self._converted(expr)  # straight to bits, without going through the value they stand for
+        if expr.dtype == dtype and self._adds_elements(expr):
+            return self._of_elements(expr)[0]
         element = self.storage(dtype)
         text, level = self._value(expr)
         rounding = f"{element}::rounded("
@@ -246,6 +248,8 @@ class ExprPrinter(IndexPrinter):
         dtype = a.dtype
         if op in _MODULAR and self._is_modular(dtype):
             return self._signed(self._modular(expr), dtype)
+        if self._adds_elements(expr):
+            return f"({self.value_type(dtype)}){tight(self._of_elements(expr), PREFIX)}", PREFIX
         x, y = self._value(a), self._value(b)
         if op in COMPARISONS:
             return infix(op, x, y)
@@ -289,6 +293,17 @@ class ExprPrinter(IndexPrinter):
         if dtype.is_int and dtype.bits < 32:
             return f"{self.value_type(dtype)}({text})", POSTFIX
         return text, level
+
+    # -- arithmetic of packed elements as they lie in memory ----------------------------------------------------
+    def _adds_elements(self, expr: Expr) -> bool:
+        """Whether the language has the operator for elements of the dtype."""
+        return isinstance(expr, Binary) and expr.op in _MODULAR and str(expr.dtype) in self.dialect.computes
+
+    def _of_elements(self, expr: Expr) -> Text:
+        """An expression of a packed dtype as an element in memory."""
+        if isinstance(expr, Binary) and self._adds_elements(expr):
+            return infix(expr.op, self._of_elements(expr.a), self._of_elements(expr.b))
+        return self.stored(expr, expr.dtype), POSTFIX
 
     # -- signed arithmetic where the language leaves overflow undefined -----------------------------------------
     def _is_modular(self, dtype: DType) -> bool:

@@ -46,5 +46,6 @@ CUDA = Dialect(
     shifts=True,
     vectors=True,
     moves_bits=False,
+    computes=frozenset({"float16", "bfloat16"}),
     chooses=CHOOSE,
 )

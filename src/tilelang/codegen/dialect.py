@@ -35,6 +35,8 @@ class Dialect:
         vectors: Whether several neighboring elements move in one access.
         moves_bits: Whether stores of packed elements name their bits; some compilers vectorize moves of bits, not of
             the structs around them.
+        computes: The packed dtypes whose elements are added, subtracted and multiplied as they are; others become numbers
+            first.
         chooses: A function that is given both values of a choice, for compilers that would branch around one of them;
             None where a conditional expression does.
     """
@@ -54,6 +56,7 @@ class Dialect:
     shifts: bool
     vectors: bool
     moves_bits: bool
+    computes: frozenset[str] = frozenset()
     chooses: Helper | None = None
 
 

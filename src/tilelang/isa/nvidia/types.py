@@ -70,6 +70,35 @@ template <typename To, typename From> __device__ __forceinline__ To tl_bits(From
     needs=(INTEGERS,),
 )
 
+# The sum or product of two elements, which is rounded once, is what float gives when it is rounded to an element: with
+# 24 bits, which are at least twice the 11 of a half and two more, a sum that is rounded twice is the same (Figueroa,
+# "When is double rounding innocuous?", 1995), and products are exact. With .rn they are never contracted, and ptxas
+# pairs neighbors. Products of bfloat16 may be subnormal floats, which are not exact. Source: PTX ISA, "Half Precision
+# Floating Point Instructions": add, sub and mul of .f16 from sm_53 on, of .bf16 from sm_90 on
+_ELEMENT_OPERATOR = """\
+__device__ __forceinline__ {kind} operator{sign}({kind} a, {kind} b) {{
+    {body}
+}}
+"""
+_NATIVE = """\
+{kind} c;
+    asm("{name}.rn.{suffix} %0, %1, %2;" : "=h"(c.bits) : "h"(a.bits), "h"(b.bits));
+    return c;"""
+_BY_FLOAT = "return {kind}((float)a {sign} (float)b);"
+_FROM_90 = f"#if __CUDA_ARCH__ >= 900\n    {_NATIVE}\n#else\n    {_BY_FLOAT}\n#endif"
+_NAMES = {"+": "add", "-": "sub", "*": "mul"}
+
+
+def _operators(kind: str, suffix: str, bodies: Mapping[str, str]) -> str:
+    """The text of +, - and * for elements of a type, each with its body."""
+    return "".join(
+        _ELEMENT_OPERATOR.format(
+            kind=kind, sign=sign, body=body.format(kind=kind, sign=sign, name=_NAMES[sign], suffix=suffix)
+        )
+        for sign, body in bodies.items()
+    )
+
+
 _HALF = Helper(
     "half_t",
     """\
@@ -84,7 +113,8 @@ struct half_t {
     }
     static __device__ __forceinline__ float rounded(float x) { return (float)half_t(x); }
 };
-""",
+"""
+    + _operators("half_t", "f16", dict.fromkeys(_NAMES, _NATIVE)),
     needs=(INTEGERS,),
 )
 
@@ -106,7 +136,8 @@ struct bfloat16_t {  // the upper half of a float
     __device__ __forceinline__ operator float() const { return tl_bits<float>((uint32_t)bits << 16); }
     static __device__ __forceinline__ float rounded(float x) { return (float)bfloat16_t(x); }
 };
-""",
+"""
+    + _operators("bfloat16_t", "bf16", {"+": _FROM_90, "-": _FROM_90, "*": _BY_FLOAT}),
     needs=(BITS,),
 )
 
