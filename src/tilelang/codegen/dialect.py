@@ -35,7 +35,7 @@ class Dialect:
         vectors: Whether several neighboring elements move in one access.
         moves_bits: Whether stores of packed elements name their bits; some compilers vectorize moves of bits, not of
             the structs around them.
-        computes: The packed dtypes whose elements are added, subtracted and multiplied as they are; others become numbers
+        computes: The packed dtypes whose elements are added, subtracted, multiplied as they are; others become numbers
             first.
         chooses: A function that is given both values of a choice, for compilers that would branch around one of them;
             None where a conditional expression does.
