@@ -66,6 +66,25 @@ def test_an_access_that_does_not_move_is_still() -> None:
     assert {i: 4} == read(tensor(64), i).widths
 
 
+@pytest.mark.parametrize(
+    ("at", "run"),
+    [
+        ((i, j // 16), 16),
+        ((i, (k * 32 + j) // 16), 16),
+        ((i, (k * 8 + j) // 16), 8),
+        ((i, (k + j) // 16), 1),
+        ((j // 8, j // 2), 2),
+        ((i, j // 8 * 3 + 1), 8),
+        ((i, j % 8), 1),
+        ((i, 2 * j // 16), 1),
+    ],
+)
+def test_how_long_an_access_stays_where_it_is(at: tuple[Expr, ...], run: int) -> None:
+    pattern = read(tensor(128, 128), *at)
+    assert ({j: run} if run > 1 else {}) == pattern.runs
+    assert 2.0 / min(4, run) == pattern.cost(j, 4) if run > 1 else j not in pattern.still
+
+
 def test_the_best_vector_is_that_of_the_dearest_accesses() -> None:
     wide, narrow = read(tensor(64, 64), i, j), read(tensor(64, 64, dtype="float16"), i, j)
     odd = read(tensor(64, 65), i, j + 1)

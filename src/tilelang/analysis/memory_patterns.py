@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import field
 
 from tilelang.analysis.accesses import Access
 from tilelang.arith.affine import Sum
@@ -15,8 +16,9 @@ from tilelang.arith.domain import Domain
 from tilelang.arith.interval import Analysis, analysis_of
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.expr import Expr, Var, const, int_const
-from tilelang.ir.visit import walk_expr
+from tilelang.ir.expr import Binary, Expr, Var, const, int_const
+from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.visit import children, walk_expr
 from tilelang.records import record
 
 VECTOR_BYTES = 16
@@ -33,12 +35,15 @@ class MemoryPattern:
         still: The variables of the nest that do not move it.
         widths: For each variable along which neighboring iterations touch neighboring elements, how many elements an
             aligned access may have, at most, if it begins at a multiple of that many iterations.
+        runs: For each variable that moves it only now and then, such as `j` in `scales[i, j // 128]`, how many
+            neighboring iterations touch one element, beginning at a multiple of that many.
     """
 
     buffer: Buffer
     bytes: int
     still: frozenset[Var]
     widths: dict[Var, int]
+    runs: dict[Var, int] = field(default_factory=dict)
 
     @property
     def is_global(self) -> bool:
@@ -52,6 +57,8 @@ class MemoryPattern:
         """
         if var in self.still:
             return 2.0 / vector
+        if var in self.runs:
+            return 2.0 / min(vector, self.runs[var])
         if var not in self.widths:
             return 0.0  # every lane has a line of its own, whatever the vector
         width = min(vector, self.widths[var])
@@ -85,7 +92,23 @@ def _pattern(access: Access, variables: Sequence[Var], analysis: Analysis) -> Me
             for offset, stride in zip(offsets, strides, strict=True):
                 divisor = math.gcd(divisor, _divisor(offset, analysis) * _divisor(analysis.sum(stride), analysis))
             widths[var] = _width(divisor, access.buffer, size)
-    return MemoryPattern(access.buffer, size, still, widths)
+    runs = {var: _run(access.start, var, analysis) for var in variables if var not in still and var not in widths}
+    return MemoryPattern(access.buffer, size, still, widths, {var: run for var, run in runs.items() if run > 1})
+
+
+def _run(indices: Sequence[Expr], var: Var, analysis: Analysis) -> int:
+    """How many neighboring iterations of a variable give one value of all subscripts; 0 if all do."""
+    return math.gcd(*(_run_of(index, var, analysis) for index in indices))
+
+
+def _run_of(index: Expr, var: Var, analysis: Analysis) -> int:
+    if index is var:
+        return 1
+    if isinstance(index, Binary) and index.op is BinaryOp.FLOORDIV and (divisor := int_const(index.b) or 0) > 0:
+        rest = _without(analysis.sum(index.a), var)
+        if rest is not None:
+            return math.gcd(divisor, _divisor(rest, analysis))
+    return math.gcd(*(_run_of(child, var, analysis) for child in children(index)))
 
 
 def _names(total: Sum, var: Var) -> bool:

@@ -205,12 +205,24 @@ def test_what_lanes_hand_to_each_other_keeps_its_order():
     place = at(BX, THREAD % 16)
     same = store(S, *place, load(S, *place) + 1.0)
     assert ([4], [4]) == widths(vectorized(lanes(4, same)))
-    shifted = store(S, *place, load(S, BX, THREAD % 16 * 4 + W + 4))
+    shifted = store(S, *place, load(S, BX, THREAD % 16 * 4 + W + 2))
     assert ([], []) == widths(vectorized(lanes(4, shifted)))
     twice = (store(S, *place, load(A, *place)), store(B, *place, load(S, *place)))
     assert ([4], [4]) == widths(vectorized(lanes(4, *twice)))  # of A and of B
     again = (store(S, *place, load(A, *place)), store(S, *place, load(B, *place)))
     assert [] == widths(vectorized(lanes(4, *again)))[1]
+
+
+def test_parts_of_a_row_that_lanes_do_not_share_move_apart():
+    def rotated(buffer, distance):
+        low, high = at(BX, THREAD % 8), (BX, THREAD % 8 * 4 + W + distance)
+        stores = store(buffer, *low, load(A, *high)), store(buffer, *high, load(A, *low))
+        return widths(vectorized(lanes(4, *stores)))
+
+    assert ([4, 4], [4, 4]) == rotated(S, 32)
+    assert ([4, 4], [4, 4]) == rotated(B, 4)
+    assert [] == rotated(S, 2)[1]
+    assert ([4], [4]) == rotated(A, 32)  # the first store changes what the second one loads
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "int8", "float64"])

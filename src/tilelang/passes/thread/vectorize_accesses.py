@@ -18,6 +18,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from tilelang.arith.domain import Domain, behind, in_order, of_function
+from tilelang.arith.prove import decide
 from tilelang.dtypes import INT32, DType, as_dtype
 from tilelang.errors import Loc
 from tilelang.ir.assumption import Assume, loaded_buffers, of_all_iterations
@@ -208,7 +209,17 @@ class _Lanes:
     def _others(self, use: _Use, *, stores: bool) -> list[_Use]:
         kind = Store if stores else Load
         same = [o for o in self._uses if o.buffer.storage is use.buffer.storage and o is not use]
-        return [o for o in same if isinstance(o.node, kind)]
+        return [o for o in same if isinstance(o.node, kind) and not self._are_apart(o, use)]
+
+    def _are_apart(self, a: _Use, b: _Use) -> bool:
+        """Whether no two iterations touch one element, such as in halves of a row."""
+        if a.buffer is not b.buffer or not a.plain or not b.plain:
+            return False
+        var = self._loop.var
+        other = Var(f"{var.name}_other", var.dtype, index=True)
+        domain = self._domain.with_loop(var, 0, self._trips).with_loop(other, 0, self._trips)
+        pairs = ((x, substitute(y, {var: other})) for x, y in zip(a.indices, b.indices, strict=True))
+        return any(decide(x < y, domain) or decide(x > y, domain) for x, y in pairs)
 
     # -- what may be moved out of the lanes -----------------------------------------------------------------------
     def _load_width(self, use: _Use) -> int:

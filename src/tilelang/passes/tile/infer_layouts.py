@@ -298,8 +298,9 @@ class _Inference:
                 self._long[nest] = rows
         if not holds and not late and nest.layout is None:
             self._variants[nest] = row_variants(extents, threads, vector, bytes_per_element=size, copies=False)
-        moved = sum(pattern.bytes * (8 if pattern.is_global else 1) for pattern in found)
-        return Prefer(nest, (layout,), Why("T.Parallel", nest.loc), math.prod(extents) * moved, vector)
+        count, last = math.prod(extents), nest.vars[-1]
+        moved = sum(count * p.bytes * (8 if p.is_global else 1) // p.runs.get(last, 1) for p in found)
+        return Prefer(nest, (layout,), Why("T.Parallel", nest.loc), moved, vector)
 
     def _vector(self, nest: ParallelLoop, run: int) -> int:
         if nest.coalesced_width is not None:
