@@ -37,17 +37,23 @@ class _Index:
 
     Attributes:
         common: What all threads and both moments agree on; None if the dimension is not plain.
-        own: The value per thread and free variables, of shape (threads, combinations); None if it is not plain.
-        single: The same over those free variables alone that the dimension names.
+        own: The value per thread and those free variables that the dimension names, of shape (threads, combinations);
+            None if it is not plain, or these are too many.
         reach: Bounds of everything but `common`; of the whole index if `common` is None.
-        fixed: Whether `own` is 0.
+        moving: `own` as an expression of the thread index and free variables.
+        names: The free variables in it.
     """
 
     common: Sum | None
     own: np.ndarray | None
     reach: Interval
-    fixed: bool = False
-    single: np.ndarray | None = None
+    moving: Expr | None = None
+    names: frozenset[Var] = frozenset()
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether `own` is 0."""
+        return self.common is not None and self.moving is None
 
 
 class Conflicts:
@@ -70,7 +76,7 @@ class Conflicts:
         self._offsets: Mapping[Buffer, int] = dict(launch.plan.shared_offsets)
         self._linear = Linearizer()
         self._indices: dict[int, tuple[Touch, tuple[_Index, ...]]] = {}
-        self._active: dict[tuple[int, bool], tuple[Touch, np.ndarray | None]] = {}
+        self._active: dict[tuple[int, frozenset[Var] | None], tuple[Touch, np.ndarray | None]] = {}
         self._known: dict[tuple[int, int, int], tuple[Touch, Touch, bool]] = {}
         self._written = {b.storage for s in walk(launch.body) for b in written_buffers(s)}
         self._matters: dict[Buffer, bool] = {}
@@ -114,7 +120,7 @@ class Conflicts:
             return self._by_different_threads(x, y)
         if not x.acquires or y.buffer.scope is not Scope.GLOBAL:
             return False
-        if x.by_all and len(self._makers(x)) == self._threads and all(index.fixed for index in self._touch(x)):
+        if x.by_all and len(self._makers(x)) == self._threads and all(index.is_fixed for index in self._touch(x)):
             return False  # each has seen for itself
         return self._by_different_threads(x, y)
 
@@ -141,7 +147,7 @@ class Conflicts:
     def _meet(self, x: Touch, y: Touch, domain: Domain) -> bool:
         if x.buffer is not y.buffer:
             return True
-        pairs: list[tuple[int, np.ndarray, np.ndarray]] = []
+        gaps: dict[int, int] = {}
         mine, other = self._touch(x), self._touch(y)
         for d, (f, g) in enumerate(zip(mine, other, strict=True)):
             if self._apart(f, g, x.extent[d], y.extent[d], domain):
@@ -150,20 +156,20 @@ class Conflicts:
                 continue
             gap = f.common.plus(g.common, -1)
             if not gap.terms and x.extent[d] is not None and y.extent[d] is not None:
-                pairs.append((d, f.own + gap.constant, g.own))
-        return not self._apart_along_one(x, y, domain) and self._different_threads(x, y, pairs)
+                gaps[d] = gap.constant
+        return not self._apart_along_one(x, y, domain) and self._different_threads(x, y, gaps)
 
     def _apart_along_one(self, x: Touch, y: Touch, domain: Domain) -> bool:
         """Whether one dimension by itself shows that threads of different teams touch different elements."""
         for d, (f, g) in enumerate(zip(self._touch(x), self._touch(y), strict=True)):
             length, other = x.extent[d], y.extent[d]
-            if f.common is None or g.common is None or f.single is None or g.single is None:
+            if f.common is None or g.common is None or f.own is None or g.own is None:
                 continue
             gaps = None if length is None or other is None else _values(f.common.plus(g.common, -1), domain)
             if gaps is None or length is None or other is None:
                 continue
-            theirs = _elements([g.single], [other], self._mask(y, alone=True), self._threads)
-            mine = [_elements([f.single + gap], [length], self._mask(x, alone=True), self._threads) for gap in gaps]
+            theirs = _elements([g.own], [other], self._mask(y, frozenset()), self._threads)
+            mine = [_elements([f.own + gap], [length], self._mask(x, frozenset()), self._threads) for gap in gaps]
             if theirs is not None and all(m is not None and not self._common(m, theirs) for m in mine):
                 return True
         return False
@@ -180,7 +186,7 @@ class Conflicts:
             gap = add(f.reach, scale(g.reach, -1)) if f.common is None and g.common is None else ANYTHING
         else:
             common = f.common.plus(g.common, -1)
-            if length == other == 1 and f.fixed and g.fixed and _of_other_versions(f.common, g.common, self._linear):
+            if length == other == 1 and f.is_fixed and g.is_fixed and _of_other_versions(f.common, g.common, self._linear):
                 return True
             gap = add(analysis_of(domain).sum_bounds(common), add(f.reach, scale(g.reach, -1)))
         above = other is not None and gap.low is not None and gap.low >= other
@@ -202,13 +208,14 @@ class Conflicts:
             else:
                 return _Index(None, None, ANYTHING)
         if not own.terms:
-            zeros = np.zeros((self._threads, 1), np.int64)
-            return _Index(common, zeros, Interval(0, 0), fixed=True, single=zeros)
-        table, single = self._table(to_expr(own), touch), self._table(to_expr(own), touch, alone=True)
+            return _Index(common, np.zeros((self._threads, 1), np.int64), Interval(0, 0))
+        moving = to_expr(own)
+        named = frozenset(n for n in walk_expr(moving) if isinstance(n, Var) and n is not self._thread)
+        table = self._table(moving, touch, named)
         if table is None:
-            return _Index(common, None, self._reach(own, numbered), single=single)
+            return _Index(common, None, self._reach(own, numbered), moving, named)
         reach = Interval(int(table.min()), int(table.max())) if table.size else ANYTHING
-        return _Index(common, table, reach, single=single)
+        return _Index(common, table, reach, moving, named)
 
     def _reach(self, own: Sum, free: Mapping[Var, Free]) -> Interval:
         domain = Domain()
@@ -218,8 +225,8 @@ class Conflicts:
             domain = domain.with_range(entry.var, entry.low, entry.high)
         return analysis_of(domain).sum_bounds(own)
 
-    def _axes(self, touch: Touch, names: set[Var] | None) -> list[tuple[Var, range]] | None:
-        """The free variables whose values are known, or those of them that are named, unless these are too many."""
+    def _axes(self, touch: Touch, names: frozenset[Var] | None) -> list[tuple[Var, range]] | None:
+        """The free variables whose values are known, or those of them that are given, unless these are too many."""
         axes, count = [], self._threads
         for entry in touch.free:
             if entry.values is not None and (names is None or entry.var in names):
@@ -227,10 +234,9 @@ class Conflicts:
                 axes.append((entry.var, entry.values))
         return axes if count <= _MANY else None
 
-    def _table(self, expr: Expr, touch: Touch, *, alone: bool = False) -> np.ndarray | None:
-        """The values of an expression of the thread index and free variables: all of them, or those it names."""
-        names = {n for n in walk_expr(expr) if isinstance(n, Var)}
-        axes = self._axes(touch, names if alone else None)
+    def _table(self, expr: Expr, touch: Touch, names: frozenset[Var] | None = None) -> np.ndarray | None:
+        """The values of an expression of the thread index and free variables: all of them, or those given."""
+        axes = self._axes(touch, names)
         if axes is None:
             return None
         shape = (self._threads, *(len(values) for _, values in axes))
@@ -239,34 +245,58 @@ class Conflicts:
             env[self._thread] = _along(range(self._threads), 0, len(shape))
         for axis, (var, values) in enumerate(axes, 1):
             env[var] = _along(values, axis, len(shape))
-        if any(n not in env for n in names):
+        if any(isinstance(n, Var) and n not in env for n in walk_expr(expr)):
             return None
         table: np.ndarray = np.broadcast_to(np.asarray(evaluate(expr, env)), shape)
         return table.reshape(self._threads, math.prod(shape[1:]))
 
-    def _mask(self, touch: Touch, *, alone: bool = False) -> np.ndarray | None:
-        """For which threads and free variables, or threads alone, the access may happen, as conditions plainly say."""
-        known = self._active.get((id(touch), alone))
+    def _mask(self, touch: Touch, names: frozenset[Var] | None = None) -> np.ndarray | None:
+        """For which threads and free variables, or those given, the access may happen, as conditions plainly say.
+
+        Conditions on other variables are left out; without variables, those that name any.
+        """
+        known = self._active.get((id(touch), names))
         if known is None:
             mask: np.ndarray | None = None
             for condition in touch.conditions:
                 if any(isinstance(n, Load) for n in walk_expr(condition)):
                     continue
-                table = self._table(condition, touch, alone=alone)
-                if table is not None and (not alone or table.shape[1] == 1):
+                table = self._table(condition, touch, names)
+                if table is not None:
                     mask = table.astype(bool) if mask is None else mask & table.astype(bool)
-            known = self._active[(id(touch), alone)] = (touch, mask)
+            known = self._active[(id(touch), names)] = (touch, mask)
         return known[1]
 
-    def _different_threads(self, x: Touch, y: Touch, pairs: list[tuple[int, np.ndarray, np.ndarray]]) -> bool:
-        """Whether, in the dimensions given, an element of `x` is one of `y` for a thread of another team."""
-        a, b = self._mask(x), self._mask(y)
-        dims = [d for d, _, _ in pairs]
-        mine = _elements([v for _, v, _ in pairs], [x.extent[d] or 1 for d in dims], a, self._threads)
-        other = _elements([v for _, _, v in pairs], [y.extent[d] or 1 for d in dims], b, self._threads)
+    def _different_threads(self, x: Touch, y: Touch, gaps: Mapping[int, int]) -> bool:
+        """Whether an element of `x` is one of `y` for a thread of another team.
+
+        Args:
+            x: The earlier access.
+            y: The later one.
+            gaps: The dimensions to look at, each with the distance between what threads have in common there.
+        """
+        mine, other = self._elements_of(x, gaps), self._elements_of(y, dict.fromkeys(gaps, 0))
         if mine is None or other is None:
             return True
         return self._common(mine, other)
+
+    def _elements_of(self, touch: Touch, moved: Mapping[int, int]) -> _Elements | None:
+        """What threads touch in some dimensions, each moved so far, under the conditions that are not too many."""
+        named = frozenset(name for d in moved for name in self._touch(touch)[d].names)
+        asked = {n for condition in touch.conditions for n in walk_expr(condition) if isinstance(n, Var)}
+        found = self._elements_over(named | asked, touch, moved)
+        return self._elements_over(named, touch, moved) if found is None else found
+
+    def _elements_over(self, names: frozenset[Var], touch: Touch, moved: Mapping[int, int]) -> _Elements | None:
+        """The same for all values of these free variables; None if they are too many."""
+        indices = {d: self._touch(touch)[d] for d in moved}
+        starts: list[np.ndarray] = []
+        for d, index in indices.items():
+            table = index.own if index.moving is None else self._table(index.moving, touch, names)
+            if table is None:
+                return None
+            starts.append(table + moved[d])
+        return _elements(starts, [touch.extent[d] or 1 for d in moved], self._mask(touch, names), self._threads)
 
     def _common(self, mine: _Elements, other: _Elements) -> bool:
         """Whether threads of different teams have an element in common."""

@@ -463,6 +463,23 @@ def test_a_thread_sees_its_own_copies_without_a_barrier():
     assert not barriers(placed(issue(V2, 0, 0), commit(), wait(0), read(V2, 0, T)))
 
 
+@pytest.mark.parametrize("trips", [9, 5000])
+def test_threads_that_fill_again_what_they_have_read_need_no_barrier(trips):
+    """However many iterations there are: they do not move the elements that a thread has."""
+    ring, k = buffer("ring", 2, 8, 8), index("k")
+
+    def fill(version, source):
+        dst = Region(ring, (as_expr(version), T // 8, T % 8), (c(1), c(1), c(1)))
+        src = Region(A, (as_expr(source), T), (c(1), c(1)))
+        return CallStmt(cp_async(4), (dst, src, Const(True, BOOL)), (src,), (dst,))
+
+    prologue = [s for stage in range(2) for s in (fill(stage, stage), commit())]
+    body = (wait(1), read(ring, k % 2, T // 8, T % 8), If(k + 2 < trips, fill((k + 2) % 2, k + 2)), commit())
+    assert not barriers(placed(*prologue, serial(k, trips, *body)))
+    others = (wait(1), read(ring, k % 2, T % 8, T // 8), *body[2:])
+    assert 2 == len(barriers(placed(*prologue, serial(k, trips, *others))))
+
+
 @pytest.mark.parametrize("stages", [2, 3, 4, 5, 12, 24])
 def test_a_pipeline_has_one_barrier_an_iteration_right_behind_its_wait(stages):
     ring, k, n = buffer("ring", stages, 64), index("k"), index("n")
