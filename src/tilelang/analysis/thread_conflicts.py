@@ -186,7 +186,8 @@ class Conflicts:
             gap = add(f.reach, scale(g.reach, -1)) if f.common is None and g.common is None else ANYTHING
         else:
             common = f.common.plus(g.common, -1)
-            if length == other == 1 and f.is_fixed and g.is_fixed and _of_other_versions(f.common, g.common, self._linear):
+            fixed = length == other == 1 and f.is_fixed and g.is_fixed
+            if fixed and _of_other_versions(f.common, g.common, self._linear):
                 return True
             gap = add(analysis_of(domain).sum_bounds(common), add(f.reach, scale(g.reach, -1)))
         above = other is not None and gap.low is not None and gap.low >= other

@@ -7,6 +7,7 @@ import tilelang.language as T
 from tilelang.ir.func import PrimFunc
 from tilelang.ir.stmt import For, Seq
 from tilelang.ir.visit import walk
+from tilelang.isa.nvidia.cp_async import CP_ASYNC_WAIT
 from tilelang.passes.tile.advance_copies import advance
 
 TILE, TRIPS = 8, 3
@@ -83,5 +84,53 @@ def test_copies_pass_what_leaves_them_alone(case, expected):
 
 def test_copies_stay_where_tiles_might_not_fit_side_by_side():
     body = planned(kernel("")).body
-    assert body is not advance(body, frozenset(), 2 * TILE * TILE * 4)
-    assert body is advance(body, frozenset(), 2 * TILE * TILE * 4 - 1)
+    assert body is not advance(body, frozenset(), 2 * TILE * TILE * 4, 32)
+    assert body is advance(body, frozenset(), 2 * TILE * TILE * 4 - 1, 32)
+
+
+def fetching(case):
+    """Multiplies tiles of A by a row of B that each thread loads to registers."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((TILE, TILE * 4), "int32"), B: T.Tensor((TILE, TILE * 4), "int32"), C: T.Tensor((TILE, TILE), "int32")
+    ):
+        with T.Kernel(1, threads=32):
+            A_s = T.alloc_shared((TILE, TILE), "int32")
+            B_f = T.alloc_fragment((TILE, TILE), "int32")
+            total = T.alloc_fragment((TILE, TILE), "int32")
+            T.clear(total)
+            T.clear(B_f)
+            for k in T.Pipelined(4, num_stages=2):
+                T.copy(A[0, k * TILE], A_s)
+                if case == "reads the registers":
+                    for i, j in T.Parallel(TILE, TILE):
+                        total[i, j] += B_f[i, j]
+                for i, j in T.Parallel(TILE, TILE):
+                    total[i, j] += A_s[i, j]
+                T.copy(B[0, k * TILE], B_f)
+                if case == "writes the source":
+                    for i, j in T.Parallel(TILE, TILE):
+                        B[i, k * TILE + j] = 0
+                for i, j in T.Parallel(TILE, TILE):
+                    total[i, j] += A_s[i, j] * B_f[i, j]
+            T.copy(total, C)
+
+    return main
+
+
+@pytest.mark.parametrize(
+    ("case", "expected"), [("", "cwipp"), ("reads the registers", "wipcpp"), ("writes the source", "wipcpp")]
+)
+def test_what_is_loaded_to_registers_is_asked_for_before_tiles_and_waits(case, expected):
+    func = fetching(case)
+    made = expanded(func)
+    loop = next(s for s in walk(made.body) if isinstance(s, For))
+    letters = {"Copy": "c", "ParallelLoop": "p", "If": "i"}
+    found = ["w" if getattr(s, "routine", None) is CP_ASYNC_WAIT else letters.get(type(s).__name__, "") for s in loop.body.body]
+    assert expected == "".join(found)
+    rng = np.random.default_rng(0)
+    arguments = (*rng.integers(-9, 9, (2, TILE, TILE * 4), np.int32), np.zeros((TILE, TILE), np.int32))
+    wanted = run_reference_on_copies(func, arguments)
+    for want, got in zip(wanted, run_lazily(made, arguments)[0], strict=True):
+        np.testing.assert_array_equal(want, got)

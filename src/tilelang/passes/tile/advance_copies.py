@@ -1,7 +1,10 @@
-"""Starts asynchronous copies earlier in the iteration of a loop, so that they run beside what does not need them.
+"""Starts copies from global memory earlier in the iteration of a loop, beside what does not need them.
 
-Takes statements whose pipelines are expanded, gives them in another order. Invariant: a copy passes only statements
-that leave alone what it reads and what it fills, and stays apart from other copies, so that each can be awaited alone.
+Takes statements whose pipelines are expanded, gives them in another order. Asynchronous copies run beside what is
+computed. Short copies to registers stand before copies into shared memory and before waits: loads return in the order
+in which they were started, so that what is loaded behind a tile arrives behind all of the tile. Invariant: a copy
+passes only statements that leave alone what it reads and what it fills, and asynchronous ones stay apart from each
+other, so that each can be awaited alone.
 """
 
 from __future__ import annotations
@@ -11,34 +14,43 @@ from collections.abc import Set as AbstractSet
 
 from tilelang.analysis.accesses import accesses
 from tilelang.analysis.thread_accesses import hands_over
-from tilelang.ir.buffer import Scope
+from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Load, Var
-from tilelang.ir.stmt import Alloc, Bind, For, If, ParallelLoop, Seq, Stmt, Store, TileOp
+from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, If, ParallelLoop, Seq, Stmt, Store, TileOp
 from tilelang.ir.visit import Rewriter, expressions, walk, walk_expr
+from tilelang.isa.nvidia.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT
+from tilelang.isa.nvidia.mbarrier import MBARRIER_WAIT
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.tile.asynchronous import is_asynchronous
 
+_FETCHED_BYTES = 64  # per thread, what is loaded to registers ahead of its use; more would be in the way
 
-def advance(body: Stmt, owned: AbstractSet[Stmt], shared_bytes: int) -> Stmt:
-    """The statements with asynchronous copies in loops as early as may be.
+
+def advance(body: Stmt, owned: AbstractSet[Stmt], shared_bytes: int, threads: int) -> Stmt:
+    """The statements with copies in loops as early as may be.
 
     Args:
         body: What a block does.
         owned: Copies that stay where they are, since a pipeline counts them.
         shared_bytes: How much shared memory a block may have; tiles are needed longer, and may not share it any more.
+        threads: How many threads a block has.
     """
     if any(isinstance(s, Gemm) and s.wait for s in walk(body)):
         return body  # products that are under way read tiles that no statement at hand names
     tiles = [s.buffer for s in walk(body) if isinstance(s, Alloc) and s.buffer.scope is Scope.SHARED]
     if sum(tile.bytes or 0 for tile in tiles if tile.view_of is None) > shared_bytes:
         return body
-    return _Advance(owned).visit(body) or body
+    return _Advance(owned, _written(body), threads * _FETCHED_BYTES).visit(body) or body
+
+
+def _written(body: Stmt) -> frozenset[Buffer]:
+    return frozenset(access.buffer.storage for access in accesses(body).writes)
 
 
 class _Advance(Rewriter):
-    def __init__(self, owned: AbstractSet[Stmt]) -> None:
-        self._owned = owned
+    def __init__(self, owned: AbstractSet[Stmt], written: frozenset[Buffer], fetched: int) -> None:
+        self._owned, self._written, self._fetched = owned, written, fetched
         self._in_loop = False
 
     def stmt(self, node: Stmt) -> Stmt | None:
@@ -57,9 +69,13 @@ class _Advance(Rewriter):
             new = self.visit(child)
             if new is None:
                 continue
-            if self._is_free(new):
-                assert isinstance(new, Copy)
+            if isinstance(new, Copy) and self._is_free(new):
                 made.insert(self._place(new, made), new)
+            elif isinstance(new, Copy) and self._is_fetch(new):
+                own = [s for s in made if isinstance(s, Alloc) and s.buffer is new.dst.buffer]
+                made = [s for s in made if s not in own]
+                place = self._first_place(new, made)
+                made[place:place] = [*own, new]
             else:
                 made.append(new)
         same = len(made) == len(node.body) and all(x is y for x, y in zip(made, node.body, strict=True))
@@ -67,6 +83,23 @@ class _Advance(Rewriter):
 
     def _is_free(self, stmt: Stmt) -> bool:
         return is_asynchronous(stmt) and isinstance(stmt, Copy) and stmt not in self._owned
+
+    def _is_fetch(self, stmt: Stmt) -> bool:
+        """Whether a statement loads a few values to registers that nobody changes."""
+        if not isinstance(stmt, Copy) or (stmt.src.buffer.scope, stmt.dst.buffer.scope) != _TO_REGISTERS:
+            return False
+        return stmt.src.buffer.storage not in self._written and 0 < (stmt.dst.buffer.bytes or 0) <= self._fetched
+
+    def _first_place(self, copy: Copy, before: list[Stmt]) -> int:
+        """Where among the statements before it a copy to registers may stand."""
+        place = at = len(before)
+        while at and not self._is_fetch(before[at - 1]):
+            if not _is_of_copies(before[at - 1]) and not _may_pass(copy, before[at - 1]):
+                break
+            at -= 1
+            if not isinstance(before[at], Bind | Alloc):
+                place = at
+        return place
 
     def _place(self, copy: Copy, before: list[Stmt]) -> int:
         """Where among the statements before it a copy may stand."""
@@ -78,6 +111,22 @@ class _Advance(Rewriter):
         while place < len(before) and place and self._is_free(before[place - 1]):
             place += 1  # one statement stands between: it closes the group of the other copy
         return place
+
+
+_TO_REGISTERS = (Scope.GLOBAL, Scope.FRAGMENT)
+_WAITS = (CP_ASYNC_COMMIT, CP_ASYNC_WAIT, MBARRIER_WAIT)
+
+
+def _is_of_copies(stmt: Stmt) -> bool:
+    """Whether a statement starts copies into shared memory, or waits for some."""
+    match stmt:
+        case CallStmt(routine=routine):
+            return routine in _WAITS
+        case If(then_body=then_body, else_body=None, group=None):
+            return _is_of_copies(then_body)
+        case Seq(body=body):
+            return all(map(_is_of_copies, body))
+    return isinstance(stmt, Copy) and is_asynchronous(stmt)
 
 
 def _may_pass(copy: Copy, stmt: Stmt) -> bool:

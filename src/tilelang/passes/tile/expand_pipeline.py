@@ -258,7 +258,7 @@ def expand_launch(launch: Launch, shared_bytes: int) -> Launch:
     """
     expand = _Expand()
     body = expand.visit(launch.body) or Seq((), loc=launch.loc)
-    body = settle(advance(body, expand.copies, shared_bytes), expand.copies)
+    body = settle(advance(body, expand.copies, shared_bytes, launch.num_threads), expand.copies)
     if body is launch.body:
         return launch
     used = {storage for s in walk(body) if not isinstance(s, Alloc) for storage in shared_storages(s)}
