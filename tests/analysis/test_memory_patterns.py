@@ -85,6 +85,16 @@ def test_how_long_an_access_stays_where_it_is(at: tuple[Expr, ...], run: int) ->
     assert 2.0 / min(4, run) == pattern.cost(j, 4) if run > 1 else j not in pattern.still
 
 
+def test_what_is_apart_within_a_sector_is_near() -> None:
+    assert {j: 16} == read(tensor(128, 512), i, j * 4 + 1).near
+    assert {j: 4} == read(tensor(128, 512), i, j).near
+    assert {} == read(tensor(128, 512), i, j * 8).near
+    assert {} == read(tensor(128, 512), i, 63 - j).near
+    assert {j: 6, i: 2} == read(tensor(512, dtype="float16"), j * 3 + i).near
+    pattern = read(tensor(128, 512), i, j * 4)
+    assert (5.0, 9.0) == (pattern.cost(j, 1), pattern.cost(j, 2))
+
+
 def test_the_best_vector_is_that_of_the_dearest_accesses() -> None:
     wide, narrow = read(tensor(64, 64), i, j), read(tensor(64, 64, dtype="float16"), i, j)
     odd = read(tensor(64, 65), i, j + 1)

@@ -24,6 +24,9 @@ from tilelang.records import record
 VECTOR_BYTES = 16
 """The widest access of a thread. Source: PTX ISA, "ld": vectors of up to 16 bytes, aligned to their size."""
 
+SECTOR_BYTES = 32
+"""What caches bring at a time. Source: CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory"."""
+
 
 @record(slots=True)
 class MemoryPattern:
@@ -37,6 +40,8 @@ class MemoryPattern:
             aligned access may have, at most, if it begins at a multiple of that many iterations.
         runs: For each variable that moves it only now and then, such as `j` in `scales[i, j // 128]`, how many
             neighboring iterations touch one element, beginning at a multiple of that many.
+        near: For each variable along which neighboring iterations touch one sector, in one access or not, how many
+            bytes they are apart.
     """
 
     buffer: Buffer
@@ -44,6 +49,7 @@ class MemoryPattern:
     still: frozenset[Var]
     widths: dict[Var, int]
     runs: dict[Var, int] = field(default_factory=dict)
+    near: dict[Var, int] = field(default_factory=dict)
 
     @property
     def is_global(self) -> bool:
@@ -59,6 +65,8 @@ class MemoryPattern:
             return 2.0 / vector
         if var in self.runs:
             return 2.0 / min(vector, self.runs[var])
+        if self.near.get(var, 0) > self.bytes:
+            return 1.0 + max(1.0, vector * self.near[var] / 4)
         if var not in self.widths:
             return 0.0  # every lane has a line of its own, whatever the vector
         width = min(vector, self.widths[var])
@@ -82,10 +90,14 @@ def _pattern(access: Access, variables: Sequence[Var], analysis: Analysis) -> Me
     still = frozenset(var for var in variables if not moved[var])
     last = len(sums) - 1
     widths: dict[Var, int] = {}
+    near: dict[Var, int] = {}
     for var in variables:
-        if moved[var] != [last] or int_const(strides[last]) != 1 or access.atomic:
+        if moved[var] != [last] or int_const(strides[last]) != 1:
             continue
-        rest = _without(sums[last], var)
+        step = _coefficient(sums[last], var) * size
+        if 0 < step < SECTOR_BYTES:
+            near[var] = step
+        rest = None if access.atomic else _without(sums[last], var)
         if rest is not None:
             offsets = [*sums[:last], rest]
             divisor = 0
@@ -93,7 +105,8 @@ def _pattern(access: Access, variables: Sequence[Var], analysis: Analysis) -> Me
                 divisor = math.gcd(divisor, _divisor(offset, analysis) * _divisor(analysis.sum(stride), analysis))
             widths[var] = _width(divisor, access.buffer, size)
     runs = {var: _run(access.start, var, analysis) for var in variables if var not in still and var not in widths}
-    return MemoryPattern(access.buffer, size, still, widths, {var: run for var, run in runs.items() if run > 1})
+    runs = {var: run for var, run in runs.items() if run > 1}
+    return MemoryPattern(access.buffer, size, still, widths, runs, near)
 
 
 def _run(indices: Sequence[Expr], var: Var, analysis: Analysis) -> int:
@@ -113,6 +126,13 @@ def _run_of(index: Expr, var: Var, analysis: Analysis) -> int:
 
 def _names(total: Sum, var: Var) -> bool:
     return any(node is var for term in total.terms for key in term for node in walk_expr(key.expr))
+
+
+def _coefficient(total: Sum, var: Var) -> int:
+    """What a variable is multiplied by in a sum that has it once; 0 in other sums."""
+    named = [(term, factor) for term, factor in total.terms.items() if _names(Sum({term: factor}, 0), var)]
+    (term, factor), *others = named
+    return factor if not others and len(term) == 1 and term[0].expr is var else 0
 
 
 def _without(total: Sum, var: Var) -> Sum | None:
@@ -179,7 +199,7 @@ def fastest(found: Sequence[MemoryPattern], variables: Sequence[Var]) -> Var | N
     for shared in (False, True):
         gain = dict.fromkeys(variables, 0)
         for pattern in found:
-            for var in pattern.widths if shared or not pattern.still else ():
+            for var in pattern.near if shared or not pattern.still else ():
                 gain[var] += pattern.bytes * (8 if pattern.is_global else 1)
         best = max(gain.values(), default=0)
         if best:

@@ -17,7 +17,7 @@ from tilelang.ir.stmt import Alloc, Atomic, CallStmt, For, ForKind, MemoryOrder,
 from tilelang.ir.visit import walk
 from tilelang.isa.instruction import Effect, Instruction, Timeline
 from tilelang.isa.intrinsic import Helper
-from tilelang.isa.nvidia.atomic import atomic
+from tilelang.isa.nvidia.atomic import atomic, atomic_add_vector
 
 ARENA = "tl_shared"
 FAILED = "tl_failed"
@@ -78,10 +78,14 @@ class CudaStmtPrinter(StmtPrinter):
         # what lies on the chip orders the threads of a block, others do not see it
         reached = buffer.scope is Scope.GLOBAL or node.order is MemoryOrder.RELAXED or node.scope is not MemoryScope.GPU
         scope = node.scope if reached else MemoryScope.BLOCK
-        instruction = atomic(node.op.value, dtype, node.order.value, scope.value)
-        exprs.need(_helper(instruction))
         args = [exprs.address(Region(buffer, node.indices, ()))]
-        args += [exprs.value(cast(e, dtype)) for e in (node.compare, node.value) if e is not None]
+        if node.value is not None and node.value.dtype.lanes > dtype.lanes:
+            instruction = atomic_add_vector(node.value.dtype, node.order.value, scope.value)
+            args.append(exprs.value(node.value))
+        else:
+            instruction = atomic(node.op.value, dtype, node.order.value, scope.value)
+            args += [exprs.value(cast(e, dtype)) for e in (node.compare, node.value) if e is not None]
+        exprs.need(_helper(instruction))
         text = instruction.spell[exprs.dialect.language].format(*args)
         if node.result is None:
             return [f"{text};"]

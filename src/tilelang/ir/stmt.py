@@ -286,7 +286,7 @@ class Atomic(Stmt):
         op: What happens to the element.
         buffer: Where it is.
         indices: Which one it is.
-        value: The operand; None of a load.
+        value: The operand, or a vector that is added to neighbors, each by itself; None of a load.
         result: What receives the value before.
         order: What else is in order before and after.
         compare: What the element has to be, bit for bit, for `CAS` to store the value.

@@ -156,6 +156,25 @@ class _Verifier:
             self._bug("If: a group of threads has another branch")
         self._group = group
 
+    def _atomic(self, node: Atomic) -> None:
+        op, buffer, value, result = node.op, node.buffer, node.value, node.result
+        self._element(buffer, node.indices, "Atomic")
+        if (value is None) is not (op is AtomicOp.LOAD):
+            self._bug(f"Atomic {op.value}: has {'no' if value is None else 'a'} value")
+        if value is not None:
+            self._expr(value)
+            if value.dtype.lanes == buffer.dtype.lanes or op is not AtomicOp.ADD or result is not None:
+                self._same("Atomic", buffer.dtype, value)
+            elif lane_dtype(value.dtype) != lane_dtype(buffer.dtype):  # neighbors, each by itself
+                self._bug(f"Atomic: {value.dtype!s} to '{buffer.name}' of {buffer.dtype!s}")
+        if (node.compare is None) is (op is AtomicOp.CAS):
+            self._bug(f"Atomic {op.value}: has {'nothing' if node.compare is None else 'something'} to compare")
+        if node.compare is not None:
+            self._expr(node.compare)
+            self._same("Atomic", buffer.dtype, node.compare)
+        if result is not None:
+            self._visible.add(result)
+
     def _leaf(self, node: Stmt) -> None:
         match node:
             case Store(buffer=buffer, indices=indices, value=value):
@@ -165,20 +184,8 @@ class _Verifier:
                     self._same("Store", buffer.dtype, value)
                 elif lane_dtype(value.dtype) != lane_dtype(buffer.dtype):  # a vector access writes neighbors
                     self._bug(f"Store: {value.dtype!s} into '{buffer.name}' of {buffer.dtype!s}")
-            case Atomic(op=op, buffer=buffer, indices=indices, value=value, result=result):
-                self._element(buffer, indices, "Atomic")
-                if (value is None) is not (op is AtomicOp.LOAD):
-                    self._bug(f"Atomic {op.value}: has {'no' if value is None else 'a'} value")
-                if value is not None:
-                    self._expr(value)
-                    self._same("Atomic", buffer.dtype, value)
-                if (node.compare is None) is (op is AtomicOp.CAS):
-                    self._bug(f"Atomic {op.value}: has {'nothing' if node.compare is None else 'something'} to compare")
-                if node.compare is not None:
-                    self._expr(node.compare)
-                    self._same("Atomic", buffer.dtype, node.compare)
-                if result is not None:
-                    self._visible.add(result)
+            case Atomic():
+                self._atomic(node)
             case Assert(condition=condition):
                 self._condition(condition)
             case Print(operand=operand) if operand is not None:

@@ -166,24 +166,26 @@ class EffectCompiler:
         result = None if stmt.result is None else self._slots.var(stmt.result)
         index = stmt.result is not None and stmt.result.index
         hands = handing(stmt) if buffer.scope is Scope.GLOBAL else None
+        count = 1 if stmt.value is None else stmt.value.dtype.lanes // buffer.dtype.lanes
         loads = not (op is AtomicOp.STORE or (op is AtomicOp.EXCHANGE and result is None))
 
         def update(w: SimWarp) -> None:
-            operand = None if value is None else per_lane(convert(value(w), buffer.dtype))
+            operands = [None] if value is None else _neighbors(convert(value(w), buffer.dtype), count)
             expected = None if compare is None else per_lane(convert(compare(w), buffer.dtype))
             cell = w.cells[slot] or w.cell(slot)
-            offset = per_lane(cell.offset(w, tuple([i(w) for i in where]), 1))
+            first = per_lane(cell.offset(w, tuple([i(w) for i in where]), count))
+            for place, operand in enumerate(operands):
 
-            def change(old: np.ndarray, lanes: np.ndarray) -> Value:
-                if expected is not None and operand is not None:
-                    return np.where(_same_bits(old, expected), operand, old)
-                return operand if op.operator is None else data_binary(op.operator, old, operand, buffer.dtype)
+                def change(old: np.ndarray, lanes: np.ndarray, operand: Any = operand) -> Value:
+                    if expected is not None and operand is not None:
+                        return np.where(_same_bits(old, expected), operand, old)
+                    return operand if op.operator is None else data_binary(op.operator, old, operand, buffer.dtype)
 
-            old = cell.update(w, offset, change, stores=op is not AtomicOp.LOAD, loads=loads)
-            if hands is not None and isinstance(cell, Window):
-                cell.tell(w, offset, hands)
-            if result is not None:
-                w.env[result] = old.astype(np.int64) if index else old
+                old = cell.update(w, first + place, change, stores=op is not AtomicOp.LOAD, loads=loads)
+                if hands is not None and isinstance(cell, Window):
+                    cell.tell(w, first + place, hands)
+                if result is not None:
+                    w.env[result] = old.astype(np.int64) if index else old
 
         return update
 
@@ -347,3 +349,10 @@ def _kind(node: Expr) -> str:
             return callee.name
     return ""
 
+
+def _neighbors(value: Any, count: int) -> list[np.ndarray]:
+    """What goes to each of so many neighbors, per lane: the lanes of a vector, or a scalar."""
+    if count == 1:
+        return [per_lane(value)]
+    vectors = np.broadcast_to(np.asarray(value), (LANES, count))
+    return [vectors[:, place] for place in range(count)]

@@ -156,7 +156,8 @@ class _Guard:
         """Out of range the element is left alone, and reads as 0."""
         indices = self._values(node.indices, domain)
         value, compare = (None if e is None else self._value(e, domain) for e in (node.value, node.compare))
-        tests = self._tests(node.buffer, indices, domain)
+        reach = () if value is None else _reach(node.buffer, value.dtype)
+        tests = self._tests(node.buffer, indices, domain, reach)
         dtype, result = node.buffer.dtype, node.result
         if tests is None:
             return None if result is None else Bind(result, const(0, dtype), loc=node.loc)

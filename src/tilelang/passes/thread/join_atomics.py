@@ -1,0 +1,187 @@
+"""Joins additions to neighboring elements of global memory into one instruction that adds a short vector.
+
+Takes a thread-level function; statements side by side, and unrolled loops, that add to neighbors and do not look at
+what was there become additions of aligned vectors of up to 16 bytes, each of whose elements is still indivisible by
+itself:
+
+    atomic_add(C[i * 4], x[0])
+    atomic_add(C[i * 4 + 1], x[1])     =>    atomic_add(C[i * 4 : i * 4 + 4], pack(x[0], x[1], x[2], x[3]))
+    ...
+
+A memory request of a warp then serves each sector once; four that are four elements apart in neighboring lanes serve
+every one of them four times. Invariant: the same elements get the same addends; relaxed additions have no order among
+each other.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from tilelang.arith.domain import Domain, behind, of_function
+from tilelang.arith.interval import Analysis, analysis_of
+from tilelang.dtypes import INT32
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.compare import same_expr
+from tilelang.ir.expr import Expr, Load, Var, const, int_const, unary
+from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.scalar import UnaryOp
+from tilelang.ir.stmt import Atomic, AtomicOp, For, ForKind, If, Launch, MemoryOrder, Seq, Stmt, While
+from tilelang.ir.vector import pack, vector_dtype
+from tilelang.ir.visit import expressions, substitute_stmt, walk_expr
+from tilelang.passes.base import Pass, PassContext, with_body
+from tilelang.passes.thread.access_width import Facts, width
+
+_LANES: Mapping[str, tuple[int, ...]] = MappingProxyType(
+    {"float32": (4, 2), "float16": (8, 4, 2), "bfloat16": (8, 4, 2)}
+)
+"""The vectors that are added, longest first. Source: PTX ISA, "red", `.vec_32_bit` and `.vec_16_bit`."""
+
+_MOST_TRIPS = 64  # longer loops stay loops
+
+
+class _Join:
+    """Visits statements with what is known around them."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+
+    def stmt(self, node: Stmt, domain: Domain) -> Stmt:
+        """The statement with additions joined."""
+        match node:
+            case Launch():
+                return self._launch(node, domain)
+            case Seq():
+                return self._seq(node, domain)
+            case For():
+                unrolled = self._unrolled(node, domain)
+                if unrolled is not None:
+                    return unrolled
+                inside = domain.with_loop(node.var, node.start, node.stop, node.step)
+                return _with_body(node, self.stmt(node.body, inside))
+            case If():
+                then = self.stmt(node.then_body, domain.assume(node.condition))
+                other = node.else_body and self.stmt(node.else_body, domain.assume(unary(UnaryOp.NOT, node.condition)))
+                same = then is node.then_body and other is node.else_body
+                return node if same else dataclasses.replace(node, then_body=then, else_body=other)
+            case While():
+                return _with_body(node, self.stmt(node.body, domain))
+        return node
+
+    def _launch(self, node: Launch, domain: Domain) -> Stmt:
+        domain = domain.with_extents(node.block_vars, node.grid)
+        if node.thread is not None:
+            domain = domain.with_range(node.thread, 0, node.num_threads - 1)
+        return _with_body(node, _Join(Facts(dict(node.plan.shared_layouts))).stmt(node.body, domain))
+
+    def _seq(self, node: Seq, domain: Domain) -> Stmt:
+        made: list[Stmt] = []
+        run: list[Atomic] = []
+        for child in node.body:
+            plain = child if isinstance(child, Atomic) and _is_plain(child) else None
+            if plain is None or run and not _follows(run, plain, analysis_of(domain)):
+                made += self._joined(run, domain)
+                run = []
+            if plain is not None:
+                run.append(plain)
+            else:
+                made.append(self.stmt(child, domain))
+            domain = behind(child, domain)
+        made += self._joined(run, domain)
+        same = len(made) == len(node.body) and all(x is y for x, y in zip(made, node.body, strict=True))
+        return node if same else dataclasses.replace(node, body=tuple(made))
+
+    def _unrolled(self, node: For, domain: Domain) -> Stmt | None:
+        """What an unrolled loop adds to neighbors as vectors; None of other loops."""
+        trips, body = int_const(node.stop), node.body
+        if isinstance(body, Seq) and len(body.body) == 1:
+            (body,) = body.body
+        if node.kind is not ForKind.UNROLLED or int_const(node.start) != 0 or node.step != 1:
+            return None
+        if trips is None or not 2 <= trips <= _MOST_TRIPS or not isinstance(body, Atomic) or not _is_plain(body):
+            return None
+        each = [substitute_stmt(body, {node.var: const(n, INT32)}) for n in range(trips)]
+        run = [stmt for stmt in each if isinstance(stmt, Atomic)]
+        if not all(_follows(run[:n], run[n], analysis_of(domain)) for n in range(1, trips)):
+            return None
+        made = self._joined(run, domain)
+        return None if len(made) == trips else Seq(tuple(made), loc=node.loc)
+
+    def _joined(self, run: Sequence[Atomic], domain: Domain) -> list[Stmt]:
+        """Additions to neighbors, as few as may be."""
+        made: list[Stmt] = []
+        at = 0
+        while at < len(run):
+            count = next((n for n in _LANES[str(run[at].buffer.dtype)] if self._fits(run[at : at + n], n, domain)), 1)
+            made.append(self._vector(run[at : at + count], domain) if count > 1 else run[at])
+            at += count
+        return made
+
+    def _fits(self, run: Sequence[Atomic], lanes: int, domain: Domain) -> bool:
+        """Whether so many neighbors are there, and lie in one aligned vector."""
+        return len(run) == lanes and self._width(run[0].buffer, run[0].indices, lanes, domain) == lanes
+
+    def _width(self, buffer: Buffer, first: tuple[Expr, ...], lanes: int, domain: Domain) -> int:
+        var = Var("lane", INT32, index=True)
+        return width(buffer, (*first[:-1], first[-1] + var), var, lanes, domain, self._facts)
+
+    def _vector(self, run: Sequence[Atomic], domain: Domain) -> Atomic:
+        values = [stmt.value for stmt in run if stmt.value is not None]
+        loaded = self._loaded(values, domain)
+        return dataclasses.replace(run[0], value=pack(values) if loaded is None else loaded)
+
+    def _loaded(self, values: Sequence[Expr], domain: Domain) -> Expr | None:
+        """Neighbors in shared memory as one load; None of other values."""
+        loads = [value for value in values if isinstance(value, Load)]
+        first = loads[0] if loads else None
+        if first is None or len(loads) < len(values) or first.buffer.scope is not Scope.SHARED:
+            return None
+        if any(load.buffer is not first.buffer or load.dtype != first.buffer.dtype for load in loads):
+            return None
+        places = [load.indices for load in loads]
+        if not all(_are_apart(places[0], place, n, analysis_of(domain)) for n, place in enumerate(places)):
+            return None
+        if self._width(first.buffer, first.indices, len(loads), domain) < len(loads):
+            return None
+        return Load(first.buffer, first.indices, vector_dtype(first.dtype, len(loads)))
+
+
+def _is_plain(stmt: Atomic) -> bool:
+    """Whether a statement adds to an element of global memory, in no order and without a look at it."""
+    if stmt.op is not AtomicOp.ADD or stmt.result is not None or stmt.order is not MemoryOrder.RELAXED:
+        return False
+    buffer, value = stmt.buffer, stmt.value
+    if buffer.scope is not Scope.GLOBAL or str(buffer.dtype) not in _LANES or value is None:
+        return False
+    if value.dtype != buffer.dtype:
+        return False
+    read = (node for root in expressions(stmt) for node in walk_expr(root) if isinstance(node, Load))
+    return bool(stmt.indices) and all(node.buffer.storage is not buffer.storage for node in read)
+
+
+def _follows(run: Sequence[Atomic], stmt: Atomic, analysis: Analysis) -> bool:
+    """Whether a statement adds to the element behind those of a run."""
+    first = run[0]
+    if first.buffer is not stmt.buffer or first.scope is not stmt.scope:
+        return False
+    return _are_apart(first.indices, stmt.indices, len(run), analysis)
+
+
+def _are_apart(a: tuple[Expr, ...], b: tuple[Expr, ...], distance: int, analysis: Analysis) -> bool:
+    """Whether an element lies so far behind another one in its row."""
+    if not all(same_expr(x, y) for x, y in zip(a[:-1], b[:-1], strict=True)):
+        return False
+    gap = analysis.sum(b[-1]).plus(analysis.sum(a[-1]), -1)
+    return not gap.terms and gap.constant == distance
+
+
+def _with_body(node: Launch | For | While, body: Stmt) -> Stmt:
+    return node if body is node.body else dataclasses.replace(node, body=body)
+
+
+def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
+    return with_body(func, _Join(Facts()).stmt(func.body, of_function(func)))
+
+
+PASS = Pass("join_atomics", _run, Level.THREAD, Level.THREAD)
