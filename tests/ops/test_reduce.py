@@ -4,9 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from harness import run_everywhere
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tilelang.language as T
 from tilelang.dtypes import as_dtype
 from tilelang.errors import ProgramError
 from tilelang.ir.buffer import Buffer, Region, Scope
@@ -111,6 +113,22 @@ def test_nan_wins(ops, op, dtype):
     result = np.zeros(1, storage)
     ops.apply(Reduce(op, src, dst, 0), {src: np.array([1, math.nan, 2]).astype(storage), dst: result})
     assert np.isnan(result.astype("f"))[0]
+
+
+@pytest.mark.parametrize("columns", [1, 5, 40])
+def test_the_magnitude_of_the_least_integer_is_below_any_other(columns):
+    @T.prim_func
+    def main(A: T.Tensor((3, columns), "int32"), B: T.Tensor((3,), "int32")):
+        with T.Kernel(1, threads=32):
+            a, b = T.alloc_fragment((3, columns), "int32"), T.alloc_fragment((3,), "int32")
+            T.copy(A, a)
+            T.reduce_absmax(a, b, dim=1)
+            T.copy(b, B)
+
+    tiles = np.full((3, columns), -(2**31), np.int32)
+    tiles[1, -1] = -7
+    expected = [0, 7, 0]
+    assert expected == run_everywhere(main, tiles, np.zeros(3, np.int32))[1].tolist()
 
 
 def test_narrow_floats_add_up_in_float32(ops):

@@ -158,7 +158,12 @@ class OperatorPrograms(Selections):
         dtype = self.dtype()
         rows, columns = self.pick.one([e for e in SIDES if e <= 64]), self.pick.one([e for e in SIDES if e <= 64])
         shape = self.pick.one(((1, columns), (rows, 1)))
-        source = self.allocate(scope, dtype, shape, self.pick.one(("fragment", "shared"))) if self.pick.often(60) else self.input(dtype, shape)
+        if self.pick.often(60):
+            source = self.allocate(scope, dtype, shape, self.pick.one(("fragment", "shared")))
+        else:
+            source = self.input(dtype, shape)
+            if "N" in self.params[-1].annotation:  # what is repeated has extents that are known
+                return False
         made = self._like(source, (rows, columns))
         self.out.line(f"T.copy({source.name}, {made.name})")
         scope.buffers.append(made)

@@ -156,7 +156,7 @@ class Reduce(TileOp):
         if values.shape[self.dim] == 0:
             empty = np.delete(values.shape, self.dim)
             folded = np.full(empty, convert(neutral(self.op, self.dst.dtype), self.dst.dtype))
-        elif drops_nan:
+        elif drops_nan or self.op is ReduceOp.ABSMAX:  # the magnitude of the least integer wraps to below 0
             folded = fold.reduce(values, axis=self.dim, dtype=running.numpy, initial=neutral(self.op, running))
         else:
             folded = fold.reduce(values, axis=self.dim, dtype=running.numpy)
