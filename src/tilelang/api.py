@@ -130,6 +130,10 @@ def _guarded(function: Callable[..., Any], words: Words) -> Callable[..., Any]:
             wrong = misfit(args, keywords) or _explained(function, words, args, keywords, error)
             if isinstance(wrong, CompilerBug):
                 raise wrong from error
+        except Exception as error:
+            if _of_user(error, function):
+                error.__traceback__ = user_frames(error.__traceback__)
+            raise
         try:
             raise wrong
         except TileLangError:
@@ -151,7 +155,10 @@ def caller() -> types.FrameType:
 # -- what a wrong call is told -------------------------------------------------------------------------------
 def _form(function: Callable[..., Any], words: Words) -> str:
     parameters = [p.replace(annotation=p.empty) for p in _parameters(function)]
-    return f"the form is {words.name(function)}{inspect.Signature(parameters)}"
+    import re  # noqa: PLC0415  only wrong calls need it
+
+    form = re.sub(r"<(\w+\.\w+): [^>]*>", r"\1", str(inspect.Signature(parameters)))  # members of enums by name
+    return f"the form is {words.name(function)}{form}"
 
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
@@ -192,13 +199,25 @@ def _explained(
         signature.bind(*args, **keywords)
     except TypeError as mismatch:
         for given in keywords:
-            near = nearest(given, signature.parameters)
+            same = [name for name in _SYNONYMS.get(given, "").split() if name in signature.parameters]
+            near = same[0] if same else nearest(given, signature.parameters)
             if given not in signature.parameters and near:
                 form = f"did you mean {near!r}? {form}"
         return words.mismatch(f"{what}: {mismatch}", hint=form)
     given_args = args[len(signature.parameters) - len(_parameters(function)) :]
     shown = [f"{a!r:.40}" for a in given_args] + [f"{k}={v!r:.40}" for k, v in keywords.items()]
     return words.unexplained(what, ", ".join(shown), form, error)
+
+
+# keywords that other libraries have for the same thing
+_SYNONYMS: Mapping[str, str] = MappingProxyType(
+    {
+        "axis": "dim", "stages": "num_stages", "num_threads": "threads", "block_size": "threads", "grid": "blocks",
+        "trans_a": "transpose_A", "trans_b": "transpose_B", "trans_A": "transpose_A", "trans_B": "transpose_B",
+        "outputs": "out_idx", "device": "target", "arch": "target", "backend": "execution_backend",
+        "message": "msg", "fill_value": "value",
+    }
+)  # fmt: skip
 
 
 def _name_operand(
@@ -211,15 +230,25 @@ def _name_operand(
     """Says which argument of a call it is that is no number; the innermost function that was given it says so."""
     if "Expr" not in words.kinds or error.parameter:
         return
-    for name, value in inspect.signature(function).bind(*args, **keywords).arguments.items():
+    try:
+        given = inspect.signature(function).bind(*args, **keywords).arguments
+    except TypeError:  # there are more arguments than parameters, of which the function says nothing
+        return
+    for name, value in given.items():
         if value is error.operand:
             error.parameter = name
         elif isinstance(value, tuple) and any(part is error.operand for part in value):
             error.parameter = f"one of {name}"
-    if error.parameter:
-        error.message = f"{words.name(function)}: {error.parameter} is {error.shown}, not a number or an expression"
-        error.args = (error.message,)
-        error.hint = error.hint or _form(function, words)
+    if not error.parameter:
+        return
+    if isinstance(error.operand, tuple | list) and error.parameter.startswith("one of"):
+        shown = ", ".join(str(part) for part in error.operand)
+        error.hint = f"write the parts as arguments of their own: {words.name(function)}({shown})"
+    elif error.operand is None:
+        error.hint = _form(function, words)
+    error.message = f"{words.name(function)}: {error.parameter} is {error.shown}, not a number or an expression"
+    error.args = (error.message,)
+    error.hint = error.hint or _form(function, words)
 
 
 # -- whose error it is ---------------------------------------------------------------------------------------

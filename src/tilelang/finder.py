@@ -56,8 +56,9 @@ class PathFinder:
             return ModuleSpec(name, _RowLoader(), is_package=True)  # type: ignore[arg-type]
         if name.rpartition(".")[2].startswith("__"):  # Python's own probes, as for `python -m`
             return None
+        known = vars(sys.modules[parent]) if (parent := name.rpartition(".")[0]) in sys.modules else {}
         try:
-            raise unknown(UnknownModule, name)
+            raise unknown(UnknownModule, name, list(known))
         except UnknownModule as error:
             error.__traceback__ = None  # the frames of this package, which say nothing to the user
             raise

@@ -2,7 +2,7 @@
 
 import ast
 
-from tilelang.language.names import assigned_names, binding_counts, reborn_names
+from tilelang.language.names import assigned_names, binding_counts, flat_names, parts_of, reborn_names
 
 
 def body(text):
@@ -28,3 +28,12 @@ def test_loop_and_with_targets_can_be_left_out():
 def test_names_assigned_before_they_are_read_are_reborn():
     text = "a = 1\nb = b + 1\nc = a\nif a:\n    d = 1\nd = 2\ne, f = 1, 2\n"
     assert {"a", "c"} == reborn_names(body(text))
+
+
+def test_the_parts_of_a_tuple_are_told_unless_one_has_a_star():
+    def value(text):
+        return ast.parse(text, mode="eval").body
+
+    assert ["x", "(y, z)"] == [ast.unparse(part) for part in parts_of(value("x, (y, z)"))]
+    assert [None, None, None] == [parts_of(value(text)) for text in ("x", "(x, *y)", "f(x, y)")]
+    assert [("x",), ("x", "y"), None] == [flat_names(value(text)) for text in ("x", "[x, y]", "x, (y, z)")]

@@ -7,7 +7,7 @@ from harness import run_everywhere, simulate_on_copies
 
 import tilelang
 import tilelang.language as T
-from tilelang.errors import ProgramAssertionError, ProgramError, ProgramValueError
+from tilelang.errors import NoLowering, ProgramAssertionError, ProgramError, ProgramValueError
 from tilelang.isa.common.random import PHILOX
 
 # what cuRAND 10.3 gives after curand_init(0x900000007, 3, 48): four numbers of curand, curand_uniform,
@@ -137,3 +137,16 @@ def test_mistakes_say_what_to_write(stager):
         T.rng_rand_float(16)
     with pytest.raises(ProgramAssertionError, match="T.rng_rand_float: there is no distribution 'poisson'"):
         T.rng_rand_float(dist="poisson")
+
+
+def test_a_sequence_for_each_thread_needs_a_gpu_and_says_what_to_write():
+    @T.prim_func
+    def main(A: T.Tensor((8,), "float32")):
+        with T.Kernel(1) as _:
+            T.rng_init(7)
+            A[0] = T.rng_rand_float()
+
+    with pytest.raises(NoLowering) as caught:
+        tilelang.compile(main, execution_backend="reference", target="cpu")
+    assert "T.rng_init without seq: says what single GPU threads do, which has no meaning on target cpu" == caught.value.message
+    assert "name the sequence: T.rng_init(seed, bx), or T.rng_init(seed, i) in a T.Parallel loop over i" == caught.value.hint

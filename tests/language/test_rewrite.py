@@ -1,7 +1,11 @@
 """Constructs that have no meaning in a kernel are refused with what to write instead, never dropped."""
 
+import re
+
+import numpy as np
 import pytest
 
+import tilelang
 import tilelang.language as T
 from tilelang.errors import StagingError
 
@@ -74,3 +78,37 @@ def test_raise_and_nested_functions_stay_python():
             A[0] = square(twice(A[1]))
 
     assert "main" == main.name
+
+
+def test_what_a_tuple_or_list_allocates_is_called_as_the_program_calls_it():
+    @T.macro
+    def tile():
+        made = T.alloc_local((2,), "int32")
+        return made
+
+    @T.prim_func
+    def main(A: T.Tensor((4,), "float32")):
+        with T.Kernel(1, threads=32) as _:
+            A_s, B_s = T.alloc_shared((4,), "float32"), T.alloc_shared((4,), "float32")
+            tiles = [T.alloc_fragment((4,), "float32") for _ in range(2)]
+            p, (q, r) = T.alloc_local((2,), "int32"), [tile(), (T.alloc_local((2,), "int32"),)]
+            by_name = {"x": T.alloc_shared((8,), "int32")}
+            first, *rest = T.alloc_local((1,), "int32"), T.alloc_local((1,), "int32")
+
+    names = re.findall(r"(\w+) = T.alloc", str(main))
+    assert ["A_s", "B_s", "tiles_0", "tiles_1", "p", "made", "r_0", "by_name_0", "local", "local_1"] == names
+
+
+def test_scalars_that_a_tuple_allocates_can_be_assigned():
+    @T.prim_func
+    def main(A: T.Tensor((1,), "int32")):
+        with T.Kernel(1, threads=32) as _:
+            x, y = T.alloc_var("int32", 1), T.alloc_var("int32", 2)
+            for _ in T.serial(3):
+                x, y = y, x + y
+            A[0] = x * 100 + y
+
+    a = np.zeros(1, np.int32)
+    tilelang.compile(main, execution_backend="reference")(a)
+    assert 508 == a[0]
+    assert "x = T.alloc_var" in str(main)

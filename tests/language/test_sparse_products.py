@@ -135,7 +135,7 @@ def test_the_text_for_a_gpu_compiles():
          "T.gemm_sp: A keeps (16, 32) of float16, but E is (16, 1) of int16"),
         (lambda a, e, b, c: T.gemm_sp(a, e, b[0:32, :], c), AssertionError,
          "T.gemm: A is (16, 64) and B is (32, 8), so K is 64 on one side and 32 on the other"),
-        (lambda a, e, b, c: T.gemm_sp(a, c, b, c), ValueError, "T.gemm_sp: 'fragment' holds codes in float32"),
+        (lambda a, e, b, c: T.gemm_sp(a, c, b, c), ValueError, "T.gemm_sp: 'c' holds codes in float32"),
         (lambda a, e, b, c: T.gemm_sp(a, T.alloc_local((16, 4), "int16"), b, c), ProgramError,
          "T.gemm_sp: E 'local' is (16, 4) in scope 'local', but a matrix of constant extents in shared memory or a "
          "fragment is needed"),

@@ -420,6 +420,7 @@ def main(A: T.Tensor((8, 8), "float32")):
   --> kernel.py:11:9
 11 |         first(A)
    |         ^^^^^^^^
+hint: write one index or slice for each, as in A[i, j]
 """,
     ),
     "a value returned": (

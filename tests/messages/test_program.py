@@ -228,6 +228,7 @@ A[0, 0, 0] = 1.0
  --> kernel.py:7:9
 7 |         A[0, 0, 0] = 1.0
   |         ^^^^^^^^^^^^^^^^
+hint: write one index or slice for each, as in A[i, j]
 """,
     ),
     "a float as an index": (

@@ -72,9 +72,11 @@ def test_out_idx_in_every_spelling(out_idx: object, outputs: tuple[int, ...], in
 @pytest.mark.parametrize(
     ("out_idx", "message"),
     [
-        (2, "kernel: out_idx=2 names no parameter; there are 2"),
-        (-3, "kernel: out_idx=-3 names no parameter; there are 2"),
-        ([0, -2], "kernel: out_idx=[0, -2] names 'a' twice"),
+        (2, "kernel: out_idx=2 names no parameter; there are 2\n"
+            "hint: the parameters are 0 (a), 1 (N); -1 is the last"),
+        (-3, "kernel: out_idx=-3 names no parameter; there are 2\n"
+             "hint: the parameters are 0 (a), 1 (N); -1 is the last"),
+        ([0, -2], "kernel: out_idx=[0, -2] names 'a' twice\nhint: write out_idx=[0]"),
         (1, "kernel: out_idx=1 is 'N', which is not a tensor"),
         ("last", "kernel: out_idx='last' is neither an integer nor a list of integers\n"
                  "hint: write out_idx=[-1] to have the last parameter allocated and returned"),

@@ -54,6 +54,10 @@ def test_one_of_them_a_call_and_a_factory_without_arguments(file, capsys):
     ("named", "message"),
     [
         ("{}", "OptionError: show: '{}' does not name a kernel of a file\nhint: write FILE.py:NAME\n"),
+        (
+            "nowhere.py:make",
+            "OptionError: show: there is no file 'nowhere.py'\nhint: write FILE.py:NAME, with the path of the file\n",
+        ),
         ("{}:none", "OptionError: show: {} has no 'none'\nhint: it has make, small, fixed\n"),
         (
             "{}:make",

@@ -357,7 +357,10 @@ def binary(op: BinaryOp, left: ExprLike, right: ExprLike) -> Expr:
     if op is BinaryOp.DIV and not a.dtype.is_float:
         a, b = cast(a, FLOAT32), cast(b, FLOAT32)
     if op in INTEGER_ONLY and not (a.dtype.is_int or a.dtype.is_bool and op in BITWISE):
-        raise ProgramError(f"operator {op.value}: needs integers, got {a.dtype!s}")
+        raise ProgramError(
+            f"operator {op.value}: needs integers, got {a.dtype!s}",
+            hint="convert with T.int32(x), or take the bits with T.reinterpret(x, dtype); for conditions write and, or",
+        )
     if not a.dtype.is_float:
         op = KEEPS_NAN.get(op, op)
     index = a.is_index and b.is_index

@@ -66,23 +66,25 @@ _FOR_KINDS: Mapping[Level, frozenset[ForKind]] = MappingProxyType(
 )
 
 
-def verify(func: PrimFunc) -> None:
-    """Accepts a well-formed function.
+def verify(func: PrimFunc, *, staged: bool = False) -> None:
+    """Accepts a well-formed function, or one as the user's code was `staged`.
 
     Raises:
         ProgramError: A variable or buffer is used outside of the scope that defines it, or stands where the language
-            does not allow it (an on-chip buffer of symbolic shape, `break` outside of a loop, nested kernels).
+            does not allow it (an on-chip buffer of symbolic shape, `break` outside of a loop, nested kernels); in a
+            function as it was staged, a symbolic size that no parameter has.
         CompilerBug: A node is malformed or not allowed at the function's level.
     """
     with func.loc:
-        _Verifier(func).function()
+        _Verifier(func, staged).function()
 
 
 class _Verifier:
     """One walk over a function with the set of visible names."""
 
-    def __init__(self, func: PrimFunc) -> None:
+    def __init__(self, func: PrimFunc, staged: bool) -> None:
         self._func = func
+        self._staged = staged
         self._visible: set[Var | Buffer] = set()
         self._loops = 0  # around the current statement, within the kernel
         self._launched = False
@@ -391,6 +393,12 @@ class _Verifier:
                 hint=f"define '{name}' before the loop or branch: `{name} = T.alloc_var(dtype)` and assign it inside"
                 if isinstance(thing, Var) or thing.scope is Scope.VAR
                 else f"move the allocation of '{name}' before the loop or branch",
+            )
+        if self._staged and isinstance(thing, Var):
+            raise ProgramError(
+                f"'{name}' is a symbolic size that no parameter has",
+                hint=f"give a tensor that dimension, as in `A: T.Tensor(({name},), dtype)`, or pass it as a scalar "
+                f"parameter `{name}: T.int32`",
             )
         self._bug(f"'{name}' is never defined")
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilelang.api import public, strip_frames
 from tilelang.dtypes import unknown_name
-from tilelang.errors import OptionError, TileLangError
+from tilelang.errors import OptionError, TileLangError, UnknownAttribute, nearest
 from tilelang.ir.func import PrimFunc
 from tilelang.jit.dumps import write_dumps
 from tilelang.jit.func_options import options_of
@@ -26,6 +26,16 @@ if TYPE_CHECKING:
     from tilelang.profile.inputs import TensorSupplyType
     from tilelang.profile.profiler import Profiler
     from tilelang.sim.counters import Counters
+
+
+# what people ask a kernel for that it has by another name
+_OTHER_METHODS = {
+    **dict.fromkeys(("bench", "benchmark", "time", "do_bench"), "write kernel.get_profiler().do_bench()"),
+    **dict.fromkeys(("run", "launch", "forward"), "call it: kernel(A, B)"),
+    **dict.fromkeys(("source", "code", "get_source"), "write kernel.get_kernel_source()"),
+    **dict.fromkeys(("script", "show"), "write kernel.show_ir()"),
+    **dict.fromkeys(("ptx", "asm"), "write kernel.get_ptx()"),
+}
 
 
 @public
@@ -101,6 +111,19 @@ class JITKernel(KernelTexts):
 
     def __repr__(self) -> str:
         return f"JITKernel({self.prim_func.name}, target={str(self.target)!r})"
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("_"):
+            raise AttributeError(attribute)  # protocol probes
+        near = nearest(attribute, [name for name in dir(self) if not name.startswith("_")])
+        try:
+            raise UnknownAttribute(
+                f"a kernel has no attribute '{attribute}'",
+                hint=_OTHER_METHODS.get(attribute) or (f"did you mean '{near}'?" if near else ""),
+            )
+        except UnknownAttribute as error:
+            error.__traceback__ = None  # the frame of this package
+            raise
 
     def _repr_html_(self) -> str:
         """What a notebook shows: parameters, grid, and what the code uses."""
@@ -247,7 +270,7 @@ def check_is_kernel(what: str, func: object) -> None:
         OptionError: `func` is something else.
     """
     if not isinstance(func, PrimFunc):
-        raise OptionError(
-            f"{what}: expected a kernel, got {type(func).__name__}",
-            hint="pass a function marked @T.prim_func; call the function that returns it first",
-        )
+        instead = "pass a function marked @T.prim_func; call the function that returns it first"
+        if isinstance(func, JITKernel):
+            instead = "it is compiled already: call it with its tensors"
+        raise OptionError(f"{what}: expected a kernel, got {type(func).__name__}", hint=instead)

@@ -21,7 +21,7 @@ from tilelang.language.extents import product, shape_text, text
 from tilelang.language.proxy import BufferProxy
 from tilelang.language.regions import as_buffer
 from tilelang.language.stage import current
-from tilelang.language.types import DTypeLike, ShapeLike, as_shape, plain_dtype
+from tilelang.language.types import DTypeLike, ShapeLike, as_shape, is_dtype_name, plain_dtype
 from tilelang.language.views import known_before_launch, view_of, wrong_size
 
 __all__ = [
@@ -255,7 +255,10 @@ def on_chip(what: str, shape: ShapeLike, dtype: DTypeLike, scope: Scope, scope_n
 
 def _check_scope(what: str, scope: str, allowed: tuple[str, ...]) -> None:
     if scope not in allowed:
-        raise ProgramValueError(f"{what}: unknown scope {scope!r}", hint=f"leave it out, or write {allowed[0]!r}")
+        instead = f"leave it out, or write {allowed[0]!r}"
+        if is_dtype_name(scope):
+            instead = f"write the shape as one argument: {what}((M, N), {scope!r})"
+        raise ProgramValueError(f"{what}: unknown scope {scope!r}", hint=instead)
 
 
 def _viewable(buffer: BufferProxy, what: str) -> Buffer:

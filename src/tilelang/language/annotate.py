@@ -88,7 +88,9 @@ def use_swizzle(panel_size: int, order: str = "row", enable: bool = True) -> Non
     if not enable:
         return
     if isinstance(panel_size, bool) or not isinstance(panel_size, int) or panel_size < 1:
-        raise ProgramValueError(f"T.use_swizzle: panel_size is {panel_size!r:.40}, not a positive int")
+        raise ProgramValueError(
+            f"T.use_swizzle: panel_size is {panel_size!r:.40}, not a positive int", hint="write T.use_swizzle(10)"
+        )
     known = {"row": "row", "column": "column", "col": "column", "mlx": ""}
     if order not in known:
         raise ProgramValueError(f"T.use_swizzle: order is {order!r}", hint="write order='row' or order='column'")

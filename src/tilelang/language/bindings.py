@@ -16,18 +16,20 @@ MISSING = object()  # the value of a name that has none
 class Poison:
     """Stands for a name whose value exists only inside a staged loop or branch; any use is an error."""
 
-    def __init__(self, name: str, construct: str) -> None:
-        object.__setattr__(self, "_what", (name, construct))
+    def __init__(self, name: str, construct: str, *, tile: bool = False) -> None:
+        object.__setattr__(self, "_what", (name, construct, tile))
 
     def __tilelang_expr__(self) -> Expr:
         raise self.error()
 
     def error(self) -> ProgramError:
         """The error of using the name."""
-        name, construct = object.__getattribute__(self, "_what")
+        name, construct, tile = object.__getattribute__(self, "_what")
+        instead = f"allocate '{name}'" if tile else f"assign '{name}'"
+        example = "" if tile else f", for example `{name} = T.float32(0)`"
         return ProgramError(
             f"'{name}' has no value here: it is assigned only inside the {construct} above",
-            hint=f"assign '{name}' before the {construct}, for example `{name} = T.float32(0)`, or use it inside",
+            hint=f"{instead} before the {construct}{example}, or use it inside",
         )
 
     def _use(self, *_: object) -> Any:
@@ -43,7 +45,7 @@ class Poison:
     __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __lshift__ = __rshift__ = __abs__ = _use
     __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _use
     __getitem__ = __setitem__ = __iter__ = __len__ = __bool__ = __index__ = __int__ = __float__ = __call__ = _use
-    __str__ = __format__ = _use
+    __str__ = __repr__ = __format__ = _use  # so that no message shows it as an operand
     __hash__ = object.__hash__
 
 
@@ -75,6 +77,15 @@ def is_number(value: object) -> bool:
     if isinstance(value, numbers.Real):
         return True
     return type(value).__module__ == "numpy" and hasattr(value, "item") and not getattr(value, "shape", ())
+
+
+def kind_of(value: object) -> str:
+    """What a value is, in the user's words."""
+    if isinstance(value, Expr):
+        return "a value known only when the kernel runs"
+    if hasattr(type(value), "__tilelang_expr__"):
+        return "a tile"
+    return "None" if value is None else type(value).__name__
 
 
 def number_dtype(value: Any) -> DType:

@@ -18,6 +18,7 @@ from tilelang.ir.scalar import UnaryOp
 from tilelang.ir.stmt import Break, Continue, If, While
 from tilelang.language.bindings import MISSING, Poison, Undeclared, is_number, number_dtype, read
 from tilelang.language.loop_spec import LoopSpec
+from tilelang.language.proxy import TileProxy
 from tilelang.language.stage import is_mutable
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class Region:
             return False
         if isinstance(now, Load) and is_mutable(now) and self.stager.in_scope(now.buffer):
             return False
-        self.value = Poison(name, self.construct)
+        self.value = Poison(name, self.construct, tile=isinstance(now, TileProxy))
         return True
 
     def _enter(self) -> None:

@@ -17,7 +17,7 @@ from tilelang.ir.builder import as_body
 from tilelang.ir.expr import Const, Expr, Load, Var, as_bool, as_expr, binary, cast, select, unary
 from tilelang.ir.scalar import BinaryOp, UnaryOp
 from tilelang.ir.stmt import Alloc, Assert, If, Stmt, Store
-from tilelang.language.bindings import MISSING, Poison, Undeclared, is_number, number_dtype, read
+from tilelang.language.bindings import MISSING, Poison, Undeclared, is_number, kind_of, number_dtype, read
 from tilelang.language.control import Branch, Loop, Named, PlainLoop, StagedFor, StagedWhile
 from tilelang.language.loop_spec import LoopSpec
 from tilelang.language.loops import serial
@@ -61,8 +61,14 @@ class Frame:
             loc = dataclasses.replace(loc, caller=self._call_site)
         self.stager.loc = loc
         self.stager.targets = site.targets
+        self.stager.part = None
         self.stager.unpacks = site.unpacks
         self._begun = len(self.stager.statements)
+
+    def naming(self, name: str, several: bool) -> None:
+        """What is allocated next will be called `name`, or `name_0`, `name_1`, ... if there are several."""
+        self.stager.targets = (name,)
+        self.stager.part = 0 if several else None
 
     # -- assignment ---------------------------------------------------------------------------------------------
     def assign(self, name: str, value: Any, get: Callable[[], object] | None = None) -> Any:
@@ -86,7 +92,7 @@ class Frame:
         if is_mutable(old) and name not in self.borrowed and not self._is_fresh(value):
             if not scalar:
                 raise ProgramError(
-                    f"'{name}' is a mutable scalar and cannot become a {type(value).__name__}",
+                    f"'{name}' is a mutable scalar and cannot become {kind_of(value)}",
                     hint="use another name",
                 )
             return self._store(name, old, value)  # type: ignore[arg-type]
@@ -105,8 +111,8 @@ class Frame:
         """Whether a value is a mutable scalar allocated by this very statement."""
         if not is_mutable(value):
             return False
-        last = self.stager.statements[-1] if len(self.stager.statements) > self._begun else None
-        return isinstance(last, Alloc) and last.buffer is value.buffer  # type: ignore[attr-defined]
+        recent = self.stager.statements[self._begun :]
+        return any(isinstance(s, Alloc) and s.buffer is value.buffer for s in recent)  # type: ignore[attr-defined]
 
     def _store(self, name: str, target: Load, value: Any) -> Load:
         expr = as_expr(value)
@@ -220,7 +226,8 @@ class Frame:
             for side in (x, y):
                 if not (isinstance(side, Expr) or is_number(side)):
                     raise StagingError(
-                        f"both sides of a staged `if ... else ...` must be scalars, got {type(side).__name__}"
+                        f"both sides of a staged `if ... else ...` must be scalars, got {kind_of(side)}",
+                        hint="for tiles write an `if` statement around what is done with them",
                     )
             if not effects_of_x and not effects_of_y:
                 return select(test, x, y)

@@ -57,7 +57,10 @@ class Kernel:
         self._stager = current("T.Kernel")
         self._stager.begin_kernel()
         if len(blocks) > 3:
-            raise ProgramValueError(f"T.Kernel: a grid has at most three extents, got {len(blocks)}")
+            raise ProgramValueError(
+                f"T.Kernel: a grid has at most three extents, got {len(blocks)}",
+                hint="multiply two of them, and take the index apart in the kernel: `bx // n` and `bx % n`",
+            )
         self._sources = [] if prelude is None else [prelude]
         self._grid = tuple(_extent(extent) for extent in blocks or (1,))
         x, y, z = _normalize_threads(threads)
@@ -67,6 +70,12 @@ class Kernel:
             )
         self._threads = x, y, z
         self._cluster = _triple("cluster_dims", 1 if cluster_dims is None else cluster_dims)
+
+    def __tilelang_expr__(self) -> Expr:
+        raise ProgramError(
+            "T.Kernel: the grid is not opened, so there is no block index",
+            hint="write `with T.Kernel(...) as bx:`, and the body of the kernel below it",
+        )
 
     def __enter__(self) -> Any:  # a Var for one extent, else a tuple: only the target of `as` says which
         stager = self._stager

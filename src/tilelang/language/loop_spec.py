@@ -17,6 +17,7 @@ from tilelang.ir.builder import as_body
 from tilelang.ir.expr import Const, Expr, Var, as_expr, binary, int_const, select
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Bind, For, ForKind, If, ParallelLoop, PipelineSpec, Stmt
+from tilelang.language.api import api
 from tilelang.language.extents import folded
 from tilelang.language.stage import Stager, current, reads_memory
 from tilelang.layout.thread_values import Fragment
@@ -71,7 +72,9 @@ class LoopSpec:
     coalesced_width: int | None = None
     layout: Fragment | None = None
 
+    @api
     def __iter__(self) -> Iterator[Any]:
+        current(f"T.{self.kind}")
         raise StagingError(
             f"T.{self.kind} can only be the iterable of a `for` statement in a kernel",
             hint="in comprehensions and plain Python write `range(n)` over plain integers",
@@ -107,8 +110,7 @@ class LoopSpec:
         if self.persistent is not None:
             return _open_persistent(self, stager, targets)
         rank = len(self.ranges)
-        if len(targets) not in (rank, 1, 0):
-            raise StagingError(f"T.{self.kind} has {rank} loop variables, but the `for` names {len(targets)}")
+        _check_names(self.kind, rank, len(targets) or 1)
         names = targets if len(targets) == rank else _default_names(self, targets)
         ranges = [(_fixed(stager, a), _fixed(stager, b), c) for a, b, c in self.ranges]
         variables = tuple(
@@ -144,6 +146,14 @@ def _open_shifted(stager: Stager, var: Var, bounds: tuple[Expr, Expr, int]) -> O
     return OpenedLoop((var,), var, (bind,), lambda body: ParallelLoop((count,), (extent,), body))
 
 
+def _check_names(kind: str, rank: int, names: int) -> None:
+    if names not in (rank, 1):
+        raise StagingError(
+            f"T.{kind} has {rank} loop variable{'s' * (rank != 1)}, but the `for` names {names}",
+            hint=f"write `for {', '.join('ijklmn'[d % 6] for d in range(rank))} in ...`",
+        )
+
+
 def _default_names(spec: LoopSpec, targets: Sequence[str]) -> list[str]:
     base = targets[0] if targets else "i"
     return [base] if len(spec.ranges) == 1 else [f"{base}{d}" for d in range(len(spec.ranges))]
@@ -162,8 +172,7 @@ def _open_persistent(spec: LoopSpec, stager: Stager, targets: Sequence[str]) -> 
     assert spec.persistent is not None
     wave_size, index, group_size = spec.persistent
     extents = [stop for _, stop, _ in spec.ranges]
-    if len(targets) not in (len(extents), 1):
-        raise StagingError(f"T.Persistent has {len(extents)} loop variables, but the `for` names {len(targets)}")
+    _check_names("Persistent", len(extents), len(targets))
     total: Expr = Const(1, INT32, weak=True)
     for extent in extents:
         total = total * extent

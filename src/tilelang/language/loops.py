@@ -235,7 +235,9 @@ def pipeline_spec(
 ) -> PipelineSpec:
     """The checked options of a pipelined loop."""
     if not isinstance(num_stages, int) or num_stages < 0:
-        raise ProgramError(f"T.Pipelined: num_stages must be an integer >= 0, got {num_stages!r}")
+        raise ProgramError(
+            f"T.Pipelined: num_stages must be an integer >= 0, got {num_stages!r}", hint="write num_stages=2"
+        )
     return PipelineSpec(num_stages, tuple(order) if order else None, tuple(stage) if stage else None)
 
 

@@ -8,6 +8,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from tilelang.api import public
 from tilelang.errors import ProgramValueError, StagingError, StagingTypeError
 from tilelang.ir.expr import Load
 from tilelang.language.api import api
@@ -61,6 +62,7 @@ class Macro:
         self._annotations: dict[str, Any] | None = None
         functools.update_wrapper(self, fn)
 
+    @public
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Inlines the body here.
 
@@ -78,7 +80,7 @@ class Macro:
             )
         if self._rewritten is None:
             self._rewritten = rewrite(self._fn, enter_frame)
-        outer_site, outer_loc, outer_targets = stager.call_site, stager.loc, stager.targets
+        outer = stager.call_site, stager.loc, stager.targets, stager.part
         stager.call_site = stager.loc
         stager.active_macros.append(call)
         try:
@@ -89,7 +91,7 @@ class Macro:
         finally:
             stager.active_macros.pop()
         # Only on success: an error keeps the inner place, whose `caller` chain leads back here.
-        stager.call_site, stager.loc, stager.targets = outer_site, outer_loc, outer_targets
+        stager.call_site, stager.loc, stager.targets, stager.part = outer
         return result
 
     def _references(self, bound: inspect.BoundArguments) -> set[str]:
@@ -124,7 +126,8 @@ def _bind(fn: types.FunctionType, args: Any, kwargs: Any) -> inspect.BoundArgume
     try:
         bound = inspect.signature(fn).bind(*args, **kwargs)
     except TypeError as error:
-        raise StagingTypeError(f"macro '{fn.__name__}': {error}") from None
+        form = f"the form is {fn.__name__}({', '.join(inspect.signature(fn).parameters)})"
+        raise StagingTypeError(f"macro '{fn.__name__}': {error}", hint=form) from None
     bound.apply_defaults()
     return bound
 

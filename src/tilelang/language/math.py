@@ -163,7 +163,7 @@ def _function(callee: Callee) -> Callable[..., Scalar]:
         return _of_dtype(f"T.{name}", apply(callee, *args), dtype)
 
     intrinsic.__name__ = intrinsic.__qualname__ = name
-    intrinsic.__signature__ = _signature_of(intrinsic, places)  # type: ignore[attr-defined]
+    intrinsic.__signature__ = _signature_of(places)  # type: ignore[attr-defined]
     operands = ", ".join(places)
     about = _ABOUT.get(name) or _fast_about(name) or f"The function {name} of mathematics."
     intrinsic.__doc__ = (
@@ -173,13 +173,16 @@ def _function(callee: Callee) -> Callable[..., Scalar]:
     return api(intrinsic)
 
 
-def _signature_of(intrinsic: Callable[..., Scalar], places: Sequence[str]) -> inspect.Signature:
-    """The signature as users read it, an operand for each place."""
-    whole = inspect.signature(intrinsic)
-    operand = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    named = [p for p in whole.parameters.values() if p.kind is inspect.Parameter.KEYWORD_ONLY]
-    operands = [inspect.Parameter(place, operand, annotation="ExprLike") for place in places]
-    return whole.replace(parameters=[*operands, *named], return_annotation="Any")
+def _signature_of(places: Sequence[str]) -> inspect.Signature:
+    """The signature of an intrinsic as users read it, an operand for each place."""
+    operands = [inspect.Parameter(p, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation="ExprLike") for p in places]
+    return inspect.Signature([*operands, *_NAMED], return_annotation="Any")
+
+
+_NAMED = [
+    inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation="object")
+    for name in ("span", "dtype")
+]
 
 
 def _check_floats(what: str, operands: tuple[ExprLike, ...]) -> None:

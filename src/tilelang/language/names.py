@@ -51,6 +51,22 @@ def reborn_names(body: Sequence[ast.stmt]) -> set[str]:
     return reborn
 
 
+def flat_names(target: ast.expr) -> tuple[str, ...] | None:
+    """The names of `x` or `x, y`; None for any other target."""
+    if isinstance(target, ast.Name):
+        return (target.id,)
+    if isinstance(target, ast.Tuple | ast.List) and all(isinstance(t, ast.Name) for t in target.elts):
+        return tuple(t.id for t in target.elts if isinstance(t, ast.Name))
+    return None
+
+
+def parts_of(node: ast.expr) -> list[ast.expr] | None:
+    """The parts of `x, y` on either side of an assignment; None for anything else, and where one has a star."""
+    if isinstance(node, ast.Tuple | ast.List) and not any(isinstance(part, ast.Starred) for part in node.elts):
+        return node.elts
+    return None
+
+
 def _bindings(statements: Sequence[ast.stmt], *, targets: bool = True) -> Iterator[str]:
     """The names in order, with repetitions; not those of nested functions, lambdas and comprehensions.
 

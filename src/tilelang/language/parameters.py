@@ -18,6 +18,7 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr, Var
 from tilelang.ir.func import Param, ScalarParam, TensorParam
 from tilelang.language.api import api
+from tilelang.language.bindings import kind_of
 from tilelang.language.proxy import BufferProxy
 from tilelang.language.rewrite import Rewritten
 from tilelang.language.source import function_source
@@ -289,7 +290,7 @@ def returned_outputs(stager: Stager, result: Any) -> tuple[int, ...]:
     for item in items:
         buffer = item.buffer if isinstance(item, BufferProxy) else None
         if buffer is None or not any(buffer is output for output in stager.outputs):
-            what = f"'{buffer.name}'" if buffer is not None else type(item).__name__
+            what = f"'{buffer.name}'" if buffer is not None else kind_of(item)
             raise StagingRuntimeError(
                 f"only tensors made by T.empty can be returned, got {what}",
                 hint="write results into `C = T.empty(shape, dtype)` and `return C`",

@@ -135,7 +135,7 @@ def finish(stager: Stager, fn: types.FunctionType, result: Any, loc: Loc) -> Pri
         loc=loc,
     )
     func = count_from_the_end(func)
-    verify(func)
+    verify(func, staged=True)
     return func
 
 

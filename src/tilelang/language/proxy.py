@@ -35,6 +35,39 @@ from tilelang.ops.fill import Fill
 Index = object  # an int, an integer expression, a slice, `...`, or a tuple of them
 Value = Union[ExprLike, "TileProxy"]
 
+# methods of arrays that tiles do not have: what to write instead, with the name of the tile
+_METHODS = {
+    **dict.fromkeys(("fill", "fill_"), "write T.fill({0}, value)"),
+    **dict.fromkeys(("zero_", "clear"), "write T.clear({0})"),
+    **dict.fromkeys(("copy", "clone", "copy_"), "write T.copy({0}, dst), where dst is another tile"),
+    **dict.fromkeys(
+        ("astype", "to", "cast", "type", "half", "float"),
+        "write T.copy({0}, dst), with dst allocated in that dtype; of an element, T.cast({0}[i, j], dtype)",
+    ),
+    **dict.fromkeys(
+        ("T", "mT", "transpose", "permute"),
+        "write T.transpose({0}, dst), or T.gemm(..., transpose_A=True) for an operand",
+    ),
+    **{name: f"write T.reduce_{name}({{0}}, out, dim)" for name in ("sum", "max", "min")},
+    "mean": "write T.reduce_sum({0}, out, dim), and divide by the extent in a T.Parallel loop",
+    "reshape": "write T.reshape({0}, shape)",
+    "view": "write T.view({0}, shape, dtype)",
+    **dict.fromkeys(("size", "numel"), "multiply the extents of {0}.shape; len({0}) is the first"),
+    **dict.fromkeys(("item", "cpu", "numpy", "tolist"), "a tile has values only when the kernel runs: T.print({0})"),
+}
+
+
+def _letters(count: int) -> str:
+    """Names of that many indices: i, j, k."""
+    return ", ".join("ijklmn"[d % 6] for d in range(count))
+
+
+def _index_hint(item: object) -> str:
+    """What to write in place of something that is no index."""
+    if isinstance(item, tuple):
+        return f"name the {len(item)} values apart, as in `for {_letters(len(item))} in ...` or `as (bx, by)`"
+    return "an index is an int, an integer expression, a slice or `...`"
+
 
 class TileProxy:
     """What buffers and regions have in common: a box of memory that can be indexed, but is no value by itself.
@@ -206,9 +239,10 @@ class TileProxy:
             return []  # buf[0] on a scalar buffer
         missing = self.ndim - (len(keys) - dots)
         if missing < 0:
+            dimensions = f"{self.ndim} dimension{'s' * (self.ndim != 1)}"
             raise ProgramError(
-                f"'{self.name}' has {self.ndim} dimensions {shape_text(self.shape)} but is given "
-                f"{len(keys) - dots} indices"
+                f"'{self.name}' has {dimensions} {shape_text(self.shape)} but is given {len(keys) - dots} indices",
+                hint=f"write one index or slice for each, as in {self.name}[{_letters(self.ndim)}]",
             )
         at = keys.index(Ellipsis) if dots else len(keys)
         return [*keys[:at], *([slice(None)] * missing), *keys[at + dots :]]
@@ -240,7 +274,10 @@ class TileProxy:
         length = difference(stop, start)
         extent = (stop if int_const(start) == 0 else stop - start) if length is None else as_expr(length)
         if length is not None and length < 0:
-            raise ProgramError(f"{where}: the slice {text(start)}:{text(stop)} ends before it starts")
+            raise ProgramError(
+                f"{where}: the slice {text(start)}:{text(stop)} ends before it starts",
+                hint=f"write {text(stop)}:{text(start)}, or start:start + length",
+            )
         beyond = difference(stop, whole)
         first = int_const(start)
         if self.buffer.scope.on_chip and (beyond is not None and beyond > 0 or first is not None and first < 0):
@@ -267,8 +304,7 @@ class TileProxy:
             raise
         except (TypeError, ValueError, StagingError):
             raise ProgramError(
-                f"index {position} of '{self.name}' is {item!r:.60}, not an integer",
-                hint="an index is an int, an integer expression, a slice or `...`",
+                f"index {position} of '{self.name}' is {item!r:.60}, not an integer", hint=_index_hint(item)
             ) from None
         if expr.dtype.is_float or expr.dtype.lanes != 1:
             raise ProgramError(
@@ -291,7 +327,7 @@ class TileProxy:
         return Load(self.buffer, self._region.start, self.buffer.dtype)
 
     def _no_value(self, use: str) -> NoReturn:
-        index = ", ".join("ijklmn"[d % 6] for d in range(self.ndim))
+        index = _letters(self.ndim)
         raise StagingTypeError(
             f"'{self.name}' is a tile {shape_text(self.shape)} and cannot be used as {use}",
             hint=f"index it, as in `{self.name}[{index}]`, inside `for {index} in T.Parallel(...)`",
@@ -354,6 +390,14 @@ class TileProxy:
     def __ge__(self, other: ExprLike) -> Expr:
         return self._operand() >= other
 
+    def __matmul__(self, other: object) -> NoReturn:
+        raise StagingTypeError(
+            f"'{self.name}' is a tile {shape_text(self.shape)} and cannot be used as an operand of @",
+            hint="write T.gemm(A, B, C), which adds the product to the tile C; T.clear(C) before the first",
+        )
+
+    __rmatmul__ = __matmul__
+
     def __bool__(self) -> bool:
         self._no_value("a truth value")
 
@@ -377,10 +421,21 @@ class TileProxy:
             raise AttributeError(attribute)  # protocol probes such as __array__ and __dlpack__
         known = ["shape", "dtype", "ndim", "strides", "scope", "name", "buffer", "region"]
         near = nearest(attribute, known)
+        instead = _METHODS.get(attribute, "").format(self.name)
         raise UnknownAttribute(
             f"'{self.name}' is a tile {shape_text(self.shape)} and has no attribute '{attribute}'",
-            hint=f"did you mean '{near}'?" if near else f"it has {', '.join(known)}",
+            hint=instead or (f"did you mean '{near}'?" if near else f"it has {', '.join(known)}"),
         )
+
+    def __array__(self, *_: object, **__: object) -> NoReturn:
+        raise StagingTypeError(
+            f"a function of NumPy is given the tile '{self.name}' {shape_text(self.shape)}",
+            hint="write T.exp(x), T.max(x, y) and the like on elements in a T.Parallel loop, and T.reduce_sum(tile, "
+            "out, dim) and its kin for what NumPy sums up",
+        )
+
+    def __array_ufunc__(self, *_: object, **__: object) -> NoReturn:
+        self.__array__()
 
 
 class BufferProxy(TileProxy):

@@ -26,6 +26,7 @@ from tilelang.records import record
 
 __all__ = ["rng_init", "rng_rand", "rng_rand_float"]
 
+SEQUENCE_OF_THREAD = "rng_of_thread"  # what programs call the sequence that is the thread's number in the grid
 _UINT32, UINT64 = as_dtype("uint32"), as_dtype("uint64")
 _PHILOX, _MRG, _XORWOW = "curandStatePhilox4_32_10_t", "curandStateMRG32k3a_t", "curandStateXORWOW_t"
 # the words of a thread's state
@@ -60,7 +61,7 @@ def rng_init(
 ) -> None:
     """Starts the random numbers of each thread, as `curand_init(seed, seq, off)` does.
 
-    Call it outside of `T.Parallel`. The same arguments give the same numbers on every target; where a block is one
+    The same arguments give the same numbers on every target; where a block is one
     sequential program, that program is its one thread.
 
     Args:
@@ -93,9 +94,10 @@ def rng_init(
             f"{what}: the numbers of this kernel come from '{numbers.generator}' already, not from '{generator}'",
             hint="name the same generator in every T.rng_init of a kernel",
         )
+    name = SEQUENCE_OF_THREAD if seq is None else "rng"
     if seq is None:
         seq = _thread_in_grid(what, hints)
-    chosen = [stager.bind("rng", _wide(value)) for value in (seed, seq, off)]
+    chosen = [stager.bind(name if value is seq else "rng", _wide(value)) for value in (seed, seq, off)]
     if generator == _PHILOX:
         start = chosen
     else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilelang.errors import ProgramError, ProgramValueError
+from tilelang.errors import ARRAY_HINT, ProgramError, ProgramValueError
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, ExprLike, Load, as_expr, int_const
 from tilelang.language.extents import difference, shape_text, text
@@ -172,10 +172,12 @@ def _place(operand: object, what: str) -> TileProxy | Load:
             f"{what}: an operand is a value, not a place in memory",
             hint="pass a buffer, a region A[a:b, c:d] or a position A[i, j] in the call itself",
         )
-    raise ProgramError(
-        f"{what}: an operand is {operand!r:.60}, not a place in memory",
-        hint="pass a buffer, a region A[a:b, c:d] or a position A[i, j]",
-    )
+    shown, instead = f"{operand!r:.60}", "pass a buffer, a region A[a:b, c:d] or a position A[i, j]"
+    if operand is None:
+        instead = "tile operators write into an argument and return nothing: T.gemm(A, B, C), and then C"
+    elif hasattr(operand, "shape") and hasattr(operand, "dtype"):  # of NumPy or torch
+        shown, instead = f"an array of shape {shape_text(operand.shape)}", ARRAY_HINT
+    raise ProgramError(f"{what}: an operand is {shown}, not a place in memory", hint=instead)
 
 
 def _extended(position: Load, shape: Sequence[ExprLike], name: str, what: str) -> Region:

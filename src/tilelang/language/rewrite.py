@@ -21,13 +21,14 @@ import types
 from collections.abc import Sequence
 
 from tilelang.errors import Loc, StagingError
-from tilelang.language.names import LOOPS, assigned_names, binding_counts, reborn_names
+from tilelang.language.names import LOOPS, assigned_names, binding_counts, flat_names, parts_of, reborn_names
 from tilelang.language.source import FunctionSource, function_source
 from tilelang.records import record
 
 FRAME = "__f"
 _ENTER = "__tilelang_enter"
 _FUNCTION = "__tilelang_function"
+_SEVERAL = (ast.Tuple, ast.List, ast.Dict, ast.ListComp, ast.DictComp)  # values with parts that one name stands for
 
 
 @record(slots=True)
@@ -251,29 +252,37 @@ class _Rewriter(ast.NodeTransformer):
     # -- assignments --------------------------------------------------------------------------------------------
     def visit_Assign(self, node: ast.Assign) -> list[ast.stmt]:
         only = node.targets[0]
-        names = _flat_names(only)
-        at = self._at(node, targets=names or ())
-        value = self.visit(node.value)
-        if len(node.targets) == 1 and isinstance(only, ast.Name):
-            return [at, self._bind(only, value)]
-        if len(node.targets) == 1 and isinstance(only, ast.Subscript | ast.Attribute):
-            return [at, ast.Assign([self._place(only)], value)]
+        at = self._at(node)
+        value = self._named(only, node.value)
+        if len(node.targets) == 1 and isinstance(only, ast.Name | ast.Subscript | ast.Attribute):
+            return [at, *self._unpack(only, value)]
         # Several targets: all values are read before the first name changes, so that swaps mean what they say.
         temporary = self._handle()
-        arity = len(only.elts) if len(node.targets) == 1 and isinstance(only, ast.Tuple | ast.List) else None
-        if arity is not None and any(isinstance(t, ast.Starred) for t in only.elts):  # type: ignore[attr-defined]
-            arity = None
+        parts = parts_of(only) if len(node.targets) == 1 else None
+        arity = None if parts is None else len(parts)
         out = [at, _store(temporary, _call("snapshot", value, ast.Constant(arity)))]
         for target in node.targets:
             out.extend(self._unpack(target, _load(temporary)))
         return out
 
+    def _named(self, target: ast.expr, value: ast.expr) -> ast.expr:
+        """The value of an assignment, which says first what each of its parts will be called."""
+        targets, values = parts_of(target), parts_of(value)
+        if targets is not None and values is not None and len(targets) == len(values):
+            return ast.Tuple([self._named(*pair) for pair in zip(targets, values, strict=True)], ast.Load())
+        visited: ast.expr = self.visit(value)
+        if not isinstance(target, ast.Name):
+            return visited
+        naming = _call("naming", ast.Constant(target.id), ast.Constant(isinstance(value, _SEVERAL)))
+        return ast.Subscript(ast.Tuple([naming, visited], ast.Load()), ast.Constant(1), ast.Load())
+
     def _unpack(self, target: ast.expr, value: ast.expr) -> list[ast.stmt]:
         if isinstance(target, ast.Name):
             return [self._bind(target, value)]
-        if isinstance(target, ast.Tuple | ast.List) and not any(isinstance(t, ast.Starred) for t in target.elts):
+        parts = parts_of(target)
+        if parts is not None:
             out: list[ast.stmt] = []
-            for index, element in enumerate(target.elts):
+            for index, element in enumerate(parts):
                 out.extend(self._unpack(element, ast.Subscript(value, ast.Constant(index), ast.Load())))
             return out
         return [ast.Assign([self._place(target)], value)]
@@ -315,7 +324,7 @@ class _Rewriter(ast.NodeTransformer):
     # -- control flow -------------------------------------------------------------------------------------------
     def visit_For(self, node: ast.For) -> list[ast.stmt]:
         self._no_else(node, "for")
-        targets = _flat_names(node.target)
+        targets = flat_names(node.target)
         handle = self._handle()
         at = self._at(node, node.iter, targets or ())
         if _is_range(node.iter):
@@ -386,7 +395,7 @@ class _Rewriter(ast.NodeTransformer):
         return [at, begin, *carry, then, orelse, at, ast.Expr(_method(handle, "end")), *self._leave(handle, names)]
 
     def visit_With(self, node: ast.With) -> list[ast.stmt]:
-        targets = tuple(n for item in node.items if item.optional_vars for n in _flat_names(item.optional_vars) or ())
+        targets = tuple(n for item in node.items if item.optional_vars for n in flat_names(item.optional_vars) or ())
         unpacks = any(isinstance(item.optional_vars, ast.Tuple | ast.List) for item in node.items)
         at = self._at(node, node.items[-1].context_expr, targets, unpacks=unpacks)
         items = [ast.withitem(self.visit(i.context_expr), i.optional_vars) for i in node.items]
@@ -474,15 +483,6 @@ def _thunk(value: ast.expr) -> ast.expr:
 
 def _name_tuple(names: Sequence[str]) -> ast.expr:
     return ast.Tuple([ast.Constant(n) for n in names], ast.Load())
-
-
-def _flat_names(target: ast.expr) -> tuple[str, ...] | None:
-    """The names of `x` or `x, y`; None for any other target."""
-    if isinstance(target, ast.Name):
-        return (target.id,)
-    if isinstance(target, ast.Tuple | ast.List) and all(isinstance(t, ast.Name) for t in target.elts):
-        return tuple(t.id for t in target.elts if isinstance(t, ast.Name))
-    return None
 
 
 def _staged_block(item: ast.withitem) -> str:

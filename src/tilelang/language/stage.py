@@ -21,6 +21,8 @@ from tilelang.errors import (
     StagingError,
     StagingTypeError,
     TileLangError,
+    UnknownAttribute,
+    nearest,
     staging_error_kind,
     warn,
 )
@@ -32,6 +34,7 @@ from tilelang.ir.not_plain import TEXT_MADE
 from tilelang.ir.stmt import Alloc, Bind, PipelineSpec, Stmt, Store, TensorLayout
 from tilelang.ir.vector import pack, packed_lanes
 from tilelang.ir.visit import walk_expr
+from tilelang.isa.catalogue import INTRINSICS
 from tilelang.ops.reduce import ReduceOp
 from tilelang.records import record
 
@@ -78,7 +81,8 @@ class Stager(Builder):
     """A `Builder` that knows the user's place, the names being assigned, and the kernel being staged.
 
     Attributes:
-        targets: The names on the left of the statement being evaluated.
+        targets: The names on the left of the statement being evaluated, or of the part of it.
+        part: How many things have been named, where that name stands for a list of them.
         unpacks: Whether that is a `with` that unpacks what it is given into a tuple of names.
         hints: Of the innermost `T.Kernel`, or None outside of one.
         attrs: What `T.func_attr` said.
@@ -103,6 +107,7 @@ class Stager(Builder):
     def __init__(self, loc: Loc = NOWHERE) -> None:
         super().__init__(loc)
         self.targets: tuple[str, ...] = ()
+        self.part: int | None = None
         self.unpacks = False
         self.hints: Hints | None = None
         self.attrs: dict[str, object] = {}
@@ -159,7 +164,10 @@ class Stager(Builder):
 
     def suggest(self, default: str) -> str:
         """A unique name for something about to be assigned: the user's if there is one."""
-        return self.unique(self.target or default)
+        if not self.target or self.part is None:
+            return self.unique(self.target or default)
+        self.part += 1
+        return self.unique(f"{self.target}_{self.part - 1}")
 
     def bind(self, name: str, value: Expr) -> Expr:
         """Fixes a value under a name, so that later changes of memory do not change it.
@@ -300,6 +308,11 @@ def staging(stager: Stager) -> Iterator[Stager]:
             if text in str(error):
                 message = f"{found} a value known only when the kernel runs"
                 raise StagingTypeError(message, loc=stager.loc, hint=hint) from None
+        if isinstance(error, KeyError) and any(isinstance(key, Expr) for key in error.args):
+            message = "a dict is indexed by a value known only when the kernel runs"
+            raise StagingTypeError(message, loc=stager.loc, hint=ARRAY_HINT) from None
+        if isinstance(error, AttributeError) and isinstance(error.obj, Expr):
+            raise _no_attribute(error, stager.loc) from None
         kind = staging_error_kind(error)
         error.__traceback__ = user_frames(error.__traceback__)
         raise kind(f"{type(error).__name__} while the kernel was staged: {error}", loc=stager.loc) from error
@@ -316,7 +329,20 @@ _OF_PYTHON = (
         "write T.exp(x) in place of numpy.exp(x), and likewise for its kin",
     ),
     ("only integers, slices", "an array of the program around is indexed by", ARRAY_HINT),
+    ("define __round__ method", "Python's round is given", "write T.round(x)"),
+    ("for divmod()", "Python's divmod is given", "write x // y and x % y"),
+    ("for @", "the operator @ is given", "write T.gemm(A, B, C) for tiles, x * y for numbers"),
 )
+
+
+def _no_attribute(error: AttributeError, loc: Loc) -> UnknownAttribute:
+    """The error for an attribute of an expression that is not there: many are functions of the language."""
+    function = error.name if error.name in INTRINSICS else None
+    return UnknownAttribute(
+        f"a value known only when the kernel runs has no attribute '{error.name}'",
+        loc=loc,
+        hint=f"write T.{function}(x)" if function else "it has dtype; functions of it are T.exp(x), T.sqrt(x), ...",
+    )
 
 
 def _unbound(error: NameError, loc: Loc) -> StagingError:
@@ -327,4 +353,20 @@ def _unbound(error: NameError, loc: Loc) -> StagingError:
             loc=loc,
             hint=f"assign '{name}' before this line; a name assigned anywhere in a function is local to it",
         )
-    return StagingError(f"the name '{name}' is not defined", loc=loc)
+    import linecache  # noqa: PLC0415  most programs are free of mistakes
+
+    near = nearest(name, _names_at(error))
+    hint = f"did you mean '{near}'?" if near else ""
+    if not near and "Tensor(" in linecache.getline(loc.file, loc.line):
+        hint = f"name the size before: `{name} = T.dynamic({name!r})`, in eager style `{name} = T.const({name!r})`"
+    return StagingError(f"the name '{name}' is not defined", loc=loc, hint=hint)
+
+
+def _names_at(error: NameError) -> list[str]:
+    """The names that the code has which raised an error, but for those of rewritten code."""
+    frames = error.__traceback__
+    assert frames is not None
+    while frames.tb_next is not None:
+        frames = frames.tb_next
+    names = {**frames.tb_frame.f_globals, **frames.tb_frame.f_locals}
+    return [name for name in names if not name.startswith("__")]

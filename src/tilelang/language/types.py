@@ -61,6 +61,15 @@ def is_dtype_like(value: object) -> bool:
     return type(value).__module__ == "torch" and type(value).__name__ == "dtype"
 
 
+def is_dtype_name(text: str) -> bool:
+    """Whether a text is the name of a dtype."""
+    try:
+        as_dtype(text)
+    except OptionError:
+        return False
+    return True
+
+
 # -- annotations ---------------------------------------------------------------------------------------------
 @record(eq=False)
 class TensorType:
@@ -278,9 +287,20 @@ def as_shape(shape: ShapeLike, what: str, word: str = "extent") -> tuple[Expr, .
     return (_extent(shape, what, word),)
 
 
+def _instead_of(value: str | None, what: str) -> str:
+    """What to write where a text stands for an extent."""
+    if value is None:
+        return "write an int, T.dyn['K'] or T.dynamic('K')"
+    if is_dtype_name(value):
+        return f"the shape comes first: {what}((M, N), {value!r})"
+    if value.isidentifier():
+        return f"write an int, or T.dyn[{value!r}] for a size that is known at the call"
+    return f"write an int: {value}" if value.isdecimal() else "write an int, T.dyn['K'] or T.dynamic('K')"
+
+
 def _extent(value: ExprLike, what: str, word: str) -> Expr:
     if isinstance(value, str) or value is None:
-        raise ProgramTypeError(f"{what}: {value!r} is not an {word}", hint="write an int, T.dyn['K'] or T.dynamic('K')")
+        raise ProgramTypeError(f"{what}: {value!r} is not an {word}", hint=_instead_of(value, what))
     try:
         expr = as_expr(value)
     except (TypeError, StagingError):

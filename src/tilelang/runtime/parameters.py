@@ -198,13 +198,22 @@ def _output_indices(func: PrimFunc, out_idx: OutIdx) -> tuple[int, ...]:
     for given in wanted:
         index = given + count if given < 0 else given
         if not 0 <= index < count:
-            raise OptionError(f"{func.name}: out_idx={given} names no parameter; there are {count}", loc=func.loc)
+            named = ", ".join(f"{i} ({param.name})" for i, param in enumerate(func.params))
+            raise OptionError(
+                f"{func.name}: out_idx={given} names no parameter; there are {count}",
+                loc=func.loc,
+                hint=f"the parameters are {named}; -1 is the last",
+            )
         if not isinstance(func.params[index], TensorParam):
             raise OptionError(
                 f"{func.name}: out_idx={given} is '{func.params[index].name}', which is not a tensor", loc=func.loc
             )
         if index in result:
-            raise OptionError(f"{func.name}: out_idx={out_idx!r} names '{func.params[index].name}' twice", loc=func.loc)
+            raise OptionError(
+                f"{func.name}: out_idx={out_idx!r} names '{func.params[index].name}' twice",
+                loc=func.loc,
+                hint=f"write out_idx=[{index}]" if len(wanted) == 2 else "name each parameter once",
+            )
         result.append(index)
     return tuple(result)
 

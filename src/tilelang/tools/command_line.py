@@ -94,7 +94,9 @@ def _show(chosen: argparse.Namespace) -> int:
 def _kernel(named: str) -> tuple[PrimFunc, Target | None, CompileOptions]:
     """The program that `FILE:NAME` or `FILE:CALL` names, and how it was compiled, if it was."""
     file, colon, expression = named.partition(":")
-    if not colon or not Path(file).is_file():
+    if colon and not Path(file).is_file():
+        raise OptionError(f"show: there is no file {file!r}", hint="write FILE.py:NAME, with the path of the file")
+    if not colon:
         raise OptionError(f"show: {named!r} does not name a kernel of a file", hint="write FILE.py:NAME")
     namespace = runpy.run_path(file)
     try:

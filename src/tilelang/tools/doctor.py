@@ -53,7 +53,11 @@ def findings() -> list[Finding]:
         _ask("C++ compiler (target cpu)", _compiler),
         _ask("CUDA compiler (target cuda)", lambda: str(open_nvrtc())),
         Finding("nvcc", find_tool("nvcc") or "", 'only for execution_backend="nvcc"; part of the CUDA toolkit'),
-        Finding("disassembler", find_tool("nvdisasm") or find_tool("cuobjdump") or "", "only for get_sass()"),
+        Finding(
+            "disassembler",
+            find_tool("nvdisasm") or find_tool("cuobjdump") or "",
+            "only for get_sass(); part of the CUDA toolkit",
+        ),
         _ask("GPU", _gpus),
         *(_package(name, how) for name, how in _PACKAGES.items()),
         _ask("compile cache", _cache),

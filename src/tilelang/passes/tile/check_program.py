@@ -27,6 +27,7 @@ from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, Launch, ParallelLoop, S
 from tilelang.ir.verify import verify
 from tilelang.ir.visit import expressions, walk, walk_expr
 from tilelang.isa.instruction import Effect, Instruction
+from tilelang.language.random_numbers import SEQUENCE_OF_THREAD
 from tilelang.ops.atomic import AtomicTile
 from tilelang.ops.copy import Copy, Transpose
 from tilelang.ops.fill import Fill
@@ -105,6 +106,9 @@ def refuse_threads(func: PrimFunc, where: str, hint: str) -> None:
             name = f"T.{stmt.routine.name}"
         elif any(e in threads for e in inside):
             name = "the thread index"
+            if isinstance(stmt, Bind) and stmt.var.name.startswith(SEQUENCE_OF_THREAD):
+                name = "T.rng_init without seq"
+                hint = "name the sequence: T.rng_init(seed, bx), or T.rng_init(seed, i) in a T.Parallel loop over i"
         elif any(_is_wide(e.buffer, e.dtype) for e in inside if isinstance(e, Load)) or (
             isinstance(stmt, Store) and _is_wide(stmt.buffer, stmt.value.dtype)
         ):
