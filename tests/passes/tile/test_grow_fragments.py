@@ -56,7 +56,7 @@ def test_a_warning_says_so() -> None:
         grown = grow_fragments(short())
     assert [(64,), (64,)] == extents(grown)
     first = str(seen[0].message).split("\n")
-    assert "'fragment': index 63 is beyond dimension 0, whose extent is 8: the fragment grows" == first[0]
+    assert "'s': index 63 is beyond dimension 0, whose extent is 8: the fragment grows" == first[0]
     assert "hint: allocate it with 64 elements along dimension 0, if that is meant" == first[-1]
 
 
