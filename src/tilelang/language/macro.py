@@ -8,8 +8,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from tilelang.api import public
-from tilelang.errors import ProgramValueError, StagingError, StagingTypeError
+from tilelang.errors import JITNoBuilderError, ProgramValueError, StagingError, StagingTypeError
 from tilelang.ir.expr import Load
 from tilelang.language.api import api
 from tilelang.language.classes import Ref, Var
@@ -62,14 +61,17 @@ class Macro:
         self._annotations: dict[str, Any] | None = None
         functools.update_wrapper(self, fn)
 
-    @public
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Inlines the body here.
 
         Raises:
             StagingError: Called outside a kernel, or from within itself without end.
         """
-        stager = current(f"macro '{self._fn.__name__}'")
+        try:
+            stager = current(f"macro '{self._fn.__name__}'")
+        except JITNoBuilderError as error:  # what `api` does, without its frame for each of nested calls
+            error.__traceback__ = None
+            raise
         call = _Call(self, args, tuple(kwargs.values()))
         active = [other for other in stager.active_macros if isinstance(other, _Call) and other.macro is self]
         if call in active or len(active) >= _MOST_CALLS:
