@@ -6,8 +6,9 @@ arguments in the sense of `signature.key_of_value`; the other way round need not
 
 from __future__ import annotations
 
+import operator
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -49,17 +50,25 @@ def plain_tensor_types() -> frozenset[type]:
     return frozenset({np.ndarray} if torch is None else {np.ndarray, torch.Tensor, torch.nn.Parameter})
 
 
+def picking(places: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """A function that gives the parts of a tuple that are at some places, in that order."""
+    first = places[0] if places else 0
+    if list(places) == [*range(first, first + len(places))]:
+        return operator.itemgetter(slice(first, first + len(places)))  # one part is a tuple, too
+    return operator.itemgetter(*places)
+
+
 @record(slots=True)
 class Known:
     """The kernel for calls of one form with some compile-time values and sizes.
 
     Attributes:
         runner: Of the kernel.
-        order: The numbers of the kernel's arguments; None where these are all arguments in order.
+        pick: Gives the kernel's arguments out of those of a call; None where these are all arguments in order.
     """
 
     runner: Runner
-    order: tuple[int, ...] | None
+    pick: Callable[[tuple[Any, ...]], tuple[Any, ...]] | None
 
 
 @record(slots=True)

@@ -20,7 +20,7 @@ from tilelang.dtypes import DType
 from tilelang.errors import ArgumentError, OptionError
 from tilelang.ir.expr import int_const
 from tilelang.ir.func import PrimFunc
-from tilelang.jit.call_keys import COMPARABLE, Form, Known, add_values, is_comparable, plain_tensor_types
+from tilelang.jit.call_keys import COMPARABLE, Form, Known, add_values, is_comparable, picking, plain_tensor_types
 from tilelang.jit.compile import compile_all
 from tilelang.jit.jit_impl import JITImpl
 from tilelang.jit.kernel import JITKernel
@@ -113,12 +113,11 @@ class EagerFunction(JITImpl):
             ArgumentError: An argument does not fit; nothing has been run.
         """
         try:
-            if not keywords:
-                form, given = self._forms.get(len(args)), args
-            elif args:
-                form, given = self._forms.get((len(args), *keywords)), (*args, *keywords.values())
+            if keywords:
+                form = self._forms.get((len(args), tuple(keywords)))
+                given = args + tuple(keywords.values())
             else:
-                form, given = self._forms.get(tuple(keywords)), tuple(keywords.values())
+                form, given = self._forms.get(len(args)), args
             if form is not None:
                 if form.defaults:
                     given += form.defaults
@@ -138,8 +137,8 @@ class EagerFunction(JITImpl):
                         add_values(key, (value,))
                 known = form.known.get(tuple(key))
                 if known is not None and (attempt := known.runner.attempt) is not None:
-                    order = known.order
-                    result = attempt(*(given if order is None else [given[n] for n in order]))
+                    pick = known.pick
+                    result = attempt(*(given if pick is None else pick(given)))
                     if result is not MISSED:
                         return result
             return self._call_anew(args, keywords)
@@ -186,7 +185,7 @@ class EagerFunction(JITImpl):
         taken = set(eager.arguments)
         sizes = {n for n, name in enumerate(names) if name in eager.givers}
         absent = {n for n, name in enumerate(names) if name in self._tensors and name not in taken}
-        call = len(args) if not keywords else (len(args), *keywords) if args else tuple(keywords)
+        call = (len(args), tuple(keywords)) if keywords else len(args)
         form = self._forms.get(call)
         if form is not None:
             sizes, absent = sizes.union(form.sizes), absent.union(form.absent)
@@ -202,8 +201,8 @@ class EagerFunction(JITImpl):
         key: list[Any] = [asked(), *(given[n].shape for n in form.sizes)]
         key += [given[n] is None for n in form.absent]
         add_values(key, [given[n] for n in form.values])
-        order = tuple(names.index(name) for name in eager.arguments)
-        form.known[tuple(key)] = Known(eager.kernel._runner, None if order == tuple(range(len(given))) else order)
+        order = [names.index(name) for name in eager.arguments]
+        form.known[tuple(key)] = Known(eager.kernel._runner, None if order == [*range(len(given))] else picking(order))
 
     def glance(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """A key that is quick to make and equal only for calls of one kernel; None if that takes more than a glance."""
