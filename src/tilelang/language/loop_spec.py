@@ -18,6 +18,7 @@ from tilelang.ir.expr import Const, Expr, Var, as_expr, binary, int_const, selec
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Bind, For, ForKind, If, ParallelLoop, PipelineSpec, Stmt
 from tilelang.language.api import api
+from tilelang.language.barriers_in_loops import around_barriers
 from tilelang.language.extents import folded
 from tilelang.language.stage import Stager, current, reads_memory
 from tilelang.layout.thread_values import Fragment
@@ -123,7 +124,7 @@ class LoopSpec:
                 return _open_shifted(stager, variables[0], ranges[0])
             extents = tuple(stop for _, stop, _ in ranges)
             width, layout = self.coalesced_width, self.layout
-            return OpenedLoop(variables, value, (), lambda body: ParallelLoop(variables, extents, body, width, layout))
+            return OpenedLoop(variables, value, (), _parallel(variables, extents, width, layout))
         return OpenedLoop(variables, value, (), lambda body: self._nest(variables, ranges, body))
 
     def _nest(self, variables: Sequence[Var], ranges: Sequence[tuple[Expr, Expr, int]], body: Stmt) -> Stmt:
@@ -143,7 +144,12 @@ def _open_shifted(stager: Stager, var: Var, bounds: tuple[Expr, Expr, int]) -> O
     extent = folded(stop - start)
     if (known := int_const(extent)) is not None:
         extent = as_expr(max(known, 0))
-    return OpenedLoop((var,), var, (bind,), lambda body: ParallelLoop((count,), (extent,), body))
+    return OpenedLoop((var,), var, (bind,), _parallel((count,), (extent,)))
+
+
+def _parallel(variables: tuple[Var, ...], extents: tuple[Expr, ...], *how: Any) -> Callable[[Stmt], Stmt]:
+    """What makes the loop of a body."""
+    return lambda body: around_barriers(body, lambda part: ParallelLoop(variables, extents, part, *how))
 
 
 def _check_names(kind: str, rank: int, names: int) -> None:
