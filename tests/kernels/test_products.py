@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from harness import assert_same, run_reference_on_copies, simulate_on_copies
 
+import tilelang
 import tilelang.language as T
+from tilelang.errors import ProgramError
 
 POLICY = T.GemmWarpPolicy
 
@@ -121,3 +123,35 @@ def test_parts_of_fragments():
             T.copy(c, C)
 
     check(main, draw((32, 64), "float16"), draw((32, 64), "float32"))
+
+
+@pytest.mark.parametrize("transposed", [(False, False), (True, True)])
+def test_a_block_without_threads_multiplies_local_arrays(transposed):
+    ta, tb = transposed
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 48), "float32"), B: T.Tensor((48, 32), "float32"), C: T.Tensor((64, 32), "float32")):
+        with T.Kernel(2, 2) as (bx, by):
+            a = T.alloc_local((24, 32) if ta else (32, 24), "float32")
+            b = T.alloc_local((16, 24) if tb else (24, 16), "float32")
+            c = T.alloc_local((32, 16), "float32")
+            T.clear(c)
+            for k in T.serial(2):
+                if ta:
+                    T.transpose(A[by * 32 : by * 32 + 32, k * 24 : k * 24 + 24], a)
+                else:
+                    T.copy(A[by * 32, k * 24], a)
+                if tb:
+                    T.transpose(B[k * 24 : k * 24 + 24, bx * 16 : bx * 16 + 16], b)
+                else:
+                    T.copy(B[k * 24, bx * 16], b)
+                T.gemm(a, b, c, transpose_A=ta, transpose_B=tb)
+            T.copy(c, C[by * 32, bx * 16])
+
+    a, b = draw((64, 48), "float32"), draw((48, 32), "float32")
+    for backend in ("reference", "cc"):
+        c = np.zeros((64, 32), np.float32)
+        tilelang.compile(main, target="cpu", execution_backend=backend)(a, b, c)
+        np.testing.assert_array_equal(a @ b, c)
+    with pytest.raises(ProgramError, match="T.gemm: A 'a' is in scope 'local', but a shared or fragment tile is needed"):
+        tilelang.compile(main, target={"kind": "cuda", "arch": "sm_90a"})

@@ -83,9 +83,13 @@ def test_global_operands_are_refused(ops, letter):
     assert hint.startswith(expected)
 
 
-def test_local_operands_are_refused(ops):
+def test_local_operands_are_refused_where_they_are_a_threads(ops):
     tiles = [ops.tile("A", (4, 4), scope=Scope.LOCAL), ops.tile("B", (4, 4)), ops.tile("C", (4, 4))]
-    assert "allocate it with T.alloc_shared or T.alloc_fragment" == message_of(Gemm(*tiles))[1]
+    product = Gemm(*tiles)
+    product.check()
+    with pytest.raises(ProgramError, match="A 'A' is in scope 'local', but a shared or fragment tile is needed") as error:
+        product.check_scopes(Scope.SHARED, Scope.FRAGMENT)
+    assert "allocate it with T.alloc_shared or T.alloc_fragment" == error.value.hint
 
 
 def test_operands_are_matrices(ops):

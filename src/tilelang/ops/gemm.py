@@ -145,14 +145,19 @@ class Gemm(TileOp):
 
     def check(self) -> None:
         """Scopes, shapes and dtypes, in this order."""
-        self._check_scopes()
+        self.check_scopes(Scope.SHARED, Scope.FRAGMENT, Scope.LOCAL)
         self._check_shapes()
         self._check_dtypes()
 
-    def _check_scopes(self) -> None:
+    def check_scopes(self, *allowed: Scope) -> None:
+        """The operands are tiles in some scopes: a local array is a tile where a block has no threads.
+
+        Raises:
+            ProgramError: One is in another scope.
+        """
         for letter, region in zip("ABC", (self.a, self.b, self.c), strict=True):
             scope, buffer = region.buffer.scope, region.buffer
-            if scope in (Scope.SHARED, Scope.FRAGMENT):
+            if scope in allowed:
                 continue
             if letter == "C":
                 hint = "accumulate in a fragment of T.alloc_fragment and T.copy it out after the last T.gemm"

@@ -132,7 +132,10 @@ def _check_features(func: PrimFunc, target: Target) -> None:
             asked, needs = stmt.routine.name.removeprefix("tl_"), stmt.routine.needs
         elif isinstance(stmt, TileOp):
             asked, needs = stmt.name, stmt.needs
-            required = stmt.requires if isinstance(stmt, Gemm) else ""
+            if isinstance(stmt, Gemm):
+                required = stmt.requires
+                with stmt.loc:
+                    stmt.check_scopes(Scope.SHARED, Scope.FRAGMENT)  # a local array is one thread's
         elif isinstance(stmt, Launch) and stmt.hints.cluster != (1, 1, 1):
             asked, needs = f"T.Kernel: cluster_dims={stmt.hints.cluster}", Feature.CLUSTER
         else:
