@@ -103,7 +103,7 @@ def test_tiles(tensor: Tensor, stager: Stager, box: Callable[..., list[str]]) ->
 def test_vectors_of_neighbors(tensor: Tensor, stager: Stager) -> None:
     c, s = tensor("C", (8, 8)), T.alloc_local((4,), "float16")
     T.atomic_addx2(c[i, 2], s[0])
-    T.atomic_addx4(c[i, 4], s[0])
+    T.atomic_addx4(c[i, T.Ramp(4, 1, 4)], s[T.Ramp(0, 1, 4)])
     updates = [x for x in stager.statements if isinstance(x, Atomic)]
     assert ["2", "3", "4", "5", "6", "7"] == [extent_text(x.indices[1]) for x in updates]
     assert {"float32"} == {str(x.value.dtype) for x in updates if x.value is not None}
@@ -115,6 +115,9 @@ def test_what_atomics_refuse(tensor: Tensor, stager: Stager) -> None:
         (lambda: T.atomic_add(3, 1), "T.atomic_add: the first operand is a value, not a place in memory"),
         (lambda: T.atomic_add(c, 1, return_prev=True), "T.atomic_add: return_prev is for one element, not for tiles"),
         (lambda: T.atomic_add(c[0, 0], 1, "strict"), "T.atomic_add: unknown memory_order 'strict'"),
+        (lambda: T.atomic_load(c[0, 0], "no"), "T.atomic_load: atomic_load does not support memory_order 'no'"),
+        (lambda: T.atomic_store(c[0, 0], 1, "no"), "T.atomic_store: atomic_store does not support memory_order 'no'"),
+        (lambda: T.atomic_addx2(c[0, T.Ramp(0, 2, 2)], c[0, 2]), "T.atomic_addx2: the elements are no neighbors"),
         (lambda: T.atomic_load(c[0, 0], "release"), "T.atomic_load: atomic_load does not support memory_order 'release'"),
         (lambda: T.atomic_store(c[0, 0], 1, "acq_rel"), "T.atomic_store: atomic_store does not support memory_order 'acq_rel'"),
         (lambda: T.atomic_or(c[0, 0], 1), "T.atomic_or: needs integers, got float32"),

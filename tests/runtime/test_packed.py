@@ -11,6 +11,7 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Const, Expr, Var, const
 from tilelang.ir.func import PrimFunc, TensorParam
 from tilelang.ir.stmt import Seq, Store
+from tilelang.runtime import arguments
 from tilelang.runtime.arguments import bind
 from tilelang.runtime.arrays import ArrayView, borrow
 from tilelang.runtime.packed import allocate_packed, logical, packed_storage, repack, unpack
@@ -113,3 +114,14 @@ def test_torch_has_a_dtype_for_pairs() -> None:
     assert (pairs, (2, 4)) == (result.dtype, tuple(result.shape))
     assert [0x53] * 8 == result.view(torch.uint8).flatten().tolist()
     assert torch.int8 == allocate_packed(given, (2, 4), as_dtype("int4"), None).dtype
+
+
+def test_outputs_on_a_device_are_packed_where_no_argument_says_how(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    monkeypatch.setattr(arguments, "allocate_packed", lambda *how: made.append(how) or "bytes")
+    binding = arguments._Binding(signature("int4", out_idx=-1), (), None)
+    binding.env = {M: 2, N: 4}
+    assert "bytes" == binding._allocate(1, arguments.Bound([], device=3))
+    ((like, shape, dtype, device),) = made
+    assert (None, "int4", 3) == (like, str(dtype), device)
+    assert all(isinstance(extent, int) for extent in shape)

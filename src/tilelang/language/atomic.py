@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from tilelang.dtypes import DType
 from tilelang.errors import ProgramError, ProgramNotImplementedError, ProgramValueError
 from tilelang.ir.buffer import Scope
+from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import Expr, ExprLike, Load, Var, as_expr, cast
 from tilelang.ir.stmt import Atomic, AtomicOp, MemoryOrder, MemoryScope
-from tilelang.ir.vector import lanes_of, pack
+from tilelang.ir.vector import lanes_of, pack, packed_lanes
 from tilelang.language.api import api
 from tilelang.language.extents import shape_text
 from tilelang.language.proxy import TileProxy
@@ -190,11 +191,11 @@ def atomic_load(src: Load, memory_order: str = "seq_cst", *, scope: str = "gpu")
     """
     what = "T.atomic_load"
     element = _element(src, what)
-    order, among = _order(what, memory_order), _scope(what, scope)
     if memory_order not in _LOADS:
         raise ProgramValueError(
             f"{what}: atomic_load does not support memory_order {memory_order!r}", hint=_one_of(_LOADS)
         )
+    order, among = _order(what, memory_order), _scope(what, scope)
     stager = current(what)
     result = Var(stager.suggest("loaded"), element.dtype)
     stager.emit(Atomic(AtomicOp.LOAD, element.buffer, element.indices, None, result, order, scope=among))
@@ -215,7 +216,6 @@ def atomic_store(dst: Load, src: ExprLike, memory_order: str = "seq_cst", *, sco
         ProgramValueError: There is no such order of a store, or no such scope.
     """
     what = "T.atomic_store"
-    _order(what, memory_order)
     if memory_order not in _STORES:
         raise ProgramValueError(
             f"{what}: atomic_store does not support memory_order {memory_order!r}", hint=_one_of(_STORES)
@@ -322,6 +322,11 @@ def _first(operand: object, what: str) -> Load:
     """The first of the neighbors that an operand names by it, or by a region of them."""
     if isinstance(operand, TileProxy) and operand.ndim:
         return Load(operand.buffer, operand.region.start, operand.buffer.dtype)
+    lanes = packed_lanes(operand) if isinstance(operand, Expr) else None
+    if lanes is not None and isinstance(lanes[0], Load):  # of a vector index
+        if not all(same_expr(lane, neighbor(lanes[0], at)) for at, lane in enumerate(lanes)):
+            raise ProgramError(f"{what}: the elements are no neighbors", hint="index with a T.Ramp of stride 1")
+        operand = lanes[0]
     element = _element(operand, what)
     if not element.indices:
         raise ProgramError(f"{what}: '{element.buffer.name}' is a scalar and has no neighbors")

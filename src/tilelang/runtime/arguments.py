@@ -409,7 +409,8 @@ class _Binding:
             shape = (*shape, param.dtype.lanes)
         if any(extent < 0 for extent in shape):
             raise self._fail(f"output '{param.name}' would have the shape {shape}")
-        if param.dtype.bits < 8 and (self.packed or is_torch_tensor(bound.like)):
+        torchs = is_torch_tensor(bound.like) or bound.like is None and bound.device is not None
+        if param.dtype.bits < 8 and (self.packed or torchs):
             return self._allocate_packed(param, shape, bound)
         if bound.device is None:
             return allocate(bound.like, shape, param.dtype)
