@@ -430,7 +430,10 @@ class Expressions:
                 name, low, high = self.pick.one(scope.indices)
                 if self.pick.often(20):
                     return f"({name} % 2 == 0)"
-                return f"({name} {self.pick.one(('<', '==', '>=', '!='))} {low + self.pick.below(high - low + 2)})"
+                op, value = self.pick.one(("<", "==", ">=", "!=")), low + self.pick.below(high - low + 2)
+                # a branch that no iteration takes may be one that would be wrong, which compilers refuse
+                value = min(max(value, low + (op in ("<", ">=") and low < high)), high)
+                return f"({name} {op} {value})"
             return self.load(scope, "bool", None, 0, False) or self._comparison(
                 scope, self.dtype(scope, ("int32", "float32", "int8")), 0
             )
