@@ -8,7 +8,7 @@ from tunable import double
 
 import tilelang
 import tilelang.language as T
-from tilelang.errors import OptionError, StagingError
+from tilelang.errors import ArgumentError, OptionError, StagingError
 from tilelang.tune import autotune as module
 from tilelang.tune.autotune import TunedFunction, autotune
 
@@ -85,6 +85,30 @@ def test_a_call_that_gives_what_was_found_fastest_gets_a_kernel_without_figures(
     before = scale(64, block=16)
     assert {"block": 16} == scale(64).config
     assert [(None, None)] * 2 == [(kernel.config, kernel.latency) for kernel in (before, scale(64, block=16))]
+
+
+def test_equal_calls_are_recognized_until_more_is_tuned(monkeypatch: pytest.MonkeyPatch) -> None:
+    subjects: list[Any] = []
+    original = module.Subject
+
+    def counted_subject(*parts: Any) -> Any:
+        subjects.append(parts)
+        return original(*parts)
+
+    monkeypatch.setattr(module, "Subject", counted_subject)
+    scale = scaling(do_not_specialize=["block"])
+    given = scale(64, block=8)
+    assert given is scale(64, block=8)
+    assert 1 == len(subjects)
+    assert given is scale(n=64, block=8)
+    assert (None, 2) == (given.latency, len(subjects))
+    tuned = scale(64)
+    assert scale(64, block=8).latency == tuned.latency  # which counts as the same call
+    assert scale(64, block=8) is scale(64, block=8)
+    assert tuned is scale(64)
+    assert 4 == len(subjects)
+    with pytest.raises(ArgumentError, match="unexpected keyword argument 'blok'"):
+        scale(64, blok=8)
 
 
 def test_switches_of_the_compiler_are_tuned_as_well() -> None:

@@ -59,11 +59,7 @@ class JitFunction(JITImpl):
             StagingError: The function returns something other than a kernel.
         """
         try:
-            found: list[Any] = [asked(), *keywords]
-            add_values(found, args)
-            if keywords:
-                add_values(found, keywords.values())
-            glance = tuple(found)
+            glance = self.glance(args, keywords)
             kernel = self._recognized.get(glance)
             if kernel is None:
                 kernel = self._recognized[glance] = self._made(args, keywords)
@@ -73,6 +69,14 @@ class JitFunction(JITImpl):
             if sys.version_info >= (3, 11):
                 raise
             raise error from error.__cause__
+
+    def glance(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        """A key that is quick to make and equal only for calls of one kernel."""
+        key: list[Any] = [asked(), *keywords]
+        add_values(key, args)
+        if keywords:
+            add_values(key, keywords.values())
+        return tuple(key)
 
     @public
     def _made(self, args: Sequence[Any], keywords: dict[str, Any]) -> JITKernel:

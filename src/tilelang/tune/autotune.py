@@ -43,7 +43,9 @@ class TunedFunction:
         self.jitted = jitted_function(function, "@tilelang.autotune")
         self._configs, self._settings, self._shared = configs, settings, frozenset(do_not_specialize)
         self._results: dict[Any, tuple[Subject, TuningResult]] = {}
+        # what calls came to, by what a glance at them gives: a function and further keywords, or a kernel
         self._recognized: dict[Any, tuple[EagerFunction, Mapping[str, Any]]] = {}
+        self._kernels: dict[Any, JITKernel] = {}
         self._lock = threading.RLock()
         functools.update_wrapper(self, self.jitted.func)
 
@@ -58,18 +60,22 @@ class TunedFunction:
         """
         if keywords.pop(RETURN_KERNEL, False):
             return self.compile(*args, **keywords)
-        glance = self.jitted.glance(args, keywords) if isinstance(self.jitted, EagerFunction) else None
+        glance = self.jitted.glance(args, keywords)
+        if not isinstance(self.jitted, EagerFunction):
+            kernel = self._kernels.get(glance)
+            if kernel is None:
+                kernel = self._found(Subject(self.jitted, args, keywords))
+                self._kernels[glance] = kernel
+            return kernel
         if glance in self._recognized:
             known, tunables = self._recognized[glance]
             return known(*args, **keywords, **tunables)
         subject = Subject(self.jitted, args, keywords)
         if self._settled(subject):
-            if glance is not None and isinstance(self.jitted, EagerFunction):
+            if glance is not None:
                 self._recognized[glance] = self.jitted, {}
             return self.jitted(*args, **keywords)
         result = self._tuned(subject)
-        if not subject.is_eager:
-            return self._kernel(subject, result)
         own_args, own_keywords = subject.arguments(result.config)
         function = self._results[self._key(subject)][0].under(result.config)
         as_given = all(own is given for own, given in zip(own_args, args, strict=True))
@@ -87,12 +93,13 @@ class TunedFunction:
 
     def compile(self, *args: Any, **keywords: Any) -> JITKernel:
         """The kernel of the fastest configuration; eager functions do not run."""
-        subject = Subject(self.jitted, args, keywords)
+        return self._found(Subject(self.jitted, args, keywords))
+
+    def _found(self, subject: Subject) -> JITKernel:
+        """The kernel for a call, tuned where something is left to choose."""
         if not self._settled(subject):
             return self._kernel(subject, self._tuned(subject))
-        kernel = self.jitted.compile(*args, **keywords)
-        assert isinstance(kernel, JITKernel)
-        return kernel
+        return subject.kernel({})
 
     def report(self, *args: Any, **keywords: Any) -> str:
         """The time of each configuration for these arguments, or why it has none."""
@@ -114,6 +121,8 @@ class TunedFunction:
             key = self._key(subject)
             if key not in self._results:
                 self._results[key] = subject, tune(subject, self._configs, self._settings)
+                self._recognized.clear()  # what was not tuned may be like this call
+                self._kernels.clear()
             return self._results[key][1]
 
     def _kernel(self, subject: Subject, result: TuningResult) -> JITKernel:
