@@ -93,10 +93,11 @@ def test_what_a_tuple_or_list_allocates_is_called_as_the_program_calls_it():
             tiles = [T.alloc_fragment((4,), "float32") for _ in range(2)]
             p, (q, r) = T.alloc_local((2,), "int32"), [tile(), (T.alloc_local((2,), "int32"),)]
             by_name = {"x": T.alloc_shared((8,), "int32")}
+            u, v = (T.alloc_local((1,), "int32") for _ in range(2))
             first, *rest = T.alloc_local((1,), "int32"), T.alloc_local((1,), "int32")
 
     names = re.findall(r"(\w+) = T.alloc", str(main))
-    assert ["A_s", "B_s", "tiles_0", "tiles_1", "p", "made", "r_0", "by_name_0", "local", "local_1"] == names
+    assert ["A_s", "B_s", "tiles_0", "tiles_1", "p", "made", "r_0", "by_name_0", "u", "v", "local", "local_1"] == names
 
 
 def test_scalars_that_a_tuple_allocates_can_be_assigned():

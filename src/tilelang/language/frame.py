@@ -7,6 +7,7 @@ in `language.control`.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import operator
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -61,14 +62,18 @@ class Frame:
             loc = dataclasses.replace(loc, caller=self._call_site)
         self.stager.loc = loc
         self.stager.targets = site.targets
-        self.stager.part = None
+        self.stager.coming = None
         self.stager.unpacks = site.unpacks
         self._begun = len(self.stager.statements)
 
-    def naming(self, name: str, several: bool) -> None:
-        """What is allocated next will be called `name`, or `name_0`, `name_1`, ... if there are several."""
-        self.stager.targets = (name,)
-        self.stager.part = 0 if several else None
+    def naming(self, names: tuple[str, ...], several: bool) -> None:
+        """What is allocated next is called by these names; if one stands for several, `name_0`, `name_1`, ..."""
+        self.stager.targets = names
+        self.stager.coming = None
+        if len(names) > 1:
+            self.stager.coming = iter(names)
+        elif several:
+            self.stager.coming = (f"{names[0]}_{place}" for place in itertools.count())
 
     # -- assignment ---------------------------------------------------------------------------------------------
     def assign(self, name: str, value: Any, get: Callable[[], object] | None = None) -> Any:

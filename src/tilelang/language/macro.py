@@ -82,7 +82,7 @@ class Macro:
             )
         if self._rewritten is None:
             self._rewritten = rewrite(self._fn, enter_frame)
-        outer = stager.call_site, stager.loc, stager.targets, stager.part
+        outer = stager.call_site, stager.loc, stager.targets, stager.coming
         stager.call_site = stager.loc
         stager.active_macros.append(call)
         try:
@@ -93,7 +93,7 @@ class Macro:
         finally:
             stager.active_macros.pop()
         # Only on success: an error keeps the inner place, whose `caller` chain leads back here.
-        stager.call_site, stager.loc, stager.targets, stager.part = outer
+        stager.call_site, stager.loc, stager.targets, stager.coming = outer
         return result
 
     def _references(self, bound: inspect.BoundArguments) -> set[str]:

@@ -259,8 +259,7 @@ class _Rewriter(ast.NodeTransformer):
         # Several targets: all values are read before the first name changes, so that swaps mean what they say.
         temporary = self._handle()
         parts = parts_of(only) if len(node.targets) == 1 else None
-        arity = None if parts is None else len(parts)
-        out = [at, _store(temporary, _call("snapshot", value, ast.Constant(arity)))]
+        out = [at, _store(temporary, _call("snapshot", value, ast.Constant(len(parts) if parts else None)))]
         for target in node.targets:
             out.extend(self._unpack(target, _load(temporary)))
         return out
@@ -271,9 +270,10 @@ class _Rewriter(ast.NodeTransformer):
         if targets is not None and values is not None and len(targets) == len(values):
             return ast.Tuple([self._named(*pair) for pair in zip(targets, values, strict=True)], ast.Load())
         visited: ast.expr = self.visit(value)
-        if not isinstance(target, ast.Name):
+        names = flat_names(target) or ()
+        if not names or len(names) > 1 and not isinstance(value, ast.ListComp | ast.GeneratorExp):
             return visited
-        naming = _call("naming", ast.Constant(target.id), ast.Constant(isinstance(value, _SEVERAL)))
+        naming = _call("naming", _name_tuple(names), ast.Constant(isinstance(value, _SEVERAL)))
         return ast.Subscript(ast.Tuple([naming, visited], ast.Load()), ast.Constant(1), ast.Load())
 
     def _unpack(self, target: ast.expr, value: ast.expr) -> list[ast.stmt]:

@@ -82,7 +82,7 @@ class Stager(Builder):
 
     Attributes:
         targets: The names on the left of the statement being evaluated, or of the part of it.
-        part: How many things have been named, where that name stands for a list of them.
+        coming: The names of what is allocated there one after another, where it is a list or a tuple.
         unpacks: Whether that is a `with` that unpacks what it is given into a tuple of names.
         hints: Of the innermost `T.Kernel`, or None outside of one.
         attrs: What `T.func_attr` said.
@@ -107,7 +107,7 @@ class Stager(Builder):
     def __init__(self, loc: Loc = NOWHERE) -> None:
         super().__init__(loc)
         self.targets: tuple[str, ...] = ()
-        self.part: int | None = None
+        self.coming: Iterator[str] | None = None
         self.unpacks = False
         self.hints: Hints | None = None
         self.attrs: dict[str, object] = {}
@@ -164,10 +164,8 @@ class Stager(Builder):
 
     def suggest(self, default: str) -> str:
         """A unique name for something about to be assigned: the user's if there is one."""
-        if not self.target or self.part is None:
-            return self.unique(self.target or default)
-        self.part += 1
-        return self.unique(f"{self.target}_{self.part - 1}")
+        coming = next(self.coming, "") if self.coming is not None else ""
+        return self.unique(coming or self.target or default)
 
     def bind(self, name: str, value: Expr) -> Expr:
         """Fixes a value under a name, so that later changes of memory do not change it.

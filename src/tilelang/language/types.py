@@ -364,3 +364,4 @@ class _Dyn:
 
 
 dyn = _Dyn()
+"""Makes symbolic dimensions: `T.dyn['K']`, or `T.dyn('K', 'int64')`."""
