@@ -96,7 +96,7 @@ def test_equal_calls_are_recognized_until_more_is_tuned(monkeypatch: pytest.Monk
         return original(*parts)
 
     monkeypatch.setattr(module, "Subject", counted_subject)
-    scale = scaling(do_not_specialize=["block"])
+    scale = scaling([{"block": 16}], do_not_specialize=["block"])
     given = scale(64, block=8)
     assert given is scale(64, block=8)
     assert 1 == len(subjects)
