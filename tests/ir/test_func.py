@@ -31,6 +31,7 @@ def test_functions_and_expressions_show_their_text() -> None:
     func = PrimFunc("main", (ScalarParam(n),), Seq(()))
     assert "PrimFunc(main)" == repr(func)
     assert str(func).startswith("@T.prim_func\ndef main(n: T.int32):")
+    assert func.script() == str(func)
     assert "n * 2 + 1" == repr(n * 2 + 1)
 
 

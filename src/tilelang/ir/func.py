@@ -136,6 +136,10 @@ class PrimFunc:
     def __repr__(self) -> str:
         return f"PrimFunc({self.name})"
 
+    def script(self) -> str:
+        """The function as text, as `str` gives it."""
+        return str(self)
+
     def __str__(self) -> str:
         from tilelang.ir.printer import to_text  # noqa: PLC0415  the printer imports the nodes
 
