@@ -389,6 +389,43 @@ def test_boxes_of_a_tile_come_and_leave_by_themselves():
     np.testing.assert_array_equal(expected, b)
 
 
+@pytest.mark.parametrize("is_swizzled", [True, False])
+def test_rows_of_a_tile_come_and_leave_by_themselves(is_swizzled):
+    @T.prim_func
+    def main(A: T.Tensor((64, 128), "float16"), B: T.Tensor((64, 128), "float16"), C: T.Tensor((8, 128), "float16")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((2, 32, 128), "float16")
+            if is_swizzled:
+                T.annotate_layout({tile: T.make_swizzled_layout(tile)})
+            full = T.alloc_barrier([128] * 2)
+            for s in T.unroll(2):
+                for half in T.unroll(2):
+                    for j in T.unroll(2):
+                        T.tma_copy(
+                            A[s * 32 + (1 - half) * 16 : s * 32 + (2 - half) * 16, j * 64 : (j + 1) * 64],
+                            tile[s, half * 16 : (half + 1) * 16, j * 64 : (j + 1) * 64],
+                            barrier=full[s],
+                        )
+                T.barrier_arrive(full[s])
+            for s in T.unroll(2):
+                T.barrier_wait(full[s], 0)
+            T.sync_threads()
+            T.tma_copy(A[63:64, :], tile[1, 8:9, :], barrier=full[0])
+            T.barrier_arrive(full[0])
+            T.barrier_wait(full[0], 1)
+            for s, i, j in T.Parallel(2, 32, 128):
+                B[s * 32 + i, j] = tile[s, i, j]
+            T.tma_copy(tile[0, 24:32, :], C)
+            T.tma_store_wait()
+
+    a = integers(64, 128)
+    expected = a.reshape(2, 2, 16, 128)[:, ::-1].reshape(64, 128).copy()
+    expected[40] = a[63]
+    _, b, c = results(main, a, np.zeros_like(a), np.zeros_like(a[:8]))
+    np.testing.assert_array_equal(expected, b)
+    np.testing.assert_array_equal(expected[24:32], c)
+
+
 def test_a_tile_that_is_written_while_it_leaves_is_reported():
     found = list(failures(a_store_that_nobody_awaits, np.zeros((64, 64), np.float32)))
     assert any(isinstance(error, DataRace) for error in found)

@@ -202,8 +202,9 @@ def _tile_refusal(tile: Region, *, explicit: bool) -> str:
         return "the last dimension is not the one that is contiguous in memory"
     columns, size = shape[-1], tile.dtype.storage_bytes
     some = _is_front(tile) or explicit and _is_in_boxes(tile, _mode(shape, size) // size)
-    same = extent[kept[0] : -1] == shape[kept[0] : -1] and (extent[-1] == shape[-1] or some)
-    if not same or tile.buffer.view_of is not None or tile.buffer.strides is not None:
+    whole = extent[kept[0] : -1] == shape[kept[0] : -1] or explicit and _has_some_rows(tile, shape)
+    is_box = whole and (extent[-1] == shape[-1] or some)
+    if not is_box or tile.buffer.view_of is not None or tile.buffer.strides is not None:
         return "the tile is a part of its buffer"
     if len(kept) > 1 and kept[-2] != len(shape) - 2:
         return "the dimension before the last is a unit"
@@ -239,6 +240,16 @@ def _is_in_boxes(tile: Region, columns: int) -> bool:
     """Whether a tile is a whole number of boxes of rows that are cut into them."""
     extent = (tile.static_extent or (0,))[-1]
     return columns > 0 and extent % columns == 0 and is_multiple(tile.start[-1], columns)
+
+
+def _has_some_rows(tile: Region, shape: tuple[int, ...]) -> bool:
+    """Whether a tile is some of the rows of a buffer, from where swizzles and addresses of boxes begin anew."""
+    kept, extent = axes(tile), tile.static_extent or ()
+    if len(kept) < 2 or extent[kept[0] : -2] != shape[kept[0] : -2]:
+        return False
+    start, row = tile.start[-2], shape[-1] * tile.dtype.storage_bytes
+    mode = _mode(shape, tile.dtype.storage_bytes)
+    return is_multiple(start, PERIOD_ROWS) if mode else is_multiple(start * row, BOX_ALIGNMENT)
 
 
 def _is_front(tile: Region) -> bool:
@@ -356,7 +367,11 @@ def _find(tile: Region, site: Site) -> Boxes | None:
     shape = tile.buffer.static_shape or ()
     rows = shape if len(shape) > 1 else (1, *shape)
     boxes = find_boxes(site.shared_layouts.get(tile.buffer), rows, tile.dtype.storage_bytes * 8)
-    return None if boxes is not None and boxes.mode_bytes and len(axes(tile)) == 1 else boxes
+    if boxes is None or not boxes.mode_bytes or len(axes(tile)) > 1:
+        return boxes
+    # a single row would begin within a swizzle, but for the first one, whose chunks stay in place
+    first = axes(tile) == (len(shape) - 1,) and is_multiple(tile.start[-2], PERIOD_ROWS)
+    return Boxes(0, boxes.columns) if first else None
 
 
 def boxes_of(tile: Region, site: Site) -> Boxes:
