@@ -13,6 +13,7 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -45,6 +46,12 @@ def seconds_per_call(call: Callable[[], object], calls: int) -> float:
 def calls_that_fill(call: Callable[[], object], seconds: float) -> int:
     call()
     return max(1, min(100_000, int(seconds / max(1e-9, seconds_per_call(call, 1)))))
+
+
+def undisturbed(call: Callable[[], object]) -> float:
+    """The seconds of a call of a few microseconds where nothing interrupts it: the least of many short rounds."""
+    call()
+    return min(seconds_per_call(call, 200) for _ in range(300))
 
 
 def race(ours: Callable[[], object], theirs: Callable[[], object], rounds: int, seconds: float) -> tuple[float, float]:
@@ -170,6 +177,9 @@ print((time.perf_counter() - start) * 1e3)
 """
 
 
+_IMPORT = "import time; start = time.perf_counter(); import {}; print((time.perf_counter() - start) * 1e3)"
+
+
 def ordinary_rows(torch, kernels, args) -> dict[str, Callable[[], Row]]:
     """Programs written without a thought for this machine; there are no targets."""
 
@@ -211,6 +221,21 @@ def overhead_rows(torch, numpy, kernels, args) -> dict[str, Callable[[], Row]]:
         ]
         return limit("cached GEMM ready in a fresh process", statistics.median(samples[1:]), "ms", 20)
 
+    def imports() -> Row:
+        """What importing costs more than NumPy alone, with the bytecode there, as for a package that is installed."""
+        with tempfile.TemporaryDirectory() as folder:
+            environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+            environment["PYTHONPYCACHEPREFIX"] = folder
+
+            def ms(names: str) -> float:
+                line = [sys.executable, "-c", _IMPORT.format(names)]
+                return float(subprocess.run(line, capture_output=True, text=True, check=True, env=environment).stdout)
+
+            samples = [
+                ms("tilelang, tilelang.language") - ms("numpy") for _ in range(args.rounds + 1)
+            ]  # the first one leaves the bytecode
+        return limit("import, beyond NumPy's own", statistics.median(samples[1:]), "ms", 120)
+
     def call(name: str, arrays, most: float) -> Row:
         kernel = kernels.small_vector_add()
         samples = [seconds_per_call(lambda: kernel(*arrays), 20_000) * 1e6 for _ in range(args.rounds)]
@@ -221,22 +246,19 @@ def overhead_rows(torch, numpy, kernels, args) -> dict[str, Callable[[], Row]]:
         function, kernel = kernels.eager_add, kernels.eager_add(*arrays, __return_kernel=True)
         named = dict(zip("ABC", arrays, strict=True), **keywords) if keywords else {}
         call = (lambda: function(**named)) if named else (lambda: function(*arrays))
-        samples = [
-            (seconds_per_call(call, 20_000) - seconds_per_call(lambda: kernel(*arrays), 20_000)) * 1e6
-            for _ in range(args.rounds)
-        ]
+        value = undisturbed(call) - undisturbed(lambda: kernel(*arrays))
         what = "by keyword" if keywords else "by position"
-        return limit(f"eager over kernel, {name} {what}", statistics.median(samples), "us", most)
+        return limit(f"eager over kernel, {name} {what}", value * 1e6, "us", most)
 
     def factory(what: str, most: float, *values, **keywords) -> Row:
         make = kernels.add_factory()
         make(*values, **keywords)
-        samples = [seconds_per_call(lambda: make(*values, **keywords), 20_000) * 1e6 for _ in range(args.rounds)]
-        return limit(f"kernel made before, {what}", statistics.median(samples), "us", most)
+        return limit(f"kernel made before, {what}", undisturbed(lambda: make(*values, **keywords)) * 1e6, "us", most)
 
     arrays = [numpy.ones(16, numpy.float32) for _ in range(3)]
     tensors = [torch.ones(16) for _ in range(3)]
     return {
+        "import": imports,
         "compile": python_side,
         "cached": cached,
         "call NumPy": lambda: call("NumPy arrays", arrays, 5),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilelang.dtypes import as_dtype
-from tilelang.jit.call_keys import add_values, is_comparable, picking, plain_tensor_types
+from tilelang.jit.call_keys import add_values, is_comparable, key_of_call, picking, plain_tensor_types
 from tilelang.jit.signature import key_of_value
 
 plain = st.none() | st.booleans() | st.integers(-2, 2) | st.floats(-1, 1) | st.sampled_from(["", "1", "float32"])
@@ -28,6 +28,17 @@ def test_values_whose_keys_are_equal_mean_the_same(a: Any, b: Any) -> None:
         assert key_of_value(a) == key_of_value(b)
     assert key(a, b) == key(a, b)
     assert hash(key(a)) == hash(key(a))
+
+
+def test_calls_have_one_key_only_if_their_arguments_are_given_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+        ((), {}), ((1,), {}), ((True,), {}), ((), {"a": 1}), ((1,), {"a": 1}), ((), {"b": 1}), (("a", 1), {})
+    ]
+    keys = [key_of_call(*call) for call in calls]
+    assert len(calls) == len(set(keys))
+    assert keys == [key_of_call(*call) for call in calls]
+    monkeypatch.setenv("TILELANG_DEFAULT_TARGET", "cpu")
+    assert keys[0] != key_of_call((), {})
 
 
 @pytest.mark.parametrize("places", [[], [0], [2], [0, 1], [1, 2], [2, 0], [0, 2], [2, 1, 0]])

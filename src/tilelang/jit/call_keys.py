@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from tilelang.dtypes import DType
+from tilelang.jit.options import asked
 from tilelang.jit.runners import Runner
 from tilelang.jit.signature import key_of_value
 from tilelang.records import record
@@ -37,6 +38,15 @@ def add_values(key: list[Any], values: Iterable[Any]) -> None:
             key.append(value)
         else:
             key.append(key_of_value(value))
+
+
+def key_of_call(args: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
+    """A key that is equal only for calls with equal arguments, under the same environment."""
+    key: list[Any] = [asked(), *keywords]
+    add_values(key, args)
+    if keywords:
+        add_values(key, keywords.values())
+    return tuple(key)
 
 
 def is_comparable(kind: type) -> bool:

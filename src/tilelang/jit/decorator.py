@@ -17,12 +17,12 @@ from typing import Any, overload
 from tilelang.api import public, strip_frames
 from tilelang.errors import ArgumentError, StagingError, TileLangError
 from tilelang.ir.func import PrimFunc
-from tilelang.jit.call_keys import add_values
+from tilelang.jit.call_keys import key_of_call
 from tilelang.jit.compile import compile_all
 from tilelang.jit.eager import EagerFunction
 from tilelang.jit.jit_impl import JITImpl
 from tilelang.jit.kernel import JITKernel
-from tilelang.jit.options import JitOptions, asked
+from tilelang.jit.options import JitOptions
 from tilelang.jit.signature import (
     RETURN_KERNEL,
     ParsedArguments,
@@ -59,7 +59,7 @@ class JitFunction(JITImpl):
             StagingError: The function returns something other than a kernel.
         """
         try:
-            glance = self.glance(args, keywords)
+            glance = key_of_call(args, keywords)
             kernel = self._recognized.get(glance)
             if kernel is None:
                 kernel = self._recognized[glance] = self._made(args, keywords)
@@ -69,14 +69,6 @@ class JitFunction(JITImpl):
             if sys.version_info >= (3, 11):
                 raise
             raise error from error.__cause__
-
-    def glance(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-        """A key that is quick to make and equal only for calls of one kernel."""
-        key: list[Any] = [asked(), *keywords]
-        add_values(key, args)
-        if keywords:
-            add_values(key, keywords.values())
-        return tuple(key)
 
     @public
     def _made(self, args: Sequence[Any], keywords: dict[str, Any]) -> JITKernel:

@@ -14,6 +14,7 @@ from typing import Any
 
 from tilelang.api import public
 from tilelang.ir.func import PrimFunc
+from tilelang.jit.call_keys import key_of_call
 from tilelang.jit.eager import EagerFunction
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.signature import RETURN_KERNEL
@@ -60,13 +61,13 @@ class TunedFunction:
         """
         if keywords.pop(RETURN_KERNEL, False):
             return self.compile(*args, **keywords)
-        glance = self.jitted.glance(args, keywords)
         if not isinstance(self.jitted, EagerFunction):
-            kernel = self._kernels.get(glance)
+            key = key_of_call(args, keywords)
+            kernel = self._kernels.get(key)
             if kernel is None:
-                kernel = self._found(Subject(self.jitted, args, keywords))
-                self._kernels[glance] = kernel
+                kernel = self._kernels[key] = self._found(Subject(self.jitted, args, keywords))
             return kernel
+        glance = self.jitted.glance(args, keywords)
         if glance in self._recognized:
             known, tunables = self._recognized[glance]
             return known(*args, **keywords, **tunables)
