@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from harness import run_everywhere
 
+import tilelang
 import tilelang.language as T
 from tilelang.errors import NoLowering
 from tilelang.ir.expr import Const
@@ -85,7 +86,6 @@ def test_outside_of_a_kernel_a_cast_is_an_expression():
         ({"sat": "invalid"}, ValueError, "T.cast: Invalid sat 'invalid'"),
         ({"round": "rs"}, ValueError, "rbits is required"),
         ({"rbits": 1}, ValueError, "rbits is only valid"),
-        ({"round": "rs", "rbits": 1}, NoLowering, "Stochastic rounding f32-to-FP16 requires sm_100a"),
     ],
 )
 def test_modes_that_do_not_exist_are_refused(options, kind, message):
@@ -93,3 +93,25 @@ def test_modes_that_do_not_exist_are_refused(options, kind, message):
         T.cast(T.float32(1.0), "float16", **options)
     assert message in str(raised.value)
     assert isinstance(raised.value, ValueError | RuntimeError)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shown"), [("float16", "FP16"), ("bfloat16", "BF16"), ("float8_e5m2", "FP8"), ("float4_e2m1fn", "FP4")]
+)
+def test_stochastic_rounding_is_refused_when_a_kernel_is_compiled(dtype, shown):
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), dtype)):
+        with T.Kernel(1, threads=64):
+            for i in T.Parallel(64):
+                B[i] = T.cast(A[i], dtype, round="rs", rbits=T.uint32(3))
+
+    for options in (
+        {"target": "cpu"},
+        {"target": "cpu", "execution_backend": "reference"},
+        {"target": {"kind": "cuda", "arch": "sm_90a"}, "execution_backend": "simulator"},
+        {"target": {"kind": "cuda", "arch": "sm_100a"}},
+    ):
+        with pytest.raises(RuntimeError, match=f"Stochastic rounding f32-to-{shown} requires sm_100a") as raised:
+            tilelang.compile(main, **options)
+        assert isinstance(raised.value, NoLowering)
+        assert "B[i] = T.cast" in str(raised.value)

@@ -6,14 +6,31 @@ and integer arithmetic on the bits of its result, so that every target computes 
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from tilelang.dtypes import FLOAT32, SCALARS, DType, lane_dtype
 from tilelang.errors import NoLowering, ProgramError, ProgramValueError
-from tilelang.ir.expr import Expr, Reinterpret, binary, cast, const, select
+from tilelang.ir.callee import Callee
+from tilelang.ir.expr import Call, Expr, Reinterpret, as_expr, binary, cast, const, select
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.vector import by_lane
 
 ROUNDING_MODES = frozenset({"", "rn", "rz", "rp", "rm", "rs"})
 _STOCHASTIC = {16: "FP16", 8: "FP8", 4: "FP4"}  # what the instructions are called, by width
+
+
+def refuse_stochastic(dtype: DType) -> NoReturn:
+    """Says that no target rounds stochastically.
+
+    Raises:
+        NoLowering: Always.
+    """
+    kind = "BF16" if str(dtype).startswith("bfloat16") else _STOCHASTIC.get(dtype.bits, str(dtype))
+    raise NoLowering(f"T.cast: Stochastic rounding f32-to-{kind} requires sm_100a", hint="write round='rn'")
+
+
+STOCHASTIC = Callee("cast_rs", 2, lambda of: of[0], lambda value, bits: refuse_stochastic(FLOAT32), lambda of: of[0])
+"""A cast that rounds by random bits, the second operand; no target has it."""
 
 
 def as_cast(
@@ -24,7 +41,6 @@ def as_cast(
     Raises:
         ProgramError: The dtypes differ in lanes.
         ProgramValueError: There is no such mode, `sat` is no bool, or `rbits` is there without "rs" or missing.
-        NoLowering: "rs" was asked for, which only sm_100a has.
     """
     del span
     what = "T.cast"
@@ -39,8 +55,10 @@ def as_cast(
     if value.dtype.lanes != dtype.lanes:
         raise ProgramError(f"{what}: cannot convert {value.dtype!s} to {dtype!s}: they differ in lanes")
     if round == "rs":
-        kind = "BF16" if str(dtype).startswith("bfloat16") else _STOCHASTIC.get(dtype.bits, str(dtype))
-        raise NoLowering(f"{what}: Stochastic rounding f32-to-{kind} requires sm_100a", hint="write round='rn'")
+        bits = cast(as_expr(rbits), SCALARS["uint32"])  # type: ignore[arg-type]
+        vector = value.dtype.lanes > 1
+        made = by_lane if vector else (lambda function, *operands: function(*operands))
+        return made(lambda lane: Call(STOCHASTIC, (lane, bits), lane_dtype(dtype) if vector else dtype), value)
     plain = round in ("", "rn") and not (sat and dtype.bits <= 8)
     if plain or not dtype.is_float or dtype == "float8_e8m0fnu":
         return cast(value, dtype)

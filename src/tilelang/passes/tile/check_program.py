@@ -20,7 +20,8 @@ from tilelang.arith.ranges import Interval, add, scale
 from tilelang.dtypes import DType
 from tilelang.errors import NOWHERE, Loc, NoLowering, Note, ProgramError, ProgramValueError, ResourceError
 from tilelang.ir.buffer import Buffer, Region, Scope
-from tilelang.ir.expr import Expr, Load, Var, int_const
+from tilelang.ir.conversion import STOCHASTIC, refuse_stochastic
+from tilelang.ir.expr import Call, Expr, Load, Var, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, Launch, ParallelLoop, Seq, Stmt, Store, TileOp
@@ -58,6 +59,10 @@ def check_program(func: PrimFunc, context: PassContext | None = None) -> PrimFun
         _check_grids(func)
     launches: list[Launch] = []
     for stmt in walk(func.body):
+        for node in (node for root in expressions(stmt) for node in walk_expr(root) if isinstance(node, Call)):
+            if node.callee is STOCHASTIC:
+                with stmt.loc:
+                    refuse_stochastic(node.dtype)
         if isinstance(stmt, TileOp):
             with stmt.loc:
                 stmt.check()
