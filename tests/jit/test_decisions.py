@@ -55,11 +55,13 @@ def test_loops_widths_and_reductions_of_a_gpu_are_told():
     text = soft({"kind": "cuda", "arch": "sm_80"}, execution_backend="simulator")
     for line in (
         "4: a thread loads 'A' by 16 bytes at a time",
-        "5: threads combine their parts by 5 shuffles, and warps through shared memory",
+        "5: threads combine their parts by 1 redux.sync instruction, and warps through shared memory",
         "6: T.Parallel: 128 threads run 4 iterations each",
         "7: a thread stores 'B' by 16 bytes at a time",
     ):
         assert line in text
+    older = soft({"kind": "cuda", "arch": "sm_75"}, execution_backend="simulator")
+    assert "5: threads combine their parts by 5 shuffles, and warps through shared memory" in older
 
 
 def test_on_a_cpu_blocks_tiles_and_lanes_are_told():

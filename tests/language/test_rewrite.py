@@ -113,3 +113,17 @@ def test_scalars_that_a_tuple_allocates_can_be_assigned():
     tilelang.compile(main, execution_backend="reference")(a)
     assert 508 == a[0]
     assert "x = T.alloc_var" in str(main)
+
+
+def test_a_value_of_the_kernel_is_no_object_of_python():
+    message = refuse("if (A[0] > 0) is True:\n    A[1] = 1", "is never the object True of Python")
+    assert "hint: write `== True`, or for True the condition itself and for False `not` before it" in message
+
+    @T.prim_func
+    def main(A: T.Tensor((4,), "int32")):
+        with T.Kernel(1) as bx:
+            bias, flag = None, True
+            if bias is None and bx is not None and flag is True:
+                A[0] = 1
+
+    assert "A[0] = 1" in str(main)

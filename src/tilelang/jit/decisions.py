@@ -6,6 +6,7 @@ or the notes that passes left in a launch's plan.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from tilelang.errors import Loc
@@ -78,14 +79,16 @@ def _spread(shots: Sequence[Snapshot], number: int, launch: Launch) -> Iterator[
 
 def _combined(shots: Sequence[Snapshot], number: int, launch: Launch) -> Iterator[str]:
     """Where threads combine what each of them has of a sum, a maximum or the like."""
-    counts: dict[Loc, int] = {}
+    counts: dict[Loc, Counter[str]] = {}
     for stmt in walk(launch.body):
-        if isinstance(stmt, CallStmt) and stmt.routine.name.startswith("shuffle_xor"):
-            counts[stmt.loc] = counts.get(stmt.loc, 0) + 1
+        if isinstance(stmt, CallStmt) and stmt.routine.name.startswith(("shuffle_xor", "redux_")):
+            how = "shuffle" if stmt.routine.name.startswith("shuffle") else "redux.sync instruction"
+            counts.setdefault(stmt.loc, Counter())[how] += 1
     through = {s.loc for s in walk(launch.body) if isinstance(s, Alloc) and s.buffer.scope is Scope.SHARED}
-    for loc, count in counts.items():
+    for loc, steps in counts.items():
         memory = ", and warps through shared memory" if loc in through else ""
-        yield f"{_at(loc)}threads combine their parts by {count} shuffle{'s' if count > 1 else ''}{memory}"
+        told = " and ".join(f"{count} {how}{'s' if count > 1 else ''}" for how, count in steps.items())
+        yield f"{_at(loc)}threads combine their parts by {told}{memory}"
 
 
 def _widths(shots: Sequence[Snapshot], number: int, launch: Launch) -> Iterator[str]:

@@ -66,6 +66,15 @@ class Frame:
         self.stager.unpacks = site.unpacks
         self._begun = len(self.stager.statements)
 
+    def known(self, value: Any, constant: object) -> Any:
+        """`value` in `value is constant`, which Python answers now: a value of the kernel is no constant but None."""
+        if isinstance(value, Expr) and constant is not None:
+            raise StagingError(
+                f"a value known only when the kernel runs is never the object {constant!r} of Python",
+                hint=f"write `== {constant!r}`, or for True the condition itself and for False `not` before it",
+            )
+        return value
+
     def naming(self, names: tuple[str, ...], several: bool) -> None:
         """What is allocated next is called by these names; if one stands for several, `name_0`, `name_1`, ..."""
         self.stager.targets = names

@@ -67,6 +67,14 @@ def parts_of(node: ast.expr) -> list[ast.expr] | None:
     return None
 
 
+def is_range(node: ast.expr) -> bool:
+    """Whether an expression is a call of `range`."""
+    match node:
+        case ast.Call(func=ast.Name(id="range"), keywords=[]):
+            return True
+    return False
+
+
 def _bindings(statements: Sequence[ast.stmt], *, targets: bool = True) -> Iterator[str]:
     """The names in order, with repetitions; not those of nested functions, lambdas and comprehensions.
 

@@ -21,7 +21,7 @@ import types
 from collections.abc import Sequence
 
 from tilelang.errors import Loc, StagingError
-from tilelang.language.names import LOOPS, assigned_names, binding_counts, flat_names, parts_of, reborn_names
+from tilelang.language.names import LOOPS, assigned_names, binding_counts, flat_names, is_range, parts_of, reborn_names
 from tilelang.language.source import FunctionSource, function_source
 from tilelang.records import record
 
@@ -327,7 +327,7 @@ class _Rewriter(ast.NodeTransformer):
         targets = flat_names(node.target)
         handle = self._handle()
         at = self._at(node, node.iter, targets or ())
-        if _is_range(node.iter):
+        if is_range(node.iter):
             assert isinstance(node.iter, ast.Call)
             arguments = [self.visit(a) for a in node.iter.args]
             iterable = ast.Call(ast.Attribute(_load(FRAME), "range_", ast.Load()), [node.iter.func, *arguments], [])
@@ -448,6 +448,10 @@ class _Rewriter(ast.NodeTransformer):
         return ast.copy_location(_call("if_exp", test, _thunk(a), _thunk(b)), node)
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        same = ast.Is | ast.IsNot
+        if len(node.ops) == 1 and isinstance(node.ops[0], same) and isinstance(node.comparators[0], ast.Constant):
+            node.left = _call("known", self.visit(node.left), node.comparators[0])
+            return node
         if len(node.ops) == 1 or not all(type(op) in _COMPARE for op in node.ops):
             self.generic_visit(node)
             return node
@@ -491,10 +495,3 @@ def _staged_block(item: ast.withitem) -> str:
         case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)) if name in (*LOOPS, "If", "Then", "Else"):
             return name
     return ""
-
-
-def _is_range(node: ast.expr) -> bool:
-    match node:
-        case ast.Call(func=ast.Name(id="range"), keywords=[]):
-            return True
-    return False
