@@ -362,6 +362,6 @@ def test_errors_of_a_kernel_that_was_found_at_once_leave_without_frames_of_the_p
 
 def test_what_is_recognized_holds_compile_time_values_by_keyword_and_not_runtime_ones() -> None:
     a = ones(3, 50)
-    assert scaled.glance((a,), {"factor": 2.0}) == scaled.glance((a,), {"factor": 3.0})
-    assert scaled.glance((a, 2.0), {"block": 16}) != scaled.glance((a, 2.0), {"block": 32})
-    assert scaled.glance((a,), {"x": object()}) is None
+    assert scaled._glance((a,), {"factor": 2.0}) == scaled._glance((a,), {"factor": 3.0})
+    assert scaled._glance((a, 2.0), {"block": 16}) != scaled._glance((a, 2.0), {"block": 32})
+    assert scaled._glance((a,), {"x": object()}) is None

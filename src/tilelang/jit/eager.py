@@ -151,7 +151,7 @@ class EagerFunction(JITImpl):
     @public
     def _call_anew(self, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
         """A call whose kernel is not known, or does not recognize the arguments at a glance."""
-        glance = self.glance(args, keywords)
+        glance = self._glance(args, keywords)
         known = self._recognized.get(glance)
         if known is not None:
             eager, places = known
@@ -165,7 +165,7 @@ class EagerFunction(JITImpl):
         names = list(self._parameters)
         places = tuple(name if name in own else names.index(name) for name in eager.arguments)
         if glance is not None and all(isinstance(place, str) or place < len(args) for place in places):
-            self._recognized[self.glance(args, keywords)] = eager, places
+            self._recognized[self._glance(args, keywords)] = eager, places
         self._remember(eager, args, keywords)
         return eager.kernel(*[values[name] for name in eager.arguments])
 
@@ -204,7 +204,7 @@ class EagerFunction(JITImpl):
         order = [names.index(name) for name in eager.arguments]
         form.known[tuple(key)] = Known(eager.kernel._runner, None if order == [*range(len(given))] else picking(order))
 
-    def glance(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    def _glance(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """A key that is quick to make and equal only for calls of one kernel; None if that takes more than a glance."""
         key: list[Any] = [asked(), *keywords]
         for place, value in (*enumerate(args), *keywords.items()):

@@ -67,7 +67,7 @@ class TunedFunction:
             if kernel is None:
                 kernel = self._kernels[key] = self._found(Subject(self.jitted, args, keywords))
             return kernel
-        glance = self.jitted.glance(args, keywords)
+        glance = self.jitted._glance(args, keywords)
         if glance in self._recognized:
             known, tunables = self._recognized[glance]
             return known(*args, **keywords, **tunables)
