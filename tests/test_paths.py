@@ -80,6 +80,7 @@ PUBLISHED = {
     "tilelang.language.dtypes": """float16 bool dtype AnyDType get_tvm_dtype resolve_torch_storage_dtype is_float4
         is_float4_e2m1fn is_float4_e2m1_unpacked _all_dtypes""",
     "tilelang.language.fp8": "determine_fp8_type determine_torch_fp8_type",
+    "tilelang.jit.adapter.base": "BaseKernelAdapter",
     "tilelang.autotuner.param": "CompileArgs ProfileArgs AutotuneResult",
     "tilelang.autotuner.tuner": "AutoTuner AutoTuneImpl",
     "tvm": "tirx tir DataType ir target",

@@ -130,6 +130,7 @@ PATHS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         f"{LANGUAGE}.tir.ir": {LANGUAGE: "*", "tilelang.ir.conversion": "_VALID_CAST_ROUNDING_MODES=ROUNDING_MODES"},
         f"{LANGUAGE}.tir.op": {LANGUAGE: "*"},
         "tilelang.jit.adapter": {NO_SOURCE: ""},
+        "tilelang.jit.adapter.base": {"tilelang.jit.jit_impl": "BaseKernelAdapter"},
         "tilelang.jit.adapter.tvm_ffi": {NO_SOURCE: "TVMFFIKernelAdapter"},
         "tilelang.layout": {},
         "tilelang.math": {},

@@ -4,6 +4,7 @@ import typing
 import tilelang
 import tilelang.language as T
 from tilelang.jit import JITImpl
+from tilelang.jit.jit_impl import BaseKernelAdapter
 
 
 @tilelang.jit(out_idx=[-1], target="cpu", pass_configs={"tl.disable_wgmma": True})
@@ -49,3 +50,7 @@ def test_what_the_decorator_was_given_can_be_read() -> None:
 def test_compiling_gives_the_kernel_and_its_source() -> None:
     assert lazy.compile(n=16).get_kernel_source() == lazy.get_kernel_source(n=16)
     assert "eager" in eager.get_kernel_source(n=16)
+
+
+def test_programs_may_mend_the_class_that_calls_kernels_in_published_tilelang() -> None:
+    assert [[], [-1], [0, 2]] == [BaseKernelAdapter()._legalize_result_idx(idx) for idx in (None, -1, (0, 2))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import GenericAlias
 from typing import Any, ClassVar
 
@@ -65,3 +65,13 @@ class JITImpl:
     def get_kernel_source(self, *args: Any, **keywords: Any) -> str:
         """The generated source; arguments as for `compile`."""
         return self.compile(*args, **keywords).get_kernel_source()
+
+
+class BaseKernelAdapter:
+    """Stands for what calls kernels in published TileLang, for programs that replace methods of it; nothing uses it."""
+
+    def _legalize_result_idx(self, result_idx: int | Sequence[int] | None) -> list[int]:
+        """The outputs as a list."""
+        if result_idx is None:
+            return []
+        return [result_idx] if isinstance(result_idx, int) else list(result_idx)
