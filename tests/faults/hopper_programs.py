@@ -131,6 +131,36 @@ def attention(*, varying):
     return make
 
 
+def listed():
+    """Pages of a list, of which each says where the next one is: both roles follow it, each with a scalar of its own."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((64, 64), "float16"),
+        pages: T.Tensor((3, 64, 64), "float16"),
+        following: T.Tensor((3,), "int32"),
+        C: T.Tensor((64, 64), "float32"),
+    ):
+        with T.Kernel(1, threads=128):
+            A_s = T.alloc_shared((64, 64), "float16")
+            page_s = T.alloc_shared((64, 64), "float16")
+            C_l = T.alloc_fragment((64, 64), "float32")
+            page = T.alloc_var("int32", init=0)
+            T.copy(A, A_s)
+            T.clear(C_l)
+            for _ in T.Pipelined(3, num_stages=2):
+                T.copy(pages[page, 0, 0], page_s)
+                T.gemm(A_s, page_s, C_l)
+                page = following[page]
+            for i, j in T.Parallel(64, 64):
+                C_l[i, j] = C_l[i, j] + page
+            T.copy(C_l, C)
+
+    a, pages, following = ints(64, 64), ints(3, 64, 64, seed=1), np.array([2, -1, 1], np.int32)
+    want = a.astype(np.float32) @ pages.astype(np.float32).sum(axis=0) - 1
+    return lowered(main, stages=2), [a, pages, following, np.zeros((64, 64), np.float32)], want
+
+
 def handed_over():
     """The block that comes last lets an engine bring what all blocks computed in global memory."""
 
@@ -265,5 +295,6 @@ PROGRAMS = {
         gemm((128, 128, 256), (64, 64, 64), persistent=False, in_flight=0, cluster=(2, 2)), NARROW
     ),
     "cluster": Program(cluster, NARROW),
+    "pages of a list": Program(listed, NARROW),
     "handed over": Program(handed_over, frozenset({"coordinates swapped", "barrier of the block removed"})),
 }

@@ -67,6 +67,12 @@ def without(*routines: object) -> Change:
     return change
 
 
+def scalar_not_assigned(node: Stmt) -> Iterator[Stmt | None]:
+    """A mutable scalar keeps its value."""
+    if isinstance(node, Store) and node.buffer.scope is Scope.VAR:
+        yield None
+
+
 # -- barriers in shared memory -------------------------------------------------------------------------------------
 def wrong_parity(node: Stmt) -> Iterator[Stmt | None]:
     """A wait for the other phase."""
@@ -387,6 +393,7 @@ def more_threads_meet(node: Stmt) -> Iterator[Stmt | None]:
 
 
 CHANGES: dict[str, Change] = {
+    "scalar not assigned": scalar_not_assigned,
     "wrong parity": wrong_parity,
     "phase forgotten": phase_forgotten,
     "too few bytes announced": bytes_announced(-128),
