@@ -11,8 +11,8 @@ from tilelang.dtypes import BOOL
 from tilelang.errors import Loc
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Expr, Load, Var, const
-from tilelang.ir.stmt import Bind
-from tilelang.ir.visit import children, substitute, variables_of
+from tilelang.ir.stmt import Bind, Stmt
+from tilelang.ir.visit import children, substitute, variables_of, walk, without
 from tilelang.records import record
 
 _NONE: frozenset[Buffer] = frozenset()
@@ -45,3 +45,8 @@ def of_all_iterations(promise: Assume, var: Var, trips: int) -> tuple[Assume, ..
         return (promise,)
     each = (substitute(promise.value, {var: const(n, var.dtype)}) for n in range(trips))
     return tuple(assume(condition, promise.loc) for condition in each)
+
+
+def without_promises(body: Stmt) -> Stmt:
+    """A body that promises nothing."""
+    return without(body, {stmt for stmt in walk(body) if isinstance(stmt, Assume)})

@@ -20,6 +20,7 @@ from tilelang.analysis.register_touches import clash, registers_touched
 from tilelang.analysis.thread_conflicts import of_other_versions
 from tilelang.arith.domain import Domain, of_function
 from tilelang.arith.prove import proves
+from tilelang.ir.assumption import without_promises
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Load, Var, int_const
 from tilelang.ir.func import Level, PrimFunc
@@ -283,8 +284,9 @@ class _Launches(Rewriter):
         if not isinstance(node, For):
             return self.rebuild_stmt(node)
         if node.kind is ForKind.SERIAL and node.step > 0 and not jumps(node.body):
-            parts = _parts(node.body)
-            overlap = parts and _Overlap(node, parts, self._domain)
+            loop = dataclasses.replace(node, body=without_promises(node.body))  # the head runs where they do not hold
+            parts = _parts(loop.body)
+            overlap = parts and _Overlap(loop, parts, self._domain)
             if overlap and overlap.is_legal():
                 return overlap.rewritten()
         return self.rebuild_stmt(node)
