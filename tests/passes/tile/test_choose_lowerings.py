@@ -2,8 +2,10 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 
+import tilelang
 import tilelang.language as T
 from tilelang.backends.cuda import BACKEND, LOWERINGS
 from tilelang.dtypes import SCALARS
@@ -303,3 +305,27 @@ def test_bytes_that_a_barrier_counts_come_by_the_copy_engine_or_not_at_all():
     counted = dataclasses.replace(main, body=Counted().visit(main.body))
     with pytest.raises(NoLowering, match="T.copy: sm_90a has no way to do it|T.copy: cuda"):
         chosen(counted, "sm_90a", LOWERINGS)
+
+
+def test_rows_that_warpgroups_multiply_beyond_an_operand_are_zeros():
+    rows = 17
+
+    @T.prim_func
+    def main(A: T.Tensor((rows, 128), "float16"), B: T.Tensor((128, 48), "float16"), C: T.Tensor((rows, 48), "float32")):
+        with T.Kernel(1, threads=128):
+            a, b = T.alloc_fragment((rows, 64), "float16"), T.alloc_shared((64, 48), "float16")
+            c = T.alloc_fragment((rows, 48), "float32")
+            T.clear(c)
+            for k in T.Pipelined(2, num_stages=2):
+                T.copy(A[0, k * 64], a)
+                T.copy(B[k * 64, 0], b)
+                T.gemm(a, b, c)
+            for i, j in T.Parallel(rows, 48):
+                c[i, j] = T.max(c[i, j], 1)  # where it saves a test, what lies beyond is computed, too
+            T.copy(c, C)
+
+    kernel = tilelang.compile(main, target="sm_90a", execution_backend="simulator")
+    result = np.zeros((rows, 48), np.float32)
+    kernel(np.ones((rows, 128), np.float16), np.ones((128, 48), np.float16), result)
+    assert "gemm.wgmma" in str(kernel.show_ir("choose_lowerings"))
+    assert (result == 128).all()

@@ -10,24 +10,27 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tilelang.arith.domain import Domain
 from tilelang.arith.prove import proves
 from tilelang.dtypes import DType
 from tilelang.errors import NoLowering, Note
 from tilelang.ir.buffer import Buffer, Region, Scope
-from tilelang.ir.expr import Const, Expr, int_const, unary
+from tilelang.ir.expr import Const, Expr, const, int_const, unary
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import UnaryOp
 from tilelang.ir.stmt import Alloc, For, If, Launch, Seq, Stmt, TileOp, seq
 from tilelang.ir.visit import Rewriter, walk
+from tilelang.isa.nvidia.wgmma import ROWS
 from tilelang.layout.constraints import InShared
 from tilelang.lowering.lowering import Lowering, Lowerings, Site
 from tilelang.lowering.nvidia.copy_tma import LOAD
+from tilelang.lowering.nvidia.gemm_wgmma import GemmWgmma
 from tilelang.lowering.regions import is_whole, whole
 from tilelang.ops.copy import Copy
 from tilelang.ops.describe import drop_units
+from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm, matrix_extents
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.tile.fixed_layouts import fixed_layouts
@@ -51,14 +54,21 @@ class _Launches(Rewriter):
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, Launch):
-            return _Choose(self._lowerings, self._context, node).rebuild_stmt(node)
+            choose = _Choose(self._lowerings, self._context, node)
+            made = choose.rebuild_stmt(node)
+            return _Cleared(choose.padded, node.num_threads).visit(made) if made and choose.padded else made
         return self.rebuild_stmt(node)
 
 
 class _Choose(Rewriter):
-    """The choices of one launch."""
+    """The choices of one launch.
+
+    Attributes:
+        padded: Operands in registers with fewer rows than a warpgroup multiplies, and for how many threads.
+    """
 
     def __init__(self, lowerings: Lowerings, context: PassContext, launch: Launch) -> None:
+        self.padded: dict[Buffer, int] = {}
         self._lowerings = lowerings
         self._layouts = fixed_layouts(launch)  # of tiles whose layout nobody can change any more
         self._sums = {op.c.buffer for op in walk(launch) if isinstance(op, Gemm)}
@@ -135,6 +145,8 @@ class _Choose(Rewriter):
             raise NoLowering(f"{op.name}: {self._site.target} has no way to do it", notes=notes)
         if isinstance(op, Gemm):
             self._settle(op, lowering)
+            if lowering.name == GemmWgmma.name and _held(op.a) and (int_const(op.sizes[0]) or 0) % ROWS:
+                self.padded[op.a.buffer] = self._site.threads
         return dataclasses.replace(op, choice=lowering.name)
 
     def _settle(self, op: Gemm, lowering: Lowering) -> None:
@@ -226,6 +238,35 @@ class _Choose(Rewriter):
 def _requirement(op: TileOp) -> str:
     """What an operator that is asked for by name requires, as the end of a hint."""
     return f"; {op.requires}" if isinstance(op, Gemm) and op.requires else ""
+
+
+class _Cleared(Rewriter):
+    """Zeros in operands of which warpgroups multiply more rows than there are.
+
+    What the other rows give belongs to no element, but loops over sums compute with it where that saves a test.
+    """
+
+    def __init__(self, tiles: Mapping[Buffer, int], threads: int) -> None:
+        self._tiles, self._threads = tiles, threads
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        match node:
+            case For() | TileOp():
+                return node
+            case If(group=group) if group is not None:
+                around, self._threads = self._threads, group.count
+                made = self.rebuild_stmt(node)
+                self._threads = around
+                return made
+            case Seq(body=body):
+                return Seq(tuple(made for old in body for made in self._with_zeros(old)), loc=node.loc)
+        return self.rebuild_stmt(node)
+
+    def _with_zeros(self, node: Stmt) -> list[Stmt]:
+        made = self.visit(node) or Seq((), loc=node.loc)
+        if isinstance(node, Alloc) and self._tiles.get(node.buffer) == self._threads:
+            return [made, Fill(whole(node.buffer), const(0, node.buffer.dtype), loc=node.loc)]
+        return [made]
 
 
 def _held(region: Region) -> bool:
