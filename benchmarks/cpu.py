@@ -1,6 +1,7 @@
 """Measures this machine: the kernels of the examples against what a user would otherwise call, PyTorch.
 
-Both sides run in one process with the same number of threads, in interleaved rounds; the table shows medians.
+Both sides run in one process with the same number of threads, in interleaved rounds; the table shows medians, and as
+ratio the median of those of neighboring rounds, which other work on the machine slows down alike.
 Run as `python benchmarks/cpu.py [--threads N] [--rounds N] [--only TEXT] [--ordinary]`; results are kept under
 `results/`.
 """
@@ -54,22 +55,26 @@ def undisturbed(call: Callable[[], object]) -> float:
     return min(seconds_per_call(call, 200) for _ in range(300))
 
 
-def race(ours: Callable[[], object], theirs: Callable[[], object], rounds: int, seconds: float) -> tuple[float, float]:
-    """The median seconds per call of both sides over interleaved rounds."""
-    counts = calls_that_fill(ours, seconds), calls_that_fill(theirs, seconds)
+def race(
+    ours: Callable[[], object], theirs: Callable[[], object], rounds: int, seconds: float
+) -> tuple[float, float, float]:
+    """The median seconds per call of both sides over interleaved rounds, and the median ratio of theirs to ours."""
+    sides = (ours, theirs)
+    counts = [calls_that_fill(call, seconds) for call in sides]
     samples: tuple[list[float], list[float]] = ([], [])
-    for _ in range(rounds):
-        for side, call in enumerate((ours, theirs)):
-            call()
-            samples[side].append(seconds_per_call(call, counts[side]))
-    return statistics.median(samples[0]), statistics.median(samples[1])
+    for number in range(rounds):
+        for side in (0, 1) if number % 2 == 0 else (1, 0):
+            sides[side]()
+            samples[side].append(seconds_per_call(sides[side], counts[side]))
+    ratio = statistics.median(other / mine for mine, other in zip(*samples, strict=True))
+    return statistics.median(samples[0]), statistics.median(samples[1]), ratio
 
 
 def compare(name, ours, theirs, work, unit, target, args) -> Row:
     """A row of the first table; `work` is done per call, in `unit` times 1e9."""
-    mine, other = race(ours, theirs, args.rounds, args.seconds)
+    mine, other, ratio = race(ours, theirs, args.rounds, args.seconds)
     figure = f"{work / mine * 1e-9:.1f} {unit}"
-    return Row(name, mine * 1e3, "ms", other * 1e3, figure, other / mine, f">= {target:g}x", other / mine >= target)
+    return Row(name, mine * 1e3, "ms", other * 1e3, figure, ratio, f">= {target:g}x", ratio >= target)
 
 
 def limit(name: str, value: float, unit: str, most: float) -> Row:
@@ -180,6 +185,15 @@ print((time.perf_counter() - start) * 1e3)
 _IMPORT = "import time; start = time.perf_counter(); import {}; print((time.perf_counter() - start) * 1e3)"
 
 
+def output_of(script: str, environment: dict[str, str] | None = None) -> str:
+    """What a Python script prints in a process of its own."""
+    command = [sys.executable, "-c", script]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    if result.returncode != 0:
+        raise SystemExit(f"a process of the benchmark failed with status {result.returncode}\n{result.stderr}")
+    return result.stdout
+
+
 def ordinary_rows(torch, kernels, args) -> dict[str, Callable[[], Row]]:
     """Programs written without a thought for this machine; there are no targets."""
 
@@ -215,10 +229,7 @@ def overhead_rows(torch, numpy, kernels, args) -> dict[str, Callable[[], Row]]:
 
     def cached() -> Row:
         script = _READY.format(folder=str(Path(__file__).resolve().parent))
-        samples = [
-            float(subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout)
-            for _ in range(args.rounds + 1)
-        ]
+        samples = [float(output_of(script)) for _ in range(args.rounds + 1)]
         return limit("cached GEMM ready in a fresh process", statistics.median(samples[1:]), "ms", 20)
 
     def imports() -> Row:
@@ -228,8 +239,7 @@ def overhead_rows(torch, numpy, kernels, args) -> dict[str, Callable[[], Row]]:
             environment["PYTHONPYCACHEPREFIX"] = folder
 
             def ms(names: str) -> float:
-                line = [sys.executable, "-c", _IMPORT.format(names)]
-                return float(subprocess.run(line, capture_output=True, text=True, check=True, env=environment).stdout)
+                return float(output_of(_IMPORT.format(names), environment))
 
             samples = [
                 ms("tilelang, tilelang.language") - ms("numpy") for _ in range(args.rounds + 1)
