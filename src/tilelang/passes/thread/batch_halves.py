@@ -137,15 +137,7 @@ class _Batch:
         Raises:
             _Unfit: There is a statement that batches do not cover.
         """
-        body = self._loop.body
-        for stmt in body.body if isinstance(body, Seq) else (body,):
-            match stmt:
-                case Bind():
-                    self._bind(stmt)
-                case Store():
-                    self._store(stmt)
-                case _:
-                    raise _Unfit
+        self._add(self._loop.body)
         self._end_piece()
         if not any(isinstance(part, CallStmt) for part in self._out):
             return None
@@ -166,6 +158,18 @@ class _Batch:
         )
 
     # -- statements -------------------------------------------------------------------------------------------
+    def _add(self, stmt: Stmt) -> None:
+        match stmt:
+            case Seq(body=body):
+                for child in body:
+                    self._add(child)
+            case Bind():
+                self._bind(stmt)
+            case Store():
+                self._store(stmt)
+            case _:
+                raise _Unfit
+
     def _bind(self, stmt: Bind) -> None:
         var = stmt.var
         value = self._value(stmt.value)

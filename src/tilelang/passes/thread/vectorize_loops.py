@@ -31,13 +31,13 @@ _CHOICE = {"max": (BinaryOp.MAX, BinaryOp.GT), "min": (BinaryOp.MIN, BinaryOp.LT
 
 def vectorize(loop: For, domain: Domain) -> Stmt:
     """The loop as vector lanes with whatever must surround it, or the loop itself, as a serial one."""
-    return _folding(loop, domain, ForKind.VECTORIZED) if _is_worthwhile(loop) else _serial(loop)
+    return _folding(loop, domain, ForKind.VECTORIZED) if is_worthwhile(loop) else _serial(loop)
 
 
 def vectorize_around(loop: For, domain: Domain) -> Stmt | None:
     """A loop whose lanes each run the loop inside of it, if only so all of them move along neighbors in memory."""
     inner = [stmt for stmt in walk(loop.body) if isinstance(stmt, For)]
-    if len(inner) != 1 or not _is_worthwhile(loop, inner[0]) or _moves_along(inner[0], inner[0].var):
+    if len(inner) != 1 or not is_worthwhile(loop, inner[0]) or _moves_along(inner[0], inner[0].var):
         return None
     if any(isinstance(e, Load) or e is loop.var for bound in (inner[0].start, inner[0].stop) for e in walk_expr(bound)):
         return None
@@ -190,7 +190,7 @@ class _Running(Rewriter):
         )
 
 
-def _is_worthwhile(loop: For, inner: For | None = None) -> bool:
+def is_worthwhile(loop: For, inner: For | None = None) -> bool:
     """Whether lanes would run on neighbors in memory: every store does, and a load if there are any.
 
     Args:
