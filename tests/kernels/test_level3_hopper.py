@@ -426,6 +426,29 @@ def test_rows_of_a_tile_come_and_leave_by_themselves(is_swizzled):
     np.testing.assert_array_equal(expected[24:32], c)
 
 
+@pytest.mark.parametrize("is_swizzled", [True, False])
+def test_a_tile_comes_under_another_name_of_its_bytes(is_swizzled):
+    @T.prim_func
+    def main(A: T.Tensor((8, 32, 64), "float16"), B: T.Tensor((8, 16, 64), "float16")):
+        with T.Kernel(1, threads=128):
+            q = T.alloc_shared((2, 64, 64), "float16")
+            if is_swizzled:
+                T.annotate_layout({q: T.make_swizzled_layout(q)})
+            tiles = T.view(q, [2, 4, 16, 64])
+            full = T.alloc_barrier([128] * 2)
+            for s in T.unroll(2):
+                T.tma_copy(A[s * 4 : s * 4 + 4, 16:32, :], tiles[s, :, :, :], barrier=full[s])
+                T.barrier_arrive(full[s])
+            for s in T.unroll(2):
+                T.barrier_wait(full[s], 0)
+            for s, i, j in T.Parallel(2, 64, 64):
+                B[s * 4 + i // 16, i % 16, j] = q[s, i, j]
+
+    a = integers(8, 32, 64)
+    _, b = results(main, a, np.zeros_like(a[:, :16]))
+    np.testing.assert_array_equal(a[:, 16:], b)
+
+
 def test_a_tile_that_is_written_while_it_leaves_is_reported():
     found = list(failures(a_store_that_nobody_awaits, np.zeros((64, 64), np.float32)))
     assert any(isinstance(error, DataRace) for error in found)

@@ -204,7 +204,7 @@ def _tile_refusal(tile: Region, *, explicit: bool) -> str:
     some = _is_front(tile) or explicit and _is_in_boxes(tile, _mode(shape, size) // size)
     whole = extent[kept[0] : -1] == shape[kept[0] : -1] or explicit and _has_some_rows(tile, shape)
     is_box = whole and (extent[-1] == shape[-1] or some)
-    if not is_box or tile.buffer.view_of is not None or tile.buffer.strides is not None:
+    if not is_box or tile.buffer.view_of is not None and not explicit or tile.buffer.strides is not None:
         return "the tile is a part of its buffer"
     if len(kept) > 1 and kept[-2] != len(shape) - 2:
         return "the dimension before the last is a unit"
