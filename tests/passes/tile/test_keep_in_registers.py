@@ -5,7 +5,7 @@ from harness import run_everywhere
 import tilelang.language as T
 from tilelang.ir.buffer import Scope
 from tilelang.ir.func import PrimFunc
-from tilelang.ir.stmt import Alloc
+from tilelang.ir.stmt import Alloc, Launch
 from tilelang.ir.visit import walk
 from tilelang.passes.base import PassContext
 from tilelang.passes.tile.keep_in_registers import PASS
@@ -80,6 +80,11 @@ def test_loops_without_stages_count_as_serial():
 @pytest.mark.parametrize(("rows", "dtype", "kept"), [(1, "int32", False), (2, "int32", True), (64, "int32", True), (128, "int32", False), (128, "int16", True)])
 def test_tiles_have_to_fill_threads_and_fit_in_their_registers(rows, dtype, kept):
     assert kept == is_kept(kernel(rows=rows, dtype=dtype))
+
+
+def test_the_assembler_need_not_save_registers():
+    launches = [s for s in walk(PASS.run(kernel(), PassContext()).body) if isinstance(s, Launch)]
+    assert [1] == [launch.hints.min_blocks_per_sm for launch in launches]
 
 
 def test_operands_of_products_stay_in_shared_memory():
