@@ -51,6 +51,29 @@ def test_columns_beyond_a_tile_are_left_out(form, place, rows, columns, size, th
     assert_threads_agree(func, ints(rows, columns, dtype=np.int32), wanted, ints(size, dtype=np.int32))
 
 
+def test_a_loop_around_has_no_variable_any_more_when_totals_are_combined():
+    @T.prim_func
+    def main(A: T.Tensor((8, 3), "int32"), B: T.Tensor((6,), "int32"), C: T.Tensor((3,), "int32")):
+        with T.Kernel(1, threads=64):
+            x, total = T.alloc_fragment((8, 3), "int32"), T.alloc_shared((6,), "int32")
+            row = T.alloc_fragment((3,), "int32")
+            T.copy(A, x)
+            T.copy(B, total)
+            T.clear(row)
+            for k in range(3):
+                for i, j in T.Parallel(8, 3):
+                    if j == k:
+                        row[j] += x[i, j]
+            for k in range(3):
+                for i in T.Parallel(8):
+                    if i < 6 and i != k:
+                        total[i] += k
+            T.copy(row, C)
+            T.copy(total, B)
+
+    assert_threads_agree(main, ints(8, 3, dtype=np.int32), ints(6, dtype=np.int32), ints(3, dtype=np.int32))
+
+
 def test_an_element_that_there_may_not_be_is_left_out_by_loops_of_unknown_extents():
     n = T.dynamic("n")
 

@@ -100,12 +100,12 @@ class SharedOut:
         for item in items:
             _clear(item.partial, build)
 
-    def close(self, build: Builder, items: Sequence[Accumulated]) -> None:
-        """Combines the partial results of all threads, and these with the old values."""
+    def close(self, build: Builder, items: Sequence[Accumulated], behind: For | None = None) -> None:
+        """Combines the partial results of all threads, and these with the old values; perhaps behind a loop around."""
         combiner = Combiner(build, self._thread, self._site.threads, self._site.target)
         combiner.all_reduce([item.partial for item in items])
         for item in items:
-            self._deliver(item, build)
+            self._deliver(item, build, behind or self._loop)
 
     # -- partial results ------------------------------------------------------------------------------------------
     def _accumulate(self, fold: Fold) -> Accumulated:
@@ -127,7 +127,7 @@ class SharedOut:
                 (across if any(axis in axes for axis in moved) else along).append(thread_digit)
         return Accumulated(fold, axes, digits, Partial(buffer, fold.op, tuple(along), tuple(across)), index)
 
-    def _deliver(self, item: Accumulated, build: Builder) -> None:
+    def _deliver(self, item: Accumulated, build: Builder, behind: For | ParallelLoop) -> None:
         """Combines the old value of each element with the total."""
         fold, partial = item.fold, item.partial
         buffer, dtype = fold.buffer, fold.buffer.dtype
@@ -139,7 +139,7 @@ class SharedOut:
             buffer, indices = self._site.registers[buffer], (place,)
         value = partial.combine(Load(buffer, indices, dtype), partial.load(item.index))
         store: Stmt = Store(buffer, indices, value, loc=fold.updates[0].store.loc)
-        known = touched(fold, self._loop)
+        known = touched(fold, behind)
         tests = [] if known is None else [substitute(body.expr(known), self._coordinates)]
         speaks = self._speaks(item) if buffer.scope in _OF_BLOCK else None
         tests += [] if speaks is None else [speaks]

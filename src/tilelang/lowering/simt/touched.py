@@ -1,7 +1,7 @@
 """Which elements a fold can touch: only these have a total to be combined with what they held.
 
-Takes a fold and the loop that it is in, gives a condition on the variables that choose the element. Invariant: the
-condition holds of every element that an iteration updates, and of none outside of the fold's buffer.
+Takes a fold and the loop behind which its totals are combined, gives a condition on the variables that choose the
+element. Invariant: the condition holds of every element that an iteration updates, and of none outside of the buffer.
 """
 
 from __future__ import annotations
@@ -17,15 +17,20 @@ from tilelang.ir.stmt import Bind, For, If, ParallelLoop, Stmt
 from tilelang.ir.visit import sub_statements, variables_of, walk, walk_expr
 
 
-def touched(fold: Fold, loop: ParallelLoop) -> Expr | None:
-    """When an element is one that iterations may update; None if all that the loop's variables name are.
+def touched(fold: Fold, loop: For | ParallelLoop) -> Expr | None:
+    """When an element is one that iterations may update; None if all that variables name are.
+
+    Args:
+        fold: The fold.
+        loop: Its parallel loop, or one around that, whose variables are gone when the totals are combined.
 
     Conditions that say more than which element it is are left out; then what is asked is that the element exists.
     """
     paths = [next(_conditions(loop.body, update.store)) for update in fold.updates]
     if any(not path for path in paths):
         return None  # where one update is under no test, all elements that are named exist
-    inner = {stmt.var for stmt in walk(loop.body) if isinstance(stmt, Bind | For)} | set(loop.vars)
+    inner = {stmt.var for stmt in walk(loop) if isinstance(stmt, Bind | For)}
+    inner |= {var for stmt in walk(loop) if isinstance(stmt, ParallelLoop) for var in stmt.vars}
     others = inner - fold.moved_by
 
     def is_of_element(condition: Expr) -> bool:

@@ -206,7 +206,7 @@ class _Block:
         start, stop = self._registers.exprs((node.start, node.stop))
         build.emit(dataclasses.replace(node, start=start, stop=stop, body=body, kind=kind, pipeline=None))
         for shared_out, items in waiting:
-            shared_out.close(build, items)
+            shared_out.close(build, items, node)
         return build.finish()
 
     def _wait(self, node: For, domain: Domain) -> list[tuple[SharedOut, list[Accumulated]]]:
