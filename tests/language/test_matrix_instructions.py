@@ -1,5 +1,7 @@
+import numpy as np
 import pytest
 
+import tilelang
 import tilelang.language as T
 from tilelang.errors import ProgramError
 from tilelang.ir.expr import int_const
@@ -51,3 +53,29 @@ def test_what_no_instruction_does_is_refused(call, message):
                 call(A, S)
 
     assert message == caught.value.message
+
+
+def test_registers_of_32_bits_may_hold_several_elements_each():
+    @T.prim_func
+    def main(A: T.Tensor((16, 16), "float16"), B: T.Tensor((8, 16), "float16"), C: T.Tensor((16, 8), "float32")):
+        with T.Kernel(1, threads=32):
+            lane = T.get_thread_binding()
+            a, b, c = T.alloc_local((8,), "uint32"), T.alloc_local((4,), "float16"), T.alloc_local((4,), "float32")
+            for i in T.unroll(4):
+                row, column = lane // 4 + i % 2 * 8, lane % 4 * 2 + i // 2 * 8
+                low = T.cast(T.reinterpret("uint16", A[row, column]), "uint32")
+                high = T.cast(T.reinterpret("uint16", A[row, column + 1]), "uint32")
+                a[4 + i] = low | (high << 16)
+                b[i] = B[lane // 4, lane % 4 * 2 + i % 2 + i // 2 * 8]
+                c[i] = 0.0
+            T.ptx_mma("float32", "m16n8k16", "row", "col", "fp16", "fp16", "fp32", a.data, 4, b.data, 0, c.data, 0)
+            for i in T.unroll(4):
+                C[lane // 4 + i // 2 * 8, lane % 4 * 2 + i % 2] = c[i]
+
+    a, b = (np.arange(n * 16).reshape(n, 16) % 7 - 3 for n in (16, 8))
+    c = np.zeros((16, 8), np.float32)
+    kernel = tilelang.compile(main, execution_backend="simulator", target={"kind": "cuda", "arch": "sm_80"})
+    kernel(a.astype(np.float16), b.astype(np.float16), c)
+    np.testing.assert_array_equal(a @ b.T, c)
+    compiled = tilelang.compile(main, target={"kind": "cuda", "arch": "sm_80"})
+    assert 0 == compiled.resources.local_bytes

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from tilelang.dtypes import DType, as_dtype
 from tilelang.errors import ProgramError
-from tilelang.ir.buffer import Region
-from tilelang.ir.expr import ExprLike
+from tilelang.ir.buffer import Region, Scope
+from tilelang.ir.expr import ExprLike, as_expr
 from tilelang.isa.nvidia.atom import mma
 from tilelang.isa.nvidia.ldmatrix import REGISTER_BYTES, ROW_BYTES, ldmatrix, stmatrix
 from tilelang.isa.nvidia.mma import ATOMS
@@ -17,6 +17,7 @@ from tilelang.language.address import pointer_to
 from tilelang.language.api import api
 from tilelang.language.calls import emit_call
 from tilelang.language.pointers import Place, neighbors, pointer_of
+from tilelang.language.views import view_of
 
 __all__ = [
     "ptx_ldmatrix",
@@ -34,6 +35,8 @@ _SHORT = {
     "e4m3": "float8_e4m3fn",
     "e5m2": "float8_e5m2",
 }
+_PACKED = ("uint32", "int32")  # registers that may hold several narrower elements
+_REGISTER_BITS = 32
 
 
 @api
@@ -105,7 +108,7 @@ def ptx_mma(
         A_dtype: Of the elements of A, by any name or one of PTX's: "fp16", "bf16", "tf32", "int8", "e4m3".
         B_dtype: Of the elements of B.
         C_dtype: Of the sums, such as "fp32".
-        multiplicand_a: A local buffer that holds this lane's elements of A.
+        multiplicand_a: A local buffer that holds this lane's elements of A; one of uint32 holds several in each.
         a_index: Where in it they begin.
         multiplicand_b: A local buffer that holds this lane's elements of B.
         b_index: Where in it they begin.
@@ -141,7 +144,7 @@ def ptx_mma(
     places = ((accumulator, c_index), (multiplicand_a, a_index), (multiplicand_b, b_index))
     counts = (atom.c.values, atom.a.values, atom.b.values)
     sums, left, right = (
-        neighbors(pointer_to(_held(what, place, kind), offset=index).region, count)
+        neighbors(_elements(what, place, index, kind), count)
         for (place, index), kind, count in zip(places, dtypes, counts, strict=True)
     )
     emit_call(what, mma(atom), sums, left, right, reads=(sums, left, right), writes=(sums,))
@@ -162,6 +165,16 @@ def _matrices(what: str, num: int) -> int:
 def _matrix_dtype(name: object) -> DType:
     """A dtype by its name, or by the short one that matrix instructions know it under."""
     return as_dtype(_SHORT.get(name, name) if isinstance(name, str) else name)
+
+
+def _elements(what: str, place: Place, index: ExprLike, dtype: DType) -> Region:
+    """Where a lane's operand begins; registers of 32 bits may hold several elements each, and then are counted."""
+    region = pointer_of(what, place).region
+    packed = _REGISTER_BITS // dtype.bits if region.dtype in _PACKED and region.buffer.rank == 1 else 1
+    if packed > 1 and region.buffer.scope is Scope.LOCAL:
+        elements = view_of(what, region.buffer, (region.buffer.shape[0] * packed,), dtype)
+        return Region(elements.buffer, ((region.start[0] + index) * packed,), (as_expr(1),))
+    return pointer_to(_held(what, place, dtype), offset=index).region
 
 
 def _held(what: str, place: Place, dtype: DType) -> Region:
