@@ -360,6 +360,37 @@ def a_store_that_nobody_awaits(C: T.Tensor((64, 64), "float32")):
         T.tma_store_wait()
 
 
+def test_what_all_threads_wrote_is_waited_for_before_they_wait_for_each_other():
+    """A barrier between the groups would keep the second from freeing what the first waits for."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), B: T.Tensor((64, 64), "float16")):
+        with T.Kernel(1, threads=384):
+            whole = T.alloc_shared((64, 64), "float16")
+            ready, free, full = T.alloc_barrier(384), T.alloc_barrier(256), T.alloc_barrier(128)
+            tx = T.get_thread_binding()
+            T.copy(A, whole)
+            T.barrier_arrive(ready)
+            if tx >= 256:
+                T.barrier_wait(free, 0)
+                T.barrier_arrive(full)
+            elif tx < 128:
+                T.barrier_wait(ready, 0)
+                T.barrier_arrive(free)
+                T.barrier_wait(full, 0)
+                for i, j in T.Parallel(64, 32):
+                    B[i, j] = whole[63 - i, j]
+            else:
+                T.barrier_arrive(free)
+                T.barrier_wait(ready, 0)
+                for i, j in T.Parallel(64, 32):
+                    B[i, 32 + j] = whole[63 - i, 32 + j]
+
+    a = integers(64, 64)
+    _, b = results(main, a, np.zeros_like(a))
+    np.testing.assert_array_equal(a[::-1], b)
+
+
 def test_boxes_of_a_tile_come_and_leave_by_themselves():
     @T.prim_func
     def main(A: T.Tensor((128, 256), "float16"), B: T.Tensor((128, 256), "float16")):

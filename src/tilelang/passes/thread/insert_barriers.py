@@ -187,9 +187,30 @@ class _Launch:
         return self._leaf(stmt, state, around)
 
     def _seq(self, stmt: Seq, state: State | None, around: Around) -> State | None:
-        for child in stmt.body:
+        for place, child in enumerate(stmt.body):
+            if state is not None and child not in self.before and self._meets_others(child):
+                state = self._met_before(child, stmt.body[place + 1 :], state, around)
             state = self._stmt(child, state, around)
             around = self._places.behind(child, around)
+        return state
+
+    def _meets_others(self, stmt: Stmt) -> bool:
+        """Whether single threads wait inside a branch or loop for what others do."""
+        if not isinstance(stmt, If | For | While) or not self._uniform.diverges(stmt):
+            return False
+        return any(map(meets_some, walk(stmt)))
+
+    def _met_before(self, stmt: Stmt, following: Sequence[Stmt], state: State, around: Around) -> State:
+        """The state before the first of the places where threads meet others, with the barrier that any of them needs.
+
+        Behind it, the barrier would keep the one from what it waits for.
+        """
+        for later in following:
+            if self._counted(later).matters:
+                if not self._meets_others(later):
+                    break
+                state = self._barrier_for(stmt, self._unit_of(later, around)[0], state, around)
+            around = self._places.behind(later, around)
         return state
 
     def _leaf(self, stmt: Stmt, state: State, around: Around) -> State:
@@ -201,13 +222,18 @@ class _Launch:
     def _pass(self, stmt: Stmt, touches: Iterable[Touch], state: State, around: Around) -> State:
         """The state after accesses for which a barrier may stand before `stmt`."""
         touches = list(touches)
+        state = self._barrier_for(stmt, touches, state, around)
+        return {**state, **keyed(p for t in touches for p in begun(t, self._oldest))}
+
+    def _barrier_for(self, stmt: Stmt, touches: Sequence[Touch], state: State, around: Around) -> State:
+        """The state behind a barrier before `stmt`, if accesses need one."""
         clashing = [
             p for p in state.values() if p.commits is None and self._clashes(p.touch, touches, around.domain)
         ]
         if clashing:
             self._place(stmt, clashing)
             state = met(state)
-        return {**state, **keyed(p for t in touches for p in begun(t, self._oldest))}
+        return state
 
     def _clashes(self, earlier: Touch, touches: Iterable[Touch], domain: Domain) -> bool:
         return any(self._conflicts.conflict(earlier, touch, domain) for touch in touches)
