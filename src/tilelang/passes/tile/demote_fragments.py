@@ -25,7 +25,7 @@ from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Var
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Alloc, Atomic, For, ForKind, Launch, ParallelLoop, Seq, Stmt
-from tilelang.ir.visit import Rewriter, touched_buffers, walk, walk_expr
+from tilelang.ir.visit import Rewriter, touched_buffers, walk, walk_expr, without
 from tilelang.layout.digits import DigitMap, NotDigits
 from tilelang.layout.thread_values import Fragment
 from tilelang.layout.through import renaming
@@ -68,7 +68,17 @@ def _judged(func: PrimFunc, launch: Launch) -> dict[Buffer, str]:
     return {buffer: _crowd(groups, buffer) or judge.refusal(buffer) for buffer in tiles}
 
 
+def _named_in_use(func: PrimFunc, launch: Launch) -> Launch:
+    """The launch without other names of fragments that nothing uses, which need not suit any layout."""
+    uses = tile_uses(func, launch, (Scope.FRAGMENT,)).of
+    names = [s for s in walk(launch.body) if isinstance(s, Alloc) and s.buffer.view_of is not None]
+    renamed = {name.buffer.view_of for name in names}
+    unused = {s for s in names if s.buffer.scope is Scope.FRAGMENT and s.buffer not in uses and s.buffer not in renamed}
+    return dataclasses.replace(launch, body=without(launch.body, unused)) if unused else launch
+
+
 def _demoted(func: PrimFunc, launch: Launch) -> Launch:
+    launch = _named_in_use(func, launch)
     loops = subscripting(launch)
     reasons = _judged(func, _over_all(func, _unrolled(launch, loops)))
     kept = {buffer for buffer, reason in reasons.items() if not reason}
