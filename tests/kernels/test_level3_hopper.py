@@ -217,7 +217,7 @@ def test_a_thread_that_stands_alone_starts_the_engine_itself(who):
     np.testing.assert_array_equal((tiles + tiles[:, :, ::-1]).reshape(64, 256)[:, :200], c)
 
 
-def test_threads_that_all_start_the_engine_are_reported():
+def test_of_threads_that_come_together_one_starts_the_engine():
     @T.prim_func
     def main(A: T.Tensor((64, 64), "float16"), C: T.Tensor((64, 64), "float16")):
         with T.Kernel(1, threads=128):
@@ -230,8 +230,8 @@ def test_threads_that_all_start_the_engine_are_reported():
             T.copy(S, C)
 
     a = integers(64, 64)
-    for error in failures(main, a, np.zeros_like(a)):
-        assert isinstance(error, DataRace)
+    _, c = results(main, a, np.zeros_like(a))
+    np.testing.assert_array_equal(a, c)
 
 
 # -- without roles -----------------------------------------------------------------------------------------------------

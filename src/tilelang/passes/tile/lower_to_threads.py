@@ -46,6 +46,7 @@ from tilelang.ir.stmt import (
 from tilelang.ir.visit import Rewriter, expressions, sub_statements, substitute_stmt, walk, walk_expr, written_buffers
 from tilelang.layout.blocked import blocked
 from tilelang.lowering.lowering import Lowerings, Site
+from tilelang.lowering.nvidia.first_there import by_first_there
 from tilelang.lowering.nvidia.matrix_stores import matrix_stores
 from tilelang.lowering.simt.parallel import Accumulated, SharedOut, values_of
 from tilelang.lowering.simt.places import is_replicated, replicated_place
@@ -340,7 +341,7 @@ class _Block:
     # -- what all threads do together -----------------------------------------------------------------------------
     def _operator(self, node: TileOp) -> Stmt | None:
         site = self._site
-        if node in self._own.apart and isinstance(node, Copy) and node.explicit:
+        if alone := node in self._own.apart and isinstance(node, Copy) and node.explicit:
             site = dataclasses.replace(site, threads=1, thread=ZERO)  # whoever is there starts the engine
         else:
             self._together(node, node.name)
@@ -348,7 +349,8 @@ class _Block:
             if lowering.name == node.choice:
                 build = Builder(node.loc)
                 lowering.lower(node, site, build)
-                return build.finish()
+                made = build.finish()
+                return by_first_there(node, made, self._thread) if alone and isinstance(self._thread, Var) else made
         raise CompilerBug(f"{node.name}: there is no lowering {node.choice!r}")
 
     def _together(self, node: Stmt, name: str) -> None:
