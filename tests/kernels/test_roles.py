@@ -1,5 +1,7 @@
 """Kernels whose threads bring tiles and compute at the same time give what the program says, however late copies land."""
 
+import re
+
 import numpy as np
 import pytest
 from device_text import needs_cuda_compiler
@@ -298,7 +300,7 @@ def test_other_names_of_parameters_keep_the_copy_engine_and_the_schedule():
 
     plain = product((m, k), lambda x: x, "float16", lambda x: x)
     named = product((2, m // 2, k), lambda x: T.reshape(x, (m, k)), "uint16", lambda x: T.view(x, (k, n), "float16"))
-    assert plain.explain() == named.explain().replace("_view", "")
+    assert plain.explain() == re.sub(r"'([abc])'", lambda name: name[0].upper(), named.explain())
     for done in ("T.copy is done by copy.tma\n", "T.copy is done by copy.tma_store\n", ": specialized: "):
         assert done in named.explain()
     rng = np.random.default_rng(0)

@@ -299,7 +299,7 @@ hint: check the template of T.inline_ptx against the PTX ISA; the compiler put r
     "a function that is nowhere": (
         'A[0, 0] = T.call_extern("float32", "activation", A[0, 1])\n',
         """\
-nvrtc: rejected kernel 'main_kernel', which uses code of your own: generated line 29: identifier "activation" is undefined
+nvrtc: rejected kernel 'main_kernel', which uses code of your own: generated line 44: identifier "activation" is undefined
     const float call = (float)(activation((float)A[1]));
  --> kernel.py:7:9
 7 |         A[0, 0] = T.call_extern("float32", "activation", A[0, 1])
@@ -311,7 +311,7 @@ hint: check the names, types and includes of what T.import_source, T.call_extern
         'T.import_source("__device__ float f(float x) { return 2 * y; }")\n'
         'A[0, 0] = T.call_extern("float32", "f", A[0, 1])\n',
         """\
-nvrtc: rejected kernel 'main_kernel', which uses code of your own: generated line 26: identifier "y" is undefined
+nvrtc: rejected kernel 'main_kernel', which uses code of your own: generated line 41: identifier "y" is undefined
     __device__ float f(float x) { return 2 * y; }
  --> kernel.py:5:1
 5 | def main(A: T.Tensor((64, 64), "float16")):

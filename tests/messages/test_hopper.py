@@ -97,7 +97,7 @@ REFUSED = {
         COPY,
     ),
     "a part of a tile": (
-        (X, FULL, "T.tma_copy(A[0:32, 0:64], x[0:32, :], barrier=full)"),
+        (X, FULL, "T.tma_copy(A[0:64, 0:32], x[:, 16:48], barrier=full)"),
         "sm_90a",
         NoLowering,
         "T.tma_copy: the tile is a part of its buffer",
