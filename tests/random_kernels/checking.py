@@ -1,6 +1,7 @@
 """Draws random programs and checks them; shows the plainest program that fails in the same way as one that failed."""
 
 import linecache
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +21,7 @@ SECONDS_TO_SHRINK = 60
 
 def load(text: str) -> PrimFunc:
     """The prim_func that a module's text defines."""
-    name = f"<random kernel {hash(text)}>"
+    name = f"<random kernel {zlib.crc32(text.encode())}>"  # the same in every process
     linecache.cache[name] = (len(text), None, text.splitlines(True), name)
     scope: dict[str, Any] = {}
     exec(compile(text, name, "exec"), scope)
