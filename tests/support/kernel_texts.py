@@ -21,22 +21,22 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-for folder in (HERE, HERE.parent, HERE.parent.parent / "src"):
-    sys.path.insert(0, str(folder))
+sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parent))
 
-import compatible_convolution  # noqa: E402
-import compatible_programs as programs  # noqa: E402
-import compatible_rows as rows  # noqa: E402
-import examples_of  # noqa: E402
-from random_kernels.checking import load  # noqa: E402
-from random_kernels.fuzz import GENERATORS, draw  # noqa: E402
+import compatible_convolution
+import compatible_programs as programs
+import compatible_rows as rows
+import examples_of
+from random_kernels.checking import load
+from random_kernels.fuzz import GENERATORS, draw
 
-from tilelang.errors import TileLangError  # noqa: E402
-from tilelang.ir.func import PrimFunc  # noqa: E402
-from tilelang.passes.base import PassContext  # noqa: E402
-from tilelang.passes.runner import run_passes  # noqa: E402
-from tilelang.target import Target  # noqa: E402
+from tilelang.errors import TileLangError
+from tilelang.ir.func import PrimFunc
+from tilelang.passes.base import PassContext
+from tilelang.passes.runner import run_passes
+from tilelang.target import Target
 
 TARGETS = {
     "cpu": Target("cpu"),

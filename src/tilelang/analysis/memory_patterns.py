@@ -25,7 +25,7 @@ VECTOR_BYTES = 16
 """The widest access of a thread. Source: PTX ISA, "ld": vectors of up to 16 bytes, aligned to their size."""
 
 SECTOR_BYTES = 32
-"""What caches bring at a time. Source: CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory"."""
+"""What caches load at a time, in bytes. Source: CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory"."""
 
 
 @record(slots=True)

@@ -18,7 +18,7 @@ from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Const, Expr, ExprLike, Load, Var, as_expr, int_const
 from tilelang.ir.facts import MULTIPLES
 from tilelang.ir.func import PrimFunc, TensorParam
-from tilelang.ir.stmt import Bind, Seq, Stmt
+from tilelang.ir.stmt import Bind, For, If, Launch, Seq, Stmt, While
 from tilelang.ir.visit import children, variables_of, walk_expr
 from tilelang.records import record
 
@@ -221,6 +221,28 @@ def in_order(node: Seq, domain: Domain, visit: Callable[[Stmt, Domain], Stmt]) -
         domain = behind(child, domain)
     same = all(x is y for x, y in zip(body, node.body, strict=True))
     return node if same else dataclasses.replace(node, body=tuple(body))
+
+
+def inside(node: Stmt, domain: Domain, visit: Callable[[Stmt, Domain], Stmt]) -> Stmt:
+    """A loop, branch or launch after a visit to what is in it, which knows the variables and conditions around it.
+
+    It is the same object if nothing in it changed; so is any other statement.
+    """
+    match node:
+        case For():
+            body = visit(node.body, domain.with_loop(node.var, node.start, node.stop, node.step))
+        case Launch():
+            body = visit(node.body, domain.with_extents(node.block_vars, node.grid))
+        case While():
+            body = visit(node.body, domain)
+        case If():
+            then = visit(node.then_body, domain.assume(node.condition))
+            other = node.else_body and visit(node.else_body, domain)
+            same = then is node.then_body and other is node.else_body
+            return node if same else dataclasses.replace(node, then_body=then, else_body=other)
+        case _:
+            return node
+    return node if body is node.body else dataclasses.replace(node, body=body)
 
 
 def _end(value: ExprLike | None) -> int | Expr | None:

@@ -22,12 +22,12 @@ import dataclasses
 from collections.abc import Iterator
 
 from tilelang.analysis.independence import lanes
-from tilelang.arith.domain import Domain, behind, of_function
+from tilelang.arith.domain import Domain, behind, inside, of_function
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import Expr, Load
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.stmt import Alloc, Bind, For, ForKind, If, Launch, Seq, Stmt, Store, While
+from tilelang.ir.stmt import Alloc, Bind, For, ForKind, Seq, Stmt, Store, While
 from tilelang.ir.visit import substitute_stmt, touched_buffers, variables_of, walk, walk_expr
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.thread.vectorize_loops import is_worthwhile, vectorize_around
@@ -43,25 +43,7 @@ class _Fuse:
 
     def stmt(self, node: Stmt, domain: Domain) -> Stmt:
         with node.loc:
-            match node:
-                case Seq():
-                    return self._sequence(node, domain)
-                case For():
-                    inside = domain.with_loop(node.var, node.start, node.stop, node.step)
-                    body = self.stmt(node.body, inside)
-                    return node if body is node.body else dataclasses.replace(node, body=body)
-                case If():
-                    then = self.stmt(node.then_body, domain.assume(node.condition))
-                    other = node.else_body and self.stmt(node.else_body, domain)
-                    same = then is node.then_body and other is node.else_body
-                    return node if same else dataclasses.replace(node, then_body=then, else_body=other)
-                case While():
-                    body = self.stmt(node.body, domain)
-                    return node if body is node.body else dataclasses.replace(node, body=body)
-                case Launch():
-                    body = self.stmt(node.body, domain.with_extents(node.block_vars, node.grid))
-                    return node if body is node.body else dataclasses.replace(node, body=body)
-        return node
+            return self._sequence(node, domain) if isinstance(node, Seq) else inside(node, domain, self.stmt)
 
     def _sequence(self, node: Seq, domain: Domain) -> Seq:
         done: list[Stmt] = []

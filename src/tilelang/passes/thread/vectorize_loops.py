@@ -12,14 +12,14 @@ from __future__ import annotations
 import dataclasses
 
 from tilelang.analysis.independence import lanes
-from tilelang.arith.domain import Domain, in_order, of_function
+from tilelang.arith.domain import Domain, in_order, inside, of_function
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import Binary, Const, Expr, Load, Select, Var, binary, cast, const, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import BinaryOp
-from tilelang.ir.stmt import Alloc, Bind, For, ForKind, If, Launch, Reduction, Seq, Stmt, Store, While
+from tilelang.ir.stmt import Alloc, Bind, For, ForKind, Reduction, Seq, Stmt, Store, While
 from tilelang.ir.visit import Rewriter, expressions, walk, walk_expr
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.thread.strides import stride_along
@@ -225,30 +225,16 @@ class _Vectorize:
 
     def stmt(self, node: Stmt, domain: Domain) -> Stmt:
         with node.loc:
-            match node:
-                case For():
-                    around = vectorize_around(node, domain)
-                    if around is not None:
-                        return around
-                    inside = domain.with_loop(node.var, node.start, node.stop, node.step)
-                    body = self.stmt(node.body, inside)
-                    if body is not node.body:
-                        node = dataclasses.replace(node, body=body)
-                    return vectorize(node, domain)
-                case Seq():
-                    return in_order(node, domain, self.stmt)
-                case If():
-                    then = self.stmt(node.then_body, domain.assume(node.condition))
-                    other = node.else_body and self.stmt(node.else_body, domain)
-                    same = then is node.then_body and other is node.else_body
-                    return node if same else dataclasses.replace(node, then_body=then, else_body=other)
-                case While():
-                    body = self.stmt(node.body, domain)
-                    return node if body is node.body else dataclasses.replace(node, body=body)
-                case Launch():
-                    body = self.stmt(node.body, domain.with_extents(node.block_vars, node.grid))
-                    return node if body is node.body else dataclasses.replace(node, body=body)
-        return node
+            if isinstance(node, Seq):
+                return in_order(node, domain, self.stmt)
+            if not isinstance(node, For):
+                return inside(node, domain, self.stmt)
+            around = vectorize_around(node, domain)
+            if around is not None:
+                return around
+            loop = inside(node, domain, self.stmt)
+            assert isinstance(loop, For)
+            return vectorize(loop, domain)
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:

@@ -115,7 +115,7 @@ class _Choice:
     """The choices for one launch.
 
     Attributes:
-        notes: What was wished for and is not done, and what the producer computes itself.
+        notes: What was asked for and is not done, and what the producer computes itself.
     """
 
     def __init__(self, func: PrimFunc, launch: Launch, roles: Roles) -> None:

@@ -27,7 +27,7 @@ from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.tile.demote_fragments import moved
 
 _MOST_BYTES = 128
-"""Of such a tile, per thread: what two loads of 16 bytes in each of four iterations bring."""
+"""Of such a tile, per thread: two loads of 16 bytes in each of four iterations."""
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
