@@ -37,6 +37,11 @@ def test_updates_of_fewer_elements_are_folds():
     assert [("M", "+", {I}), ("x", "max", set())] == [(f.buffer.name, f.op, set(f.moved_by)) for f in how.folds]
 
 
+def test_a_variable_of_one_value_in_a_subscript_does_not_forbid_a_fold():
+    how = verdict(ParallelLoop((I, J), exprs(1, 8), store(M, I, load(M, I) + load(A, I, J))))
+    assert [("M", "+", set())] == [(f.buffer.name, f.op, set(f.moved_by)) for f in how.folds]
+
+
 def test_elements_of_one_buffer_are_folded_apart():
     how = verdict(nest(store(M, 0, load(M, 0) + load(A, I, J)), store(M, 1, load(M, 1) + 1.0)))
     assert [0, 1] == [int(f.indices[0].value) for f in how.folds]

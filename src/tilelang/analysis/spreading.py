@@ -163,8 +163,8 @@ class _Judge:
             self._refuse(f"iterations update elements of '{storage.name}' that they may share")
 
     def _named(self, access: Access) -> frozenset[Var] | None:
-        """The loop variables in an access's subscripts; None if something else in them changes between iterations."""
-        named = set()
+        """The variables of more than one value in an access's subscripts; None if something else in them changes."""
+        varying, named = frozenset(self._vars()), set()
         for linear in self._compare.sums(access):
             for term in linear.terms:
                 for node in (e for key in term for e in walk_expr(key.expr)):
@@ -172,7 +172,7 @@ class _Judge:
                         return None
                     if isinstance(node, Var) and node in self._found.defined:
                         return None
-                    if isinstance(node, Var) and node in self._extents:
+                    if isinstance(node, Var) and node in varying:
                         named.add(node)
         return frozenset(named)
 
