@@ -6,6 +6,7 @@ from lazy_copies import expanded, planned, run_lazily
 import tilelang.language as T
 from tilelang.ir.func import PrimFunc
 from tilelang.ir.stmt import For, Seq
+from tilelang.ir.verify import verify
 from tilelang.ir.visit import walk
 from tilelang.isa.nvidia.cp_async import CP_ASYNC_WAIT
 from tilelang.passes.tile.advance_copies import advance
@@ -108,7 +109,7 @@ def fetching(case):
                         total[i, j] += B_f[i, j]
                 for i, j in T.Parallel(TILE, TILE):
                     total[i, j] += A_s[i, j]
-                T.copy(B[0, k * TILE], B_f)
+                T.copy(B[0, (A_s[0, 0] % 4 if case == "reads the place" else k) * TILE], B_f)
                 if case == "writes the source":
                     for i, j in T.Parallel(TILE, TILE):
                         B[i, k * TILE + j] = 0
@@ -120,7 +121,13 @@ def fetching(case):
 
 
 @pytest.mark.parametrize(
-    ("case", "expected"), [("", "cwipp"), ("reads the registers", "wipcpp"), ("writes the source", "wipcpp")]
+    ("case", "expected"),
+    [
+        ("", "cwipp"),
+        ("reads the registers", "wipcpp"),
+        ("writes the source", "wipcpp"),
+        ("reads the place", "wipcp"),  # from a tile that is awaited
+    ],
 )
 def test_what_is_loaded_to_registers_is_asked_for_before_tiles_and_waits(case, expected):
     func = fetching(case)
@@ -132,5 +139,38 @@ def test_what_is_loaded_to_registers_is_asked_for_before_tiles_and_waits(case, e
     rng = np.random.default_rng(0)
     arguments = (*rng.integers(-9, 9, (2, TILE, TILE * 4), np.int32), np.zeros((TILE, TILE), np.int32))
     wanted = run_reference_on_copies(func, arguments)
+    for want, got in zip(wanted, run_lazily(made, arguments)[0], strict=True):
+        np.testing.assert_array_equal(want, got)
+
+
+@pytest.mark.parametrize(("used", "expected"), [(False, "acppp"), (True, "appcp")])
+def test_allocations_go_along_with_what_is_loaded_to_registers_unless_it_is_used_before(used, expected):
+    @T.prim_func
+    def main(B: T.Tensor((TILE, TILE), "int32"), C: T.Tensor((TILE, TILE), "int32")):
+        with T.Kernel(1, threads=32):
+            total = T.alloc_fragment((TILE, TILE), "int32")
+            T.clear(total)
+            for _ in T.serial(3):
+                if not used:
+                    for i, j in T.Parallel(TILE, TILE):
+                        total[i, j] += 1
+                B_f = T.alloc_fragment((TILE, TILE), "int32")
+                if used:
+                    for i, j in T.Parallel(TILE, TILE):
+                        B_f[i, j] = 1
+                for i, j in T.Parallel(TILE, TILE):
+                    total[i, j] += B_f[i, j] if used else 2
+                T.copy(B, B_f)
+                for i, j in T.Parallel(TILE, TILE):
+                    total[i, j] += B_f[i, j]
+            T.copy(total, C)
+
+    made = expanded(main)
+    verify(made)
+    loop = next(s for s in walk(made.body) if isinstance(s, For))
+    letters = {"Alloc": "a", "Copy": "c", "ParallelLoop": "p"}
+    assert expected == "".join(letters[type(s).__name__] for s in loop.body.body)
+    arguments = (np.arange(TILE * TILE, dtype=np.int32).reshape(TILE, TILE), np.zeros((TILE, TILE), np.int32))
+    wanted = run_reference_on_copies(main, arguments)
     for want, got in zip(wanted, run_lazily(made, arguments)[0], strict=True):
         np.testing.assert_array_equal(want, got)

@@ -72,10 +72,10 @@ class _Advance(Rewriter):
             if isinstance(new, Copy) and self._is_free(new):
                 made.insert(self._place(new, made), new)
             elif isinstance(new, Copy) and self._is_fetch(new):
-                own = [s for s in made if isinstance(s, Alloc) and s.buffer is new.dst.buffer]
-                made = [s for s in made if s not in own]
                 place = self._first_place(new, made)
-                made[place:place] = [*own, new]
+                passed = made[place:]
+                own = [s for s in passed if _is_allocation_of(new.dst.buffer, s)]
+                made[place:] = [*own, new, *(s for s in passed if s not in own)]
             else:
                 made.append(new)
         same = len(made) == len(node.body) and all(x is y for x, y in zip(made, node.body, strict=True))
@@ -85,16 +85,20 @@ class _Advance(Rewriter):
         return is_asynchronous(stmt) and isinstance(stmt, Copy) and stmt not in self._owned
 
     def _is_fetch(self, stmt: Stmt) -> bool:
-        """Whether a statement loads a few values to registers that nobody changes."""
+        """Whether a statement loads a few values to registers that nobody changes, from a place that no tile says."""
         if not isinstance(stmt, Copy) or (stmt.src.buffer.scope, stmt.dst.buffer.scope) != _TO_REGISTERS:
             return False
-        return stmt.src.buffer.storage not in self._written and 0 < (stmt.dst.buffer.bytes or 0) <= self._fetched
+        read = {access.buffer.storage for access in accesses(stmt).reads}
+        changing = any(b in self._written and b.scope in (Scope.GLOBAL, Scope.SHARED) for b in read)
+        return not changing and 0 < (stmt.dst.buffer.bytes or 0) <= self._fetched
 
     def _first_place(self, copy: Copy, before: list[Stmt]) -> int:
-        """Where among the statements before it a copy to registers may stand."""
+        """Where among the statements before it a copy to registers may stand; their allocation goes along."""
         place = at = len(before)
         while at and not self._is_fetch(before[at - 1]):
-            if not _is_of_copies(before[at - 1]) and not _may_pass(copy, before[at - 1]):
+            stmt = before[at - 1]
+            takes_along = _is_allocation_of(copy.dst.buffer, stmt)
+            if not takes_along and not _is_of_copies(stmt) and not _may_pass(copy, stmt):
                 break
             at -= 1
             if not isinstance(before[at], Bind | Alloc):
@@ -115,6 +119,10 @@ class _Advance(Rewriter):
 
 _TO_REGISTERS = (Scope.GLOBAL, Scope.FRAGMENT)
 _WAITS = (CP_ASYNC_COMMIT, CP_ASYNC_WAIT, MBARRIER_WAIT)
+
+
+def _is_allocation_of(buffer: Buffer, stmt: Stmt) -> bool:
+    return isinstance(stmt, Alloc) and stmt.buffer is buffer
 
 
 def _is_of_copies(stmt: Stmt) -> bool:
