@@ -215,7 +215,7 @@ def overhead_rows(torch, numpy, kernels, args) -> dict[str, Callable[[], Row]]:
         import tilelang
         from tilelang.jit.program import generate_source
         from tilelang.options import CompileOptions
-        from tilelang.target import parse_target
+        from tilelang.targets.target import parse_target
 
         target, options = parse_target("cpu"), CompileOptions()
         tilelang.disable_cache()

@@ -59,7 +59,7 @@ def _own(module: str, name: str) -> object:
 
 def _defined() -> dict[str, dict[str, str]]:
     """The names of `T` that modules define, with their names there."""
-    modules = {f"tilelang.language.{module}": module for module in _MODULES}
+    modules = {module: module.rpartition(".")[2] for module in _MODULES}
     found = {path: {name: name for name in sys.modules[path].__all__} for path in modules}
     for path, words in PATHS[LANGUAGE].items():
         rows = (word.partition("=") for word in words.split())
@@ -79,7 +79,7 @@ def definition(name: str, value: object) -> str:
 def stub() -> str:
     """The whole file."""
     tables = {**FUNCTIONS, **PRIMITIVES, **INSTRUCTIONS}
-    own = {name for module in _MODULES for name in sys.modules[f"tilelang.language.{module}"].__all__}
+    own = {name for module in _MODULES for name in sys.modules[module].__all__}
     rows = [word.partition("=")[0] for words in PATHS[LANGUAGE].values() for word in words.split()]
     imports, definitions, dtypes = [], [], []
     for name in [*T.__all__, *rows]:

@@ -8,7 +8,7 @@ import numpy as np
 
 import tilelang
 import tilelang.language as T
-from tilelang.target import parse_target
+from tilelang.targets.target import parse_target
 from tilelang.testing import to_device, to_host
 
 HOPPER = {"kind": "cuda", "arch": "sm_90a"}

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     )
     from tilelang.profile.inputs import TensorSupplyType
     from tilelang.profile.profiler import Profiler
-    from tilelang.target import Target
+    from tilelang.targets.target import Target
     from tilelang.tune.autotune import autotune
     from tilelang.version import build_date, deprecated
 

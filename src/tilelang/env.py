@@ -25,8 +25,8 @@ from tilelang.options import (
     environment_flag,
     is_cache_enabled,
 )
-from tilelang.runtime.nvcc import find_tool
-from tilelang.target import TargetLike, parse_target
+from tilelang.targets.nvidia.runtime.nvcc import find_tool
+from tilelang.targets.target import TargetLike, parse_target
 
 if TYPE_CHECKING:
     env: _Environment

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 LANGUAGE = "tilelang.language"
+_OF_NVIDIA = "tilelang.targets.nvidia.language"
 NO_SOURCE = ""  # of names that can be imported, and are internal to published TileLang
 
 # the modules into which published TileLang divides its language; each holds the names of `T`
@@ -27,8 +28,8 @@ _TRANSFORM = {
 }
 _TORCH_NAMES = {"tilelang.runtime.torch_names": "_TORCH_DTYPE_TO_STR=TORCH_DTYPE_TO_STR"}
 _MMA = {
-    f"{LANGUAGE}.mma_emitter": "* INT4TensorCoreIntrinEmitter",
-    f"{LANGUAGE}.mma_index": "*",
+    f"{_OF_NVIDIA}.mma_emitter": "* INT4TensorCoreIntrinEmitter",
+    f"{_OF_NVIDIA}.mma_index": "*",
     "tilelang.layout.swizzle": "make_mma_swizzle_layout",
 }
 _TENSORS = {
@@ -69,7 +70,7 @@ PATHS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "set_log_level",
             "tilelang.profile.inputs": "TensorSupplyType",
             "tilelang.profile.profiler": "Profiler",
-            "tilelang.target": "Target",
+            "tilelang.targets.target": "Target",
             "tilelang.tune.autotune": "autotune",
             "tilelang.version": "__version__ build_date deprecated",
         },
@@ -101,12 +102,12 @@ PATHS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "tilelang.cuda.intrinsics.macro": _MMA,
         "tilelang.cuda.intrinsics.macro.mma_macro_generator": _MMA,
         "tilelang.cuda.intrinsics.macro.wgmma_macro_generator": {
-            f"{LANGUAGE}.mma_index": "compute_gmma_descriptor",
-            f"{LANGUAGE}.mma_emitter": "WGMMATensorCoreIntrinEmitter "
+            f"{_OF_NVIDIA}.mma_index": "compute_gmma_descriptor",
+            f"{_OF_NVIDIA}.mma_emitter": "WGMMATensorCoreIntrinEmitter "
             "TensorCoreIntrinEmitter=WGMMATensorCoreIntrinEmitter",
         },
         "tilelang.cuda.intrinsics.sparse_layout": {
-            f"{LANGUAGE}.mma_index": "GROUP_CONFIG get_e_factor get_e_replicate_factor"
+            f"{_OF_NVIDIA}.mma_index": "GROUP_CONFIG get_e_factor get_e_replicate_factor"
         },
         "tilelang.dtypes": {f"{LANGUAGE}.dtypes": "* _all_dtypes", **_TORCH_NAMES},
         "tilelang.env": {},
@@ -160,7 +161,7 @@ PATHS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         # a module that published TileLang brings along; a real one that is installed comes first
         "tvm": {f"{LANGUAGE}.dtypes": "DataType"},
         "tvm.ir": {"tilelang.ir.expr": "PrimExpr=Expr", f"{LANGUAGE}.legacy_calls": "Op"},
-        "tvm.target": {"tilelang.target": "Target"},
+        "tvm.target": {"tilelang.targets.target": "Target"},
         "tvm.tir": {**_TIR, NO_SOURCE: _STATEMENTS},
         "tvm.tir.op": {**_TIR, f"{LANGUAGE}.legacy_calls": "Op"},
         "tvm.tir.stmt_functor": {NO_SOURCE: _STATEMENT_FUNCTIONS},

@@ -19,8 +19,8 @@ from tilelang.api import caller, public
 from tilelang.errors import ArgumentError, DriverError, OptionError
 from tilelang.profile.compare import assert_close
 from tilelang.runtime.arrays import borrow, is_torch_tensor, torch_dtype
-from tilelang.runtime.cuda_driver import open_driver
-from tilelang.target import TargetLike, parse_execution_backend, parse_target
+from tilelang.targets.nvidia.runtime.cuda_driver import open_driver
+from tilelang.targets.target import TargetLike, parse_execution_backend, parse_target
 
 __all__ = [
     "main",

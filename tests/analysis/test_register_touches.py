@@ -7,7 +7,7 @@ from tilelang.dtypes import FLOAT32, INT32, as_dtype
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Const, Load, Var, as_expr, const
 from tilelang.ir.stmt import CallStmt, For, ForKind, Store
-from tilelang.isa.nvidia.ldmatrix import ldmatrix
+from tilelang.targets.nvidia.isa.ldmatrix import ldmatrix
 
 ZERO, ONE = Const(0.0, FLOAT32), const(1, INT32)
 I, J = (Var(name, INT32, index=True) for name in "ij")

@@ -10,7 +10,7 @@ from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Const, Load, Select, Var, const
 from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Atomic, AtomicOp, Bind, CallStmt, For, ForKind, MemoryOrder, Seq, Store, While
-from tilelang.isa.nvidia.cp_async import cp_async
+from tilelang.targets.nvidia.isa.cp_async import cp_async
 
 
 def c(value):

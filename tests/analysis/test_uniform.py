@@ -22,7 +22,7 @@ from tilelang.ir.stmt import (
     Store,
     While,
 )
-from tilelang.isa.nvidia.warp import ACTIVE_MASK
+from tilelang.targets.nvidia.isa.warp import ACTIVE_MASK
 
 
 def c(value):

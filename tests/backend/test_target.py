@@ -1,10 +1,10 @@
 import pytest
 
-from tilelang import target as targets
 from tilelang.backend import target as module
 from tilelang.backend.target import auto_detect_target, determine_target
 from tilelang.errors import NoLowering
-from tilelang.target import Target
+from tilelang.targets import target as targets
+from tilelang.targets.target import Target
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Load, Var, as_expr
 from tilelang.ir.stmt import Bind, CallStmt, For, ForKind, Seq
-from tilelang.isa.nvidia.cp_async import cp_async
+from tilelang.targets.nvidia.isa.cp_async import cp_async
 
 K, I, ROW, N, NAMED, STRIDE = (Var(name, INT32, index=True) for name in ("k", "i", "row", "N", "named", "stride"))
 FLOAT16 = SCALARS["float16"]

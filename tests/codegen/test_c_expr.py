@@ -8,8 +8,6 @@ from harness import run_everywhere
 from programs import index_var
 
 from tilelang.codegen.c_expr import ExprPrinter, float_literal
-from tilelang.codegen.cpp_types import CPP
-from tilelang.codegen.cuda_types import CUDA
 from tilelang.codegen.names import Names
 from tilelang.dtypes import BOOL, FLOAT32, INT32, as_dtype
 from tilelang.ir.buffer import Buffer, Scope
@@ -18,6 +16,8 @@ from tilelang.ir.func import PrimFunc, TensorParam
 from tilelang.ir.scalar import BITWISE, COMPARISONS, INTEGER_ONLY, BinaryOp, UnaryOp
 from tilelang.ir.stmt import Launch, ParallelLoop, Seq, Store
 from tilelang.isa.catalogue import INTRINSICS
+from tilelang.targets.cpu.codegen.cpp_types import CPP
+from tilelang.targets.nvidia.codegen.cuda_types import CUDA
 
 
 def integer_operators():

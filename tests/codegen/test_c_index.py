@@ -5,14 +5,14 @@ from programs import index_var
 from tilelang.arith.domain import Domain
 from tilelang.codegen.c_expr import ExprPrinter
 from tilelang.codegen.c_index import tight
-from tilelang.codegen.cpp_types import CPP
-from tilelang.codegen.cuda_types import CUDA
 from tilelang.codegen.index_types import ProvenIndexTypes
 from tilelang.codegen.names import Names
 from tilelang.dtypes import FLOAT32, INT64, as_dtype
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Load, Var, as_expr, binary, cast, select
 from tilelang.ir.scalar import BinaryOp
+from tilelang.targets.cpu.codegen.cpp_types import CPP
+from tilelang.targets.nvidia.codegen.cuda_types import CUDA
 
 I, J, N = index_var("i"), index_var("j"), Var("n", INT64, index=True)
 

@@ -2,11 +2,11 @@
 
 from tilelang.codegen.c_expr import ExprPrinter
 from tilelang.codegen.c_print import escaped, printable, scalar_label
-from tilelang.codegen.cpp_types import CPP
 from tilelang.codegen.names import Names
 from tilelang.dtypes import as_dtype
 from tilelang.ir.expr import Var, const
 from tilelang.ir.stmt import Print
+from tilelang.targets.cpu.codegen.cpp_types import CPP
 
 
 def test_text_becomes_the_inside_of_a_string_literal():

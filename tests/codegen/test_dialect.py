@@ -1,8 +1,8 @@
 """What dialects say of dtypes."""
 
-from tilelang.codegen.cpp_types import CPP
 from tilelang.codegen.dialect import is_packed
 from tilelang.dtypes import SCALARS, as_dtype
+from tilelang.targets.cpu.codegen.cpp_types import CPP
 
 
 def test_packed_dtypes_are_those_whose_values_have_another_type_than_their_elements():

@@ -8,7 +8,6 @@ from cuda_host import compile_checked, needs_compiler
 from tilelang.arith.domain import Domain
 from tilelang.arith.interval import bounds
 from tilelang.codegen.c_expr import ExprPrinter
-from tilelang.codegen.cuda_types import CUDA
 from tilelang.codegen.index_types import IndexTypes, ProvenIndexTypes
 from tilelang.codegen.names import Names
 from tilelang.dtypes import FLOAT32, INT32, INT64
@@ -17,6 +16,7 @@ from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Binary, Expr, Load, Var, as_expr, binary, select
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import For, ForKind, Seq
+from tilelang.targets.nvidia.codegen.cuda_types import CUDA
 
 I, J, K, N = (Var(name, dtype, index=True) for name, dtype in (("i", INT32), ("j", INT32), ("k", INT32), ("n", INT64)))
 RANGES = {I: (0, 100), J: (-(2**31), 2**31 - 1), K: (0, 70000), N: (-(2**40), 2**40)}

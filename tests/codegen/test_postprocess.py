@@ -14,7 +14,7 @@ from tilelang.engine.callback import (
     register_hip_postproc_callback,
 )
 from tilelang.errors import ProgramTypeError
-from tilelang.target import Target
+from tilelang.targets.target import Target
 
 
 @T.prim_func

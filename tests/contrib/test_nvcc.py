@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from tilelang.contrib import nvcc
-from tilelang.runtime import nvcc as tools
-from tilelang.target import Target
+from tilelang.targets.nvidia.runtime import nvcc as tools
+from tilelang.targets.target import Target
 
 TEXT = 'extern "C" __global__ void twice(float* x) { x[threadIdx.x] *= 2; }'
 

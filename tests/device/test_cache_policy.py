@@ -6,7 +6,7 @@ from warp_alone import WarpAlone, run
 
 import tilelang
 import tilelang.language as T
-from tilelang.isa.nvidia.cache_policy import EVICTIONS, l2_policy
+from tilelang.targets.nvidia.isa.cache_policy import EVICTIONS, l2_policy
 from tilelang.testing import requires_cuda, to_device, to_host
 
 

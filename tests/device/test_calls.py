@@ -9,7 +9,7 @@ from device_launch import needs_gpu
 import tilelang
 import tilelang.language as T
 from tilelang.errors import ArgumentError
-from tilelang.runtime.native_launcher import BUILDER, exchange_of
+from tilelang.targets.nvidia.runtime.native_launcher import BUILDER, exchange_of
 
 pytestmark = needs_gpu
 torch = pytest.importorskip("torch")

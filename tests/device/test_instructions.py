@@ -9,10 +9,10 @@ from warp_alone import FULL, WarpAlone, run
 
 from tilelang.dtypes import DType, as_dtype
 from tilelang.ir.buffer import Scope
-from tilelang.isa.nvidia.atomic import atomic
-from tilelang.isa.nvidia.catalogue import INSTRUCTIONS
-from tilelang.isa.nvidia.types import BITS, INTEGERS, cuda_type
-from tilelang.target import Target
+from tilelang.targets.nvidia.isa.atomic import atomic
+from tilelang.targets.nvidia.isa.catalogue import INSTRUCTIONS
+from tilelang.targets.nvidia.isa.types import BITS, INTEGERS, cuda_type
+from tilelang.targets.target import Target
 
 pytestmark = needs_gpu
 

@@ -6,10 +6,10 @@ from device_launch import GPUS, Module, architecture, needs_gpu
 from device_text import cuda_source
 from warp_registers import WarpOfRegisters, gather
 
-from tilelang.isa.nvidia.atom import mma
-from tilelang.isa.nvidia.mma import ATOMS
-from tilelang.isa.nvidia.types import BITS, INTEGERS
-from tilelang.target import Target
+from tilelang.targets.nvidia.isa.atom import mma
+from tilelang.targets.nvidia.isa.mma import ATOMS
+from tilelang.targets.nvidia.isa.types import BITS, INTEGERS
+from tilelang.targets.target import Target
 
 pytestmark = needs_gpu
 

@@ -5,13 +5,13 @@ import pytest
 from device_launch import Module, needs_gpu
 from device_text import cuda_source
 
-from tilelang.codegen.cuda_types import CUDA
 from tilelang.dtypes import SCALARS, as_dtype, lane_dtype
 from tilelang.ir.scalar import BinaryOp, convert, data_binary
 from tilelang.isa.catalogue import INTRINSICS
-from tilelang.isa.nvidia.arithmetic import HELPERS
-from tilelang.isa.nvidia.convert import conversion
-from tilelang.isa.nvidia.types import INTEGERS, cuda_type
+from tilelang.targets.nvidia.codegen.cuda_types import CUDA
+from tilelang.targets.nvidia.isa.arithmetic import HELPERS
+from tilelang.targets.nvidia.isa.convert import conversion
+from tilelang.targets.nvidia.isa.types import INTEGERS, cuda_type
 
 pytestmark = needs_gpu
 

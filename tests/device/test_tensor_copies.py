@@ -8,13 +8,13 @@ from tensor_copies import box_again, first_stored, image_of_box
 
 from tilelang.codegen.source import TensorMapText
 from tilelang.dtypes import as_dtype
-from tilelang.isa.nvidia.fence import FENCE_PROXY_ASYNC
-from tilelang.isa.nvidia.mbarrier import MBARRIER_ARRIVE_EXPECT_TX, MBARRIER_INIT, MBARRIER_WAIT
-from tilelang.isa.nvidia.tma import TMA_STORE_COMMIT, tma_load, tma_reduce, tma_store, tma_store_wait
-from tilelang.isa.nvidia.types import INTEGERS
-from tilelang.runtime.cuda_driver import open_driver
-from tilelang.runtime.tensor_map import TensorMaps, TensorMapShape
-from tilelang.target import Feature, Target
+from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC
+from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_ARRIVE_EXPECT_TX, MBARRIER_INIT, MBARRIER_WAIT
+from tilelang.targets.nvidia.isa.tma import TMA_STORE_COMMIT, tma_load, tma_reduce, tma_store, tma_store_wait
+from tilelang.targets.nvidia.isa.types import INTEGERS
+from tilelang.targets.nvidia.runtime.cuda_driver import open_driver
+from tilelang.targets.nvidia.runtime.tensor_map import TensorMaps, TensorMapShape
+from tilelang.targets.target import Feature, Target
 
 pytestmark = needs_gpu
 

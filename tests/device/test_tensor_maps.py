@@ -11,17 +11,17 @@ from tilelang.dtypes import INT32, as_dtype
 from tilelang.errors import DriverError
 from tilelang.ir.expr import Var
 from tilelang.isa.intrinsic import ordered_helpers
-from tilelang.isa.nvidia.cluster import CLUSTER_RANK, CLUSTER_SIZE
-from tilelang.isa.nvidia.dependent_launch import GRID_DEPENDENCY_LAUNCH, GRID_DEPENDENCY_WAIT
-from tilelang.isa.nvidia.fence import FENCE_PROXY_ASYNC
-from tilelang.isa.nvidia.mbarrier import MBARRIER_ARRIVE_EXPECT_TX, MBARRIER_INIT, MBARRIER_WAIT
-from tilelang.isa.nvidia.tma import tma_load
-from tilelang.isa.nvidia.types import INTEGERS
-from tilelang.runtime.device_call import DeviceCaller
-from tilelang.runtime.device_code import build
-from tilelang.runtime.device_program import DeviceProgram
-from tilelang.runtime.failures import FAILURES
-from tilelang.runtime.native_launcher import BUILDER, exchange_of
+from tilelang.targets.nvidia.isa.cluster import CLUSTER_RANK, CLUSTER_SIZE
+from tilelang.targets.nvidia.isa.dependent_launch import GRID_DEPENDENCY_LAUNCH, GRID_DEPENDENCY_WAIT
+from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC
+from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_ARRIVE_EXPECT_TX, MBARRIER_INIT, MBARRIER_WAIT
+from tilelang.targets.nvidia.isa.tma import tma_load
+from tilelang.targets.nvidia.isa.types import INTEGERS
+from tilelang.targets.nvidia.runtime.device_call import DeviceCaller
+from tilelang.targets.nvidia.runtime.device_code import build
+from tilelang.targets.nvidia.runtime.device_program import DeviceProgram
+from tilelang.targets.nvidia.runtime.failures import FAILURES
+from tilelang.targets.nvidia.runtime.native_launcher import BUILDER, exchange_of
 
 pytestmark = needs_gpu
 torch = pytest.importorskip("torch")

@@ -13,12 +13,15 @@ from device_launch import GPUS, Module, architecture, needs_gpu
 from device_text import cuda_source
 from lowered_gemm import Case, buffer, constant, lowered
 
-from tilelang.codegen.cuda import emit
 from tilelang.dtypes import as_dtype
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.expr import int_const
-from tilelang.isa.nvidia.atom import per_register
-from tilelang.isa.nvidia.wgmma import (
+from tilelang.layout.boxes import Boxes
+from tilelang.layout.memory import offsets
+from tilelang.ops.gemm import GemmWarpPolicy
+from tilelang.targets.nvidia.codegen.cuda import emit
+from tilelang.targets.nvidia.isa.atom import per_register
+from tilelang.targets.nvidia.isa.wgmma import (
     COLUMNS,
     INTEGER_COLUMNS,
     MATRIX_DESCRIPTOR,
@@ -28,12 +31,9 @@ from tilelang.isa.nvidia.wgmma import (
     wgmma,
     wgmma_wait,
 )
-from tilelang.layout.boxes import Boxes
-from tilelang.layout.memory import offsets
-from tilelang.lowering.nvidia.gemm_wgmma import LOWERING
-from tilelang.lowering.nvidia.wgmma_operand import Tile
-from tilelang.ops.gemm import GemmWarpPolicy
-from tilelang.target import Feature, Target
+from tilelang.targets.nvidia.lowerings.gemm_wgmma import LOWERING
+from tilelang.targets.nvidia.lowerings.wgmma_operand import Tile
+from tilelang.targets.target import Feature, Target
 
 pytestmark = [
     needs_gpu,

@@ -3,7 +3,8 @@
 import re
 from pathlib import Path
 
-from tilelang.backends import cpu, cuda
+from tilelang.targets.cpu import backend as cpu
+from tilelang.targets.nvidia import backend as cuda
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "architecture.md"
 

@@ -14,24 +14,24 @@ from roles import product
 from tensor_copies import Engine, plan_of, tensor_map
 
 import tilelang.language as T
-from tilelang.backends.cuda import BACKEND
 from tilelang.dtypes import BOOL, as_dtype
 from tilelang.ir.expr import Const, Var
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.isa.nvidia.cluster import (
-    CLUSTER_ARRIVE_RELAXED,
-    CLUSTER_WAIT,
-    mbarrier_arrive_remote,
-)
-from tilelang.isa.nvidia.mbarrier import FENCE_MBARRIER_INIT, MBARRIER_INIT
-from tilelang.isa.nvidia.tma import tma_load
-from tilelang.isa.nvidia.warp import ELECT
-from tilelang.isa.nvidia.wgmma import MATRIX_DESCRIPTOR, WGMMA_COMMIT, WGMMA_FENCE, atom_of, wgmma, wgmma_wait
 from tilelang.options import CompileOptions
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.runner import run_passes
 from tilelang.passes.tile import persist_grid
-from tilelang.target import Target
+from tilelang.targets.nvidia.backend import BACKEND
+from tilelang.targets.nvidia.isa.cluster import (
+    CLUSTER_ARRIVE_RELAXED,
+    CLUSTER_WAIT,
+    mbarrier_arrive_remote,
+)
+from tilelang.targets.nvidia.isa.mbarrier import FENCE_MBARRIER_INIT, MBARRIER_INIT
+from tilelang.targets.nvidia.isa.tma import tma_load
+from tilelang.targets.nvidia.isa.warp import ELECT
+from tilelang.targets.nvidia.isa.wgmma import MATRIX_DESCRIPTOR, WGMMA_COMMIT, WGMMA_FENCE, atom_of, wgmma, wgmma_wait
+from tilelang.targets.target import Target
 
 TARGET = Target("cuda", "sm_90a")
 

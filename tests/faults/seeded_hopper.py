@@ -21,18 +21,23 @@ from tilelang.ir.stmt import Bind, CallStmt, If, Launch, Seq, Stmt, Store
 from tilelang.ir.visit import Rewriter, walk, walk_expr
 from tilelang.isa.instruction import Timeline
 from tilelang.isa.machine import LANES
-from tilelang.isa.nvidia.cluster import CLUSTER_ARRIVE, CLUSTER_ARRIVE_RELAXED, CLUSTER_WAIT, mbarrier_arrive_remote
-from tilelang.isa.nvidia.fence import FENCE_PROXY_ASYNC, FENCE_PROXY_ASYNC_GLOBAL
-from tilelang.isa.nvidia.mbarrier import (
+from tilelang.targets.nvidia.isa.cluster import (
+    CLUSTER_ARRIVE,
+    CLUSTER_ARRIVE_RELAXED,
+    CLUSTER_WAIT,
+    mbarrier_arrive_remote,
+)
+from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC, FENCE_PROXY_ASYNC_GLOBAL
+from tilelang.targets.nvidia.isa.mbarrier import (
     FENCE_MBARRIER_INIT,
     MBARRIER_ARRIVE,
     MBARRIER_ARRIVE_EXPECT_TX,
     MBARRIER_INIT,
     MBARRIER_WAIT,
 )
-from tilelang.isa.nvidia.sync import BAR_SYNC, SYNC_THREADS
-from tilelang.isa.nvidia.tma import TMA_STORE_COMMIT, tma_store_wait
-from tilelang.isa.nvidia.wgmma import MATRIX_DESCRIPTOR, WGMMA_COMMIT, WGMMA_FENCE, wgmma_wait
+from tilelang.targets.nvidia.isa.sync import BAR_SYNC, SYNC_THREADS
+from tilelang.targets.nvidia.isa.tma import TMA_STORE_COMMIT, tma_store_wait
+from tilelang.targets.nvidia.isa.wgmma import MATRIX_DESCRIPTOR, WGMMA_COMMIT, WGMMA_FENCE, wgmma_wait
 
 ARRIVALS = (MBARRIER_ARRIVE, mbarrier_arrive_remote(), mbarrier_arrive_remote(release=True))
 CLUSTER = (CLUSTER_ARRIVE, CLUSTER_ARRIVE_RELAXED, CLUSTER_WAIT)

@@ -18,7 +18,7 @@ from seeded import seeded_faults
 
 from tilelang.errors import TileLangError
 from tilelang.sim.run import simulate
-from tilelang.target import Target
+from tilelang.targets.target import Target
 
 WHOLE = os.environ.get("TILELANG_SLOW_TESTS") == "1"
 SAMPLED = 12  # one fault in so many runs otherwise

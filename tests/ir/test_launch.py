@@ -10,8 +10,8 @@ from tilelang.ir.func import Level, PrimFunc, TensorParam
 from tilelang.ir.launch import LaunchPlan, TensorMap
 from tilelang.ir.stmt import CallStmt, Launch
 from tilelang.ir.verify import verify
-from tilelang.isa.nvidia.tma import TMA_PREFETCH_MAP
 from tilelang.layout.memory import padded
+from tilelang.targets.nvidia.isa.tma import TMA_PREFETCH_MAP
 
 
 def buffer(*shape):

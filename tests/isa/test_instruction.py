@@ -3,8 +3,8 @@ import dataclasses
 import pytest
 
 from tilelang.isa.instruction import Effect, Group, Instruction, Timeline
-from tilelang.isa.nvidia.catalogue import INSTRUCTIONS
-from tilelang.target import Feature
+from tilelang.targets.nvidia.isa.catalogue import INSTRUCTIONS
+from tilelang.targets.target import Feature
 
 
 def test_what_a_record_does_not_say_is_the_plain_case():

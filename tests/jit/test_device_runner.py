@@ -12,9 +12,9 @@ from tilelang.ir.facts import Facts
 from tilelang.ir.func import PrimFunc
 from tilelang.jit.device_runner import DeviceRunner, warn_of_spills
 from tilelang.options import CompileOptions
-from tilelang.runtime.cuda_driver import open_driver
-from tilelang.runtime.device_code import DeviceCode
-from tilelang.runtime.ptxas_log import Resources
+from tilelang.targets.nvidia.runtime.cuda_driver import open_driver
+from tilelang.targets.nvidia.runtime.device_code import DeviceCode
+from tilelang.targets.nvidia.runtime.ptxas_log import Resources
 
 Make = Callable[..., PrimFunc]
 
@@ -25,7 +25,7 @@ def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(f"{name}: cannot open shared object file")
 
     open_driver.cache_clear()
-    monkeypatch.setattr("tilelang.runtime.cuda_driver.ctypes.CDLL", absent)
+    monkeypatch.setattr("tilelang.targets.nvidia.runtime.cuda_driver.ctypes.CDLL", absent)
 
 
 @needs_nvrtc

@@ -73,7 +73,7 @@ def test_kernels_for_a_gpu_are_compiled_in_processes(vector_add: Make, monkeypat
     funcs = [vector_add(n) for n in (64, 128, 192)]
     assert 3 == len(tilelang.par_compile(funcs, target="sm_80", num_workers=2))
     monkeypatch.setattr(program, "_PROGRAMS", {})
-    monkeypatch.setattr("tilelang.runtime.device_code._compile", compiled_here)
+    monkeypatch.setattr("tilelang.targets.nvidia.runtime.device_code._compile", compiled_here)
     kernels = tilelang.par_compile(funcs, target="sm_80", num_workers=1)
     assert ["sm_80"] * 3 == [kernel.target.arch for kernel in kernels if kernel is not None]
 

@@ -19,7 +19,7 @@ from tilelang.jit import program
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.program import compile_program, generate_source, package_fingerprint, snapshots
 from tilelang.options import CompileOptions
-from tilelang.target import Target
+from tilelang.targets.target import Target
 
 Make = Callable[..., PrimFunc]
 CPU = Target("cpu")
@@ -129,7 +129,7 @@ def matmul(M, N, K, block_M=64, block_N=64, block_K=32):
 kernel = matmul(100, 90, 80)
 a, b = np.random.rand(100, 80).astype(np.float32), np.random.rand(80, 90).astype(np.float32)
 np.testing.assert_allclose(kernel(a, b), a @ b, rtol=1e-4)
-compiler = sorted(name for name in sys.modules if name.startswith(("tilelang.passes.tile", "tilelang.codegen.cpp")))
+compiler = sorted(name for name in sys.modules if name.startswith(("tilelang.passes.tile", "tilelang.targets.cpu.codegen.cpp")))
 print(json.dumps(compiler))
 """
 

@@ -15,7 +15,7 @@ from tilelang.jit.runners import make_runner
 from tilelang.jit.simulator_runner import SimulatorRunner
 from tilelang.options import CompileOptions
 from tilelang.runtime.parameters import Signature
-from tilelang.target import Target
+from tilelang.targets.target import Target
 
 Make = Callable[..., PrimFunc]
 SM80 = Target("cuda", "sm_80")

@@ -15,7 +15,7 @@ from tilelang.jit.simulator_runner import SimulatorRunner
 from tilelang.options import CompileOptions
 from tilelang.runtime.parameters import Signature
 from tilelang.sim.counters import Counters
-from tilelang.target import Target
+from tilelang.targets.target import Target
 
 
 @pytest.fixture

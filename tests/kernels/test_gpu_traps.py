@@ -7,7 +7,7 @@ from gpu import assert_simulates, lower_func
 
 import tilelang.language as T
 from tilelang.sim.run import simulate
-from tilelang.target import Target
+from tilelang.targets.target import Target
 
 ARCHS = ("sm_75", "sm_80", "sm_90a")
 

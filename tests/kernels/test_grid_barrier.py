@@ -7,8 +7,8 @@ from gpu import lower_func, outcomes
 from harness import run_reference_on_copies
 
 import tilelang.language as T
-from tilelang.codegen.cuda import emit
 from tilelang.errors import BarrierDivergence, DataRace, NoLowering
+from tilelang.targets.nvidia.codegen.cuda import emit
 
 BLOCKS, WIDTH = 5, 64
 

@@ -10,7 +10,6 @@ from random_kernels.checking import check_random, compare
 
 import tilelang
 import tilelang.language as T
-from tilelang.codegen.cuda import emit
 from tilelang.dtypes import BOOL, INT32, as_dtype
 from tilelang.errors import ProgramError, ProgramWarning
 from tilelang.ir.buffer import Scope
@@ -18,7 +17,8 @@ from tilelang.ir.expr import Var, conjunction, const
 from tilelang.ir.func import PrimFunc
 from tilelang.ir.stmt import Alloc, CallStmt, Group, If, Launch, Seq
 from tilelang.ir.visit import Rewriter, walk
-from tilelang.isa.nvidia.warp import ELECT
+from tilelang.targets.nvidia.codegen.cuda import emit
+from tilelang.targets.nvidia.isa.warp import ELECT
 
 
 class Roles(Rewriter):

@@ -9,9 +9,6 @@ from harness import assert_same, run_reference_on_copies
 
 import tilelang
 import tilelang.language as T
-from tilelang import target
-from tilelang.backends.cuda import BACKEND
-from tilelang.codegen.cuda import emit
 from tilelang.dtypes import as_dtype
 from tilelang.ir.facts import Facts
 from tilelang.ir.stmt import CallStmt, Launch
@@ -19,10 +16,13 @@ from tilelang.ir.visit import walk
 from tilelang.options import CompileOptions
 from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
-from tilelang.passes.tile.specialize_symbols import specialize
-from tilelang.runtime.device_code import build
 from tilelang.sim.run import simulate
-from tilelang.target import Target
+from tilelang.targets import target
+from tilelang.targets.nvidia.backend import BACKEND
+from tilelang.targets.nvidia.codegen.cuda import emit
+from tilelang.targets.nvidia.runtime.device_code import build
+from tilelang.targets.target import Target
+from tilelang.transforms.specialize_symbols import specialize
 
 TARGET = Target("cuda", "sm_90a")
 ALL_TIMINGS = [(lazy, seed) for lazy in (False, True) for seed in (0, 1, 2)]

@@ -12,7 +12,7 @@ from tilelang.errors import DataRace, Deadlock, SimulationError
 from tilelang.ir.stmt import Launch
 from tilelang.ir.visit import walk
 from tilelang.sim.run import simulate
-from tilelang.target import Target
+from tilelang.targets.target import Target
 
 HOPPER = Target("cuda", "sm_90a")
 TARGET = {"kind": "cuda", "arch": "sm_90a"}

@@ -17,7 +17,7 @@ from random_kernels.spread import SpreadPrograms
 
 import tilelang
 from tilelang.errors import ResourceError
-from tilelang.passes.thread import stream_stores
+from tilelang.targets.cpu.passes import stream_stores
 
 # random programs spill, and have parallel loops that must run in order
 pytestmark = pytest.mark.filterwarnings("ignore::tilelang.errors.ProgramWarning")

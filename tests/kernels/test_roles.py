@@ -9,11 +9,11 @@ from roles import TARGET, lowered, product
 
 import tilelang
 import tilelang.language as T
-from tilelang.codegen.cuda import emit
 from tilelang.ir.printer import to_text
-from tilelang.runtime.device_code import build
 from tilelang.sim.run import simulate
-from tilelang.target import Target
+from tilelang.targets.nvidia.codegen.cuda import emit
+from tilelang.targets.nvidia.runtime.device_code import build
+from tilelang.targets.target import Target
 
 
 def check(sizes, tile, timings, **pass_configs):

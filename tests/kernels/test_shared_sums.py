@@ -7,9 +7,9 @@ from roles import product
 from shared_sums import ALL_TIMINGS, TARGET, TWO_TIMINGS, check_product, draw, lowered
 
 import tilelang.language as T
-from tilelang.codegen.cuda import emit
-from tilelang.runtime.device_code import build
 from tilelang.sim.run import simulate
+from tilelang.targets.nvidia.codegen.cuda import emit
+from tilelang.targets.nvidia.runtime.device_code import build
 
 
 @pytest.mark.parametrize(("lazy", "seed"), ALL_TIMINGS)

@@ -6,10 +6,10 @@ from device_text import compile_cuda, needs_cuda_compiler
 from gpu import lower_func, outcomes
 
 import tilelang.language as T
-from tilelang.codegen.cuda import emit
 from tilelang.errors import DataRace, NoLowering, ReadBeforeWrite
 from tilelang.ir.stmt import CallStmt, Launch
 from tilelang.ir.visit import walk
+from tilelang.targets.nvidia.codegen.cuda import emit
 
 
 def called(func):

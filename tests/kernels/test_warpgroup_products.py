@@ -9,30 +9,30 @@ from gpu import SCHEDULES
 from harness import assert_same, run_reference_on_copies
 
 import tilelang.language as T
-from tilelang.codegen.cuda import emit
 from tilelang.dtypes import as_dtype
 from tilelang.ir.stmt import CallStmt
 from tilelang.ir.visit import walk
 from tilelang.isa.instruction import Timeline
 from tilelang.lowering.by_loop import ByLoop
-from tilelang.lowering.nvidia.copy_async import AsyncCopy
-from tilelang.lowering.nvidia.gemm_mma import GemmMma
-from tilelang.lowering.nvidia.gemm_wgmma import GemmWgmma
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
-from tilelang.passes import pipelines
 from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
-from tilelang.runtime.device_code import build
 from tilelang.sim.run import simulate
-from tilelang.target import Target
+from tilelang.targets.nvidia import pipelines
+from tilelang.targets.nvidia.codegen.cuda import emit
+from tilelang.targets.nvidia.lowerings.copy_async import AsyncCopy
+from tilelang.targets.nvidia.lowerings.gemm_mma import GemmMma
+from tilelang.targets.nvidia.lowerings.gemm_wgmma import GemmWgmma
+from tilelang.targets.nvidia.runtime.device_code import build
+from tilelang.targets.target import Target
 
 TARGET = Target("cuda", "sm_90a")
 TABLE = MappingProxyType({Copy: (AsyncCopy(), ByLoop("copy.loop")), Gemm: (GemmWgmma(), GemmMma())})
 
 
 def lower(func):
-    lowered = run_passes(func, pipelines.gpu(TABLE), PassContext(target=TARGET))
+    lowered = run_passes(func, pipelines.passes(TABLE), PassContext(target=TARGET))
     calls = [s.routine for s in walk(lowered.body) if isinstance(s, CallStmt)]
     assert any(routine.timeline is Timeline.WGMMA for routine in calls)
     return lowered

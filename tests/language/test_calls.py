@@ -4,9 +4,9 @@ import tilelang.language as T
 from tilelang.errors import ProgramError
 from tilelang.ir.stmt import CallStmt
 from tilelang.ir.visit import walk
-from tilelang.isa.nvidia.sync import SYNC_THREADS
-from tilelang.isa.nvidia.warp import ACTIVE_MASK
 from tilelang.language.calls import emit_call, inside_kernel
+from tilelang.targets.nvidia.isa.sync import SYNC_THREADS
+from tilelang.targets.nvidia.isa.warp import ACTIVE_MASK
 
 
 def test_a_result_is_named_by_the_user_or_by_the_call_and_no_result_is_none():

@@ -16,7 +16,7 @@ from tilelang.lowering.accumulator import Accumulator
 from tilelang.lowering.lowering import Site
 from tilelang.lowering.registers import Emitter
 from tilelang.options import CompileOptions
-from tilelang.target import Target
+from tilelang.targets.target import Target
 
 LANES = [digit(4, 0, 2), digit(8, 1, 0)]
 PAIRS, ROWS, COLUMNS = digit(2, 0, 1), digit(2, 8, 0), digit(4, 0, 8)

@@ -8,7 +8,7 @@ from tilelang.ir.builder import Builder
 from tilelang.lowering.by_loop import ByLoop
 from tilelang.lowering.lowering import Site
 from tilelang.options import CompileOptions
-from tilelang.target import Target
+from tilelang.targets.target import Target
 
 SITE = Site(Target("cuda", "sm_80"), CompileOptions(), 128)
 

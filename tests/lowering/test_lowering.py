@@ -1,12 +1,12 @@
 import dataclasses
 
-from tilelang.backends.cuda import LOWERINGS
 from tilelang.dtypes import INT32, as_dtype
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Var, as_expr
 from tilelang.lowering.lowering import Site
 from tilelang.options import CompileOptions
-from tilelang.target import Target
+from tilelang.targets.nvidia.backend import LOWERINGS
+from tilelang.targets.target import Target
 
 
 def test_a_site_knows_nothing_before_layouts_are_inferred():

@@ -7,11 +7,11 @@ import tilelang.language as T
 from tilelang.ir.builder import Builder
 from tilelang.ir.stmt import Bind, Store
 from tilelang.ir.visit import walk
-from tilelang.lowering.cpu.im2col import lower_im2col
 from tilelang.ops.im2col import Im2Col
 from tilelang.passes.base import PassContext
 from tilelang.passes.tile import expand_to_loops
 from tilelang.sim.tile_interp import run_reference
+from tilelang.targets.cpu.lowerings.im2col import lower_im2col
 
 
 @pytest.mark.parametrize(("kernel", "stride", "dilation", "pad"), [(3, 1, 1, 1), (3, 2, 1, 0), (2, 1, 2, 1), (1, 1, 1, 0)])

@@ -12,7 +12,7 @@ from tilelang.ir.stmt import ForKind
 from tilelang.lowering.lowering import Site
 from tilelang.lowering.registers import Emitter, emitter, vector
 from tilelang.options import CompileOptions
-from tilelang.target import Target
+from tilelang.targets.target import Target
 
 
 def emitted(fill):

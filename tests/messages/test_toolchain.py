@@ -13,7 +13,7 @@ import tilelang.language as T
 from tilelang.errors import Loc, ProgramWarning, TileLangError, ToolchainError
 from tilelang.ir.func import PrimFunc
 from tilelang.jit import program
-from tilelang.runtime import toolchain
+from tilelang.targets.cpu.runtime import toolchain
 
 INSTALL = (
     "install g++ (`apt install g++`, `dnf install gcc-c++`, `xcode-select --install`), or `pip install ziglang`, "

@@ -8,7 +8,7 @@ from tilelang.errors import CompilerBug, ProgramError
 from tilelang.ir.buffer import Scope
 from tilelang.ir.expr import Var
 from tilelang.ops.cluster_sum import ClusterSum
-from tilelang.target import Feature
+from tilelang.targets.target import Feature
 
 
 @pytest.fixture

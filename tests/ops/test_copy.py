@@ -17,7 +17,7 @@ from tilelang.ir.printer import to_text
 from tilelang.ir.scalar import convert
 from tilelang.ops.copy import Copy, Transpose
 from tilelang.sim.tile_interp import run_reference
-from tilelang.target import Feature
+from tilelang.targets.target import Feature
 
 FLOAT = as_dtype("float32")
 

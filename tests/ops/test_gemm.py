@@ -14,7 +14,7 @@ from tilelang.ir.expr import Const, as_expr
 from tilelang.ir.func import PrimFunc, TensorParam
 from tilelang.ops.gemm import Gemm, matrix_extents
 from tilelang.sim.tile_interp import run_reference
-from tilelang.target import Feature
+from tilelang.targets.target import Feature
 
 TRUE = Const(True, BOOL)
 

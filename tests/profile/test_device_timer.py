@@ -4,7 +4,7 @@ from fake_cuda import FakeCuda, FakeTorch, cuda, driver, torch  # noqa: F401
 from tilelang.errors import DriverError, OptionError
 from tilelang.profile.device_timer import Plan, is_device_busy, time_by_events, time_by_graph
 from tilelang.profile.timer import do_bench
-from tilelang.runtime.cuda_driver import Driver
+from tilelang.targets.nvidia.runtime.cuda_driver import Driver
 
 
 def test_every_call_is_timed_by_a_pair_of_events(cuda: FakeCuda, driver: Driver) -> None:

@@ -52,7 +52,7 @@ def work(first: int, step: int, end: float, generators: Sequence[str], executors
 def run(options: argparse.Namespace) -> list[Result]:
     """All results of as many processes as are asked for."""
     context = multiprocessing.get_context("forkserver")  # whose modules are imported once for all processes
-    context.set_forkserver_preload(["random_kernels.outcomes", "tilelang.backends.cuda", "tilelang.backends.cpu", "torch"])
+    context.set_forkserver_preload(["random_kernels.outcomes", "tilelang.targets.nvidia.backend", "tilelang.targets.cpu.backend", "torch"])
     end, found = time.time() + options.seconds, []
     queues: list[Any] = [context.Queue() for _ in range(options.jobs)]
     places = [(options.start + n, "", True) for n in range(options.jobs)]

@@ -15,7 +15,6 @@ from unittest import mock
 import numpy as np
 
 import tilelang
-from tilelang import target
 from tilelang.errors import ArgumentError
 from tilelang.ir.compare import digest
 from tilelang.ir.func import PrimFunc
@@ -24,7 +23,8 @@ from tilelang.options import CompileOptions
 from tilelang.runtime.arguments import bind
 from tilelang.runtime.parameters import Signature
 from tilelang.runtime.variants import Variants
-from tilelang.target import Target
+from tilelang.targets import target
+from tilelang.targets.target import Target
 from tilelang.testing import to_device, to_host
 
 Way = Callable[[PrimFunc, list[Any]], list[Any]]

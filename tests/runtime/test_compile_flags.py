@@ -4,7 +4,7 @@ import pytest
 from fake_cuda import needs_nvrtc
 
 from tilelang.runtime.compile_flags import STANDARD, host_flags, nvrtc_flags, with_standard
-from tilelang.runtime.nvrtc import open_nvrtc
+from tilelang.targets.nvidia.runtime.nvrtc import open_nvrtc
 
 # flags as users write them for nvcc, what NVRTC gets, and what a compiler of the host gets
 FLAGS = [

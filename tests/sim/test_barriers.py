@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from tilelang.errors import BarrierDivergence, DataRace, Deadlock, Loc
-from tilelang.isa.nvidia.sync import BAR_ARRIVE, BAR_SYNC
 from tilelang.sim.barriers import Barriers
 from tilelang.sim.clocks import Clocks
+from tilelang.targets.nvidia.isa.sync import BAR_ARRIVE, BAR_SYNC
 
 HERE = Loc("kernel.py", 3)
 

@@ -7,7 +7,8 @@ from tensor_copies import HOPPER, Engine, plan_of, tensor_map
 from tilelang.dtypes import FLOAT32, INT32, as_dtype
 from tilelang.errors import BarrierDivergence, DataRace, Deadlock, SimulationError
 from tilelang.ir.expr import Load, Var, as_expr, cast
-from tilelang.isa.nvidia.cluster import (
+from tilelang.sim.counters import Counters
+from tilelang.targets.nvidia.isa.cluster import (
     CLUSTER_ARRIVE,
     CLUSTER_ARRIVE_RELAXED,
     CLUSTER_RANK,
@@ -18,10 +19,9 @@ from tilelang.isa.nvidia.cluster import (
     cluster_store_async,
     mbarrier_arrive_remote,
 )
-from tilelang.isa.nvidia.fence import FENCE_DEVICE
-from tilelang.isa.nvidia.mbarrier import FENCE_MBARRIER_INIT, MBARRIER_INIT
-from tilelang.isa.nvidia.tma import tma_load
-from tilelang.sim.counters import Counters
+from tilelang.targets.nvidia.isa.fence import FENCE_DEVICE
+from tilelang.targets.nvidia.isa.mbarrier import FENCE_MBARRIER_INIT, MBARRIER_INIT
+from tilelang.targets.nvidia.isa.tma import tma_load
 
 both_ways = pytest.mark.parametrize("lazy", [True, False])
 seeds = pytest.mark.parametrize("seed", range(4))

@@ -14,7 +14,7 @@ from tilelang.ir.stmt import Atomic, AtomicOp, Store
 from tilelang.sim.counters import Counters
 from tilelang.sim.device_memory import row_major
 from tilelang.sim.run import simulate
-from tilelang.target import Target
+from tilelang.targets.target import Target
 
 
 def zeros(*shape, dtype=np.float32):

@@ -5,8 +5,8 @@ import pytest
 from tensor_copies import HOPPER, Engine, plan_of, tensor_map
 
 from tilelang.errors import MissingProxyFence
-from tilelang.isa.nvidia.fence import FENCE_PROXY_ASYNC_GLOBAL
-from tilelang.isa.nvidia.tma import tma_load
+from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC_GLOBAL
+from tilelang.targets.nvidia.isa.tma import tma_load
 
 
 def filled(p, *, fence, first=True):

@@ -5,8 +5,8 @@ import pytest
 from tensor_copies import HOPPER, Engine, halves, image_of_box, plan_of, tensor_map
 
 from tilelang.errors import DataRace, Deadlock, ReadBeforeWrite, SimulationError
-from tilelang.isa.nvidia.sync import SYNC_WARP
-from tilelang.isa.nvidia.tma import tma_load
+from tilelang.targets.nvidia.isa.sync import SYNC_WARP
+from tilelang.targets.nvidia.isa.tma import tma_load
 
 both_ways = pytest.mark.parametrize("lazy", [True, False])
 seeds = pytest.mark.parametrize("seed", range(3))

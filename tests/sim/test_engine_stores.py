@@ -5,7 +5,7 @@ import pytest
 from tensor_copies import HOPPER, Engine, plan_of, tensor_map
 
 from tilelang.errors import DataRace, MissingProxyFence, ReadBeforeWrite, SimulationError
-from tilelang.isa.nvidia.tma import TMA_STORE_COMMIT, tma_reduce, tma_store, tma_store_wait
+from tilelang.targets.nvidia.isa.tma import TMA_STORE_COMMIT, tma_reduce, tma_store, tma_store_wait
 
 both_ways = pytest.mark.parametrize("lazy", [True, False])
 

@@ -9,8 +9,9 @@ from tensor_copies import HOPPER, Engine, box_again, first_stored, halves, image
 from tilelang.dtypes import SCALARS
 from tilelang.errors import MisalignedAccess, OutOfBounds, SimulationError
 from tilelang.ir.expr import Var
-from tilelang.isa.nvidia.cache_policy import l2_policy
-from tilelang.isa.nvidia.tma import (
+from tilelang.sim.counters import Counters
+from tilelang.targets.nvidia.isa.cache_policy import l2_policy
+from tilelang.targets.nvidia.isa.tma import (
     TMA_PREFETCH_MAP,
     TMA_STORE_COMMIT,
     bulk_load,
@@ -19,7 +20,6 @@ from tilelang.isa.nvidia.tma import (
     tma_store,
     tma_store_wait,
 )
-from tilelang.sim.counters import Counters
 
 both_ways = pytest.mark.parametrize("lazy", [True, False])
 

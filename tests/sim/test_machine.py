@@ -10,10 +10,10 @@ from tilelang.errors import BarrierDivergence, DataRace, MisalignedAccess, OutOf
 from tilelang.ir.expr import Var
 from tilelang.isa.instruction import Group, Instruction
 from tilelang.isa.machine import Pointer
-from tilelang.isa.nvidia.atomic import atomic
-from tilelang.isa.nvidia.sync import SYNC_WARP
-from tilelang.isa.nvidia.warp import shuffle
 from tilelang.sim.machine import RegisterPointer
+from tilelang.targets.nvidia.isa.atomic import atomic
+from tilelang.targets.nvidia.isa.sync import SYNC_WARP
+from tilelang.targets.nvidia.isa.warp import shuffle
 
 EVERYONE = 0xFFFFFFFF
 

@@ -11,11 +11,11 @@ from tilelang.errors import DataRace
 from tilelang.ir.buffer import Scope
 from tilelang.ir.expr import as_expr
 from tilelang.ir.stmt import Atomic, AtomicOp
-from tilelang.isa.nvidia.fence import FENCE_PROXY_ASYNC
-from tilelang.isa.nvidia.tma import TMA_STORE_COMMIT, tma_store, tma_store_wait
 from tilelang.ops.atomic import AtomicTile
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
+from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC
+from tilelang.targets.nvidia.isa.tma import TMA_STORE_COMMIT, tma_store, tma_store_wait
 
 
 def zeros(*shape):

@@ -6,9 +6,9 @@ import pytest
 from tilelang.dtypes import SCALARS, as_dtype
 from tilelang.errors import DataRace, Deadlock, OutOfBounds, ReadBeforeWrite, SimulationError
 from tilelang.ir.expr import Var, const
-from tilelang.isa.nvidia.fence import FENCE_PROXY_ASYNC
-from tilelang.isa.nvidia.sync import BAR_ARRIVE, BAR_SYNC
-from tilelang.isa.nvidia.wgmma import MATRIX_DESCRIPTOR, WGMMA_COMMIT, WGMMA_FENCE, atom_of, wgmma, wgmma_wait
+from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC
+from tilelang.targets.nvidia.isa.sync import BAR_ARRIVE, BAR_SYNC
+from tilelang.targets.nvidia.isa.wgmma import MATRIX_DESCRIPTOR, WGMMA_COMMIT, WGMMA_FENCE, atom_of, wgmma, wgmma_wait
 
 F16, F32 = as_dtype("float16"), as_dtype("float32")
 RECORD = wgmma(atom_of(F16, F16, F32, 8))

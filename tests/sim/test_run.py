@@ -12,12 +12,12 @@ from tilelang.ir.expr import Load, as_expr, binary, cast, select
 from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Store
-from tilelang.isa.nvidia.atom import MmaAtom, mma
-from tilelang.isa.nvidia.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT, cp_async
-from tilelang.isa.nvidia.ldmatrix import ldmatrix
 from tilelang.sim.counters import Counters
 from tilelang.sim.run import simulate
-from tilelang.target import Feature, Target
+from tilelang.targets.nvidia.isa.atom import MmaAtom, mma
+from tilelang.targets.nvidia.isa.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT, cp_async
+from tilelang.targets.nvidia.isa.ldmatrix import ldmatrix
+from tilelang.targets.target import Feature, Target
 
 
 def zeros(*shape, dtype=np.float32):

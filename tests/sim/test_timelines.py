@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tilelang.errors import DataRace, ReadBeforeWrite
-from tilelang.isa.nvidia.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT, cp_async
+from tilelang.targets.nvidia.isa.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT, cp_async
 
 COPY = cp_async(4)
 

@@ -28,11 +28,11 @@ from tilelang.ir.stmt import (
 )
 from tilelang.ir.verify import verify
 from tilelang.isa.instruction import Instruction
-from tilelang.isa.nvidia.sync import SYNC_THREADS
 from tilelang.sim.counters import Counters
 from tilelang.sim.run import simulate
 from tilelang.sim.tile_interp import run_reference
-from tilelang.target import Target
+from tilelang.targets.nvidia.isa.sync import SYNC_THREADS
+from tilelang.targets.target import Target
 
 
 def exprs(values: Sequence[ExprLike]) -> tuple[Expr, ...]:

@@ -4,7 +4,6 @@ import numpy as np
 from roles import launch_of
 
 import tilelang.language as T
-from tilelang.backends.cuda import BACKEND
 from tilelang.dtypes import as_dtype
 from tilelang.ir.func import Level
 from tilelang.options import CompileOptions
@@ -12,7 +11,8 @@ from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.runner import run_passes
 from tilelang.passes.tile import persist_grid
 from tilelang.sim.run import simulate
-from tilelang.target import Target
+from tilelang.targets.nvidia.backend import BACKEND
+from tilelang.targets.target import Target
 
 TARGET = Target("cuda", "sm_90a")
 TIMINGS = [(lazy, seed) for lazy in (False, True) for seed in range(3)]

@@ -19,8 +19,6 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from tilelang.backends.cpu import LOWERINGS
-from tilelang.codegen.cuda import emit
 from tilelang.codegen.source import Source
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.func import PrimFunc, ScalarParam
@@ -28,12 +26,14 @@ from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.stmt import Alloc, Launch, Stmt
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.isa.intrinsic import Helper, ordered_helpers
-from tilelang.lowering.cpu import gemm
 from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
 from tilelang.passes.thread import guard_bounds, simplify_body
 from tilelang.passes.tile import check_program, inline_bindings
 from tilelang.passes.tile.lower_tile_ops import lower_tile_ops
+from tilelang.targets.cpu.backend import LOWERINGS
+from tilelang.targets.cpu.lowerings import gemm
+from tilelang.targets.nvidia.codegen.cuda import emit
 
 COMPILER = os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")

@@ -8,12 +8,12 @@ from fake_cuda import FakeCuda
 from tilelang.ir.facts import Facts
 from tilelang.ir.func import PrimFunc
 from tilelang.ir.stmt import Seq
-from tilelang.passes.tile.specialize_symbols import specialize
-from tilelang.runtime.cuda_driver import Driver
-from tilelang.runtime.device_call import DeviceCaller
-from tilelang.runtime.device_program import DeviceProgram
-from tilelang.runtime.failures import FailureBoard
 from tilelang.runtime.parameters import Signature
+from tilelang.targets.nvidia.runtime.cuda_driver import Driver
+from tilelang.targets.nvidia.runtime.device_call import DeviceCaller
+from tilelang.targets.nvidia.runtime.device_program import DeviceProgram
+from tilelang.targets.nvidia.runtime.failures import FailureBoard
+from tilelang.transforms.specialize_symbols import specialize
 
 
 class Calls:

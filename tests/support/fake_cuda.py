@@ -26,10 +26,10 @@ from tilelang.ir.expr import Const, Expr, Var, const
 from tilelang.ir.func import Param, PrimFunc, ScalarParam, TensorParam
 from tilelang.ir.stmt import Seq, Store
 from tilelang.options import CompileOptions
-from tilelang.runtime.cuda_driver import Driver
-from tilelang.runtime.device_code import DeviceCode
-from tilelang.runtime.nvrtc import open_nvrtc
 from tilelang.runtime.parameters import Signature
+from tilelang.targets.nvidia.runtime.cuda_driver import Driver
+from tilelang.targets.nvidia.runtime.device_code import DeviceCode
+from tilelang.targets.nvidia.runtime.nvrtc import open_nvrtc
 
 
 def _has_nvrtc() -> bool:

@@ -17,7 +17,7 @@ from tilelang.passes.runner import run_passes
 from tilelang.runtime.arrays import borrow
 from tilelang.sim.counters import Counters
 from tilelang.sim.run import simulate
-from tilelang.target import Target
+from tilelang.targets.target import Target
 from tilelang.testing import to_host
 
 
@@ -25,7 +25,7 @@ def lower_func(func: PrimFunc, arch: str = "sm_80", options: CompileOptions = Co
     """The thread-level program that would be printed for the GPU; a function that is one already stays as it is."""
     if func.level is Level.THREAD:
         return func
-    backend = import_module("tilelang.backends.cuda").BACKEND
+    backend = import_module("tilelang.targets.nvidia.backend").BACKEND
     return run_passes(func, backend.passes, PassContext(options, Target("cuda", arch)))
 
 

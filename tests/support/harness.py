@@ -12,7 +12,7 @@ from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
 from tilelang.sim.run import simulate
 from tilelang.sim.tile_interp import run_reference
-from tilelang.target import Target
+from tilelang.targets.target import Target
 
 
 def run_reference_on_copies(func: PrimFunc, arguments: Sequence[Any]) -> list[Any]:
@@ -33,7 +33,7 @@ def simulate_on_copies(func: PrimFunc, arguments: Sequence[Any], arch: str = "sm
     """The arguments after the simulator ran the kernel as compiled for a GPU, on copies of them."""
     copies = [np.array(a) if isinstance(a, np.ndarray) else a for a in arguments]
     target = Target("cuda", arch)
-    lowered = run_passes(func, import_module("tilelang.backends.cuda").BACKEND.passes, PassContext(target=target))
+    lowered = run_passes(func, import_module("tilelang.targets.nvidia.backend").BACKEND.passes, PassContext(target=target))
     simulate(lowered, copies, target=target)
     return copies
 

@@ -18,7 +18,6 @@ import multiprocessing
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
@@ -36,7 +35,8 @@ from tilelang.errors import TileLangError
 from tilelang.ir.func import PrimFunc
 from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
-from tilelang.target import Target
+from tilelang.targets.registry import resolve
+from tilelang.targets.target import Target
 
 TARGETS = {
     "cpu": Target("cpu"),
@@ -117,7 +117,7 @@ def _compatible() -> Iterator[tuple[str, Make]]:
 
 def text_of(make: Make, target: Target) -> str:
     """The text of a kernel for a target, or its error in one line."""
-    backend = import_module(f"tilelang.backends.{target.kind}").BACKEND
+    backend = resolve(target).backend()
     try:
         return backend.emit(run_passes(make(), backend.passes, PassContext(target=target))).text
     except TileLangError as error:

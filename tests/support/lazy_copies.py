@@ -14,13 +14,14 @@ from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.expr import const
 from tilelang.ir.stmt import CallStmt, Store
 from tilelang.ir.visit import Rewriter
-from tilelang.isa.nvidia.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT
-from tilelang.lowering.nvidia.copy_async import NAME
 from tilelang.ops.copy import Copy
 from tilelang.passes.base import PassContext
-from tilelang.passes.tile import expand_pipeline, inline_bindings, plan_pipeline
+from tilelang.passes.tile import inline_bindings
 from tilelang.sim.tile_interp import Interpreter
-from tilelang.target import Target
+from tilelang.targets.nvidia.isa.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT
+from tilelang.targets.nvidia.lowerings.copy_async import NAME
+from tilelang.targets.nvidia.passes import expand_pipeline, plan_pipeline
+from tilelang.targets.target import Target
 
 CONTEXT = PassContext(target=Target("cuda", "sm_80"))
 

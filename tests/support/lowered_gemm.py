@@ -16,8 +16,6 @@ from tilelang.ir.func import Level, PrimFunc, TensorParam
 from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, If, Launch, Store
-from tilelang.isa.nvidia.fence import FENCE_PROXY_ASYNC
-from tilelang.isa.nvidia.sync import SYNC_THREADS
 from tilelang.layout.constraints import InShared, Is
 from tilelang.lowering.lowering import Site
 from tilelang.lowering.regions import whole
@@ -26,7 +24,9 @@ from tilelang.options import CompileOptions
 from tilelang.passes.base import PassContext
 from tilelang.passes.thread import flatten_shared, plan_shared_memory
 from tilelang.sim.run import simulate
-from tilelang.target import Feature, Target
+from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC
+from tilelang.targets.nvidia.isa.sync import SYNC_THREADS
+from tilelang.targets.target import Feature, Target
 
 BLOCK = Var("bx", INT32, index=True)
 

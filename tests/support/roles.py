@@ -3,21 +3,22 @@
 from types import MappingProxyType
 
 import tilelang.language as T
-from tilelang.backends.cuda import BACKEND
 from tilelang.ir.func import Level
 from tilelang.ir.stmt import Launch
 from tilelang.ir.visit import walk
-from tilelang.lowering.nvidia.copy_tma import TmaLoad, TmaStore
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.options import CompileOptions
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.runner import run_passes
-from tilelang.passes.tile import check_program, inline_bindings, persist_grid, split_sums
-from tilelang.passes.tile.choose_schedule import choose_schedule
-from tilelang.passes.tile.roles.abilities import PRODUCT
-from tilelang.passes.tile.specialize_warps import specialize_warps
-from tilelang.target import Target
+from tilelang.passes.tile import check_program, inline_bindings, persist_grid
+from tilelang.targets.nvidia.backend import BACKEND
+from tilelang.targets.nvidia.lowerings.copy_tma import TmaLoad, TmaStore
+from tilelang.targets.nvidia.passes import split_sums
+from tilelang.targets.nvidia.passes.choose_schedule import choose_schedule
+from tilelang.targets.nvidia.passes.roles.abilities import PRODUCT
+from tilelang.targets.nvidia.passes.specialize_warps import specialize_warps
+from tilelang.targets.target import Target
 
 TARGET = Target("cuda", "sm_90a")
 

@@ -4,13 +4,13 @@ import numpy as np
 from harness import run_reference_on_copies
 from roles import launch_of, product
 
-from tilelang.backends.cuda import BACKEND
 from tilelang.dtypes import as_dtype
 from tilelang.options import CompileOptions
 from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
 from tilelang.sim.run import simulate
-from tilelang.target import Target
+from tilelang.targets.nvidia.backend import BACKEND
+from tilelang.targets.target import Target
 
 TARGET = Target("cuda", "sm_90a")
 ALL_TIMINGS = [(lazy, seed) for lazy in (False, True) for seed in (0, 1, 2)]

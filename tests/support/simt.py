@@ -24,9 +24,6 @@ from tilelang.ir.stmt import (
     Launch,
     Seq,
 )
-from tilelang.isa.nvidia.lanes import FOLDS
-from tilelang.lowering.simt.line_fold import SimtLineFold
-from tilelang.lowering.simt.scan import SimtScan
 from tilelang.ops.lines import LineFold
 from tilelang.ops.scan import Scan
 from tilelang.passes.base import PassContext
@@ -37,7 +34,10 @@ from tilelang.passes.tile.choose_lowerings import choose_lowerings
 from tilelang.passes.tile.infer_layouts import infer_layouts
 from tilelang.passes.tile.lower_to_threads import lower_to_threads
 from tilelang.sim.tile_interp import run_reference
-from tilelang.target import Target
+from tilelang.targets.gpu.lowerings.line_fold import SimtLineFold
+from tilelang.targets.gpu.lowerings.scan import SimtScan
+from tilelang.targets.nvidia.isa.lanes import FOLDS
+from tilelang.targets.target import Target
 
 LANES = 32
 

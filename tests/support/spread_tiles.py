@@ -24,7 +24,7 @@ from tilelang.passes.tile import check_program, demote_fragments, expand_to_loop
 from tilelang.passes.tile.infer_layouts import infer_layouts
 from tilelang.passes.tile.lower_to_threads import lower_to_threads
 from tilelang.sim.tile_interp import run_reference
-from tilelang.target import Target
+from tilelang.targets.target import Target
 
 SM80 = PassContext(target=Target("cuda", "sm_80"))
 BEFORE = (check_program.PASS, inline_bindings.PASS)

@@ -10,8 +10,8 @@ from tilelang.dtypes import SCALARS
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Var, as_expr
 from tilelang.ir.launch import LaunchPlan, TensorMap
-from tilelang.isa.nvidia.fence import FENCE_PROXY_ASYNC
-from tilelang.isa.nvidia.mbarrier import (
+from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC
+from tilelang.targets.nvidia.isa.mbarrier import (
     FENCE_MBARRIER_INIT,
     MBARRIER_ARRIVE,
     MBARRIER_ARRIVE_EXPECT_TX,

@@ -13,7 +13,7 @@ from tilelang.ir.func import PrimFunc
 from tilelang.jit.decorator import JitFunction
 from tilelang.jit.options import JitOptions
 from tilelang.runtime.parameters import Signature
-from tilelang.target import Target
+from tilelang.targets.target import Target
 from tilelang.tune.subject import Subject
 
 

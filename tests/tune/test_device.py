@@ -2,8 +2,8 @@ import pytest
 from fake_cuda import FakeCuda
 
 from tilelang.errors import DriverError, OptionError
-from tilelang.runtime.cuda_driver import Driver
-from tilelang.target import Target
+from tilelang.targets.nvidia.runtime.cuda_driver import Driver
+from tilelang.targets.target import Target
 from tilelang.tune import device
 from tilelang.tune.device import check_has_clock, device_name, is_lost
 

@@ -6,7 +6,7 @@ from tunable import subject_of
 import tilelang.language as T
 from tilelang.errors import OptionError
 from tilelang.options import CompileOptions
-from tilelang.target import ARCHITECTURES, Target
+from tilelang.targets.target import ARCHITECTURES, Target
 from tilelang.tune.gemm_space import NAMES, default_configs, gemm_configs
 from tilelang.tune.space import configurations
 

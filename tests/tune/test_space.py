@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tunable import subject_of
 
 from tilelang.errors import OptionError, TuningError
-from tilelang.target import Target
+from tilelang.targets.target import Target
 from tilelang.tune.space import configurations, text_of
 
 

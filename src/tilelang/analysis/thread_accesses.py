@@ -20,8 +20,8 @@ from tilelang.ir.scalar import UnaryOp
 from tilelang.ir.stmt import Atomic, AtomicOp, Bind, CallStmt, For, Group, Print, Stmt, Store, While
 from tilelang.ir.visit import children, expressions, substitute, variables_of, walk, walk_expr, written_buffers
 from tilelang.isa.instruction import Effect, Instruction, Timeline
-from tilelang.isa.nvidia.sync import SYNC_WARP
 from tilelang.records import record
+from tilelang.targets.nvidia.isa.sync import SYNC_WARP
 
 SHARED_BY_THREADS = (Scope.SHARED, Scope.GLOBAL)
 

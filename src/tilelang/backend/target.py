@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tilelang.api import public
 from tilelang.errors import TargetError
 from tilelang.options import environment
-from tilelang.target import Target, TargetLike, parse_target, present_arch
+from tilelang.targets.target import Target, TargetLike, parse_target, present_arch
 
 __all__ = ["Target", "TargetLike", "auto_detect_target", "determine_target"]
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from tilelang.analysis.strides import coefficient
 from tilelang.arith.domain import Domain
 from tilelang.arith.simplify import simplify
 from tilelang.ir.buffer import Buffer, Region, Scope
@@ -19,7 +20,6 @@ from tilelang.ir.compare import ExprKey, expr_key
 from tilelang.ir.expr import Expr, Load, Var, const, int_const
 from tilelang.ir.stmt import Atomic, Bind, CallStmt, For, ForKind, Stmt
 from tilelang.ir.visit import sub_statements, substitute, variables_of, walk, walk_expr
-from tilelang.passes.thread.strides import coefficient
 from tilelang.records import record
 
 Place = tuple[Buffer, tuple[ExprKey, ...]]

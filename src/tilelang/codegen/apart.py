@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tilelang.analysis.strides import stride_along
 from tilelang.arith.domain import Domain
 from tilelang.arith.simplify import simplify
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Binary, Expr, Var, const, int_const
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.visit import substitute
-from tilelang.passes.thread.strides import stride_along
 from tilelang.records import record
 
 _REACH = 2**31  # what moves further is no `int`

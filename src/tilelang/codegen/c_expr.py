@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from tilelang.analysis.strides import distance
 from tilelang.codegen.advance import Place, Steps, place_of
 from tilelang.codegen.apart import Moves, take_address_apart
 from tilelang.codegen.c_index import (
@@ -39,7 +40,6 @@ from tilelang.ir.scalar import COMPARISONS, LOGICAL, BinaryOp, UnaryOp, convert
 from tilelang.ir.vector import packed_lanes, taken_lane
 from tilelang.ir.visit import walk_expr
 from tilelang.isa.intrinsic import Intrinsic
-from tilelang.passes.thread.strides import distance
 
 UINT32 = SCALARS["uint32"]
 _REGISTERS = (Scope.LOCAL, Scope.VAR)

@@ -13,7 +13,7 @@ from typing import Any
 from tilelang.api import public
 from tilelang.codegen.source import Source
 from tilelang.errors import ProgramRuntimeError, ProgramTypeError
-from tilelang.target import Target
+from tilelang.targets.target import Target
 
 Postprocess = Callable[[str, Target], str]
 

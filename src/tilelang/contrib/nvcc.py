@@ -15,8 +15,8 @@ from pathlib import Path
 
 from tilelang.api import public
 from tilelang.errors import OptionError, TargetError, ToolchainError
-from tilelang.runtime import nvcc, nvrtc
-from tilelang.target import DEFAULT_ARCH, Feature, Target, TargetLike, parse_target, present_arch
+from tilelang.targets.nvidia.runtime import nvcc, nvrtc
+from tilelang.targets.target import DEFAULT_ARCH, Feature, Target, TargetLike, parse_target, present_arch
 
 __all__ = [
     "compile_cuda",

@@ -21,7 +21,7 @@ from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.scalar import BinaryOp, Value
 from tilelang.layout.thread_values import Fragment
 from tilelang.records import record
-from tilelang.target import WARP_SIZE, Feature
+from tilelang.targets.target import WARP_SIZE, Feature
 
 if TYPE_CHECKING:
     import numpy as np

@@ -51,7 +51,7 @@ from tilelang.ir.stmt import (
     While,
 )
 from tilelang.ir.visit import children, expressions, variables_of, walk
-from tilelang.target import WARP_SIZE
+from tilelang.targets.target import WARP_SIZE
 
 _ANYWHERE = (Seq, Bind, Alloc, Store, For, While, If, Break, Continue, Atomic, Assert, Print, Launch)
 

@@ -14,7 +14,7 @@ from typing import Any
 from tilelang.dtypes import DType
 from tilelang.ir.callee import Routine
 from tilelang.records import record
-from tilelang.target import Feature
+from tilelang.targets.target import Feature
 
 
 class Group(enum.Enum):

@@ -16,7 +16,7 @@ from tilelang.jit.kernel_texts import Lowered
 from tilelang.jit.pass_context import get_pass_context
 from tilelang.jit.program import compile_program, generate_source
 from tilelang.runtime.parameters import OutIdx
-from tilelang.target import Target, TargetLike, parse_target
+from tilelang.targets.target import Target, TargetLike, parse_target
 
 
 @public

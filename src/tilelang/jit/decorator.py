@@ -34,7 +34,7 @@ from tilelang.jit.signature import (
 )
 from tilelang.language.eager import is_eager
 from tilelang.runtime.parameters import OutIdx
-from tilelang.target import TargetLike
+from tilelang.targets.target import TargetLike
 
 
 @public

@@ -16,14 +16,14 @@ from tilelang.ir.func import PrimFunc
 from tilelang.jit.program import Program, compile_program
 from tilelang.jit.runners import specialized
 from tilelang.options import CompileOptions
-from tilelang.runtime.device_code import DeviceCode
 from tilelang.runtime.parameters import Signature
 from tilelang.runtime.variants import Variants
-from tilelang.target import Target
+from tilelang.targets.nvidia.runtime.device_code import DeviceCode
+from tilelang.targets.target import Target
 
 if TYPE_CHECKING:
-    from tilelang.runtime.device_call import DeviceCaller
-    from tilelang.runtime.device_program import DeviceProgram
+    from tilelang.targets.nvidia.runtime.device_call import DeviceCaller
+    from tilelang.targets.nvidia.runtime.device_program import DeviceProgram
 
 
 _NAMED_FRAGMENTS = 4
@@ -59,7 +59,7 @@ class DeviceRunner:
         """What calls do."""
         with self._lock:
             if self._caller is None:
-                from tilelang.runtime.device_call import DeviceCaller  # noqa: PLC0415  needed by calls alone
+                from tilelang.targets.nvidia.runtime.device_call import DeviceCaller  # noqa: PLC0415  needed by calls alone
 
                 self._caller = DeviceCaller(self._signature, self._target.arch, self._variant, changed=self._use)
                 self.call = self._caller.call
@@ -76,8 +76,8 @@ class DeviceRunner:
 
     def _variant(self, facts: Facts) -> DeviceProgram:
         """The program for calls of which these facts hold."""
-        from tilelang.runtime.device_program import DeviceProgram  # noqa: PLC0415  as above
-        from tilelang.runtime.failures import FAILURES  # noqa: PLC0415
+        from tilelang.targets.nvidia.runtime.device_program import DeviceProgram  # noqa: PLC0415  as above
+        from tilelang.targets.nvidia.runtime.failures import FAILURES  # noqa: PLC0415
 
         func = specialized(self._func, facts)
         code = _code_of(compile_program(func, self._target, self._options, self._compiler))

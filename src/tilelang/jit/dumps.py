@@ -18,7 +18,7 @@ from tilelang.layout import thread_values
 from tilelang.layout.digits import NotDigits
 from tilelang.layout.fragment import Fragment
 from tilelang.options import CompileOptions
-from tilelang.target import Target
+from tilelang.targets.target import Target
 
 if TYPE_CHECKING:
     from tilelang.passes.runner import Snapshot

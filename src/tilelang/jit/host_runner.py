@@ -15,13 +15,13 @@ from tilelang.jit.program import Program, compile_program
 from tilelang.options import CompileOptions
 from tilelang.runtime.arguments import bind
 from tilelang.runtime.call_text import attempt_of
-from tilelang.runtime.fast_call import call_text, make_fast_call
-from tilelang.runtime.library import FLOAT, INTEGER, POINTER, Entry
 from tilelang.runtime.parameters import Signature
-from tilelang.target import Target
+from tilelang.targets.cpu.runtime.fast_call import call_text, make_fast_call
+from tilelang.targets.cpu.runtime.library import FLOAT, INTEGER, POINTER, Entry
+from tilelang.targets.target import Target
 
 if TYPE_CHECKING:
-    from tilelang.runtime.device_code import DeviceCode
+    from tilelang.targets.nvidia.runtime.device_code import DeviceCode
 
 
 class HostRunner:

@@ -12,7 +12,7 @@ from tilelang.jit.kernel import JITKernel
 from tilelang.jit.options import JitOptions
 from tilelang.jit.signature import JITFunc, ParsedArguments
 from tilelang.runtime.parameters import OutIdx
-from tilelang.target import TargetLike
+from tilelang.targets.target import TargetLike
 
 
 @public

@@ -20,7 +20,7 @@ from tilelang.jit.kernel_texts import KernelTexts
 from tilelang.jit.program import snapshots
 from tilelang.jit.runners import Runner, make_runner, simulator_runner
 from tilelang.runtime.parameters import OutIdx, Signature, order_keywords
-from tilelang.target import TargetLike, parse_execution_backend, parse_target
+from tilelang.targets.target import TargetLike, parse_execution_backend, parse_target
 
 if TYPE_CHECKING:
     from tilelang.profile.inputs import TensorSupplyType

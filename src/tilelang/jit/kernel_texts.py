@@ -21,11 +21,11 @@ from tilelang.options import CompileOptions
 from tilelang.records import record
 from tilelang.runtime.kernel_param import KernelParam
 from tilelang.runtime.parameters import Signature
-from tilelang.target import Target
+from tilelang.targets.target import Target
 
 if TYPE_CHECKING:
-    from tilelang.runtime.device_code import DeviceCode
-    from tilelang.runtime.ptxas_log import Resources
+    from tilelang.targets.nvidia.runtime.device_code import DeviceCode
+    from tilelang.targets.nvidia.runtime.ptxas_log import Resources
 
 _WHICH = ("kernel", "host", "both")
 
@@ -221,7 +221,7 @@ class KernelTexts:
         Raises:
             OptionError: Nothing was compiled: the kernel is interpreted or simulated.
         """
-        from tilelang.runtime.library import Entry  # noqa: PLC0415  few export
+        from tilelang.targets.cpu.runtime.library import Entry  # noqa: PLC0415  few export
 
         program = self._runner.program
         if program is None:
@@ -230,7 +230,7 @@ class KernelTexts:
                 hint="leave execution_backend out",
             )
         if isinstance(program.built, Entry):
-            from tilelang.runtime.host_compiler import shared_object  # noqa: PLC0415  as above
+            from tilelang.targets.cpu.runtime.host_compiler import shared_object  # noqa: PLC0415  as above
 
             _write(kernel_file, shared_object(program.source, self.options))
         else:
@@ -249,7 +249,7 @@ class KernelTexts:
     @property
     def resources(self) -> Resources:
         """Registers, shared memory and spilled bytes: the most that any of the program's kernels uses."""
-        from tilelang.runtime.ptxas_log import Resources  # noqa: PLC0415  few ask
+        from tilelang.targets.nvidia.runtime.ptxas_log import Resources  # noqa: PLC0415  few ask
 
         found = self.kernel_resources.values()
         return Resources(

@@ -13,7 +13,7 @@ from tilelang.jit.kernel import JITKernel
 from tilelang.options import environment
 from tilelang.records import record
 from tilelang.runtime.parameters import OutIdx
-from tilelang.target import Target, TargetLike, parse_execution_backend, parse_target
+from tilelang.targets.target import Target, TargetLike, parse_execution_backend, parse_target
 
 # `os.environ` encodes the name and decodes the value in every read, which takes most of a microsecond; the mapping that
 # it wraps does neither.

@@ -18,7 +18,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilelang.backends.registry import resolve
 from tilelang.codegen.postprocess import is_postprocessed, postprocessed
 from tilelang.codegen.source import DeviceLaunch, KernelArgument, Source, TensorMapText
 from tilelang.dtypes import as_dtype
@@ -29,13 +28,14 @@ from tilelang.ir.visit import walk
 from tilelang.options import CompileOptions, environment_flag, is_cache_enabled
 from tilelang.records import record
 from tilelang.runtime import cache
-from tilelang.target import EXECUTION_BACKENDS, Target
+from tilelang.targets.registry import resolve
+from tilelang.targets.target import EXECUTION_BACKENDS, Target
 
 if TYPE_CHECKING:
     from tilelang.passes.base import Pass
     from tilelang.passes.runner import Snapshot
-    from tilelang.runtime.device_code import DeviceCode
-    from tilelang.runtime.library import Entry
+    from tilelang.targets.cpu.runtime.library import Entry
+    from tilelang.targets.nvidia.runtime.device_code import DeviceCode
 
 
 @record

@@ -14,10 +14,10 @@ from tilelang.jit.program import Program, as_meant, check
 from tilelang.options import CompileOptions
 from tilelang.runtime.arguments import Bound, bind
 from tilelang.runtime.arrays import ArrayView
-from tilelang.runtime.device_code import DeviceCode
 from tilelang.runtime.parameters import Signature
 from tilelang.sim.tile_interp import run_reference
-from tilelang.target import Target
+from tilelang.targets.nvidia.runtime.device_code import DeviceCode
+from tilelang.targets.target import Target
 
 
 class ReferenceRunner:

@@ -15,12 +15,12 @@ from tilelang.ir.func import PrimFunc
 from tilelang.jit.program import Program
 from tilelang.options import CompileOptions
 from tilelang.runtime.parameters import Signature
-from tilelang.target import Target
+from tilelang.targets.target import Target
 
 if TYPE_CHECKING:
-    from tilelang.runtime.device_code import DeviceCode
+    from tilelang.targets.nvidia.runtime.device_code import DeviceCode
 
-_SPECIALIZE = "tilelang.passes.tile.specialize_symbols"
+_SPECIALIZE = "tilelang.transforms.specialize_symbols"
 
 
 class Runner(Protocol):

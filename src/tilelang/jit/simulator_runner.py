@@ -18,18 +18,18 @@ from tilelang.ir.facts import Facts
 from tilelang.ir.func import PrimFunc, ScalarParam, TensorParam
 from tilelang.ir.stmt import Launch
 from tilelang.ir.visit import walk
-from tilelang.isa.nvidia.tensor_box import map_fault
 from tilelang.jit.program import Program, lowered
 from tilelang.jit.runners import specialized
 from tilelang.options import CompileOptions
 from tilelang.runtime.arguments import Bound, bind
 from tilelang.runtime.arrays import ArrayView
-from tilelang.runtime.device_code import DeviceCode
 from tilelang.runtime.parameters import Signature
 from tilelang.runtime.variants import ALIGNMENT_BYTES, Variants
 from tilelang.sim.counters import Counters
 from tilelang.sim.run import simulate
-from tilelang.target import Target
+from tilelang.targets.nvidia.isa.tensor_box import map_fault
+from tilelang.targets.nvidia.runtime.device_code import DeviceCode
+from tilelang.targets.target import Target
 
 
 class SimulatorRunner:

@@ -16,20 +16,14 @@ from tilelang.language.annotate_layout import *
 from tilelang.language.arithmetic import *
 from tilelang.language.assumptions import *
 from tilelang.language.atomic import *
-from tilelang.language.barriers import *
-from tilelang.language.blackwell import *
-from tilelang.language.blackwell import INSTRUCTIONS
 from tilelang.language.blocks import *
 from tilelang.language.casts import *
 from tilelang.language.classes import *
-from tilelang.language.clusters import *
 from tilelang.language.copies import *
 from tilelang.language.debug import *
 from tilelang.language.derived import *
 from tilelang.language.dtypes import DTYPES, DataType, dtype
 from tilelang.language.eager import *
-from tilelang.language.engine import *
-from tilelang.language.extern import *
 from tilelang.language.groups import *
 from tilelang.language.ieee import *
 from tilelang.language.kernel import *
@@ -40,15 +34,10 @@ from tilelang.language.loops import *
 from tilelang.language.macro import *
 from tilelang.language.math import *
 from tilelang.language.math import FUNCTIONS
-from tilelang.language.matrix_instructions import *
 from tilelang.language.meta import *
-from tilelang.language.mma_emitter import *
-from tilelang.language.mma_index import *
-from tilelang.language.multicast import *
 from tilelang.language.nodes import *
 from tilelang.language.operator_classes import *
 from tilelang.language.parameters import *
-from tilelang.language.pointers import *
 from tilelang.language.prim_func import *
 from tilelang.language.products import *
 from tilelang.language.random_numbers import *
@@ -56,9 +45,6 @@ from tilelang.language.reducers import *
 from tilelang.language.reductions import *
 from tilelang.language.scans import *
 from tilelang.language.selection import *
-from tilelang.language.source_kernel import *
-from tilelang.language.sparse_products import *
-from tilelang.language.sync import *
 from tilelang.language.tensors import *
 from tilelang.language.thread_return import *
 from tilelang.language.threads import *
@@ -66,9 +52,6 @@ from tilelang.language.tile import *
 from tilelang.language.tile_scheduler import *
 from tilelang.language.types import *
 from tilelang.language.vectors import *
-from tilelang.language.warp import *
-from tilelang.language.warpgroups import *
-from tilelang.language.wide_access import *
 from tilelang.layout import (
     Fragment,
     Layout,
@@ -78,65 +61,42 @@ from tilelang.layout import (
     make_swizzled_layout,
 )
 from tilelang.ops.gemm import GemmWarpPolicy
+from tilelang.targets.nvidia.language.barriers import *
+from tilelang.targets.nvidia.language.blackwell import *
+from tilelang.targets.nvidia.language.blackwell import INSTRUCTIONS
+from tilelang.targets.nvidia.language.clusters import *
+from tilelang.targets.nvidia.language.engine import *
+from tilelang.targets.nvidia.language.extern import *
+from tilelang.targets.nvidia.language.matrix_instructions import *
+from tilelang.targets.nvidia.language.mma_emitter import *
+from tilelang.targets.nvidia.language.mma_index import *
+from tilelang.targets.nvidia.language.multicast import *
+from tilelang.targets.nvidia.language.pointers import *
+from tilelang.targets.nvidia.language.source_kernel import *
+from tilelang.targets.nvidia.language.sparse_products import *
+from tilelang.targets.nvidia.language.sync import *
+from tilelang.targets.nvidia.language.warp import *
+from tilelang.targets.nvidia.language.warpgroups import *
+from tilelang.targets.nvidia.language.wide_access import *
 
 # the modules above whose names are part of the language
 _MODULES = (
-    "alloc",
-    "allreduce",
-    "annotate",
-    "annotate_layout",
-    "arithmetic",
-    "assumptions",
-    "atomic",
-    "barriers",
-    "blackwell",
-    "blocks",
-    "casts",
-    "classes",
-    "clusters",
-    "copies",
-    "debug",
-    "derived",
-    "eager",
-    "engine",
-    "extern",
-    "groups",
-    "ieee",
-    "kernel",
-    "legacy_blocks",
-    "legacy_calls",
-    "loops",
-    "macro",
-    "math",
-    "matrix_instructions",
-    "meta",
-    "mma_emitter",
-    "mma_index",
-    "multicast",
-    "nodes",
-    "operator_classes",
-    "parameters",
-    "pointers",
-    "prim_func",
-    "products",
-    "random_numbers",
-    "reducers",
-    "reductions",
-    "scans",
-    "selection",
-    "source_kernel",
-    "sparse_products",
-    "sync",
-    "tensors",
-    "thread_return",
-    "threads",
-    "tile",
-    "tile_scheduler",
-    "types",
-    "vectors",
-    "warp",
-    "warpgroups",
-    "wide_access",
+    *(
+        f"tilelang.language.{name}"
+        for name in """
+        alloc allreduce annotate annotate_layout arithmetic assumptions atomic blocks casts classes copies debug
+        derived eager groups ieee kernel legacy_blocks legacy_calls loops macro math meta nodes operator_classes
+        parameters prim_func products random_numbers reducers reductions scans selection tensors thread_return
+        threads tile tile_scheduler types vectors
+        """.split()
+    ),
+    *(
+        f"tilelang.targets.nvidia.language.{name}"
+        for name in """
+        barriers blackwell clusters engine extern matrix_instructions mma_emitter mma_index multicast pointers
+        source_kernel sparse_products sync warp warpgroups wide_access
+        """.split()
+    ),
 )
 
 globals().update(DTYPES)  # float16, int8x4, half, ...
@@ -154,7 +114,7 @@ __all__ = [
     "make_linear_layout",
     "make_mma_swizzle_layout",
     "make_swizzled_layout",
-    *(name for module in _MODULES for name in sys.modules[f"tilelang.language.{module}"].__all__),
+    *(name for module in _MODULES for name in sys.modules[module].__all__),
     *DTYPES,
     *FUNCTIONS,
     *PRIMITIVES,

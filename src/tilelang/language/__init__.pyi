@@ -57,27 +57,6 @@ from tilelang.language.atomic import atomic_min as atomic_min
 from tilelang.language.atomic import atomic_or as atomic_or
 from tilelang.language.atomic import atomic_store as atomic_store
 from tilelang.language.atomic import atomic_xor as atomic_xor
-from tilelang.language.barriers import alloc_barrier as alloc_barrier
-from tilelang.language.barriers import alloc_cluster_barrier as alloc_cluster_barrier
-from tilelang.language.barriers import barrier_arrive as barrier_arrive
-from tilelang.language.barriers import barrier_test_wait as barrier_test_wait
-from tilelang.language.barriers import barrier_wait as barrier_wait
-from tilelang.language.barriers import cp_async_barrier_noinc as cp_async_barrier_noinc
-from tilelang.language.barriers import create_barriers as create_barriers
-from tilelang.language.barriers import create_list_of_mbarrier as create_list_of_mbarrier
-from tilelang.language.barriers import get_mbarrier as get_mbarrier
-from tilelang.language.barriers import mbarrier_arrive as mbarrier_arrive
-from tilelang.language.barriers import mbarrier_arrive_expect_tx as mbarrier_arrive_expect_tx
-from tilelang.language.barriers import mbarrier_expect_tx as mbarrier_expect_tx
-from tilelang.language.barriers import mbarrier_wait_parity as mbarrier_wait_parity
-from tilelang.language.barriers import ptx_arrive_barrier as ptx_arrive_barrier
-from tilelang.language.barriers import ptx_arrive_barrier_expect_tx as ptx_arrive_barrier_expect_tx
-from tilelang.language.barriers import ptx_arrive_cluster_barrier as ptx_arrive_cluster_barrier
-from tilelang.language.barriers import ptx_cp_async_barrier as ptx_cp_async_barrier
-from tilelang.language.barriers import ptx_fence_barrier_init as ptx_fence_barrier_init
-from tilelang.language.barriers import ptx_init_barrier_thread_count as ptx_init_barrier_thread_count
-from tilelang.language.barriers import ptx_wait_barrier as ptx_wait_barrier
-from tilelang.language.blackwell import alloc_tmem as alloc_tmem
 from tilelang.language.blocks import Else as Else
 from tilelang.language.blocks import If as If
 from tilelang.language.blocks import Let as Let
@@ -101,22 +80,6 @@ from tilelang.language.classes import PrimExpr as PrimExpr
 from tilelang.language.classes import Ref as Ref
 from tilelang.language.classes import SharedBuffer as SharedBuffer
 from tilelang.language.classes import Var as Var
-from tilelang.language.clusters import block_rank_in_cluster as block_rank_in_cluster
-from tilelang.language.clusters import cluster_arrive as cluster_arrive
-from tilelang.language.clusters import cluster_arrive_relaxed as cluster_arrive_relaxed
-from tilelang.language.clusters import cluster_load as cluster_load
-from tilelang.language.clusters import cluster_store as cluster_store
-from tilelang.language.clusters import cluster_store_async as cluster_store_async
-from tilelang.language.clusters import cluster_sync as cluster_sync
-from tilelang.language.clusters import cluster_wait as cluster_wait
-from tilelang.language.clusters import get_cluster_block_nums as get_cluster_block_nums
-from tilelang.language.clusters import get_cluster_dims as get_cluster_dims
-from tilelang.language.clusters import get_cluster_extent as get_cluster_extent
-from tilelang.language.clusters import get_cluster_extents as get_cluster_extents
-from tilelang.language.clusters import get_cluster_id as get_cluster_id
-from tilelang.language.clusters import get_cluster_ids as get_cluster_ids
-from tilelang.language.clusters import get_cluster_size as get_cluster_size
-from tilelang.language.clusters import sync_cluster as sync_cluster
 from tilelang.language.copies import async_copy as async_copy
 from tilelang.language.copies import c2d_im2col as c2d_im2col
 from tilelang.language.copies import c2d_im2col as im2col
@@ -136,14 +99,6 @@ from tilelang.language.dtypes import is_float4 as is_float4
 from tilelang.language.dtypes import is_float4_e2m1_unpacked as is_float4_e2m1_unpacked
 from tilelang.language.dtypes import is_float4_e2m1fn as is_float4_e2m1fn
 from tilelang.language.eager import const as const
-from tilelang.language.engine import fence_proxy_async as fence_proxy_async
-from tilelang.language.engine import tma_copy as tma_copy
-from tilelang.language.engine import tma_gather4_bytes as tma_gather4_bytes
-from tilelang.language.engine import tma_store_arrive as tma_store_arrive
-from tilelang.language.engine import tma_store_wait as tma_store_wait
-from tilelang.language.extern import call_extern as call_extern
-from tilelang.language.extern import import_source as import_source
-from tilelang.language.extern import inline_ptx as inline_ptx
 from tilelang.language.groups import ws as ws
 from tilelang.language.ieee import ieee_add as ieee_add
 from tilelang.language.ieee import ieee_fdiv as ieee_fdiv
@@ -220,24 +175,9 @@ from tilelang.language.math import shift_left as shift_left
 from tilelang.language.math import shift_right as shift_right
 from tilelang.language.math import truncdiv as truncdiv
 from tilelang.language.math import truncmod as truncmod
-from tilelang.language.matrix_instructions import ptx_ldmatrix as ptx_ldmatrix
-from tilelang.language.matrix_instructions import ptx_mma as ptx_mma
-from tilelang.language.matrix_instructions import ptx_stmatrix as ptx_stmatrix
 from tilelang.language.meta import inline as inline
 from tilelang.language.meta import meta_class as meta_class
 from tilelang.language.meta import meta_var as meta_var
-from tilelang.language.mma_emitter import SparseTensorCoreIntrinEmitter as SparseTensorCoreIntrinEmitter
-from tilelang.language.mma_emitter import TCGEN05TensorCoreIntrinEmitter as TCGEN05TensorCoreIntrinEmitter
-from tilelang.language.mma_emitter import TensorCoreIntrinEmitter as TensorCoreIntrinEmitter
-from tilelang.language.mma_emitter import TensorCoreIntrinEmitterSM120 as TensorCoreIntrinEmitterSM120
-from tilelang.language.mma_emitter import TensorCoreIntrinEmitterWithLadderTransform as TensorCoreIntrinEmitterWithLadderTransform
-from tilelang.language.mma_emitter import WGMMATensorCoreIntrinEmitter as WGMMATensorCoreIntrinEmitter
-from tilelang.language.mma_emitter import WGSparseTensorCoreIntrinEmitter as WGSparseTensorCoreIntrinEmitter
-from tilelang.language.mma_index import get_ldmatrix_offset as get_ldmatrix_offset
-from tilelang.language.mma_index import get_mma_micro_size as get_mma_micro_size
-from tilelang.language.mma_index import get_swizzle_layout as get_swizzle_layout
-from tilelang.language.mma_index import mma_store_index_map as mma_store_index_map
-from tilelang.language.multicast import copy_cluster as copy_cluster
 from tilelang.language.nodes import BufferLoad as BufferLoad
 from tilelang.language.nodes import Call as Call
 from tilelang.language.nodes import CommReducer as CommReducer
@@ -270,13 +210,6 @@ from tilelang.language.operator_classes import StringImm as StringImm
 from tilelang.language.operator_classes import Sub as Sub
 from tilelang.language.parameters import empty as empty
 from tilelang.language.parameters import match_buffer as match_buffer
-from tilelang.language.pointers import access_ptr as access_ptr
-from tilelang.language.pointers import address_of as address_of
-from tilelang.language.pointers import ldg as ldg
-from tilelang.language.pointers import ptx_commit_group as ptx_commit_group
-from tilelang.language.pointers import ptx_cp_async as ptx_cp_async
-from tilelang.language.pointers import ptx_wait_group as ptx_wait_group
-from tilelang.language.pointers import stg as stg
 from tilelang.language.prim_func import prim_func as prim_func
 from tilelang.language.products import gemm as gemm
 from tilelang.language.random_numbers import rng_init as rng_init
@@ -304,19 +237,6 @@ from tilelang.language.selection import gather as gather
 from tilelang.language.selection import scatter as scatter
 from tilelang.language.selection import sort as sort
 from tilelang.language.selection import topk as topk
-from tilelang.language.source_kernel import CUDASourceCodeKernel as CUDASourceCodeKernel
-from tilelang.language.sparse_products import gemm_sp as gemm_sp
-from tilelang.language.sparse_products import wgmma_gemm_sp as wgmma_gemm_sp
-from tilelang.language.sync import named_barrier_arrive as named_barrier_arrive
-from tilelang.language.sync import pdl_sync as pdl_sync
-from tilelang.language.sync import pdl_trigger as pdl_trigger
-from tilelang.language.sync import sync_grid as sync_grid
-from tilelang.language.sync import sync_threads as sync_threads
-from tilelang.language.sync import sync_warp as sync_warp
-from tilelang.language.sync import syncthreads_and as syncthreads_and
-from tilelang.language.sync import syncthreads_count as syncthreads_count
-from tilelang.language.sync import syncthreads_or as syncthreads_or
-from tilelang.language.sync import thread_fence as thread_fence
 from tilelang.language.tensors import alloc_buffer as alloc_buffer
 from tilelang.language.tensors import alloc_buffer as allocate
 from tilelang.language.tensors import decl_buffer as decl_buffer
@@ -356,55 +276,6 @@ from tilelang.language.vectors import extract_lane as extract_lane
 from tilelang.language.vectors import vectorcombine as vectorcombine
 from tilelang.language.vectors import vectorhigh as vectorhigh
 from tilelang.language.vectors import vectorlow as vectorlow
-from tilelang.language.warp import activemask as activemask
-from tilelang.language.warp import all_sync as all_sync
-from tilelang.language.warp import any_sync as any_sync
-from tilelang.language.warp import ballot as ballot
-from tilelang.language.warp import ballot_sync as ballot_sync
-from tilelang.language.warp import match_all_sync as match_all_sync
-from tilelang.language.warp import match_any_sync as match_any_sync
-from tilelang.language.warp import shfl_down as shfl_down
-from tilelang.language.warp import shfl_sync as shfl_sync
-from tilelang.language.warp import shfl_up as shfl_up
-from tilelang.language.warp import shfl_xor as shfl_xor
-from tilelang.language.warp import shuffle_elect as shuffle_elect
-from tilelang.language.warp import tvm_warp_activemask as tvm_warp_activemask
-from tilelang.language.warp import tvm_warp_shuffle as tvm_warp_shuffle
-from tilelang.language.warp import tvm_warp_shuffle_down as tvm_warp_shuffle_down
-from tilelang.language.warp import tvm_warp_shuffle_up as tvm_warp_shuffle_up
-from tilelang.language.warp import warp_reduce_bitand as warp_reduce_bitand
-from tilelang.language.warp import warp_reduce_bitor as warp_reduce_bitor
-from tilelang.language.warp import warp_reduce_max as warp_reduce_max
-from tilelang.language.warp import warp_reduce_min as warp_reduce_min
-from tilelang.language.warp import warp_reduce_sum as warp_reduce_sum
-from tilelang.language.warpgroups import annotate_consumer_reg_alloc as annotate_consumer_reg_alloc
-from tilelang.language.warpgroups import annotate_producer_reg_dealloc as annotate_producer_reg_dealloc
-from tilelang.language.warpgroups import dec_max_nreg as dec_max_nreg
-from tilelang.language.warpgroups import disable_warp_group_reg_alloc as disable_warp_group_reg_alloc
-from tilelang.language.warpgroups import inc_max_nreg as inc_max_nreg
-from tilelang.language.warpgroups import no_set_max_nreg as no_set_max_nreg
-from tilelang.language.warpgroups import set_max_nreg as set_max_nreg
-from tilelang.language.warpgroups import wait_wgmma as wait_wgmma
-from tilelang.language.warpgroups import warpgroup_arrive as warpgroup_arrive
-from tilelang.language.warpgroups import warpgroup_commit_batch as warpgroup_commit_batch
-from tilelang.language.warpgroups import warpgroup_fence_operand as warpgroup_fence_operand
-from tilelang.language.warpgroups import warpgroup_wait as warpgroup_wait
-from tilelang.language.warpgroups import wgmma_gemm as wgmma_gemm
-from tilelang.language.warpgroups import wgmma_gemm as wgmma_mma
-from tilelang.language.wide_access import ldg128 as ldg128
-from tilelang.language.wide_access import ldg256 as ldg256
-from tilelang.language.wide_access import ldg32 as ldg32
-from tilelang.language.wide_access import ldg64 as ldg64
-from tilelang.language.wide_access import lds128 as lds128
-from tilelang.language.wide_access import lds32 as lds32
-from tilelang.language.wide_access import lds64 as lds64
-from tilelang.language.wide_access import stg128 as stg128
-from tilelang.language.wide_access import stg256 as stg256
-from tilelang.language.wide_access import stg32 as stg32
-from tilelang.language.wide_access import stg64 as stg64
-from tilelang.language.wide_access import sts128 as sts128
-from tilelang.language.wide_access import sts32 as sts32
-from tilelang.language.wide_access import sts64 as sts64
 from tilelang.layout.fragment import Fragment as Fragment
 from tilelang.layout.layout import Layout as Layout
 from tilelang.layout.layout import make_linear_layout as make_linear_layout
@@ -412,6 +283,135 @@ from tilelang.layout.partial_fragment import PartialFragment as PartialFragment
 from tilelang.layout.swizzle import make_mma_swizzle_layout as make_mma_swizzle_layout
 from tilelang.layout.swizzle import make_swizzled_layout as make_swizzled_layout
 from tilelang.ops.gemm import GemmWarpPolicy as GemmWarpPolicy
+from tilelang.targets.nvidia.language.barriers import alloc_barrier as alloc_barrier
+from tilelang.targets.nvidia.language.barriers import alloc_cluster_barrier as alloc_cluster_barrier
+from tilelang.targets.nvidia.language.barriers import barrier_arrive as barrier_arrive
+from tilelang.targets.nvidia.language.barriers import barrier_test_wait as barrier_test_wait
+from tilelang.targets.nvidia.language.barriers import barrier_wait as barrier_wait
+from tilelang.targets.nvidia.language.barriers import cp_async_barrier_noinc as cp_async_barrier_noinc
+from tilelang.targets.nvidia.language.barriers import create_barriers as create_barriers
+from tilelang.targets.nvidia.language.barriers import create_list_of_mbarrier as create_list_of_mbarrier
+from tilelang.targets.nvidia.language.barriers import get_mbarrier as get_mbarrier
+from tilelang.targets.nvidia.language.barriers import mbarrier_arrive as mbarrier_arrive
+from tilelang.targets.nvidia.language.barriers import mbarrier_arrive_expect_tx as mbarrier_arrive_expect_tx
+from tilelang.targets.nvidia.language.barriers import mbarrier_expect_tx as mbarrier_expect_tx
+from tilelang.targets.nvidia.language.barriers import mbarrier_wait_parity as mbarrier_wait_parity
+from tilelang.targets.nvidia.language.barriers import ptx_arrive_barrier as ptx_arrive_barrier
+from tilelang.targets.nvidia.language.barriers import ptx_arrive_barrier_expect_tx as ptx_arrive_barrier_expect_tx
+from tilelang.targets.nvidia.language.barriers import ptx_arrive_cluster_barrier as ptx_arrive_cluster_barrier
+from tilelang.targets.nvidia.language.barriers import ptx_cp_async_barrier as ptx_cp_async_barrier
+from tilelang.targets.nvidia.language.barriers import ptx_fence_barrier_init as ptx_fence_barrier_init
+from tilelang.targets.nvidia.language.barriers import ptx_init_barrier_thread_count as ptx_init_barrier_thread_count
+from tilelang.targets.nvidia.language.barriers import ptx_wait_barrier as ptx_wait_barrier
+from tilelang.targets.nvidia.language.blackwell import alloc_tmem as alloc_tmem
+from tilelang.targets.nvidia.language.clusters import block_rank_in_cluster as block_rank_in_cluster
+from tilelang.targets.nvidia.language.clusters import cluster_arrive as cluster_arrive
+from tilelang.targets.nvidia.language.clusters import cluster_arrive_relaxed as cluster_arrive_relaxed
+from tilelang.targets.nvidia.language.clusters import cluster_load as cluster_load
+from tilelang.targets.nvidia.language.clusters import cluster_store as cluster_store
+from tilelang.targets.nvidia.language.clusters import cluster_store_async as cluster_store_async
+from tilelang.targets.nvidia.language.clusters import cluster_sync as cluster_sync
+from tilelang.targets.nvidia.language.clusters import cluster_wait as cluster_wait
+from tilelang.targets.nvidia.language.clusters import get_cluster_block_nums as get_cluster_block_nums
+from tilelang.targets.nvidia.language.clusters import get_cluster_dims as get_cluster_dims
+from tilelang.targets.nvidia.language.clusters import get_cluster_extent as get_cluster_extent
+from tilelang.targets.nvidia.language.clusters import get_cluster_extents as get_cluster_extents
+from tilelang.targets.nvidia.language.clusters import get_cluster_id as get_cluster_id
+from tilelang.targets.nvidia.language.clusters import get_cluster_ids as get_cluster_ids
+from tilelang.targets.nvidia.language.clusters import get_cluster_size as get_cluster_size
+from tilelang.targets.nvidia.language.clusters import sync_cluster as sync_cluster
+from tilelang.targets.nvidia.language.engine import fence_proxy_async as fence_proxy_async
+from tilelang.targets.nvidia.language.engine import tma_copy as tma_copy
+from tilelang.targets.nvidia.language.engine import tma_gather4_bytes as tma_gather4_bytes
+from tilelang.targets.nvidia.language.engine import tma_store_arrive as tma_store_arrive
+from tilelang.targets.nvidia.language.engine import tma_store_wait as tma_store_wait
+from tilelang.targets.nvidia.language.extern import call_extern as call_extern
+from tilelang.targets.nvidia.language.extern import import_source as import_source
+from tilelang.targets.nvidia.language.extern import inline_ptx as inline_ptx
+from tilelang.targets.nvidia.language.matrix_instructions import ptx_ldmatrix as ptx_ldmatrix
+from tilelang.targets.nvidia.language.matrix_instructions import ptx_mma as ptx_mma
+from tilelang.targets.nvidia.language.matrix_instructions import ptx_stmatrix as ptx_stmatrix
+from tilelang.targets.nvidia.language.mma_emitter import SparseTensorCoreIntrinEmitter as SparseTensorCoreIntrinEmitter
+from tilelang.targets.nvidia.language.mma_emitter import TCGEN05TensorCoreIntrinEmitter as TCGEN05TensorCoreIntrinEmitter
+from tilelang.targets.nvidia.language.mma_emitter import TensorCoreIntrinEmitter as TensorCoreIntrinEmitter
+from tilelang.targets.nvidia.language.mma_emitter import TensorCoreIntrinEmitterSM120 as TensorCoreIntrinEmitterSM120
+from tilelang.targets.nvidia.language.mma_emitter import TensorCoreIntrinEmitterWithLadderTransform as TensorCoreIntrinEmitterWithLadderTransform
+from tilelang.targets.nvidia.language.mma_emitter import WGMMATensorCoreIntrinEmitter as WGMMATensorCoreIntrinEmitter
+from tilelang.targets.nvidia.language.mma_emitter import WGSparseTensorCoreIntrinEmitter as WGSparseTensorCoreIntrinEmitter
+from tilelang.targets.nvidia.language.mma_index import get_ldmatrix_offset as get_ldmatrix_offset
+from tilelang.targets.nvidia.language.mma_index import get_mma_micro_size as get_mma_micro_size
+from tilelang.targets.nvidia.language.mma_index import get_swizzle_layout as get_swizzle_layout
+from tilelang.targets.nvidia.language.mma_index import mma_store_index_map as mma_store_index_map
+from tilelang.targets.nvidia.language.multicast import copy_cluster as copy_cluster
+from tilelang.targets.nvidia.language.pointers import access_ptr as access_ptr
+from tilelang.targets.nvidia.language.pointers import address_of as address_of
+from tilelang.targets.nvidia.language.pointers import ldg as ldg
+from tilelang.targets.nvidia.language.pointers import ptx_commit_group as ptx_commit_group
+from tilelang.targets.nvidia.language.pointers import ptx_cp_async as ptx_cp_async
+from tilelang.targets.nvidia.language.pointers import ptx_wait_group as ptx_wait_group
+from tilelang.targets.nvidia.language.pointers import stg as stg
+from tilelang.targets.nvidia.language.source_kernel import CUDASourceCodeKernel as CUDASourceCodeKernel
+from tilelang.targets.nvidia.language.sparse_products import gemm_sp as gemm_sp
+from tilelang.targets.nvidia.language.sparse_products import wgmma_gemm_sp as wgmma_gemm_sp
+from tilelang.targets.nvidia.language.sync import named_barrier_arrive as named_barrier_arrive
+from tilelang.targets.nvidia.language.sync import pdl_sync as pdl_sync
+from tilelang.targets.nvidia.language.sync import pdl_trigger as pdl_trigger
+from tilelang.targets.nvidia.language.sync import sync_grid as sync_grid
+from tilelang.targets.nvidia.language.sync import sync_threads as sync_threads
+from tilelang.targets.nvidia.language.sync import sync_warp as sync_warp
+from tilelang.targets.nvidia.language.sync import syncthreads_and as syncthreads_and
+from tilelang.targets.nvidia.language.sync import syncthreads_count as syncthreads_count
+from tilelang.targets.nvidia.language.sync import syncthreads_or as syncthreads_or
+from tilelang.targets.nvidia.language.sync import thread_fence as thread_fence
+from tilelang.targets.nvidia.language.warp import activemask as activemask
+from tilelang.targets.nvidia.language.warp import all_sync as all_sync
+from tilelang.targets.nvidia.language.warp import any_sync as any_sync
+from tilelang.targets.nvidia.language.warp import ballot as ballot
+from tilelang.targets.nvidia.language.warp import ballot_sync as ballot_sync
+from tilelang.targets.nvidia.language.warp import match_all_sync as match_all_sync
+from tilelang.targets.nvidia.language.warp import match_any_sync as match_any_sync
+from tilelang.targets.nvidia.language.warp import shfl_down as shfl_down
+from tilelang.targets.nvidia.language.warp import shfl_sync as shfl_sync
+from tilelang.targets.nvidia.language.warp import shfl_up as shfl_up
+from tilelang.targets.nvidia.language.warp import shfl_xor as shfl_xor
+from tilelang.targets.nvidia.language.warp import shuffle_elect as shuffle_elect
+from tilelang.targets.nvidia.language.warp import tvm_warp_activemask as tvm_warp_activemask
+from tilelang.targets.nvidia.language.warp import tvm_warp_shuffle as tvm_warp_shuffle
+from tilelang.targets.nvidia.language.warp import tvm_warp_shuffle_down as tvm_warp_shuffle_down
+from tilelang.targets.nvidia.language.warp import tvm_warp_shuffle_up as tvm_warp_shuffle_up
+from tilelang.targets.nvidia.language.warp import warp_reduce_bitand as warp_reduce_bitand
+from tilelang.targets.nvidia.language.warp import warp_reduce_bitor as warp_reduce_bitor
+from tilelang.targets.nvidia.language.warp import warp_reduce_max as warp_reduce_max
+from tilelang.targets.nvidia.language.warp import warp_reduce_min as warp_reduce_min
+from tilelang.targets.nvidia.language.warp import warp_reduce_sum as warp_reduce_sum
+from tilelang.targets.nvidia.language.warpgroups import annotate_consumer_reg_alloc as annotate_consumer_reg_alloc
+from tilelang.targets.nvidia.language.warpgroups import annotate_producer_reg_dealloc as annotate_producer_reg_dealloc
+from tilelang.targets.nvidia.language.warpgroups import dec_max_nreg as dec_max_nreg
+from tilelang.targets.nvidia.language.warpgroups import disable_warp_group_reg_alloc as disable_warp_group_reg_alloc
+from tilelang.targets.nvidia.language.warpgroups import inc_max_nreg as inc_max_nreg
+from tilelang.targets.nvidia.language.warpgroups import no_set_max_nreg as no_set_max_nreg
+from tilelang.targets.nvidia.language.warpgroups import set_max_nreg as set_max_nreg
+from tilelang.targets.nvidia.language.warpgroups import wait_wgmma as wait_wgmma
+from tilelang.targets.nvidia.language.warpgroups import warpgroup_arrive as warpgroup_arrive
+from tilelang.targets.nvidia.language.warpgroups import warpgroup_commit_batch as warpgroup_commit_batch
+from tilelang.targets.nvidia.language.warpgroups import warpgroup_fence_operand as warpgroup_fence_operand
+from tilelang.targets.nvidia.language.warpgroups import warpgroup_wait as warpgroup_wait
+from tilelang.targets.nvidia.language.warpgroups import wgmma_gemm as wgmma_gemm
+from tilelang.targets.nvidia.language.warpgroups import wgmma_gemm as wgmma_mma
+from tilelang.targets.nvidia.language.wide_access import ldg128 as ldg128
+from tilelang.targets.nvidia.language.wide_access import ldg256 as ldg256
+from tilelang.targets.nvidia.language.wide_access import ldg32 as ldg32
+from tilelang.targets.nvidia.language.wide_access import ldg64 as ldg64
+from tilelang.targets.nvidia.language.wide_access import lds128 as lds128
+from tilelang.targets.nvidia.language.wide_access import lds32 as lds32
+from tilelang.targets.nvidia.language.wide_access import lds64 as lds64
+from tilelang.targets.nvidia.language.wide_access import stg128 as stg128
+from tilelang.targets.nvidia.language.wide_access import stg256 as stg256
+from tilelang.targets.nvidia.language.wide_access import stg32 as stg32
+from tilelang.targets.nvidia.language.wide_access import stg64 as stg64
+from tilelang.targets.nvidia.language.wide_access import sts128 as sts128
+from tilelang.targets.nvidia.language.wide_access import sts32 as sts32
+from tilelang.targets.nvidia.language.wide_access import sts64 as sts64
 
 __all__ = [
 "DataType", "Fragment", "GemmWarpPolicy", "Layout", "PartialFragment", "dtype", "make_linear_layout",
@@ -421,100 +421,100 @@ __all__ = [
 "annotate_safe_value", "attr", "func_attr", "func_name", "use_swizzle", "annotate_layout", "__ffs", "__fns", "__ldg",
 "abs2", "add2", "align_up", "cdiv", "fabs", "fast_rcp", "fma2", "fmul", "max2", "min2", "mul2", "sub2", "assume",
 "atomic_add", "atomic_addx2", "atomic_addx4", "atomic_and", "atomic_cas", "atomic_exchange", "atomic_load",
-"atomic_max", "atomic_min", "atomic_or", "atomic_store", "atomic_xor", "alloc_barrier", "alloc_cluster_barrier",
-"barrier_arrive", "barrier_test_wait", "barrier_wait", "cp_async_barrier_noinc", "create_barriers",
-"create_list_of_mbarrier", "get_mbarrier", "mbarrier_arrive", "mbarrier_arrive_expect_tx", "mbarrier_expect_tx",
-"mbarrier_wait_parity", "ptx_arrive_barrier", "ptx_arrive_barrier_expect_tx", "ptx_arrive_cluster_barrier",
-"ptx_cp_async_barrier", "ptx_fence_barrier_init", "ptx_init_barrier_thread_count", "ptx_wait_barrier", "alloc_tmem",
-"Else", "If", "Let", "Then", "While", "bind", "break_loop", "continue_loop", "ignore_loop_partition", "let", "likely",
-"loop_break", "undef", "Cast", "bitcast", "cast", "reinterpret", "FragmentBuffer", "LocalBuffer", "PrimExpr", "Ref",
-"SharedBuffer", "Var", "block_rank_in_cluster", "cluster_arrive", "cluster_arrive_relaxed", "cluster_load",
-"cluster_store", "cluster_store_async", "cluster_sync", "cluster_wait", "get_cluster_block_nums", "get_cluster_dims",
-"get_cluster_extent", "get_cluster_extents", "get_cluster_id", "get_cluster_ids", "get_cluster_size", "sync_cluster",
-"async_copy", "c2d_im2col", "copy", "im2col", "transpose", "device_assert", "print", "all_of", "any_of", "dp4a",
-"evaluate", "const", "fence_proxy_async", "tma_copy", "tma_gather4_bytes", "tma_store_arrive", "tma_store_wait",
-"call_extern", "import_source", "inline_ptx", "ws", "ieee_add", "ieee_fdiv", "ieee_fmaf", "ieee_frcp", "ieee_frsqrt",
-"ieee_fsqrt", "ieee_mul", "ieee_sub", "ClusterKernel", "Kernel", "block", "axis", "env_thread", "init", "launch_thread",
-"reads", "sblock", "sblock_attr", "thread_binding", "where", "writes", "Assert", "arg", "buffer", "buffer_decl",
-"buffer_store", "call_intrin", "call_pure_extern", "func_ret", "handle_add_byte_offset", "index_map", "isnullptr",
-"target", "tvm_access_ptr", "tvm_storage_sync", "type_annotation", "var", "Parallel", "Persistent", "Pipelined",
-"Serial", "Unroll", "Vectorized", "grid", "parallel", "persistent", "pipeline", "pipelined", "serial", "unroll",
-"vectorized", "macro", "Select", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "ceildiv", "clamp",
-"floordiv", "floormod", "fmax", "fmin", "if_then_else", "infinity", "max", "max_value", "min", "min_value", "round",
-"shift_left", "shift_right", "truncdiv", "truncmod", "ptx_ldmatrix", "ptx_mma", "ptx_stmatrix", "inline", "meta_class",
-"meta_var", "SparseTensorCoreIntrinEmitter", "TCGEN05TensorCoreIntrinEmitter", "TensorCoreIntrinEmitter",
+"atomic_max", "atomic_min", "atomic_or", "atomic_store", "atomic_xor", "Else", "If", "Let", "Then", "While", "bind",
+"break_loop", "continue_loop", "ignore_loop_partition", "let", "likely", "loop_break", "undef", "Cast", "bitcast",
+"cast", "reinterpret", "FragmentBuffer", "LocalBuffer", "PrimExpr", "Ref", "SharedBuffer", "Var", "async_copy",
+"c2d_im2col", "copy", "im2col", "transpose", "device_assert", "print", "all_of", "any_of", "dp4a", "evaluate", "const",
+"ws", "ieee_add", "ieee_fdiv", "ieee_fmaf", "ieee_frcp", "ieee_frsqrt", "ieee_fsqrt", "ieee_mul", "ieee_sub",
+"ClusterKernel", "Kernel", "block", "axis", "env_thread", "init", "launch_thread", "reads", "sblock", "sblock_attr",
+"thread_binding", "where", "writes", "Assert", "arg", "buffer", "buffer_decl", "buffer_store", "call_intrin",
+"call_pure_extern", "func_ret", "handle_add_byte_offset", "index_map", "isnullptr", "target", "tvm_access_ptr",
+"tvm_storage_sync", "type_annotation", "var", "Parallel", "Persistent", "Pipelined", "Serial", "Unroll", "Vectorized",
+"grid", "parallel", "persistent", "pipeline", "pipelined", "serial", "unroll", "vectorized", "macro", "Select",
+"bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "ceildiv", "clamp", "floordiv", "floormod", "fmax", "fmin",
+"if_then_else", "infinity", "max", "max_value", "min", "min_value", "round", "shift_left", "shift_right", "truncdiv",
+"truncmod", "inline", "meta_class", "meta_var", "BufferLoad", "Call", "CommReducer", "IterVar", "PrimFunc", "Range",
+"Reduce", "SizeVar", "EQ", "GE", "GT", "LE", "LT", "NE", "Add", "And", "Div", "FloatImm", "FloorDiv", "FloorMod",
+"IntImm", "Max", "Min", "Mod", "Mul", "Not", "Or", "StringImm", "Sub", "empty", "match_buffer", "prim_func", "gemm",
+"rng_init", "rng_rand", "rng_rand_float", "alloc_reducer", "finalize_reducer", "reducer_init", "reducer_update",
+"reduce", "reduce_absmax", "reduce_abssum", "reduce_bitand", "reduce_bitor", "reduce_bitxor", "reduce_max",
+"reduce_min", "reduce_sum", "associative_scan", "cummax", "cumsum", "argmax", "argmin", "gather", "scatter", "sort",
+"topk", "alloc_buffer", "allocate", "decl_buffer", "make_tensor", "make_tensor_from_addr", "sblock_alloc_buffer",
+"thread_return", "get_block_binding", "get_block_bindings", "get_block_extent", "get_block_extents", "get_lane_idx",
+"get_thread_binding", "get_thread_bindings", "get_thread_extent", "get_thread_extents", "get_warp_group_idx",
+"get_warp_idx", "get_warp_idx_sync", "clear", "fill", "PersistentTileScheduler", "Buffer", "Ptr", "StridedTensor",
+"Tensor", "dyn", "dynamic", "ptr", "symbolic", "Broadcast", "Ramp", "Shuffle", "broadcast", "extract_lane", "ramp",
+"vectorcombine", "vectorhigh", "vectorlow", "alloc_barrier", "alloc_cluster_barrier", "barrier_arrive",
+"barrier_test_wait", "barrier_wait", "cp_async_barrier_noinc", "create_barriers", "create_list_of_mbarrier",
+"get_mbarrier", "mbarrier_arrive", "mbarrier_arrive_expect_tx", "mbarrier_expect_tx", "mbarrier_wait_parity",
+"ptx_arrive_barrier", "ptx_arrive_barrier_expect_tx", "ptx_arrive_cluster_barrier", "ptx_cp_async_barrier",
+"ptx_fence_barrier_init", "ptx_init_barrier_thread_count", "ptx_wait_barrier", "alloc_tmem", "block_rank_in_cluster",
+"cluster_arrive", "cluster_arrive_relaxed", "cluster_load", "cluster_store", "cluster_store_async", "cluster_sync",
+"cluster_wait", "get_cluster_block_nums", "get_cluster_dims", "get_cluster_extent", "get_cluster_extents",
+"get_cluster_id", "get_cluster_ids", "get_cluster_size", "sync_cluster", "fence_proxy_async", "tma_copy",
+"tma_gather4_bytes", "tma_store_arrive", "tma_store_wait", "call_extern", "import_source", "inline_ptx", "ptx_ldmatrix",
+"ptx_mma", "ptx_stmatrix", "SparseTensorCoreIntrinEmitter", "TCGEN05TensorCoreIntrinEmitter", "TensorCoreIntrinEmitter",
 "TensorCoreIntrinEmitterSM120", "TensorCoreIntrinEmitterWithLadderTransform", "WGMMATensorCoreIntrinEmitter",
 "WGSparseTensorCoreIntrinEmitter", "get_ldmatrix_offset", "get_mma_micro_size", "get_swizzle_layout",
-"mma_store_index_map", "copy_cluster", "BufferLoad", "Call", "CommReducer", "IterVar", "PrimFunc", "Range", "Reduce",
-"SizeVar", "EQ", "GE", "GT", "LE", "LT", "NE", "Add", "And", "Div", "FloatImm", "FloorDiv", "FloorMod", "IntImm", "Max",
-"Min", "Mod", "Mul", "Not", "Or", "StringImm", "Sub", "empty", "match_buffer", "access_ptr", "address_of", "ldg",
-"ptx_commit_group", "ptx_cp_async", "ptx_wait_group", "stg", "prim_func", "gemm", "rng_init", "rng_rand",
-"rng_rand_float", "alloc_reducer", "finalize_reducer", "reducer_init", "reducer_update", "reduce", "reduce_absmax",
-"reduce_abssum", "reduce_bitand", "reduce_bitor", "reduce_bitxor", "reduce_max", "reduce_min", "reduce_sum",
-"associative_scan", "cummax", "cumsum", "argmax", "argmin", "gather", "scatter", "sort", "topk", "CUDASourceCodeKernel",
-"gemm_sp", "wgmma_gemm_sp", "named_barrier_arrive", "pdl_sync", "pdl_trigger", "sync_grid", "sync_threads", "sync_warp",
-"syncthreads_and", "syncthreads_count", "syncthreads_or", "thread_fence", "alloc_buffer", "allocate", "decl_buffer",
-"make_tensor", "make_tensor_from_addr", "sblock_alloc_buffer", "thread_return", "get_block_binding",
-"get_block_bindings", "get_block_extent", "get_block_extents", "get_lane_idx", "get_thread_binding",
-"get_thread_bindings", "get_thread_extent", "get_thread_extents", "get_warp_group_idx", "get_warp_idx",
-"get_warp_idx_sync", "clear", "fill", "PersistentTileScheduler", "Buffer", "Ptr", "StridedTensor", "Tensor", "dyn",
-"dynamic", "ptr", "symbolic", "Broadcast", "Ramp", "Shuffle", "broadcast", "extract_lane", "ramp", "vectorcombine",
-"vectorhigh", "vectorlow", "activemask", "all_sync", "any_sync", "ballot", "ballot_sync", "match_all_sync",
-"match_any_sync", "shfl_down", "shfl_sync", "shfl_up", "shfl_xor", "shuffle_elect", "tvm_warp_activemask",
-"tvm_warp_shuffle", "tvm_warp_shuffle_down", "tvm_warp_shuffle_up", "warp_reduce_bitand", "warp_reduce_bitor",
-"warp_reduce_max", "warp_reduce_min", "warp_reduce_sum", "annotate_consumer_reg_alloc", "annotate_producer_reg_dealloc",
-"dec_max_nreg", "disable_warp_group_reg_alloc", "inc_max_nreg", "no_set_max_nreg", "set_max_nreg", "wait_wgmma",
-"warpgroup_arrive", "warpgroup_commit_batch", "warpgroup_fence_operand", "warpgroup_wait", "wgmma_gemm", "wgmma_mma",
-"ldg32", "ldg64", "ldg128", "ldg256", "lds32", "lds64", "lds128", "stg32", "stg64", "stg128", "stg256", "sts32",
-"sts64", "sts128", "bool", "int4", "int8", "int16", "int32", "int64", "uint4", "uint8", "uint16", "uint32", "uint64",
-"float16", "bfloat16", "float32", "tfloat32", "float64", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz",
-"float8_e5m2fnuz", "float8_e3m4", "float8_e4m3b11fnuz", "float8_e8m0fnu", "float6_e2m3fn", "float6_e3m2fn",
-"float4_e2m1fn", "float4_e2m1_unpacked", "boolx2", "boolx4", "boolx8", "boolx16", "boolx32", "boolx64", "int4x2",
-"int4x4", "int4x8", "int4x16", "int4x32", "int4x64", "int8x2", "int8x4", "int8x8", "int8x16", "int8x32", "int8x64",
-"int16x2", "int16x4", "int16x8", "int16x16", "int16x32", "int16x64", "int32x2", "int32x4", "int32x8", "int32x16",
-"int32x32", "int32x64", "int64x2", "int64x4", "int64x8", "int64x16", "int64x32", "int64x64", "uint4x2", "uint4x4",
-"uint4x8", "uint4x16", "uint4x32", "uint4x64", "uint8x2", "uint8x4", "uint8x8", "uint8x16", "uint8x32", "uint8x64",
-"uint16x2", "uint16x4", "uint16x8", "uint16x16", "uint16x32", "uint16x64", "uint32x2", "uint32x4", "uint32x8",
-"uint32x16", "uint32x32", "uint32x64", "uint64x2", "uint64x4", "uint64x8", "uint64x16", "uint64x32", "uint64x64",
-"float16x2", "float16x4", "float16x8", "float16x16", "float16x32", "float16x64", "bfloat16x2", "bfloat16x4",
-"bfloat16x8", "bfloat16x16", "bfloat16x32", "bfloat16x64", "float32x2", "float32x4", "float32x8", "float32x16",
-"float32x32", "float32x64", "tfloat32x2", "tfloat32x4", "tfloat32x8", "tfloat32x16", "tfloat32x32", "tfloat32x64",
-"float64x2", "float64x4", "float64x8", "float64x16", "float64x32", "float64x64", "float8_e4m3fnx2", "float8_e4m3fnx4",
-"float8_e4m3fnx8", "float8_e4m3fnx16", "float8_e4m3fnx32", "float8_e4m3fnx64", "float8_e5m2x2", "float8_e5m2x4",
-"float8_e5m2x8", "float8_e5m2x16", "float8_e5m2x32", "float8_e5m2x64", "float8_e4m3fnuzx2", "float8_e4m3fnuzx4",
-"float8_e4m3fnuzx8", "float8_e4m3fnuzx16", "float8_e4m3fnuzx32", "float8_e4m3fnuzx64", "float8_e5m2fnuzx2",
-"float8_e5m2fnuzx4", "float8_e5m2fnuzx8", "float8_e5m2fnuzx16", "float8_e5m2fnuzx32", "float8_e5m2fnuzx64",
-"float8_e3m4x2", "float8_e3m4x4", "float8_e3m4x8", "float8_e3m4x16", "float8_e3m4x32", "float8_e3m4x64",
-"float8_e4m3b11fnuzx2", "float8_e4m3b11fnuzx4", "float8_e4m3b11fnuzx8", "float8_e4m3b11fnuzx16",
-"float8_e4m3b11fnuzx32", "float8_e4m3b11fnuzx64", "float8_e8m0fnux2", "float8_e8m0fnux4", "float8_e8m0fnux8",
-"float8_e8m0fnux16", "float8_e8m0fnux32", "float8_e8m0fnux64", "float6_e2m3fnx2", "float6_e2m3fnx4", "float6_e2m3fnx8",
-"float6_e2m3fnx16", "float6_e2m3fnx32", "float6_e2m3fnx64", "float6_e3m2fnx2", "float6_e3m2fnx4", "float6_e3m2fnx8",
-"float6_e3m2fnx16", "float6_e3m2fnx32", "float6_e3m2fnx64", "float4_e2m1fnx2", "float4_e2m1fnx4", "float4_e2m1fnx8",
-"float4_e2m1fnx16", "float4_e2m1fnx32", "float4_e2m1fnx64", "float4_e2m1_unpackedx2", "float4_e2m1_unpackedx4",
-"float4_e2m1_unpackedx8", "float4_e2m1_unpackedx16", "float4_e2m1_unpackedx32", "float4_e2m1_unpackedx64", "float",
-"half", "double", "int", "uint", "long", "short", "boolean", "bf16", "fp16", "fp32", "fp64", "tf32", "float8_e4m3",
-"e4m3_float8", "e5m2_float8", "handle", "void", "exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "sqrt",
-"rsqrt", "pow", "tanh", "sigmoid", "erf", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh",
-"atanh", "atan2", "hypot", "copysign", "nextafter", "ldexp", "fmod", "floor", "ceil", "trunc", "nearbyint", "fma",
-"abs", "isnan", "isinf", "isfinite", "__exp", "__exp2", "__exp10", "__log", "__log2", "__log10", "__sin", "__cos",
-"__tan", "__pow", "__fdividef", "popcount", "clz", "ptx_cp_async_bulk", "make_blockscaled_gemm_layout", "ptx_mma_sm70",
-"clc_try_cancel", "clc_try_cancel_multicast", "clc_is_canceled", "clc_get_first_ctaid_x", "clc_get_first_ctaid_y",
-"clc_get_first_ctaid_z", "call_llvm_intrin", "call_llvm_pure_intrin", "q_multiply_shift", "tma_load", "tma_store",
-"create_tma_descriptor", "alloc_descriptor", "ptx_wgmma_ss", "ptx_wgmma_rs", "ptx_wgmma_sp_ss", "ptx_wgmma_sp_rs",
-"initialize_wgmma_descriptor", "alloc_wgmma_desc", "increase_descriptor_offset", "compute_gmma_descriptor",
-"compute_umma_descriptor", "initialize_tcgen05_descriptor", "alloc_tcgen05_instr_desc",
-"alloc_tcgen05_instruction_desc", "alloc_tcgen05_smem_desc", "ptx_tcgen05_mma_ss", "ptx_tcgen05_mma_ts",
-"ptx_tcgen05_mma_blockscaled_ss", "ptx_mma_sp", "ptx_mma_block_scale", "tvm_mma_sync", "tvm_bmma_sync",
-"tvm_fill_fragment", "tvm_load_matrix_sync", "tvm_store_matrix_sync", "mma_fill", "mma_store", "tvm_call_packed",
-"tvm_call_cpacked", "tvm_call_packed_lowered", "tvm_call_cpacked_lowered", "call_packed", "call_cpacked",
-"call_packed_lowered", "call_cpacked_lowered", "tvm_stack_alloca", "tvm_stack_make_array", "tvm_stack_make_shape",
-"tvm_struct_get", "tvm_struct_set", "tvm_tuple", "tvm_throw_last_error", "tvm_thread_invariant", "anylist_getitem",
-"anylist_resetitem", "anylist_setitem_call_packed", "anylist_setitem_call_cpacked", "TVMBackendAllocWorkspace",
-"TVMBackendFreeWorkspace", "WSSchedule", "WSRole", "WSPipeline", "WSScope", "WSSync", "WSSyncKind", "WSID", "WSInstr",
-"WSOpRef", "ws_op", "annotate_ws_schedule", "annotate_ws_pipeline_depth", "deallocate_tmem", "gemm_blockscaled",
-"mma_gemm_blockscaled", "tcgen05_after_thread_sync", "tcgen05_before_thread_sync", "tcgen05_cp_warpx4", "tcgen05_gemm",
-"tcgen05_gemm_blockscaled", "tcgen05_gemm_sp", "tcgen05_mma", "tcgen05_mma_arrive", "tcgen05_mma_blockscaled",
-"tcgen05_sf_warp_transpose", "tma_gather4", "tma_load_2sm", "tma_scatter4"
+"mma_store_index_map", "copy_cluster", "access_ptr", "address_of", "ldg", "ptx_commit_group", "ptx_cp_async",
+"ptx_wait_group", "stg", "CUDASourceCodeKernel", "gemm_sp", "wgmma_gemm_sp", "named_barrier_arrive", "pdl_sync",
+"pdl_trigger", "sync_grid", "sync_threads", "sync_warp", "syncthreads_and", "syncthreads_count", "syncthreads_or",
+"thread_fence", "activemask", "all_sync", "any_sync", "ballot", "ballot_sync", "match_all_sync", "match_any_sync",
+"shfl_down", "shfl_sync", "shfl_up", "shfl_xor", "shuffle_elect", "tvm_warp_activemask", "tvm_warp_shuffle",
+"tvm_warp_shuffle_down", "tvm_warp_shuffle_up", "warp_reduce_bitand", "warp_reduce_bitor", "warp_reduce_max",
+"warp_reduce_min", "warp_reduce_sum", "annotate_consumer_reg_alloc", "annotate_producer_reg_dealloc", "dec_max_nreg",
+"disable_warp_group_reg_alloc", "inc_max_nreg", "no_set_max_nreg", "set_max_nreg", "wait_wgmma", "warpgroup_arrive",
+"warpgroup_commit_batch", "warpgroup_fence_operand", "warpgroup_wait", "wgmma_gemm", "wgmma_mma", "ldg32", "ldg64",
+"ldg128", "ldg256", "lds32", "lds64", "lds128", "stg32", "stg64", "stg128", "stg256", "sts32", "sts64", "sts128",
+"bool", "int4", "int8", "int16", "int32", "int64", "uint4", "uint8", "uint16", "uint32", "uint64", "float16",
+"bfloat16", "float32", "tfloat32", "float64", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz",
+"float8_e3m4", "float8_e4m3b11fnuz", "float8_e8m0fnu", "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn",
+"float4_e2m1_unpacked", "boolx2", "boolx4", "boolx8", "boolx16", "boolx32", "boolx64", "int4x2", "int4x4", "int4x8",
+"int4x16", "int4x32", "int4x64", "int8x2", "int8x4", "int8x8", "int8x16", "int8x32", "int8x64", "int16x2", "int16x4",
+"int16x8", "int16x16", "int16x32", "int16x64", "int32x2", "int32x4", "int32x8", "int32x16", "int32x32", "int32x64",
+"int64x2", "int64x4", "int64x8", "int64x16", "int64x32", "int64x64", "uint4x2", "uint4x4", "uint4x8", "uint4x16",
+"uint4x32", "uint4x64", "uint8x2", "uint8x4", "uint8x8", "uint8x16", "uint8x32", "uint8x64", "uint16x2", "uint16x4",
+"uint16x8", "uint16x16", "uint16x32", "uint16x64", "uint32x2", "uint32x4", "uint32x8", "uint32x16", "uint32x32",
+"uint32x64", "uint64x2", "uint64x4", "uint64x8", "uint64x16", "uint64x32", "uint64x64", "float16x2", "float16x4",
+"float16x8", "float16x16", "float16x32", "float16x64", "bfloat16x2", "bfloat16x4", "bfloat16x8", "bfloat16x16",
+"bfloat16x32", "bfloat16x64", "float32x2", "float32x4", "float32x8", "float32x16", "float32x32", "float32x64",
+"tfloat32x2", "tfloat32x4", "tfloat32x8", "tfloat32x16", "tfloat32x32", "tfloat32x64", "float64x2", "float64x4",
+"float64x8", "float64x16", "float64x32", "float64x64", "float8_e4m3fnx2", "float8_e4m3fnx4", "float8_e4m3fnx8",
+"float8_e4m3fnx16", "float8_e4m3fnx32", "float8_e4m3fnx64", "float8_e5m2x2", "float8_e5m2x4", "float8_e5m2x8",
+"float8_e5m2x16", "float8_e5m2x32", "float8_e5m2x64", "float8_e4m3fnuzx2", "float8_e4m3fnuzx4", "float8_e4m3fnuzx8",
+"float8_e4m3fnuzx16", "float8_e4m3fnuzx32", "float8_e4m3fnuzx64", "float8_e5m2fnuzx2", "float8_e5m2fnuzx4",
+"float8_e5m2fnuzx8", "float8_e5m2fnuzx16", "float8_e5m2fnuzx32", "float8_e5m2fnuzx64", "float8_e3m4x2", "float8_e3m4x4",
+"float8_e3m4x8", "float8_e3m4x16", "float8_e3m4x32", "float8_e3m4x64", "float8_e4m3b11fnuzx2", "float8_e4m3b11fnuzx4",
+"float8_e4m3b11fnuzx8", "float8_e4m3b11fnuzx16", "float8_e4m3b11fnuzx32", "float8_e4m3b11fnuzx64", "float8_e8m0fnux2",
+"float8_e8m0fnux4", "float8_e8m0fnux8", "float8_e8m0fnux16", "float8_e8m0fnux32", "float8_e8m0fnux64",
+"float6_e2m3fnx2", "float6_e2m3fnx4", "float6_e2m3fnx8", "float6_e2m3fnx16", "float6_e2m3fnx32", "float6_e2m3fnx64",
+"float6_e3m2fnx2", "float6_e3m2fnx4", "float6_e3m2fnx8", "float6_e3m2fnx16", "float6_e3m2fnx32", "float6_e3m2fnx64",
+"float4_e2m1fnx2", "float4_e2m1fnx4", "float4_e2m1fnx8", "float4_e2m1fnx16", "float4_e2m1fnx32", "float4_e2m1fnx64",
+"float4_e2m1_unpackedx2", "float4_e2m1_unpackedx4", "float4_e2m1_unpackedx8", "float4_e2m1_unpackedx16",
+"float4_e2m1_unpackedx32", "float4_e2m1_unpackedx64", "float", "half", "double", "int", "uint", "long", "short",
+"boolean", "bf16", "fp16", "fp32", "fp64", "tf32", "float8_e4m3", "e4m3_float8", "e5m2_float8", "handle", "void", "exp",
+"exp2", "exp10", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "pow", "tanh", "sigmoid", "erf", "sin", "cos", "tan",
+"asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "atan2", "hypot", "copysign", "nextafter", "ldexp",
+"fmod", "floor", "ceil", "trunc", "nearbyint", "fma", "abs", "isnan", "isinf", "isfinite", "__exp", "__exp2", "__exp10",
+"__log", "__log2", "__log10", "__sin", "__cos", "__tan", "__pow", "__fdividef", "popcount", "clz", "ptx_cp_async_bulk",
+"make_blockscaled_gemm_layout", "ptx_mma_sm70", "clc_try_cancel", "clc_try_cancel_multicast", "clc_is_canceled",
+"clc_get_first_ctaid_x", "clc_get_first_ctaid_y", "clc_get_first_ctaid_z", "call_llvm_intrin", "call_llvm_pure_intrin",
+"q_multiply_shift", "tma_load", "tma_store", "create_tma_descriptor", "alloc_descriptor", "ptx_wgmma_ss",
+"ptx_wgmma_rs", "ptx_wgmma_sp_ss", "ptx_wgmma_sp_rs", "initialize_wgmma_descriptor", "alloc_wgmma_desc",
+"increase_descriptor_offset", "compute_gmma_descriptor", "compute_umma_descriptor", "initialize_tcgen05_descriptor",
+"alloc_tcgen05_instr_desc", "alloc_tcgen05_instruction_desc", "alloc_tcgen05_smem_desc", "ptx_tcgen05_mma_ss",
+"ptx_tcgen05_mma_ts", "ptx_tcgen05_mma_blockscaled_ss", "ptx_mma_sp", "ptx_mma_block_scale", "tvm_mma_sync",
+"tvm_bmma_sync", "tvm_fill_fragment", "tvm_load_matrix_sync", "tvm_store_matrix_sync", "mma_fill", "mma_store",
+"tvm_call_packed", "tvm_call_cpacked", "tvm_call_packed_lowered", "tvm_call_cpacked_lowered", "call_packed",
+"call_cpacked", "call_packed_lowered", "call_cpacked_lowered", "tvm_stack_alloca", "tvm_stack_make_array",
+"tvm_stack_make_shape", "tvm_struct_get", "tvm_struct_set", "tvm_tuple", "tvm_throw_last_error", "tvm_thread_invariant",
+"anylist_getitem", "anylist_resetitem", "anylist_setitem_call_packed", "anylist_setitem_call_cpacked",
+"TVMBackendAllocWorkspace", "TVMBackendFreeWorkspace", "WSSchedule", "WSRole", "WSPipeline", "WSScope", "WSSync",
+"WSSyncKind", "WSID", "WSInstr", "WSOpRef", "ws_op", "annotate_ws_schedule", "annotate_ws_pipeline_depth",
+"deallocate_tmem", "gemm_blockscaled", "mma_gemm_blockscaled", "tcgen05_after_thread_sync",
+"tcgen05_before_thread_sync", "tcgen05_cp_warpx4", "tcgen05_gemm", "tcgen05_gemm_blockscaled", "tcgen05_gemm_sp",
+"tcgen05_mma", "tcgen05_mma_arrive", "tcgen05_mma_blockscaled", "tcgen05_sf_warp_transpose", "tma_gather4",
+"tma_load_2sm", "tma_scatter4"
 ]
 
 def exp(x: ExprLike, *, span: object = None, dtype: object = None) -> Any:

@@ -24,9 +24,9 @@ from tilelang.language.calls import inside_kernel
 from tilelang.language.regions import scalar_operand
 from tilelang.language.stage import Stager
 from tilelang.language.threads import get_thread_binding, linear_thread
-from tilelang.language.warp import shfl_xor
 from tilelang.records import record
-from tilelang.target import WARP_SIZE
+from tilelang.targets.nvidia.language.warp import shfl_xor
+from tilelang.targets.target import WARP_SIZE
 
 __all__ = [
     "comm_reducer",

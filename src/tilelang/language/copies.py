@@ -14,7 +14,6 @@ from tilelang.ir.buffer import Scope
 from tilelang.ir.builder import as_body
 from tilelang.ir.expr import ExprLike, Load, Var, as_expr, cast
 from tilelang.ir.stmt import ParallelLoop, Store
-from tilelang.isa.nvidia.cache_policy import EVICTIONS
 from tilelang.language.api import api
 from tilelang.language.loops import access_width, loop_fragment
 from tilelang.language.operators import emit_op, plain_bool, plain_int
@@ -22,6 +21,7 @@ from tilelang.language.regions import Operand, Repeated, align, repeated, tile_r
 from tilelang.language.stage import current
 from tilelang.ops.copy import Copy, Transpose
 from tilelang.ops.im2col import Im2Col
+from tilelang.targets.nvidia.isa.cache_policy import EVICTIONS
 
 __all__ = [
     "async_copy",

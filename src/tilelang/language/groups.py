@@ -14,7 +14,7 @@ from tilelang.ir.stmt import Group, If
 from tilelang.language.api import api
 from tilelang.language.stage import current
 from tilelang.language.threads import WARPGROUP_THREADS, linear_thread
-from tilelang.target import WARP_SIZE
+from tilelang.targets.target import WARP_SIZE
 
 __all__ = [
     "ws",

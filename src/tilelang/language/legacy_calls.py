@@ -16,13 +16,13 @@ from tilelang.language import arithmetic, math
 from tilelang.language.address import Pointer, pointer_to
 from tilelang.language.api import api
 from tilelang.language.debug import device_assert
-from tilelang.language.extern import call_extern
 from tilelang.language.proxy import BufferProxy, TileProxy
 from tilelang.language.stage import current
-from tilelang.language.sync import sync_grid, sync_threads, sync_warp
 from tilelang.language.tensors import decl_buffer
 from tilelang.language.types import DTypeLike, plain_dtype
 from tilelang.language.views import BufferStorage
+from tilelang.targets.nvidia.language.extern import call_extern
+from tilelang.targets.nvidia.language.sync import sync_grid, sync_threads, sync_warp
 
 __all__ = [
     "Assert",

@@ -12,7 +12,7 @@ from tilelang.ir.expr import Const, Expr, Var, as_expr, int_const
 from tilelang.language.api import api
 from tilelang.language.extents import plain
 from tilelang.language.stage import Hints, Stager, current
-from tilelang.target import WARP_SIZE
+from tilelang.targets.target import WARP_SIZE
 
 __all__ = [
     "get_block_binding",

@@ -22,7 +22,7 @@ from tilelang.layout.layout import Layout
 from tilelang.layout.thread_values import Fragment
 from tilelang.options import CompileOptions
 from tilelang.records import record
-from tilelang.target import Target
+from tilelang.targets.target import Target
 
 
 class TensorMaps:

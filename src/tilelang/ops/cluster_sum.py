@@ -10,7 +10,7 @@ from tilelang.ir.expr import Expr
 from tilelang.ir.stmt import TileMemory, TileOp
 from tilelang.ops.describe import check_memory, check_scalars
 from tilelang.records import record
-from tilelang.target import Feature
+from tilelang.targets.target import Feature
 
 
 @record(eq=False)

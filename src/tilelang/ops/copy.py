@@ -20,7 +20,7 @@ from tilelang.ops.describe import (
     same_extents,
 )
 from tilelang.records import record
-from tilelang.target import Feature
+from tilelang.targets.target import Feature
 
 
 @record(eq=False)

@@ -18,7 +18,7 @@ from tilelang.ir.stmt import TileMemory, TileOp
 from tilelang.ops.accumulate import accumulator
 from tilelang.ops.describe import check_scalars, extent_text, matrix_axes, may_equal, operand_text, shape_text
 from tilelang.records import record
-from tilelang.target import Feature
+from tilelang.targets.target import Feature
 
 
 class GemmWarpPolicy(enum.Enum):

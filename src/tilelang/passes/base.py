@@ -13,7 +13,7 @@ from tilelang.ir.stmt import Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter
 from tilelang.options import CompileOptions
 from tilelang.records import record
-from tilelang.target import Target
+from tilelang.targets.target import Target
 
 
 @record

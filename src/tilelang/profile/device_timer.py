@@ -13,9 +13,9 @@ from typing import Any
 
 from tilelang.errors import DriverError, OptionError
 from tilelang.records import record
-from tilelang.runtime.cuda_driver import Driver, open_driver
-from tilelang.runtime.failures import FAILURES
-from tilelang.runtime.streams import framework, stream_of
+from tilelang.targets.nvidia.runtime.cuda_driver import Driver, open_driver
+from tilelang.targets.nvidia.runtime.failures import FAILURES
+from tilelang.targets.nvidia.runtime.streams import framework, stream_of
 
 _ESTIMATES = 5  # calls by which the number of calls is chosen
 _REPLAYS = 10  # of a recorded graph

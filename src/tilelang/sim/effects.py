@@ -29,7 +29,7 @@ from tilelang.sim.handover import handing
 from tilelang.sim.lane_expressions import LaneCompiler, Slots, Value, per_lane, uniform_int
 from tilelang.sim.machine import ElementPointer, RegisterPointer, SimWarp
 from tilelang.sim.printing import false_assumption, scalar_text, tile_text
-from tilelang.target import Target
+from tilelang.targets.target import Target
 
 Run = Callable[[SimWarp], Any]
 

@@ -24,7 +24,7 @@ from tilelang.records import record
 from tilelang.sim.effects import EffectCompiler
 from tilelang.sim.lane_expressions import LaneCompiler, Slots, Value, per_lane, uniform_int
 from tilelang.sim.machine import SimWarp
-from tilelang.target import Target
+from tilelang.targets.target import Target
 
 Run = Callable[[SimWarp], Any]
 _PATIENCE = 1024  # iterations of a `while` after which other warps get their turn

@@ -20,9 +20,9 @@ from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Load
 from tilelang.ir.stmt import Atomic, CallStmt, Launch, TileOp
 from tilelang.ir.visit import expressions, walk, walk_expr, written_buffers
-from tilelang.isa.nvidia.tma import stored_by_maps
 from tilelang.sim.clocks import Clocks
 from tilelang.sim.handover import Handing, Handover, hands_over
+from tilelang.targets.nvidia.isa.tma import stored_by_maps
 
 Where = tuple[int, ...] | tuple[slice, ...] | tuple[np.ndarray]  # one element, a box, or places in a row
 

@@ -24,7 +24,6 @@ from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, If, Launch, Seq, Stmt
 from tilelang.ir.visit import expressions, walk, walk_expr
 from tilelang.isa.instruction import Effect, Instruction
 from tilelang.isa.machine import LANES, TensorMapView, Wait
-from tilelang.isa.nvidia.tensor_box import map_fault
 from tilelang.records import record
 from tilelang.sim.arguments import bind_arguments
 from tilelang.sim.block import Block, Grid
@@ -43,7 +42,8 @@ from tilelang.sim.proxies import Proxies
 from tilelang.sim.races import Watch
 from tilelang.sim.scheduler import Schedule
 from tilelang.sim.storage import Storage
-from tilelang.target import Target
+from tilelang.targets.nvidia.isa.tensor_box import map_fault
+from tilelang.targets.target import Target
 
 _ARENA_ALIGNMENT = 1024  # bytes; of the shared memory of a block, and of buffers that no plan has placed
 _POISON = 0xFF  # NaN in every float dtype that has one

@@ -23,7 +23,7 @@ from tilelang.jit.kernel import JITKernel
 from tilelang.jit.program import generate_source, snapshots
 from tilelang.options import CompileOptions, cache_folder
 from tilelang.runtime import cache
-from tilelang.target import Target, parse_target
+from tilelang.targets.target import Target, parse_target
 from tilelang.tools.doctor import can_compile, findings, size_text
 
 

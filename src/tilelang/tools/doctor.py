@@ -13,11 +13,11 @@ from tilelang.errors import TileLangError
 from tilelang.options import VARIABLES, cache_folder, is_cache_enabled
 from tilelang.records import record
 from tilelang.runtime import cache
-from tilelang.runtime.cuda_driver import open_driver
-from tilelang.runtime.nvcc import find_tool
-from tilelang.runtime.nvrtc import open_nvrtc
-from tilelang.runtime.toolchain import find_compiler
-from tilelang.target import parse_target
+from tilelang.targets.cpu.runtime.toolchain import find_compiler
+from tilelang.targets.nvidia.runtime.cuda_driver import open_driver
+from tilelang.targets.nvidia.runtime.nvcc import find_tool
+from tilelang.targets.nvidia.runtime.nvrtc import open_nvrtc
+from tilelang.targets.target import parse_target
 
 _PACKAGES = {
     "numpy": "pip install numpy",

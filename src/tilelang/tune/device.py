@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tilelang.errors import DeviceAssertError, DriverError, OptionError
 from tilelang.options import num_threads
-from tilelang.runtime.cuda_driver import open_driver
-from tilelang.target import Target
+from tilelang.targets.nvidia.runtime.cuda_driver import open_driver
+from tilelang.targets.target import Target
 from tilelang.tune.workers import cores
 
 

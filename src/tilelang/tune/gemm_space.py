@@ -20,7 +20,7 @@ from tilelang.api import public
 from tilelang.errors import OptionError
 from tilelang.options import PassConfigKey
 from tilelang.records import record
-from tilelang.target import Feature, Target, TargetLike, parse_target
+from tilelang.targets.target import Feature, Target, TargetLike, parse_target
 from tilelang.tune.subject import PASS_CONFIGS, Subject
 
 Switches = dict[str, object]

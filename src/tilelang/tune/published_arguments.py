@@ -12,7 +12,7 @@ from tilelang.jit.compile import compile
 from tilelang.jit.kernel import JITKernel
 from tilelang.profile.inputs import TensorSupplyType
 from tilelang.runtime.parameters import OutIdx
-from tilelang.target import TargetLike
+from tilelang.targets.target import TargetLike
 
 
 @public

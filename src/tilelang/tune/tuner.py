@@ -19,7 +19,7 @@ from tilelang.jit.eager import EagerFunction
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.options import JitOptions
 from tilelang.runtime.parameters import OutIdx, Signature
-from tilelang.target import TargetLike
+from tilelang.targets.target import TargetLike
 from tilelang.tune.device import check_has_clock
 from tilelang.tune.gemm_space import default_configs
 from tilelang.tune.inputs import get_autotune_inputs, refuse_scalars

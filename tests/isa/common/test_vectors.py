@@ -3,7 +3,7 @@
 from device_text import compile_cuda, cuda_source, needs_cuda_compiler
 
 from tilelang.isa.common.vectors import vectors
-from tilelang.isa.nvidia.types import CUDA_TYPES, INTEGERS
+from tilelang.targets.nvidia.isa.types import CUDA_TYPES, INTEGERS
 
 
 @needs_cuda_compiler

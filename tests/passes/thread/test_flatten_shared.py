@@ -15,10 +15,10 @@ from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Alloc, Atomic, AtomicOp, CallStmt, For, ForKind, Launch, Seq, Store
 from tilelang.ir.visit import variables_of, walk, walk_expr
-from tilelang.isa.nvidia.cp_async import cp_async
 from tilelang.layout.layout import Layout
 from tilelang.layout.memory import offsets, padded
 from tilelang.passes.thread.flatten_shared import flatten_launch, place
+from tilelang.targets.nvidia.isa.cp_async import cp_async
 
 I, J, K, THREAD = (index(name) for name in "ijkt")
 OUT = buffer("out", (1,), "float32", Scope.LOCAL)

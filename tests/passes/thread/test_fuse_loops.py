@@ -5,11 +5,11 @@ import pytest
 from harness import run_cpu_on_copies, run_reference_on_copies
 
 import tilelang.language as T
-from tilelang.backends.cpu import BACKEND
 from tilelang.ir.buffer import Scope
 from tilelang.ir.stmt import For, Store
 from tilelang.ir.visit import walk
 from tilelang.passes.runner import run_passes
+from tilelang.targets.cpu.backend import BACKEND
 
 FLAGS = "-O1"
 

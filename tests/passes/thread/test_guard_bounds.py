@@ -6,17 +6,17 @@ from harness import run_everywhere
 from programs import index_var
 
 import tilelang.language as T
-from tilelang.backends.cpu import BACKEND
 from tilelang.dtypes import FLOAT32, as_dtype
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Load, Select, as_expr
 from tilelang.ir.func import Level, PrimFunc, TensorParam
 from tilelang.ir.stmt import CallStmt, For, ForKind, If, Launch, Seq, Store
 from tilelang.ir.visit import any_expr, walk
-from tilelang.isa.nvidia.cp_async import cp_async
 from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
 from tilelang.passes.thread import guard_bounds
+from tilelang.targets.cpu.backend import BACKEND
+from tilelang.targets.nvidia.isa.cp_async import cp_async
 
 FLAGS = "-O1"
 

@@ -30,10 +30,10 @@ from tilelang.ir.stmt import (
     While,
 )
 from tilelang.ir.visit import expressions, walk, walk_expr
-from tilelang.isa.nvidia.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT, cp_async
-from tilelang.isa.nvidia.sync import BAR_SYNC, SYNC_THREADS, SYNC_WARP
-from tilelang.isa.nvidia.tma import TMA_STORE_COMMIT, bulk_store, tma_store_wait
 from tilelang.passes.thread.insert_barriers import insert_barriers
+from tilelang.targets.nvidia.isa.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT, cp_async
+from tilelang.targets.nvidia.isa.sync import BAR_SYNC, SYNC_THREADS, SYNC_WARP
+from tilelang.targets.nvidia.isa.tma import TMA_STORE_COMMIT, bulk_store, tma_store_wait
 
 THREADS = 64
 UINT32 = as_dtype("uint32")

@@ -10,7 +10,7 @@ from tilelang.ir.stmt import Atomic
 from tilelang.ir.visit import walk
 from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
-from tilelang.target import Target
+from tilelang.targets.target import Target
 
 ROWS, WIDTH = 8, 32
 
@@ -57,7 +57,7 @@ def sums(dtype="float32"):
 
 def joined(func, arch="sm_90"):
     """How many elements the additions of a program change, in program order."""
-    passes = import_module("tilelang.backends.cuda").BACKEND.passes
+    passes = import_module("tilelang.targets.nvidia.backend").BACKEND.passes
     lowered = run_passes(func, passes, PassContext(target=Target("cuda", arch)))
     return [s.value.dtype.lanes for s in walk(lowered.body) if isinstance(s, Atomic) and s.value is not None]
 

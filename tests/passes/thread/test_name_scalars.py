@@ -11,9 +11,9 @@ from tilelang.ir.expr import Load, as_expr, const
 from tilelang.ir.func import PrimFunc
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, If, Launch, Seq, Store, While
 from tilelang.ir.visit import walk
-from tilelang.isa.nvidia.sync import BAR_SYNC
 from tilelang.passes.base import PassContext
 from tilelang.passes.thread.name_scalars import PASS
+from tilelang.targets.nvidia.isa.sync import BAR_SYNC
 
 I, THREAD = map(index_var, ("i", "thread"))
 A = Buffer("A", (as_expr(4096),), INT32, Scope.GLOBAL)

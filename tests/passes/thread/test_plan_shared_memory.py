@@ -15,13 +15,13 @@ from tilelang.ir.expr import Const, Load, const
 from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, If, Launch, Seq, Store
 from tilelang.ir.visit import walk
-from tilelang.isa.nvidia.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT, cp_async
-from tilelang.isa.nvidia.wgmma import atom_of, wgmma, wgmma_wait
 from tilelang.layout.boxes import boxed
 from tilelang.layout.layout import Layout
 from tilelang.layout.memory import padded
 from tilelang.passes.thread.plan_shared_memory import Tile, place, plan_launch
-from tilelang.target import Target
+from tilelang.targets.nvidia.isa.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT, cp_async
+from tilelang.targets.nvidia.isa.wgmma import atom_of, wgmma, wgmma_wait
+from tilelang.targets.target import Target
 
 SM80, SM86 = Target("cuda", "sm_80"), Target("cuda", "sm_86")
 MULTIPLY = wgmma(atom_of(SCALARS["float16"], SCALARS["float16"], FLOAT32, 64))

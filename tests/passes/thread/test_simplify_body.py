@@ -5,7 +5,6 @@ from harness import run_everywhere
 from programs import index_var
 
 import tilelang.language as T
-from tilelang.backends.cpu import BACKEND
 from tilelang.dtypes import BOOL, FLOAT32
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Binary, Var, as_expr, binary, const
@@ -15,6 +14,7 @@ from tilelang.ir.stmt import Bind, Break, For, ForKind, If, Launch, Seq, Store
 from tilelang.ir.visit import any_expr, walk, walk_expr
 from tilelang.passes.runner import run_passes
 from tilelang.passes.thread.simplify_body import PASS
+from tilelang.targets.cpu.backend import BACKEND
 
 A = Buffer("A", (as_expr(64),), FLOAT32, Scope.GLOBAL)
 ONE = const(1.0, FLOAT32)

@@ -5,10 +5,10 @@ import pytest
 from harness import run_everywhere
 
 import tilelang.language as T
-from tilelang.backends.cpu import BACKEND
 from tilelang.ir.stmt import For, ForKind
 from tilelang.ir.visit import walk
 from tilelang.passes.runner import run_passes
+from tilelang.targets.cpu.backend import BACKEND
 
 FLAGS = "-O2"
 

@@ -7,7 +7,6 @@ import pytest
 
 import tilelang
 import tilelang.language as T
-from tilelang.backends.cuda import BACKEND, LOWERINGS
 from tilelang.dtypes import SCALARS
 from tilelang.errors import NoLowering, ResourceError
 from tilelang.ir.buffer import Buffer, Scope
@@ -16,16 +15,17 @@ from tilelang.ir.stmt import Alloc, Launch, TileOp
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.layout.swizzle_modes import swizzled
 from tilelang.lowering.by_loop import ByLoop
-from tilelang.lowering.nvidia import gemm_mma, gemm_wgmma
 from tilelang.lowering.regions import whole
-from tilelang.lowering.simt import gemm_fma
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.options import CompileOptions
 from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
 from tilelang.passes.tile.choose_lowerings import choose_lowerings
-from tilelang.target import Target
+from tilelang.targets.gpu.lowerings import gemm_fma
+from tilelang.targets.nvidia.backend import BACKEND, LOWERINGS
+from tilelang.targets.nvidia.lowerings import gemm_mma, gemm_wgmma
+from tilelang.targets.target import Target
 
 TABLE = {Gemm: (gemm_mma.LOWERING, gemm_fma.LOWERING), Copy: (ByLoop("copy.loop"),)}
 POLICY = T.GemmWarpPolicy

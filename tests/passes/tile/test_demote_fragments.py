@@ -10,8 +10,8 @@ from tilelang.ir.func import PrimFunc
 from tilelang.ir.stmt import Alloc, For, ForKind
 from tilelang.ir.visit import walk
 from tilelang.layout.thread_values import Fragment
-from tilelang.lowering.nvidia.gemm_mma import GemmMma
 from tilelang.ops.gemm import Gemm
+from tilelang.targets.nvidia.lowerings.gemm_mma import GemmMma
 
 
 def scopes(func: PrimFunc) -> dict[str, Scope]:

@@ -9,7 +9,7 @@ from tilelang.ir.stmt import CallStmt
 from tilelang.ir.visit import walk
 from tilelang.passes.base import PassContext
 from tilelang.passes.tile import drop_optional
-from tilelang.target import Target
+from tilelang.targets.target import Target
 
 
 @T.prim_func

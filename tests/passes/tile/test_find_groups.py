@@ -7,7 +7,7 @@ from tilelang.ir.stmt import If
 from tilelang.ir.visit import walk
 from tilelang.passes.base import PassContext
 from tilelang.passes.tile import find_groups, inline_bindings
-from tilelang.target import Target
+from tilelang.targets.target import Target
 
 
 def groups(body, threads=384):

@@ -5,10 +5,10 @@ import pytest
 
 import tilelang
 import tilelang.language as T
-from tilelang.backends.cpu import BACKEND
 from tilelang.ir.stmt import Alloc
 from tilelang.ir.visit import walk
 from tilelang.passes.runner import run_passes
+from tilelang.targets.cpu.backend import BACKEND
 
 ROWS, DEPTH, TILE = 64, 16, 32
 

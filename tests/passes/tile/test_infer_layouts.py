@@ -7,9 +7,9 @@ import pytest
 from spread_tiles import assert_same, conversions, fragments, ints, launches, nests, notes, spread
 
 import tilelang.language as T
+from tilelang.analysis.sampled_accesses import tile_access
 from tilelang.analysis.tile_uses import tile_uses
 from tilelang.arith.domain import Domain
-from tilelang.backends.cuda import BACKEND
 from tilelang.errors import CompilerBug, LayoutConflict
 from tilelang.ir.buffer import Scope
 from tilelang.ir.builder import Builder
@@ -18,14 +18,14 @@ from tilelang.layout.constraints import Constraint, InShared, Is, Why
 from tilelang.layout.swizzle_modes import swizzled
 from tilelang.layout.thread_values import Fragment, digit, fragment
 from tilelang.lowering.lowering import Site
-from tilelang.lowering.nvidia.gemm_mma import GemmMma
 from tilelang.ops.gemm import Gemm
 from tilelang.options import CompileOptions
 from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
-from tilelang.passes.tile.sampled_accesses import tile_access
-from tilelang.passes.tile.shared_layouts import cost, ideal
-from tilelang.target import Target
+from tilelang.targets.nvidia.backend import BACKEND
+from tilelang.targets.nvidia.lowerings.gemm_mma import GemmMma
+from tilelang.targets.target import Target
+from tilelang.transforms.shared_layouts import cost, ideal
 
 MMA = {Gemm: (GemmMma(),)}
 

@@ -8,7 +8,7 @@ import tilelang.language as T
 from tilelang.ir.printer import to_text
 from tilelang.passes.base import PassContext
 from tilelang.passes.tile import join_flags
-from tilelang.target import Target
+from tilelang.targets.target import Target
 
 SIMULATED = {"execution_backend": "simulator", "target": {"kind": "cuda", "arch": "sm_90a"}}
 

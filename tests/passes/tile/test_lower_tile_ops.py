@@ -3,13 +3,13 @@
 import pytest
 
 import tilelang.language as T
-from tilelang.backends.cpu import LOWERINGS
 from tilelang.errors import NoLowering
 from tilelang.ir.func import Level
 from tilelang.ir.stmt import For, ForKind, ParallelLoop, TileOp
 from tilelang.ir.visit import walk
 from tilelang.passes.runner import run_passes
 from tilelang.passes.tile.lower_tile_ops import lower_tile_ops
+from tilelang.targets.cpu.backend import LOWERINGS
 
 
 @T.prim_func

@@ -11,13 +11,13 @@ from tilelang.analysis.uniform import Uniformity
 from tilelang.ir.stmt import CallStmt, For, If, Launch, While
 from tilelang.ir.verify import verify
 from tilelang.ir.visit import Rewriter, walk
-from tilelang.isa.nvidia.tma import TMA_PREFETCH_MAP
 from tilelang.ops.copy import Copy
 from tilelang.options import CompileOptions
 from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
 from tilelang.passes.tile.lower_to_threads import lower_to_threads
-from tilelang.target import Target
+from tilelang.targets.nvidia.isa.tma import TMA_PREFETCH_MAP
+from tilelang.targets.target import Target
 
 
 @pytest.mark.parametrize("threads", [1, 32, 96, 128, 256])

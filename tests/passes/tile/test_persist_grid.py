@@ -17,9 +17,9 @@ from tilelang.ir.schedule import Schedule
 from tilelang.ir.stmt import Bind, For, Launch, Seq
 from tilelang.passes.base import PassContext
 from tilelang.passes.tile import inline_bindings
-from tilelang.passes.tile.choose_schedule import choose_schedule
 from tilelang.passes.tile.persist_grid import PASS, persist, persistent
-from tilelang.target import Target
+from tilelang.targets.nvidia.passes.choose_schedule import choose_schedule
+from tilelang.targets.target import Target
 
 
 def visited(extents, panel, blocks, cluster=(1, 1, 1)):

@@ -5,7 +5,7 @@ from tilelang.errors import ProgramWarning
 from tilelang.jit.decisions import decisions
 from tilelang.jit.program import lowered, snapshots
 from tilelang.options import CompileOptions
-from tilelang.target import Target
+from tilelang.targets.target import Target
 
 TARGETS = [Target("cpu"), Target("cuda", "sm_80")]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilelang.api import public
 from tilelang.carver.arch import driver
 from tilelang.errors import OptionError
-from tilelang.target import WARP_SIZE, TargetLike, parse_target
+from tilelang.targets.target import WARP_SIZE, TargetLike, parse_target
 
 _REGISTERS = 64 * 1024
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilelang.api import public
-from tilelang.runtime.cuda_driver import (
+from tilelang.targets.nvidia.runtime.cuda_driver import (
     L2_BYTES,
     MAX_SHARED_BYTES,
     MULTIPROCESSORS,
@@ -11,7 +11,7 @@ from tilelang.runtime.cuda_driver import (
     SHARED_BYTES,
     open_driver,
 )
-from tilelang.target import parse_target, present_arch
+from tilelang.targets.target import parse_target, present_arch
 
 
 @public

@@ -25,7 +25,7 @@ from tilelang.isa.common.random_jumps import (
     xorwow_jumped,
 )
 from tilelang.isa.intrinsic import Helper, Intrinsic, Spelling
-from tilelang.isa.nvidia.types import INTEGERS
+from tilelang.targets.nvidia.isa.types import INTEGERS
 
 UINT64 = as_dtype("uint64")
 _LOW = np.uint64(0xFFFFFFFF)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilelang.isa.cpu import bits as cpu_bits
-from tilelang.isa.cpu import math as cpu_math
 from tilelang.isa.intrinsic import Spelling
-from tilelang.isa.nvidia import bits as nvidia_bits
-from tilelang.isa.nvidia import math as nvidia_math
+from tilelang.targets.cpu.isa import bits as cpu_bits
+from tilelang.targets.cpu.isa import math as cpu_math
+from tilelang.targets.nvidia.isa import bits as nvidia_bits
+from tilelang.targets.nvidia.isa import math as nvidia_math
 
 Column = Mapping[str, Mapping[str, Spelling]]  # by name of the intrinsic, then by compute dtype
 

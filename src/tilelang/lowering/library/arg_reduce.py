@@ -13,8 +13,8 @@ from tilelang.ir.expr import Expr, Load, Var, binary, cast, const, select
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Alloc, Bind, For, ForKind, If, Store
 from tilelang.lowering.library.order import follows, same
+from tilelang.lowering.loops import move, parallel, scratch
 from tilelang.lowering.regions import ZERO, axes, indices, load
-from tilelang.lowering.simt.loops import move, parallel, scratch
 from tilelang.ops.accumulate import accumulator
 from tilelang.ops.arg_reduce import ArgReduce
 from tilelang.ops.reduce import Reduce, ReduceOp

@@ -16,8 +16,8 @@ from tilelang.ir.expr import Expr, Load, Var, as_expr, binary, const, int_const,
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Bind, If, Store
 from tilelang.lowering.library.order import both, comes_after
+from tilelang.lowering.loops import parallel, serial
 from tilelang.lowering.regions import ZERO
-from tilelang.lowering.simt.loops import parallel, serial
 
 # Groups have 2^3 elements, 16 registers with their places. With 2^4 elements, lines would pass through shared memory a
 # fourth less often, but the text would be twice as long, and short lines would have work for half as many threads.

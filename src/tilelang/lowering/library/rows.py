@@ -14,8 +14,8 @@ from tilelang.ir.expr import Expr, Var, as_expr, binary, cast, const, int_const,
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import If, Store
 from tilelang.lowering.library.order import both
+from tilelang.lowering.loops import parallel
 from tilelang.lowering.regions import ZERO, axes, indices, load
-from tilelang.lowering.simt.loops import parallel
 from tilelang.ops.rows import GatherRows, RowOp, ScatterRows
 
 

@@ -18,8 +18,8 @@ from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Store
 from tilelang.lowering.library.network import sort_lines
 from tilelang.lowering.library.order import both, comes_after, same
+from tilelang.lowering.loops import parallel, scratch, serial
 from tilelang.lowering.regions import ZERO, axes, indices
-from tilelang.lowering.simt.loops import parallel, scratch, serial
 from tilelang.ops.accumulate import accumulator
 from tilelang.ops.reduce import ReduceOp, neutral
 from tilelang.ops.sort import Sort, SortOp, TopK

@@ -11,6 +11,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
+from tilelang.analysis.changes import Changes
+from tilelang.analysis.in_range import in_range
 from tilelang.arith.domain import Domain, behind, of_function
 from tilelang.arith.exact import exactly
 from tilelang.arith.prove import decide
@@ -25,9 +27,7 @@ from tilelang.ir.scalar import BinaryOp, UnaryOp
 from tilelang.ir.stmt import Atomic, For, If, Launch, Seq, Stmt, Store, While
 from tilelang.ir.visit import children, expressions
 from tilelang.passes.base import Pass, PassContext, with_body
-from tilelang.passes.thread.changes import Changes
-from tilelang.passes.thread.guard_bounds import in_range
-from tilelang.passes.thread.hoist_checks import Check, check_ahead
+from tilelang.transforms.hoist_checks import Check, check_ahead
 
 _CHECKED = (Scope.SHARED, Scope.FRAGMENT, Scope.LOCAL)
 

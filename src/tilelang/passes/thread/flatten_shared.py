@@ -23,7 +23,7 @@ from tilelang.ir.stmt import Alloc, Atomic, Bind, For, ForKind, Launch, Print, S
 from tilelang.ir.visit import Rewriter
 from tilelang.layout.layout import Layout
 from tilelang.passes.base import Pass, PassContext, with_launches
-from tilelang.passes.thread.fold_offsets import OffsetFolder
+from tilelang.transforms.fold_offsets import OffsetFolder
 
 _ZERO, _ONE = const(0, INT32), const(1, INT32)
 _LETTERS = "ijklmnop"

@@ -12,8 +12,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 
+from tilelang.analysis.changes import Changes
+from tilelang.analysis.in_range import in_range
+from tilelang.analysis.split_loops import Split, plan_split
 from tilelang.arith.domain import Domain, behind, of_function
-from tilelang.arith.exact import exact, exactly
+from tilelang.arith.exact import exactly
 from tilelang.arith.interval import NEGATED
 from tilelang.arith.prove import decide
 from tilelang.arith.simplify import simplify
@@ -33,7 +36,6 @@ from tilelang.ir.expr import (
     cast,
     conjunction,
     const,
-    int_const,
     select,
     unary,
 )
@@ -43,35 +45,9 @@ from tilelang.ir.stmt import Alloc, Atomic, Bind, CallStmt, For, If, Launch, Seq
 from tilelang.ir.visit import Rewriter
 from tilelang.isa.instruction import Instruction
 from tilelang.passes.base import Pass, PassContext, with_launches
-from tilelang.passes.thread.changes import Changes
-from tilelang.passes.thread.split_loops import Split, plan_split
 
 Safe = Mapping[Buffer, Expr]
 Ends = Mapping[ExprKey, tuple[Expr, list[Expr]]]
-
-
-def in_range(
-    buffer: Buffer, indices: tuple[Expr, ...], domain: Domain, reach: tuple[Expr, ...] = ()
-) -> list[Expr] | None:
-    """The tests that an access needs; None if it is certainly out of range.
-
-    Args:
-        buffer: What is accessed.
-        indices: The first element.
-        domain: What is known there.
-        reach: How many elements are accessed per dimension; one where nothing is said.
-    """
-    tests = []
-    lengths = reach or (const(1, INT32),) * len(indices)
-    for index, extent, length in zip(map(exact, indices), buffer.shape, lengths, strict=True):
-        last = index if int_const(length) == 1 else index + (length - 1)
-        for test in (index >= 0, last < extent):
-            known = decide(test, domain)
-            if known is False:
-                return None
-            if known is None:
-                tests.append(test)
-    return tests
 
 
 class _Guard:

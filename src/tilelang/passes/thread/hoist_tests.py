@@ -16,6 +16,7 @@ import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tilelang.analysis.strides import coefficient
 from tilelang.arith.domain import Domain
 from tilelang.arith.simplify import simplify
 from tilelang.ir.compare import ExprKey, expr_key
@@ -25,7 +26,6 @@ from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Atomic, Bind, CallStmt, For, ForKind, Launch, Seq, Stmt, While
 from tilelang.ir.visit import Rewriter, expressions, sub_statements, substitute, variables_of, walk, walk_expr
 from tilelang.passes.base import Pass, PassContext, with_launches
-from tilelang.passes.thread.strides import coefficient
 
 _ORDERS = frozenset({BinaryOp.LT, BinaryOp.LE, BinaryOp.GT, BinaryOp.GE})
 _NAME = "limit"

@@ -18,6 +18,8 @@ import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Sequence
 
+from tilelang.analysis.pending import Pending, State, begun, committed, joined, keyed, met, waited, waited_by_some
+from tilelang.analysis.surroundings import Around, Surroundings
 from tilelang.analysis.thread_accesses import READ_LATE, Moments, Touch, meets_some, touches_anything, touches_of
 from tilelang.analysis.thread_conflicts import Conflicts
 from tilelang.analysis.uniform import Uniformity
@@ -29,13 +31,11 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Atomic, Break, CallStmt, Continue, For, If, Launch, Seq, Stmt, While
 from tilelang.ir.visit import sub_statements, walk
 from tilelang.isa.instruction import Effect, Instruction, Timeline
-from tilelang.isa.nvidia.sync import SYNC_WARP
 from tilelang.passes.base import Pass, PassContext, with_launches
-from tilelang.passes.thread.pending import Pending, State, begun, committed, joined, keyed, met, waited, waited_by_some
-from tilelang.passes.thread.place_barriers import PlaceBarriers, of_block
-from tilelang.passes.thread.surroundings import Around, Surroundings
 from tilelang.records import record
-from tilelang.target import WARP_SIZE
+from tilelang.targets.nvidia.isa.sync import SYNC_WARP
+from tilelang.targets.target import WARP_SIZE
+from tilelang.transforms.place_barriers import PlaceBarriers, of_block
 
 _ROUNDS = 30  # over one loop, and some more for each group of copies that a wait leaves under way
 _MANY_TRIALS = 16  # barriers that are tried without

@@ -19,6 +19,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from tilelang.analysis.access_width import Facts, width
 from tilelang.arith.domain import Domain, behind, of_function
 from tilelang.arith.interval import Analysis, analysis_of
 from tilelang.dtypes import INT32
@@ -31,7 +32,6 @@ from tilelang.ir.stmt import Atomic, AtomicOp, For, ForKind, If, Launch, MemoryO
 from tilelang.ir.vector import pack, vector_dtype
 from tilelang.ir.visit import expressions, substitute_stmt, walk_expr
 from tilelang.passes.base import Pass, PassContext, with_body
-from tilelang.passes.thread.access_width import Facts, width
 
 _LANES: Mapping[str, tuple[int, ...]] = MappingProxyType(
     {"float32": (4, 2), "float16": (8, 4, 2), "bfloat16": (8, 4, 2)}

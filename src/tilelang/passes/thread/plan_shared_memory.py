@@ -26,13 +26,13 @@ from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.stmt import Alloc, CallStmt, For, If, Launch, Stmt, While
 from tilelang.ir.visit import sub_statements, walk, without
 from tilelang.isa.instruction import Effect, Instruction, Timeline
-from tilelang.isa.nvidia.cp_async import CP_ASYNC_WAIT
-from tilelang.isa.nvidia.wgmma import wgmma_wait
 from tilelang.layout.boxes import ALIGNMENT, find_boxes
 from tilelang.lowering.regions import shared_storages
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.records import record
-from tilelang.target import Target
+from tilelang.targets.nvidia.isa.cp_async import CP_ASYNC_WAIT
+from tilelang.targets.nvidia.isa.wgmma import wgmma_wait
+from tilelang.targets.target import Target
 
 _ALIGN = 128  # all banks side by side, and what bulk copies need
 _BARRIER_BYTES = 8  # Source: PTX ISA, "mbarrier", an opaque object of 64 bits

@@ -17,6 +17,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping
 
+from tilelang.analysis.access_width import MEMORY, ZERO, Facts, width
 from tilelang.arith.domain import Domain, behind, in_order, of_function
 from tilelang.arith.prove import decide
 from tilelang.dtypes import INT32, DType, as_dtype
@@ -53,10 +54,9 @@ from tilelang.ir.visit import (
     without,
     written_buffers,
 )
-from tilelang.isa.nvidia.cp_async import SIZES, cp_async
 from tilelang.passes.base import Pass, PassContext, with_body
-from tilelang.passes.thread.access_width import MEMORY, ZERO, Facts, width
 from tilelang.records import record
+from tilelang.targets.nvidia.isa.cp_async import SIZES, cp_async
 
 _MOST_LANES = 64  # longer loops stay loops
 

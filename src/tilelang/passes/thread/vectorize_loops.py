@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 
 from tilelang.analysis.independence import lanes
+from tilelang.analysis.strides import stride_along
 from tilelang.arith.domain import Domain, in_order, inside, of_function
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Scope
@@ -22,7 +23,6 @@ from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Alloc, Bind, For, ForKind, Reduction, Seq, Stmt, Store, While
 from tilelang.ir.visit import Rewriter, expressions, walk, walk_expr
 from tilelang.passes.base import Pass, PassContext, with_body
-from tilelang.passes.thread.strides import stride_along
 
 _FEWEST_TRIPS = 4  # shorter loops are unrolled by compilers, and vectorized as straight code
 _WITHOUT_CLAUSE = ("fmin", "fmax")  # OpenMP has no such reductions

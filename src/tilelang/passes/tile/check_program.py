@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from tilelang.analysis.accesses import Access, Context, accesses, negation
 from tilelang.analysis.dependence import check_parallel
 from tilelang.analysis.dropped_stores import warn_of_dropped_stores
+from tilelang.analysis.fixed_layouts import fixed_layouts
 from tilelang.analysis.subscripts import Comparison
 from tilelang.arith.domain import Domain, of_function
 from tilelang.arith.interval import bounds
@@ -35,9 +36,8 @@ from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.im2col import Im2Col
 from tilelang.passes.base import Pass, PassContext
-from tilelang.passes.tile.fixed_layouts import fixed_layouts
-from tilelang.passes.tile.specialize_symbols import generalize
-from tilelang.target import ARCHITECTURES, MAX_CLUSTER, MAX_GRID, MAX_THREADS, Feature, Target
+from tilelang.targets.target import ARCHITECTURES, MAX_CLUSTER, MAX_GRID, MAX_THREADS, Feature, Target
+from tilelang.transforms.specialize_symbols import generalize
 
 _UNCHECKED = (Scope.GLOBAL, Scope.BARRIER)
 

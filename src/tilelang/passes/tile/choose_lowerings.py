@@ -12,6 +12,7 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
+from tilelang.analysis.fixed_layouts import fixed_layouts
 from tilelang.arith.domain import Domain
 from tilelang.arith.prove import proves
 from tilelang.dtypes import DType
@@ -22,18 +23,17 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import UnaryOp
 from tilelang.ir.stmt import Alloc, For, If, Launch, Seq, Stmt, TileOp, seq
 from tilelang.ir.visit import Rewriter, walk
-from tilelang.isa.nvidia.wgmma import ROWS
 from tilelang.layout.constraints import InShared
 from tilelang.lowering.lowering import Lowering, Lowerings, Site
-from tilelang.lowering.nvidia.copy_tma import LOAD
-from tilelang.lowering.nvidia.gemm_wgmma import GemmWgmma
 from tilelang.lowering.regions import is_whole, whole
 from tilelang.ops.copy import Copy
 from tilelang.ops.describe import drop_units
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm, matrix_extents
 from tilelang.passes.base import Pass, PassContext, with_body
-from tilelang.passes.tile.fixed_layouts import fixed_layouts
+from tilelang.targets.nvidia.isa.wgmma import ROWS
+from tilelang.targets.nvidia.lowerings.copy_tma import LOAD
+from tilelang.targets.nvidia.lowerings.gemm_wgmma import GemmWgmma
 
 _ROW_BYTES = 16  # the widest store of a thread
 _STAGED_ELEMENTS = 4096  # a tile from which on the detour through shared memory pays

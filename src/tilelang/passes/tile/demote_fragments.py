@@ -29,13 +29,13 @@ from tilelang.ir.visit import Rewriter, touched_buffers, walk, walk_expr, withou
 from tilelang.layout.digits import DigitMap, NotDigits
 from tilelang.layout.thread_values import Fragment
 from tilelang.layout.through import renaming
-from tilelang.lowering.simt.loops import move, scratch
+from tilelang.lowering.loops import move, scratch
 from tilelang.ops.cluster_sum import ClusterSum
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_launches
-from tilelang.passes.tile.convert_layouts import replaced
-from tilelang.passes.tile.widen_nests import widened
 from tilelang.records import record
+from tilelang.transforms.convert_layouts import replaced
+from tilelang.transforms.widen_nests import widened
 
 SMALL = 16
 """Elements of a fragment that each thread may hold all of, so that scalar code can name any of them."""

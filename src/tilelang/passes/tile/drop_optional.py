@@ -11,7 +11,7 @@ from tilelang.ir.stmt import CallStmt, Stmt
 from tilelang.ir.visit import Rewriter
 from tilelang.isa.instruction import Instruction
 from tilelang.passes.base import Pass, PassContext, with_body
-from tilelang.target import Target
+from tilelang.targets.target import Target
 
 
 class _Drop(Rewriter):

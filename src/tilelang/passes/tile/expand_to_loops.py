@@ -16,7 +16,7 @@ from tilelang.ir.builder import Builder
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Print, Stmt, TileOp
 from tilelang.ir.visit import Rewriter
-from tilelang.lowering.simt import gemm_loops, loops
+from tilelang.lowering import loops
 from tilelang.ops.atomic import AtomicTile
 from tilelang.ops.copy import Copy, Transpose
 from tilelang.ops.fill import Fill
@@ -26,6 +26,7 @@ from tilelang.ops.lines import LineFold
 from tilelang.ops.reduce import Reduce
 from tilelang.ops.scan import Scan
 from tilelang.passes.base import Pass, PassContext, with_body
+from tilelang.targets.gpu.lowerings import gemm_loops
 
 BY_LOOP = "copy.loop"
 """The choice of copies that move element by element, through registers."""

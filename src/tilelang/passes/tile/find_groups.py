@@ -23,7 +23,7 @@ from tilelang.ir.visit import Rewriter, sub_statements, variables_of, walk_expr
 from tilelang.isa import instruction as isa
 from tilelang.isa.instruction import Instruction
 from tilelang.passes.base import Pass, PassContext, with_launches
-from tilelang.target import WARP_SIZE
+from tilelang.targets.target import WARP_SIZE
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:

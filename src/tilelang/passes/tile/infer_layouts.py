@@ -14,8 +14,10 @@ import math
 from collections.abc import Hashable, Iterable, Iterator
 
 from tilelang.analysis.accesses import Access
+from tilelang.analysis.fixed_layouts import fixed_layouts, viewed_tiles
 from tilelang.analysis.memory_patterns import MemoryPattern, best_vector, fastest, patterns
 from tilelang.analysis.per_thread import PerThread
+from tilelang.analysis.sampled_accesses import excess
 from tilelang.analysis.spreading import spread
 from tilelang.analysis.thread_groups import ThreadGroups
 from tilelang.analysis.tile_uses import NestUse, TileUses, static_extents, tile_uses
@@ -34,13 +36,11 @@ from tilelang.layout.thread_values import Fragment, over_threads, replicated
 from tilelang.layout.through import renamed, run_length, vectorized
 from tilelang.lowering.lowering import Lowering, Lowerings, Site
 from tilelang.passes.base import Pass, PassContext, with_body
-from tilelang.passes.tile.asynchronous import asynchronous_store
-from tilelang.passes.tile.convert_layouts import convert, cost_in_bytes, replaced, turned
 from tilelang.passes.tile.demote_fragments import moved, renamings
-from tilelang.passes.tile.fixed_layouts import fixed_layouts, viewed_tiles
-from tilelang.passes.tile.sampled_accesses import excess
-from tilelang.passes.tile.shared_layouts import TileChooser
-from tilelang.passes.tile.widen_nests import widened
+from tilelang.targets.nvidia.passes.asynchronous import asynchronous_store
+from tilelang.transforms.convert_layouts import convert, cost_in_bytes, replaced, turned
+from tilelang.transforms.shared_layouts import TileChooser
+from tilelang.transforms.widen_nests import widened
 
 _ROUNDS = 8  # conversions may ask for further ones; that ends soon or never
 _DETOUR_GAIN = 3.0  # how many times fewer bytes of global memory a detour through shared memory must move

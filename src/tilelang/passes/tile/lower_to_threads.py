@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from tilelang.analysis.defer_folds import Deferral
 from tilelang.analysis.per_thread import PerThread
 from tilelang.analysis.reads_outside import ReadsOutside
 from tilelang.analysis.spreading import Spreading, spread
@@ -46,14 +47,13 @@ from tilelang.ir.stmt import (
 from tilelang.ir.visit import Rewriter, expressions, sub_statements, substitute_stmt, walk, walk_expr, written_buffers
 from tilelang.layout.blocked import blocked
 from tilelang.lowering.lowering import Lowerings, Site
-from tilelang.lowering.nvidia.first_there import by_first_there
-from tilelang.lowering.nvidia.matrix_stores import matrix_stores
-from tilelang.lowering.simt.parallel import Accumulated, SharedOut, values_of
-from tilelang.lowering.simt.places import is_replicated, replicated_place
-from tilelang.lowering.simt.strided import can_stride, lower_strided
 from tilelang.ops.copy import Copy
 from tilelang.passes.base import Pass, PassContext
-from tilelang.passes.tile.defer_folds import Deferral
+from tilelang.targets.gpu.lowerings.parallel import Accumulated, SharedOut, values_of
+from tilelang.targets.gpu.lowerings.places import is_replicated, replicated_place
+from tilelang.targets.gpu.lowerings.strided import can_stride, lower_strided
+from tilelang.targets.nvidia.lowerings.first_there import by_first_there
+from tilelang.targets.nvidia.lowerings.matrix_stores import matrix_stores
 
 ZERO = const(0, INT32)
 _OF_BLOCK = (Scope.SHARED, Scope.GLOBAL)

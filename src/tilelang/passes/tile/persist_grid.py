@@ -17,7 +17,7 @@ from tilelang.ir.schedule import Schedule
 from tilelang.ir.stmt import For, ForKind, Launch, Seq
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.tile.rasterize_grid import Names, bound, in_panels, smallest
-from tilelang.passes.tile.roles.multicast import position_of
+from tilelang.targets.nvidia.passes.roles.multicast import position_of
 
 # A tile of matrix instructions has 64 rows and 8 columns at least, so that no memory holds the results of more tiles.
 # It is said of symbolic grids, since what is computed of one is then known to fit into 32 bits.

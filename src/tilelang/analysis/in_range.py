@@ -1,0 +1,34 @@
+"""The tests that keep an access within its buffer, of which those that are proven are left out."""
+
+from __future__ import annotations
+
+from tilelang.arith.domain import Domain
+from tilelang.arith.exact import exact
+from tilelang.arith.prove import decide
+from tilelang.dtypes import INT32
+from tilelang.ir.buffer import Buffer
+from tilelang.ir.expr import Expr, const, int_const
+
+
+def in_range(
+    buffer: Buffer, indices: tuple[Expr, ...], domain: Domain, reach: tuple[Expr, ...] = ()
+) -> list[Expr] | None:
+    """The tests that an access needs; None if it is certainly out of range.
+
+    Args:
+        buffer: What is accessed.
+        indices: The first element.
+        domain: What is known there.
+        reach: How many elements are accessed per dimension; one where nothing is said.
+    """
+    tests = []
+    lengths = reach or (const(1, INT32),) * len(indices)
+    for index, extent, length in zip(map(exact, indices), buffer.shape, lengths, strict=True):
+        last = index if int_const(length) == 1 else index + (length - 1)
+        for test in (index >= 0, last < extent):
+            known = decide(test, domain)
+            if known is False:
+                return None
+            if known is None:
+                tests.append(test)
+    return tests

@@ -1,0 +1,20 @@
+"""`T.c2d_im2col` as loops that gather patches of an image."""
+
+from __future__ import annotations
+
+from tilelang.ir.builder import Builder
+from tilelang.ir.expr import Var
+from tilelang.lowering.patches import gather, patch
+from tilelang.ops.im2col import Im2Col
+from tilelang.targets.cpu.lowerings.nest import loop
+
+
+def lower_im2col(op: Im2Col, build: Builder) -> None:
+    """Rows of the tile are pixels, columns are taps; what lies outside the image or the matrix is 0."""
+    rows, columns = op.dst.extent[-2:]
+
+    def row(i: Var) -> None:
+        pixel = patch(op, i, build)
+        loop(build, "j", columns, lambda j: gather(op, pixel, i, j, build))
+
+    loop(build, "i", rows, row)

@@ -1,0 +1,275 @@
+"""`T.gemm` by multiply-and-add of single threads, for dtypes and shapes that matrix instructions do not serve.
+
+Takes products of shared operands into a fragment, gives the program of one thread: for each step along K it loads a
+few elements of its rows of A and of its columns of B, and adds all their products. Invariant: what lies beyond M or N
+is loaded from inside, since it only reaches elements of C that are not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from tilelang.ir.buffer import Region, Scope
+from tilelang.ir.builder import Builder
+from tilelang.ir.expr import Expr, Load, binary, cast, int_const
+from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.stmt import ForKind, Store
+from tilelang.layout.constraints import Constraint, InShared, Is, Why
+from tilelang.layout.layout import Layout
+from tilelang.layout.thread_values import Fragment, digit, fragment
+from tilelang.lowering.accumulator import Accumulator
+from tilelang.lowering.lowering import Site
+from tilelang.lowering.operand_layout import WarpAccess, choose_layout, keeps_runs
+from tilelang.lowering.regions import indices, is_whole
+from tilelang.lowering.registers import Emitter, emitter, vector
+from tilelang.ops.describe import matrix_axes
+from tilelang.ops.gemm import Gemm
+from tilelang.records import record
+from tilelang.targets.gpu.lowerings.warp_partition import placed
+from tilelang.targets.target import WARP_SIZE
+
+_VECTOR_BYTES = 16
+_MAX_RUN = 4  # elements along K, or of a row or column, that a thread loads together
+
+
+@record
+class _Side:
+    """A thread's share of an operand: the rows of A, or the columns of B, that it needs.
+
+    Attributes:
+        region: The operand.
+        axis: The buffer's dimension along M or N.
+        k_axis: The buffer's dimension along K.
+        extent: Of the operand along M or N.
+        run: Neighbors along M or N that a thread holds.
+        threads: Threads side by side along M or N.
+        times: How many such runs a thread holds; the threads' runs lie between them.
+    """
+
+    region: Region
+    axis: int
+    k_axis: int
+    extent: int
+    run: int
+    threads: int
+    times: int
+
+    @property
+    def count(self) -> int:
+        """How many rows or columns a thread holds."""
+        return self.run * self.times
+
+    @property
+    def cover(self) -> int:
+        """How far all threads together reach."""
+        return self.count * self.threads
+
+    @property
+    def along_k(self) -> bool:
+        """Whether neighbors in memory are neighbors along K."""
+        return self.k_axis == self.region.buffer.rank - 1
+
+    def place(self, v: Expr) -> Expr:
+        """Row or column of a thread's value, counted from its first."""
+        return v // self.run * (self.run * self.threads) + v % self.run
+
+    def vector(self, step: int) -> int:
+        """Elements that are loaded together, where memory allows it."""
+        return step if self.along_k else self.run
+
+    def layout(self, first: np.ndarray, step: int) -> Layout | None:
+        """How the operand should lie in shared memory, by the lanes' first rows or columns; None for row-major."""
+        buffer = self.region.buffer
+        shape = buffer.static_shape
+        if shape is None or {self.axis, self.k_axis} != {buffer.rank - 2, buffer.rank - 1}:
+            return None
+        height, length = shape[-2:]
+        size = self.vector(step) * buffer.dtype.storage_bytes
+        rows, columns = (first, 0 * first) if self.along_k else (0 * first, first)
+        if not keeps_runs(self.region, None, self.vector(step)):
+            size = buffer.dtype.storage_bytes
+        return choose_layout((height, length), buffer.dtype, [WarpAccess(rows % height, columns % length, size)])
+
+
+@record
+class _Plan:
+    """How a product is divided among threads.
+
+    Attributes:
+        rows: The side of A.
+        columns: The side of B.
+        depth: Extent along K.
+        step: Elements along K that are loaded together.
+        accumulator: The fragment of C, as one of its buffer.
+    """
+
+    rows: _Side
+    columns: _Side
+    depth: int
+    step: int
+    accumulator: Fragment
+
+
+class GemmFma:
+    """The lowering."""
+
+    name = "gemm.fma"
+
+    def refusal(self, op: Gemm, site: Site) -> str:
+        """Why threads by themselves cannot do it; empty if they can."""
+        sizes = [int_const(size) for size in op.sizes]
+        if None in sizes or 0 in sizes:
+            return "its extents are not constants above zero"
+        scopes = (Scope.SHARED, Scope.SHARED, Scope.FRAGMENT)
+        for letter, region, scope in zip("ABC", (op.a, op.b, op.c), scopes, strict=True):
+            if region.buffer.scope is not scope:
+                return f"{letter} is in scope {region.buffer.scope.value}"
+        if not is_whole(op.c):
+            return "C is a part of a fragment"
+        return ""
+
+    def constrain(self, op: Gemm, site: Site) -> Iterable[Constraint]:
+        """C spread over threads; shared operands without bank conflicts."""
+        plan = _plan(op, site.threads)
+        yield Is(op.c.buffer, plan.accumulator, Why(f"{op.name} accumulates in it by single threads", op.loc))
+        lanes = np.arange(WARP_SIZE) % site.threads
+        first_row = lanes // plan.columns.threads % plan.rows.threads * plan.rows.run
+        first_column = lanes % plan.columns.threads * plan.columns.run
+        for side, first in ((plan.rows, first_row), (plan.columns, first_column)):
+            layout = side.layout(first, plan.step)
+            if layout is not None:
+                why = Why(f"{op.name} loads it by threads without bank conflicts", op.loc)
+                yield InShared(side.region.buffer, layout, why)
+
+    def lower(self, op: Gemm, site: Site, build: Builder) -> None:
+        """The program of the executing thread."""
+        plan = _plan(op, site.threads)
+        emit, thread = emitter(build, site, self.name)
+        across, down = plan.columns.threads, plan.rows.threads
+        a = _Loader(emit, plan.rows, plan.step, thread // across % down * plan.rows.run, site)
+        b = _Loader(emit, plan.columns, plan.step, thread % across * plan.columns.run, site)
+        sums = Accumulator(emit, op, site, plan.accumulator, op.accumulator, run=1, clean=True)
+        sums.begin()
+
+        def step(at: Expr) -> None:
+            a.fetch(at * plan.step)
+            b.fetch(at * plan.step)
+            emit.loop("kk", plan.step, add)
+
+        def add(k: Expr) -> None:
+            emit.loop("i", plan.rows.count, lambda i: emit.loop("j", plan.columns.count, lambda j: product(i, j, k)))
+
+        def product(i: Expr, j: Expr, k: Expr) -> None:
+            elements = a.element(i, k), b.element(j, k)
+            x, y = (cast(cast(e, to), op.accumulator) for e, to in zip(elements, op.operands, strict=True))
+            old = sums.element(plan.rows.place(i), plan.columns.place(j))
+            total = binary(BinaryOp.ADD, old, binary(BinaryOp.MUL, x, y))
+            emit.build.emit(Store(old.buffer, old.indices, total))
+
+        emit.loop("k_step", plan.depth // plan.step, step, kind=ForKind.SERIAL)
+        sums.end()
+
+
+class _Loader:
+    """Loads a thread's elements of an operand for one step along K."""
+
+    def __init__(self, emit: Emitter, side: _Side, step: int, first: Expr, site: Site) -> None:
+        buffer = side.region.buffer
+        self._emit, self._side, self._step = emit, side, step
+        layout = site.shared_layouts.get(buffer)
+        wanted = side.vector(step)
+        self._width = wanted if keeps_runs(side.region, layout, wanted) else 1
+        self._registers = emit.registers(f"{buffer.name}_r", side.count * step, buffer.dtype)
+        self._first = emit.bind(f"{buffer.name}_first", first, side.cover)
+
+    def fetch(self, k: Expr) -> None:
+        """Loads the elements from `k` on."""
+        side, emit, width = self._side, self._emit, self._width
+        last = side.extent - (1 if side.along_k else width)
+
+        def load(group: Expr) -> None:
+            v, kk = self._split(group * width)
+            along = emit.short(self._first + side.place(v))
+            if side.cover > side.extent:
+                along = emit.short(binary(BinaryOp.MIN, along, last))
+            at = indices(side.region, (along, emit.short(k + kk)), (side.axis, side.k_axis))
+            value = Load(side.region.buffer, at, vector(side.region.dtype, width))
+            emit.store(self._registers, group * width, value)
+
+        emit.loop("v", side.count * self._step // width, load)
+
+    def _split(self, index: Expr) -> tuple[Expr, Expr]:
+        """The value and the step along K of a register."""
+        if self._side.along_k:
+            return index // self._step, index % self._step
+        return index % self._side.count, index // self._side.count
+
+    def element(self, v: Expr, k: Expr) -> Load:
+        """The element of value `v` at step `k`."""
+        along_k = self._side.along_k
+        return self._emit.load(self._registers, v * self._step + k if along_k else k * self._side.count + v)
+
+
+def _plan(op: Gemm, threads: int) -> _Plan:
+    m, n, k = (int_const(size) or 0 for size in op.sizes)
+    (a0, a1), (b0, b1), (c0, c1) = (matrix_axes(region) for region in (op.a, op.b, op.c))
+    a_axes = (a1, a0) if op.transpose_a else (a0, a1)  # (m, k)
+    b_axes = (b0, b1) if op.transpose_b else (b1, b0)  # (n, k)
+
+    def cost(sides: tuple[_Side, _Side]) -> tuple[int, ...]:
+        rows, columns = sides
+        return (rows.count * columns.count, rows.count + columns.count, -columns.run, -rows.run, -columns.threads)
+
+    rows, columns = min(_divisions(op, m, n, a_axes, b_axes, threads), key=cost)
+    step = min((_most(side.region, k) for side in (rows, columns) if side.along_k), default=1)
+    copies = threads // (rows.threads * columns.threads)
+    thread = [digit(columns.threads, 0, columns.run), digit(rows.threads, rows.run, 0), digit(copies, 0, 0)]
+    value = [
+        digit(columns.run, 0, 1),
+        digit(rows.run, 1, 0),
+        digit(columns.times, 0, columns.run * columns.threads),
+        digit(rows.times, rows.run * rows.threads, 0),
+    ]
+    tile = placed(fragment((m, n), thread, value), (c0, c1), op.c.buffer.static_shape or ())
+    return _Plan(rows, columns, k, step, tile)
+
+
+def _divisions(
+    op: Gemm, m: int, n: int, a_axes: tuple[int, int], b_axes: tuple[int, int], threads: int
+) -> Iterator[tuple[_Side, _Side]]:
+    """All ways to lay threads along both sides of the tile."""
+    for across in _divisors(threads):
+        for down in _divisors(threads // across):
+            for row_run in _runs(op.a, a_axes, m):
+                for column_run in _runs(op.b, b_axes, n):
+                    if (down - 1) * row_run >= m or (across - 1) * column_run >= n:
+                        continue  # threads without rows or columns of their own; better copies of others
+                    row_times = -(-m // (row_run * down))
+                    column_times = -(-n // (column_run * across))
+                    yield (
+                        _Side(op.a, *a_axes, m, row_run, down, row_times),
+                        _Side(op.b, *b_axes, n, column_run, across, column_times),
+                    )
+
+
+def _divisors(number: int) -> list[int]:
+    return [d for d in range(1, number + 1) if number % d == 0]
+
+
+def _runs(region: Region, axes: tuple[int, int], extent: int) -> list[int]:
+    """Neighbors that a thread may hold along M or N: several where they lie together in memory."""
+    return [1] if axes[0] != region.buffer.rank - 1 else _dividing(region, extent)
+
+
+def _most(region: Region, extent: int) -> int:
+    return _dividing(region, extent)[0]
+
+
+def _dividing(region: Region, extent: int) -> list[int]:
+    most = min(_MAX_RUN, max(1, _VECTOR_BYTES // region.dtype.storage_bytes))
+    return [run for run in (4, 2, 1) if run <= most and extent % run == 0]
+
+
+LOWERING = GemmFma()

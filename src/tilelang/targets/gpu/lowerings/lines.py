@@ -1,0 +1,175 @@
+"""Lines along one dimension of tiles, shared out among threads.
+
+A warp does a line where lines lie along memory, and a thread a line elsewhere.
+Takes scans and folds of tiles that all threads can reach, emits the loops over lines that the executing thread runs.
+Invariant: lines are independent of each other; all lanes of a warp execute the code of its line together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from tilelang.dtypes import INT32, SCALARS, DType
+from tilelang.errors import CompilerBug
+from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.builder import Builder, as_body
+from tilelang.ir.expr import Expr, Load, Var, as_expr, cast, const, int_const
+from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, If, Store
+from tilelang.layout.constraints import Constraint
+from tilelang.lowering.lowering import Site
+from tilelang.lowering.regions import ZERO, axes, indices, load, matching_axes
+from tilelang.ops.lines import LineOp
+from tilelang.targets.nvidia.isa.warp import shuffle
+from tilelang.targets.target import WARP_SIZE
+
+MASK = const((1 << WARP_SIZE) - 1, SCALARS["uint32"])
+At = tuple[Expr, ...]
+
+
+class LineLowering:
+    """What the lowerings of operators on lines have in common."""
+
+    name = ""
+
+    def refusal(self, op: LineOp, site: Site) -> str:
+        """Nothing stands in its way: operands in registers are moved to shared memory beforehand."""
+        del op, site
+        return ""
+
+    def constrain(self, op: LineOp, site: Site) -> Iterable[Constraint]:
+        """Nothing: its operands have no owners."""
+        del op, site
+        return ()
+
+
+class Lines:
+    """The lines of one operator, and the values of the executing thread.
+
+    Args:
+        op: The operator.
+        site: The threads.
+        build: Where code goes.
+
+    Attributes:
+        extent: How many elements a line has.
+        across: The dimensions of the first tile that tell lines apart.
+    """
+
+    def __init__(self, op: LineOp, site: Site, build: Builder) -> None:
+        reached = all(r.buffer.scope is not Scope.FRAGMENT for r in (*op.srcs, *op.dsts))
+        if site.thread is None or not reached:
+            raise CompilerBug(f"{op.name}: its operands must be in memory that all threads reach")
+        self.op, self.build = op, build
+        self.extent = op.srcs[0].extent[op.dim]
+        self.across = [axis for axis in axes(op.srcs[0]) if axis != op.dim]
+        self._thread, self._threads = site.thread, site.threads
+        self._axes = [matching_axes(op.srcs[0], region, op.dim) for region in op.srcs]
+
+    def share(self, by_warp: Callable[[At, Expr], None], by_thread: Callable[[At], None]) -> None:
+        """Emits every line: by a warp, whose lane it is told, where neighbors along it are neighbors in memory."""
+        along_memory = not any(axis > self.op.dim for axis in self.across)
+        if not along_memory or self._threads < WARP_SIZE:
+            self._each(self._thread, self._threads, by_thread)
+            return
+        warps = self._threads // WARP_SIZE
+        lane = Var("lane", INT32, index=True)
+        with self.build.block() as statements:
+            self._each(self._thread // WARP_SIZE, warps, lambda at: by_warp(at, lane))
+        body = as_body(statements, self.build.loc)
+        if self._threads % WARP_SIZE:  # a warp with missing lanes takes no part
+            body = If(self._thread < warps * WARP_SIZE, body)
+        self.build.emit(Bind(lane, self._thread % WARP_SIZE))
+        self.build.emit(body)
+
+    def _each(self, worker: Expr, workers: int, body: Callable[[At], None]) -> None:
+        """Lines in turn: every worker takes each `workers`-th."""
+        extents = [self.op.srcs[0].extent[axis] for axis in self.across]
+        total: Expr = as_expr(1)
+        for extent in extents:
+            total = total * extent
+        turn = Var("turn", INT32, index=True)
+        line = worker + turn * workers
+        with self.build.block() as statements:
+            body(_coordinates(line, extents))
+        known = int_const(total)
+        within = as_body(statements, self.build.loc)
+        if known is None or known % workers:
+            within = If(line < total, within)
+        turns = (total + (workers - 1)) // workers
+        self.build.emit(For(turn, ZERO, turns, 1, ForKind.SERIAL, within))
+
+    # -- elements -------------------------------------------------------------------------------------------------
+    def read(self, line: At, k: Expr) -> list[Expr]:
+        """The values of one place, in the running dtypes."""
+        return [
+            cast(load(src, (*line, k), along), dtype)
+            for src, along, dtype in zip(self.op.srcs, self._axes, self.op.dtypes, strict=True)
+        ]
+
+    def write(self, regions: Sequence[tuple[Region, Sequence[int] | None]], at: At, values: Sequence[Expr]) -> None:
+        """Stores a value in each region, along the dimensions given for it."""
+        for (region, along), value in zip(regions, values, strict=True):
+            self.build.emit(Store(region.buffer, indices(region, at, along), cast(value, region.dtype)))
+
+    # -- running values -------------------------------------------------------------------------------------------
+    def scalars(self, name: str, values: Sequence[Expr]) -> list[Buffer]:
+        """Mutable scalars of the running dtypes with first values."""
+        buffers = [Buffer(name, (), dtype, Scope.VAR) for dtype in self.op.dtypes]
+        for buffer, value in zip(buffers, values, strict=True):
+            self.build.emit(Alloc(buffer, value))
+        return buffers
+
+    def assign(self, buffers: Sequence[Buffer], values: Sequence[Expr]) -> None:
+        """Gives mutable scalars new values, all of which are computed first."""
+        if len(buffers) > 1:
+            values = [self.bound("next", value) for value in values]
+        for buffer, value in zip(buffers, values, strict=True):
+            self.build.emit(Store(buffer, (), value))
+
+    def bound(self, name: str, value: Expr) -> Var:
+        """A value under a name."""
+        var = Var(name, value.dtype)
+        self.build.emit(Bind(var, value))
+        return var
+
+    def shuffled(self, mode: str, values: Sequence[Expr], operand: int) -> list[Var]:
+        """What other lanes have of some values."""
+        results = []
+        for value in values:
+            result = Var("other", value.dtype)
+            args = (MASK, value, const(operand, INT32), const(WARP_SIZE, INT32))
+            self.build.emit(CallStmt(shuffle(mode, value.dtype), args, result=result))
+            results.append(result)
+        return results
+
+    def loop(self, name: str, start: Expr, stop: Expr, body: Callable[[Var], None]) -> None:
+        """`for name in range(start, stop)`."""
+        var = Var(name, INT32, index=True)
+        with self.build.block() as statements:
+            body(var)
+        self.build.emit(For(var, start, stop, 1, ForKind.SERIAL, as_body(statements, self.build.loc)))
+
+    def when(self, condition: Expr, body: Callable[[], None]) -> None:
+        """A branch; no test where the condition is known to hold."""
+        with self.build.block() as statements:
+            body()
+        within = as_body(statements, self.build.loc)
+        self.build.emit(within if int_const(condition) == 1 else If(condition, within))
+
+
+def _coordinates(line: Expr, extents: Sequence[Expr]) -> At:
+    found: list[Expr] = []
+    for extent in reversed(extents[1:]):
+        found.append(line % extent)
+        line = line // extent
+    return (*([line] if extents else []), *reversed(found))
+
+
+def values(buffers: Sequence[Buffer]) -> list[Expr]:
+    """What mutable scalars hold."""
+    return [Load(buffer, (), buffer.dtype) for buffer in buffers]
+
+
+def zeros(dtypes: Sequence[DType]) -> list[Expr]:
+    """A value of each dtype for places that do not exist."""
+    return [const(0, dtype) for dtype in dtypes]

@@ -1,0 +1,390 @@
+"""`T.Parallel` loops of constant extents spread over the threads of a block.
+
+Takes a loop with its layout and what `analysis.spreading` says of it, emits what the executing thread does. Invariant:
+all threads of the block execute the code together; effects on memory that threads share happen once, elements of
+fragments are written by every thread that holds them, and what several iterations update is accumulated per thread and
+combined across threads afterwards.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+
+from tilelang.analysis.reductions import Update
+from tilelang.analysis.spreading import ATOMICS, Fold, Spreading
+from tilelang.analysis.unrolled_loops import values
+from tilelang.dtypes import INT32
+from tilelang.errors import CompilerBug, NoLowering, ProgramValueError
+from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.builder import Builder, as_body
+from tilelang.ir.expr import Expr, Load, Var, as_expr, cast, conjunction, const
+from tilelang.ir.stmt import (
+    Alloc,
+    Atomic,
+    AtomicOp,
+    Bind,
+    CallStmt,
+    For,
+    ForKind,
+    If,
+    ParallelLoop,
+    Print,
+    Seq,
+    Stmt,
+    Store,
+    TileOp,
+)
+from tilelang.ir.visit import Rewriter, expressions, substitute, substitute_stmt, walk, walk_expr
+from tilelang.layout.thread_values import Fragment
+from tilelang.lowering.lowering import Site
+from tilelang.records import record
+from tilelang.targets.gpu.lowerings.places import Places, is_replicated
+from tilelang.targets.gpu.lowerings.reduce import Combiner, Partial, neutral
+from tilelang.targets.gpu.lowerings.spread import Spread, ThreadDigit, ValueDigit
+from tilelang.targets.gpu.lowerings.touched import touched
+
+ZERO = const(0, INT32)
+_OF_BLOCK = (Scope.SHARED, Scope.GLOBAL)
+
+
+@record(slots=True, eq=False)
+class Accumulated:
+    """A fold with the partial results of the executing thread.
+
+    Attributes:
+        fold: What is folded.
+        axes: The dimensions of the loop that choose the element.
+        digits: The loops of the executing thread that do.
+        partial: One result for each of their iterations.
+        index: Which result belongs to the iteration at hand.
+    """
+
+    fold: Fold
+    axes: tuple[int, ...]
+    digits: tuple[ValueDigit, ...]
+    partial: Partial
+    index: Expr
+
+
+class SharedOut:
+    """A loop shared out among threads: what comes before its iterations, the iterations, and what comes after.
+
+    Args:
+        loop: The loop, of constant extents.
+        layout: Which thread runs which iterations.
+        how: What must be kept in mind.
+        site: The threads, and where they hold fragments.
+
+    Attributes:
+        accumulated: The folds, with the partial results of the executing thread.
+    """
+
+    def __init__(self, loop: ParallelLoop, layout: Fragment, how: Spreading, site: Site) -> None:
+        assert site.thread is not None
+        if layout.threads != site.threads:
+            raise CompilerBug(f"T.Parallel: a layout for {layout.threads} threads, but there are {site.threads}")
+        self._loop, self._how, self._site = loop, how, site
+        self._thread = site.thread
+        self._spread = Spread(layout, site.thread)
+        if not how.folds and not how.last and _fills_registers(loop.body, site):
+            self._spread = self._spread.repeating()
+        self._places = Places(self._spread, loop.vars)
+        self._coordinates = dict(zip(loop.vars, self._spread.coordinates(), strict=True))
+
+        self.accumulated = [self._accumulate(fold) for fold in how.folds]
+
+    def open(self, build: Builder, items: Sequence[Accumulated]) -> None:
+        """Partial results that change nothing yet."""
+        for item in items:
+            _clear(item.partial, build)
+
+    def close(self, build: Builder, items: Sequence[Accumulated], behind: For | None = None) -> None:
+        """Combines the partial results of all threads, and these with the old values; perhaps behind a loop around."""
+        combiner = Combiner(build, self._thread, self._site.threads, self._site.target)
+        combiner.all_reduce([item.partial for item in items])
+        for item in items:
+            self._deliver(item, build, behind or self._loop)
+
+    # -- partial results ------------------------------------------------------------------------------------------
+    def _accumulate(self, fold: Fold) -> Accumulated:
+        axes = tuple(axis for axis, var in enumerate(self._loop.vars) if var in fold.moved_by)
+        digits = tuple(d for d in self._spread.digits if any(d.mode.stride[axis] for axis in axes))
+        index: Expr = ZERO
+        place = 1
+        for digit in digits:
+            index = digit.var if place == 1 else index + digit.var * place
+            place *= digit.mode.size
+        shape = (as_expr(place),) if place > 1 else ()
+        scope = Scope.LOCAL if place > 1 else Scope.VAR
+        buffer = Buffer(f"{fold.buffer.name}_part", shape, fold.buffer.dtype, scope)
+        along: list[ThreadDigit] = []
+        across: list[ThreadDigit] = []
+        for thread_digit in self._spread.thread_digits():
+            moved = [axis for axis, stride in enumerate(thread_digit.stride) if stride]
+            if moved:
+                (across if any(axis in axes for axis in moved) else along).append(thread_digit)
+        return Accumulated(fold, axes, digits, Partial(buffer, fold.op, tuple(along), tuple(across)), index)
+
+    def _deliver(self, item: Accumulated, build: Builder, behind: For | ParallelLoop) -> None:
+        """Combines the old value of each element with the total."""
+        fold, partial = item.fold, item.partial
+        buffer, dtype = fold.buffer, fold.buffer.dtype
+        body = _Body(self._loop, self._how, self._site, self._places, (), None)
+        indices = tuple(substitute(index, self._coordinates) for index in body.exprs(fold.indices))
+        if buffer in self._site.registers:
+            layout = self._site.fragments[buffer]
+            place = self._places.of(buffer, layout, fold.indices, self._site.unrolled, writes=False)
+            buffer, indices = self._site.registers[buffer], (place,)
+        value = partial.combine(Load(buffer, indices, dtype), partial.load(item.index))
+        store: Stmt = Store(buffer, indices, value, loc=fold.updates[0].store.loc)
+        known = touched(fold, behind)
+        tests = [] if known is None else [substitute(body.expr(known), self._coordinates)]
+        speaks = self._speaks(item) if buffer.scope in _OF_BLOCK else None
+        tests += [] if speaks is None else [speaks]
+        store = If(conjunction(tests), store, loc=store.loc) if tests else store
+        build.emit(self._spread.around(store, unroll=True, loc=build.loc, only=item.axes))
+
+    def _speaks(self, item: Accumulated) -> Expr | None:
+        """Whether the executing thread is the one of those with equal totals that stores them."""
+        across = {digit.place for digit in item.partial.across}
+        others = [d for d in self._spread.thread_digits() if d.place not in across]
+        return self._spread.are_zero(others)
+
+    # -- iterations -----------------------------------------------------------------------------------------------
+    def iterations(self, build: Builder) -> None:
+        """What the executing thread does of all iterations."""
+        first = self._spread.is_first_copy()
+        last = self._hold_last(build)
+        once = first is not None and not self.accumulated and _touches_shared_memory_only(self._loop.body)
+        body = _Body(self._loop, self._how, self._site, self._places, self.accumulated, None if once else first)
+        lowered = body.visit(self._loop.body) or Seq((), loc=self._loop.body.loc)
+        lowered = as_body([lowered, *self._keep_last(last, first)], self._loop.loc)
+        lowered = substitute_stmt(lowered, self._coordinates)
+        unroll = body.uses_registers or any(item.partial.count > 1 for item in self.accumulated)
+        nest = self._spread.around(lowered, unroll=unroll, loc=self._loop.loc)
+        build.emit(If(first, nest) if once and first is not None else nest)
+        for scalar, shared in last:
+            build.emit(Store(scalar, (), Load(shared, (ZERO,), scalar.dtype)))
+
+    def _hold_last(self, build: Builder) -> list[tuple[Buffer, Buffer]]:
+        """Shared memory through which all threads learn what the last iteration leaves in a scalar."""
+        held = []
+        for scalar in self._how.last:
+            shared = Buffer(f"{scalar.name}_last", (as_expr(1),), scalar.dtype, Scope.SHARED)
+            build.emit(Alloc(shared))
+            held.append((scalar, shared))
+        return held
+
+    def _keep_last(self, held: Sequence[tuple[Buffer, Buffer]], first: Expr | None) -> list[Stmt]:
+        tests = [var == extent - 1 for var, extent in zip(self._loop.vars, self._loop.extents, strict=True)]
+        condition = conjunction(tests if first is None else [first, *tests])
+        return [
+            If(condition, Store(shared, (ZERO,), Load(scalar, (), scalar.dtype)), loc=self._loop.loc)
+            for scalar, shared in held
+        ]
+
+
+def plain_iteration(loop: ParallelLoop, how: Spreading, site: Site, spread: Spread) -> Stmt:
+    """What the executing thread does of an iteration that folds nothing, in the variables of the spread loops."""
+    body = _Body(loop, how, site, Places(spread, loop.vars), (), None)
+    lowered = body.visit(loop.body) or Seq((), loc=loop.body.loc)
+    return substitute_stmt(lowered, dict(zip(loop.vars, spread.coordinates(), strict=True)))
+
+
+def _clear(partial: Partial, build: Builder) -> None:
+    start = neutral(partial.op, partial.buffer.dtype)
+    if partial.count == 1:
+        build.emit(Alloc(partial.buffer, start))
+        return
+    build.emit(Alloc(partial.buffer))
+    var = Var("q", INT32, index=True)
+    clear = Store(partial.buffer, (var,), start, loc=build.loc)
+    build.emit(For(var, ZERO, const(partial.count, INT32), 1, ForKind.UNROLLED, clear))
+
+
+def _touches_shared_memory_only(body: Stmt) -> bool:
+    """Whether a body has no effect but on memory that threads share."""
+    local = {s.buffer for s in walk(body) if isinstance(s, Alloc)}
+    for stmt in walk(body):
+        if isinstance(stmt, Store) and stmt.buffer.scope not in _OF_BLOCK and stmt.buffer.storage not in local:
+            return False
+        if isinstance(stmt, CallStmt):
+            return False
+    return True
+
+
+def _fills_registers(body: Stmt, site: Site) -> bool:
+    """Whether a body does nothing but write registers of fragments, and reads no global memory for it."""
+    for stmt in walk(body):
+        fills = isinstance(stmt, Store) and stmt.buffer in site.registers
+        if not fills and not isinstance(stmt, Seq | Bind | If | For):
+            return False
+        loads = (e for root in expressions(stmt) for e in walk_expr(root) if isinstance(e, Load))
+        if any(load.buffer.scope is Scope.GLOBAL for load in loads):
+            return False
+    return True
+
+
+class _Body(Rewriter):
+    """One iteration over registers; loop variables are still the user's.
+
+    Attributes:
+        uses_registers: Whether an element of a fragment is named.
+    """
+
+    def __init__(
+        self,
+        loop: ParallelLoop,
+        how: Spreading,
+        site: Site,
+        places: Places,
+        accumulated: Sequence[Accumulated],
+        first: Expr | None,
+    ) -> None:
+        self._loop, self._how, self._site, self._places, self._first = loop, how, site, places, first
+        self._partials = {update.store: item for item in accumulated for update in item.fold.updates}
+        self._olds: dict[Load, Expr] = {
+            previous: item.partial.load(item.index)
+            for item in accumulated
+            for update in item.fold.updates
+            for previous in update.previous
+        }
+        self._inner: dict[Var, range] = dict(site.unrolled)
+        self._values: dict[Var, Expr] = {}
+        self.uses_registers = False
+
+    # -- expressions ----------------------------------------------------------------------------------------------
+    def expr(self, node: Expr) -> Expr:
+        if isinstance(node, Load):
+            if node in self._olds:
+                return self._olds[node]
+            if node.buffer in self._site.registers:
+                return Load(*self._register(node.buffer, node.indices, writes=False), node.dtype)
+        return self.rebuild_expr(node)
+
+    def _register(self, buffer: Buffer, indices: Sequence[Expr], *, writes: bool) -> tuple[Buffer, tuple[Expr, ...]]:
+        self.uses_registers = True
+        layout = self._site.fragments[buffer]
+        named = tuple(self._resolved(index) for index in indices)
+        if is_replicated(layout) and (not writes or not self._moves(named)):
+            named = self.exprs(named)  # what an index reads may be in registers, too
+        place = self._places.of(buffer, layout, named, self._inner, writes=writes)
+        return self._site.registers[buffer], (place,)
+
+    def _moves(self, indices: Sequence[Expr]) -> bool:
+        """Whether indices differ between iterations."""
+        return any(node is var for index in indices for node in walk_expr(index) for var in self._loop.vars)
+
+    def _resolved(self, index: Expr) -> Expr:
+        """An index with the names of index arithmetic replaced by their values."""
+        while any(isinstance(node, Var) and node in self._values for node in walk_expr(index)):
+            index = substitute(index, self._values)
+        return index
+
+    # -- statements -----------------------------------------------------------------------------------------------
+    def stmt(self, node: Stmt) -> Stmt | None:
+        match node:
+            case Store():
+                return self._store(node)
+            case Atomic():
+                return self._atomic(node)
+            case Bind(var=var, value=value) if var.index and value.is_index:
+                self._values[var] = value
+            case For():
+                return self._for(node)
+            case Print():
+                return self._once(self.rebuild_stmt(node), node)
+            case Alloc(buffer=buffer) if buffer.scope in (Scope.SHARED, Scope.FRAGMENT, Scope.BARRIER):
+                raise NoLowering(
+                    f"'{buffer.name}': is allocated inside of a T.Parallel loop, once per iteration",
+                    hint="allocate it before the loop, with a dimension for the iterations",
+                )
+            case CallStmt() | TileOp():
+                self._check(node)
+        return self.rebuild_stmt(node)
+
+    def _check(self, node: CallStmt | TileOp) -> None:
+        """Operators inside of an iteration would need all threads; instructions know nothing of fragments."""
+        if isinstance(node, TileOp):
+            raise ProgramValueError(
+                f"{node.name}: stands inside of a T.Parallel loop, where only some threads come",
+                hint="write T.serial instead of T.Parallel around it",
+            )
+        for operand in (*node.args, *node.reads, *node.writes):
+            if isinstance(operand, Region) and operand.buffer in self._site.registers:
+                raise NoLowering(
+                    f"T.{node.routine.name}: '{operand.buffer.name}' is spread over the threads",
+                    hint="allocate it with T.alloc_local",
+                )
+
+    def _once(self, node: Stmt | None, like: Stmt) -> Stmt | None:
+        """A statement for one of the threads that run the same iteration."""
+        return node if node is None or self._first is None else If(self._first, node, loc=like.loc)
+
+    def _store(self, node: Store) -> Stmt | None:
+        item = self._partials.get(node)
+        if item is not None:
+            return Store(item.partial.buffer, item.partial.at(item.index), self.expr(node.value), loc=node.loc)
+        if node in self._how.atomics:
+            return self._once(self._indivisible(node, self._how.atomics[node]), node)
+        value, indices = self.expr(node.value), self.exprs(node.indices)
+        if node.buffer in self._site.registers:
+            register, at = self._register(node.buffer, node.indices, writes=True)
+            return Store(register, at, value, loc=node.loc)
+        store = dataclasses.replace(node, indices=indices, value=value)
+        if node.buffer.scope not in _OF_BLOCK:
+            return store
+        still = self._how.final.get(node, ())
+        extents = dict(zip(self._loop.vars, self._loop.extents, strict=True))
+        if still:
+            return self._once(If(conjunction(v == extents[v] - 1 for v in still), store, loc=node.loc), node)
+        return self._once(store, node)
+
+    def _indivisible(self, node: Store, update: Update) -> Stmt:
+        """An update of an element that other iterations may update too: by what it does to the neutral value."""
+        dtype = node.buffer.dtype
+        self._olds.update(dict.fromkeys(update.previous, neutral(update.op, dtype)))
+        return Atomic(
+            ATOMICS[update.op], node.buffer, self.exprs(node.indices), cast(self.expr(node.value), dtype), loc=node.loc
+        )
+
+    def _atomic(self, node: Atomic) -> Stmt | None:
+        made = self.rebuild_stmt(node)
+        if self._first is None or node.op is AtomicOp.LOAD:
+            return made
+        if node.result is not None:
+            raise NoLowering(
+                f"T.atomic_{node.op.value}: its previous value goes to registers that several threads hold",
+                hint="store it in shared memory, or give the loop at least as many iterations as there are threads",
+            )
+        return self._once(made, node)
+
+    def _for(self, node: For) -> Stmt | None:
+        start, stop = self._resolved(node.start), self._resolved(node.stop)
+        known = values(dataclasses.replace(node, start=start, stop=stop))
+        if known is not None:
+            self._inner[node.var] = known
+        made = self.rebuild_stmt(node)
+        if known is not None and isinstance(made, For) and _chooses(node.var, node.body, self._site.registers):
+            made = dataclasses.replace(made, kind=ForKind.UNROLLED, unroll_factor=None)
+        return made
+
+
+def _chooses(var: Var, body: Stmt, registers: Mapping[Buffer, Buffer]) -> bool:
+    """Whether a variable chooses an element of a fragment."""
+    for stmt in walk(body):
+        loads = [e for root in expressions(stmt) for e in walk_expr(root) if isinstance(e, Load)]
+        named = [(e.buffer, e.indices) for e in loads]
+        if isinstance(stmt, Store):
+            named.append((stmt.buffer, stmt.indices))
+        for buffer, indices in named:
+            if buffer in registers and any(e is var for index in indices for e in walk_expr(index)):
+                return True
+    return False
+
+
+def values_of(layout: Fragment) -> int:
+    """Registers that a thread needs for its part of a fragment."""
+    return max(1, math.prod(mode.size for mode in layout.value))

@@ -1,0 +1,225 @@
+"""Which register holds an element of a fragment: the place of an element among the executing thread's values.
+
+Takes subscripts of a fragment, gives an index into the array of registers. Invariant: the element belongs to the
+thread that asks, which is checked for all threads and iterations at once; inside a spread loop the index does not
+depend on the thread, so that it is a constant once the loops are unrolled.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tilelang.dtypes import INT32
+from tilelang.errors import CompilerBug
+from tilelang.ir.buffer import Buffer
+from tilelang.ir.compare import expr_key
+from tilelang.ir.evaluate import evaluate
+from tilelang.ir.expr import Expr, Var, const
+from tilelang.ir.visit import substitute, walk_expr
+from tilelang.layout.digits import Mode
+from tilelang.layout.thread_values import Fragment
+from tilelang.targets.gpu.lowerings.spread import Spread, primes
+
+Ranges = Mapping[Var, range]
+
+
+def is_replicated(layout: Fragment) -> bool:
+    """Whether every thread holds all elements, so that any of them may be named anywhere."""
+    return all(mode.is_idle for mode in layout.thread)
+
+
+def replicated_place(layout: Fragment, indices: Sequence[Expr]) -> Expr:
+    """The register of an element of a fragment that every thread holds."""
+    place = layout.owner(*indices)[1]
+    return place if isinstance(place, Expr) else const(int(place), INT32)
+
+
+class Places:
+    """The registers of elements that the iterations of one spread loop name.
+
+    Args:
+        spread: The loop.
+        variables: The loop's variables, whose values are its coordinates.
+    """
+
+    def __init__(self, spread: Spread, variables: Sequence[Var]) -> None:
+        self._spread = spread
+        self._vars = tuple(variables)
+        self._coordinates = dict(zip(self._vars, spread.coordinates(), strict=True))
+        self._known: dict[object, Expr] = {}
+
+    def of(self, buffer: Buffer, layout: Fragment, indices: Sequence[Expr], inner: Ranges, *, writes: bool) -> Expr:
+        """The register of an element.
+
+        Args:
+            buffer: The fragment, for messages.
+            layout: Where its elements are.
+            indices: Which one, in the loop's variables and those of unrolled loops inside or around of it.
+            inner: The values of the variables of those loops.
+            writes: Whether the element is written, which every thread that holds a copy of it must do.
+        """
+        used = {node for index in indices for node in walk_expr(index) if isinstance(node, Var)}
+        if is_replicated(layout) and (not writes or used.isdisjoint(self._vars)):
+            return self._in_thread(replicated_place(layout, indices))
+        if not all(var in self._coordinates or var in inner for var in used):
+            raise CompilerBug(f"'{buffer.name}': an element of a distributed tile is named by more than loop variables")
+        ranges = {var: taken for var, taken in inner.items() if var in used}
+        key = (buffer, tuple(expr_key(index) for index in indices), writes)
+        if key not in self._known:
+            place, valid = self._table(buffer, layout, indices, ranges, writes=writes)
+            fixed = _per_value(place, valid)
+            linear = None if fixed is None else self._linear(*fixed, ranges)
+            # an index that depends on the thread is right, but names no register
+            self._known[key] = self._in_thread(replicated_place(layout, indices)) if linear is None else linear
+        return self._known[key]
+
+    def _in_thread(self, expr: Expr) -> Expr:
+        return substitute(expr, self._coordinates)
+
+    # -- looking at all threads ---------------------------------------------------------------------------------
+    def _table(
+        self, buffer: Buffer, layout: Fragment, indices: Sequence[Expr], ranges: Ranges, *, writes: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The place for every thread, value and iteration of the loops inside, and whether it is asked for at all.
+
+        Shapes: (threads, values, *lengths of `ranges`).
+        """
+        iteration = self._spread.layout
+        table = iteration.table
+        inside = (table < np.array(iteration.shape, np.int64)).all(axis=-1)
+        depth = len(ranges)
+        env: dict[Var, object] = {
+            var: table[..., axis].reshape(*inside.shape, *[1] * depth) for axis, var in enumerate(self._vars)
+        }
+        for n, (var, taken) in enumerate(ranges.items()):
+            env[var] = np.array(taken, np.int64).reshape(*[1] * (2 + n), len(taken), *[1] * (depth - 1 - n))
+        full = (*inside.shape, *map(len, ranges.values()))
+        at = [np.broadcast_to(np.asarray(evaluate(index, env, exact=True), np.int64), full) for index in indices]
+        valid = np.broadcast_to(inside.reshape(*inside.shape, *[1] * depth), full).copy()
+        for coordinate, extent in zip(at, layout.shape, strict=True):
+            valid &= (coordinate >= 0) & (coordinate < extent)
+        place = np.where(valid, np.broadcast_to(np.asarray(layout.owner(*at)[1], np.int64), full), 0)
+        thread = np.arange(full[0]).reshape(-1, *[1] * (len(full) - 1))
+        self._check(buffer, layout, at, np.broadcast_to(thread, full), place, valid, writes=writes)
+        return place, valid
+
+    def _check(
+        self,
+        buffer: Buffer,
+        layout: Fragment,
+        at: Sequence[np.ndarray],
+        thread: np.ndarray,
+        place: np.ndarray,
+        valid: np.ndarray,
+        *,
+        writes: bool,
+    ) -> None:
+        """Every thread holds what it names; what is written is written by all threads that hold it."""
+        held = layout.table[thread, place]
+        wanted = np.stack(at, axis=-1)
+        if not (held == wanted).all(axis=-1)[valid].all():
+            raise CompilerBug(f"'{buffer.name}': a thread names an element that another one holds")
+        if writes and layout.replication > 1:
+            element = np.ravel_multi_index([np.where(valid, a, 0) for a in at], layout.cover)
+            elements = _count_distinct(element[valid], math.prod(layout.cover))
+            threads, values, _ = layout.table.shape
+            named = _count_distinct((thread * values + place)[valid], threads * values)
+            if named != elements * layout.replication:
+                raise CompilerBug(f"'{buffer.name}': not every thread that holds a copy of an element writes it")
+
+    # -- as an expression ---------------------------------------------------------------------------------------
+    def _linear(self, fixed: np.ndarray, known: np.ndarray, ranges: Ranges) -> Expr | None:
+        """The place as a sum over digits; None if it is none.
+
+        Shapes: fixed, known (values, *lengths of `ranges`).
+        """
+        inputs: list[tuple[Expr, Mode]] = []
+        shape: list[int] = []
+        loops = iter(self._spread.digits)
+        for mode in self._spread.layout.value:
+            idle = mode.is_idle
+            shape.append(mode.size)
+            inputs.append((const(0, INT32) if idle else next(loops).var, mode))
+        split_shape = [primes(size) or [1] for size in (*reversed(shape), *map(len, ranges.values()))]
+        order = [*(expr for expr, _ in reversed(inputs)), *(_number(var, taken) for var, taken in ranges.items())]
+        flat = [p for sizes in split_shape for p in reversed(sizes)]  # most significant first, as NumPy counts
+        values, seen = fixed.reshape(flat), known.reshape(flat)
+        base, steps = _fit(values, seen)
+        if steps is None:
+            return None
+        expr: Expr = const(base, INT32)
+        position = 0
+        for operand, sizes in zip(order, split_shape, strict=True):
+            digits = list(zip(sizes, reversed(steps[position : position + len(sizes)]), strict=True))
+            position += len(sizes)
+            expr = _plus(expr, _moved(operand, digits))
+        return expr
+
+
+def _number(var: Var, taken: range) -> Expr:
+    """Which of its values a variable has, counted from 0."""
+    if taken.step < 0:
+        return (taken.start - var) // -taken.step
+    return (var - taken.start) // taken.step
+
+
+def _per_value(place: np.ndarray, valid: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """The place per value, and where it is known; None if threads differ in it."""
+    highest = np.where(valid, place, -1).max(axis=0)
+    lowest = np.where(valid, place, np.iinfo(np.int64).max).min(axis=0)
+    known = np.asarray(valid.any(axis=0))
+    return (highest, known) if (highest == lowest)[known].all() else None
+
+
+def _fit(values: np.ndarray, known: np.ndarray) -> tuple[int, list[int] | None]:
+    """The constant and the step per axis of a sum that gives all known values."""
+    if not known.any():
+        return 0, [0] * values.ndim
+    origin = tuple([0] * values.ndim)
+    if not known[origin]:
+        return 0, None
+    base = int(values[origin])
+    steps = []
+    for axis, size in enumerate(values.shape):
+        at = tuple(1 if k == axis and size > 1 else 0 for k in range(values.ndim))
+        steps.append(int(values[at]) - base if size > 1 and known[at] else 0)
+    total = np.full(values.shape, base, np.int64)
+    for axis, step in enumerate(steps):
+        total += (np.arange(values.shape[axis]) * step).reshape(*[-1 if k == axis else 1 for k in range(values.ndim)])
+    return base, steps if (total == values)[known].all() else None
+
+
+def _moved(operand: Expr, digits: Sequence[tuple[int, int]]) -> Expr:
+    """The sum over the digits of an operand, least significant first, each given by its size and its step."""
+    if all(step == digits[0][1] * place for (_, step), place in zip(digits, _places(digits), strict=True)):
+        return operand * digits[0][1] if digits[0][1] else const(0, INT32)
+    total: Expr = const(0, INT32)
+    for n, ((size, step), place) in enumerate(zip(digits, _places(digits), strict=True)):
+        digit = operand // place if place > 1 else operand
+        if n < len(digits) - 1:
+            digit = digit % size
+        if step:
+            total = _plus(total, digit * step)
+    return total
+
+
+def _places(digits: Sequence[tuple[int, int]]) -> list[int]:
+    places, place = [], 1
+    for size, _ in digits:
+        places.append(place)
+        place *= size
+    return places
+
+
+def _plus(a: Expr, b: Expr) -> Expr:
+    return b if a.__class__ is not Var and getattr(a, "value", None) == 0 else a + b
+
+
+def _count_distinct(numbers: np.ndarray, limit: int) -> int:
+    """How many different numbers there are, all from 0 to below the limit."""
+    met = np.zeros(limit, np.bool_)
+    met[numbers] = True
+    return int(np.count_nonzero(met))

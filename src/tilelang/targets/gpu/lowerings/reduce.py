@@ -1,0 +1,262 @@
+"""Combines what threads have accumulated each for itself: in warps by shuffles, across them through shared memory.
+
+Takes partial results in registers and the digits of the thread index along which they are to be combined, emits code
+after which every thread has the totals. Invariant: all threads of the group execute the code together; partials that
+are combined in one call share one round trip through shared memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from tilelang.dtypes import INT32, SCALARS, DType
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.builder import Builder, as_body
+from tilelang.ir.expr import Const, Expr, Load, Var, as_expr, binary, conjunction, const, select
+from tilelang.ir.scalar import BinaryOp, convert
+from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, If, Store
+from tilelang.records import record
+from tilelang.targets.gpu.lowerings.spread import ThreadDigit, joined
+from tilelang.targets.nvidia.isa.warp import redux, shuffle
+from tilelang.targets.target import WARP_SIZE, Feature, Target
+
+ZERO = const(0, INT32)
+_MASK = SCALARS["uint32"]
+_FULL = (1 << WARP_SIZE) - 1
+
+COMBINE = {
+    "+": BinaryOp.ADD,
+    "*": BinaryOp.MUL,
+    "min": BinaryOp.MIN,
+    "max": BinaryOp.MAX,
+    "fmin": BinaryOp.FMIN,
+    "fmax": BinaryOp.FMAX,
+    "&": BinaryOp.BITAND,
+    "|": BinaryOp.BITOR,
+    "^": BinaryOp.BITXOR,
+}
+
+# the names that redux.sync has for operators; integers have no NaN that "fmin" and "fmax" would drop
+_REDUX_OF_INTEGERS = {
+    "+": "add", "min": "min", "max": "max", "fmin": "min", "fmax": "max",
+    "&": "and", "|": "or", "^": "xor",
+}
+_REDUX = {"int32": _REDUX_OF_INTEGERS, "uint32": _REDUX_OF_INTEGERS, "float32": {"min": "min", "max": "max"}}
+
+
+def neutral(op: str, dtype: DType) -> Const:
+    """What changes nothing when it is combined by `op`; the largest finite values where there is no infinity."""
+    low, high = dtype.limits
+    if dtype.is_float and math.isinf(float(convert(math.inf, dtype))):
+        low, high = -math.inf, math.inf
+    match op:
+        case "*":
+            return const(1, dtype)
+        case "fmin" | "fmax" if dtype.is_float:
+            return const(math.nan, dtype)
+        case "max" | "fmax":
+            return const(low, dtype)
+        case "min" | "fmin":
+            return const(high, dtype)
+        case "&":
+            return const(1 if dtype.is_bool else -1 if low < 0 else int(high), dtype)
+    return const(0, dtype)
+
+
+@record(slots=True, eq=False)
+class Partial:
+    """Partial results of the executing thread.
+
+    Attributes:
+        buffer: An array of registers of one dimension, or a scalar.
+        op: The operator that combines them.
+        along: Digits of the thread index to combine along.
+        across: Digits of the thread index that tell different elements apart; threads that differ in any other digit
+            have the same partials.
+    """
+
+    buffer: Buffer
+    op: str
+    along: tuple[ThreadDigit, ...]
+    across: tuple[ThreadDigit, ...]
+
+    @property
+    def count(self) -> int:
+        """How many results each thread has."""
+        shape = self.buffer.static_shape
+        assert shape is not None
+        return math.prod(shape)
+
+    def at(self, index: Expr) -> tuple[Expr, ...]:
+        """Subscripts of a result."""
+        return (index,) if self.buffer.rank else ()
+
+    def load(self, index: Expr) -> Load:
+        """A result."""
+        return Load(self.buffer, self.at(index), self.buffer.dtype)
+
+    def combine(self, a: Expr, b: Expr) -> Expr:
+        """Two results as one."""
+        return binary(COMBINE[self.op], a, b)
+
+
+def unrolled(build: Builder, name: str, extent: int, body: Callable[[Expr], None]) -> None:
+    """`for name in range(extent)`, unrolled; a single iteration needs no loop."""
+    if extent == 1:
+        body(ZERO)
+        return
+    var = Var(name, INT32, index=True)
+    with build.block() as statements:
+        body(var)
+    build.emit(For(var, ZERO, const(extent, INT32), 1, ForKind.UNROLLED, as_body(statements, build.loc)))
+
+
+class Combiner:
+    """Combines partials of the threads of one group.
+
+    Args:
+        build: Where code goes.
+        thread: The index of the executing thread in its group.
+        threads: How many there are.
+        target: What is compiled for.
+    """
+
+    def __init__(self, build: Builder, thread: Expr, threads: int, target: Target) -> None:
+        self._build, self._thread, self._threads, self._target = build, thread, threads, target
+
+    def all_reduce(self, partials: Sequence[Partial]) -> None:
+        """Leaves the totals in the place of the partials, in every thread."""
+        left = []
+        for partial in partials:
+            lanes = [d for d in partial.along if _is_of_lanes(d)]
+            if 1 << len(lanes) == WARP_SIZE and self._has_redux(partial):
+                self._redux(partial)
+            else:
+                for digit in lanes:
+                    self._shuffle(partial, digit.place)
+            rest = tuple(d for d in partial.along if d not in lanes)
+            if rest:
+                left.append((partial, rest, _of_others(partial, self._threads)))
+        places = [self._hand_over(*item) for item in left]
+        for (partial, _, _), place in zip(left, places, strict=True):
+            self._take_over(partial, *place)
+
+    def mask(self) -> Expr:
+        """The lanes of the executing warp that exist."""
+        over = self._threads % WARP_SIZE
+        if not over:
+            return const(_FULL, _MASK)
+        last = const((1 << over) - 1, _MASK)
+        whole = self._threads - over
+        return select(self._thread < whole, const(_FULL, _MASK), last) if whole else last
+
+    def _has_redux(self, partial: Partial) -> bool:
+        """Whether one instruction combines the results of a warp."""
+        operators = _REDUX.get(str(partial.buffer.dtype), {})
+        return self._target.has(Feature.REDUX) and partial.op in operators
+
+    def _redux(self, partial: Partial) -> None:
+        """Each lane gets the total of its warp by one instruction, where shuffles take five and as many operations."""
+        dtype = partial.buffer.dtype
+
+        def exchange(index: Expr) -> None:
+            total = Var("total", dtype)
+            args = (self.mask(), partial.load(index))
+            self._build.emit(CallStmt(redux(_REDUX[str(dtype)][partial.op], dtype), args, result=total))
+            self._build.emit(Store(partial.buffer, partial.at(index), total))
+
+        unrolled(self._build, "q", partial.count, exchange)
+
+    def _shuffle(self, partial: Partial, offset: int) -> None:
+        """Each lane combines its results with those of the lane whose number differs in one bit."""
+        dtype = partial.buffer.dtype
+
+        def exchange(index: Expr) -> None:
+            other = Var("other", dtype)
+            args = (self.mask(), partial.load(index), const(offset, INT32), const(WARP_SIZE, INT32))
+            self._build.emit(CallStmt(shuffle("xor", dtype), args, result=other))
+            self._build.emit(Store(partial.buffer, partial.at(index), partial.combine(partial.load(index), other)))
+
+        unrolled(self._build, "q", partial.count, exchange)
+
+    # -- across warps -------------------------------------------------------------------------------------------
+    def _hand_over(
+        self, partial: Partial, rest: tuple[ThreadDigit, ...], others: tuple[ThreadDigit, ...]
+    ) -> tuple[Buffer, Expr, int]:
+        """One thread of those with equal partials writes them to shared memory: (results, part, element)."""
+        parts, elements = _size(rest), _size(partial.across)
+        shape = [partial.count, parts] + ([elements] if elements > 1 else [])
+        name = f"{partial.buffer.name}_parts"
+        shared = Buffer(name, tuple(as_expr(e) for e in shape), partial.buffer.dtype, Scope.SHARED)
+        self._build.emit(Alloc(shared))
+        element = self._number(partial.across)
+        part = self._number(rest)
+
+        def write(index: Expr) -> None:
+            self._build.emit(Store(shared, _subscripts(shared, index, part, element), partial.load(index)))
+
+        speaks = conjunction(digit.of(self._thread, self._threads) == 0 for digit in others)
+        with self._build.block() as statements:
+            unrolled(self._build, "q", partial.count, write)
+        body = as_body(statements, self._build.loc)
+        self._build.emit(body if isinstance(speaks, Const) else If(speaks, body))
+        return shared, element, parts
+
+    def _take_over(self, partial: Partial, shared: Buffer, element: Expr, parts: int) -> None:
+        """Every thread combines all parts of the elements that it needs."""
+        dtype = partial.buffer.dtype
+        gathered = Buffer("parts", (as_expr(parts),), dtype, Scope.LOCAL)
+        self._build.emit(Alloc(gathered))
+
+        def total(index: Expr) -> None:
+            part = Var("part", INT32, index=True)
+            read = Load(shared, _subscripts(shared, index, part, element), dtype)
+            fetch = Store(gathered, (part,), read, loc=self._build.loc)
+            kind = ForKind.VECTORIZED if shared.rank == 2 else ForKind.UNROLLED
+            self._build.emit(For(part, ZERO, const(parts, INT32), 1, kind, fetch))
+            self._build.emit(Store(partial.buffer, partial.at(index), Load(gathered, (ZERO,), dtype)))
+
+            def add(n: Expr) -> None:
+                more = partial.combine(partial.load(index), Load(gathered, (n + 1,), dtype))
+                self._build.emit(Store(partial.buffer, partial.at(index), more))
+
+            unrolled(self._build, "n", parts - 1, add)
+
+        unrolled(self._build, "q", partial.count, total)
+
+    def _number(self, digits: Sequence[ThreadDigit]) -> Expr:
+        """The number that digits of the thread index make."""
+        total: Expr = ZERO
+        place = 1
+        for digit in joined(digits):
+            value = digit.of(self._thread, self._threads)
+            value = value if place == 1 else value * place
+            total = value if total is ZERO else total + value
+            place *= digit.size
+        return total
+
+
+def _subscripts(shared: Buffer, index: Expr, part: Expr, element: Expr) -> tuple[Expr, ...]:
+    return (index, part, element)[: shared.rank]
+
+
+def _size(digits: Sequence[ThreadDigit]) -> int:
+    return math.prod(digit.size for digit in digits)
+
+
+def _is_of_lanes(digit: ThreadDigit) -> bool:
+    """Whether threads that differ in a digit are lanes of one warp whose numbers differ in one bit."""
+    return digit.size == 2 and digit.place & (digit.place - 1) == 0 and 2 * digit.place <= WARP_SIZE
+
+
+def _of_others(partial: Partial, threads: int) -> tuple[ThreadDigit, ...]:
+    """The digits in which threads have equal partials by now; one value of each speaks for all."""
+    done = [d for d in partial.along if _is_of_lanes(d)]
+    taken = sorted((*partial.along, *partial.across), key=lambda d: d.place)
+    idle, place = list(done), 1
+    for digit in (*taken, ThreadDigit(threads, 1, ())):
+        if digit.place > place:  # nothing is said of the digits between
+            idle.append(ThreadDigit(place, digit.place // place, ()))
+        place = digit.place * digit.size
+    return tuple(joined(sorted(idle, key=lambda d: d.place)))

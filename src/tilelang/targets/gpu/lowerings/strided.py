@@ -1,0 +1,159 @@
+"""`T.Parallel` loops whose extents are only known when the kernel runs: threads take iterations in turn.
+
+Takes a loop and what `analysis.spreading` says of it, emits what the executing thread does. Invariant: every iteration
+is run by one thread; all iterations that update one element are run by the same one, unless all iterations of the loop
+do, which then accumulate per thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilelang.analysis.spreading import ATOMICS, Fold, Spreading
+from tilelang.dtypes import INT32
+from tilelang.errors import CompilerBug
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.builder import Builder, as_body
+from tilelang.ir.expr import Expr, Load, Var, as_expr, cast, conjunction, const
+from tilelang.ir.stmt import Alloc, Atomic, For, ForKind, If, ParallelLoop, Seq, Stmt, Store
+from tilelang.ir.visit import Rewriter, substitute_stmt
+from tilelang.lowering.lowering import Site
+from tilelang.targets.gpu.lowerings.reduce import Combiner, Partial, neutral
+from tilelang.targets.gpu.lowerings.spread import ThreadDigit, primes
+from tilelang.targets.gpu.lowerings.touched import touched
+
+ZERO = const(0, INT32)
+_OF_BLOCK = (Scope.SHARED, Scope.GLOBAL)
+
+
+def can_stride(how: Spreading) -> bool:
+    """Whether one choice of iterations per thread gives every updated element a single thread, or none does."""
+    return len({fold.moved_by for fold in how.folds if fold.moved_by}) <= 1
+
+
+def lower_strided(loop: ParallelLoop, how: Spreading, site: Site, build: Builder) -> None:
+    """Emits the part of the executing thread."""
+    _Strided(loop, how, site, build).lower()
+
+
+class _Strided:
+    def __init__(self, loop: ParallelLoop, how: Spreading, site: Site, build: Builder) -> None:
+        if site.thread is None:
+            raise CompilerBug("T.Parallel: no thread runs it")
+        self._loop, self._how, self._site, self._build, self._thread = loop, how, site, build, site.thread
+        moved = {var for fold in how.folds for var in fold.moved_by}
+        self._shared_out = {  # the variables whose values threads take in turn; the others run in each thread
+            var: extent
+            for var, extent in zip(loop.vars, loop.extents, strict=True)
+            if var in moved or not moved
+        }
+
+    def lower(self) -> None:
+        """Neutral partials, the iterations, and the outcome."""
+        totals = [fold for fold in self._how.folds if not fold.moved_by]
+        partials = {fold: self._partial(fold) for fold in totals}
+        held = [self._hold(scalar) for scalar in self._how.last]
+        body = _Body(self._loop, self._how, self._site, partials).visit(self._loop.body) or Seq(())
+        self._emit_loops(as_body([body, *self._keep(held)], self._loop.loc))
+        Combiner(self._build, self._thread, self._site.threads, self._site.target).all_reduce(list(partials.values()))
+        for fold, partial in partials.items():
+            self._deliver(fold, partial)
+        for scalar, shared in held:
+            self._build.emit(Store(scalar, (), Load(shared, (ZERO,), scalar.dtype)))
+
+    def _partial(self, fold: Fold) -> Partial:
+        buffer = Buffer(f"{fold.buffer.name}_part", (), fold.buffer.dtype, Scope.VAR)
+        self._build.emit(Alloc(buffer, neutral(fold.op, buffer.dtype)))
+        along, place = [], 1
+        for prime in primes(self._site.threads):
+            along.append(ThreadDigit(place, prime, (1,)))
+            place *= prime
+        return Partial(buffer, fold.op, tuple(along), ())
+
+    def _emit_loops(self, body: Stmt) -> None:
+        loc = self._loop.loc
+        extents = dict(zip(self._loop.vars, self._loop.extents, strict=True))
+        for var in reversed(self._loop.vars):
+            if var not in self._shared_out:
+                body = For(var, ZERO, extents[var], 1, ForKind.SERIAL, body, loc=loc)
+        if not self._shared_out:
+            self._build.emit(body)
+            return
+        turn = Var("turn", INT32, index=True)
+        outermost, *inner = self._shared_out
+        total = extents[outermost]
+        values: dict[Var, Expr] = {}
+        rest: Expr = turn
+        for var in reversed(inner):
+            values[var] = rest % extents[var]
+            rest = rest // extents[var]
+            total = total * extents[var]
+        values[outermost] = rest
+        body = substitute_stmt(body, values)
+        self._build.emit(For(turn, self._thread, total, self._site.threads, ForKind.SERIAL, body, loc=loc))
+
+    def _deliver(self, fold: Fold, partial: Partial) -> None:
+        value = partial.combine(Load(fold.buffer, fold.indices, fold.buffer.dtype), partial.load(ZERO))
+        store: Stmt = Store(fold.buffer, fold.indices, value, loc=fold.updates[0].store.loc)
+        known = touched(fold, self._loop)
+        tests = [] if known is None else [known]
+        tests += [self._thread == 0] if fold.buffer.scope in _OF_BLOCK else []
+        self._build.emit(If(conjunction(tests), store, loc=store.loc) if tests else store)
+
+    def _hold(self, scalar: Buffer) -> tuple[Buffer, Buffer]:
+        shared = Buffer(f"{scalar.name}_last", (as_expr(1),), scalar.dtype, Scope.SHARED)
+        self._build.emit(Alloc(shared))
+        # without any iteration the scalar keeps its value
+        first = Store(shared, (ZERO,), Load(scalar, (), scalar.dtype), loc=self._build.loc)
+        self._build.emit(If(self._thread == 0, first))
+        return scalar, shared
+
+    def _keep(self, held: Sequence[tuple[Buffer, Buffer]]) -> list[Stmt]:
+        tests = [var == extent - 1 for var, extent in zip(self._loop.vars, self._loop.extents, strict=True)]
+        return [
+            If(conjunction(tests), Store(shared, (ZERO,), Load(scalar, (), scalar.dtype)), loc=self._loop.loc)
+            for scalar, shared in held
+        ]
+
+
+class _Body(Rewriter):
+    """One iteration over partial results."""
+
+    def __init__(self, loop: ParallelLoop, how: Spreading, site: Site, partials: dict[Fold, Partial]) -> None:
+        self._loop, self._how, self._site = loop, how, site
+        self._partials = {update.store: partial for fold, partial in partials.items() for update in fold.updates}
+        self._olds: dict[Load, Expr] = {
+            previous: partial.load(ZERO)
+            for fold, partial in partials.items()
+            for update in fold.updates
+            for previous in update.previous
+        }
+
+    def expr(self, node: Expr) -> Expr:
+        if isinstance(node, Load):
+            if node in self._olds:
+                return self._olds[node]
+            if node.buffer in self._site.registers:
+                raise CompilerBug(f"'{node.buffer.name}': a distributed tile in a loop of unknown extents")
+        return self.rebuild_expr(node)
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if not isinstance(node, Store):
+            return self.rebuild_stmt(node)
+        if node.buffer in self._site.registers:
+            raise CompilerBug(f"'{node.buffer.name}': a distributed tile in a loop of unknown extents")
+        partial = self._partials.get(node)
+        if partial is not None:
+            return Store(partial.buffer, partial.at(ZERO), self.expr(node.value), loc=node.loc)
+        update = self._how.atomics.get(node)
+        if update is not None:
+            dtype = node.buffer.dtype
+            self._olds.update(dict.fromkeys(update.previous, neutral(update.op, dtype)))
+            value = cast(self.expr(node.value), dtype)
+            return Atomic(ATOMICS[update.op], node.buffer, self.exprs(node.indices), value, loc=node.loc)
+        still = self._how.final.get(node, ())
+        extents = dict(zip(self._loop.vars, self._loop.extents, strict=True))
+        made = self.rebuild_stmt(node)
+        if still and made is not None:
+            return If(conjunction(v == extents[v] - 1 for v in still), made, loc=node.loc)
+        return made

@@ -1,0 +1,164 @@
+"""How the warps of a block share the tile of a matrix product.
+
+Takes the tile's extents, the size of the matrix instruction and the user's policy; gives a `WarpPartition` and the
+fragments of the operands under it. Invariant: every warp does the same number of instructions; what the tile's extents
+leave over is padding, and warps for which nothing is left repeat the work of others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from tilelang.errors import ResourceError
+from tilelang.layout.digits import Mode
+from tilelang.layout.thread_values import Fragment, digit, fragment
+from tilelang.ops.gemm import GemmWarpPolicy
+from tilelang.records import record
+from tilelang.targets.nvidia.isa.atom import MmaAtom
+from tilelang.targets.target import WARP_SIZE
+
+
+class MatrixAtom(Protocol):
+    """A matrix instruction, of a warp or of a warpgroup that stands for one here."""
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """M, N and K."""
+
+    @property
+    def a(self) -> Fragment:
+        """Which of its threads holds which elements of A. Shapes: (M, K)."""
+
+    @property
+    def c(self) -> Fragment:
+        """Which of its threads holds which elements of C. Shapes: (M, N)."""
+
+
+@record(slots=True)
+class WarpPartition:
+    """How many warps lie along each side of the tile, and how many instructions each does along it.
+
+    Warps are numbered along M first, then along N, then come the copies.
+
+    Attributes:
+        rows: Warps along M.
+        columns: Warps along N.
+        copies: Warps that do the same work.
+        row_atoms: Instructions of a warp along M.
+        column_atoms: Instructions of a warp along N.
+    """
+
+    rows: int
+    columns: int
+    copies: int
+    row_atoms: int
+    column_atoms: int
+
+    def accumulator(self, atom: MatrixAtom, m: int, n: int) -> Fragment:
+        """The fragment of C. Shapes: (M, N)."""
+        height, width, _ = atom.shape
+        thread = [
+            *atom.c.thread,
+            digit(self.rows, self.row_atoms * height, 0),
+            digit(self.columns, 0, self.column_atoms * width),
+            digit(self.copies, 0, 0),
+        ]
+        value = [*atom.c.value, digit(self.column_atoms, 0, width), digit(self.row_atoms, height, 0)]
+        return _with_copies(fragment((m, n), thread, value))
+
+    def left(self, atom: MatrixAtom, m: int, k: int) -> Fragment:
+        """The fragment of A: warps along N hold the same rows. Shapes: (M, K)."""
+        height, _, depth = atom.shape
+        thread = [
+            *atom.a.thread,
+            digit(self.rows, self.row_atoms * height, 0),
+            digit(self.columns * self.copies, 0, 0),
+        ]
+        # in the order of an accumulator's values, of which A is often made
+        value = [*atom.a.value, digit(-(-k // depth), 0, depth), digit(self.row_atoms, height, 0)]
+        return _with_copies(fragment((m, k), thread, value))
+
+    def right(self, atom: MmaAtom, n: int, k: int) -> Fragment:
+        """The fragment of B, transposed: warps along M hold the same columns. Shapes: (N, K)."""
+        _, width, depth = atom.shape
+        thread = [
+            *atom.b.thread,
+            digit(self.rows, 0, 0),
+            digit(self.columns, self.column_atoms * width, 0),
+            digit(self.copies, 0, 0),
+        ]
+        value = [*atom.b.value, digit(-(-k // depth), 0, depth), digit(self.column_atoms, width, 0)]
+        return _with_copies(fragment((n, k), thread, value))
+
+
+def _with_copies(tile: Fragment) -> Fragment:
+    """The fragment in which what lies beyond the only row, or column, of a tile is a copy of it.
+
+    It is one indeed: operands are loaded from inside of the tile where they reach beyond it.
+    """
+    idle = (0,) * len(tile.shape)
+
+    def turned(modes: tuple[Mode, ...]) -> list[Mode]:
+        moving = [any(s and extent > 1 for s, extent in zip(m.stride, tile.shape, strict=True)) for m in modes]
+        return [m if moves else Mode(m.size, idle) for m, moves in zip(modes, moving, strict=True)]
+
+    return fragment(tile.shape, turned(tile.thread), turned(tile.value))
+
+
+def held(tile: Fragment) -> Fragment:
+    """What a thread must hold of a fragment: every element once."""
+    return fragment(tile.shape, tile.thread, [mode for mode in tile.value if not mode.is_idle])
+
+
+def partition(m: int, n: int, atom: MmaAtom, threads: int, policy: GemmWarpPolicy) -> WarpPartition:
+    """The warps' shares of an (M, N) tile.
+
+    FullRow gives as many warps as possible rows of their own and splits columns among what is left, FullCol the other
+    way round. Square takes the split with the least work per warp, and the fewest operands to load among those.
+
+    Raises:
+        ResourceError: The threads are no whole number of warps.
+    """
+    if threads % WARP_SIZE or not threads:
+        below = threads // WARP_SIZE * WARP_SIZE
+        fitting = [count for count in (below, below + WARP_SIZE) if count]
+        raise ResourceError(
+            f"T.gemm: {threads} threads are no whole number of warps of {WARP_SIZE}, among which "
+            f"GemmWarpPolicy.{policy.name} splits the tile",
+            hint=f"in T.Kernel write {' or '.join(f'threads={count}' for count in fitting)}",
+        )
+    height, width, _ = atom.shape
+    tall, wide = -(-m // height), -(-n // width)  # instructions along each side
+
+    def cost(split: WarpPartition) -> tuple[int, ...]:
+        work = split.row_atoms * split.column_atoms
+        loads = split.row_atoms * height + split.column_atoms * width
+        if policy is GemmWarpPolicy.FullRow:
+            return (-split.rows, work, loads)
+        if policy is GemmWarpPolicy.FullCol:
+            return (-split.columns, work, loads)
+        return (work, loads, -split.rows)
+
+    return min(_splits(threads // WARP_SIZE, tall, wide), key=cost)
+
+
+def _splits(warps: int, tall: int, wide: int) -> Iterator[WarpPartition]:
+    """All splits that give every warp along a side something of its own."""
+    for rows in range(1, min(warps, tall) + 1):
+        for columns in range(1, min(warps // rows, wide) + 1):
+            if warps % (rows * columns) == 0:
+                copies = warps // (rows * columns)
+                yield WarpPartition(rows, columns, copies, -(-tall // rows), -(-wide // columns))
+
+
+def placed(tile: Fragment, axes: tuple[int, int], shape: tuple[int, ...]) -> Fragment:
+    """A fragment of a matrix as one of the buffer that it is: rows and columns along the given dimensions."""
+
+    def turned(mode: Mode) -> Mode:
+        stride = [0] * len(shape)
+        for axis, step in zip(axes, mode.stride, strict=True):
+            stride[axis] = step
+        return Mode(mode.size, tuple(stride))
+
+    return fragment(shape, [turned(mode) for mode in tile.thread], [turned(mode) for mode in tile.value])

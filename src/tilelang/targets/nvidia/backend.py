@@ -1,0 +1,41 @@
+"""How programs are compiled for NVIDIA GPUs: ways to do each tile operator, passes, printer."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from tilelang.lowering.by_loop import ByLoop
+from tilelang.lowering.lowering import Lowerings
+from tilelang.ops.cluster_sum import ClusterSum
+from tilelang.ops.copy import Copy
+from tilelang.ops.gemm import Gemm
+from tilelang.ops.im2col import Im2Col
+from tilelang.ops.lines import LineFold
+from tilelang.ops.scan import Scan
+from tilelang.targets.backend import Backend
+from tilelang.targets.gpu.lowerings import gemm_loops
+from tilelang.targets.gpu.lowerings.gemm_fma import GemmFma
+from tilelang.targets.gpu.lowerings.line_fold import SimtLineFold
+from tilelang.targets.gpu.lowerings.scan import SimtScan
+from tilelang.targets.nvidia import pipelines
+from tilelang.targets.nvidia.codegen.cuda import emit
+from tilelang.targets.nvidia.lowerings.cluster_sum import PushSums
+from tilelang.targets.nvidia.lowerings.copy_async import AsyncCopy
+from tilelang.targets.nvidia.lowerings.copy_im2col import TmaIm2Col
+from tilelang.targets.nvidia.lowerings.copy_tma import TmaLoad, TmaStore
+from tilelang.targets.nvidia.lowerings.gemm_mma import GemmMma
+from tilelang.targets.nvidia.lowerings.gemm_wgmma import GemmWgmma
+
+# The first row that does not refuse does the operator; operators without rows become parallel loops
+LOWERINGS: Lowerings = MappingProxyType(
+    {
+        Copy: (TmaLoad(), TmaStore(), AsyncCopy(), ByLoop("copy.loop")),
+        Gemm: (GemmWgmma(), GemmMma(), GemmFma(), ByLoop(gemm_loops.NAME)),
+        Im2Col: (TmaIm2Col(), ByLoop("copy.loop")),
+        LineFold: (SimtLineFold(),),
+        Scan: (SimtScan(),),
+        ClusterSum: (PushSums(),),
+    }
+)
+
+BACKEND = Backend(kind="cuda", passes=pipelines.passes(LOWERINGS), emit=emit)

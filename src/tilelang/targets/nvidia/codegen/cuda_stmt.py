@@ -1,0 +1,171 @@
+"""Prints the statements of one thread's program as CUDA C++."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+
+from tilelang.codegen.advance import advances
+from tilelang.codegen.c_expr import ExprPrinter
+from tilelang.codegen.c_stmt import StmtPrinter
+from tilelang.codegen.emitter import Emitter
+from tilelang.errors import CompilerBug, Loc
+from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.expr import Expr, cast, int_const
+from tilelang.ir.launch import LaunchPlan
+from tilelang.ir.stmt import Alloc, Atomic, CallStmt, For, ForKind, MemoryOrder, MemoryScope, Print
+from tilelang.ir.visit import walk
+from tilelang.isa.instruction import Effect, Instruction, Timeline
+from tilelang.isa.intrinsic import Helper
+from tilelang.targets.nvidia.codegen.cuda_print import print_lines
+from tilelang.targets.nvidia.isa.atomic import atomic, atomic_add_vector
+
+ARENA = "tl_shared"
+FAILED = "tl_failed"
+_ROLLED = "#pragma unroll 1"
+_FEW_TRIPS = 4  # so short a loop is better unrolled, whatever it waits for
+
+
+class CudaStmtPrinter(StmtPrinter):
+    """Appends the CUDA text of statements to an emitter.
+
+    Args:
+        out: Receives the lines.
+        exprs: Prints the expressions.
+        plan: Where shared buffers live.
+        written: The buffers that the kernel may write; pointers to others are to constants.
+        asserts: Receives message and place of each assertion.
+    """
+
+    def __init__(
+        self,
+        out: Emitter,
+        exprs: ExprPrinter,
+        plan: LaunchPlan,
+        written: Set[Buffer],
+        asserts: list[tuple[str, Loc]],
+    ) -> None:
+        super().__init__(out, exprs, asserts)
+        self._offsets: dict[Buffer, int | Expr] = {**dict(plan.shared_offsets), **dict(plan.shared_tail)}
+        self._written = written
+
+    def _alloc(self, node: Alloc) -> None:
+        buffer, exprs = node.buffer, self._exprs
+        if buffer.view_of is not None:
+            base = self._names[buffer.view_of]
+            kind = pointer_type(buffer, exprs, self._written)
+            self._out.line(f"{kind} const {self._names.declare(buffer)} = ({kind}){base};")
+            return
+        if buffer.address is not None:
+            kind, address = pointer_type(buffer, exprs, self._written), exprs.index(buffer.address)
+            self._out.line(f"{kind} const {self._names.declare(buffer)} = ({kind})({address});")
+            return
+        name, kind = self._names.declare(buffer), exprs.storage(buffer.dtype)
+        if buffer.scope in (Scope.SHARED, Scope.BARRIER):
+            if buffer not in self._offsets:
+                raise CompilerBug(f"codegen: '{buffer.name}' has no place in shared memory")
+            offset = self._offsets[buffer]
+            text = exprs.index(offset) if isinstance(offset, Expr) else str(offset)
+            place = ARENA if text == "0" else f"({ARENA} + {text})"
+            self._out.line(f"{kind}* const {name} = ({kind}*){place};")
+        elif buffer.scope is Scope.LOCAL:
+            elements = max(1, (buffer.bytes or 0) // buffer.dtype.storage_bytes)
+            self._out.line(f"alignas(16) {kind} {name}[{elements}];")
+        else:
+            raise CompilerBug(f"codegen: '{buffer.name}' of scope {buffer.scope.value} in the program of a thread")
+
+    def _atomic(self, node: Atomic) -> list[str]:
+        exprs, buffer, dtype = self._exprs, node.buffer, node.buffer.dtype
+        # what lies on the chip orders the threads of a block, others do not see it
+        reached = buffer.scope is Scope.GLOBAL or node.order is MemoryOrder.RELAXED or node.scope is not MemoryScope.GPU
+        scope = node.scope if reached else MemoryScope.BLOCK
+        args = [exprs.address(Region(buffer, node.indices, ()))]
+        if node.value is not None and node.value.dtype.lanes > dtype.lanes:
+            instruction = atomic_add_vector(node.value.dtype, node.order.value, scope.value)
+            args.append(exprs.value(node.value))
+        else:
+            instruction = atomic(node.op.value, dtype, node.order.value, scope.value)
+            args += [exprs.value(cast(e, dtype)) for e in (node.compare, node.value) if e is not None]
+        exprs.need(_helper(instruction))
+        text = instruction.spell[exprs.dialect.language].format(*args)
+        if node.result is None:
+            return [f"{text};"]
+        return [f"const {exprs.value_type(dtype)} {self._names.declare(node.result)} = {text};"]
+
+    def _print(self, node: Print) -> list[str]:
+        return print_lines(node, self._exprs)
+
+    def _fail(self, number: int) -> list[str]:
+        self._exprs.need(FAIL)
+        return [f"tl_fail({FAILED}, {number});"]
+
+    def _for(self, node: For, also: Sequence[str] = ()) -> None:
+        start, stop = int_const(node.start), int_const(node.stop)
+        if self._pragma(node) == _ROLLED:
+            self._rolled(node)
+        elif node.kind is not ForKind.UNROLLED or start is None or start < 0 or node.step < 0 or stop is None:
+            super()._for(node, also)
+        else:
+            self._exprs.unrolled[node.var] = stop - 1
+            super()._for(node, also)
+            del self._exprs.unrolled[node.var]
+
+    def _rolled(self, node: For) -> None:
+        """A loop that stays one, with the pointers that go along with it."""
+        exprs, also = self._exprs, []
+        outside = dict(exprs.pointers)
+        for (buffer, place), advance in advances(node).items():
+            if self._types.offset_bits(buffer) != 32:
+                continue  # what unrolled loops add might not fit into an `int`
+            name = self._names.fresh(f"{buffer.name}_at")
+            first = exprs.address(Region(buffer, advance.start, ()))
+            self._out.line(f"{pointer_type(buffer, exprs, self._written)} {name} = {first};")
+            also.append(f"{name} += {exprs.distance(buffer, advance.steps)}")
+            exprs.pointers[buffer, place] = name, advance.moves
+        super()._for(node, also)
+        exprs.pointers = outside
+
+    def _pragma(self, node: For) -> str:
+        if node.kind is ForKind.UNROLLED or node.kind is ForKind.VECTORIZED:
+            return f"#pragma unroll {node.unroll_factor}" if node.unroll_factor else "#pragma unroll"
+        if not _is_short(node) and any(_waits(s) for s in walk(node.body)):
+            return _ROLLED  # copies of a pipelined loop cost more registers than they save
+        return ""
+
+
+def pointer_type(buffer: Buffer, exprs: ExprPrinter, written: Set[Buffer]) -> str:
+    """A pointer to elements of a buffer that exists already."""
+    const = "" if buffer.scope.on_chip or buffer.storage in written else "const "
+    return f"{const}{exprs.storage(buffer.dtype)}*"
+
+
+def _helper(instruction: Instruction) -> Helper | None:
+    helper = instruction.helper.get("cuda")
+    return helper if isinstance(helper, Helper) else None
+
+
+def _is_short(node: For) -> bool:
+    start, stop = int_const(node.start), int_const(node.stop)
+    return start is not None and stop is not None and len(range(start, stop, node.step)) <= _FEW_TRIPS
+
+
+def _waits(stmt: object) -> bool:
+    """Whether a statement meets other threads, or closes or awaits what is under way.
+
+    A copy by cp.async alone does not: loops of nothing else are those of one tile.
+    """
+    if not isinstance(stmt, CallStmt) or not isinstance(stmt.routine, Instruction):
+        return False
+    return stmt.routine.effect is not Effect.NONE or stmt.routine.timeline not in (Timeline.IN_ORDER, Timeline.CP_ASYNC)
+
+
+FAIL = Helper(
+    "tl_fail",
+    """\
+// Records the number of a failed assertion, unless another has failed before, and ends the launch.
+__device__ __noinline__ void tl_fail(int* failed, int number) {
+    atomicCAS_system(failed, 0, number);
+    __threadfence_system();
+    __trap();
+}
+""",
+)

@@ -1,0 +1,137 @@
+"""Small CUDA functions that give the language's meaning to operators which CUDA defines otherwise.
+
+Gives `HELPERS` by name, the same names that the CPU's text has. Invariant: none of them traps or is undefined for any
+operands; integer division by zero gives 0, shifts by the width and more leave zeros or copies of the sign, NaN in
+either operand of a minimum or maximum gives NaN, or is dropped where the language says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from tilelang.isa.common.arithmetic import remainders
+from tilelang.isa.common.vectors import vectors
+from tilelang.isa.intrinsic import Helper
+from tilelang.targets.nvidia.isa.types import BITS, INTEGERS
+
+_EXTREME = """\
+template <typename T> __device__ __forceinline__ T {name}(T a, T b) {{ return a {less} b ? a : b; }}
+template <> __device__ __forceinline__ float {name}(float a, float b) {{
+#if __CUDA_ARCH__ >= 800
+    float c;
+    asm("{instruction}.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
+    return c;
+#else
+    return a {less} b || a != a ? a : b;
+#endif
+}}
+template <> __device__ __forceinline__ double {name}(double a, double b) {{ return a {less} b || a != a ? a : b; }}
+"""
+
+
+def _extreme(kind: str, comment: str, less: str) -> Helper:
+    text = _EXTREME.format(name=f"tl_{kind}", less=less, instruction=kind)
+    return Helper(f"tl_{kind}", f"// {comment}; NaN if either is NaN.\n{text}")
+
+
+# Source: PTX ISA, "Floating Point Instructions: min", "max"; .NaN needs sm_80
+_MAX = _extreme("max", "The larger value", ">")
+_MIN = _extreme("min", "The smaller value", "<")
+# Source: PTX ISA, "Floating Point Instructions: min", "max"; without .NaN a NaN operand is dropped
+_FMAX, _FMIN = (
+    Helper(
+        f"tl_f{kind}",
+        f"""\
+// {comment}; the other one if one is NaN.
+__device__ __forceinline__ float tl_f{kind}(float a, float b) {{ return f{kind}f(a, b); }}
+__device__ __forceinline__ double tl_f{kind}(double a, double b) {{ return f{kind}(a, b); }}
+""",
+    )
+    for kind, comment in (("max", "The larger value"), ("min", "The smaller value"))
+)
+_TRUNCDIV = Helper(
+    "tl_truncdiv",
+    """\
+// Division rounded towards zero; 0 if the divisor is 0. The least integer by -1 wraps.
+template <typename T> __device__ __forceinline__ T tl_truncdiv(T a, T b) {
+    if (b == T(0)) return T(0);
+    if (T(-1) < T(0) && b == T(-1)) return T(T(0) - a);
+    return T(a / b);
+}
+template <> __device__ __forceinline__ int32_t tl_truncdiv(int32_t a, int32_t b) {
+    return b == 0 ? 0 : b == -1 ? (int32_t)(0u - (uint32_t)a) : a / b;
+}
+template <> __device__ __forceinline__ int64_t tl_truncdiv(int64_t a, int64_t b) {
+    return b == 0 ? 0 : b == -1 ? (int64_t)(0ull - (uint64_t)a) : a / b;
+}
+""",
+    needs=(INTEGERS,),
+)
+_TRUNCMOD, _FLOORMOD, _FLOAT_FLOORMOD, _FLOAT_FLOORDIV = remainders("__device__ __forceinline__")
+_FLOORDIV = Helper(
+    "tl_floordiv",
+    """\
+// Division rounded down; 0 if an integer divisor is 0.
+template <typename T> __device__ __forceinline__ T tl_floordiv(T a, T b) {
+    const T quotient = tl_truncdiv<T>(a, b);
+    return tl_truncmod<T>(a, b) != T(0) && (a < T(0)) != (b < T(0)) ? T(quotient - T(1)) : quotient;
+}
+""",
+    needs=(_TRUNCDIV, _TRUNCMOD),
+)
+_SHL = Helper(
+    "tl_shl",
+    """\
+// Left shift; 0 if the amount is not below the width.
+template <typename T> __device__ __forceinline__ T tl_shl(T a, T n) {
+    return n >= T(0) && n < T(8 * sizeof(T)) ? T(uint64_t(a) << n) : T(0);
+}
+""",
+    needs=(INTEGERS,),
+)
+_SHR = Helper(
+    "tl_shr",
+    """\
+// Right shift that keeps the sign; all sign bits if the amount is not below the width.
+template <typename T> __device__ __forceinline__ T tl_shr(T a, T n) {
+    return n >= T(0) && n < T(8 * sizeof(T)) ? T(a >> n) : a < T(0) ? T(-1) : T(0);
+}
+""",
+    needs=(INTEGERS,),
+)
+
+CHOOSE = Helper(
+    "tl_choose",
+    """\
+// One of two values, both of which are computed: branches around single elements would keep products from overlapping.
+__device__ __forceinline__ float tl_choose(bool condition, float a, float b) { return condition ? a : b; }
+""",
+)
+"""NVVM branches around inline PTX and around more than a few instructions, and ptxas then ends products of warpgroups
+before each other, since registers that they accumulate in meet again behind branches (advice C7511 of ptxas 13.0)."""
+
+_PACK, _LANE = vectors("__device__ __forceinline__")
+
+HELPERS: Mapping[str, Helper] = MappingProxyType(
+    {
+        helper.name: helper
+        for helper in (
+            _MAX,
+            _MIN,
+            _FMAX,
+            _FMIN,
+            _TRUNCDIV,
+            _TRUNCMOD,
+            _FLOORDIV,
+            _FLOORMOD,
+            _FLOAT_FLOORMOD,
+            _FLOAT_FLOORDIV,
+            _SHL,
+            _SHR,
+            _PACK,
+            _LANE,
+            BITS,
+        )
+    }
+)

@@ -1,0 +1,146 @@
+"""Indivisible operations on elements of global or shared memory: read-modify-write, compare-and-swap, load and store.
+
+Gives `atomic(op, dtype, ...)`, which makes the instruction of an operation, and `atomic_add_vector(dtype, ...)`.
+Invariant: each element changes as the operator's ordinary arithmetic changes it: integers wrap, narrow floats compute
+in float32 and round once, NaN wins minima and maxima. What the machine has no instruction for is a loop around
+compare-and-swap.
+
+Source: PTX ISA, "Parallel Synchronization and Communication Instructions: atom, red", "Memory Consistency Model"; CUDA
+C++ Programming Guide, "Atomic Functions".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from tilelang.dtypes import DType, lane_dtype
+from tilelang.errors import NoLowering
+from tilelang.ir.scalar import BinaryOp, convert, data_binary
+from tilelang.isa.instruction import Instruction
+from tilelang.isa.machine import Pointer, Warp
+from tilelang.targets.nvidia.isa.atomic_text import ORDERS, SCOPES, Words, operation_text, suffix, vector_text
+from tilelang.targets.nvidia.isa.lanes import FOLDS, spread
+
+OPERATIONS = (*FOLDS, "exchange", "cas", "load", "store")
+_SOURCE = "PTX ISA, 'Parallel Synchronization and Communication Instructions: {}'"
+
+
+def _check(what: str, order: str, scope: str) -> None:
+    if order not in ORDERS:
+        raise NoLowering(f"{what}: no memory order {order!r}", hint=f"one of {', '.join(ORDERS)}")
+    if scope not in SCOPES:
+        raise NoLowering(f"{what}: no scope {scope!r}", hint=f"one of {', '.join(SCOPES)}")
+
+
+def _ordered(warp: Warp, order: str, act: Callable[[], np.ndarray]) -> np.ndarray:
+    """The action between the fences that its memory order stands for."""
+    if order in ("release", "acq_rel", "seq_cst"):
+        warp.fence()
+    value = act()
+    if order in ("acquire", "acq_rel", "seq_cst"):
+        warp.fence()
+    return value
+
+
+@cache
+def atomic(op: str, dtype: DType, order: str = "relaxed", scope: str = "gpu") -> Instruction:
+    """An indivisible operation on one element per lane.
+
+    It is called with the element's address and, but for "load", the operand; "cas" takes what the element must be (bit
+    for bit) and then what it becomes. All but "store" have the previous element as their value, which may be ignored.
+
+    Args:
+        op: "add", "min", "max", "and", "or", "xor", "exchange", "cas", "load" or "store".
+        dtype: Of the element; a scalar.
+        order: "relaxed", "acquire", "release", "acq_rel" or "seq_cst".
+        scope: Who sees it indivisibly: the "block", the "gpu" or the "system".
+
+    Raises:
+        NoLowering: There is no such operation on the dtype.
+    """
+    what = f"atomic {op}"
+    _check(what, order, scope)
+    if op not in OPERATIONS:
+        raise NoLowering(f"{what}: no such operation", hint=f"one of {', '.join(OPERATIONS)}")
+    if dtype.lanes > 1:
+        raise NoLowering(f"{what}: {dtype!s} is a vector", hint="write atomic_add_vector")
+    if op in ("and", "or", "xor") and not dtype.is_int:
+        raise NoLowering(f"{what}: needs integers, got {dtype!s}")
+    words = operation_text(op, dtype, order, scope)
+
+    def simulate(warp: Warp, pointer: Pointer, *operands: Any) -> np.ndarray | None:
+        values = [spread(convert(np.asarray(operand), dtype)) for operand in operands]
+
+        def change(old: Any, lane: int) -> Any:
+            return _change(op, dtype, old, values, lane)
+
+        previous = _ordered(warp, order, lambda: warp.update(pointer, change))
+        return None if op == "store" else previous
+
+    return _record(f"atomic_{op}_{dtype!s}", order, scope, words, simulate, None if op == "store" else dtype)
+
+
+def _change(op: str, dtype: DType, old: Any, values: list[np.ndarray], lane: int) -> Any:
+    match op:
+        case "load":
+            return old
+        case "exchange" | "store":
+            return values[0][lane]
+        case "cas":
+            return values[1][lane] if old.tobytes() == values[0][lane].tobytes() else old
+    return data_binary(FOLDS[op], old, values[0][lane], dtype)
+
+
+@cache
+def atomic_add_vector(dtype: DType, order: str = "relaxed", scope: str = "gpu") -> Instruction:
+    """Adds a short vector to neighboring elements of global memory, each of them indivisibly.
+
+    It is called with the first element's address, a multiple of the vector's size, and the vector. It has no value.
+
+    Args:
+        dtype: float32 of 2 or 4 lanes, float16 or bfloat16 of 2, 4 or 8.
+        order: As for `atomic`.
+        scope: As for `atomic`.
+
+    Raises:
+        NoLowering: There is no such vector.
+    """
+    _check("atomic add", order, scope)
+    lane = lane_dtype(dtype)
+    known = {"float32": (2, 4), "float16": (2, 4, 8), "bfloat16": (2, 4, 8)}
+    if dtype.lanes not in known.get(str(lane), ()):
+        raise NoLowering(f"atomic add: no instruction for {dtype!s}", hint="add the elements one by one")
+    words = vector_text(dtype, order, scope)
+
+    def simulate(warp: Warp, pointer: Pointer, vector: Any) -> None:
+        values = np.broadcast_to(np.asarray(vector), (warp.active.size, dtype.lanes))
+
+        def act() -> np.ndarray:
+            for place in range(dtype.lanes):
+                warp.update(pointer + place, partial(_add, lane, values[:, place]))
+            return values
+
+        _ordered(warp, order, act)
+
+    return _record(f"atomic_add_{dtype!s}", order, scope, words, simulate, None)
+
+
+def _add(dtype: DType, values: np.ndarray, old: Any, lane: int) -> Any:
+    return data_binary(BinaryOp.ADD, old, values[lane], dtype)
+
+
+def _record(
+    name: str, order: str, scope: str, words: Words, simulate: Callable[..., Any], result: DType | None
+) -> Instruction:
+    return Instruction(
+        f"{name}{suffix(order, scope)}",
+        {"cuda": words.text},
+        {} if words.helper is None else {"cuda": words.helper},
+        simulate,
+        result=result,
+        source=_SOURCE.format("atom, red"),
+    )

@@ -1,0 +1,288 @@
+"""Clusters: blocks that run at the same time, meet at a barrier of their own, and reach each other's shared memory.
+
+Gives `CLUSTER_RANK`, `CLUSTER_SIZE`, `CLUSTER_ARRIVE`, `CLUSTER_ARRIVE_RELAXED`, `CLUSTER_WAIT`,
+`mbarrier_arrive_remote`, `cluster_load`, `cluster_store` and `cluster_store_async`. A place in the memory of another
+block is named by the same place in one's own and the rank of the block. Invariant: a block's memory may be touched by
+others from when they have met it until it ends; so the blocks of a cluster meet before they touch each other, and
+before one of them ends that others may still touch.
+
+Blocks are numbered with x running fastest: that of a block of `cluster_dims=(cx, cy, cz)` is
+`bx % cx + cx * (by % cy + cy * (bz % cz))`.
+
+Source: PTX ISA, "barrier.cluster", "mapa", "st.async", "Special Registers: %cluster_ctarank".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from tilelang.dtypes import INT32, DType
+from tilelang.isa.instruction import Effect, Group, Instruction, Timeline
+from tilelang.isa.intrinsic import Helper
+from tilelang.isa.machine import LANES, Pieces, Pointer, Wait, Warp
+from tilelang.targets.nvidia.isa.access import access, as_bits, as_value
+from tilelang.targets.nvidia.isa.lanes import integers, spread
+from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_ARRIVE, named
+from tilelang.targets.nvidia.isa.ptx_statement import ptx_statement, register, shared_address, shared_operand
+from tilelang.targets.target import Feature
+
+_SOURCE = "PTX ISA, '{}'"
+
+
+# -- meanings ------------------------------------------------------------------------------------------------------
+def _rank(warp: Warp) -> np.ndarray:
+    return np.full(LANES, warp.rank, np.int32)
+
+
+def _size(warp: Warp) -> np.ndarray:
+    return np.full(LANES, np.prod(warp.cluster), np.int32)
+
+
+def _arrive(release: bool) -> Callable[[Warp], None]:
+    return lambda warp: warp.arrive_cluster(release=release)
+
+
+def _wait(warp: Warp) -> Iterator[Wait]:
+    yield from warp.wait_cluster()
+
+
+def _peers(warp: Warp, rank: Any, *, lasting: bool = True) -> Iterator[tuple[Warp, np.ndarray]]:
+    """The active lanes by the block whose memory they name."""
+    ranks = integers(rank)
+    for one in np.unique(ranks[warp.active]).tolist():
+        lanes = warp.active & (ranks == one)
+        yield warp.in_block(one, lanes, lasting=lasting), lanes
+
+
+def _arrive_remote(warp: Warp, barrier: Pointer, rank: Any) -> None:
+    for there, _ in _peers(warp, rank):
+        MBARRIER_ARRIVE.simulate(there, barrier)
+
+
+def _load(dtype: DType) -> Callable[[Warp, Pointer, Any], np.ndarray]:
+    def simulate(warp: Warp, src: Pointer, rank: Any) -> np.ndarray:
+        values = np.zeros((LANES, dtype.lanes), dtype.numpy)
+        for there, lanes in _peers(warp, rank):
+            values[lanes] = there.read(src, dtype.lanes, where=lanes)[lanes]
+        return values if dtype.lanes > 1 else values[:, 0]
+
+    return simulate
+
+
+def _store(dtype: DType) -> Callable[[Warp, Pointer, Any, Any], None]:
+    def simulate(warp: Warp, dst: Pointer, rank: Any, value: Any) -> None:
+        for there, lanes in _peers(warp, rank):
+            there.write(dst, _columns(dtype, value), where=lanes)
+
+    return simulate
+
+
+def _store_async(dtype: DType) -> Callable[[Warp, Pointer, Any, Any, Pointer], None]:
+    size = dtype.storage_bytes
+
+    def simulate(warp: Warp, dst: Pointer, rank: Any, value: Any, barrier: Pointer) -> None:
+        contents = np.ascontiguousarray(_columns(dtype, value)).view(np.uint8).reshape(LANES, size)
+        for there, lanes in _peers(warp, rank, lasting=False):
+            starts = there.shared_address(dst)
+            for lane in np.flatnonzero(lanes).tolist():
+                counted = named(there, barrier, lane, "st.async")
+                target = Pieces(dst.buffer, starts[lane : lane + 1], size)
+                counted.bring(size, there.transfer(lane, contents[lane : lane + 1], target, agent=counted))
+
+    return simulate
+
+
+def _columns(dtype: DType, value: Any) -> np.ndarray:
+    values = np.asarray(value)
+    values = np.broadcast_to(values, (LANES, dtype.lanes)) if dtype.lanes > 1 else spread(values)[:, None]
+    return values.astype(dtype.numpy)
+
+
+# -- records -------------------------------------------------------------------------------------------------------
+def _register(name: str, register: str, simulate: Callable[[Warp], np.ndarray]) -> Instruction:
+    text = f"""\
+__device__ __forceinline__ int tl_{name}() {{
+    int value;
+    asm("mov.u32 %0, %%{register};" : "=r"(value));
+    return value;
+}}
+"""
+    return Instruction(
+        name,
+        {"cuda": f"tl_{name}()"},
+        {"cuda": Helper(f"tl_{name}", text)},
+        simulate,
+        result=INT32,
+        needs=Feature.CLUSTER,
+        source=_SOURCE.format("Special Registers: %" + register),
+    )
+
+
+def _barrier(name: str, operation: str, simulate: Callable[[Warp], Any], comment: str) -> Instruction:
+    return ptx_statement(
+        name,
+        f"barrier.cluster.{operation}.aligned;",
+        (),
+        simulate,
+        comment,
+        group=Group.CLUSTER,
+        effect=Effect.SYNC_SOME,
+        needs=Feature.CLUSTER,
+        source=_SOURCE.format("Parallel Synchronization and Communication Instructions: barrier.cluster"),
+    )
+
+
+CLUSTER_RANK = _register("cluster_rank", "cluster_ctarank", _rank)
+"""The number of the block in its cluster; called with nothing."""
+
+CLUSTER_SIZE = _register("cluster_size", "cluster_nctarank", _size)
+"""How many blocks the cluster has; called with nothing."""
+
+CLUSTER_ARRIVE = _barrier(
+    "cluster_arrive",
+    "arrive.release",
+    _arrive(release=True),
+    "Arrives at the cluster's barrier; what the thread did before is seen by those that wait.",
+)
+"""All threads of a warp arrive at the barrier of the cluster, and go on; called with nothing."""
+
+CLUSTER_ARRIVE_RELAXED = _barrier(
+    "cluster_arrive_relaxed",
+    "arrive.relaxed",
+    _arrive(release=False),
+    "Arrives at the cluster's barrier; those that wait see no more than what a fence stands behind.",
+)
+"""As `CLUSTER_ARRIVE`, without the cost of making writes visible: behind `FENCE_MBARRIER_INIT`, or at the end."""
+
+CLUSTER_WAIT = _barrier(
+    "cluster_wait", "wait.acquire", _wait, "Waits until all threads of the cluster have arrived that have not ended."
+)
+"""All threads of a warp wait for the others of the cluster to arrive, after they have; called with nothing."""
+
+
+def _remote(place: str) -> str:
+    """PTX that turns an address of one's own shared memory into that of another block; declares `remote`."""
+    return f"{{ .reg .b32 {place}; mapa.shared::cluster.u32 {place}, "
+
+
+@cache
+def mbarrier_arrive_remote(*, release: bool = False) -> Instruction:
+    """Every executing thread arrives once at a barrier of another block; called with the barrier and the block's rank.
+
+    Args:
+        release: Whether those that wait see what the thread wrote outside of its own block. Reads are over in any case,
+            and this costs much: it waits for all that the thread wrote.
+    """
+    operation = "mbarrier.arrive" + ".release.cluster" * release + ".shared::cluster.b64"
+    return ptx_statement(
+        "mbarrier_arrive_remote" + "_release" * release,
+        f"{_remote('at')}%0, %1; {operation} _, [at]; }}",
+        (shared_address("barrier"), register("int", "block")),
+        _arrive_remote,
+        "Counts this thread as arrived at the barrier at the same place in another block of the cluster.",
+        effect=Effect.SYNC_SOME,
+        needs=Feature.CLUSTER,
+        source=_SOURCE.format("Parallel Synchronization and Communication Instructions: mbarrier.arrive"),
+    )
+
+
+@cache
+def cluster_load(dtype: DType) -> Instruction:
+    """A load of an element or a short vector from shared memory of a block of the cluster.
+
+    It is called with the place in one's own shared memory and the rank of the block.
+
+    Raises:
+        NoLowering: The value is no access of 1, 2, 4, 8 or 16 bytes.
+    """
+    how = access(dtype, "ld.shared::cluster")
+    name, count = f"tl_cluster_load_{how.size}", len(how.registers)
+    text = f"""\
+__device__ __forceinline__ {how.word.name} {name}(const void* shared, int block) {{
+    {how.variable} value;
+    asm volatile("{_remote("at")}%{count}, %{count + 1}; ld.shared::cluster.{how.kind} {how.operands(0)}, [at]; }}"
+                 : {how.outputs}
+                 : {shared_operand("shared")}, "r"(block)
+                 : "memory");
+    return {how.result};
+}}
+"""
+    call, helper = as_value(dtype, f"{name}({{0}}, {{1}})", Helper(name, text, needs=how.needs))
+    return Instruction(
+        f"cluster_load_{dtype!s}",
+        {"cuda": call},
+        {"cuda": helper},
+        _load(dtype),
+        result=dtype,
+        needs=Feature.CLUSTER,
+        source=_SOURCE.format("Data Movement and Conversion Instructions: ld"),
+    )
+
+
+@cache
+def cluster_store(dtype: DType) -> Instruction:
+    """A store of an element or a short vector to shared memory of a block of the cluster.
+
+    It is called with the place in one's own shared memory, the rank of the block, and the value.
+
+    Raises:
+        NoLowering: The value is no access of 1, 2, 4, 8 or 16 bytes.
+    """
+    how = access(dtype, "st.shared::cluster")
+    name = f"tl_cluster_store_{how.size}"
+    text = f"""\
+__device__ __forceinline__ void {name}(void* shared, int block, {how.word.name} value) {{
+    asm volatile("{_remote("at")}%0, %1; st.shared::cluster.{how.kind} [at], {how.operands(2)}; }}"
+                 :
+                 : {shared_operand("shared")}, "r"(block), {how.inputs}
+                 : "memory");
+}}
+"""
+    value, helper = as_bits(dtype, "{2}", Helper(name, text, needs=how.needs))
+    return Instruction(
+        f"cluster_store_{dtype!s}",
+        {"cuda": f"{name}({{0}}, {{1}}, {value})"},
+        {"cuda": helper},
+        _store(dtype),
+        needs=Feature.CLUSTER,
+        source=_SOURCE.format("Data Movement and Conversion Instructions: st"),
+    )
+
+
+@cache
+def cluster_store_async(dtype: DType) -> Instruction:
+    """A store to shared memory of a block of the cluster that its barrier counts: the only way to learn of its end.
+
+    It is called with the place in one's own shared memory, the rank of the block, the value, and the place of the
+    barrier, which counts the bytes in that block.
+
+    Raises:
+        NoLowering: The value is no access of 4, 8 or 16 bytes.
+    """
+    how = access(dtype, "st.async", (4, 8, 16))
+    name = f"tl_cluster_store_async_{how.size}"
+    text = f"""\
+// Stores into another block of the cluster, whose barrier counts the bytes once they are there.
+__device__ __forceinline__ void {name}(void* shared, int block, {how.word.name} value, void* barrier) {{
+    asm volatile("{_remote("at")}%0, %2; .reg .b32 bar; mapa.shared::cluster.u32 bar, %1, %2; "
+                 "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.{how.kind} [at], "
+                 "{how.operands(3)}, [bar]; }}"
+                 :
+                 : {shared_operand("shared")}, {shared_operand("barrier")}, "r"(block), {how.inputs}
+                 : "memory");
+}}
+"""
+    value, helper = as_bits(dtype, "{2}", Helper(name, text, needs=how.needs))
+    return Instruction(
+        f"cluster_store_async_{dtype!s}",
+        {"cuda": f"{name}({{0}}, {{1}}, {value}, {{3}})"},
+        {"cuda": helper},
+        _store_async(dtype),
+        timeline=Timeline.TMA_LOAD,
+        needs=Feature.CLUSTER,
+        source=_SOURCE.format("Data Movement and Conversion Instructions: st.async"),
+    )

@@ -1,0 +1,271 @@
+"""Conversions between all dtypes as CUDA text, bit for bit those of `ir.scalar.convert` and ml_dtypes.
+
+Takes two dtypes, gives the text of a cast. Invariant: integers wrap, floats round once to nearest even, a float
+becomes an integer by truncation. Architectures that have an instruction use it where it means exactly this.
+"""
+
+from __future__ import annotations
+
+from tilelang.dtypes import SCALARS, DType, lane_dtype
+from tilelang.errors import NoLowering
+from tilelang.isa.intrinsic import Helper, Spelling
+from tilelang.records import record
+from tilelang.targets.nvidia.isa.types import BITS, cuda_type
+
+
+def _helpers(*names: str) -> tuple[Helper, ...]:
+    return tuple(helper for name in names if (helper := cuda_type(SCALARS[name]).helper) is not None)
+
+
+# A half straight from a wide number: a detour through float would round twice.
+_HALF_OF = Helper(
+    "tl_half_of",
+    """\
+__device__ __forceinline__ half_t tl_half_of(double x) {
+    half_t y;
+    asm("cvt.rn.f16.f64 %0, %1;" : "=h"(y.bits) : "d"(x));
+    return y;
+}
+__device__ __forceinline__ half_t tl_half_of(int32_t x) {
+    half_t y;
+    asm("cvt.rn.f16.s32 %0, %1;" : "=h"(y.bits) : "r"(x));
+    return y;
+}
+__device__ __forceinline__ half_t tl_half_of(uint32_t x) {
+    half_t y;
+    asm("cvt.rn.f16.u32 %0, %1;" : "=h"(y.bits) : "r"(x));
+    return y;
+}
+__device__ __forceinline__ half_t tl_half_of(int64_t x) {
+    half_t y;
+    asm("cvt.rn.f16.s64 %0, %1;" : "=h"(y.bits) : "l"(x));
+    return y;
+}
+__device__ __forceinline__ half_t tl_half_of(uint64_t x) {
+    half_t y;
+    asm("cvt.rn.f16.u64 %0, %1;" : "=h"(y.bits) : "l"(x));
+    return y;
+}
+""",
+    needs=_helpers("float16"),
+)
+
+_TF32 = Helper(
+    "tl_round_tf32",
+    """\
+// To the 10 bits of fraction that tf32 has, ties to even.
+__device__ __forceinline__ float tl_round_tf32(float x) {
+#if __CUDA_ARCH__ >= 900
+    uint32_t y;
+    asm("cvt.rn.tf32.f32 %0, %1;" : "=r"(y) : "f"(x));
+    return tl_bits<float>(y);
+#else
+    const uint32_t u = tl_bits<uint32_t>(x), rounded = (u + 0x0fffu + (u >> 13 & 1u)) & 0xffffe000u;
+    return tl_bits<float>((u & 0x7f800000u) == 0x7f800000u ? u : rounded);
+#endif
+}
+""",
+    needs=(BITS,),
+)
+
+
+def conversion(source: DType, destination: DType) -> Spelling:
+    """The text that casts a value from one dtype to another; its operand and value have the types of `cuda_type`.
+
+    The operand may also be a value of the source's value type. Short vectors are cast lane by lane. A float that an
+    integer cannot hold gives an unspecified integer.
+
+    Raises:
+        NoLowering: The dtypes have different numbers of lanes.
+    """
+    if source.lanes != destination.lanes:
+        raise NoLowering(f"cast: {source!s} and {destination!s} have different numbers of lanes")
+    if source == destination:
+        return Spelling("{0}")
+    if source.lanes > 1:
+        return Spelling(f"{_lanes_name(source, destination)}({{0}})", _lanes_helper(source, destination))
+    return _scalar(source, destination)
+
+
+def _fits_tf32(source: DType) -> bool:
+    """Whether tf32 has every value of a dtype: 8 bits of exponent, 10 of fraction."""
+    return source.bits <= 16 if source.is_float else source.bits <= 8
+
+
+def casts_pairs(source: DType, destination: DType) -> bool:
+    """Whether two casts to 8 bits are one instruction. Those to 16 bits are left to the assembler, which joins them."""
+    return destination.bits == 8 and source.lanes == 1 and _pair(source, destination) is not None
+
+
+def _scalar(source: DType, destination: DType) -> Spelling:
+    made, taken = cuda_type(destination), cuda_type(source)
+    if destination == "tfloat32":
+        return Spelling("(float)({0})") if _fits_tf32(source) else Spelling("tl_round_tf32((float)({0}))", _TF32)
+    if destination.is_bool:
+        return Spelling(f"(({taken.value})({{0}}) != 0)", taken.helper)
+    if destination == "float16" and (source == "float64" or source.is_int and source.bits >= 32):
+        return Spelling(f"tl_half_of(({taken.value})({{0}}))", _HALF_OF)
+    if destination.is_float and destination.bits < 32:
+        wide = "(float)(double)" if source.is_int and source.bits == 64 else "(float)"  # as the reference rounds
+        return Spelling(f"{made.name}({wide}({{0}}))", made.helper)
+    if destination.is_int and destination.bits < 8:
+        return Spelling(f"{made.name}((int32_t)({{0}}))", made.helper)
+    return Spelling(f"({made.name})({{0}})", made.helper)
+
+
+def _lanes_name(source: DType, destination: DType) -> str:
+    return f"tl_{source!s}_to_{destination!s}"
+
+
+def _lanes_helper(source: DType, destination: DType) -> Helper:
+    """The function that casts a short vector lane by lane, in pairs where an instruction does."""
+    taken, made = cuda_type(source), cuda_type(destination)
+    lane, cast = lane_dtype(source), lane_dtype(destination)
+    pair = _pair(lane, cast) if source.lanes % 2 == 0 else None
+    if pair is None:
+        single = conversion(lane, cast)
+        pair = _Pair((single.helper,), f"to.lane[i] = {single.of('from.lane[i]')};")
+    count = source.lanes // 2 if pair.views else source.lanes
+    views = [f" {view} pair[{count}];" if view else "" for view in pair.views or ("", "")]
+    text = f"""\
+__device__ __forceinline__ {made.name} {_lanes_name(source, destination)}({taken.name} x) {{
+    union {{ {taken.name} all; {cuda_type(lane).name} lane[{source.lanes}];{views[0]} }} from;
+    union {{ {made.name} all; {cuda_type(cast).name} lane[{source.lanes}];{views[1]} }} to;
+    from.all = x;
+#pragma unroll
+    for (int i = 0; i < {count}; ++i) {pair.text}
+    return to.all;
+}}
+"""
+    needs = (taken.helper, made.helper, cuda_type(lane).helper, cuda_type(cast).helper, *pair.needs)
+    return Helper(_lanes_name(source, destination), text, needs=tuple(helper for helper in needs if helper is not None))
+
+
+@record(slots=True)
+class _Pair:
+    """The text that casts lane i, or, where it has views, lanes 2i and 2i + 1.
+
+    Attributes:
+        needs: Helpers of the text.
+        text: Statements on the unions `from` and `to`.
+        views: The type of pairs in the source and the destination, empty where the text does not use them.
+    """
+
+    needs: tuple[Helper | None, ...]
+    text: str
+    views: tuple[str, str] | None = None
+
+
+def _pair_of_16_bits(name: str, dtype: str, ptx: str) -> Helper:
+    """Makes a pair of two floats. The first source operand of a packed cvt becomes the upper half.
+
+    Source: PTX ISA, "Data Movement and Conversion Instructions: cvt", "Semantics".
+    """
+    kind = cuda_type(SCALARS[dtype]).name
+    text = f"""\
+__device__ __forceinline__ uint32_t {name}(float low, float high) {{
+#if __CUDA_ARCH__ >= 800
+    uint32_t pair;
+    asm("cvt.rn.{ptx}.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+#else
+    return {kind}(low).bits | (uint32_t){kind}(high).bits << 16;
+#endif
+}}
+"""
+    return Helper(name, text, needs=_helpers(dtype))
+
+
+_HALF_PAIR = _pair_of_16_bits("tl_half_pair", "float16", "f16x2")
+_BFLOAT16_PAIR = _pair_of_16_bits("tl_bfloat16_pair", "bfloat16", "bf16x2")
+_E4M3_PAIR = Helper(
+    "tl_float8_e4m3_pair",
+    """\
+__device__ __forceinline__ uint16_t tl_float8_e4m3_pair(float low, float high) {
+#if __CUDA_ARCH__ >= 890
+    uint16_t pair;
+    low = fabsf(low) <= 464.0f ? low : tl_bits<float>(0x7fc00000u);
+    high = fabsf(high) <= 464.0f ? high : tl_bits<float>(0x7fc00000u);
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
+    return pair;
+#else
+    return (uint16_t)(float8_e4m3_t(low).bits | float8_e4m3_t(high).bits << 8);
+#endif
+}
+""",
+    needs=_helpers("float8_e4m3fn"),
+)
+_E5M2_PAIR = Helper(
+    "tl_float8_e5m2_pair",
+    """\
+__device__ __forceinline__ uint16_t tl_float8_e5m2_pair(float low, float high) {
+#if __CUDA_ARCH__ >= 890
+    uint16_t pair;
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
+    if (fabsf(low) >= 61440.0f) pair = (uint16_t)((pair & 0xff80u) | 0x007cu);
+    if (fabsf(high) >= 61440.0f) pair = (uint16_t)((pair & 0x80ffu) | 0x7c00u);
+    return pair;
+#else
+    return (uint16_t)(float8_e5m2_t(low).bits | float8_e5m2_t(high).bits << 8);
+#endif
+}
+""",
+    needs=_helpers("float8_e5m2"),
+)
+_ENCODED = {
+    "float16": ("tl_half_pair", "uint32_t", _HALF_PAIR),
+    "bfloat16": ("tl_bfloat16_pair", "uint32_t", _BFLOAT16_PAIR),
+    "float8_e4m3fn": ("tl_float8_e4m3_pair", "uint16_t", _E4M3_PAIR),
+    "float8_e5m2": ("tl_float8_e5m2_pair", "uint16_t", _E5M2_PAIR),
+}
+
+# Both kinds of float8 become halves without loss.
+_HALVES_OF_E4M3 = Helper(
+    "tl_halves_of_e4m3",
+    """\
+__device__ __forceinline__ uint32_t tl_halves_of_e4m3(uint16_t pair) {
+#if __CUDA_ARCH__ >= 890
+    uint32_t halves;
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(pair));
+    return halves;
+#else
+    const half_t low(tl_decode_e4m3((uint8_t)pair)), high(tl_decode_e4m3((uint8_t)(pair >> 8)));
+    return low.bits | (uint32_t)high.bits << 16;
+#endif
+}
+""",
+    needs=_helpers("float8_e4m3fn", "float16"),
+)
+_HALVES_OF_E5M2 = Helper(
+    "tl_halves_of_e5m2",
+    """\
+__device__ __forceinline__ uint32_t tl_halves_of_e5m2(uint16_t pair) {
+    return (uint32_t)(pair & 0xff00u) << 16 | (uint32_t)(pair & 0x00ffu) << 8;
+}
+""",
+    needs=_helpers("float8_e5m2", "float16"),
+)
+_DECODED = {
+    "float8_e4m3fn": ("tl_halves_of_e4m3", _HALVES_OF_E4M3),
+    "float8_e5m2": ("tl_halves_of_e5m2", _HALVES_OF_E5M2),
+}
+
+
+def _pair(source: DType, destination: DType) -> _Pair | None:
+    """How two lanes are cast at once; None where nothing does."""
+    if str(source) in _DECODED and destination in ("float16", "float32"):
+        name, helper = _DECODED[str(source)]
+        if destination == "float16":
+            return _Pair((helper,), f"to.pair[i] = {name}(from.pair[i]);", ("uint16_t", "uint32_t"))
+        text = (
+            f"{{\n        half_t half;\n        const uint32_t halves = {name}(from.pair[i]);\n"
+            "        half.bits = (uint16_t)halves;\n        to.lane[2 * i] = (float)half;\n"
+            "        half.bits = (uint16_t)(halves >> 16);\n        to.lane[2 * i + 1] = (float)half;\n    }"
+        )
+        return _Pair((helper,), text, ("uint16_t", ""))
+    through_float = source.is_float and source != "float64" or source.is_int and source.bits <= 16
+    if through_float and str(destination) in _ENCODED:
+        name, view, helper = _ENCODED[str(destination)]
+        values = ", ".join(f"(float)from.lane[{place}]" for place in ("2 * i", "2 * i + 1"))
+        return _Pair((helper,), f"to.pair[i] = {name}({values});", ("", view))
+    return None

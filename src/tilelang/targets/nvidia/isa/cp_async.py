@@ -1,0 +1,123 @@
+"""Asynchronous copies from global to shared memory that pass no registers, in groups that one waits for.
+
+Gives `cp_async(bytes)`, `CP_ASYNC_COMMIT` and `CP_ASYNC_WAIT`. Invariant: what was copied is there only after
+a wait for its group, and for other threads only after a barrier that follows their waits.
+
+Source: PTX ISA, "Data Movement and Conversion Instructions: cp.async", "cp.async.commit_group", "cp.async.wait_group".
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from tilelang.errors import NoLowering
+from tilelang.isa.instruction import Effect, Instruction, Timeline
+from tilelang.isa.intrinsic import Helper
+from tilelang.isa.machine import Pointer, Warp
+from tilelang.targets.nvidia.isa.lanes import spread
+from tilelang.targets.nvidia.isa.ptx_statement import ptx_statement, shared_operand
+from tilelang.targets.target import Feature
+
+SIZES = (4, 8, 16)  # in bytes; both addresses are multiples of the size
+_SOURCE = "PTX ISA, 'Data Movement and Conversion Instructions: {}'"
+
+
+@cache
+def cp_async(size: int) -> Instruction:
+    """The copy of 4, 8 or 16 bytes by each lane.
+
+    It is called with the address in shared memory, the address in global memory and whether to read there; if not,
+    the bytes become zero. Copies of 16 bytes go past the L1 cache and ask the L2 cache for the 128 bytes around them.
+
+    Args:
+        size: In bytes.
+
+    Raises:
+        NoLowering: The machine has no copy of that size.
+    """
+    if size not in SIZES:
+        raise NoLowering(f"cp.async: copies 4, 8 or 16 bytes, not {size}", hint="copy through registers")
+    cache_operator = "cg" if size == 16 else "ca"  # .cg exists for 16 bytes only
+    name = f"tl_cp_async_{size}"
+    text = f"""\
+// Copies {size} bytes in the background; zeros where `keep` is false.
+__device__ __forceinline__ void {name}(void* shared, const void* global, bool keep) {{
+    asm volatile("cp.async.{cache_operator}.shared.global.L2::128B [%0], [%1], {size}, %2;"
+                 :
+                 : {shared_operand("shared")}, "l"(global), "r"(keep ? {size} : 0)
+                 : "memory");
+}}
+"""
+
+    def simulate(warp: Warp, dst: Pointer, src: Pointer, keep: Any) -> None:
+        active = warp.active.copy()
+        kept = active & spread(keep).astype(bool)
+        dtype = src.buffer.dtype.numpy
+        count = size // dtype.itemsize
+        if count * dtype.itemsize != size:
+            raise NoLowering(f"cp.async: {size} bytes are no whole number of elements of {src.buffer.dtype!s}")
+        zeros = np.zeros((), dtype)
+
+        def land() -> None:
+            values = np.where(kept[:, None], warp.read(src, count, where=kept), zeros)
+            warp.write(dst, np.ascontiguousarray(values).view(dst.buffer.dtype.numpy), where=active)
+
+        warp.defer(Timeline.CP_ASYNC, land)
+
+    return Instruction(
+        name.removeprefix("tl_"),
+        {"cuda": f"{name}({{0}}, {{1}}, {{2}})"},
+        {"cuda": Helper(name, text)},
+        simulate,
+        timeline=Timeline.CP_ASYNC,
+        needs=Feature.CP_ASYNC,
+        predicate=2,
+        source=_SOURCE.format("cp.async"),
+    )
+
+
+def _commit(warp: Warp) -> None:
+    warp.commit(Timeline.CP_ASYNC)
+
+
+def _wait(warp: Warp, pending: Any) -> None:
+    warp.wait(Timeline.CP_ASYNC, int(pending))
+
+
+CP_ASYNC_COMMIT = ptx_statement(
+    "cp_async_commit",
+    "cp.async.commit_group;",
+    (),
+    _commit,
+    "Closes the group of this thread's copies since the last commit.",
+    timeline=Timeline.CP_ASYNC,
+    effect=Effect.COMMIT,
+    needs=Feature.CP_ASYNC,
+    source=_SOURCE.format("cp.async.commit_group"),
+)
+"""Closes the thread's group of copies since the last commit; called with nothing."""
+
+CP_ASYNC_WAIT = Instruction(
+    "cp_async_wait",
+    {"cuda": "tl_cp_async_wait<{0}>()"},
+    {
+        "cuda": Helper(
+            "tl_cp_async_wait",
+            """\
+// Waits until at most N groups of this thread's copies are under way.
+template <int N> __device__ __forceinline__ void tl_cp_async_wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
+""",
+        )
+    },
+    _wait,
+    timeline=Timeline.CP_ASYNC,
+    effect=Effect.WAIT,
+    needs=Feature.CP_ASYNC,
+    source=_SOURCE.format("cp.async.wait_group"),
+)
+"""Waits until at most so many of the thread's newest groups are under way; called with that constant number."""

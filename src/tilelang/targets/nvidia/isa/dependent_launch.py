@@ -1,0 +1,48 @@
+"""Launches that overlap (programmatic dependent launch): a kernel that begins before the one in front of it has ended.
+
+Gives `GRID_DEPENDENCY_WAIT` and `GRID_DEPENDENCY_LAUNCH`. Invariant: a kernel that contains the wait is launched so
+that it may begin early, and sees what kernels before it wrote from its wait on, and not before.
+
+Source: PTX ISA, "Parallel Synchronization and Communication Instructions: griddepcontrol"; CUDA C++ Programming Guide,
+"Programmatic Dependent Launch and Synchronization".
+"""
+
+from __future__ import annotations
+
+from tilelang.isa.instruction import Effect, Instruction
+from tilelang.isa.machine import Warp
+from tilelang.targets.nvidia.isa.ptx_statement import ptx_statement
+from tilelang.targets.target import Feature
+
+_SOURCE = "PTX ISA, 'Parallel Synchronization and Communication Instructions: griddepcontrol'"
+
+
+def _nothing(warp: Warp) -> None:
+    """The simulator runs one launch after the other."""
+
+
+def _record(name: str, operation: str, comment: str) -> Instruction:
+    return ptx_statement(
+        name,
+        f"griddepcontrol.{operation};",
+        (),
+        _nothing,
+        comment,
+        effect=Effect.FENCE,
+        needs=Feature.CLUSTER,
+        optional=True,
+        source=_SOURCE,
+    )
+
+
+GRID_DEPENDENCY_WAIT = _record(
+    "grid_dependency_wait", "wait", "Waits until the launches before this one have ended and their writes are there."
+)
+"""Every thread that touches what launches before this one wrote executes it before; called with nothing."""
+
+GRID_DEPENDENCY_LAUNCH = _record(
+    "grid_dependency_launch",
+    "launch_dependents",
+    "Lets the next launch begin once all blocks have come this far or ended.",
+)
+"""The next launch on the stream may begin, if it waits by itself for what it needs; called with nothing."""

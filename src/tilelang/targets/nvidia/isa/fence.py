@@ -1,0 +1,62 @@
+"""Fences: order a thread's memory accesses as seen by its block, by the GPU, by the whole system, or by engines.
+
+Engines that copy and multiply beside the threads see memory by another way, the asynchronous proxy: what a thread wrote
+is certain to be seen there only after a proxy fence of this thread.
+
+Source: CUDA C++ Programming Guide, "Memory Fence Functions"; PTX ISA, "membar, fence".
+"""
+
+from __future__ import annotations
+
+from tilelang.isa.instruction import Effect, Instruction
+from tilelang.isa.machine import Warp
+from tilelang.targets.nvidia.isa.ptx_statement import ptx_statement
+from tilelang.targets.target import Feature
+
+
+def _fence(warp: Warp) -> None:
+    warp.fence()
+
+
+def _record(scope: str, text: str) -> Instruction:
+    return Instruction(
+        f"fence_{scope}",
+        {"cuda": text},
+        {},
+        _fence,
+        effect=Effect.FENCE,
+        source="CUDA C++ Programming Guide, 'Memory Fence Functions'",
+    )
+
+
+FENCE_BLOCK = _record("block", "__threadfence_block()")
+"""Orders accesses as the threads of the block see them; called with nothing."""
+
+FENCE_DEVICE = _record("device", "__threadfence()")
+"""Orders accesses as all threads of the GPU see them; called with nothing."""
+
+FENCE_SYSTEM = _record("system", "__threadfence_system()")
+"""Orders accesses as the host and other GPUs see them too; called with nothing."""
+
+
+def _proxy(name: str, what: str, space: str) -> Instruction:
+    def simulate(warp: Warp) -> None:
+        warp.fence_proxy(what)
+
+    return ptx_statement(
+        f"fence_{name}",
+        f"fence.proxy.async.{space};",
+        (),
+        simulate,
+        f"Makes what this thread wrote to {what} memory visible to the engines beside the threads.",
+        effect=Effect.FENCE,
+        needs=Feature.TMA,
+        source="PTX ISA, 'Parallel Synchronization and Communication Instructions: membar, fence'",
+    )
+
+
+FENCE_PROXY_ASYNC = _proxy("proxy_async", "shared", "shared::cta")
+"""Makes the thread's writes to shared memory visible to engines that are told of them later; called with nothing."""
+
+FENCE_PROXY_ASYNC_GLOBAL = _proxy("proxy_async_global", "global", "global")
+"""The same for global memory."""

@@ -1,0 +1,154 @@
+"""Loads and stores of 8x8 matrices by a warp: `ldmatrix` and `stmatrix`.
+
+Gives `ldmatrix(count, trans)` and `stmatrix(count, trans)`, whose meaning and whose use by lowerings are read off one
+record, `MatrixCopyAtom`. Invariant: a matrix is 8 rows of 16 bytes, whatever elements they hold; a lane's register of
+a matrix is a pair of 16-bit units.
+
+Source: PTX ISA, "Warp-level matrix load instruction: ldmatrix" and "... store instruction: stmatrix".
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from tilelang.isa.instruction import Group, Instruction
+from tilelang.isa.intrinsic import Helper
+from tilelang.isa.machine import LANES, Pointer, Warp
+from tilelang.layout.thread_values import Fragment, digit, fragment
+from tilelang.records import record
+from tilelang.targets.nvidia.isa.atom import ALL_LANES
+from tilelang.targets.target import Feature
+
+ROW_BYTES = 16
+ROWS = 8
+REGISTER_BYTES = 4
+
+
+@record
+class MatrixCopyAtom:
+    """What a matrix load or store does with each lane.
+
+    Lane l gives the address of row `l % 8` of matrix `l // 8`; addresses of lanes beyond the last matrix are not used.
+    Register j of a lane holds a pair of 16-bit units of matrix j.
+
+    Attributes:
+        count: How many matrices: 1, 2 or 4.
+        trans: Whether registers hold the matrices transposed.
+    """
+
+    count: int
+    trans: bool
+
+    @property
+    def registers(self) -> Fragment:
+        """The unit that each lane holds, as (matrix, row, unit in the row), two units per register.
+
+        Shapes: (count, 8, 8).
+        """
+        along, across = ((0, 1, 0), (0, 0, 1)) if self.trans else ((0, 0, 1), (0, 1, 0))
+        pair = tuple(2 * step for step in along)
+        return fragment(
+            (self.count, ROWS, ROWS),
+            [digit(4, *pair), digit(8, *across)],
+            [digit(2, *along), digit(self.count, 1, 0, 0)],
+        )
+
+    @property
+    def suffix(self) -> str:
+        """Shape and arrangement, as in the instruction's name."""
+        return f"x{self.count}" + (".trans" if self.trans else "")
+
+
+@cache
+def ldmatrix(count: int, trans: bool = False) -> Instruction:
+    """Loads matrices from shared memory. Arguments: registers to write, the address of the lane's row."""
+    atom = MatrixCopyAtom(count, trans)
+    name = f"tl_ldmatrix_{atom.suffix.replace('.', '_')}"
+    registers = ", ".join(f"%{i}" for i in range(count))
+    outputs = ", ".join(f'"=r"(r[{i}])' for i in range(count))
+    text = (
+        f"__device__ __forceinline__ void {name}(void* registers, const void* row) {{\n"
+        "    unsigned* r = reinterpret_cast<unsigned*>(registers);\n"
+        f'    asm volatile("ldmatrix.sync.aligned.m8n8.{atom.suffix}.shared.b16 {{{registers}}}, [%{count}];"\n'
+        f"                 : {outputs}\n"
+        '                 : "r"((unsigned)__cvta_generic_to_shared(row)));\n'
+        "}\n"
+    )
+
+    def simulate(warp: Warp, target: Pointer, row: Pointer) -> None:
+        warp.converge(ALL_LANES, "ldmatrix")
+        size = row.buffer.dtype.numpy.itemsize
+        values, known = warp.take(row, ROW_BYTES // size, where=np.arange(LANES) < count * ROWS)
+        held = _held(atom, np.ascontiguousarray(values).view(np.uint8)).view(target.buffer.dtype.numpy)
+        held_known = _whole(_held(atom, np.repeat(known, size, axis=1)), held.shape)
+        step = REGISTER_BYTES // target.buffer.dtype.numpy.itemsize
+        for register in range(count):
+            part = slice(register * step, (register + 1) * step)
+            warp.write(target + register * step, held[:, part], defined=held_known[:, part])
+
+    return Instruction(
+        name=name,
+        spell={"cuda": name + "({0}, {1})"},
+        helper={"cuda": Helper(name, text)},
+        simulate=simulate,
+        group=Group.WARP,
+        needs=Feature.MMA_F16,
+        source='PTX ISA, "ldmatrix"',
+    )
+
+
+@cache
+def stmatrix(count: int, trans: bool = False) -> Instruction:
+    """Stores matrices to shared memory. Arguments: the address of the lane's row, registers to read."""
+    atom = MatrixCopyAtom(count, trans)
+    name = f"tl_stmatrix_{atom.suffix.replace('.', '_')}"
+    registers = ", ".join(f"%{i + 1}" for i in range(count))
+    inputs = ", ".join(f'"r"(r[{i}])' for i in range(count))
+    text = (
+        f"__device__ __forceinline__ void {name}(void* row, const void* registers) {{\n"
+        "    const unsigned* r = reinterpret_cast<const unsigned*>(registers);\n"
+        f'    asm volatile("stmatrix.sync.aligned.m8n8.{atom.suffix}.shared.b16 [%0], {{{registers}}};"\n'
+        f'                 :: "r"((unsigned)__cvta_generic_to_shared(row)), {inputs}\n'
+        '                 : "memory");\n'
+        "}\n"
+    )
+
+    def simulate(warp: Warp, row: Pointer, source: Pointer) -> None:
+        warp.converge(ALL_LANES, "stmatrix")
+        size = source.buffer.dtype.numpy.itemsize
+        step = REGISTER_BYTES // size
+        taken = [warp.take(source + register * step, step) for register in range(count)]
+        values, known = (np.ascontiguousarray(np.concatenate(arrays, axis=1)) for arrays in zip(*taken, strict=True))
+        rows = _rows(atom, values.view(np.uint8)).view(row.buffer.dtype.numpy)
+        rows_known = _whole(_rows(atom, np.repeat(known, size, axis=1)), rows.shape)
+        warp.write(row, rows, where=np.arange(LANES) < count * ROWS, defined=rows_known)
+
+    return Instruction(
+        name=name,
+        spell={"cuda": name + "({0}, {1})"},
+        helper={"cuda": Helper(name, text)},
+        simulate=simulate,
+        group=Group.WARP,
+        needs=Feature.STMATRIX,
+        source='PTX ISA, "stmatrix"',
+    )
+
+
+def _held(atom: MatrixCopyAtom, rows: np.ndarray) -> np.ndarray:
+    """What each lane holds of matrices given by their rows, in bytes. Shapes: (32, 16) -> (32, 4 * count)."""
+    units = rows[: atom.count * ROWS].reshape(atom.count, ROWS, ROWS, 2)
+    return np.ascontiguousarray(units[tuple(np.moveaxis(atom.registers.table, -1, 0))]).reshape(LANES, -1)
+
+
+def _rows(atom: MatrixCopyAtom, held: np.ndarray) -> np.ndarray:
+    """The rows of the matrices that lanes hold, in bytes; zeros beyond them. Shapes: (32, 4 * count) -> (32, 16)."""
+    units = np.zeros((LANES // ROWS, ROWS, ROWS, 2), held.dtype)
+    units[tuple(np.moveaxis(atom.registers.table, -1, 0))] = held.reshape(LANES, -1, 2)
+    return units.reshape(LANES, ROW_BYTES)
+
+
+def _whole(known: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Which elements have all of their bytes defined."""
+    return np.asarray(known.reshape(*shape, -1).all(axis=-1))

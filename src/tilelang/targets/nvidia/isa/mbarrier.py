@@ -1,0 +1,391 @@
+"""Barriers in shared memory that count arrivals: any thread arrives, any thread waits, and phases follow each other.
+
+Gives the instructions `MBARRIER_INIT`, `MBARRIER_ARRIVE`, `MBARRIER_WAIT`, `MBARRIER_TEST_WAIT`, `MBARRIER_INVAL`,
+`MBARRIER_CP_ASYNC_ARRIVE`, `MBARRIER_CP_ASYNC_ARRIVE_BESIDE`, `MBARRIER_EXPECT_TX`, `MBARRIER_ARRIVE_EXPECT_TX` and
+`FENCE_MBARRIER_INIT`. Invariant: a
+phase is complete when as many arrivals as the barrier was initialized with have come, and all bytes that were
+announced, which may come before they are; the next phase begins then. Waiting for parity p returns once the phase of
+parity p is complete, so that a fresh barrier, whose phase 0 is under way, lets those through that wait for parity 1.
+Arriving releases what the thread did before, and waiting acquires what those did who arrived.
+
+Source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from tilelang.dtypes import BOOL
+from tilelang.errors import DataRace, SimulationError
+from tilelang.isa.instruction import Effect, Instruction, Timeline
+from tilelang.isa.intrinsic import Helper
+from tilelang.isa.machine import LANES, Pointer, Wait, Warp
+from tilelang.targets.nvidia.isa.lanes import integers
+from tilelang.targets.nvidia.isa.mbarrier_state import MOST_ARRIVALS, MOST_BYTES, Coming, MBarrier
+from tilelang.targets.nvidia.isa.ptx_statement import Argument, ptx_statement, register, shared_address
+from tilelang.targets.target import Feature
+
+_SOURCE = "PTX ISA, 'Parallel Synchronization and Communication Instructions: {}'"
+_STATE = "mbarrier"
+_Key = tuple[object, int]  # the memory and the barrier's number in it
+
+
+def _groups(warp: Warp, pointer: Pointer, *values: Any) -> Iterator[tuple[_Key, tuple[int, ...], np.ndarray]]:
+    """The active lanes that name one barrier, with the same further operands: barrier, operands, lanes."""
+    columns = np.stack([np.broadcast_to(pointer.offset, (LANES,)), *map(integers, values)])
+    for row in np.unique(columns[:, warp.active], axis=1).T:
+        lanes = warp.active & (columns == row[:, None]).all(axis=0)
+        yield (pointer.buffer.storage, int(row[0])), tuple(map(int, row[1:])), lanes
+
+
+def signaled(warp: Warp, pointer: Pointer, lane: int, what: str) -> MBarrier:
+    """The barrier that a lane gives to an engine, to count on it the bytes that come.
+
+    Raises:
+        SimulationError: There is none, or no fence made its initialization visible to engines.
+    """
+    barrier = named(warp, pointer, lane, what)
+    warp.need_fence(pointer, np.arange(LANES) == lane, "barriers")
+    return barrier
+
+
+def named(warp: Warp, pointer: Pointer, lane: int, what: str) -> MBarrier:
+    """The barrier that a lane names.
+
+    Raises:
+        SimulationError: There is none.
+    """
+    key = pointer.buffer.storage, int(pointer.offset[lane])
+    return _found(warp, pointer, key, np.arange(LANES) == lane, what)
+
+
+def _found(
+    warp: Warp, pointer: Pointer, key: _Key, lanes: np.ndarray, what: str, *, looks: bool = False
+) -> MBarrier:
+    """The barrier that lanes name. Reading it shows whether its initialization is ordered before."""
+    warp.read(pointer, where=lanes)
+    barrier = warp.state(_STATE, dict, looks=looks).get(key)
+    if not isinstance(barrier, MBarrier):
+        raise SimulationError(
+            f"{what}: '{_name(pointer, key)}' is no barrier, or not any more",
+            hint="allocate it with T.alloc_barrier, and let nothing else write there",
+        )
+    return barrier
+
+
+def _name(pointer: Pointer, key: _Key) -> str:
+    return f"{pointer.buffer.name}[{key[1]}]"
+
+
+def _init(warp: Warp, pointer: Pointer, count: Any) -> None:
+    for key, (arrivals,), lanes in _groups(warp, pointer, count):
+        if not 1 <= arrivals <= MOST_ARRIVALS:
+            raise SimulationError(f"mbarrier.init: {arrivals} arrivals, but a phase counts 1 to {MOST_ARRIVALS}")
+        _write(warp, pointer, arrivals, lanes)
+        warp.state(_STATE, dict)[key] = MBarrier(_name(pointer, key), arrivals, arrivals)
+
+
+def _inval(warp: Warp, pointer: Pointer) -> None:
+    for key, _, lanes in _groups(warp, pointer):
+        _found(warp, pointer, key, lanes, "mbarrier.inval")
+        _write(warp, pointer, 0, lanes)
+        del warp.state(_STATE, dict)[key]
+
+
+def _write(warp: Warp, pointer: Pointer, contents: int, lanes: np.ndarray) -> None:
+    warp.write(pointer, np.full((LANES, 1), contents, pointer.buffer.dtype.numpy), where=lanes)
+
+
+def _arrive(warp: Warp, pointer: Pointer) -> None:
+    for key, _, lanes in _groups(warp, pointer):
+        barrier = _found(warp, pointer, key, lanes, "mbarrier.arrive")
+        check_arrival(warp, barrier, lanes)
+        barrier.arrive(int(lanes.sum()), warp.release(lanes))
+
+
+def _expect(warp: Warp, pointer: Pointer, count: Any) -> None:
+    for key, (each,), lanes in _groups(warp, pointer, count):
+        barrier = _found(warp, pointer, key, lanes, "mbarrier.expect_tx")
+        for _ in range(int(lanes.sum())):
+            barrier.expect(_bytes(each))
+
+
+def _arrive_expect(warp: Warp, pointer: Pointer, count: Any) -> None:
+    for key, (each,), lanes in _groups(warp, pointer, count):
+        barrier = _found(warp, pointer, key, lanes, "mbarrier.arrive.expect_tx")
+        check_arrival(warp, barrier, lanes)
+        for lane in np.flatnonzero(lanes):
+            barrier.expect(_bytes(each))
+            barrier.arrive(1, warp.release(np.arange(LANES) == lane))
+
+
+def _bytes(count: int) -> int:
+    if not 0 <= count <= MOST_BYTES:
+        raise SimulationError(f"mbarrier.expect_tx: {count} bytes, but a barrier counts 0 to {MOST_BYTES}")
+    return count
+
+
+def _fence_init(warp: Warp) -> None:
+    warp.fence_proxy("barriers")
+
+
+def _cp_async_arrive_beside(warp: Warp, pointer: Pointer) -> None:
+    _cp_async_arrive(warp, pointer, beside=True)
+
+
+def _cp_async_arrive(warp: Warp, pointer: Pointer, *, beside: bool = False) -> None:
+    for key, _, lanes in _groups(warp, pointer):
+        barrier = _found(warp, pointer, key, lanes, "cp.async.mbarrier.arrive")
+        if beside:
+            barrier.pending += int(lanes.sum())
+        count, land = int(lanes.sum()), warp.landing(Timeline.CP_ASYNC, lanes)
+        if land is None:
+            barrier.arrive(count, warp.release(lanes))
+        else:
+            barrier.coming.append(Coming(_arrival(warp, barrier, lanes, land), arrivals=count))
+
+
+def _arrival(warp: Warp, barrier: MBarrier, lanes: np.ndarray, land: Callable[[], None]) -> Callable[[], None]:
+    def arrive() -> None:
+        land()
+        barrier.arrive(int(lanes.sum()), warp.release(lanes))
+
+    return arrive
+
+
+def _parity(value: int, what: str) -> int:
+    if value not in (0, 1):
+        raise SimulationError(f"{what}: {value} is no parity", hint="write 0 or 1: the phase's number modulo 2")
+    return value
+
+
+def _check_phase(warp: Warp, barrier: MBarrier, parity: int, lanes: np.ndarray) -> None:
+    """Reports a wait that may also be let through by the completion of a phase two before the one that it meant."""
+    needed = barrier.expected(parity)
+    if needed is not None and not warp.knows(needed, lanes):
+        raise DataRace(
+            f"mbarrier.try_wait: the wait for parity {parity} at '{barrier.name}' may begin before the phase of parity "
+            f"{1 - parity} is complete, and is then let through by an earlier phase of parity {parity}",
+            hint="let it begin only after a wait for every phase before, of the same thread or of one that it meets",
+        )
+
+
+def check_arrival(warp: Warp, barrier: MBarrier, lanes: np.ndarray) -> None:
+    """Reports an arrival that may come while the phase before is under way, and is then counted in that one."""
+    if barrier.known is not None and not warp.knows(barrier.known, lanes):
+        raise DataRace(
+            f"mbarrier.arrive: the arrival at '{barrier.name}' in its phase {barrier.phase} may come before phase "
+            f"{barrier.phase - 1} is complete, and is then counted there",
+            hint="let a phase count all who arrive, and let these arrive again only after they have learned that it is "
+            "complete",
+        )
+
+
+def _wait(warp: Warp, pointer: Pointer, parity: Any) -> Iterator[Wait]:
+    what = "mbarrier.try_wait"
+    for key, (value,), lanes in list(_groups(warp, pointer, parity)):
+        barrier, awaited = _found(warp, pointer, key, lanes, what), _parity(value, what)
+        _check_phase(warp, barrier, awaited, lanes)
+        if not barrier.passes(awaited):
+
+            def ready(barrier: MBarrier = barrier, awaited: int = awaited) -> bool:
+                if not barrier.passes(awaited):
+                    barrier.hurry()
+                return barrier.passes(awaited)
+
+            yield Wait(f"the phase of parity {awaited} of mbarrier '{barrier.name}'", ready, barrier.progress)
+        if barrier.known is not None:
+            warp.acquire(barrier.known, lanes)
+
+
+def _test_wait(warp: Warp, pointer: Pointer, parity: Any) -> np.ndarray:
+    what = "mbarrier.test_wait"
+    passed = np.zeros(LANES, bool)
+    for key, (value,), lanes in _groups(warp, pointer, parity):
+        barrier = _found(warp, pointer, key, lanes, what, looks=True)
+        if barrier.passes(_parity(value, what)):
+            passed |= lanes
+            if barrier.known is not None:
+                warp.acquire(barrier.known, lanes)
+        else:
+            barrier.hurry()  # for who asks again
+    return passed
+
+
+_BARRIER = shared_address("barrier")
+
+
+def _record(
+    name: str,
+    statement: str,
+    simulate: Callable[..., Any],
+    comment: str,
+    *more: Argument,
+    section: str,
+    timeline: Timeline = Timeline.IN_ORDER,
+    effect: Effect = Effect.SYNC_SOME,
+    needs: Feature = Feature.MBARRIER,
+) -> Instruction:
+    """An instruction that is called with a barrier's address and then with `more`."""
+    return ptx_statement(
+        name,
+        statement,
+        (_BARRIER, *more),
+        simulate,
+        comment,
+        timeline=timeline,
+        effect=effect,
+        needs=needs,
+        source=_SOURCE.format(section),
+    )
+
+
+MBARRIER_INIT = _record(
+    "mbarrier_init",
+    "mbarrier.init.shared.b64 [%0], %1;",
+    _init,
+    "Makes a barrier of 8 bytes, whose phases end with this many arrivals.",
+    register("int", "count"),
+    section="mbarrier.init",
+    effect=Effect.NONE,
+)
+"""Makes a barrier; called with its address and the number of arrivals. Others use it after a barrier of the block."""
+
+MBARRIER_INVAL = _record(
+    "mbarrier_inval",
+    "mbarrier.inval.shared.b64 [%0];",
+    _inval,
+    "Ends a barrier, whose memory may be used otherwise from then on.",
+    section="mbarrier.inval",
+    effect=Effect.NONE,
+)
+"""Ends a barrier; called with its address."""
+
+MBARRIER_ARRIVE = _record(
+    "mbarrier_arrive",
+    "{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0]; }",
+    _arrive,
+    "Counts this thread as arrived, after all that it did before.",
+    section="mbarrier.arrive",
+)
+"""Every executing thread arrives once; called with the barrier's address."""
+
+MBARRIER_CP_ASYNC_ARRIVE = _record(
+    "mbarrier_cp_async_arrive",
+    "cp.async.mbarrier.arrive.noinc.shared.b64 [%0];",
+    _cp_async_arrive,
+    "Counts this thread as arrived as soon as all copies are there that it has begun by cp.async.",
+    section="cp.async.mbarrier.arrive",
+    timeline=Timeline.CP_ASYNC,
+)
+"""Every executing thread arrives once its copies so far have; called with the barrier's address."""
+
+MBARRIER_CP_ASYNC_ARRIVE_BESIDE = _record(
+    "mbarrier_cp_async_arrive_beside",
+    "cp.async.mbarrier.arrive.shared.b64 [%0];",
+    _cp_async_arrive_beside,
+    "Lets the phase wait for one more arrival, which comes as soon as this thread's copies by cp.async are there.",
+    section="cp.async.mbarrier.arrive",
+    timeline=Timeline.CP_ASYNC,
+)
+"""The phase waits for each executing thread's copies so far beside its arrivals; called with the barrier's address."""
+
+MBARRIER_EXPECT_TX = _record(
+    "mbarrier_expect_tx",
+    "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;",
+    _expect,
+    "Lets the phase wait for so many more bytes of copies.",
+    register("int", "bytes"),
+    section="mbarrier.expect_tx",
+    needs=Feature.TMA,
+)
+"""Every executing thread announces bytes of copies to the phase under way; called with the barrier and the bytes."""
+
+MBARRIER_ARRIVE_EXPECT_TX = _record(
+    "mbarrier_arrive_expect_tx",
+    "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;",
+    _arrive_expect,
+    "Lets the phase wait for so many more bytes of copies, and counts this thread as arrived.",
+    register("int", "bytes"),
+    section="mbarrier.arrive",
+    needs=Feature.TMA,
+)
+"""Every executing thread announces bytes of copies and then arrives; called with the barrier and the bytes."""
+
+FENCE_MBARRIER_INIT = ptx_statement(
+    "fence_mbarrier_init",
+    "fence.mbarrier_init.release.cluster;",
+    (),
+    _fence_init,
+    "Makes barriers that this thread has initialized known to the cluster and to engines that count on them.",
+    effect=Effect.FENCE,
+    needs=Feature.TMA,
+    source=_SOURCE.format("membar, fence"),
+)
+"""Makes initialized barriers known beyond the thread, once others are ordered after it; called with nothing."""
+
+
+def _question(operation: str) -> str:
+    """Asks whether a phase is complete; `_ANSWER` follows it."""
+    ptx = f"{{ .reg .pred p; mbarrier.{operation}.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }}"
+    return f'asm volatile("{ptx}"'
+
+
+_ANSWER = f': "=r"(done) : {_BARRIER.operand}, "r"(parity) : "memory");'
+
+MBARRIER_WAIT = Instruction(
+    "mbarrier_wait",
+    {"cuda": "tl_mbarrier_wait({0}, {1})"},
+    {
+        "cuda": Helper(
+            "tl_mbarrier_wait",
+            f"""\
+// Waits until the phase of this parity is complete.
+__device__ __forceinline__ void tl_mbarrier_wait(void* barrier, unsigned parity) {{
+    unsigned done;
+    do {{
+#if __CUDA_ARCH__ >= 900
+        {_question("try_wait")}
+#else
+        {_question("test_wait")}
+#endif
+                     {_ANSWER}
+    }} while (!done);
+}}
+""",
+        )
+    },
+    _wait,
+    effect=Effect.SYNC_SOME,
+    needs=Feature.MBARRIER,
+    source=_SOURCE.format("mbarrier.test_wait, mbarrier.try_wait"),
+)
+"""Waits until the phase of a parity is complete; called with the barrier's address and 0 or 1."""
+
+MBARRIER_TEST_WAIT = Instruction(
+    "mbarrier_test_wait",
+    {"cuda": "tl_mbarrier_test_wait({0}, {1})"},
+    {
+        "cuda": Helper(
+            "tl_mbarrier_test_wait",
+            f"""\
+// Whether the phase of this parity is complete.
+__device__ __forceinline__ bool tl_mbarrier_test_wait(void* barrier, unsigned parity) {{
+    unsigned done;
+    {_question("test_wait")}
+                 {_ANSWER}
+    return done != 0;
+}}
+""",
+        )
+    },
+    _test_wait,
+    result=BOOL,
+    effect=Effect.SYNC_SOME,
+    needs=Feature.MBARRIER,
+    source=_SOURCE.format("mbarrier.test_wait, mbarrier.try_wait"),
+)
+"""Whether the phase of a parity is complete; called as `MBARRIER_WAIT`."""

@@ -1,0 +1,56 @@
+"""Moves registers between the warpgroups of a block: `setmaxnreg`.
+
+Gives `set_max_registers(n, increase)`, and `asked_registers`, which knows its calls. Invariant: registers decide
+nothing about what a program computes, so that for a simulator the instruction only has to be one of whole warps.
+
+Source: PTX ISA, "Miscellaneous Instructions: setmaxnreg".
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from tilelang.errors import CompilerBug
+from tilelang.isa.instruction import Group, Instruction
+from tilelang.isa.machine import Warp
+from tilelang.targets.nvidia.isa.atom import ALL_LANES
+from tilelang.targets.nvidia.isa.ptx_statement import ptx_statement
+from tilelang.targets.target import Feature
+
+_NAME = "set_max_registers_"
+LEAST, MOST, STEP = 24, 256, 8
+"""The numbers of registers that one can ask for."""
+
+
+@cache
+def set_max_registers(count: int, increase: bool) -> Instruction:
+    """Gives each thread so many registers: more than it had, for which the block must have freed some, or fewer.
+
+    Called with nothing, by all threads of a warpgroup.
+
+    Raises:
+        CompilerBug: The machine does not take that number.
+    """
+    if not LEAST <= count <= MOST or count % STEP:
+        raise CompilerBug(f"setmaxnreg: {count} is no multiple of {STEP} from {LEAST} to {MOST}")
+    way = "inc" if increase else "dec"
+
+    def simulate(warp: Warp) -> None:
+        warp.converge(ALL_LANES, "setmaxnreg")
+
+    return ptx_statement(
+        f"{_NAME}{way}_{count}",
+        f"setmaxnreg.{way}.sync.aligned.u32 {count};",
+        (),
+        simulate,
+        f"Lets each thread of the warpgroup have {count} registers.",
+        group=Group.WARPGROUP,
+        needs=Feature.WGMMA,
+        source="PTX ISA, 'Miscellaneous Instructions: setmaxnreg'",
+    )
+
+
+def asked_registers(routine: Instruction) -> tuple[int, bool] | None:
+    """How many registers an instruction asks for, and whether that is more; None if it is another instruction."""
+    way, _, count = routine.name.removeprefix(_NAME).partition("_")
+    return (int(count), way == "inc") if routine.name.startswith(_NAME) else None

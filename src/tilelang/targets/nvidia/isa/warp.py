@@ -1,0 +1,277 @@
+"""Instructions of a warp: lanes exchange values, vote, compare, elect one of them, and reduce numbers.
+
+Gives `shuffle(mode, dtype)` and `redux(op, dtype)`, which make instructions, and the others as constants. Invariant:
+all lanes that a mask names must execute the instruction together; a value taken from a lane that does not is unknown.
+
+Source: PTX ISA, "Data Movement and Conversion Instructions: shfl.sync", "Parallel Synchronization and Communication
+Instructions: vote.sync, match.sync, activemask, redux.sync, elect.sync"; CUDA C++ Programming Guide, "Warp Shuffle
+Functions", "Warp Vote Functions", "Warp Match Functions", "Warp Reduce Functions".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, reduce
+from typing import Any
+
+import numpy as np
+
+from tilelang.dtypes import BOOL, SCALARS, DType
+from tilelang.errors import NoLowering
+from tilelang.ir.scalar import data_binary
+from tilelang.isa.instruction import Group, Instruction
+from tilelang.isa.intrinsic import Helper
+from tilelang.isa.machine import LANES, Warp
+from tilelang.targets.nvidia.isa.lanes import FOLDS, NUMBERS, integers, mask_of, participants, spread, unknown
+from tilelang.targets.nvidia.isa.types import INTEGERS, cuda_type
+from tilelang.targets.target import Feature
+
+_UINT32 = SCALARS["uint32"]
+_COMMUNICATION = "PTX ISA, 'Parallel Synchronization and Communication Instructions: {}'"
+
+_SHUFFLES = {"idx": "__shfl_sync", "up": "__shfl_up_sync", "down": "__shfl_down_sync", "xor": "__shfl_xor_sync"}
+
+
+@cache
+def shuffle(mode: str, dtype: DType) -> Instruction:
+    """Each lane takes the value of another one.
+
+    It is called with the mask of lanes, the value, a number of lanes and the width: a power of two up to 32 that
+    divides the warp into segments. The other lane is number n of the segment ("idx"), or the one n below ("up"), n
+    above ("down"), or n in exclusive or with the lane's own number ("xor"); where that leaves the segment, a lane keeps
+    its own value.
+
+    Raises:
+        NoLowering: There is no such mode, or the dtype is a vector of more than 32 bits.
+    """
+    if mode not in _SHUFFLES:
+        raise NoLowering(f"shuffle: no mode {mode!r}", hint=f"the modes are {', '.join(_SHUFFLES)}")
+    kind = cuda_type(dtype)
+    if dtype.lanes > 1 and dtype.storage_bytes > 4:
+        raise NoLowering(f"shuffle: {dtype!s} is wider than one register", hint="shuffle its parts")
+
+    def simulate(warp: Warp, mask: Any, value: Any, offset: Any, width: Any) -> np.ndarray:
+        values = np.asarray(value)
+        values = np.broadcast_to(values, (LANES, *values.shape[1:]) if values.ndim else (LANES,))
+        source = _source_lane(mode, integers(offset), integers(width))
+        known = participants(warp, mask, f"shuffle {mode}")[NUMBERS, source]
+        taken = values[source].copy()
+        taken[~known] = unknown(dtype)
+        return np.asarray(taken)
+
+    return Instruction(
+        f"shuffle_{mode}_{dtype!s}",
+        {"cuda": f"({kind.value}){_SHUFFLES[mode]}({{0}}, {{1}}, {{2}}, {{3}})"},
+        {} if kind.helper is None else {"cuda": INTEGERS},
+        simulate,
+        group=Group.WARP,
+        result=dtype,
+        source="PTX ISA, 'Data Movement and Conversion Instructions: shfl.sync'",
+    )
+
+
+def _source_lane(mode: str, offset: np.ndarray, width: np.ndarray) -> np.ndarray:
+    """The lane that each lane takes the value of."""
+    first = NUMBERS & ~(width - 1)
+    last = first + width - 1
+    match mode:
+        case "idx":
+            return np.asarray(first | offset & width - 1)
+        case "up":
+            other = NUMBERS - offset
+            return np.where(other >= first, other, NUMBERS)
+        case "down":
+            other = NUMBERS + offset
+        case _:
+            other = NUMBERS ^ offset
+    return np.where(other <= last, other, NUMBERS)
+
+
+def _vote(name: str, text: str, result: DType, answer: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Instruction:
+    """An instruction of a mask and a predicate; `answer` gets the participants of each lane, and the predicates."""
+
+    def simulate(warp: Warp, mask: Any, predicate: Any) -> np.ndarray:
+        return answer(participants(warp, mask, name), spread(predicate).astype(bool))
+
+    return Instruction(
+        name, {"cuda": text}, {}, simulate, group=Group.WARP, result=result, source=_COMMUNICATION.format("vote.sync")
+    )
+
+
+def _masks(rows: np.ndarray) -> np.ndarray:
+    return np.array([mask_of(row) for row in rows], np.uint32)
+
+
+BALLOT = _vote("ballot", "__ballot_sync({0}, {1})", _UINT32, lambda lanes, yes: _masks(lanes & yes))
+"""The mask of lanes whose predicate holds; called with the mask of lanes and the predicate."""
+
+ANY = _vote("any", "(__any_sync({0}, {1}) != 0)", BOOL, lambda lanes, yes: (lanes & yes).any(axis=1))
+"""Whether the predicate holds in any lane; called as `BALLOT`."""
+
+ALL = _vote("all", "(__all_sync({0}, {1}) != 0)", BOOL, lambda lanes, yes: (~lanes | yes).all(axis=1))
+"""Whether the predicate holds in all lanes; called as `BALLOT`."""
+
+
+def _same_bits(value: Any) -> np.ndarray:
+    """Which lanes have the same bits. Shape (32, 32)."""
+    octets = np.ascontiguousarray(spread(value)).view(np.uint8).reshape(LANES, -1)
+    return np.asarray((octets[:, None, :] == octets[None, :, :]).all(axis=2))
+
+
+def _match_any(warp: Warp, mask: Any, value: Any) -> np.ndarray:
+    return _masks(participants(warp, mask, "match any") & _same_bits(value))
+
+
+def _match_all(warp: Warp, mask: Any, value: Any) -> np.ndarray:
+    lanes = participants(warp, mask, "match all")
+    agreed = (~lanes | _same_bits(value)).all(axis=1)
+    return np.where(agreed, _masks(lanes), np.uint32(0))
+
+
+MATCH_ANY = Instruction(
+    "match_any",
+    {"cuda": "__match_any_sync({0}, {1})"},
+    {},
+    _match_any,
+    group=Group.WARP,
+    result=_UINT32,
+    source=_COMMUNICATION.format("match.sync"),
+)
+"""The mask of lanes that have the same bits as this one; called with the mask of lanes and a scalar."""
+
+MATCH_ALL = Instruction(
+    "match_all",
+    {"cuda": "tl_match_all({0}, {1})"},
+    {
+        "cuda": Helper(
+            "tl_match_all",
+            """\
+// The mask if the value is the same in all its lanes, otherwise 0.
+template <typename T> __device__ __forceinline__ uint32_t tl_match_all(uint32_t mask, T value) {
+    int same;
+    return __match_all_sync(mask, value, &same);
+}
+""",
+            needs=(INTEGERS,),
+        )
+    },
+    _match_all,
+    group=Group.WARP,
+    result=_UINT32,
+    source=_COMMUNICATION.format("match.sync"),
+)
+"""The mask if all its lanes have the same bits, otherwise 0; called as `MATCH_ANY`."""
+
+
+def _active_mask(warp: Warp) -> np.ndarray:
+    return np.full(LANES, mask_of(warp.active), np.uint32)
+
+
+ACTIVE_MASK = Instruction(
+    "active_mask",
+    {"cuda": "__activemask()"},
+    {},
+    _active_mask,
+    group=Group.WARP,
+    result=_UINT32,
+    source=_COMMUNICATION.format("activemask"),
+)
+"""The mask of lanes that happen to execute the instruction together; called with nothing."""
+
+
+def _elect(warp: Warp, mask: Any) -> np.ndarray:
+    lanes = participants(warp, mask, "elect")
+    return np.asarray(lanes.any(axis=1) & (lanes.argmax(axis=1) == NUMBERS))
+
+
+ELECT = Instruction(
+    "elect",
+    {"cuda": "tl_elect({0})"},
+    {
+        "cuda": Helper(
+            "tl_elect",
+            """\
+// Whether this is the one lane of the mask that is chosen.
+__device__ __forceinline__ bool tl_elect(uint32_t mask) {
+#if __CUDA_ARCH__ >= 900
+    uint32_t elected;
+    asm volatile("{ .reg .pred p; elect.sync _|p, %1; selp.u32 %0, 1, 0, p; }" : "=r"(elected) : "r"(mask) : "memory");
+    return elected != 0;
+#else
+    uint32_t lane;
+    asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+    return lane == __ffs(mask) - 1;
+#endif
+}
+""",
+            needs=(INTEGERS,),
+        )
+    },
+    _elect,
+    group=Group.WARP,
+    result=BOOL,
+    source=_COMMUNICATION.format("elect.sync"),
+)
+"""Whether the lane is the one that the machine chooses, here the first; called with the mask of lanes."""
+
+
+_REDUX_FLOAT = {
+    op: Helper(
+        f"tl_redux_{op}",
+        f"""\
+// The {size} of a float over the lanes of the mask; NaN if any is NaN. The bits of floats that are not negative are in
+// the order of integers; those of negative ones are once their other bits are inverted. max.NaN gives the positive NaN.
+__device__ __forceinline__ float tl_redux_{op}(uint32_t mask, float value) {{
+    float number;
+    asm("max.NaN.f32 %0, %1, %1;" : "=f"(number) : "f"({sign}value));
+    int32_t bits = __float_as_int(number);
+    bits ^= bits >> 31 & 0x7fffffff;
+    bits = __reduce_max_sync(mask, bits);
+    bits ^= bits >> 31 & 0x7fffffff;
+    return {sign}__int_as_float(bits);
+}}
+""",
+        needs=(INTEGERS,),
+    )
+    for op, size, sign in (("max", "maximum", ""), ("min", "minimum", "-"))
+}
+
+
+@cache
+def redux(op: str, dtype: DType) -> Instruction:
+    """The sum, or another reduction, of a number over the lanes of a mask, the same in all of them.
+
+    It is called with the mask of lanes and the value; sums wrap, and NaN is the minimum and the maximum of what holds
+    it. Those of floats are made of the ones of integers.
+
+    Raises:
+        NoLowering: The machine reduces only int32 and uint32, by "add", "min", "max", "and", "or" and "xor", and
+            float32 by "min" and "max".
+    """
+    is_float = dtype == "float32" and op in _REDUX_FLOAT
+    if not is_float and (op not in FOLDS or dtype not in ("int32", "uint32")):
+        raise NoLowering(f"redux: no instruction for {op!r} on {dtype!s}", hint="reduce with shuffles")
+    combine = FOLDS[op]
+
+    def simulate(warp: Warp, mask: Any, value: Any) -> np.ndarray:
+        lanes, values = participants(warp, mask, f"redux {op}"), spread(value).astype(dtype.numpy)
+        total = np.full(LANES, unknown(dtype))
+        for lane in np.flatnonzero(warp.active):
+            total[lane] = reduce(lambda a, b: data_binary(combine, a, b, dtype), values[lanes[lane]])
+        return total
+
+    text, helper = f"__reduce_{op}_sync({{0}}, {cuda_type(dtype).value}({{1}}))", INTEGERS
+    if is_float:
+        text, helper = f"tl_redux_{op}({{0}}, {{1}})", _REDUX_FLOAT[op]
+    elif op in ("and", "or", "xor") and dtype == "int32":  # the bitwise ones exist for unsigned only
+        text = f"(int32_t)__reduce_{op}_sync({{0}}, (uint32_t)({{1}}))"
+    return Instruction(
+        f"redux_{op}_{dtype!s}",
+        {"cuda": text},
+        {"cuda": helper},
+        simulate,
+        group=Group.WARP,
+        result=dtype,
+        needs=Feature.REDUX,
+        source=_COMMUNICATION.format("redux.sync"),
+    )

@@ -1,0 +1,354 @@
+"""Matrix instructions of a warpgroup: `wgmma`, its fences, commits and waits, and the descriptors of its operands.
+
+Gives `WgmmaAtom` for the sizes and dtypes there are, `wgmma(atom, ...)` for its instruction in each form,
+`WGMMA_FENCE`, `WGMMA_COMMIT`, `wgmma_wait(n)` and `MATRIX_DESCRIPTOR`. Invariant: an atom's fragments are those of 128
+threads, the warps of the warpgroup one after another; what an instruction means is in `wgmma_meaning`.
+
+Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache, cached_property
+
+from tilelang.dtypes import SCALARS, DType
+from tilelang.errors import CompilerBug
+from tilelang.isa.instruction import Effect, Group, Instruction, Timeline
+from tilelang.isa.intrinsic import Helper
+from tilelang.isa.machine import Pointer, Wait, Warp
+from tilelang.layout.thread_values import Fragment, digit, fragment
+from tilelang.records import record
+from tilelang.targets.nvidia.isa import wgmma_meaning
+from tilelang.targets.nvidia.isa.atom import MmaAtom, per_register, ptx_name
+from tilelang.targets.nvidia.isa.matrix_descriptor import STEP_BYTES, Operand
+from tilelang.targets.nvidia.isa.ptx_statement import ptx_statement
+from tilelang.targets.target import Feature
+
+WARPGROUP = 128
+"""Threads of a warpgroup: four warps in a row, the first of which has a number that four divides."""
+ROWS = 64
+"""M of every instruction."""
+MOST_PENDING = 7  # groups that a wait of ours can leave under way; more were never of use
+_SOURCE = "PTX ISA, 'Asynchronous Warpgroup Level Matrix Instructions: {}'"
+
+
+@record
+class WgmmaAtom:
+    """`C[m, n] += sum over k of A[m, k] * B[n, k]` for 64 rows, executed by one warpgroup.
+
+    Attributes:
+        n: Columns of C.
+        k: Depth.
+        a_dtype: Of the elements of A.
+        b_dtype: Of the elements of B.
+        c_dtype: Of the elements of C, which are also the running sums.
+
+    Source: PTX ISA, "Register Fragments and Shared Memory Matrix Layouts": warp w of the warpgroup has rows 16 w to
+        16 w + 15 of A and C, within which the fragments are those of mma.m16n8, 8 columns after 8 columns.
+    """
+
+    n: int
+    k: int
+    a_dtype: DType
+    b_dtype: DType
+    c_dtype: DType
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """M, N and K."""
+        return ROWS, self.n, self.k
+
+    @property
+    def name(self) -> str:
+        """The instruction without its form, such as `m64n128k16_f32_f16_f16`."""
+        return f"m{ROWS}n{self.n}k{self.k}_" + "_".join(map(ptx_name, (self.c_dtype, self.a_dtype, self.b_dtype)))
+
+    @property
+    def _of_warp(self) -> MmaAtom:
+        """The instruction of a warp whose fragments a warp's part of these begins with."""
+        return MmaAtom((16, 8, self.k), self.a_dtype, self.b_dtype, self.c_dtype, Feature.WGMMA)
+
+    @cached_property
+    def a(self) -> Fragment:
+        """Which thread holds which elements of A, if registers do. Shapes: (64, K)."""
+        part = self._of_warp.a
+        return fragment((ROWS, self.k), [*part.thread, digit(4, 16, 0)], part.value)
+
+    @cached_property
+    def c(self) -> Fragment:
+        """Which thread holds which elements of C. Shapes: (64, N)."""
+        part = self._of_warp.c
+        return fragment((ROWS, self.n), [*part.thread, digit(4, 16, 0)], [*part.value, digit(self.n // 8, 0, 8)])
+
+    @property
+    def transposes(self) -> bool:
+        """Whether operands in shared memory may lie with M, or N, contiguous."""
+        return self.a_dtype.bits == 16
+
+    @property
+    def ptx(self) -> str:
+        """The instruction's name in PTX. Source: PTX ISA, "wgmma.mma_async"."""
+        c, a, b = map(ptx_name, (self.c_dtype, self.a_dtype, self.b_dtype))
+        return f"wgmma.mma_async.sync.aligned.m{ROWS}n{self.n}k{self.k}.{c}.{a}.{b}"
+
+
+# Source: PTX ISA, "wgmma.mma_async", Matrix Shape: every multiple of 8, of 16 from 32 on for integers
+COLUMNS = tuple(range(8, 257, 8))
+INTEGER_COLUMNS = (8, 16, 24, *range(32, 257, 16))
+_FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
+_INT8 = ("int8", "uint8")
+
+
+def columns(operand: DType) -> tuple[int, ...]:
+    """The N of the instructions on operands of a dtype."""
+    return INTEGER_COLUMNS if operand.is_int else COLUMNS
+
+
+@cache
+def atom_of(a: DType, b: DType, c: DType, n: int) -> WgmmaAtom | None:
+    """The instruction on these dtypes with N columns; None if there is none."""
+    if (a, b, c) not in PAIRS or n not in columns(a):
+        return None
+    return WgmmaAtom(n, 8 * STEP_BYTES // a.bits, a, b, c)
+
+
+def _pairs() -> Iterator[tuple[DType, DType, DType]]:
+    """Dtypes of A, B and C. Source: PTX ISA, "wgmma.mma_async", Data-types for Matrices."""
+    for c in ("float32", "float16"):
+        yield SCALARS["float16"], SCALARS["float16"], SCALARS[c]
+    for name in ("bfloat16", "tfloat32"):
+        yield SCALARS[name], SCALARS[name], SCALARS["float32"]
+    for kinds, sums in ((_FLOAT8, ("float32", "float16")), (_INT8, ("int32",))):
+        yield from ((SCALARS[a], SCALARS[b], SCALARS[c]) for a in kinds for b in kinds for c in sums)
+
+
+PAIRS = tuple(_pairs())
+"""Dtypes of A, B and C for which there are instructions."""
+
+
+@record
+class _Form:
+    """Where A is, and which of the operands in shared memory lie with M, or N, contiguous."""
+
+    atom: WgmmaAtom
+    a_in_registers: bool
+    transpose_a: bool
+    transpose_b: bool
+
+    @property
+    def name(self) -> str:
+        """The instruction's name among ours."""
+        places = ("r" if self.a_in_registers else "mk"[not self.transpose_a]) + "nk"[not self.transpose_b]
+        return f"tl_wgmma_{self.atom.name}_{places}"
+
+    @property
+    def text(self) -> str:
+        """A function around the instruction, whose operands are arrays in registers and descriptors."""
+        atom = self.atom
+        sums = atom.c.values // per_register(atom.c_dtype)
+        kind, letter = ("float", "f") if atom.c_dtype == "float32" else ("unsigned", "r")
+        d = "{" + ", ".join(f"%{i}" for i in range(sums)) + "}"
+        outputs = ", ".join(f'"+{letter}"(d[{i}])' for i in range(sums))
+        if self.a_in_registers:
+            count = atom.a.values // per_register(atom.a_dtype)
+            a = "{" + ", ".join(f"%{sums + i}" for i in range(count)) + "}"
+            inputs = [f'"r"(a_registers[{i}])' for i in range(count)]
+            parameter = "const void* a"
+            setup = "    const unsigned* a_registers = reinterpret_cast<const unsigned*>(a);\n"
+        else:
+            a, inputs, parameter, setup = f"%{sums}", ['"l"(a)'], "unsigned long long a", ""
+        b = sums + len(inputs)
+        inputs += ['"l"(b)', '"r"((int)accumulate)']
+        return (
+            f"__device__ __forceinline__ void {self.name}(void* c, {parameter}, unsigned long long b, "
+            "bool accumulate) {\n"
+            f"    {kind}* d = reinterpret_cast<{kind}*>(c);\n"
+            f"{setup}"
+            f'    asm volatile("{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{b + 1}, 0;\\n"\n'
+            f'                 "{atom.ptx} {d}, {a}, %{b}, p{self._immediates};\\n}}"\n'
+            f"                 : {outputs}\n"
+            f"                 : {', '.join(inputs)});\n"
+            "}\n"
+        )
+
+    @property
+    def _immediates(self) -> str:
+        """What follows scale-d: the signs of A and B for floats, then the majors for dtypes that have a choice."""
+        signs = "" if self.atom.a_dtype.is_int else ", 1, 1"
+        majors = [self.transpose_b] if self.a_in_registers else [self.transpose_a, self.transpose_b]
+        return signs + ("".join(f", {int(major)}" for major in majors) if self.atom.transposes else "")
+
+
+@cache
+def wgmma(
+    atom: WgmmaAtom,
+    *,
+    a_in_registers: bool = False,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    overhang: int = 0,
+) -> Instruction:
+    """The instruction of an atom in one form.
+
+    It is called with C, which it accumulates in, A, B and whether to accumulate; if not, the old contents of C do not
+    matter. C is a region of registers, B a matrix descriptor; A is another one, or a region of registers. A fifth
+    argument says how many rows of A in shared memory matter: the sums of the others are undefined.
+
+    Args:
+        atom: The instruction.
+        a_in_registers: Whether A is held by the threads.
+        transpose_a: Whether A lies in shared memory with M contiguous, not K.
+        transpose_b: Whether B lies there with N contiguous, not K.
+        overhang: Bytes behind A that are fetched for rows that do not matter.
+
+    Raises:
+        CompilerBug: There is no such form.
+    """
+    if transpose_a and a_in_registers or (transpose_a or transpose_b) and not atom.transposes:
+        raise CompilerBug(f"wgmma: {atom.name} has no such form")
+    form = _Form(atom, a_in_registers, transpose_a, transpose_b)
+    product = wgmma_meaning.Product(
+        name=f"wgmma.{atom.name}",
+        a=None if a_in_registers else Operand(ROWS, atom.a_dtype, transpose_a),
+        b=Operand(atom.n, atom.b_dtype, transpose_b),
+        a_fragment=atom.a,
+        a_dtype=atom.a_dtype,
+        c_fragment=atom.c,
+        c_dtype=atom.c_dtype,
+    )
+    return Instruction(
+        form.name,
+        {"cuda": form.name + "({0}, {1}, {2}, {3})"},
+        {"cuda": Helper(form.name, form.text)},
+        product.simulate,
+        group=Group.WARPGROUP,
+        timeline=Timeline.WGMMA,
+        needs=Feature.WGMMA,
+        overhang=overhang,
+        source=_SOURCE.format("wgmma.mma_async"),
+    )
+
+
+def forms(atom: WgmmaAtom) -> Iterator[Instruction]:
+    """The instruction of an atom in every form."""
+    majors = (False, True) if atom.transposes else (False,)
+    for transpose_b in majors:
+        yield wgmma(atom, a_in_registers=True, transpose_b=transpose_b)
+        yield from (wgmma(atom, transpose_a=transpose_a, transpose_b=transpose_b) for transpose_a in majors)
+
+
+WGMMA_FENCE = ptx_statement(
+    "wgmma_fence",
+    "wgmma.fence.sync.aligned;",
+    (),
+    wgmma_meaning.fence,
+    "Orders accesses to registers before matrix instructions of the warpgroup that use them.",
+    group=Group.WARPGROUP,
+    timeline=Timeline.WGMMA,
+    effect=Effect.FENCE,
+    needs=Feature.WGMMA,
+    source=_SOURCE.format("wgmma.fence"),
+)
+"""Needed before the first product, and after others than products touched registers of one; called with nothing."""
+
+WGMMA_COMMIT = ptx_statement(
+    "wgmma_commit",
+    "wgmma.commit_group.sync.aligned;",
+    (),
+    wgmma_meaning.commit,
+    "Closes the warpgroup's group of products since the last commit.",
+    group=Group.WARPGROUP,
+    timeline=Timeline.WGMMA,
+    effect=Effect.COMMIT,
+    needs=Feature.WGMMA,
+    source=_SOURCE.format("wgmma.commit_group"),
+)
+"""Closes the group of products since the last commit; called with nothing."""
+
+
+@cache
+def settle_registers(dtype: DType, count: int) -> Instruction:
+    """Lets a compiler compute an array of registers here, and not later; called with the array.
+
+    To be executed before `WGMMA_FENCE` by those whose products use the array: a compiler that moves the computation
+    behind the fence has to add another one.
+    """
+    kind, letter = ("float", "f") if dtype == "float32" else ("unsigned", "r")
+    name = f"tl_settle_{kind}"
+    text = f"""\
+// Has all of these registers computed by now, as far as the compiler is concerned.
+template <int N> __device__ __forceinline__ void {name}(void* registers) {{
+    {kind}* r = reinterpret_cast<{kind}*>(registers);
+#pragma unroll
+    for (int i = 0; i < N; ++i) asm volatile("" : "+{letter}"(r[i])::"memory");
+}}
+"""
+
+    def simulate(warp: Warp, registers: Pointer) -> None:
+        """Nothing happens."""
+
+    return Instruction(
+        f"settle_{dtype!s}_{count}",
+        {"cuda": f"{name}<{count // per_register(dtype)}>({{0}})"},
+        {"cuda": Helper(name, text)},
+        simulate,
+        needs=Feature.WGMMA,
+        source=_SOURCE.format("wgmma.fence"),
+    )
+
+
+@cache
+def wgmma_wait(pending: int) -> Instruction:
+    """Waits until at most so many of the warpgroup's newest groups of products are under way; called with nothing.
+
+    Raises:
+        CompilerBug: Nobody can wait for that many.
+    """
+    if not 0 <= pending <= MOST_PENDING:
+        raise CompilerBug(f"wgmma.wait_group: {pending} groups")
+
+    def wait(warp: Warp) -> Iterator[Wait]:
+        yield from wgmma_meaning.wait(warp, pending)
+
+    return ptx_statement(
+        f"wgmma_wait_{pending}",
+        f"wgmma.wait_group.sync.aligned {pending};",
+        (),
+        wait,
+        f"Waits until at most {pending} groups of products are under way.",
+        group=Group.WARPGROUP,
+        timeline=Timeline.WGMMA,
+        effect=Effect.WAIT,
+        needs=Feature.WGMMA,
+        source=_SOURCE.format("wgmma.wait_group"),
+    )
+
+
+MATRIX_DESCRIPTOR = Instruction(
+    "matrix_descriptor",
+    {"cuda": "tl_matrix_descriptor({0}, {1}, {2}, {3})"},
+    {
+        "cuda": Helper(
+            "tl_matrix_descriptor",
+            """\
+// Where a matrix lies in shared memory: its address, two distances in bytes, and how chunks change places.
+__device__ __forceinline__ unsigned long long tl_matrix_descriptor(
+    const void* matrix, unsigned leading, unsigned stride, unsigned swizzle) {
+    const unsigned address = (unsigned)__cvta_generic_to_shared(matrix);
+    return (unsigned long long)((address & 0x3ffff) >> 4) | (unsigned long long)(leading >> 4) << 16 |
+           (unsigned long long)(stride >> 4) << 32 | (unsigned long long)swizzle << 62;
+}
+""",
+        )
+    },
+    wgmma_meaning.describe,
+    result=SCALARS["uint64"],
+    needs=Feature.WGMMA,
+    source="PTX ISA, 'Asynchronous Warpgroup Level Matrix Instructions', 'Matrix Descriptor Format'",
+)
+"""The descriptor of an operand in shared memory.
+
+It is called with the address of its first element, the leading and the stride distance in bytes, and the code of the
+permutation; see `matrix_descriptor`. A distance of 16 bytes further on adds 1 to it.
+"""

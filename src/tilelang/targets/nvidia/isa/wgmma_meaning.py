@@ -1,0 +1,297 @@
+"""What the matrix instructions of a warpgroup mean, told in terms of `isa.machine.Warp`.
+
+Takes the instructions' operands, keeps per warpgroup what its four warps have issued. Invariant: the four warps issue
+the same products in the same order; operands in shared memory are read for all four at once, when the first of them
+waits for the product, and no wait ends before all four have issued what it waits for, so that a stage may be released
+by any one of them; sums change in each warp's own wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import field
+from typing import Any
+
+import numpy as np
+
+from tilelang.dtypes import DType
+from tilelang.errors import BarrierDivergence, SimulationError
+from tilelang.ir.scalar import convert
+from tilelang.isa.instruction import Timeline
+from tilelang.isa.machine import LANES, Pointer, Reading, Wait, Warp
+from tilelang.layout.thread_values import Fragment
+from tilelang.records import record
+from tilelang.targets.nvidia.isa.atom import ALL_LANES, TF32_MASK
+from tilelang.targets.nvidia.isa.lanes import uniform
+from tilelang.targets.nvidia.isa.matrix_descriptor import CHUNK, Operand, encode
+
+WARPS = 4
+_STATE = "wgmma"
+_WORD = (1 << 64) - 1
+_Matrix = tuple[np.ndarray, np.ndarray]  # elements, and which are defined
+
+
+@record(frozen=False, eq=False)
+class _Issued:
+    """One product of a warpgroup.
+
+    Attributes:
+        what: What all warps must agree on: its name and operands.
+        first: The warp that issued it first.
+        landed: Warps in which it is done.
+        operands: Those in shared memory, once they were read.
+        known: What those know who read them.
+    """
+
+    what: tuple[object, ...]
+    first: int
+    landed: int = 0
+    operands: tuple[_Matrix, ...] | None = None
+    known: list[np.ndarray] = field(default_factory=list)
+
+    def fetch(self, operand: Operand, reading: Reading) -> _Matrix:
+        """Reads an operand for all warps."""
+        contents, defined, known = reading.fetch()
+        self.known.append(known)
+        return operand.matrix(contents), operand.known(defined)
+
+
+@record(eq=False)
+class _Held:
+    """Registers of a warp that a product under way uses."""
+
+    pointer: Pointer
+    count: int
+    sums: str  # the product that accumulates in them; empty for those that one only reads
+
+    def meets(self, other: _Held) -> bool:
+        """Whether both name one register."""
+        apart = self.pointer.offset[0] - other.pointer.offset[0]
+        return self.pointer.buffer is other.pointer.buffer and -self.count < apart < other.count
+
+
+@record(frozen=False, eq=False)
+class _Warpgroup:
+    """What the warps of a warpgroup have issued.
+
+    Attributes:
+        products: Those that are not done in all warps, by number.
+        issued: How many each warp has issued.
+        committed: How many groups each warp has closed.
+        held: The registers of products under way, of each warp.
+    """
+
+    products: dict[int, _Issued] = field(default_factory=dict)
+    issued: list[int] = field(default_factory=lambda: [0] * WARPS)
+    committed: list[int] = field(default_factory=lambda: [0] * WARPS)
+    held: list[list[_Held]] = field(default_factory=lambda: [[] for _ in range(WARPS)])
+
+    def issue(self, warp: Warp, what: tuple[object, ...]) -> tuple[int, _Issued]:
+        """A warp issues its next product, which must be that of the other warps."""
+        rank = warp.index % WARPS
+        number = self.issued[rank]
+        self.issued[rank] += 1
+        product = self.products.get(number)
+        if product is None:
+            product = self.products[number] = _Issued(what, warp.index)
+        elif product.what != what:
+            raise BarrierDivergence(
+                f"{what[0]}: warp {warp.index} multiplies {_operands(what)}, but warp {product.first} of its "
+                f"warpgroup did {product.what[0]} on {_operands(product.what)}",
+                hint="let the four warps of a warpgroup execute the same products with the same operands",
+            )
+        return number, product
+
+    def has_committed(self, groups: int) -> bool:
+        """Whether all warps have closed so many groups."""
+        return min(self.committed) >= groups
+
+
+def _operands(what: tuple[object, ...]) -> str:
+    keep, *descriptors = what[1:]
+    return " and ".join(f"{descriptor:#x}" for descriptor in descriptors) + ("" if keep else " afresh")
+
+
+def _warpgroup(warp: Warp) -> _Warpgroup:
+    groups = warp.state(_STATE, dict)
+    found = groups.setdefault(warp.index // WARPS, _Warpgroup())
+    assert isinstance(found, _Warpgroup)
+    return found
+
+
+@record(eq=False)
+class Product:
+    """The meaning of one instruction in one form.
+
+    Attributes:
+        name: Without the form.
+        a: A in shared memory; None if registers hold it.
+        b: B, which always lies there.
+        a_fragment: Which thread of the warpgroup holds which elements of A.
+        a_dtype: Of its elements.
+        c_fragment: Which thread holds which elements of C.
+        c_dtype: Of its elements.
+    """
+
+    name: str
+    a: Operand | None
+    b: Operand
+    a_fragment: Fragment
+    a_dtype: DType
+    c_fragment: Fragment
+    c_dtype: DType
+
+    def simulate(self, warp: Warp, c: Pointer, a: Any, b: Any, accumulate: Any, rows: Any = None) -> None:
+        """Issues it; only so many rows of A matter, the others are fetched from whatever lies there."""
+        warp.converge(ALL_LANES, self.name)
+        keep = bool(uniform(warp, accumulate, f"{self.name}, scale-d"))
+        group, rank = _warpgroup(warp), warp.index % WARPS
+        of_b = uniform(warp, b, f"{self.name}, descriptor of B") & _WORD
+        shared: list[tuple[Operand, np.ndarray, np.ndarray | None]] = [(self.b, self.b.chunks(of_b), None)]
+        what = [self.name, keep, of_b]
+        held = [_Held(c, self.c_fragment.values, self.name)]
+        if self.a is None:
+            held.append(_Held(a, self.a_fragment.values, ""))
+        else:
+            of_a = uniform(warp, a, f"{self.name}, descriptor of A") & _WORD
+            used, unused = self.a.of_rows(self.a.chunks(of_a), self._rows(warp, rows))
+            shared.append((self.a, used, unused))
+            what.append(of_a)
+        for registers in held:
+            self._check(warp, group.held[rank], registers)
+        number, issued = group.issue(warp, tuple(what))
+        group.held[rank] += held
+        agent = _STATE, warp.index // WARPS
+        readings = [
+            (operand, warp.reading(chunks, CHUNK, agent=agent, unused=unused)) for operand, chunks, unused in shared
+        ]
+
+        def touch() -> None:
+            for registers in held:
+                values, known = warp.take(registers.pointer, registers.count)
+                if registers.sums:
+                    warp.write(registers.pointer, values, defined=known)
+
+        def land() -> None:
+            if issued.operands is None:
+                issued.operands = tuple(issued.fetch(operand, reading) for operand, reading in readings)
+            else:
+                for _, reading in readings:
+                    reading.drop()
+            for known in issued.known:
+                warp.acquire(known, warp.active)
+            self._add(warp, held, issued.operands, keep=keep)
+            for registers in held:
+                group.held[rank].remove(registers)
+            issued.landed += 1
+            if issued.landed == WARPS:
+                del group.products[number]
+
+        warp.defer(Timeline.WGMMA, land, touch)
+
+    def _rows(self, warp: Warp, rows: Any) -> int:
+        whole = self.c_fragment.shape[0]
+        return whole if rows is None else min(whole, uniform(warp, rows, f"{self.name}, rows of A"))
+
+    def _check(self, warp: Warp, under_way: list[_Held], registers: _Held) -> None:
+        """Reports registers that others touched without a fence, or that another product under way uses otherwise."""
+        name = registers.pointer.buffer.name
+        if not warp.is_fenced(registers.pointer):
+            raise SimulationError(
+                f"{self.name}: nothing orders it after what warp {warp.index} did to the registers of '{name}' before",
+                hint="execute wgmma.fence between the two, and before the first product",
+            )
+        for other in under_way:
+            if other.meets(registers) and (other.sums or registers.sums) and other.sums != registers.sums:
+                does = "accumulates in" if other.sums else "reads"
+                raise SimulationError(
+                    f"{self.name}: uses registers of '{name}' that another product under way {does}",
+                    hint="wait for that one first; only products of one shape follow each other in the same sums",
+                )
+
+    def _add(self, warp: Warp, held: list[_Held], operands: tuple[_Matrix, ...], *, keep: bool) -> None:
+        """Adds the warp's rows of the product to its sums, or puts them in their place."""
+        right, right_known = operands[0]
+        rows = slice(warp.index % WARPS * LANES, (warp.index % WARPS + 1) * LANES)
+        first = warp.index % WARPS * self.c_fragment.shape[0] // WARPS
+        if self.a is None:
+            left, left_known = self._held_rows(warp, held[1], rows, first)
+        else:
+            left, left_known = _part(operands[1], first, self.c_fragment.shape[0] // WARPS)
+        row, column = np.moveaxis(self.c_fragment.table[rows], -1, 0)
+        beyond = row - first >= (self.c_fragment.shape[0] if self.a is None else max(0, len(operands[1][0]) - first))
+        wide = np.int64 if self.c_dtype.is_int else np.float64
+        total = (_exact(left, self.a_dtype, wide) @ _exact(right, self.b.dtype, wide).T)[row - first, column]
+        known = np.logical_and.outer(left_known.all(axis=1), right_known.all(axis=1))[row - first, column]
+        sums = held[0]
+        if keep:
+            old, old_known = warp.take(sums.pointer, sums.count)
+            total, known = total + old.astype(wide), known & old_known
+        # rows that A does not have get something: threads may compute with it, and results show where it arrives
+        total, known = np.where(beyond, _NOISE if self.c_dtype.is_int else np.nan, total), known | beyond
+        warp.write(sums.pointer, np.asarray(convert(total, self.c_dtype)), defined=known)
+
+    def _held_rows(self, warp: Warp, held: _Held, rows: slice, first: int) -> _Matrix:
+        """The rows of A that the lanes of a warp hold."""
+        values, known = warp.take(held.pointer, held.count)
+        row, k = np.moveaxis(self.a_fragment.table[rows], -1, 0)
+        shape = (self.a_fragment.shape[0] // WARPS, self.a_fragment.shape[1])
+        matrix, defined = np.zeros(shape, values.dtype), np.zeros(shape, bool)
+        matrix[row - first, k], defined[row - first, k] = values, known
+        return matrix, defined
+
+
+_NOISE = 0x5A5A5A5A
+
+
+def _part(operand: _Matrix, first: int, count: int) -> _Matrix:
+    """Some rows of a matrix; those that it does not have are undefined."""
+    parts = [array[first : first + count] for array in operand]
+    missing = ((0, count - len(parts[0])), (0, 0))
+    values, known = (np.pad(part, missing) for part in parts)
+    return values, known
+
+
+def _exact(matrix: np.ndarray, dtype: DType, wide: type) -> np.ndarray:
+    """The elements as they are multiplied."""
+    if dtype == "tfloat32":
+        matrix = (np.ascontiguousarray(matrix).view(np.uint32) & TF32_MASK).view(np.float32)
+    exact: np.ndarray = matrix.astype(wide)
+    return exact
+
+
+def fence(warp: Warp) -> None:
+    """Orders accesses to registers before products."""
+    warp.converge(ALL_LANES, "wgmma.fence")
+    warp.fence_registers()
+
+
+def commit(warp: Warp) -> None:
+    """Closes a group."""
+    warp.converge(ALL_LANES, "wgmma.commit_group")
+    _warpgroup(warp).committed[warp.index % WARPS] += 1
+    warp.commit(Timeline.WGMMA)
+
+
+def wait(warp: Warp, pending: int) -> Iterator[Wait]:
+    """Waits until all warps have issued all groups but the newest `pending`, which then are done."""
+    warp.converge(ALL_LANES, "wgmma.wait_group")
+    group = _warpgroup(warp)
+    needed = group.committed[warp.index % WARPS] - pending
+    if not group.has_committed(needed):
+        yield Wait("products of the other warps of its warpgroup", lambda: group.has_committed(needed))
+    warp.wait(Timeline.WGMMA, pending)
+
+
+def describe(warp: Warp, matrix: Pointer, leading: Any, stride: Any, code: Any) -> np.ndarray:
+    """The descriptor of an operand. Shape (32,), uint64."""
+    rest = encode(0, uniform(warp, leading, "matrix descriptor"), uniform(warp, stride, "matrix descriptor"), 0)
+    rest |= uniform(warp, code, "matrix descriptor") << 62
+    start = warp.shared_address(matrix)
+    if (start[warp.active] % CHUNK).any():
+        raise SimulationError(
+            f"matrix descriptor: '{matrix.buffer.name}' is given from byte {int(start[warp.active][0])} of shared "
+            f"memory on, which is no multiple of {CHUNK}"
+        )
+    described: np.ndarray = (start >> 4 & (1 << 14) - 1).astype(np.uint64) | np.uint64(rest)
+    return described

@@ -1,0 +1,360 @@
+"""Barriers in shared memory that count arrivals (level 3): rings of producers and consumers are made of them.
+
+Takes counts of arrivals, emits the allocation and initialization of barriers, and calls of their instructions.
+Invariant: all threads of the block find a barrier initialized, since it is allocated where all of them pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilelang.dtypes import INT32, as_dtype
+from tilelang.errors import ProgramError, ProgramValueError
+from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.builder import as_body
+from tilelang.ir.expr import Expr, ExprLike, Load, as_expr, cast, int_const
+from tilelang.ir.stmt import Alloc, CallStmt, If, Stmt
+from tilelang.isa.instruction import Instruction
+from tilelang.language.api import api
+from tilelang.language.calls import emit_call, rank_in_cluster
+from tilelang.language.proxy import BufferProxy
+from tilelang.language.stage import current, is_mutable
+from tilelang.language.threads import linear_thread
+from tilelang.targets.nvidia.isa.cluster import CLUSTER_ARRIVE, CLUSTER_WAIT, mbarrier_arrive_remote
+from tilelang.targets.nvidia.isa.mbarrier import (
+    FENCE_MBARRIER_INIT,
+    MBARRIER_ARRIVE,
+    MBARRIER_ARRIVE_EXPECT_TX,
+    MBARRIER_CP_ASYNC_ARRIVE,
+    MBARRIER_CP_ASYNC_ARRIVE_BESIDE,
+    MBARRIER_EXPECT_TX,
+    MBARRIER_INIT,
+    MBARRIER_TEST_WAIT,
+    MBARRIER_WAIT,
+)
+from tilelang.targets.nvidia.isa.mbarrier_state import MOST_ARRIVALS, MOST_BYTES
+from tilelang.targets.nvidia.isa.sync import SYNC_THREADS
+
+__all__ = [
+    "alloc_barrier",
+    "alloc_cluster_barrier",
+    "barrier_arrive",
+    "barrier_test_wait",
+    "barrier_wait",
+    "cp_async_barrier_noinc",
+    "create_barriers",
+    "create_list_of_mbarrier",
+    "get_mbarrier",
+    "mbarrier_arrive",
+    "mbarrier_arrive_expect_tx",
+    "mbarrier_expect_tx",
+    "mbarrier_wait_parity",
+    "ptx_arrive_barrier",
+    "ptx_arrive_barrier_expect_tx",
+    "ptx_arrive_cluster_barrier",
+    "ptx_cp_async_barrier",
+    "ptx_fence_barrier_init",
+    "ptx_init_barrier_thread_count",
+    "ptx_wait_barrier",
+]
+
+_KIND = as_dtype("uint64")  # an opaque object of 64 bits. Source: PTX ISA, "mbarrier", "Contents"
+_ONE = as_expr(1)
+_KERNEL_DEPTH = 2  # open blocks directly inside of a kernel: the function's and its own
+
+Barrier = Expr | BufferProxy | int
+
+
+@api
+def alloc_barrier(arrive_count: int | Sequence[int]) -> BufferProxy:
+    """Barriers in shared memory that count arrivals; `bar[i]` is one of them.
+
+    A phase of a barrier is complete when it has counted as many arrivals as it was allocated with, and the next one
+    begins then. The barriers are ready for all threads behind the statement. Needs sm_80.
+
+    Args:
+        arrive_count: How many arrivals complete a phase; a list makes as many barriers.
+
+    Raises:
+        ProgramError: A count is not positive, or the statement stands in a loop or branch.
+
+    Example:
+        `full = T.alloc_barrier([32, 32])`
+    """
+    return _alloc("T.alloc_barrier", "barrier", arrive_count)
+
+
+@api
+def create_list_of_mbarrier(*arrive_counts: int | Sequence[int]) -> BufferProxy:
+    """The barriers that `T.get_mbarrier` and numbers in place of barriers mean. As `T.alloc_barrier` otherwise.
+
+    Raises:
+        ProgramError: The kernel has such barriers already.
+    """
+    what = "T.create_list_of_mbarrier"
+    hints = current(what).hints
+    if hints is not None and hints.barriers is not None:
+        raise ProgramError(f"{what}: the kernel has one already", hint="give it all counts at once")
+    counts: list[int] = []
+    for count in arrive_counts:
+        counts += [count] if isinstance(count, int) else count
+    made = _alloc(what, "mbarriers", counts)
+    assert hints is not None
+    hints.barriers = made.buffer
+    return made
+
+
+@api
+def get_mbarrier(index: ExprLike) -> Expr:
+    """A barrier of `T.create_list_of_mbarrier`, by its number."""
+    return _numbered("T.get_mbarrier", index)
+
+
+@api
+def alloc_cluster_barrier(arrive_count: int | Sequence[int]) -> BufferProxy:
+    """As `T.alloc_barrier`, ready for all threads of the cluster behind the statement. Needs sm_90."""
+    return _alloc("T.alloc_cluster_barrier", "barrier", arrive_count, of_cluster=True)
+
+
+@api
+def barrier_arrive(mbarrier: Barrier, cta_id: ExprLike | None = None) -> None:
+    """Every thread that gets here counts once as arrived, and goes on.
+
+    What it did before is seen by those that wait for the phase.
+
+    Args:
+        mbarrier: `bar[i]`.
+        cta_id: The number in the cluster of the block whose barrier at the same place is meant. Then what was read
+            before has been read, but what was written is not certain to be seen.
+    """
+    _arrive("T.barrier_arrive", mbarrier, cta_id)
+
+
+@api
+def mbarrier_arrive(mbarrier: Barrier, cta_id: ExprLike | None = None) -> None:
+    """The same as `T.barrier_arrive`."""
+    _arrive("T.mbarrier_arrive", mbarrier, cta_id)
+
+
+@api
+def mbarrier_expect_tx(mbarrier: Barrier, tx: ExprLike) -> None:
+    """Every thread that gets here lets the phase wait for so many more bytes, and does not arrive. Needs sm_90.
+
+    `T.tma_copy` announces its bytes itself.
+
+    Args:
+        mbarrier: `bar[i]`.
+        tx: The number of bytes.
+
+    Raises:
+        ProgramError: The number is below 0, or more than a barrier counts.
+    """
+    what = "T.mbarrier_expect_tx"
+    _emit(what, MBARRIER_EXPECT_TX, mbarrier, _bytes(what, tx))
+
+
+@api
+def mbarrier_arrive_expect_tx(mbarrier: Barrier, tx: ExprLike) -> None:
+    """Every thread that gets here announces so many bytes, and then arrives. As `T.mbarrier_expect_tx` otherwise."""
+    what = "T.mbarrier_arrive_expect_tx"
+    _emit(what, MBARRIER_ARRIVE_EXPECT_TX, mbarrier, _bytes(what, tx))
+
+
+@api
+def barrier_wait(mbarrier: Barrier, parity: ExprLike) -> None:
+    """Waits until the phase of this parity is complete.
+
+    The first phase has parity 0, the next one 1, then 0 again. Waiting for parity 1 at a fresh barrier goes through at
+    once, which is how producers begin.
+
+    Args:
+        mbarrier: `bar[i]`.
+        parity: 0 or 1, such as `k // stages % 2`.
+
+    Raises:
+        ProgramError: It is another constant.
+    """
+    _wait("T.barrier_wait", mbarrier, parity)
+
+
+@api
+def mbarrier_wait_parity(mbarrier: Barrier, parity: ExprLike) -> None:
+    """The same as `T.barrier_wait`."""
+    _wait("T.mbarrier_wait_parity", mbarrier, parity)
+
+
+@api
+def barrier_test_wait(mbarrier: Barrier, parity: ExprLike) -> Expr:
+    """Whether the phase of this parity is complete; does not wait. As `T.barrier_wait` otherwise."""
+    what = "T.barrier_test_wait"
+    result = _emit(what, MBARRIER_TEST_WAIT, mbarrier, _parity(what, parity))
+    assert result is not None
+    return result
+
+
+@api
+def cp_async_barrier_noinc(mbarrier: Barrier) -> None:
+    """Every thread that gets here arrives as soon as all copies are there that it has begun with `T.ptx_cp_async`."""
+    _emit("T.cp_async_barrier_noinc", MBARRIER_CP_ASYNC_ARRIVE, mbarrier)
+
+
+@api
+def ptx_cp_async_barrier(mbarrier: Barrier) -> None:
+    """The phase also waits for all copies that the threads that get here have begun with `T.ptx_cp_async`.
+
+    Unlike with `T.cp_async_barrier_noinc`, that is no arrival: the barrier counts others as it did.
+    """
+    _emit("T.ptx_cp_async_barrier", MBARRIER_CP_ASYNC_ARRIVE_BESIDE, mbarrier)
+
+
+# -- raw forms ---------------------------------------------------------------------------------------------------
+@api
+def create_barriers(barrier_count: int) -> BufferProxy:
+    """So many barriers of one arrival each, which numbers in place of barriers then mean.
+
+    `T.ptx_init_barrier_thread_count` gives each its count. As `T.create_list_of_mbarrier` otherwise.
+    """
+    return create_list_of_mbarrier(*[1] * barrier_count)
+
+
+@api
+def ptx_init_barrier_thread_count(mbarrier: Barrier, thread_count: int) -> None:
+    """Every thread that gets here makes the barrier anew, for so many arrivals a phase; let one thread do so.
+
+    Other threads may use it behind a barrier of the block.
+
+    Raises:
+        ProgramError: The number of arrivals is no plain number, or none that a barrier counts.
+    """
+    what = "T.ptx_init_barrier_thread_count"
+    (count,) = _arrival_counts(what, thread_count)
+    _emit(what, MBARRIER_INIT, mbarrier, as_expr(count))
+
+
+@api
+def ptx_arrive_barrier(mbarrier: Barrier) -> None:
+    """The same as `T.barrier_arrive`."""
+    _arrive("T.ptx_arrive_barrier", mbarrier, None)
+
+
+@api
+def ptx_arrive_barrier_expect_tx(mbarrier: Barrier, byte_count: ExprLike) -> None:
+    """The same as `T.mbarrier_arrive_expect_tx`."""
+    what = "T.ptx_arrive_barrier_expect_tx"
+    _emit(what, MBARRIER_ARRIVE_EXPECT_TX, mbarrier, _bytes(what, byte_count))
+
+
+@api
+def ptx_arrive_cluster_barrier(mbarrier: Barrier, cta_id: ExprLike) -> None:
+    """The same as `T.barrier_arrive` at the barrier of another block of the cluster."""
+    _arrive("T.ptx_arrive_cluster_barrier", mbarrier, cta_id)
+
+
+@api
+def ptx_wait_barrier(mbarrier: Barrier) -> None:
+    """Waits until the first phase of the barrier is complete. As `T.barrier_wait` for parity 0."""
+    _wait("T.ptx_wait_barrier", mbarrier, 0)
+
+
+@api
+def ptx_fence_barrier_init() -> None:
+    """Lets the copy engine and other blocks of the cluster see which barriers this thread has initialized."""
+    emit_call("T.ptx_fence_barrier_init", FENCE_MBARRIER_INIT)
+
+
+def _alloc(
+    what: str, name: str, arrive_count: int | Sequence[int], *, of_cluster: bool = False
+) -> BufferProxy:
+    stager = current(what)
+    thread = linear_thread(what)
+    if stager.depth != _KERNEL_DEPTH:
+        raise ProgramError(
+            f"{what}: stands in a loop or branch", hint="allocate barriers at the beginning of the kernel, once"
+        )
+    counts = _arrival_counts(what, arrive_count)
+    buffer = Buffer(stager.suggest(name), (as_expr(len(counts)),), _KIND, Scope.BARRIER, loc=stager.loc)
+    stager.emit(Alloc(buffer))
+    inits: list[Stmt] = [
+        CallStmt(MBARRIER_INIT, (Region(buffer, (as_expr(i),), (_ONE,)), as_expr(count)), loc=stager.loc)
+        for i, count in enumerate(counts)
+    ]
+    if of_cluster:
+        inits.append(CallStmt(FENCE_MBARRIER_INIT, (), loc=stager.loc))
+    stager.emit(If(thread == 0, as_body(inits, stager.loc)))
+    for met in (CLUSTER_ARRIVE, CLUSTER_WAIT) if of_cluster else (SYNC_THREADS,):
+        stager.emit(CallStmt(met, ()))
+    return BufferProxy(buffer)
+
+
+def _arrival_counts(what: str, arrive_count: int | Sequence[int]) -> list[int]:
+    given = list(arrive_count) if isinstance(arrive_count, list | tuple) else [arrive_count]
+    counts = [int_const(as_expr(count)) if isinstance(count, int | Expr) else None for count in given]
+    found = [count for count in counts if count is not None and 1 <= count <= MOST_ARRIVALS]
+    if not found or len(found) < len(counts):
+        raise ProgramValueError(
+            f"{what}: expected counts of arrivals from 1 to {MOST_ARRIVALS}, got {arrive_count!r:.40}",
+            hint="write T.alloc_barrier([128, 1])",
+        )
+    return found
+
+
+def _arrive(what: str, barrier: Barrier, cta_id: ExprLike | None) -> None:
+    if cta_id is None:
+        _emit(what, MBARRIER_ARRIVE, barrier)
+    else:
+        _emit(what, mbarrier_arrive_remote(), barrier, rank_in_cluster(what, cta_id))
+
+
+def _bytes(what: str, tx: ExprLike) -> Expr:
+    count = int_const(as_expr(tx))
+    if count is not None and not 0 <= count <= MOST_BYTES:
+        raise ProgramError(f"{what}: {count} bytes, but a barrier counts 0 to {MOST_BYTES}")
+    return cast(tx, INT32)
+
+
+def _wait(what: str, barrier: Barrier, parity: ExprLike) -> None:
+    _emit(what, MBARRIER_WAIT, barrier, _parity(what, parity))
+
+
+def _parity(what: str, parity: ExprLike) -> Expr:
+    value = int_const(as_expr(parity))
+    if value is not None and value not in (0, 1):
+        raise ProgramError(f"{what}: {value} is no parity", hint="write 0 or 1, or an expression such as k // 2 % 2")
+    return cast(parity, INT32)
+
+
+def _emit(what: str, instruction: Instruction, barrier: Barrier, *operands: Expr) -> Expr | None:
+    return emit_call(what, instruction, barrier_region(what, barrier), *operands)
+
+
+def barrier_region(what: str, barrier: Barrier) -> Region:
+    """The place of a barrier; a buffer of one barrier stands for that one.
+
+    Raises:
+        ProgramError: The operand is no barrier.
+    """
+    place: object = barrier
+    if isinstance(barrier, BufferProxy) and barrier.buffer.scope is Scope.BARRIER and barrier.buffer.rank == 1:
+        if int_const(barrier.buffer.shape[0]) != 1:
+            raise ProgramError(
+                f"{what}: '{barrier.name}' has several barriers", hint=f"say which: {barrier.name}[i]"
+            )
+        place = barrier[0]
+    elif isinstance(barrier, int | Expr) and (not isinstance(barrier, Load) or is_mutable(barrier)):
+        place = _numbered(what, barrier)
+    if not isinstance(place, Load) or place.buffer.scope is not Scope.BARRIER:
+        raise ProgramError(
+            f"{what}: expected a barrier, got {barrier!r:.60}", hint="allocate it with T.alloc_barrier, write bar[i]"
+        )
+    return Region(place.buffer, place.indices, (_ONE,))
+
+
+def _numbered(what: str, index: ExprLike) -> Expr:
+    hints = current(what).hints
+    if hints is None or hints.barriers is None:
+        raise ProgramError(
+            f"{what}: there is no list of barriers", hint="write T.create_list_of_mbarrier(128, 128) before"
+        )
+    element = BufferProxy(hints.barriers)[index]
+    assert isinstance(element, Expr)
+    return element

@@ -1,0 +1,185 @@
+"""The copy engine as a program uses it itself: loads that barriers count, stores that it awaits (level 3).
+
+Takes tiles of global and shared memory, emits a `Copy` that nothing else may do, and calls of the instructions around
+it. Invariant: what the engine does is over when the program has waited for it, and not before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilelang.dtypes import INT32
+from tilelang.errors import ProgramError, ProgramValueError
+from tilelang.ir.expr import const
+from tilelang.isa.machine import LANES
+from tilelang.language.api import api
+from tilelang.language.calls import emit_call, inside_kernel
+from tilelang.language.copies import steering
+from tilelang.language.operators import plain_int
+from tilelang.language.regions import Operand, align
+from tilelang.language.types import DTypeLike, plain_dtype
+from tilelang.ops.copy import Copy
+from tilelang.targets.nvidia.isa.cache_policy import NORMAL
+from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC, FENCE_PROXY_ASYNC_GLOBAL
+from tilelang.targets.nvidia.isa.tma import TMA_STORE_COMMIT
+from tilelang.targets.nvidia.isa.tma import tma_store_wait as store_wait
+from tilelang.targets.nvidia.language.barriers import Barrier, barrier_region
+from tilelang.targets.nvidia.language.multicast import of_the_lowest, receivers
+
+__all__ = [
+    "fence_proxy_async",
+    "tma_copy",
+    "tma_gather4_bytes",
+    "tma_store_arrive",
+    "tma_store_wait",
+]
+
+_FENCES = {"shared": FENCE_PROXY_ASYNC, "global": FENCE_PROXY_ASYNC_GLOBAL}
+
+
+@api
+def tma_copy(
+    src: Operand,
+    dst: Operand,
+    *,
+    barrier: Barrier | None = None,
+    cluster_mask: int | None = None,
+    leader_scope_threads: int | None = None,
+    eviction_policy: str | None = None,
+    annotations: Mapping[str, object] | None = None,
+) -> None:
+    """Lets the copy engine move a tile between global and shared memory, while the threads go on. Needs sm_90.
+
+    The threads of the block, or of the group around, do it together: one of them starts the engine. Where only some
+    threads of a warp come, as in `if thread == 0:` or `if T.shuffle_elect(128):`, each that does starts it.
+
+    A load, from global to shared memory, needs a barrier. The statement announces its bytes there, and nobody arrives:
+    the phase is complete when all arrivals have come, among them one of those who started the load behind it, and all
+    bytes. Out of bounds it gives 0.
+
+    A store, from shared to global memory, is a group of its own. `T.tma_store_wait` waits for it; until then the tile
+    must not be written. Out of bounds nothing is written.
+
+    Shapes: as of `T.copy`, whole tiles of at least two dimensions or rows, of equal dtypes. Rows are multiples of 16
+    bytes, in shared memory and from row to row of the tensor. A tile begins at a multiple of 16 bytes of a row of the
+    tensor, and one that is stored not before the tensor: elsewhere the GPU stops, as the simulator says.
+
+    Args:
+        src: What is read.
+        dst: What is written.
+        barrier: `bar[i]` of `T.alloc_barrier`, for loads.
+        cluster_mask: For loads in clusters: the blocks that receive one tile, one bit for each rank. It is the tile of
+            the lowest of them, which starts the engine once for all; it comes to the same place of each, and each
+            announces the bytes at its own barrier. All of them execute the statement, and have met before, so that
+            their barriers are ready. Blocks that are not named load their own tile.
+        leader_scope_threads: Of how many threads one starts the engine, a multiple of 32; by default of all that come
+            here. Each of several that start a load announces its bytes.
+        eviction_policy: "evict_normal", "evict_first" or "evict_last": how long the L2 cache should keep what is read.
+        annotations: A dict of the same options, which win over the keywords.
+
+    Raises:
+        ProgramValueError: The extents do not fit, or an option has no such value.
+        ProgramError: A load has no barrier or a store has one, or the cluster has no such blocks.
+        NoLowering: The GPU has no such engine, or the engine cannot move this tile; says why.
+
+    Example:
+        `T.tma_copy(A[by * 128, k * 64], A_s[k % 4, :, :], barrier=full[k % 4])`
+    """
+    what = "T.tma_copy"
+    stager, _ = inside_kernel(what)
+    given = steering(
+        what,
+        annotations,
+        barrier=barrier,
+        cluster_mask=cluster_mask,
+        leader_scope_threads=leader_scope_threads,
+        eviction_policy=eviction_policy,
+    )
+    counted = None if given["barrier"] is None else barrier_region(what, given["barrier"])  # type: ignore[arg-type]
+    mask = None if given["cluster_mask"] is None else receivers(what, given["cluster_mask"])
+    if counted is None and mask is not None:
+        raise ProgramError(f"{what}: only loads come to several blocks", hint="leave cluster_mask out")
+    source, target = align(src, dst, what)
+    op = Copy(
+        source if mask is None else of_the_lowest(source, mask),
+        target,
+        eviction=given["eviction_policy"] or NORMAL,  # type: ignore[arg-type]
+        pending=counted is None,
+        barrier=counted,
+        explicit=True,
+        receivers=None if mask is None else const(mask, INT32),
+        leaders=_leaders(what, given["leader_scope_threads"]),
+    )
+    op.check()
+    stager.emit(op)
+
+
+def _leaders(what: str, value: object) -> int | None:
+    """The checked option `leader_scope_threads`."""
+    if value is None:
+        return None
+    number = plain_int(what, "leader_scope_threads", value)
+    if number < 1 or number % LANES:
+        raise ProgramValueError(
+            f"{what}: leader_scope_threads is {number}, no positive multiple of the {LANES} threads of a warp",
+            hint="leave it out: one of all threads that come here starts the engine",
+        )
+    return number
+
+
+@api
+def tma_store_arrive() -> None:
+    """Closes a group of the stores that the thread has started since the last one.
+
+    `T.tma_copy` has closed its own already, so that this one is empty: `T.tma_store_wait` counts it, too.
+    """
+    emit_call("T.tma_store_arrive", TMA_STORE_COMMIT)
+
+
+@api
+def tma_store_wait(count: int = 0, read: bool = True) -> None:
+    """Waits until all stores of `T.tma_copy` but the newest ones have been read, so that their tiles may be written.
+
+    It is for the thread that started them to wait: the first one of the block, or of the group around. The compiler
+    keeps the others from writing the tile before.
+
+    Args:
+        count: How many of the newest groups of stores may be under way.
+        read: False waits until they have been written to global memory as well.
+
+    Raises:
+        ProgramError: The count is no plain number, or negative.
+    """
+    what = "T.tma_store_wait"
+    number = plain_int(what, "count", count)
+    if number < 0:
+        raise ProgramError(f"{what}: {number} groups cannot be under way", hint="write 0, or a small number")
+    emit_call(what, store_wait(number, read=bool(read)))
+
+
+@api
+def tma_gather4_bytes(K_box: int, dtype: DTypeLike) -> int:
+    """How many bytes four rows of `K_box` elements take, as a barrier counts them."""
+    what = "T.tma_gather4_bytes"
+    return 4 * plain_int(what, "K_box", K_box) * plain_dtype(dtype, what).storage_bytes
+
+
+@api
+def fence_proxy_async(space: str = "shared") -> None:
+    """Makes what the thread has written visible to engines that are told of it later.
+
+    The copy engine and the matrix instructions of warpgroups read memory by a way of their own. Between tile operators
+    the compiler puts this fence where it is needed. It does not for `T.tma_copy` of global memory that threads have
+    written in the same launch: there, execute it with "global" behind what tells of the writes, such as an atomic that
+    acquires, in the thread that starts the engine.
+
+    Args:
+        space: "shared" or "global": the memory that the thread has written.
+
+    Raises:
+        ProgramError: There is no such memory.
+    """
+    what = "T.fence_proxy_async"
+    if space not in _FENCES:
+        raise ProgramError(f"{what}: {space!r:.40} is no memory", hint="write 'shared' or 'global'")
+    emit_call(what, _FENCES[space])

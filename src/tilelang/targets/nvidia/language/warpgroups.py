@@ -1,0 +1,217 @@
+"""What four warps do together on Hopper: products in the background, registers that they hand over (level 3).
+
+Takes tiles and numbers, emits a `Gemm` that only the instructions of warpgroups may do, and calls of the instructions
+around it. Invariant: sums of a product are there, and its tiles free, when the program has waited for it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from tilelang.errors import ProgramError
+from tilelang.ir.expr import ExprLike
+from tilelang.language.api import api
+from tilelang.language.calls import emit_call, inside_kernel
+from tilelang.language.operators import plain_int
+from tilelang.language.products import product
+from tilelang.language.regions import Operand, tile_region
+from tilelang.ops.gemm import GemmWarpPolicy
+from tilelang.targets.nvidia.isa.registers import LEAST, MOST, STEP, set_max_registers
+from tilelang.targets.nvidia.isa.wgmma import MOST_PENDING, WGMMA_COMMIT, WGMMA_FENCE, wgmma_wait
+
+__all__ = [
+    "annotate_consumer_reg_alloc",
+    "annotate_producer_reg_dealloc",
+    "dec_max_nreg",
+    "disable_warp_group_reg_alloc",
+    "inc_max_nreg",
+    "no_set_max_nreg",
+    "set_max_nreg",
+    "wait_wgmma",
+    "warpgroup_arrive",
+    "warpgroup_commit_batch",
+    "warpgroup_fence_operand",
+    "warpgroup_wait",
+    "wgmma_gemm",
+    "wgmma_mma",
+]
+
+
+@api
+def wgmma_gemm(
+    A: Operand,
+    B: Operand,
+    C: Operand,
+    transpose_A: bool = False,
+    transpose_B: bool = False,
+    policy: GemmWarpPolicy = GemmWarpPolicy.Square,
+    clear_accum: ExprLike = False,
+    annotations: Mapping[str, object] | None = None,
+    *,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+) -> None:
+    """Begins `C += op(A) @ op(B)` by the matrix instructions of warpgroups, and does not wait. Needs sm_90a.
+
+    It is a group of products of its own. Until `T.wait_wgmma` has waited for it, nothing may touch C but further
+    products, and nothing may write A and B.
+
+    Shapes: as of `T.gemm`; M a multiple of 8 where A is a shared tile, N of 8 for each warpgroup, K of 32 bytes. The
+    instructions have 64 rows; those beyond M are fetched from whatever lies there and their sums are dropped.
+
+    Args:
+        A: Left operand, shared or a whole fragment.
+        B: Right operand, shared.
+        C: Accumulator, a whole fragment.
+        transpose_A: Whether A is stored as (K, M).
+        transpose_B: Whether B is stored as (N, K).
+        policy: How the warpgroups share the tile.
+        clear_accum: Whether C starts at zero; may be an expression such as `k == 0`.
+        annotations: Steer GPU targets only.
+        transpose_a: Another spelling of `transpose_A`.
+        transpose_b: Another spelling of `transpose_B`.
+
+    Raises:
+        ProgramError: Shapes, dtypes or scopes do not fit.
+        NoLowering: The GPU has no such instructions, or they cannot do this product; says why.
+
+    Example:
+        `T.wgmma_gemm(A_s[s, :, :], B_s[s, :, :], C_f, clear_accum=k == 0)`
+    """
+    what = "T.wgmma_gemm"
+    del annotations
+    stager, _ = inside_kernel(what)
+    transposed = transpose_A, transpose_B, transpose_a, transpose_b
+    made = product(what, A, B, C, transposed, policy, clear_accum)
+    made = dataclasses.replace(made, wait=-1, explicit=True)
+    made.check()
+    stager.emit(made)
+
+
+wgmma_mma = wgmma_gemm
+
+
+@api
+def wait_wgmma(count: int = 0) -> None:
+    """Waits until all products of `T.wgmma_gemm` are over but so many of the newest ones.
+
+    Args:
+        count: How many may be under way.
+
+    Raises:
+        ProgramError: It is no plain number from 0 to 7.
+    """
+    _wait("T.wait_wgmma", count)
+
+
+@api
+def warpgroup_wait(count: int = 0) -> None:
+    """The same as `T.wait_wgmma`."""
+    _wait("T.warpgroup_wait", count)
+
+
+@api
+def warpgroup_arrive() -> None:
+    """Orders accesses to registers before products that use them; `T.wgmma_gemm` does so itself."""
+    emit_call("T.warpgroup_arrive", WGMMA_FENCE)
+
+
+@api
+def warpgroup_commit_batch() -> None:
+    """Closes a group of the products since the last one.
+
+    `T.wgmma_gemm` has closed its own already, so that this one is empty: `T.wait_wgmma` counts it, too.
+    """
+    emit_call("T.warpgroup_commit_batch", WGMMA_COMMIT)
+
+
+@api
+def warpgroup_fence_operand(operand: Operand, *args: object, **kwargs: object) -> None:
+    """Keeps accesses to a fragment where they stand, before and behind products; they stay there in any case.
+
+    Args:
+        operand: The fragment.
+        args: Accepted for older programs.
+        kwargs: Accepted for older programs.
+    """
+    del args, kwargs
+    what = "T.warpgroup_fence_operand"
+    inside_kernel(what)
+    tile_region(operand, what)
+
+
+@api
+def set_max_nreg(reg_count: int, is_inc: bool) -> None:
+    """Gives each thread of a warpgroup so many registers: fewer than it has, or more, which others must have freed.
+
+    All threads of a warpgroup come here, each warpgroup at most once. A block begins with the multiple of 8 below 65536
+    divided by its threads, in warpgroups, for each of them; all together never have more. Needs sm_90a.
+
+    Args:
+        reg_count: A multiple of 8 from 24 to 256.
+        is_inc: Whether that is more than the thread has, or fewer.
+
+    Raises:
+        ProgramError: The machine does not take that number.
+
+    Example:
+        `T.set_max_nreg(24, False)`
+    """
+    _set_registers("T.set_max_nreg", reg_count, is_inc)
+
+
+@api
+def inc_max_nreg(reg_count: int) -> None:
+    """The same as `T.set_max_nreg(reg_count, True)`."""
+    _set_registers("T.inc_max_nreg", reg_count, True)
+
+
+@api
+def dec_max_nreg(reg_count: int) -> None:
+    """The same as `T.set_max_nreg(reg_count, False)`."""
+    _set_registers("T.dec_max_nreg", reg_count, False)
+
+
+@api
+def annotate_producer_reg_dealloc(reg_count: int = 24) -> None:
+    """The same as `T.set_max_nreg(reg_count, False)`, for those that bring tiles."""
+    _set_registers("T.annotate_producer_reg_dealloc", reg_count, False)
+
+
+@api
+def annotate_consumer_reg_alloc(reg_count: int = 240) -> None:
+    """The same as `T.set_max_nreg(reg_count, True)`, for those that compute."""
+    _set_registers("T.annotate_consumer_reg_alloc", reg_count, True)
+
+
+@api
+def disable_warp_group_reg_alloc() -> None:
+    """Keeps the compiler from moving registers between the warpgroups of this kernel."""
+    inside_kernel("T.disable_warp_group_reg_alloc")[1].move_registers = False
+
+
+@api
+def no_set_max_nreg() -> None:
+    """The same as `T.disable_warp_group_reg_alloc`."""
+    inside_kernel("T.no_set_max_nreg")[1].move_registers = False
+
+
+def _wait(what: str, count: int) -> None:
+    number = plain_int(what, "count", count)
+    if not 0 <= number <= MOST_PENDING:
+        raise ProgramError(f"{what}: {number} products cannot be under way", hint=f"write 0 to {MOST_PENDING}")
+    emit_call(what, wgmma_wait(number))
+
+
+def _set_registers(what: str, reg_count: int, is_inc: bool) -> None:
+    number = plain_int(what, "reg_count", reg_count)
+    if not LEAST <= number <= MOST or number % STEP:
+        raise ProgramError(
+            f"{what}: {number} registers, but a thread can have multiples of {STEP} from {LEAST} to {MOST}",
+            hint=f"write {min(max(round(number / STEP) * STEP, LEAST), MOST)}",
+        )
+    _, hints = inside_kernel(what)
+    if hints.min_blocks_per_sm is None:
+        hints.min_blocks_per_sm = 1  # without a bound, ptxas ignores the instruction
+    emit_call(what, set_max_registers(number, bool(is_inc)))

@@ -1,0 +1,243 @@
+"""Accesses of 4 to 32 bytes at once, whose values are words of 32 bits (level 3): `T.ldg128`, `T.sts64` and their kin.
+
+Takes elements of global or shared buffers, emits calls of load and store instructions for global memory and vector
+accesses for shared memory. Invariant: addresses are multiples of the bytes of an access, which the program sees to; an
+access that is switched off by its predicate reads zero or writes nothing.
+"""
+
+from __future__ import annotations
+
+from tilelang.dtypes import BOOL, DType, as_dtype
+from tilelang.errors import ProgramError, ProgramTypeError
+from tilelang.ir.buffer import Region, Scope
+from tilelang.ir.expr import Const, Expr, ExprLike, Load, Reinterpret, as_bool, as_expr
+from tilelang.ir.stmt import Store
+from tilelang.ir.vector import lane, lanes_of, pack
+from tilelang.language.api import api
+from tilelang.language.calls import emit_call, inside_kernel
+from tilelang.targets.nvidia.isa.memory import load, store
+from tilelang.targets.nvidia.language.pointers import Place, neighbors, pointer_of
+
+__all__ = [
+    "ldg32",
+    "ldg64",
+    "ldg128",
+    "ldg256",
+    "lds32",
+    "lds64",
+    "lds128",
+    "stg32",
+    "stg64",
+    "stg128",
+    "stg256",
+    "sts32",
+    "sts64",
+    "sts128",
+]
+
+_WORD = as_dtype("uint32")
+_MOST = 16  # bytes of one instruction before sm_100. Source: PTX ISA, "ld"
+
+
+@api
+def ldg32(src: Place, pred: ExprLike | None = None) -> Expr:
+    """4 bytes of global memory from the element `src` on, as a uint32.
+
+    Args:
+        src: `A[i, j]`, an element of a tensor that nothing writes while the kernel runs, or the first of a region.
+        pred: Where it is false nothing is read, and the value is 0.
+
+    Raises:
+        ProgramError: The element is not in global memory, or its dtype does not divide the access.
+    """
+    return _load_global("T.ldg32", src, 4, pred)
+
+
+@api
+def ldg64(src: Place, pred: ExprLike | None = None) -> Expr:
+    """8 bytes of global memory, as a uint32x2. As `T.ldg32` otherwise."""
+    return _load_global("T.ldg64", src, 8, pred)
+
+
+@api
+def ldg128(src: Place, pred: ExprLike | None = None) -> Expr:
+    """16 bytes of global memory, as a uint32x4. As `T.ldg32` otherwise."""
+    return _load_global("T.ldg128", src, 16, pred)
+
+
+@api
+def ldg256(src: Place, pred: ExprLike | None = None) -> Expr:
+    """32 bytes of global memory, as a uint32x8, by two loads. As `T.ldg32` otherwise."""
+    return _load_global("T.ldg256", src, 32, pred)
+
+
+@api
+def stg32(dst: Place, value: ExprLike, pred: ExprLike | None = None) -> None:
+    """Writes a uint32 to the 4 bytes of global memory from the element `dst` on.
+
+    Args:
+        dst: `A[i, j]`, or the first element of a region.
+        value: A value of 4 bytes.
+        pred: Where it is false nothing is written.
+
+    Raises:
+        ProgramError: The element is not in global memory, or its dtype does not divide the access.
+        ProgramTypeError: The value has another size.
+    """
+    _store_global("T.stg32", dst, 4, value, pred)
+
+
+@api
+def stg64(dst: Place, value: ExprLike, pred: ExprLike | None = None) -> None:
+    """Writes a uint32x2 to 8 bytes of global memory. As `T.stg32` otherwise."""
+    _store_global("T.stg64", dst, 8, value, pred)
+
+
+@api
+def stg128(dst: Place, value: ExprLike, pred: ExprLike | None = None) -> None:
+    """Writes a uint32x4 to 16 bytes of global memory. As `T.stg32` otherwise."""
+    _store_global("T.stg128", dst, 16, value, pred)
+
+
+@api
+def stg256(dst: Place, value: ExprLike, pred: ExprLike | None = None) -> None:
+    """Writes a uint32x8 to 32 bytes of global memory, by two stores. As `T.stg32` otherwise."""
+    _store_global("T.stg256", dst, 32, value, pred)
+
+
+@api
+def lds32(src: Place) -> Expr:
+    """4 bytes of shared memory from the element `src` on, as a uint32.
+
+    Raises:
+        ProgramError: The element is not in shared memory, or its dtype does not divide the access.
+    """
+    return _load_shared("T.lds32", src, 4)
+
+
+@api
+def lds64(src: Place) -> Expr:
+    """8 bytes of shared memory, as a uint32x2. As `T.lds32` otherwise."""
+    return _load_shared("T.lds64", src, 8)
+
+
+@api
+def lds128(src: Place) -> Expr:
+    """16 bytes of shared memory, as a uint32x4. As `T.lds32` otherwise."""
+    return _load_shared("T.lds128", src, 16)
+
+
+@api
+def sts32(dst: Place, value: ExprLike) -> None:
+    """Writes a uint32 to the 4 bytes of shared memory from the element `dst` on.
+
+    Raises:
+        ProgramError: The element is not in shared memory, or its dtype does not divide the access.
+        ProgramTypeError: The value has another size.
+    """
+    _store_shared("T.sts32", dst, 4, value)
+
+
+@api
+def sts64(dst: Place, value: ExprLike) -> None:
+    """Writes a uint32x2 to 8 bytes of shared memory. As `T.sts32` otherwise."""
+    _store_shared("T.sts64", dst, 8, value)
+
+
+@api
+def sts128(dst: Place, value: ExprLike) -> None:
+    """Writes a uint32x4 to 16 bytes of shared memory. As `T.sts32` otherwise."""
+    _store_shared("T.sts128", dst, 16, value)
+
+
+def _load_global(what: str, src: Place, size: int, pred: ExprLike | None) -> Expr:
+    region = _first(what, src, Scope.GLOBAL, size)
+    keep = Const(True, BOOL) if pred is None else as_bool(pred)
+    parts = []
+    for touched in _parts(region, size):
+        dtype = _in_elements(region, min(size, _MOST))
+        loaded = emit_call(what, load(dtype, read_only=True), touched, keep, reads=(touched,))
+        assert loaded is not None
+        parts.append(_as_words(loaded, min(size, _MOST)))
+    return _joined(parts)
+
+
+def _store_global(what: str, dst: Place, size: int, value: ExprLike, pred: ExprLike | None) -> None:
+    region = _first(what, dst, Scope.GLOBAL, size)
+    keep = Const(True, BOOL) if pred is None else as_bool(pred)
+    dtype = _in_elements(region, min(size, _MOST))
+    for touched, part in zip(_parts(region, size), _split(what, value, size), strict=True):
+        emit_call(what, store(dtype), touched, _as(part, dtype), keep, writes=(touched,))
+
+
+def _load_shared(what: str, src: Place, size: int) -> Expr:
+    region = _first(what, src, Scope.SHARED, size)
+    stager, _ = inside_kernel(what)
+    return _as_words(stager.bind("loaded", Load(region.buffer, region.start, _in_elements(region, size))), size)
+
+
+def _store_shared(what: str, dst: Place, size: int, value: ExprLike) -> None:
+    region = _first(what, dst, Scope.SHARED, size)
+    stager, _ = inside_kernel(what)
+    (part,) = _split(what, value, size)
+    stager.emit(Store(region.buffer, region.start, _as(part, _in_elements(region, size))))
+
+
+def _first(what: str, place: Place, scope: Scope, size: int) -> Region:
+    """The first element of an access."""
+    region = pointer_of(what, place).region
+    if region.buffer.scope is not scope:
+        raise ProgramError(
+            f"{what}: '{region.buffer.name}' is not in {scope.name.lower()} memory",
+            hint="T.ldg and T.stg access global memory, T.lds and T.sts shared memory",
+        )
+    bits = region.dtype.bits * region.dtype.lanes
+    if bits < 8 or 8 * size % bits:
+        raise ProgramError(f"{what}: {size} bytes are no whole number of elements of {region.dtype!s}")
+    return Region(region.buffer, region.start, tuple(as_expr(1) for _ in region.start))
+
+
+def _in_elements(region: Region, size: int) -> DType:
+    """So many bytes as elements of the buffer."""
+    count = size // region.dtype.storage_bytes
+    return region.dtype if count == 1 else as_dtype(f"{region.dtype!s}x{count}")
+
+
+def _parts(region: Region, size: int) -> list[Region]:
+    """What each instruction of an access touches."""
+    count = min(size, _MOST) // region.dtype.storage_bytes
+    *leading, last = region.start
+    starts = [(*leading, last + i * count) for i in range(-(-size // _MOST))]
+    return [neighbors(Region(region.buffer, start, region.extent), count) for start in starts]
+
+
+def _words(size: int) -> DType:
+    return _WORD if size == 4 else as_dtype(f"uint32x{size // 4}")
+
+
+def _as_words(value: Expr, size: int) -> Expr:
+    return _as(value, _words(size))
+
+
+def _as(value: Expr, dtype: DType) -> Expr:
+    return value if value.dtype == dtype else Reinterpret(value, dtype)
+
+
+def _joined(parts: list[Expr]) -> Expr:
+    return parts[0] if len(parts) == 1 else pack([one for part in parts for one in lanes_of(part)])
+
+
+def _split(what: str, value: ExprLike, size: int) -> list[Expr]:
+    """A value in the parts that one instruction takes each."""
+    given = as_expr(value)
+    if given.dtype.bits * given.dtype.lanes != 8 * size:
+        raise ProgramTypeError(
+            f"{what}: writes {size} bytes, and {given.dtype!s} has {given.dtype.bits * given.dtype.lanes} bits",
+            hint=f"write a value of {_words(size)!s}, such as T.reinterpret(value, {str(_words(size))!r})",
+        )
+    if size <= _MOST:
+        return [given]
+    half = given.dtype.lanes // 2
+    if not half:
+        raise ProgramTypeError(f"{what}: expected a vector, got {given.dtype!s}")
+    return [pack([lane(given, i) for i in range(start, start + half)]) for start in (0, half)]

@@ -1,0 +1,177 @@
+"""`T.copy` from global to shared memory past the registers: `cp.async`.
+
+Takes a `Copy`, emits the copies of the executing thread, without closing their group: whoever places the wait does
+that. Invariant: every element of the destination is written, with zero where the source has none; neighboring threads
+copy neighboring chunks, and a thread's addresses differ from chunk to chunk by a constant wherever sizes allow. Hints
+to the L2 cache are not taken; `isa.nvidia.cache_policy` says why.
+
+Source: PTX ISA, "cp.async": chunks of 4, 8 or 16 bytes, aligned to their size on both sides.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from tilelang.dtypes import BOOL, INT32
+from tilelang.errors import CompilerBug
+from tilelang.ir.buffer import Region, Scope
+from tilelang.ir.builder import Builder, as_body
+from tilelang.ir.expr import Const, Expr, Load, Var, const, int_const
+from tilelang.ir.stmt import CallStmt, For, ForKind, If, Store
+from tilelang.layout.constraints import Constraint
+from tilelang.layout.memory import contiguous_elements
+from tilelang.lowering.alignment import is_multiple, starts_aligned, strides
+from tilelang.lowering.lowering import Site
+from tilelang.lowering.regions import axes, indices
+from tilelang.ops.copy import Copy
+from tilelang.records import record
+from tilelang.targets.nvidia.isa.cp_async import SIZES, cp_async
+from tilelang.targets.target import Feature
+
+NAME = "copy.cp_async"
+_ZERO = const(0, INT32)
+
+
+class AsyncCopy:
+    """Whole chunks of rows, each by one thread."""
+
+    name = NAME
+
+    def refusal(self, op: Copy, site: Site) -> str:
+        """Why the operator cannot be done this way; empty if it can."""
+        if not site.target.has(Feature.CP_ASYNC):
+            return f"{site.target.arch} has no cp.async"
+        if op.src.buffer.scope is not Scope.GLOBAL or op.dst.buffer.scope is not Scope.SHARED:
+            return "copies from global to shared memory only"
+        if op.src.dtype != op.dst.dtype:
+            return f"does not convert {op.src.dtype!s} to {op.dst.dtype!s}"
+        if op.layout is not None:
+            return "the user says which thread copies what"
+        if op.src.static_extent is None or op.dst.static_extent is None:
+            return "the extents are not constant"
+        if not math.prod(op.dst.static_extent):
+            return "there is nothing to copy"
+        if not chunk_elements(op):
+            return "chunks of 4 bytes or more are not proven to be aligned and in one row"
+        return ""
+
+    def constrain(self, op: Copy, site: Site) -> Iterable[Constraint]:
+        """Any layout will do that keeps chunks in one piece; where one does not, chunks become smaller."""
+        return ()
+
+    def lower(self, op: Copy, site: Site, build: Builder) -> None:
+        """Emits the executing thread's copies."""
+        if site.thread is None:
+            raise CompilerBug(f"{NAME}: there are no threads yet")
+        count = chunk_elements(op)
+        layout = site.shared_layouts.get(op.dst.buffer)
+        if layout is not None:
+            count = min(count, contiguous_elements(layout))
+        _Copies(op, count, site.threads, site.thread).emit(build)
+
+
+def chunk_elements(op: Copy) -> int:
+    """The elements of the largest chunk that is aligned and contiguous on both sides; 0 if there is none."""
+    size = op.src.dtype.storage_bytes
+    for width in sorted(SIZES, reverse=True):
+        count = width // size
+        if count * size == width and _fits(op, count, width):
+            return count
+    return 0
+
+
+def _fits(op: Copy, count: int, width: int) -> bool:
+    src, dst = axes(op.src), axes(op.dst)
+    if count == 1:
+        return starts_aligned(op.src.buffer, width)
+    rank, last = op.src.buffer.rank, op.src.buffer.rank - 1
+    if not src or src[-1] != last or not dst or dst[-1] != op.dst.buffer.rank - 1:
+        return False
+    if (op.src.static_extent or (0,))[last] % count or op.coalesced_width not in (None, count):
+        return False
+    buffer, shape = op.dst.buffer, op.dst.buffer.static_shape
+    if buffer.strides is not None or shape is None or shape[-1] % count or not is_multiple(op.dst.start[-1], count):
+        return False
+    steps = strides(op.src.buffer)
+    aligned = int_const(steps[last]) == 1 and all(
+        is_multiple(steps[axis], count) or int_const(op.src.buffer.shape[axis]) == 1 for axis in range(rank - 1)
+    )
+    # a chunk is either inside of the tensor or outside of it
+    whole = is_multiple(op.src.start[last], count) and is_multiple(op.src.buffer.shape[last], count)
+    return aligned and whole and starts_aligned(op.src.buffer, width)
+
+
+@record(slots=True)
+class _Copies:
+    """The chunks of one copy, numbered row by row."""
+
+    op: Copy
+    count: int  # elements per chunk
+    threads: int
+    thread: Expr
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        """Chunks per dimension that is not a unit."""
+        extent = self.op.dst.static_extent or ()
+        kept = [extent[axis] for axis in axes(self.op.dst)]
+        return (*kept[:-1], kept[-1] // self.count) if kept else (1,)
+
+    def emit(self, build: Builder) -> None:
+        """Full rounds first, in which every thread copies a chunk; then what is left."""
+        chunks = math.prod(self._shape)
+        rounds, rest = divmod(chunks, self.threads)
+        if rounds == 1:
+            self._chunk(build, self._coordinates(_ZERO))
+        elif rounds:
+            step = Var("i", INT32, index=True)
+            with build.block() as body:
+                self._chunk(build, self._coordinates(step))
+            build.emit(For(step, _ZERO, const(rounds, INT32), 1, ForKind.UNROLLED, as_body(body, build.loc)))
+        if rest:
+            with build.block() as body:
+                self._chunk(build, self._coordinates(const(rounds, INT32)))
+            build.emit(If(self.thread < rest, as_body(body, build.loc)))
+
+    def _coordinates(self, step: Expr) -> list[Expr]:
+        """The coordinates of the thread's chunk in round `step`, in chunks.
+
+        The number of the chunk is `thread + step * threads`. Digit by digit from the last dimension on, the two parts
+        are taken apart as long as they cannot carry, so that the thread's part is computed once.
+        """
+        own, moved, stride = self.thread, step, self.threads
+        result: list[Expr] = []
+        for extent in reversed(self._shape[1:]):
+            if stride % extent == 0:  # all rounds stay in the thread's column
+                result.append(own % extent)
+                own, stride = own // extent, stride // extent
+            else:
+                number = own + moved * stride
+                result.append(number % extent)
+                own, moved, stride = number // extent, _ZERO, 0
+        number = own if int_const(moved) == 0 or not stride else own + moved * stride
+        return [number, *reversed(result)]
+
+    def _chunk(self, build: Builder, at: Sequence[Expr]) -> None:
+        op = self.op
+        coordinates = list(at) if axes(op.dst) else []
+        if coordinates and self.count > 1:
+            coordinates[-1] = coordinates[-1] * self.count
+        src, dst = indices(op.src, coordinates), indices(op.dst, coordinates)
+        width = self.count * op.dst.dtype.storage_bytes
+        if width not in SIZES:  # the destination's layout tears chunks apart: through registers
+            self._elements(build, src, dst)
+            return
+        source, target = self._region(op.src, src), self._region(op.dst, dst)
+        build.emit(CallStmt(cp_async(width), (target, source, Const(True, BOOL)), (source,), (target,)))
+
+    def _region(self, region: Region, start: tuple[Expr, ...]) -> Region:
+        extent = [const(1, INT32) for _ in start]
+        extent[-1] = const(self.count, INT32)
+        return Region(region.buffer, start, tuple(extent))
+
+    def _elements(self, build: Builder, src: tuple[Expr, ...], dst: tuple[Expr, ...]) -> None:
+        for lane in range(self.count):
+            source, target = (*src[:-1], src[-1] + lane), (*dst[:-1], dst[-1] + lane)
+            build.emit(Store(self.op.dst.buffer, target, Load(self.op.src.buffer, source, self.op.src.dtype)))

@@ -1,0 +1,100 @@
+"""`T.c2d_im2col` by the copy engine: TMA in its im2col mode.
+
+Takes tiles whose columns belong to one tap of the window; emits the instructions of the one thread that starts the
+loads. Invariant: rows of the tile are pixels that the engine walks in the order of the output; what lies outside of the
+image or the matrix is zero.
+
+Source: PTX ISA, "Tensors: Im2col mode"; CUDA Driver API, "cuTensorMapEncodeIm2col", for what a map may be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tilelang.dtypes import SCALARS
+from tilelang.errors import CompilerBug
+from tilelang.ir.buffer import Region
+from tilelang.ir.builder import Builder
+from tilelang.ir.expr import Expr, cast, select
+from tilelang.ir.stmt import CallStmt
+from tilelang.layout.constraints import Constraint
+from tilelang.lowering.alignment import is_multiple
+from tilelang.lowering.lowering import Site
+from tilelang.lowering.patches import name_index, patch
+from tilelang.lowering.regions import ZERO, is_whole, some_of
+from tilelang.ops.im2col import Im2Col
+from tilelang.targets.nvidia.isa.tensor_box import CORNERS, IMAGE_RANK, MAX_OFFSET, MAX_PIXELS, MAX_STEP
+from tilelang.targets.nvidia.isa.tma import tma_load
+from tilelang.targets.nvidia.lowerings.copy_tma import (
+    LOAD,
+    boxes_of,
+    by_one_thread,
+    engine_refusal,
+    in_boxes,
+    pitches,
+    policy_of,
+)
+
+_UINT16 = SCALARS["uint16"]
+
+
+class TmaIm2Col:
+    """Pixels of an image into shared memory, whose bytes the operator's barrier counts."""
+
+    name = LOAD
+
+    def refusal(self, op: Im2Col, site: Site) -> str:
+        """Why the operator cannot be done this way; empty if it can."""
+        if op.barrier is None:
+            return "no barrier counts its bytes"
+        return engine_refusal(op, op.src, op.dst, site) or _window_refusal(op)
+
+    def constrain(self, op: Im2Col, site: Site) -> Iterable[Constraint]:
+        """The shared tile lies in boxes."""
+        return in_boxes(op, op.dst)
+
+    def lower(self, op: Im2Col, site: Site, build: Builder) -> None:
+        """One thread starts a load for each box of columns."""
+        by_one_thread(site, build, lambda: _start(op, site, build), op.leaders or 0)
+
+
+def _window_refusal(op: Im2Col) -> str:
+    """Why the engine's walk over pixels does not give the tile."""
+    reach = op.dilation * (op.kernel - 1)
+    rows, columns = (op.dst.static_extent or (0, 0))[-2:]
+    if op.receivers is not None or op.part is not None:
+        return "blocks of a cluster do not share windows of an image"
+    if not is_whole(op.src):
+        return "a part of a tensor is no image"
+    if columns != (op.dst.buffer.static_shape or ())[-1]:
+        return "the tile is a part of its buffer"
+    if not is_multiple(op.src.extent[-1], columns):
+        return f"{columns} columns are not proven to belong to one tap of the window"
+    if rows > MAX_PIXELS:
+        return f"{rows} rows are more than {MAX_PIXELS}"
+    if op.stride > MAX_STEP or -op.pad not in CORNERS or op.pad - reach not in CORNERS or reach > MAX_OFFSET:
+        return "the window is larger, or has larger steps, than the copy engine counts"
+    return ""
+
+
+def _start(op: Im2Col, site: Site, build: Builder) -> None:
+    if op.barrier is None:
+        raise CompilerBug(f"{LOAD}: chosen for an im2col without a barrier")
+    rows, columns = (op.dst.static_extent or (0, 0))[-2:]
+    batch, channels, boxes = op.src.extent[0], op.src.extent[-1], boxes_of(op.dst, site)
+    first = patch(op, ZERO, build)
+    k = name_index(build, "k", op.column_tile * columns)
+    tap = name_index(build, "tap", k // channels)
+    # behind the last tap there are no columns: no image has this number
+    number = select(tap < op.kernel * op.kernel, first.n, batch)
+    offsets = [cast(at * op.dilation, _UINT16) for at in (tap % op.kernel, tap // op.kernel)]
+    corner = (-op.pad, op.pad - op.dilation * (op.kernel - 1), op.stride)
+    dims, steps = tuple(reversed(op.src.buffer.shape)), pitches(op.src.buffer)[1:]
+    box = site.tensor_map(op.src.buffer, dims, steps, (boxes.columns, rows), boxes.mode_bytes, (corner, corner))
+    policy = policy_of(op, build)
+    for begin in range(0, columns, boxes.columns):
+        shared = some_of(op.dst, len(op.dst.extent) - 1, begin, boxes.columns)
+        at = (k % channels + begin, first.left, first.top, number)
+        args: tuple[Expr | Region, ...] = (shared, box, op.barrier, *at, *offsets, *policy)
+        load = tma_load(IMAGE_RANK, pixels=True, hint=bool(policy))
+        build.emit(CallStmt(load, args, (op.src,), (shared,)))

@@ -1,0 +1,464 @@
+"""`T.copy` of whole tiles by the copy engine: TMA.
+
+Takes copies between global and shared memory, emits the instructions of the one thread that starts them; a load tells
+its barrier when its bytes have come, a store ends with a group that the program awaits. Invariant: the engine fills
+what is out of bounds with zero and drops what would be written there, so that no access is tested.
+
+A tile lies in shared memory as boxes of rows that the engine can write (`layout.boxes`); one instruction moves a box,
+or all boxes side by side where the tensor's rows divide into them.
+
+Source: PTX ISA, "cp.async.bulk.tensor"; CUDA Driver API, "cuTensorMapEncodeTiled", for what a map may be.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import product
+
+from tilelang.dtypes import INT32, SCALARS
+from tilelang.errors import CompilerBug
+from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.builder import Builder, as_body
+from tilelang.ir.expr import Expr, Var, cast, const, int_const
+from tilelang.ir.schedule import WARPGROUP_THREADS
+from tilelang.ir.stmt import CallStmt, If
+from tilelang.layout.boxes import PERIOD_ROWS, Boxes, boxed, find_boxes, fits
+from tilelang.layout.constraints import Constraint, InShared, Why
+from tilelang.layout.memory import row_major
+from tilelang.layout.swizzle_modes import MODES
+from tilelang.lowering.alignment import is_multiple, starts_aligned, strides
+from tilelang.lowering.lowering import Site
+from tilelang.lowering.regions import ZERO, axes, some_of
+from tilelang.ops.copy import Copy
+from tilelang.records import record
+from tilelang.targets.nvidia.isa.cache_policy import NORMAL, l2_policy
+from tilelang.targets.nvidia.isa.cluster import CLUSTER_RANK
+from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_EXPECT_TX
+from tilelang.targets.nvidia.isa.tensor_box import BOX_ALIGNMENT, CHUNK_BYTES, MAX_RANK, MAX_SIDE
+from tilelang.targets.nvidia.isa.tma import TMA_STORE_COMMIT, tma_load, tma_store
+from tilelang.targets.target import Feature
+
+LOAD, STORE = "copy.tma", "copy.tma_store"
+
+_SIZES = (1, 2, 4, 8)  # bytes of an element. Source: CUDA Driver API, enum CUtensorMapDataType
+
+
+class TmaLoad:
+    """Boxes of a tensor into shared memory, whose bytes the operator's barrier counts.
+
+    Who asks for it by name gets them announced there, too.
+    """
+
+    name = LOAD
+
+    def refusal(self, op: Copy, site: Site) -> str:
+        """Why the operator cannot be done this way; empty if it can."""
+        if op.barrier is None:
+            return "no barrier counts its bytes"
+        return engine_refusal(op, op.src, op.dst, site) or _extent_refusal(op.src) or _parts_refusal(op, site)
+
+    def constrain(self, op: Copy, site: Site) -> Iterable[Constraint]:
+        """The shared tile lies in boxes."""
+        return in_boxes(op, op.dst)
+
+    def lower(self, op: Copy, site: Site, build: Builder) -> None:
+        """One thread starts all boxes."""
+        barrier = op.barrier
+        if barrier is None:
+            raise CompilerBug(f"{LOAD}: chosen for a copy without a barrier")
+
+        def start(*receivers: Expr) -> None:
+            for box in _boxes(*_own_part(op, site), site):
+                args: tuple[Expr | Region, ...] = (box.shared, box.map, barrier, *box.at, *receivers, *policy)
+                load = tma_load(len(box.at), multicast=bool(receivers), hint=bool(policy))
+                build.emit(CallStmt(load, args, (box.tensor,), (box.shared,)))
+
+        policy: tuple[Expr, ...] = ()
+
+        def emit() -> None:
+            nonlocal policy
+            if op.explicit:
+                size = math.prod(op.dst.static_extent or ()) * op.dst.dtype.storage_bytes
+                build.emit(CallStmt(MBARRIER_EXPECT_TX, (barrier, const(size, INT32))))
+            policy = policy_of(op, build)
+            if op.receivers is None:
+                start()
+            elif op.explicit:
+                _by_the_lowest(int_const(op.receivers) or 1, build, start)
+            else:
+                start(cast(op.receivers, SCALARS["uint16"]))
+
+        by_one_thread(site, build, emit, op.leaders or 0)
+
+
+class TmaStore:
+    """Boxes of shared memory into a tensor, for operators whose end the program awaits itself."""
+
+    name = STORE
+
+    def refusal(self, op: Copy, site: Site) -> str:
+        """Why the operator cannot be done this way; empty if it can."""
+        if op.barrier is not None:
+            return "barriers count the bytes of loads"
+        if not op.pending:
+            return "all threads together store faster than one that waits for it"
+        if any((int_const(start) or 0) < 0 for start in op.dst.start):
+            return "what is stored begins before the tensor"
+        return engine_refusal(op, op.dst, op.src, site) or _extent_refusal(op.dst)
+
+    def constrain(self, op: Copy, site: Site) -> Iterable[Constraint]:
+        """The shared tile lies in boxes."""
+        return in_boxes(op, op.src)
+
+    def lower(self, op: Copy, site: Site, build: Builder) -> None:
+        """One thread of each warpgroup stores its share of the rows, which the warpgroup has often written itself."""
+        tensor, tile, each = op.dst, op.src, op.leaders or site.threads
+        rows = int_const(tile.extent[-2]) if len(axes(tile)) > 1 else None
+        warpgroups = site.threads // WARPGROUP_THREADS
+        shared = op.leaders is None and site.thread is not None and warpgroups > 1
+        if shared and site.thread is not None and rows is not None and rows % (warpgroups * PERIOD_ROWS) == 0:
+            share = rows // warpgroups
+            first = site.thread // WARPGROUP_THREADS * share
+            tensor, tile = some_of(tensor, axes(tensor)[-2], first, share), some_of(tile, axes(tile)[-2], first, share)
+            each = WARPGROUP_THREADS
+
+        def emit() -> None:
+            for box in _boxes(tensor, tile, site):
+                args: tuple[Expr | Region, ...] = (box.map, box.shared, *box.at)
+                # no writes: what they meet in the tensor is ordered by whoever awaits the store
+                build.emit(CallStmt(tma_store(len(box.at)), args, (box.shared,)))
+            build.emit(CallStmt(TMA_STORE_COMMIT, ()))
+
+        by_one_thread(site, build, emit, each)
+
+
+def policy_of(op: Copy, build: Builder) -> tuple[Expr, ...]:
+    """What tells the L2 cache how long to keep what a copy reads; nothing where it does as always."""
+    if op.policy is not None:
+        return (op.policy,)
+    if op.eviction is None or op.eviction == NORMAL:
+        return ()
+    policy = Var("policy", SCALARS["uint64"])
+    build.emit(CallStmt(l2_policy(op.eviction), (), result=policy))
+    return (policy,)
+
+
+def engine_refusal(op: Copy, tensor: Region, tile: Region, site: Site) -> str:
+    """Why the engine cannot move a tile between a tensor and shared memory; empty if it can."""
+    if not site.target.has(Feature.TMA):
+        return f"{site.target.arch} has no copy engine for tiles"
+    if not op.bulk:
+        return "the user forbids it"
+    if tensor.buffer.scope is not Scope.GLOBAL or tile.buffer.scope is not Scope.SHARED:
+        return "copies between global and shared memory only"
+    if tensor.dtype != tile.dtype:
+        return f"does not convert {op.src.dtype!s} to {op.dst.dtype!s}"
+    if op.layout is not None or op.coalesced_width is not None:
+        return "the user says which thread copies what"
+    explicit = op.explicit
+    refusal = _tensor_refusal(tensor, explicit=explicit) or _tile_refusal(tile, explicit=explicit)
+    return refusal or _layout_refusal(tile, site)
+
+
+def _extent_refusal(tensor: Region) -> str:
+    return "the extents are not constant" if tensor.static_extent is None else ""
+
+
+def _tensor_refusal(tensor: Region, *, explicit: bool) -> str:
+    """Why no map can describe a tensor, or no box begins where the region does.
+
+    Who asks for the engine by name answers for beginnings that the program does not show.
+    """
+    buffer, size = tensor.buffer, tensor.dtype.storage_bytes
+    if buffer.storage.address is not None:
+        return "the host does not know the tensor, which lies at an address"
+    if size not in _SIZES or tensor.dtype.lanes != 1:
+        return f"a map has no elements of {tensor.dtype!s}"
+    if not 1 <= buffer.rank <= MAX_RANK:
+        return f"the tensor has {buffer.rank} dimensions, and a map 1 to {MAX_RANK}"
+    if not starts_aligned(buffer, CHUNK_BYTES):
+        return f"the tensor is not proven to begin at a multiple of {CHUNK_BYTES} bytes"
+    *outer, inner = strides(buffer)
+    if axes(tensor)[-1:] != (buffer.rank - 1,):
+        return "the last dimension is not the one that is contiguous in memory"
+    if int_const(inner) != 1:
+        return "neighbors along the last dimension are not neighbors in memory"
+    if not all(is_multiple(step * size, CHUNK_BYTES) for step in outer):
+        return f"a stride of the tensor is not proven to be a multiple of {CHUNK_BYTES} bytes"
+    first = tensor.start[-1]
+    if not is_multiple(first * size, CHUNK_BYTES) and not (explicit and int_const(first) is None):
+        return f"what is copied is not proven to begin at a multiple of {CHUNK_BYTES} bytes of a row"
+    return ""
+
+
+def _tile_refusal(tile: Region, *, explicit: bool) -> str:
+    """Why boxes do not make a tile; who asks for the engine by name may move some of the boxes of a tile."""
+    extent, shape = tile.static_extent, tile.buffer.static_shape
+    if extent is None or shape is None:
+        return "the extents are not constant"
+    kept = axes(tile)
+    if not kept or kept[-1] != len(shape) - 1:
+        return "the last dimension is not the one that is contiguous in memory"
+    columns, size = shape[-1], tile.dtype.storage_bytes
+    some = _is_front(tile) or explicit and _is_in_boxes(tile, _mode(shape, size) // size)
+    whole = extent[kept[0] : -1] == shape[kept[0] : -1] or explicit and _has_some_rows(tile, shape)
+    is_box = whole and (extent[-1] == shape[-1] or some)
+    if not is_box or tile.buffer.view_of is not None and not explicit or tile.buffer.strides is not None:
+        return "the tile is a part of its buffer"
+    if len(kept) > 1 and kept[-2] != len(shape) - 2:
+        return "the dimension before the last is a unit"
+    if columns * size % CHUNK_BYTES:
+        return f"rows of {columns * size} bytes are no multiple of {CHUNK_BYTES}"
+    matrix = math.prod(shape[axis] for axis in kept[-2:]) * size
+    if matrix % BOX_ALIGNMENT and matrix < math.prod(shape) * size:
+        return f"tiles of {matrix} bytes, of which a buffer has several, are no multiple of {BOX_ALIGNMENT}"
+    if not _mode(shape, size) and not _longest(columns, BOX_ALIGNMENT // size if len(kept) == 1 else columns):
+        return f"rows of {columns} elements are longer than a box"
+    if len(kept) > 1 and not _longest(shape[-2], PERIOD_ROWS):
+        return f"{shape[-2]} rows are more than a box has, and no multiple of {PERIOD_ROWS}"
+    return ""
+
+
+def _layout_refusal(tile: Region, site: Site) -> str:
+    """Why boxes do not make a tile as it lies, where that is settled already."""
+    if tile.buffer not in site.shared_layouts:
+        return ""
+    boxes = _find(tile, site)
+    if boxes is None:
+        return f"'{tile.buffer.name}' has a layout that the copy engine does not write"
+    if len(axes(tile)) > 1 and boxes.columns > MAX_SIDE:
+        return f"'{tile.buffer.name}' has a layout with rows of {boxes.columns} elements, longer than a box"
+    if not boxes.mode_bytes and (tile.static_extent or ())[-1:] != (tile.buffer.static_shape or ())[-1:]:
+        return f"'{tile.buffer.name}' has a layout without a swizzle, where rows cannot be left unfinished"
+    if int_const(tile.start[-1]) != 0 and not _is_in_boxes(tile, boxes.columns):
+        return f"'{tile.buffer.name}' has a layout in boxes of {boxes.columns} columns, and this is no number of them"
+    return ""
+
+
+def _is_in_boxes(tile: Region, columns: int) -> bool:
+    """Whether a tile is a whole number of boxes of rows that are cut into them."""
+    extent = (tile.static_extent or (0,))[-1]
+    return columns > 0 and extent % columns == 0 and is_multiple(tile.start[-1], columns)
+
+
+def _has_some_rows(tile: Region, shape: tuple[int, ...]) -> bool:
+    """Whether a tile is some of the rows of a buffer, from where swizzles and addresses of boxes begin anew."""
+    kept, extent = axes(tile), tile.static_extent or ()
+    if len(kept) < 2 or extent[kept[0] : -2] != shape[kept[0] : -2]:
+        return False
+    start, row = tile.start[-2], shape[-1] * tile.dtype.storage_bytes
+    mode = _mode(shape, tile.dtype.storage_bytes)
+    return is_multiple(start, PERIOD_ROWS) if mode else is_multiple(start * row, BOX_ALIGNMENT)
+
+
+def _is_front(tile: Region) -> bool:
+    """Whether a tile is the front part of rows that are cut into boxes; a shorter box leaves the rest of its rows out.
+
+    Source: seen on an H200, for boxes with a swizzle.
+    """
+    shape, columns, size = tile.buffer.static_shape or (), (tile.static_extent or (0,))[-1], tile.dtype.storage_bytes
+    return int_const(tile.start[-1]) == 0 and columns * size % CHUNK_BYTES == 0 and _mode(shape, size) > 0
+
+
+def in_boxes(op: Copy, tile: Region) -> Iterable[Constraint]:
+    """The layout of a tile that the engine moves."""
+    shape = tile.buffer.static_shape or ()
+    if len(shape) > 1:
+        size = tile.dtype.storage_bytes
+        mode = _mode(shape, size) if len(axes(tile)) > 1 else 0  # a single row would begin within a swizzle
+        layout = boxed(shape[-2:], size * 8, mode) if mode else row_major(shape[-2:])
+        yield InShared(tile.buffer, layout, Why(f"{op.name} moves it by the copy engine", op.loc))
+
+
+def _mode(shape: tuple[int, ...], size: int) -> int:
+    """The widest swizzle that a tile allows, in bytes; 0 for none."""
+    return next((mode for mode in MODES if fits(shape, size * 8, mode)), 0)
+
+
+def _longest(length: int, unit: int) -> int:
+    """The longest side of boxes that together have this length: all of it, or a multiple of `unit`; 0 if none is."""
+    if length <= MAX_SIDE:
+        return length
+    return next((part for part in range(MAX_SIDE, 0, -1) if length % part == 0 and part % unit == 0), 0)
+
+
+# -- parts ---------------------------------------------------------------------------------------------------------
+def _parts_refusal(op: Copy, site: Site) -> str:
+    """Why the engine cannot bring parts of a tile."""
+    shape, size = op.dst.static_extent or (), op.dst.dtype.storage_bytes
+    if op.part is None:
+        return ""
+    if len(axes(op.dst)) < 2:
+        return "a tile of one dimension has no parts"
+    columns = _mode(op.dst.buffer.static_shape or (), size) // size or shape[-1]
+    if op.dst.buffer in site.shared_layouts:
+        columns = boxes_of(op.dst, site).columns
+    if _cut(shape, op.parts, columns) is None:
+        rows, columns = shape[-2:]
+        return f"{op.parts} blocks cannot bring equal parts of {rows} rows and {columns} columns"
+    return ""
+
+
+def _cut(shape: tuple[int, ...], parts: int, columns: int) -> int | None:
+    """The dimension along which a tile in boxes of so many columns has so many parts: -1 or -2; None if neither."""
+    if shape[-1] % (parts * columns) == 0:
+        return -1  # whole boxes, which one instruction may move
+    return -2 if shape[-2] % (parts * PERIOD_ROWS) == 0 else None
+
+
+def _own_part(op: Copy, site: Site) -> tuple[Region, Region]:
+    """What of the tensor and of the tile the engine brings for the executing block."""
+    tensor, tile = op.src, op.dst
+    if op.part is None:
+        return tensor, tile
+    axis = _cut(tile.static_extent or (), op.parts, boxes_of(tile, site).columns)
+    if axis is None:
+        raise CompilerBug(f"'{tile.buffer.name}': its layout leaves it no parts")
+    share = (tile.static_extent or ())[axes(tile)[axis]] // op.parts
+    first = op.part * share
+    return some_of(tensor, axes(tensor)[axis], first, share), some_of(tile, axes(tile)[axis], first, share)
+
+
+# -- boxes ---------------------------------------------------------------------------------------------------------
+@record(slots=True)
+class _Box:
+    """What one instruction moves.
+
+    Attributes:
+        map: The name of the map.
+        at: Where the box begins in the map, innermost coordinate first.
+        shared: The box in shared memory.
+        tensor: What it covers of the tensor.
+    """
+
+    map: Expr
+    at: tuple[Expr, ...]
+    shared: Region
+    tensor: Region
+
+
+def _boxes(tensor: Region, tile: Region, site: Site) -> Iterator[_Box]:
+    """The instructions that move a tile, matrix by matrix."""
+    shape, size = (1, *(tile.buffer.static_shape or ())), tile.dtype.storage_bytes
+    boxes = boxes_of(tile, site)
+    extent = tile.static_extent or ()
+    pairs = list(zip(axes(tensor), axes(tile), strict=True))
+    leading, matrix = pairs[:-2], pairs[-2:]
+    for index in product(*(range(extent[axis]) for _, axis in leading)):
+        pieces = [(pair, at, 1) for pair, at in zip(leading, index, strict=True)]
+        whole = [(pair, 0, extent[pair[1]]) for pair in matrix]
+        rows = extent[matrix[0][1]] if len(matrix) > 1 else 1
+        even = shape[-1] > boxes.columns and extent[-1] % boxes.columns == 0
+        if even and _divides(tensor, boxes.columns) and rows == shape[-2] <= MAX_SIDE:
+            yield _side_by_side(tensor, tile, [*pieces, *whole], boxes, site)
+            continue
+        lengths = [_longest(rows, PERIOD_ROWS), _longest(boxes.columns, BOX_ALIGNMENT // size)][-len(matrix) :]
+        steps = [
+            [(pair, at, min(part, length - at)) for at in range(0, length, part)]
+            for (pair, _, length), part in zip(whole, lengths, strict=True)
+        ]
+        for parts in product(*steps):
+            yield _single(tensor, tile, [*pieces, *parts], boxes, site)
+
+
+def _find(tile: Region, site: Site) -> Boxes | None:
+    """How a tile is cut into boxes that can be moved; None if its layout does something else."""
+    shape = tile.buffer.static_shape or ()
+    rows = shape if len(shape) > 1 else (1, *shape)
+    boxes = find_boxes(site.shared_layouts.get(tile.buffer), rows, tile.dtype.storage_bytes * 8)
+    if boxes is None or not boxes.mode_bytes or len(axes(tile)) > 1:
+        return boxes
+    # a single row would begin within a swizzle, but for the first one, whose chunks stay in place
+    first = axes(tile) == (len(shape) - 1,) and is_multiple(tile.start[-2], PERIOD_ROWS)
+    return Boxes(0, boxes.columns) if first else None
+
+
+def boxes_of(tile: Region, site: Site) -> Boxes:
+    """How a tile is cut into boxes that can be moved."""
+    boxes = _find(tile, site)
+    if boxes is None:
+        raise CompilerBug(f"'{tile.buffer.name}': its layout is not one that the copy engine writes")
+    return boxes
+
+
+_Piece = tuple[tuple[int, int], int, int]  # a dimension of the tensor and of the tile, where a part begins, its length
+
+
+def _single(tensor: Region, tile: Region, parts: Sequence[_Piece], boxes: Boxes, site: Site) -> _Box:
+    """A box whose dimensions are those of the tensor."""
+    covered, shared = _covered(tensor, tile, parts)
+    steps = pitches(tensor.buffer)[1:]
+    sizes = tuple(reversed(tensor.buffer.shape))
+    extent = tuple(reversed(covered.static_extent or ()))
+    name = site.tensor_map(tensor.buffer, sizes, steps, extent, boxes.mode_bytes)
+    return _Box(name, tuple(reversed(covered.start)), shared, covered)
+
+
+def _side_by_side(tensor: Region, tile: Region, parts: Sequence[_Piece], boxes: Boxes, site: Site) -> _Box:
+    """A box with a dimension more, along which the boxes of the tile's columns follow each other.
+
+    It stands behind the rows, since that is the order in shared memory.
+    """
+    covered, shared = _covered(tensor, tile, parts)
+    columns, size = boxes.columns, tensor.dtype.storage_bytes
+    row = tensor.buffer.rank - axes(covered)[-2] if len(axes(covered)) > 1 else 1
+    sizes, steps = list(reversed(tensor.buffer.shape)), list(pitches(tensor.buffer))
+    at, extent = list(reversed(covered.start)), list(reversed(covered.static_extent or ()))
+    sizes.insert(row, sizes[0] // columns)
+    steps.insert(row, const(columns * size, INT32))
+    at.insert(row, at[0] // columns)
+    extent.insert(row, extent[0] // columns)
+    sizes[0], at[0], extent[0] = const(columns, INT32), ZERO, columns
+    name = site.tensor_map(tensor.buffer, tuple(sizes), tuple(steps[1:]), tuple(extent), boxes.mode_bytes)
+    return _Box(name, tuple(at), shared, covered)
+
+
+def _divides(tensor: Region, columns: int) -> bool:
+    """Whether rows of a tensor, and what of them is moved, are whole numbers of boxes."""
+    within = tensor.buffer.rank < MAX_RANK
+    return within and is_multiple(tensor.start[-1], columns) and is_multiple(tensor.buffer.shape[-1], columns)
+
+
+def pitches(buffer: Buffer) -> tuple[Expr, ...]:
+    """Bytes between neighbors along each dimension, the innermost first."""
+    return tuple(step * buffer.dtype.storage_bytes for step in reversed(strides(buffer)))
+
+
+def _covered(tensor: Region, tile: Region, parts: Sequence[_Piece]) -> tuple[Region, Region]:
+    """What pieces cover of the tensor and of the tile."""
+
+    def part(region: Region, side: int) -> Region:
+        start, extent = list(region.start), [const(1, INT32) for _ in region.start]
+        for pair, at, length in parts:
+            start[pair[side]] = start[pair[side]] + at if at else start[pair[side]]
+            extent[pair[side]] = const(length, INT32)
+        return Region(region.buffer, tuple(start), tuple(extent))
+
+    return part(tensor, 0), part(tile, 1)
+
+
+def _by_the_lowest(mask: int, build: Builder, start: Callable[..., None]) -> None:
+    """Starts loads in the lowest block of a mask for all that it names, and in each other block for itself."""
+    rank = Var("rank", INT32)
+    build.emit(CallStmt(CLUSTER_RANK, (), result=rank))
+    with build.block() as for_all:
+        start(const(mask, SCALARS["uint16"]))
+    with build.block() as own:
+        start()
+    named = ((const(mask, INT32) >> rank) & 1) == 0
+    others = If(named, as_body(own, build.loc))
+    build.emit(If(rank == (mask & -mask).bit_length() - 1, as_body(for_all, build.loc), others))
+
+
+def by_one_thread(site: Site, build: Builder, emit: Callable[[], None], each: int = 0) -> None:
+    """Emits what one of the threads does that come here, or the first one of each so many."""
+    if site.thread is None:
+        raise CompilerBug("copy engine: there are no threads yet")
+    if site.threads == 1:
+        emit()
+        return
+    with build.block() as body:
+        emit()
+    chosen = site.thread if each in (0, site.threads) else site.thread % each
+    build.emit(If(chosen == 0, as_body(body, build.loc)))

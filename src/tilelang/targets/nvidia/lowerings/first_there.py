@@ -1,0 +1,31 @@
+"""One thread for all those of a warp that come to a place together, whichever these are.
+
+Takes what a thread does for a copy that it asks for by name, gives what one thread does for all that come with it.
+Invariant: a thread that comes alone does it; so does each one where the copy names places by the thread's index.
+"""
+
+from __future__ import annotations
+
+from tilelang.dtypes import SCALARS
+from tilelang.ir.expr import Var, binary, cast, const
+from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.stmt import CallStmt, If, Seq, Stmt, TileOp
+from tilelang.ir.visit import expressions, variables_of
+from tilelang.targets.nvidia.isa.warp import ACTIVE_MASK
+from tilelang.targets.target import WARP_SIZE
+
+
+def by_first_there(op: TileOp, made: Stmt, thread: Var) -> Stmt:
+    """The statement, executed by the first of the threads of a warp that come to it together.
+
+    Args:
+        op: The operator.
+        made: What starts it.
+        thread: The index of the executing thread.
+    """
+    if any(thread in variables_of(expr) for expr in expressions(op)):
+        return made
+    word = SCALARS["uint32"]
+    there, own = Var("there", word), binary(BinaryOp.SHL, const(1, word), cast(thread % WARP_SIZE, word))
+    is_first = binary(BinaryOp.EQ, binary(BinaryOp.BITAND, there, (own - 1) | own), own)
+    return Seq((CallStmt(ACTIVE_MASK, (), result=there, loc=op.loc), If(is_first, made, loc=op.loc)), loc=op.loc)

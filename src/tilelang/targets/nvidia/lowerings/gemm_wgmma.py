@@ -1,0 +1,367 @@
+"""`T.gemm` by the matrix instructions of warpgroups, `wgmma`.
+
+Takes products of a shared tile, or a fragment, with a shared tile into a fragment; gives the program of one thread: a
+fence, all instructions of the warpgroup with their operands told by descriptors, a commit and a wait. Invariant: sums
+are never zeroed by stores where the first instruction can overwrite them. Rows beyond M are whatever lies in shared
+memory behind those of A; their sums are never looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tilelang.dtypes import BOOL, FLOAT32, INT32, SCALARS, DType
+from tilelang.errors import CompilerBug
+from tilelang.ir.buffer import Region, Scope
+from tilelang.ir.builder import Builder
+from tilelang.ir.expr import Const, Expr, Var, binary, cast, const, int_const, unary
+from tilelang.ir.scalar import BinaryOp, UnaryOp
+from tilelang.ir.stmt import Bind, CallStmt
+from tilelang.layout.boxes import Boxes
+from tilelang.layout.constraints import Constraint, InShared, Is, Why
+from tilelang.layout.thread_values import Fragment
+from tilelang.lowering.accumulator import Accumulator
+from tilelang.lowering.fragment_order import FragmentOrder
+from tilelang.lowering.lowering import Site
+from tilelang.lowering.regions import ZERO, is_whole
+from tilelang.lowering.registers import Emitter, emitter
+from tilelang.ops.describe import matrix_axes
+from tilelang.ops.gemm import Gemm, GemmWarpPolicy
+from tilelang.options import PassConfigKey
+from tilelang.records import record
+from tilelang.targets.gpu.lowerings.warp_partition import WarpPartition, held, placed
+from tilelang.targets.nvidia.isa.matrix_descriptor import STEP_BYTES
+from tilelang.targets.nvidia.isa.wgmma import (
+    MATRIX_DESCRIPTOR,
+    MOST_PENDING,
+    ROWS,
+    WARPGROUP,
+    WGMMA_COMMIT,
+    WGMMA_FENCE,
+    WgmmaAtom,
+    atom_of,
+    columns,
+    settle_registers,
+    wgmma,
+    wgmma_wait,
+)
+from tilelang.targets.nvidia.lowerings.mma_operand import FragmentOperand, Share
+from tilelang.targets.nvidia.lowerings.wgmma_operand import Tile
+from tilelang.targets.target import REGISTERS_PER_SM, Feature
+
+_UINT64 = SCALARS["uint64"]
+# Registers that an instruction needs beside its sums. Source: advice C7602 of ptxas 13.0, which counts 154 for n256
+# and 90 for n128 against the registers that a thread has when the kernel starts
+_BESIDE_SUMS = 26
+
+
+@record
+class _Plan:
+    """How a product is divided: the instruction, the warpgroups, and where the operands lie.
+
+    Attributes:
+        atom: The instruction.
+        groups: How warpgroups, in the place of warps, share the tile.
+        steps: Instructions along K.
+        a: A in shared memory and its boxes; None if it is a fragment.
+        b: B and its boxes.
+        left: The fragment of A, as one of its buffer.
+        accumulator: The fragment of C, as one of its buffer.
+    """
+
+    atom: WgmmaAtom
+    groups: WarpPartition
+    steps: int
+    a: tuple[Tile, Boxes] | None
+    b: tuple[Tile, Boxes]
+    left: Fragment
+    accumulator: Fragment
+
+
+class GemmWgmma:
+    """The lowering."""
+
+    name = "gemm.wgmma"
+
+    def refusal(self, op: Gemm, site: Site) -> str:
+        """Why matrix instructions of warpgroups cannot do it; empty if they can."""
+        m = int_const(op.sizes[0]) or 0
+        if 0 < m * 2 <= ROWS and not (op.explicit or site.is_fed):
+            return f"M is {m}: warps by themselves multiply without padding, and no slower"
+        found = _plan(op, site)
+        return found if isinstance(found, str) else ""
+
+    def constrain(self, op: Gemm, site: Site) -> Iterable[Constraint]:
+        """The fragments of the instruction over the warpgroups, and the boxes without which it finds no operands."""
+        plan = _made(op, site)
+        yield Is(op.c.buffer, held(plan.accumulator), Why(f"{op.name} accumulates in it by {plan.atom.name}", op.loc))
+        if plan.a is None:
+            yield Is(op.a.buffer, held(plan.left), Why(f"{op.name} multiplies it by {plan.atom.name}", op.loc))
+        for found in (plan.a, plan.b):
+            if found is not None:
+                tile, boxes = found
+                why = Why(f"{op.name} reads it by {plan.atom.name}", op.loc)
+                yield InShared(tile.region.buffer, tile.layout(boxes), why, required=True)
+
+    def lower(self, op: Gemm, site: Site, build: Builder) -> None:
+        """The program of the executing thread."""
+        plan = _made(op, site)
+        emit, thread = emitter(build, site, self.name)
+        _Emission(op, site, plan, emit, thread).run()
+
+
+class _Emission:
+    """The program of one product."""
+
+    def __init__(self, op: Gemm, site: Site, plan: _Plan, emit: Emitter, thread: Expr) -> None:
+        self._op, self._site, self._plan, self._emit, self._thread = op, site, plan, emit, thread
+        self._m, _, k = (int_const(size) or 0 for size in op.sizes)
+        cover = plan.groups.rows * plan.groups.row_atoms * ROWS
+        self._padded = plan.a is not None and cover > self._m
+        self._record = wgmma(
+            plan.atom,
+            a_in_registers=plan.a is None,
+            transpose_a=plan.a is not None and plan.a[0].transposed,
+            transpose_b=plan.b[0].transposed,
+            overhang=0 if plan.a is None else plan.a[0].overhang(plan.a[1], cover, k),
+        )
+
+    def run(self) -> None:
+        """Emits it."""
+        op, plan, emit, build = self._op, self._plan, self._emit, self._emit.build
+        groups, atom = plan.groups, plan.atom
+        row_group, column_group = self._warpgroup()
+        sums = Accumulator(emit, op, self._site, plan.accumulator, atom.c_dtype, run=atom.c.values)
+        sums.begin(zeroing=False)
+        of_a = None if plan.a is None else self._descriptor(plan.a, row_group, groups.row_atoms * ROWS)
+        of_b = self._descriptor(plan.b, column_group, groups.column_atoms * atom.n)
+        held_a = self._held(row_group) if of_a is None else None
+        keep = self._keep()
+        self._settle(sums, held_a)
+        build.emit(CallStmt(WGMMA_FENCE, ()))
+
+        def multiply(step: Expr, i: Expr, j: Expr) -> None:
+            c = sums.registers(i * ROWS, j * atom.n)
+            if plan.a is not None and of_a is not None:
+                a: Expr | Region = self._at(plan.a, of_a, i * ROWS, step * atom.k)
+                reads: tuple[Region, ...] = (op.a, op.b, c)
+            else:
+                assert held_a is not None
+                a = held_a.registers(i, step)
+                reads = (a, op.b, c)
+            b = self._at(plan.b, of_b, j * atom.n, step * atom.k)
+            accumulate = keep if plan.steps == 1 else emit.short(binary(BinaryOp.OR, step > 0, keep))
+            first = (row_group * groups.row_atoms + i) * ROWS
+            rows = (emit.short(binary(BinaryOp.MIN, self._m - first, ROWS)),) if self._padded else ()
+            build.emit(CallStmt(self._record, (c, a, b, accumulate, *rows), reads, (c,)))
+
+        def along_n(step: Expr, i: Expr) -> None:
+            emit.loop("j", groups.column_atoms, lambda j: multiply(step, i, j))
+
+        emit.loop("k_step", plan.steps, lambda step: emit.loop("i", groups.row_atoms, lambda i: along_n(step, i)))
+        build.emit(CallStmt(WGMMA_COMMIT, ()))
+        pending = 0 if sums.moves or held_a is not None and held_a.moves else op.wait  # moved again by the next one
+        if pending >= 0:
+            tiles = tuple(region for region in (op.a, op.b) if region.buffer.scope is Scope.SHARED)
+            build.emit(CallStmt(wgmma_wait(pending), (), tiles))
+        sums.end()
+
+    def _warpgroup(self) -> tuple[Expr, Expr]:
+        """The executing warpgroup's place along M and along N.
+
+        Nothing tells the compiler that warps have but one, since it finds descriptors in uniform registers anyhow, and
+        a shuffle would stand between the wait for a tile and its first product.
+        """
+        groups, count = self._plan.groups, self._site.threads // WARPGROUP
+        number = self._emit.bind("warpgroup", self._thread // WARPGROUP, count)
+        row = ZERO if groups.rows == 1 else number if groups.rows == count else number % groups.rows
+        return row, ZERO if groups.columns == 1 else number if groups.columns == count else number // groups.rows
+
+    def _descriptor(self, operand: tuple[Tile, Boxes], group: Expr, rows: int) -> Expr:
+        """The descriptor of the first rows of the executing warpgroup."""
+        tile, boxes = operand
+        buffer, build = tile.region.buffer, self._emit.build
+        whole = Var(f"{buffer.name}_matrix", _UINT64)
+        first = Region(buffer, tile.region.start, tuple(const(1, INT32) for _ in tile.region.start))
+        numbers = (const(number, INT32) for number in tile.distances(boxes))
+        build.emit(CallStmt(MATRIX_DESCRIPTOR, (first, *numbers), result=whole))
+        if int_const(group) == 0:
+            return whole
+        part = Var(f"{buffer.name}_rows", _UINT64)
+        build.emit(Bind(part, self._moved(whole, tile.chunks(boxes, group * rows, ZERO))))
+        return part
+
+    def _at(self, operand: tuple[Tile, Boxes], descriptor: Expr, row: Expr, k: Expr) -> Expr:
+        """The descriptor of what begins at a row of the warpgroup's and at k."""
+        tile, boxes = operand
+        return self._moved(descriptor, tile.chunks(boxes, row, k))
+
+    def _moved(self, descriptor: Expr, chunks: Expr) -> Expr:
+        short = self._emit.short(chunks)
+        return descriptor if int_const(short) == 0 else descriptor + cast(short, _UINT64)
+
+    def _held(self, row_group: Expr) -> FragmentOperand:
+        """A in registers, moved into the order of the instruction where it is not; all of it, since steps overlap."""
+        op, plan, emit = self._op, self._plan, self._emit
+        row_axis, k_axis = _axes_of_a(op)
+        m, _, k = (int_const(size) or 0 for size in op.sizes)
+        cover = plan.groups.rows * plan.groups.row_atoms * ROWS
+        share = Share(op.a, row_axis, k_axis, m, k, plan.atom.a, plan.groups.row_atoms, cover)
+        origin = emit.short(row_group * (plan.groups.row_atoms * ROWS))
+        lane = emit.short(self._thread % WARPGROUP)
+        order = FragmentOrder(self._site.fragments[op.a.buffer], plan.left)
+        operand = FragmentOperand(emit, share, lane, origin, order, self._site.registers[op.a.buffer], plan.steps)
+        emit.loop("k_step", plan.steps, lambda step: operand.fetch(step, tail=False))
+        return operand
+
+    def _settle(self, sums: Accumulator, held_a: FragmentOperand | None) -> None:
+        """Registers that products will use are computed before the fence; those in use already are left alone."""
+        used = [] if self._op.always_clears or self._op.wait else [sums.array]
+        for registers in used if held_a is None else [*used, held_a.array]:
+            settle = settle_registers(registers.dtype, int_const(registers.extent[0]) or 0)
+            self._emit.build.emit(CallStmt(settle, (registers,), (registers,), (registers,)))
+
+    def _keep(self) -> Expr:
+        """Whether the old sums count."""
+        clear = self._op.clear_accum
+        if clear is None or isinstance(clear, Const):
+            return const(clear is None or not clear.value, BOOL)
+        keep = Var("keep", BOOL)
+        self._emit.build.emit(Bind(keep, unary(UnaryOp.NOT, clear)))
+        return keep
+
+
+# -- the plan ------------------------------------------------------------------------------------------------------
+
+
+def _made(op: Gemm, site: Site) -> _Plan:
+    found = _plan(op, site)
+    if isinstance(found, str):
+        raise CompilerBug(f"gemm.wgmma: chosen for a product that it refuses: {found}")
+    return found
+
+
+def _plan(op: Gemm, site: Site) -> _Plan | str:
+    """The plan, or why there is none, in a few words."""
+    return (
+        _refused_target(op, site)
+        or _refused_places(op)
+        or _divided(op, site, FLOAT32 if op.c.dtype == "bfloat16" else op.c.dtype)
+    )
+
+
+def _refused_target(op: Gemm, site: Site) -> str:
+    if not site.target.has(Feature.WGMMA):
+        return f"{site.target.arch} has no matrix instructions of warpgroups"
+    if not site.options.warpgroup_products:
+        return f"{PassConfigKey.TL_DISABLE_WGMMA.value} is set"
+    if site.threads % WARPGROUP or not site.threads:
+        return f"{site.threads} threads are no whole number of warpgroups"
+    if (op.a.dtype, op.b.dtype) != op.operands:
+        return f"its operands are {op.a.dtype!s} and {op.b.dtype!s}"
+    return "" if op.wait <= MOST_PENDING else f"{op.wait} groups cannot be left under way"
+
+
+def _refused_places(op: Gemm) -> str:
+    for letter, region in zip("ABC", (op.a, op.b, op.c), strict=True):
+        scope = region.buffer.scope
+        allowed = {"A": (Scope.SHARED, Scope.FRAGMENT), "B": (Scope.SHARED,), "C": (Scope.FRAGMENT,)}[letter]
+        if scope not in allowed:
+            return f"{letter} is in scope {scope.value}"
+        if scope is Scope.FRAGMENT and not is_whole(region):
+            return f"{letter} is a part of a fragment"
+        rank = region.buffer.rank
+        if scope is Scope.SHARED and matrix_axes(region) != (rank - 2, rank - 1):
+            return f"the matrix {letter} is not in the last two dimensions of its buffer"
+        if scope is Scope.SHARED and (region.buffer.view_of is not None or region.buffer.static_shape is None):
+            return f"{letter} is a view, or has no constant shape"
+    return ""
+
+
+def _divided(op: Gemm, site: Site, sums: DType) -> _Plan | str:
+    m, n, k = (int_const(size) or 0 for size in op.sizes)
+    if not (m and n and k):
+        return "its extents are not constants above zero"
+    operand = op.a.dtype
+    if atom_of(*op.operands, sums, columns(operand)[0]) is None:
+        return f"warpgroups multiply no {op.multiplied} with sums in {sums!s}"
+    transposed = (op.transpose_a, not op.transpose_b)
+    held_a = op.a.buffer.scope is Scope.FRAGMENT
+    for letter, contiguous in zip("AB", (transposed[0] and not held_a, transposed[1]), strict=True):
+        if contiguous and operand.bits != 16:
+            return f"{letter} of {operand!s} is not contiguous along K"
+    depth = STEP_BYTES * 8 // operand.bits
+    if k % depth:
+        return f"K is {k}, no multiple of {depth}"
+    least = columns(operand)[0]
+    if n % least:
+        return f"N is {n}, no multiple of {least}"
+    found = f"its warpgroups do not divide the tile of {m} x {n}"
+    for groups, width in _partitions(m, n, op, site):
+        atom = atom_of(*op.operands, sums, width)
+        assert atom is not None
+        a = None if held_a else _in_boxes(Tile(op.a, transposed[0], m, ROWS), site)
+        b = _in_boxes(Tile(op.b, transposed[1], n, width), site)
+        failed = next((found for found in (a, b) if isinstance(found, str)), "")
+        if failed:
+            found = failed
+            continue
+        assert not isinstance(a, str)
+        assert not isinstance(b, str)
+        left = groups.left(atom, m, k)
+        return _Plan(
+            atom,
+            groups,
+            k // depth,
+            a,
+            b,
+            placed(left, _axes_of_a(op), op.a.buffer.static_shape or ()),
+            placed(groups.accumulator(atom, m, n), _axes_of_c(op), op.c.buffer.static_shape or ()),
+        )
+    return found
+
+
+def _axes_of_a(op: Gemm) -> tuple[int, int]:
+    """The dimensions of A's buffer along M and along K."""
+    row, column = matrix_axes(op.a)
+    return (column, row) if op.transpose_a else (row, column)
+
+
+def _axes_of_c(op: Gemm) -> tuple[int, int]:
+    row, column = matrix_axes(op.c)
+    return row, column
+
+
+def _in_boxes(tile: Tile, site: Site) -> tuple[Tile, Boxes] | str:
+    """The operand with the boxes that its buffer has, or may be given."""
+    buffer = tile.region.buffer
+    given = site.shared_layouts.get(buffer)
+    boxes = next(tile.candidates(), None) if given is None else tile.boxes_of(given)
+    if boxes is None:
+        what = "cannot be cut into boxes" if given is None else "has a layout"
+        return f"'{buffer.name}' {what} that descriptors {'can' if given is None else 'cannot'} tell"
+    return tile, boxes
+
+
+def _partitions(m: int, n: int, op: Gemm, site: Site) -> Iterator[tuple[WarpPartition, int]]:
+    """How warpgroups may share the tile, and the columns of their instructions: best first.
+
+    They split the rows first, or the columns if the policy says so.
+    """
+    count, tall = site.threads // WARPGROUP, -(-m // ROWS)
+    splits = [rows for rows in range(1, count + 1) if count % rows == 0]
+    if op.policy is not GemmWarpPolicy.FullCol:
+        splits.reverse()
+    # producers may stand beside these threads, so that there are fewer registers to begin with
+    most = 2 * (min(256, REGISTERS_PER_SM // (site.threads + WARPGROUP) // 8 * 8) - _BESIDE_SUMS)
+    for rows in splits:
+        across = count // rows
+        if tall % rows or n % across:
+            continue
+        for width in sorted(columns(op.a.dtype), reverse=True):
+            if n // across % width == 0 and width <= most:
+                yield WarpPartition(rows, across, 1, tall // rows, n // across // width), width
+                break
+
+
+LOWERING = GemmWgmma()

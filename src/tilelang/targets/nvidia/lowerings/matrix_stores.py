@@ -1,0 +1,259 @@
+"""`T.Parallel` loops that bring results to a shared tile by matrix stores: `stmatrix`.
+
+Takes a loop with its layout, emits what the executing thread does, where the layout is that of matrix instructions: in
+each block of 8 x 8 iterations, lane l of a warp runs two neighbors along one dimension, at 2 * (l % 4), and l / 4 is
+its place along another. Copies of accumulators are such loops, and so are those that do something with each sum on its
+way. Invariant: the same elements get the same values as by stores of single elements, and whole warps come along.
+
+Source: PTX ISA, "stmatrix"; "Matrix fragments for mma.m16n8k16" and "Register fragments for wgmma.mma_async.m64nNk16"
+for where accumulators lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tilelang.analysis.spreading import Spreading
+from tilelang.arith.affine import Linearizer
+from tilelang.dtypes import INT32
+from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.builder import Builder
+from tilelang.ir.compare import expr_key
+from tilelang.ir.expr import Expr, Load, Var, as_expr, const
+from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, ParallelLoop, Seq, Stmt, Store
+from tilelang.ir.visit import expressions, substitute, walk_expr
+from tilelang.isa.machine import LANES
+from tilelang.layout.digits import Mode, merged, unit
+from tilelang.layout.thread_values import Fragment
+from tilelang.lowering.lowering import Site
+from tilelang.lowering.operand_layout import keeps_runs
+from tilelang.lowering.regions import ZERO
+from tilelang.records import record
+from tilelang.targets.gpu.lowerings.parallel import plain_iteration
+from tilelang.targets.gpu.lowerings.spread import Spread, ValueDigit
+from tilelang.targets.nvidia.isa.ldmatrix import ROW_BYTES, ROWS, stmatrix
+from tilelang.targets.target import Feature
+
+_UNIT_BITS = 16
+_UNITS = ROW_BYTES * 8 // _UNIT_BITS  # in a row of a matrix
+_PAIR = 2  # units of a register
+_LANE_DIGITS = 5  # of size 2
+_MOST_DIGITS = 2  # of size 2, of the number of a matrix among those of one instruction
+
+
+@record(slots=True)
+class _Blocks:
+    """How iterations are made of blocks of 8 x 8.
+
+    Attributes:
+        pairs: The dimension along which lanes run two neighbors.
+        lines: The one along which every fourth lane steps.
+        matrices: The steps between blocks that one instruction stores, each a digit of size 2.
+        rest: The other value digits: the instructions of a thread.
+        warps: The digits of the warp's number.
+    """
+
+    pairs: int
+    lines: int
+    matrices: tuple[Mode, ...]
+    rest: tuple[Mode, ...]
+    warps: tuple[Mode, ...]
+
+    @property
+    def outer(self) -> tuple[Mode, ...]:
+        """All steps between blocks."""
+        return (*self.matrices, *self.rest, *self.warps)
+
+
+class MatrixStores:
+    """A loop that is done so.
+
+    Attributes:
+        tile: What is stored to.
+    """
+
+    def __init__(
+        self, loop: ParallelLoop, site: Site, spread: Spread, row: Region, within: int, *, trans: bool
+    ) -> None:
+        """As `matrix_stores` found it.
+
+        Args:
+            loop: The loop.
+            site: The threads.
+            spread: Its iterations as loops of the executing thread: pairs, matrices, instructions.
+            row: The row of a matrix whose address the executing lane gives.
+            within: How many of these loops run through the matrices of one instruction.
+            trans: Whether rows of a matrix in memory run along lines of lanes.
+        """
+        self._loop, self._site, self._spread, self._row = loop, site, spread, row
+        self._inner, self._outer = spread.digits[: 1 + within], spread.digits[1 + within :]
+        self._store = stmatrix(_PAIR**within, trans)
+        self._values = _PAIR ** len(self._inner)
+        self.tile = row.buffer
+
+    def emit(self, build: Builder) -> None:
+        """For each instruction: the values of its matrices into registers, and the store."""
+        loc, tile, pairs = self._loop.loc, self.tile, self._inner[0]
+        values = Buffer(f"{tile.name}_r", (as_expr(self._values),), tile.dtype, Scope.LOCAL)
+        place: Expr = pairs.var
+        for n, digit in enumerate(self._inner[1:], 1):
+            place = place + digit.var * _PAIR**n
+        fill = plain_iteration(self._into(values, place), Spreading(), self._site, self._spread)
+        for digit in self._inner:
+            fill = _loop(digit, fill, ForKind.VECTORIZED if digit is pairs else ForKind.UNROLLED)
+        held = Region(values, (ZERO,), values.shape)
+        move = CallStmt(self._store, (self._row, held), (held,), (self._row,), loc=loc)
+        body: Stmt = Seq((Alloc(values, loc=loc), fill, move), loc=loc)
+        for digit in self._outer:
+            body = _loop(digit, body, ForKind.UNROLLED)
+        build.emit(body)
+
+    def _into(self, values: Buffer, place: Expr) -> ParallelLoop:
+        """The loop with registers in the place of the tile."""
+        *names, store = _parts(self._loop.body)
+        assert isinstance(store, Store)
+        kept = Store(values, (place,), store.value, loc=store.loc)
+        body = Seq((*names, kept), loc=self._loop.body.loc)
+        return ParallelLoop(self._loop.vars, self._loop.extents, body, loc=self._loop.loc)
+
+
+def matrix_stores(loop: ParallelLoop, layout: Fragment, how: Spreading, site: Site) -> MatrixStores | None:
+    """How a loop is done by matrix stores; None if it cannot be, or gains nothing.
+
+    Args:
+        loop: The loop, of constant extents.
+        layout: Which thread runs which iterations.
+        how: What must be kept in mind.
+        site: The threads, and how tiles lie in shared memory.
+    """
+    *names, store = _parts(loop.body)
+    if not isinstance(store, Store) or site.thread is None or not site.target.has(Feature.STMATRIX):
+        return None
+    if not all(isinstance(name, Bind) for name in names) or not _suits(store.buffer):
+        return None
+    if how.reason or how.folds or how.atomics or how.final or how.last:
+        return None
+    if any(_reads(store.buffer, stmt) for stmt in (*names, store)):
+        return None  # lanes would write what others have yet to read
+    blocks = _find_blocks(layout)
+    if blocks is None or not blocks.matrices:
+        return None
+    indices = _named_by_variables(store.indices, names)
+    run = _contiguous(indices, loop.vars)
+    if run not in (blocks.pairs, blocks.lines) or any(mode.stride[run] % _UNITS for mode in blocks.outer):
+        return None
+    rank = len(layout.shape)
+    spread = Spread(
+        Fragment(layout.shape, layout.thread, (Mode(_PAIR, unit(rank, blocks.pairs)), *blocks.matrices, *blocks.rest)),
+        site.thread,
+    )
+    across = blocks.pairs if run == blocks.lines else blocks.lines
+    places = dict(zip(loop.vars, _first_of_row(blocks, across, spread, site.thread), strict=True))
+    start = tuple(substitute(index, places) for index in indices)
+    row = Region(store.buffer, start, (*(const(1, INT32) for _ in start[1:]), const(_UNITS, INT32)))
+    if not keeps_runs(row, site.shared_layouts.get(store.buffer), _UNITS):
+        return None
+    return MatrixStores(loop, site, spread, row, len(blocks.matrices), trans=run == blocks.lines)
+
+
+def _suits(tile: Buffer) -> bool:
+    """Whether matrices can be stored to a tile."""
+    own = tile.view_of is None and tile.strides is None
+    return own and tile.scope is Scope.SHARED and tile.dtype.lanes == 1 and tile.dtype.bits == _UNIT_BITS
+
+
+def _reads(tile: Buffer, stmt: Stmt) -> bool:
+    """Whether a statement reads what it stores to."""
+    nodes = (node for root in expressions(stmt) for node in walk_expr(root))
+    return any(isinstance(node, Load) and node.buffer.storage is tile.storage for node in nodes)
+
+
+# -- layouts -------------------------------------------------------------------------------------------------------
+def _find_blocks(layout: Fragment) -> _Blocks | None:
+    """How a layout is made of blocks that lanes hold as matrices; None if it is not, or reaches beyond the loop."""
+    thread = [mode for digit in layout.thread for mode in _halved(digit)]
+    value = [mode for digit in layout.value for mode in _halved(digit) if not mode.is_idle]
+    lanes, warps = thread[:_LANE_DIGITS], thread[_LANE_DIGITS:]
+    if layout.cover != layout.shape or layout.replication > 1 or [mode.size for mode in lanes] != [2] * _LANE_DIGITS:
+        return None
+    rank = len(layout.shape)
+    pairs, lines = (_axis(lanes[0].stride, _PAIR), _axis(lanes[2].stride, 1))
+    if pairs is None or lines is None or pairs == lines:
+        return None
+    wanted = [unit(rank, pairs, step) for step in (2, 4)] + [unit(rank, lines, step) for step in (1, 2, 4)]
+    pair = Mode(_PAIR, unit(rank, pairs))
+    if [mode.stride for mode in lanes] != wanted or pair not in value:
+        return None
+    value.remove(pair)
+    matrices = [mode for mode in value if mode.size == 2][:_MOST_DIGITS]
+    rest = merged([mode for mode in value if mode not in matrices])
+    return _Blocks(pairs, lines, tuple(matrices), rest, merged(warps))
+
+
+def _halved(mode: Mode) -> Iterable[Mode]:
+    """A digit as digits of size 2, as far as these go, and what is left, least significant first."""
+    size, stride = mode.size, mode.stride
+    while size % 2 == 0:
+        yield Mode(2, stride)
+        size, stride = size // 2, tuple(2 * step for step in stride)
+    if size > 1:
+        yield Mode(size, stride)
+
+
+def _axis(stride: Sequence[int], step: int) -> int | None:
+    """The only dimension that a digit moves, by this step; None if it does something else."""
+    moved = [axis for axis, by in enumerate(stride) if by]
+    return moved[0] if len(moved) == 1 and stride[moved[0]] == step else None
+
+
+def _first_of_row(blocks: _Blocks, across: int, spread: Spread, thread: Expr) -> tuple[Expr, ...]:
+    """Where the row begins whose address the executing lane gives: lane l that of row l % 8 of matrix l / 8."""
+    shape = spread.layout.shape
+    rank = len(shape)
+    spare = LANES // ROWS // _PAIR ** len(blocks.matrices)  # lanes that repeat addresses, which nobody looks at
+    idle = (Mode(spare, (0,) * rank),) if spare > 1 else ()
+    lanes = (Mode(ROWS, unit(rank, across)), *blocks.matrices, *idle)
+    instructions = spread.digits[1 + len(blocks.matrices) :]
+    own = Fragment(shape, (*lanes, *blocks.warps), ()).coordinates(thread, ZERO)
+    return tuple(_plus(at, axis, instructions) for axis, at in enumerate(own))
+
+
+def _plus(at: Expr | int, axis: int, digits: Sequence[ValueDigit]) -> Expr:
+    """A coordinate with the steps of digits added."""
+    total = as_expr(at)
+    for digit in digits:
+        if digit.mode.stride[axis]:
+            total = total + digit.var * digit.mode.stride[axis]
+    return total
+
+
+# -- loops ---------------------------------------------------------------------------------------------------------
+def _parts(body: Stmt) -> tuple[Stmt, ...]:
+    return body.body or (body,) if isinstance(body, Seq) else (body,)
+
+
+def _loop(digit: ValueDigit, body: Stmt, kind: ForKind) -> Stmt:
+    return For(digit.var, ZERO, const(digit.mode.size, INT32), 1, kind, body, loc=body.loc)
+
+
+def _named_by_variables(indices: Sequence[Expr], names: Sequence[Stmt]) -> tuple[Expr, ...]:
+    """Indices with the names of index arithmetic replaced by their values."""
+    values: dict[Var, Expr] = {}
+    for name in names:
+        if isinstance(name, Bind):
+            values[name.var] = substitute(name.value, values)
+    return tuple(substitute(index, values) for index in indices)
+
+
+def _contiguous(indices: Sequence[Expr], variables: Sequence[Var]) -> int | None:
+    """The variable whose steps are those of the last index, and which no other index knows; None if there is none."""
+    if not indices or not indices[-1].dtype.is_int:
+        return None
+    *others, last = indices
+    elsewhere = {node for index in others for node in walk_expr(index) if isinstance(node, Var)}
+    terms = Linearizer().sum(last).terms
+    for axis, var in enumerate(variables):
+        moved = {t: step for t, step in terms.items() if any(node is var for key in t for node in walk_expr(key.expr))}
+        if var not in elsewhere and moved == {(expr_key(var),): 1}:
+            return axis
+    return None

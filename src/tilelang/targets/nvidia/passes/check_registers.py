@@ -1,0 +1,135 @@
+"""Warns of fragments that the registers of the block's threads cannot hold, and refuses moves of too many registers.
+
+Takes a tile-level function with its layouts decided and gives it back without requests for registers that a warpgroup
+has already. Invariant: what passes has no warpgroups that wait for registers which nobody frees. Whatever does not fit
+is right in local memory, where the assembler puts it, and `kernel.resources` says how much that is; a fragment whose
+share of a thread alone needs more registers than a thread has is worth a warning.
+"""
+
+from __future__ import annotations
+
+from tilelang.analysis.per_thread import PerThread
+from tilelang.analysis.thread_groups import ThreadGroups
+from tilelang.errors import Note, ProgramError, ResourceError, warn
+from tilelang.ir.buffer import Buffer
+from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.schedule import WARPGROUP_THREADS
+from tilelang.ir.stmt import CallStmt, Launch
+from tilelang.ir.visit import walk, without
+from tilelang.isa.instruction import Instruction
+from tilelang.layout.thread_values import Fragment
+from tilelang.ops.gemm import Gemm
+from tilelang.passes.base import Pass, PassContext, with_body
+from tilelang.targets.nvidia.isa.registers import MOST, STEP, asked_registers
+from tilelang.targets.target import MAX_REGISTERS, MAX_THREADS, REGISTERS_PER_SM
+
+_REGISTER_BYTES = 4
+
+
+def check_registers(func: PrimFunc, context: PassContext) -> PrimFunc:
+    """The function; a `ProgramWarning` for each fragment that does not fit, and for each request without effect.
+
+    Raises:
+        ResourceError: Warpgroups ask for more registers than the block has.
+        ProgramError: A warpgroup asks for fewer where it means more, or there are no whole warpgroups.
+    """
+    superfluous: set[CallStmt] = set()
+    for launch in walk(func.body):
+        if isinstance(launch, Launch):
+            superfluous |= _check_moves(launch)
+            layouts = dict(launch.plan.fragments)
+            products = [op for op in walk(launch.body) if isinstance(op, Gemm) and op.c.buffer in layouts]
+            first = {op.c.buffer: op for op in reversed(products)}
+            for buffer, layout in layouts.items():
+                _check(buffer, layout, launch, first.get(buffer))
+    return with_body(func, without(func.body, superfluous))
+
+
+def _check(fragment: Buffer, layout: Fragment, launch: Launch, product: Gemm | None) -> None:
+    """Warns of a fragment that does not fit; `product` is the first one that accumulates in it."""
+    needed = registers(fragment, layout)
+    if needed <= MAX_REGISTERS:
+        return
+    threads = layout.threads
+    more = threads
+    while more < MAX_THREADS and needed * threads > MAX_REGISTERS * more:
+        more *= 2
+    enough = threads == launch.num_threads and more <= MAX_THREADS and needed * threads <= MAX_REGISTERS * more
+    what = f"fragment '{fragment.name}'" if product is None else f"T.gemm: the accumulator '{fragment.name}'"
+    shape = f"'{fragment.name}' is {fragment.static_shape} of {fragment.dtype!s}"
+    share = f"threads={more} leaves {needed * threads // more} to each thread; or " if enough else ""
+    warn(
+        f"{what} needs {needed} registers of each of {threads} threads, but a thread has {MAX_REGISTERS}: at least "
+        f"{(needed - MAX_REGISTERS) * _REGISTER_BYTES} bytes of each thread lie in local memory, which is slow",
+        fragment.loc if product is None else product.loc,
+        hint=f"{share}make the tile smaller",
+        notes=(Note(shape, None if product is None else fragment.loc),),
+    )
+
+
+def _check_moves(launch: Launch) -> set[CallStmt]:
+    """Checks what the user's warpgroups ask for with T.set_max_nreg, each in program order; what has no effect."""
+    groups = ThreadGroups(launch)
+    calls = [(s, s.routine) for s in walk(launch.body) if isinstance(s, CallStmt)]
+    found = [(s, asked_registers(routine)) for s, routine in calls if isinstance(routine, Instruction)]
+    moves = [(s, asked) for s, asked in found if asked is not None]
+    if not moves or any(stmt in PerThread(launch).apart for stmt, _ in moves):
+        return set()  # who comes there is not known
+    threads = launch.num_threads
+    if threads % WARPGROUP_THREADS:
+        with moves[0][0].loc:
+            raise ProgramError(
+                f"T.set_max_nreg: the block has {threads} threads, no whole warpgroups of {WARPGROUP_THREADS}",
+                hint=f"write threads={-(-threads // WARPGROUP_THREADS) * WARPGROUP_THREADS}",
+            )
+    for stmt, _ in moves:
+        group = groups.around(stmt)
+        if group.first % WARPGROUP_THREADS or group.count % WARPGROUP_THREADS:
+            with stmt.loc:
+                raise ProgramError(
+                    f"T.set_max_nreg: threads {group.first} to {group.end - 1} come here, no whole warpgroups of "
+                    f"{WARPGROUP_THREADS}",
+                    hint="let all threads of a warpgroup come here, as in `with T.ws(0):`",
+                )
+    blocks = launch.hints.min_blocks_per_sm or 1
+    given = min(REGISTERS_PER_SM // (threads * blocks) // STEP * STEP, MOST)
+    held = [given] * (threads // WARPGROUP_THREADS)
+    superfluous: set[CallStmt] = set()
+    for stmt, (count, increase) in moves:
+        group = groups.around(stmt)
+        numbers = range(group.first // WARPGROUP_THREADS, group.end // WARPGROUP_THREADS)
+        least = min(held[number] for number in numbers)
+        if not increase and count > least:
+            with stmt.loc:
+                raise ProgramError(
+                    f"T.set_max_nreg: a thread has {least} registers here, so that {count} are more",
+                    hint=f"write T.set_max_nreg({count}, True)",
+                )
+        if increase and all(count < held[number] for number in numbers):
+            # the instruction may only ask for more. Source: PTX ISA, "setmaxnreg"
+            warn(
+                f"T.set_max_nreg: no effect: a thread has {least} registers here already, and {count} are fewer",
+                stmt.loc,
+                hint="leave it out, or launch more threads",
+            )
+            superfluous.add(stmt)
+            continue
+        for number in numbers:
+            held[number] = count
+    together = given * len(held)
+    if sum(held) > together:
+        with moves[-1][0].loc:
+            raise ResourceError(
+                f"T.set_max_nreg: the warpgroups of the block ask for {' + '.join(map(str, held))} = {sum(held)} "
+                f"registers of a thread, but have {together} together: {given} each",
+                hint=f"ask for {-(-(sum(held) - together) // STEP) * STEP} fewer; those that bring tiles need 24 to 40",
+            )
+    return superfluous
+
+
+def registers(buffer: Buffer, layout: Fragment) -> int:
+    """Registers of 32 bits that a thread's share of a fragment takes."""
+    return -(-layout.values * buffer.dtype.storage_bytes // _REGISTER_BYTES)
+
+
+PASS = Pass("check_registers", check_registers, Level.TILE, Level.TILE)

@@ -1,0 +1,120 @@
+"""Inserts the fences between what threads write to shared memory and what asynchronous hardware does there.
+
+Takes a thread-level function with all of its barriers; gives one in which every thread that has written to a tile,
+which the copy engine or the matrix units of a warpgroup touch as well, executes a proxy fence before the next barrier
+at which it meets others, or before such work if it starts it itself. Invariant: nothing but fences is added.
+
+Source: PTX ISA, "Memory Consistency Model: Proxies" and "membar / fence.proxy".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.stmt import CallStmt, For, If, Launch, Seq, Stmt, While
+from tilelang.ir.visit import walk, written_buffers
+from tilelang.isa.instruction import Effect, Instruction, Timeline
+from tilelang.passes.base import Pass, PassContext, with_launches
+from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC
+from tilelang.transforms.place_barriers import PlaceBarriers
+
+_ASYNCHRONOUS = (Timeline.TMA_LOAD, Timeline.TMA_STORE, Timeline.WGMMA)
+_MEETS = Effect.SYNC_BLOCK | Effect.SYNC_SOME | Effect.SYNC_GRID
+
+
+def _instruction(stmt: Stmt) -> Instruction | None:
+    return stmt.routine if isinstance(stmt, CallStmt) and isinstance(stmt.routine, Instruction) else None
+
+
+def _is_asynchronous(stmt: Stmt) -> bool:
+    routine = _instruction(stmt)
+    return routine is not None and routine.timeline in _ASYNCHRONOUS
+
+
+def _tiles(stmt: CallStmt) -> list[Buffer]:
+    """The shared tiles that a call touches."""
+    regions = (*stmt.reads, *stmt.writes)
+    return [region.buffer.storage for region in regions if region.buffer.scope is Scope.SHARED]
+
+
+class _Fences:
+    """Where fences belong in one launch: a walk in program order with whether something written is not fenced yet.
+
+    Attributes:
+        before: The statements before which one stands.
+    """
+
+    def __init__(self, launch: Launch) -> None:
+        self.before: set[Stmt] = set()
+        found = [s for s in walk(launch.body) if isinstance(s, CallStmt) and _is_asynchronous(s)]
+        self._tiles = _overlapping({tile for stmt in found for tile in _tiles(stmt)}, launch)
+        if self._tiles:
+            self._visit(launch.body, (False, False))
+
+    def _visit(self, stmt: Stmt, state: tuple[bool, bool]) -> tuple[bool, bool]:
+        """The state behind a statement: whether a write is without a fence, whether a copy by cp.async is under way."""
+        match stmt:
+            case Seq(body=body):
+                for child in body:
+                    state = self._visit(child, state)
+                return state
+            case If(then_body=then_body, else_body=else_body):
+                then = self._visit(then_body, state)
+                other = state if else_body is None else self._visit(else_body, state)
+                return then[0] or other[0], then[1] or other[1]
+            case For(body=body) | While(body=body):
+                for _ in range(2):  # what an iteration leaves behind meets the next one
+                    after = self._visit(body, state)
+                    state = state[0] or after[0], state[1] or after[1]
+                return state
+        return self._leaf(stmt, *state)
+
+    def _leaf(self, stmt: Stmt, dirty: bool, copying: bool) -> tuple[bool, bool]:
+        routine = _instruction(stmt)
+        if routine is FENCE_PROXY_ASYNC:
+            return False, copying
+        if routine is not None and routine.timeline is Timeline.CP_ASYNC and Effect.WAIT in routine.effect:
+            dirty = dirty or copying
+        if dirty and routine is not None and (routine.effect & _MEETS or self._uses_tile(stmt)):
+            self.before.add(stmt)
+            dirty = False
+        if not _is_asynchronous(stmt) and any(b.storage in self._tiles for b in written_buffers(stmt)):
+            if routine is not None and routine.timeline is Timeline.CP_ASYNC:
+                copying = True
+            else:
+                dirty = True
+        return dirty, copying
+
+    def _uses_tile(self, stmt: Stmt) -> bool:
+        return isinstance(stmt, CallStmt) and _is_asynchronous(stmt) and bool(_tiles(stmt))
+
+
+def _overlapping(tiles: set[Buffer], launch: Launch) -> set[Buffer]:
+    """The tiles, and those that share bytes with one of them."""
+    offsets = {b: at for b, at in launch.plan.shared_offsets if b.view_of is None}
+
+    def span(buffer: Buffer) -> tuple[int, int]:
+        return offsets[buffer], offsets[buffer] + launch.plan.shared_elements(buffer) * buffer.dtype.storage_bytes
+
+    spans = [span(tile) for tile in tiles if tile in offsets]
+    beside = {
+        buffer for buffer in offsets if any(low < span(buffer)[1] and span(buffer)[0] < high for low, high in spans)
+    }
+    return tiles | beside
+
+
+def _fenced(launch: Launch) -> Launch:
+    before = _Fences(launch).before
+    if not before:
+        return launch
+    place = PlaceBarriers(before, set(), lambda loc: CallStmt(FENCE_PROXY_ASYNC, (), loc=loc))
+    return dataclasses.replace(launch, body=place.visit(launch.body) or launch.body)
+
+
+def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
+    return with_launches(func, _fenced)
+
+
+PASS = Pass("insert_proxy_fences", _run, Level.THREAD, Level.THREAD)

@@ -1,0 +1,140 @@
+"""What the statements of one pipelined loop touch, and which of them fill a tile as a whole.
+
+Takes a tile-level loop, gives its effectful statements with their accesses and the names of values that they use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+
+from tilelang.analysis.accesses import Access, accesses
+from tilelang.ir.assumption import Assume, loaded_buffers
+from tilelang.ir.buffer import Buffer, Region
+from tilelang.ir.expr import Expr, Load, Var, int_const
+from tilelang.ir.stmt import Alloc, Atomic, Bind, CallStmt, For, Seq, Stmt
+from tilelang.ir.visit import expressions, variables_of, walk, walk_expr
+from tilelang.ops.copy import Copy
+from tilelang.ops.fill import Fill
+from tilelang.passes.tile.check_program import effectful
+from tilelang.targets.nvidia.passes.asynchronous import asynchronous_store
+
+# the number of a statement, what it does to the memory in question (None: a name's value reads it), whether it writes
+Touching = tuple[int, Access | None, bool]
+
+
+def parts(body: Stmt) -> list[Stmt]:
+    """The statements of a loop's body in program order, allocations and names for values included."""
+    return [p for s in body.body for p in parts(s)] if isinstance(body, Seq) else [body]
+
+
+class LoopBody:
+    """What the statements of one pipelined loop touch.
+
+    Attributes:
+        loop: The loop.
+        statements: Its effectful statements.
+        allocated: The buffers that its body allocates.
+    """
+
+    def __init__(self, loop: For) -> None:
+        self.loop = loop
+        self.statements = effectful(loop.body)
+        body = parts(loop.body)
+        self.allocated = {s.buffer for s in body if isinstance(s, Alloc)}
+        self._names = {s.var: s for s in body if isinstance(s, Bind)}
+        self._promises = {s: self._promised(body[:n]) for n, s in enumerate(body) if s in self.statements}
+        self.touched = [self._touched(s) for s in self.statements]
+        self.storages: dict[Buffer, list[Touching]] = {}  # for each piece of memory, which statements touch it
+        for number, touched in enumerate(self.touched):
+            for storage, access, write in touched:
+                self.storages.setdefault(storage, []).append((number, access, write))
+
+    def _touched(self, stmt: Stmt) -> list[tuple[Buffer, Access | None, bool]]:
+        """(storage, access, whether it writes) of a statement; no access for memory that a name's value reads."""
+        found = accesses(stmt)
+        touched: list[tuple[Buffer, Access | None, bool]] = [
+            (a.buffer.storage, a, a.write) for a in found.all if a.buffer.storage not in found.local
+        ]
+        touched += [(storage, None, False) for storage in self.read_by_names(stmt)]
+        return touched
+
+    def names(self, stmt: Stmt) -> list[Var]:
+        """The names of the body that a statement uses, directly or through other names, in the order of need.
+
+        Behind them are what was promised of these names before the statement.
+        """
+        needed: dict[Var, None] = {}
+
+        def need(expr: Expr) -> None:
+            for node in walk_expr(expr):
+                if isinstance(node, Var) and node in self._names and node not in needed:
+                    need(self._names[node].value)
+                    needed[node] = None
+
+        for inner in walk(stmt):
+            for root in expressions(inner):
+                need(root)
+        promises = [p for p in self._promises.get(stmt, ()) if self._of_body(p.value) <= needed.keys()]
+        return [*needed, *(promise.var for promise in promises)]
+
+    def _of_body(self, expr: Expr) -> Set[Var]:
+        return variables_of(expr) & self._names.keys()
+
+    def _promised(self, before: Sequence[Stmt]) -> list[Assume]:
+        """What is promised of names, but not of memory."""
+        return [s for s in before if isinstance(s, Assume) and not loaded_buffers(s.value)]
+
+    def names_before(self, number: int, users: Sequence[int]) -> list[Var]:
+        """The names that stand before a statement and that some of these statements use, in program order."""
+        used = {name for user in users for name in self.names(self.statements[user])}
+        before: list[Var] = []
+        for part in parts(self.loop.body):
+            if part is self.statements[number]:
+                break
+            if isinstance(part, Bind) and part.var in used:
+                before.append(part.var)
+        return before
+
+    def is_volatile(self, name: Var) -> bool:
+        """Whether the value of a name is memory's that the loop changes, so that it must be read where it stands."""
+        loads = {node.buffer.storage for node in walk_expr(self._names[name].value) if isinstance(node, Load)}
+        return any(storage in loads and write for touched in self.touched for storage, _, write in touched)
+
+    def read_by_names(self, stmt: Stmt) -> Iterator[Buffer]:
+        """The memory that the values of a statement's names read."""
+        for name in self.names(stmt):
+            for node in walk_expr(self._names[name].value):
+                if isinstance(node, Load):
+                    yield node.buffer.storage
+
+    def bind(self, name: Var) -> Bind:
+        """The statement that says what a name of the body stands for."""
+        return self._names[name]
+
+    def fills_first(self, buffer: Buffer) -> int | None:
+        """The statement that writes a shared buffer as a whole in every iteration, before anything else touches it."""
+        touching = self.storages.get(buffer, [])
+        first = touching[0][0] if touching else -1
+        if first < 0 or not fills(self.statements[first], buffer):
+            return None
+        return first if sum(number == first for number, _, _ in touching) == 1 else None
+
+    def results(self, stmt: Stmt) -> set[Var]:
+        """The values that a statement leaves to those after it."""
+        return {s.result for s in walk(stmt) if isinstance(s, CallStmt | Atomic) and s.result is not None}
+
+
+def fills(stmt: Stmt, buffer: Buffer) -> bool:
+    """Whether a statement writes all of a buffer without looking at what is there."""
+    match stmt:
+        case Copy(dst=dst):
+            return dst.buffer is buffer and stmt.src.buffer.storage is not buffer and _is_whole(dst)
+        case Fill(dst=dst):
+            return dst.buffer is buffer and _is_whole(dst)
+    store = asynchronous_store(stmt)
+    return store is not None and store.buffer is buffer
+
+
+def _is_whole(region: Region) -> bool:
+    extent, shape = region.static_extent, region.buffer.static_shape
+    return extent == shape and all(int_const(s) == 0 for s in region.start)

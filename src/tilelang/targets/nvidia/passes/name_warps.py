@@ -1,0 +1,191 @@
+"""Lets the assembler see that the warps of a group go the same way: what warps have in common is asked of a warp.
+
+    if thread >= 256:  ...              warp = the first lane's thread // 32
+    if thread < 256:                 => if warp >= 8:  ...
+        team = thread // 128            else:
+                                            team = warp // 4
+
+Takes a thread-level launch whose groups are whole warps, gives one in which the number of the executing warp has a name
+that every lane has from the first, and in which groups that follow each other are branches of one. Values that no lane
+can have alone, and branches that no lane takes alone, let a machine count in the registers of a warp: descriptors of
+matrices, stages, barriers and coordinates of tiles. Otherwise each product of warpgroups needs 4 moves from a lane's
+registers into the warp's: an iteration of 128x256x64 has 77 instructions then, and 51 so, as ptxas 13.0 makes them. The
+branches have to be one, since behind a branch that ends by itself it takes the lanes for divided.
+
+Invariant: each thread does what it did. It is the last pass about groups of warps: their records are gone behind it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from tilelang.arith.domain import Domain
+from tilelang.arith.simplify import simplify
+from tilelang.dtypes import INT32, SCALARS
+from tilelang.ir.expr import Binary, Expr, Var, binary, conjunction, const, int_const
+from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.stmt import Bind, CallStmt, Group, If, Launch, Seq, Stmt
+from tilelang.ir.visit import Rewriter, walk, walk_expr
+from tilelang.passes.base import Pass, PassContext, with_launches
+from tilelang.targets.nvidia.isa.warp import shuffle
+from tilelang.targets.target import WARP_SIZE
+
+_ALL_LANES = const(2**WARP_SIZE - 1, SCALARS["uint32"])
+_QUOTIENTS = (BinaryOp.FLOORDIV, BinaryOp.TRUNCDIV)  # of what is not negative, as numbers of threads are
+_ORDERS = (BinaryOp.LT, BinaryOp.GE)
+
+
+def name_warps(launch: Launch) -> Launch:
+    """The launch with a name for the executing warp, if it has groups that are whole warps."""
+    thread = launch.thread
+    if thread is None or not any(isinstance(s, If) and _is_of_warps(s.group) for s in walk(launch.body)):
+        return launch
+    if launch.num_threads % WARP_SIZE:
+        return launch
+    warp = Var("warp", INT32, index=True)
+    first_lane = (_ALL_LANES, thread // WARP_SIZE, const(0, INT32), const(WARP_SIZE, INT32))
+    told = Var("first_lane", INT32, index=True)
+    # visibly not negative, so that dividing it takes a shift
+    in_range = binary(BinaryOp.BITAND, told, const(2 ** (launch.num_threads // WARP_SIZE - 1).bit_length() - 1, INT32))
+    named = (
+        CallStmt(shuffle("idx", INT32), first_lane, result=told, loc=launch.loc),
+        Bind(warp, in_range, loc=launch.loc),
+    )
+    block = Group(0, launch.num_threads)
+    body = _Warps(warp, thread, {thread: 0}, block).visit(launch.body) or Seq((), loc=launch.loc)
+    return dataclasses.replace(launch, body=Seq((*named, *_parts(body)), loc=launch.body.loc))
+
+
+def _is_of_warps(group: Group | None) -> bool:
+    return group is not None and group.first % WARP_SIZE == 0 and group.count % WARP_SIZE == 0
+
+
+def _parts(body: Stmt) -> tuple[Stmt, ...]:
+    return body.body if isinstance(body, Seq) else (body,)
+
+
+class _Warps(Rewriter):
+    """The rewriting of what a group of threads does, or a block.
+
+    Args:
+        warp: The number of the executing warp in the block.
+        thread: The number of the executing thread in the block.
+        numbers: Names for its number in groups: the warp in the block with which each begins.
+        threads: Who comes here.
+    """
+
+    def __init__(self, warp: Var, thread: Var, numbers: Mapping[Var, int], threads: Group) -> None:
+        self._warp, self._thread, self._numbers, self._threads = warp, thread, dict(numbers), threads
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if isinstance(node, Seq):
+            return self._sequence(node)
+        if isinstance(node, If) and node.group is not None:
+            return self._chain([(node, node.group)])
+        return self.rebuild_stmt(node)
+
+    def _sequence(self, node: Seq) -> Stmt:
+        body: list[Stmt] = []
+        chain: list[tuple[If, Group]] = []
+        for child in (*node.body, None):
+            group = child.group if isinstance(child, If) else None
+            joins = group is not None and all(not g.meets(group) for _, g in chain)
+            joins = joins and all(map(_is_of_warps, (group, *(g for _, g in chain))))
+            if chain and not joins:
+                body.append(self._chain(chain))
+                chain = []
+            if isinstance(child, If) and group is not None:
+                chain.append((child, group))
+            elif child is not None:
+                made = self._learned(child) if isinstance(child, Bind) else self.visit(child)
+                body += [] if made is None else [made]
+        return Seq(tuple(body), loc=node.loc)
+
+    def _learned(self, node: Bind) -> Stmt | None:
+        """A name; that for the number of the thread in a group is remembered.
+
+        Its value shows that it is none below zero, which the test of threads did.
+        """
+        first = int_const(simplify(self._thread - self._in_block(node.value), Domain())) if node.var.is_index else None
+        if first is None or first % WARP_SIZE:
+            return self.visit(node)
+        self._numbers[node.var] = first // WARP_SIZE
+        if not first:
+            return dataclasses.replace(node, value=self._thread)
+        room = 2 ** (self._threads.count - 1).bit_length()
+        if (first, first % room) == (self._threads.first, 0):
+            return dataclasses.replace(node, value=binary(BinaryOp.BITAND, self._thread, const(room - 1, INT32)))
+        return dataclasses.replace(node, value=binary(BinaryOp.MAX, self._thread - first, const(0, INT32)))
+
+    def _in_block(self, value: Expr) -> Expr:
+        """A number in a group by that in the block, where it is one."""
+        if isinstance(value, Var) and value in self._numbers:
+            return self._thread - self._numbers[value] * WARP_SIZE
+        if isinstance(value, Binary) and value.op in (BinaryOp.ADD, BinaryOp.SUB):
+            return binary(value.op, self._in_block(value.a), value.b)
+        return value
+
+    def _chain(self, groups: Sequence[tuple[If, Group]]) -> Stmt:
+        """Groups of which no warp is in two, as branches of one test after the other."""
+        made: Stmt | None = None
+        everyone = sum(group.count for _, group in groups) == self._threads.count
+        for node, group in reversed(groups):
+            whole = _is_of_warps(group)
+            inside = _Warps(self._warp, self._thread, self._numbers, group if whole else self._threads)
+            then = inside.visit(node.then_body) or Seq((), loc=node.loc)
+            if whole and everyone and made is None:
+                made = then  # who is in none of the others is in this one
+                continue
+            condition = self._condition(group) if whole else self.expr(node.condition)
+            made = dataclasses.replace(
+                node, condition=condition, then_body=then, else_body=made, group=None if whole else group
+            )
+        assert made is not None
+        return made
+
+    def _condition(self, group: Group) -> Expr:
+        """Whether the executing warp is in a group, of those who come here."""
+        tests = []
+        if group.first > self._threads.first:
+            tests.append(self._warp >= group.first // WARP_SIZE)
+        if group.end < self._threads.end:
+            tests.append(self._warp < group.end // WARP_SIZE)
+        return conjunction(tests)
+
+    def expr(self, node: Expr) -> Expr:
+        """What is the same for all lanes, by the number of the warp; what lanes have alone stays as it is.
+
+        Addresses of single lanes would take more registers: the assembler would keep their parts apart.
+        """
+        if isinstance(node, Binary) and node.op in (BinaryOp.AND, BinaryOp.OR):
+            return self.rebuild_expr(node)
+        made = _Shared(self._warp, self._numbers).expr(node)
+        return node if any(isinstance(part, Var) and part in self._numbers for part in walk_expr(made)) else made
+
+
+class _Shared(Rewriter):
+    """Quotients and tests that are the same for all lanes, by the number of the warp."""
+
+    def __init__(self, warp: Var, numbers: Mapping[Var, int]) -> None:
+        self._warp, self._numbers = warp, numbers
+
+    def expr(self, node: Expr) -> Expr:
+        if isinstance(node, Binary) and isinstance(node.a, Var) and node.a in self._numbers:
+            by = int_const(node.b)
+            if by is not None and by % WARP_SIZE == 0 and by > 0:
+                first, warps = self._numbers[node.a], by // WARP_SIZE
+                if node.op in _QUOTIENTS:
+                    number = self._warp - first if first else self._warp
+                    return number if warps == 1 else binary(node.op, number, const(warps, INT32))
+                if node.op in _ORDERS:
+                    return binary(node.op, self._warp, const(warps + first, INT32))
+        return self.rebuild_expr(node)
+
+
+def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
+    return with_launches(func, name_warps)
+
+
+PASS = Pass("name_warps", _run, Level.THREAD, Level.THREAD)

@@ -1,0 +1,393 @@
+"""Decides which iteration's work each statement of a pipelined loop does, and which loops stay serial.
+
+Takes a tile-level function whose operators have their lowerings; gives one in which every loop that is still
+`PIPELINED` names a stage and a position for each of its effectful statements, and all others are serial, with the
+reason among the notes of the launch. Invariant: running the statements of iteration i at time i + stage, those of one
+time in the order of their positions, gives the sequential result if each buffer of `crossing` has as many versions as
+it says there.
+
+Left to itself the compiler lets asynchronous copies into shared memory run `num_stages - 1` iterations ahead, where
+nothing but the loop's own later statements looks at what they bring. Where an iteration begins by taking all of that
+to registers, the copies follow these reads, `num_stages` iterations ahead in as many versions. So they do where every
+such tile is read by some products of an iteration and not by others: each copy stands behind the last reader of its
+tile, which is filled again while the other products are computed. What copies need in registers, such as indices of
+rows, is fetched one iteration earlier than they are started.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from tilelang.analysis.accesses import accesses
+from tilelang.analysis.thread_accesses import hands_over
+from tilelang.arith.domain import Domain, of_function
+from tilelang.errors import Note
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import Var
+from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.stmt import (
+    Alloc,
+    CallStmt,
+    For,
+    ForKind,
+    Launch,
+    ParallelLoop,
+    PipelineSpec,
+    Seq,
+    Stmt,
+)
+from tilelang.ir.visit import Rewriter, expressions, jumps, walk, walk_expr
+from tilelang.isa.instruction import Instruction, Timeline
+from tilelang.ops.copy import Copy
+from tilelang.ops.gemm import Gemm
+from tilelang.passes.base import Pass, PassContext, with_launches
+from tilelang.passes.tile.expand_to_loops import BY_LOOP
+from tilelang.records import record
+from tilelang.targets.nvidia.passes.asynchronous import asynchronous_store, filling_in_zeros, is_asynchronous, target_of
+from tilelang.targets.nvidia.passes.copying_loops import CopyingLoops
+from tilelang.targets.nvidia.passes.loop_body import LoopBody, Touching
+from tilelang.targets.nvidia.passes.place_copies import Placement, ahead, behind
+from tilelang.transforms.first_values import with_first_values_stored
+
+
+def crossing(body: LoopBody, placement: Placement) -> dict[Buffer, int]:
+    """How many versions each buffer needs that statements of several stages use."""
+    versions = {}
+    for storage, touching in body.storages.items():
+        stages = {placement.stage[number] for number, _, _ in touching}
+        if len(stages) > 1 and storage.scope is Scope.SHARED and not _keeps(touching, placement):
+            versions[storage] = _distance(touching, placement)
+    return versions
+
+
+def _distance(touching: Sequence[Touching], placement: Placement) -> int:
+    """How many iterations later a piece of memory may be used anew, all uses of the earlier one being done."""
+    stage, order = placement.stage, placement.order
+    return max(
+        stage[n] - stage[m] + (order[n] >= order[m])
+        for n, _, first_writes in touching
+        for m, _, second_writes in touching
+        if first_writes or second_writes
+    )
+
+def is_filled_behind_readers(touching: Sequence[Touching], placement: Placement) -> bool:
+    """Whether a tile is filled at a time when its last version has been read at that time."""
+    stages = {placement.stage[number] for number, _, _ in touching}
+    filled = [placement.order[n] for n, _, _ in touching if placement.stage[n] == min(stages)]
+    read = [placement.order[n] for n, _, _ in touching if placement.stage[n] == max(stages)]
+    return len(stages) == 2 and min(filled) > max(read)
+
+
+def _keeps(touching: Sequence[Touching], placement: Placement) -> bool:
+    """Whether accesses to one piece of memory keep their order without further versions of it."""
+    stage, order = placement.stage, placement.order
+    for n, _, first_writes in touching:
+        for m, _, second_writes in touching:
+            if n >= m or not (first_writes or second_writes):
+                continue
+            within = (stage[n], order[n]) < (stage[m], order[m])
+            into_next = (stage[m], order[m]) < (stage[n] + 1, order[n])
+            if not (within and into_next):
+                return False
+    return True
+
+
+# -- what stands in the way --------------------------------------------------------------------------------------
+
+
+@record(slots=True)
+class Obstacle:
+    """Why a placement is not possible.
+
+    Attributes:
+        reason: In a few words.
+        statements: Those that take part; empty where it is the loop as a whole.
+    """
+
+    reason: str
+    statements: frozenset[int] = frozenset()
+
+
+def obstacle(body: LoopBody, placement: Placement, outside: Mapping[Buffer, str]) -> Obstacle | None:
+    """The first thing that stands in the way of a placement; None if it is right.
+
+    Args:
+        body: The loop.
+        placement: When its statements shall run.
+        outside: Buffers whose versions would not do, because of what happens outside of the loop, with the reason.
+    """
+    for storage, touching in body.storages.items():
+        stages = {placement.stage[number] for number, _, _ in touching}
+        if len(stages) < 2 and _in_order(touching, placement):
+            continue
+        found = _memory_obstacle(body, placement, storage, touching, outside)
+        if found is not None:
+            return found
+    last = [n for n, stage in enumerate(placement.stage) if stage == placement.last]
+    in_place = frozenset(last) if sorted(last, key=lambda n: placement.order[n]) == last else frozenset()
+    for number, stmt in enumerate(body.statements):
+        for name in body.names(stmt):
+            if number not in in_place and body.is_volatile(name):
+                return Obstacle(f"the memory that '{name.name}' reads is written in the loop", frozenset((number,)))
+        for var in body.results(stmt):
+            users = {m for m, other in enumerate(body.statements) if m != number and _uses(other, var, body)}
+            if users and not users | {number} <= in_place:
+                return Obstacle(f"'{var.name}' would be needed at another time", frozenset(users | {number}))
+    return None
+
+
+def _uses(stmt: Stmt, var: Var, body: LoopBody) -> bool:
+    roots = [e for s in walk(stmt) for e in expressions(s)] + [body.bind(name).value for name in body.names(stmt)]
+    return any(node is var for root in roots for node in walk_expr(root))
+
+
+def _in_order(touching: Sequence[Touching], placement: Placement) -> bool:
+    return _keeps(touching, placement) or not any(write for _, _, write in touching)
+
+
+def _memory_obstacle(
+    body: LoopBody,
+    placement: Placement,
+    storage: Buffer,
+    touching: Sequence[Touching],
+    outside: Mapping[Buffer, str],
+) -> Obstacle | None:
+    if not any(write for _, _, write in touching):
+        return None
+    who = frozenset(number for number, _, _ in touching)
+    if _keeps(touching, placement) and storage not in body.allocated:
+        return None
+    if storage.scope is not Scope.SHARED:
+        return Obstacle(f"'{storage.name}' is written in one iteration while another one still uses it", who)
+    first = body.fills_first(storage)
+    if first is None:
+        return Obstacle(f"'{storage.name}' is not filled as a whole before its other uses in an iteration", who)
+    when = (placement.stage[first], placement.order[first])
+    for number in sorted(who - {first}):
+        if (placement.stage[number], placement.order[number]) < when:
+            return Obstacle(f"'{storage.name}' would be used before it is filled", who)
+    rest = [t for t in touching if t[0] != first]
+    if len({placement.stage[n] for n, _, _ in rest}) > 1 or not _keeps_within(rest, placement):
+        if any(write for _, _, write in rest):
+            return Obstacle(f"'{storage.name}' is written in several stages", who)
+    if storage in outside:
+        return Obstacle(outside[storage], who)
+    return None
+
+
+def _keeps_within(touching: Sequence[Touching], placement: Placement) -> bool:
+    """Whether accesses of one iteration keep their order."""
+    when = [(placement.stage[n], placement.order[n]) for n, _, _ in touching]
+    return when == sorted(when)
+
+
+def _whole_obstacle(loop: For) -> str:
+    """What about the loop as a whole keeps it from being pipelined; empty if nothing does."""
+    if jumps(loop.body):
+        return "it is left or continued in the middle of an iteration"
+    for stmt in walk(loop.body):
+        routine = stmt.routine if isinstance(stmt, CallStmt) else None
+        if isinstance(routine, Instruction) and routine.timeline is not Timeline.IN_ORDER:
+            return f"it waits for asynchronous work by hand ({routine.name})"
+        if hands_over(stmt):
+            return "it meets other threads by hand"
+    return ""
+
+
+# -- the plan ----------------------------------------------------------------------------------------------------
+
+
+def plan_loop(loop: For, outside: Mapping[Buffer, str]) -> tuple[Placement | None, str]:
+    """When the statements of a pipelined loop run, or None and why it stays serial."""
+    spec = loop.pipeline or PipelineSpec()
+    whole = _whole_obstacle(loop)
+    if whole:
+        return None, whole
+    body = LoopBody(loop)
+    by_hand = _by_hand(spec, len(body.statements))
+    if by_hand is not None:
+        found = obstacle(body, by_hand, outside)
+        return (None, found.reason) if found else (by_hand, "") if by_hand.last else (None, "all stages are equal")
+    return _automatic(body, spec.num_stages, outside)
+
+
+def _by_hand(spec: PipelineSpec, count: int) -> Placement | None:
+    """The user's placement, if there is one that speaks of every statement."""
+    if spec.order is None and spec.stage is None:
+        return None
+    order = spec.order or tuple(range(count))
+    stage = spec.stage or (0,) * count
+    if len(order) != count or len(stage) != count or min((*order, *stage), default=0) < 0:
+        return None  # negative entries mean groups of an older kind, which the compiler places itself
+    low = min(stage, default=0)
+    return Placement(tuple(s - low for s in stage), order)
+
+
+def _automatic(body: LoopBody, stages: int, outside: Mapping[Buffer, str]) -> tuple[Placement | None, str]:
+    """Copies ahead, everything else in place; copies that cannot run ahead are left in place one by one."""
+    producers = [
+        n for n, s in enumerate(body.statements) if is_asynchronous(s) and body.fills_first(target_of(s)) == n
+    ]
+    reason = "no copy into a shared buffer that it fills as a whole is asynchronous"
+    while producers:
+        readers = _readers(body, producers)
+        if stages < (1 if readers else 2):
+            return None, f"num_stages={stages} keeps one version of each buffer"
+        feeders = _feeders(body, producers)
+        placement = _behind(producers, body, stages) if stages > 1 and not readers and not feeders else None
+        placement = placement or ahead(producers, readers, feeders, len(body.statements), stages)
+        found = obstacle(body, placement, outside)
+        if found is None:
+            return placement, ""
+        reason = found.reason
+        left = [n for n in producers if n not in found.statements]
+        producers = left if len(left) < len(producers) else []
+    return None, reason
+
+
+def _readers(body: LoopBody, producers: Sequence[int]) -> list[int]:
+    """The statements with which an iteration begins, if they take all that these copies bring to registers."""
+    targets = {target_of(body.statements[n]) for n in producers}
+    users = {n for target in targets for n, _, _ in body.storages[target]} - set(producers)
+    first = [n for n in range(max(users, default=-1) + 1) if n not in producers]
+    return first if all(_takes(body.statements[n]) for n in first) else []
+
+
+def _behind(producers: Sequence[int], body: LoopBody, stages: int) -> Placement | None:
+    """Copies behind the last readers of their tiles, if other products are computed meanwhile."""
+    products = {n for n, stmt in enumerate(body.statements) if isinstance(stmt, Gemm)}
+    touching = {n: body.storages[target_of(body.statements[n])] for n in producers}
+    users = {number: {n for n, _, _ in touching[number]} - {number} for number in producers}
+    return behind(users, products, len(body.statements), stages)
+
+
+def _feeders(body: LoopBody, producers: Sequence[int]) -> list[int]:
+    """The statements that only fill tiles in registers which nothing but these copies looks at, as indices of rows."""
+    found = []
+    for number, stmt in enumerate(body.statements):
+        written = {storage for storage, _, write in body.touched[number] if write}
+        users = {n for storage in written for n, _, _ in body.storages[storage]}
+        alone = users - {number}
+        if isinstance(stmt, Copy | ParallelLoop) and alone and alone <= set(producers):
+            if all(s.scope is Scope.FRAGMENT and s not in body.allocated for s in written):
+                found.append(number)
+    return found
+
+
+def _takes(stmt: Stmt) -> bool:
+    """Whether a statement copies a tile from shared memory to registers."""
+    return isinstance(stmt, Copy) and (stmt.src.buffer.scope, stmt.dst.buffer.scope) == (Scope.SHARED, Scope.FRAGMENT)
+
+
+def _runs_ahead(body: LoopBody, number: int, placement: Placement) -> bool:
+    """Whether all uses of what a copy brings come at least one iteration's time later."""
+    users = [n for n, _, _ in body.storages[target_of(body.statements[number])] if n != number]
+    return bool(users) and min(placement.stage[n] for n in users) > placement.stage[number]
+
+
+# -- the pass ----------------------------------------------------------------------------------------------------
+
+
+def _outside_uses(launch: Launch) -> dict[For, dict[Buffer, str]]:
+    """For each pipelined loop, the buffers that need to be one and the same inside and outside of it."""
+    pipelined = [s for s in walk(launch.body) if isinstance(s, For) and s.kind is ForKind.PIPELINED]
+    bodies = {loop: LoopBody(loop) for loop in pipelined}
+    inside = {loop: {s for s in walk(loop.body) if isinstance(s, For)} for loop in pipelined}
+    result: dict[For, dict[Buffer, str]] = {loop: {} for loop in pipelined}
+    views = {s.buffer.view_of.storage for s in walk(launch.body) if isinstance(s, Alloc) and s.buffer.view_of}
+    for access in accesses(launch.body).all:
+        around = access.context.loops()
+        storage = access.buffer.storage
+        if storage.scope is not Scope.SHARED:
+            continue
+        for loop in pipelined:
+            if storage in views:
+                result[loop][storage] = f"'{storage.name}' has views"
+            elif loop not in around and not access.write:
+                others = [o for o in around if isinstance(o, For) and o in bodies and loop not in inside[o]]
+                if not any(bodies[other].fills_first(storage) is not None for other in others):
+                    result[loop][storage] = f"'{storage.name}' is also read outside of the loop"
+    return result
+
+
+class _Plan(Rewriter):
+    """Plans the loops of one launch."""
+
+    def __init__(self, launch: Launch, domain: Domain, context: PassContext) -> None:
+        self._outside = _outside_uses(launch)
+        self._pipelined = 0  # loops around that run ahead
+        self._copying = CopyingLoops(launch, domain, context)
+        self.notes = self._copying.notes
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if isinstance(node, For) and node.kind is ForKind.PIPELINED:
+            return self._loop(node)
+        if isinstance(node, Copy) and is_asynchronous(node) and self._pipelined:
+            return dataclasses.replace(node, choice=BY_LOOP)  # a wait for it would stop all that run ahead
+        return self.rebuild_stmt(node)
+
+    def _loop(self, node: For) -> Stmt:
+        outside = self._outside[node]
+        node, tables, placement, reason = self._planned(with_first_values_stored(node), outside)
+        if placement is None:
+            wanted = node.pipeline is not None and (node.pipeline.num_stages > 1 or node.pipeline.stage is not None)
+            if wanted:
+                self.notes.append(Note(f"T.Pipelined: the loop stays serial: {reason}", node.loc))
+            serial = self.visit(node.body) or Seq((), loc=node.loc)
+            return dataclasses.replace(node, kind=ForKind.SERIAL, pipeline=None, body=serial)
+        body = LoopBody(node)
+        ahead = {s for n, s in enumerate(body.statements) if is_asynchronous(s) and _runs_ahead(body, n, placement)}
+        self._pipelined += 1
+        kept = self._keeping(node.body, ahead)
+        self._pipelined -= 1
+        stages = node.pipeline.num_stages if node.pipeline is not None else 0
+        spec = PipelineSpec(stages, placement.order, placement.stage)
+        planned = dataclasses.replace(node, body=kept, pipeline=spec)
+        return Seq((*tables, planned), loc=node.loc) if tables else planned
+
+    def _planned(
+        self, node: For, outside: Mapping[Buffer, str]
+    ) -> tuple[For, list[Alloc], Placement | None, str]:
+        """The loop with those parallel loops marked that copy ahead, what it needs for them, and its plan."""
+        refused: set[Stmt] = set()
+        while True:
+            marks = self._copying.marked(node, refused)
+            placement, reason = plan_loop(marks.loop, outside)
+            body = LoopBody(marks.loop)
+            numbers = {stmt: number for number, stmt in enumerate(body.statements)}
+            failed = {
+                original
+                for made, original in marks.originals.items()
+                if placement is None or not _runs_ahead(body, numbers[made], placement)
+            }
+            if not failed:
+                return marks.loop, marks.tables, placement, reason
+            refused |= failed
+
+    def _keeping(self, stmt: Stmt, ahead: set[Stmt]) -> Stmt:
+        """A loop's body in which only the copies that run ahead stay asynchronous."""
+        if isinstance(stmt, Seq):
+            return Seq(tuple(self._keeping(s, ahead) for s in stmt.body), loc=stmt.loc)
+        if stmt in ahead:
+            return stmt
+        return self.visit(stmt) or Seq((), loc=stmt.loc)
+
+
+def _planned(launch: Launch, domain: Domain, context: PassContext) -> Launch:
+    launch = filling_in_zeros(launch)
+    plan = _Plan(launch, domain, context)
+    body = plan.visit(launch.body) or Seq((), loc=launch.loc)
+    if body is launch.body:
+        return launch
+    notes = (*launch.plan.notes, *plan.notes)
+    ahead = any(asynchronous_store(s) is not None for s in walk(body))
+    return dataclasses.replace(launch, body=body, plan=dataclasses.replace(launch.plan, notes=notes, loops_ahead=ahead))
+
+
+def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
+    domain = of_function(func)
+    return with_launches(func, lambda launch: _planned(launch, domain, context))
+
+
+PASS = Pass("plan_pipeline", _run, Level.TILE, Level.TILE)

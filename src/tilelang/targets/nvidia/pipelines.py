@@ -1,0 +1,106 @@
+"""The order of passes for an NVIDIA GPU, and nothing else."""
+
+from __future__ import annotations
+
+from tilelang.lowering.lowering import Lowerings as GpuLowerings
+from tilelang.passes.base import Pass
+from tilelang.passes.thread import (
+    flatten_shared,
+    guard_bounds,
+    hoist_tests,
+    insert_barriers,
+    join_atomics,
+    name_scalars,
+    narrow_tests,
+    plan_shared_memory,
+    simplify_body,
+    vectorize_accesses,
+)
+from tilelang.passes.tile import (
+    check_program,
+    demote_fragments,
+    drop_nan,
+    drop_optional,
+    expand_library,
+    expand_to_loops,
+    find_groups,
+    flatten_parallel,
+    grow_fragments,
+    inline_bindings,
+    join_flags,
+    keep_in_registers,
+    narrow_tiles,
+    permute_tensors,
+    persist_grid,
+    rasterize_grid,
+    warn_of_order,
+)
+from tilelang.passes.tile.choose_lowerings import choose_lowerings
+from tilelang.passes.tile.infer_layouts import infer_layouts
+from tilelang.passes.tile.lower_to_threads import lower_to_threads
+from tilelang.targets.nvidia.passes import (
+    check_registers,
+    choose_caching,
+    connect_engines,
+    expand_pipeline,
+    group_barriers,
+    insert_proxy_fences,
+    multi_buffer,
+    name_warps,
+    overlap_iterations,
+    pair_casts,
+    plan_pipeline,
+    split_sums,
+)
+from tilelang.targets.nvidia.passes.choose_schedule import choose_schedule
+from tilelang.targets.nvidia.passes.specialize_warps import specialize_warps
+
+
+def passes(lowerings: GpuLowerings) -> tuple[Pass, ...]:
+    """From what the front end leaves to the program of one thread."""
+    return (
+        drop_optional.PASS,
+        grow_fragments.PASS,
+        check_program.PASS,
+        drop_nan.PASS,
+        join_flags.PASS,
+        warn_of_order.PASS,
+        expand_library.PASS,
+        inline_bindings.PASS,
+        permute_tensors.PASS,
+        find_groups.PASS,
+        multi_buffer.PASS,
+        connect_engines.PASS,
+        narrow_tiles.PASS,
+        choose_schedule(lowerings),
+        choose_caching.PASS,
+        persist_grid.PASS,
+        rasterize_grid.PASS,
+        split_sums.PASS,
+        specialize_warps(lowerings),
+        keep_in_registers.PASS,
+        choose_lowerings(lowerings),
+        plan_pipeline.PASS,
+        expand_pipeline.PASS,
+        expand_to_loops.PASS,
+        flatten_parallel.PASS,
+        demote_fragments.PASS,
+        infer_layouts(lowerings),
+        check_registers.PASS,
+        lower_to_threads(lowerings),
+        vectorize_accesses.PASS,
+        join_atomics.PASS,
+        pair_casts.PASS,
+        guard_bounds.guard_bounds(splitting=False),
+        name_scalars.PASS,
+        overlap_iterations.PASS,
+        plan_shared_memory.PASS,
+        insert_barriers.PASS,
+        group_barriers.PASS,
+        insert_proxy_fences.PASS,
+        flatten_shared.PASS,
+        simplify_body.PASS,
+        hoist_tests.PASS,
+        narrow_tests.PASS,
+        name_warps.PASS,
+    )

@@ -1,0 +1,329 @@
+"""Calls of a kernel on CUDA devices: from the user's arguments to launches on the framework's stream.
+
+Takes a `Signature` and a function that compiles variants; gives something to call. Invariant: a call that raises
+`ArgumentError` or `ResourceError` has launched nothing; no call synchronizes; threads may call at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from typing import Any
+
+from tilelang.codegen.source import KernelArgument
+from tilelang.errors import ArgumentError, DriverError, NoLowering, Note, ProgramError, TileLangError
+from tilelang.ir.facts import Facts
+from tilelang.ir.func import ScalarParam
+from tilelang.records import record
+from tilelang.runtime.arguments import Bound, Devices, bind
+from tilelang.runtime.arrays import ArrayView, is_torch_tensor
+from tilelang.runtime.call_text import NoShortWay
+from tilelang.runtime.parameters import Signature
+from tilelang.runtime.variants import WIDE, Variants
+from tilelang.targets.nvidia.runtime.cuda_driver import Driver, open_driver
+from tilelang.targets.nvidia.runtime.device_fast_call import FastCall, device_call_text, make_device_call
+from tilelang.targets.nvidia.runtime.device_program import DeviceProgram
+from tilelang.targets.nvidia.runtime.failures import FAILURES, FailureBoard
+from tilelang.targets.nvidia.runtime.launch_block import Block, Placed, make_block, packed_scalar
+from tilelang.targets.nvidia.runtime.native_call import NativeCall
+from tilelang.targets.nvidia.runtime.native_launcher import BUILDER, Builder, exchange_of
+from tilelang.targets.nvidia.runtime.streams import current_stream, workspaces
+from tilelang.targets.nvidia.runtime.tensor_map import TensorMaps, encoder
+
+_MAX_VARIANTS = 8  # per kernel; calls beyond them take the program that relies on nothing
+_MAX_PLANS = 1024  # sizes remembered per kernel
+
+
+@record(frozen=False, eq=False)
+class Plan:
+    """All that is known of calls with the same sizes on the same device.
+
+    Attributes:
+        program: What is launched.
+        placed: Its launches, those of an empty grid left out.
+        symbols: The values of the program's symbols.
+        workspaces: Bytes of each.
+        flag: The address to which failed assertions report; 0 without assertions.
+        blocks: Memory for launches that no call is using.
+    """
+
+    program: DeviceProgram
+    placed: tuple[Placed | None, ...]
+    symbols: tuple[int, ...]
+    workspaces: tuple[int, ...]
+    flag: int
+    blocks: list[Block] = field(default_factory=list)
+
+    def take(self) -> Block:
+        """A block for one call; it comes back to `blocks` afterwards."""
+        try:
+            return self.blocks.pop()
+        except IndexError:
+            return make_block([placed for placed in self.placed if placed is not None])
+
+
+class DeviceCaller:
+    """What a call of a kernel on CUDA devices does.
+
+    Args:
+        signature: What the call must bring.
+        arch: What the kernel is compiled for.
+        compile_variant: Compiles the kernel for calls of which some facts are known.
+        opener: Gives the driver.
+        board: Where failed assertions report.
+        changed: Gets `call` and `attempt` whenever they change.
+        builder: Gives the launcher in machine code once it is built.
+
+    Attributes:
+        signature: As given.
+        arch: As given.
+        variants: What matters about calls.
+        call: What to do with the arguments of the next call.
+        attempt: The same, but with the result `MISSED` where `call` would go the long way; None while all calls go it.
+    """
+
+    def __init__(
+        self,
+        signature: Signature,
+        arch: str,
+        compile_variant: Callable[[Facts], DeviceProgram],
+        opener: Callable[[], Driver] = open_driver,
+        board: FailureBoard = FAILURES,
+        changed: Callable[[Callable[..., Any], Callable[..., Any] | None], None] = lambda call, attempt: None,
+        builder: Builder = BUILDER,
+    ) -> None:
+        self.signature = signature
+        self.arch = arch
+        self.variants = Variants(signature)
+        self._compile = compile_variant
+        self._opener = opener
+        self._board = board
+        self._changed = changed
+        self._programs: dict[Facts, DeviceProgram] = {}
+        self._plans: dict[Any, Plan] = {}
+        self._fast: dict[DeviceProgram, FastCall | None] = {}
+        self._fast_plans: dict[Any, Any] = {}
+        self._builder = builder
+        self._native: NativeCall | None = None
+        self._native_is_possible = True
+        self._lock, self._native_lock = threading.Lock(), threading.Lock()
+        self.call: Callable[..., Any] = self._any_way
+        self.attempt: Callable[..., Any] | None = None
+
+    def program(self, facts: Facts) -> DeviceProgram:
+        """The program for calls of which these facts hold, compiled when it is first needed."""
+        with self._lock:
+            if facts not in self._programs:
+                self._programs[facts] = self._compile(facts)
+            return self._programs[facts]
+
+    def host_source(self) -> str:
+        """The text of the function that checks the arguments of a call at a glance and launches."""
+        return device_call_text(self.signature, self.program(self.variants.usual))
+
+    def synchronize(self) -> None:
+        """Waits until everything that was launched in the current context is done.
+
+        Raises:
+            DeviceAssertError: An assertion of a kernel has failed.
+            DriverError: Something else went wrong on the device.
+        """
+        try:
+            self._opener().synchronize()
+        except DriverError:
+            self._board.check()
+            raise
+        self._board.check()
+
+    # -- a call ---------------------------------------------------------------------------------------------
+    def _any_way(self, *args: Any) -> Any:
+        return self.long_way(args)
+
+    def long_way(self, args: Sequence[Any]) -> Any:
+        """Does everything that a call needs, with all checks and messages."""
+        self._board.check()
+        driver = self._opener()
+        devices = Devices(self.arch, driver.device_of, lambda: driver.current_device() or 0)
+        bound = bind(self.signature, args, devices)
+        assert bound.device is not None
+        facts, program, names = self._chosen(bound)
+        aligned = not self.variants.misaligned(bound.values)
+        with driver.inside(bound.device) as context:
+            key = (bound.device, context, facts, tuple(bound.symbols), tuple(sorted(names.items())))
+            plan = self._plans.get(key)
+            if plan is None:
+                if len(self._plans) >= _MAX_PLANS:
+                    self._plans.clear()
+                plan = self._plans[key] = self._make_plan(driver, program, bound.device, names)
+            self._launch(driver, plan, bound)
+        if aligned and None not in plan.placed and is_torch_tensor(bound.like):
+            self._prepare_short(driver, plan, bound, context)
+        return bound.result()
+
+    def _launch(self, driver: Driver, plan: Plan, bound: Bound) -> None:
+        """Launches a plan's kernels; the calling thread's context is one of the device."""
+        stream = current_stream(bound)
+        block = plan.take()
+        launches = [placed for placed in plan.placed if placed is not None]
+        with workspaces(plan.workspaces, bound, stream, driver) as spaces:
+            for placed, slot in zip(launches, block.slots, strict=True):
+                values = [
+                    self._value(argument, code, placed, plan, bound, spaces)
+                    for argument, code in zip(placed.launch.arguments, placed.format.letters, strict=True)
+                ]
+                placed.format.write(block, slot, stream, values)
+            for placed, slot in zip(launches, block.slots, strict=True):
+                status = driver.launch(slot.config, slot.function, slot.parameters, None)
+                if status:
+                    self.fail(status, placed.launch.name)
+        plan.blocks.append(block)
+
+    def _value(
+        self, argument: KernelArgument, code: str, placed: Placed, plan: Plan, bound: Bound, spaces: Sequence[int]
+    ) -> int | float | bytes:
+        match argument.kind:
+            case "symbol":
+                return plan.symbols[argument.index]
+            case "workspace":
+                return spaces[argument.index]
+            case "failure":
+                return plan.flag
+            case "tensor_map":
+                maps = placed.maps[argument.index]
+                return maps[bound.address(maps.shape.text.tensor)]
+        value = bound.values[argument.index]
+        if isinstance(value, ArrayView):
+            return value.pointer
+        return packed_scalar(value, self.signature.params[argument.index].dtype, code)
+
+    def fail(self, status: int, kernel: str) -> None:
+        """Raises for a launch that the driver refused.
+
+        Raises:
+            DeviceAssertError: Because an assertion failed before.
+            DriverError: For another reason.
+        """
+        self._board.check()
+        raise self._opener().error(status, f"{self.signature.name}: launch of {kernel}")
+
+    # -- what is known of a call ----------------------------------------------------------------------------
+    def _chosen(self, bound: Bound) -> tuple[Facts, DeviceProgram, dict[str, int | float]]:
+        """The program for a call, and the values by which its grids and workspaces are computed."""
+        facts = self.variants.of(bound.values, bound.symbols)
+        if facts not in self._programs and len(self._programs) >= _MAX_VARIANTS:
+            facts = self.variants.general(facts)
+        program = self._program_for(facts, self.variants.misaligned(bound.values))
+        names = self._names(bound, program, facts)
+        if not facts.wide and any(size >= WIDE for size in program.workspaces(names)):
+            facts = dataclasses.replace(facts, wide=True)
+            program = self.program(facts)
+            names = self._names(bound, program, facts)
+        while refused := self._refused_maps(bound, program, names):
+            if set(refused) <= set(facts.misaligned):
+                raise self._unreachable(refused)
+            facts = self.variants.without_maps(facts, refused)
+            program = self._program_for(facts, refused)
+            names = self._names(bound, program, facts)
+        return facts, program, names
+
+    def _program_for(self, facts: Facts, refused: Mapping[str, str]) -> DeviceProgram:
+        """The program for calls with tensors that TMA cannot reach.
+
+        Raises:
+            ArgumentError: The kernel asks for TMA by name.
+        """
+        try:
+            return self.program(facts)
+        except (NoLowering, ProgramError) as error:
+            if not refused:
+                raise
+            raise self._unreachable(refused, error) from error
+
+    def _unreachable(self, refused: Mapping[str, str], error: TileLangError | None = None) -> ArgumentError:
+        notes = () if error is None else (Note(f"and the kernel relies on it: {error.message}", error.loc),)
+        return ArgumentError(f"{self.signature.name}: {next(iter(refused.values()))}", notes=notes)
+
+    @staticmethod
+    def _refused_maps(bound: Bound, program: DeviceProgram, names: Mapping[str, int | float]) -> dict[str, str]:
+        """The tensors of a call for which there can be no tensor map, and why."""
+        found: dict[str, str] = {}
+        for grid, shapes in zip(program.grids(names), program.tensor_maps(names), strict=True):
+            for shape in shapes if 0 not in grid else ():
+                why = shape.refusal(bound.address(shape.text.tensor))
+                if why:
+                    found[shape.name] = why
+        return found
+
+    def _names(self, bound: Bound, program: DeviceProgram, facts: Facts) -> dict[str, int | float]:
+        found: dict[str, int | float] = {
+            param.name: value
+            for param, value in zip(self.signature.params, bound.values, strict=True)
+            if isinstance(param, ScalarParam) and not isinstance(value, ArrayView) and param.name in program.used_names
+        }
+        factors = dict(facts.multiples)
+        pairs = zip(self.signature.symbols, program.signature.symbols, bound.symbols, strict=True)
+        for general, special, value in pairs:  # a program may take the symbol itself although more is known of it
+            found[special.name] = value if special.name == general.name else value // factors[general.name]
+        return found
+
+    def _make_plan(
+        self, driver: Driver, program: DeviceProgram, device: int, names: Mapping[str, int | float]
+    ) -> Plan:
+        grids = program.grids(names)
+        functions = program.functions(driver, device)
+        maps = [
+            tuple(TensorMaps(shape, driver.map_encoder(encoder(shape.text)), driver.error) for shape in shapes)
+            for shapes in program.tensor_maps(names)
+        ]
+        shared = program.shared_bytes(names, driver, device)
+        parts = zip(program.launches, grids, functions, program.formats, maps, shared, strict=True)
+        placed = tuple(Placed(*part) if 0 not in part[1] else None for part in parts)
+        flag = program.flag(driver).address if program.asserts else 0
+        symbols = tuple(int(names[symbol.name]) for symbol in program.signature.symbols)
+        return Plan(program, placed, symbols, tuple(program.workspaces(names)), flag)
+
+    # -- the short ways -------------------------------------------------------------------------------------
+    def _prepare_short(self, driver: Driver, plan: Plan, bound: Bound, context: int) -> None:
+        """Lets further calls like this one take the shortest way that there is."""
+        if self._native_is_possible and self._prepare_native(driver, plan, bound, context):
+            return
+        program = plan.program
+        if program not in self._fast:
+            self._fast[program] = make_device_call(self.signature, program, driver, self, self._fast_plans)
+        fast = self._fast[program]
+        if fast is not None:
+            fast.learn(plan, bound)
+            self._use(fast.call, fast.attempt)
+        if self._native_is_possible:
+            self._builder.start()
+            # the next call then prepares the shortest way
+            self._builder.when_ready(lambda: self._use(self._any_way, None))
+
+    def _prepare_native(self, driver: Driver, plan: Plan, bound: Bound, context: int) -> bool:
+        """Whether calls like this one may go through the launcher from now on."""
+        exchange = exchange_of(sys.modules["torch"].Tensor)
+        launcher = self._builder.get()
+        if exchange is None:
+            self._native_is_possible = False
+        if exchange is None or launcher is None:
+            return False
+        with self._native_lock:
+            try:
+                native = self._native
+                if native is None or not native.learn(plan, bound, context):  # the first, or there is no room
+                    native = NativeCall(self.signature, plan.program, driver, self, launcher, exchange)
+                    native.learn(plan, bound, context)
+            except NoShortWay:
+                self._native_is_possible = False
+                return False
+            self._native = native
+        self._use(native.call, native.attempt)
+        return True
+
+    def _use(self, call: Callable[..., Any], attempt: Callable[..., Any] | None) -> None:
+        if self.call is not call:
+            self.call, self.attempt = call, attempt
+            self._changed(call, attempt)

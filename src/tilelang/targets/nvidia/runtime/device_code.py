@@ -1,0 +1,213 @@
+"""Turns generated CUDA C++ into machine code for one architecture, through the compile cache.
+
+Takes a `Source`, gives `DeviceCode`. Invariant: the same text, flags, compiler and architecture are compiled once per
+cache folder; nothing here needs a GPU or a driver.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from tilelang.codegen.source import Source
+from tilelang.errors import CompilerBug, TileLangError, ToolchainError
+from tilelang.options import CompileOptions, PassConfigKey, is_cache_enabled, temporary_folder
+from tilelang.records import record
+from tilelang.runtime import cache
+from tilelang.runtime.compile_flags import nvrtc_flags
+from tilelang.targets.nvidia.runtime import nvrtc
+from tilelang.targets.nvidia.runtime.nvrtc import Compilation
+from tilelang.targets.nvidia.runtime.ptxas_log import Resources, resources_of, warnings_of
+
+
+@record
+class DeviceCode:
+    """Machine code of a program's kernels.
+
+    Attributes:
+        source: What was compiled.
+        arch: What it was compiled for.
+        compiler: "nvrtc" or "nvcc".
+        options: How.
+        cubin: The machine code.
+        resources: What each kernel uses, by its name.
+        warnings: What the assembler warned of, such as matrix instructions that it had to serialize.
+    """
+
+    source: Source
+    arch: str
+    compiler: str
+    options: CompileOptions
+    cubin: bytes
+    resources: dict[str, Resources]
+    warnings: tuple[str, ...]
+
+    def ptx(self) -> str:
+        """The program in PTX, compiled anew.
+
+        Raises:
+            ToolchainError: The compiler is gone.
+        """
+        made = _compile(self.source, self.arch, self.compiler, self.options, ptx=True)
+        if made.code is None:
+            raise _rejection(self.source, made, self.options)
+        return made.code.rstrip(b"\0").decode()
+
+    def sass(self) -> str:
+        """The machine code in words, by cuobjdump or nvdisasm.
+
+        Raises:
+            ToolchainError: Neither of them is there, or it fails.
+        """
+        for name, flags in (("nvdisasm", ("-c",)), ("cuobjdump", ("-sass",))):
+            tool = _nvcc().find_tool(name)
+            if tool is not None:
+                return _disassembled(tool, flags, self.cubin)
+        raise ToolchainError(
+            "no disassembler found: neither nvdisasm nor cuobjdump is on the PATH or below CUDA_HOME",
+            hint="pip install nvidia-cuda-nvdisasm and put its bin folder on the PATH, or install the CUDA toolkit",
+        )
+
+
+def build(source: Source, arch: str, compiler: str, options: CompileOptions = CompileOptions()) -> DeviceCode:
+    """The machine code of a source, from the cache where possible.
+
+    Args:
+        source: The text and what its kernels are called.
+        arch: Such as "sm_90a".
+        compiler: "nvrtc" or "nvcc".
+        options: The user's flags, and whether fast math is wanted.
+
+    Raises:
+        ToolchainError: No usable compiler, or it rejected what the user wrote: flags, inline PTX, code of theirs.
+        CompilerBug: The compiler rejected our text.
+    """
+    headers = _header_flags(source, compiler, options)
+    if is_cache_enabled():
+        key = cache.key_of(_FORMAT, source.key_text, arch, identity(compiler, options), *source.flags, *headers)
+        kept = cache.lookup(key, ".cubin")
+        if kept is None:
+            kept = _packed(*_built(source, arch, compiler, options))
+            cache.store(key, ".cubin", kept)
+        cubin, resources, warnings = _unpacked(kept)
+    else:
+        cubin, log = _built(source, arch, compiler, options)
+        resources, warnings = resources_of(log), warnings_of(log)
+    for launch in source.launches:
+        if launch.name in resources:
+            own = resources[launch.name]
+            resources[launch.name] = own._replace(shared_bytes=own.shared_bytes + launch.shared_bytes)
+    return DeviceCode(source, arch, compiler, options, cubin, resources, warnings)
+
+
+def identity(compiler: str, options: CompileOptions) -> str:
+    """Names all that decides the machine code besides text and architecture.
+
+    Raises:
+        ToolchainError: The compiler is not there.
+    """
+    name = _nvcc().identity() if compiler == "nvcc" else nvrtc.identity()
+    return cache.key_of(compiler, name, *_flags(compiler, options))
+
+
+def _nvcc() -> Any:
+    """The module for those who ask for nvcc; a kernel in the cache needs nothing that starts processes."""
+    return import_module("tilelang.targets.nvidia.runtime.nvcc")
+
+
+def _rejection(*args: Any) -> TileLangError:
+    """The error for a rejected text, worded by a module that is loaded when there is one."""
+    error: TileLangError = import_module("tilelang.targets.nvidia.runtime.compile_log").rejection(*args)
+    return error
+
+
+# -- compiling -----------------------------------------------------------------------------------------------
+def _built(source: Source, arch: str, compiler: str, options: CompileOptions) -> tuple[bytes, str]:
+    """Machine code and log."""
+    made = _compile(source, arch, compiler, options)
+    if made.code is None:
+        raise _rejection(source, made, options, lambda: _with_lines(source, arch, compiler, options))
+    return made.code, made.log
+
+
+def _compile(
+    source: Source, arch: str, compiler: str, options: CompileOptions, *, ptx: bool = False, lines: bool = False
+) -> Compilation:
+    flags = (*_flags(compiler, options), *source.flags, *_header_flags(source, compiler, options))
+    flags = (*flags, "-lineinfo") if lines else flags
+    if compiler == "nvcc":
+        made: Compilation = _nvcc().compile_text(source.text, arch, flags, ptx=ptx)
+    elif compiler == "nvrtc":
+        made = nvrtc.open_nvrtc().compile(source.text, arch, flags, ptx=ptx)
+    else:
+        raise CompilerBug(f"no compiler is called {compiler!r}")
+    configs = dict(options.pass_configs)
+    if not ptx and not lines and (options.verbose or configs.get(PassConfigKey.TL_ENABLE_PTXAS_VERBOSE_OUTPUT.value)):
+        print(made.command, made.log, sep="\n", file=sys.stderr)  # noqa: T201  the user asked for it
+    return made
+
+
+def _with_lines(source: Source, arch: str, compiler: str, options: CompileOptions) -> tuple[str, str]:
+    """The PTX with the lines it came from, and the log of assembling just that."""
+    made = _compile(source, arch, compiler, options, ptx=True, lines=True)
+    log = _compile(source, arch, compiler, options, lines=True).log
+    return (made.code or b"").rstrip(b"\0").decode("utf-8", "replace"), log
+
+
+def _header_flags(source: Source, compiler: str, options: CompileOptions) -> tuple[str, ...]:
+    """What the user's own text needs: the folders of headers that it includes, and functions that only nvcc has.
+
+    The text may be a file that the user's flags include.
+    """
+    given = bool(options.compile_flags)
+    if compiler == "nvcc" or not (source.foreign or given):
+        return ()
+    headers = import_module("tilelang.targets.nvidia.runtime.cuda_headers")
+    flags: tuple[str, ...] = headers.include_flags(source, given=given)
+    return (*flags, *nvrtc.BUILTIN_FLAGS)
+
+
+def _flags(compiler: str, options: CompileOptions) -> tuple[str, ...]:
+    """Our flags, then the user's, so that theirs win."""
+    flags = ["--ptxas-options=-v"]
+    if options.fast_math:
+        flags.append("--use_fast_math")
+    level = dict(options.pass_configs).get(PassConfigKey.TL_PTXAS_REGISTER_USAGE_LEVEL.value)
+    if level is not None:
+        flags.append(f"--ptxas-options=--register-usage-level={level}")
+    given = options.compile_flags
+    return (*flags, *(given if compiler == "nvcc" else nvrtc_flags(given)))
+
+
+# -- on disk -------------------------------------------------------------------------------------------------
+_FORMAT = "figures as JSON, serialization among them, a line break, the machine code"
+
+
+def _packed(cubin: bytes, log: str) -> bytes:
+    head = json.dumps({"resources": resources_of(log), "warnings": warnings_of(log)}).encode()  # without line breaks
+    return head + b"\n" + cubin
+
+
+def _unpacked(data: bytes) -> tuple[bytes, dict[str, Resources], tuple[str, ...]]:
+    head, _, cubin = data.partition(b"\n")
+    said = json.loads(head)
+    return cubin, {name: Resources(*used) for name, used in said["resources"].items()}, tuple(said["warnings"])
+
+
+def _disassembled(tool: str, flags: tuple[str, ...], cubin: bytes) -> str:
+    import subprocess  # noqa: PLC0415  as above
+    import tempfile  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory(prefix="tilelang-", dir=temporary_folder()) as folder:
+        path = Path(folder, "kernel.cubin")
+        path.write_bytes(cubin)
+        result = subprocess.run(
+            [tool, *flags, str(path)], capture_output=True, text=True, errors="replace", check=False
+        )
+    if result.returncode:
+        raise ToolchainError(f"{os.path.basename(tool)}: failed with status {result.returncode}\n{result.stderr}")
+    return result.stdout

@@ -1,0 +1,107 @@
+"""Puts conversions where a use of a fragment needs another layout than the fragment has.
+
+Takes conflicts, gives a body in which each such use goes through shared memory: a loop reads and writes a copy there,
+an operator works on a fragment of its own that is filled from it. Invariant: the meaning is unchanged; the new loops
+have no layouts yet.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+
+from tilelang.analysis.tile_uses import TileUses
+from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.builder import Builder
+from tilelang.ir.stmt import ParallelLoop, Seq, Stmt, TileOp
+from tilelang.ir.visit import Rewriter, substitute_stmt
+from tilelang.lowering.loops import move, scratch
+from tilelang.lowering.regions import whole
+
+Conversions = Mapping[Stmt, Sequence[Buffer]]
+"""The fragments to convert at each statement: parallel loops and tile operators."""
+
+
+def convert(body: Stmt, conversions: Conversions, uses: TileUses) -> Stmt:
+    """The body with conversions."""
+    return _Convert(conversions, uses).visit(body) or Seq((), loc=body.loc)
+
+
+def cost_in_bytes(buffer: Buffer) -> int:
+    """What a conversion of a fragment moves through shared memory."""
+    return math.prod(buffer.static_shape or (0,)) * buffer.dtype.storage_bytes
+
+
+class _Convert(Rewriter):
+    def __init__(self, conversions: Conversions, uses: TileUses) -> None:
+        self._conversions, self._uses = conversions, uses
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        buffers = self._conversions.get(node, ())
+        if not buffers:
+            return self.rebuild_stmt(node)
+        build = Builder(node.loc)
+        new: dict[Buffer, Buffer] = {}
+        after: list[tuple[Region, ...]] = []
+        for buffer in buffers:
+            reads, writes = self._directions(node, buffer)
+            shape = buffer.static_shape or ()
+            between = scratch(build, f"{buffer.name}_shared", shape, buffer.dtype, Scope.SHARED)
+            steps = [whole(buffer), between]
+            if isinstance(node, TileOp):
+                steps.append(scratch(build, f"{buffer.name}_moved", shape, buffer.dtype, Scope.FRAGMENT))
+            new[buffer] = steps[-1].buffer
+            if reads:
+                _walk(build, steps)
+            if writes:
+                after.append(tuple(reversed(steps)))
+        build.emit(substitute_stmt(node, {}, new))
+        for steps_back in after:
+            _walk(build, steps_back)
+        return Seq(tuple(build.statements), loc=node.loc)
+
+    def _directions(self, node: Stmt, buffer: Buffer) -> tuple[bool, bool]:
+        """Whether older contents matter to a statement, and whether it changes them."""
+        if isinstance(node, TileOp):
+            written = [region for region in node.writes() if region.buffer is buffer]
+            partly = any(region.static_extent != buffer.static_shape for region in written)
+            return partly or any(region.buffer is buffer for region in node.reads()), bool(written)
+        uses = [use for use in self._uses.of[buffer].nests if use.nest is node]
+        writes = [use for use in uses if use.access.write]
+        assert isinstance(node, ParallelLoop)
+        whole_tile = any(
+            use.map is not None
+            and not use.map.free
+            and not use.access.context.conditions()
+            and use.map.map.in_shape == buffer.static_shape
+            for use in writes
+        )
+        return len(writes) < len(uses) or not whole_tile, bool(writes)
+
+
+def _walk(build: Builder, steps: Sequence[Region]) -> None:
+    for src, dst in zip(steps, steps[1:], strict=False):
+        move(build, src, dst)
+
+
+def replaced(body: Stmt, layouts: Mapping[ParallelLoop, ParallelLoop]) -> Stmt:
+    """The body with parallel loops replaced."""
+    return _Replace(layouts).visit(body) or Seq((), loc=body.loc)
+
+
+class _Replace(Rewriter):
+    def __init__(self, layouts: Mapping[ParallelLoop, ParallelLoop]) -> None:
+        self._layouts = layouts
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if isinstance(node, ParallelLoop):
+            return self._layouts.get(node, node)
+        return self.rebuild_stmt(node)
+
+
+def turned(node: ParallelLoop, order: Sequence[int]) -> ParallelLoop:
+    """A nest with its dimensions in another order, which its iterations, being independent, do not notice."""
+    return dataclasses.replace(
+        node, vars=tuple(node.vars[axis] for axis in order), extents=tuple(node.extents[axis] for axis in order)
+    )

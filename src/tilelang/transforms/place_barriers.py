@@ -1,0 +1,60 @@
+"""Writes barriers into a program where an analysis says that they belong.
+
+Takes statements before which, and bodies at whose end, a barrier stands; gives the program with them. Invariant:
+nothing else changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+
+from tilelang.dtypes import as_dtype
+from tilelang.errors import Loc
+from tilelang.ir.expr import const
+from tilelang.ir.stmt import CallStmt, Seq, Stmt
+from tilelang.ir.visit import Rewriter
+from tilelang.targets.nvidia.isa.sync import SYNC_THREADS, SYNC_WARP
+from tilelang.targets.target import WARP_SIZE
+
+
+def of_block(threads: int, loc: Loc) -> Stmt:
+    """A barrier of all threads of a block; a block of one warp needs none of the block."""
+    if threads > WARP_SIZE:
+        return CallStmt(SYNC_THREADS, (), loc=loc)
+    return CallStmt(SYNC_WARP, (const((1 << threads) - 1, as_dtype("uint32")),), loc=loc)
+
+
+class PlaceBarriers(Rewriter):
+    """The rewriting.
+
+    Args:
+        before: The statements before which a barrier stands.
+        ends: The bodies at whose end one stands.
+        barrier: Makes one for a place.
+    """
+
+    def __init__(self, before: Set[Stmt], ends: Set[Stmt], barrier: Callable[[Loc], Stmt]) -> None:
+        self._before, self._ends, self._barrier = before, ends, barrier
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        """The statement with the barriers in it and around it."""
+        if isinstance(node, Seq):
+            body: list[Stmt] = []
+            for child in node.body:
+                if child in self._before:
+                    body.append(self._barrier(child.loc))
+                body.append(self._rebuilt(child))
+            if node in self._ends:
+                body.append(self._barrier(node.loc))
+            same = len(body) == len(node.body) and all(x is y for x, y in zip(body, node.body, strict=True))
+            return node if same else Seq(tuple(body), loc=node.loc)
+        new = self._rebuilt(node)
+        if node not in self._before and node not in self._ends:
+            return new
+        first = [self._barrier(node.loc)] if node in self._before else []
+        last = [self._barrier(node.loc)] if node in self._ends else []
+        return Seq((*first, new, *last), loc=node.loc)
+
+    def _rebuilt(self, node: Stmt) -> Stmt:
+        with node.loc:
+            return (self.stmt(node) if isinstance(node, Seq) else self.rebuild_stmt(node)) or node

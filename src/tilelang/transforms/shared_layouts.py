@@ -1,0 +1,175 @@
+"""Chooses how tiles lie in shared memory, so that the accesses of loops meet few bank conflicts.
+
+Takes loop nests with layouts and their accesses, gives a `Layout` for each tile that gains from one. Invariant: what is
+chosen costs fewer cycles than row-major order by the count of `layout.memory`, on a sample of warps and values; an
+access that row-major order lets be a vector may become several, and is counted as such.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from tilelang.analysis.accesses import Access
+from tilelang.analysis.sampled_accesses import TileAccess, tile_access
+from tilelang.analysis.tile_uses import TileUses
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.stmt import CallStmt, ParallelLoop, TileOp
+from tilelang.layout.layout import Layout
+from tilelang.layout.memory import MAX_VECTOR_BYTES, WORD, contiguous_elements, offsets, padded, wavefronts
+from tilelang.layout.swizzle_modes import MODES, swizzled
+from tilelang.layout.thread_values import Fragment
+
+_WORTH = 0.95  # a layout must save one cycle in twenty, since it costs index arithmetic or memory
+
+
+def cost(layout: Layout, accesses: Sequence[TileAccess], itemsize: int) -> float:
+    """The cycles that accesses take in a layout; each is computed once for a layout."""
+    missing = [access for access in accesses if id(layout) not in access.kept]
+    places = offsets(layout) if missing else np.empty(0)
+    for access in missing:
+        width = min(access.vector, contiguous_elements(layout), max(1, MAX_VECTOR_BYTES // itemsize))
+        first = access.places[:, ::width]
+        inside = np.asarray(((first >= 0) & (first < np.array(layout.shape))).all(axis=-1))
+        at = np.where(inside, places[tuple(np.moveaxis(np.where(inside[..., None], first, 0), -1, 0))] * itemsize, -1)
+        cycles = access.weight * int(wavefronts(at, min(MAX_VECTOR_BYTES, width * itemsize)).sum())
+        access.kept[id(layout)] = layout, cycles  # the layout itself, so that its number stays its own
+    return sum((access.kept[id(layout)][1] for access in accesses), 0.0)
+
+
+@functools.lru_cache(maxsize=1024)
+def candidates(shape: tuple[int, int], itemsize: int, keep_bytes: int) -> tuple[Layout, ...]:
+    """Layouts of a tile other than row-major, cheapest to use first; runs of `keep_bytes` stay together in each."""
+    return tuple(_candidates(shape, itemsize, keep_bytes))
+
+
+@functools.lru_cache(maxsize=1024)
+def _row_major(shape: tuple[int, ...]) -> Layout:
+    return Layout(shape, lambda *at: at)
+
+
+def _candidates(shape: tuple[int, int], itemsize: int, keep_bytes: int) -> Iterator[Layout]:
+    row_bytes = shape[1] * itemsize
+    modes = [mode for mode in MODES if row_bytes % mode == 0 and itemsize <= MAX_VECTOR_BYTES]
+    yield from (swizzled(shape, 8 * itemsize, mode) for mode in modes)
+    for mode in modes[:1]:
+        yield from (swizzled(shape, 8 * itemsize, mode, rows) for rows in (2, 4, 8, 16) if rows < shape[0])
+    for unit in (MAX_VECTOR_BYTES, 8, WORD):
+        if unit >= keep_bytes and unit % itemsize == 0 and row_bytes % unit == 0:
+            odd = (row_bytes // unit | 1) * unit
+            yield padded(shape, (odd if odd > row_bytes else odd + 2 * unit) // itemsize - shape[1])
+
+
+def choose(buffer: Buffer, accesses: Sequence[TileAccess], keep_bytes: int) -> tuple[Layout | None, float]:
+    """The layout of a tile's last two dimensions that costs least, None for row-major order, and the cycles it costs.
+
+    Args:
+        buffer: The tile.
+        accesses: All of it that can be told.
+        keep_bytes: Runs that other accesses need together and aligned.
+    """
+    shape = buffer.static_shape or ()
+    if not shape or not accesses or min(shape) < 1:
+        return None, 0.0
+    tile = shape[-2:]
+    itemsize = buffer.dtype.storage_bytes
+    least = cost(_row_major(tile), accesses, itemsize)
+    floor = ideal(accesses, itemsize)
+    best: Layout | None = None
+    if len(tile) == 2 and least > floor / _WORTH:
+        least *= _WORTH
+        for candidate in candidates((tile[0], tile[1]), itemsize, keep_bytes):
+            total = cost(candidate, accesses, itemsize)
+            if total < least:
+                best, least = candidate, total
+            if total <= floor:
+                break
+    return best, least
+
+
+def ideal(accesses: Sequence[TileAccess], itemsize: int) -> float:
+    """The cycles that accesses take without conflicts, if all that may be are vectors."""
+    total = 0.0
+    for access in accesses:
+        width = min(access.vector, max(1, MAX_VECTOR_BYTES // itemsize))
+        phases = max(1, min(MAX_VECTOR_BYTES, width * itemsize) // WORD)
+        active = (access.places[:, ::width] >= 0).all(axis=-1).any(axis=-1)
+        total += access.weight * int(active.sum()) * phases
+    return total
+
+
+class TileChooser:
+    """Chooses how tiles lie, and between equally good layouts of nests by what their accesses to tiles cost.
+
+    Args:
+        uses: The accesses of a launch.
+        layouts: Of its nests; those of nests with variants are changed where that saves cycles.
+        given: Layouts of tiles that are decided already.
+    """
+
+    def __init__(
+        self, uses: TileUses, layouts: dict[ParallelLoop, Fragment], given: Mapping[Buffer, Layout]
+    ) -> None:
+        self.layouts = layouts
+        self._uses, self._given = uses, given
+        self._samples: dict[tuple[int, Fragment], TileAccess | None] = {}
+        self._touching: dict[Buffer, list[Access]] = {}
+        for access in uses.found.all:
+            if access.buffer.scope is Scope.SHARED and access.buffer.rank:
+                self._touching.setdefault(access.buffer, []).append(access)
+
+    def settle_nests(self, variants: Mapping[ParallelLoop, Sequence[Fragment]]) -> None:
+        """Picks for each nest the variant with which the tiles it touches cost least."""
+        for nest, others in variants.items():
+            touched = [b for b, found in self._touching.items() if any(nest in a.context.loops() for a in found)]
+            least, free = self._cost(touched)
+            for other in others if least > free / _WORTH else ():
+                before = self.layouts[nest]
+                self.layouts[nest] = other
+                total, _ = self._cost(touched)
+                if total < least * _WORTH:
+                    least = total
+                else:
+                    self.layouts[nest] = before
+
+    def layout(self, buffer: Buffer) -> Layout | None:
+        """The cheapest layout of a tile; None for row-major order."""
+        accesses = self._touching.get(buffer, [])
+        if any(isinstance(access.stmt, CallStmt) for access in accesses):
+            return None  # instructions of the user's own address it by themselves
+        return choose(buffer, self._sampled(buffer), self._keep(buffer))[0]
+
+    def _cost(self, buffers: Sequence[Buffer]) -> tuple[float, float]:
+        """The cycles that tiles cost, and those they would cost without conflicts."""
+        total = free = 0.0
+        for buffer in buffers:
+            accesses, itemsize = self._sampled(buffer), buffer.dtype.storage_bytes
+            given = self._given.get(buffer)
+            if given is None:
+                total += choose(buffer, accesses, self._keep(buffer))[1]
+            elif len(given.shape) == min(2, buffer.rank):
+                total += cost(given, accesses, itemsize)
+            free += ideal(accesses, itemsize)
+        return total, free
+
+    def _keep(self, buffer: Buffer) -> int:
+        """Bytes that operators need together."""
+        return MAX_VECTOR_BYTES if any(isinstance(a.stmt, TileOp) for a in self._touching.get(buffer, ())) else 1
+
+    def _sampled(self, buffer: Buffer) -> list[TileAccess]:
+        found = []
+        for access in self._touching.get(buffer, ()):
+            nest = next((loop for loop in access.context.loops() if isinstance(loop, ParallelLoop)), None)
+            layout = None if nest is None else self.layouts.get(nest)
+            if nest is None or layout is None or access.extent is not None:
+                continue
+            key = (access.position, layout)
+            if key not in self._samples:
+                domain = access.context.domain(self._uses.domain)
+                self._samples[key] = tile_access(access, nest, layout, min(2, buffer.rank), domain)
+            sample = self._samples[key]
+            if sample is not None:
+                found.append(sample)
+        return found

@@ -1,0 +1,155 @@
+"""Makes a program for calls of which something is known: which sizes divide evenly, how arguments are aligned.
+
+Takes a tile-level function and `Facts` about a call, gives a function that is right for such calls only. Invariant: a
+symbol that is known to be a multiple of n is written as a new variable times n everywhere, so that whoever asks about
+divisibility finds it; the function's parameters keep their order and names.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from tilelang.ir.buffer import Buffer
+from tilelang.ir.expr import Binary, Expr, Var, const, int_const
+from tilelang.ir.facts import INDEX_BITS, MULTIPLES, Facts
+from tilelang.ir.func import PrimFunc, TensorParam
+from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.stmt import CallStmt, Launch, Stmt, TensorLayout
+from tilelang.ir.visit import Rewriter, walk
+from tilelang.targets.nvidia.isa.source_kernel import SourceKernel
+
+
+def specialize(func: PrimFunc, facts: Facts) -> PrimFunc:
+    """The function for calls of which these facts hold."""
+    has_source = any(isinstance(s, CallStmt) and isinstance(s.routine, SourceKernel) for s in walk(func.body))
+    multiples = {} if has_source else dict(facts.multiples)  # the user's own kernel is given the symbols themselves
+    factors = {symbol: multiples[symbol.name] for symbol in func.symbols if symbol.name in multiples}
+    parts = {
+        symbol: Var(f"{symbol.name}_div{factor}", symbol.dtype, index=symbol.index)
+        for symbol, factor in factors.items()
+    }
+    rewriter = _Specialize(
+        {symbol: part * const(factors[symbol], symbol.dtype) for symbol, part in parts.items()},
+        frozenset(facts.misaligned),
+        frozenset(param.buffer for param in func.params if isinstance(param, TensorParam)),
+    )
+    known: list[tuple[str, object]] = [(INDEX_BITS, 64)] if facts.wide else []
+    names = tuple((part.name, symbol.name, factors[symbol]) for symbol, part in parts.items())
+    known += [(MULTIPLES, names)] if parts else []
+    return _rewritten(func, rewriter, parts, (*func.attributes, *known))
+
+
+def generalize(func: PrimFunc) -> PrimFunc:
+    """The function with the sizes that the user wrote, which may have any value, in the place of multiples.
+
+    It is what a user's mistake is looked for in: which multiples there are is known of one call only.
+    """
+    symbols = {symbol.name: symbol for symbol in func.symbols}
+    whole: dict[Var, Var] = {}
+    factors: dict[Var, int] = {}
+    multiples = dict(func.attributes).get(MULTIPLES, ())
+    assert isinstance(multiples, tuple)
+    for name, general, factor in multiples:
+        part = symbols[name]
+        whole[part], factors[part] = Var(general, part.dtype, index=part.index), factor
+    if not whole:
+        return func
+    attributes = tuple((key, value) for key, value in func.attributes if key != MULTIPLES)
+    return _rewritten(func, _Generalize(whole, factors), whole, attributes)
+
+
+def _rewritten(
+    func: PrimFunc, rewriter: _Symbols, symbols: Mapping[Var, Var], attributes: tuple[tuple[str, object], ...]
+) -> PrimFunc:
+    body = rewriter.visit(func.body)
+    assert body is not None
+    return dataclasses.replace(
+        func,
+        params=tuple(
+            TensorParam(rewriter.buffer(param.buffer)) if isinstance(param, TensorParam) else param
+            for param in func.params
+        ),
+        body=body,
+        symbols=tuple(symbols.get(symbol, symbol) for symbol in func.symbols),
+        attributes=attributes,
+        assumptions=rewriter.exprs(func.assumptions),
+    )
+
+
+class _Symbols(Rewriter):
+    """Puts expressions in the place of symbols, in the shapes of buffers and in hints too."""
+
+    def __init__(self, values: Mapping[Var, Expr]) -> None:
+        self._values = values
+        self._buffers: dict[Buffer, Buffer] = {}
+
+    def expr(self, node: Expr) -> Expr:
+        if isinstance(node, Var):
+            return self._values.get(node, node)
+        return self.rebuild_expr(node)
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        new = self.rebuild_stmt(node)
+        if not isinstance(new, Launch):
+            return new
+        hints = dataclasses.replace(
+            new.hints,
+            layouts=tuple((self.buffer(buffer), layout) for buffer, layout in new.hints.layouts),
+            tensor_layouts=tuple(
+                (self.buffer(buffer), TensorLayout(placed.variables, self.exprs(placed.places), self.exprs(placed.box)))
+                for buffer, placed in new.hints.tensor_layouts
+            ),
+            safe_values=tuple((self.buffer(buffer), self.expr(value)) for buffer, value in new.hints.safe_values),
+            l2_hit_ratios=tuple((self.buffer(buffer), ratio) for buffer, ratio in new.hints.l2_hit_ratios),
+        )
+        return dataclasses.replace(new, hints=hints)
+
+    def buffer(self, node: Buffer) -> Buffer:
+        if node not in self._buffers:
+            self._buffers[node] = self._rewritten(node)
+        return self._buffers[node]
+
+    def alignment(self, old: Buffer) -> int:
+        """The alignment that the rewritten buffer has."""
+        return old.alignment_bytes
+
+    def _rewritten(self, old: Buffer) -> Buffer:
+        shape = self.exprs(old.shape)
+        address = None if old.address is None else self.expr(old.address)
+        strides = None if old.strides is None else self.exprs(old.strides)
+        view_of = None if old.view_of is None else self.buffer(old.view_of)
+        alignment = self.alignment(old)
+        same = shape is old.shape and strides is old.strides and view_of is old.view_of and address is old.address
+        if same and alignment == old.alignment_bytes:
+            return old
+        return dataclasses.replace(
+            old, shape=shape, strides=strides, view_of=view_of, alignment_bytes=alignment, address=address
+        )
+
+
+class _Specialize(_Symbols):
+    """Puts products in the place of symbols; some tensors may begin at any element."""
+
+    def __init__(self, values: Mapping[Var, Expr], misaligned: frozenset[str], params: frozenset[Buffer]) -> None:
+        super().__init__(values)
+        self._misaligned, self._params = misaligned, params
+
+    def alignment(self, old: Buffer) -> int:
+        pointer = old.address.name if isinstance(old.address, Var) else old.name if old in self._params else ""
+        return old.dtype.storage_bytes if pointer in self._misaligned else old.alignment_bytes
+
+
+class _Generalize(_Symbols):
+    """Puts symbols in the place of products of their parts."""
+
+    def __init__(self, whole: Mapping[Var, Var], factors: Mapping[Var, int]) -> None:
+        super().__init__({part: symbol // const(factors[part], symbol.dtype) for part, symbol in whole.items()})
+        self._whole, self._factors = whole, factors
+
+    def expr(self, node: Expr) -> Expr:
+        if isinstance(node, Binary) and node.op is BinaryOp.MUL and isinstance(node.a, Var):
+            part = node.a
+            if part in self._whole and int_const(node.b) == self._factors[part]:
+                return self._whole[part]
+        return super().expr(node)

@@ -1,0 +1,19 @@
+"""The CPU's record: a way to do every tile operator, and passes from tile level to thread level."""
+
+from tilelang.ops.arg_reduce import ArgReduce
+from tilelang.ops.catalogue import TILE_OPS
+from tilelang.ops.cluster_sum import ClusterSum
+from tilelang.ops.rows import GatherRows, ScatterRows
+from tilelang.ops.sort import Sort, TopK
+from tilelang.targets.cpu.backend import BACKEND, LOWERINGS
+
+EXPANDED = {ArgReduce, GatherRows, ScatterRows, Sort, TopK}  # written out as others before lowerings are chosen
+
+
+def test_every_tile_operator_but_that_of_clusters_has_a_lowering():
+    assert set(TILE_OPS) - {ClusterSum} - EXPANDED == set(LOWERINGS)
+
+
+def test_the_record_serves_cpu_targets():
+    assert "cpu" == BACKEND.kind
+    assert ["drop_optional", "grow_fragments", "check_program"] == [p.name for p in BACKEND.passes[:3]]

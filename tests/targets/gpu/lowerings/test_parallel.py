@@ -1,0 +1,184 @@
+"""Parallel loops over threads: the statements that an iteration may hold."""
+
+import numpy as np
+import pytest
+from simt import SM80, TO_THREADS, assert_threads_agree, ints
+
+import tilelang.language as T
+from tilelang.analysis.spreading import Spreading
+from tilelang.dtypes import INT32
+from tilelang.errors import NoLowering
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.builder import Builder
+from tilelang.ir.expr import Var, as_expr
+from tilelang.ir.stmt import Alloc, For, ForKind, If, ParallelLoop
+from tilelang.ir.visit import walk
+from tilelang.layout.digits import Mode
+from tilelang.layout.thread_values import fragment
+from tilelang.lowering.lowering import Site
+from tilelang.passes.runner import run_passes
+from tilelang.targets.gpu.lowerings.parallel import SharedOut, values_of
+
+
+def lowered(func):
+    return run_passes(func, TO_THREADS, SM80)
+
+
+@pytest.mark.parametrize("threads", [32, 96])
+def test_fragments_live_in_registers(threads):
+    @T.prim_func
+    def f(A: T.Tensor((20, 48), T.float32), B: T.Tensor((20, 48), T.float32)):
+        with T.Kernel(1, threads=threads) as _:
+            a = T.alloc_fragment((20, 48), T.float32)
+            m = T.alloc_fragment((20,), T.float32)
+            c = T.alloc_fragment((48,), T.float32)
+            T.copy(A, a)
+            T.clear(c)
+            T.reduce_max(a, m, dim=1)
+            for i, j in T.Parallel(20, 48):
+                c[j] += a[i, j] - m[i]
+            for i, j in T.Parallel(20, 48):
+                a[i, j] = a[i, j] * m[i] + c[j]
+            T.copy(a, B)
+
+    assert_threads_agree(f, ints(20, 48), ints(20, 48))
+    scopes = {s.buffer.name: s.buffer.scope for s in walk(lowered(f).body) if isinstance(s, Alloc)}
+    assert (Scope.LOCAL, Scope.LOCAL) == (scopes["a"], scopes["m"])
+
+
+def test_an_iteration_may_hold_loops_branches_and_scalars():
+    @T.prim_func
+    def f(A: T.Tensor((40, 6), T.int32), B: T.Tensor((40,), T.int32)):
+        with T.Kernel(1, threads=32) as _:
+            a = T.alloc_fragment((40, 6), T.int32)
+            T.copy(A, a)
+            for i in T.Parallel(40):
+                x = T.alloc_var(T.int32, init=0)
+                t = T.alloc_local((6,), T.int32)
+                for k in T.serial(6):
+                    t[k] = a[i, 5 - k]
+                for k in T.serial(6):
+                    if t[k] == 7:
+                        break
+                    x += t[k]
+                while x > 10:
+                    x = x - 10
+                if x >= 0:
+                    B[i] = x
+
+    assert_threads_agree(f, ints(40, 6, dtype=np.int32), ints(40, dtype=np.int32))
+
+
+def test_loops_that_choose_registers_are_unrolled():
+    @T.prim_func
+    def f(A: T.Tensor((32, 6), T.int32), B: T.Tensor((32,), T.int32)):
+        with T.Kernel(1, threads=32) as _:
+            a = T.alloc_fragment((32, 6), T.int32)
+            for i, k in T.Parallel(32, 6):
+                a[i, k] = A[i, k]
+            for i in T.Parallel(32):
+                for k in T.serial(6):
+                    B[i] += a[i, k]
+
+    assert_threads_agree(f, ints(32, 6, dtype=np.int32), ints(32, dtype=np.int32))
+
+
+def test_effects_happen_once_where_threads_hold_copies():
+    @T.prim_func
+    def f(A: T.Tensor((4,), T.int32), B: T.Tensor((4,), T.int32), H: T.Tensor((4,), T.int32)):
+        with T.Kernel(1, threads=64) as _:
+            a = T.alloc_fragment((4,), T.int32)
+            for i in T.Parallel(4):
+                a[i] = A[i] * 2
+                H[i] += a[i]
+                T.atomic_add(B[i], a[i])
+
+    assert_threads_agree(f, ints(4, dtype=np.int32), ints(4, dtype=np.int32), ints(4, dtype=np.int32))
+
+
+def test_previous_values_are_stored_where_they_are_made():
+    @T.prim_func
+    def f(A: T.Tensor((64,), T.int32), B: T.Tensor((64,), T.int32)):
+        with T.Kernel(1, threads=64) as _:
+            for i in T.Parallel(64):
+                B[i] = T.atomic_add(A[i], 5, return_prev=True)
+
+    assert_threads_agree(f, ints(64, dtype=np.int32), ints(64, dtype=np.int32))
+
+
+def test_a_layout_that_the_user_gives_is_kept():
+    layout = T.Fragment((16, 4), lambda i, j: (j // 2 * 16 + i, j % 2))
+
+    @T.prim_func
+    def f(A: T.Tensor((16, 4), T.int32)):
+        with T.Kernel(1, threads=32) as _:
+            for i, j in T.Parallel(16, 4, loop_layout=layout):
+                A[i, j] = A[i, j] + i
+
+    assert_threads_agree(f, ints(16, 4, dtype=np.int32))
+    loops = [s for s in walk(lowered(f).body) if isinstance(s, For)]
+    assert [(ForKind.VECTORIZED, 2)] == [(s.kind, int(s.stop.value)) for s in loops]
+    assert 2 == values_of(layout.thread_values)
+
+
+def test_scratch_of_iterations_must_be_allocated_outside():
+    i, thread = (Var(name, INT32, index=True) for name in ("i", "thread"))
+    barrier = Buffer("b", (as_expr(1),), INT32, Scope.BARRIER)
+    loop = ParallelLoop((i,), (as_expr(32),), Alloc(barrier))
+    site = Site(SM80.target, SM80.options, 32, thread)
+    with pytest.raises(NoLowering, match="inside of a T.Parallel loop"):
+        SharedOut(loop, fragment((32,), [Mode(32, (1,))], []), Spreading(), site).iterations(Builder())
+
+
+def test_a_loop_under_a_condition_of_single_threads_is_refused():
+    @T.prim_func
+    def f(A: T.Tensor((64,), T.float32)):
+        with T.Kernel(1, threads=64) as _:
+            tx = T.get_thread_binding()
+            if tx < 32:
+                for i in T.Parallel(64):
+                    A[i] = 1.0
+
+    with pytest.raises(NoLowering, match="T.Parallel: needs all threads of the block"):
+        lowered(f)
+
+
+def test_updates_of_memory_are_stored_by_one_thread_each():
+    @T.prim_func
+    def f(A: T.Tensor((8, 32), T.int32), B: T.Tensor((8,), T.int32), C: T.Tensor((1,), T.int32)):
+        with T.Kernel(1, threads=64) as _:
+            for i, j in T.Parallel(8, 32):
+                B[i] += A[i, j]
+                C[0] = T.max(C[0], A[i, j])
+
+    assert_threads_agree(f, ints(8, 32, dtype=np.int32), ints(8, dtype=np.int32), ints(1, dtype=np.int32))
+    assert any(isinstance(s, If) for s in walk(lowered(f).body))
+
+
+@pytest.mark.filterwarnings("ignore:T.Parallel. the iterations run one after another:tilelang.errors.ProgramWarning")
+@pytest.mark.parametrize("form", ["read", "condition", "update", "update of shared memory"])
+def test_elements_whose_place_another_element_says(form):
+    @T.prim_func
+    def f(A: T.Tensor((16,), T.int32), B: T.Tensor((16,), T.int32), C: T.Tensor((4,), T.int32)):
+        with T.Kernel(1, threads=32) as bx:
+            s = T.alloc_fragment((16,), T.int32)
+            q = T.alloc_shared((4,), T.int32)
+            T.copy(A, s)
+            T.clear(q)
+            for i in T.Parallel(16):
+                B[i] = 1
+                if form == "read":
+                    B[i] = s[s[bx] % 16] + s[s[i] % 16]
+                elif form == "condition":
+                    if s[s[bx] % 16] < 5:
+                        B[i] = i
+                elif form == "update":
+                    s[s[bx] % 4] += i
+                else:
+                    q[s[bx] % 4] += i
+            B[s[s[1] % 16] % 16] += 5
+            T.copy(s[s[2] % 4 : s[2] % 4 + 4], C)
+            for i in T.Parallel(4):
+                C[i] += q[i]
+
+    assert_threads_agree(f, np.arange(16, dtype=np.int32) * 3, np.zeros(16, np.int32), np.zeros(4, np.int32))

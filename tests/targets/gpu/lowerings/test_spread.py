@@ -1,0 +1,117 @@
+"""Which thread runs which iterations."""
+
+import itertools
+import math
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tilelang.dtypes import INT32
+from tilelang.ir.evaluate import evaluate
+from tilelang.ir.expr import Var, as_expr
+from tilelang.ir.stmt import Break, For, ForKind, If
+from tilelang.ir.visit import walk
+from tilelang.layout.blocked import blocked
+from tilelang.layout.digits import Mode
+from tilelang.layout.thread_values import fragment, replicated
+from tilelang.targets.gpu.lowerings.spread import Spread, ThreadDigit, joined, primes
+
+THREAD = Var("thread", INT32, index=True)
+
+
+def iterations(made, spread):
+    """The coordinates that each thread reaches in the loops around a marker."""
+    found = []
+
+    def run(stmt, env):
+        match stmt:
+            case For(var=var, stop=stop, body=body):
+                for value in range(int(stop.value)):
+                    run(body, {**env, var: value})
+            case If(condition=condition, then_body=body):
+                if evaluate(condition, env):
+                    run(body, env)
+            case _:
+                found.append(tuple(int(evaluate(as_expr(c), env)) for c in spread.coordinates()))
+
+    for thread in range(spread.layout.threads):
+        run(made, {THREAD: thread})
+    return found
+
+
+extents = st.lists(st.sampled_from([1, 2, 3, 5, 8, 12, 16, 33]), min_size=1, max_size=3)
+
+
+@given(extents, st.sampled_from([1, 6, 32, 48]), st.sampled_from([1, 2, 4]), st.booleans())
+def test_every_iteration_is_run_once_by_each_set_of_copies(shape, threads, vector, copies):
+    vector = math.gcd(vector, shape[-1])
+    layout = blocked(shape, threads, vector, copies=copies)
+    spread = Spread(layout, THREAD)
+    found = iterations(spread.around(Break(), unroll=False), spread)
+    expected = sorted(list(itertools.product(*map(range, shape))) * layout.replication)
+    assert expected == sorted(found)
+
+
+def test_the_vector_is_innermost_and_tests_stand_outside_of_it():
+    spread = Spread(blocked((10, 24), 32, 8, copies=False), THREAD)
+    made = spread.around(Break(), unroll=True)
+    loops = [s for s in walk(made) if isinstance(s, For)]
+    assert [ForKind.VECTORIZED] == [loops[-1].kind]
+    assert spread.vector.var is loops[-1].var
+    tests = [s for s in walk(made) if isinstance(s, If)]
+    assert not any(isinstance(inner, If) for inner in walk(loops[-1].body))
+    assert tests
+
+
+def test_an_extent_that_cuts_a_vector_is_tested_inside():
+    layout = fragment((30,), [Mode(4, (8,))], [Mode(8, (1,))])
+    made = Spread(layout, THREAD).around(Break(), unroll=True)
+    assert isinstance(made, For)
+    assert isinstance(made.body, If)
+
+
+def loops_of(made):
+    return [(int(s.stop.value), s.unroll_factor) for s in walk(made) if isinstance(s, For)]
+
+
+def test_long_loops_are_unrolled_in_part_unless_registers_need_more():
+    layout = fragment((64, 32), [Mode(32, (0, 1))], [Mode(64, (1, 0))])
+    spread = Spread(layout, THREAD)
+    assert [(4, None), (16, None)] == loops_of(spread.around(Break(), unroll=False))
+    layout = fragment((640, 32), [Mode(32, (0, 1))], [Mode(640, (1, 0))])
+    spread = Spread(layout, THREAD)
+    assert [(40, 16), (16, None)] == loops_of(spread.around(Break(), unroll=False))
+    assert [(40, None), (16, None)] == loops_of(spread.around(Break(), unroll=True))
+
+
+def test_copies_are_told_apart_by_the_digits_that_move_nothing():
+    spread = Spread(fragment((4,), [Mode(2, (0,)), Mode(4, (1,)), Mode(4, (0,))], []), THREAD)
+    condition = spread.is_first_copy()
+    first = [t for t in range(32) if evaluate(condition, {THREAD: t})]
+    assert [0, 2, 4, 6] == first
+    assert None is Spread(blocked((32,), 32), THREAD).is_first_copy()
+    only = Spread(replicated((4,), 32), THREAD).is_first_copy()
+    assert [0] == [t for t in range(32) if evaluate(only, {THREAD: t})]
+
+
+def test_digits_of_threads_come_in_primes_and_join_again():
+    digits = Spread(blocked((96,), 96), THREAD).thread_digits()
+    assert [2, 2, 2, 2, 2, 3] == [d.size for d in digits]
+    assert [(1, 96)] == [(d.place, d.size) for d in joined(digits)]
+    assert [2, 2, 3, 5] == primes(60)
+    threads = np.arange(96)
+    values = [int(evaluate(ThreadDigit(4, 3, (1,)).of(THREAD, 96), {THREAD: t})) for t in threads]
+    assert list(threads // 4 % 3) == values
+
+
+def test_threads_beyond_the_extents_may_repeat_what_others_do():
+    layout = fragment((24, 4), [Mode(4, (0, 1)), Mode(8, (1, 0)), Mode(4, (16, 0))], [Mode(2, (8, 0))])
+    spread = Spread(layout, THREAD)
+    assert any(isinstance(s, If) for s in walk(spread.around(Break(), unroll=True)))
+    assert any(isinstance(s, If) for s in walk(spread.repeating().around(Break(), unroll=True)))  # 24 of 32 rows
+    layout = fragment((16, 4), [Mode(4, (0, 1)), Mode(8, (1, 0)), Mode(4, (16, 0))], [Mode(2, (8, 0))])
+    spread = Spread(layout, THREAD).repeating()
+    assert not any(isinstance(s, If) for s in walk(spread.around(Break(), unroll=True)))
+    rows = [int(evaluate(spread.coordinates()[0], {THREAD: t, spread.digits[0].var: 1})) for t in range(128)]
+    assert [t // 4 % 8 + 8 for t in range(128)] == rows

@@ -1,0 +1,17 @@
+import pytest
+from warp_alone import WarpAlone, run
+
+from tilelang.errors import NoLowering
+from tilelang.targets.nvidia.isa.cache_policy import EVICTIONS, l2_policy
+
+
+def test_each_policy_has_a_number_of_its_own():
+    values = [int(run(l2_policy(eviction), WarpAlone())[0]) for eviction in EVICTIONS]
+    assert 3 == len(set(values))
+    for eviction, value in zip(EVICTIONS, values, strict=True):
+        assert f"return {value:#x}ull;" in l2_policy(eviction).helper["cuda"].text
+
+
+def test_other_policies_are_refused():
+    with pytest.raises(NoLowering, match="L2 policy: knows evict_normal, evict_first, evict_last, not 'sometimes'"):
+        l2_policy("sometimes")

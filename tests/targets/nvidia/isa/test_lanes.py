@@ -1,0 +1,52 @@
+import numpy as np
+import pytest
+from warp_alone import FULL, WarpAlone
+
+from tilelang.dtypes import SCALARS, as_dtype
+from tilelang.errors import SimulationError
+from tilelang.targets.nvidia.isa.lanes import integers, mask_of, participants, spread, uniform, unknown
+
+
+def test_arguments_become_one_value_per_lane():
+    assert [5] * 32 == spread(5).tolist()
+    assert np.int64 == integers(np.arange(32, dtype=np.int8)).dtype
+
+
+def test_a_mask_has_one_bit_per_lane():
+    lanes = np.zeros(32, bool)
+    lanes[[0, 3, 31]] = True
+    assert 0x80000009 == mask_of(lanes)
+
+
+def test_lanes_take_part_with_the_active_ones_that_their_mask_names():
+    active = np.arange(32) < 16
+    warp = WarpAlone(active)
+    lanes = participants(warp, np.where(np.arange(32) < 8, 0xFF, 0xFF00), "it")
+    assert (0xFF, 0xFF00) == (mask_of(lanes[0]), mask_of(lanes[8]))
+    assert [("converge", "it")] == warp.asked
+
+
+def test_a_lane_outside_its_own_mask_is_an_error():
+    with pytest.raises(SimulationError) as caught:
+        participants(WarpAlone(), 0xFFFFFFFE, "__shfl_sync")
+    assert (
+        "__shfl_sync: lane 0 executes it with the mask 0xfffffffe, which leaves that lane out" == caught.value.message
+    )
+    assert "name every lane that gets here in the mask" == caught.value.hint
+
+
+def test_what_a_warp_must_agree_on_is_checked():
+    warp = WarpAlone(np.arange(32) < 4)
+    assert 7 == uniform(warp, np.where(np.arange(32) < 4, 7, 9), "bar.sync")
+    with pytest.raises(SimulationError, match="bar.sync: lanes of a warp disagree"):
+        uniform(warp, np.arange(32), "bar.sync")
+    assert FULL == mask_of(WarpAlone().active)
+
+
+@pytest.mark.parametrize("name", list(SCALARS))
+def test_unknown_values_have_the_dtype_that_is_asked_for(name):
+    dtype = as_dtype(name)
+    value = unknown(dtype)
+    assert dtype.numpy == np.asarray(value).dtype
+    if dtype.is_float and np.isnan(np.float32(np.asarray(np.nan).astype(dtype.numpy))):  # not all floats have a NaN
+        assert np.isnan(np.float32(value))

@@ -1,0 +1,64 @@
+"""What a barrier that counts arrivals and bytes knows of its phases."""
+
+import numpy as np
+import pytest
+
+from tilelang.errors import SimulationError
+from tilelang.targets.nvidia.isa.mbarrier_state import MOST_BYTES, Coming, MBarrier
+
+
+def at(*times):
+    return np.array(times, np.int64)
+
+
+def test_a_phase_ends_with_its_last_arrival_and_byte():
+    barrier = MBarrier("b", 2, 2)
+    barrier.expect(64)
+    barrier.arrive(2, at(0))
+    assert (0, "in its phase 0 2 of 2 arrivals have come, and 64 bytes have not come") == (
+        barrier.phase,
+        barrier.progress(),
+    )
+    barrier.complete(64, at(1))
+    assert (1, 2, 0) == (barrier.phase, barrier.pending, barrier.pending_bytes)
+    assert barrier.passes(0) and not barrier.passes(1)
+
+
+def test_whoever_waits_has_to_know_of_the_phase_before():
+    barrier = MBarrier("b", 1, 1)
+    assert barrier.expected(0) is None and barrier.expected(1) is None  # the first, and the one before it
+    barrier.arrive(1, at(1, 0))
+    assert barrier.expected(0) is None  # phase 0 is the first
+    np.testing.assert_array_equal(barrier.expected(1), [1, 0])  # phase 1 comes after phase 0
+    barrier.arrive(1, at(0, 2))
+    np.testing.assert_array_equal(barrier.expected(1), [1, 0])  # phase 1, which is over
+    np.testing.assert_array_equal(barrier.expected(0), [1, 2])  # phase 2, which is not
+
+
+def test_work_that_completes_a_phase_lands_together():
+    barrier, landed = MBarrier("b", 1, 1), []
+
+    def work(count):
+        def land():
+            landed.append(count)
+            barrier.complete(count, at(0))
+
+        return Coming(land, bytes=count)
+
+    barrier.coming = [work(16), work(48), work(32)]
+    barrier.expect(64)
+    barrier.hurry()
+    assert not landed  # an arrival is missing
+    barrier.arrive(1, at(0))
+    barrier.hurry()
+    assert ([16, 48], 1, 1) == (landed, barrier.phase, len(barrier.coming))
+
+
+def test_bytes_and_arrivals_have_bounds():
+    barrier = MBarrier("b", 1, 1)
+    with pytest.raises(SimulationError, match="counts up to 1048575 bytes"):
+        barrier.expect(MOST_BYTES + 1)
+    barrier = MBarrier("b", 1, 1, pending_bytes=16)
+    barrier.arrive(1, at(0))
+    with pytest.raises(SimulationError, match="one arrival too many at 'b'"):
+        barrier.arrive(1, at(0))

@@ -1,0 +1,37 @@
+"""Moving registers between warpgroups."""
+
+import pytest
+from device_text import compile_cuda, cuda_source, needs_cuda_compiler
+from warp_alone import WarpAlone, run
+
+from tilelang.errors import CompilerBug
+from tilelang.isa.instruction import Group
+from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_WAIT
+from tilelang.targets.nvidia.isa.registers import asked_registers, set_max_registers
+
+
+def test_whole_warps_execute_it():
+    warp = WarpAlone()
+    run(set_max_registers(240, True), warp)
+    assert [("converge", "setmaxnreg")] == warp.asked
+    assert Group.WARPGROUP is set_max_registers(24, False).group
+
+
+@pytest.mark.parametrize("count", [16, 23, 100, 264])
+def test_the_machine_takes_multiples_of_eight(count):
+    with pytest.raises(CompilerBug, match=str(count)):
+        set_max_registers(count, True)
+
+
+def test_calls_say_what_they_ask_for():
+    assert (240, True) == asked_registers(set_max_registers(240, True))
+    assert (24, False) == asked_registers(set_max_registers(24, False))
+    assert asked_registers(MBARRIER_WAIT) is None
+
+
+@needs_cuda_compiler
+def test_it_assembles():
+    records = [set_max_registers(24, False), set_max_registers(240, True)]
+    body = f"if (threadIdx.x < 128) {records[0].spell['cuda']}; else {records[1].spell['cuda']};"
+    kernel = f'extern "C" __global__ void __launch_bounds__(384, 1) k() {{ {body} }}'
+    assert compile_cuda(cuda_source([record.helper["cuda"] for record in records], [kernel]), "sm_90a")

@@ -1,0 +1,242 @@
+"""Asynchronous copies write every element once, in the largest chunks that are proven to be aligned."""
+
+import numpy as np
+import pytest
+from gpu import assert_simulates, lower_func
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from thread_kernels import buffer, index
+
+import tilelang.language as T
+from tilelang.dtypes import INT32
+from tilelang.ir.buffer import Region, Scope
+from tilelang.ir.builder import Builder
+from tilelang.ir.evaluate import evaluate
+from tilelang.ir.expr import as_expr, const
+from tilelang.ir.stmt import CallStmt, For, If, Seq, Store
+from tilelang.ir.visit import walk
+from tilelang.layout.layout import Layout
+from tilelang.layout.memory import contiguous_elements, padded
+from tilelang.layout.thread_values import digit, fragment
+from tilelang.lowering.lowering import Site
+from tilelang.lowering.regions import whole
+from tilelang.ops.copy import Copy
+from tilelang.options import CompileOptions
+from tilelang.targets.nvidia.lowerings.copy_async import AsyncCopy, chunk_elements
+from tilelang.targets.target import Target
+
+BX, K, M, N8 = index("bx"), index("k"), index("M"), index("N_div8") * 8
+THREAD = index("t")
+
+
+def region(source, start, extent):
+    return Region(source, tuple(map(as_expr, start)), tuple(map(as_expr, extent)))
+
+
+def site(arch="sm_80", threads=128, **more):
+    return Site(Target("cuda", arch), CompileOptions(), threads, **more)
+
+
+def tile(shape, dtype="float16"):
+    return buffer("S", shape, dtype, Scope.SHARED)
+
+
+def copy(shape=(64, 32), dtype="float16", source=(1024, 1024), start=None, **more):
+    start = (BX * shape[0], K * shape[1]) if start is None else start
+    a = buffer("A", source, dtype)
+    return Copy(region(a, start, shape), whole(tile(shape, dtype)), **more)
+
+
+# -- what is refused -------------------------------------------------------------------------------------------
+
+
+def test_what_it_cannot_do_is_refused_in_words():
+    plain, lowering = copy(), AsyncCopy()
+    assert "" == lowering.refusal(plain, site())
+    assert "sm_75 has no cp.async" == lowering.refusal(plain, site("sm_75"))
+    back = Copy(plain.dst, plain.src)
+    assert "copies from global to shared memory only" == lowering.refusal(back, site())
+    wide = Copy(plain.src, whole(tile((64, 32), "float32")))
+    assert "does not convert float16 to float32" == lowering.refusal(wide, site())
+    mine = copy(layout=fragment((64, 32), [digit(128, 0, 1)], [digit(16, 1, 0)]))
+    assert "the user says which thread copies what" == lowering.refusal(mine, site())
+    symbolic = Copy(region(buffer("A", (M, 32), "float16"), (0, 0), (M, 32)), plain.dst)
+    assert "the extents are not constant" == lowering.refusal(symbolic, site())
+    assert "there is nothing to copy" == lowering.refusal(copy((0, 32)), site())
+    torn = "chunks of 4 bytes or more are not proven to be aligned and in one row"
+    assert torn == lowering.refusal(copy(start=(0, K)), site())
+    assert () == lowering.constrain(plain, site())
+
+
+@pytest.mark.parametrize(
+    "op,elements",
+    [
+        (copy(), 8),
+        (copy(dtype="float32"), 4),
+        (copy(dtype="int8"), 16),
+        (copy(dtype="float64"), 2),
+        (copy((64, 12)), 4),  # rows of 24 bytes
+        (copy((64, 6)), 2),
+        (copy((64, 3)), 0),
+        (copy((64, 3), "float32"), 1),
+        (copy(start=(BX, K * 8 + 4)), 4),
+        (copy(start=(BX, K * 8 + 1)), 0),
+        (copy(source=(M, N8)), 8),
+        (copy(source=(M, M)), 0),  # rows begin anywhere
+        (copy(source=(M, 1030)), 2),
+        (copy(dtype="float32", source=(M, M)), 1),
+        (copy(coalesced_width=4), 4),
+        (copy(coalesced_width=16), 0),
+        (Copy(region(buffer("A", (8, 1024), "float16"), (BX, K * 32), (1, 32)), whole(tile((32,)))), 8),
+        (Copy(region(buffer("A", (1024, 8), "float16"), (K * 32, 0), (32, 1)), whole(tile((32,)))), 0),  # a column
+        (Copy(whole(buffer("A", (32,), "float16", alignment_bytes=2)), whole(tile((32,)))), 0),
+        (Copy(whole(buffer("A", (64, 32), "float16", strides=(const(40, INT32), const(1, INT32)))),
+              whole(tile((64, 32)))), 8),
+        (Copy(whole(buffer("A", (64, 32), "float16", strides=(const(1, INT32), const(64, INT32)))),
+              whole(tile((64, 32)))), 0),
+    ],
+)  # fmt: skip
+def test_chunks_are_as_large_as_is_proven(op, elements):
+    assert elements == chunk_elements(op)
+    assert bool(elements) is not AsyncCopy().refusal(op, site()).startswith("chunks")
+
+
+# -- what threads do -------------------------------------------------------------------------------------------
+
+
+def emitted(op, threads, **more):
+    build = Builder()
+    AsyncCopy().lower(op, site(threads=threads, thread=THREAD, **more), build)
+    return build.finish()
+
+
+def touched(stmt, env, out):
+    """(element of the destination, element of the source, elements) of everything that one thread copies."""
+    match stmt:
+        case Seq():
+            for child in stmt.body:
+                touched(child, env, out)
+        case For():
+            for value in range(stmt.start.value, stmt.stop.value):
+                touched(stmt.body, {**env, stmt.var: value}, out)
+        case If():
+            if evaluate(stmt.condition, env):
+                touched(stmt.then_body, env, out)
+        case CallStmt():
+            dst, src, _ = stmt.args
+            count = dst.static_extent[-1]
+            out.append(([int(evaluate(e, env)) for e in dst.start], [int(evaluate(e, env)) for e in src.start], count))
+        case Store():
+            source = stmt.value.indices
+            out.append(([int(evaluate(e, env)) for e in stmt.indices], [int(evaluate(e, env)) for e in source], 1))
+    return out
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.integers(1, 6), min_size=1, max_size=3),
+    st.sampled_from([1, 2, 4, 5, 8]),
+    st.sampled_from([1, 3, 8, 32, 96]),
+    st.sampled_from([None, "swizzled", "padded", "torn"]),
+)
+def test_every_element_is_copied_by_exactly_one_thread(leading, chunks, threads, how):
+    shape = (*leading, chunks * 8)
+    op = copy(shape, source=tuple(4 * e for e in shape), start=(8,) * len(shape))
+    layouts = {}
+    if how is not None and len(shape) > 1:
+        last = shape[-2:]
+        layout = {
+            "swizzled": Layout(last, lambda i, j: i * last[1] * 8 + j // 8 * 64 + (i % 8) * 8 + j % 8),
+            "padded": padded(last, 4),
+            "torn": padded(last, 1),
+        }[how]
+        layouts = {op.dst.buffer: layout}
+    body = emitted(op, threads, shared_layouts=layouts)
+    seen = np.zeros(shape, int)
+    for thread in range(threads):
+        for dst, src, count in touched(body, {THREAD: thread}, []):
+            assert [8 + d for d in dst] == src
+            assert 0 == dst[-1] % count
+            seen[(*dst[:-1], slice(dst[-1], dst[-1] + count))] += 1
+    assert (seen == 1).all()
+    widest = min([8, *map(contiguous_elements, layouts.values())])
+    sizes = {s.routine.name for s in walk(body) if isinstance(s, CallStmt)}
+    assert sizes == ({f"cp_async_{2 * widest}"} if widest > 1 else set())
+
+
+def test_neighboring_threads_copy_neighboring_chunks_and_rounds_differ_by_a_constant():
+    body = emitted(copy((64, 32), start=(0, 0)), 128)
+    assert isinstance(body, For)
+    firsts = [touched(body, {THREAD: t}, []) for t in range(128)]
+    assert [[0, 0], [0, 8], [0, 16], [0, 24], [1, 0]] == [f[0][0] for f in firsts[:5]]
+    assert all([f[0][0][0] + 32, f[0][0][1]] == f[1][0] for f in firsts)
+
+
+# -- on the simulator ------------------------------------------------------------------------------------------
+
+
+def doubled(rows, columns, tile_rows, tile_columns, threads, dtype="float16", layout=None):
+    @T.prim_func
+    def main(A: T.Tensor((rows, columns), dtype), B: T.Tensor((rows, columns), dtype)):
+        with T.Kernel(T.ceildiv(columns, tile_columns), T.ceildiv(rows, tile_rows), threads=threads) as (bx, by):
+            S = T.alloc_shared((tile_rows, tile_columns), dtype)
+            if layout is not None:
+                T.annotate_layout({S: layout})
+            T.copy(A[by * tile_rows, bx * tile_columns], S)
+            for i, j in T.Parallel(tile_rows, tile_columns):
+                B[by * tile_rows + i, bx * tile_columns + j] = S[i, j] * 2
+
+    return main
+
+
+@pytest.mark.parametrize(
+    "case,size",
+    [
+        ((64, 64, 32, 32, 64), 16),
+        ((60, 56, 32, 32, 64), 16),  # the last tiles reach beyond the tensor
+        ((30, 36, 16, 32, 32), 8),
+        ((30, 38, 16, 32, 96), 4),
+        ((30, 37, 16, 32, 32), 0),
+        ((48, 64, 24, 32, 128), 16),  # some threads have nothing to do
+        ((40, 24, 5, 8, 32), 16),
+        ((40, 24, 8, 24, 32, "float32"), 16),
+        ((40, 23, 8, 8, 32, "float32"), 4),
+        ((64, 64, 32, 32, 64, "float16", padded((32, 32), 8)), 16),
+        ((64, 64, 32, 32, 64, "float16", padded((32, 32), 1)), 0),
+    ],
+)
+def test_tiles_arrive_whole_on_the_simulator(case, size):
+    func = doubled(*case)
+    rows, columns, dtype = case[0], case[1], case[5] if len(case) > 5 else "float16"
+    a = (np.arange(rows * columns).reshape(rows, columns) % 1000).astype(dtype)
+    assert_simulates(func, a, np.zeros_like(a), seeds=(0, 1))
+    names = {s.routine.name for s in walk(lower_func(func).body) if isinstance(s, CallStmt)}
+    assert {f"cp_async_{size}"} == {n for n in names if n.startswith("cp_async_") and n[-1].isdigit()} if size else True
+
+
+@pytest.mark.parametrize("stages,trips", [(2, 0), (2, 1), (3, 2), (3, 5), (4, 3), (4, 7)])
+def test_pipelined_products_are_those_of_the_reference(stages, trips):
+    depth = T.dynamic("K")
+
+    @T.prim_func
+    def main(A: T.Tensor((16, depth), "float32"), B: T.Tensor((depth, 16), "float32"), C: T.Tensor((16, 16), "float32")):
+        with T.Kernel(1, threads=64):
+            A_s = T.alloc_shared((16, 8), "float32")
+            B_s = T.alloc_shared((8, 16), "float32")
+            total = T.alloc_fragment((16, 16), "float32")
+            T.clear(total)
+            for k in T.Pipelined(depth // 8, num_stages=stages):
+                T.copy(A[0, k * 8], A_s)
+                T.copy(B[k * 8, 0], B_s)
+                T.gemm(A_s, B_s, total)
+            T.copy(total, C)
+
+    rng = np.random.default_rng(trips)
+    a, b = rng.integers(-4, 4, (16, trips * 8)), rng.integers(-4, 4, (trips * 8, 16))
+    assert_simulates(main, a.astype(np.float32), b.astype(np.float32), np.zeros((16, 16), np.float32))
+
+
+def test_hints_for_the_cache_are_not_taken():
+    made = emitted(copy(eviction="evict_first"), 128)
+    names = {stmt.routine.name for stmt in walk(made) if isinstance(stmt, CallStmt)}
+    assert {"cp_async_16"} == names

@@ -1,0 +1,138 @@
+"""Results leave through shared memory, whose next writer waits until the last ones are read."""
+
+import pytest
+from roles import TABLE, context, launch_of, product
+
+import tilelang.language as T
+from tilelang.ir.printer import to_text
+from tilelang.ir.stmt import Seq
+from tilelang.targets.nvidia.passes.roles.abilities import roles_of
+from tilelang.targets.nvidia.passes.roles.epilogue import Leave
+from tilelang.targets.nvidia.passes.roles.rings import flat
+
+
+def leaving(func):
+    launch = flat(launch_of(func))
+    exits = roles_of(func, TABLE, context()).exits(launch, 128)
+    return exits, to_text(Leave(exits).visit(launch.body) or Seq(()))
+
+
+def from_line(text, begin):
+    """The lines from the one on that begins so."""
+    lines = [line.strip() for line in text.splitlines()]
+    return lines[next(n for n, line in enumerate(lines) if line.startswith(begin)) :]
+
+
+def test_a_fragment_goes_through_a_tile_of_the_result_s_dtype():
+    (made,), text = leaving(product(256, 256, 256))
+    assert ("C_l_staging", "float16", (128, 128)) == (
+        made.staging.name,
+        str(made.staging.dtype),
+        made.staging.static_shape,
+    )
+    first, second = from_line(text, "T.copy(C_l, C_l_staging)")[:2]
+    assert second.startswith("T.copy(C_l_staging, C[")
+    assert "pending=True" in second
+    assert "tma_store_wait" not in text  # the tile is written once
+
+
+def test_tensors_that_the_copy_engine_cannot_write_are_left_alone():
+    exits, text = leaving(product(256, 250, 256))
+    assert () == exits
+    assert "tma_store_wait" not in text
+
+
+def shifted(by):
+    @T.prim_func
+    def main(A: T.Tensor((256, 64), "float16"), C: T.Tensor((512, 64), "float16")):
+        with T.Kernel(4, threads=128) as bx:
+            A_s = T.alloc_shared((64, 64), "float16")
+            C_l = T.alloc_fragment((64, 64), "float32")
+            T.copy(A[bx * 64, 0], A_s)
+            T.clear(C_l)
+            T.gemm(A_s, A_s, C_l)
+            T.copy(C_l, C[bx * 64 + by, 0])
+
+    return main
+
+
+@pytest.mark.parametrize(("by", "leaves"), [(0, True), (8, True), (1000, True), (-8, False)])
+def test_the_engine_stores_nothing_that_may_begin_before_a_tensor(by, leaves):
+    exits, _ = leaving(shifted(by))
+    assert leaves == bool(exits)
+
+
+def own_tile(reads_it="", turns=3):
+    @T.prim_func
+    def main(A: T.Tensor((256, 64), "float16"), C: T.Tensor((256, 64), "float16")):
+        with T.Kernel(4, threads=128) as bx:
+            A_s = T.alloc_shared((64, 64), "float16")
+            C_l = T.alloc_fragment((64, 64), "float32")
+            C_s = T.alloc_shared((64, 64), "float16")
+            T.copy(A[bx * 64, 0], A_s)
+            T.clear(C_l)
+            T.gemm(A_s, A_s, C_l)
+            for turn in T.serial(turns):
+                T.copy(C_l, C_s)
+                T.copy(C_s, C[bx * 64 + turn, 0])
+            if reads_it == "the tile":
+                C_l[0, 0] = C_s[0, 0]
+            if reads_it == "the result":
+                C_l[0, 0] = C[0, 0]
+
+    return main
+
+
+def test_the_user_s_own_tile_is_taken_where_it_serves_nothing_else():
+    (made,), text = leaving(own_tile())
+    assert "C_s" == made.staging.name
+    assert made.writer is not None
+    assert "C_s = T.alloc_shared" not in text
+    _, first, second = from_line(text, "tma_store_wait_0()")[:3]
+    assert "T.copy(C_l, C_s)" == first
+    assert "pending=True" in second
+
+
+@pytest.mark.parametrize("what", ["the tile", "the result"])
+def test_what_else_is_read_stays_where_the_program_sees_it(what):
+    exits, text = leaving(own_tile(reads_it=what))
+    assert () == exits
+    assert "pending" not in text
+
+
+def test_tiles_of_the_grid_are_apart_so_that_the_engine_need_only_have_read_the_last_one():
+    func = own_tile()
+    launch = flat(launch_of(func))
+    exits = roles_of(func, TABLE, context()).exits(launch, 128)
+    text = to_text(Leave(exits, apart=1).visit(launch.body) or Seq(()))
+    assert "tma_store_wait_read_0()" in text
+
+
+@pytest.mark.parametrize(
+    ("what", "stays"), [("ticket", True), ("tile", True), ("relaxed", False), ("look", False), ("shared", False)]
+)
+def test_results_that_other_blocks_are_told_of_do_not_leave_while_the_program_goes_on(what, stays):
+    @T.prim_func
+    def main(
+        A: T.Tensor((256, 64), "float16"), C: T.Tensor((256, 64), "float16"), n: T.Tensor((4,), "int32")
+    ):
+        with T.Kernel(4, threads=128) as bx:
+            A_s = T.alloc_shared((64, 64), "float16")
+            C_l = T.alloc_fragment((64, 64), "float32")
+            near = T.alloc_shared((4,), "int32")
+            T.copy(A[bx * 64, 0], A_s)
+            T.clear(C_l)
+            T.gemm(A_s, A_s, C_l)
+            T.copy(C_l, C[bx * 64, 0])
+            if what == "ticket":
+                T.atomic_add(n[0], 1, return_prev=True)
+            if what == "tile":
+                T.atomic_add(n[0:4], 1, memory_order="release")
+            if what == "relaxed":
+                T.atomic_add(n[0], 1)
+            if what == "look":
+                T.atomic_load(n[0])
+            if what == "shared":
+                T.atomic_add(near[0], 1, memory_order="release")
+
+    assert (() == leaving(main)[0]) is stays

@@ -1,0 +1,105 @@
+"""The blocks of a cluster bring the parts of a tile for each other, and know who has to be told what was read."""
+
+import itertools
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+from roles import TABLE, context, launch_of, product
+
+import tilelang.language as T
+from tilelang.dtypes import INT32
+from tilelang.ir.evaluate import evaluate
+from tilelang.ir.expr import Var
+from tilelang.ir.schedule import Schedule
+from tilelang.targets.nvidia.passes.roles.abilities import roles_of
+from tilelang.targets.nvidia.passes.roles.multicast import Members, alike, by_lane, members_of, position_of
+from tilelang.targets.nvidia.passes.roles.rings import flat
+
+RANK = Var("rank", INT32, index=True)
+EXTENTS = st.sampled_from([(2, 1, 1), (1, 2, 1), (2, 2, 1), (4, 1, 1), (3, 2, 1), (1, 2, 2), (2, 2, 2)])
+
+
+def values(expr, extents):
+    """An expression for each block of a cluster, in the order of their numbers."""
+    return [int(evaluate(expr, {RANK: rank})) for rank in range(math.prod(extents))]
+
+
+def places(extents):
+    """Where the blocks are, in the order of their numbers."""
+    return [place[::-1] for place in itertools.product(*map(range, extents[::-1]))]
+
+
+@given(EXTENTS, st.sets(st.integers(0, 2), min_size=1))
+def test_each_part_goes_once_to_all_that_share_a_tile(extents, axes):
+    members, axes = Members(extents, position_of(RANK, extents)), tuple(sorted(axes))
+    masks, parts = values(members.receivers(axes), extents), values(members.part(axes), extents)
+    came = {rank: [] for rank in range(math.prod(extents))}
+    for sender, mask in enumerate(masks):
+        for rank in came:
+            if mask >> rank & 1:
+                came[rank].append((parts[sender], sender))
+    for rank, place in enumerate(places(extents)):
+        assert list(range(members.parts(axes))) == sorted(part for part, _ in came[rank])
+        senders = [places(extents)[sender] for _, sender in came[rank]]
+        assert all(place[axis] == other[axis] for other in senders for axis in range(3) if axis not in axes)
+
+
+@given(EXTENTS, st.lists(st.sets(st.integers(0, 2), min_size=1), min_size=1, max_size=3))
+def test_senders_are_those_whose_masks_name_the_block_and_the_first_is_itself(extents, several):
+    members, several = Members(extents, position_of(RANK, extents)), [tuple(sorted(axes)) for axes in several]
+    masks = [values(members.receivers(axes), extents) for axes in several]
+    told = [values(sender, extents) for sender in members.senders(several)]
+    assert list(range(math.prod(extents))) == told[0]
+    for rank in range(math.prod(extents)):
+        writing = {sender for mask in masks for sender, bits in enumerate(mask) if bits >> rank & 1}
+        assert sorted(writing) == sorted(numbers[rank] for numbers in told)
+
+
+def test_a_block_knows_its_place_from_its_indices():
+    launch = launch_of(product(512, 512, 64, cluster=(2, 2)))
+    bx, by = launch.block_vars
+    x, y, z = members_of(launch, Schedule(1, 2, cluster=(2, 2, 1))).position
+    assert [1, 0, 0] == [int(evaluate(e, {bx: 3, by: 2})) for e in (x, y, z)]
+    x, y, z = members_of(launch, Schedule(1, 2, persistent=True, cluster=(2, 2, 1))).position
+    assert [1, 1, 0] == [int(evaluate(e, {bx: 7})) for e in (x, y, z)]
+
+
+def test_threads_of_a_warpgroup_have_a_number_each():
+    thread, numbers = Var("thread", INT32), (RANK, (RANK + 1) % 3, (RANK + 2) % 3)
+    chosen = by_lane(numbers, thread)
+    assert [2, 0, 1] == [int(evaluate(chosen, {thread: 128 + lane, RANK: 2})) for lane in range(3)]
+
+
+def axes_of(func):
+    """Per tile, the dimensions along which blocks read it alike."""
+    launch = flat(launch_of(func))
+    rings = roles_of(func, TABLE, context()).rings(launch).found
+    return {copy.dst.buffer.name: alike(launch, ring, copy) for ring in rings for copy in ring.copies}
+
+
+def test_tiles_of_a_product_are_alike_along_the_other_dimension_of_the_grid():
+    assert {"A_s": (0,), "B_s": (1,)} == axes_of(product(512, 512, 256))
+
+
+def other(steps, first):
+    @T.prim_func
+    def main(A: T.Tensor((512, 512), "float16"), B: T.Tensor((512, 512), "float16"), C: T.Tensor((512, 512), "float16")):
+        with T.Kernel(8, 8, threads=128) as (bx, by):
+            A_s = T.alloc_shared((64, 64), "float16")
+            B_s = T.alloc_shared((64, 64), "float16")
+            C_l = T.alloc_fragment((64, 64), "float32")
+            T.clear(C_l)
+            place = first(bx, by)
+            for k in T.Pipelined(steps(bx, by), num_stages=2):
+                T.copy(A[place, k * 64], A_s)
+                T.copy(B[0, k * 64], B_s)
+                T.gemm(A_s, B_s, C_l, transpose_B=True)
+            T.copy(C_l, C[by * 64, bx * 64])
+
+    return main
+
+
+def test_names_are_looked_through_and_loops_count():
+    assert {"A_s": (0,), "B_s": (0, 1)} == axes_of(other(lambda bx, by: 4, lambda bx, by: by * 64))
+    assert {"A_s": (), "B_s": (0,)} == axes_of(other(lambda bx, by: by + 1, lambda bx, by: bx * 64))

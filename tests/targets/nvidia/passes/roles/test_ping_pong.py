@@ -1,0 +1,76 @@
+"""Two warpgroups take turns with tiles: every tile is one's, and their products come in the order of the tiles."""
+
+from roles import launch_of, product, split
+
+import tilelang.language as T
+from tilelang.ir.evaluate import evaluate
+from tilelang.ir.printer import to_text
+from tilelang.ir.stmt import Alloc, Bind, For, If
+from tilelang.ir.verify import verify
+from tilelang.ir.visit import walk
+from tilelang.targets.nvidia.passes.roles.ping_pong import renamed, turns_of
+
+WISHES = {"ping_pong": True, "persistent": True}
+
+
+def groups(func, **pass_configs):
+    """The programs of the two warpgroups."""
+    made = split(func, **WISHES, **pass_configs)
+    verify(made)
+    return [
+        s.then_body
+        for s in walk(launch_of(made).body)
+        if isinstance(s, If) and s.group is not None and s.group.count == 128
+    ]
+
+
+def test_each_warpgroup_has_every_other_tile_and_names_of_its_own():
+    first, second = groups(product(512, 512, 256))
+    loops = [next(s for s in walk(program) if isinstance(s, For)) for program in (first, second)]
+    assert [(0, 2), (1, 2)] == [(evaluate(loop.start, {}), loop.step) for loop in loops]
+    for kind, name in ((Bind, "var"), (Alloc, "buffer"), (For, "var")):
+        own = [{getattr(s, name) for s in walk(program) if isinstance(s, kind)} for program in (first, second)]
+        assert not own[0] & own[1]
+        assert len(own[0]) == len(own[1])
+
+
+def test_one_begins_when_the_other_has_issued_its_products():
+    lines = [[line.strip() for line in to_text(program).splitlines()] for program in groups(product(512, 512, 256))]
+    for number, shown in enumerate(lines):
+        wait = next(n for n, line in enumerate(shown) if line.startswith(f"mbarrier_wait(turn_order[{number}"))
+        assert shown[wait + 1].startswith("for k in")
+        arrive = next(n for n, line in enumerate(shown) if line.startswith("mbarrier_arrive(turn_order"))
+        assert f"mbarrier_arrive(turn_order[{1 - number}:{2 - number}])" == shown[arrive]
+        assert "wgmma_wait_0()" == shown[arrive + 1]
+
+
+def test_the_phases_are_those_that_the_other_one_completes():
+    first, second = groups(product(512, 512, 256))
+    tiles = [next(s for s in walk(program) if isinstance(s, For)) for program in (first, second)]
+    waits = [turns.begin()[0].args[1] for turns in turns_of(tiles[0])]
+    # the first one needs one phase fewer than tiles it has done, the second one as many as it begins
+    assert [1, 0, 1, 0] == [evaluate(waits[0], {tiles[0].var: turn}) for turn in (0, 2, 4, 6)]
+    assert [0, 1, 0, 1] == [evaluate(waits[1], {tiles[0].var: turn}) for turn in (1, 3, 5, 7)]
+
+
+def test_renamed_programs_share_only_what_comes_from_outside():
+    @T.prim_func
+    def main(A: T.Tensor((8, 8), "int32")):
+        with T.Kernel(1, threads=32):
+            total = T.alloc_fragment((8,), "int32")
+            view = T.reshape(total, (2, 4))
+            T.clear(total)
+            for k in T.serial(4):
+                row = A[k, 0]
+                for i in T.Parallel(8):
+                    total[i] += row
+                old = T.atomic_add(A[0, 0], view[0, 0], return_prev=True)
+                A[1, 1] = old
+
+    body = launch_of(main).body
+    other = renamed(body)
+    assert to_text(body) == to_text(other)
+    own = [{s.buffer for s in walk(program) if isinstance(s, Alloc)} for program in (body, other)]
+    assert not own[0] & own[1]
+    views = [s.buffer for s in walk(other) if isinstance(s, Alloc) and s.buffer.view_of is not None]
+    assert all(view.view_of in own[1] for view in views)

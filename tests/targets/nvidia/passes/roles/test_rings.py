@@ -1,0 +1,185 @@
+"""Rings are copies that others can do: what they fill is read in one place, what they read nobody writes."""
+
+import pytest
+from roles import launch_of, product
+
+import tilelang.language as T
+from tilelang.ir.evaluate import evaluate
+from tilelang.ir.stmt import For
+from tilelang.ir.visit import walk
+from tilelang.targets.nvidia.passes.roles.rings import find_rings, flat, iteration, trips
+
+
+def rings(func):
+    return find_rings(flat(launch_of(func)), lambda copy: "")
+
+
+def names(found):
+    return [[tile.name for tile in ring.tiles] for ring in found.found]
+
+
+def test_tiles_that_one_statement_reads_first_are_full_together():
+    (ring,) = rings(product(256, 256, 256)).found
+    assert ["A_s", "B_s"] == [tile.name for tile in ring.tiles]
+    assert 2 * 2 * 128 * 64 == ring.bytes
+    assert ring.pipelined
+    assert ring.first is ring.last
+    assert 4 == ring.uses().most
+
+
+def attention(trips_of_rows=False):
+    @T.prim_func
+    def main(Q: T.Tensor((256, 64), "float16"), K: T.Tensor((256, 64), "float16"), V: T.Tensor((256, 64), "float16"),
+             O: T.Tensor((256, 64), "float32")):  # fmt: skip
+        with T.Kernel(4, threads=128) as bx:
+            Q_s = T.alloc_shared((64, 64), "float16")
+            K_s = T.alloc_shared((64, 64), "float16")
+            V_s = T.alloc_shared((64, 64), "float16")
+            S = T.alloc_fragment((64, 64), "float32")
+            P = T.alloc_fragment((64, 64), "float16")
+            out = T.alloc_fragment((64, 64), "float32")
+            for row in T.serial(3):
+                T.copy(Q[bx * 64, 0], Q_s)
+                T.clear(out)
+                for k in T.Pipelined(row + 1 if trips_of_rows else 4, num_stages=2):
+                    T.copy(K[k * 64, 0], K_s)
+                    T.copy(V[k * 64, 0], V_s)
+                    T.gemm(Q_s, K_s, S, transpose_B=True, clear_accum=True)
+                    T.copy(S, P)
+                    T.gemm(P, V_s, out)
+                T.copy(out, O[bx * 64, 0])
+
+    return main
+
+
+def test_tiles_that_are_read_apart_are_rings_of_their_own():
+    found = rings(attention())
+    assert [["Q_s"], ["K_s"], ["V_s"]] == names(found)
+    assert [False, True, True] == [ring.pipelined for ring in found.found]
+    query, key, _ = found.found
+    assert isinstance(query.first, For)
+    (row,), (_, k) = ([s for s in ring.path if isinstance(s, For)] for ring in (query, key))
+    assert 3 == query.uses().most
+    assert 12 == key.uses().most
+    assert 2 * 4 + 3 == evaluate(key.uses().number, {row.var: 2, k.var: 3})
+
+
+def test_trips_that_differ_from_one_outer_iteration_to_the_next_must_be_counted():
+    query, key, _ = rings(attention(trips_of_rows=True)).found
+    assert key.uses().number is None
+    assert query.uses().most == 3
+
+
+def refused(body):
+    """Why the copy of A is in no ring, when a loop has this body."""
+
+    @T.prim_func
+    def main(A: T.Tensor((256, 64), "float16"), C: T.Tensor((64, 64), "float32"), n: T.Tensor((8,), "int32")):
+        with T.Kernel(1, threads=128):
+            A_s = T.alloc_shared((64, 64), "float16")
+            C_l = T.alloc_fragment((64, 64), "float32")
+            count = T.alloc_local((1,), "int32")
+            T.clear(C_l)
+            count[0] = 0
+            for k in T.Pipelined(4, num_stages=2):
+                body(A, A_s, C_l, C, n, count, k)
+            T.copy(C_l, C)
+
+    found = rings(main)
+    assert [] == names(found)
+    ((_, reason),) = found.refused
+    return reason
+
+
+def read_before(A, A_s, C_l, C, n, count, k):
+    T.gemm(A_s, A_s, C_l)
+    T.copy(A[k * 64, 0], A_s)
+
+
+def written_twice(A, A_s, C_l, C, n, count, k):
+    T.copy(A[k * 64, 0], A_s)
+    A_s[0, 0] = 0
+    T.gemm(A_s, A_s, C_l)
+
+
+def writes_the_source(A, A_s, C_l, C, n, count, k):
+    T.copy(A[k * 64, 0], A_s)
+    T.gemm(A_s, A_s, C_l)
+    A[0, 0] = 0
+
+
+def computed_from_tiles(A, A_s, C_l, C, n, count, k):
+    T.copy(A[count[0] * 64, 0], A_s)
+    T.gemm(A_s, A_s, C_l)
+    count[0] = count[0] + T.cast(A_s[0, 0], "int32")
+
+
+def in_part(A, A_s, C_l, C, n, count, k):
+    T.copy(A[k * 64 : k * 64 + 32, 0:64], A_s[0:32, 0:64])
+    T.gemm(A_s, A_s, C_l)
+
+
+@pytest.mark.parametrize(
+    "body,reason",
+    [
+        (read_before, "'A_s' is also read elsewhere than behind the copy"),
+        (written_twice, "'A_s' is written in several places"),
+        (writes_the_source, "the kernel also writes 'A'"),
+        (computed_from_tiles, "what it copies depends on what the block computes"),
+        (in_part, "'A_s' is not filled as a whole"),
+    ],
+)
+def test_copies_that_others_cannot_do_are_refused(body, reason):
+    assert reason == refused(body)
+
+
+def test_loops_that_are_left_early_are_for_those_who_know_when():
+    @T.prim_func
+    def main(A: T.Tensor((256, 64), "float16"), C: T.Tensor((64, 64), "float32"), n: T.Tensor((8,), "int32")):
+        with T.Kernel(1, threads=128):
+            A_s = T.alloc_shared((64, 64), "float16")
+            C_l = T.alloc_fragment((64, 64), "float32")
+            T.clear(C_l)
+            for k in T.serial(4):
+                T.copy(A[k * 64, 0], A_s)
+                T.gemm(A_s, A_s, C_l)
+                if n[k] == 0:
+                    break
+            T.copy(C_l, C)
+
+    ((_, reason),) = rings(main).refused
+    assert "a loop around it is left or continued in the middle of an iteration" == reason
+
+
+def test_places_that_memory_tells_can_be_read_by_all_while_nobody_writes_it():
+    @T.prim_func
+    def main(A: T.Tensor((256, 64), "float16"), C: T.Tensor((64, 64), "float32"), n: T.Tensor((8,), "int32")):
+        with T.Kernel(1, threads=128):
+            A_s = T.alloc_shared((64, 64), "float16")
+            C_l = T.alloc_fragment((64, 64), "float32")
+            T.clear(C_l)
+            for k in T.Pipelined(4, num_stages=2):
+                page = n[k]
+                if page >= 0:
+                    T.copy(A[page * 64, 0], A_s)
+                    T.gemm(A_s, A_s, C_l)
+            T.copy(C_l, C)
+
+    (ring,) = rings(main).found
+    assert ring.pipelined
+    assert ring.uses().number is None  # the branch may be left out
+
+
+def test_loops_of_any_step_count_from_zero():
+    @T.prim_func
+    def main(C: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=128):
+            for i in T.serial(2, 11, 3):
+                C[i] = 0
+            for j in T.serial(9, -1, -4):
+                C[j] = 0
+
+    loops = [s for s in walk(main.body) if isinstance(s, For)]
+    for loop, values in zip(loops, ([2, 5, 8], [9, 5, 1]), strict=True):
+        assert 3 == evaluate(trips(loop), {})
+        assert [0, 1, 2] == [evaluate(iteration(loop), {loop.var: value}) for value in values]

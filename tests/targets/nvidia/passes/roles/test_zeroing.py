@@ -1,0 +1,65 @@
+"""Sums are begun by their first product where that surely comes, and cleared before where it may not."""
+
+import numpy as np
+import pytest
+from harness import run_reference_on_copies
+from roles import launch_of
+
+import tilelang.language as T
+from tilelang.arith.domain import of_function
+from tilelang.ir.printer import to_text
+from tilelang.targets.nvidia.passes.roles.rings import flat
+from tilelang.targets.nvidia.passes.roles.zeroing import products_begin_sums
+
+
+def product(trips=3, start=0, step=1, before=False, scaled=False, twice=False, value=0.0):
+    K = T.dynamic("K")
+
+    @T.prim_func
+    def main(A: T.Tensor((16, K), "float16"), C: T.Tensor((16, 16), "float32")):
+        with T.Kernel(1, threads=32):
+            A_s = T.alloc_shared((16, 16), "float16")
+            C_l = T.alloc_fragment((16, 16), "float32")
+            T.fill(C_l, value)
+            if before:
+                T.copy(C_l, C)
+            for k in T.serial(start, K // 16 if trips is None else trips, step):
+                T.copy(A[0, k * 16], A_s)
+                if scaled:
+                    for i, j in T.Parallel(16, 16):
+                        C_l[i, j] *= 2.0
+                T.gemm(A_s, A_s, C_l)
+                if twice:
+                    T.gemm(A_s, A_s, C_l)
+            T.copy(C_l, C)
+
+    return main
+
+
+def changed(func):
+    launch = flat(launch_of(func))
+    made = products_begin_sums(launch, of_function(func))
+    rng = np.random.default_rng(0)
+    arguments = [rng.integers(-3, 3, (16, 160)).astype(np.float16), np.zeros((16, 16), np.float32)]
+    after = type(func)(**{**{f: getattr(func, f) for f in func.__dataclass_fields__}, "body": made})
+    want, got = (run_reference_on_copies(f, arguments)[1] for f in (func, after))
+    np.testing.assert_array_equal(want, got)
+    return to_text(made)
+
+
+@pytest.mark.parametrize(
+    "options,first",
+    [({}, "k == 0"), ({"start": 2, "trips": 9, "step": 3}, "k == 2"), ({"start": 5, "trips": -1, "step": -2}, "k == 5"),
+     ({"twice": True}, "k == 0")],
+)  # fmt: skip
+def test_the_first_product_begins_the_sums(options, first):
+    text = changed(product(**options))
+    assert "T.fill" not in text
+    assert 1 == text.count(f"clear_accum={first}")
+
+
+@pytest.mark.parametrize("options", [{"trips": None}, {"trips": 0}, {"before": True}, {"scaled": True}, {"value": 1.0}])
+def test_sums_are_cleared_where_the_product_is_not_the_first_to_touch_them_or_may_not_come(options):
+    text = changed(product(**options))
+    assert "T.fill" in text
+    assert "clear_accum" not in text

@@ -1,0 +1,231 @@
+import numpy as np
+import pytest
+from fake_cuda import needs_nvrtc
+from gpu import simulate_func
+from harness import run_cpu_on_copies
+
+import tilelang
+import tilelang.language as T
+from tilelang.dtypes import as_dtype
+from tilelang.errors import ProgramError, ProgramWarning, ResourceError
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import as_expr
+from tilelang.ir.stmt import Alloc, CallStmt, Launch
+from tilelang.ir.visit import walk
+from tilelang.jit.program import lowered
+from tilelang.layout.blocked import blocked
+from tilelang.options import CompileOptions
+from tilelang.targets.nvidia.isa.registers import asked_registers
+from tilelang.targets.nvidia.passes.check_registers import registers
+from tilelang.targets.target import Target
+
+
+def product(M, N, threads, accumulator="float32"):
+    @T.prim_func
+    def main(A: T.Tensor((M, 32), "float16"), B: T.Tensor((32, N), "float16"), C: T.Tensor((M, N), "float16")):
+        with T.Kernel(1, threads=threads) as bx:
+            A_s = T.alloc_shared((M, 32), "float16")
+            B_s = T.alloc_shared((32, N), "float16")
+            C_f = T.alloc_fragment((M, N), accumulator)
+            T.copy(A, A_s)
+            T.copy(B, B_s)
+            T.gemm(A_s, B_s, C_f, clear_accum=True)
+            T.copy(C_f, C)
+
+    return main
+
+
+def lower(func):
+    return lowered(func, Target("cuda", "sm_80"), CompileOptions())
+
+
+def warned(func):
+    with pytest.warns(ProgramWarning) as caught:
+        lower(func)
+    (warning,) = caught
+    return str(warning.message)
+
+
+def test_an_accumulator_that_no_thread_can_hold_is_a_warning_with_the_threads_that_would_do():
+    text = warned(product(256, 256, 128))
+    assert text.startswith(
+        "T.gemm: the accumulator 'C_f' needs 512 registers of each of 128 threads, but a thread has 255: at least 1028 "
+        "bytes of each thread lie in local memory, which is slow\n"
+    )
+    assert "note: 'C_f' is (256, 256) of float32\n" in text
+    assert text.endswith("\nhint: threads=512 leaves 128 to each thread; or make the tile smaller")
+
+
+def test_more_threads_or_narrower_values_fit():
+    assert lower(product(256, 256, 512))
+    assert lower(product(256, 128, 128, "float16"))
+
+
+def test_where_no_number_of_threads_would_do_only_a_smaller_tile_helps():
+    assert warned(product(1024, 512, 1024)).endswith("\nhint: make the tile smaller")
+
+
+def test_a_fragment_that_no_thread_can_hold_is_a_warning_where_it_is_made():
+    @T.prim_func
+    def main(A: T.Tensor((512, 256), "float32"), B: T.Tensor((512, 256), "float32")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_fragment((512, 256), "float32")
+            T.copy(A, tile)
+            T.copy(tile, B)
+
+    line = main.loc.line + 2
+    gutter = " " * len(str(line))
+    assert (
+        "fragment 'tile' needs 1024 registers of each of 128 threads, but a thread has 255: at least 3076 bytes of "
+        "each thread lie in local memory, which is slow\n"
+        f"{gutter}--> {__file__}:{line}:13\n"
+        f'{line} |             tile = T.alloc_fragment((512, 256), "float32")\n'
+        f"{gutter} |             {'^' * 46}\n"
+        "note: 'tile' is (512, 256) of float32\n"
+        "hint: threads=1024 leaves 128 to each thread; or make the tile smaller"
+    ) == warned(main)
+
+
+def _spilling(M, K):
+    @T.prim_func
+    def main(A: T.Tensor((M, K), "float16"), B: T.Tensor((K, 256), "float16"), C: T.Tensor((M, 256), "float32")):
+        with T.Kernel(1, threads=128):
+            a, b = T.alloc_shared((M, K), "float16"), T.alloc_shared((K, 256), "float16")
+            c = T.alloc_fragment((M, 256), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            T.clear(c)
+            T.gemm(a, b, c)
+            T.copy(c, C)
+
+    return main
+
+
+@pytest.mark.filterwarnings("ignore::tilelang.errors.ProgramWarning")
+@pytest.mark.parametrize(("M", "K"), [(128, 16), (256, 16), (256, 0)])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_what_does_not_fit_lies_in_local_memory_and_is_right(M, K, arch):
+    a, b = (np.random.randint(-4, 5, shape).astype(np.float16) for shape in ((M, K), (K, 256)))
+    c = np.full((M, 256), 7, np.float32)
+    expected = a.astype(np.float32) @ b.astype(np.float32)
+    np.testing.assert_array_equal(expected, simulate_func(_spilling(M, K), [a, b, c], arch)[2])
+    np.testing.assert_array_equal(expected, run_cpu_on_copies(_spilling(M, K), [a, b, c])[2])
+
+
+@needs_nvrtc
+@pytest.mark.filterwarnings("ignore::tilelang.errors.ProgramWarning")
+def test_an_accumulator_of_exactly_256_registers_compiles():
+    kernel = tilelang.compile(_spilling(128, 64), target={"kind": "cuda", "arch": "sm_90a"})
+    assert 255 == kernel.resources.registers
+    assert kernel.resources.spill_bytes > 0
+
+
+def _rescaled(count):
+    @T.prim_func
+    def main(P: T.Tensor((64, 64), "bfloat16"), V: T.Tensor((64, 512), "bfloat16"), O: T.Tensor((128, 512), "float32")):
+        with T.Kernel(2, threads=256) as bx:
+            first = bx * 64
+            last = first + 64
+            p, v = T.alloc_shared((64, 64), "bfloat16"), T.alloc_shared((64, 512), "bfloat16")
+            m = T.alloc_fragment((64,), "float32")
+            T.copy(P, p)
+            T.copy(V, v)
+            T.fill(m, 2.0)
+            sums = [T.alloc_fragment((64, 512), "float32") for _ in range(count)]
+            for o in sums:
+                T.fill(o, 1.0)
+                for i, j in T.Parallel(64, 512):
+                    o[i, j] *= m[i]
+                T.gemm(p, v, o, policy=T.GemmWarpPolicy.FullRow)
+                for i, j in T.Parallel(64, 512):
+                    o[i, j] /= m[i]
+                T.copy(o, O[first:last, :])
+
+    return main
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_large_accumulators_stay_in_registers_while_they_are_rescaled_and_stored(count, arch):
+    lowered_func = lowered(_rescaled(count), Target("cuda", arch), CompileOptions())
+    (launch,) = (s for s in walk(lowered_func.body) if isinstance(s, Launch))
+    assert not [note.text for note in launch.plan.notes if "is kept in shared memory" in note.text]
+    held = [s.buffer for s in walk(launch.body) if isinstance(s, Alloc) and s.buffer.scope is Scope.LOCAL]
+    assert count == sum(buffer.static_shape == (128,) and buffer.dtype == "float32" for buffer in held)
+
+
+@pytest.mark.parametrize(("dtype", "expected"), [("float32", 16), ("float64", 32), ("float16", 8), ("int8", 4)])
+def test_registers_are_counted_in_words(dtype, expected):
+    buffer = Buffer("F", (as_expr(16), as_expr(32)), as_dtype(dtype), Scope.FRAGMENT)
+    assert expected == registers(buffer, blocked((16, 32), 32))
+
+
+def moving(threads, *moves, blocks=None):
+    """A kernel in which group n does moves[n]: how many registers, and whether that is more."""
+
+    @T.prim_func
+    def main(A: T.Tensor((4,), "int32")):
+        with T.Kernel(1, threads=threads):
+            if blocks is not None:
+                T.annotate_min_blocks_per_sm(blocks)
+            for group, move in enumerate(moves):
+                with T.ws(group):
+                    T.set_max_nreg(*move)
+
+    return main
+
+
+def lower_for_hopper(func):
+    return lowered(func, Target("cuda", "sm_90a"), CompileOptions())
+
+
+@pytest.mark.parametrize(
+    ("threads", "moves", "blocks"),
+    [
+        (384, [(24, False), (240, True), (240, True)], None),
+        (384, [(160, False), (168, True)], None),
+        (256, [(40, False), (256, True)], None),
+        (512, [(32, False), (160, True), (160, True), (160, True)], None),
+        (256, [(24, False), (232, True)], 2),
+    ],
+)
+def test_warpgroups_may_ask_for_what_others_free(threads, moves, blocks):
+    lower_for_hopper(moving(threads, *moves, blocks=blocks))
+
+
+@pytest.mark.parametrize(
+    ("threads", "moves", "blocks", "message"),
+    [
+        (384, [(32, False), (240, True), (240, True)], None, "ask for 32 + 240 + 240 = 512 registers of a thread, but have 504"),
+        (384, [(24, False), (248, True), (240, True)], None, "24 + 248 + 240 = 512"),
+        (256, [(40, False), (240, True)], 2, "40 + 240 = 280 registers of a thread, but have 256 together: 128 each"),
+    ],
+)
+def test_warpgroups_that_ask_for_more_would_wait_for_ever(threads, moves, blocks, message):
+    with pytest.raises(ResourceError) as caught:
+        lower_for_hopper(moving(threads, *moves, blocks=blocks))
+    assert message in str(caught.value)
+
+
+def test_registers_move_the_way_that_is_said():
+    with pytest.raises(ProgramError, match="a thread has 168 registers here, so that 240 are more"):
+        lower_for_hopper(moving(384, (240, False)))
+
+
+def test_registers_that_a_warpgroup_has_already_are_not_asked_for():
+    with pytest.warns(ProgramWarning) as caught:
+        func = lower_for_hopper(moving(256, (24, False), (240, True)))
+    assert str(caught[0].message).startswith("T.set_max_nreg: no effect: a thread has 256 registers here already, and 240")
+    assert "hint: leave it out, or launch more threads" in str(caught[0].message)
+    moves = [s.routine.name for s in walk(func.body) if isinstance(s, CallStmt) and asked_registers(s.routine)]
+    assert 1 == len(moves), moves
+
+
+def test_who_comes_there_may_not_be_known():
+    @T.prim_func
+    def main(n: T.int32):
+        with T.Kernel(1, threads=384):
+            if T.get_thread_binding() < n:
+                T.set_max_nreg(240, True)
+
+    lower_for_hopper(main)

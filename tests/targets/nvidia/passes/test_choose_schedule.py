@@ -1,0 +1,352 @@
+"""Launches get schedules where specializing pays, by their shape; why not is said; wishes are kept."""
+
+import pytest
+from roles import TABLE, context, launch_of, product, split
+
+import tilelang.language as T
+from tilelang.errors import OptionError
+from tilelang.ir.schedule import Schedule
+from tilelang.layout.swizzle_modes import swizzled
+from tilelang.passes.base import PassContext
+from tilelang.passes.tile import inline_bindings
+from tilelang.targets.nvidia.passes.choose_schedule import choose_schedule
+from tilelang.targets.target import Target
+
+PASSES = (inline_bindings.PASS, choose_schedule(TABLE))
+
+
+def chosen(func, **pass_configs):
+    return launch_of(split(func, passes=PASSES, **pass_configs)).plan.schedule
+
+
+def reason(func, **pass_configs):
+    plan = launch_of(split(func, passes=PASSES, **pass_configs)).plan
+    assert plan.schedule is None
+    return " ".join(note.text for note in plan.notes)
+
+
+@pytest.mark.parametrize(
+    "sizes,tile,expected",
+    [
+        # one tile for each multiprocessor at most: blocks do one; more: they stay
+        ((1024, 1024, 1024), (64, 128, 64), Schedule(1, 8, staged=True, in_flight=1)),
+        ((2048, 2048, 2048), (128, 256, 64), Schedule(2, 4, staged=2)),
+        ((4096, 4096, 4096), (128, 256, 64), Schedule(2, 4, persistent=True, panel=(16, "row"), staged=2)),
+        # products that are over before the next begin: one warpgroup, or several with products in flight
+        (
+            (8192, 8192, 8192),
+            (128, 128, 32),
+            Schedule(1, 8, persistent=True, panel=(16, "row"), staged=True, in_flight=1),
+        ),
+        ((1024, 1024, 1024), (128, 128, 32), Schedule(2, 8, staged=True, in_flight=1)),
+        ((4096, 4096, 4096), (192, 128, 64), Schedule(3, 5, persistent=True, panel=(16, "row"), staged=2)),
+        # many sums take registers from the producer
+        ((4096, 4096, 4096), (128, 192, 64), Schedule(2, 5, persistent=True, panel=(16, "row"), staged=3)),
+        (
+            (4096, 4096, 4096),
+            (256, 192, 64),
+            Schedule(2, 3, 1, 128, (240, 24), persistent=True, panel=(16, "row"), staged=3),
+        ),
+        # sums of few products: storing them takes long, so that warpgroups take turns
+        (
+            (8192, 8192, 1024),
+            (128, 128, 64),
+            Schedule(2, 6, persistent=True, panel=(16, "row"), staged=2, in_flight=1, ping_pong=True),
+        ),
+        # but not where so few stages are left that they wait for tiles
+        ((8192, 8192, 1024), (128, 128, 128), Schedule(2, 3, persistent=True, panel=(16, "row"), staged=True)),
+        # no more versions than are of use
+        ((256, 256, 128), (128, 128, 64), Schedule(2, 2, staged=True)),
+    ],
+)
+def test_the_schedule_follows_from_the_shape(sizes, tile, expected):
+    assert expected == chosen(product(*sizes, *tile))
+
+
+def test_loops_that_load_elements_themselves_need_registers():
+    @T.prim_func
+    def main(A: T.Tensor((4096, 1024), "float16"), bias: T.Tensor((4096,), "float32"), C: T.Tensor((4096, 4096), "float16")):
+        with T.Kernel(32, 32, threads=256) as (bx, by):
+            A_s = T.alloc_shared((128, 64), "float16")
+            B_s = T.alloc_shared((128, 64), "float16")
+            C_l = T.alloc_fragment((128, 128), "float32")
+            T.clear(C_l)
+            for k in T.Pipelined(16, num_stages=4):
+                T.copy(A[by * 128, k * 64], A_s)
+                T.copy(A[bx * 128, k * 64], B_s)
+                T.gemm(A_s, B_s, C_l, transpose_B=True)
+            for i, j in T.Parallel(128, 128):
+                C_l[i, j] += bias[bx * 128 + j]
+            T.copy(C_l, C[by * 128, bx * 128])
+
+    assert (240, 24) == chosen(main).registers
+
+
+def test_fragments_that_threads_cannot_hold_take_their_part_of_shared_memory():
+    def stored(column):
+        @T.prim_func
+        def main(A: T.Tensor((4096, 1024), "float16"), C: T.Tensor((4096, 4096), "float32")):
+            with T.Kernel(32, 32, threads=256) as (bx, by):
+                A_s = T.alloc_shared((128, 64), "float16")
+                B_s = T.alloc_shared((128, 64), "float16")
+                C_l = T.alloc_fragment((128, 128), "float32")
+                T.clear(C_l)
+                for k in T.Pipelined(16, num_stages=4):
+                    T.copy(A[by * 128, k * 64], A_s)
+                    T.copy(A[bx * 128, k * 64], B_s)
+                    T.gemm(A_s, B_s, C_l, transpose_B=True)
+                for half in T.serial(2):
+                    for i, j in T.Parallel(128, 64):
+                        C[by * 128 + i, bx * 128 + half * 64 + j] = C_l[i, column(half, bx, j)]
+
+        return main
+
+    def stages(column):
+        return chosen(stored(column), staged=False).stages
+
+    assert 7 == stages(lambda half, block, j: j)
+    assert 7 == stages(lambda half, block, j: half * 64 + j)  # the loop is unrolled
+    assert 7 == stages(lambda half, block, j: block % 2 * 64 + j)  # the loop runs over all columns
+    assert 5 == stages(lambda half, block, j: 63 - j)  # 64 KiB are those of the sums
+
+
+def test_symbolic_grids_are_walked_by_blocks_that_stay():
+    M = T.dynamic("M")
+    schedule = chosen(product(M, 4096, 4096))
+    assert schedule.persistent
+    assert (16, "row") == schedule.panel
+
+
+def scores():
+    """Products of a number of tiles that data says, from a place that it says, with arithmetic behind each."""
+
+    @T.prim_func
+    def main(A: T.Tensor((4096, 64), "float16"), B: T.Tensor((4096, 64), "float16"), ends: T.Tensor((64,), "int32"),
+             C: T.Tensor((4096, 128), "float32")):  # fmt: skip
+        with T.Kernel(512, threads=256) as bx:
+            A_s = T.alloc_shared((256, 64), "float16")
+            B_s = T.alloc_shared((128, 64), "float16")
+            C_l = T.alloc_fragment((256, 128), "float32")
+            C_rows = T.reshape(C_l, (256, 2, 64))
+            first = T.alloc_var("int32", init=4096)
+            for i in T.serial(4):
+                first = T.min(first, ends[bx + i])
+            T.copy(B[bx * 8, 0], B_s)
+            for k in T.Pipelined(first, num_stages=2):
+                T.copy(A[first + k * 256, 0], A_s)
+                T.gemm(A_s, B_s, C_l, transpose_B=True, clear_accum=True)
+                for i, h, j in T.Parallel(256, 2, 64):
+                    C_rows[i, h, j] = T.max(C_rows[i, h, j], 0)
+            T.copy(C_l, C[bx * 8, 0])
+
+    return main
+
+
+def test_other_names_of_a_tile_take_no_registers():
+    schedule = chosen(scores())
+    assert 2 == schedule.consumers
+    assert schedule.persistent
+
+
+def test_scalars_that_the_producer_computes_are_told():
+    notes = launch_of(split(scores(), passes=PASSES)).plan.notes
+    assert "the producer computes 'first' for itself" in [note.text for note in notes]
+
+
+def test_panels_that_the_user_wants_are_kept():
+    assert (4, "row") == chosen(product(4096, 4096, 4096, swizzle=4)).panel
+
+
+def test_wishes_are_kept():
+    func = product(4096, 4096, 4096)
+    plain = chosen(func)
+    assert not chosen(func, persistent=False).persistent
+    assert 1 == chosen(func, consumers=1).consumers
+    assert 2 == chosen(func, stages=2).stages
+    assert plain.staged
+    assert not chosen(func, staged=False).staged
+    assert chosen(product(256, 256, 256), persistent=True).persistent
+    assert chosen(func, ping_pong=True).ping_pong
+    assert not chosen(product(8192, 8192, 1024), ping_pong=False).ping_pong
+    with pytest.raises(OptionError, match=r"'tl.stages' is 'many', expected an integer from 1 to 64"):
+        chosen(func, stages="many")
+
+
+def test_blocks_share_the_sums_of_a_tile_where_that_is_wished():
+    func = product(64, 8192, 8192, 64, 128)
+    assert Schedule(1, 8, staged=True, in_flight=1, split=2) == chosen(func, split=2)
+    assert 1 == chosen(func).split
+    assert Schedule(2, 5, staged=True, in_flight=1, split=4) == chosen(product(512, 512, 8192), split=4)
+    # what a block owns of the sums takes no registers beside them
+    assert chosen(product(512, 512, 8192, 128, 256), split=2).registers is None
+    # and no more stages than the iterations of a block
+    assert 2 == chosen(product(64, 64, 256, 64, 64), split=2).stages
+
+
+@pytest.mark.parametrize(
+    ("wishes", "expected"),
+    [
+        ({"persistent": True}, "tl.persistent lets blocks stay for several tiles"),
+        ({"cluster": (2, 1)}, "blocks run in clusters already"),
+        ({"stages": 1, "split": 8}, "8 blocks would share iterations of which there are 4"),
+    ],
+)
+def test_why_blocks_do_not_share_sums_is_said(wishes, expected):
+    plan = launch_of(split(product(128, 256, 256), passes=PASSES, **{"split": 2, **wishes})).plan
+    assert 1 == plan.schedule.split
+    assert f"tl.split: blocks do not share sums, since {expected}" in [note.text for note in plan.notes]
+
+
+def test_fewer_stages_than_were_asked_for_are_noted():
+    plan = launch_of(split(product(256, 256, 256, stages=7), passes=PASSES)).plan
+    assert "T.Pipelined: 4 of 7 stages fit or are of use" in [note.text for note in plan.notes]
+
+
+def test_parts_that_no_results_have_are_noted():
+    func = product(4096, 4096, 4096, 128, 256, 64)
+    note = "tl.staged: no results have rows of 3 equal parts that can be stored"
+    plans = {staged: launch_of(split(func, passes=PASSES, staged=staged)).plan for staged in (True, 2, 3)}
+    assert {True: 2, 2: 2, 3: 1} == {staged: plan.schedule.staged for staged, plan in plans.items()}
+    assert [3] == [staged for staged, plan in plans.items() if note in [n.text for n in plan.notes]]
+
+
+def test_results_that_other_blocks_are_told_of_are_stored_by_threads_and_that_is_noted():
+    @T.prim_func
+    def counted(
+        A: T.Tensor((256, 256), "float16"),
+        B: T.Tensor((256, 256), "float16"),
+        C: T.Tensor((256, 256), "float16"),
+        n: T.Tensor((1,), "int32"),
+    ):
+        with T.Kernel(2, 2, threads=128) as (bx, by):
+            A_s, B_s = T.alloc_shared((128, 64), "float16"), T.alloc_shared((64, 128), "float16")
+            C_l = T.alloc_fragment((128, 128), "float32")
+            T.clear(C_l)
+            for k in T.Pipelined(4, num_stages=3):
+                T.copy(A[by * 128, k * 64], A_s)
+                T.copy(B[k * 64, bx * 128], B_s)
+                T.gemm(A_s, B_s, C_l)
+            T.copy(C_l, C[by * 128, bx * 128])
+            T.atomic_add(n[0], 1, memory_order="release")
+
+    plan = launch_of(split(counted, passes=PASSES)).plan
+    assert not plan.schedule.staged and launch_of(split(product(256, 256, 256), passes=PASSES)).plan.schedule.staged
+    (note,) = [note for note in plan.notes if "other blocks are told" in note.text]
+    assert note.loc.line > 0 and note.text.startswith("results are stored by threads")
+
+
+@pytest.mark.parametrize("key", ["disable_warp_specialized", "disable_tma_lower"])
+def test_it_can_be_switched_off(key):
+    assert "not specialized: switched off by pass_configs" == reason(product(256, 256, 256), **{key: True})
+
+
+def test_loops_without_stages_are_left_alone_without_a_word():
+    assert "" == reason(product(256, 256, 256, stages=0))
+
+
+def test_other_targets_are_left_alone():
+    func = product(256, 256, 256)
+    for target in (Target("cuda", "sm_80"), Target("cuda", "sm_100a")):
+        assert choose_schedule(TABLE).run(func, PassContext(target=target)) is func
+
+
+def test_what_the_copy_engine_cannot_bring_is_said_with_its_line():
+    func = product(256, 256, 200, bk=40)  # rows of 80 bytes, whose rows cannot be swizzled alike
+    assert launch_of(split(func, passes=PASSES)).plan.schedule is not None
+    odd = product(256, 254, 256)  # rows of B are no multiple of 16 bytes
+    text = reason(odd)
+    assert "T.copy to 'B_s': a stride of the tensor is not proven to be a multiple of 16 bytes" in text
+    assert "line" in text
+
+
+@pytest.mark.parametrize(
+    "layout,fits",
+    [
+        (lambda tile: T.make_swizzled_layout(tile), True),
+        (lambda tile: swizzled(tile.shape, 16, 128), False),  # within whole rows, which are two boxes long
+        (lambda tile: T.Layout(tile.shape, lambda i, j: (j, i)), False),
+    ],
+)
+def test_annotated_tiles_are_brought_if_the_copy_engine_writes_them_so(layout, fits):
+    @T.prim_func
+    def main(A: T.Tensor((256, 256), "float16"), B: T.Tensor((256, 256), "float16"), C: T.Tensor((256, 256), "float16")):
+        with T.Kernel(2, 2, threads=128) as (bx, by):
+            A_s = T.alloc_shared((128, 32), "float16")
+            B_s = T.alloc_shared((32, 128), "float16")
+            C_f = T.alloc_fragment((128, 128), "float32")
+            T.annotate_layout({A_s: T.make_swizzled_layout(A_s), B_s: layout(B_s)})
+            T.clear(C_f)
+            for k in T.Pipelined(8, num_stages=3):
+                T.copy(A[by * 128, k * 32], A_s)
+                T.copy(B[k * 32, bx * 128], B_s)
+                T.gemm(A_s, B_s, C_f)
+            T.copy(C_f, C[by * 128, bx * 128])
+
+    if fits:
+        assert chosen(main) is not None
+    else:
+        assert "'B_s'" in reason(main)
+
+
+def test_one_warpgroup_has_all_the_registers_that_a_thread_can_have():
+    @T.prim_func
+    def main(A: T.Tensor((512, 256), "float16"), B: T.Tensor((256, 64), "float16"), W: T.Tensor((512,), "float32"),
+             C: T.Tensor((512, 64), "float32")):
+        with T.Kernel(4, threads=128) as by:
+            A_s = T.alloc_shared((128, 32), "float16")
+            B_s = T.alloc_shared((32, 64), "float16")
+            sums = [T.alloc_fragment((128, 64), "float32") for _ in range(3)]
+            for x in sums:
+                T.clear(x)
+            for k in T.Pipelined(8, num_stages=2):
+                T.copy(A[by * 128, k * 32], A_s)
+                T.copy(B[k * 32, 0], B_s)
+                for x in sums:
+                    T.gemm(A_s, B_s, x)
+            for i, j in T.Parallel(128, 64):
+                sums[0][i, j] = sums[0][i, j] + sums[1][i, j] * sums[2][i, j] + W[by * 128 + i]
+            T.copy(sums[0], C[by * 128, 0])
+
+    assert chosen(main, consumers=1).registers is None
+    assert (240, 24) == chosen(main, consumers=2).registers
+
+
+def test_programs_of_single_threads_are_left_alone():
+    @T.prim_func
+    def waits(A: T.Tensor((256, 256), "float16"), C: T.Tensor((128, 128), "float32")):
+        with T.Kernel(1, threads=128):
+            A_s = T.alloc_shared((128, 64), "float16")
+            C_l = T.alloc_fragment((128, 128), "float32")
+            T.clear(C_l)
+            for k in T.Pipelined(4, num_stages=2):
+                T.copy(A[0, k * 64], A_s)
+                T.sync_threads()
+                T.gemm(A_s, A_s, C_l, transpose_B=True)
+            T.copy(C_l, C)
+
+    assert "not specialized: the kernel calls sync_threads itself" == reason(waits)
+
+    @T.prim_func
+    def leaves(A: T.Tensor((512, 64), "float16"), B: T.Tensor((64, 64), "float16"), C: T.Tensor((512, 64), "float32")):
+        with T.Kernel(4, threads=128) as bx:
+            A_s, B_s = T.alloc_shared((128, 32), "float16"), T.alloc_shared((32, 64), "float16")
+            C_l = T.alloc_fragment((128, 64), "float32")
+            for k in T.Pipelined(2, num_stages=2):
+                T.copy(A[bx * 128, k * 32], A_s)
+                T.copy(B[k * 32, 0], B_s)
+                T.gemm(A_s, B_s, C_l, clear_accum=k == 0, wg_wait=1)
+            T.copy(C_l, C[bx * 128, 0])
+
+    assert "not specialized: the kernel says itself when a product is waited for" == reason(leaves)
+
+
+def test_tiles_of_which_no_thread_can_hold_its_share_are_refused():
+    assert "tiles take 512 registers of a thread" in reason(product(4096, 4096, 4096, 256, 256))
+
+
+def test_tiles_of_which_shared_memory_holds_one_are_refused():
+    assert "shared memory holds one version of" in reason(product(4096, 4096, 4096, 128, 128, 256))
+
+
+def test_a_context_of_wishes_reaches_the_pass():
+    assert context(stages=3).options.schedule.stages == 3

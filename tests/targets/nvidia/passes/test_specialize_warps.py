@@ -1,0 +1,161 @@
+"""The program of each role, as text, and what surrounds them."""
+
+import pytest
+from roles import launch_of, product, split
+
+import tilelang.language as T
+from tilelang.ir.facts import Facts
+from tilelang.ir.printer import to_text
+from tilelang.ir.stmt import Alloc, CallStmt, If
+from tilelang.ir.verify import verify
+from tilelang.ir.visit import walk
+from tilelang.transforms.specialize_symbols import specialize
+
+
+def text(func, start, **pass_configs):
+    """The lines of a role."""
+    made = split(func, **pass_configs)
+    verify(made)
+    lines = to_text(made).splitlines()
+    first = next(n for n, line in enumerate(lines) if start in line)
+    depth = len(lines[first]) - len(lines[first].lstrip())
+    inside = []
+    for line in lines[first + 1 :]:
+        if line.strip() and len(line) - len(line.lstrip()) <= depth:
+            break
+        inside.append(line[depth + 4 :])
+    return inside
+
+
+PERSISTENT = {"persistent": True, "stages": 3, "ping_pong": False, "consumers": 2}
+
+
+def test_one_thread_brings_tiles():
+    expected = """\
+for turn in T.serial((4 - block + 3) // 4):
+    tile = T.min(block + turn * 4, 3)
+    panel = T.max(T.min(16, 2 - tile // 32 * 16), 1)
+    bx = T.min(tile % 32 // panel, 1)
+    by = T.min(tile // 32 * 16 + tile % 32 % panel, 1)
+    for k in T.serial(4):
+        version = (turn * 4 + k) % 3
+        phase = (turn * 4 + k) // 3 % 2
+        mbarrier_wait(A_s_empty[version:version + 1], 1 - phase)
+        mbarrier_arrive_expect_tx(A_s_full[version:version + 1], 32768)
+        T.copy(A[by * 128:by * 128 + 128, k * 64:k * 64 + 64], A_s[version, :, :], barrier=A_s_full[version:version + 1])
+        T.copy(B[k * 64:k * 64 + 64, bx * 128:bx * 128 + 128], B_s[version, :, :], barrier=A_s_full[version:version + 1])
+"""
+    assert expected.splitlines() == text(product(256, 256, 256), "if elected", **PERSISTENT)
+
+
+def test_the_others_compute_and_give_tiles_back():
+    expected = """\
+C_l_staging = T.alloc_shared((128, 128), "float16")
+for turn in T.serial((4 - block + 3) // 4):
+    tile = T.min(block + turn * 4, 3)
+    panel = T.max(T.min(16, 2 - tile // 32 * 16), 1)
+    bx = T.min(tile % 32 // panel, 1)
+    by = T.min(tile // 32 * 16 + tile % 32 % panel, 1)
+    C_l = T.alloc_fragment((128, 128), "float32")
+    for k in T.serial(4):
+        version = (turn * 4 + k) % 3
+        phase = (turn * 4 + k) // 3 % 2
+        mbarrier_wait(A_s_full[version:version + 1], phase)
+        T.gemm(A_s[version, :, :], B_s[version, :, :], C_l, clear_accum=k == 0)
+        if thread % 128 == 0:
+            mbarrier_arrive(A_s_empty[version:version + 1])
+    tma_store_wait_read_0()
+    T.copy(C_l, C_l_staging)
+    T.copy(C_l_staging, C[by * 128:by * 128 + 128, bx * 128:bx * 128 + 128], pending=True)
+tma_store_wait_read_0()
+"""
+    inside = text(product(256, 256, 256), "256 threads together", **PERSISTENT)
+    assert expected.splitlines() == [line for line in inside if line.strip()]
+
+
+def test_results_of_symbolic_sizes_leave_through_shared_memory_too():
+    func = product(T.dynamic("M"), T.dynamic("N"), T.dynamic("K"), bn=256)
+    text = to_text(split(specialize(func, Facts(multiples=(("N", 128), ("K", 128))))))
+    assert "pending=True" in text
+
+
+def test_threads_are_those_of_the_roles_and_versions_are_told():
+    launch = launch_of(split(product(256, 256, 256)))
+    assert (288, 1, 1) == launch.threads
+    assert {"A_s": 4, "B_s": 4} == {buffer.name: count for buffer, count in launch.plan.versions}
+    groups = [(s.group.first, s.group.count) for s in walk(launch.body) if isinstance(s, If) and s.group]
+    assert [(256, 32), (256, 1), (0, 256)] == groups
+    assert all(s.group.collective for s in walk(launch.body) if isinstance(s, If) and s.group)
+
+
+def test_producers_give_registers_away_where_consumers_need_them():
+    launch = launch_of(split(product(512, 384, 512, 256, 192)))
+    assert (384, 1, 1) == launch.threads
+    assert 1 == launch.hints.min_blocks_per_sm
+    calls = [s.routine.name for s in walk(launch.body) if isinstance(s, CallStmt)]
+    assert {"set_max_registers_dec_24", "set_max_registers_inc_240"} <= set(calls)
+    groups = [(s.group.first, s.group.count) for s in walk(launch.body) if isinstance(s, If) and s.group]
+    assert [(256, 128), (256, 32), (256, 1), (0, 256)] == groups
+
+
+def test_trips_that_differ_between_tiles_are_counted_by_both_roles():
+    @T.prim_func
+    def main(A: T.Tensor((4096, 256), "float16"), C: T.Tensor((4096, 64), "float32")):
+        with T.Kernel(64, threads=128) as bx:
+            A_s = T.alloc_shared((64, 64), "float16")
+            C_l = T.alloc_fragment((64, 64), "float32")
+            T.clear(C_l)
+            for k in T.Pipelined(bx % 4 + 1, num_stages=3):
+                T.copy(A[bx * 64, k * 64], A_s)
+                T.gemm(A_s, A_s, C_l, transpose_B=True)
+            T.copy(C_l, C[bx * 64, 0])
+
+    made = split(main, persistent=True, stages=3)
+    verify(made)
+    shown = to_text(made)
+    assert 2 == shown.count('version = T.alloc_var("int32", init=0)')
+    assert 2 == shown.count("version = T.if_then_else(version_1 == 2, 0, version_1 + 1)")
+    assert 2 == shown.count("phase = T.if_then_else(version_1 == 2, 1 - phase_1, phase_1)")
+
+
+def test_annotated_layouts_go_along_with_the_versions():
+    @T.prim_func
+    def main(A: T.Tensor((64, 512), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            A_s = T.alloc_shared((64, 64), "float16")
+            C_l = T.alloc_fragment((64, 64), "float32")
+            T.annotate_layout({A_s: T.Layout((64, 64), lambda i, j: i * 64 + j)})
+            T.clear(C_l)
+            for k in T.Pipelined(8, num_stages=3):
+                T.copy(A[0, k * 64], A_s)
+                T.gemm(A_s, A_s, C_l, transpose_B=True)
+            T.copy(C_l, C)
+
+    launch = launch_of(split(main, stages=3))
+    ((annotated, _),) = launch.hints.layouts
+    (tile,) = (s.buffer for s in walk(launch.body) if isinstance(s, Alloc) and s.buffer.name == "A_s")
+    assert annotated is tile
+    assert (3, 64, 64) == tile.static_shape
+
+
+@pytest.mark.parametrize("key", ["disable_warp_specialized", "disable_tma_lower"])
+def test_switched_off_nothing_changes(key):
+    launch = launch_of(split(product(256, 256, 256), **{key: True}))
+    assert (128, 1, 1) == launch.threads
+
+
+def test_blocks_of_a_cluster_meet_before_they_begin_and_before_they_end():
+    alone = to_text(split(product(256, 256, 256), persistent=False))
+    assert "cluster" not in alone and 1 == alone.count("sync_threads()")
+    lines = [line.strip() for line in to_text(split(product(256, 256, 256, cluster=2), stages=2)).splitlines()]
+    meetings = [n for n, line in enumerate(lines) if line == "cluster_arrive_relaxed()"]
+    assert ["cluster_wait()"] * 2 == [lines[n + 1] for n in meetings]
+    assert "sync_threads()" not in lines
+    assert "fence_proxy_async()" == lines[meetings[0] - 1] and len(lines) == meetings[1] + 2
+
+
+def test_blocks_that_tell_each_other_nothing_need_not_wait_for_each_other():
+    once = to_text(split(product(256, 256, 128, cluster=2), stages=2))  # no version is brought twice
+    assert 1 == once.count("cluster_wait()") and "mbarrier_arrive_remote" not in once
+    apart = to_text(split(product(512, 256, 128, bm=64, bk=32, cluster=(1, 8)), stages=2))
+    assert "cluster_wait()" not in apart and "# cluster (1, 8, 1)" in apart

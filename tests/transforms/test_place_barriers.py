@@ -1,0 +1,32 @@
+from thread_kernels import index
+
+from tilelang.errors import NOWHERE
+from tilelang.ir.expr import as_expr
+from tilelang.ir.stmt import Break, CallStmt, For, ForKind, Seq
+from tilelang.targets.nvidia.isa.sync import SYNC_THREADS, SYNC_WARP
+from tilelang.transforms.place_barriers import PlaceBarriers, of_block
+
+
+def barrier(loc):
+    return CallStmt(SYNC_THREADS, (), loc=loc)
+
+
+def test_barriers_stand_before_statements_and_at_ends_of_bodies():
+    first, second = Break(), Break()
+    body = Seq((first, second))
+    loop = For(index("i"), as_expr(0), as_expr(4), 1, ForKind.SERIAL, body)
+    made = PlaceBarriers({second, loop}, {body}, barrier).visit(loop)
+    before, inside = made.body
+    assert isinstance(before, CallStmt)
+    assert [Break, CallStmt, Break, CallStmt] == [type(s) for s in inside.body.body]
+
+
+def test_without_any_the_program_stays_as_it_is():
+    body = Seq((Break(), Break()))
+    assert PlaceBarriers(set(), set(), barrier).visit(body) is body
+
+
+def test_a_single_warp_meets_by_itself():
+    assert SYNC_THREADS is of_block(64, NOWHERE).routine
+    alone = of_block(8, NOWHERE)
+    assert (SYNC_WARP, 0xFF) == (alone.routine, alone.args[0].value)

@@ -1,0 +1,94 @@
+import numpy as np
+import pytest
+from spread_tiles import launches, spread
+
+import tilelang.language as T
+from tilelang.analysis.accesses import accesses
+from tilelang.arith.domain import Domain
+from tilelang.dtypes import DType
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import Load, Var, as_expr
+from tilelang.ir.stmt import ParallelLoop, Store
+from tilelang.layout.blocked import blocked
+from tilelang.layout.layout import Layout
+from tilelang.layout.memory import contiguous_elements, row_major
+from tilelang.transforms.shared_layouts import TileAccess, candidates, choose, cost, ideal, tile_access
+
+
+def shared(*shape: int, dtype: str = "float32") -> Buffer:
+    return Buffer("s", tuple(as_expr(e) for e in shape), DType(dtype), Scope.SHARED)
+
+
+def sampled(buffer: Buffer, extents: tuple[int, ...], vector: int, *, transpose: bool = False) -> TileAccess:
+    """What a loop over a tile does to it."""
+    variables = tuple(Var(name, as_expr(1).dtype, index=True) for name in "ijk"[: len(extents)])
+    at = variables[::-1] if transpose else variables
+    outer = Var("n", as_expr(1).dtype, index=True)
+    index = (outer % 2, *at) if buffer.rank > len(at) else at
+    store = Store(buffer, index, Load(buffer, index, buffer.dtype))
+    nest = ParallelLoop(variables, tuple(as_expr(e) for e in extents), store)
+    access = accesses(nest).writes[0]
+    layout = blocked(extents, 128, vector)
+    found = tile_access(access, nest, layout, 2, Domain())
+    assert found is not None
+    return found
+
+
+def test_vectors_are_seen() -> None:
+    access = sampled(shared(64, 64), (64, 64), 4)
+    assert (4, 2, 32, 2) == (access.vector, access.places.shape[0], *access.places.shape[2:])
+    assert 1 == sampled(shared(64, 64), (64, 64), 4, transpose=True).vector
+    assert 4 == sampled(shared(2, 64, 64), (64, 64), 4).vector
+
+
+def test_subscripts_from_memory_are_not_told() -> None:
+    buffer = shared(64, 64)
+    i = Var("i", as_expr(1).dtype, index=True)
+    load = Load(shared(64, dtype="int32"), (i,), DType("int32"))
+    nest = ParallelLoop((i,), (as_expr(64),), Store(buffer, (i, load), as_expr(0.0)))
+    access = next(a for a in accesses(nest).writes)
+    assert tile_access(access, nest, blocked((64,), 64), 2, Domain()) is None
+
+
+def test_straight_accesses_leave_tiles_alone() -> None:
+    assert choose(shared(64, 64), [sampled(shared(64, 64), (64, 64), 4)], 1)[0] is None
+    assert (None, 0.0) == choose(shared(64), [], 1)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "float64"])
+@pytest.mark.parametrize("size", [32, 64])
+def test_transposed_accesses_choose_a_cheaper_layout(dtype: str, size: int) -> None:
+    buffer = shared(size, size, dtype=dtype)
+    both = [sampled(buffer, (size, size), 2), sampled(buffer, (size, size), 2, transpose=True)]
+    layout, cycles = choose(buffer, both, 1)
+    assert layout is not None
+    itemsize = buffer.dtype.storage_bytes
+    assert cycles == cost(layout, both, itemsize)
+    assert ideal(both, itemsize) <= cycles < cost(row_major((size, size)), both, itemsize)
+
+
+def test_runs_that_others_need_stay_together() -> None:
+    for layout in candidates((64, 64), 2, 16):
+        assert contiguous_elements(layout) >= 8
+    assert any(contiguous_elements(layout) < 8 for layout in candidates((64, 64), 2, 1))
+
+
+def test_a_split_vector_costs_more() -> None:
+    access = sampled(shared(32, 32), (32, 32), 4)
+    odd = Layout((32, 32), lambda i, j: i * 33 + j)
+    assert cost(row_major((32, 32)), [access], 4) <= cost(odd, [access], 4)
+
+
+@pytest.mark.parametrize("dtype", [T.float32, T.float16])
+def test_a_transposing_kernel_reads_and_writes_without_conflicts(dtype) -> None:
+    @T.prim_func
+    def f(A: T.Tensor((64, 64), dtype), B: T.Tensor((64, 64), dtype)):
+        with T.Kernel(1, threads=128) as _:
+            s = T.alloc_shared((64, 64), dtype)
+            T.copy(A, s)
+            for i, j in T.Parallel(64, 64):
+                B[i, j] = s[j, i]
+
+    ((_, layout),) = launches(spread(f))[0].plan.shared_layouts
+    places = layout.table[..., 0] if layout.table.shape[-1] == 1 else layout.table @ np.array([64, 1])
+    assert 4096 == len(np.unique(places))
