@@ -17,6 +17,7 @@ from tilelang.ir.func import Level, PrimFunc, TensorParam
 from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import CallStmt, For, ForKind, If, Launch, LaunchHints, Seq, Store
+from tilelang.ir.verify import verify
 from tilelang.ir.visit import expressions, walk, walk_expr
 from tilelang.layout.layout import Layout
 from tilelang.passes.base import PassContext
@@ -199,6 +200,23 @@ def test_choices_keep_their_loads_from_being_made():
     own = select(W < 3, load(A, *place), as_expr(0.0))
     assert [4] == widths(vectorized(lanes(4, store(B, *place, fixed))))[0]
     assert [] == widths(vectorized(lanes(4, store(B, *place, own))))[0]
+
+
+def test_a_load_that_stands_in_several_places_is_made_where_its_first_use_is():
+    x, row = load(A, *at(BX, THREAD % 16)), load(A, BX, 0)
+    func = vectorized(lanes(4, store(B, *at(BX, THREAD % 16), select((x > 1.0) & (x < row), 1.0, 2.0))))
+    verify(func)
+    assert ([4], [4]) == widths(func)
+    func = vectorized(lanes(4, store(B, *at(BX, THREAD % 16), select(row > 1.0, x * x, 2.0))))
+    assert ([4], [4]) == widths(func)
+
+
+def test_a_load_stays_where_another_of_its_places_is_reached_in_other_cases_or_behind_a_store():
+    x, row = load(A, *at(BX, THREAD % 16)), load(A, BX, 0)
+    elsewhere = select(row > 1.0, x, 2.0) + select(row > 0.0, x, 3.0)
+    assert ([], [4]) == widths(vectorized(lanes(4, store(B, *at(BX, THREAD % 16), elsewhere))))
+    anew = store(B, *at(BX, THREAD % 16), x), store(A, *at(BX, THREAD % 16), 0.0), store(S, *at(BX, THREAD % 16), x)
+    assert [] == widths(vectorized(lanes(4, *anew)))[0]
 
 
 def test_what_lanes_hand_to_each_other_keeps_its_order():

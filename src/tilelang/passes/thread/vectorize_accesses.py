@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from tilelang.analysis.access_width import MEMORY, ZERO, Facts, width
 from tilelang.arith.domain import Domain, behind, in_order, of_function
@@ -186,14 +186,18 @@ class _Lanes:
         direct = self.asynchronous() or self._direct()
         if direct is not None:
             return direct
-        loads = {use.node: lanes for use in self._uses if (lanes := self._load_width(use)) > 1}
+        places: dict[Load, list[_Use]] = {}  # one expression may stand in several
+        for use in self._uses:
+            if isinstance(use.node, Load):
+                places.setdefault(use.node, []).append(use)
+        loads = {uses[0]: lanes for uses in places.values() if (lanes := self._load_width(uses)) > 1}
         stores = {use.node: lanes for use in self._uses if (lanes := self._store_width(use)) > 1}
         if not loads and not stores:
             return self._lanes(loop.body)
         replaced: dict[Load | Store, Buffer] = {}
         for use in self._uses:
-            if use.node in loads:
-                replaced[use.node] = self._fetch(use, loads[use.node], replaced)
+            if use in loads:
+                replaced[use.node] = self._fetch(use, loads[use], replaced)
             elif use.node in stores:
                 replaced[use.node] = self._put(use, stores[use.node])
         body = _Replace(replaced, loop.var).visit(loop.body) or Seq((), loc=loop.loc)
@@ -222,14 +226,18 @@ class _Lanes:
         return any(decide(x < y, domain) or decide(x > y, domain) for x, y in pairs)
 
     # -- what may be moved out of the lanes -----------------------------------------------------------------------
-    def _load_width(self, use: _Use) -> int:
-        """A load moves before the loop: nothing in the loop may have written what it reads."""
-        if not use.plain or isinstance(use.node, Store) or use.buffer.scope not in MEMORY:
+    def _load_width(self, uses: Sequence[_Use]) -> int:
+        """A load moves before the loop: its first use tells when, and nothing may have written what any use reads."""
+        first = uses[0]
+        if not first.plain or first.buffer.scope not in MEMORY:
             return 1
-        for other in self._others(use, stores=True):
-            if other.position < use.position or not _same(other, use):
+        for use in uses:
+            if not _are_same(first.conditions, use.conditions[: len(first.conditions)]):
                 return 1
-        return self._width(use)
+            for other in self._others(use, stores=True):
+                if other.position < use.position or not _same(other, use):
+                    return 1
+        return self._width(first)
 
     def _store_width(self, use: _Use) -> int:
         """A store moves behind the loop: nothing in the loop may touch its element afterwards."""
