@@ -7,7 +7,7 @@ from tilelang.analysis.spreading import is_private, spread
 from tilelang.arith.domain import Domain
 from tilelang.dtypes import BOOL, INT32
 from tilelang.ir.buffer import Scope
-from tilelang.ir.expr import Load, Var, as_expr, cast, select
+from tilelang.ir.expr import Load, Var, as_expr, cast, int_const, select
 from tilelang.ir.stmt import Alloc, Bind, If, ParallelLoop, Seq, Store
 
 I, J, K = (Var(name, INT32, index=True) for name in "ijk")
@@ -40,6 +40,7 @@ def test_updates_of_fewer_elements_are_folds():
 def test_a_variable_of_one_value_in_a_subscript_does_not_forbid_a_fold():
     how = verdict(ParallelLoop((I, J), exprs(1, 8), store(M, I, load(M, I) + load(A, I, J))))
     assert [("M", "+", set())] == [(f.buffer.name, f.op, set(f.moved_by)) for f in how.folds]
+    assert [0] == [int_const(f.indices[0]) for f in how.folds]
 
 
 def test_elements_of_one_buffer_are_folded_apart():

@@ -17,11 +17,12 @@ from tilelang.analysis.accesses import Access, Accesses, accesses
 from tilelang.analysis.reductions import PICK, Update
 from tilelang.analysis.subscripts import Comparison
 from tilelang.arith.domain import Domain
+from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.compare import expr_key
-from tilelang.ir.expr import Expr, Load, Var, int_const
+from tilelang.ir.expr import Expr, Load, Var, const, int_const
 from tilelang.ir.stmt import AtomicOp, ParallelLoop, Stmt, Store
-from tilelang.ir.visit import walk_expr
+from tilelang.ir.visit import substitute, walk_expr
 from tilelang.records import record
 
 _OF_THREAD = (Scope.VAR, Scope.LOCAL)
@@ -44,7 +45,7 @@ class Fold:
 
     Attributes:
         buffer: The element's buffer.
-        indices: Where it is, in the loop's variables.
+        indices: Where it is, in the variables that choose it.
         op: "+", "*", "min", "max", "fmin", "fmax", "&", "|" or "^".
         moved_by: Which loop variables choose the element; iterations that differ in one of them update different ones.
         updates: The stores that do it.
@@ -101,6 +102,7 @@ class _Judge:
     ) -> None:
         self._loop, self._found, self._compare = loop, found, compare
         self._extents = dict(zip(loop.vars, loop.extents, strict=True))
+        self._single = {var: const(0, INT32) for var, extent in self._extents.items() if int_const(extent) == 1}
         self._used_outside = used_outside
         self.verdict = Spreading()
 
@@ -120,7 +122,7 @@ class _Judge:
 
     def _vars(self) -> list[Var]:
         """The variables that take more than one value."""
-        return [var for var, extent in self._extents.items() if int_const(extent) != 1]
+        return [var for var in self._extents if var not in self._single]
 
     def _moves(self, var: Var, touching: list[Access]) -> bool:
         """Whether iterations that differ in a variable touch different elements."""
@@ -154,7 +156,8 @@ class _Judge:
         moved_by = frozenset(var for var in self._vars() if self._moves(var, group))
         plain = named is not None and named <= moved_by and op != PICK
         if plain and _has_neutral(op, storage):
-            self.verdict.folds.append(Fold(storage, group[0].start, op, moved_by, updates))
+            indices = tuple(substitute(index, self._single) for index in group[0].start)
+            self.verdict.folds.append(Fold(storage, indices, op, moved_by, updates))
         elif moved_by == frozenset(self._vars()):
             return
         elif storage.scope in _OF_BLOCK and _is_atomic(op, storage):

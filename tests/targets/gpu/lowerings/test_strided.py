@@ -40,6 +40,19 @@ def test_elements_and_totals(shape, threads):
     assert_threads_agree(f, *tensors)
 
 
+def test_elements_may_be_named_by_loops_of_one_iteration():
+    @T.prim_func
+    def f(A: T.Tensor((n,), T.int32), R: T.Tensor((4,), T.int32)):
+        with T.Kernel(1, threads=48) as _:
+            total = T.alloc_shared((4,), T.int32)
+            T.copy(R, total)
+            for i, j in T.Parallel(1, n):
+                total[i + 2] += A[j] + i
+            T.copy(total, R)
+
+    assert_threads_agree(f, ints(100, dtype=np.int32), ints(4, dtype=np.int32))
+
+
 def test_updates_along_both_dimensions_run_in_order():
     @T.prim_func
     def f(A: T.Tensor((m, n), T.int32), R: T.Tensor((m,), T.int32), C: T.Tensor((n,), T.int32)):
