@@ -20,7 +20,6 @@ from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Bind, CallStmt, If, Launch, Seq, Stmt, Store
 from tilelang.ir.visit import Rewriter, walk, walk_expr
 from tilelang.isa.instruction import Timeline
-from tilelang.isa.machine import LANES
 from tilelang.targets.nvidia.isa.cluster import (
     CLUSTER_ARRIVE,
     CLUSTER_ARRIVE_RELAXED,
@@ -28,6 +27,7 @@ from tilelang.targets.nvidia.isa.cluster import (
     mbarrier_arrive_remote,
 )
 from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC, FENCE_PROXY_ASYNC_GLOBAL
+from tilelang.targets.nvidia.isa.lanes import LANES
 from tilelang.targets.nvidia.isa.mbarrier import (
     FENCE_MBARRIER_INIT,
     MBARRIER_ARRIVE,

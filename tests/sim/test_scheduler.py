@@ -5,7 +5,7 @@ import random
 import pytest
 
 from tilelang.errors import BarrierDivergence, Deadlock, Loc, OutOfBounds
-from tilelang.isa.machine import Wait
+from tilelang.isa.simulated import Wait
 from tilelang.sim.barriers import Barriers
 from tilelang.sim.clocks import Clocks
 from tilelang.sim.scheduler import Schedule

@@ -8,7 +8,7 @@ import numpy as np
 from tilelang.dtypes import INT32, as_dtype
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import const
-from tilelang.isa.machine import Pointer
+from tilelang.isa.simulated import Pointer
 
 FULL = 0xFFFFFFFF
 

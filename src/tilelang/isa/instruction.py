@@ -1,7 +1,7 @@
 """The record of an instruction: a routine with an effect, its text per language, what it needs and what it does.
 
 Takes nothing from the machine; gives `Instruction` and the words to describe one. Invariant: `simulate` is the meaning
-that the hardware's manual gives, told in terms of `isa.machine.Warp`; it never knows which waits or barriers a pass
+that the hardware's manual gives, told in terms of `isa.simulated.Warp`; it never knows which waits or barriers a pass
 thought necessary.
 """
 
@@ -58,9 +58,9 @@ class Instruction(Routine):
     others a statement without the semicolon. `helper` holds, per language, what must stand before it.
 
     Attributes:
-        simulate: The meaning: `simulate(warp, *arguments)` with a `machine.Warp`, where a region arrives as a
-            `machine.Pointer`, an expression as an array with one value per lane, and a constant as a Python number.
-            It gives the result's values, or is a generator that yields `machine.Wait`s and returns them.
+        simulate: The meaning: `simulate(warp, *arguments)` with a `simulated.Warp`, where a region arrives as a
+            `simulated.Pointer`, an expression as an array with one value per lane, and a constant as a Python number.
+            It gives the result's values, or is a generator that yields `simulated.Wait`s and returns them.
         group: Which threads must execute it together.
         result: The dtype of its value; None where it has none.
         timeline: The queue on which its work completes.

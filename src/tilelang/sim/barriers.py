@@ -13,7 +13,7 @@ from dataclasses import field
 import numpy as np
 
 from tilelang.errors import BarrierDivergence, Loc, Note
-from tilelang.isa.machine import LANES, Wait
+from tilelang.isa.simulated import LANES, Wait
 from tilelang.records import record
 from tilelang.sim.clocks import Clocks
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tilelang.ir.buffer import Buffer
-from tilelang.isa.machine import LANES
+from tilelang.isa.simulated import LANES
 from tilelang.records import record
 from tilelang.sim.barriers import Barriers
 from tilelang.sim.clocks import Clocks

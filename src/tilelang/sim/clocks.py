@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilelang.isa.machine import LANES
+from tilelang.isa.simulated import LANES
 
 AGENTS = 64
 

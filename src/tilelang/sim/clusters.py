@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilelang.errors import BarrierDivergence, Loc, Note, SimulationError
-from tilelang.isa.machine import LANES, Wait
+from tilelang.isa.simulated import LANES, Wait
 from tilelang.sim.clocks import Clocks
 
 if TYPE_CHECKING:

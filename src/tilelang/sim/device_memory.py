@@ -16,7 +16,7 @@ import numpy as np
 from tilelang.dtypes import lane_dtype
 from tilelang.errors import ReadBeforeWrite, SimulationError
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.isa.machine import LANES
+from tilelang.isa.simulated import LANES
 from tilelang.sim import violations
 from tilelang.sim.handover import Handing
 from tilelang.sim.history import Conflict

@@ -23,12 +23,12 @@ from tilelang.ir.scalar import convert, data_binary
 from tilelang.ir.stmt import Alloc, Assert, Atomic, AtomicOp, Bind, CallStmt, Print, Stmt, Store
 from tilelang.ir.visit import expressions, walk_expr
 from tilelang.isa.instruction import Instruction
-from tilelang.isa.machine import LANES, Pointer, Wait
+from tilelang.isa.simulated import LANES, Pointer, Wait
 from tilelang.sim.device_memory import Window
 from tilelang.sim.handover import handing
 from tilelang.sim.lane_expressions import LaneCompiler, Slots, Value, per_lane, uniform_int
-from tilelang.sim.machine import ElementPointer, RegisterPointer, SimWarp
 from tilelang.sim.printing import false_assumption, scalar_text, tile_text
+from tilelang.sim.warp import ElementPointer, RegisterPointer, SimWarp
 from tilelang.targets.target import Target
 
 Run = Callable[[SimWarp], Any]

@@ -15,7 +15,7 @@ import numpy as np
 
 from tilelang.errors import Loc, OutOfBounds, SimulationError
 from tilelang.ir.buffer import Buffer
-from tilelang.isa.machine import Pieces
+from tilelang.isa.simulated import Pieces
 from tilelang.sim import violations
 from tilelang.sim.device_memory import Window
 from tilelang.sim.history import History, thread_of
@@ -23,7 +23,7 @@ from tilelang.sim.storage import Storage
 
 if TYPE_CHECKING:
     from tilelang.sim.block import Block
-    from tilelang.sim.machine import SimWarp
+    from tilelang.sim.warp import SimWarp
 
 Update = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -33,7 +33,7 @@ class Span:
 
     Args:
         block: Whose shared memory it is.
-        starts: Where pieces begin, in bytes, as in `isa.machine.Pieces`. Shape (n,).
+        starts: Where pieces begin, in bytes, as in `isa.simulated.Pieces`. Shape (n,).
         size: Bytes of each.
         buffer: What they belong to.
 
@@ -184,7 +184,7 @@ class Span:
 
 
 class BlockTransfer:
-    """A movement between two memories; see `isa.machine.Warp.transfer`.
+    """A movement between two memories; see `isa.simulated.Warp.transfer`.
 
     Args:
         warp: Whose lane starts it.

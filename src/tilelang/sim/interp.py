@@ -19,11 +19,11 @@ from tilelang.errors import NOWHERE
 from tilelang.ir.scalar import convert
 from tilelang.ir.stmt import Break, CallStmt, Continue, For, If, Seq, Stmt, While
 from tilelang.ir.visit import jumps
-from tilelang.isa.machine import LANES, Wait
+from tilelang.isa.simulated import LANES, Wait
 from tilelang.records import record
 from tilelang.sim.effects import EffectCompiler
 from tilelang.sim.lane_expressions import LaneCompiler, Slots, Value, per_lane, uniform_int
-from tilelang.sim.machine import SimWarp
+from tilelang.sim.warp import SimWarp
 from tilelang.targets.target import Target
 
 Run = Callable[[SimWarp], Any]

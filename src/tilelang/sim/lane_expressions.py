@@ -21,7 +21,7 @@ from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Reinterpret, Select, Unary, Var
 from tilelang.ir.scalar import COMPARISONS, LOGICAL, BinaryOp, UnaryOp, convert, data_binary, data_unary, exact_binary
 from tilelang.ir.visit import walk_expr
-from tilelang.isa.machine import LANES, TensorMapView
+from tilelang.isa.simulated import LANES, TensorMapView
 from tilelang.sim.device_memory import Window
 from tilelang.sim.local_memory import Registers
 from tilelang.sim.storage import Accessor

@@ -13,7 +13,7 @@ import numpy as np
 from tilelang.dtypes import lane_dtype
 from tilelang.errors import OutOfBounds, ReadBeforeWrite
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.isa.machine import LANES
+from tilelang.isa.simulated import LANES
 from tilelang.sim.device_memory import row_major
 from tilelang.sim.in_use import InUse
 from tilelang.sim.memory import poison

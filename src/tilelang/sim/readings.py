@@ -16,11 +16,11 @@ from tilelang.sim.engines import Span
 
 if TYPE_CHECKING:
     from tilelang.sim.block import Block
-    from tilelang.sim.machine import SimWarp
+    from tilelang.sim.warp import SimWarp
 
 
 class Reading:
-    """Pieces of the block's shared memory that will be read; see `isa.machine.Warp.reading`.
+    """Pieces of the block's shared memory that will be read; see `isa.simulated.Warp.reading`.
 
     Args:
         warp: Whose first active lane starts it.

@@ -23,7 +23,7 @@ from tilelang.ir.launch import LaunchPlan, TensorMap
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, If, Launch, Seq, Stmt
 from tilelang.ir.visit import expressions, walk, walk_expr
 from tilelang.isa.instruction import Effect, Instruction
-from tilelang.isa.machine import LANES, TensorMapView, Wait
+from tilelang.isa.simulated import LANES, TensorMapView, Wait
 from tilelang.records import record
 from tilelang.sim.arguments import bind_arguments
 from tilelang.sim.block import Block, Grid
@@ -36,12 +36,12 @@ from tilelang.sim.expressions import Evaluator
 from tilelang.sim.history import History, Places
 from tilelang.sim.interp import StatementCompiler
 from tilelang.sim.lane_expressions import Slots, Value
-from tilelang.sim.machine import SimWarp
 from tilelang.sim.memory import Memory, array_of
 from tilelang.sim.proxies import Proxies
 from tilelang.sim.races import Watch
 from tilelang.sim.scheduler import Schedule
 from tilelang.sim.storage import Storage
+from tilelang.sim.warp import SimWarp
 from tilelang.targets.nvidia.isa.tensor_box import map_fault
 from tilelang.targets.target import Target
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from tilelang.errors import BarrierDivergence, Deadlock, Loc, Note, SimulationError, TileLangError
-from tilelang.isa.machine import Wait
+from tilelang.isa.simulated import Wait
 from tilelang.sim.barriers import Barriers
 
 

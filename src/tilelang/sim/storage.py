@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tilelang.errors import Loc
-from tilelang.isa.machine import LANES
+from tilelang.isa.simulated import LANES
 from tilelang.records import record
 from tilelang.sim.counters import Counters
 from tilelang.sim.history import History

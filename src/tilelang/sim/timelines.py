@@ -15,7 +15,7 @@ import numpy as np
 
 from tilelang.errors import Loc
 from tilelang.isa.instruction import Timeline
-from tilelang.isa.machine import LANES
+from tilelang.isa.simulated import LANES
 from tilelang.records import record
 from tilelang.sim.storage import Accessor, Footprint
 

@@ -15,7 +15,7 @@ from tilelang.errors import (
     ReadBeforeWrite,
     SimulationError,
 )
-from tilelang.isa.machine import LANES
+from tilelang.isa.simulated import LANES
 from tilelang.sim.history import Conflict, Place
 
 _COMPARE = "compare the index with the extent before the access"

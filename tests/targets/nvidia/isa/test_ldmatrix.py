@@ -5,7 +5,7 @@ import pytest
 from warp_registers import WarpOfRegisters
 
 from tilelang.dtypes import as_dtype
-from tilelang.isa.machine import Pointer
+from tilelang.isa.simulated import Pointer
 from tilelang.targets.nvidia.isa.ldmatrix import MatrixCopyAtom, ldmatrix, stmatrix
 from tilelang.targets.nvidia.isa.mma import ATOMS
 

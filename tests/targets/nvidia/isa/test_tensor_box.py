@@ -9,7 +9,7 @@ from tensor_copies import image_of_box
 from tilelang.dtypes import INT32, as_dtype
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import const
-from tilelang.isa.machine import TensorMapView
+from tilelang.isa.simulated import TensorMapView
 from tilelang.targets.nvidia.isa.tensor_box import map_fault, pixel_pieces, shared_pieces, swizzled, tensor_pieces
 
 DTYPES = ("uint8", "float16", "float32", "float64")

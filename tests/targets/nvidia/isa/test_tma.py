@@ -7,7 +7,7 @@ from warp_alone import WarpAlone, run
 
 from tilelang.errors import NoLowering
 from tilelang.isa.instruction import Effect, Timeline
-from tilelang.isa.machine import TensorMapView
+from tilelang.isa.simulated import TensorMapView
 from tilelang.targets.nvidia.isa.catalogue import INSTRUCTIONS
 from tilelang.targets.nvidia.isa.tma import (
     TMA_PREFETCH_MAP,

@@ -4,7 +4,7 @@ from warp_alone import WarpAlone, run
 
 from tilelang.errors import MisalignedAccess, OutOfBounds, SimulationError
 from tilelang.ir.buffer import Scope
-from tilelang.isa.machine import TensorMapView
+from tilelang.isa.simulated import TensorMapView
 from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_ARRIVE_EXPECT_TX, MBARRIER_INIT, MBARRIER_WAIT
 from tilelang.targets.nvidia.isa.tma import (
     TMA_STORE_COMMIT,

@@ -16,7 +16,7 @@ from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Var, as_expr, int_const
 from tilelang.ir.stmt import CallStmt, If, Seq
 from tilelang.ir.visit import walk
-from tilelang.isa.machine import TensorMapView
+from tilelang.isa.simulated import TensorMapView
 from tilelang.layout.boxes import boxed, find_boxes
 from tilelang.layout.layout import Layout
 from tilelang.layout.memory import offsets, padded, row_major

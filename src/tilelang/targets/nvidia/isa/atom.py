@@ -16,9 +16,10 @@ from tilelang.dtypes import DType, Kind
 from tilelang.ir.scalar import convert
 from tilelang.isa.instruction import Group, Instruction
 from tilelang.isa.intrinsic import Helper
-from tilelang.isa.machine import LANES, Pointer, Warp
+from tilelang.isa.simulated import Pointer, Warp
 from tilelang.layout.thread_values import Fragment, digit, fragment
 from tilelang.records import record
+from tilelang.targets.nvidia.isa.lanes import LANES
 from tilelang.targets.target import Feature
 
 # How PTX names the dtypes of matrix operands. Source: PTX ISA, "mma"

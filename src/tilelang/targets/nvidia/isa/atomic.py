@@ -21,7 +21,7 @@ from tilelang.dtypes import DType, lane_dtype
 from tilelang.errors import NoLowering
 from tilelang.ir.scalar import BinaryOp, convert, data_binary
 from tilelang.isa.instruction import Instruction
-from tilelang.isa.machine import Pointer, Warp
+from tilelang.isa.simulated import Pointer, Warp
 from tilelang.targets.nvidia.isa.atomic_text import ORDERS, SCOPES, Words, operation_text, suffix, vector_text
 from tilelang.targets.nvidia.isa.lanes import FOLDS, spread
 

@@ -19,7 +19,8 @@ from tilelang.dtypes import SCALARS
 from tilelang.errors import NoLowering
 from tilelang.isa.instruction import Instruction
 from tilelang.isa.intrinsic import Helper
-from tilelang.isa.machine import LANES, Warp
+from tilelang.isa.simulated import Warp
+from tilelang.targets.nvidia.isa.lanes import LANES
 from tilelang.targets.target import Feature
 
 NORMAL = "evict_normal"  # what it does without a hint

@@ -16,7 +16,7 @@ import numpy as np
 from tilelang.errors import NoLowering
 from tilelang.isa.instruction import Effect, Instruction, Timeline
 from tilelang.isa.intrinsic import Helper
-from tilelang.isa.machine import Pointer, Warp
+from tilelang.isa.simulated import Pointer, Warp
 from tilelang.targets.nvidia.isa.lanes import spread
 from tilelang.targets.nvidia.isa.ptx_statement import ptx_statement, shared_operand
 from tilelang.targets.target import Feature

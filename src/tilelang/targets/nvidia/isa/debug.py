@@ -17,8 +17,8 @@ from tilelang.dtypes import INT64, SCALARS, DType
 from tilelang.errors import DeviceAssertError, ProgramError, SimulationError
 from tilelang.isa.instruction import Instruction
 from tilelang.isa.intrinsic import Helper
-from tilelang.isa.machine import LANES, Wait, Warp
-from tilelang.targets.nvidia.isa.lanes import spread
+from tilelang.isa.simulated import Wait, Warp
+from tilelang.targets.nvidia.isa.lanes import LANES, spread
 from tilelang.targets.nvidia.isa.types import INTEGERS
 
 _SOURCE = "CUDA C++ Programming Guide, '{}'"

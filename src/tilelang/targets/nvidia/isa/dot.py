@@ -17,7 +17,7 @@ from tilelang.dtypes import SCALARS, DType
 from tilelang.errors import NoLowering
 from tilelang.isa.instruction import Instruction
 from tilelang.isa.intrinsic import Helper, Spelling
-from tilelang.isa.machine import Warp
+from tilelang.isa.simulated import Warp
 from tilelang.targets.nvidia.isa.types import INTEGERS
 
 _LETTER = {"int32": "s", "uint32": "u"}

@@ -14,7 +14,7 @@ from tilelang.errors import NoLowering, ProgramError
 from tilelang.ir.callee import Routine
 from tilelang.isa.instruction import Instruction
 from tilelang.isa.intrinsic import Helper
-from tilelang.isa.machine import Warp
+from tilelang.isa.simulated import Warp
 from tilelang.targets.nvidia.isa.debug import string_literal
 from tilelang.targets.nvidia.isa.types import BITS, cuda_type
 

@@ -9,7 +9,7 @@ Source: CUDA C++ Programming Guide, "Memory Fence Functions"; PTX ISA, "membar, 
 from __future__ import annotations
 
 from tilelang.isa.instruction import Effect, Instruction
-from tilelang.isa.machine import Warp
+from tilelang.isa.simulated import Warp
 from tilelang.targets.nvidia.isa.ptx_statement import ptx_statement
 from tilelang.targets.target import Feature
 

@@ -15,8 +15,9 @@ from tilelang.dtypes import DType, Kind
 from tilelang.errors import SimulationError
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import AtomicOp
-from tilelang.isa.machine import LANES, Warp
+from tilelang.isa.simulated import Warp
 
+LANES = 32  # threads per warp. Source: PTX ISA, "Glossary", WARP_SZ
 NUMBERS = np.arange(LANES)
 
 # what instructions fold by, by the names that PTX gives them, which are those of `ir.stmt` as well

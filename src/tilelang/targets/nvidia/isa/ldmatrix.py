@@ -15,10 +15,11 @@ import numpy as np
 
 from tilelang.isa.instruction import Group, Instruction
 from tilelang.isa.intrinsic import Helper
-from tilelang.isa.machine import LANES, Pointer, Warp
+from tilelang.isa.simulated import Pointer, Warp
 from tilelang.layout.thread_values import Fragment, digit, fragment
 from tilelang.records import record
 from tilelang.targets.nvidia.isa.atom import ALL_LANES
+from tilelang.targets.nvidia.isa.lanes import LANES
 from tilelang.targets.target import Feature
 
 ROW_BYTES = 16

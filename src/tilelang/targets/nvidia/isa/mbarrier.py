@@ -22,8 +22,8 @@ from tilelang.dtypes import BOOL
 from tilelang.errors import DataRace, SimulationError
 from tilelang.isa.instruction import Effect, Instruction, Timeline
 from tilelang.isa.intrinsic import Helper
-from tilelang.isa.machine import LANES, Pointer, Wait, Warp
-from tilelang.targets.nvidia.isa.lanes import integers
+from tilelang.isa.simulated import Pointer, Wait, Warp
+from tilelang.targets.nvidia.isa.lanes import LANES, integers
 from tilelang.targets.nvidia.isa.mbarrier_state import MOST_ARRIVALS, MOST_BYTES, Coming, MBarrier
 from tilelang.targets.nvidia.isa.ptx_statement import Argument, ptx_statement, register, shared_address
 from tilelang.targets.target import Feature

@@ -14,7 +14,7 @@ from dataclasses import field
 import numpy as np
 
 from tilelang.errors import SimulationError
-from tilelang.isa.machine import Transfer
+from tilelang.isa.simulated import Transfer
 from tilelang.records import record
 
 # Source: PTX ISA, "Parallel Synchronization ...: mbarrier", "Contents"

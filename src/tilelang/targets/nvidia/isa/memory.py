@@ -19,7 +19,7 @@ from tilelang.dtypes import DType
 from tilelang.errors import NoLowering
 from tilelang.isa.instruction import Instruction
 from tilelang.isa.intrinsic import Helper
-from tilelang.isa.machine import Pointer, Warp
+from tilelang.isa.simulated import Pointer, Warp
 from tilelang.targets.nvidia.isa.access import Access, access, as_bits, as_value
 from tilelang.targets.nvidia.isa.lanes import spread
 

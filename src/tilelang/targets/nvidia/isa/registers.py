@@ -12,7 +12,7 @@ from functools import cache
 
 from tilelang.errors import CompilerBug
 from tilelang.isa.instruction import Group, Instruction
-from tilelang.isa.machine import Warp
+from tilelang.isa.simulated import Warp
 from tilelang.targets.nvidia.isa.atom import ALL_LANES
 from tilelang.targets.nvidia.isa.ptx_statement import ptx_statement
 from tilelang.targets.target import Feature

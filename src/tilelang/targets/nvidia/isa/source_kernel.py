@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from tilelang.errors import NoLowering, ProgramValueError
 from tilelang.isa.instruction import Instruction
-from tilelang.isa.machine import Warp
+from tilelang.isa.simulated import Warp
 from tilelang.records import record
 
 _HIDDEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)  # comments and strings

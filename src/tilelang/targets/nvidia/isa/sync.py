@@ -15,8 +15,8 @@ from tilelang.dtypes import INT32
 from tilelang.errors import SimulationError
 from tilelang.isa.instruction import Effect, Group, Instruction
 from tilelang.isa.intrinsic import Helper
-from tilelang.isa.machine import LANES, Wait, Warp
-from tilelang.targets.nvidia.isa.lanes import integers, participants, spread, uniform
+from tilelang.isa.simulated import Wait, Warp
+from tilelang.targets.nvidia.isa.lanes import LANES, integers, participants, spread, uniform
 from tilelang.targets.nvidia.isa.ptx_statement import ptx_statement, register
 from tilelang.targets.target import Feature
 

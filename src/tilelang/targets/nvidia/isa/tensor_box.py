@@ -16,7 +16,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from tilelang.isa.machine import Pieces, TensorMapView
+from tilelang.isa.simulated import Pieces, TensorMapView
 
 CHUNK_BYTES = 16  # what a swizzle moves, and what addresses, strides and the rows of a box are multiples of
 BOX_ALIGNMENT = 128  # bytes; of a box in shared memory. Source: PTX ISA, "cp.async.bulk.tensor"

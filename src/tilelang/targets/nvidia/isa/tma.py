@@ -25,7 +25,7 @@ from tilelang.ir.stmt import CallStmt, Launch
 from tilelang.ir.visit import walk
 from tilelang.isa.instruction import Effect, Instruction, Timeline
 from tilelang.isa.intrinsic import Helper
-from tilelang.isa.machine import TensorMapView, Warp
+from tilelang.isa.simulated import TensorMapView, Warp
 from tilelang.targets.nvidia.isa import tma_meaning
 from tilelang.targets.nvidia.isa.ptx_statement import Argument, global_address, ptx_statement, register, shared_address
 from tilelang.targets.nvidia.isa.tensor_box import IMAGE_RANK, MAX_RANK

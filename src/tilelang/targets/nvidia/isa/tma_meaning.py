@@ -1,4 +1,4 @@
-"""What copies by the engine mean, told in terms of `isa.machine.Warp`; the instructions are in `isa.nvidia.tma`.
+"""What copies by the engine mean, told in terms of `isa.simulated.Warp`; the instructions are in `isa.nvidia.tma`.
 
 Takes the operands of an instruction, begins a transfer for every executing lane. Invariant: a transfer to shared memory
 is brought to the barrier that counts its bytes, one from there to the open group of its thread; nothing else learns of
@@ -15,9 +15,9 @@ import numpy as np
 
 from tilelang.dtypes import DType
 from tilelang.errors import MisalignedAccess, OutOfBounds, SimulationError
-from tilelang.isa.machine import LANES, Pieces, Pointer, TensorMapView, Transfer, Warp
+from tilelang.isa.simulated import Pieces, Pointer, TensorMapView, Transfer, Warp
 from tilelang.records import record
-from tilelang.targets.nvidia.isa.lanes import integers
+from tilelang.targets.nvidia.isa.lanes import LANES, integers
 from tilelang.targets.nvidia.isa.mbarrier import signaled
 from tilelang.targets.nvidia.isa.tensor_box import (
     BOX_ALIGNMENT,

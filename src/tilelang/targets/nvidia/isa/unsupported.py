@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from tilelang.errors import NoLowering
 from tilelang.isa.instruction import Instruction
-from tilelang.isa.machine import Warp
+from tilelang.isa.simulated import Warp
 from tilelang.targets.target import Feature
 
 

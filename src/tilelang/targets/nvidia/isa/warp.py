@@ -21,8 +21,8 @@ from tilelang.errors import NoLowering
 from tilelang.ir.scalar import data_binary
 from tilelang.isa.instruction import Group, Instruction
 from tilelang.isa.intrinsic import Helper
-from tilelang.isa.machine import LANES, Warp
-from tilelang.targets.nvidia.isa.lanes import FOLDS, NUMBERS, integers, mask_of, participants, spread, unknown
+from tilelang.isa.simulated import Warp
+from tilelang.targets.nvidia.isa.lanes import FOLDS, LANES, NUMBERS, integers, mask_of, participants, spread, unknown
 from tilelang.targets.nvidia.isa.types import INTEGERS, cuda_type
 from tilelang.targets.target import Feature
 

@@ -16,7 +16,7 @@ from tilelang.dtypes import SCALARS, DType
 from tilelang.errors import CompilerBug
 from tilelang.isa.instruction import Effect, Group, Instruction, Timeline
 from tilelang.isa.intrinsic import Helper
-from tilelang.isa.machine import Pointer, Wait, Warp
+from tilelang.isa.simulated import Pointer, Wait, Warp
 from tilelang.layout.thread_values import Fragment, digit, fragment
 from tilelang.records import record
 from tilelang.targets.nvidia.isa import wgmma_meaning

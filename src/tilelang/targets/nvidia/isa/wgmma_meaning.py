@@ -1,4 +1,4 @@
-"""What the matrix instructions of a warpgroup mean, told in terms of `isa.machine.Warp`.
+"""What the matrix instructions of a warpgroup mean, told in terms of `isa.simulated.Warp`.
 
 Takes the instructions' operands, keeps per warpgroup what its four warps have issued. Invariant: the four warps issue
 the same products in the same order; operands in shared memory are read for all four at once, when the first of them
@@ -18,11 +18,11 @@ from tilelang.dtypes import DType
 from tilelang.errors import BarrierDivergence, SimulationError
 from tilelang.ir.scalar import convert
 from tilelang.isa.instruction import Timeline
-from tilelang.isa.machine import LANES, Pointer, Reading, Wait, Warp
+from tilelang.isa.simulated import Pointer, Reading, Wait, Warp
 from tilelang.layout.thread_values import Fragment
 from tilelang.records import record
 from tilelang.targets.nvidia.isa.atom import ALL_LANES, TF32_MASK
-from tilelang.targets.nvidia.isa.lanes import uniform
+from tilelang.targets.nvidia.isa.lanes import LANES, uniform
 from tilelang.targets.nvidia.isa.matrix_descriptor import CHUNK, Operand, encode
 
 WARPS = 4

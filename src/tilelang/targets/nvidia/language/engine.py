@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from tilelang.dtypes import INT32
 from tilelang.errors import ProgramError, ProgramValueError
 from tilelang.ir.expr import const
-from tilelang.isa.machine import LANES
 from tilelang.language.api import api
 from tilelang.language.calls import emit_call, inside_kernel
 from tilelang.language.copies import steering
@@ -21,6 +20,7 @@ from tilelang.language.types import DTypeLike, plain_dtype
 from tilelang.ops.copy import Copy
 from tilelang.targets.nvidia.isa.cache_policy import NORMAL
 from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC, FENCE_PROXY_ASYNC_GLOBAL
+from tilelang.targets.nvidia.isa.lanes import LANES
 from tilelang.targets.nvidia.isa.tma import TMA_STORE_COMMIT
 from tilelang.targets.nvidia.isa.tma import tma_store_wait as store_wait
 from tilelang.targets.nvidia.language.barriers import Barrier, barrier_region

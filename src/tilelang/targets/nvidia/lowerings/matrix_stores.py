@@ -22,7 +22,6 @@ from tilelang.ir.compare import expr_key
 from tilelang.ir.expr import Expr, Load, Var, as_expr, const
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, ParallelLoop, Seq, Stmt, Store
 from tilelang.ir.visit import expressions, substitute, walk_expr
-from tilelang.isa.machine import LANES
 from tilelang.layout.digits import Mode, merged, unit
 from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.lowering import Site
@@ -31,6 +30,7 @@ from tilelang.lowering.regions import ZERO
 from tilelang.records import record
 from tilelang.targets.gpu.lowerings.parallel import plain_iteration
 from tilelang.targets.gpu.lowerings.spread import Spread, ValueDigit
+from tilelang.targets.nvidia.isa.lanes import LANES
 from tilelang.targets.nvidia.isa.ldmatrix import ROW_BYTES, ROWS, stmatrix
 from tilelang.targets.target import Feature
 

@@ -1,8 +1,8 @@
-"""A running block and its warps: what the meanings of instructions work on.
+"""The warps of a running block: what the meanings of instructions work on.
 
-Takes the memory of the launch, gives warps that implement `isa.machine.Warp`. Invariant: whatever a warp does to memory
-passes through the checks of `device_memory` and `local_memory`; what one warp does is seen by others only through
-memory, barriers and the state that instructions share.
+Takes the memory of the launch, gives warps that implement `isa.simulated.Warp`. Invariant: whatever a warp does to
+memory passes through the checks of `device_memory` and `local_memory`; what one warp does is seen by others only
+through memory, barriers and the state that instructions share.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from tilelang.errors import NOWHERE, BarrierDivergence, CompilerBug, Loc
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.isa.instruction import Timeline
-from tilelang.isa.machine import LANES, Pieces, Pointer, Transfer, Wait
+from tilelang.isa.simulated import LANES, Pieces, Pointer, Transfer, Wait
 from tilelang.records import record
 from tilelang.sim import violations
 from tilelang.sim.block import Block
@@ -71,7 +71,7 @@ class RegisterPointer(Pointer):
 
 
 class SimWarp:
-    """One warp; see `isa.machine.Warp` for what it offers to instructions, and `lane_expressions.Frame` to closures.
+    """One warp; see `isa.simulated.Warp` for what it offers to instructions, and `lane_expressions.Frame` to closures.
 
     Attributes:
         env: The value of every variable, by its slot.
@@ -148,7 +148,7 @@ class SimWarp:
         self.block.cluster.watched = True
         return self.block.cluster.version, *(hash(c.data.tobytes()) for c in self.cells if isinstance(c, Registers))
 
-    # -- isa.machine.Warp -----------------------------------------------------------------------------------
+    # -- isa.simulated.Warp -----------------------------------------------------------------------------------
     @property
     def active(self) -> np.ndarray:
         """Which lanes execute the instruction."""
@@ -255,7 +255,7 @@ class SimWarp:
         """What lands all work that these lanes have queued up to now; None if nothing is under way."""
         return self.timelines.landing(timeline, where)
 
-    # -- isa.machine.Warp: engines beside the threads ---------------------------------------------------------
+    # -- isa.simulated.Warp: engines beside the threads ---------------------------------------------------------
     def transfer(
         self,
         lane: int,
@@ -341,7 +341,7 @@ class SimWarp:
         grid, meetings = self.block.grid, self.block.grid.meetings
         yield Wait("the other blocks of the grid", lambda: grid.meetings > meetings, beyond=True)
 
-    # -- isa.machine.Warp: clusters of blocks -----------------------------------------------------------------
+    # -- isa.simulated.Warp: clusters of blocks -----------------------------------------------------------------
     @property
     def rank(self) -> int:
         """The number of the warp's block in its cluster."""

@@ -9,8 +9,8 @@ from tilelang.dtypes import FLOAT32, INT32, SCALARS
 from tilelang.errors import BarrierDivergence, DataRace, MisalignedAccess, OutOfBounds, ReadBeforeWrite
 from tilelang.ir.expr import Var
 from tilelang.isa.instruction import Group, Instruction
-from tilelang.isa.machine import Pointer
-from tilelang.sim.machine import RegisterPointer
+from tilelang.isa.simulated import Pointer
+from tilelang.sim.warp import RegisterPointer
 from tilelang.targets.nvidia.isa.atomic import atomic
 from tilelang.targets.nvidia.isa.sync import SYNC_WARP
 from tilelang.targets.nvidia.isa.warp import shuffle
