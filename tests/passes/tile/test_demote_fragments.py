@@ -319,3 +319,15 @@ def test_a_name_that_nothing_uses_need_not_suit_a_layout():
             T.copy(x, A)
 
     assert_same(main, np.zeros((13, 32), np.float32))
+
+
+def test_a_name_of_an_array_of_threads_that_nothing_uses_need_not_suit_a_layout():
+    @T.prim_func
+    def main(A: T.Tensor((13, 32), "float32")):
+        with T.Kernel(1, threads=128):
+            x = T.alloc_local((13, 32), "float32")
+            T.fill(x, 1)
+            T.reshape(x, (32, 13))
+            T.copy(x, A)
+
+    assert_same(main, np.zeros((13, 32), np.float32))

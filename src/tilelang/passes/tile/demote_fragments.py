@@ -44,6 +44,8 @@ SMALL = 16
 _MOST_TIMES = 64
 """How many times more iterations a loop over all of a fragment may have than one over a part of it."""
 
+_IN_REGISTERS = (Scope.FRAGMENT, Scope.LOCAL)
+
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
     return with_launches(func, lambda launch: _demoted(func, launch))
@@ -60,7 +62,7 @@ def judged(func: PrimFunc, launch: Launch) -> dict[Buffer, str]:
 
 
 def _judged(func: PrimFunc, launch: Launch) -> dict[Buffer, str]:
-    judge = _Judge(tile_uses(func, launch, (Scope.FRAGMENT, Scope.LOCAL)))
+    judge = _Judge(tile_uses(func, launch, _IN_REGISTERS))
     groups = ThreadGroups(launch)
     private = {*_private(launch), *_of_single_threads(launch)}
     tiles = [buffer for buffer in _storages(launch) if buffer not in private]
@@ -69,11 +71,11 @@ def _judged(func: PrimFunc, launch: Launch) -> dict[Buffer, str]:
 
 
 def _named_in_use(func: PrimFunc, launch: Launch) -> Launch:
-    """The launch without other names of fragments that nothing uses, which need not suit any layout."""
-    uses = tile_uses(func, launch, (Scope.FRAGMENT,)).of
+    """The launch without other names of tiles in registers that nothing uses, which need not suit any layout."""
+    uses = tile_uses(func, launch, _IN_REGISTERS).of
     names = [s for s in walk(launch.body) if isinstance(s, Alloc) and s.buffer.view_of is not None]
     renamed = {name.buffer.view_of for name in names}
-    unused = {s for s in names if s.buffer.scope is Scope.FRAGMENT and s.buffer not in uses and s.buffer not in renamed}
+    unused = {s for s in names if s.buffer.scope in _IN_REGISTERS and s.buffer not in uses and s.buffer not in renamed}
     return dataclasses.replace(launch, body=without(launch.body, unused)) if unused else launch
 
 
@@ -160,7 +162,7 @@ def _crowd(groups: ThreadGroups, buffer: Buffer) -> str:
 def _storages(launch: Launch) -> list[Buffer]:
     """The tiles in registers that own their bytes, in order of allocation."""
     allocated = [s.buffer for s in walk(launch.body) if isinstance(s, Alloc) and s.buffer.view_of is None]
-    return [buffer for buffer in allocated if buffer.scope in (Scope.FRAGMENT, Scope.LOCAL)]
+    return [buffer for buffer in allocated if buffer.scope in _IN_REGISTERS]
 
 
 def _private(launch: Launch) -> Iterable[Buffer]:
