@@ -41,6 +41,7 @@ check: $(VENV)/.dev
 	$(BIN)/python docs/check_types.py
 	$(BIN)/python docs/generate_reference.py --check
 	$(BIN)/python docs/generate_stub.py --check
+	$(BIN)/python docs/generate_pass_tables.py --check
 	$(BIN)/python -m pytest -q tests/test_architecture.py
 
 bench: $(VENV)/.package
@@ -49,6 +50,7 @@ bench: $(VENV)/.package
 docs: $(VENV)/.package
 	$(BIN)/python docs/generate_reference.py
 	$(BIN)/python docs/generate_stub.py
+	$(BIN)/python docs/generate_pass_tables.py
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .

@@ -6,12 +6,14 @@ Gives `Pass`, `PassContext`, and how most passes give the next function: `with_b
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable
 
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter
 from tilelang.options import CompileOptions
+from tilelang.passes.properties import Property
 from tilelang.records import record
 from tilelang.targets.target import Target
 
@@ -40,12 +42,24 @@ class Pass:
         run: The step itself; pure.
         reads: Level of the functions it takes.
         writes: Level of the functions it gives.
+        requires: What must hold of the functions it takes; `properties.in_order` checks it when a pipeline is built.
+        establishes: What holds of the functions it gives.
+        invalidates: What need not hold of them any more; everything else stays as it was.
     """
 
     name: str
     run: Callable[[PrimFunc, PassContext], PrimFunc]
     reads: Level
     writes: Level
+    requires: tuple[Property, ...] = ()
+    establishes: tuple[Property, ...] = ()
+    invalidates: tuple[Property, ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """What it does: the first sentence of its module's documentation, without the full stop."""
+        text = " ".join((sys.modules[self.run.__module__].__doc__ or "").split("\n\n")[0].split())
+        return text.removesuffix(".")
 
 
 def with_body(func: PrimFunc, body: Stmt | None) -> PrimFunc:

@@ -27,6 +27,7 @@ from tilelang.ir.scalar import BinaryOp, UnaryOp
 from tilelang.ir.stmt import Atomic, For, If, Launch, Seq, Stmt, Store, While
 from tilelang.ir.visit import children, expressions
 from tilelang.passes.base import Pass, PassContext, with_body
+from tilelang.passes.properties import Property
 from tilelang.transforms.hoist_checks import Check, check_ahead
 
 _CHECKED = (Scope.SHARED, Scope.FRAGMENT, Scope.LOCAL)
@@ -162,4 +163,8 @@ def _one_dimension(buffer: Buffer, axis: int) -> Buffer:
     return dataclasses.replace(buffer, shape=(buffer.shape[axis],), strides=None, view_of=None)
 
 
-PASS = Pass("check_subscripts", check_subscripts, Level.THREAD, Level.THREAD)
+PASS = Pass(
+    "check_subscripts", check_subscripts, Level.THREAD, Level.THREAD,
+    requires=(Property.ACCESSES_UNTESTED,),
+    establishes=(Property.SUBSCRIPTS_CHECKED,),
+)

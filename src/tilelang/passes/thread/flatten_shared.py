@@ -23,6 +23,7 @@ from tilelang.ir.stmt import Alloc, Atomic, Bind, For, ForKind, Launch, Print, S
 from tilelang.ir.visit import Rewriter
 from tilelang.layout.layout import Layout
 from tilelang.passes.base import Pass, PassContext, with_launches
+from tilelang.passes.properties import Property
 from tilelang.transforms.fold_offsets import OffsetFolder
 
 _ZERO, _ONE = const(0, INT32), const(1, INT32)
@@ -171,4 +172,9 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
     return with_launches(func, flatten_launch)
 
 
-PASS = Pass("flatten_shared", _run, Level.THREAD, Level.THREAD)
+PASS = Pass(
+    "flatten_shared", _run, Level.THREAD, Level.THREAD,
+    requires=(Property.SHARED_MEMORY_PLANNED, Property.LOGICAL_INDICES),
+    establishes=(Property.SHARED_MEMORY_FLAT,),
+    invalidates=(Property.LOGICAL_INDICES,),
+)

@@ -30,6 +30,7 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Alloc, Bind, For, ForKind, Seq, Stmt, Store, While
 from tilelang.ir.visit import substitute_stmt, touched_buffers, variables_of, walk, walk_expr
 from tilelang.passes.base import Pass, PassContext, with_body
+from tilelang.passes.properties import Property
 from tilelang.passes.thread.vectorize_loops import is_worthwhile, vectorize_around
 
 _MOST_STATEMENTS = 6  # of an innermost loop, so that its values stay in registers
@@ -150,4 +151,8 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
     return with_body(func, _Fuse().stmt(func.body, of_function(func)))
 
 
-PASS = Pass("fuse_loops", _run, Level.THREAD, Level.THREAD)
+PASS = Pass(
+    "fuse_loops", _run, Level.THREAD, Level.THREAD,
+    requires=(Property.SUBSCRIPTS_CHECKED, Property.ACCESSES_UNTESTED),
+    establishes=(Property.LOOPS_FUSED,),
+)

@@ -45,6 +45,7 @@ from tilelang.ir.stmt import Alloc, Atomic, Bind, CallStmt, For, If, Launch, Seq
 from tilelang.ir.visit import Rewriter
 from tilelang.isa.instruction import Instruction
 from tilelang.passes.base import Pass, PassContext, with_launches
+from tilelang.passes.properties import Property
 
 Safe = Mapping[Buffer, Expr]
 Ends = Mapping[ExprKey, tuple[Expr, list[Expr]]]
@@ -372,7 +373,12 @@ def guard_bounds(*, splitting: bool) -> Pass:
         domain = of_function(func)
         return with_launches(func, lambda launch: _guard_launch(launch, domain, splitting=splitting))
 
-    return Pass("guard_bounds", run, Level.THREAD, Level.THREAD)
+    return Pass(
+        "guard_bounds", run, Level.THREAD, Level.THREAD,
+        requires=(Property.ACCESSES_UNTESTED,),
+        establishes=(Property.ACCESSES_IN_RANGE,),
+        invalidates=(Property.ACCESSES_UNTESTED,),
+    )
 
 
 PASS = guard_bounds(splitting=True)

@@ -26,6 +26,7 @@ from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Atomic, Bind, CallStmt, For, ForKind, Launch, Seq, Stmt, While
 from tilelang.ir.visit import Rewriter, expressions, sub_statements, substitute, variables_of, walk, walk_expr
 from tilelang.passes.base import Pass, PassContext, with_launches
+from tilelang.passes.properties import Property
 
 _ORDERS = frozenset({BinaryOp.LT, BinaryOp.LE, BinaryOp.GT, BinaryOp.GE})
 _NAME = "limit"
@@ -185,4 +186,8 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
     return with_launches(func, hoist_launch)
 
 
-PASS = Pass("hoist_tests", _run, Level.THREAD, Level.THREAD)
+PASS = Pass(
+    "hoist_tests", _run, Level.THREAD, Level.THREAD,
+    requires=(Property.EXPRESSIONS_SHORT, Property.ACCESSES_IN_RANGE),
+    establishes=(Property.TESTS_HOISTED,),
+)

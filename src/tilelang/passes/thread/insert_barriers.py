@@ -32,6 +32,7 @@ from tilelang.ir.stmt import Atomic, Break, CallStmt, Continue, For, If, Launch,
 from tilelang.ir.visit import sub_statements, walk
 from tilelang.isa.instruction import Effect, Instruction, Timeline
 from tilelang.passes.base import Pass, PassContext, with_launches
+from tilelang.passes.properties import Property
 from tilelang.records import record
 from tilelang.targets.nvidia.isa.sync import SYNC_WARP
 from tilelang.targets.target import WARP_SIZE
@@ -480,4 +481,8 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
     return with_launches(func, lambda launch: insert_barriers(launch, domain))
 
 
-PASS = Pass("insert_barriers", _run, Level.THREAD, Level.THREAD)
+PASS = Pass(
+    "insert_barriers", _run, Level.THREAD, Level.THREAD,
+    requires=(Property.SHARED_MEMORY_PLANNED, Property.PLACES_NAMED, Property.LOGICAL_INDICES),
+    establishes=(Property.BLOCK_BARRIERS_PLACED,),
+)

@@ -32,6 +32,7 @@ from tilelang.ir.stmt import Atomic, AtomicOp, For, ForKind, If, Launch, MemoryO
 from tilelang.ir.vector import pack, vector_dtype
 from tilelang.ir.visit import expressions, substitute_stmt, walk_expr
 from tilelang.passes.base import Pass, PassContext, with_body
+from tilelang.passes.properties import Property
 
 _LANES: Mapping[str, tuple[int, ...]] = MappingProxyType(
     {"float32": (4, 2), "float16": (8, 4, 2), "bfloat16": (8, 4, 2)}
@@ -184,4 +185,7 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
     return with_body(func, _Join(Facts()).stmt(func.body, of_function(func)))
 
 
-PASS = Pass("join_atomics", _run, Level.THREAD, Level.THREAD)
+PASS = Pass(
+    "join_atomics", _run, Level.THREAD, Level.THREAD,
+    requires=(Property.ACCESSES_VECTORIZED, Property.ACCESSES_UNTESTED),
+)

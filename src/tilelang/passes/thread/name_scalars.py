@@ -20,6 +20,7 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Alloc, Atomic, Bind, CallStmt, For, Seq, Stmt, Store, While
 from tilelang.ir.visit import Rewriter, expressions, walk, walk_expr, written_buffers
 from tilelang.passes.base import Pass, PassContext, with_body
+from tilelang.passes.properties import Property
 
 
 class _Name(Rewriter):
@@ -97,4 +98,8 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
     return with_body(func, _Name().visit(func.body))
 
 
-PASS = Pass("name_scalars", _run, Level.THREAD, Level.THREAD)
+PASS = Pass(
+    "name_scalars", _run, Level.THREAD, Level.THREAD,
+    requires=(Property.ACCESSES_IN_RANGE,),
+    establishes=(Property.PLACES_NAMED,),
+)

@@ -25,6 +25,7 @@ from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Bind, For, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter
 from tilelang.passes.base import Pass, PassContext, with_launches
+from tilelang.passes.properties import Property
 
 _UINT32 = SCALARS["uint32"]
 _RESTS = 2**32
@@ -135,4 +136,7 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
     return with_launches(func, lambda launch: _launch(launch, domain))
 
 
-PASS = Pass("narrow_tests", _run, Level.THREAD, Level.THREAD)
+PASS = Pass(
+    "narrow_tests", _run, Level.THREAD, Level.THREAD,
+    requires=(Property.TESTS_HOISTED,),
+)

@@ -29,6 +29,7 @@ from tilelang.isa.instruction import Effect, Instruction, Timeline
 from tilelang.layout.boxes import ALIGNMENT, find_boxes
 from tilelang.lowering.regions import shared_storages
 from tilelang.passes.base import Pass, PassContext, with_launches
+from tilelang.passes.properties import Property
 from tilelang.records import record
 from tilelang.targets.nvidia.isa.cp_async import CP_ASYNC_WAIT
 from tilelang.targets.nvidia.isa.wgmma import wgmma_wait
@@ -304,4 +305,8 @@ def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
     return with_launches(func, lambda launch: plan_launch(launch, context.target))
 
 
-PASS = Pass("plan_shared_memory", _run, Level.THREAD, Level.THREAD)
+PASS = Pass(
+    "plan_shared_memory", _run, Level.THREAD, Level.THREAD,
+    requires=(Property.ITERATIONS_OVERLAPPED, Property.LOGICAL_INDICES),
+    establishes=(Property.SHARED_MEMORY_PLANNED,),
+)

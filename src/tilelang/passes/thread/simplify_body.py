@@ -19,6 +19,7 @@ from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Bind, For, If, Launch, Seq, Stmt, While
 from tilelang.ir.visit import Rewriter, jumps, substitute_stmt
 from tilelang.passes.base import Pass, PassContext, with_body
+from tilelang.passes.properties import Property
 
 _TRUNCATING = {BinaryOp.FLOORDIV: BinaryOp.TRUNCDIV, BinaryOp.FLOORMOD: BinaryOp.TRUNCMOD}
 
@@ -152,4 +153,8 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
     return with_body(func, _Simplify().stmt(func.body, of_function(func)))
 
 
-PASS = Pass("simplify_body", _run, Level.THREAD, Level.THREAD)
+PASS = Pass(
+    "simplify_body", _run, Level.THREAD, Level.THREAD,
+    requires=(Property.ACCESSES_IN_RANGE,),
+    establishes=(Property.EXPRESSIONS_SHORT,),
+)

@@ -55,6 +55,7 @@ from tilelang.ir.visit import (
     written_buffers,
 )
 from tilelang.passes.base import Pass, PassContext, with_body
+from tilelang.passes.properties import Property
 from tilelang.records import record
 from tilelang.targets.nvidia.isa.cp_async import SIZES, cp_async
 
@@ -483,4 +484,9 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
     return with_body(func, _Vectorize(Facts()).stmt(func.body, of_function(func)))
 
 
-PASS = Pass("vectorize_accesses", _run, Level.THREAD, Level.THREAD)
+PASS = Pass(
+    "vectorize_accesses", _run, Level.THREAD, Level.THREAD,
+    requires=(Property.VECTOR_LOOPS, Property.ACCESSES_UNTESTED, Property.LOGICAL_INDICES),
+    establishes=(Property.ACCESSES_VECTORIZED,),
+    invalidates=(Property.VECTOR_LOOPS,),
+)

@@ -23,6 +23,7 @@ from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Alloc, Bind, For, ForKind, Reduction, Seq, Stmt, Store, While
 from tilelang.ir.visit import Rewriter, expressions, walk, walk_expr
 from tilelang.passes.base import Pass, PassContext, with_body
+from tilelang.passes.properties import Property
 
 _FEWEST_TRIPS = 4  # shorter loops are unrolled by compilers, and vectorized as straight code
 _WITHOUT_CLAUSE = ("fmin", "fmax")  # OpenMP has no such reductions
@@ -241,4 +242,8 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
     return with_body(func, _Vectorize().stmt(func.body, of_function(func)))
 
 
-PASS = Pass("vectorize_loops", _run, Level.THREAD, Level.THREAD)
+PASS = Pass(
+    "vectorize_loops", _run, Level.THREAD, Level.THREAD,
+    requires=(Property.LOOPS_FUSED, Property.ACCESSES_UNTESTED),
+    establishes=(Property.VECTOR_LOOPS,),
+)

@@ -36,6 +36,7 @@ from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.im2col import Im2Col
 from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.properties import Property
 from tilelang.targets.target import ARCHITECTURES, MAX_CLUSTER, MAX_GRID, MAX_THREADS, Feature, Target
 from tilelang.transforms.specialize_symbols import generalize
 
@@ -403,4 +404,8 @@ def _notes(loc: Loc, text: str) -> tuple[Note, ...]:
     return (Note(text, loc),) if loc.file else ()
 
 
-PASS = Pass("check_program", check_program, Level.TILE, Level.TILE)
+PASS = Pass(
+    "check_program", check_program, Level.TILE, Level.TILE,
+    requires=(Property.LOOPS_AS_WRITTEN, Property.NO_OPTIONAL_CALLS, Property.FRAGMENTS_COVER_LOOPS),
+    establishes=(Property.RULES_CHECKED,),
+)

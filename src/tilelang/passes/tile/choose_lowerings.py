@@ -31,6 +31,7 @@ from tilelang.ops.describe import drop_units
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm, matrix_extents
 from tilelang.passes.base import Pass, PassContext, with_body
+from tilelang.passes.properties import Property
 from tilelang.targets.nvidia.isa.wgmma import ROWS
 from tilelang.targets.nvidia.lowerings.copy_tma import LOAD
 from tilelang.targets.nvidia.lowerings.gemm_wgmma import GemmWgmma
@@ -45,7 +46,18 @@ def choose_lowerings(lowerings: Lowerings) -> Pass:
     def run(func: PrimFunc, context: PassContext) -> PrimFunc:
         return with_body(func, _Launches(lowerings, context).visit(func.body))
 
-    return Pass("choose_lowerings", run, Level.TILE, Level.TILE)
+    return Pass(
+        "choose_lowerings", run, Level.TILE, Level.TILE,
+        requires=(
+            Property.NO_LIBRARY_OPERATORS,
+            Property.INDICES_INLINED,
+            Property.TENSORS_DIRECT,
+            Property.WARPS_SPECIALIZED,
+            Property.REGISTER_TILES_FOUND,
+            Property.OPERATORS_WHOLE,
+        ),
+        establishes=(Property.LOWERINGS_CHOSEN,),
+    )
 
 
 class _Launches(Rewriter):

@@ -33,6 +33,7 @@ from tilelang.lowering.loops import move, scratch
 from tilelang.ops.cluster_sum import ClusterSum
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_launches
+from tilelang.passes.properties import Property
 from tilelang.records import record
 from tilelang.transforms.convert_layouts import replaced
 from tilelang.transforms.widen_nests import widened
@@ -331,4 +332,8 @@ def _fragment_for(region: Region, build: Builder) -> Region:
     return Region(made.buffer, made.start, made.extent)
 
 
-PASS = Pass("demote_fragments", _run, Level.TILE, Level.TILE)
+PASS = Pass(
+    "demote_fragments", _run, Level.TILE, Level.TILE,
+    requires=(Property.SINGLE_PARALLEL_NESTS, Property.THREAD_GROUPS),
+    establishes=(Property.FRAGMENTS_SPREADABLE,),
+)

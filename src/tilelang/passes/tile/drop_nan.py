@@ -15,6 +15,7 @@ from tilelang.ir.stmt import Stmt
 from tilelang.ir.visit import Rewriter
 from tilelang.ops.reduce import Reduce
 from tilelang.passes.base import Pass, PassContext, with_body
+from tilelang.passes.properties import Property
 
 
 def drop_nan(func: PrimFunc, context: PassContext) -> PrimFunc:
@@ -40,4 +41,7 @@ class _DropNan(Rewriter):
         return dataclasses.replace(made, nan_propagate=False) if isinstance(made, Reduce) else made
 
 
-PASS = Pass("drop_nan", drop_nan, Level.TILE, Level.TILE)
+PASS = Pass(
+    "drop_nan", drop_nan, Level.TILE, Level.TILE,
+    requires=(Property.LOOPS_AS_WRITTEN,),
+)

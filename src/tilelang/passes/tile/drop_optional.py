@@ -11,6 +11,7 @@ from tilelang.ir.stmt import CallStmt, Stmt
 from tilelang.ir.visit import Rewriter
 from tilelang.isa.instruction import Instruction
 from tilelang.passes.base import Pass, PassContext, with_body
+from tilelang.passes.properties import Property
 from tilelang.targets.target import Target
 
 
@@ -28,5 +29,9 @@ def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
     return with_body(func, _Drop(context.target).visit(func.body))
 
 
-PASS = Pass("drop_optional", _run, Level.TILE, Level.TILE)
+PASS = Pass(
+    "drop_optional", _run, Level.TILE, Level.TILE,
+    requires=(Property.LOOPS_AS_WRITTEN,),
+    establishes=(Property.NO_OPTIONAL_CALLS,),
+)
 """The pass."""

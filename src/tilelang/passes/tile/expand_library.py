@@ -21,6 +21,7 @@ from tilelang.ops.arg_reduce import ArgReduce
 from tilelang.ops.rows import GatherRows, ScatterRows
 from tilelang.ops.sort import Sort, TopK
 from tilelang.passes.base import Pass, PassContext, with_body
+from tilelang.passes.properties import Property
 
 # An expansion takes an instance of its key's class; Python's types cannot say so of a mapping
 _EXPANSIONS: Mapping[type[TileOp], Callable[[Any, Builder], None]] = MappingProxyType(
@@ -47,4 +48,9 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
     return with_body(func, _Expand().visit(func.body))
 
 
-PASS = Pass("expand_library", _run, Level.TILE, Level.TILE)
+PASS = Pass(
+    "expand_library", _run, Level.TILE, Level.TILE,
+    requires=(Property.RULES_CHECKED,),
+    establishes=(Property.NO_LIBRARY_OPERATORS,),
+    invalidates=(Property.LOOPS_AS_WRITTEN,),
+)

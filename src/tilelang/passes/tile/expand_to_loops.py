@@ -26,6 +26,7 @@ from tilelang.ops.lines import LineFold
 from tilelang.ops.reduce import Reduce
 from tilelang.ops.scan import Scan
 from tilelang.passes.base import Pass, PassContext, with_body
+from tilelang.passes.properties import Property
 from tilelang.targets.gpu.lowerings import gemm_loops
 
 BY_LOOP = "copy.loop"
@@ -69,4 +70,9 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
     return with_body(func, _Expand().visit(func.body))
 
 
-PASS = Pass("expand_to_loops", _run, Level.TILE, Level.TILE)
+PASS = Pass(
+    "expand_to_loops", _run, Level.TILE, Level.TILE,
+    requires=(Property.NO_LIBRARY_OPERATORS, Property.LOWERINGS_CHOSEN, Property.NO_PIPELINED_LOOPS),
+    establishes=(Property.ELEMENTS_IN_LOOPS,),
+    invalidates=(Property.OPERATORS_WHOLE,),
+)

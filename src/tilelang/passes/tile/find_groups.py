@@ -23,6 +23,7 @@ from tilelang.ir.visit import Rewriter, sub_statements, variables_of, walk_expr
 from tilelang.isa import instruction as isa
 from tilelang.isa.instruction import Instruction
 from tilelang.passes.base import Pass, PassContext, with_launches
+from tilelang.passes.properties import Property
 from tilelang.targets.target import WARP_SIZE
 
 
@@ -97,4 +98,8 @@ def _does_together(stmt: Stmt) -> bool:
     return any(_does_together(child) for child in sub_statements(stmt))
 
 
-PASS = Pass("find_groups", _run, Level.TILE, Level.TILE)
+PASS = Pass(
+    "find_groups", _run, Level.TILE, Level.TILE,
+    requires=(Property.INDICES_INLINED,),
+    establishes=(Property.THREAD_GROUPS,),
+)

@@ -29,6 +29,7 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Alloc, Bind, For, ForKind, If, ParallelLoop, Seq, Stmt, Store, TileOp, seq
 from tilelang.ir.visit import Rewriter, expressions, jumps, walk, walk_expr, written_buffers
 from tilelang.passes.base import Pass, PassContext, with_body
+from tilelang.passes.properties import Property
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
@@ -289,4 +290,8 @@ class _Serial(Rewriter):
         return body
 
 
-PASS = Pass("flatten_parallel", _run, Level.TILE, Level.TILE)
+PASS = Pass(
+    "flatten_parallel", _run, Level.TILE, Level.TILE,
+    requires=(Property.ELEMENTS_IN_LOOPS,),
+    establishes=(Property.SINGLE_PARALLEL_NESTS,),
+)

@@ -30,6 +30,7 @@ from tilelang.ir.visit import Rewriter, expressions, walk, walk_expr, written_bu
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_body
+from tilelang.passes.properties import Property
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
@@ -224,4 +225,7 @@ class _Forward(Rewriter):
         return Region(source.buffer, tuple(start), (*units, *region.extent))
 
 
-PASS = Pass("forward_copies", _run, Level.TILE, Level.TILE)
+PASS = Pass(
+    "forward_copies", _run, Level.TILE, Level.TILE,
+    requires=(Property.INDICES_INLINED, Property.TENSORS_DIRECT, Property.OPERATORS_WHOLE),
+)

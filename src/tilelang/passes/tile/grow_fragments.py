@@ -19,6 +19,7 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Launch, ParallelLoop, Stmt
 from tilelang.ir.visit import substitute_stmt, variables_of, walk
 from tilelang.passes.base import Pass, PassContext, with_launches
+from tilelang.passes.properties import Property
 
 
 def grow_fragments(func: PrimFunc) -> PrimFunc:
@@ -79,4 +80,8 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
     return grow_fragments(func)
 
 
-PASS = Pass("grow_fragments", _run, Level.TILE, Level.TILE)
+PASS = Pass(
+    "grow_fragments", _run, Level.TILE, Level.TILE,
+    requires=(Property.LOOPS_AS_WRITTEN,),
+    establishes=(Property.FRAGMENTS_COVER_LOOPS,),
+)

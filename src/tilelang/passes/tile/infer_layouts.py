@@ -36,6 +36,7 @@ from tilelang.layout.thread_values import Fragment, over_threads, replicated
 from tilelang.layout.through import renamed, run_length, vectorized
 from tilelang.lowering.lowering import Lowering, Lowerings, Site
 from tilelang.passes.base import Pass, PassContext, with_body
+from tilelang.passes.properties import Property
 from tilelang.passes.tile.demote_fragments import moved, renamings
 from tilelang.targets.nvidia.passes.asynchronous import asynchronous_store
 from tilelang.transforms.convert_layouts import convert, cost_in_bytes, replaced, turned
@@ -53,7 +54,11 @@ def infer_layouts(lowerings: Lowerings) -> Pass:
     def run(func: PrimFunc, context: PassContext) -> PrimFunc:
         return with_body(func, _Launches(func, context, lowerings).visit(func.body))
 
-    return Pass("infer_layouts", run, Level.TILE, Level.TILE)
+    return Pass(
+        "infer_layouts", run, Level.TILE, Level.TILE,
+        requires=(Property.LOWERINGS_CHOSEN, Property.SINGLE_PARALLEL_NESTS, Property.FRAGMENTS_SPREADABLE),
+        establishes=(Property.LAYOUTS_INFERRED,),
+    )
 
 
 class _Launches(Rewriter):

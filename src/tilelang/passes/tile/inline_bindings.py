@@ -10,6 +10,7 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Bind, Stmt
 from tilelang.ir.visit import Rewriter, walk_expr
 from tilelang.passes.base import Pass, PassContext, with_body
+from tilelang.passes.properties import Property
 
 
 class _Inline(Rewriter):
@@ -34,4 +35,8 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
     return with_body(func, _Inline().visit(func.body))
 
 
-PASS = Pass("inline_bindings", _run, Level.TILE, Level.TILE)
+PASS = Pass(
+    "inline_bindings", _run, Level.TILE, Level.TILE,
+    requires=(Property.NO_LIBRARY_OPERATORS,),
+    establishes=(Property.INDICES_INLINED,),
+)

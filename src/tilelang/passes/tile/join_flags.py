@@ -20,6 +20,7 @@ from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Alloc, If, ParallelLoop, Seq, Stmt, Store
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.passes.base import Pass, PassContext, with_body
+from tilelang.passes.properties import Property
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
@@ -77,4 +78,8 @@ class _Raise(Rewriter):
         return Store(flag, (), binary(BinaryOp.BITOR, Load(flag, (), INT32), const(1, INT32)), loc=node.loc)
 
 
-PASS = Pass("join_flags", _run, Level.TILE, Level.TILE)
+PASS = Pass(
+    "join_flags", _run, Level.TILE, Level.TILE,
+    requires=(Property.LOOPS_AS_WRITTEN, Property.RULES_CHECKED),
+    establishes=(Property.FLAGS_JOINED,),
+)

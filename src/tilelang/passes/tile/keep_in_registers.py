@@ -24,6 +24,7 @@ from tilelang.ops.cluster_sum import ClusterSum
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_launches
+from tilelang.passes.properties import Property
 from tilelang.passes.tile.demote_fragments import moved
 
 _MOST_BYTES = 128
@@ -118,4 +119,8 @@ def _is_plain(copy: Copy, tile: Buffer) -> bool:
     return len(regions) == 1 and is_whole(regions[0])
 
 
-PASS = Pass("keep_in_registers", _run, Level.TILE, Level.TILE)
+PASS = Pass(
+    "keep_in_registers", _run, Level.TILE, Level.TILE,
+    requires=(Property.THREAD_GROUPS, Property.WARPS_SPECIALIZED, Property.OPERATORS_WHOLE),
+    establishes=(Property.REGISTER_TILES_FOUND,),
+)

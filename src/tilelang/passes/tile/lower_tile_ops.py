@@ -17,6 +17,7 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import For, ForKind, ParallelLoop, Seq, Stmt, TileOp
 from tilelang.ir.visit import Rewriter
 from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.properties import Property
 
 # A lowering takes an instance of its key's class; Python's types cannot say so of a mapping
 Lowerings = Mapping[type[TileOp], Callable[[Any, Builder], None]]
@@ -29,7 +30,11 @@ def lower_tile_ops(lowerings: Lowerings) -> Pass:
         body = _Lower(lowerings).visit(func.body) or Seq((), loc=func.body.loc)
         return dataclasses.replace(func, body=body, level=Level.THREAD)
 
-    return Pass("lower_tile_ops", run, Level.TILE, Level.THREAD)
+    return Pass(
+        "lower_tile_ops", run, Level.TILE, Level.THREAD,
+        requires=(Property.NO_LIBRARY_OPERATORS, Property.INDICES_INLINED, Property.TENSORS_DIRECT),
+        invalidates=(Property.OPERATORS_WHOLE,),
+    )
 
 
 class _Lower(Rewriter):

@@ -49,6 +49,7 @@ from tilelang.layout.blocked import blocked
 from tilelang.lowering.lowering import Lowerings, Site
 from tilelang.ops.copy import Copy
 from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.properties import Property
 from tilelang.targets.gpu.lowerings.parallel import Accumulated, SharedOut, values_of
 from tilelang.targets.gpu.lowerings.places import is_replicated, replicated_place
 from tilelang.targets.gpu.lowerings.strided import can_stride, lower_strided
@@ -67,7 +68,11 @@ def lower_to_threads(lowerings: Lowerings) -> Pass:
         body = _Launches(lowerings, context, of_function(func)).visit(func.body) or Seq((), loc=func.body.loc)
         return dataclasses.replace(func, body=body, level=Level.THREAD)
 
-    return Pass("lower_to_threads", run, Level.TILE, Level.THREAD)
+    return Pass(
+        "lower_to_threads", run, Level.TILE, Level.THREAD,
+        requires=(Property.LAYOUTS_INFERRED,),
+        establishes=(Property.VECTOR_LOOPS,),
+    )
 
 
 class _Launches(Rewriter):

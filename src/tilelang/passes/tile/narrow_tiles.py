@@ -20,6 +20,7 @@ from tilelang.ir.stmt import Alloc, For, ForKind, Launch, Seq, TileOp
 from tilelang.ir.visit import Rewriter, expressions, walk, walk_expr
 from tilelang.ops.copy import Copy
 from tilelang.passes.base import Pass, PassContext, with_launches
+from tilelang.passes.properties import Property
 
 # the bits of exponent and of fraction of the floats that readers convert in one instruction, or in none
 _FORMATS: Mapping[str, tuple[int, int]] = MappingProxyType(
@@ -117,4 +118,8 @@ class _Narrow(Rewriter):
         return self.rebuild_expr(node)
 
 
-PASS = Pass("narrow_tiles", _run, Level.TILE, Level.TILE)
+PASS = Pass(
+    "narrow_tiles", _run, Level.TILE, Level.TILE,
+    requires=(Property.TENSORS_DIRECT, Property.OPERATORS_WHOLE),
+    establishes=(Property.TILES_NARROWED,),
+)

@@ -38,6 +38,7 @@ from tilelang.ir.stmt import (
 from tilelang.ir.visit import Rewriter, substitute, touched_buffers, walk
 from tilelang.ops.copy import Copy
 from tilelang.passes.base import Pass, PassContext, with_body
+from tilelang.passes.properties import Property
 from tilelang.passes.tile.expand_to_loops import EXPANSIONS
 
 
@@ -219,4 +220,9 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
     return permute_tensors(func)
 
 
-PASS = Pass("permute_tensors", _run, Level.TILE, Level.TILE)
+PASS = Pass(
+    "permute_tensors", _run, Level.TILE, Level.TILE,
+    requires=(Property.INDICES_INLINED, Property.NO_LIBRARY_OPERATORS, Property.OPERATORS_WHOLE),
+    establishes=(Property.TENSORS_DIRECT,),
+    invalidates=(Property.LOOPS_AS_WRITTEN,),
+)

@@ -16,6 +16,7 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.schedule import Schedule
 from tilelang.ir.stmt import For, ForKind, Launch, Seq
 from tilelang.passes.base import Pass, PassContext, with_launches
+from tilelang.passes.properties import Property
 from tilelang.passes.tile.rasterize_grid import Names, bound, in_panels, smallest
 from tilelang.targets.nvidia.passes.roles.multicast import position_of
 
@@ -111,4 +112,9 @@ def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
     return persist(func, context.target.architecture.blocks_at_once)
 
 
-PASS = Pass("persist_grid", _run, Level.TILE, Level.TILE)
+PASS = Pass(
+    "persist_grid", _run, Level.TILE, Level.TILE,
+    requires=(Property.GRID_AS_WRITTEN, Property.SCHEDULE_CHOSEN),
+    establishes=(Property.PERSISTENT_LOOPS,),
+    invalidates=(Property.GRID_AS_WRITTEN,),
+)

@@ -18,6 +18,7 @@ from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Bind, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter
 from tilelang.passes.base import Pass, PassContext, with_body
+from tilelang.passes.properties import Property
 
 _NAMES = ("block_x", "block_y", "block_z")
 
@@ -118,4 +119,9 @@ def _largest(a: Expr, b: Expr) -> Expr:
     return binary(BinaryOp.MAX, a, b)
 
 
-PASS = Pass("rasterize_grid", _run, Level.TILE, Level.TILE)
+PASS = Pass(
+    "rasterize_grid", _run, Level.TILE, Level.TILE,
+    requires=(Property.PERSISTENT_LOOPS,),
+    establishes=(Property.GRID_RASTERIZED,),
+    invalidates=(Property.GRID_AS_WRITTEN,),
+)

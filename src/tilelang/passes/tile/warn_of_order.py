@@ -18,6 +18,7 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Launch, ParallelLoop, Stmt
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.passes.base import Pass, PassContext, with_body
+from tilelang.passes.properties import Property
 
 _HINT = (
     "use a reduction (T.reduce_max, T.argmax) or an atomic (T.atomic_add), give each iteration an element of its own, "
@@ -56,4 +57,7 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
     return with_body(func, _Launches(func).visit(func.body) or func.body)
 
 
-PASS = Pass("warn_of_order", _run, Level.TILE, Level.TILE)
+PASS = Pass(
+    "warn_of_order", _run, Level.TILE, Level.TILE,
+    requires=(Property.LOOPS_AS_WRITTEN, Property.FLAGS_JOINED),
+)

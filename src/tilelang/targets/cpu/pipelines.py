@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilelang.passes.base import Pass
+from tilelang.passes.properties import Property, in_order
 from tilelang.passes.thread import (
     check_subscripts,
     fuse_loops,
@@ -28,7 +29,7 @@ from tilelang.targets.cpu.passes import batch_halves, stream_stores
 
 def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
     """From what the front end leaves to one block's scalar program."""
-    return (
+    return in_order(
         drop_optional.PASS,
         grow_fragments.PASS,
         check_program.PASS,
@@ -47,4 +48,5 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         simplify_body.PASS,
         stream_stores.PASS,
         batch_halves.PASS,
+        gives=(Property.RULES_CHECKED, Property.SUBSCRIPTS_CHECKED, Property.ACCESSES_IN_RANGE),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilelang.lowering.lowering import Lowerings as GpuLowerings
 from tilelang.passes.base import Pass
+from tilelang.passes.properties import Property, in_order
 from tilelang.passes.thread import (
     flatten_shared,
     guard_bounds,
@@ -58,7 +59,7 @@ from tilelang.targets.nvidia.passes.specialize_warps import specialize_warps
 
 def passes(lowerings: GpuLowerings) -> tuple[Pass, ...]:
     """From what the front end leaves to the program of one thread."""
-    return (
+    return in_order(
         drop_optional.PASS,
         grow_fragments.PASS,
         check_program.PASS,
@@ -103,4 +104,11 @@ def passes(lowerings: GpuLowerings) -> tuple[Pass, ...]:
         hoist_tests.PASS,
         narrow_tests.PASS,
         name_warps.PASS,
+        gives=(
+            Property.RULES_CHECKED,
+            Property.ACCESSES_VECTORIZED,
+            Property.ACCESSES_IN_RANGE,
+            Property.FENCES_PLACED,
+            Property.SHARED_MEMORY_FLAT,
+        ),
     )

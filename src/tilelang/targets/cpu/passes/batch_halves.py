@@ -46,6 +46,7 @@ from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, Seq, Stmt, Sto
 from tilelang.ir.visit import Rewriter, expressions, substitute, substitute_stmt, walk, walk_expr
 from tilelang.isa.intrinsic import Intrinsic
 from tilelang.passes.base import Pass, PassContext, with_body
+from tilelang.passes.properties import Property
 from tilelang.targets.cpu.isa.halves import NARROW_HALVES, ROUND_HALVES, WIDEN_HALVES
 
 LANES = 256  # of a batch: long enough for sums to run in vectors, short enough for a dozen buffers in the first cache
@@ -382,4 +383,7 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
     return with_body(func, _BatchHalves().visit(func.body))
 
 
-PASS = Pass("batch_halves", _run, Level.THREAD, Level.THREAD)
+PASS = Pass(
+    "batch_halves", _run, Level.THREAD, Level.THREAD,
+    requires=(Property.VECTOR_LOOPS, Property.ACCESSES_IN_RANGE, Property.STORES_STREAMED),
+)

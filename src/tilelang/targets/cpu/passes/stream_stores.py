@@ -17,6 +17,7 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Alloc, Atomic, CallStmt, For, ForKind, Print, Seq, Stmt, Store
 from tilelang.ir.visit import Rewriter, expressions, substitute_stmt, walk, walk_expr
 from tilelang.passes.base import Pass, PassContext, with_body
+from tilelang.passes.properties import Property
 from tilelang.targets.cpu.isa.stream import LINE_BYTES, STREAM_LINE
 
 LARGE_BYTES = 32 * 1024 * 1024  # what fits the last cache of current processors is better left there
@@ -94,4 +95,8 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
     return with_body(func, _Stream(candidates).visit(func.body))
 
 
-PASS = Pass("stream_stores", _run, Level.THREAD, Level.THREAD)
+PASS = Pass(
+    "stream_stores", _run, Level.THREAD, Level.THREAD,
+    requires=(Property.VECTOR_LOOPS, Property.ACCESSES_IN_RANGE, Property.EXPRESSIONS_SHORT),
+    establishes=(Property.STORES_STREAMED,),
+)

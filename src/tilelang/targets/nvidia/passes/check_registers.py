@@ -20,6 +20,7 @@ from tilelang.isa.instruction import Instruction
 from tilelang.layout.thread_values import Fragment
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_body
+from tilelang.passes.properties import Property
 from tilelang.targets.nvidia.isa.registers import MOST, STEP, asked_registers
 from tilelang.targets.target import MAX_REGISTERS, MAX_THREADS, REGISTERS_PER_SM
 
@@ -132,4 +133,7 @@ def registers(buffer: Buffer, layout: Fragment) -> int:
     return -(-layout.values * buffer.dtype.storage_bytes // _REGISTER_BYTES)
 
 
-PASS = Pass("check_registers", check_registers, Level.TILE, Level.TILE)
+PASS = Pass(
+    "check_registers", check_registers, Level.TILE, Level.TILE,
+    requires=(Property.LAYOUTS_INFERRED,),
+)

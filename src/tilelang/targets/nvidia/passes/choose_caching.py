@@ -24,6 +24,7 @@ from tilelang.ir.visit import Rewriter, variables_of, walk
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_launches
+from tilelang.passes.properties import Property
 from tilelang.targets.nvidia.passes.roles.rings import trips
 from tilelang.targets.target import Feature
 
@@ -113,4 +114,7 @@ def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
     return with_launches(func, _advised)
 
 
-PASS = Pass("choose_caching", _run, Level.TILE, Level.TILE)
+PASS = Pass(
+    "choose_caching", _run, Level.TILE, Level.TILE,
+    requires=(Property.GRID_AS_WRITTEN, Property.SCHEDULE_CHOSEN, Property.OPERATORS_WHOLE),
+)

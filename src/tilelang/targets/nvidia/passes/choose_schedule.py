@@ -29,6 +29,7 @@ from tilelang.ops.cluster_sum import ClusterSum
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.properties import Property
 from tilelang.passes.tile import demote_fragments, expand_to_loops, flatten_parallel
 from tilelang.targets.nvidia.isa.wgmma import ROWS
 from tilelang.targets.nvidia.passes.choose_cluster import Extents, cluster_of, in_clusters, is_cut, not_clustered
@@ -75,7 +76,17 @@ def choose_schedule(lowerings: Lowerings) -> Pass:
         body = _Launches(func, roles_of(func, lowerings, context)).visit(func.body) or Seq((), loc=func.body.loc)
         return func if body is func.body else dataclasses.replace(func, body=body)
 
-    return Pass("choose_schedule", run, Level.TILE, Level.TILE)
+    return Pass(
+        "choose_schedule", run, Level.TILE, Level.TILE,
+        requires=(
+            Property.GRID_AS_WRITTEN,
+            Property.TENSORS_DIRECT,
+            Property.OPERATORS_WHOLE,
+            Property.TILES_NARROWED,
+            Property.USER_PIPELINES_VERSIONED,
+        ),
+        establishes=(Property.SCHEDULE_CHOSEN,),
+    )
 
 
 class _Launches(Rewriter):

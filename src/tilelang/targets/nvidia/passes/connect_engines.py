@@ -21,6 +21,7 @@ from tilelang.lowering.regions import whole
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_launches
+from tilelang.passes.properties import Property
 from tilelang.targets.nvidia.isa.mbarrier import FENCE_MBARRIER_INIT, MBARRIER_INIT
 
 _QUEUES = (Timeline.WGMMA, Timeline.TMA_STORE)
@@ -91,5 +92,8 @@ def _initializes(stmt: Stmt) -> bool:
     return isinstance(stmt, CallStmt) and stmt.routine is MBARRIER_INIT
 
 
-PASS = Pass("connect_engines", _run, Level.TILE, Level.TILE)
+PASS = Pass(
+    "connect_engines", _run, Level.TILE, Level.TILE,
+    requires=(Property.BARRIERS_AS_WRITTEN, Property.USER_PIPELINES_VERSIONED),
+)
 """The pass."""

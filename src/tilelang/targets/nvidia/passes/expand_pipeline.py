@@ -26,6 +26,7 @@ from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, If, Launch, Seq, Stm
 from tilelang.ir.visit import Rewriter, substitute, substitute_stmt, walk, without
 from tilelang.lowering.regions import shared_storages
 from tilelang.passes.base import Pass, PassContext, with_launches
+from tilelang.passes.properties import Property
 from tilelang.targets.nvidia.isa.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT
 from tilelang.targets.nvidia.passes.advance_copies import advance
 from tilelang.targets.nvidia.passes.asynchronous import is_asynchronous, target_of
@@ -280,4 +281,9 @@ def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
     return with_launches(func, lambda launch: expand_launch(launch, room))
 
 
-PASS = Pass("expand_pipeline", _run, Level.TILE, Level.TILE)
+PASS = Pass(
+    "expand_pipeline", _run, Level.TILE, Level.TILE,
+    requires=(Property.STAGES_ASSIGNED,),
+    establishes=(Property.NO_PIPELINED_LOOPS,),
+    invalidates=(Property.BARRIERS_AS_WRITTEN,),
+)

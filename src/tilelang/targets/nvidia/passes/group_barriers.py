@@ -23,6 +23,7 @@ from tilelang.ir.schedule import WARPGROUP_THREADS
 from tilelang.ir.stmt import Bind, CallStmt, For, Group, If, Launch, Seq, Stmt, While
 from tilelang.ir.visit import Rewriter, any_expr, walk
 from tilelang.passes.base import Pass, PassContext, with_launches
+from tilelang.passes.properties import Property
 from tilelang.passes.thread.insert_barriers import insert_barriers
 from tilelang.targets.nvidia.isa.sync import BAR_ARRIVE, BAR_SYNC, BARRIERS
 from tilelang.targets.target import WARP_SIZE
@@ -134,4 +135,8 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
     return with_launches(func, lambda launch: _grouped(launch, domain))
 
 
-PASS = Pass("group_barriers", _run, Level.THREAD, Level.THREAD)
+PASS = Pass(
+    "group_barriers", _run, Level.THREAD, Level.THREAD,
+    requires=(Property.BLOCK_BARRIERS_PLACED, Property.THREAD_GROUPS, Property.LOGICAL_INDICES),
+    establishes=(Property.GROUP_BARRIERS_PLACED,),
+)

@@ -17,6 +17,7 @@ from tilelang.ir.stmt import CallStmt, For, If, Launch, Seq, Stmt, While
 from tilelang.ir.visit import walk, written_buffers
 from tilelang.isa.instruction import Effect, Instruction, Timeline
 from tilelang.passes.base import Pass, PassContext, with_launches
+from tilelang.passes.properties import Property
 from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC
 from tilelang.transforms.place_barriers import PlaceBarriers
 
@@ -117,4 +118,8 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
     return with_launches(func, _fenced)
 
 
-PASS = Pass("insert_proxy_fences", _run, Level.THREAD, Level.THREAD)
+PASS = Pass(
+    "insert_proxy_fences", _run, Level.THREAD, Level.THREAD,
+    requires=(Property.BLOCK_BARRIERS_PLACED, Property.GROUP_BARRIERS_PLACED, Property.LOGICAL_INDICES),
+    establishes=(Property.FENCES_PLACED,),
+)

@@ -33,6 +33,7 @@ from tilelang.isa.instruction import Instruction
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_launches
+from tilelang.passes.properties import Property
 from tilelang.records import record
 from tilelang.targets.nvidia.isa.mbarrier import (
     MBARRIER_ARRIVE,
@@ -368,5 +369,9 @@ def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
     return with_launches(func, lambda launch: _expanded(launch, capacity))
 
 
-PASS = Pass("multi_buffer", _run, Level.TILE, Level.TILE)
+PASS = Pass(
+    "multi_buffer", _run, Level.TILE, Level.TILE,
+    requires=(Property.THREAD_GROUPS, Property.BARRIERS_AS_WRITTEN, Property.OPERATORS_WHOLE),
+    establishes=(Property.USER_PIPELINES_VERSIONED,),
+)
 """The pass."""

@@ -29,6 +29,7 @@ from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Bind, CallStmt, Group, If, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter, walk, walk_expr
 from tilelang.passes.base import Pass, PassContext, with_launches
+from tilelang.passes.properties import Property
 from tilelang.targets.nvidia.isa.warp import shuffle
 from tilelang.targets.target import WARP_SIZE
 
@@ -188,4 +189,8 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
     return with_launches(func, name_warps)
 
 
-PASS = Pass("name_warps", _run, Level.THREAD, Level.THREAD)
+PASS = Pass(
+    "name_warps", _run, Level.THREAD, Level.THREAD,
+    requires=(Property.THREAD_GROUPS, Property.GROUP_BARRIERS_PLACED),
+    invalidates=(Property.THREAD_GROUPS,),
+)

@@ -37,6 +37,7 @@ from tilelang.ir.visit import (
 )
 from tilelang.isa.instruction import Effect, Group, Instruction, Timeline
 from tilelang.passes.base import Pass, PassContext, with_body
+from tilelang.passes.properties import Property
 
 _OF_THREAD = (Scope.LOCAL, Scope.VAR)
 _ALLOWED = Effect.COMMIT | Effect.WAIT
@@ -296,4 +297,8 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
     return with_body(func, _Launches(of_function(func)).visit(func.body))
 
 
-PASS = Pass("overlap_iterations", _run, Level.THREAD, Level.THREAD)
+PASS = Pass(
+    "overlap_iterations", _run, Level.THREAD, Level.THREAD,
+    requires=(Property.PLACES_NAMED, Property.LOGICAL_INDICES),
+    establishes=(Property.ITERATIONS_OVERLAPPED,),
+)

@@ -23,6 +23,7 @@ from tilelang.ir.stmt import Alloc, Bind, For, ForKind, Seq, Stmt, Store
 from tilelang.ir.visit import Rewriter, expressions, substitute, walk_expr
 from tilelang.layout.memory import MAX_VECTOR_BYTES
 from tilelang.passes.base import Pass, PassContext, with_body
+from tilelang.passes.properties import Property
 from tilelang.targets.nvidia.isa.convert import casts_pairs
 
 
@@ -72,4 +73,7 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
     return with_body(func, _PairCasts().visit(func.body))
 
 
-PASS = Pass("pair_casts", _run, Level.THREAD, Level.THREAD)
+PASS = Pass(
+    "pair_casts", _run, Level.THREAD, Level.THREAD,
+    requires=(Property.ACCESSES_VECTORIZED, Property.ACCESSES_UNTESTED),
+)

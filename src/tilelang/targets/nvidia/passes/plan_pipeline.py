@@ -42,6 +42,7 @@ from tilelang.isa.instruction import Instruction, Timeline
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_launches
+from tilelang.passes.properties import Property
 from tilelang.passes.tile.expand_to_loops import BY_LOOP
 from tilelang.records import record
 from tilelang.targets.nvidia.passes.asynchronous import asynchronous_store, filling_in_zeros, is_asynchronous, target_of
@@ -390,4 +391,8 @@ def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
     return with_launches(func, lambda launch: _planned(launch, domain, context))
 
 
-PASS = Pass("plan_pipeline", _run, Level.TILE, Level.TILE)
+PASS = Pass(
+    "plan_pipeline", _run, Level.TILE, Level.TILE,
+    requires=(Property.LOWERINGS_CHOSEN, Property.OPERATORS_WHOLE),
+    establishes=(Property.STAGES_ASSIGNED,),
+)

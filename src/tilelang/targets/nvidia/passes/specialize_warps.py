@@ -27,6 +27,7 @@ from tilelang.ir.visit import Rewriter, walk, without
 from tilelang.lowering.lowering import Lowerings
 from tilelang.ops.cluster_sum import ClusterSum
 from tilelang.passes.base import Pass, PassContext
+from tilelang.passes.properties import Property
 from tilelang.targets.nvidia.isa.cluster import CLUSTER_ARRIVE_RELAXED, CLUSTER_WAIT
 from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC
 from tilelang.targets.nvidia.isa.mbarrier import FENCE_MBARRIER_INIT, MBARRIER_INIT
@@ -55,7 +56,17 @@ def specialize_warps(lowerings: Lowerings) -> Pass:
         body = _Launches(func, roles_of(func, lowerings, context)).visit(func.body) or Seq((), loc=func.body.loc)
         return func if body is func.body else dataclasses.replace(func, body=body)
 
-    return Pass("specialize_warps", run, Level.TILE, Level.TILE)
+    return Pass(
+        "specialize_warps", run, Level.TILE, Level.TILE,
+        requires=(
+            Property.SCHEDULE_CHOSEN,
+            Property.PERSISTENT_LOOPS,
+            Property.REDUCTION_SPLIT,
+            Property.OPERATORS_WHOLE,
+        ),
+        establishes=(Property.WARPS_SPECIALIZED,),
+        invalidates=(Property.BARRIERS_AS_WRITTEN,),
+    )
 
 
 class _Launches(Rewriter):

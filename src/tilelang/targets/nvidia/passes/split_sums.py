@@ -36,6 +36,7 @@ from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm, GemmWarpPolicy
 from tilelang.passes.base import Pass, PassContext, with_launches
+from tilelang.passes.properties import Property
 from tilelang.passes.tile.rasterize_grid import smallest
 from tilelang.records import record
 from tilelang.targets.nvidia.isa.wgmma import ROWS
@@ -247,4 +248,9 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
     return with_launches(func, _shared)
 
 
-PASS = Pass("split_sums", _run, Level.TILE, Level.TILE)
+PASS = Pass(
+    "split_sums", _run, Level.TILE, Level.TILE,
+    requires=(Property.SCHEDULE_CHOSEN, Property.GRID_RASTERIZED),
+    establishes=(Property.REDUCTION_SPLIT,),
+    invalidates=(Property.GRID_AS_WRITTEN,),
+)
