@@ -42,7 +42,6 @@ OUTSTANDING = {
     ("passes/tile/choose_lowerings", "targets/nvidia"),
     ("passes/tile/infer_layouts", "targets/nvidia"),
     ("passes/tile/lower_to_threads", "targets/nvidia"),
-    ("passes/tile/persist_grid", "targets/nvidia"),
     ("sim/races", "targets/nvidia"),
     ("sim/run", "targets/nvidia"),
     ("targets/gpu/lowerings/lines", "targets/nvidia"),

@@ -9,9 +9,9 @@ from tilelang.ir.func import Level
 from tilelang.options import CompileOptions
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.runner import run_passes
-from tilelang.passes.tile import persist_grid
 from tilelang.sim.run import simulate
 from tilelang.targets.nvidia.backend import BACKEND
+from tilelang.targets.nvidia.passes import persist_grid
 from tilelang.targets.target import Target
 
 TARGET = Target("cuda", "sm_90a")

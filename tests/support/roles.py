@@ -11,10 +11,10 @@ from tilelang.ops.gemm import Gemm
 from tilelang.options import CompileOptions
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.runner import run_passes
-from tilelang.passes.tile import check_program, inline_bindings, persist_grid
+from tilelang.passes.tile import check_program, inline_bindings
 from tilelang.targets.nvidia.backend import BACKEND
 from tilelang.targets.nvidia.lowerings.copy_tma import TmaLoad, TmaStore
-from tilelang.targets.nvidia.passes import split_sums
+from tilelang.targets.nvidia.passes import persist_grid, split_sums
 from tilelang.targets.nvidia.passes.choose_schedule import choose_schedule
 from tilelang.targets.nvidia.passes.roles.abilities import PRODUCT
 from tilelang.targets.nvidia.passes.specialize_warps import specialize_warps

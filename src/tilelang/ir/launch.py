@@ -7,7 +7,6 @@ import math
 from tilelang.errors import CompilerBug, Note
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Expr, Var
-from tilelang.ir.schedule import Schedule
 from tilelang.layout.layout import Layout
 from tilelang.layout.thread_values import Fragment
 from tilelang.records import record
@@ -40,6 +39,15 @@ class TensorMap:
     pixels: tuple[tuple[int, int, int], ...] = ()
 
 
+class WarpSchedule:
+    """How warps of a block share its work, where their programs differ: targets have records of their own for it.
+
+    Its text is what `kernel.explain()` shows.
+    """
+
+    __slots__ = ()
+
+
 @record(slots=True)
 class LaunchPlan:
     """The decisions about one launch; each field is written by one pass.
@@ -58,7 +66,7 @@ class LaunchPlan:
         uniform: Scalars and arrays of threads that belong to the block's own program: their contents are the same in
             all threads.
         tensor_maps: Those that instructions of the body name.
-        schedule: How the threads share the work, if some bring tiles and others compute.
+        schedule: How warps with different programs share the work; None where all have the same.
         notes: What passes want to tell whoever asks, such as why a loop is not pipelined.
     """
 
@@ -72,7 +80,7 @@ class LaunchPlan:
     loops_ahead: bool = False
     uniform: tuple[Buffer, ...] = ()
     tensor_maps: tuple[TensorMap, ...] = ()
-    schedule: Schedule | None = None
+    schedule: WarpSchedule | None = None
     notes: tuple[Note, ...] = ()
 
     def shared_elements(self, buffer: Buffer) -> int:

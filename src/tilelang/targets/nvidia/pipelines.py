@@ -32,7 +32,6 @@ from tilelang.passes.tile import (
     keep_in_registers,
     narrow_tiles,
     permute_tensors,
-    persist_grid,
     rasterize_grid,
     warn_of_order,
 )
@@ -50,6 +49,7 @@ from tilelang.targets.nvidia.passes import (
     name_warps,
     overlap_iterations,
     pair_casts,
+    persist_grid,
     plan_pipeline,
     split_sums,
 )

@@ -5,11 +5,11 @@ from roles import TABLE, context, launch_of, product, split
 
 import tilelang.language as T
 from tilelang.errors import OptionError
-from tilelang.ir.schedule import Schedule
 from tilelang.layout.swizzle_modes import swizzled
 from tilelang.passes.base import PassContext
 from tilelang.passes.tile import inline_bindings
 from tilelang.targets.nvidia.passes.choose_schedule import choose_schedule
+from tilelang.targets.nvidia.schedule import Schedule
 from tilelang.targets.target import Target
 
 PASSES = (inline_bindings.PASS, choose_schedule(TABLE))

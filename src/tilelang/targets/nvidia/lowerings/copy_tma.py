@@ -21,7 +21,6 @@ from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.expr import Expr, Var, cast, const, int_const
-from tilelang.ir.schedule import WARPGROUP_THREADS
 from tilelang.ir.stmt import CallStmt, If
 from tilelang.layout.boxes import PERIOD_ROWS, Boxes, boxed, find_boxes, fits
 from tilelang.layout.constraints import Constraint, InShared, Why
@@ -37,6 +36,7 @@ from tilelang.targets.nvidia.isa.cluster import CLUSTER_RANK
 from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_EXPECT_TX
 from tilelang.targets.nvidia.isa.tensor_box import BOX_ALIGNMENT, CHUNK_BYTES, MAX_RANK, MAX_SIDE
 from tilelang.targets.nvidia.isa.tma import TMA_STORE_COMMIT, tma_load, tma_store
+from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS
 from tilelang.targets.target import Feature
 
 LOAD, STORE = "copy.tma", "copy.tma_store"

@@ -13,7 +13,6 @@ from tilelang.analysis.thread_groups import ThreadGroups
 from tilelang.errors import Note, ProgramError, ResourceError, warn
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.schedule import WARPGROUP_THREADS
 from tilelang.ir.stmt import CallStmt, Launch
 from tilelang.ir.visit import walk, without
 from tilelang.isa.instruction import Instruction
@@ -22,6 +21,7 @@ from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
 from tilelang.targets.nvidia.isa.registers import MOST, STEP, asked_registers
+from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS
 from tilelang.targets.target import MAX_REGISTERS, MAX_THREADS, REGISTERS_PER_SM
 
 _REGISTER_BYTES = 4

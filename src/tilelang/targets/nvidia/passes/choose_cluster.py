@@ -20,13 +20,13 @@ from collections.abc import Sequence
 from tilelang.errors import Note
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import int_const
-from tilelang.ir.schedule import Schedule
 from tilelang.ir.stmt import Launch
 from tilelang.lowering.alignment import is_multiple, strides
 from tilelang.ops.copy import Copy
 from tilelang.targets.nvidia.passes.roles.abilities import Roles
 from tilelang.targets.nvidia.passes.roles.multicast import alike
 from tilelang.targets.nvidia.passes.roles.rings import Ring
+from tilelang.targets.nvidia.schedule import Schedule
 
 Extents = tuple[int, int, int]  # blocks along the dimensions of the grid
 

@@ -20,7 +20,6 @@ from tilelang.errors import Note
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Load, int_const
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.schedule import WARPGROUP_THREADS, Schedule
 from tilelang.ir.stmt import Alloc, CallStmt, For, If, Launch, ParallelLoop, Seq, Stmt, TileOp
 from tilelang.ir.visit import Rewriter, any_expr, walk
 from tilelang.layout.thread_values import Fragment
@@ -40,6 +39,7 @@ from tilelang.targets.nvidia.passes.roles.rings import Ring, Rings, flat, is_pip
 from tilelang.targets.nvidia.passes.roles.room import room_of
 from tilelang.targets.nvidia.passes.roles.widening import widened
 from tilelang.targets.nvidia.passes.split_sums import Unsplit, split
+from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS, Schedule
 from tilelang.targets.target import REGISTERS_PER_SM, WARP_SIZE, Feature
 
 _PANEL = 16  # rows of tiles that are walked together; 8 to 32 were the same

@@ -19,13 +19,13 @@ from tilelang.dtypes import INT32
 from tilelang.errors import CompilerBug, Loc, NoLowering
 from tilelang.ir.expr import Expr, const, int_const, select
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.schedule import WARPGROUP_THREADS
 from tilelang.ir.stmt import Bind, CallStmt, For, Group, If, Launch, Seq, Stmt, While
 from tilelang.ir.visit import Rewriter, any_expr, walk
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.passes.thread.insert_barriers import insert_barriers
 from tilelang.targets.nvidia.isa.sync import BAR_ARRIVE, BAR_SYNC, BARRIERS
+from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS
 from tilelang.targets.target import WARP_SIZE
 from tilelang.transforms.place_barriers import of_block
 

@@ -21,7 +21,6 @@ from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr, Var, const
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.schedule import Schedule
 from tilelang.ir.stmt import Alloc, CallStmt, For, Group, If, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter, walk, without
 from tilelang.lowering.lowering import Lowerings
@@ -42,6 +41,7 @@ from tilelang.targets.nvidia.passes.roles.ping_pong import Turns, turns_of
 from tilelang.targets.nvidia.passes.roles.rings import flat
 from tilelang.targets.nvidia.passes.roles.split import consumer, producer
 from tilelang.targets.nvidia.passes.roles.zeroing import products_begin_sums
+from tilelang.targets.nvidia.schedule import Schedule, schedule_of
 from tilelang.targets.target import WARP_SIZE
 
 _ALL_LANES = const(2**WARP_SIZE - 1, SCALARS["uint32"])
@@ -76,9 +76,10 @@ class _Launches(Rewriter):
     def stmt(self, node: Stmt) -> Stmt | None:
         if not isinstance(node, Launch):
             return self.rebuild_stmt(node)
-        if node.plan.schedule is None:
+        schedule = schedule_of(node)
+        if schedule is None:
             return node
-        return specialized(products_begin_sums(flat(node), self._domain), node.plan.schedule, self._roles)
+        return specialized(products_begin_sums(flat(node), self._domain), schedule, self._roles)
 
 
 def specialized(launch: Launch, schedule: Schedule, roles: Roles) -> Launch:

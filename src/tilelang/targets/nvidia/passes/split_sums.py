@@ -42,6 +42,7 @@ from tilelang.records import record
 from tilelang.targets.nvidia.isa.wgmma import ROWS
 from tilelang.targets.nvidia.passes.own_columns import Columns, Undivided, own_columns
 from tilelang.targets.nvidia.passes.roles.rings import flat, is_pipelined, trips
+from tilelang.targets.nvidia.schedule import schedule_of
 
 _RANK = 2  # of a tile whose columns blocks own
 _FEWEST = 16  # neighboring columns that a block owns: whole sectors of 32 bytes leave for global memory
@@ -240,7 +241,7 @@ def _share(loop: For, rank: Expr, blocks: int) -> For:
 
 
 def _shared(launch: Launch) -> Launch:
-    schedule = launch.plan.schedule
+    schedule = schedule_of(launch)
     return launch if schedule is None or schedule.split == 1 else split(launch, schedule.split, schedule.consumers)
 
 

@@ -8,11 +8,11 @@ from tilelang.dtypes import INT32
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Var, const
 from tilelang.ir.printer import to_text
-from tilelang.ir.schedule import Schedule
 from tilelang.ir.stmt import Bind, Seq
 from tilelang.targets.nvidia.passes.roles.channels import Role, await_empty, await_full, channel, release
 from tilelang.targets.nvidia.passes.roles.multicast import Members
 from tilelang.targets.nvidia.passes.roles.rings import find_rings, flat
+from tilelang.targets.nvidia.schedule import Schedule
 
 ZERO = const(0, INT32)
 ALONE = Members((1, 1, 1), (ZERO, ZERO, ZERO))

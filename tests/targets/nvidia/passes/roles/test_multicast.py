@@ -11,10 +11,10 @@ import tilelang.language as T
 from tilelang.dtypes import INT32
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Var
-from tilelang.ir.schedule import Schedule
 from tilelang.targets.nvidia.passes.roles.abilities import roles_of
 from tilelang.targets.nvidia.passes.roles.multicast import Members, alike, by_lane, members_of, position_of
 from tilelang.targets.nvidia.passes.roles.rings import flat
+from tilelang.targets.nvidia.schedule import Schedule
 
 RANK = Var("rank", INT32, index=True)
 EXTENTS = st.sampled_from([(2, 1, 1), (1, 2, 1), (2, 2, 1), (4, 1, 1), (3, 2, 1), (1, 2, 2), (2, 2, 2)])

@@ -6,13 +6,13 @@ import tilelang.language as T
 from tilelang.dtypes import INT32
 from tilelang.ir.expr import Var, const
 from tilelang.ir.printer import to_text
-from tilelang.ir.schedule import Schedule
 from tilelang.ir.stmt import Bind
 from tilelang.ir.visit import walk
 from tilelang.targets.nvidia.passes.roles.channels import channel
 from tilelang.targets.nvidia.passes.roles.multicast import Members
 from tilelang.targets.nvidia.passes.roles.rings import find_rings, flat
 from tilelang.targets.nvidia.passes.roles.split import consumer, producer
+from tilelang.targets.nvidia.schedule import Schedule
 
 ALONE = Members((1, 1, 1), (const(0, INT32),) * 3)
 

@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping, Sequence
 from tilelang.dtypes import INT32, SCALARS
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Load, Var, const, int_const, select
-from tilelang.ir.schedule import WARPGROUP_THREADS, Schedule
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, If, Stmt, Store
 from tilelang.records import record
 from tilelang.targets.nvidia.isa.cluster import mbarrier_arrive_remote
@@ -30,6 +29,7 @@ from tilelang.targets.nvidia.isa.mbarrier import (
 )
 from tilelang.targets.nvidia.passes.roles.multicast import Members
 from tilelang.targets.nvidia.passes.roles.rings import Ring
+from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS, Schedule
 from tilelang.transforms.versions import versioned
 
 _OPAQUE = SCALARS["uint64"]  # an object of 64 bits. Source: PTX ISA, "mbarrier", "Contents"

@@ -16,11 +16,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tilelang.dtypes import INT32
 from tilelang.ir.expr import Expr, const, select
-from tilelang.ir.schedule import WARPGROUP_THREADS, Schedule
 from tilelang.ir.stmt import Launch
 from tilelang.ops.copy import Copy
 from tilelang.records import record
 from tilelang.targets.nvidia.passes.roles.rings import Ring
+from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS, Schedule
 
 
 def alike(launch: Launch, ring: Ring, copy: Copy) -> tuple[int, ...]:

@@ -12,11 +12,11 @@ import dataclasses
 from tilelang.dtypes import INT32, SCALARS
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, Var, const
-from tilelang.ir.schedule import WARPGROUP_THREADS
 from tilelang.ir.stmt import Alloc, Atomic, Bind, CallStmt, For, If, ParallelLoop, Stmt
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.records import record
 from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_ARRIVE, MBARRIER_INIT, MBARRIER_WAIT
+from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS
 
 GROUPS = 2
 

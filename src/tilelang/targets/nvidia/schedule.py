@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 
+from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer
+from tilelang.ir.launch import WarpSchedule
+from tilelang.ir.stmt import Launch
 from tilelang.records import record
 
 WARPGROUP_THREADS = 128  # Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"
 
 
 @record(slots=True)
-class Schedule:
+class Schedule(WarpSchedule):
     """The shape of a kernel of producers and consumers.
 
     Attributes:
@@ -92,3 +95,11 @@ class Schedule:
         for tile, axes in self.shared:
             parts.append(f"'{tile.name}' brought by {math.prod(self.cluster[a] for a in axes)} blocks together")
         return ", ".join(parts)
+
+
+def schedule_of(launch: Launch) -> Schedule | None:
+    """The schedule of a launch; None if all its warps run one program."""
+    schedule = launch.plan.schedule
+    if schedule is not None and not isinstance(schedule, Schedule):
+        raise CompilerBug(f"a schedule of another target: {schedule}")
+    return schedule

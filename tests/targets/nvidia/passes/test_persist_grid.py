@@ -13,12 +13,12 @@ from tilelang.arith.prove import proves
 from tilelang.dtypes import INT32
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Var, const
-from tilelang.ir.schedule import Schedule
 from tilelang.ir.stmt import Bind, For, Launch, Seq
 from tilelang.passes.base import PassContext
 from tilelang.passes.tile import inline_bindings
-from tilelang.passes.tile.persist_grid import PASS, persist, persistent
 from tilelang.targets.nvidia.passes.choose_schedule import choose_schedule
+from tilelang.targets.nvidia.passes.persist_grid import PASS, persist, persistent
+from tilelang.targets.nvidia.schedule import Schedule
 from tilelang.targets.target import Target
 
 

@@ -1,9 +1,14 @@
 """Schedules count their threads and say what they are."""
 
+import pytest
+
 from tilelang.dtypes import INT32, SCALARS
+from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import const
-from tilelang.ir.schedule import Schedule
+from tilelang.ir.launch import LaunchPlan, WarpSchedule
+from tilelang.ir.stmt import Launch, Seq
+from tilelang.targets.nvidia.schedule import Schedule, schedule_of
 
 
 def test_consumers_are_whole_warpgroups_and_producers_come_on_top():
@@ -30,3 +35,11 @@ def test_a_schedule_says_who_brings_tiles_together():
     assert 8 == schedule.cluster_size
     assert str(schedule).endswith("3 stages, clusters of 2 x 4 blocks, 'A_s' brought by 4 blocks together")
     assert str(Schedule(1, 3, cluster=(1, 1, 2))).endswith("clusters of 1 x 1 x 2 blocks")
+
+
+def test_a_launch_has_the_schedule_that_its_plan_holds():
+    schedule = Schedule(1, 3)
+    for held in (None, schedule):
+        assert schedule_of(Launch((), (), (128, 1, 1), Seq(()), plan=LaunchPlan(schedule=held))) is held
+    with pytest.raises(CompilerBug, match="a schedule of another target"):
+        schedule_of(Launch((), (), (128, 1, 1), Seq(()), plan=LaunchPlan(schedule=WarpSchedule())))

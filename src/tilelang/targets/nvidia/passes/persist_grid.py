@@ -13,12 +13,12 @@ from collections.abc import Callable
 from tilelang.dtypes import INT32
 from tilelang.ir.expr import Expr, Var, const, int_const
 from tilelang.ir.func import Level, PrimFunc
-from tilelang.ir.schedule import Schedule
 from tilelang.ir.stmt import For, ForKind, Launch, Seq
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.passes.tile.rasterize_grid import Names, bound, in_panels, smallest
 from tilelang.targets.nvidia.passes.roles.multicast import position_of
+from tilelang.targets.nvidia.schedule import Schedule, schedule_of
 
 # A tile of matrix instructions has 64 rows and 8 columns at least, so that no memory holds the results of more tiles.
 # It is said of symbolic grids, since what is computed of one is then known to fit into 32 bits.
@@ -98,7 +98,7 @@ def persist(func: PrimFunc, blocks: int | Callable[[int], int]) -> PrimFunc:
     at_once = (lambda _: blocks) if isinstance(blocks, int) else blocks
 
     def step(launch: Launch) -> Launch:
-        schedule = launch.plan.schedule
+        schedule = schedule_of(launch)
         if schedule is None or not schedule.persistent:
             return launch
         return persistent(launch, schedule, at_once(schedule.cluster_size))
