@@ -38,9 +38,7 @@ OUTSTANDING = {
     ("language/products", "targets/nvidia"),
     ("passes/thread/insert_barriers", "targets/nvidia"),
     ("passes/thread/plan_shared_memory", "targets/nvidia"),
-    ("passes/thread/vectorize_accesses", "targets/nvidia"),
     ("passes/tile/choose_lowerings", "targets/nvidia"),
-    ("passes/tile/infer_layouts", "targets/nvidia"),
     ("passes/tile/lower_to_threads", "targets/nvidia"),
     ("sim/races", "targets/nvidia"),
     ("sim/run", "targets/nvidia"),
@@ -48,7 +46,6 @@ OUTSTANDING = {
     ("targets/gpu/lowerings/reduce", "targets/nvidia"),
     ("targets/gpu/lowerings/warp_partition", "targets/nvidia"),
     ("transforms/place_barriers", "targets/nvidia"),
-    ("transforms/specialize_symbols", "targets/nvidia"),
 }
 
 # A file that has no test file of its own, and why. (An `__init__.py` only gathers names.)

@@ -28,7 +28,8 @@ from tilelang.ops.lines import LineFold
 from tilelang.ops.scan import Scan
 from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
-from tilelang.passes.thread import guard_bounds, simplify_body, vectorize_accesses
+from tilelang.passes.thread import guard_bounds, simplify_body
+from tilelang.passes.thread.vectorize_accesses import vectorize_accesses
 from tilelang.passes.tile import demote_fragments, expand_library, expand_to_loops, flatten_parallel, inline_bindings
 from tilelang.passes.tile.choose_lowerings import choose_lowerings
 from tilelang.passes.tile.infer_layouts import infer_layouts
@@ -36,6 +37,7 @@ from tilelang.passes.tile.lower_to_threads import lower_to_threads
 from tilelang.sim.tile_interp import run_reference
 from tilelang.targets.gpu.lowerings.line_fold import SimtLineFold
 from tilelang.targets.gpu.lowerings.scan import SimtScan
+from tilelang.targets.nvidia.isa.cp_async import ASYNC_COPIES
 from tilelang.targets.nvidia.isa.lanes import FOLDS
 from tilelang.targets.target import Target
 
@@ -324,7 +326,7 @@ TO_THREADS = (
 )
 TO_ACCESSES = (
     *TO_THREADS,
-    vectorize_accesses.PASS,
+    vectorize_accesses(ASYNC_COPIES),
     guard_bounds.guard_bounds(splitting=False),
     simplify_body.PASS,
 )

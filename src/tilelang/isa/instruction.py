@@ -70,6 +70,7 @@ class Instruction(Routine):
         overhang: Bytes behind the first tile that it reads which it fetches as well and makes nothing of; there must be
             shared memory of the block.
         optional: Whether a target that lacks it does without: it changes when things happen, not what is computed.
+        verbatim: Whether it is a text of the user, whose arguments stay as the user has written them.
         source: Manual and section.
     """
 
@@ -82,6 +83,7 @@ class Instruction(Routine):
     predicate: int | None = None
     overhang: int = 0
     optional: bool = False
+    verbatim: bool = False
     source: str = ""
 
 

@@ -17,13 +17,14 @@ from tilelang.ir.func import PrimFunc, TensorParam
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import CallStmt, Launch, Stmt, TensorLayout
 from tilelang.ir.visit import Rewriter, walk
-from tilelang.targets.nvidia.isa.source_kernel import SourceKernel
+from tilelang.isa.instruction import Instruction
 
 
 def specialize(func: PrimFunc, facts: Facts) -> PrimFunc:
     """The function for calls of which these facts hold."""
-    has_source = any(isinstance(s, CallStmt) and isinstance(s.routine, SourceKernel) for s in walk(func.body))
-    multiples = {} if has_source else dict(facts.multiples)  # the user's own kernel is given the symbols themselves
+    routines = [s.routine for s in walk(func.body) if isinstance(s, CallStmt)]
+    verbatim = any(isinstance(routine, Instruction) and routine.verbatim for routine in routines)
+    multiples = {} if verbatim else dict(facts.multiples)
     factors = {symbol: multiples[symbol.name] for symbol in func.symbols if symbol.name in multiples}
     parts = {
         symbol: Var(f"{symbol.name}_div{factor}", symbol.dtype, index=symbol.index)

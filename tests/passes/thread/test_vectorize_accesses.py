@@ -22,7 +22,8 @@ from tilelang.ir.visit import expressions, walk, walk_expr
 from tilelang.layout.layout import Layout
 from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
-from tilelang.passes.thread import vectorize_accesses
+from tilelang.passes.thread.vectorize_accesses import vectorize_accesses
+from tilelang.targets.nvidia.isa.cp_async import ASYNC_COPIES
 
 THREAD, BX, W, N = (Var(name, INT32, index=True) for name in ("thread", "bx", "w", "n"))
 A, B = (buffer(name, 64, 64, scope=Scope.GLOBAL) for name in "AB")
@@ -39,7 +40,7 @@ def lanes(trips, *body):
 
 
 def vectorized(*body, **options):
-    return vectorize_accesses.PASS.run(kernel(*body, **options), PassContext())
+    return vectorize_accesses(ASYNC_COPIES).run(kernel(*body, **options), PassContext())
 
 
 def widths(func):

@@ -54,12 +54,16 @@ from tilelang.ir.visit import (
     without,
     written_buffers,
 )
+from tilelang.isa.instruction import Instruction
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
 from tilelang.records import record
-from tilelang.targets.nvidia.isa.cp_async import SIZES, cp_async
 
 _MOST_LANES = 64  # longer loops stay loops
+
+Copies = Mapping[int, Instruction]
+"""Asynchronous copies from global to shared memory by the bytes that a thread copies; called with the destination, the
+source, and whether to read it: if not, the bytes become zero."""
 
 
 # -- one loop ----------------------------------------------------------------------------------------------------
@@ -173,8 +177,8 @@ def _children(node: Stmt) -> Iterator[Stmt]:
 class _Lanes:
     """One loop on its way to vector accesses."""
 
-    def __init__(self, loop: For, trips: int, domain: Domain, facts: Facts) -> None:
-        self._loop, self._trips, self._domain, self._facts = loop, trips, domain, facts
+    def __init__(self, loop: For, trips: int, domain: Domain, facts: Facts, copies: Copies) -> None:
+        self._loop, self._trips, self._domain, self._facts, self._copies = loop, trips, domain, facts, copies
         self._uses = _Body(loop).uses
         self._before: list[Stmt] = []
         self._after: list[Stmt] = []
@@ -263,14 +267,14 @@ class _Lanes:
         if source is None or not target.plain or not source.plain:
             return None
         lanes = min(self._width(target), self._width(source))
-        size = lanes * target.buffer.dtype.storage_bytes
-        if size not in SIZES:
+        copy = self._copies.get(lanes * target.buffer.dtype.storage_bytes)
+        if copy is None:
             return None
         made = []
         for first in self._starts(lanes):
             into, out_of = (self._run(use, first, lanes) for use in (target, source))
             arguments = into, out_of, conjunction(source.conditions)
-            made.append(CallStmt(cp_async(size), arguments, (out_of,), (into,), loc=body.loc))
+            made.append(CallStmt(copy, arguments, (out_of,), (into,), loc=body.loc))
         return made[0] if len(made) == 1 else Seq(tuple(made), loc=body.loc)
 
     def _run(self, use: _Use, first: int, lanes: int) -> Region:
@@ -383,8 +387,8 @@ def _vector(dtype: DType, lanes: int) -> DType:
 class _Vectorize:
     """Visits loops with what is known around them."""
 
-    def __init__(self, facts: Facts, *, in_lanes: bool = False) -> None:
-        self._facts, self._in_lanes = facts, in_lanes
+    def __init__(self, facts: Facts, copies: Copies, *, in_lanes: bool = False) -> None:
+        self._facts, self._copies, self._in_lanes = facts, copies, in_lanes
 
     def stmt(self, node: Stmt, domain: Domain) -> Stmt:
         """The statement without loops of kind VECTORIZED."""
@@ -396,7 +400,7 @@ class _Vectorize:
                     return in_order(node, domain, self.stmt)
                 case Store(asynchronous=True) if not self._in_lanes:
                     alone = For(Var("lane", INT32, index=True), ZERO, const(1, INT32), 1, ForKind.VECTORIZED, node)
-                    return _Lanes(alone, 1, domain, self._facts).asynchronous() or node
+                    return _Lanes(alone, 1, domain, self._facts, self._copies).asynchronous() or node
                 case For(kind=ForKind.VECTORIZED):
                     return self._vector_loop(node, domain)
                 case For():
@@ -422,7 +426,7 @@ class _Vectorize:
             if not isinstance(value, Const) or value.value != 0
         )
         facts = Facts(dict(node.plan.shared_layouts), guarded)
-        return _with(node, body=_Vectorize(facts).stmt(node.body, domain))
+        return _with(node, body=_Vectorize(facts, self._copies).stmt(node.body, domain))
 
     def _vector_loop(self, node: For, domain: Domain) -> Stmt:
         start, stop = int_const(node.start), int_const(node.stop)
@@ -435,7 +439,7 @@ class _Vectorize:
         if stop - start < 1:
             return Seq((), loc=node.loc)
         inside = domain.with_loop(node.var, 0, stop - start)
-        body = _Vectorize(self._facts, in_lanes=True).stmt(node.body, inside)
+        body = _Vectorize(self._facts, self._copies, in_lanes=True).stmt(node.body, inside)
         return self._hoisted(dataclasses.replace(node, body=body), domain)
 
     def _hoisted(self, node: For, domain: Domain) -> Stmt:
@@ -459,7 +463,7 @@ class _Vectorize:
                 return Seq((*names, self._hoisted(inner, domain)), loc=node.loc)
             promises = {part for part in rest if isinstance(part, Assume)}  # about what iterations compute
             node = dataclasses.replace(node, body=without(body, promises)) if promises else node
-        return _Lanes(node, trips, domain, self._facts).lower()
+        return _Lanes(node, trips, domain, self._facts, self._copies).lower()
 
 
 def _is_fixed(expr: Expr, var: Var, written: frozenset[Buffer]) -> bool:
@@ -480,13 +484,15 @@ def _are_same(a: tuple[object, ...], b: object) -> bool:
     return isinstance(b, tuple) and len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
 
 
-def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    return with_body(func, _Vectorize(Facts()).stmt(func.body, of_function(func)))
+def vectorize_accesses(copies: Copies) -> Pass:
+    """The pass for a machine with these instructions for asynchronous stores; others are done at once."""
 
+    def run(func: PrimFunc, _: PassContext) -> PrimFunc:
+        return with_body(func, _Vectorize(Facts(), copies).stmt(func.body, of_function(func)))
 
-PASS = Pass(
-    "vectorize_accesses", _run, Level.THREAD, Level.THREAD,
-    requires=(Property.VECTOR_LOOPS, Property.ACCESSES_UNTESTED, Property.LOGICAL_INDICES),
-    establishes=(Property.ACCESSES_VECTORIZED,),
-    invalidates=(Property.VECTOR_LOOPS,),
-)
+    return Pass(
+        "vectorize_accesses", run, Level.THREAD, Level.THREAD,
+        requires=(Property.VECTOR_LOOPS, Property.ACCESSES_UNTESTED, Property.LOGICAL_INDICES),
+        establishes=(Property.ACCESSES_VECTORIZED,),
+        invalidates=(Property.VECTOR_LOOPS,),
+    )

@@ -14,6 +14,7 @@ import math
 from collections.abc import Hashable, Iterable, Iterator
 
 from tilelang.analysis.accesses import Access
+from tilelang.analysis.asynchronous_stores import asynchronous_store
 from tilelang.analysis.fixed_layouts import fixed_layouts, viewed_tiles
 from tilelang.analysis.memory_patterns import MemoryPattern, best_vector, fastest, patterns
 from tilelang.analysis.per_thread import PerThread
@@ -38,7 +39,6 @@ from tilelang.lowering.lowering import Lowering, Lowerings, Site
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
 from tilelang.passes.tile.demote_fragments import moved, renamings
-from tilelang.targets.nvidia.passes.asynchronous import asynchronous_store
 from tilelang.transforms.convert_layouts import convert, cost_in_bytes, replaced, turned
 from tilelang.transforms.shared_layouts import TileChooser
 from tilelang.transforms.widen_nests import widened

@@ -15,8 +15,8 @@ from tilelang.passes.thread import (
     narrow_tests,
     plan_shared_memory,
     simplify_body,
-    vectorize_accesses,
 )
+from tilelang.passes.thread.vectorize_accesses import vectorize_accesses
 from tilelang.passes.tile import (
     check_program,
     demote_fragments,
@@ -38,6 +38,7 @@ from tilelang.passes.tile import (
 from tilelang.passes.tile.choose_lowerings import choose_lowerings
 from tilelang.passes.tile.infer_layouts import infer_layouts
 from tilelang.passes.tile.lower_to_threads import lower_to_threads
+from tilelang.targets.nvidia.isa.cp_async import ASYNC_COPIES
 from tilelang.targets.nvidia.passes import (
     check_registers,
     choose_caching,
@@ -89,7 +90,7 @@ def passes(lowerings: GpuLowerings) -> tuple[Pass, ...]:
         infer_layouts(lowerings),
         check_registers.PASS,
         lower_to_threads(lowerings),
-        vectorize_accesses.PASS,
+        vectorize_accesses(ASYNC_COPIES),
         join_atomics.PASS,
         pair_casts.PASS,
         guard_bounds.guard_bounds(splitting=False),

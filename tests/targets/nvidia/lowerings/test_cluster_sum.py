@@ -21,18 +21,20 @@ from tilelang.ops.cluster_sum import ClusterSum
 from tilelang.options import CompileOptions
 from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
-from tilelang.passes.thread import flatten_shared, plan_shared_memory, vectorize_accesses
+from tilelang.passes.thread import flatten_shared, plan_shared_memory
+from tilelang.passes.thread.vectorize_accesses import vectorize_accesses
 from tilelang.sim.counters import Counters
 from tilelang.sim.run import simulate
 from tilelang.targets.gpu.lowerings.warp_partition import WarpPartition
 from tilelang.targets.nvidia.isa.cluster import CLUSTER_ARRIVE_RELAXED, CLUSTER_WAIT
+from tilelang.targets.nvidia.isa.cp_async import ASYNC_COPIES
 from tilelang.targets.nvidia.isa.mbarrier import FENCE_MBARRIER_INIT, MBARRIER_INIT
 from tilelang.targets.nvidia.isa.wgmma import atom_of
 from tilelang.targets.nvidia.lowerings.cluster_sum import PushSums
 from tilelang.targets.target import Target
 
 TARGET = Target("cuda", "sm_90a")
-PASSES = (vectorize_accesses.PASS, plan_shared_memory.PASS, flatten_shared.PASS)
+PASSES = (vectorize_accesses(ASYNC_COPIES), plan_shared_memory.PASS, flatten_shared.PASS)
 
 
 def held(rows, columns, warpgroups, dtype="float32", *, across=1):

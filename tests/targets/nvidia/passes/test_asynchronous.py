@@ -13,20 +13,19 @@ from tilelang.ir.visit import walk
 from tilelang.ops.copy import Copy
 from tilelang.passes.tile.expand_to_loops import BY_LOOP
 from tilelang.targets.nvidia.lowerings.copy_async import NAME
-from tilelang.targets.nvidia.passes.asynchronous import asynchronous_store, filling_in_zeros, is_asynchronous, target_of
+from tilelang.targets.nvidia.passes.asynchronous import filling_in_zeros, is_asynchronous, target_of
 
 A, S = buffer("A", 8, scope=Scope.GLOBAL), buffer("S", 8, scope=Scope.SHARED)
 I, ROW = (Var(name, INT32, index=True) for name in ("i", "row"))
 
 
-def test_the_last_store_of_a_loop_says_whether_it_is_asynchronous():
+def test_loops_whose_last_store_is_asynchronous_are_copies():
     for late in (False, True):
         store = Store(S, (I,), Load(A, (ROW,), FLOAT32), asynchronous=late)
         for body in (store, Seq((Bind(ROW, I), store)), Seq((Bind(ROW, I), Seq((store,))))):
             loop = ParallelLoop((I,), exprs(8), body)
-            assert (late, store if late else None) == (is_asynchronous(loop), asynchronous_store(loop))
+            assert late == is_asynchronous(loop)
             assert not late or target_of(loop) is S
-    assert asynchronous_store(store) is None  # it is no loop
 
 
 def copying(safe):

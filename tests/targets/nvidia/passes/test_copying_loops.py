@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from lazy_copies import expanded, planned, run_lazily
 
 import tilelang.language as T
+from tilelang.analysis.asynchronous_stores import asynchronous_store
 from tilelang.errors import ResourceError
 from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Launch, ParallelLoop
 from tilelang.ir.visit import walk
 from tilelang.sim.run import simulate
 from tilelang.targets.nvidia.codegen.cuda import emit
-from tilelang.targets.nvidia.passes.asynchronous import asynchronous_store
 from tilelang.targets.target import Target
 
 ROWS, N, WIDTH = 24, 8, 16

@@ -1,14 +1,16 @@
 """Asynchronous copies from global to shared memory that pass no registers, in groups that one waits for.
 
-Gives `cp_async(bytes)`, `CP_ASYNC_COMMIT` and `CP_ASYNC_WAIT`. Invariant: what was copied is there only after
-a wait for its group, and for other threads only after a barrier that follows their waits.
+Gives `cp_async(bytes)`, `ASYNC_COPIES`, `CP_ASYNC_COMMIT` and `CP_ASYNC_WAIT`. Invariant: what was copied is there only
+after a wait for its group, and for other threads only after a barrier that follows their waits.
 
 Source: PTX ISA, "Data Movement and Conversion Instructions: cp.async", "cp.async.commit_group", "cp.async.wait_group".
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -77,6 +79,10 @@ __device__ __forceinline__ void {name}(void* shared, const void* global, bool ke
         predicate=2,
         source=_SOURCE.format("cp.async"),
     )
+
+
+ASYNC_COPIES: Mapping[int, Instruction] = MappingProxyType({size: cp_async(size) for size in SIZES})
+"""The copies by their bytes."""
 
 
 def _commit(warp: Warp) -> None:

@@ -72,7 +72,7 @@ def source_kernel(text: str, entry: str, given: int) -> SourceKernel:
             hint="it is given the tensors of the function, then the sizes that the grid and the shapes name",
         )
     spell = {"cuda": _with_c_linkage(text, entries.values()), "entry": entry}
-    return SourceKernel("CUDASourceCodeKernel", spell, {}, _refuse, source="the user's source")
+    return SourceKernel("CUDASourceCodeKernel", spell, {}, _refuse, verbatim=True, source="the user's source")
 
 
 def entries_of(text: str) -> list[Entry]:

@@ -9,23 +9,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Set as AbstractSet
 
+from tilelang.analysis.asynchronous_stores import asynchronous_store
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Const
-from tilelang.ir.stmt import Launch, ParallelLoop, Seq, Stmt, Store
+from tilelang.ir.stmt import Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter
 from tilelang.ops.copy import Copy
 from tilelang.passes.tile.expand_to_loops import BY_LOOP
 from tilelang.targets.nvidia.lowerings.copy_async import NAME
-
-
-def asynchronous_store(stmt: Stmt) -> Store | None:
-    """The store of a parallel loop that copies asynchronously; None of any other statement."""
-    if not isinstance(stmt, ParallelLoop):
-        return None
-    last = stmt.body
-    while isinstance(last, Seq) and last.body:
-        last = last.body[-1]
-    return last if isinstance(last, Store) and last.asynchronous else None
 
 
 def is_asynchronous(stmt: Stmt) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence, Set
 
 from tilelang.analysis.accesses import Access, accesses
+from tilelang.analysis.asynchronous_stores import asynchronous_store
 from tilelang.ir.assumption import Assume, loaded_buffers
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Expr, Load, Var, int_const
@@ -16,7 +17,6 @@ from tilelang.ir.visit import expressions, variables_of, walk, walk_expr
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
 from tilelang.passes.tile.check_program import effectful
-from tilelang.targets.nvidia.passes.asynchronous import asynchronous_store
 
 # the number of a statement, what it does to the memory in question (None: a name's value reads it), whether it writes
 Touching = tuple[int, Access | None, bool]

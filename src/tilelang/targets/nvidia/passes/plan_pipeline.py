@@ -20,6 +20,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from tilelang.analysis.accesses import accesses
+from tilelang.analysis.asynchronous_stores import asynchronous_store
 from tilelang.analysis.thread_accesses import hands_over
 from tilelang.arith.domain import Domain, of_function
 from tilelang.errors import Note
@@ -45,7 +46,7 @@ from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.passes.tile.expand_to_loops import BY_LOOP
 from tilelang.records import record
-from tilelang.targets.nvidia.passes.asynchronous import asynchronous_store, filling_in_zeros, is_asynchronous, target_of
+from tilelang.targets.nvidia.passes.asynchronous import filling_in_zeros, is_asynchronous, target_of
 from tilelang.targets.nvidia.passes.copying_loops import CopyingLoops
 from tilelang.targets.nvidia.passes.loop_body import LoopBody, Touching
 from tilelang.targets.nvidia.passes.place_copies import Placement, ahead, behind
