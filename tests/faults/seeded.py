@@ -70,7 +70,7 @@ def _is(node: Stmt, effect: Effect) -> bool:
 
 
 def without_barrier(node: Stmt) -> Iterator[Stmt | None]:
-    if _is(node, Effect.SYNC_BLOCK | Effect.SYNC_SOME):
+    if _is(node, Effect.SYNC_BLOCK | Effect.SYNC_SOME | Effect.SYNC_WARP):
         yield None
 
 

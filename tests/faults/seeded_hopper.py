@@ -19,7 +19,7 @@ from tilelang.ir.launch import TensorMap
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Bind, CallStmt, If, Launch, Seq, Stmt, Store
 from tilelang.ir.visit import Rewriter, walk, walk_expr
-from tilelang.isa.instruction import Timeline
+from tilelang.targets.nvidia.isa.async_units import TMA_LOAD, TMA_STORE, WGMMA
 from tilelang.targets.nvidia.isa.cluster import (
     CLUSTER_ARRIVE,
     CLUSTER_ARRIVE_RELAXED,
@@ -212,7 +212,7 @@ def others_sent(node: Stmt) -> Iterator[Stmt | None]:
 
 # -- engines -------------------------------------------------------------------------------------------------------
 def _is_load(node: CallStmt) -> bool:
-    return getattr(node.routine, "timeline", None) is Timeline.TMA_LOAD
+    return getattr(node.routine, "async_unit", None) is TMA_LOAD
 
 
 def _coordinates(node: Stmt) -> range:
@@ -363,7 +363,7 @@ def code_altered(node: Stmt) -> Iterator[Stmt | None]:
 
 def step_altered(node: Stmt) -> Iterator[Stmt | None]:
     """A product starts 16 bytes beside its part of a tile, or stays in one place."""
-    if isinstance(node, CallStmt) and getattr(node.routine, "timeline", None) is Timeline.WGMMA:
+    if isinstance(node, CallStmt) and getattr(node.routine, "async_unit", None) is WGMMA:
         for position, arg in enumerate(node.args):
             if isinstance(arg, Binary) and arg.op is BinaryOp.ADD and str(arg.dtype) == "uint64":
                 yield _moved(node, position, 1)
@@ -372,7 +372,7 @@ def step_altered(node: Stmt) -> Iterator[Stmt | None]:
 
 def sums_altered(node: Stmt) -> Iterator[Stmt | None]:
     """Old sums are kept that should go, or go although they should be kept."""
-    if isinstance(node, CallStmt) and getattr(node.routine, "timeline", None) is Timeline.WGMMA and len(node.args) == 4:
+    if isinstance(node, CallStmt) and getattr(node.routine, "async_unit", None) is WGMMA and len(node.args) == 4:
         for keep in (True, False):
             if not (isinstance(node.args[3], Const) and node.args[3].value == keep):
                 yield _with(node, 3, Const(keep, BOOL))
@@ -495,8 +495,8 @@ def _asks_for_one(node: If) -> bool:
 
 
 def _works(node: Stmt) -> bool:
-    kinds = (Timeline.TMA_LOAD, Timeline.TMA_STORE)
+    kinds = (TMA_LOAD, TMA_STORE)
     for s in walk(node):
-        if isinstance(s, CallStmt) and (getattr(s.routine, "timeline", None) in kinds or _calls(s, *ARRIVALS)):
+        if isinstance(s, CallStmt) and (getattr(s.routine, "async_unit", None) in kinds or _calls(s, *ARRIVALS)):
             return True
     return False

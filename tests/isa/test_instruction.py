@@ -2,15 +2,15 @@ import dataclasses
 
 import pytest
 
-from tilelang.isa.instruction import Effect, Group, Instruction, Timeline
+from tilelang.isa.instruction import AsyncUnit, Completion, Effect, Group, Instruction
 from tilelang.targets.nvidia.isa.catalogue import INSTRUCTIONS
 from tilelang.targets.target import Feature
 
 
 def test_what_a_record_does_not_say_is_the_plain_case():
     record = Instruction("nop", {"cuda": "nop()"}, {}, lambda warp: None)
-    assert (Group.THREAD, None, Timeline.IN_ORDER, Effect.NONE, Feature.NONE, None) == (
-        record.group, record.result, record.timeline, record.effect, record.needs, record.predicate
+    assert (Group.THREAD, None, None, Effect.NONE, Feature.NONE, None) == (
+        record.group, record.result, record.async_unit, record.effect, record.needs, record.predicate
     )  # fmt: skip
 
 
@@ -21,7 +21,15 @@ def test_records_do_not_change():
 
 
 @pytest.mark.parametrize("name", sorted(INSTRUCTIONS))
-def test_work_on_a_queue_is_waited_for_by_an_instruction_of_the_same_queue(name):
-    timeline = INSTRUCTIONS[name].timeline
-    if timeline not in (Timeline.IN_ORDER, Timeline.TMA_LOAD):  # loads of tensors end on barriers
-        assert any(r.timeline is timeline and r.effect & Effect.WAIT for r in INSTRUCTIONS.values())
+def test_groups_of_a_unit_are_waited_for_by_an_instruction_of_the_same_unit(name):
+    unit = INSTRUCTIONS[name].async_unit
+    if unit is not None and unit.completion is Completion.GROUPS:
+        assert any(r.async_unit is unit and r.effect & Effect.WAIT for r in INSTRUCTIONS.values())
+
+
+def test_units_of_an_instruction_say_who_waits_and_what_is_read_late():
+    lines = AsyncUnit("copies of lines", Completion.GROUPS, every_thread=True)
+    matrix = AsyncUnit("matrix unit", Completion.GROUPS, reads_late=True)
+    records = [Instruction("x", {}, {}, print, async_unit=unit) for unit in (None, lines, matrix)]
+    assert [False, True, False] == [record.by_every_thread for record in records]
+    assert [False, False, True] == [record.reads_late for record in records]

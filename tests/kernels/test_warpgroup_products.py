@@ -12,7 +12,6 @@ import tilelang.language as T
 from tilelang.dtypes import as_dtype
 from tilelang.ir.stmt import CallStmt
 from tilelang.ir.visit import walk
-from tilelang.isa.instruction import Timeline
 from tilelang.lowering.by_loop import ByLoop
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
@@ -21,6 +20,7 @@ from tilelang.passes.runner import run_passes
 from tilelang.sim.run import simulate
 from tilelang.targets.nvidia import pipelines
 from tilelang.targets.nvidia.codegen.cuda import emit
+from tilelang.targets.nvidia.isa.async_units import WGMMA
 from tilelang.targets.nvidia.lowerings.copy_async import AsyncCopy
 from tilelang.targets.nvidia.lowerings.gemm_mma import GemmMma
 from tilelang.targets.nvidia.lowerings.gemm_wgmma import GemmWgmma
@@ -34,7 +34,7 @@ TABLE = MappingProxyType({Copy: (AsyncCopy(), ByLoop("copy.loop")), Gemm: (GemmW
 def lower(func):
     lowered = run_passes(func, pipelines.passes(TABLE), PassContext(target=TARGET))
     calls = [s.routine for s in walk(lowered.body) if isinstance(s, CallStmt)]
-    assert any(routine.timeline is Timeline.WGMMA for routine in calls)
+    assert any(routine.async_unit is WGMMA for routine in calls)
     return lowered
 
 

@@ -65,19 +65,19 @@ class WarpAlone:
             memory[place] = change(memory[place], int(lane))
         return old
 
-    def defer(self, timeline, work):
+    def defer(self, unit, work):
         self._open.append(work)
 
-    def commit(self, timeline):
+    def commit(self, unit):
         self._groups.append(self._open)
         self._open = []
 
-    def wait(self, timeline, pending):
+    def wait(self, unit, pending):
         while len(self._groups) > pending:
             for work in self._groups.pop(0):
                 work()
 
-    def landing(self, timeline, where):
+    def landing(self, unit, where):
         work = [*itertools.chain(*self._groups), *self._open]
         self._groups, self._open = [], []
         return (lambda: [w() for w in work]) if work else None

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tilelang.analysis.thread_accesses import READ_LATE, Touch
-from tilelang.isa.instruction import Timeline
+from tilelang.analysis.thread_accesses import Touch
+from tilelang.ir.expr import Expr, int_const
+from tilelang.ir.stmt import CallStmt, Stmt
+from tilelang.isa.instruction import AsyncUnit, Effect, Instruction
 from tilelang.records import record
 
 
@@ -42,27 +44,27 @@ def begun(touch: Touch, oldest: int) -> list[Pending]:
         touch: The access.
         oldest: The number of commits that stands for itself and all larger ones.
     """
-    if touch.timeline in READ_LATE:
+    if touch.async_unit is not None and touch.async_unit.reads_late:
         return [Pending(touch), Pending(touch, oldest)]
     return [Pending(touch, 0 if touch.asynchronous else None)]
 
 
 def committed(state: State, oldest: int) -> State:
-    """After copies have been closed to a group; `oldest` commits stand for more, too."""
+    """After work that every thread waits for has been closed to a group; `oldest` commits stand for more, too."""
     return keyed(
-        Pending(p.touch, min(p.commits + 1, oldest)) if _is_copy(p) and p.commits is not None else p
+        Pending(p.touch, min(p.commits + 1, oldest)) if _is_counted(p) and p.commits is not None else p
         for p in state.values()
     )
 
 
 def waited(state: State, left: int) -> State:
-    """After a wait for all but some groups of copies."""
-    return keyed(Pending(p.touch) if _is_copy(p) and (p.commits or 0) > left else p for p in state.values())
+    """After a wait of every thread for all but some groups of its work."""
+    return keyed(Pending(p.touch) if _is_counted(p) and (p.commits or 0) > left else p for p in state.values())
 
 
-def waited_by_some(state: State, timeline: Timeline) -> State:
+def waited_by_some(state: State, unit: AsyncUnit | None) -> State:
     """After a wait by some threads, or for something that is not known: it may have made accesses complete, or not."""
-    late = [p for p in state.values() if p.commits is not None and p.touch.timeline is timeline]
+    late = [p for p in state.values() if p.commits is not None and p.touch.async_unit is unit]
     return {**state, **keyed(Pending(p.touch) for p in late)} if late else state
 
 
@@ -77,6 +79,17 @@ def joined(states: Iterable[State | None]) -> State | None:
     return {key: p for state in reached for key, p in state.items()} if reached else None
 
 
-def _is_copy(pending: Pending) -> bool:
-    """Whether an access is one that waits for copies make complete, and have not."""
-    return pending.commits is not None and pending.touch.timeline is Timeline.CP_ASYNC
+def groups_left(stmt: Stmt) -> int | None:
+    """How many groups of asynchronous work a wait leaves under way; None if it is no wait, or not known."""
+    routine = stmt.routine if isinstance(stmt, CallStmt) else None
+    if not isinstance(routine, Instruction) or Effect.WAIT not in routine.effect or not isinstance(stmt, CallStmt):
+        return None
+    if routine.leaves is not None:
+        return routine.leaves
+    return int_const(stmt.args[0]) if isinstance(stmt.args[0], Expr) else None
+
+
+def _is_counted(pending: Pending) -> bool:
+    """Whether an access is under way, and commits and waits of its thread tell how long."""
+    unit = pending.touch.async_unit
+    return pending.commits is not None and unit is not None and unit.every_thread

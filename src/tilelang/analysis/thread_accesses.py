@@ -19,14 +19,10 @@ from tilelang.ir.expr import Expr, Load, Select, Var, int_const, unary
 from tilelang.ir.scalar import UnaryOp
 from tilelang.ir.stmt import Atomic, AtomicOp, Bind, CallStmt, For, Group, Print, Stmt, Store, While
 from tilelang.ir.visit import children, expressions, substitute, variables_of, walk, walk_expr, written_buffers
-from tilelang.isa.instruction import Effect, Instruction, Timeline
+from tilelang.isa.instruction import AsyncUnit, Effect, Instruction
 from tilelang.records import record
-from tilelang.targets.nvidia.isa.sync import SYNC_WARP
 
 SHARED_BY_THREADS = (Scope.SHARED, Scope.GLOBAL)
-
-READ_LATE = (Timeline.TMA_STORE, Timeline.WGMMA)
-"""Queues whose work reads shared memory at some time before a wait, so that it must not be written earlier."""
 
 
 @record(slots=True, eq=False)
@@ -57,7 +53,7 @@ class Touch:
         extent: Elements per dimension; None where that is not constant.
         write: Whether it writes.
         atomic: Whether it is indivisible.
-        timeline: The queue on which it happens, at some time before a wait, if not when its statement is executed.
+        async_unit: What makes it at some time before a wait, if not its thread when the statement is executed.
         conditions: What holds whenever it happens.
         free: The variables of `start` that may have any value of a range.
         loc: Where its statement stands.
@@ -73,7 +69,7 @@ class Touch:
     extent: tuple[int | None, ...]
     write: bool
     atomic: bool
-    timeline: Timeline
+    async_unit: AsyncUnit | None
     conditions: tuple[Expr, ...]
     free: tuple[Free, ...]
     loc: Loc
@@ -86,7 +82,7 @@ class Touch:
     @property
     def asynchronous(self) -> bool:
         """Whether it happens at some time before a wait."""
-        return self.timeline is not Timeline.IN_ORDER
+        return self.async_unit is not None
 
     def replaced(self, values: Mapping[Var, Expr], free: Iterable[Free]) -> Touch:
         """The touch with variables replaced, which brings in further free ones."""
@@ -129,7 +125,7 @@ def touches_anything(stmt: Stmt, matters: Callable[[Buffer], bool] = is_shared) 
 def meets_some(stmt: Stmt) -> bool:
     """Whether a statement lets some threads of the block wait for others, beyond those of a warp."""
     routine = stmt.routine if isinstance(stmt, CallStmt) else None
-    return isinstance(routine, Instruction) and Effect.SYNC_SOME in routine.effect and routine is not SYNC_WARP
+    return isinstance(routine, Instruction) and Effect.SYNC_SOME in routine.effect
 
 
 def hands_over(stmt: Stmt) -> bool:
@@ -162,16 +158,16 @@ class _Collector:
             case CallStmt():
                 yield from self._call(stmt, conditions)
             case Print(operand=Region() as region):
-                yield from self._region(region, conditions, Timeline.IN_ORDER, write=False)
+                yield from self._region(region, conditions, None, write=False)
 
     def _call(self, stmt: CallStmt, conditions: tuple[Expr, ...]) -> Iterator[Touch]:
         routine = stmt.routine
-        timeline = routine.timeline if isinstance(routine, Instruction) else Timeline.IN_ORDER
+        unit = routine.async_unit if isinstance(routine, Instruction) else None
         for region in stmt.reads:
-            reads = timeline if timeline in READ_LATE else Timeline.IN_ORDER
-            yield from self._region(region, conditions, reads, write=False)
+            late = unit if unit is not None and unit.reads_late else None
+            yield from self._region(region, conditions, late, write=False)
         for region in stmt.writes:
-            yield from self._region(region, conditions, timeline, write=True)
+            yield from self._region(region, conditions, unit, write=True)
 
     def _loads(self, expr: Expr, conditions: tuple[Expr, ...]) -> Iterator[Touch]:
         if isinstance(expr, Load):
@@ -200,15 +196,15 @@ class _Collector:
         if buffer.scope in SHARED_BY_THREADS:
             extent = (*(1 for _ in indices[1:]), lanes) if indices else ()
             start = tuple(map(self._exact, indices))
-            yield Touch(buffer, start, extent, write, atomic, Timeline.IN_ORDER, conditions, (), self._stmt.loc)
+            yield Touch(buffer, start, extent, write, atomic, None, conditions, (), self._stmt.loc)
 
     def _region(
-        self, region: Region, conditions: tuple[Expr, ...], timeline: Timeline, *, write: bool
+        self, region: Region, conditions: tuple[Expr, ...], unit: AsyncUnit | None, *, write: bool
     ) -> Iterator[Touch]:
         if region.buffer.scope in SHARED_BY_THREADS:
             extent = tuple(int_const(e) for e in region.extent)
             start = tuple(map(self._exact, region.start))
-            yield Touch(region.buffer, start, extent, write, False, timeline, conditions, (), self._stmt.loc)
+            yield Touch(region.buffer, start, extent, write, False, unit, conditions, (), self._stmt.loc)
 
     def _exact(self, index: Expr) -> Expr | None:
         return plain(index, self._values)
@@ -259,7 +255,8 @@ class Moments:
 
     def _moved_back(self, touch: Touch) -> Touch | None:
         _, origin, age = self._ages.get(id(touch), (touch, touch, 0))
-        exact = _EXACT_COPIES if touch.timeline is Timeline.CP_ASYNC else 1
+        unit = touch.async_unit
+        exact = _EXACT_COPIES if unit is not None and unit.every_thread else 1
         if age > exact:
             return touch  # stands for any iteration before already
         age += 1

@@ -22,19 +22,37 @@ class Group(enum.Enum):
 
     THREAD = "thread"
     WARP = "warp"
-    WARPGROUP = "warpgroup"
+    WARP_GROUP = "warp group"  # neighboring warps; how many, the machine says
     BLOCK = "block"
     CLUSTER = "cluster"
 
 
-class Timeline(enum.Enum):
-    """The queue on which an instruction's work completes; what is not IN_ORDER needs a wait of its queue."""
+class Completion(enum.Enum):
+    """How threads learn that asynchronous work is complete."""
 
-    IN_ORDER = "in order"
-    CP_ASYNC = "cp.async"
-    TMA_LOAD = "TMA load"
-    TMA_STORE = "TMA store"
-    WGMMA = "wgmma"
+    GROUPS = "groups"  # a commit closes a group of work; a wait leaves the newest groups under way, and no others
+    BARRIER = "barrier"  # a barrier in memory counts what has arrived
+
+
+@record(slots=True, eq=False)
+class AsyncUnit:
+    """A unit of a machine that works on while the threads that started it go on.
+
+    Attributes:
+        name: For people.
+        completion: How threads learn of the end of its work.
+        every_thread: Whether each thread starts work of its own and waits for that, so that its commits and waits tell
+            what is complete. Otherwise some do so for others, which learn of it at barriers.
+        reads_late: Whether it reads shared memory at some time before the wait, so that it must not be written
+            earlier; otherwise operands count as read when the work is started.
+        async_proxy: Whether it sees memory through the asynchronous proxy: what threads wrote before needs a fence.
+    """
+
+    name: str
+    completion: Completion
+    every_thread: bool = False
+    reads_late: bool = False
+    async_proxy: bool = False
 
 
 class Effect(enum.Flag):
@@ -43,9 +61,10 @@ class Effect(enum.Flag):
     NONE = 0
     SYNC_BLOCK = enum.auto()  # all threads of the block meet, and see each other's writes
     SYNC_GRID = enum.auto()  # the threads of all blocks meet, and see each other's writes
-    SYNC_SOME = enum.auto()  # the threads of a named barrier or a warp meet, and see each other's writes
-    COMMIT = enum.auto()  # closes a group of asynchronous work of its timeline
-    WAIT = enum.auto()  # waits for groups of its timeline
+    SYNC_SOME = enum.auto()  # the threads of a barrier meet, and see each other's writes
+    SYNC_WARP = enum.auto()  # so do the lanes of a warp that its first argument, a mask, names
+    COMMIT = enum.auto()  # closes a group of work of its asynchronous unit
+    WAIT = enum.auto()  # waits for groups of its asynchronous unit
     FENCE = enum.auto()  # orders memory accesses of the thread
 
 
@@ -63,8 +82,9 @@ class Instruction(Routine):
             It gives the result's values, or is a generator that yields `simulated.Wait`s and returns them.
         group: Which threads must execute it together.
         result: The dtype of its value; None where it has none.
-        timeline: The queue on which its work completes.
+        async_unit: What completes its work later, which then needs a wait; None if it is complete when it was executed.
         effect: What else it does.
+        leaves: How many of the newest groups a wait leaves under way; None if its first argument says so.
         needs: What the target must have.
         predicate: Position of the argument that says whether the global access happens; bounds tests go there.
         overhang: Bytes behind the first tile that it reads which it fetches as well and makes nothing of; there must be
@@ -77,14 +97,25 @@ class Instruction(Routine):
     simulate: Callable[..., Any]
     group: Group = Group.THREAD
     result: DType | None = None
-    timeline: Timeline = Timeline.IN_ORDER
+    async_unit: AsyncUnit | None = None
     effect: Effect = Effect.NONE
+    leaves: int | None = None
     needs: Feature = Feature.NONE
     predicate: int | None = None
     overhang: int = 0
     optional: bool = False
     verbatim: bool = False
     source: str = ""
+
+    @property
+    def reads_late(self) -> bool:
+        """Whether it lets a unit read shared memory at some time before a wait."""
+        return self.async_unit is not None and self.async_unit.reads_late
+
+    @property
+    def by_every_thread(self) -> bool:
+        """Whether it concerns work that each thread starts and waits for itself."""
+        return self.async_unit is not None and self.async_unit.every_thread
 
 
 Texts = Mapping[str, str]

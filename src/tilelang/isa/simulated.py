@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tilelang.ir.buffer import Buffer
-from tilelang.isa.instruction import Timeline
+from tilelang.isa.instruction import AsyncUnit
 from tilelang.records import record
 
 LANES = 32  # threads per warp. Source: PTX ISA, "Glossary", WARP_SZ
@@ -173,7 +173,7 @@ class Warp(Protocol):
         """
 
     def defer(
-        self, timeline: Timeline, work: Callable[[], None], touch: Callable[[], None] | None = None
+        self, unit: AsyncUnit, work: Callable[[], None], touch: Callable[[], None] | None = None
     ) -> None:
         """Queues work that lands when a wait guarantees it, or at once in eager mode.
 
@@ -182,13 +182,13 @@ class Warp(Protocol):
         `touch` is asked in its place, and accesses all that it may.
         """
 
-    def commit(self, timeline: Timeline) -> None:
+    def commit(self, unit: AsyncUnit) -> None:
         """Closes the group of work queued since the last commit."""
 
-    def wait(self, timeline: Timeline, pending: int) -> None:
+    def wait(self, unit: AsyncUnit, pending: int) -> None:
         """Lands all groups but the newest `pending` ones."""
 
-    def landing(self, timeline: Timeline, where: np.ndarray) -> Callable[[], None] | None:
+    def landing(self, unit: AsyncUnit, where: np.ndarray) -> Callable[[], None] | None:
         """What lands all work that these lanes have queued up to now, for who learns of its end by other means.
 
         None if nothing is under way.

@@ -335,7 +335,7 @@ class _Launch:
             return False
         self._clocks.meet_all()
         for warp in running.warps:
-            warp.timelines.finish()
+            warp.async_work.finish()
         for block in running.blocks:
             block.engines.finish()
         counters = self._simulation.counters

@@ -1,6 +1,7 @@
 """Bytes that several buffers may name, who accesses them, and what asynchronous work is about to touch of them.
 
-Gives the words that memory, warps and timelines share. Invariant: nothing here decides whether an access is right.
+Gives the words that memory, warps and asynchronous work share. Invariant: nothing here decides whether an access is
+right.
 """
 
 from __future__ import annotations

@@ -15,10 +15,11 @@ import numpy as np
 
 from tilelang.errors import NOWHERE, BarrierDivergence, CompilerBug, Loc
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.isa.instruction import Timeline
+from tilelang.isa.instruction import AsyncUnit
 from tilelang.isa.simulated import LANES, Pieces, Pointer, Transfer, Wait
 from tilelang.records import record
 from tilelang.sim import violations
+from tilelang.sim.async_work import AsyncWork
 from tilelang.sim.block import Block
 from tilelang.sim.device_memory import Window
 from tilelang.sim.engines import BlockTransfer
@@ -27,7 +28,6 @@ from tilelang.sim.lane_expressions import Value, per_lane
 from tilelang.sim.local_memory import Registers
 from tilelang.sim.readings import Reading
 from tilelang.sim.storage import NUMBERS, Footprint, Index
-from tilelang.sim.timelines import Timelines
 
 _ALL = (1 << LANES) - 1
 _KNOWN = np.ones((LANES, 256), bool)  # as many values as any instruction takes from a lane at once
@@ -99,7 +99,7 @@ class SimWarp:
         self.footprint: Footprint | None = None
         self.fences, self.lands = 0, False
         self.broken = np.zeros(LANES, bool)
-        self.timelines = Timelines(self, block.lazy)
+        self.async_work = AsyncWork(self, block.lazy)
         self.mask = self.present
         self.lanes: np.ndarray | None = None
         self.set_mask(self.present)
@@ -238,22 +238,22 @@ class SimWarp:
         return old
 
     def defer(
-        self, timeline: Timeline, work: Callable[[], None], touch: Callable[[], None] | None = None
+        self, unit: AsyncUnit, work: Callable[[], None], touch: Callable[[], None] | None = None
     ) -> None:
         """Queues work that lands when a wait guarantees it, or at once in eager mode."""
-        self.timelines.defer(timeline, work, touch)
+        self.async_work.defer(unit, work, touch)
 
-    def commit(self, timeline: Timeline) -> None:
+    def commit(self, unit: AsyncUnit) -> None:
         """Closes the group of work queued since the last commit."""
-        self.timelines.commit(timeline)
+        self.async_work.commit(unit)
 
-    def wait(self, timeline: Timeline, pending: int) -> None:
+    def wait(self, unit: AsyncUnit, pending: int) -> None:
         """Lands all groups but the newest `pending` ones."""
-        self.timelines.wait(timeline, int(pending))
+        self.async_work.wait(unit, int(pending))
 
-    def landing(self, timeline: Timeline, where: np.ndarray) -> Callable[[], None] | None:
+    def landing(self, unit: AsyncUnit, where: np.ndarray) -> Callable[[], None] | None:
         """What lands all work that these lanes have queued up to now; None if nothing is under way."""
-        return self.timelines.landing(timeline, where)
+        return self.async_work.landing(unit, where)
 
     # -- isa.simulated.Warp: engines beside the threads ---------------------------------------------------------
     def transfer(

@@ -18,9 +18,20 @@ import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Sequence
 
-from tilelang.analysis.pending import Pending, State, begun, committed, joined, keyed, met, waited, waited_by_some
+from tilelang.analysis.pending import (
+    Pending,
+    State,
+    begun,
+    committed,
+    groups_left,
+    joined,
+    keyed,
+    met,
+    waited,
+    waited_by_some,
+)
 from tilelang.analysis.surroundings import Around, Surroundings
-from tilelang.analysis.thread_accesses import READ_LATE, Moments, Touch, meets_some, touches_anything, touches_of
+from tilelang.analysis.thread_accesses import Moments, Touch, meets_some, touches_anything, touches_of
 from tilelang.analysis.thread_conflicts import Conflicts
 from tilelang.analysis.uniform import Uniformity
 from tilelang.arith.domain import Domain, of_function
@@ -30,11 +41,10 @@ from tilelang.ir.expr import Expr, int_const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import Atomic, Break, CallStmt, Continue, For, If, Launch, Seq, Stmt, While
 from tilelang.ir.visit import sub_statements, walk
-from tilelang.isa.instruction import Effect, Instruction, Timeline
+from tilelang.isa.instruction import AsyncUnit, Effect, Instruction
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.records import record
-from tilelang.targets.nvidia.isa.sync import SYNC_WARP
 from tilelang.targets.target import WARP_SIZE
 from tilelang.transforms.place_barriers import PlaceBarriers, of_block
 
@@ -75,16 +85,17 @@ class _Launch:
         self._launch, self._uniform = launch, uniform
         self._conflicts = Conflicts(launch, uniform)
         self._around = Around(domain.with_extents(launch.block_vars, launch.grid), {}, ())
-        self._oldest = 1 + max((left for s in walk(launch.body) if (left := _left_by(s)) is not None), default=0)
         calls = [s for s in walk(launch.body) if isinstance(s, CallStmt)]
+        counted = (s for s in calls if isinstance(s.routine, Instruction) and s.routine.by_every_thread)
+        self._oldest = 1 + max((left for s in counted if (left := groups_left(s)) is not None), default=0)
         matter = [s.routine for s in calls if touches_anything(s, self._conflicts.matters)[0]]
-        self._timelines = {routine.timeline for routine in matter if isinstance(routine, Instruction)}
+        self._async_units = {routine.async_unit for routine in matter if isinstance(routine, Instruction)}
         self.before: set[Stmt] = set()
         self.ends: set[Stmt] = set()
         self._insert = True
         self._touches: dict[Stmt, list[Touch]] = {}
         self._moments: dict[Stmt, Moments] = {}
-        self._units: dict[Stmt, tuple[list[Touch], list[Timeline]]] = {}
+        self._units: dict[Stmt, tuple[list[Touch], list[AsyncUnit | None]]] = {}
         self._counts: dict[Stmt, _Inside] = {}
         self._places = Surroundings()
         self._plain: set[Stmt] = set()  # loops whose iterations need nothing of each other, and separate nothing
@@ -260,26 +271,26 @@ class _Launch:
     def _instruction(self, stmt: CallStmt, routine: Instruction, state: State) -> State:
         if self._is_barrier(stmt, routine):
             return met(state)
-        if Effect.WAIT in routine.effect and routine.timeline in READ_LATE:
-            return waited_by_some(state, routine.timeline)
-        if routine.timeline is not Timeline.CP_ASYNC:
+        if Effect.WAIT in routine.effect and routine.reads_late:
+            return waited_by_some(state, routine.async_unit)
+        if not routine.by_every_thread:
             return state
         if Effect.COMMIT in routine.effect:
             return committed(state, self._oldest)
         if Effect.WAIT in routine.effect:
-            return waited(state, _left_by(stmt) or 0)
+            return waited(state, groups_left(stmt) or 0)
         return state
 
     def _changes_state(self, stmt: CallStmt, routine: Instruction) -> bool:
         """Whether an instruction separates accesses, or makes some complete that matter."""
-        waits = bool(routine.effect & (Effect.COMMIT | Effect.WAIT)) and routine.timeline in self._timelines
+        waits = bool(routine.effect & (Effect.COMMIT | Effect.WAIT)) and routine.async_unit in self._async_units
         return waits or self._is_barrier(stmt, routine)
 
     def _is_barrier(self, stmt: CallStmt, routine: Instruction) -> bool:
         if Effect.SYNC_BLOCK in routine.effect:
             return True
         threads = self._launch.num_threads
-        if routine is not SYNC_WARP or threads > WARP_SIZE or not isinstance(stmt.args[0], Expr):
+        if Effect.SYNC_WARP not in routine.effect or threads > WARP_SIZE or not isinstance(stmt.args[0], Expr):
             return False
         mask, needed = int_const(stmt.args[0]), (1 << threads) - 1
         return mask is not None and mask & needed == needed
@@ -290,19 +301,19 @@ class _Launch:
         if (known := self._units.get(stmt)) is None:
             known = self._units[stmt] = self._unit_of(stmt, around)
         touches, waits = known
-        for timeline in waits:
-            state = waited_by_some(state, timeline)
+        for unit in waits:
+            state = waited_by_some(state, unit)
         state = self._pass(stmt, touches, state, around)
         later = [t for t in touches if t.asynchronous]  # which waits inside make complete, or not
         return {**state, **keyed(Pending(t, age) for t in later for age in (None, self._oldest))}
 
-    def _unit_of(self, stmt: Stmt, around: Around) -> tuple[list[Touch], list[Timeline]]:
+    def _unit_of(self, stmt: Stmt, around: Around) -> tuple[list[Touch], list[AsyncUnit | None]]:
         """What such a statement touches, and what it waits for."""
         touches, inside = self._all_touches(stmt, around), list(walk(stmt))
         if any(map(meets_some, inside)):
             touches = [dataclasses.replace(touch, arranged=True) for touch in touches]
         routines = [s.routine for s in inside if isinstance(s, CallStmt) and isinstance(s.routine, Instruction)]
-        return touches, [routine.timeline for routine in routines if Effect.WAIT in routine.effect]
+        return touches, [routine.async_unit for routine in routines if Effect.WAIT in routine.effect]
 
     def _all_touches(self, stmt: Stmt, around: Around) -> list[Touch]:
         """What a statement and everything below it touches, seen from after it."""
@@ -436,16 +447,6 @@ class _Launch:
                 known = known.joined(self._counted(child))
             self._counts[stmt] = known
         return known
-
-
-def _left_by(stmt: Stmt) -> int | None:
-    """How many groups of copies a wait leaves under way; None if it is no wait for copies."""
-    routine = stmt.routine if isinstance(stmt, CallStmt) else None
-    if not isinstance(routine, Instruction) or routine.timeline is not Timeline.CP_ASYNC:
-        return None
-    if Effect.WAIT not in routine.effect or not isinstance(stmt, CallStmt) or not isinstance(stmt.args[0], Expr):
-        return None
-    return int_const(stmt.args[0])
 
 
 def insert_barriers(

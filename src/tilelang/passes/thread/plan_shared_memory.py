@@ -15,24 +15,23 @@ import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 
+from tilelang.analysis.pending import groups_left
 from tilelang.analysis.thread_accesses import meets_some
 from tilelang.analysis.uniform import Uniformity
 from tilelang.dtypes import INT32
 from tilelang.errors import CompilerBug, Note, ResourceError
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.expr import Expr, const, int_const
+from tilelang.ir.expr import Expr, const
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.stmt import Alloc, CallStmt, For, If, Launch, Stmt, While
 from tilelang.ir.visit import sub_statements, walk, without
-from tilelang.isa.instruction import Effect, Instruction, Timeline
+from tilelang.isa.instruction import Effect, Group, Instruction
 from tilelang.layout.boxes import ALIGNMENT, find_boxes
 from tilelang.lowering.regions import shared_storages
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.records import record
-from tilelang.targets.nvidia.isa.cp_async import CP_ASYNC_WAIT
-from tilelang.targets.nvidia.isa.wgmma import wgmma_wait
 from tilelang.targets.target import Target
 
 _ALIGN = 128  # all banks side by side, and what bulk copies need
@@ -218,9 +217,12 @@ class _Life:
             self.spans[buffer] = (self.spans[buffer][0], self.position)
 
     def _follow_products(self, stmt: Stmt, now: int) -> None:
-        """Keeps what products under way may read alive until somebody has waited for all of them."""
+        """Keeps what matrix instructions under way may read alive until somebody has waited for all of them.
+
+        Where one thread waits for others, as for copies, the wait names what may be read until then.
+        """
         routine = stmt.routine if isinstance(stmt, CallStmt) else None
-        if not isinstance(routine, Instruction) or routine.timeline is not Timeline.WGMMA:
+        if not isinstance(routine, Instruction) or not routine.reads_late or routine.group is Group.THREAD:
             return
         if Effect.WAIT not in routine.effect:
             self._multiplied |= dict.fromkeys(shared_storages(stmt))
@@ -230,7 +232,7 @@ class _Life:
             return
         for buffer in self._multiplied:
             self.spans[buffer] = (self.spans[buffer][0], now)
-        if routine is wgmma_wait(0):
+        if groups_left(stmt) == 0:
             self._multiplied.clear()
 
     def _follow_copies(self, stmt: Stmt, now: int) -> None:
@@ -239,13 +241,14 @@ class _Life:
             self._filled.pop(buffer, None)  # whoever touches it has waited
         if not isinstance(stmt, CallStmt) or not isinstance(stmt.routine, Instruction):
             return
-        if stmt.routine is CP_ASYNC_WAIT:
+        if not stmt.routine.by_every_thread:
+            return
+        if Effect.WAIT in stmt.routine.effect:
             for buffer in self._filled:
                 self.spans[buffer] = (self.spans[buffer][0], now)
-            pending = stmt.args[0]
-            if not self._inside and isinstance(pending, Expr) and int_const(pending) == 0:
+            if not self._inside and groups_left(stmt) == 0:
                 self._filled.clear()
-        elif stmt.routine.timeline is Timeline.CP_ASYNC:
+        else:
             self._filled |= {r.buffer.storage: None for r in stmt.writes if r.buffer.scope is Scope.SHARED}
 
     def _close_loop(self, begin: int, around: set[Buffer], *, outermost: bool) -> None:

@@ -92,7 +92,7 @@ class _Find(Rewriter):
 def _does_together(stmt: Stmt) -> bool:
     """Whether something stands there that threads do together."""
     if isinstance(stmt, CallStmt) and isinstance(stmt.routine, Instruction):
-        return stmt.routine.group is isa.Group.WARPGROUP
+        return stmt.routine.group is isa.Group.WARP_GROUP
     if isinstance(stmt, TileOp | ParallelLoop) or shows_tile(stmt) or isinstance(stmt, If) and stmt.group is not None:
         return True
     return any(_does_together(child) for child in sub_statements(stmt))

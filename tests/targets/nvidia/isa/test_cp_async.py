@@ -4,7 +4,7 @@ from warp_alone import WarpAlone, run
 
 from tilelang.errors import NoLowering
 from tilelang.ir.buffer import Scope
-from tilelang.isa.instruction import Timeline
+from tilelang.targets.nvidia.isa.async_units import CP_ASYNC
 from tilelang.targets.nvidia.isa.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT, cp_async
 
 LANES = np.arange(32)
@@ -34,8 +34,8 @@ def test_bytes_move_between_buffers_of_other_dtypes():
     assert list(range(16)) == warp.values(target).view(np.uint8).tolist()
 
 
-def test_copies_go_by_their_own_timeline_and_say_where_bounds_tests_go():
-    assert (Timeline.CP_ASYNC, 2) == (cp_async(4).timeline, cp_async(4).predicate)
+def test_copies_go_by_their_own_unit_and_say_where_bounds_tests_go():
+    assert (CP_ASYNC, 2) == (cp_async(4).async_unit, cp_async(4).predicate)
 
 
 def test_sixteen_bytes_go_past_the_first_cache():

@@ -5,7 +5,8 @@ from warp_alone import WarpAlone, run
 
 from tilelang.errors import SimulationError
 from tilelang.ir.buffer import Scope
-from tilelang.isa.instruction import Effect, Timeline
+from tilelang.isa.instruction import Effect
+from tilelang.targets.nvidia.isa.async_units import CP_ASYNC
 from tilelang.targets.nvidia.isa.mbarrier import (
     FENCE_MBARRIER_INIT,
     MBARRIER_ARRIVE,
@@ -180,7 +181,7 @@ def test_engines_learn_of_a_barrier_by_a_fence():
 def test_arrivals_of_copies_come_when_the_copies_have_landed():
     warp, bar = barriers(1, 1)
     landed = []
-    warp.defer(Timeline.CP_ASYNC, lambda: landed.append(True))
+    warp.defer(CP_ASYNC, lambda: landed.append(True))
     run(MBARRIER_CP_ASYNC_ARRIVE, warp, bar)
     assert not landed and not passed(warp, bar, 0)
     run(MBARRIER_WAIT, warp, bar, 0)
@@ -189,7 +190,7 @@ def test_arrivals_of_copies_come_when_the_copies_have_landed():
 
 def test_arrivals_of_copies_that_do_not_complete_a_phase_take_their_time():
     warp, bar = barriers(1, 2)
-    warp.defer(Timeline.CP_ASYNC, lambda: pytest.fail("nobody can see it yet"))
+    warp.defer(CP_ASYNC, lambda: pytest.fail("nobody can see it yet"))
     run(MBARRIER_CP_ASYNC_ARRIVE, warp, bar)
     assert not next(MBARRIER_WAIT.simulate(warp, bar, 0)).ready()
 
@@ -197,7 +198,7 @@ def test_arrivals_of_copies_that_do_not_complete_a_phase_take_their_time():
 def test_a_phase_that_waits_for_copies_beside_its_arrivals_needs_both():
     warp, bar = barriers(1, 1)
     landed = []
-    warp.defer(Timeline.CP_ASYNC, lambda: landed.append(True))
+    warp.defer(CP_ASYNC, lambda: landed.append(True))
     run(MBARRIER_CP_ASYNC_ARRIVE_BESIDE, warp, bar)
     assert not next(MBARRIER_WAIT.simulate(warp, bar, 0)).ready() and not landed
     run(MBARRIER_ARRIVE, warp, bar)

@@ -1,8 +1,9 @@
 import pytest
 from device_text import ARCHITECTURES, compile_cuda, cuda_source, needs_cuda_compiler
 
-from tilelang.isa.instruction import Effect, Group, Timeline
+from tilelang.isa.instruction import Effect, Group
 from tilelang.isa.intrinsic import Helper, ordered_helpers
+from tilelang.targets.nvidia.isa.async_units import WGMMA
 from tilelang.targets.nvidia.isa.ptx_statement import Argument, global_address, ptx_statement, register, shared_address
 from tilelang.targets.target import Feature
 
@@ -50,9 +51,9 @@ def test_arguments_bring_the_helpers_of_their_types_once():
 
 
 def test_what_is_said_of_the_instruction_stands_in_its_record():
-    record = made("x;", group=Group.WARP, timeline=Timeline.WGMMA, effect=Effect.COMMIT)
-    assert (Group.WARP, Timeline.WGMMA, Effect.COMMIT, Feature.TMA, "m") == (
-        record.group, record.timeline, record.effect, record.needs, record.source,
+    record = made("x;", group=Group.WARP, async_unit=WGMMA, effect=Effect.COMMIT)
+    assert (Group.WARP, WGMMA, Effect.COMMIT, Feature.TMA, "m") == (
+        record.group, record.async_unit, record.effect, record.needs, record.source,
     )  # fmt: skip
 
 

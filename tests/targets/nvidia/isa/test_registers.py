@@ -14,7 +14,7 @@ def test_whole_warps_execute_it():
     warp = WarpAlone()
     run(set_max_registers(240, True), warp)
     assert [("converge", "setmaxnreg")] == warp.asked
-    assert Group.WARPGROUP is set_max_registers(24, False).group
+    assert Group.WARP_GROUP is set_max_registers(24, False).group
 
 
 @pytest.mark.parametrize("count", [16, 23, 100, 264])

@@ -6,8 +6,9 @@ from device_text import ARCHITECTURES, compile_cuda, cuda_source, needs_cuda_com
 from warp_alone import WarpAlone, run
 
 from tilelang.errors import NoLowering
-from tilelang.isa.instruction import Effect, Timeline
+from tilelang.isa.instruction import Effect
 from tilelang.isa.simulated import TensorMapView
+from tilelang.targets.nvidia.isa.async_units import TMA_LOAD, TMA_STORE
 from tilelang.targets.nvidia.isa.catalogue import INSTRUCTIONS
 from tilelang.targets.nvidia.isa.tma import (
     TMA_PREFETCH_MAP,
@@ -41,8 +42,8 @@ def test_prefetching_changes_nothing():
 
 
 def test_loads_and_stores_have_queues_of_their_own():
-    assert {Timeline.TMA_LOAD} == {r.timeline for n, r in RECORDS.items() if "load" in n}
-    assert {Timeline.TMA_STORE} == {r.timeline for n, r in RECORDS.items() if "store" in n or "reduce" in n}
+    assert {TMA_LOAD} == {r.async_unit for n, r in RECORDS.items() if "load" in n}
+    assert {TMA_STORE} == {r.async_unit for n, r in RECORDS.items() if "store" in n or "reduce" in n}
     assert (Effect.COMMIT, Effect.WAIT) == (TMA_STORE_COMMIT.effect, tma_store_wait(1).effect)
     assert all(Feature.TMA in record.needs for record in RECORDS.values())
     assert Feature.CLUSTER in tma_load(2, multicast=True).needs

@@ -6,7 +6,8 @@ from device_text import compile_cuda, cuda_source, needs_cuda_compiler
 
 from tilelang.dtypes import as_dtype
 from tilelang.errors import CompilerBug
-from tilelang.isa.instruction import Effect, Group, Timeline
+from tilelang.isa.instruction import Effect, Group
+from tilelang.targets.nvidia.isa.async_units import WGMMA
 from tilelang.targets.nvidia.isa.wgmma import (
     COLUMNS,
     INTEGER_COLUMNS,
@@ -81,7 +82,7 @@ def test_only_operands_of_16_bits_have_a_choice_of_majors():
 
 def test_records_say_what_waits_need_to_know():
     record = wgmma(atom("float16", "float16", "float32", 128))
-    assert (Group.WARPGROUP, Timeline.WGMMA, Effect.NONE) == (record.group, record.timeline, record.effect)
+    assert (Group.WARP_GROUP, WGMMA, Effect.NONE) == (record.group, record.async_unit, record.effect)
     assert Effect.COMMIT in WGMMA_COMMIT.effect
     assert Effect.WAIT in wgmma_wait(1).effect
     assert Effect.FENCE in WGMMA_FENCE.effect

@@ -61,7 +61,7 @@ class OneOfFour(WarpAlone):
         assert agent == ("wgmma", 0)
         return _Reading(self, starts, size)
 
-    def defer(self, timeline, work, touch=None):
+    def defer(self, unit, work, touch=None):
         self._open.append(work)
 
     def fence_registers(self):

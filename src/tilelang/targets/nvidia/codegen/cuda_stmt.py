@@ -14,9 +14,10 @@ from tilelang.ir.expr import Expr, cast, int_const
 from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.stmt import Alloc, Atomic, CallStmt, For, ForKind, MemoryOrder, MemoryScope, Print
 from tilelang.ir.visit import walk
-from tilelang.isa.instruction import Effect, Instruction, Timeline
+from tilelang.isa.instruction import Effect, Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.targets.nvidia.codegen.cuda_print import print_lines
+from tilelang.targets.nvidia.isa.async_units import CP_ASYNC
 from tilelang.targets.nvidia.isa.atomic import atomic, atomic_add_vector
 
 ARENA = "tl_shared"
@@ -155,7 +156,7 @@ def _waits(stmt: object) -> bool:
     """
     if not isinstance(stmt, CallStmt) or not isinstance(stmt.routine, Instruction):
         return False
-    return stmt.routine.effect is not Effect.NONE or stmt.routine.timeline not in (Timeline.IN_ORDER, Timeline.CP_ASYNC)
+    return stmt.routine.effect is not Effect.NONE or stmt.routine.async_unit not in (None, CP_ASYNC)
 
 
 FAIL = Helper(

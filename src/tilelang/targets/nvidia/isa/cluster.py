@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 
 from tilelang.dtypes import INT32, DType
-from tilelang.isa.instruction import Effect, Group, Instruction, Timeline
+from tilelang.isa.instruction import Effect, Group, Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Pieces, Pointer, Wait, Warp
 from tilelang.targets.nvidia.isa.access import access, as_bits, as_value
+from tilelang.targets.nvidia.isa.async_units import TMA_LOAD
 from tilelang.targets.nvidia.isa.lanes import LANES, integers, spread
 from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_ARRIVE, named
 from tilelang.targets.nvidia.isa.ptx_statement import ptx_statement, register, shared_address, shared_operand
@@ -282,7 +283,7 @@ __device__ __forceinline__ void {name}(void* shared, int block, {how.word.name} 
         {"cuda": f"{name}({{0}}, {{1}}, {value}, {{3}})"},
         {"cuda": helper},
         _store_async(dtype),
-        timeline=Timeline.TMA_LOAD,
+        async_unit=TMA_LOAD,
         needs=Feature.CLUSTER,
         source=_SOURCE.format("Data Movement and Conversion Instructions: st.async"),
     )

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from tilelang.errors import NoLowering
-from tilelang.isa.instruction import Effect, Instruction, Timeline
+from tilelang.isa.instruction import Effect, Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Pointer, Warp
+from tilelang.targets.nvidia.isa.async_units import CP_ASYNC
 from tilelang.targets.nvidia.isa.lanes import spread
 from tilelang.targets.nvidia.isa.ptx_statement import ptx_statement, shared_operand
 from tilelang.targets.target import Feature
@@ -67,14 +68,14 @@ __device__ __forceinline__ void {name}(void* shared, const void* global, bool ke
             values = np.where(kept[:, None], warp.read(src, count, where=kept), zeros)
             warp.write(dst, np.ascontiguousarray(values).view(dst.buffer.dtype.numpy), where=active)
 
-        warp.defer(Timeline.CP_ASYNC, land)
+        warp.defer(CP_ASYNC, land)
 
     return Instruction(
         name.removeprefix("tl_"),
         {"cuda": f"{name}({{0}}, {{1}}, {{2}})"},
         {"cuda": Helper(name, text)},
         simulate,
-        timeline=Timeline.CP_ASYNC,
+        async_unit=CP_ASYNC,
         needs=Feature.CP_ASYNC,
         predicate=2,
         source=_SOURCE.format("cp.async"),
@@ -86,11 +87,11 @@ ASYNC_COPIES: Mapping[int, Instruction] = MappingProxyType({size: cp_async(size)
 
 
 def _commit(warp: Warp) -> None:
-    warp.commit(Timeline.CP_ASYNC)
+    warp.commit(CP_ASYNC)
 
 
 def _wait(warp: Warp, pending: Any) -> None:
-    warp.wait(Timeline.CP_ASYNC, int(pending))
+    warp.wait(CP_ASYNC, int(pending))
 
 
 CP_ASYNC_COMMIT = ptx_statement(
@@ -99,7 +100,7 @@ CP_ASYNC_COMMIT = ptx_statement(
     (),
     _commit,
     "Closes the group of this thread's copies since the last commit.",
-    timeline=Timeline.CP_ASYNC,
+    async_unit=CP_ASYNC,
     effect=Effect.COMMIT,
     needs=Feature.CP_ASYNC,
     source=_SOURCE.format("cp.async.commit_group"),
@@ -121,7 +122,7 @@ template <int N> __device__ __forceinline__ void tl_cp_async_wait() {
         )
     },
     _wait,
-    timeline=Timeline.CP_ASYNC,
+    async_unit=CP_ASYNC,
     effect=Effect.WAIT,
     needs=Feature.CP_ASYNC,
     source=_SOURCE.format("cp.async.wait_group"),

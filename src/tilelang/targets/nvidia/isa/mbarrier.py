@@ -20,9 +20,10 @@ import numpy as np
 
 from tilelang.dtypes import BOOL
 from tilelang.errors import DataRace, SimulationError
-from tilelang.isa.instruction import Effect, Instruction, Timeline
+from tilelang.isa.instruction import AsyncUnit, Effect, Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Pointer, Wait, Warp
+from tilelang.targets.nvidia.isa.async_units import CP_ASYNC
 from tilelang.targets.nvidia.isa.lanes import LANES, integers
 from tilelang.targets.nvidia.isa.mbarrier_state import MOST_ARRIVALS, MOST_BYTES, Coming, MBarrier
 from tilelang.targets.nvidia.isa.ptx_statement import Argument, ptx_statement, register, shared_address
@@ -141,7 +142,7 @@ def _cp_async_arrive(warp: Warp, pointer: Pointer, *, beside: bool = False) -> N
         barrier = _found(warp, pointer, key, lanes, "cp.async.mbarrier.arrive")
         if beside:
             barrier.pending += int(lanes.sum())
-        count, land = int(lanes.sum()), warp.landing(Timeline.CP_ASYNC, lanes)
+        count, land = int(lanes.sum()), warp.landing(CP_ASYNC, lanes)
         if land is None:
             barrier.arrive(count, warp.release(lanes))
         else:
@@ -225,7 +226,7 @@ def _record(
     comment: str,
     *more: Argument,
     section: str,
-    timeline: Timeline = Timeline.IN_ORDER,
+    async_unit: AsyncUnit | None = None,
     effect: Effect = Effect.SYNC_SOME,
     needs: Feature = Feature.MBARRIER,
 ) -> Instruction:
@@ -236,7 +237,7 @@ def _record(
         (_BARRIER, *more),
         simulate,
         comment,
-        timeline=timeline,
+        async_unit=async_unit,
         effect=effect,
         needs=needs,
         source=_SOURCE.format(section),
@@ -279,7 +280,7 @@ MBARRIER_CP_ASYNC_ARRIVE = _record(
     _cp_async_arrive,
     "Counts this thread as arrived as soon as all copies are there that it has begun by cp.async.",
     section="cp.async.mbarrier.arrive",
-    timeline=Timeline.CP_ASYNC,
+    async_unit=CP_ASYNC,
 )
 """Every executing thread arrives once its copies so far have; called with the barrier's address."""
 
@@ -289,7 +290,7 @@ MBARRIER_CP_ASYNC_ARRIVE_BESIDE = _record(
     _cp_async_arrive_beside,
     "Lets the phase wait for one more arrival, which comes as soon as this thread's copies by cp.async are there.",
     section="cp.async.mbarrier.arrive",
-    timeline=Timeline.CP_ASYNC,
+    async_unit=CP_ASYNC,
 )
 """The phase waits for each executing thread's copies so far beside its arrivals; called with the barrier's address."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tilelang.isa.instruction import Effect, Group, Instruction, Timeline
+from tilelang.isa.instruction import AsyncUnit, Effect, Group, Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.records import record
 from tilelang.targets.target import Feature
@@ -66,8 +66,9 @@ def ptx_statement(
     source: str,
     needs: Feature,
     group: Group = Group.THREAD,
-    timeline: Timeline = Timeline.IN_ORDER,
+    async_unit: AsyncUnit | None = None,
     effect: Effect = Effect.NONE,
+    leaves: int | None = None,
     optional: bool = False,
 ) -> Instruction:
     """The record of an instruction without a result, called with the arguments in their order.
@@ -81,8 +82,9 @@ def ptx_statement(
         source: Manual and section.
         needs: What the target must have.
         group: Which threads must execute it together.
-        timeline: The queue on which its work completes.
+        async_unit: What completes its work later.
         effect: What else it does.
+        leaves: How many groups a wait leaves under way.
         optional: Whether a target that lacks it does without.
     """
     operands = f"\n                 :\n                 : {', '.join(each.operand for each in arguments)}\n" + " " * 17
@@ -100,8 +102,9 @@ __device__ __forceinline__ void tl_{name}({", ".join(each.parameter for each in 
         {"cuda": Helper(f"tl_{name}", text, needs=tuple(helpers))},
         simulate,
         group=group,
-        timeline=timeline,
+        async_unit=async_unit,
         effect=effect,
+        leaves=leaves,
         needs=needs,
         optional=optional,
         source=source,

@@ -44,7 +44,7 @@ def set_max_registers(count: int, increase: bool) -> Instruction:
         (),
         simulate,
         f"Lets each thread of the warpgroup have {count} registers.",
-        group=Group.WARPGROUP,
+        group=Group.WARP_GROUP,
         needs=Feature.WGMMA,
         source="PTX ISA, 'Miscellaneous Instructions: setmaxnreg'",
     )

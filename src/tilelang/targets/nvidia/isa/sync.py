@@ -175,7 +175,7 @@ SYNC_WARP = Instruction(
     {},
     _sync_warp,
     group=Group.WARP,
-    effect=Effect.SYNC_SOME,
+    effect=Effect.SYNC_WARP,
     source="PTX ISA, 'Parallel Synchronization and Communication Instructions: bar.warp.sync'",
 )
 """The lanes of a mask meet and see each other's writes; called with the mask."""

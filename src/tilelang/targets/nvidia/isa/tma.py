@@ -23,10 +23,11 @@ from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Var
 from tilelang.ir.stmt import CallStmt, Launch
 from tilelang.ir.visit import walk
-from tilelang.isa.instruction import Effect, Instruction, Timeline
+from tilelang.isa.instruction import Effect, Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import TensorMapView, Warp
 from tilelang.targets.nvidia.isa import tma_meaning
+from tilelang.targets.nvidia.isa.async_units import TMA_LOAD, TMA_STORE
 from tilelang.targets.nvidia.isa.ptx_statement import Argument, global_address, ptx_statement, register, shared_address
 from tilelang.targets.nvidia.isa.tensor_box import IMAGE_RANK, MAX_RANK
 from tilelang.targets.nvidia.isa.tma_meaning import REDUCTIONS
@@ -49,7 +50,7 @@ def stored_by_maps(launch: Launch) -> frozenset[Buffer]:
         tensors[arg]
         for call in walk(launch.body)
         if isinstance(call, CallStmt) and isinstance(call.routine, Instruction)
-        and call.routine.timeline is Timeline.TMA_STORE
+        and call.routine.async_unit is TMA_STORE
         for arg in call.args
         if isinstance(arg, Var) and arg in tensors
     )  # fmt: skip
@@ -103,7 +104,7 @@ def tma_load(rank: int, *, pixels: bool = False, multicast: bool = False, hint: 
         arguments,
         tma_meaning.tensor_load(rank, multicast, pixels),
         "Copies a box of a tensor to shared memory; the barrier counts its bytes.",
-        timeline=Timeline.TMA_LOAD,
+        async_unit=TMA_LOAD,
         needs=Feature.TMA | Feature.CLUSTER if multicast else Feature.TMA,
         source=_SOURCE.format("cp.async.bulk.tensor"),
     )
@@ -142,7 +143,7 @@ def _tensor_to_global(rank: int, op: str | None, hint: bool) -> Instruction:
         [_MAP, shared_address("src", const=True), *_coordinates(rank), *[_POLICY] * hint],
         tma_meaning.tensor_store(rank, op),
         "Copies a box from shared memory to a tensor." if op is None else "Folds a box into a tensor.",
-        timeline=Timeline.TMA_STORE,
+        async_unit=TMA_STORE,
         needs=Feature.TMA,
         source=_SOURCE.format(instruction),
     )
@@ -164,7 +165,7 @@ def bulk_load(*, hint: bool = False) -> Instruction:
         arguments,
         tma_meaning.bulk_load,
         "Copies a run of bytes to shared memory; the barrier counts them.",
-        timeline=Timeline.TMA_LOAD,
+        async_unit=TMA_LOAD,
         needs=Feature.TMA,
         source=_SOURCE.format("cp.async.bulk"),
     )
@@ -184,7 +185,7 @@ def bulk_store(*, hint: bool = False) -> Instruction:
         [global_address("dst"), shared_address("src", const=True), _BYTES, *[_POLICY] * hint],
         tma_meaning.bulk_store,
         "Copies a run of bytes from shared memory.",
-        timeline=Timeline.TMA_STORE,
+        async_unit=TMA_STORE,
         needs=Feature.TMA,
         source=_SOURCE.format("cp.async.bulk"),
     )
@@ -196,7 +197,7 @@ TMA_STORE_COMMIT = ptx_statement(
     (),
     tma_meaning.commit,
     "Closes the group of this thread's stores since the last commit.",
-    timeline=Timeline.TMA_STORE,
+    async_unit=TMA_STORE,
     effect=Effect.COMMIT,
     needs=Feature.TMA,
     source=_SOURCE.format("cp.async.bulk.commit_group"),
@@ -220,8 +221,9 @@ def tma_store_wait(pending: int, *, read: bool = True) -> Instruction:
         (),
         tma_meaning.wait(pending, read),
         f"Waits until all but the newest {pending} groups of this thread's stores have {done}.",
-        timeline=Timeline.TMA_STORE,
+        async_unit=TMA_STORE,
         effect=Effect.WAIT,
+        leaves=pending,
         needs=Feature.TMA,
         source=_SOURCE.format("cp.async.bulk.wait_group"),
     )

@@ -14,12 +14,13 @@ from functools import cache, cached_property
 
 from tilelang.dtypes import SCALARS, DType
 from tilelang.errors import CompilerBug
-from tilelang.isa.instruction import Effect, Group, Instruction, Timeline
+from tilelang.isa.instruction import Effect, Group, Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Pointer, Wait, Warp
 from tilelang.layout.thread_values import Fragment, digit, fragment
 from tilelang.records import record
 from tilelang.targets.nvidia.isa import wgmma_meaning
+from tilelang.targets.nvidia.isa.async_units import WGMMA
 from tilelang.targets.nvidia.isa.atom import MmaAtom, per_register, ptx_name
 from tilelang.targets.nvidia.isa.matrix_descriptor import STEP_BYTES, Operand
 from tilelang.targets.nvidia.isa.ptx_statement import ptx_statement
@@ -222,8 +223,8 @@ def wgmma(
         {"cuda": form.name + "({0}, {1}, {2}, {3})"},
         {"cuda": Helper(form.name, form.text)},
         product.simulate,
-        group=Group.WARPGROUP,
-        timeline=Timeline.WGMMA,
+        group=Group.WARP_GROUP,
+        async_unit=WGMMA,
         needs=Feature.WGMMA,
         overhang=overhang,
         source=_SOURCE.format("wgmma.mma_async"),
@@ -244,8 +245,8 @@ WGMMA_FENCE = ptx_statement(
     (),
     wgmma_meaning.fence,
     "Orders accesses to registers before matrix instructions of the warpgroup that use them.",
-    group=Group.WARPGROUP,
-    timeline=Timeline.WGMMA,
+    group=Group.WARP_GROUP,
+    async_unit=WGMMA,
     effect=Effect.FENCE,
     needs=Feature.WGMMA,
     source=_SOURCE.format("wgmma.fence"),
@@ -258,8 +259,8 @@ WGMMA_COMMIT = ptx_statement(
     (),
     wgmma_meaning.commit,
     "Closes the warpgroup's group of products since the last commit.",
-    group=Group.WARPGROUP,
-    timeline=Timeline.WGMMA,
+    group=Group.WARP_GROUP,
+    async_unit=WGMMA,
     effect=Effect.COMMIT,
     needs=Feature.WGMMA,
     source=_SOURCE.format("wgmma.commit_group"),
@@ -317,9 +318,10 @@ def wgmma_wait(pending: int) -> Instruction:
         (),
         wait,
         f"Waits until at most {pending} groups of products are under way.",
-        group=Group.WARPGROUP,
-        timeline=Timeline.WGMMA,
+        group=Group.WARP_GROUP,
+        async_unit=WGMMA,
         effect=Effect.WAIT,
+        leaves=pending,
         needs=Feature.WGMMA,
         source=_SOURCE.format("wgmma.wait_group"),
     )

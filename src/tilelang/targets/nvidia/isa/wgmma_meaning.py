@@ -17,10 +17,10 @@ import numpy as np
 from tilelang.dtypes import DType
 from tilelang.errors import BarrierDivergence, SimulationError
 from tilelang.ir.scalar import convert
-from tilelang.isa.instruction import Timeline
 from tilelang.isa.simulated import Pointer, Reading, Wait, Warp
 from tilelang.layout.thread_values import Fragment
 from tilelang.records import record
+from tilelang.targets.nvidia.isa.async_units import WGMMA
 from tilelang.targets.nvidia.isa.atom import ALL_LANES, TF32_MASK
 from tilelang.targets.nvidia.isa.lanes import LANES, uniform
 from tilelang.targets.nvidia.isa.matrix_descriptor import CHUNK, Operand, encode
@@ -187,7 +187,7 @@ class Product:
             if issued.landed == WARPS:
                 del group.products[number]
 
-        warp.defer(Timeline.WGMMA, land, touch)
+        warp.defer(WGMMA, land, touch)
 
     def _rows(self, warp: Warp, rows: Any) -> int:
         whole = self.c_fragment.shape[0]
@@ -270,7 +270,7 @@ def commit(warp: Warp) -> None:
     """Closes a group."""
     warp.converge(ALL_LANES, "wgmma.commit_group")
     _warpgroup(warp).committed[warp.index % WARPS] += 1
-    warp.commit(Timeline.WGMMA)
+    warp.commit(WGMMA)
 
 
 def wait(warp: Warp, pending: int) -> Iterator[Wait]:
@@ -280,7 +280,7 @@ def wait(warp: Warp, pending: int) -> Iterator[Wait]:
     needed = group.committed[warp.index % WARPS] - pending
     if not group.has_committed(needed):
         yield Wait("products of the other warps of its warpgroup", lambda: group.has_committed(needed))
-    warp.wait(Timeline.WGMMA, pending)
+    warp.wait(WGMMA, pending)
 
 
 def describe(warp: Warp, matrix: Pointer, leading: Any, stride: Any, code: Any) -> np.ndarray:

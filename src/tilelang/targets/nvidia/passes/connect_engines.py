@@ -16,15 +16,16 @@ from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import CallStmt, Launch, Seq, Stmt, TileOp
 from tilelang.ir.visit import Rewriter, walk
-from tilelang.isa.instruction import Effect, Instruction, Timeline
+from tilelang.isa.instruction import AsyncUnit, Effect, Instruction
 from tilelang.lowering.regions import whole
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
+from tilelang.targets.nvidia.isa.async_units import TMA_STORE, WGMMA
 from tilelang.targets.nvidia.isa.mbarrier import FENCE_MBARRIER_INIT, MBARRIER_INIT
 
-_QUEUES = (Timeline.WGMMA, Timeline.TMA_STORE)
+_QUEUES = (WGMMA, TMA_STORE)
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
@@ -39,11 +40,11 @@ def _connected(launch: Launch) -> Stmt | None:
     return _Connect(tiles, beyond=beyond).rebuild_stmt(launch)
 
 
-def _queue(op: TileOp) -> Timeline | None:
+def _queue(op: TileOp) -> AsyncUnit | None:
     """The queue of an operator that may still be under way behind its statement."""
     if isinstance(op, Gemm) and (op.demanded or op.wait):
-        return Timeline.WGMMA
-    return Timeline.TMA_STORE if op.demanded == "copy.tma_store" else None
+        return WGMMA
+    return TMA_STORE if op.demanded == "copy.tma_store" else None
 
 
 def _tiles(operators: Iterable[TileOp]) -> Iterable[Buffer]:
@@ -62,7 +63,7 @@ class _Connect(Rewriter):
         beyond: Whether more than the block's threads use its barriers.
     """
 
-    def __init__(self, tiles: Mapping[Timeline, tuple[Buffer, ...]], *, beyond: bool) -> None:
+    def __init__(self, tiles: Mapping[AsyncUnit, tuple[Buffer, ...]], *, beyond: bool) -> None:
         self._tiles, self._beyond = tiles, beyond
 
     def stmt(self, node: Stmt) -> Stmt | None:
@@ -83,7 +84,8 @@ class _Connect(Rewriter):
         return Seq((*node.body[: last + 1], fence, *node.body[last + 1 :]), loc=node.loc)
 
     def _awaited(self, node: CallStmt, routine: Instruction) -> Stmt:
-        tiles = self._tiles.get(routine.timeline, ()) if Effect.WAIT in routine.effect else ()
+        unit = routine.async_unit if Effect.WAIT in routine.effect else None
+        tiles = () if unit is None else self._tiles.get(unit, ())
         regions: tuple[Region, ...] = tuple(map(whole, tiles))
         return dataclasses.replace(node, reads=regions) if regions else node
 

@@ -15,14 +15,14 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import CallStmt, For, If, Launch, Seq, Stmt, While
 from tilelang.ir.visit import walk, written_buffers
-from tilelang.isa.instruction import Effect, Instruction, Timeline
+from tilelang.isa.instruction import Effect, Instruction
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
+from tilelang.targets.nvidia.isa.async_units import CP_ASYNC
 from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC
 from tilelang.transforms.place_barriers import PlaceBarriers
 
-_ASYNCHRONOUS = (Timeline.TMA_LOAD, Timeline.TMA_STORE, Timeline.WGMMA)
-_MEETS = Effect.SYNC_BLOCK | Effect.SYNC_SOME | Effect.SYNC_GRID
+_MEETS = Effect.SYNC_BLOCK | Effect.SYNC_SOME | Effect.SYNC_WARP | Effect.SYNC_GRID
 
 
 def _instruction(stmt: Stmt) -> Instruction | None:
@@ -31,7 +31,7 @@ def _instruction(stmt: Stmt) -> Instruction | None:
 
 def _is_asynchronous(stmt: Stmt) -> bool:
     routine = _instruction(stmt)
-    return routine is not None and routine.timeline in _ASYNCHRONOUS
+    return routine is not None and routine.async_unit is not None and routine.async_unit.async_proxy
 
 
 def _tiles(stmt: CallStmt) -> list[Buffer]:
@@ -76,13 +76,13 @@ class _Fences:
         routine = _instruction(stmt)
         if routine is FENCE_PROXY_ASYNC:
             return False, copying
-        if routine is not None and routine.timeline is Timeline.CP_ASYNC and Effect.WAIT in routine.effect:
+        if routine is not None and routine.async_unit is CP_ASYNC and Effect.WAIT in routine.effect:
             dirty = dirty or copying
         if dirty and routine is not None and (routine.effect & _MEETS or self._uses_tile(stmt)):
             self.before.add(stmt)
             dirty = False
         if not _is_asynchronous(stmt) and any(b.storage in self._tiles for b in written_buffers(stmt)):
-            if routine is not None and routine.timeline is Timeline.CP_ASYNC:
+            if routine is not None and routine.async_unit is CP_ASYNC:
                 copying = True
             else:
                 dirty = True

@@ -35,9 +35,10 @@ from tilelang.ir.visit import (
     walk,
     walk_expr,
 )
-from tilelang.isa.instruction import Effect, Group, Instruction, Timeline
+from tilelang.isa.instruction import Effect, Group, Instruction
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
+from tilelang.targets.nvidia.isa.async_units import CP_ASYNC
 
 _OF_THREAD = (Scope.LOCAL, Scope.VAR)
 _ALLOWED = Effect.COMMIT | Effect.WAIT
@@ -181,7 +182,7 @@ def _multiplies(stmt: Stmt) -> bool:
         and isinstance(stmt.routine, Instruction)
         and stmt.routine.group is Group.WARP
         and stmt.routine.effect is Effect.NONE
-        and stmt.routine.timeline is Timeline.IN_ORDER
+        and stmt.routine.async_unit is None
         and bool(stmt.writes)
         and all(region.buffer.scope is Scope.LOCAL for region in (*stmt.reads, *stmt.writes))
     )
@@ -210,7 +211,7 @@ def _in_background(stmt: Stmt) -> bool:
     """Whether a statement only starts copies, or closes groups of them."""
     if isinstance(stmt, CallStmt):
         routine = stmt.routine
-        starts = isinstance(routine, Instruction) and routine.timeline is Timeline.CP_ASYNC
+        starts = isinstance(routine, Instruction) and routine.async_unit is CP_ASYNC
         return starts and isinstance(routine, Instruction) and Effect.WAIT not in routine.effect
     return isinstance(stmt, Seq | For | If | Bind) and all(_in_background(child) for child in sub_statements(stmt))
 

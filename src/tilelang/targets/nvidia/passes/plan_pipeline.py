@@ -39,7 +39,7 @@ from tilelang.ir.stmt import (
     Stmt,
 )
 from tilelang.ir.visit import Rewriter, expressions, jumps, walk, walk_expr
-from tilelang.isa.instruction import Instruction, Timeline
+from tilelang.isa.instruction import Instruction
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_launches
@@ -190,7 +190,7 @@ def _whole_obstacle(loop: For) -> str:
         return "it is left or continued in the middle of an iteration"
     for stmt in walk(loop.body):
         routine = stmt.routine if isinstance(stmt, CallStmt) else None
-        if isinstance(routine, Instruction) and routine.timeline is not Timeline.IN_ORDER:
+        if isinstance(routine, Instruction) and routine.async_unit is not None:
             return f"it waits for asynchronous work by hand ({routine.name})"
         if hands_over(stmt):
             return "it meets other threads by hand"

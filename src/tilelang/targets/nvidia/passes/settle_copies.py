@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
 from tilelang.analysis.accesses import Access, accesses
-from tilelang.analysis.thread_accesses import READ_LATE, hands_over
+from tilelang.analysis.thread_accesses import hands_over
 from tilelang.analysis.thread_conflicts import of_other_versions
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Region
@@ -191,7 +191,7 @@ def _read_by_engines(body: Stmt) -> set[Buffer]:
     found: set[Buffer] = set()
     for stmt in walk(body):
         routine = stmt.routine if isinstance(stmt, CallStmt) else None
-        by_hand = isinstance(routine, Instruction) and routine.timeline in READ_LATE
+        by_hand = isinstance(routine, Instruction) and routine.reads_late
         if by_hand or isinstance(stmt, TileOp) and stmt.choice in (GemmWgmma.name, STORE):
             found.update(shared_storages(stmt))
     return found

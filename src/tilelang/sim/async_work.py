@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tilelang.errors import Loc
-from tilelang.isa.instruction import Timeline
+from tilelang.isa.instruction import AsyncUnit
 from tilelang.isa.simulated import LANES
 from tilelang.records import record
 from tilelang.sim.storage import Accessor, Footprint
@@ -53,7 +53,7 @@ class _Queue:
     pending: list[_Pending] = field(default_factory=list)
 
 
-class Timelines:
+class AsyncWork:
     """The queues of one warp.
 
     Args:
@@ -63,9 +63,9 @@ class Timelines:
 
     def __init__(self, warp: Worker, lazy: bool) -> None:
         self._warp, self._lazy = warp, lazy
-        self._queues: dict[Timeline, _Queue] = {}
+        self._queues: dict[AsyncUnit, _Queue] = {}
 
-    def defer(self, timeline: Timeline, work: Work, touch: Work | None = None) -> None:
+    def defer(self, unit: AsyncUnit, work: Work, touch: Work | None = None) -> None:
         """Queues work of the active lanes; `touch` accesses what it will, if that is not to be learned from itself."""
         warp = self._warp
         if not self._lazy:
@@ -80,17 +80,17 @@ class Timelines:
             window.begin_arrival(warp, lanes, units)
         for window, lanes, units in footprint.reads:
             window.begin_departure(warp, lanes, units)
-        queue = self._queue(timeline)
+        queue = self._queue(unit)
         cells = list(warp.cells) if warp.moves else None
         queue.pending.append(_Pending(work, warp.mask.copy(), queue.committed.copy(), footprint, warp.loc, cells))
 
-    def commit(self, timeline: Timeline) -> None:
+    def commit(self, unit: AsyncUnit) -> None:
         """Closes the open group of the active lanes."""
-        self._queue(timeline).committed[self._warp.mask] += 1
+        self._queue(unit).committed[self._warp.mask] += 1
 
-    def wait(self, timeline: Timeline, pending: int) -> None:
+    def wait(self, unit: AsyncUnit, pending: int) -> None:
         """Lands all groups of the active lanes but the newest `pending` ones."""
-        queue = self._queue(timeline)
+        queue = self._queue(unit)
         if not queue.pending:
             return
         limit = queue.committed - pending
@@ -100,9 +100,9 @@ class Timelines:
                 self._land(item, due)
         queue.pending = [item for item in queue.pending if item.lanes.any()]
 
-    def landing(self, timeline: Timeline, lanes: np.ndarray) -> Work | None:
+    def landing(self, unit: AsyncUnit, lanes: np.ndarray) -> Work | None:
         """What lands all work that these lanes have queued up to now; None if nothing is under way."""
-        queue = self._queue(timeline)
+        queue = self._queue(unit)
         items = [item for item in queue.pending if (item.lanes & lanes).any()]
 
         def land() -> None:
@@ -128,8 +128,8 @@ class Timelines:
         finally:
             self._warp.lands = False
 
-    def _queue(self, timeline: Timeline) -> _Queue:
-        return self._queues.setdefault(timeline, _Queue())
+    def _queue(self, unit: AsyncUnit) -> _Queue:
+        return self._queues.setdefault(unit, _Queue())
 
     def _land(self, item: _Pending, due: np.ndarray) -> None:
         warp = self._warp
