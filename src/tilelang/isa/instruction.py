@@ -91,6 +91,7 @@ class Instruction(Routine):
             shared memory of the block.
         optional: Whether a target that lacks it does without: it changes when things happen, not what is computed.
         verbatim: Whether it is a text of the user, whose arguments stay as the user has written them.
+        parts_lanes: Whether lanes of a warp that execute it together may go on at different times.
         source: Manual and section.
     """
 
@@ -105,6 +106,7 @@ class Instruction(Routine):
     overhang: int = 0
     optional: bool = False
     verbatim: bool = False
+    parts_lanes: bool = False
     source: str = ""
 
     @property

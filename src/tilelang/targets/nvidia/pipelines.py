@@ -46,6 +46,7 @@ from tilelang.targets.nvidia.passes import (
     expand_pipeline,
     group_barriers,
     insert_proxy_fences,
+    join_lanes,
     multi_buffer,
     name_warps,
     overlap_iterations,
@@ -104,6 +105,7 @@ def passes(lowerings: GpuLowerings) -> tuple[Pass, ...]:
         simplify_body.PASS,
         hoist_tests.PASS,
         narrow_tests.PASS,
+        join_lanes.PASS,
         name_warps.PASS,
         gives=(
             Property.RULES_CHECKED,
@@ -111,5 +113,6 @@ def passes(lowerings: GpuLowerings) -> tuple[Pass, ...]:
             Property.ACCESSES_IN_RANGE,
             Property.FENCES_PLACED,
             Property.SHARED_MEMORY_FLAT,
+            Property.LANES_JOINED,
         ),
     )

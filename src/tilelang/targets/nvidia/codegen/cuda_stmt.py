@@ -12,13 +12,13 @@ from tilelang.errors import CompilerBug, Loc
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Expr, cast, int_const
 from tilelang.ir.launch import LaunchPlan
-from tilelang.ir.stmt import Alloc, Atomic, CallStmt, For, ForKind, MemoryOrder, MemoryScope, Print
+from tilelang.ir.stmt import Alloc, Atomic, CallStmt, For, ForKind, Print
 from tilelang.ir.visit import walk
 from tilelang.isa.instruction import Effect, Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.targets.nvidia.codegen.cuda_print import print_lines
 from tilelang.targets.nvidia.isa.async_units import CP_ASYNC
-from tilelang.targets.nvidia.isa.atomic import atomic, atomic_add_vector
+from tilelang.targets.nvidia.isa.atomic import of_statement
 
 ARENA = "tl_shared"
 FAILED = "tl_failed"
@@ -75,17 +75,13 @@ class CudaStmtPrinter(StmtPrinter):
             raise CompilerBug(f"codegen: '{buffer.name}' of scope {buffer.scope.value} in the program of a thread")
 
     def _atomic(self, node: Atomic) -> list[str]:
-        exprs, buffer, dtype = self._exprs, node.buffer, node.buffer.dtype
-        # what lies on the chip orders the threads of a block, others do not see it
-        reached = buffer.scope is Scope.GLOBAL or node.order is MemoryOrder.RELAXED or node.scope is not MemoryScope.GPU
-        scope = node.scope if reached else MemoryScope.BLOCK
-        args = [exprs.address(Region(buffer, node.indices, ()))]
+        exprs, dtype = self._exprs, node.buffer.dtype
+        args = [exprs.address(Region(node.buffer, node.indices, ()))]
         if node.value is not None and node.value.dtype.lanes > dtype.lanes:
-            instruction = atomic_add_vector(node.value.dtype, node.order.value, scope.value)
             args.append(exprs.value(node.value))
         else:
-            instruction = atomic(node.op.value, dtype, node.order.value, scope.value)
             args += [exprs.value(cast(e, dtype)) for e in (node.compare, node.value) if e is not None]
+        instruction = of_statement(node)
         exprs.need(_helper(instruction))
         text = instruction.spell[exprs.dialect.language].format(*args)
         if node.result is None:

@@ -1,6 +1,7 @@
 """Indivisible operations on elements of global or shared memory: read-modify-write, compare-and-swap, load and store.
 
-Gives `atomic(op, dtype, ...)`, which makes the instruction of an operation, and `atomic_add_vector(dtype, ...)`.
+Gives `atomic(op, dtype, ...)`, which makes the instruction of an operation, `atomic_add_vector(dtype, ...)`, and
+`of_statement`, which chooses among them.
 Invariant: each element changes as the operator's ordinary arithmetic changes it: integers wrap, narrow floats compute
 in float32 and round once, NaN wins minima and maxima. What the machine has no instruction for is a loop around
 compare-and-swap.
@@ -19,7 +20,9 @@ import numpy as np
 
 from tilelang.dtypes import DType, lane_dtype
 from tilelang.errors import NoLowering
+from tilelang.ir.buffer import Scope
 from tilelang.ir.scalar import BinaryOp, convert, data_binary
+from tilelang.ir.stmt import Atomic, MemoryOrder, MemoryScope
 from tilelang.isa.instruction import Instruction
 from tilelang.isa.simulated import Pointer, Warp
 from tilelang.targets.nvidia.isa.atomic_text import ORDERS, SCOPES, Words, operation_text, suffix, vector_text
@@ -44,6 +47,16 @@ def _ordered(warp: Warp, order: str, act: Callable[[], np.ndarray]) -> np.ndarra
     if order in ("acquire", "acq_rel", "seq_cst"):
         warp.fence()
     return value
+
+
+def of_statement(stmt: Atomic) -> Instruction:
+    """The instruction that does what a statement says."""
+    # what lies on the chip orders the threads of a block, others do not see it
+    reached = stmt.buffer.scope is Scope.GLOBAL or stmt.order is MemoryOrder.RELAXED
+    scope = stmt.scope if reached or stmt.scope is not MemoryScope.GPU else MemoryScope.BLOCK
+    if stmt.value is not None and stmt.value.dtype.lanes > stmt.buffer.dtype.lanes:
+        return atomic_add_vector(stmt.value.dtype, stmt.order.value, scope.value)
+    return atomic(stmt.op.value, stmt.buffer.dtype, stmt.order.value, scope.value)
 
 
 @cache
@@ -142,5 +155,6 @@ def _record(
         {} if words.helper is None else {"cuda": words.helper},
         simulate,
         result=result,
+        parts_lanes=words.retries,
         source=_SOURCE.format("atom, red"),
     )

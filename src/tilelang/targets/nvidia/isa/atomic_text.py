@@ -23,10 +23,12 @@ class Words:
     Attributes:
         text: The call.
         helper: Definitions that it needs.
+        retries: Whether it is a loop that each lane leaves when it succeeds, on some GPU.
     """
 
     text: str
     helper: Helper | None = None
+    retries: bool = False
 
 
 def suffix(order: str, scope: str) -> str:
@@ -172,7 +174,8 @@ __device__ __forceinline__ {own.value} {name}({own.name}* element, {own.value} s
         tl_cas_{ptx}((word*)element, tl_bits<word>({own.name}(seen)), tl_bits<word>({own.name}(next))));
 }}
 """
-        return Words(f"{name}({{0}}, {{1}}, {{2}})", Helper(name, text, needs=(*needs, _swap(scope), _WORDS)))
+        helper = Helper(name, text, needs=(*needs, _swap(scope), _WORDS))
+        return Words(f"{name}({{0}}, {{1}}, {{2}})", helper, retries=dtype.storage_bytes == 1)
     if op == "exchange":
         change = f"{own.name}(value)"
     elif op in _OPERATORS:
@@ -185,7 +188,8 @@ __device__ __forceinline__ {own.value} {name}({own.name}* element, {own.value} s
     if op == "add" and dtype in ("float16", "bfloat16"):
         body = _half_add(dtype, ptx, body)
     text = f"__device__ __forceinline__ {own.value} {name}({own.name}* element, {own.value} value) {{\n{body}}}\n"
-    return Words(f"{name}({{0}}, {{1}})", Helper(name, text, needs=(*needs, _update(scope))))
+    helper = Helper(name, text, needs=(*needs, _update(scope)))
+    return Words(f"{name}({{0}}, {{1}})", helper, retries=op != "add" or dtype != "float16")
 
 
 def _half_add(dtype: DType, ptx: str, otherwise: str) -> str:
@@ -271,7 +275,7 @@ def _fenced(words: Words, op: str, dtype: DType, order: str, scope: str) -> Word
     text = "\n".join(line for line in lines if line) + "\n"
     needs = tuple(helper for helper in (words.helper, own.helper) if helper is not None)
     places = ", ".join(f"{{{place}}}" for place in range(1 + len(operands)))
-    return Words(f"{name}({places})", Helper(name, text, needs=needs))
+    return Words(f"{name}({places})", Helper(name, text, needs=needs), words.retries)
 
 
 # -- short vectors -----------------------------------------------------------------------------------------------------
@@ -302,7 +306,7 @@ __device__ __forceinline__ void {name}({own.name}* element, {made.name} value) {
 """
     text = "\n".join(line for line in text.split("\n") if line) + "\n"
     needs = tuple(helper for helper in (single.helper, own.helper, made.helper) if helper is not None)
-    return Words(f"{name}({{0}}, {{1}})", Helper(name, text, needs=needs))
+    return Words(f"{name}({{0}}, {{1}})", Helper(name, text, needs=needs), single.retries)
 
 
 def _vector_add(dtype: DType, ptx: str) -> str:

@@ -162,6 +162,11 @@ def _sleep(warp: Warp, nanoseconds: Any) -> Iterator[Wait]:
 
 
 NANOSLEEP = Instruction(
-    "nanosleep", {"cuda": "__nanosleep({0})"}, {}, _sleep, source=_SOURCE.format("Nanosleep Function")
+    "nanosleep",
+    {"cuda": "__nanosleep({0})"},
+    {},
+    _sleep,
+    parts_lanes=True,
+    source=_SOURCE.format("Nanosleep Function"),
 )
 """Lets other warps run for about as many nanoseconds; called with that number, up to a million."""
