@@ -18,7 +18,7 @@ from tilelang.ir.func import Level, PrimFunc, TensorParam
 from tilelang.ir.scalar import data_binary
 from tilelang.ir.stmt import Alloc, CallStmt, Launch, Store
 from tilelang.ir.visit import walk
-from tilelang.targets.gpu.lowerings.reduce import COMBINE, Combiner, Partial, neutral, unrolled
+from tilelang.targets.gpu.lowerings.reduce import COMBINE, Combiner, Partial, each, neutral
 from tilelang.targets.gpu.lowerings.spread import ThreadDigit, primes
 from tilelang.targets.target import Target
 
@@ -41,11 +41,11 @@ def program(threads, count, op, dtype, along, across, arch="sm_90a"):
     partial = Partial(Buffer("part", shape, dtype, scope), op, tuple(along), tuple(across))
     build = Builder()
     build.emit(Alloc(partial.buffer))
-    unrolled(
+    each(
         build, "q", count, lambda q: build.emit(Store(partial.buffer, partial.at(q), Load(start, (THREAD, q), dtype)))
     )
     Combiner(build, THREAD, threads, Target("cuda", arch)).all_reduce([partial])
-    unrolled(build, "q", count, lambda q: build.emit(Store(end, (THREAD, q), partial.load(q))))
+    each(build, "q", count, lambda q: build.emit(Store(end, (THREAD, q), partial.load(q))))
     launch = Launch((Var("bx", INT32, index=True),), (as_expr(1),), (threads, 1, 1), build.finish(), thread=THREAD)
     return PrimFunc("f", (TensorParam(start), TensorParam(end)), launch, Level.THREAD)
 

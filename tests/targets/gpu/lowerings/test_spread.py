@@ -6,8 +6,10 @@ import math
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import buffer, store
 
 from tilelang.dtypes import INT32
+from tilelang.ir.buffer import Scope
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Var, as_expr
 from tilelang.ir.stmt import Break, For, ForKind, If
@@ -48,14 +50,14 @@ def test_every_iteration_is_run_once_by_each_set_of_copies(shape, threads, vecto
     vector = math.gcd(vector, shape[-1])
     layout = blocked(shape, threads, vector, copies=copies)
     spread = Spread(layout, THREAD)
-    found = iterations(spread.around(Break(), unroll=False), spread)
+    found = iterations(spread.around(Break()), spread)
     expected = sorted(list(itertools.product(*map(range, shape))) * layout.replication)
     assert expected == sorted(found)
 
 
 def test_the_vector_is_innermost_and_tests_stand_outside_of_it():
     spread = Spread(blocked((10, 24), 32, 8, copies=False), THREAD)
-    made = spread.around(Break(), unroll=True)
+    made = spread.around(Break())
     loops = [s for s in walk(made) if isinstance(s, For)]
     assert [ForKind.VECTORIZED] == [loops[-1].kind]
     assert spread.vector.var is loops[-1].var
@@ -66,7 +68,7 @@ def test_the_vector_is_innermost_and_tests_stand_outside_of_it():
 
 def test_an_extent_that_cuts_a_vector_is_tested_inside():
     layout = fragment((30,), [Mode(4, (8,))], [Mode(8, (1,))])
-    made = Spread(layout, THREAD).around(Break(), unroll=True)
+    made = Spread(layout, THREAD).around(Break())
     assert isinstance(made, For)
     assert isinstance(made.body, If)
 
@@ -75,14 +77,24 @@ def loops_of(made):
     return [(int(s.stop.value), s.unroll_factor) for s in walk(made) if isinstance(s, For)]
 
 
-def test_long_loops_are_unrolled_in_part_unless_registers_need_more():
+def test_long_loops_are_unrolled_in_part():
     layout = fragment((64, 32), [Mode(32, (0, 1))], [Mode(64, (1, 0))])
-    spread = Spread(layout, THREAD)
-    assert [(4, None), (16, None)] == loops_of(spread.around(Break(), unroll=False))
+    assert [(4, None), (16, None)] == loops_of(Spread(layout, THREAD).around(Break()))
+    layout = fragment((640, 32), [Mode(32, (0, 1))], [Mode(640, (1, 0))])
+    assert [(40, 16), (16, None)] == loops_of(Spread(layout, THREAD).around(Break()))
+
+
+def test_loops_that_choose_registers_are_unrolled_as_a_whole():
     layout = fragment((640, 32), [Mode(32, (0, 1))], [Mode(640, (1, 0))])
     spread = Spread(layout, THREAD)
-    assert [(40, 16), (16, None)] == loops_of(spread.around(Break(), unroll=False))
-    assert [(40, None), (16, None)] == loops_of(spread.around(Break(), unroll=True))
+    inner, outer = (digit.var for digit in spread.digits)
+    array = buffer("f", 40, scope=Scope.LOCAL)
+    assert [(40, None), (16, None)] == loops_of(spread.around(store(array, outer, 1)))
+    assert [(40, 16), (16, None)] == loops_of(spread.around(store(array, inner, 1)))
+    layout = fragment((13, 8, 64), [Mode(8, (0, 1, 0))], [Mode(64, (0, 0, 1)), Mode(13, (1, 0, 0))])
+    spread = Spread(layout, THREAD)
+    outer = spread.digits[-1].var
+    assert [(13, None), (4, 1), (16, None)] == loops_of(spread.around(store(array, outer, 1)))
 
 
 def test_copies_are_told_apart_by_the_digits_that_move_nothing():
@@ -108,10 +120,10 @@ def test_digits_of_threads_come_in_primes_and_join_again():
 def test_threads_beyond_the_extents_may_repeat_what_others_do():
     layout = fragment((24, 4), [Mode(4, (0, 1)), Mode(8, (1, 0)), Mode(4, (16, 0))], [Mode(2, (8, 0))])
     spread = Spread(layout, THREAD)
-    assert any(isinstance(s, If) for s in walk(spread.around(Break(), unroll=True)))
-    assert any(isinstance(s, If) for s in walk(spread.repeating().around(Break(), unroll=True)))  # 24 of 32 rows
+    assert any(isinstance(s, If) for s in walk(spread.around(Break())))
+    assert any(isinstance(s, If) for s in walk(spread.repeating().around(Break())))  # 24 of 32 rows
     layout = fragment((16, 4), [Mode(4, (0, 1)), Mode(8, (1, 0)), Mode(4, (16, 0))], [Mode(2, (8, 0))])
     spread = Spread(layout, THREAD).repeating()
-    assert not any(isinstance(s, If) for s in walk(spread.around(Break(), unroll=True)))
+    assert not any(isinstance(s, If) for s in walk(spread.around(Break())))
     rows = [int(evaluate(spread.coordinates()[0], {THREAD: t, spread.digits[0].var: 1})) for t in range(128)]
     assert [t // 4 % 8 + 8 for t in range(128)] == rows

@@ -41,9 +41,10 @@ from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.lowering import Site
 from tilelang.records import record
 from tilelang.targets.gpu.lowerings.places import Places, is_replicated
-from tilelang.targets.gpu.lowerings.reduce import Combiner, Partial, neutral
+from tilelang.targets.gpu.lowerings.reduce import Combiner, Partial, each, neutral
 from tilelang.targets.gpu.lowerings.spread import Spread, ThreadDigit, ValueDigit
 from tilelang.targets.gpu.lowerings.touched import touched
+from tilelang.targets.gpu.lowerings.unrolling import may_lie_in_registers
 
 ZERO = const(0, INT32)
 _OF_BLOCK = (Scope.SHARED, Scope.GLOBAL)
@@ -144,7 +145,7 @@ class SharedOut:
         speaks = self._speaks(item) if buffer.scope in _OF_BLOCK else None
         tests += [] if speaks is None else [speaks]
         store = If(conjunction(tests), store, loc=store.loc) if tests else store
-        build.emit(self._spread.around(store, unroll=True, loc=build.loc, only=item.axes))
+        build.emit(self._spread.around(store, loc=build.loc, only=item.axes))
 
     def _speaks(self, item: Accumulated) -> Expr | None:
         """Whether the executing thread is the one of those with equal totals that stores them."""
@@ -162,8 +163,7 @@ class SharedOut:
         lowered = body.visit(self._loop.body) or Seq((), loc=self._loop.body.loc)
         lowered = as_body([lowered, *self._keep_last(last, first)], self._loop.loc)
         lowered = substitute_stmt(lowered, self._coordinates)
-        unroll = body.uses_registers or any(item.partial.count > 1 for item in self.accumulated)
-        nest = self._spread.around(lowered, unroll=unroll, loc=self._loop.loc)
+        nest = self._spread.around(lowered, loc=self._loop.loc)
         build.emit(If(first, nest) if once and first is not None else nest)
         for scalar, shared in last:
             build.emit(Store(scalar, (), Load(shared, (ZERO,), scalar.dtype)))
@@ -199,9 +199,7 @@ def _clear(partial: Partial, build: Builder) -> None:
         build.emit(Alloc(partial.buffer, start))
         return
     build.emit(Alloc(partial.buffer))
-    var = Var("q", INT32, index=True)
-    clear = Store(partial.buffer, (var,), start, loc=build.loc)
-    build.emit(For(var, ZERO, const(partial.count, INT32), 1, ForKind.UNROLLED, clear))
+    each(build, "q", partial.count, lambda q: build.emit(Store(partial.buffer, (q,), start)))
 
 
 def _touches_shared_memory_only(body: Stmt) -> bool:
@@ -228,11 +226,7 @@ def _fills_registers(body: Stmt, site: Site) -> bool:
 
 
 class _Body(Rewriter):
-    """One iteration over registers; loop variables are still the user's.
-
-    Attributes:
-        uses_registers: Whether an element of a fragment is named.
-    """
+    """One iteration over registers; loop variables are still the user's."""
 
     def __init__(
         self,
@@ -253,7 +247,6 @@ class _Body(Rewriter):
         }
         self._inner: dict[Var, range] = dict(site.unrolled)
         self._values: dict[Var, Expr] = {}
-        self.uses_registers = False
 
     # -- expressions ----------------------------------------------------------------------------------------------
     def expr(self, node: Expr) -> Expr:
@@ -265,7 +258,6 @@ class _Body(Rewriter):
         return self.rebuild_expr(node)
 
     def _register(self, buffer: Buffer, indices: Sequence[Expr], *, writes: bool) -> tuple[Buffer, tuple[Expr, ...]]:
-        self.uses_registers = True
         layout = self._site.fragments[buffer]
         named = tuple(self._resolved(index) for index in indices)
         if is_replicated(layout) and (not writes or not self._moves(named)):
@@ -373,14 +365,15 @@ class _Body(Rewriter):
 
 
 def _chooses(var: Var, body: Stmt, registers: Mapping[Buffer, Buffer]) -> bool:
-    """Whether a variable chooses an element of a fragment."""
+    """Whether a variable chooses an element of a fragment that may lie in registers."""
+    held = {buffer for buffer, array in registers.items() if may_lie_in_registers(array)}
     for stmt in walk(body):
         loads = [e for root in expressions(stmt) for e in walk_expr(root) if isinstance(e, Load)]
         named = [(e.buffer, e.indices) for e in loads]
         if isinstance(stmt, Store):
             named.append((stmt.buffer, stmt.indices))
         for buffer, indices in named:
-            if buffer in registers and any(e is var for index in indices for e in walk_expr(index)):
+            if buffer in held and any(e is var for index in indices for e in walk_expr(index)):
                 return True
     return False
 

@@ -18,6 +18,7 @@ from tilelang.ir.scalar import BinaryOp, convert
 from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, If, Store
 from tilelang.records import record
 from tilelang.targets.gpu.lowerings.spread import ThreadDigit, joined
+from tilelang.targets.gpu.lowerings.unrolling import choosing, counted
 from tilelang.targets.nvidia.isa.warp import redux, shuffle
 from tilelang.targets.target import WARP_SIZE, Feature, Target
 
@@ -101,15 +102,16 @@ class Partial:
         return binary(COMBINE[self.op], a, b)
 
 
-def unrolled(build: Builder, name: str, extent: int, body: Callable[[Expr], None]) -> None:
-    """`for name in range(extent)`, unrolled; a single iteration needs no loop."""
+def each(build: Builder, name: str, extent: int, body: Callable[[Expr], None]) -> None:
+    """`for name in range(extent)`, unrolled where it chooses registers; a single iteration needs no loop."""
     if extent == 1:
         body(ZERO)
         return
     var = Var(name, INT32, index=True)
     with build.block() as statements:
         body(var)
-    build.emit(For(var, ZERO, const(extent, INT32), 1, ForKind.UNROLLED, as_body(statements, build.loc)))
+    made = as_body(statements, build.loc)
+    build.emit(counted(var, extent, made, choosing(made)))
 
 
 class Combiner:
@@ -166,7 +168,7 @@ class Combiner:
             self._build.emit(CallStmt(redux(_REDUX[str(dtype)][partial.op], dtype), args, result=total))
             self._build.emit(Store(partial.buffer, partial.at(index), total))
 
-        unrolled(self._build, "q", partial.count, exchange)
+        each(self._build, "q", partial.count, exchange)
 
     def _shuffle(self, partial: Partial, offset: int) -> None:
         """Each lane combines its results with those of the lane whose number differs in one bit."""
@@ -178,7 +180,7 @@ class Combiner:
             self._build.emit(CallStmt(shuffle("xor", dtype), args, result=other))
             self._build.emit(Store(partial.buffer, partial.at(index), partial.combine(partial.load(index), other)))
 
-        unrolled(self._build, "q", partial.count, exchange)
+        each(self._build, "q", partial.count, exchange)
 
     # -- across warps -------------------------------------------------------------------------------------------
     def _hand_over(
@@ -198,7 +200,7 @@ class Combiner:
 
         speaks = conjunction(digit.of(self._thread, self._threads) == 0 for digit in others)
         with self._build.block() as statements:
-            unrolled(self._build, "q", partial.count, write)
+            each(self._build, "q", partial.count, write)
         body = as_body(statements, self._build.loc)
         self._build.emit(body if isinstance(speaks, Const) else If(speaks, body))
         return shared, element, parts
@@ -221,9 +223,9 @@ class Combiner:
                 more = partial.combine(partial.load(index), Load(gathered, (n + 1,), dtype))
                 self._build.emit(Store(partial.buffer, partial.at(index), more))
 
-            unrolled(self._build, "n", parts - 1, add)
+            each(self._build, "n", parts - 1, add)
 
-        unrolled(self._build, "q", partial.count, total)
+        each(self._build, "q", partial.count, total)
 
     def _number(self, digits: Sequence[ThreadDigit]) -> Expr:
         """The number that digits of the thread index make."""

@@ -18,9 +18,9 @@ from tilelang.ir.stmt import For, ForKind, If, Stmt
 from tilelang.layout.digits import Mode, split
 from tilelang.layout.thread_values import Fragment
 from tilelang.records import record
+from tilelang.targets.gpu.lowerings.unrolling import choosing, counted
 
 ZERO = const(0, INT32)
-_UNROLLED = 16  # iterations of loops that need not be unrolled, but gain from loads in flight
 _LETTERS = "uvwxyz"
 MOST_NEIGHBORS = 16  # of one byte that a vector access can take
 
@@ -129,12 +129,11 @@ class Spread:
         return conjunction(tests) if tests else None
 
     # -- loops ------------------------------------------------------------------------------------------------
-    def around(self, body: Stmt, *, unroll: bool, loc: Loc = NOWHERE, only: Sequence[int] | None = None) -> Stmt:
+    def around(self, body: Stmt, *, loc: Loc = NOWHERE, only: Sequence[int] | None = None) -> Stmt:
         """The body in the loops of the executing thread, under the tests that keep it within the extents.
 
         Args:
             body: What one iteration does.
-            unroll: Whether all loops must be unrolled, since registers are indexed by their variables.
             loc: The place of the loops.
             only: The dimensions to run through; digits that move others are left out.
         """
@@ -144,25 +143,17 @@ class Spread:
         # the most significant digit outermost, the vector innermost
         order = [d for d in reversed(digits) if d is not vector] + ([] if vector is None else [vector])
         tests = self._tests(axes, order, vector)
-        trips = 1
+        chosen = choosing(body)
+        trips = math.prod(d.mode.size for d in order if d is not vector and d.var in chosen)
         for level in reversed(range(len(order))):
             body = _under(tests[level + 1], body, loc)
-            digit = order[level]
-            body = self._loop(digit, body, unroll=unroll, trips=trips, is_vector=digit is vector, loc=loc)
-            trips *= 1 if digit is vector else digit.mode.size
+            var, size = order[level].var, order[level].mode.size
+            if order[level] is vector:
+                body = For(var, ZERO, const(size, INT32), 1, ForKind.VECTORIZED, body, loc=loc)
+            else:
+                body = counted(var, size, body, chosen, others=trips, loc=loc)
+                trips *= 1 if var in chosen else size
         return _under(tests[0], body, loc)
-
-    @staticmethod
-    def _loop(digit: ValueDigit, body: Stmt, *, unroll: bool, trips: int, is_vector: bool, loc: Loc) -> Stmt:
-        size = digit.mode.size
-        kind, factor = ForKind.UNROLLED, None
-        if is_vector:
-            kind = ForKind.VECTORIZED
-        elif not unroll and trips * size > _UNROLLED:
-            factor = _UNROLLED // trips
-            kind = ForKind.UNROLLED if factor > 1 else ForKind.SERIAL
-            factor = factor if factor > 1 else None
-        return For(digit.var, ZERO, const(size, INT32), 1, kind, body, unroll_factor=factor, loc=loc)
 
     def _tests(
         self, axes: Sequence[int], order: Sequence[ValueDigit], vector: ValueDigit | None
