@@ -7,7 +7,7 @@ from tilelang.sim.proxies import Proxies
 
 
 def blocks(count, threads):
-    clocks = Clocks(threads, count)
+    clocks = Clocks(threads, count, warp_size=32)
     cluster, grid = Cluster((count, 1, 1), clocks), Grid(Proxies(clocks), None)
     made = [
         Block(

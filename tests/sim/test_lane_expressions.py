@@ -43,7 +43,8 @@ class Frame:
                 self.env[slots.var(var)] = value
         memory = dict(memory)
         self.cells = [memory.get(buffer) for buffer in slots.buffers]
-        self.threads = np.arange(LANES)
+        self.size, self.lane = LANES, np.arange(LANES)
+        self.threads = self.lane
         self.loc, self.counters, self.footprint = NOWHERE, None, None
         self.fences, self.lands = 0, False
         self.set_mask(np.ones(LANES, bool) if mask is None else mask)
@@ -59,7 +60,7 @@ class Frame:
 def evaluate(expr, values=None, *, index=False, mask=None, memory=(), invariant=()):
     slots = Slots()
     slots.invariant.update(invariant)
-    compiler = LaneCompiler(slots)
+    compiler = LaneCompiler(slots, LANES)
     closure = compiler.index(expr) if index else compiler.data(expr)
     return closure(Frame(slots, values or {}, mask, memory))
 
@@ -155,14 +156,14 @@ def test_what_cannot_change_is_computed_once():
     thread = Var("thread", INT32, index=True)
     slots = Slots()
     slots.invariant.add(thread)
-    closure = LaneCompiler(slots).index(thread // 4 * 8)
+    closure = LaneCompiler(slots, LANES).index(thread // 4 * 8)
     frame = Frame(slots, {thread: np.arange(LANES)})
     assert closure(frame) is closure(frame)
 
 
 def registers(name, dtype, values):
     buffer = Buffer(name, (const(values.shape[1], INT32),), as_dtype(dtype), Scope.LOCAL)
-    cells = Registers(buffer)
+    cells = Registers(buffer, LANES)
     cells.write(Frame(Slots(), {}), 0, values, values.shape[1])
     return buffer, cells
 
@@ -219,22 +220,22 @@ def test_lanes_outside_of_the_mask_load_nothing():
 
 def test_moved_contents_may_be_undefined_and_say_so():
     buffer = Buffer("r", (const(2, INT32),), FLOAT32, Scope.LOCAL)
-    cells = Registers(buffer)
+    cells = Registers(buffer, LANES)
     slots = Slots()
     load = element(buffer, 0)
     bits = Reinterpret(load, as_dtype("int32"))
     for expr in (cast(load, as_dtype("float16")), bits, cast(bits, as_dtype("int8"))):
-        _, defined = LaneCompiler(slots).moved(expr)(Frame(slots, {}, memory={buffer: cells}))
+        _, defined = LaneCompiler(slots, LANES).moved(expr)(Frame(slots, {}, memory={buffer: cells}))
         assert not defined.any()
     with pytest.raises(ReadBeforeWrite):
         evaluate(load, memory={buffer: cells})
-    assert LaneCompiler(Slots()).moved(Binary(BinaryOp.ADD, load, load, FLOAT32)) is None
+    assert LaneCompiler(Slots(), LANES).moved(Binary(BinaryOp.ADD, load, load, FLOAT32)) is None
 
 
 def test_the_defined_side_of_a_choice_is_defined():
     buffer = Buffer("r", (const(2, INT32),), FLOAT32, Scope.LOCAL)
-    cells, slots, lane = Registers(buffer), Slots(), Var("lane", INT32, index=True)
-    moved = LaneCompiler(slots).moved(select(lane < 5, element(buffer, 0), const(0.0, FLOAT32)))
+    cells, slots, lane = Registers(buffer, LANES), Slots(), Var("lane", INT32, index=True)
+    moved = LaneCompiler(slots, LANES).moved(select(lane < 5, element(buffer, 0), const(0.0, FLOAT32)))
     _, defined = moved(Frame(slots, {lane: np.arange(LANES)}, memory={buffer: cells}))
     np.testing.assert_array_equal(defined, np.arange(LANES) >= 5)
 
@@ -277,4 +278,4 @@ def test_equal_lanes_count_as_one_number():
     values = np.where(mask, 7, np.arange(LANES))
     assert 7 == uniform_int(values, mask)
     assert isinstance(uniform_int(values, ~mask), np.ndarray)
-    assert (LANES,) == per_lane(3).shape
+    assert (LANES,) == per_lane(3, LANES).shape

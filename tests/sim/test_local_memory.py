@@ -18,6 +18,7 @@ class Lanes:
 
     loc, counters, footprint = NOWHERE, None, None
     fences, lands = 0, False
+    size, lane = LANES, LANE
     threads = LANE + 64
 
     def __init__(self, mask=None):
@@ -35,7 +36,7 @@ def registers(*shape, dtype="float32", scope=Scope.LOCAL, of=None):
     buffer = Buffer(
         "r", tuple(const(e, INT32) for e in shape), as_dtype(dtype), scope, view_of=None if of is None else of.buffer
     )
-    return Registers(buffer, of)
+    return Registers(buffer, LANES, of)
 
 
 def test_each_lane_reads_what_it_wrote():

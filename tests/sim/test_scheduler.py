@@ -21,7 +21,7 @@ def run(programs, seed=0):
     """Runs one generator function per warp; each gets a list that all share."""
     trace = []
     runners = [Runner(i) for i in range(len(programs))]
-    barriers = Barriers([], Clocks(len(programs) * 32))
+    barriers = Barriers([], Clocks(len(programs) * 32, warp_size=32))
     assert Schedule(runners, lambda w: programs[w.index](trace), random.Random(seed), [barriers]).run()
     return trace
 

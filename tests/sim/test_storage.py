@@ -7,7 +7,7 @@ from tilelang.sim.storage import Footprint, Storage, active_lanes
 
 class Lanes:
     def __init__(self, lanes):
-        self.lanes = lanes
+        self.lane, self.lanes = np.arange(64), lanes
 
 
 def test_all_bytes_of_an_argument_are_defined_until_some_are_not():
@@ -25,7 +25,7 @@ def test_a_block_begins_with_undefined_bytes():
 
 
 def test_the_active_lanes_are_all_or_some():
-    assert list(range(32)) == active_lanes(Lanes(None)).tolist()
+    assert list(range(64)) == active_lanes(Lanes(None)).tolist()
     assert [3, 5] == active_lanes(Lanes(np.array([3, 5]))).tolist()
 
 

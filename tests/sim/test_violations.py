@@ -9,8 +9,8 @@ from tilelang.sim.history import Conflict, Place
 THERE = Place(Loc("kernel.py", 4), "tile")
 
 
-def conflict(thread=1, other=2, before="written", now="read", pending=False):
-    return Conflict((0,), thread, other, before, now, THERE, pending)
+def conflict(thread=1, other=2, before="written", now="read", pending=False, one_warp=False):
+    return Conflict((0,), thread, other, before, now, THERE, pending, one_warp=one_warp)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_race_names_both_places():
 
 
 def test_lanes_of_a_warp_may_synchronize_by_themselves():
-    assert "T.sync_warp()" in violations.conflicting("tile[3]", "tile", conflict(1, 2)).hint
+    assert "T.sync_warp()" in violations.conflicting("tile[3]", "tile", conflict(1, 2, one_warp=True)).hint
 
 
 def test_another_name_for_the_same_bytes_is_told():

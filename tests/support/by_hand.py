@@ -201,8 +201,17 @@ class ThreadProgram(Program):
         lazy: bool = True,
         seed: int = 0,
         report: Counters | None = None,
+        warp_size: int = 32,
     ) -> None:
         func = self.finish()
         verify(func)
-        target = Target("cuda", arch)
-        simulate(func, arguments, target=target, lazy=lazy, seed=seed, report=report, printer=self.printed.append)
+        simulate(
+            func,
+            arguments,
+            target=Target("cuda", arch),
+            warp_size=warp_size,
+            lazy=lazy,
+            seed=seed,
+            report=report,
+            printer=self.printed.append,
+        )

@@ -15,8 +15,6 @@ from tilelang.ir.buffer import Buffer
 from tilelang.isa.instruction import AsyncUnit
 from tilelang.records import record
 
-LANES = 32  # threads per warp. Source: PTX ISA, "Glossary", WARP_SZ
-
 
 @record
 class Pointer:
@@ -24,7 +22,7 @@ class Pointer:
 
     Attributes:
         buffer: The memory.
-        offset: Elements of `buffer.dtype` from the beginning of `buffer`, per lane. Shape (32,), int64.
+        offset: Elements of `buffer.dtype` from the beginning of `buffer`, per lane. Shape (lanes,), int64.
     """
 
     buffer: Buffer
@@ -129,19 +127,23 @@ class Warp(Protocol):
     """One warp of a running block, as instructions see it."""
 
     @property
+    def size(self) -> int:
+        """How many lanes it has."""
+
+    @property
     def active(self) -> np.ndarray:
-        """Which lanes execute the instruction. Shape (32,), bool."""
+        """Which lanes execute the instruction. Shape (size,), bool."""
 
     @property
     def lane(self) -> np.ndarray:
-        """The lanes' numbers, 0 to 31. Shape (32,)."""
+        """The lanes' numbers, from 0 on. Shape (size,)."""
 
     @property
     def index(self) -> int:
         """The warp's number in its block."""
 
     def read(self, pointer: Pointer, count: int = 1, *, where: np.ndarray | None = None) -> np.ndarray:
-        """`count` neighboring elements per lane, as one vector access. Shape (32, count).
+        """`count` neighboring elements per lane, as one vector access. Shape (size, count).
 
         Reports what is out of bounds, misaligned, never written, or raced for. Lanes outside `where` read nothing.
         """
@@ -151,7 +153,7 @@ class Warp(Protocol):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Like `read`, but undefined contents may be among the values; the second array says which are defined.
 
-        For instructions that move contents, or that compute on padding as well. Shapes: (32, count) both.
+        For instructions that move contents, or that compute on padding as well. Shapes: (size, count) both.
         """
 
     def write(
@@ -162,12 +164,12 @@ class Warp(Protocol):
         where: np.ndarray | None = None,
         defined: np.ndarray | None = None,
     ) -> None:
-        """Stores `values`, of shape (32, count), as one vector access; `defined` says which of them are, if not all."""
+        """Stores `values`, of shape (size, count), as one vector access; `defined` says which of them are, or all."""
 
     def update(
         self, pointer: Pointer, change: Callable[[Any, int], Any], *, where: np.ndarray | None = None
     ) -> np.ndarray:
-        """Replaces one element per lane, indivisibly and lane after lane; gives the old values. Shape (32,).
+        """Replaces one element per lane, indivisibly and lane after lane; gives the old values. Shape (size,).
 
         `change(old, lane)` gives the new element for the lane from the element that it finds, a NumPy scalar.
         """
@@ -218,7 +220,7 @@ class Warp(Protocol):
         """
 
     def shared_address(self, pointer: Pointer) -> np.ndarray:
-        """Where a pointer points, in bytes from the beginning of the block's shared memory. Shape (32,), int64."""
+        """Where a pointer points, in bytes from the beginning of the block's shared memory. Shape (lanes,), int64."""
 
     def reading(
         self, starts: np.ndarray, size: int, *, agent: object, unused: np.ndarray | None = None

@@ -15,7 +15,6 @@ import numpy as np
 
 from tilelang.errors import Loc
 from tilelang.isa.instruction import AsyncUnit
-from tilelang.isa.simulated import LANES
 from tilelang.records import record
 from tilelang.sim.storage import Accessor, Footprint
 
@@ -49,7 +48,7 @@ class _Pending:
 
 @record(frozen=False)
 class _Queue:
-    committed: np.ndarray = field(default_factory=lambda: np.zeros(LANES, np.int64))  # groups that each lane closed
+    committed: np.ndarray  # groups that each lane closed
     pending: list[_Pending] = field(default_factory=list)
 
 
@@ -129,7 +128,10 @@ class AsyncWork:
             self._warp.lands = False
 
     def _queue(self, unit: AsyncUnit) -> _Queue:
-        return self._queues.setdefault(unit, _Queue())
+        queue = self._queues.get(unit)
+        if queue is None:
+            queue = self._queues[unit] = _Queue(np.zeros(self._warp.size, np.int64))
+        return queue
 
     def _land(self, item: _Pending, due: np.ndarray) -> None:
         warp = self._warp

@@ -13,11 +13,9 @@ from dataclasses import field
 import numpy as np
 
 from tilelang.errors import BarrierDivergence, Loc, Note
-from tilelang.isa.simulated import LANES, Wait
+from tilelang.isa.simulated import Wait
 from tilelang.records import record
 from tilelang.sim.clocks import Clocks
-
-MAX_BARRIERS = 16  # per block. Source: PTX ISA, "barrier{.cta}"
 
 
 @record(frozen=False)
@@ -61,11 +59,11 @@ class Barriers:
         Raises:
             BarrierDivergence: It expects another number of threads than those before it, or one too many comes.
         """
-        expected = len(self._threads) * LANES if threads is None else threads
-        if not 0 <= number < MAX_BARRIERS or expected <= 0 or expected % LANES:
+        warp_size = self._clocks.warp_size
+        expected = len(self._threads) * warp_size if threads is None else threads
+        if expected <= 0 or expected % warp_size:
             raise BarrierDivergence(
-                f"barrier {number} of {expected} threads: a block has barriers 0 to {MAX_BARRIERS - 1}, and each "
-                f"counts whole warps of {LANES} threads"
+                f"barrier {number} of {expected} threads: a barrier counts whole warps of {warp_size} threads"
             )
         barrier = self._barriers.setdefault(number, Barrier())
         if not barrier.arrived:
@@ -88,7 +86,7 @@ class Barriers:
         barrier.arrived.append((warp, loc))
         if waits:
             barrier.waiting.append(warp)
-        if len(barrier.arrived) * LANES == expected:
+        if len(barrier.arrived) * warp_size == expected:
             self._open(barrier, warp)
         else:
             self._release(barrier, warp)
@@ -122,7 +120,7 @@ class Barriers:
         return None
 
     def _text(self, number: int, barrier: Barrier) -> str:
-        threads = "all" if barrier.expected == len(self._threads) * LANES else str(barrier.expected)
+        threads = "all" if barrier.expected == len(self._threads) * self._clocks.warp_size else str(barrier.expected)
         return f"barrier {number} of {threads} threads"
 
     def _release(self, barrier: Barrier, warp: int) -> None:

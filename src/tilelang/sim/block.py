@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from tilelang.ir.buffer import Buffer
-from tilelang.isa.simulated import LANES
 from tilelang.records import record
 from tilelang.sim.barriers import Barriers
 from tilelang.sim.clocks import Clocks
@@ -56,6 +55,7 @@ class Block:
 
     Attributes:
         rank: Its number in its cluster.
+        lane: The numbers of the lanes of a warp.
         engines: What works beside its threads.
     """
 
@@ -79,11 +79,12 @@ class Block:
         self.engines = Engines()
         self.slots = {buffer: slot for slot, buffer in enumerate(buffers)}
         self._states: dict[str, Any] = {}
-        count = -(-threads // LANES)
-        self.rank = cluster.enter(self, count)
+        starts = range(0, threads, clocks.warp_size)
+        self.rank = cluster.enter(self, len(starts))
         first = clocks.of_block(self.rank).start
-        numbers = [first + np.arange(w * LANES, min((w + 1) * LANES, threads)) for w in range(count)]
+        numbers = [first + np.arange(start, min(start + clocks.warp_size, threads)) for start in starts]
         self.barriers = Barriers(numbers, clocks)
+        self.lane = np.arange(clocks.warp_size)
 
     @property
     def proxies(self) -> Proxies:

@@ -18,8 +18,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilelang.isa.simulated import LANES
-
 AGENTS = 64
 
 
@@ -28,17 +26,20 @@ class Clocks:
 
     Args:
         threads: Threads of a block.
-        blocks: How many blocks run together; the threads of each are counted from a multiple of 32.
+        blocks: How many blocks run together; the threads of each are counted from a multiple of `warp_size`.
+        warp_size: Threads of a warp.
 
     Attributes:
         now: Counts meetings; an access is stamped with it.
         floor: Accesses stamped with at most this are ordered before whatever happens now.
         threads: Threads that run together, gaps between blocks included.
         per_block: How far the numbers of the threads of two neighboring blocks are apart.
+        warp_size: As given.
     """
 
-    def __init__(self, threads: int, blocks: int = 1) -> None:
-        self.per_block = threads if blocks == 1 else -(-threads // LANES) * LANES
+    def __init__(self, threads: int, blocks: int = 1, *, warp_size: int = 1) -> None:
+        self.warp_size = warp_size
+        self.per_block = threads if blocks == 1 else -(-threads // warp_size) * warp_size
         self.threads = self.per_block * blocks
         self.now = 1
         self.floor = 0

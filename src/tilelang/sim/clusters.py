@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilelang.errors import BarrierDivergence, Loc, Note, SimulationError
-from tilelang.isa.simulated import LANES, Wait
+from tilelang.isa.simulated import Wait
 from tilelang.sim.clocks import Clocks
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class Cluster:
 
     def _warp(self, thread: int) -> _Warp:
         rank, number = divmod(thread, self._clocks.per_block)
-        return rank, number // LANES
+        return rank, number // self._clocks.warp_size
 
     def _missing(self) -> str:
         absent = sorted(self._live - self._arrived.keys())

@@ -16,7 +16,6 @@ import numpy as np
 from tilelang.dtypes import lane_dtype
 from tilelang.errors import ReadBeforeWrite, SimulationError
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.isa.simulated import LANES
 from tilelang.sim import violations
 from tilelang.sim.handover import Handing
 from tilelang.sim.history import Conflict
@@ -153,8 +152,8 @@ class Window:
             moving: Whether undefined contents may be read, because they are only moved.
 
         Returns:
-            The values, of shape (32,) or (32, count), or one that all lanes share; and which of them are defined, or
-            None if all are.
+            The values, of shape (lanes,) or (lanes, count), or one that all lanes share; and which of them are defined,
+            or None if all are.
 
         Raises:
             ReadBeforeWrite: The contents are undefined, or on their way.
@@ -183,7 +182,7 @@ class Window:
             self._count(warp, "load", where, count)
         if warp.lanes is None:
             return values, defined
-        return _spread(values, warp.lanes), None if defined is None else _spread(defined, warp.lanes)
+        return _spread(warp, values), None if defined is None else _spread(warp, defined)
 
     def write(
         self, warp: Accessor, offset: Index, values: Any, count: int = 1, *, defined: np.ndarray | None = None
@@ -193,7 +192,7 @@ class Window:
         Args:
             warp: Who writes.
             offset: Where, in scalars; checked by `offset` or `contain`.
-            values: One for all, or of shape (32,) or (32, count).
+            values: One for all, or of shape (lanes,) or (lanes, count).
             count: How many.
             defined: Which of the values are; None means all.
 
@@ -248,7 +247,7 @@ class Window:
         Args:
             warp: Who does it.
             offset: Where, in scalars, per lane; checked by `offset` or `contain`.
-            change: From old values to new ones, both of shape (32,), and the lanes for which the new ones matter.
+            change: From old values to new ones, both of shape (lanes,), and the lanes for which the new ones matter.
             stores: Whether the element may change.
             loads: Whether its old contents matter.
         """
@@ -263,7 +262,7 @@ class Window:
             self._note_atomic(warp, elements, lanes, stores)
         if warp.counters is not None:
             self._count(warp, "atomic", elements, 1)
-        old = np.zeros(LANES, self.data.dtype)
+        old = np.zeros(warp.size, self.data.dtype)
         before = self.data[at].tobytes() if warp.watched else None
         left = np.arange(len(lanes))
         while len(left):  # one lane per element and round
@@ -445,17 +444,17 @@ def row_major(extents: Sequence[int]) -> tuple[int, ...]:
 
 
 def _active(warp: Accessor) -> int:
-    return LANES if warp.lanes is None else len(warp.lanes)
+    return warp.size if warp.lanes is None else len(warp.lanes)
 
 
 def _of_lane(index: Index, lane: int) -> int:
     return int(index) if np.ndim(index) == 0 else int(index[lane])
 
 
-def _spread(values: np.ndarray, lanes: np.ndarray) -> np.ndarray:
+def _spread(warp: Accessor, values: np.ndarray) -> np.ndarray:
     """Values of the active lanes in their places among all lanes."""
-    out = np.zeros((LANES, *values.shape[1:]), values.dtype)
-    out[lanes] = values
+    out = np.zeros((warp.size, *values.shape[1:]), values.dtype)
+    out[warp.lanes] = values
     return out
 
 

@@ -23,7 +23,7 @@ from tilelang.ir.scalar import convert, data_binary
 from tilelang.ir.stmt import Alloc, Assert, Atomic, AtomicOp, Bind, CallStmt, Print, Stmt, Store
 from tilelang.ir.visit import expressions, walk_expr
 from tilelang.isa.instruction import Instruction
-from tilelang.isa.simulated import LANES, Pointer, Wait
+from tilelang.isa.simulated import Pointer, Wait
 from tilelang.sim.device_memory import Window
 from tilelang.sim.handover import handing
 from tilelang.sim.lane_expressions import LaneCompiler, Slots, Value, per_lane, uniform_int
@@ -170,10 +170,10 @@ class EffectCompiler:
         loads = not (op is AtomicOp.STORE or (op is AtomicOp.EXCHANGE and result is None))
 
         def update(w: SimWarp) -> None:
-            operands = [None] if value is None else _neighbors(convert(value(w), buffer.dtype), count)
-            expected = None if compare is None else per_lane(convert(compare(w), buffer.dtype))
+            operands = [None] if value is None else _neighbors(convert(value(w), buffer.dtype), count, w.size)
+            expected = None if compare is None else per_lane(convert(compare(w), buffer.dtype), w.size)
             cell = w.cells[slot] or w.cell(slot)
-            first = per_lane(cell.offset(w, tuple([i(w) for i in where]), count))
+            first = per_lane(cell.offset(w, tuple([i(w) for i in where]), count), w.size)
             for place, operand in enumerate(operands):
 
                 def change(old: np.ndarray, lanes: np.ndarray, operand: Any = operand) -> Value:
@@ -222,7 +222,7 @@ class EffectCompiler:
             return lambda w: view
         if isinstance(argument, Expr):
             evaluate = self._lanes.data(argument)
-            return lambda w: per_lane(evaluate(w))
+            return lambda w: per_lane(evaluate(w), w.size)
         buffer = argument.buffer
         slot = self._slots.buffer(buffer)
         where = [self._lanes.index(i) for i in argument.start]
@@ -236,8 +236,8 @@ class EffectCompiler:
             for index, stride in zip(indices, cell.strides, strict=True):
                 offset = offset + index * (stride // cell.per_element)
             if registers and isinstance(offset, int):
-                return RegisterPointer(buffer, offset)
-            return ElementPointer(buffer, per_lane(offset), indices)
+                return RegisterPointer(buffer, offset, w.size)
+            return ElementPointer(buffer, per_lane(offset, w.size), indices)
 
         return point
 
@@ -253,7 +253,7 @@ class EffectCompiler:
         test = self._lanes.data(condition)
 
         def check(w: SimWarp) -> None:
-            failed = ~np.broadcast_to(np.asarray(test(w), bool), (LANES,)) & w.mask
+            failed = ~np.broadcast_to(np.asarray(test(w), bool), w.mask.shape) & w.mask
             if failed.any():
                 thread = int(w.threads[np.flatnonzero(failed)[0]])
                 raise failure(Note(f"in thread {thread} of block {w.block.index}"))
@@ -289,10 +289,10 @@ class EffectCompiler:
 
         def show(w: SimWarp) -> None:
             outer = w.mask
-            first, size = [per_lane(i(w)) for i in start], [per_lane(i(w)) for i in extent]
+            first, size = ([per_lane(i(w), w.size) for i in each] for each in (start, extent))
             cell = w.cell(slot)
             for lane in np.flatnonzero(outer):
-                w.set_mask(np.arange(LANES) == lane)
+                w.set_mask(w.lane == lane)
                 shape = tuple(int(s[lane]) for s in size)
                 values, known = np.zeros(shape, buffer.dtype.numpy), np.ones(shape, bool)
                 for point in np.ndindex(*shape):
@@ -350,9 +350,9 @@ def _kind(node: Expr) -> str:
     return ""
 
 
-def _neighbors(value: Any, count: int) -> list[np.ndarray]:
-    """What goes to each of so many neighbors, per lane: the lanes of a vector, or a scalar."""
+def _neighbors(value: Any, count: int, lanes: int) -> list[np.ndarray]:
+    """What goes to each of so many neighbors, per lane: the elements of a vector, or a scalar."""
     if count == 1:
-        return [per_lane(value)]
-    vectors = np.broadcast_to(np.asarray(value), (LANES, count))
+        return [per_lane(value, lanes)]
+    vectors = np.broadcast_to(np.asarray(value), (lanes, count))
     return [vectors[:, place] for place in range(count)]

@@ -47,6 +47,7 @@ class Conflict:
         place: Where the other did it.
         pending: Whether the other's access is part of asynchronous work that has not landed.
         engine: Whether the other is an engine beside the threads, which has done it.
+        one_warp: Whether both belong to one warp.
         per_block: How far threads of neighboring blocks are apart, if several run together; otherwise 0.
     """
 
@@ -58,6 +59,7 @@ class Conflict:
     place: Place
     pending: bool = False
     engine: bool = False
+    one_warp: bool = False
     per_block: int = 0
 
     @property
@@ -315,6 +317,7 @@ class History:
         place, other = self.place(stamp), stamp & _THREAD_MASK
         clocks, thread = self._clocks, int(stamps[at]) & _THREAD_MASK
         engine, several = other >= clocks.threads, clocks.threads > clocks.per_block
+        one_warp = thread // clocks.warp_size == other // clocks.warp_size
         return Conflict(
-            at, thread, other, before, now, place, pending, engine, clocks.per_block if several else 0
+            at, thread, other, before, now, place, pending, engine, one_warp, clocks.per_block if several else 0
         )

@@ -19,7 +19,7 @@ from tilelang.errors import NOWHERE
 from tilelang.ir.scalar import convert
 from tilelang.ir.stmt import Break, CallStmt, Continue, For, If, Seq, Stmt, While
 from tilelang.ir.visit import jumps
-from tilelang.isa.simulated import LANES, Wait
+from tilelang.isa.simulated import Wait
 from tilelang.records import record
 from tilelang.sim.effects import EffectCompiler
 from tilelang.sim.lane_expressions import LaneCompiler, Slots, Value, per_lane, uniform_int
@@ -29,7 +29,6 @@ from tilelang.targets.target import Target
 Run = Callable[[SimWarp], Any]
 _PATIENCE = 1024  # iterations of a `while` after which other warps get their turn
 _ALONE = "none of those that run at the same time makes one, and other blocks may begin only when these have ended"
-_NO_LANES = np.zeros(LANES, bool)
 
 
 @record(slots=True)
@@ -53,13 +52,14 @@ class StatementCompiler:
     Args:
         slots: Where warps keep variables and buffers.
         target: What the program is for.
+        warp_size: Threads of a warp.
         counting: Whether to count what is executed.
     """
 
-    def __init__(self, slots: Slots, target: Target, *, counting: bool = False) -> None:
+    def __init__(self, slots: Slots, target: Target, warp_size: int, *, counting: bool = False) -> None:
         self._slots = slots
         self._loc = NOWHERE  # of the innermost statement around that has a place
-        self._lanes = LaneCompiler(slots)
+        self._lanes = LaneCompiler(slots, warp_size)
         self._effects = EffectCompiler(slots, self._lanes, target, counting=counting)
 
     def compile(self, stmt: Stmt) -> Code:
@@ -184,8 +184,8 @@ class StatementCompiler:
                 for value in range(first, end, step):
                     yield shape(value)
                 return
-            w.broken = _NO_LANES
-            counts = -((per_lane(first) - per_lane(end)) // step)
+            w.broken = w.none
+            counts = -((per_lane(first, w.size) - per_lane(end, w.size)) // step)
             for trip in range(max(0, int(counts[outer].max()))):
                 alive = outer & ~w.broken & (counts > trip)
                 if not alive.any():
@@ -217,7 +217,7 @@ class StatementCompiler:
 
         def generate(w: SimWarp) -> Iterator[Wait]:
             outer, outer_broken = w.mask, w.broken
-            w.broken = _NO_LANES
+            w.broken = w.none
             alive, trips, before = outer, 0, None
             while True:
                 w.loc = loc
@@ -246,11 +246,11 @@ class StatementCompiler:
 
 def _break(w: SimWarp) -> None:
     w.broken = w.broken | w.mask
-    w.set_mask(_NO_LANES)
+    w.set_mask(w.none)
 
 
 def _continue(w: SimWarp) -> None:
-    w.set_mask(_NO_LANES)
+    w.set_mask(w.none)
 
 
 def _change_of_memory(w: SimWarp) -> Wait:

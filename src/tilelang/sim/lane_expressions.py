@@ -1,4 +1,4 @@
-"""Evaluation of scalar expressions for the 32 lanes of a warp at once: each is turned into a closure, once per program.
+"""Evaluation of scalar expressions for all lanes of a warp at once: each is turned into a closure, once per program.
 
 Takes expressions, gives closures over a `Frame` (a warp: its variables, its memory, its mask). A closure's value is one
 number that all lanes share where nothing in it depends on the thread, else an array with one value per lane; which of
@@ -21,7 +21,7 @@ from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Reinterpret, Select, Unary, Var
 from tilelang.ir.scalar import COMPARISONS, LOGICAL, BinaryOp, UnaryOp, convert, data_binary, data_unary, exact_binary
 from tilelang.ir.visit import walk_expr
-from tilelang.isa.simulated import LANES, TensorMapView
+from tilelang.isa.simulated import TensorMapView
 from tilelang.sim.device_memory import Window
 from tilelang.sim.local_memory import Registers
 from tilelang.sim.storage import Accessor
@@ -134,10 +134,11 @@ class LaneCompiler:
 
     Args:
         slots: Where frames keep variables and buffers.
+        warp_size: How many lanes a frame has.
     """
 
-    def __init__(self, slots: Slots) -> None:
-        self._slots = slots
+    def __init__(self, slots: Slots, warp_size: int) -> None:
+        self._slots, self._warp_size = slots, warp_size
         self._indices: dict[Expr, Closure] = {}
         self._data: dict[Expr, Closure] = {}
 
@@ -241,7 +242,7 @@ class LaneCompiler:
             case Const(value=value):
                 constant = convert(value, dtype)
                 if dtype.lanes > 1:
-                    constant = np.full((LANES, dtype.lanes), constant)
+                    constant = np.full((self._warp_size, dtype.lanes), constant)
                 return lambda w: constant
             case Var():
                 slot = self._slots.var(expr)
@@ -273,7 +274,7 @@ class LaneCompiler:
                 operands = [(converter(arg.dtype, compute), self.data(arg)) for arg in args]
                 meaning, result = callee.meaning, FLOAT32 if dtype == "tfloat32" else dtype
                 if dtype.lanes > 1:
-                    shape = (LANES, dtype.lanes)
+                    shape = (self._warp_size, dtype.lanes)
                     return lambda w: np.broadcast_to(convert(meaning(*[x(w) for _, x in operands]), result), shape)
                 return lambda w: convert(meaning(*[to(operand(w)) for to, operand in operands]), result)
         raise CompilerBug(f"the simulator cannot evaluate {type(expr).__name__}")
@@ -393,10 +394,10 @@ def converter(source: DType, dtype: DType) -> Callable[[Value], Value]:
     return lambda value: convert(value, dtype)
 
 
-def per_lane(value: Value) -> np.ndarray:
+def per_lane(value: Value, lanes: int) -> np.ndarray:
     """The value as an array with one entry per lane."""
     array = np.asarray(value)
-    return np.full(LANES, array) if array.ndim == 0 else array
+    return np.full(lanes, array) if array.ndim == 0 else array
 
 
 def uniform_int(values: Iterable[Value], mask: np.ndarray) -> Value:
@@ -451,5 +452,5 @@ def _reinterpret(value: Value, dtype: DType) -> Value:
     array = np.ascontiguousarray(value)
     if np.ndim(value) == 0:
         return array.reshape(-1).view(dtype.numpy)[0]
-    lanes = array.reshape(LANES, -1).view(dtype.numpy)
+    lanes = array.reshape(len(array), -1).view(dtype.numpy)
     return lanes[:, 0] if dtype.lanes == 1 else lanes

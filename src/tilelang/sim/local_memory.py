@@ -13,12 +13,11 @@ import numpy as np
 from tilelang.dtypes import lane_dtype
 from tilelang.errors import OutOfBounds, ReadBeforeWrite
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.isa.simulated import LANES
 from tilelang.sim.device_memory import row_major
 from tilelang.sim.in_use import InUse
 from tilelang.sim.memory import poison
 from tilelang.sim.races import element_text
-from tilelang.sim.storage import NUMBERS, Accessor, Change, Index
+from tilelang.sim.storage import Accessor, Change, Index
 
 
 class Registers:
@@ -26,10 +25,11 @@ class Registers:
 
     Args:
         buffer: A LOCAL or VAR buffer of constant shape.
+        lanes: How many lanes the warp has.
         of: Whose bytes it names, for a view.
     """
 
-    def __init__(self, buffer: Buffer, of: Registers | None = None) -> None:
+    def __init__(self, buffer: Buffer, lanes: int, of: Registers | None = None) -> None:
         shape = buffer.static_shape
         assert shape is not None
         self.buffer, self.extents = buffer, shape
@@ -39,8 +39,8 @@ class Registers:
         self.size = int(np.prod(shape, dtype=np.int64)) * self.per_element
         self._whole = np.full(numpy.itemsize, 1, np.uint8).view(f"u{numpy.itemsize}")[0]
         if of is None:
-            self.data = np.full((LANES, self.size), poison(lane_dtype(buffer.dtype)), numpy)
-            self._flags = np.zeros((LANES, self.size * numpy.itemsize), np.uint8)
+            self.data = np.full((lanes, self.size), poison(lane_dtype(buffer.dtype)), numpy)
+            self._flags = np.zeros((lanes, self.size * numpy.itemsize), np.uint8)
             self.in_use = InUse(buffer.name, self.size)
         else:
             self.data = of.data.view(numpy)
@@ -72,7 +72,7 @@ class Registers:
                 self._leave(warp, indices)
             total = total + index * stride
         if count > self.per_element and not (isinstance(total, int) and total <= self.size - count):
-            self.contain(warp, np.full(LANES, total), count)
+            self.contain(warp, np.full(warp.size, total), count)
         return total
 
     def contain(self, warp: Accessor, offset: np.ndarray, count: int) -> None:
@@ -103,7 +103,7 @@ class Registers:
     def read(
         self, warp: Accessor, offset: Index, count: int = 1, *, moving: bool = False
     ) -> tuple[Any, np.ndarray | None]:
-        """The values of shape (32,) or (32, count), and which are defined, or None if all are.
+        """The values of shape (lanes,) or (lanes, count), and which are defined, or None if all are.
 
         Raises:
             ReadBeforeWrite: The active lanes have not written them, unless they are only moved.
@@ -114,7 +114,8 @@ class Registers:
             where = (slice(None), offset) if count == 1 else (slice(None), slice(offset, offset + count))
         else:
             offset = offset if warp.lanes is None else np.where(warp.mask, offset, 0)
-            where = (NUMBERS, offset) if count == 1 else (NUMBERS[:, None], offset[:, None] + np.arange(count))
+            rows = warp.lane
+            where = (rows, offset) if count == 1 else (rows[:, None], offset[:, None] + np.arange(count))
         values = self.data[where].copy()
         defined = self._defined[where] == self._whole
         if not defined.all():
@@ -129,7 +130,7 @@ class Registers:
     def write(
         self, warp: Accessor, offset: Index, values: Any, count: int = 1, *, defined: np.ndarray | None = None
     ) -> None:
-        """Stores one value for all, or values of shape (32,) or (32, count)."""
+        """Stores one value for all, or values of shape (lanes,) or (lanes, count)."""
         if not self._access(warp, offset, count, write=True):
             return
         array = np.asarray(values)
@@ -142,11 +143,11 @@ class Registers:
             columns = offset if count == 1 else slice(offset, offset + count)
             where = (slice(None) if lanes is None else lanes, columns)
         else:
-            rows = NUMBERS if lanes is None else lanes
+            rows = warp.lane if lanes is None else lanes
             columns = offset if lanes is None else offset[lanes]
             where = (rows, columns) if count == 1 else (rows[:, None], columns[:, None] + np.arange(count))
         if lanes is not None:
-            array = array[lanes] if array.ndim and len(array) == LANES else array
+            array = array[lanes] if array.ndim and len(array) == warp.size else array
             flags = flags[lanes] if np.ndim(flags) else flags
         self.data[where] = array
         self._defined[where] = flags

@@ -23,7 +23,7 @@ from tilelang.ir.launch import LaunchPlan, TensorMap
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, If, Launch, Seq, Stmt
 from tilelang.ir.visit import expressions, walk, walk_expr
 from tilelang.isa.instruction import Effect, Instruction
-from tilelang.isa.simulated import LANES, TensorMapView, Wait
+from tilelang.isa.simulated import TensorMapView, Wait
 from tilelang.records import record
 from tilelang.sim.arguments import bind_arguments
 from tilelang.sim.block import Block, Grid
@@ -43,7 +43,7 @@ from tilelang.sim.scheduler import Schedule
 from tilelang.sim.storage import Storage
 from tilelang.sim.warp import SimWarp
 from tilelang.targets.nvidia.isa.tensor_box import map_fault
-from tilelang.targets.target import Target
+from tilelang.targets.target import WARP_SIZE, Target
 
 _ARENA_ALIGNMENT = 1024  # bytes; of the shared memory of a block, and of buffers that no plan has placed
 _POISON = 0xFF  # NaN in every float dtype that has one
@@ -54,6 +54,7 @@ def simulate(
     arguments: Sequence[np.ndarray | int | float],
     *,
     target: Target,
+    warp_size: int = WARP_SIZE,
     lazy: bool = True,
     seed: int = 0,
     report: Counters | None = None,
@@ -65,6 +66,7 @@ def simulate(
         func: The function, as it would be printed for the target.
         arguments: One per parameter, in order: arrays for tensors, numbers for scalars.
         target: The GPU.
+        warp_size: Threads of its warps.
         lazy: Let asynchronous work happen as late as its waits allow; otherwise at once.
         seed: Draws the order of blocks and warps.
         report: Receives the counts of what was done.
@@ -78,7 +80,7 @@ def simulate(
     if func.level is not Level.THREAD:
         raise CompilerBug(f"{func.name}: the simulator runs thread-level programs")
     with func.loc, np.errstate(all="ignore"):
-        Simulation(func, target, lazy, seed, report, printer).run(arguments)
+        Simulation(func, target, warp_size, lazy, seed, report, printer).run(arguments)
 
 
 class Simulation:
@@ -88,12 +90,13 @@ class Simulation:
         self,
         func: PrimFunc,
         target: Target,
+        warp_size: int,
         lazy: bool,
         seed: int,
         report: Counters | None,
         printer: Callable[[str], object],
     ) -> None:
-        self._func, self._target, self._lazy = func, target, lazy
+        self._func, self._target, self._warp_size, self._lazy = func, target, warp_size, lazy
         self._counters, self._printer = report, printer
         self._choice = random.Random(seed)
         self._evaluator = Evaluator(lambda buffer, where: self._memory.cells(buffer).load(where))
@@ -190,7 +193,7 @@ class Simulation:
 
     def compiler(self, slots: Slots) -> StatementCompiler:
         """What compiles the body of a launch."""
-        return StatementCompiler(slots, self._target, counting=self._counters is not None)
+        return StatementCompiler(slots, self._target, self.warp_size, counting=self._counters is not None)
 
     def block(
         self,
@@ -215,6 +218,11 @@ class Simulation:
             counters=self._counters,
             printer=self._printer,
         )
+
+    @property
+    def warp_size(self) -> int:
+        """Threads of a warp."""
+        return self._warp_size
 
     @property
     def choice(self) -> random.Random:
@@ -251,7 +259,7 @@ class _Launch:
         self._simulation, self._stmt = simulation, stmt
         self._extents = stmt.hints.cluster
         blocks = math.prod(self._extents)
-        self._clocks, self._places = Clocks(stmt.num_threads, blocks), Places()
+        self._clocks, self._places = Clocks(stmt.num_threads, blocks, warp_size=simulation.warp_size), Places()
         self._watch, self._many = Watch(stmt, blocks, self._clocks), many_blocks
         self._slots = slots = Slots()
         slots.place = functools.cache(self._place)
@@ -315,7 +323,7 @@ class _Launch:
             block = simulation.block(index, self._grid, cluster, stmt.num_threads, self._clocks, self._slots, window)
             blocks.append(block)
             self._set(dict(zip(stmt.block_vars, index, strict=True)))
-            for place in range(-(-stmt.num_threads // LANES)):
+            for place in range(-(-stmt.num_threads // simulation.warp_size)):
                 warp = SimWarp(block, place, list(self._env))
                 if stmt.thread is not None and self._slots.knows(stmt.thread):
                     warp.env[self._slots.var(stmt.thread)] = warp.threads

@@ -13,7 +13,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from tilelang.errors import Loc
-from tilelang.isa.simulated import LANES
 from tilelang.records import record
 from tilelang.sim.counters import Counters
 from tilelang.sim.history import History
@@ -22,16 +21,17 @@ from tilelang.sim.races import Ledger
 MAX_VECTOR_BYTES = 16  # of one access of a thread. Source: PTX ISA, "ld", vector sizes
 Change = Callable[[np.ndarray, np.ndarray], Any]
 Index = Any  # a Python int that all lanes share, or one int64 per lane
-NUMBERS = np.arange(LANES)
 
 
 class Accessor(Protocol):
     """Who accesses memory: a warp.
 
     Attributes:
-        mask: Which lanes do. Shape (32,), bool.
+        size: How many lanes it has; the first dimension of all arrays with a value per lane.
+        lane: Their numbers. Shape (size,).
+        mask: Which lanes do. Shape (size,), bool.
         lanes: Their numbers, or None if all do.
-        threads: Number in the block of every lane's thread. Shape (32,).
+        threads: Number in the block of every lane's thread. Shape (size,).
         who: The same among all threads that run together.
         loc: The statement.
         counters: Where accesses are counted, if anywhere.
@@ -40,6 +40,8 @@ class Accessor(Protocol):
         lands: Whether asynchronous work happens now.
     """
 
+    size: int
+    lane: np.ndarray
     mask: np.ndarray
     lanes: np.ndarray | None
     threads: np.ndarray
@@ -120,4 +122,4 @@ class Storage:
 
 def active_lanes(warp: Accessor) -> np.ndarray:
     """The numbers of the active lanes."""
-    return NUMBERS if warp.lanes is None else warp.lanes
+    return warp.lane if warp.lanes is None else warp.lanes

@@ -15,7 +15,6 @@ from tilelang.errors import (
     ReadBeforeWrite,
     SimulationError,
 )
-from tilelang.isa.simulated import LANES
 from tilelang.sim.history import Conflict, Place
 
 _COMPARE = "compare the index with the extent before the access"
@@ -95,8 +94,7 @@ def conflicting(element: str, buffer: str, found: Conflict) -> SimulationError:
             hint="let whoever touches it wait for the copy: for the phase of its mbarrier, or at a barrier behind the "
             "wait for its group",
         )
-    one_warp = found.thread // LANES == found.other // LANES
-    barrier = "T.sync_warp() or T.sync_threads()" if one_warp else "T.sync_threads()"
+    barrier = "T.sync_warp() or T.sync_threads()" if found.one_warp else "T.sync_threads()"
     if found.apart:
         barrier = "a barrier of the cluster"
     return DataRace(

@@ -8,6 +8,7 @@ through memory, barriers and the state that instructions share.
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 from tilelang.errors import NOWHERE, BarrierDivergence, CompilerBug, Loc
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.isa.instruction import AsyncUnit
-from tilelang.isa.simulated import LANES, Pieces, Pointer, Transfer, Wait
+from tilelang.isa.simulated import Pieces, Pointer, Transfer, Wait
 from tilelang.records import record
 from tilelang.sim import violations
 from tilelang.sim.async_work import AsyncWork
@@ -27,11 +28,18 @@ from tilelang.sim.history import thread_of
 from tilelang.sim.lane_expressions import Value, per_lane
 from tilelang.sim.local_memory import Registers
 from tilelang.sim.readings import Reading
-from tilelang.sim.storage import NUMBERS, Footprint, Index
+from tilelang.sim.storage import Footprint, Index
 
-_ALL = (1 << LANES) - 1
-_KNOWN = np.ones((LANES, 256), bool)  # as many values as any instruction takes from a lane at once
-_KNOWN.flags.writeable = False
+_WORD = (1 << 64) - 1
+_MANY = 256  # as many values as any instruction takes from a lane at once
+
+
+@functools.cache
+def _all_known(lanes: int) -> np.ndarray:
+    """That all of many values are defined. Shape (lanes, many), read-only."""
+    known = np.ones((lanes, _MANY), bool)
+    known.flags.writeable = False
+    return known
 
 
 @record
@@ -50,23 +58,26 @@ class RegisterPointer(Pointer):
 
     Attributes:
         place: Elements from the beginning of the buffer.
+        lanes: How many lanes there are.
     """
 
     place: int
+    lanes: int
 
-    def __init__(self, buffer: Buffer, place: int) -> None:
+    def __init__(self, buffer: Buffer, place: int, lanes: int) -> None:
         object.__setattr__(self, "buffer", buffer)
         object.__setattr__(self, "place", place)
+        object.__setattr__(self, "lanes", lanes)
 
     @property
     def offset(self) -> np.ndarray:
         """The same offset for every lane."""
-        return np.full(LANES, self.place)
+        return np.full(self.lanes, self.place)
 
     def __add__(self, elements: int | np.ndarray) -> Pointer:
         """The addresses some elements further."""
         if isinstance(elements, int):
-            return RegisterPointer(self.buffer, self.place + elements)
+            return RegisterPointer(self.buffer, self.place + elements, self.lanes)
         return Pointer(self.buffer, self.offset + elements)
 
 
@@ -77,8 +88,11 @@ class SimWarp:
         env: The value of every variable, by its slot.
         cells: The memory of every buffer, by its slot.
         moves: Whether a buffer may lie elsewhere later on.
+        size: How many lanes it has.
+        lane: Their numbers.
+        none: A mask of no lane.
         mask: Which lanes are active.
-        lanes: Their numbers, or None if all 32 are.
+        lanes: Their numbers, or None if all are.
         present: The lanes that have a thread.
         threads: The number in the block of every lane's thread.
         who: Its number among all threads that run together.
@@ -91,14 +105,17 @@ class SimWarp:
         self.env = env
         self.cells: list[Window | Registers | None] = [None] * len(block.buffers)
         self.moves = False
-        self.threads = NUMBERS + index * LANES
+        self.lane = block.lane
+        self.size = len(self.lane)
+        self.none = np.zeros(self.size, bool)
+        self.threads = self.lane + index * self.size
         self.present = self.threads < block.threads
         self.who = self.threads + block.clocks.of_block(block.rank).start
         self.loc: Loc = NOWHERE
         self.counters = block.counters
         self.footprint: Footprint | None = None
         self.fences, self.lands = 0, False
-        self.broken = np.zeros(LANES, bool)
+        self.broken = self.none
         self.async_work = AsyncWork(self, block.lazy)
         self.mask = self.present
         self.lanes: np.ndarray | None = None
@@ -127,10 +144,10 @@ class SimWarp:
             if found is None:
                 owner = self.cell(storage)
                 assert isinstance(owner, Registers)
-                self.cells[slot] = Registers(buffer, owner)
+                self.cells[slot] = Registers(buffer, self.size, owner)
             return
         if found is None:
-            found = self.cells[slot] = Registers(buffer)
+            found = self.cells[slot] = Registers(buffer, self.size)
         assert isinstance(found, Registers)
         found.forget(self)
 
@@ -155,17 +172,12 @@ class SimWarp:
         return self.mask
 
     @property
-    def lane(self) -> np.ndarray:
-        """The lanes' numbers."""
-        return NUMBERS
-
-    @property
     def index(self) -> int:
         """The warp's number in its block."""
         return self._index
 
     def read(self, pointer: Pointer, count: int = 1, *, where: np.ndarray | None = None) -> np.ndarray:
-        """`count` neighboring elements per lane. Shape (32, count)."""
+        """`count` neighboring elements per lane. Shape (size, count)."""
         return self._read(pointer, count, where, moving=False)[0]
 
     def take(
@@ -173,7 +185,7 @@ class SimWarp:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Like `read`, but undefined contents may be among the values; the second array says which are defined."""
         values, defined = self._read(pointer, count, where, moving=True)
-        return values, _KNOWN[:, : values.shape[1]] if defined is None else defined
+        return values, _all_known(self.size)[:, : values.shape[1]] if defined is None else defined
 
     def _read(
         self, pointer: Pointer, count: int, where: np.ndarray | None, *, moving: bool
@@ -185,13 +197,13 @@ class SimWarp:
             values, defined = cell.read(self, self._address(cell, pointer, count), count, moving=moving)
             if count > 1:
                 return values, defined
-            column = np.broadcast_to(values, (LANES,))[:, None]  # one value may stand for all lanes
-            return column, None if defined is None else np.broadcast_to(defined, (LANES,))[:, None]
+            column = np.broadcast_to(values, (self.size,))[:, None]  # one value may stand for all lanes
+            return column, None if defined is None else np.broadcast_to(defined, (self.size,))[:, None]
 
         if where is None:
             return read()
         found: tuple[np.ndarray, np.ndarray | None] = self._within(
-            where, read, lambda: (np.zeros((LANES, count), cell.data.dtype), None)
+            where, read, lambda: (np.zeros((self.size, count), cell.data.dtype), None)
         )
         return found
 
@@ -203,7 +215,7 @@ class SimWarp:
         where: np.ndarray | None = None,
         defined: np.ndarray | None = None,
     ) -> None:
-        """Stores `values`, of shape (32, count), as one vector access; `defined` says which of them are, if not all."""
+        """Stores `values`, of shape (size, count), as one vector access; `defined` says which of them are, or all."""
         cell = self._cell_of(pointer.buffer)
         array, count = values.astype(cell.data.dtype, copy=False), values.shape[1]
         known = None if defined is None or defined.all() else defined
@@ -221,7 +233,7 @@ class SimWarp:
     def update(
         self, pointer: Pointer, change: Callable[[Any, int], Any], *, where: np.ndarray | None = None
     ) -> np.ndarray:
-        """Replaces one element per lane, indivisibly and lane after lane; gives the old values. Shape (32,)."""
+        """Replaces one element per lane, indivisibly and lane after lane; gives the old values. Shape (size,)."""
         cell = self._cell_of(pointer.buffer)
 
         def each(old: np.ndarray, lanes: np.ndarray) -> np.ndarray:
@@ -231,10 +243,10 @@ class SimWarp:
             return new
 
         def update() -> np.ndarray:
-            found: np.ndarray = cell.update(self, per_lane(self._address(cell, pointer, 1)), each)
+            found: np.ndarray = cell.update(self, per_lane(self._address(cell, pointer, 1), self.size), each)
             return found
 
-        old: np.ndarray = self._within(where, update, lambda: np.zeros(LANES, cell.data.dtype))
+        old: np.ndarray = self._within(where, update, lambda: np.zeros(self.size, cell.data.dtype))
         return old
 
     def defer(
@@ -275,7 +287,7 @@ class SimWarp:
         return Reading(self, starts, size, agent, unused)
 
     def shared_address(self, pointer: Pointer) -> np.ndarray:
-        """Where a pointer points, in bytes from the beginning of the block's shared memory. Shape (32,)."""
+        """Where a pointer points, in bytes from the beginning of the block's shared memory. Shape (size,)."""
         cell = self._cell_of(pointer.buffer)
         assert isinstance(cell, Window)
         address: np.ndarray = cell.begin + pointer.offset * pointer.buffer.dtype.storage_bytes
@@ -377,7 +389,8 @@ class SimWarp:
 
     def converge(self, mask: np.ndarray | int, what: str) -> None:
         """Reports divergence unless all lanes that the active lanes' masks name execute `what` now."""
-        if self.lanes is None and isinstance(mask, int) and mask & _ALL == _ALL:
+        everyone = (1 << self.size) - 1
+        if self.lanes is None and isinstance(mask, int) and mask & everyone == everyone:
             return
         for named, here in self._companies(mask):
             if (here & ~named).any() or (named & ~here).any():
@@ -396,9 +409,11 @@ class SimWarp:
 
     def _companies(self, mask: np.ndarray | int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Per mask that active lanes give: the lanes that it names, and those that give it."""
-        masks = np.broadcast_to(np.asarray(mask, np.int64) & _ALL, (LANES,))
-        for one in np.unique(masks[self.mask]).tolist():
-            yield (one >> NUMBERS & 1).astype(bool) & self.present, self.mask & (masks == one)
+        words = np.uint64(mask & _WORD) if isinstance(mask, int) else mask.astype(np.uint64)
+        masks = np.broadcast_to(words & np.uint64((1 << self.size) - 1), (self.size,))
+        for one in np.unique(masks[self.mask]):
+            named = (one >> self.lane.astype(np.uint64) & np.uint64(1)).astype(bool)
+            yield named & self.present, self.mask & (masks == one)
 
     def fence(self) -> None:
         """Orders the accesses of the active lanes; only relaxed arrivals at the cluster's barrier need that."""
