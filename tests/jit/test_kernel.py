@@ -273,3 +273,44 @@ def test_only_a_search_gives_a_kernel_its_figures(vector_add: Make) -> None:
 def test_switches_that_change_nothing_leave_a_gpu_kernels_identity(vector_add: Make) -> None:
     kernels = [JITKernel(vector_add(100), target="sm_80", pass_configs=c) for c in (None, {"tl.stages": 3})]
     assert kernels[0].identity == kernels[1].identity
+
+
+@T.prim_func
+def tiled(A: T.Tensor((512, 256), "float16"), B: T.Tensor((256, 512), "float16"), C: T.Tensor((512, 512), "float16")):
+    with T.Kernel(4, 4, threads=128) as (bx, by):
+        A_s, B_s = T.alloc_shared((128, 64), "float16"), T.alloc_shared((64, 128), "float16")
+        C_f = T.alloc_fragment((128, 128), "float32")
+        T.clear(C_f)
+        for k in T.Pipelined(4, num_stages=3):
+            T.copy(A[by * 128, k * 64], A_s)
+            T.copy(B[k * 64, bx * 128], B_s)
+            T.gemm(A_s, B_s, C_f)
+        T.copy(C_f, C[by * 128, bx * 128])
+
+
+@pytest.mark.parametrize(
+    ("arch", "pass_name", "shown"),
+    [
+        ("sm_90a", "choose_schedule", ["# schedule: 2 consumer warpgroups, a producer of 32 threads, 4 stages"]),
+        ("sm_90a", "specialize_warps", ["# 32 threads together", "# 256 threads together", "alloc_shared((4, 128, 64)"]),
+        ("sm_90a", "choose_lowerings", ["# copy.tma\n", "# gemm.wgmma\n", "# copy.tma_store\n"]),
+        ("sm_80", "choose_lowerings", ["# copy.cp_async\n", "# gemm.mma\n"]),
+        ("sm_80", "plan_pipeline", ["T.Pipelined(4, num_stages=3, order=[0, 1, 2], stage=[0, 0, 2])"]),
+        ("sm_80", "expand_pipeline", ['A_s = T.alloc_shared((3, 128, 64), "float16")  # 3 versions']),
+        (
+            "sm_90a",
+            "infer_layouts",
+            [
+                '"float32")  # 256 threads hold 64 values each: thread 4:(0,2) 8:(1,0) 4:(16,0) 2:(64,0), value 2:(0,1) ',
+                "[_i, _j] lies at [_i, (_j // 8 ^ _i % 8) * 8 + _j % 8]",
+                "# 256 threads run 64 iterations each: thread ",
+            ],
+        ),
+        ("sm_90a", "lower_to_threads", ["# A_map: boxes of 64 x 128 elements of 256 x 512 of 'A', swizzled within 128 bytes"]),
+        ("sm_80", "plan_shared_memory", ["# 131072 bytes of shared memory", "; at byte 0\n", "; at byte 49152\n"]),
+    ],
+)
+def test_a_pass_shows_what_it_decided(arch: str, pass_name: str, shown: list[str]) -> None:
+    kernel = JITKernel(tiled, target={"kind": "cuda", "arch": arch}, execution_backend="simulator")
+    text = kernel.show_ir(pass_name)
+    assert [] == [each for each in shown if each not in text], text

@@ -69,7 +69,7 @@ class Property(enum.Enum):
     LOWERINGS_CHOSEN = ("lowerings chosen", "operators with instructions of their own name their lowering")
     STAGES_ASSIGNED = (
         "stages assigned",
-        "statements of pipelined loops have a stage and a position, tiles their versions",
+        "statements of pipelined loops have a stage and a position",
     )
     NO_PIPELINED_LOOPS = ("no pipelined loops", "pipelines have their prologue, versions, commits and waits")
     ELEMENTS_IN_LOOPS = ("elements in loops", "operators that go element by element are parallel loops")

@@ -45,6 +45,8 @@ def test_each_block_has_its_share_and_its_columns():
     assert shown == [
         "with T.Kernel(4, 1, threads=128) as (block, by):",
         "# cluster (2, 1, 1)",
+        "# schedule: 1 consumer warpgroup, a producer of 32 threads, 3 stages, clusters of 2 blocks that share the sums of "
+        "a tile, results leave through shared memory while the program goes on, 1 product in flight",
         "bx = T.min(block // 2, 1)",
         "rank = block % 2",
         'C_l_sent = T.alloc_barrier((1,), "uint64")',

@@ -1,0 +1,83 @@
+"""What passes decided about a launch, as comments for the printed program.
+
+Takes plans of launches and layouts, gives short texts: schedule, shared memory and tensor maps of a launch; versions,
+layout and offset of a buffer; who runs the iterations of a parallel loop. Why it was decided is in the plan's notes,
+which `kernel.explain()` shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from tilelang.ir.buffer import Buffer
+from tilelang.ir.expr import Expr, as_expr
+from tilelang.ir.launch import LaunchPlan, TensorMap
+from tilelang.ir.print_expr import ExprPrinter
+from tilelang.layout.digits import Mode
+from tilelang.layout.layout import Layout
+from tilelang.layout.thread_values import Fragment
+
+Text = Callable[[Expr], str]
+"""How an expression is printed."""
+
+
+def about_launch(plan: LaunchPlan, text: Text) -> list[str]:
+    """A line for each decision about a whole launch."""
+    lines = [] if plan.schedule is None else [f"schedule: {plan.schedule}"]
+    if plan.loops_ahead:
+        lines.append("parallel loops that copy run ahead in pipelines")
+    if plan.shared_bytes:
+        lines.append(f"{plan.shared_bytes} bytes of shared memory")
+    if plan.shared_end is not None:
+        lines.append(f"{text(plan.shared_end)} bytes of shared memory at the launch")
+    return lines + [_tensor_map(each, text) for each in plan.tensor_maps]
+
+
+def _tensor_map(tensor_map: TensorMap, text: Text) -> str:
+    """A map as `A_map: boxes of 64 x 8 elements of 256 x 256 of 'A', swizzled within 128 bytes`; innermost first."""
+    what = "pixels" if tensor_map.pixels else "boxes"
+    swizzled = f", swizzled within {tensor_map.swizzle} bytes" if tensor_map.swizzle else ""
+    box, dims = " x ".join(map(str, tensor_map.box)), " x ".join(map(text, tensor_map.dims))
+    return f"{tensor_map.var.name}: {what} of {box} elements of {dims} of '{tensor_map.tensor.name}'{swizzled}"
+
+
+def about_buffers(plan: LaunchPlan, text: Text) -> Mapping[Buffer, Sequence[str]]:
+    """What was decided about each buffer of a launch, one text for each decision."""
+    found: dict[Buffer, list[str]] = {}
+    for buffer in plan.uniform:
+        found.setdefault(buffer, []).append("the same in all threads")
+    for buffer, count in plan.versions:
+        found.setdefault(buffer, []).append(f"{count} version{'s' if count > 1 else ''}")
+    for buffer, fragment in plan.fragments:
+        found.setdefault(buffer, []).append(spread("hold", "value", fragment))
+    for buffer, layout in plan.shared_layouts:
+        found.setdefault(buffer, []).append(placed(layout))
+    for buffer, offset in plan.shared_offsets:
+        found.setdefault(buffer, []).append(f"at byte {offset}")
+    for buffer, place in plan.shared_tail:
+        found.setdefault(buffer, []).append(f"at byte {text(place)}")
+    return found
+
+
+def spread(verb: str, what: str, layout: Fragment) -> str:
+    """Which threads hold or run what: digits of thread and value index as size:stride, least significant first."""
+    one = layout.threads == 1
+    who = f"1 thread {verb}s" if one else f"{layout.threads} threads {verb}"
+    count = f"{layout.values} {what}{'s' if layout.values > 1 else ''}{'' if one else ' each'}"
+    return f"{who} {count}: thread {_digits(layout.thread)}, value {_digits(layout.value)}"
+
+
+def _digits(modes: Iterable[Mode]) -> str:
+    shown = " ".join(f"{mode.size}:({','.join(map(str, mode.stride))})" for mode in modes)
+    return shown or "1"
+
+
+def placed(layout: Layout) -> str:
+    """Where the elements of a shared tile lie, as `[_i, _j] lies at [...]`."""
+    printer = ExprPrinter()
+    try:
+        names, places = layout.get_forward_vars(), layout.get_forward_index()
+        here, there = (", ".join(printer.expr(as_expr(each)) for each in part) for part in (names, places))
+    except Exception:  # the index function decides with Python's `if`, or looks up in a table
+        return f"lies as {layout!r}"
+    return f"[{here}] lies at [{there}]"
