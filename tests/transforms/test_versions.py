@@ -1,5 +1,8 @@
 """Statements on one version of a buffer name it by a first index; operators count dimensions on."""
 
+import numpy as np
+from harness import run_everywhere
+
 import tilelang.language as T
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Scope
@@ -29,3 +32,20 @@ def test_every_kind_of_use_names_the_version():
     uses = ["A_s_1[stage, :, :]", "A_s_1[stage, 1, 2] = A_s_1[stage, 3, 4]", "A_s_1[stage, 5, 6]", "dim=2"]
     missing = [use for use in uses if use not in text]
     assert [] == missing, text
+
+
+def test_operators_on_lines_go_along_the_same_dimension_of_a_version():
+    @T.prim_func
+    def main(A: T.Tensor((4, 5, 24), "float16"), B: T.Tensor((4, 5), "float16"), C: T.Tensor((4, 5, 24), "float16")):
+        with T.Kernel(1, threads=64):
+            A_s = T.alloc_shared((5, 24), "float16")
+            most = T.alloc_shared((5,), "float16")
+            for k in T.Pipelined(4, num_stages=3):
+                T.copy(A[k, 0, 0], A_s)
+                T.reduce(A_s, most, lambda a, b: T.max(a, b), dim=1)
+                T.copy(most, B[k, 0])
+                T.cumsum(A_s, A_s, dim=1)
+                T.copy(A_s, C[k, 0, 0])
+
+    given = np.random.default_rng(0).integers(-4, 5, (4, 5, 24)).astype(np.float16)
+    run_everywhere(main, given, np.zeros((4, 5), np.float16), np.zeros_like(given))

@@ -8,15 +8,16 @@ from tilelang.errors import ProgramValueError
 from tilelang.ir.buffer import Region
 from tilelang.ir.expr import int_const
 from tilelang.ir.scalar import convert
-from tilelang.ir.stmt import TileMemory, TileOp
+from tilelang.ir.stmt import TileMemory
 from tilelang.ops.accumulate import accumulator
+from tilelang.ops.along import AlongDimension
 from tilelang.ops.describe import check_dim, check_left, check_memory, check_scalars, operand_text
 from tilelang.ops.reduce import ReduceOp
 from tilelang.records import record
 
 
 @record(eq=False)
-class ArgReduce(TileOp):
+class ArgReduce(AlongDimension):
     """`dst = argmax(src, dim)`, or argmin: of equals the first; the first NaN wins, as in NumPy.
 
     Shapes: dst, and values if there are any, are src without `dim`, or with extent 1 there.
@@ -39,6 +40,11 @@ class ArgReduce(TileOp):
     def name(self) -> str:
         """The user's name for it."""
         return f"T.arg{self.op.value}"
+
+    @property
+    def counted(self) -> Region:
+        """The source."""
+        return self.src
 
     def reads(self) -> tuple[Region, ...]:
         """The tile."""

@@ -16,8 +16,9 @@ from tilelang.ir.buffer import Region
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Expr, Var, binary
 from tilelang.ir.scalar import BinaryOp, convert
-from tilelang.ir.stmt import TileMemory, TileOp
+from tilelang.ir.stmt import TileMemory
 from tilelang.ir.visit import substitute, variables_of
+from tilelang.ops.along import AlongDimension
 from tilelang.ops.describe import (
     check_dim,
     check_extents,
@@ -29,7 +30,7 @@ from tilelang.records import record
 
 
 @record(eq=False)
-class LineOp(TileOp):
+class LineOp(AlongDimension):
     """Combines values along a dimension.
 
     Attributes:
@@ -57,6 +58,11 @@ class LineOp(TileOp):
     def dtypes(self) -> tuple[DType, ...]:
         """The dtypes of the running values."""
         return tuple(var.dtype for var in self.vars[: len(self.srcs)])
+
+    @property
+    def counted(self) -> Region:
+        """The first tile."""
+        return self.srcs[0]
 
     def reads(self) -> tuple[Region, ...]:
         """The tiles."""

@@ -13,8 +13,9 @@ from tilelang.dtypes import DType
 from tilelang.errors import ProgramValueError
 from tilelang.ir.buffer import Region
 from tilelang.ir.scalar import DROPS_NAN, BinaryOp, convert
-from tilelang.ir.stmt import TileMemory, TileOp
+from tilelang.ir.stmt import TileMemory
 from tilelang.ops.accumulate import accumulator
+from tilelang.ops.along import AlongDimension
 from tilelang.ops.describe import check_dim, check_left, check_memory, check_scalars
 from tilelang.records import record
 
@@ -89,7 +90,7 @@ def neutral(op: ReduceOp, dtype: DType) -> int | float:
 
 
 @record(eq=False)
-class Reduce(TileOp):
+class Reduce(AlongDimension):
     """`dst = fold(op, src, dim)`, or `dst = op(dst, fold)` if not `clear`.
 
     Shapes: dst is src without `dim`, or with extent 1 there; a tile of one dimension folds into one element. NaN wins
@@ -122,6 +123,11 @@ class Reduce(TileOp):
         """One step of the fold."""
         operator = OPERATORS[self.op]
         return operator if self.nan_propagate else DROPS_NAN.get(operator, operator)
+
+    @property
+    def counted(self) -> Region:
+        """The source."""
+        return self.src
 
     def reads(self) -> tuple[Region, ...]:
         """The source, and the destination unless it is cleared."""

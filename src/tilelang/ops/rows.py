@@ -11,7 +11,8 @@ from tilelang.errors import ProgramValueError
 from tilelang.ir.buffer import Region
 from tilelang.ir.expr import Expr, as_expr, const
 from tilelang.ir.scalar import convert
-from tilelang.ir.stmt import TileMemory, TileOp
+from tilelang.ir.stmt import TileMemory
+from tilelang.ops.along import AlongDimension
 from tilelang.ops.arg_reduce import check_integers
 from tilelang.ops.describe import (
     check_dim,
@@ -26,7 +27,7 @@ from tilelang.records import record
 
 
 @record(eq=False)
-class RowOp(TileOp):
+class RowOp(AlongDimension):
     """Moves rows between a tensor, where indices name them, and a tile, where they lie one after the other.
 
     A row is what is left of the tensor when one of its dimensions is indexed.
@@ -52,6 +53,11 @@ class RowOp(TileOp):
     def target(self) -> Region:
         """Where they go."""
         return self.tile
+
+    @property
+    def counted(self) -> Region:
+        """The tensor."""
+        return self.tensor
 
     def reads(self) -> tuple[Region, ...]:
         """Where rows come from, and the indices."""

@@ -9,15 +9,16 @@ import numpy as np
 from tilelang.errors import ProgramValueError
 from tilelang.ir.buffer import Region
 from tilelang.ir.scalar import convert
-from tilelang.ir.stmt import TileMemory, TileOp
+from tilelang.ir.stmt import TileMemory
 from tilelang.ops.accumulate import accumulator
+from tilelang.ops.along import AlongDimension
 from tilelang.ops.arg_reduce import check_integers
 from tilelang.ops.describe import check_extents, check_memory, check_scalars, operand_text
 from tilelang.records import record
 
 
 @record(eq=False)
-class SortOp(TileOp):
+class SortOp(AlongDimension):
     """What sorting and choosing the first few have in common: the order.
 
     NaN counts as greater than anything. Elements that are equal stay in the order in which they were.
@@ -35,6 +36,11 @@ class SortOp(TileOp):
     descending: bool
     dst: Region | None
     indices: Region | None
+
+    @property
+    def counted(self) -> Region:
+        """The keys."""
+        return self.src
 
     def reads(self) -> tuple[Region, ...]:
         """The keys."""

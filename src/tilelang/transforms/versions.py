@@ -1,7 +1,7 @@
 """Buffers that a pipeline keeps several versions of: a first dimension more, and an index for it in every use.
 
 Takes a buffer and a count, gives the buffer of all versions; takes statements, gives them on one version. Invariant:
-operators that count the dimensions of their source count on.
+operators along a dimension of the buffer go along the same one.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from tilelang.dtypes import INT32
 from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Expr, Load, const
-from tilelang.ir.stmt import Atomic, Stmt, Store, TileOp
+from tilelang.ir.stmt import Atomic, Stmt, Store
 from tilelang.ir.visit import Rewriter
+from tilelang.ops.along import AlongDimension
 
 
 def versioned(buffer: Buffer, count: int) -> Buffer:
@@ -57,9 +58,6 @@ class OnVersion(Rewriter):
             buffer, index = self._versions[node.buffer]
             return dataclasses.replace(new, buffer=buffer, indices=(index, *new.indices))
         new = self.rebuild_stmt(node)
-        source = getattr(node, "src", None)
-        if isinstance(node, TileOp) and isinstance(source, Region) and source.buffer in self._versions:
-            dim = getattr(node, "dim", None)  # counts the dimensions of the source
-            if new is not None and dim is not None:
-                return dataclasses.replace(new, dim=dim + 1)  # type: ignore[call-arg]
+        if isinstance(node, AlongDimension) and node.counted.buffer in self._versions and new is not None:
+            return dataclasses.replace(new, dim=node.dim + 1)  # type: ignore[call-arg]
         return new
