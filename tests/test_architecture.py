@@ -27,9 +27,6 @@ FACADES = set(
 
 # Imports that still go to the right: a module, and the layer that it reaches into. None may be added.
 OUTSTANDING = {
-    ("isa/common/random", "targets/nvidia"),
-    ("isa/common/spell", "targets/cpu"),
-    ("isa/common/spell", "targets/nvidia"),
     ("language/allreduce", "targets/nvidia"),
     ("language/copies", "targets/nvidia"),
     ("language/legacy_calls", "targets/nvidia"),

@@ -1,7 +1,11 @@
 """What dialects say of dtypes."""
 
+import pytest
+
 from tilelang.codegen.dialect import is_packed
 from tilelang.dtypes import SCALARS, as_dtype
+from tilelang.errors import NoLowering
+from tilelang.isa.catalogue import INTRINSICS
 from tilelang.targets.cpu.codegen.cpp_types import CPP
 
 
@@ -12,3 +16,9 @@ def test_packed_dtypes_are_those_whose_values_have_another_type_than_their_eleme
 
 def test_short_vectors_are_not_packed():
     assert not is_packed(as_dtype("float16x8"))
+
+
+def test_a_dtype_without_text_is_an_error_that_names_both():
+    assert "tl::exp({0})" == CPP.spelling(INTRINSICS["exp"], as_dtype("float32")).text
+    with pytest.raises(NoLowering, match="T.exp: has no cpp form for int32"):
+        CPP.spelling(INTRINSICS["exp"], as_dtype("int32"))

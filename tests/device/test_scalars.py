@@ -11,6 +11,7 @@ from tilelang.isa.catalogue import INTRINSICS
 from tilelang.targets.nvidia.codegen.cuda_types import CUDA
 from tilelang.targets.nvidia.isa.arithmetic import HELPERS
 from tilelang.targets.nvidia.isa.convert import conversion
+from tilelang.targets.nvidia.isa.intrinsics import spellings
 from tilelang.targets.nvidia.isa.types import INTEGERS, cuda_type
 
 pytestmark = needs_gpu
@@ -147,7 +148,7 @@ def test_sums_and_products_of_elements_are_rounded_once(sums_and_products, name,
         assert_same(data_binary(BinaryOp[op], a, b, dtype), actual, dtype)
 
 
-MATH = [(name, dtype) for name, record in INTRINSICS.items() for dtype in record.spell["cuda"]]
+MATH = [(name, dtype) for name in INTRINSICS for dtype in spellings(name)]
 # units in the last place; Source: CUDA C++ Programming Guide, "Mathematical Functions Appendix"
 BOUNDS = {"sinh": 3, "pow": 4, "tan": 4, "sigmoid": 3, "tanh": 2, "asinh": 3, "acosh": 4, "atanh": 3, "hypot": 3}
 
@@ -170,7 +171,7 @@ def functions():
     helpers, texts = [INTEGERS], []
     for name, dtype in MATH:
         record, row = INTRINSICS[name], as_dtype(dtype)
-        text = record.spelling("cuda", row)
+        text = spellings(name)[dtype]
         helpers += [text.helper, cuda_type(row).helper]
         made = record.result((row,) * record.arity)
         kinds = cuda_type(row), cuda_type(made)

@@ -1,5 +1,4 @@
 import inspect
-import string
 
 import pytest
 
@@ -16,17 +15,14 @@ def test_every_name_is_there_once_and_under_its_own_name():
 
 
 @pytest.mark.parametrize("name", list(INTRINSICS))
-def test_each_intrinsic_has_a_text_for_every_dtype_it_computes_in(name):
+def test_results_are_scalars(name):
     record = INTRINSICS[name]
     for dtype in SCALARS.values():
         operands = (dtype,) * record.arity
         try:
-            compute = record.compute(operands)
+            record.compute(operands)
         except ProgramError:
             continue
-        text = record.spelling("cpp", compute).text
-        places = {int(field) for _, field, _, _ in string.Formatter().parse(text) if field is not None}
-        assert set(range(record.arity)) == places
         assert record.result(operands) in SCALARS.values()
 
 

@@ -393,7 +393,7 @@ class ExprPrinter(IndexPrinter):
         if not isinstance(callee, Intrinsic):
             raise CompilerBug(f"codegen: {callee.name} is no intrinsic")
         compute = callee.compute(tuple(a.dtype for a in expr.args))
-        spelling = callee.spelling(self.dialect.language, compute)
+        spelling = self.dialect.spelling(callee, compute)
         self.need(spelling.helper)
         text = spelling.of(*(self._operand(a, compute) for a in expr.args))
         return self._wrapped(text, expr.dtype, TERNARY)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tilelang.dtypes import DType
-from tilelang.isa.intrinsic import Helper, Spelling
+from tilelang.errors import NoLowering
+from tilelang.isa.intrinsic import Helper, Intrinsic, Spelling
 from tilelang.records import record
 
 
@@ -18,7 +19,9 @@ class Dialect:
     """The words of one language.
 
     Attributes:
-        language: The key of `Intrinsic.spell` and `Routine.spell`.
+        language: The key of `Routine.spell`.
+        intrinsics: The texts of an intrinsic, from its name, by compute dtype. Operands of a text, and its value, have
+            the compute dtype; for an intrinsic with a bool or int32 `result` the text has that type.
         storage_type: The type of one element in memory.
         storage_helpers: What must be defined before the storage type is named.
         value_type: The type of a value in an expression.
@@ -42,6 +45,7 @@ class Dialect:
     """
 
     language: str
+    intrinsics: Callable[[str], Mapping[str, Spelling]]
     storage_type: Callable[[DType], str]
     storage_helpers: Callable[[DType], tuple[Helper, ...]]
     value_type: Callable[[DType], str]
@@ -58,6 +62,17 @@ class Dialect:
     moves_bits: bool
     computes: frozenset[str] = frozenset()
     chooses: Helper | None = None
+
+    def spelling(self, intrinsic: Intrinsic, compute: DType) -> Spelling:
+        """The text of an intrinsic for operands of one compute dtype.
+
+        Raises:
+            NoLowering: The language has none.
+        """
+        found = self.intrinsics(intrinsic.name).get(str(compute))
+        if found is None:
+            raise NoLowering(f"T.{intrinsic.name}: has no {self.language} form for {compute!s}")
+        return found
 
 
 def is_packed(dtype: DType) -> bool:

@@ -90,7 +90,7 @@ class Source:
     """Generated source text.
 
     Attributes:
-        language: "cpp" or another key of `Intrinsic.spell`.
+        language: "cpp" or another `Dialect.language`.
         text: The source.
         entry: Name of the function to call.
         lines: The user's place for lines of `text`, counted from 1, where there is one.

@@ -1,15 +1,13 @@
-"""The record of an intrinsic: what the IR knows of it, and how each language writes it.
+"""The record of an intrinsic, and the words in which a language writes one.
 
-Takes nothing from the machine; gives `Intrinsic`, its `Spelling` per language and dtype, and the `Helper` texts that
-spellings need. Invariant: a spelling's text computes exactly what `meaning` computes, up to rounding of the last bits.
+Gives `Intrinsic`, `Spelling`, of which a target has one per intrinsic and dtype, and the `Helper` texts that spellings
+need. Invariant: a spelling's text computes exactly what `meaning` computes, up to rounding of the last bits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-from tilelang.dtypes import DType
-from tilelang.errors import NoLowering
 from tilelang.ir.callee import Callee
 from tilelang.records import record
 
@@ -49,27 +47,13 @@ class Spelling:
 
 @record(slots=True, eq=False)
 class Intrinsic(Callee):
-    """A scalar function with its text per language.
+    """A scalar function; the dialect of a target has its text.
 
     Attributes:
-        spell: From language ("cpp") to compute dtype to text. Operands of the text, and its value, have the compute
-            dtype; for an intrinsic with a bool or int32 `result` the text has that type.
         source: Where the definition comes from, in words.
     """
 
-    spell: Mapping[str, Mapping[str, Spelling]]
     source: str = ""
-
-    def spelling(self, language: str, compute: DType) -> Spelling:
-        """The text for operands of one compute dtype.
-
-        Raises:
-            NoLowering: The language has no text for it.
-        """
-        found = self.spell.get(language, {}).get(str(compute))
-        if found is None:
-            raise NoLowering(f"T.{self.name}: has no {language} form for {compute!s}")
-        return found
 
 
 def ordered_helpers(helpers: Iterable[Helper]) -> list[Helper]:

@@ -10,7 +10,6 @@ from functools import reduce
 from tilelang.dtypes import INT32, SCALARS, DType, Kind, promote
 from tilelang.errors import ProgramError
 from tilelang.isa.common import meaning
-from tilelang.isa.common.spell import spellings
 from tilelang.isa.intrinsic import Intrinsic
 
 
@@ -56,8 +55,8 @@ def bit_position(dtypes: tuple[DType, ...]) -> DType:
 
 
 BITS: tuple[Intrinsic, ...] = (
-    Intrinsic("popcount", 1, int32_result, meaning.popcount, unsigned_twin, spellings("popcount")),
-    Intrinsic("clz", 1, int32_result, meaning.leading_zeros, unsigned_twin, spellings("clz")),
-    Intrinsic("fns", 3, bit_position, meaning.nth_set_bit, bit_position, spellings("fns"), "PTX ISA, fns"),
-    Intrinsic("dp4a", 3, packed_dtype, meaning.dot4, packed_dtype, spellings("dp4a"), "CUDA C++ __dp4a"),
+    Intrinsic("popcount", 1, int32_result, meaning.popcount, unsigned_twin),
+    Intrinsic("clz", 1, int32_result, meaning.leading_zeros, unsigned_twin),
+    Intrinsic("fns", 3, bit_position, meaning.nth_set_bit, bit_position, "PTX ISA, fns"),
+    Intrinsic("dp4a", 3, packed_dtype, meaning.dot4, packed_dtype, "CUDA C++ __dp4a"),
 )

@@ -1,6 +1,6 @@
 """Arithmetic that is rounded once, as a mode says, and never contracted: what `T.ieee_add` and its kin call.
 
-Gives `ieee(operation, mode)`. Invariant: each text and the meaning give the same bits; compilers neither
+Gives `ieee(operation, mode)`. Invariant: the meaning and the text of each target give the same bits; compilers neither
 fuse the operations with others nor replace them by approximations.
 
 Source: IEEE 754, 4.3 "Rounding-direction attributes"; CUDA C++ Programming Guide, "Mathematical Functions Appendix",
@@ -18,15 +18,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilelang.isa.common.math import float_compute, float_result
-from tilelang.isa.intrinsic import Helper, Intrinsic, Spelling
+from tilelang.isa.intrinsic import Intrinsic
 from tilelang.records import record
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
-MODES: Mapping[str, str] = MappingProxyType(
-    {"rn": "FE_TONEAREST", "rz": "FE_TOWARDZERO", "ru": "FE_UPWARD", "rd": "FE_DOWNWARD"}
-)
+MODES = ("rn", "rz", "ru", "rd")  # to nearest, towards zero, up, down
 
 
 @record(slots=True)
@@ -35,18 +33,16 @@ class Operation:
 
     Attributes:
         arity: How many operands it takes.
-        cuda: What CUDA's functions of float32 and float64 are called without their mode; the latter may be absent.
-        cpp: A C++ expression of x, y and z.
         plain: The operation on NumPy scalars, rounded to nearest.
         exact: The sign of the exact value minus a fraction, for finite operands; zero operands of a division and
             negative ones of a root are left to `plain`.
+        cancels: Whether it is a sum, so that the mode chooses the sign of an exact zero.
     """
 
     arity: int
-    cuda: tuple[str, str | None]
-    cpp: str
     plain: Callable[..., Any]
     exact: Callable[..., int]
+    cancels: bool = False
 
 
 def _fraction(value: Any) -> Fraction:
@@ -77,24 +73,16 @@ def _as_float(value: Fraction) -> float:
 
 OPERATIONS: Mapping[str, Operation] = MappingProxyType(
     {
-        "add": Operation(2, ("__fadd", "__dadd"), "x + y", lambda x, y: x + y, lambda r, x, y: _sign(x + y - r)),
-        "sub": Operation(2, ("__fsub", "__dsub"), "x - y", lambda x, y: x - y, lambda r, x, y: _sign(x - y - r)),
-        "mul": Operation(2, ("__fmul", "__dmul"), "x * y", lambda x, y: x * y, lambda r, x, y: _sign(x * y - r)),
-        "fmaf": Operation(
-            3, ("__fmaf", "__fma"), "std::fma((T)x, (T)y, (T)z)", _fma_nearest, lambda r, x, y, z: _sign(x * y + z - r)
-        ),
-        "frcp": Operation(1, ("__frcp", "__drcp"), "T(1) / x", lambda x: type(x)(1) / x, lambda r, x: _sign(1 / x - r)),
-        "fsqrt": Operation(
-            1, ("__fsqrt", "__dsqrt"), "std::sqrt((T)x)", np.sqrt, lambda r, x: 1 if r < 0 else _sign(x - r * r)
-        ),
+        "add": Operation(2, lambda x, y: x + y, lambda r, x, y: _sign(x + y - r), cancels=True),
+        "sub": Operation(2, lambda x, y: x - y, lambda r, x, y: _sign(x - y - r), cancels=True),
+        "mul": Operation(2, lambda x, y: x * y, lambda r, x, y: _sign(x * y - r)),
+        "fmaf": Operation(3, _fma_nearest, lambda r, x, y, z: _sign(x * y + z - r), cancels=True),
+        "frcp": Operation(1, lambda x: type(x)(1) / x, lambda r, x: _sign(1 / x - r)),
+        "fsqrt": Operation(1, np.sqrt, lambda r, x: 1 if r < 0 else _sign(x - r * r)),
         "frsqrt": Operation(
-            1,
-            ("__frsqrt", None),
-            "T(1.0L / std::sqrt((long double)x))",
-            lambda x: type(x)(1 / np.sqrt(np.float64(x))),
-            lambda r, x: 1 if r <= 0 else _sign(1 - r * r * x),
+            1, lambda x: type(x)(1 / np.sqrt(np.float64(x))), lambda r, x: 1 if r <= 0 else _sign(1 - r * r * x)
         ),
-        "fdiv": Operation(2, ("__fdiv", "__ddiv"), "x / y", lambda x, y: x / y, lambda r, x, y: _sign(x / y - r)),
+        "fdiv": Operation(2, lambda x, y: x / y, lambda r, x, y: _sign(x / y - r)),
     }
 )
 
@@ -103,56 +91,8 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
 def ieee(operation: str, mode: str) -> Intrinsic:
     """The intrinsic of an operation of `OPERATIONS` under a mode of `MODES`."""
     row = OPERATIONS[operation]
-    operands = ", ".join(f"{{{place}}}" for place in range(row.arity))
-    short, wide = row.cuda
-    name = f"ieee_{operation}"
-    cuda = {"float32": Spelling(f"{short}_{mode}({operands})")}
-    if wide is not None:
-        cuda["float64"] = Spelling(f"{wide}_{mode}({operands})")
-    own = Spelling(f"tl::{name}<{MODES[mode]}>({operands})", _helper(name, row))
-    cpp = dict.fromkeys(("float32", "float64"), own)
-    return Intrinsic(
-        f"{name}_{mode}",
-        row.arity,
-        float_result,
-        _meaning(row, mode),
-        float_compute,
-        {"cpp": cpp, "cuda": cuda},
-        "IEEE 754, 4.3",
-    )
-
-
-# Accesses to volatile objects stay between the calls that change the mode, and are neither fused nor moved.
-_ROUNDING = Helper(
-    "ieee_rounding",
-    """\
-namespace tl {
-struct rounding {
-    int before = FE_TONEAREST;
-    explicit rounding(int mode) : before(std::fegetround()) { std::fesetround(mode); }
-    ~rounding() { std::fesetround(before); }
-};
-}  // namespace tl
-""",
-    headers=("<cfenv>", "<cmath>"),
-)
-
-
-def _helper(name: str, row: Operation) -> Helper:
-    letters = "abc"[: row.arity]
-    taken = ", ".join(f"T {letter}" for letter in letters)
-    held = " ".join(f"volatile T {place} = {letter};" for place, letter in zip("xyz", letters, strict=False))
-    text = f"""\
-namespace tl {{
-template <int Mode, class T> __attribute__((noinline)) static T {name}({taken}) {{
-    {held}
-    const rounding under(Mode);
-    volatile T result = {row.cpp};
-    return result;
-}}
-}}  // namespace tl
-"""
-    return Helper(name, text, needs=(_ROUNDING,))
+    meaning = _meaning(row, mode)
+    return Intrinsic(f"ieee_{operation}_{mode}", row.arity, float_result, meaning, float_compute, "IEEE 754, 4.3")
 
 
 def _meaning(row: Operation, mode: str) -> Callable[..., Any]:
@@ -178,7 +118,7 @@ def _meaning(row: Operation, mode: str) -> Callable[..., Any]:
 
 def _zero_sign(row: Operation, operands: tuple[Any, ...]) -> bool:
     """Whether an exact zero is a sum of numbers that cancel, whose sign the mode chooses."""
-    return row.arity >= 2 and row.cpp in ("x + y", "x - y", OPERATIONS["fmaf"].cpp) and any(x != 0 for x in operands)
+    return row.cancels and any(x != 0 for x in operands)
 
 
 def _rounded(near: Any, above: Callable[[Fraction], int], mode: str, cancels: bool) -> Any:

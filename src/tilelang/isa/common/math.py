@@ -14,7 +14,6 @@ import numpy as np
 
 from tilelang.dtypes import BOOL, FLOAT32, FLOAT64, DType, promote
 from tilelang.isa.common import meaning
-from tilelang.isa.common.spell import spellings
 from tilelang.isa.intrinsic import Intrinsic
 
 Rule = Callable[[tuple[DType, ...]], DType]
@@ -58,7 +57,7 @@ def _row(
     compute: Rule = float_compute,
     source: str = "",
 ) -> Intrinsic:
-    return Intrinsic(name, arity, result, function, compute, spellings(name), source)
+    return Intrinsic(name, arity, result, function, compute, source)
 
 
 _wide, _quiet = meaning.wide, meaning.quiet

@@ -4,6 +4,7 @@ from cpp import PLAIN, call, compile_functions, needs_compiler
 
 from tilelang.dtypes import as_dtype
 from tilelang.isa.catalogue import INTRINSICS
+from tilelang.targets.cpu.isa.bits import BITS
 
 pytestmark = needs_compiler
 
@@ -15,7 +16,7 @@ def library():
     helpers, functions = [], []
     for name in ("popcount", "clz"):
         for dtype in ("uint4", *UNSIGNED):
-            text = INTRINSICS[name].spelling("cpp", as_dtype(dtype))
+            text = BITS[name][dtype]
             helpers.append(text.helper)
             c_type = "uint8_t" if dtype == "uint4" else f"{dtype}_t"
             functions.append(
@@ -23,13 +24,13 @@ def library():
                 f" {{ for (int64_t i = 0; i < n; ++i) y[i] = {text.of('x[i]')}; }}"
             )
     for dtype in ("int32", "uint32"):
-        text = INTRINSICS["dp4a"].spelling("cpp", as_dtype(dtype))
+        text = BITS["dp4a"][dtype]
         helpers.append(text.helper)
         functions.append(
             f"void dp4a_{dtype}(const {dtype}_t* a, const {dtype}_t* b, const {dtype}_t* c, {dtype}_t* y, int64_t n)"
             f" {{ for (int64_t i = 0; i < n; ++i) y[i] = {text.of('a[i]', 'b[i]', 'c[i]')}; }}"
         )
-    fns = INTRINSICS["fns"].spelling("cpp", as_dtype("uint32"))
+    fns = BITS["fns"]["uint32"]
     helpers.append(fns.helper)
     functions.append(
         "void fns(const uint32_t* a, const uint32_t* b, const uint32_t* c, uint32_t* y, int64_t n)"

@@ -5,6 +5,7 @@ from cpp import PLAIN, call, compile_functions, needs_compiler
 from tilelang.dtypes import SCALARS, as_dtype
 from tilelang.isa.catalogue import INTRINSICS
 from tilelang.isa.common.convert import cpp_type
+from tilelang.targets.cpu.isa.math import MATH
 
 pytestmark = needs_compiler
 
@@ -20,7 +21,7 @@ def library():
 
     def add(name, dtype, result):
         record = INTRINSICS[name]
-        text = record.spelling("cpp", as_dtype(dtype))
+        text = MATH[name][dtype]
         helpers.append(text.helper)
         c_type, letters = cpp_type(as_dtype(dtype)).name, "abc"[: record.arity]
         parameters = ", ".join(f"const {c_type}* {letter}" for letter in letters)

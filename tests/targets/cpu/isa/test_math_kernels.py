@@ -5,6 +5,7 @@ from cpp import NATIVE, PLAIN, call, compile_functions, needs_compiler
 from tilelang.dtypes import FLOAT32, FLOAT64
 from tilelang.isa.catalogue import INTRINSICS
 from tilelang.isa.intrinsic import Helper, ordered_helpers
+from tilelang.targets.cpu.isa.math import MATH
 
 pytestmark = [needs_compiler, pytest.mark.filterwarnings("ignore::RuntimeWarning")]
 
@@ -39,7 +40,7 @@ def library(request):
     helpers, functions = [], []
     for name in (*FLOAT32_BOUNDS, "pow"):
         for dtype, c_type in ((FLOAT32, "float"), (FLOAT64, "double")):
-            text = INTRINSICS[name].spelling("cpp", dtype)
+            text = MATH[name][str(dtype)]
             helpers.append(text.helper)
             second, operands = ("", ["x[i]"]) if name != "pow" else (f"const {c_type}* z, ", ["x[i]", "z[i]"])
             functions.append(
@@ -52,7 +53,7 @@ def library(request):
 def test_every_function_brings_the_helpers_it_needs():
     parts = []
     for number, name in enumerate((*FLOAT32_BOUNDS, "pow")):
-        own = ordered_helpers(h for h in [INTRINSICS[name].spelling("cpp", FLOAT32).helper] if h is not None)
+        own = ordered_helpers(h for h in [MATH[name]["float32"].helper] if h is not None)
         text = "\n".join(helper.text for helper in own)
         parts.append(Helper(name, f"namespace alone_{number} {{\n{text}\n}}", headers=tuple(x for h in own for x in h.headers)))
     compile_functions(parts, [], PLAIN)

@@ -125,8 +125,8 @@ def test_the_bits_of_an_element_are_read_as_they_are(name, bits):
 def test_functions_that_the_text_calls_are_no_names_of_the_users():
     """A user's variable of that name would hide the function."""
     called = set()
-    for intrinsic in INTRINSICS.values():
-        for spelling in intrinsic.spell.get("cuda", {}).values():
+    for name in INTRINSICS:
+        for spelling in CUDA.intrinsics(name).values():
             called |= set(re.findall(r"(?<![\w:])([a-z]\w*)\s*\(", spelling.text))
     free = {name for name in called if not name.startswith("tl_") and Names(CUDA_WORDS).fresh(name) == name}
     assert set() == free

@@ -1,6 +1,5 @@
 import pytest
 
-from tilelang.isa.catalogue import INTRINSICS
 from tilelang.targets.nvidia.isa.bits import BITS
 
 
@@ -15,7 +14,3 @@ def test_leading_zeros_are_counted_in_the_width_of_the_dtype(dtype, width):
     for value in (0, 1, 5, 2**width - 1):
         text = BITS["clz"][dtype].of(str(value)).replace("u)", ")")
         assert clz(value, width) == eval(text, names)
-
-
-def test_the_bit_operations_are_those_of_the_catalogue():
-    assert all(INTRINSICS[name].spell["cuda"] is column for name, column in BITS.items())

@@ -13,6 +13,7 @@ from tilelang.dtypes import DType, lane_dtype
 from tilelang.isa.common.convert import conversion, cpp_arithmetic, cpp_type
 from tilelang.isa.intrinsic import Helper
 from tilelang.targets.cpu.codegen.cpp_helpers import HELPERS
+from tilelang.targets.cpu.isa.intrinsics import spellings
 
 VECTOR = Helper(
     "tl_vector",
@@ -44,6 +45,7 @@ def value_type(dtype: DType) -> str:
 # compiled with -fwrapv; everything is 64 bits wide, which costs a CPU nothing
 CPP = Dialect(
     language="cpp",
+    intrinsics=spellings,
     storage_type=storage_type,
     storage_helpers=storage_helpers,
     value_type=value_type,

@@ -9,6 +9,7 @@ from tilelang.dtypes import DType
 from tilelang.isa.intrinsic import Helper
 from tilelang.targets.nvidia.isa.arithmetic import CHOOSE, HELPERS
 from tilelang.targets.nvidia.isa.convert import conversion
+from tilelang.targets.nvidia.isa.intrinsics import spellings
 from tilelang.targets.nvidia.isa.types import cuda_type
 
 
@@ -32,6 +33,7 @@ def value_type(dtype: DType) -> str:
 # Source: CUDA Math API, "Type Casting Intrinsics"
 CUDA = Dialect(
     language="cuda",
+    intrinsics=spellings,
     storage_type=storage_type,
     storage_helpers=storage_helpers,
     value_type=value_type,

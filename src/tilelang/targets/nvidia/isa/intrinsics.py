@@ -1,0 +1,33 @@
+"""How CUDA writes the intrinsics of the language.
+
+Gives `spellings`. Invariant: every intrinsic that a user can name has a text, but perhaps not for every dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+
+from tilelang.isa.intrinsic import Spelling
+from tilelang.targets.nvidia.isa.bits import BITS
+from tilelang.targets.nvidia.isa.ieee import IEEE
+from tilelang.targets.nvidia.isa.math import MATH
+from tilelang.targets.nvidia.isa.types import INTEGERS
+
+_TEXTS: Mapping[str, Mapping[str, Spelling]] = MappingProxyType({**MATH, **BITS, **IEEE})
+
+
+def spellings(name: str) -> Mapping[str, Spelling]:
+    """An intrinsic's texts by compute dtype; none for a name that the language does not have."""
+    return _TEXTS.get(name) or _random_texts().get(name, {})
+
+
+@cache
+def _random_texts() -> Mapping[str, Mapping[str, Spelling]]:
+    from tilelang.isa.common.random_text import random_texts  # noqa: PLC0415  long tables, which few kernels need
+
+    # what starts a generator would take the compiler long if it were unrolled and inlined
+    return random_texts(
+        "__device__ __forceinline__", "static __device__ __noinline__", "#pragma unroll 1\n", needs=(INTEGERS,)
+    )
