@@ -4,7 +4,7 @@ from tilelang.dtypes import INT32, INT64
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr, Load, Var, const
 from tilelang.ir.stmt import CallStmt, For, ForKind, If, Seq, Store
-from tilelang.targets.nvidia.isa.sync import SYNC_THREADS
+from tilelang.targets.gpu.isa.sync import SYNC_THREADS
 
 I = Var("i", INT32, index=True)
 ZERO, EIGHT = const(0, INT32), const(8, INT32)

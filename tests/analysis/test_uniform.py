@@ -22,7 +22,7 @@ from tilelang.ir.stmt import (
     Store,
     While,
 )
-from tilelang.targets.nvidia.isa.warp import ACTIVE_MASK
+from tilelang.targets.gpu.isa.warp import ACTIVE_MASK
 
 
 def c(value):

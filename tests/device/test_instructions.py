@@ -9,6 +9,7 @@ from warp_alone import FULL, WarpAlone, run
 
 from tilelang.dtypes import DType, as_dtype
 from tilelang.ir.buffer import Scope
+from tilelang.targets.nvidia.codegen.cuda_types import CUDA
 from tilelang.targets.nvidia.isa.atomic import atomic
 from tilelang.targets.nvidia.isa.catalogue import INSTRUCTIONS
 from tilelang.targets.nvidia.isa.types import BITS, INTEGERS, cuda_type
@@ -40,7 +41,7 @@ def sample(dtype):
 def kernel(number, name):
     """A kernel around one call, whose parameters are the operands in memory and then the result."""
     record, heads, before, places, after = INSTRUCTIONS[name], [], [], [], []
-    helpers = [INTEGERS, BITS, record.helper.get("cuda")]
+    helpers = [INTEGERS, BITS, CUDA.call(record).helper]
     for place, operand in enumerate(operands(name)):
         if isinstance(operand, Address):
             kind = cuda_type(operand.dtype)
@@ -63,7 +64,7 @@ def kernel(number, name):
             places.append(f"v{place}[t]")
         else:
             places.append("0xffffffffu" if isinstance(operand, Mask) else str(operand))
-    text = record.spell["cuda"].format(*places)
+    text = CUDA.call(record).of(*places)
     if record.result is not None:
         kind = cuda_type(record.result)
         helpers.append(kind.helper)
@@ -116,10 +117,10 @@ def test_lanes_and_blocks_take_turns_at_one_element(op, name):
     if op == "xor" and not dtype.is_int:
         pytest.skip("no bits of floats")
     record, kind = atomic(op, dtype), cuda_type(dtype)
-    call = record.spell["cuda"].format("m", f"{kind.value}(threadIdx.x % 4)")
+    call = CUDA.call(record).of("m", f"{kind.value}(threadIdx.x % 4)")
     source = f'extern "C" __global__ void k({kind.name}* m) {{ {call}; }}'
     memory = np.array([1]).astype(dtype.numpy)
-    Module(cuda_source([INTEGERS, record.helper.get("cuda"), kind.helper], [source])).run(
+    Module(cuda_source([INTEGERS, CUDA.call(record).helper, kind.helper], [source])).run(
         "k", memory, threads=4, blocks=2
     )
     expected = {"add": 13, "min": 0, "max": 3, "xor": 1}[op]

@@ -20,6 +20,7 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.options import CompileOptions
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.runner import run_passes
+from tilelang.targets.gpu.isa.warp import ELECT
 from tilelang.targets.nvidia.backend import BACKEND
 from tilelang.targets.nvidia.isa.cluster import (
     CLUSTER_ARRIVE_RELAXED,
@@ -28,7 +29,6 @@ from tilelang.targets.nvidia.isa.cluster import (
 )
 from tilelang.targets.nvidia.isa.mbarrier import FENCE_MBARRIER_INIT, MBARRIER_INIT
 from tilelang.targets.nvidia.isa.tma import tma_load
-from tilelang.targets.nvidia.isa.warp import ELECT
 from tilelang.targets.nvidia.isa.wgmma import MATRIX_DESCRIPTOR, WGMMA_COMMIT, WGMMA_FENCE, atom_of, wgmma, wgmma_wait
 from tilelang.targets.nvidia.passes import persist_grid
 from tilelang.targets.target import Target

@@ -19,6 +19,8 @@ from tilelang.ir.launch import TensorMap
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Bind, CallStmt, If, Launch, Seq, Stmt, Store
 from tilelang.ir.visit import Rewriter, walk, walk_expr
+from tilelang.targets.gpu.isa.lanes import LANES
+from tilelang.targets.gpu.isa.sync import SYNC_THREADS
 from tilelang.targets.nvidia.isa.async_units import TMA_LOAD, TMA_STORE, WGMMA
 from tilelang.targets.nvidia.isa.cluster import (
     CLUSTER_ARRIVE,
@@ -27,7 +29,6 @@ from tilelang.targets.nvidia.isa.cluster import (
     mbarrier_arrive_remote,
 )
 from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC, FENCE_PROXY_ASYNC_GLOBAL
-from tilelang.targets.nvidia.isa.lanes import LANES
 from tilelang.targets.nvidia.isa.mbarrier import (
     FENCE_MBARRIER_INIT,
     MBARRIER_ARRIVE,
@@ -35,7 +36,7 @@ from tilelang.targets.nvidia.isa.mbarrier import (
     MBARRIER_INIT,
     MBARRIER_WAIT,
 )
-from tilelang.targets.nvidia.isa.sync import BAR_SYNC, SYNC_THREADS
+from tilelang.targets.nvidia.isa.named_barrier import BAR_SYNC
 from tilelang.targets.nvidia.isa.tma import TMA_STORE_COMMIT, tma_store_wait
 from tilelang.targets.nvidia.isa.wgmma import MATRIX_DESCRIPTOR, WGMMA_COMMIT, WGMMA_FENCE, wgmma_wait
 

@@ -17,8 +17,8 @@ from tilelang.ir.expr import Var, conjunction, const
 from tilelang.ir.func import PrimFunc
 from tilelang.ir.stmt import Alloc, CallStmt, Group, If, Launch, Seq
 from tilelang.ir.visit import Rewriter, walk
+from tilelang.targets.gpu.isa.warp import ELECT
 from tilelang.targets.nvidia.codegen.cuda import emit
-from tilelang.targets.nvidia.isa.warp import ELECT
 
 
 class Roles(Rewriter):

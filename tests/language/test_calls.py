@@ -5,8 +5,8 @@ from tilelang.errors import ProgramError
 from tilelang.ir.stmt import CallStmt
 from tilelang.ir.visit import walk
 from tilelang.language.calls import emit_call, inside_kernel
-from tilelang.targets.nvidia.isa.sync import SYNC_THREADS
-from tilelang.targets.nvidia.isa.warp import ACTIVE_MASK
+from tilelang.targets.gpu.isa.sync import SYNC_THREADS
+from tilelang.targets.gpu.isa.warp import ACTIVE_MASK
 
 
 def test_a_result_is_named_by_the_user_or_by_the_call_and_no_result_is_none():

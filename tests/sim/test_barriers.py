@@ -6,7 +6,7 @@ import pytest
 from tilelang.errors import BarrierDivergence, DataRace, Deadlock, Loc
 from tilelang.sim.barriers import Barriers
 from tilelang.sim.clocks import Clocks
-from tilelang.targets.nvidia.isa.sync import BAR_ARRIVE, BAR_SYNC
+from tilelang.targets.nvidia.isa.named_barrier import BAR_ARRIVE, BAR_SYNC
 
 HERE = Loc("kernel.py", 3)
 

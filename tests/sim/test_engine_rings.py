@@ -5,7 +5,7 @@ import pytest
 from tensor_copies import HOPPER, Engine, halves, image_of_box, plan_of, tensor_map
 
 from tilelang.errors import DataRace, Deadlock, ReadBeforeWrite, SimulationError
-from tilelang.targets.nvidia.isa.sync import SYNC_WARP
+from tilelang.targets.gpu.isa.sync import SYNC_WARP
 from tilelang.targets.nvidia.isa.tma import tma_load
 
 both_ways = pytest.mark.parametrize("lazy", [True, False])

@@ -7,7 +7,7 @@ from tilelang.dtypes import SCALARS, as_dtype
 from tilelang.errors import DataRace, Deadlock, OutOfBounds, ReadBeforeWrite, SimulationError
 from tilelang.ir.expr import Var, const
 from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC
-from tilelang.targets.nvidia.isa.sync import BAR_ARRIVE, BAR_SYNC
+from tilelang.targets.nvidia.isa.named_barrier import BAR_ARRIVE, BAR_SYNC
 from tilelang.targets.nvidia.isa.wgmma import MATRIX_DESCRIPTOR, WGMMA_COMMIT, WGMMA_FENCE, atom_of, wgmma, wgmma_wait
 
 F16, F32 = as_dtype("float16"), as_dtype("float32")

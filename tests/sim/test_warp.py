@@ -11,9 +11,9 @@ from tilelang.ir.expr import Var
 from tilelang.isa.instruction import Group, Instruction
 from tilelang.isa.simulated import Pointer
 from tilelang.sim.warp import RegisterPointer
+from tilelang.targets.gpu.isa.sync import SYNC_WARP
+from tilelang.targets.gpu.isa.warp import shuffle
 from tilelang.targets.nvidia.isa.atomic import atomic
-from tilelang.targets.nvidia.isa.sync import SYNC_WARP
-from tilelang.targets.nvidia.isa.warp import shuffle
 
 EVERYONE = 0xFFFFFFFF
 

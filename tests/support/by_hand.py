@@ -31,7 +31,7 @@ from tilelang.isa.instruction import Instruction
 from tilelang.sim.counters import Counters
 from tilelang.sim.run import simulate
 from tilelang.sim.tile_interp import run_reference
-from tilelang.targets.nvidia.isa.sync import SYNC_THREADS
+from tilelang.targets.gpu.isa.sync import SYNC_THREADS
 from tilelang.targets.target import Target
 
 

@@ -24,8 +24,8 @@ from tilelang.options import CompileOptions
 from tilelang.passes.base import PassContext
 from tilelang.passes.thread import flatten_shared, plan_shared_memory
 from tilelang.sim.run import simulate
+from tilelang.targets.gpu.isa.sync import SYNC_THREADS
 from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC
-from tilelang.targets.nvidia.isa.sync import SYNC_THREADS
 from tilelang.targets.target import Feature, Target
 
 BLOCK = Var("bx", INT32, index=True)

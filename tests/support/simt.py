@@ -35,10 +35,10 @@ from tilelang.passes.tile.choose_lowerings import choose_lowerings
 from tilelang.passes.tile.infer_layouts import infer_layouts
 from tilelang.passes.tile.lower_to_threads import lower_to_threads
 from tilelang.sim.tile_interp import run_reference
+from tilelang.targets.gpu.isa.lanes import FOLDS
 from tilelang.targets.gpu.lowerings.line_fold import SimtLineFold
 from tilelang.targets.gpu.lowerings.scan import SimtScan
 from tilelang.targets.nvidia.isa.cp_async import ASYNC_COPIES
-from tilelang.targets.nvidia.isa.lanes import FOLDS
 from tilelang.targets.target import Target
 
 LANES = 32

@@ -10,8 +10,8 @@ from tilelang.ir.func import Level, PrimFunc, TensorParam
 from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, If, Launch, LaunchHints, Seq, Stmt, Store
 from tilelang.ir.verify import verify
+from tilelang.targets.gpu.isa.sync import SYNC_THREADS
 from tilelang.targets.nvidia.isa.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT, cp_async
-from tilelang.targets.nvidia.isa.sync import SYNC_THREADS
 
 
 def index(name: str) -> Var:

@@ -3,7 +3,7 @@ from thread_kernels import index
 from tilelang.errors import NOWHERE
 from tilelang.ir.expr import as_expr
 from tilelang.ir.stmt import Break, CallStmt, For, ForKind, Seq
-from tilelang.targets.nvidia.isa.sync import SYNC_THREADS, SYNC_WARP
+from tilelang.targets.gpu.isa.sync import SYNC_THREADS, SYNC_WARP
 from tilelang.transforms.place_barriers import PlaceBarriers, of_block
 
 

@@ -35,7 +35,6 @@ from tilelang.ir.stmt import (
     Store,
     While,
 )
-from tilelang.isa.intrinsic import Helper
 
 
 class StmtPrinter(abc.ABC):
@@ -201,13 +200,11 @@ class StmtPrinter(abc.ABC):
                 self.body(node.else_body)
 
     def _call(self, node: CallStmt) -> None:
-        routine, exprs, language = node.routine, self._exprs, self._exprs.dialect.language
-        helper = routine.helper.get(language)
-        if language not in routine.spell or not isinstance(helper, Helper | None):
-            raise CompilerBug(f"codegen: routine {routine.name} has no {language} text")
-        exprs.need(helper)
+        exprs = self._exprs
+        spelling = exprs.dialect.call(node.routine)
+        exprs.need(spelling.helper)
         args = [exprs.address(a) if isinstance(a, Region) else exprs.argument(a) for a in node.args]
-        text = routine.spell[language].format(*args)
+        text = spelling.of(*args)
         if node.result is not None:
             kind = exprs.index_type(self._types.declare(node.result)) if node.result.index else ""
             kind = kind or exprs.value_type(node.result.dtype)

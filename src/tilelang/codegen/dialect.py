@@ -7,9 +7,12 @@ dialect never asks which language it prints.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import cast
 
 from tilelang.dtypes import DType
-from tilelang.errors import NoLowering
+from tilelang.errors import CompilerBug, NoLowering
+from tilelang.ir.callee import Routine
+from tilelang.isa.instruction import Instruction
 from tilelang.isa.intrinsic import Helper, Intrinsic, Spelling
 from tilelang.records import record
 
@@ -22,6 +25,8 @@ class Dialect:
         language: The key of `Routine.spell`.
         intrinsics: The texts of an intrinsic, from its name, by compute dtype. Operands of a text, and its value, have
             the compute dtype; for an intrinsic with a bool or int32 `result` the text has that type.
+        instructions: The texts of instructions that have none of their own, by the first word of their `form`: a text,
+            or what makes one of the other words.
         storage_type: The type of one element in memory.
         storage_helpers: What must be defined before the storage type is named.
         value_type: The type of a value in an expression.
@@ -46,6 +51,7 @@ class Dialect:
 
     language: str
     intrinsics: Callable[[str], Mapping[str, Spelling]]
+    instructions: Mapping[str, Spelling | Callable[..., Spelling]]
     storage_type: Callable[[DType], str]
     storage_helpers: Callable[[DType], tuple[Helper, ...]]
     value_type: Callable[[DType], str]
@@ -73,6 +79,16 @@ class Dialect:
         if found is None:
             raise NoLowering(f"T.{intrinsic.name}: has no {self.language} form for {compute!s}")
         return found
+
+    def call(self, routine: Routine) -> Spelling:
+        """The text of a call of a routine."""
+        if self.language in routine.spell:
+            return Spelling(routine.spell[self.language], cast(Helper | None, routine.helper.get(self.language)))
+        family, *words = routine.form if isinstance(routine, Instruction) and routine.form else ("",)
+        found = self.instructions.get(family)
+        if found is None:
+            raise CompilerBug(f"codegen: routine {routine.name} has no {self.language} text")
+        return found if isinstance(found, Spelling) else found(*words)
 
 
 def is_packed(dtype: DType) -> bool:

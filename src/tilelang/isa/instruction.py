@@ -1,4 +1,4 @@
-"""The record of an instruction: a routine with an effect, its text per language, what it needs and what it does.
+"""The record of an instruction: a routine with an effect, its text, what it needs and what it does.
 
 Takes nothing from the machine; gives `Instruction` and the words to describe one. Invariant: `simulate` is the meaning
 that the hardware's manual gives, told in terms of `isa.simulated.Warp`; it never knows which waits or barriers a pass
@@ -74,7 +74,8 @@ class Instruction(Routine):
 
     `spell` holds, per language, the text of the call as a template in which `{0}`, `{1}`, ... stand for the arguments:
     pointers for regions, values for expressions. For an instruction with a `result` the text is an expression, for
-    others a statement without the semicolon. `helper` holds, per language, what must stand before it.
+    others a statement without the semicolon. `helper` holds, per language, what must stand before it. An instruction
+    that targets of several vendors have is without texts; it has a `form`, by which the dialect of each finds them.
 
     Attributes:
         simulate: The meaning: `simulate(warp, *arguments)` with a `simulated.Warp`, where a region arrives as a
@@ -93,6 +94,7 @@ class Instruction(Routine):
         verbatim: Whether it is a text of the user, whose arguments stay as the user has written them.
         parts_lanes: Whether lanes of a warp that execute it together may go on at different times.
         source: Manual and section.
+        form: The family of an instruction whose texts the dialects have, and what chooses one of the family.
     """
 
     simulate: Callable[..., Any]
@@ -108,6 +110,7 @@ class Instruction(Routine):
     verbatim: bool = False
     parts_lanes: bool = False
     source: str = ""
+    form: tuple[Any, ...] = ()
 
     @property
     def reads_late(self) -> bool:

@@ -13,7 +13,7 @@ from tilelang.errors import Loc
 from tilelang.ir.expr import const
 from tilelang.ir.stmt import CallStmt, Seq, Stmt
 from tilelang.ir.visit import Rewriter
-from tilelang.targets.nvidia.isa.sync import SYNC_THREADS, SYNC_WARP
+from tilelang.targets.gpu.isa.sync import SYNC_THREADS, SYNC_WARP
 from tilelang.targets.target import WARP_SIZE
 
 

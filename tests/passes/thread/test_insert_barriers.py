@@ -31,8 +31,9 @@ from tilelang.ir.stmt import (
 )
 from tilelang.ir.visit import expressions, walk, walk_expr
 from tilelang.passes.thread.insert_barriers import insert_barriers
+from tilelang.targets.gpu.isa.sync import SYNC_THREADS, SYNC_WARP
 from tilelang.targets.nvidia.isa.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT, cp_async
-from tilelang.targets.nvidia.isa.sync import BAR_SYNC, SYNC_THREADS, SYNC_WARP
+from tilelang.targets.nvidia.isa.named_barrier import BAR_SYNC
 from tilelang.targets.nvidia.isa.tma import TMA_STORE_COMMIT, bulk_store, tma_store_wait
 
 THREADS = 64

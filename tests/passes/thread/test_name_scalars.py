@@ -13,7 +13,7 @@ from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, If, Launch, Se
 from tilelang.ir.visit import walk
 from tilelang.passes.base import PassContext
 from tilelang.passes.thread.name_scalars import PASS
-from tilelang.targets.nvidia.isa.sync import BAR_SYNC
+from tilelang.targets.nvidia.isa.named_barrier import BAR_SYNC
 
 I, THREAD = map(index_var, ("i", "thread"))
 A = Buffer("A", (as_expr(4096),), INT32, Scope.GLOBAL)

@@ -13,9 +13,9 @@ from tilelang.ir.expr import Load, Var, as_expr, cast, const
 from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.stmt import Alloc, Atomic, AtomicOp, Bind, CallStmt, For, ForKind, MemoryOrder, Seq, Store
 from tilelang.isa.instruction import Effect, Instruction
+from tilelang.targets.gpu.isa.sync import SYNC_THREADS
+from tilelang.targets.gpu.isa.warp import shuffle
 from tilelang.targets.nvidia.codegen.cuda import emit
-from tilelang.targets.nvidia.isa.sync import SYNC_THREADS
-from tilelang.targets.nvidia.isa.warp import shuffle
 
 ZERO = as_expr(0)
 

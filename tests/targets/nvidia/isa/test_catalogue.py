@@ -10,6 +10,7 @@ from tilelang.dtypes import DType
 from tilelang.errors import SimulationError
 from tilelang.ir.buffer import Scope
 from tilelang.isa.instruction import Effect, Group, Instruction
+from tilelang.targets.nvidia.codegen.cuda_types import CUDA
 from tilelang.targets.nvidia.isa import catalogue
 from tilelang.targets.nvidia.isa.catalogue import INSTRUCTIONS
 from tilelang.targets.nvidia.isa.types import INTEGERS, cuda_type
@@ -29,8 +30,8 @@ def test_records_are_complete(family):
         if name.split("_")[0] == family:
             assert isinstance(record, Instruction)
             assert "," in record.source or "Manual" in record.source or "Guide" in record.source, name
-            assert record.spell["cuda"], name
-            places = {int(field) for _, field, _, _ in string.Formatter().parse(record.spell["cuda"]) if field}
+            assert CUDA.call(record).text, name
+            places = {int(field) for _, field, _, _ in string.Formatter().parse(CUDA.call(record).text) if field}
             given = operands(name)
             assert given is None or set(range(len(given))) == places, name
             assert record.effect is not Effect.SYNC_BLOCK or record.group is Group.BLOCK
@@ -67,7 +68,7 @@ def test_every_meaning_runs_and_gives_values_of_its_dtype(name):
 def function(number, name):
     """A function around one call, and the helpers that it needs."""
     record, heads, places = PLAIN[name], [], []
-    helpers = [INTEGERS, record.helper.get("cuda")]
+    helpers = [INTEGERS, CUDA.call(record).helper]
     for place, operand in enumerate(operands(name)):
         places.append(str(operand) if isinstance(operand, int) else f"a{place}")
         if isinstance(operand, Address):
@@ -80,7 +81,7 @@ def function(number, name):
             helpers.append(kind.helper)
         elif isinstance(operand, Mask):
             heads.append(f"uint32_t a{place}")
-    text = record.spell["cuda"].format(*places)
+    text = CUDA.call(record).of(*places)
     if record.result is None:
         return helpers, f"__device__ void f{number}({', '.join(heads)}) {{ {text}; }}"
     kind = cuda_type(record.result)

@@ -4,7 +4,7 @@ from warp_alone import WarpAlone, run
 
 from tilelang.dtypes import as_dtype
 from tilelang.errors import NoLowering, ProgramError
-from tilelang.targets.nvidia.isa.extern import call_extern, inline_ptx
+from tilelang.targets.nvidia.isa.extern import inline_ptx, string_literal
 from tilelang.targets.nvidia.isa.types import cuda_type, lane_type
 
 ADD = "add.f32 %0, %1, %2;"
@@ -63,14 +63,7 @@ def test_values_that_fit_no_register_are_refused():
 def test_the_users_own_text_cannot_be_simulated():
     with pytest.raises(NoLowering, match="inline PTX cannot be simulated"):
         run(inline_ptx("nop;", [], []), WarpAlone())
-    with pytest.raises(
-        NoLowering, match="the function 'twice', of which only its source in C\\+\\+ is known, cannot be"
-    ):
-        run(call_extern(as_dtype("int32"), "twice", 1), WarpAlone(), 1)
 
 
-def test_functions_of_the_user_are_called_by_name():
-    assert "mine::f<int>(x, y)" == call_extern(None, "mine::f<int>", 2).spell["cuda"].format("x", "y")
-    assert "(float)(g())" == call_extern(as_dtype("float16"), "g", 0).spell["cuda"].format()
-    with pytest.raises(ProgramError, match=r"'f\(\); g' is no name of a C\+\+ function"):
-        call_extern(None, "f(); g", 0)
+def test_texts_survive_templates_and_c_strings():
+    assert '"a \\"b\\" {c} \\\\ \\n"' == string_literal('a "b" {c} \\ \n').format()

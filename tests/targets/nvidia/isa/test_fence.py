@@ -3,21 +3,10 @@ from warp_alone import WarpAlone, run
 
 from tilelang.isa.instruction import Effect
 from tilelang.targets.nvidia.isa.fence import (
-    FENCE_BLOCK,
-    FENCE_DEVICE,
     FENCE_PROXY_ASYNC,
     FENCE_PROXY_ASYNC_GLOBAL,
-    FENCE_SYSTEM,
 )
 from tilelang.targets.target import Feature
-
-
-@pytest.mark.parametrize("instruction", [FENCE_BLOCK, FENCE_DEVICE, FENCE_SYSTEM])
-def test_fences_order_accesses(instruction):
-    warp = WarpAlone()
-    run(instruction, warp)
-    assert [("fence",)] == warp.asked
-    assert Effect.FENCE is instruction.effect
 
 
 @pytest.mark.parametrize(

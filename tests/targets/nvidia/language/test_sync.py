@@ -6,8 +6,9 @@ import tilelang.language as T
 from tilelang.errors import ProgramError, ProgramTypeError
 from tilelang.ir.stmt import CallStmt
 from tilelang.ir.visit import walk
+from tilelang.targets.gpu.isa.sync import SYNC_THREADS, SYNC_WARP
 from tilelang.targets.nvidia.isa.fence import FENCE_BLOCK, FENCE_DEVICE, FENCE_SYSTEM
-from tilelang.targets.nvidia.isa.sync import BAR_ARRIVE, BAR_SYNC, SYNC_THREADS, SYNC_WARP
+from tilelang.targets.nvidia.isa.named_barrier import BAR_ARRIVE, BAR_SYNC
 
 
 def test_barriers_and_fences_are_calls_of_their_instructions():

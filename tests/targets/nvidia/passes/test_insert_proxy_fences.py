@@ -10,9 +10,9 @@ from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, If, Seq, Store
 from tilelang.ir.visit import walk
 from tilelang.options import CompileOptions
 from tilelang.passes.base import PassContext
+from tilelang.targets.gpu.isa.sync import SYNC_THREADS
 from tilelang.targets.nvidia.isa.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT, cp_async
 from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC
-from tilelang.targets.nvidia.isa.sync import SYNC_THREADS
 from tilelang.targets.nvidia.isa.tma import TMA_STORE_COMMIT, bulk_store, tma_store_wait
 from tilelang.targets.nvidia.passes import insert_proxy_fences
 from tilelang.targets.target import Target

@@ -11,8 +11,8 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Var, as_expr, const
 from tilelang.ir.stmt import Atomic, AtomicOp, Break, CallStmt, For, ForKind, Group, If, Launch, Seq, Store
 from tilelang.ir.visit import walk
+from tilelang.targets.gpu.isa.sync import SYNC_THREADS, SYNC_WARP
 from tilelang.targets.nvidia.isa.debug import NANOSLEEP
-from tilelang.targets.nvidia.isa.sync import SYNC_THREADS, SYNC_WARP
 from tilelang.targets.nvidia.passes.join_lanes import join_lanes
 
 BLOCK, THREAD, I = index_var("bx"), index_var("thread"), index_var("i")

@@ -46,6 +46,7 @@ def value_type(dtype: DType) -> str:
 CPP = Dialect(
     language="cpp",
     intrinsics=spellings,
+    instructions=MappingProxyType({}),
     storage_type=storage_type,
     storage_helpers=storage_helpers,
     value_type=value_type,

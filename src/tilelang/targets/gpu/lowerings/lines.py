@@ -19,7 +19,7 @@ from tilelang.layout.constraints import Constraint
 from tilelang.lowering.lowering import Site
 from tilelang.lowering.regions import ZERO, axes, indices, load, matching_axes
 from tilelang.ops.lines import LineOp
-from tilelang.targets.nvidia.isa.warp import shuffle
+from tilelang.targets.gpu.isa.warp import shuffle
 from tilelang.targets.target import WARP_SIZE
 
 MASK = const((1 << WARP_SIZE) - 1, SCALARS["uint32"])

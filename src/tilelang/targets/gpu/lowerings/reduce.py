@@ -17,9 +17,9 @@ from tilelang.ir.expr import Const, Expr, Load, Var, as_expr, binary, conjunctio
 from tilelang.ir.scalar import BinaryOp, convert
 from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, If, Store
 from tilelang.records import record
+from tilelang.targets.gpu.isa.warp import redux, shuffle
 from tilelang.targets.gpu.lowerings.spread import ThreadDigit, joined
 from tilelang.targets.gpu.lowerings.unrolling import choosing, counted
-from tilelang.targets.nvidia.isa.warp import redux, shuffle
 from tilelang.targets.target import WARP_SIZE, Feature, Target
 
 ZERO = const(0, INT32)

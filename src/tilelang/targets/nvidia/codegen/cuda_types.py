@@ -9,6 +9,7 @@ from tilelang.dtypes import DType
 from tilelang.isa.intrinsic import Helper
 from tilelang.targets.nvidia.isa.arithmetic import CHOOSE, HELPERS
 from tilelang.targets.nvidia.isa.convert import conversion
+from tilelang.targets.nvidia.isa.instruction_texts import TEXTS
 from tilelang.targets.nvidia.isa.intrinsics import spellings
 from tilelang.targets.nvidia.isa.types import cuda_type
 
@@ -34,6 +35,7 @@ def value_type(dtype: DType) -> str:
 CUDA = Dialect(
     language="cuda",
     intrinsics=spellings,
+    instructions=TEXTS,
     storage_type=storage_type,
     storage_helpers=storage_helpers,
     value_type=value_type,

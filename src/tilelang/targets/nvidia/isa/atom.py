@@ -19,7 +19,7 @@ from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Pointer, Warp
 from tilelang.layout.thread_values import Fragment, digit, fragment
 from tilelang.records import record
-from tilelang.targets.nvidia.isa.lanes import LANES
+from tilelang.targets.gpu.isa.lanes import LANES
 from tilelang.targets.target import Feature
 
 # How PTX names the dtypes of matrix operands. Source: PTX ISA, "mma"

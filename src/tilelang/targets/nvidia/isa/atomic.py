@@ -25,8 +25,8 @@ from tilelang.ir.scalar import BinaryOp, convert, data_binary
 from tilelang.ir.stmt import Atomic, MemoryOrder, MemoryScope
 from tilelang.isa.instruction import Instruction
 from tilelang.isa.simulated import Pointer, Warp
+from tilelang.targets.gpu.isa.lanes import FOLDS, spread
 from tilelang.targets.nvidia.isa.atomic_text import ORDERS, SCOPES, Words, operation_text, suffix, vector_text
-from tilelang.targets.nvidia.isa.lanes import FOLDS, spread
 
 OPERATIONS = (*FOLDS, "exchange", "cas", "load", "store")
 _SOURCE = "PTX ISA, 'Parallel Synchronization and Communication Instructions: {}'"

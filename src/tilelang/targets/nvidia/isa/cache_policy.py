@@ -20,7 +20,7 @@ from tilelang.errors import NoLowering
 from tilelang.isa.instruction import Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Warp
-from tilelang.targets.nvidia.isa.lanes import LANES
+from tilelang.targets.gpu.isa.lanes import LANES
 from tilelang.targets.target import Feature
 
 NORMAL = "evict_normal"  # what it does without a hint

@@ -12,6 +12,26 @@ from types import MappingProxyType
 
 from tilelang.dtypes import FLOAT32, SCALARS, DType, as_dtype
 from tilelang.isa.instruction import Instruction
+from tilelang.targets.gpu.isa.fence import FENCE_BLOCK, FENCE_DEVICE, FENCE_SYSTEM
+from tilelang.targets.gpu.isa.sync import (
+    SYNC_GRID,
+    SYNC_THREADS,
+    SYNC_THREADS_AND,
+    SYNC_THREADS_COUNT,
+    SYNC_THREADS_OR,
+    SYNC_WARP,
+)
+from tilelang.targets.gpu.isa.warp import (
+    ACTIVE_MASK,
+    ALL,
+    ANY,
+    BALLOT,
+    ELECT,
+    MATCH_ALL,
+    MATCH_ANY,
+    redux,
+    shuffle,
+)
 from tilelang.targets.nvidia.isa.atom import mma
 from tilelang.targets.nvidia.isa.atomic import OPERATIONS, atomic, atomic_add_vector
 from tilelang.targets.nvidia.isa.atomic_text import ORDERS, SCOPES
@@ -31,13 +51,7 @@ from tilelang.targets.nvidia.isa.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT,
 from tilelang.targets.nvidia.isa.debug import CLOCK64, GLOBAL_TIMER, NANOSLEEP, TRAP
 from tilelang.targets.nvidia.isa.dependent_launch import GRID_DEPENDENCY_LAUNCH, GRID_DEPENDENCY_WAIT
 from tilelang.targets.nvidia.isa.dot import dp4a
-from tilelang.targets.nvidia.isa.fence import (
-    FENCE_BLOCK,
-    FENCE_DEVICE,
-    FENCE_PROXY_ASYNC,
-    FENCE_PROXY_ASYNC_GLOBAL,
-    FENCE_SYSTEM,
-)
+from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC, FENCE_PROXY_ASYNC_GLOBAL
 from tilelang.targets.nvidia.isa.ldmatrix import ldmatrix, stmatrix
 from tilelang.targets.nvidia.isa.mbarrier import (
     FENCE_MBARRIER_INIT,
@@ -53,17 +67,8 @@ from tilelang.targets.nvidia.isa.mbarrier import (
 )
 from tilelang.targets.nvidia.isa.memory import CacheHint, load, prefetch, store
 from tilelang.targets.nvidia.isa.mma import ATOMS
+from tilelang.targets.nvidia.isa.named_barrier import BAR_ARRIVE, BAR_SYNC
 from tilelang.targets.nvidia.isa.registers import set_max_registers
-from tilelang.targets.nvidia.isa.sync import (
-    BAR_ARRIVE,
-    BAR_SYNC,
-    SYNC_GRID,
-    SYNC_THREADS,
-    SYNC_THREADS_AND,
-    SYNC_THREADS_COUNT,
-    SYNC_THREADS_OR,
-    SYNC_WARP,
-)
 from tilelang.targets.nvidia.isa.tensor_box import IMAGE_RANK, MAX_RANK
 from tilelang.targets.nvidia.isa.tma import (
     TMA_PREFETCH_MAP,
@@ -76,17 +81,6 @@ from tilelang.targets.nvidia.isa.tma import (
     tma_store_wait,
 )
 from tilelang.targets.nvidia.isa.tma_meaning import REDUCTIONS
-from tilelang.targets.nvidia.isa.warp import (
-    ACTIVE_MASK,
-    ALL,
-    ANY,
-    BALLOT,
-    ELECT,
-    MATCH_ALL,
-    MATCH_ANY,
-    redux,
-    shuffle,
-)
 from tilelang.targets.nvidia.isa.wgmma import (
     MATRIX_DESCRIPTOR,
     PAIRS,

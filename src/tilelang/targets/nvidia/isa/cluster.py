@@ -24,9 +24,9 @@ from tilelang.dtypes import INT32, DType
 from tilelang.isa.instruction import Effect, Group, Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Pieces, Pointer, Wait, Warp
+from tilelang.targets.gpu.isa.lanes import LANES, integers, spread
 from tilelang.targets.nvidia.isa.access import access, as_bits, as_value
 from tilelang.targets.nvidia.isa.async_units import TMA_LOAD
-from tilelang.targets.nvidia.isa.lanes import LANES, integers, spread
 from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_ARRIVE, named
 from tilelang.targets.nvidia.isa.ptx_statement import ptx_statement, register, shared_address, shared_operand
 from tilelang.targets.target import Feature

@@ -19,8 +19,8 @@ from tilelang.errors import NoLowering
 from tilelang.isa.instruction import Effect, Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Pointer, Warp
+from tilelang.targets.gpu.isa.lanes import spread
 from tilelang.targets.nvidia.isa.async_units import CP_ASYNC
-from tilelang.targets.nvidia.isa.lanes import spread
 from tilelang.targets.nvidia.isa.ptx_statement import ptx_statement, shared_operand
 from tilelang.targets.target import Feature
 

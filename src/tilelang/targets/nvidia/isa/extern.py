@@ -1,24 +1,18 @@
-"""Instructions made of the user's own text: inline PTX, and calls of functions that the user's source defines.
-
-Invariant: only a GPU knows what they do, so that simulating one is an error that says so.
-"""
+"""Inline PTX: an instruction made of the user's own text."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from collections.abc import Sequence
 
 from tilelang.dtypes import DType
 from tilelang.errors import NoLowering, ProgramError
 from tilelang.ir.callee import Routine
 from tilelang.isa.instruction import Instruction
 from tilelang.isa.intrinsic import Helper
-from tilelang.isa.simulated import Warp
-from tilelang.targets.nvidia.isa.debug import string_literal
+from tilelang.targets.gpu.isa.extern import no_meaning
 from tilelang.targets.nvidia.isa.types import BITS, cuda_type
 
-_NAME = re.compile(r"[A-Za-z_]\w*(::[A-Za-z_]\w*)*(<[\w\s,:<>]*>)?")
 _OPERAND = re.compile(r"(?<!%)%(\d+)")
 
 # Source: CUDA, "Inline PTX Assembly in CUDA", "Constraints"
@@ -28,13 +22,6 @@ _LETTERS = {16: "h", 32: "r", 64: "l"}
 def is_foreign(routine: Routine) -> bool:
     """Whether the text of an instruction is the user's own, so that a compiler's complaint about it is for the user."""
     return routine.name in ("inline_ptx", "call_extern", "CUDASourceCodeKernel")
-
-
-def _refusal(what: str, hint: str) -> Callable[..., Any]:
-    def simulate(warp: Warp, *arguments: Any) -> NoReturn:
-        raise NoLowering(f"{what} cannot be simulated", hint=hint)
-
-    return simulate
 
 
 def inline_ptx(template: str, outputs: Sequence[DType], inputs: Sequence[DType]) -> Instruction:
@@ -66,7 +53,7 @@ def inline_ptx(template: str, outputs: Sequence[DType], inputs: Sequence[DType])
         "inline_ptx",
         {"cuda": text},
         {"cuda": Helper("inline_ptx of " + " ".join(map(str, (*outputs, *inputs))), "", needs=(BITS, *kinds))},
-        _refusal("T.inline_ptx: inline PTX", "write it with the operators of the language, or run it on a GPU"),
+        no_meaning("T.inline_ptx: inline PTX", "write it with the operators of the language, or run it on a GPU"),
         source="Inline PTX Assembly in CUDA",
     )
 
@@ -99,29 +86,7 @@ def _input(dtype: DType, place: int) -> str:
     return f'"{letter}"(tl_bits<{kind}>({own.name}{value}))'
 
 
-def call_extern(result: DType | None, name: str, arity: int) -> Instruction:
-    """A call of a function that the user's source defines; called with its arguments.
-
-    Args:
-        result: The dtype of its value; None if it has none.
-        name: The function, as C++ calls it.
-        arity: Number of arguments.
-
-    Raises:
-        ProgramError: The name is no name of C++.
-    """
-    if not _NAME.fullmatch(name):
-        raise ProgramError(f"T.call_extern: {name!r} is no name of a C++ function")
-    call = f"{name}({', '.join(f'{{{place}}}' for place in range(arity))})"
-    kind = None if result is None else cuda_type(result)
-    return Instruction(
-        "call_extern",
-        {"cuda": call if kind is None else f"({kind.value})({call})"},
-        {} if kind is None or kind.helper is None else {"cuda": kind.helper},
-        _refusal(
-            f"T.call_extern: the function '{name}', of which only its source in C++ is known,",
-            "write it with the operators of the language, or run it on a GPU",
-        ),
-        result=result,
-        source="the user's source",
-    )
+def string_literal(text: str) -> str:
+    """A text as a C string, so that it may stand in the template of an instruction."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    return '"' + escaped.replace("{", "{{").replace("}", "}}") + '"'

@@ -1,9 +1,9 @@
-"""Fences: order a thread's memory accesses as seen by its block, by the GPU, by the whole system, or by engines.
+"""Fences between what a thread writes and what engines beside the threads read.
 
 Engines that copy and multiply beside the threads see memory by another way, the asynchronous proxy: what a thread wrote
 is certain to be seen there only after a proxy fence of this thread.
 
-Source: CUDA C++ Programming Guide, "Memory Fence Functions"; PTX ISA, "membar, fence".
+Source: PTX ISA, "Parallel Synchronization and Communication Instructions: membar, fence".
 """
 
 from __future__ import annotations
@@ -12,31 +12,6 @@ from tilelang.isa.instruction import Effect, Instruction
 from tilelang.isa.simulated import Warp
 from tilelang.targets.nvidia.isa.ptx_statement import ptx_statement
 from tilelang.targets.target import Feature
-
-
-def _fence(warp: Warp) -> None:
-    warp.fence()
-
-
-def _record(scope: str, text: str) -> Instruction:
-    return Instruction(
-        f"fence_{scope}",
-        {"cuda": text},
-        {},
-        _fence,
-        effect=Effect.FENCE,
-        source="CUDA C++ Programming Guide, 'Memory Fence Functions'",
-    )
-
-
-FENCE_BLOCK = _record("block", "__threadfence_block()")
-"""Orders accesses as the threads of the block see them; called with nothing."""
-
-FENCE_DEVICE = _record("device", "__threadfence()")
-"""Orders accesses as all threads of the GPU see them; called with nothing."""
-
-FENCE_SYSTEM = _record("system", "__threadfence_system()")
-"""Orders accesses as the host and other GPUs see them too; called with nothing."""
 
 
 def _proxy(name: str, what: str, space: str) -> Instruction:

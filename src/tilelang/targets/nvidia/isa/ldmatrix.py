@@ -18,8 +18,8 @@ from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Pointer, Warp
 from tilelang.layout.thread_values import Fragment, digit, fragment
 from tilelang.records import record
+from tilelang.targets.gpu.isa.lanes import LANES
 from tilelang.targets.nvidia.isa.atom import ALL_LANES
-from tilelang.targets.nvidia.isa.lanes import LANES
 from tilelang.targets.target import Feature
 
 ROW_BYTES = 16

@@ -23,8 +23,8 @@ from tilelang.errors import DataRace, SimulationError
 from tilelang.isa.instruction import AsyncUnit, Effect, Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Pointer, Wait, Warp
+from tilelang.targets.gpu.isa.lanes import LANES, integers
 from tilelang.targets.nvidia.isa.async_units import CP_ASYNC
-from tilelang.targets.nvidia.isa.lanes import LANES, integers
 from tilelang.targets.nvidia.isa.mbarrier_state import MOST_ARRIVALS, MOST_BYTES, Coming, MBarrier
 from tilelang.targets.nvidia.isa.ptx_statement import Argument, ptx_statement, register, shared_address
 from tilelang.targets.target import Feature

@@ -20,8 +20,8 @@ from tilelang.errors import NoLowering
 from tilelang.isa.instruction import Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Pointer, Warp
+from tilelang.targets.gpu.isa.lanes import spread
 from tilelang.targets.nvidia.isa.access import Access, access, as_bits, as_value
-from tilelang.targets.nvidia.isa.lanes import spread
 
 _SOURCE = "PTX ISA, 'Data Movement and Conversion Instructions: {}'"
 

@@ -17,7 +17,7 @@ from tilelang.dtypes import DType
 from tilelang.errors import MisalignedAccess, OutOfBounds, SimulationError
 from tilelang.isa.simulated import Pieces, Pointer, TensorMapView, Transfer, Warp
 from tilelang.records import record
-from tilelang.targets.nvidia.isa.lanes import LANES, integers
+from tilelang.targets.gpu.isa.lanes import LANES, integers
 from tilelang.targets.nvidia.isa.mbarrier import signaled
 from tilelang.targets.nvidia.isa.tensor_box import (
     BOX_ALIGNMENT,

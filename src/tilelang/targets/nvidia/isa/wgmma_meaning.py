@@ -20,9 +20,9 @@ from tilelang.ir.scalar import convert
 from tilelang.isa.simulated import Pointer, Reading, Wait, Warp
 from tilelang.layout.thread_values import Fragment
 from tilelang.records import record
+from tilelang.targets.gpu.isa.lanes import LANES, uniform
 from tilelang.targets.nvidia.isa.async_units import WGMMA
 from tilelang.targets.nvidia.isa.atom import ALL_LANES, TF32_MASK
-from tilelang.targets.nvidia.isa.lanes import LANES, uniform
 from tilelang.targets.nvidia.isa.matrix_descriptor import CHUNK, Operand, encode
 
 WARPS = 4

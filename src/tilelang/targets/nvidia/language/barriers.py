@@ -20,6 +20,7 @@ from tilelang.language.calls import emit_call, rank_in_cluster
 from tilelang.language.proxy import BufferProxy
 from tilelang.language.stage import current, is_mutable
 from tilelang.language.threads import linear_thread
+from tilelang.targets.gpu.isa.sync import SYNC_THREADS
 from tilelang.targets.nvidia.isa.cluster import CLUSTER_ARRIVE, CLUSTER_WAIT, mbarrier_arrive_remote
 from tilelang.targets.nvidia.isa.mbarrier import (
     FENCE_MBARRIER_INIT,
@@ -33,7 +34,6 @@ from tilelang.targets.nvidia.isa.mbarrier import (
     MBARRIER_WAIT,
 )
 from tilelang.targets.nvidia.isa.mbarrier_state import MOST_ARRIVALS, MOST_BYTES
-from tilelang.targets.nvidia.isa.sync import SYNC_THREADS
 
 __all__ = [
     "alloc_barrier",

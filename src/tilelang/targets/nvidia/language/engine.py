@@ -18,9 +18,9 @@ from tilelang.language.operators import plain_int
 from tilelang.language.regions import Operand, align
 from tilelang.language.types import DTypeLike, plain_dtype
 from tilelang.ops.copy import Copy
+from tilelang.targets.gpu.isa.lanes import LANES
 from tilelang.targets.nvidia.isa.cache_policy import NORMAL
 from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC, FENCE_PROXY_ASYNC_GLOBAL
-from tilelang.targets.nvidia.isa.lanes import LANES
 from tilelang.targets.nvidia.isa.tma import TMA_STORE_COMMIT
 from tilelang.targets.nvidia.isa.tma import tma_store_wait as store_wait
 from tilelang.targets.nvidia.language.barriers import Barrier, barrier_region

@@ -19,7 +19,7 @@ from tilelang.language.address import Pointer
 from tilelang.language.api import api
 from tilelang.language.calls import emit_call, inside_kernel
 from tilelang.language.stage import current
-from tilelang.targets.nvidia.isa.extern import call_extern as extern_instruction
+from tilelang.targets.gpu.isa.extern import call_extern as extern_instruction
 from tilelang.targets.nvidia.isa.extern import inline_ptx as ptx_instruction
 from tilelang.targets.nvidia.language.pointers import as_argument
 

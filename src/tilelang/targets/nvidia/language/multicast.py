@@ -25,8 +25,8 @@ from tilelang.language.regions import Operand, align
 from tilelang.language.stage import Hints, definition
 from tilelang.language.threads import linear_thread
 from tilelang.ops.copy import Copy
+from tilelang.targets.gpu.isa.sync import SYNC_THREADS
 from tilelang.targets.nvidia.isa.cluster import cluster_store, mbarrier_arrive_remote
-from tilelang.targets.nvidia.isa.sync import SYNC_THREADS
 from tilelang.targets.nvidia.language.barriers import Barrier, barrier_region
 
 __all__ = [

@@ -12,11 +12,8 @@ from tilelang.ir.expr import Expr, ExprLike, as_expr, cast, int_const
 from tilelang.language.api import api
 from tilelang.language.calls import emit_call
 from tilelang.language.stage import current
-from tilelang.targets.nvidia.isa.dependent_launch import GRID_DEPENDENCY_LAUNCH, GRID_DEPENDENCY_WAIT
-from tilelang.targets.nvidia.isa.fence import FENCE_BLOCK, FENCE_DEVICE, FENCE_SYSTEM
-from tilelang.targets.nvidia.isa.sync import (
-    BAR_ARRIVE,
-    BAR_SYNC,
+from tilelang.targets.gpu.isa.fence import FENCE_BLOCK, FENCE_DEVICE, FENCE_SYSTEM
+from tilelang.targets.gpu.isa.sync import (
     SYNC_GRID,
     SYNC_THREADS,
     SYNC_THREADS_AND,
@@ -24,6 +21,8 @@ from tilelang.targets.nvidia.isa.sync import (
     SYNC_THREADS_OR,
     SYNC_WARP,
 )
+from tilelang.targets.nvidia.isa.dependent_launch import GRID_DEPENDENCY_LAUNCH, GRID_DEPENDENCY_WAIT
+from tilelang.targets.nvidia.isa.named_barrier import BAR_ARRIVE, BAR_SYNC
 from tilelang.targets.nvidia.language.warp import FULL_MASK, as_predicate, call, lane_mask
 
 __all__ = [

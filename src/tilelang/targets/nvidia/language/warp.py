@@ -17,7 +17,7 @@ from tilelang.language.api import api
 from tilelang.language.calls import emit_call
 from tilelang.language.stage import current
 from tilelang.language.threads import linear_thread
-from tilelang.targets.nvidia.isa.warp import ACTIVE_MASK, ALL, ANY, BALLOT, ELECT, MATCH_ALL, MATCH_ANY, shuffle
+from tilelang.targets.gpu.isa.warp import ACTIVE_MASK, ALL, ANY, BALLOT, ELECT, MATCH_ALL, MATCH_ANY, shuffle
 from tilelang.targets.target import WARP_SIZE
 
 __all__ = [

@@ -11,7 +11,7 @@ from tilelang.ir.expr import Var, binary, cast, const
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import CallStmt, If, Seq, Stmt, TileOp
 from tilelang.ir.visit import expressions, variables_of
-from tilelang.targets.nvidia.isa.warp import ACTIVE_MASK
+from tilelang.targets.gpu.isa.warp import ACTIVE_MASK
 from tilelang.targets.target import WARP_SIZE
 
 

@@ -28,9 +28,9 @@ from tilelang.lowering.lowering import Site
 from tilelang.lowering.operand_layout import keeps_runs
 from tilelang.lowering.regions import ZERO
 from tilelang.records import record
+from tilelang.targets.gpu.isa.lanes import LANES
 from tilelang.targets.gpu.lowerings.parallel import plain_iteration
 from tilelang.targets.gpu.lowerings.spread import Spread, ValueDigit
-from tilelang.targets.nvidia.isa.lanes import LANES
 from tilelang.targets.nvidia.isa.ldmatrix import ROW_BYTES, ROWS, stmatrix
 from tilelang.targets.target import Feature
 

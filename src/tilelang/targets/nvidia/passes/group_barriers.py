@@ -24,7 +24,7 @@ from tilelang.ir.visit import Rewriter, any_expr, walk
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.passes.thread.insert_barriers import insert_barriers
-from tilelang.targets.nvidia.isa.sync import BAR_ARRIVE, BAR_SYNC, BARRIERS
+from tilelang.targets.nvidia.isa.named_barrier import BAR_ARRIVE, BAR_SYNC, BARRIERS
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS
 from tilelang.targets.target import WARP_SIZE
 from tilelang.transforms.place_barriers import of_block

@@ -27,8 +27,8 @@ from tilelang.ir.visit import sub_statements, walk
 from tilelang.isa.instruction import Group, Instruction
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
+from tilelang.targets.gpu.isa.sync import SYNC_THREADS, SYNC_WARP
 from tilelang.targets.nvidia.isa.atomic import of_statement
-from tilelang.targets.nvidia.isa.sync import SYNC_THREADS, SYNC_WARP
 from tilelang.targets.target import WARP_SIZE
 from tilelang.transforms.place_barriers import PlaceBarriers, of_block
 

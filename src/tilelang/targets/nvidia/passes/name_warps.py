@@ -30,7 +30,7 @@ from tilelang.ir.stmt import Bind, CallStmt, Group, If, Launch, Seq, Stmt
 from tilelang.ir.visit import Rewriter, walk, walk_expr
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
-from tilelang.targets.nvidia.isa.warp import shuffle
+from tilelang.targets.gpu.isa.warp import shuffle
 from tilelang.targets.target import WARP_SIZE
 
 _ALL_LANES = const(2**WARP_SIZE - 1, SCALARS["uint32"])

@@ -27,12 +27,12 @@ from tilelang.lowering.lowering import Lowerings
 from tilelang.ops.cluster_sum import ClusterSum
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.properties import Property
+from tilelang.targets.gpu.isa.sync import SYNC_THREADS
+from tilelang.targets.gpu.isa.warp import ELECT
 from tilelang.targets.nvidia.isa.cluster import CLUSTER_ARRIVE_RELAXED, CLUSTER_WAIT
 from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC
 from tilelang.targets.nvidia.isa.mbarrier import FENCE_MBARRIER_INIT, MBARRIER_INIT
 from tilelang.targets.nvidia.isa.registers import set_max_registers
-from tilelang.targets.nvidia.isa.sync import SYNC_THREADS
-from tilelang.targets.nvidia.isa.warp import ELECT
 from tilelang.targets.nvidia.passes.roles.abilities import Roles, roles_of
 from tilelang.targets.nvidia.passes.roles.channels import Channel, channel
 from tilelang.targets.nvidia.passes.roles.epilogue import Exit, Leave, awaited, in_parts

@@ -6,7 +6,7 @@ from warp_alone import FULL, WarpAlone, run
 
 from tilelang.dtypes import SCALARS, as_dtype
 from tilelang.errors import NoLowering
-from tilelang.targets.nvidia.isa.warp import ACTIVE_MASK, ALL, ANY, BALLOT, ELECT, MATCH_ALL, MATCH_ANY, redux, shuffle
+from tilelang.targets.gpu.isa.warp import ACTIVE_MASK, ALL, ANY, BALLOT, ELECT, MATCH_ALL, MATCH_ANY, redux, shuffle
 
 LANES = np.arange(32)
 INT32 = as_dtype("int32")

@@ -4,7 +4,7 @@ from warp_alone import FULL, WarpAlone
 
 from tilelang.dtypes import SCALARS, as_dtype
 from tilelang.errors import SimulationError
-from tilelang.targets.nvidia.isa.lanes import integers, mask_of, participants, spread, uniform, unknown
+from tilelang.targets.gpu.isa.lanes import integers, mask_of, participants, spread, uniform, unknown
 
 
 def test_arguments_become_one_value_per_lane():

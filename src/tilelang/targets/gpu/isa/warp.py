@@ -20,16 +20,13 @@ from tilelang.dtypes import BOOL, SCALARS, DType
 from tilelang.errors import NoLowering
 from tilelang.ir.scalar import data_binary
 from tilelang.isa.instruction import Group, Instruction
-from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Warp
-from tilelang.targets.nvidia.isa.lanes import FOLDS, LANES, NUMBERS, integers, mask_of, participants, spread, unknown
-from tilelang.targets.nvidia.isa.types import INTEGERS, cuda_type
+from tilelang.targets.gpu.isa.lanes import FOLDS, LANES, NUMBERS, integers, mask_of, participants, spread, unknown
 from tilelang.targets.target import Feature
 
 _UINT32 = SCALARS["uint32"]
 _COMMUNICATION = "PTX ISA, 'Parallel Synchronization and Communication Instructions: {}'"
-
-_SHUFFLES = {"idx": "__shfl_sync", "up": "__shfl_up_sync", "down": "__shfl_down_sync", "xor": "__shfl_xor_sync"}
+_SHUFFLES = ("idx", "up", "down", "xor")
 
 
 @cache
@@ -46,7 +43,6 @@ def shuffle(mode: str, dtype: DType) -> Instruction:
     """
     if mode not in _SHUFFLES:
         raise NoLowering(f"shuffle: no mode {mode!r}", hint=f"the modes are {', '.join(_SHUFFLES)}")
-    kind = cuda_type(dtype)
     if dtype.lanes > 1 and dtype.storage_bytes > 4:
         raise NoLowering(f"shuffle: {dtype!s} is wider than one register", hint="shuffle its parts")
 
@@ -61,12 +57,13 @@ def shuffle(mode: str, dtype: DType) -> Instruction:
 
     return Instruction(
         f"shuffle_{mode}_{dtype!s}",
-        {"cuda": f"({kind.value}){_SHUFFLES[mode]}({{0}}, {{1}}, {{2}}, {{3}})"},
-        {} if kind.helper is None else {"cuda": INTEGERS},
+        {},
+        {},
         simulate,
         group=Group.WARP,
         result=dtype,
         source="PTX ISA, 'Data Movement and Conversion Instructions: shfl.sync'",
+        form=("shuffle", mode, dtype),
     )
 
 
@@ -87,28 +84,31 @@ def _source_lane(mode: str, offset: np.ndarray, width: np.ndarray) -> np.ndarray
     return np.where(other <= last, other, NUMBERS)
 
 
-def _vote(name: str, text: str, result: DType, answer: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Instruction:
+def _vote(name: str, result: DType, answer: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Instruction:
     """An instruction of a mask and a predicate; `answer` gets the participants of each lane, and the predicates."""
 
     def simulate(warp: Warp, mask: Any, predicate: Any) -> np.ndarray:
         return answer(participants(warp, mask, name), spread(predicate).astype(bool))
 
-    return Instruction(
-        name, {"cuda": text}, {}, simulate, group=Group.WARP, result=result, source=_COMMUNICATION.format("vote.sync")
-    )
+    return _constant(name, simulate, result, "vote.sync")
+
+
+def _constant(name: str, simulate: Callable[..., Any], result: DType, operation: str) -> Instruction:
+    source = _COMMUNICATION.format(operation)
+    return Instruction(name, {}, {}, simulate, group=Group.WARP, result=result, source=source, form=(name,))
 
 
 def _masks(rows: np.ndarray) -> np.ndarray:
     return np.array([mask_of(row) for row in rows], np.uint32)
 
 
-BALLOT = _vote("ballot", "__ballot_sync({0}, {1})", _UINT32, lambda lanes, yes: _masks(lanes & yes))
+BALLOT = _vote("ballot", _UINT32, lambda lanes, yes: _masks(lanes & yes))
 """The mask of lanes whose predicate holds; called with the mask of lanes and the predicate."""
 
-ANY = _vote("any", "(__any_sync({0}, {1}) != 0)", BOOL, lambda lanes, yes: (lanes & yes).any(axis=1))
+ANY = _vote("any", BOOL, lambda lanes, yes: (lanes & yes).any(axis=1))
 """Whether the predicate holds in any lane; called as `BALLOT`."""
 
-ALL = _vote("all", "(__all_sync({0}, {1}) != 0)", BOOL, lambda lanes, yes: (~lanes | yes).all(axis=1))
+ALL = _vote("all", BOOL, lambda lanes, yes: (~lanes | yes).all(axis=1))
 """Whether the predicate holds in all lanes; called as `BALLOT`."""
 
 
@@ -128,38 +128,10 @@ def _match_all(warp: Warp, mask: Any, value: Any) -> np.ndarray:
     return np.where(agreed, _masks(lanes), np.uint32(0))
 
 
-MATCH_ANY = Instruction(
-    "match_any",
-    {"cuda": "__match_any_sync({0}, {1})"},
-    {},
-    _match_any,
-    group=Group.WARP,
-    result=_UINT32,
-    source=_COMMUNICATION.format("match.sync"),
-)
+MATCH_ANY = _constant("match_any", _match_any, _UINT32, "match.sync")
 """The mask of lanes that have the same bits as this one; called with the mask of lanes and a scalar."""
 
-MATCH_ALL = Instruction(
-    "match_all",
-    {"cuda": "tl_match_all({0}, {1})"},
-    {
-        "cuda": Helper(
-            "tl_match_all",
-            """\
-// The mask if the value is the same in all its lanes, otherwise 0.
-template <typename T> __device__ __forceinline__ uint32_t tl_match_all(uint32_t mask, T value) {
-    int same;
-    return __match_all_sync(mask, value, &same);
-}
-""",
-            needs=(INTEGERS,),
-        )
-    },
-    _match_all,
-    group=Group.WARP,
-    result=_UINT32,
-    source=_COMMUNICATION.format("match.sync"),
-)
+MATCH_ALL = _constant("match_all", _match_all, _UINT32, "match.sync")
 """The mask if all its lanes have the same bits, otherwise 0; called as `MATCH_ANY`."""
 
 
@@ -167,15 +139,7 @@ def _active_mask(warp: Warp) -> np.ndarray:
     return np.full(LANES, mask_of(warp.active), np.uint32)
 
 
-ACTIVE_MASK = Instruction(
-    "active_mask",
-    {"cuda": "__activemask()"},
-    {},
-    _active_mask,
-    group=Group.WARP,
-    result=_UINT32,
-    source=_COMMUNICATION.format("activemask"),
-)
+ACTIVE_MASK = _constant("active_mask", _active_mask, _UINT32, "activemask")
 """The mask of lanes that happen to execute the instruction together; called with nothing."""
 
 
@@ -184,57 +148,8 @@ def _elect(warp: Warp, mask: Any) -> np.ndarray:
     return np.asarray(lanes.any(axis=1) & (lanes.argmax(axis=1) == NUMBERS))
 
 
-ELECT = Instruction(
-    "elect",
-    {"cuda": "tl_elect({0})"},
-    {
-        "cuda": Helper(
-            "tl_elect",
-            """\
-// Whether this is the one lane of the mask that is chosen.
-__device__ __forceinline__ bool tl_elect(uint32_t mask) {
-#if __CUDA_ARCH__ >= 900
-    uint32_t elected;
-    asm volatile("{ .reg .pred p; elect.sync _|p, %1; selp.u32 %0, 1, 0, p; }" : "=r"(elected) : "r"(mask) : "memory");
-    return elected != 0;
-#else
-    uint32_t lane;
-    asm("mov.u32 %0, %%laneid;" : "=r"(lane));
-    return lane == __ffs(mask) - 1;
-#endif
-}
-""",
-            needs=(INTEGERS,),
-        )
-    },
-    _elect,
-    group=Group.WARP,
-    result=BOOL,
-    source=_COMMUNICATION.format("elect.sync"),
-)
+ELECT = _constant("elect", _elect, BOOL, "elect.sync")
 """Whether the lane is the one that the machine chooses, here the first; called with the mask of lanes."""
-
-
-_REDUX_FLOAT = {
-    op: Helper(
-        f"tl_redux_{op}",
-        f"""\
-// The {size} of a float over the lanes of the mask; NaN if any is NaN. The bits of floats that are not negative are in
-// the order of integers; those of negative ones are once their other bits are inverted. max.NaN gives the positive NaN.
-__device__ __forceinline__ float tl_redux_{op}(uint32_t mask, float value) {{
-    float number;
-    asm("max.NaN.f32 %0, %1, %1;" : "=f"(number) : "f"({sign}value));
-    int32_t bits = __float_as_int(number);
-    bits ^= bits >> 31 & 0x7fffffff;
-    bits = __reduce_max_sync(mask, bits);
-    bits ^= bits >> 31 & 0x7fffffff;
-    return {sign}__int_as_float(bits);
-}}
-""",
-        needs=(INTEGERS,),
-    )
-    for op, size, sign in (("max", "maximum", ""), ("min", "minimum", "-"))
-}
 
 
 @cache
@@ -248,7 +163,7 @@ def redux(op: str, dtype: DType) -> Instruction:
         NoLowering: The machine reduces only int32 and uint32, by "add", "min", "max", "and", "or" and "xor", and
             float32 by "min" and "max".
     """
-    is_float = dtype == "float32" and op in _REDUX_FLOAT
+    is_float = dtype == "float32" and op in ("min", "max")
     if not is_float and (op not in FOLDS or dtype not in ("int32", "uint32")):
         raise NoLowering(f"redux: no instruction for {op!r} on {dtype!s}", hint="reduce with shuffles")
     combine = FOLDS[op]
@@ -260,18 +175,14 @@ def redux(op: str, dtype: DType) -> Instruction:
             total[lane] = reduce(lambda a, b: data_binary(combine, a, b, dtype), values[lanes[lane]])
         return total
 
-    text, helper = f"__reduce_{op}_sync({{0}}, {cuda_type(dtype).value}({{1}}))", INTEGERS
-    if is_float:
-        text, helper = f"tl_redux_{op}({{0}}, {{1}})", _REDUX_FLOAT[op]
-    elif op in ("and", "or", "xor") and dtype == "int32":  # the bitwise ones exist for unsigned only
-        text = f"(int32_t)__reduce_{op}_sync({{0}}, (uint32_t)({{1}}))"
     return Instruction(
         f"redux_{op}_{dtype!s}",
-        {"cuda": text},
-        {"cuda": helper},
+        {},
+        {},
         simulate,
         group=Group.WARP,
         result=dtype,
         needs=Feature.REDUX,
         source=_COMMUNICATION.format("redux.sync"),
+        form=("redux", op, dtype),
     )

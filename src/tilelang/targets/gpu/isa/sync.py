@@ -1,0 +1,106 @@
+"""Barriers: of the grid, of the block and of the lanes of a warp.
+
+Source: CUDA C++ Programming Guide, "Synchronization Functions", "Grid Synchronization"; PTX ISA, "Parallel
+Synchronization and Communication Instructions: bar.warp.sync".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from typing import Any
+
+import numpy as np
+
+from tilelang.dtypes import INT32
+from tilelang.isa.instruction import Effect, Group, Instruction
+from tilelang.isa.simulated import Wait, Warp
+from tilelang.targets.gpu.isa.lanes import LANES, integers, participants, spread
+
+
+def _sync_threads(warp: Warp) -> Iterator[Wait]:
+    yield from warp.meet()
+
+
+def _sync_grid(warp: Warp) -> Iterator[Wait]:
+    yield from warp.meet()
+    yield from warp.meet_grid()
+
+
+def _sync_warp(warp: Warp, mask: Any) -> Iterator[Wait]:
+    participants(warp, mask, "__syncwarp")
+    yield from warp.meet_lanes(integers(mask))
+
+
+SYNC_THREADS = Instruction(
+    "sync_threads",
+    {},
+    {},
+    _sync_threads,
+    group=Group.BLOCK,
+    effect=Effect.SYNC_BLOCK,
+    source="CUDA C++ Programming Guide, 'Synchronization Functions'",
+    form=("sync_threads",),
+)
+"""All threads of the block meet; called with nothing."""
+
+
+def _sync_threads_answer(name: str, answer: Callable[[int, int], int]) -> Instruction:
+    """A barrier of the block that takes a predicate; `answer` gets for how many threads it holds, and how many came."""
+
+    def simulate(warp: Warp, predicate: Any) -> Generator[Wait, None, np.ndarray]:
+        tallies = warp.state("sync_threads_answer", list)
+        if not tallies:
+            tallies.append([0, 0])
+        tally = tallies[-1]
+        tally[0] += int((spread(predicate).astype(bool) & warp.active).sum())
+        tally[1] += int(warp.active.sum())
+        yield from warp.meet()
+        if tallies[-1] is tally:  # nobody counts on it any more, all have come
+            tallies[:] = [[0, 0]]
+        return np.full(LANES, answer(*tally), np.int32)
+
+    return Instruction(
+        name,
+        {},
+        {},
+        simulate,
+        group=Group.BLOCK,
+        result=INT32,
+        effect=Effect.SYNC_BLOCK,
+        source="CUDA C++ Programming Guide, 'Synchronization Functions'",
+        form=(name,),
+    )
+
+
+SYNC_THREADS_COUNT = _sync_threads_answer("sync_threads_count", lambda yes, all_: yes)
+"""All threads of the block meet, and learn for how many of them the predicate holds; called with the predicate."""
+
+SYNC_THREADS_AND = _sync_threads_answer("sync_threads_and", lambda yes, all_: int(yes == all_))
+"""Whether it holds for all threads, as 1 or 0; called as `SYNC_THREADS_COUNT`."""
+
+SYNC_THREADS_OR = _sync_threads_answer("sync_threads_or", lambda yes, all_: int(yes > 0))
+"""Whether it holds for any thread, as 1 or 0; called as `SYNC_THREADS_COUNT`."""
+
+SYNC_GRID = Instruction(
+    "sync_grid",
+    {},
+    {},
+    _sync_grid,
+    group=Group.BLOCK,
+    effect=Effect.SYNC_BLOCK | Effect.SYNC_GRID,
+    source="CUDA C++ Programming Guide, 'Grid Synchronization'",
+    form=("sync_grid",),
+)
+"""All threads of all blocks meet; called with nothing, in a cooperative launch, whose blocks run at the same time."""
+
+SYNC_WARP = Instruction(
+    "sync_warp",
+    {},
+    {},
+    _sync_warp,
+    group=Group.WARP,
+    effect=Effect.SYNC_WARP,
+    source="PTX ISA, 'Parallel Synchronization and Communication Instructions: bar.warp.sync'",
+    form=("sync_warp",),
+)
+"""The lanes of a mask meet and see each other's writes; called with the mask."""

@@ -1,0 +1,61 @@
+"""Barriers of some warps of a block, which have numbers.
+
+Source: PTX ISA, "Parallel Synchronization and Communication Instructions: bar, barrier".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tilelang.errors import SimulationError
+from tilelang.isa.instruction import Effect, Group, Instruction
+from tilelang.isa.simulated import LANES, Wait, Warp
+from tilelang.targets.gpu.isa.lanes import uniform
+from tilelang.targets.nvidia.isa.ptx_statement import ptx_statement, register
+from tilelang.targets.target import Feature
+
+BARRIERS = 16  # of a block; number 0 is the one that all threads use. Source: PTX ISA, "bar", "Description"
+_SOURCE = "PTX ISA, 'Parallel Synchronization and Communication Instructions: bar, barrier'"
+
+
+def _named(warp: Warp, barrier: Any, count: Any, what: str) -> tuple[int, int]:
+    number, threads = uniform(warp, barrier, what), uniform(warp, count, what)
+    if not 0 <= number < BARRIERS:
+        raise SimulationError(
+            f"{what}: barrier {number} does not exist", hint=f"a block has barriers 0 to {BARRIERS - 1}"
+        )
+    if threads <= 0 or threads % LANES:
+        raise SimulationError(f"{what}: {threads} threads are no whole number of warps of {LANES}")
+    return number, threads
+
+
+def _bar_sync(warp: Warp, barrier: Any, count: Any) -> Iterator[Wait]:
+    number, threads = _named(warp, barrier, count, "bar.sync")
+    yield from warp.meet(number, threads)
+
+
+def _bar_arrive(warp: Warp, barrier: Any, count: Any) -> None:
+    number, threads = _named(warp, barrier, count, "bar.arrive")
+    warp.arrive(number, threads)
+
+
+def _of_warps(name: str, operation: str, simulate: Callable[..., Any], comment: str) -> Instruction:
+    return ptx_statement(
+        name,
+        f"{operation} %0, %1;",
+        (register("int", "barrier"), register("int", "threads")),
+        simulate,
+        comment,
+        group=Group.WARP,
+        effect=Effect.SYNC_SOME,
+        needs=Feature.NONE,
+        source=_SOURCE,
+    )
+
+
+BAR_SYNC = _of_warps("bar_sync", "bar.sync", _bar_sync, "Meets other warps at a barrier of the block.")
+"""Some warps meet; called with the barrier's number, 0 to 15, and how many threads arrive, a multiple of 32."""
+
+BAR_ARRIVE = _of_warps("bar_arrive", "bar.arrive", _bar_arrive, "Arrives at a barrier that other warps wait at.")
+"""Arrives at a barrier that others wait at; called as `BAR_SYNC`."""
