@@ -43,8 +43,8 @@ SECTIONS = (
         "Level 3: single threads of a GPU",
         (
             *("threads", "groups", "sync", "barriers", "engine", "multicast", "warpgroups", "clusters"),
-            *("blackwell", "warp", "allreduce", "pointers", "wide_access", "matrix_instructions"),
-            *("mma_emitter", "mma_index", "extern", "tensors", "assumptions"),
+            *("blackwell", "warp", "allreduce", "pointers", "hinted_access", "wide_access", "async_copies"),
+            *("matrix_instructions", "mma_emitter", "mma_index", "inline_ptx", "extern", "tensors", "assumptions"),
         ),
     ),
 )

@@ -27,16 +27,10 @@ FACADES = set(
 
 # Imports that still go to the right: a module, and the layer that it reaches into. None may be added.
 OUTSTANDING = {
-    ("language/allreduce", "targets/nvidia"),
-    ("language/copies", "targets/nvidia"),
-    ("language/legacy_calls", "targets/nvidia"),
-    ("language/prim_func", "targets/nvidia"),
-    ("language/products", "targets/nvidia"),
     ("passes/tile/choose_lowerings", "targets/nvidia"),
     ("passes/tile/lower_to_threads", "targets/nvidia"),
     ("sim/races", "targets/nvidia"),
     ("sim/run", "targets/nvidia"),
-    ("targets/gpu/lowerings/warp_partition", "targets/nvidia"),
 }
 
 # A file that has no test file of its own, and why. (An `__init__.py` only gathers names.)

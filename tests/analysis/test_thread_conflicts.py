@@ -18,7 +18,7 @@ from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Const, Load, Var, as_expr, const
 from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.stmt import Atomic, AtomicOp, CallStmt, Group, Launch, MemoryOrder, Seq, Store
-from tilelang.targets.nvidia.isa.fence import FENCE_BLOCK
+from tilelang.targets.gpu.isa.fence import FENCE_BLOCK
 
 THREADS = 16
 HALF = as_dtype("float16")

@@ -6,7 +6,8 @@ from warp_alone import WarpAlone, run
 
 import tilelang
 import tilelang.language as T
-from tilelang.targets.nvidia.isa.cache_policy import EVICTIONS, l2_policy
+from tilelang.language.copies import EVICTIONS
+from tilelang.targets.nvidia.isa.cache_policy import l2_policy
 from tilelang.testing import requires_cuda, to_device, to_host
 
 

@@ -8,6 +8,7 @@ from tilelang.dtypes import FLOAT32, INT32, as_dtype
 from tilelang.errors import BarrierDivergence, DataRace, Deadlock, SimulationError
 from tilelang.ir.expr import Load, Var, as_expr, cast
 from tilelang.sim.counters import Counters
+from tilelang.targets.gpu.isa.fence import FENCE_DEVICE
 from tilelang.targets.nvidia.isa.cluster import (
     CLUSTER_ARRIVE,
     CLUSTER_ARRIVE_RELAXED,
@@ -19,7 +20,6 @@ from tilelang.targets.nvidia.isa.cluster import (
     cluster_store_async,
     mbarrier_arrive_remote,
 )
-from tilelang.targets.nvidia.isa.fence import FENCE_DEVICE
 from tilelang.targets.nvidia.isa.mbarrier import FENCE_MBARRIER_INIT, MBARRIER_INIT
 from tilelang.targets.nvidia.isa.tma import tma_load
 

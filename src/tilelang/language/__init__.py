@@ -24,6 +24,7 @@ from tilelang.language.debug import *
 from tilelang.language.derived import *
 from tilelang.language.dtypes import DTYPES, DataType, dtype
 from tilelang.language.eager import *
+from tilelang.language.extern import *
 from tilelang.language.groups import *
 from tilelang.language.ieee import *
 from tilelang.language.kernel import *
@@ -38,6 +39,7 @@ from tilelang.language.meta import *
 from tilelang.language.nodes import *
 from tilelang.language.operator_classes import *
 from tilelang.language.parameters import *
+from tilelang.language.pointers import *
 from tilelang.language.prim_func import *
 from tilelang.language.products import *
 from tilelang.language.random_numbers import *
@@ -61,21 +63,22 @@ from tilelang.layout import (
     make_swizzled_layout,
 )
 from tilelang.ops.gemm import GemmWarpPolicy
+from tilelang.targets.gpu.language.warp import *
+from tilelang.targets.nvidia.language.async_copies import *
 from tilelang.targets.nvidia.language.barriers import *
 from tilelang.targets.nvidia.language.blackwell import *
 from tilelang.targets.nvidia.language.blackwell import INSTRUCTIONS
 from tilelang.targets.nvidia.language.clusters import *
 from tilelang.targets.nvidia.language.engine import *
-from tilelang.targets.nvidia.language.extern import *
+from tilelang.targets.nvidia.language.hinted_access import *
+from tilelang.targets.nvidia.language.inline_ptx import *
 from tilelang.targets.nvidia.language.matrix_instructions import *
 from tilelang.targets.nvidia.language.mma_emitter import *
 from tilelang.targets.nvidia.language.mma_index import *
 from tilelang.targets.nvidia.language.multicast import *
-from tilelang.targets.nvidia.language.pointers import *
 from tilelang.targets.nvidia.language.source_kernel import *
 from tilelang.targets.nvidia.language.sparse_products import *
 from tilelang.targets.nvidia.language.sync import *
-from tilelang.targets.nvidia.language.warp import *
 from tilelang.targets.nvidia.language.warpgroups import *
 from tilelang.targets.nvidia.language.wide_access import *
 
@@ -85,16 +88,17 @@ _MODULES = (
         f"tilelang.language.{name}"
         for name in """
         alloc allreduce annotate annotate_layout arithmetic assumptions atomic blocks casts classes copies debug
-        derived eager groups ieee kernel legacy_blocks legacy_calls loops macro math meta nodes operator_classes
-        parameters prim_func products random_numbers reducers reductions scans selection tensors thread_return
-        threads tile tile_scheduler types vectors
+        derived eager extern groups ieee kernel legacy_blocks legacy_calls loops macro math meta nodes operator_classes
+        parameters pointers prim_func products random_numbers reducers reductions scans selection tensors
+        thread_return threads tile tile_scheduler types vectors
         """.split()
     ),
+    *(f"tilelang.targets.gpu.language.{name}" for name in ("warp",)),
     *(
         f"tilelang.targets.nvidia.language.{name}"
         for name in """
-        barriers blackwell clusters engine extern matrix_instructions mma_emitter mma_index multicast pointers
-        source_kernel sparse_products sync warp warpgroups wide_access
+        async_copies barriers blackwell clusters engine hinted_access inline_ptx matrix_instructions mma_emitter
+        mma_index multicast source_kernel sparse_products sync warpgroups wide_access
         """.split()
     ),
 )

@@ -99,6 +99,8 @@ from tilelang.language.dtypes import is_float4 as is_float4
 from tilelang.language.dtypes import is_float4_e2m1_unpacked as is_float4_e2m1_unpacked
 from tilelang.language.dtypes import is_float4_e2m1fn as is_float4_e2m1fn
 from tilelang.language.eager import const as const
+from tilelang.language.extern import call_extern as call_extern
+from tilelang.language.extern import import_source as import_source
 from tilelang.language.groups import ws as ws
 from tilelang.language.ieee import ieee_add as ieee_add
 from tilelang.language.ieee import ieee_fdiv as ieee_fdiv
@@ -210,6 +212,8 @@ from tilelang.language.operator_classes import StringImm as StringImm
 from tilelang.language.operator_classes import Sub as Sub
 from tilelang.language.parameters import empty as empty
 from tilelang.language.parameters import match_buffer as match_buffer
+from tilelang.language.pointers import access_ptr as access_ptr
+from tilelang.language.pointers import address_of as address_of
 from tilelang.language.prim_func import prim_func as prim_func
 from tilelang.language.products import gemm as gemm
 from tilelang.language.random_numbers import rng_init as rng_init
@@ -283,6 +287,30 @@ from tilelang.layout.partial_fragment import PartialFragment as PartialFragment
 from tilelang.layout.swizzle import make_mma_swizzle_layout as make_mma_swizzle_layout
 from tilelang.layout.swizzle import make_swizzled_layout as make_swizzled_layout
 from tilelang.ops.gemm import GemmWarpPolicy as GemmWarpPolicy
+from tilelang.targets.gpu.language.warp import activemask as activemask
+from tilelang.targets.gpu.language.warp import all_sync as all_sync
+from tilelang.targets.gpu.language.warp import any_sync as any_sync
+from tilelang.targets.gpu.language.warp import ballot as ballot
+from tilelang.targets.gpu.language.warp import ballot_sync as ballot_sync
+from tilelang.targets.gpu.language.warp import match_all_sync as match_all_sync
+from tilelang.targets.gpu.language.warp import match_any_sync as match_any_sync
+from tilelang.targets.gpu.language.warp import shfl_down as shfl_down
+from tilelang.targets.gpu.language.warp import shfl_sync as shfl_sync
+from tilelang.targets.gpu.language.warp import shfl_up as shfl_up
+from tilelang.targets.gpu.language.warp import shfl_xor as shfl_xor
+from tilelang.targets.gpu.language.warp import shuffle_elect as shuffle_elect
+from tilelang.targets.gpu.language.warp import tvm_warp_activemask as tvm_warp_activemask
+from tilelang.targets.gpu.language.warp import tvm_warp_shuffle as tvm_warp_shuffle
+from tilelang.targets.gpu.language.warp import tvm_warp_shuffle_down as tvm_warp_shuffle_down
+from tilelang.targets.gpu.language.warp import tvm_warp_shuffle_up as tvm_warp_shuffle_up
+from tilelang.targets.gpu.language.warp import warp_reduce_bitand as warp_reduce_bitand
+from tilelang.targets.gpu.language.warp import warp_reduce_bitor as warp_reduce_bitor
+from tilelang.targets.gpu.language.warp import warp_reduce_max as warp_reduce_max
+from tilelang.targets.gpu.language.warp import warp_reduce_min as warp_reduce_min
+from tilelang.targets.gpu.language.warp import warp_reduce_sum as warp_reduce_sum
+from tilelang.targets.nvidia.language.async_copies import ptx_commit_group as ptx_commit_group
+from tilelang.targets.nvidia.language.async_copies import ptx_cp_async as ptx_cp_async
+from tilelang.targets.nvidia.language.async_copies import ptx_wait_group as ptx_wait_group
 from tilelang.targets.nvidia.language.barriers import alloc_barrier as alloc_barrier
 from tilelang.targets.nvidia.language.barriers import alloc_cluster_barrier as alloc_cluster_barrier
 from tilelang.targets.nvidia.language.barriers import barrier_arrive as barrier_arrive
@@ -325,9 +353,9 @@ from tilelang.targets.nvidia.language.engine import tma_copy as tma_copy
 from tilelang.targets.nvidia.language.engine import tma_gather4_bytes as tma_gather4_bytes
 from tilelang.targets.nvidia.language.engine import tma_store_arrive as tma_store_arrive
 from tilelang.targets.nvidia.language.engine import tma_store_wait as tma_store_wait
-from tilelang.targets.nvidia.language.extern import call_extern as call_extern
-from tilelang.targets.nvidia.language.extern import import_source as import_source
-from tilelang.targets.nvidia.language.extern import inline_ptx as inline_ptx
+from tilelang.targets.nvidia.language.hinted_access import ldg as ldg
+from tilelang.targets.nvidia.language.hinted_access import stg as stg
+from tilelang.targets.nvidia.language.inline_ptx import inline_ptx as inline_ptx
 from tilelang.targets.nvidia.language.matrix_instructions import ptx_ldmatrix as ptx_ldmatrix
 from tilelang.targets.nvidia.language.matrix_instructions import ptx_mma as ptx_mma
 from tilelang.targets.nvidia.language.matrix_instructions import ptx_stmatrix as ptx_stmatrix
@@ -343,13 +371,6 @@ from tilelang.targets.nvidia.language.mma_index import get_mma_micro_size as get
 from tilelang.targets.nvidia.language.mma_index import get_swizzle_layout as get_swizzle_layout
 from tilelang.targets.nvidia.language.mma_index import mma_store_index_map as mma_store_index_map
 from tilelang.targets.nvidia.language.multicast import copy_cluster as copy_cluster
-from tilelang.targets.nvidia.language.pointers import access_ptr as access_ptr
-from tilelang.targets.nvidia.language.pointers import address_of as address_of
-from tilelang.targets.nvidia.language.pointers import ldg as ldg
-from tilelang.targets.nvidia.language.pointers import ptx_commit_group as ptx_commit_group
-from tilelang.targets.nvidia.language.pointers import ptx_cp_async as ptx_cp_async
-from tilelang.targets.nvidia.language.pointers import ptx_wait_group as ptx_wait_group
-from tilelang.targets.nvidia.language.pointers import stg as stg
 from tilelang.targets.nvidia.language.source_kernel import CUDASourceCodeKernel as CUDASourceCodeKernel
 from tilelang.targets.nvidia.language.sparse_products import gemm_sp as gemm_sp
 from tilelang.targets.nvidia.language.sparse_products import wgmma_gemm_sp as wgmma_gemm_sp
@@ -363,27 +384,6 @@ from tilelang.targets.nvidia.language.sync import syncthreads_and as syncthreads
 from tilelang.targets.nvidia.language.sync import syncthreads_count as syncthreads_count
 from tilelang.targets.nvidia.language.sync import syncthreads_or as syncthreads_or
 from tilelang.targets.nvidia.language.sync import thread_fence as thread_fence
-from tilelang.targets.nvidia.language.warp import activemask as activemask
-from tilelang.targets.nvidia.language.warp import all_sync as all_sync
-from tilelang.targets.nvidia.language.warp import any_sync as any_sync
-from tilelang.targets.nvidia.language.warp import ballot as ballot
-from tilelang.targets.nvidia.language.warp import ballot_sync as ballot_sync
-from tilelang.targets.nvidia.language.warp import match_all_sync as match_all_sync
-from tilelang.targets.nvidia.language.warp import match_any_sync as match_any_sync
-from tilelang.targets.nvidia.language.warp import shfl_down as shfl_down
-from tilelang.targets.nvidia.language.warp import shfl_sync as shfl_sync
-from tilelang.targets.nvidia.language.warp import shfl_up as shfl_up
-from tilelang.targets.nvidia.language.warp import shfl_xor as shfl_xor
-from tilelang.targets.nvidia.language.warp import shuffle_elect as shuffle_elect
-from tilelang.targets.nvidia.language.warp import tvm_warp_activemask as tvm_warp_activemask
-from tilelang.targets.nvidia.language.warp import tvm_warp_shuffle as tvm_warp_shuffle
-from tilelang.targets.nvidia.language.warp import tvm_warp_shuffle_down as tvm_warp_shuffle_down
-from tilelang.targets.nvidia.language.warp import tvm_warp_shuffle_up as tvm_warp_shuffle_up
-from tilelang.targets.nvidia.language.warp import warp_reduce_bitand as warp_reduce_bitand
-from tilelang.targets.nvidia.language.warp import warp_reduce_bitor as warp_reduce_bitor
-from tilelang.targets.nvidia.language.warp import warp_reduce_max as warp_reduce_max
-from tilelang.targets.nvidia.language.warp import warp_reduce_min as warp_reduce_min
-from tilelang.targets.nvidia.language.warp import warp_reduce_sum as warp_reduce_sum
 from tilelang.targets.nvidia.language.warpgroups import annotate_consumer_reg_alloc as annotate_consumer_reg_alloc
 from tilelang.targets.nvidia.language.warpgroups import annotate_producer_reg_dealloc as annotate_producer_reg_dealloc
 from tilelang.targets.nvidia.language.warpgroups import dec_max_nreg as dec_max_nreg
@@ -425,44 +425,45 @@ __all__ = [
 "break_loop", "continue_loop", "ignore_loop_partition", "let", "likely", "loop_break", "undef", "Cast", "bitcast",
 "cast", "reinterpret", "FragmentBuffer", "LocalBuffer", "PrimExpr", "Ref", "SharedBuffer", "Var", "async_copy",
 "c2d_im2col", "copy", "im2col", "transpose", "device_assert", "print", "all_of", "any_of", "dp4a", "evaluate", "const",
-"ws", "ieee_add", "ieee_fdiv", "ieee_fmaf", "ieee_frcp", "ieee_frsqrt", "ieee_fsqrt", "ieee_mul", "ieee_sub",
-"ClusterKernel", "Kernel", "block", "axis", "env_thread", "init", "launch_thread", "reads", "sblock", "sblock_attr",
-"thread_binding", "where", "writes", "Assert", "arg", "buffer", "buffer_decl", "buffer_store", "call_intrin",
-"call_pure_extern", "func_ret", "handle_add_byte_offset", "index_map", "isnullptr", "target", "tvm_access_ptr",
-"tvm_storage_sync", "type_annotation", "var", "Parallel", "Persistent", "Pipelined", "Serial", "Unroll", "Vectorized",
-"grid", "parallel", "persistent", "pipeline", "pipelined", "serial", "unroll", "vectorized", "macro", "Select",
-"bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "ceildiv", "clamp", "floordiv", "floormod", "fmax", "fmin",
-"if_then_else", "infinity", "max", "max_value", "min", "min_value", "round", "shift_left", "shift_right", "truncdiv",
-"truncmod", "inline", "meta_class", "meta_var", "BufferLoad", "Call", "CommReducer", "IterVar", "PrimFunc", "Range",
-"Reduce", "SizeVar", "EQ", "GE", "GT", "LE", "LT", "NE", "Add", "And", "Div", "FloatImm", "FloorDiv", "FloorMod",
-"IntImm", "Max", "Min", "Mod", "Mul", "Not", "Or", "StringImm", "Sub", "empty", "match_buffer", "prim_func", "gemm",
-"rng_init", "rng_rand", "rng_rand_float", "alloc_reducer", "finalize_reducer", "reducer_init", "reducer_update",
-"reduce", "reduce_absmax", "reduce_abssum", "reduce_bitand", "reduce_bitor", "reduce_bitxor", "reduce_max",
-"reduce_min", "reduce_sum", "associative_scan", "cummax", "cumsum", "argmax", "argmin", "gather", "scatter", "sort",
-"topk", "alloc_buffer", "allocate", "decl_buffer", "make_tensor", "make_tensor_from_addr", "sblock_alloc_buffer",
-"thread_return", "get_block_binding", "get_block_bindings", "get_block_extent", "get_block_extents", "get_lane_idx",
-"get_thread_binding", "get_thread_bindings", "get_thread_extent", "get_thread_extents", "get_warp_group_idx",
-"get_warp_idx", "get_warp_idx_sync", "clear", "fill", "PersistentTileScheduler", "Buffer", "Ptr", "StridedTensor",
-"Tensor", "dyn", "dynamic", "ptr", "symbolic", "Broadcast", "Ramp", "Shuffle", "broadcast", "extract_lane", "ramp",
-"vectorcombine", "vectorhigh", "vectorlow", "alloc_barrier", "alloc_cluster_barrier", "barrier_arrive",
-"barrier_test_wait", "barrier_wait", "cp_async_barrier_noinc", "create_barriers", "create_list_of_mbarrier",
-"get_mbarrier", "mbarrier_arrive", "mbarrier_arrive_expect_tx", "mbarrier_expect_tx", "mbarrier_wait_parity",
-"ptx_arrive_barrier", "ptx_arrive_barrier_expect_tx", "ptx_arrive_cluster_barrier", "ptx_cp_async_barrier",
-"ptx_fence_barrier_init", "ptx_init_barrier_thread_count", "ptx_wait_barrier", "alloc_tmem", "block_rank_in_cluster",
-"cluster_arrive", "cluster_arrive_relaxed", "cluster_load", "cluster_store", "cluster_store_async", "cluster_sync",
-"cluster_wait", "get_cluster_block_nums", "get_cluster_dims", "get_cluster_extent", "get_cluster_extents",
-"get_cluster_id", "get_cluster_ids", "get_cluster_size", "sync_cluster", "fence_proxy_async", "tma_copy",
-"tma_gather4_bytes", "tma_store_arrive", "tma_store_wait", "call_extern", "import_source", "inline_ptx", "ptx_ldmatrix",
-"ptx_mma", "ptx_stmatrix", "SparseTensorCoreIntrinEmitter", "TCGEN05TensorCoreIntrinEmitter", "TensorCoreIntrinEmitter",
+"call_extern", "import_source", "ws", "ieee_add", "ieee_fdiv", "ieee_fmaf", "ieee_frcp", "ieee_frsqrt", "ieee_fsqrt",
+"ieee_mul", "ieee_sub", "ClusterKernel", "Kernel", "block", "axis", "env_thread", "init", "launch_thread", "reads",
+"sblock", "sblock_attr", "thread_binding", "where", "writes", "Assert", "arg", "buffer", "buffer_decl", "buffer_store",
+"call_intrin", "call_pure_extern", "func_ret", "handle_add_byte_offset", "index_map", "isnullptr", "target",
+"tvm_access_ptr", "tvm_storage_sync", "type_annotation", "var", "Parallel", "Persistent", "Pipelined", "Serial",
+"Unroll", "Vectorized", "grid", "parallel", "persistent", "pipeline", "pipelined", "serial", "unroll", "vectorized",
+"macro", "Select", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "ceildiv", "clamp", "floordiv",
+"floormod", "fmax", "fmin", "if_then_else", "infinity", "max", "max_value", "min", "min_value", "round", "shift_left",
+"shift_right", "truncdiv", "truncmod", "inline", "meta_class", "meta_var", "BufferLoad", "Call", "CommReducer",
+"IterVar", "PrimFunc", "Range", "Reduce", "SizeVar", "EQ", "GE", "GT", "LE", "LT", "NE", "Add", "And", "Div",
+"FloatImm", "FloorDiv", "FloorMod", "IntImm", "Max", "Min", "Mod", "Mul", "Not", "Or", "StringImm", "Sub", "empty",
+"match_buffer", "access_ptr", "address_of", "prim_func", "gemm", "rng_init", "rng_rand", "rng_rand_float",
+"alloc_reducer", "finalize_reducer", "reducer_init", "reducer_update", "reduce", "reduce_absmax", "reduce_abssum",
+"reduce_bitand", "reduce_bitor", "reduce_bitxor", "reduce_max", "reduce_min", "reduce_sum", "associative_scan",
+"cummax", "cumsum", "argmax", "argmin", "gather", "scatter", "sort", "topk", "alloc_buffer", "allocate", "decl_buffer",
+"make_tensor", "make_tensor_from_addr", "sblock_alloc_buffer", "thread_return", "get_block_binding",
+"get_block_bindings", "get_block_extent", "get_block_extents", "get_lane_idx", "get_thread_binding",
+"get_thread_bindings", "get_thread_extent", "get_thread_extents", "get_warp_group_idx", "get_warp_idx",
+"get_warp_idx_sync", "clear", "fill", "PersistentTileScheduler", "Buffer", "Ptr", "StridedTensor", "Tensor", "dyn",
+"dynamic", "ptr", "symbolic", "Broadcast", "Ramp", "Shuffle", "broadcast", "extract_lane", "ramp", "vectorcombine",
+"vectorhigh", "vectorlow", "activemask", "all_sync", "any_sync", "ballot", "ballot_sync", "match_all_sync",
+"match_any_sync", "shfl_down", "shfl_sync", "shfl_up", "shfl_xor", "shuffle_elect", "tvm_warp_activemask",
+"tvm_warp_shuffle", "tvm_warp_shuffle_down", "tvm_warp_shuffle_up", "warp_reduce_bitand", "warp_reduce_bitor",
+"warp_reduce_max", "warp_reduce_min", "warp_reduce_sum", "ptx_commit_group", "ptx_cp_async", "ptx_wait_group",
+"alloc_barrier", "alloc_cluster_barrier", "barrier_arrive", "barrier_test_wait", "barrier_wait",
+"cp_async_barrier_noinc", "create_barriers", "create_list_of_mbarrier", "get_mbarrier", "mbarrier_arrive",
+"mbarrier_arrive_expect_tx", "mbarrier_expect_tx", "mbarrier_wait_parity", "ptx_arrive_barrier",
+"ptx_arrive_barrier_expect_tx", "ptx_arrive_cluster_barrier", "ptx_cp_async_barrier", "ptx_fence_barrier_init",
+"ptx_init_barrier_thread_count", "ptx_wait_barrier", "alloc_tmem", "block_rank_in_cluster", "cluster_arrive",
+"cluster_arrive_relaxed", "cluster_load", "cluster_store", "cluster_store_async", "cluster_sync", "cluster_wait",
+"get_cluster_block_nums", "get_cluster_dims", "get_cluster_extent", "get_cluster_extents", "get_cluster_id",
+"get_cluster_ids", "get_cluster_size", "sync_cluster", "fence_proxy_async", "tma_copy", "tma_gather4_bytes",
+"tma_store_arrive", "tma_store_wait", "ldg", "stg", "inline_ptx", "ptx_ldmatrix", "ptx_mma", "ptx_stmatrix",
+"SparseTensorCoreIntrinEmitter", "TCGEN05TensorCoreIntrinEmitter", "TensorCoreIntrinEmitter",
 "TensorCoreIntrinEmitterSM120", "TensorCoreIntrinEmitterWithLadderTransform", "WGMMATensorCoreIntrinEmitter",
 "WGSparseTensorCoreIntrinEmitter", "get_ldmatrix_offset", "get_mma_micro_size", "get_swizzle_layout",
-"mma_store_index_map", "copy_cluster", "access_ptr", "address_of", "ldg", "ptx_commit_group", "ptx_cp_async",
-"ptx_wait_group", "stg", "CUDASourceCodeKernel", "gemm_sp", "wgmma_gemm_sp", "named_barrier_arrive", "pdl_sync",
-"pdl_trigger", "sync_grid", "sync_threads", "sync_warp", "syncthreads_and", "syncthreads_count", "syncthreads_or",
-"thread_fence", "activemask", "all_sync", "any_sync", "ballot", "ballot_sync", "match_all_sync", "match_any_sync",
-"shfl_down", "shfl_sync", "shfl_up", "shfl_xor", "shuffle_elect", "tvm_warp_activemask", "tvm_warp_shuffle",
-"tvm_warp_shuffle_down", "tvm_warp_shuffle_up", "warp_reduce_bitand", "warp_reduce_bitor", "warp_reduce_max",
-"warp_reduce_min", "warp_reduce_sum", "annotate_consumer_reg_alloc", "annotate_producer_reg_dealloc", "dec_max_nreg",
+"mma_store_index_map", "copy_cluster", "CUDASourceCodeKernel", "gemm_sp", "wgmma_gemm_sp", "named_barrier_arrive",
+"pdl_sync", "pdl_trigger", "sync_grid", "sync_threads", "sync_warp", "syncthreads_and", "syncthreads_count",
+"syncthreads_or", "thread_fence", "annotate_consumer_reg_alloc", "annotate_producer_reg_dealloc", "dec_max_nreg",
 "disable_warp_group_reg_alloc", "inc_max_nreg", "no_set_max_nreg", "set_max_nreg", "wait_wgmma", "warpgroup_arrive",
 "warpgroup_commit_batch", "warpgroup_fence_operand", "warpgroup_wait", "wgmma_gemm", "wgmma_mma", "ldg32", "ldg64",
 "ldg128", "ldg256", "lds32", "lds64", "lds128", "stg32", "stg64", "stg128", "stg256", "sts32", "sts64", "sts128",

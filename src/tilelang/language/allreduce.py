@@ -21,11 +21,11 @@ from tilelang.ir.stmt import Alloc, Bind, For, ForKind, Store
 from tilelang.ir.visit import variables_of, walk_expr
 from tilelang.language.api import api
 from tilelang.language.calls import inside_kernel
+from tilelang.language.lanes import FULL_MASK, shuffled
 from tilelang.language.regions import scalar_operand
 from tilelang.language.stage import Stager
 from tilelang.language.threads import get_thread_binding, linear_thread
 from tilelang.records import record
-from tilelang.targets.nvidia.language.warp import shfl_xor
 from tilelang.targets.target import WARP_SIZE
 
 __all__ = [
@@ -170,9 +170,12 @@ class _Fold:
         """A butterfly among so many neighbors."""
         distance = lanes // 2
         while distance:
-            value = self._stager.bind("folded", self._both(value, shfl_xor(value, distance)))
+            value = self._stager.bind("folded", self._both(value, self._neighbor(value, distance)))
             distance //= 2
         return value
+
+    def _neighbor(self, value: Expr, distance: int) -> Expr:
+        return shuffled("T.tvm_thread_allreduce", "xor", value, distance, WARP_SIZE, FULL_MASK)
 
     def _by_memory(self, value: Expr, axes: Sequence[int], total: int) -> None:
         """Each thread leaves its value in shared memory, and folds those along the dimensions."""

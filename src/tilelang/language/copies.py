@@ -21,7 +21,6 @@ from tilelang.language.regions import Operand, Repeated, align, repeated, tile_r
 from tilelang.language.stage import current
 from tilelang.ops.copy import Copy, Transpose
 from tilelang.ops.im2col import Im2Col
-from tilelang.targets.nvidia.isa.cache_policy import EVICTIONS
 
 __all__ = [
     "async_copy",
@@ -31,6 +30,7 @@ __all__ = [
     "transpose",
 ]
 
+EVICTIONS = ("evict_normal", "evict_first", "evict_last")  # what caches can be told of what a copy reads
 _INSTRUCTIONS = ("tma", "cp_async", "sync")
 
 

@@ -15,14 +15,16 @@ from tilelang.ir.stmt import If
 from tilelang.language import arithmetic, math
 from tilelang.language.address import Pointer, pointer_to
 from tilelang.language.api import api
+from tilelang.language.calls import emit_call
 from tilelang.language.debug import device_assert
+from tilelang.language.extern import call_extern
+from tilelang.language.lanes import FULL_MASK, lane_mask
 from tilelang.language.proxy import BufferProxy, TileProxy
 from tilelang.language.stage import current
 from tilelang.language.tensors import decl_buffer
 from tilelang.language.types import DTypeLike, plain_dtype
 from tilelang.language.views import BufferStorage
-from tilelang.targets.nvidia.language.extern import call_extern
-from tilelang.targets.nvidia.language.sync import sync_grid, sync_threads, sync_warp
+from tilelang.targets.gpu.isa.sync import SYNC_GRID, SYNC_THREADS, SYNC_WARP
 
 __all__ = [
     "Assert",
@@ -149,16 +151,15 @@ def tvm_storage_sync(storage_scope: str) -> None:
     Raises:
         ProgramError: The scope is another one.
     """
+    what = "T.tvm_storage_sync"
     if storage_scope.startswith("shared"):
-        sync_threads()
+        emit_call(what, SYNC_THREADS)
     elif storage_scope == "warp":
-        sync_warp()
+        emit_call(what, SYNC_WARP, lane_mask(FULL_MASK))
     elif storage_scope == "global":
-        sync_grid()
+        emit_call(what, SYNC_GRID)
     else:
-        raise ProgramError(
-            f"T.tvm_storage_sync: {storage_scope!r:.40} is no scope that threads share", hint="write 'shared'"
-        )
+        raise ProgramError(f"{what}: {storage_scope!r:.40} is no scope that threads share", hint="write 'shared'")
 
 
 @api

@@ -20,6 +20,7 @@ from tilelang.ir.verify import verify
 from tilelang.ir.visit import walk_expr
 from tilelang.language.api import api
 from tilelang.language.assumptions import known_before_launches, without_those
+from tilelang.language.extern import without_unused_results
 from tilelang.language.frame import Frame
 from tilelang.language.launches import with_launches
 from tilelang.language.negative_indices import count_from_the_end
@@ -35,7 +36,6 @@ from tilelang.language.parameters import (
 from tilelang.language.rewrite import Rewritten, rewrite
 from tilelang.language.stage import Stager, current, staging
 from tilelang.language.types import TensorType
-from tilelang.targets.nvidia.language.extern import without_unused_results
 
 __all__ = [
     "prim_func",

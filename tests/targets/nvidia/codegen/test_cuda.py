@@ -20,9 +20,9 @@ from tilelang.ir.expr import Load, Var, as_expr, cast
 from tilelang.ir.facts import INDEX_BITS
 from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, If, LaunchHints, Seq, Store
+from tilelang.targets.gpu.isa.extern import call_extern
 from tilelang.targets.nvidia.codegen.cuda import emit
 from tilelang.targets.nvidia.isa.dependent_launch import GRID_DEPENDENCY_WAIT
-from tilelang.targets.nvidia.isa.extern import call_extern
 from tilelang.targets.nvidia.isa.tma import tma_load
 
 

@@ -2,7 +2,8 @@ import pytest
 from warp_alone import WarpAlone, run
 
 from tilelang.errors import NoLowering
-from tilelang.targets.nvidia.isa.cache_policy import EVICTIONS, l2_policy
+from tilelang.language.copies import EVICTIONS
+from tilelang.targets.nvidia.isa.cache_policy import l2_policy
 
 
 def test_each_policy_has_a_number_of_its_own():

@@ -6,8 +6,8 @@ import tilelang.language as T
 from tilelang.errors import ProgramError, ProgramTypeError
 from tilelang.ir.stmt import CallStmt
 from tilelang.ir.visit import walk
+from tilelang.targets.gpu.isa.fence import FENCE_BLOCK, FENCE_DEVICE, FENCE_SYSTEM
 from tilelang.targets.gpu.isa.sync import SYNC_THREADS, SYNC_WARP
-from tilelang.targets.nvidia.isa.fence import FENCE_BLOCK, FENCE_DEVICE, FENCE_SYSTEM
 from tilelang.targets.nvidia.isa.named_barrier import BAR_ARRIVE, BAR_SYNC
 
 
@@ -69,6 +69,6 @@ def test_a_barrier_of_the_block_counts_predicates(arch):
     assert (np.array([[64], [0], [1], [0], [1], [45], [44]]) == counted).all()
 
 
-def test_a_predicate_is_an_integer_or_a_bool(stager):
+def test_a_predicate_is_an_integer_or_a_bool():
     with pytest.raises(ProgramTypeError, match="T.syncthreads_or: requires an integer or boolean predicate, got float32"):
         T.syncthreads_or(T.float32(1))

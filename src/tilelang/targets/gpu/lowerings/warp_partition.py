@@ -15,7 +15,6 @@ from tilelang.layout.digits import Mode
 from tilelang.layout.thread_values import Fragment, digit, fragment
 from tilelang.ops.gemm import GemmWarpPolicy
 from tilelang.records import record
-from tilelang.targets.nvidia.isa.atom import MmaAtom
 from tilelang.targets.target import WARP_SIZE
 
 
@@ -33,6 +32,14 @@ class MatrixAtom(Protocol):
     @property
     def c(self) -> Fragment:
         """Which of its threads holds which elements of C. Shapes: (M, N)."""
+
+
+class WarpAtom(MatrixAtom, Protocol):
+    """A matrix instruction that takes both operands from registers."""
+
+    @property
+    def b(self) -> Fragment:
+        """Which of its threads holds which elements of B. Shapes: (K, N)."""
 
 
 @record(slots=True)
@@ -79,7 +86,7 @@ class WarpPartition:
         value = [*atom.a.value, digit(-(-k // depth), 0, depth), digit(self.row_atoms, height, 0)]
         return _with_copies(fragment((m, k), thread, value))
 
-    def right(self, atom: MmaAtom, n: int, k: int) -> Fragment:
+    def right(self, atom: WarpAtom, n: int, k: int) -> Fragment:
         """The fragment of B, transposed: warps along M hold the same columns. Shapes: (N, K)."""
         _, width, depth = atom.shape
         thread = [
@@ -111,7 +118,7 @@ def held(tile: Fragment) -> Fragment:
     return fragment(tile.shape, tile.thread, [mode for mode in tile.value if not mode.is_idle])
 
 
-def partition(m: int, n: int, atom: MmaAtom, threads: int, policy: GemmWarpPolicy) -> WarpPartition:
+def partition(m: int, n: int, atom: WarpAtom, threads: int, policy: GemmWarpPolicy) -> WarpPartition:
     """The warps' shares of an (M, N) tile.
 
     FullRow gives as many warps as possible rows of their own and splits columns among what is left, FullCol the other

@@ -1,6 +1,6 @@
 """How long the L2 cache keeps what a copy touches, as the number that copies take as their hint.
 
-Gives `NORMAL`, `EVICTIONS` and `l2_policy`. Only the copy engine takes such hints: where the address of a `cp.async`
+Gives `NORMAL` and `l2_policy`. Only the copy engine takes such hints: where the address of a `cp.async`
 has a uniform part, ptxas 13.0 to 13.3 encodes a hint in registers that hold nothing, and the copy traps as an illegal
 instruction (seen on an H200, with a policy of `createpolicy` and with the number itself; Marlin's issue 44 and Triton's
 pull request 11660 tell the same).
@@ -29,8 +29,6 @@ _NUMBERS = {
     "evict_first": 0x12F0000000000000,
     "evict_last": 0x14F0000000000000,
 }
-EVICTIONS = tuple(_NUMBERS)
-"""What the L2 cache can be told of what it holds."""
 
 
 @cache
@@ -41,7 +39,7 @@ def l2_policy(eviction: str) -> Instruction:
         NoLowering: There is no such policy.
     """
     if eviction not in _NUMBERS:
-        raise NoLowering(f"L2 policy: knows {', '.join(EVICTIONS)}, not {eviction!r}")
+        raise NoLowering(f"L2 policy: knows {', '.join(_NUMBERS)}, not {eviction!r}")
     number = _NUMBERS[eviction]
     name = f"tl_l2_policy_{eviction}"
     text = f"""\

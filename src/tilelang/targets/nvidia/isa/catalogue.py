@@ -35,7 +35,7 @@ from tilelang.targets.gpu.isa.warp import (
 from tilelang.targets.nvidia.isa.atom import mma
 from tilelang.targets.nvidia.isa.atomic import OPERATIONS, atomic, atomic_add_vector
 from tilelang.targets.nvidia.isa.atomic_text import ORDERS, SCOPES
-from tilelang.targets.nvidia.isa.cache_policy import EVICTIONS, l2_policy
+from tilelang.targets.nvidia.isa.cache_policy import l2_policy
 from tilelang.targets.nvidia.isa.cluster import (
     CLUSTER_ARRIVE,
     CLUSTER_ARRIVE_RELAXED,
@@ -137,7 +137,7 @@ def _bulk_copies() -> Iterator[Instruction]:
             yield from (tma_reduce(rank, op, hint=hint) for op in REDUCTIONS)
         yield from (bulk_load(hint=hint), bulk_store(hint=hint))
     yield from (TMA_STORE_COMMIT, tma_store_wait(0), tma_store_wait(0, read=False), TMA_PREFETCH_MAP)
-    yield from map(l2_policy, EVICTIONS)
+    yield from map(l2_policy, ("evict_normal", "evict_first", "evict_last"))
 
 
 def _products_of_warpgroups() -> Iterator[Instruction]:

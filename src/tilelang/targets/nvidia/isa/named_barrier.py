@@ -10,8 +10,8 @@ from typing import Any
 
 from tilelang.errors import SimulationError
 from tilelang.isa.instruction import Effect, Group, Instruction
-from tilelang.isa.simulated import LANES, Wait, Warp
-from tilelang.targets.gpu.isa.lanes import uniform
+from tilelang.isa.simulated import Wait, Warp
+from tilelang.targets.gpu.isa.lanes import LANES, uniform
 from tilelang.targets.nvidia.isa.ptx_statement import ptx_statement, register
 from tilelang.targets.target import Feature
 

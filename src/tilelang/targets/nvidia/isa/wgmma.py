@@ -30,7 +30,7 @@ WARPGROUP = 128
 """Threads of a warpgroup: four warps in a row, the first of which has a number that four divides."""
 ROWS = 64
 """M of every instruction."""
-MOST_PENDING = 7  # groups that a wait of ours can leave under way; more were never of use
+MOST_PENDING = 7  # groups that a wait of ours can leave under way
 _SOURCE = "PTX ISA, 'Asynchronous Warpgroup Level Matrix Instructions: {}'"
 
 

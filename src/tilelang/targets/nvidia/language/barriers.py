@@ -12,13 +12,14 @@ from tilelang.dtypes import INT32, as_dtype
 from tilelang.errors import ProgramError, ProgramValueError
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import as_body
-from tilelang.ir.expr import Expr, ExprLike, Load, as_expr, cast, int_const
+from tilelang.ir.expr import Expr, ExprLike, as_expr, cast, int_const
 from tilelang.ir.stmt import Alloc, CallStmt, If, Stmt
 from tilelang.isa.instruction import Instruction
 from tilelang.language.api import api
+from tilelang.language.barriers import Barrier, barrier_region, numbered_barrier
 from tilelang.language.calls import emit_call, rank_in_cluster
 from tilelang.language.proxy import BufferProxy
-from tilelang.language.stage import current, is_mutable
+from tilelang.language.stage import current
 from tilelang.language.threads import linear_thread
 from tilelang.targets.gpu.isa.sync import SYNC_THREADS
 from tilelang.targets.nvidia.isa.cluster import CLUSTER_ARRIVE, CLUSTER_WAIT, mbarrier_arrive_remote
@@ -62,9 +63,6 @@ _KIND = as_dtype("uint64")  # an opaque object of 64 bits. Source: PTX ISA, "mba
 _ONE = as_expr(1)
 _KERNEL_DEPTH = 2  # open blocks directly inside of a kernel: the function's and its own
 
-Barrier = Expr | BufferProxy | int
-
-
 @api
 def alloc_barrier(arrive_count: int | Sequence[int]) -> BufferProxy:
     """Barriers in shared memory that count arrivals; `bar[i]` is one of them.
@@ -107,7 +105,7 @@ def create_list_of_mbarrier(*arrive_counts: int | Sequence[int]) -> BufferProxy:
 @api
 def get_mbarrier(index: ExprLike) -> Expr:
     """A barrier of `T.create_list_of_mbarrier`, by its number."""
-    return _numbered("T.get_mbarrier", index)
+    return numbered_barrier("T.get_mbarrier", index)
 
 
 @api
@@ -325,36 +323,3 @@ def _parity(what: str, parity: ExprLike) -> Expr:
 
 def _emit(what: str, instruction: Instruction, barrier: Barrier, *operands: Expr) -> Expr | None:
     return emit_call(what, instruction, barrier_region(what, barrier), *operands)
-
-
-def barrier_region(what: str, barrier: Barrier) -> Region:
-    """The place of a barrier; a buffer of one barrier stands for that one.
-
-    Raises:
-        ProgramError: The operand is no barrier.
-    """
-    place: object = barrier
-    if isinstance(barrier, BufferProxy) and barrier.buffer.scope is Scope.BARRIER and barrier.buffer.rank == 1:
-        if int_const(barrier.buffer.shape[0]) != 1:
-            raise ProgramError(
-                f"{what}: '{barrier.name}' has several barriers", hint=f"say which: {barrier.name}[i]"
-            )
-        place = barrier[0]
-    elif isinstance(barrier, int | Expr) and (not isinstance(barrier, Load) or is_mutable(barrier)):
-        place = _numbered(what, barrier)
-    if not isinstance(place, Load) or place.buffer.scope is not Scope.BARRIER:
-        raise ProgramError(
-            f"{what}: expected a barrier, got {barrier!r:.60}", hint="allocate it with T.alloc_barrier, write bar[i]"
-        )
-    return Region(place.buffer, place.indices, (_ONE,))
-
-
-def _numbered(what: str, index: ExprLike) -> Expr:
-    hints = current(what).hints
-    if hints is None or hints.barriers is None:
-        raise ProgramError(
-            f"{what}: there is no list of barriers", hint="write T.create_list_of_mbarrier(128, 128) before"
-        )
-    element = BufferProxy(hints.barriers)[index]
-    assert isinstance(element, Expr)
-    return element

@@ -15,7 +15,9 @@ from tilelang.ir.expr import Expr, ExprLike, as_expr, cast
 from tilelang.isa.instruction import Instruction
 from tilelang.language.address import Pointer
 from tilelang.language.api import api
+from tilelang.language.barriers import Barrier, barrier_region
 from tilelang.language.calls import emit_call, inside_kernel, rank_in_cluster
+from tilelang.language.pointers import Place, address_of
 from tilelang.language.threads import get_block_binding, get_block_extent
 from tilelang.targets.nvidia.isa.cluster import (
     CLUSTER_ARRIVE,
@@ -27,8 +29,6 @@ from tilelang.targets.nvidia.isa.cluster import (
 from tilelang.targets.nvidia.isa.cluster import cluster_load as load_instruction
 from tilelang.targets.nvidia.isa.cluster import cluster_store as store_instruction
 from tilelang.targets.nvidia.isa.cluster import cluster_store_async as store_async_instruction
-from tilelang.targets.nvidia.language.barriers import Barrier, barrier_region
-from tilelang.targets.nvidia.language.pointers import Place, address_of
 
 __all__ = [
     "block_rank_in_cluster",

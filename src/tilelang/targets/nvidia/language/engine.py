@@ -12,6 +12,7 @@ from tilelang.dtypes import INT32
 from tilelang.errors import ProgramError, ProgramValueError
 from tilelang.ir.expr import const
 from tilelang.language.api import api
+from tilelang.language.barriers import Barrier, barrier_region
 from tilelang.language.calls import emit_call, inside_kernel
 from tilelang.language.copies import steering
 from tilelang.language.operators import plain_int
@@ -23,7 +24,6 @@ from tilelang.targets.nvidia.isa.cache_policy import NORMAL
 from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC, FENCE_PROXY_ASYNC_GLOBAL
 from tilelang.targets.nvidia.isa.tma import TMA_STORE_COMMIT
 from tilelang.targets.nvidia.isa.tma import tma_store_wait as store_wait
-from tilelang.targets.nvidia.language.barriers import Barrier, barrier_region
 from tilelang.targets.nvidia.language.multicast import of_the_lowest, receivers
 
 __all__ = [

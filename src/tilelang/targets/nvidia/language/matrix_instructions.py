@@ -13,11 +13,11 @@ from tilelang.ir.expr import ExprLike, as_expr
 from tilelang.language.address import pointer_to
 from tilelang.language.api import api
 from tilelang.language.calls import emit_call
+from tilelang.language.pointers import Place, neighbors, pointer_of
 from tilelang.language.views import view_of
 from tilelang.targets.nvidia.isa.atom import mma
 from tilelang.targets.nvidia.isa.ldmatrix import REGISTER_BYTES, ROW_BYTES, ldmatrix, stmatrix
 from tilelang.targets.nvidia.isa.mma import ATOMS
-from tilelang.targets.nvidia.language.pointers import Place, neighbors, pointer_of
 
 __all__ = [
     "ptx_ldmatrix",

@@ -17,6 +17,7 @@ from tilelang.ir.expr import Expr, ExprLike, Load, Var, cast, const, int_const, 
 from tilelang.ir.stmt import CallStmt, If, ParallelLoop
 from tilelang.ir.visit import Rewriter
 from tilelang.language.api import api
+from tilelang.language.barriers import Barrier, barrier_region
 from tilelang.language.calls import inside_kernel, rank_in_cluster
 from tilelang.language.copies import steering
 from tilelang.language.loops import access_width, loop_fragment
@@ -27,7 +28,6 @@ from tilelang.language.threads import linear_thread
 from tilelang.ops.copy import Copy
 from tilelang.targets.gpu.isa.sync import SYNC_THREADS
 from tilelang.targets.nvidia.isa.cluster import cluster_store, mbarrier_arrive_remote
-from tilelang.targets.nvidia.language.barriers import Barrier, barrier_region
 
 __all__ = [
     "copy_cluster",

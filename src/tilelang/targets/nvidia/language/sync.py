@@ -11,6 +11,7 @@ from tilelang.errors import ProgramError
 from tilelang.ir.expr import Expr, ExprLike, as_expr, cast, int_const
 from tilelang.language.api import api
 from tilelang.language.calls import emit_call
+from tilelang.language.lanes import FULL_MASK, as_predicate, call, lane_mask
 from tilelang.language.stage import current
 from tilelang.targets.gpu.isa.fence import FENCE_BLOCK, FENCE_DEVICE, FENCE_SYSTEM
 from tilelang.targets.gpu.isa.sync import (
@@ -23,7 +24,6 @@ from tilelang.targets.gpu.isa.sync import (
 )
 from tilelang.targets.nvidia.isa.dependent_launch import GRID_DEPENDENCY_LAUNCH, GRID_DEPENDENCY_WAIT
 from tilelang.targets.nvidia.isa.named_barrier import BAR_ARRIVE, BAR_SYNC
-from tilelang.targets.nvidia.language.warp import FULL_MASK, as_predicate, call, lane_mask
 
 __all__ = [
     "named_barrier_arrive",

@@ -15,8 +15,8 @@ from tilelang.ir.stmt import Store
 from tilelang.ir.vector import lane, lanes_of, pack
 from tilelang.language.api import api
 from tilelang.language.calls import emit_call, inside_kernel
+from tilelang.language.pointers import Place, neighbors, pointer_of
 from tilelang.targets.nvidia.isa.memory import load, store
-from tilelang.targets.nvidia.language.pointers import Place, neighbors, pointer_of
 
 __all__ = [
     "ldg32",

@@ -1,7 +1,6 @@
 import pytest
 
 import tilelang.language as T
-from tilelang.arith.simplify import simplify
 from tilelang.errors import ProgramError
 from tilelang.ir.expr import int_const
 from tilelang.ir.stmt import CallStmt
@@ -30,21 +29,6 @@ def test_copies_in_the_background_say_what_they_touch():
     assert 0 == wait.args[0].value
 
 
-def test_wide_loads_and_stores_take_neighbors():
-    @T.prim_func
-    def kernel(A: T.Tensor((128, 8), "float16"), B: T.Tensor((128, 8), "float16")):
-        with T.Kernel(1, threads=128):
-            tx = T.get_thread_binding()
-            T.stg128(B[tx, 0], T.ldg128(A[tx, 0]))
-            T.stg(B[tx, 0], T.ldg(A[tx, 0], hint="evict_first"), hint="streaming")
-
-    load, store, small, single = calls(kernel)
-    assert "float16x8" == load.result.dtype
-    assert 8 == int_const(load.reads[0].extent[-1])
-    assert 8 == int_const(store.writes[0].extent[-1])
-    assert "float16" == small.result.dtype
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -52,10 +36,6 @@ def test_wide_loads_and_stores_take_neighbors():
         (lambda A, S: T.ptx_cp_async(S[0], S[1], 16), "T.ptx_cp_async: 'S' is in scope 'shared.dyn', not global"),
         (lambda A, S: T.ptx_cp_async(S[0], A[1], 3),
          "T.ptx_cp_async: 3 elements of float32 are 12 bytes, but the instruction copies 4, 8 or 16"),
-        (lambda A, S: T.ldg(A[0], hint="often"), "T.ldg: 'often' is no hint for a cache"),
-        (lambda A, S: T.ldg(A[0], dtype="float16x8"),
-         "T.ldg: 'A' holds float32, not neighbors that make a float16x8"),
-        (lambda A, S: T.address_of(3), "T.address_of: expected a place in memory, got 3"),
     ],
 )  # fmt: skip
 def test_addresses_that_do_not_fit_are_refused(call, message):
@@ -68,23 +48,3 @@ def test_addresses_that_do_not_fit_are_refused(call, message):
                 call(A, S)
 
     assert message == caught.value.message
-
-
-@pytest.mark.parametrize(("offset", "expected"), [(0, (2, 3)), (4, (2, 7)), (5, (3, 0)), (-8, (1, 3)), (14, (4, 1))])
-def test_offsets_of_pointers_count_elements_in_row_major_order(offset, expected):
-    @T.prim_func
-    def kernel(A: T.Tensor((5, 8), "float32")):
-        with T.Kernel(1, threads=32):
-            T.call_extern("handle", "touch", T.access_ptr(A[2, 3], 1, 8, offset=offset, extent=1))
-
-    (region,) = calls(kernel)[0].args
-    assert expected == tuple(int_const(simplify(index)) for index in region.start)
-
-
-def test_modes_of_pointers_have_numbers():
-    @T.prim_func
-    def kernel(A: T.Tensor((8,), "float32")):
-        with T.Kernel(1, threads=32):
-            assert ["r", "w", "rw", "r"] == [
-                T.access_ptr(A, 1).mode, T.access_ptr(A, 2).mode, A.access_ptr(3).mode, T.access_ptr(A[0:4]).mode
-            ]  # fmt: skip

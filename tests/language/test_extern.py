@@ -60,25 +60,9 @@ def test_a_prelude_is_source_before_the_kernel():
     assert (TWICE,) == launch.hints.sources
 
 
-def test_inline_ptx_writes_scalars_and_elements_of_local_buffers():
-    @T.prim_func
-    def kernel(A: T.Tensor((32,), "uint32")):
-        with T.Kernel(1, threads=32):
-            high = T.alloc_var("uint32")
-            low = T.alloc_local((2,), "uint32")
-            T.inline_ptx("mul.hi.u32 %0, %2, %3; mul.lo.u32 %1, %2, %3;", [high, low[1]], [A[0], A[1]])
-            A[2] = high + low[1]
-
-    (call,) = calls(kernel)
-    assert ["high", "low"] == [region.buffer.name for region in call.writes]
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda A: T.inline_ptx("mov.b32 %0, 1;", [A[0]]),
-         "T.inline_ptx: an output is A[0], which no register can stand for"),
-        (lambda A: T.inline_ptx("mov.b32 %3, 1;"), "T.inline_ptx: the template names %3, but there are 0 operands"),
         (lambda A: T.call_extern("float32", "two words"), "T.call_extern: 'two words' is no name of a C++ function"),
         (lambda A: T.call_extern("float32"), "T.call_extern: needs a dtype and the name of a function"),
         (lambda A: T.import_source(3), "T.import_source: expected a text, got int"),

@@ -10,14 +10,14 @@ from collections.abc import Callable
 
 from tilelang.dtypes import BOOL, INT32, DType
 from tilelang.errors import ProgramError, ProgramTypeError, ProgramValueError
-from tilelang.ir.expr import Expr, ExprLike, Var, as_bool, as_expr, binary, cast, const
+from tilelang.ir.expr import Expr, ExprLike, as_expr, binary, cast
 from tilelang.ir.scalar import BinaryOp
 from tilelang.isa.instruction import Instruction
 from tilelang.language.api import api
-from tilelang.language.calls import emit_call
+from tilelang.language.lanes import FULL_MASK, as_predicate, call, lane_mask, shuffled
 from tilelang.language.stage import current
 from tilelang.language.threads import linear_thread
-from tilelang.targets.gpu.isa.warp import ACTIVE_MASK, ALL, ANY, BALLOT, ELECT, MATCH_ALL, MATCH_ANY, shuffle
+from tilelang.targets.gpu.isa.warp import ACTIVE_MASK, ALL, ANY, BALLOT, ELECT, MATCH_ALL, MATCH_ANY
 from tilelang.targets.target import WARP_SIZE
 
 __all__ = [
@@ -44,8 +44,7 @@ __all__ = [
     "warp_reduce_sum",
 ]
 
-FULL_MASK = 0xFFFFFFFF
-_UINT32, _UINT64 = DType("uint32"), DType("uint64")
+_UINT64 = DType("uint64")
 
 
 @api
@@ -58,25 +57,25 @@ def shfl_sync(value: ExprLike, srcLane: ExprLike, width: int = WARP_SIZE, mask: 
         width: 1, 2, 4, 8, 16 or 32.
         mask: The lanes that take part, one bit each.
     """
-    return _shuffle("T.shfl_sync", "idx", value, srcLane, width, mask)
+    return shuffled("T.shfl_sync", "idx", value, srcLane, width, mask)
 
 
 @api
 def shfl_xor(value: ExprLike, delta: ExprLike, width: int = WARP_SIZE, mask: ExprLike = FULL_MASK) -> Expr:
     """The value of the lane whose number differs in the bits of `delta`. As `T.shfl_sync` otherwise."""
-    return _shuffle("T.shfl_xor", "xor", value, delta, width, mask)
+    return shuffled("T.shfl_xor", "xor", value, delta, width, mask)
 
 
 @api
 def shfl_up(value: ExprLike, delta: ExprLike, width: int = WARP_SIZE, mask: ExprLike = FULL_MASK) -> Expr:
     """The value of the lane `delta` below; a lane that has none below keeps its own. As `T.shfl_sync` otherwise."""
-    return _shuffle("T.shfl_up", "up", value, delta, width, mask)
+    return shuffled("T.shfl_up", "up", value, delta, width, mask)
 
 
 @api
 def shfl_down(value: ExprLike, delta: ExprLike, width: int = WARP_SIZE, mask: ExprLike = FULL_MASK) -> Expr:
     """The value of the lane `delta` above; a lane that has none above keeps its own. As `T.shfl_sync` otherwise."""
-    return _shuffle("T.shfl_down", "down", value, delta, width, mask)
+    return shuffled("T.shfl_down", "down", value, delta, width, mask)
 
 
 @api
@@ -213,46 +212,11 @@ def _tvm_shuffle(
 ) -> Expr:
     if warp_size != WARP_SIZE:
         raise ProgramValueError(f"{what}: a warp has {WARP_SIZE} lanes, not {warp_size!r:.40}")
-    return _shuffle(what, mode, value, lane, width, mask)
-
-
-def call(what: str, instruction: Instruction, *operands: Expr) -> Var:
-    """Emits the call of an instruction that has a result, and gives the result.
-
-    Raises:
-        ProgramError: It stands outside of a kernel.
-    """
-    result = emit_call(what, instruction, *operands, name=instruction.name)
-    assert result is not None
-    return result
-
-
-def _shuffle(what: str, mode: str, value: ExprLike, lane: ExprLike, width: int, mask: ExprLike) -> Expr:
-    operand = as_expr(value)
-    if width not in (1, 2, 4, 8, 16, 32):
-        raise ProgramError(f"{what}: width is {width!r:.40}", hint="write 1, 2, 4, 8, 16 or 32")
-    dtype = INT32 if operand.dtype.is_bool else operand.dtype
-    number = cast(operand, dtype)
-    result = call(what, shuffle(mode, dtype), lane_mask(mask), number, cast(lane, INT32), const(width, INT32))
-    return as_bool(result) if operand.dtype.is_bool else result
+    return shuffled(what, mode, value, lane, width, mask)
 
 
 def _vote(what: str, instruction: Instruction, predicate: ExprLike, mask: ExprLike) -> Expr:
     return call(what, instruction, lane_mask(mask), as_predicate(what, predicate))
-
-
-def as_predicate(what: str, predicate: ExprLike) -> Expr:
-    """An integer or bool operand as a truth value.
-
-    Raises:
-        ProgramTypeError: It is something else.
-    """
-    operand = as_expr(predicate)
-    if not operand.dtype.is_int and not operand.dtype.is_bool:
-        raise ProgramTypeError(
-            f"{what}: requires an integer or boolean predicate, got {operand.dtype!s}", hint="compare it: x != 0"
-        )
-    return as_bool(operand)
 
 
 def _match(what: str, instruction: Instruction, value: ExprLike, mask: ExprLike) -> Expr:
@@ -262,17 +226,12 @@ def _match(what: str, instruction: Instruction, value: ExprLike, mask: ExprLike)
     return call(what, instruction, lane_mask(mask), cast(operand, INT32) if operand.dtype == BOOL else operand)
 
 
-def lane_mask(mask: ExprLike) -> Expr:
-    """A mask of lanes as instructions take it."""
-    return const(mask & FULL_MASK, _UINT32) if isinstance(mask, int) else cast(mask, _UINT32)
-
-
 def _fold(what: str, value: ExprLike, combine: Callable[[Expr, Expr], Expr]) -> Expr:
     """A butterfly: after the step of distance d, groups of 2d lanes agree."""
     folded = as_expr(value)
     distance = WARP_SIZE // 2
     while distance:
-        other = _shuffle(what, "xor", folded, distance, WARP_SIZE, FULL_MASK)
+        other = shuffled(what, "xor", folded, distance, WARP_SIZE, FULL_MASK)
         folded = current(what).bind("folded", combine(folded, other))
         distance //= 2
     return folded
