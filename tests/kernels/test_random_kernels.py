@@ -4,6 +4,8 @@ Integers, truth values and floats within their contract agree exactly; transcend
 failure shows the plainest program that fails in the same way.
 """
 
+import ast
+
 import pytest
 from device_text import ARCHITECTURES, compile_cuda, needs_cuda_compiler
 from random_kernels import ways
@@ -12,6 +14,7 @@ from random_kernels.choices import Seeded
 from random_kernels.lanes import LanePrograms
 from random_kernels.operators import OperatorPrograms
 from random_kernels.products import ProductPrograms
+from random_kernels.programs import Programs
 from random_kernels.role_programs import RolePrograms, wishes
 from random_kernels.spread import SpreadPrograms
 
@@ -29,6 +32,19 @@ def on_cpu(compile_flags):
 
 def on_simulator(arch, lazy, seed, **pass_configs):
     return lambda program: compare(program, ways.on_simulator(arch, lazy, seed, **pass_configs))
+
+
+def test_loops_store_to_places_that_their_stores_do_not_move():
+    for seed in (*range(300), 200000046):
+        text = Programs(Seeded(seed), seed).program(2, 5).text
+        loops = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.For)]
+        for loop in loops:
+            if ast.unparse(loop.iter).startswith(("T.Parallel", "T.vectorized")):
+                for store in (node for node in ast.walk(loop) if isinstance(node, ast.Assign | ast.AugAssign)):
+                    for target in store.targets if isinstance(store, ast.Assign) else (store.target,):
+                        if isinstance(target, ast.Subscript):
+                            names = {n.id for n in ast.walk(target.slice) if isinstance(n, ast.Name)}
+                            assert target.value.id not in names, ast.unparse(store)
 
 
 @pytest.mark.slow(every=12)

@@ -89,6 +89,7 @@ class Elementwise(Writer):
     def _elementwise(self, scope: Scope, buffer: Buffer, whole: bool = False) -> None:
         """A `T.Parallel` nest that writes each element of a box once."""
         inner = scope.inner()
+        inner.blocked.add(buffer.storage)
         rank = len(buffer.shape)
         if rank == 0:
             self.out.line(f"{buffer.at([])} = {self.make.for_buffer(scope, buffer, 2)}")
@@ -110,7 +111,7 @@ class Elementwise(Writer):
                 subscripts.append(f"{loop} - 2")
                 extent += 5
             elif form == 5 and rank > 1 and len(subscripts) < rank - 1:
-                subscripts.append(self.make.index(scope, 0, extent - 1))
+                subscripts.append(self.make.index(inner, 0, extent - 1))  # the loop must not store what it names
                 continue
             else:
                 subscripts.append(loop)
@@ -123,7 +124,6 @@ class Elementwise(Writer):
             names.reverse()
             extents.reverse()
         inner.indices += [(n, 0, max(0, e - 1)) for n, e in zip(names, extents, strict=True)]
-        inner.blocked.add(buffer.storage)
         if not whole:
             inner.own.append((buffer.at(subscripts), buffer))
         bounds = [self.extent_text(e) for e in extents]
@@ -200,11 +200,11 @@ class Elementwise(Writer):
             return False
         buffer = self.pick.one(targets)
         *lead, extent = buffer.shape
-        subscripts = [self.make.index(scope, 0, e - 1) for e in lead]
-        v = self.name("v")
         inner = scope.inner()
-        inner.indices.append((v, 0, extent - 1))
         inner.blocked.add(buffer.storage)
+        subscripts = [self.make.index(inner, 0, e - 1) for e in lead]
+        v = self.name("v")
+        inner.indices.append((v, 0, extent - 1))
         inner.own.append((buffer.at([*subscripts, v]), buffer))
         ints = [b for b in scope.readable() if b.dtype in ("int32", "uint8", "int64", "int8")]
         bound = str(extent)
