@@ -29,8 +29,6 @@ FACADES = set(
 OUTSTANDING = {
     ("passes/tile/choose_lowerings", "targets/nvidia"),
     ("passes/tile/lower_to_threads", "targets/nvidia"),
-    ("sim/races", "targets/nvidia"),
-    ("sim/run", "targets/nvidia"),
 }
 
 # A file that has no test file of its own, and why. (An `__init__.py` only gathers names.)

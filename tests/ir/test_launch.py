@@ -34,7 +34,7 @@ def test_shared_memory_has_constant_shapes():
 def test_the_maps_of_a_launch_are_visible_in_it():
     tensor = Buffer("A", (const(64, INT32),), FLOAT32, Scope.GLOBAL)
     var = Var("A_map", SCALARS["uint64"])
-    tensor_map = TensorMap(var, tensor, tensor.shape, (), (64,), 0)
+    tensor_map = TensorMap(var, tensor, tensor.shape, (), (64,), 0, lambda *numbers: "")
 
     def program(*maps):
         call = CallStmt(TMA_PREFETCH_MAP, (var,))

@@ -15,6 +15,7 @@ from tilelang.jit.simulator_runner import SimulatorRunner
 from tilelang.options import CompileOptions
 from tilelang.runtime.parameters import Signature
 from tilelang.sim.counters import Counters
+from tilelang.targets.nvidia.isa.tensor_box import map_fault
 from tilelang.targets.target import Target
 
 
@@ -74,7 +75,8 @@ def test_tensors_that_no_map_can_describe_have_none(
     def lowered(func: PrimFunc, target: object, options: object) -> PrimFunc:
         """A program that has a map where rows are known to be multiples of 16 bytes."""
         tensor = func.params[0].buffer
-        one = TensorMap(Var("map", as_dtype("uint64")), tensor, tensor.shape[::-1], (tensor.strides[0] * 2,), (16, 1), 0)
+        var, dims, strides = Var("map", as_dtype("uint64")), tensor.shape[::-1], (tensor.strides[0] * 2,)
+        one = TensorMap(var, tensor, dims, strides, (16, 1), 0, map_fault)
         fits = tensor.alignment_bytes == 16 and any("S_div" in s.name for s in func.symbols)
         launches.append(Launch((), (), (32, 1, 1), Seq(()), plan=LaunchPlan(tensor_maps=(one,) if fits else ())))
         return PrimFunc(func.name, func.params, Seq((launches[-1],)), Level.THREAD, func.symbols)

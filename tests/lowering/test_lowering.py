@@ -6,6 +6,7 @@ from tilelang.ir.expr import Var, as_expr
 from tilelang.lowering.lowering import Site
 from tilelang.options import CompileOptions
 from tilelang.targets.nvidia.backend import LOWERINGS
+from tilelang.targets.nvidia.isa.tensor_box import map_fault
 from tilelang.targets.target import Target
 
 
@@ -33,11 +34,11 @@ def test_equal_maps_of_tensors_are_one():
     a, b = (Buffer(name, (n, as_expr(64)), as_dtype("float16"), Scope.GLOBAL) for name in "AB")
 
     def request(tensor=a, dims=(as_expr(64), n), stride=as_expr(128), box=(64, 8), swizzle=128):
-        return site.tensor_map(tensor, dims, [stride], box, swizzle)
+        return site.tensor_map(tensor, dims, [stride], box, swizzle, map_fault)
 
     first = request()
     assert first is request(dims=[as_expr(64), n]) is dataclasses.replace(site, threads=1).tensor_map(
-        a, (as_expr(64), n), (as_expr(128),), (64, 8), 128
+        a, (as_expr(64), n), (as_expr(128),), (64, 8), 128, map_fault
     )
     others = [request(b), request(dims=(as_expr(64), n + 1)), request(box=(32, 8)), request(swizzle=64)]
     others.append(request(stride=as_expr(256)))

@@ -18,6 +18,7 @@ from tilelang.targets.nvidia.isa.mbarrier import (
     MBARRIER_INIT,
     MBARRIER_WAIT,
 )
+from tilelang.targets.nvidia.isa.tensor_box import map_fault
 
 HOPPER = "sm_90a"
 
@@ -38,7 +39,7 @@ def tensor_map(tensor: Buffer, box: Sequence[int], swizzle: int = 0, dims=None, 
             step = step * extent
             strides.append(step)
     var = Var(f"{tensor.name}_map", SCALARS["uint64"])
-    return TensorMap(var, tensor, tuple(map(as_expr, dims)), tuple(map(as_expr, strides)), tuple(box), swizzle)
+    return TensorMap(var, tensor, tuple(map(as_expr, dims)), tuple(map(as_expr, strides)), tuple(box), swizzle, map_fault)
 
 
 def plan_of(*maps: TensorMap, **places) -> LaunchPlan:

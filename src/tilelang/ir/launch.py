@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 
 from tilelang.errors import CompilerBug, Note
 from tilelang.ir.buffer import Buffer
@@ -10,6 +11,9 @@ from tilelang.ir.expr import Expr, Var
 from tilelang.layout.layout import Layout
 from tilelang.layout.thread_values import Fragment
 from tilelang.records import record
+
+Pixels = Sequence[tuple[int, int, int]]
+MapRules = Callable[[Sequence[int], Sequence[int], Sequence[int], int, int, int, Pixels], str]
 
 
 @record(slots=True, eq=False)
@@ -25,6 +29,8 @@ class TensorMap:
         strides: Bytes from one element to the next, in dimensions 1 and on; one fewer than `dims`.
         box: Elements that one copy moves, per dimension.
         swizzle: Bytes within which 16-byte chunks are permuted in shared memory: 0 (not at all), 32, 64 or 128.
+        rules: What the machine demands of maps: `rules(dims, strides, box, swizzle, itemsize, base, pixels)` says in a
+            few words why there is no such map of a tensor at address `base`; nothing if there is.
         pixels: For maps that move pixels of an image (im2col mode), per spatial dimension, innermost first: by how much
             the first and the last base pixel differ from the dimension's first and last element, and the step between
             base pixels. The box is then (channels, pixels). Empty for maps that move boxes.
@@ -36,7 +42,13 @@ class TensorMap:
     strides: tuple[Expr, ...]
     box: tuple[int, ...]
     swizzle: int
+    rules: MapRules
     pixels: tuple[tuple[int, int, int], ...] = ()
+
+    def fault(self, dims: Sequence[int], strides: Sequence[int], base: int) -> str:
+        """Why there is no such map with these numbers, of a tensor at this address; empty if there is."""
+        itemsize = self.tensor.dtype.storage_bytes
+        return self.rules(dims, strides, self.box, self.swizzle, itemsize, base, self.pixels)
 
 
 class WarpSchedule:

@@ -87,6 +87,8 @@ class Instruction(Routine):
         effect: What else it does.
         leaves: How many of the newest groups a wait leaves under way; None if its first argument says so.
         needs: What the target must have.
+        written_map: Position of the argument that is the map of a tensor that it writes; calls need not name the tensor
+            among their writes.
         predicate: Position of the argument that says whether the global access happens; bounds tests go there.
         overhang: Bytes behind the first tile that it reads which it fetches as well and makes nothing of; there must be
             shared memory of the block.
@@ -104,6 +106,7 @@ class Instruction(Routine):
     effect: Effect = Effect.NONE
     leaves: int | None = None
     needs: Feature = Feature.NONE
+    written_map: int | None = None
     predicate: int | None = None
     overhang: int = 0
     optional: bool = False

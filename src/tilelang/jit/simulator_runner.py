@@ -27,7 +27,6 @@ from tilelang.runtime.parameters import Signature
 from tilelang.runtime.variants import ALIGNMENT_BYTES, Variants
 from tilelang.sim.counters import Counters
 from tilelang.sim.run import simulate
-from tilelang.targets.nvidia.isa.tensor_box import map_fault
 from tilelang.targets.nvidia.runtime.device_code import DeviceCode
 from tilelang.targets.target import Target
 
@@ -101,8 +100,7 @@ def _without_map(signature: Signature, program: PrimFunc, facts: Facts, bound: B
             dims, strides = ([int(evaluate(e, env)) for e in exprs] for exprs in (one.dims, one.strides))
             view = values[one.tensor.storage]
             assert isinstance(view, ArrayView)
-            size = one.tensor.dtype.storage_bytes
-            if map_fault(dims, strides, one.box, one.swizzle, size, view.pointer, one.pixels):
+            if one.fault(dims, strides, view.pointer):
                 found.add(one.tensor.storage.name)
     return found
 

@@ -15,7 +15,7 @@ from tilelang.ir.buffer import Buffer
 from tilelang.ir.builder import Builder
 from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import Expr, Var
-from tilelang.ir.launch import TensorMap
+from tilelang.ir.launch import MapRules, TensorMap
 from tilelang.ir.stmt import TileOp
 from tilelang.layout.constraints import Constraint
 from tilelang.layout.layout import Layout
@@ -37,7 +37,7 @@ class TensorMaps:
 
     def request(
         self, tensor: Buffer, dims: tuple[Expr, ...], strides: tuple[Expr, ...], box: tuple[int, ...], swizzle: int,
-        pixels: tuple[tuple[int, int, int], ...] = (),
+        rules: MapRules, pixels: tuple[tuple[int, int, int], ...] = (),
     ) -> Var:
         """The name of the map with these attributes."""
         for known in self.found:
@@ -45,7 +45,7 @@ class TensorMaps:
             if same and _same(known.dims, dims) and _same(known.strides, strides):
                 return known.var
         var = Var(f"{tensor.name}_map", SCALARS["uint64"])
-        self.found.append(TensorMap(var, tensor, dims, strides, box, swizzle, pixels))
+        self.found.append(TensorMap(var, tensor, dims, strides, box, swizzle, rules, pixels))
         return var
 
 
@@ -88,10 +88,11 @@ class Site:
         strides: Sequence[Expr],
         box: Sequence[int],
         swizzle: int,
+        rules: MapRules,
         pixels: tuple[tuple[int, int, int], ...] = (),
     ) -> Var:
         """What instructions of the copy engine take to see a tensor that way; see `ir.launch.TensorMap`."""
-        return self.tensor_maps.request(tensor, tuple(dims), tuple(strides), tuple(box), swizzle, pixels)
+        return self.tensor_maps.request(tensor, tuple(dims), tuple(strides), tuple(box), swizzle, rules, pixels)
 
 
 class Lowering(Protocol):

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from tilelang.analysis.mapped_stores import stored_by_maps
 from tilelang.errors import NOWHERE, DataRace, Loc, MissingProxyFence, Note
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Load
@@ -22,7 +23,6 @@ from tilelang.ir.stmt import Atomic, CallStmt, Launch, TileOp
 from tilelang.ir.visit import expressions, walk, walk_expr, written_buffers
 from tilelang.sim.clocks import Clocks
 from tilelang.sim.handover import Handing, Handover, hands_over
-from tilelang.targets.nvidia.isa.tma import stored_by_maps
 
 Where = tuple[int, ...] | tuple[slice, ...] | tuple[np.ndarray]  # one element, a box, or places in a row
 

@@ -42,7 +42,6 @@ from tilelang.sim.races import Watch
 from tilelang.sim.scheduler import Schedule
 from tilelang.sim.storage import Storage
 from tilelang.sim.warp import SimWarp
-from tilelang.targets.nvidia.isa.tensor_box import map_fault
 from tilelang.targets.target import WARP_SIZE, Target
 
 _ARENA_ALIGNMENT = 1024  # bytes; of the shared memory of a block, and of buffers that no plan has placed
@@ -182,14 +181,13 @@ class Simulation:
 
     def view(self, tensor_map: TensorMap) -> TensorMapView:
         """A map of a tensor in numbers, as the host encodes it."""
-        tensor, box, swizzle = tensor_map.tensor, tensor_map.box, tensor_map.swizzle
+        tensor, box = tensor_map.tensor, tensor_map.box
         dims, strides = self._evaluator.indices(tensor_map.dims), self._evaluator.indices(tensor_map.strides)
         array = self.array(tensor)
-        place, size, pixels = array.storage.base + array.begin, tensor.dtype.storage_bytes, tensor_map.pixels
-        fault = map_fault(dims, strides, box, swizzle, size, place, pixels)
+        fault = tensor_map.fault(dims, strides, array.storage.base + array.begin)
         if fault:
             raise SimulationError(f"the map of '{tensor.name}' for copies of {box}: {fault}")
-        return TensorMapView(tensor, dims, strides, box, swizzle, pixels)
+        return TensorMapView(tensor, dims, strides, box, tensor_map.swizzle, tensor_map.pixels)
 
     def compiler(self, slots: Slots) -> StatementCompiler:
         """What compiles the body of a launch."""

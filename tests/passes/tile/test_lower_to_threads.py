@@ -16,6 +16,7 @@ from tilelang.options import CompileOptions
 from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
 from tilelang.passes.tile.lower_to_threads import lower_to_threads
+from tilelang.targets.nvidia.isa.tensor_box import map_fault
 from tilelang.targets.nvidia.isa.tma import TMA_PREFETCH_MAP
 from tilelang.targets.target import Target
 
@@ -218,7 +219,7 @@ class Prefetching:
 
     def lower(self, op, site, build):
         dims = op.src.buffer.shape[::-1]
-        var = site.tensor_map(op.src.buffer, dims, [dims[0] * 4], (8, 8), 0)
+        var = site.tensor_map(op.src.buffer, dims, [dims[0] * 4], (8, 8), 0, map_fault)
         build.emit(CallStmt(TMA_PREFETCH_MAP, (var,)))
 
 

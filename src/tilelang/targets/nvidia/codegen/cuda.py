@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 
+from tilelang.analysis.mapped_stores import stored_by_maps
 from tilelang.arith.domain import of_calls
 from tilelang.codegen.c_expr import ExprPrinter
 from tilelang.codegen.c_stmt import users_line
@@ -39,7 +40,7 @@ from tilelang.targets.nvidia.codegen.cuda_types import CUDA
 from tilelang.targets.nvidia.isa.dependent_launch import GRID_DEPENDENCY_WAIT
 from tilelang.targets.nvidia.isa.extern import is_foreign
 from tilelang.targets.nvidia.isa.source_kernel import SourceKernel
-from tilelang.targets.nvidia.isa.tma import TENSOR_MAP, stored_by_maps
+from tilelang.targets.nvidia.isa.tma import TENSOR_MAP
 from tilelang.targets.nvidia.isa.types import INTEGERS
 from tilelang.targets.target import MAX_GRID
 

@@ -69,6 +69,7 @@ def ptx_statement(
     async_unit: AsyncUnit | None = None,
     effect: Effect = Effect.NONE,
     leaves: int | None = None,
+    written_map: int | None = None,
     optional: bool = False,
 ) -> Instruction:
     """The record of an instruction without a result, called with the arguments in their order.
@@ -85,6 +86,7 @@ def ptx_statement(
         async_unit: What completes its work later.
         effect: What else it does.
         leaves: How many groups a wait leaves under way.
+        written_map: Position of the argument that is the map of a tensor that it writes.
         optional: Whether a target that lacks it does without.
     """
     operands = f"\n                 :\n                 : {', '.join(each.operand for each in arguments)}\n" + " " * 17
@@ -105,6 +107,7 @@ __device__ __forceinline__ void tl_{name}({", ".join(each.parameter for each in 
         async_unit=async_unit,
         effect=effect,
         leaves=leaves,
+        written_map=written_map,
         needs=needs,
         optional=optional,
         source=source,

@@ -19,10 +19,6 @@ from __future__ import annotations
 from functools import cache
 
 from tilelang.errors import NoLowering
-from tilelang.ir.buffer import Buffer
-from tilelang.ir.expr import Var
-from tilelang.ir.stmt import CallStmt, Launch
-from tilelang.ir.visit import walk
 from tilelang.isa.instruction import Effect, Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import TensorMapView, Warp
@@ -41,19 +37,6 @@ TENSOR_MAP = Helper(
 struct alignas(64) tl_tensor_map { unsigned long long words[16]; };
 """,
 )
-
-
-def stored_by_maps(launch: Launch) -> frozenset[Buffer]:
-    """The tensors that the engine writes in a launch; calls need not name them among their writes."""
-    tensors = {each.var: each.tensor for each in launch.plan.tensor_maps}
-    return frozenset(
-        tensors[arg]
-        for call in walk(launch.body)
-        if isinstance(call, CallStmt) and isinstance(call.routine, Instruction)
-        and call.routine.async_unit is TMA_STORE
-        for arg in call.args
-        if isinstance(arg, Var) and arg in tensors
-    )  # fmt: skip
 
 
 _MAP = Argument("const tl_tensor_map* map", '"l"(map)', "&{}", TENSOR_MAP)
@@ -144,6 +127,7 @@ def _tensor_to_global(rank: int, op: str | None, hint: bool) -> Instruction:
         tma_meaning.tensor_store(rank, op),
         "Copies a box from shared memory to a tensor." if op is None else "Folds a box into a tensor.",
         async_unit=TMA_STORE,
+        written_map=0,
         needs=Feature.TMA,
         source=_SOURCE.format(instruction),
     )

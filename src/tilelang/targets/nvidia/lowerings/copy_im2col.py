@@ -23,7 +23,7 @@ from tilelang.lowering.lowering import Site
 from tilelang.lowering.patches import name_index, patch
 from tilelang.lowering.regions import ZERO, is_whole, some_of
 from tilelang.ops.im2col import Im2Col
-from tilelang.targets.nvidia.isa.tensor_box import CORNERS, IMAGE_RANK, MAX_OFFSET, MAX_PIXELS, MAX_STEP
+from tilelang.targets.nvidia.isa.tensor_box import CORNERS, IMAGE_RANK, MAX_OFFSET, MAX_PIXELS, MAX_STEP, map_fault
 from tilelang.targets.nvidia.isa.tma import tma_load
 from tilelang.targets.nvidia.lowerings.copy_tma import (
     LOAD,
@@ -90,7 +90,8 @@ def _start(op: Im2Col, site: Site, build: Builder) -> None:
     offsets = [cast(at * op.dilation, _UINT16) for at in (tap % op.kernel, tap // op.kernel)]
     corner = (-op.pad, op.pad - op.dilation * (op.kernel - 1), op.stride)
     dims, steps = tuple(reversed(op.src.buffer.shape)), pitches(op.src.buffer)[1:]
-    box = site.tensor_map(op.src.buffer, dims, steps, (boxes.columns, rows), boxes.mode_bytes, (corner, corner))
+    extents, pixels = (boxes.columns, rows), (corner, corner)
+    box = site.tensor_map(op.src.buffer, dims, steps, extents, boxes.mode_bytes, map_fault, pixels)
     policy = policy_of(op, build)
     for begin in range(0, columns, boxes.columns):
         shared = some_of(op.dst, len(op.dst.extent) - 1, begin, boxes.columns)

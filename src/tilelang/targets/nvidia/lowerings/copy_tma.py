@@ -34,7 +34,7 @@ from tilelang.records import record
 from tilelang.targets.nvidia.isa.cache_policy import NORMAL, l2_policy
 from tilelang.targets.nvidia.isa.cluster import CLUSTER_RANK
 from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_EXPECT_TX
-from tilelang.targets.nvidia.isa.tensor_box import BOX_ALIGNMENT, CHUNK_BYTES, MAX_RANK, MAX_SIDE
+from tilelang.targets.nvidia.isa.tensor_box import BOX_ALIGNMENT, CHUNK_BYTES, MAX_RANK, MAX_SIDE, map_fault
 from tilelang.targets.nvidia.isa.tma import TMA_STORE_COMMIT, tma_load, tma_store
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS
 from tilelang.targets.target import Feature
@@ -391,7 +391,7 @@ def _single(tensor: Region, tile: Region, parts: Sequence[_Piece], boxes: Boxes,
     steps = pitches(tensor.buffer)[1:]
     sizes = tuple(reversed(tensor.buffer.shape))
     extent = tuple(reversed(covered.static_extent or ()))
-    name = site.tensor_map(tensor.buffer, sizes, steps, extent, boxes.mode_bytes)
+    name = site.tensor_map(tensor.buffer, sizes, steps, extent, boxes.mode_bytes, map_fault)
     return _Box(name, tuple(reversed(covered.start)), shared, covered)
 
 
@@ -410,7 +410,7 @@ def _side_by_side(tensor: Region, tile: Region, parts: Sequence[_Piece], boxes: 
     at.insert(row, at[0] // columns)
     extent.insert(row, extent[0] // columns)
     sizes[0], at[0], extent[0] = const(columns, INT32), ZERO, columns
-    name = site.tensor_map(tensor.buffer, tuple(sizes), tuple(steps[1:]), tuple(extent), boxes.mode_bytes)
+    name = site.tensor_map(tensor.buffer, tuple(sizes), tuple(steps[1:]), tuple(extent), boxes.mode_bytes, map_fault)
     return _Box(name, tuple(at), shared, covered)
 
 
