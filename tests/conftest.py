@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["language_fixtures"]  # of tests/support
+
 # Set before anything imports tilelang; worker processes inherit it, so a session compiles each kernel once.
 if "PYTEST_XDIST_WORKER" not in os.environ:
     os.environ["TILELANG_CACHE_DIR"] = tempfile.mkdtemp(prefix="tilelang-tests-")
