@@ -21,7 +21,7 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
 os.environ["TILELANG_CHECK"] = "1"  # verify every program after every pass
 for _name in ("TILELANG_DEFAULT_TARGET", "TILELANG_EXECUTION_BACKEND", "TILELANG_DISABLE_CACHE"):
     os.environ.pop(_name, None)
-if import_module("tilelang.targets.target").present_arch():  # tests of the CPU mean it; those of the device name it
+if import_module("tilelang.targets.nvidia.present_device").present_arch():  # tests of the CPU mean it; those of the device name it
     os.environ["TILELANG_DEFAULT_TARGET"] = "cpu"
 
 _QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]

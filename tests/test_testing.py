@@ -10,8 +10,8 @@ from fake_cuda import FakeCuda
 
 import tilelang.testing as door
 from tilelang.errors import ArgumentError, DriverError, OptionError
+from tilelang.targets.nvidia.present_device import present_arch
 from tilelang.targets.nvidia.runtime.cuda_driver import Driver, open_driver
-from tilelang.targets.target import present_arch
 
 
 def test_a_seed_makes_random_numbers_repeat() -> None:

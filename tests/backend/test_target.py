@@ -1,9 +1,7 @@
 import pytest
 
-from tilelang.backend import target as module
 from tilelang.backend.target import auto_detect_target, determine_target
 from tilelang.errors import NoLowering
-from tilelang.targets import target as targets
 from tilelang.targets.target import Target
 
 
@@ -13,8 +11,7 @@ def no_default(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def present(monkeypatch: pytest.MonkeyPatch, arch: str | None) -> None:
-    for place in (module, targets):
-        monkeypatch.setattr(place, "present_arch", lambda: arch)
+    monkeypatch.setattr("tilelang.targets.nvidia.present_device.present_arch", lambda: arch)
 
 
 @pytest.mark.parametrize("given", ["cuda", "cpu", "c", {"kind": "cuda", "arch": "sm_90a"}, Target("cuda", "sm_80")])

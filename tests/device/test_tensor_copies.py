@@ -12,9 +12,10 @@ from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC
 from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_ARRIVE_EXPECT_TX, MBARRIER_INIT, MBARRIER_WAIT
 from tilelang.targets.nvidia.isa.tma import TMA_STORE_COMMIT, tma_load, tma_reduce, tma_store, tma_store_wait
 from tilelang.targets.nvidia.isa.types import INTEGERS
+from tilelang.targets.nvidia.machines import Feature
 from tilelang.targets.nvidia.runtime.cuda_driver import open_driver
 from tilelang.targets.nvidia.runtime.tensor_map import TensorMaps, TensorMapShape
-from tilelang.targets.target import Feature, Target
+from tilelang.targets.target import Target
 
 pytestmark = needs_gpu
 

@@ -33,7 +33,8 @@ from tilelang.targets.nvidia.isa.wgmma import (
 )
 from tilelang.targets.nvidia.lowerings.gemm_wgmma import LOWERING
 from tilelang.targets.nvidia.lowerings.wgmma_operand import Tile
-from tilelang.targets.target import Feature, Target
+from tilelang.targets.nvidia.machines import Feature
+from tilelang.targets.target import Target
 
 pytestmark = [
     needs_gpu,

@@ -48,8 +48,10 @@ def test_a_group_says_which_threads_it_has() -> None:
 
 
 def test_groups_of_one_may_be_any_thread_of_their_warp() -> None:
-    assert Group(128, 1).meets(Group(130, 1))
+    assert Group(128, 1, among=32).meets(Group(130, 1))
     assert Group(128, 1).meets(Group(0, 160))
+    assert Group(128, 128).meets(Group(128, 1, among=32))
+    assert not Group(128, 1, among=32).meets(Group(160, 32))
     assert not Group(128, 1).meets(Group(0, 128))
     assert not Group(0, 128).meets(Group(128, 128))
 

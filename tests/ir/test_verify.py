@@ -109,7 +109,7 @@ REGION = Region(A, exprs(0), exprs(4))
             Store(A, exprs(0), Binary(BinaryOp.ADD, load(A, 0), const(1, INT32), FLOAT32)),
         ),
         ("no threads 96 to 159 here", Level.TILE, If(bx < 1, Seq(()), group=Group(96, 64, collective=True))),
-        ("are no warps", Level.TILE, If(bx < 1, Seq(()), group=Group(16, 32))),
+        ("are no warps", Level.TILE, If(bx < 1, Seq(()), group=Group(16, 32, collective=True))),
         ("has another branch", Level.TILE, If(bx < 1, Seq(()), Seq(()), group=Group(32, 32))),
         (
             "no threads 0 to 0 here",
@@ -135,5 +135,5 @@ REGION = Region(A, exprs(0), exprs(4))
 )
 def test_our_mistakes_are_named(message, level, body):
     with pytest.raises(CompilerBug) as caught:
-        verify(function(body, level=level))
+        verify(function(body, level=level), warp_size=32)
     assert message in caught.value.message

@@ -3,13 +3,13 @@ import dataclasses
 import pytest
 
 from tilelang.isa.instruction import AsyncUnit, Completion, Effect, Group, Instruction
+from tilelang.targets.machine import NOTHING
 from tilelang.targets.nvidia.isa.catalogue import INSTRUCTIONS
-from tilelang.targets.target import Feature
 
 
 def test_what_a_record_does_not_say_is_the_plain_case():
     record = Instruction("nop", {"cuda": "nop()"}, {}, lambda warp: None)
-    assert (Group.THREAD, None, None, Effect.NONE, Feature.NONE, None) == (
+    assert (Group.THREAD, None, None, Effect.NONE, NOTHING, None) == (
         record.group, record.result, record.async_unit, record.effect, record.needs, record.predicate
     )  # fmt: skip
 

@@ -173,7 +173,7 @@ def test_a_mistake_in_compiling_is_caught_as_programs_catch_it(mistake: str, cal
 
 
 def test_a_target_that_nothing_fits_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tilelang.targets.target.present_arch", lambda: None)
+    monkeypatch.setattr("tilelang.targets.nvidia.present_device.present_arch", lambda: None)
     monkeypatch.setenv("TILELANG_DEFAULT_TARGET", "{x")
     refusal(lambda: tilelang.compile(double), (ValueError,), "Use JSON syntax")
 

@@ -17,9 +17,9 @@ from tilelang.options import CompileOptions
 from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
 from tilelang.sim.run import simulate
-from tilelang.targets import target
 from tilelang.targets.nvidia.backend import BACKEND
 from tilelang.targets.nvidia.codegen.cuda import emit
+from tilelang.targets.nvidia.machines import MACHINES
 from tilelang.targets.nvidia.runtime.device_code import build
 from tilelang.targets.target import Target
 from tilelang.transforms.specialize_symbols import specialize
@@ -32,8 +32,7 @@ STAYS = {"tl.persistent": True}
 @pytest.fixture(autouse=True)
 def few_multiprocessors(monkeypatch):
     """Blocks that stay have several tiles each."""
-    few = dataclasses.replace(target.ARCHITECTURES["sm_90a"], groups=(2,))
-    monkeypatch.setattr(target, "ARCHITECTURES", {**target.ARCHITECTURES, "sm_90a": few})
+    monkeypatch.setitem(MACHINES, "sm_90a", dataclasses.replace(MACHINES["sm_90a"], groups=(2,)))
 
 
 def lowered(func, *, roles=True, **pass_configs):

@@ -33,7 +33,6 @@ def test_groups_are_128_threads_each(groups, threads, expected) -> None:
         ((3,), 384, "384 threads make groups 0 to 2 of 128"),
         ((0, 2), 384, "are not neighbors"),
         ((0, 0), 384, "are not neighbors"),
-        ((0,), 100, "T.ws: the block has 100 threads"),
     ],
 )
 def test_groups_that_do_not_exist_are_refused(groups, threads, message) -> None:

@@ -8,7 +8,6 @@ from tilelang.errors import CompilerBug, ProgramError
 from tilelang.ir.buffer import Scope
 from tilelang.ir.expr import Var
 from tilelang.ops.cluster_sum import ClusterSum
-from tilelang.targets.target import Feature
 
 
 @pytest.fixture
@@ -33,7 +32,6 @@ def test_as_many_blocks_own_a_part_as_there_are_parts(made):
 def test_the_sums_and_what_comes_are_read_and_the_part_is_written(made):
     op = made()
     assert ((op.sums, op.parts), (op.own, op.parts)) == (op.reads(), op.writes())
-    assert Feature.CLUSTER is op.needs
 
 
 @pytest.mark.parametrize("own", [(64, 24), (32, 16), (64, 8)])

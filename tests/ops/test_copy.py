@@ -1,6 +1,5 @@
 """`T.copy` and `T.transpose`: what fits, what they do."""
 
-import dataclasses
 
 import numpy as np
 import pytest
@@ -17,7 +16,6 @@ from tilelang.ir.printer import to_text
 from tilelang.ir.scalar import convert
 from tilelang.ops.copy import Copy, Transpose
 from tilelang.sim.tile_interp import run_reference
-from tilelang.targets.target import Feature
 
 FLOAT = as_dtype("float32")
 
@@ -178,12 +176,6 @@ def test_a_copy_that_the_user_wants_by_the_engine_is_done_by_nothing_else(ops, s
     ends = (shared, tensor) if stored else (tensor, shared)
     copy = Copy(*ends, barrier=barrier, explicit=True)
     copy.check()
-    assert ("copy.tma_store" if stored else "copy.tma", Feature.TMA) == (copy.demanded, copy.needs)
-    assert ("", Feature.NONE) == (Copy(*ends).demanded, Copy(*ends).needs)
+    assert ("copy.tma_store" if stored else "copy.tma", "") == (copy.demanded, Copy(*ends).demanded)
     with pytest.raises(ProgramError, match="T.tma_copy: "):
         Copy(*ends[::-1], barrier=barrier, explicit=True).check()
-
-
-def test_a_copy_to_several_blocks_needs_clusters(ops):
-    copy = dataclasses.replace(counted(ops), explicit=True, receivers=as_expr(3))
-    assert Feature.TMA | Feature.CLUSTER == copy.needs

@@ -21,7 +21,7 @@ from random_kernels.ways import Way, compiled_once, few_groups, on_cpu, on_devic
 
 from tilelang.errors import ResourceError
 from tilelang.ir.func import PrimFunc
-from tilelang.targets.target import present_arch
+from tilelang.targets.nvidia.present_device import present_arch
 
 ARCHITECTURES = ("sm_80", "sm_75", "sm_90a")
 GENERATORS: dict[str, tuple[type[Any], int, int]] = {  # with how many kernels and statements

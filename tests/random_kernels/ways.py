@@ -23,7 +23,7 @@ from tilelang.options import CompileOptions
 from tilelang.runtime.arguments import bind
 from tilelang.runtime.parameters import Signature
 from tilelang.runtime.variants import Variants
-from tilelang.targets import target
+from tilelang.targets.nvidia.machines import MACHINES
 from tilelang.targets.target import Target
 from tilelang.testing import to_device, to_host
 
@@ -113,13 +113,9 @@ def _to_host(array: Any) -> np.ndarray:
 @contextmanager
 def few_groups() -> Iterator[None]:
     """A Hopper GPU that runs so few blocks at once that those which stay have several tiles."""
-    before = target.ARCHITECTURES
-    few = dataclasses.replace(before["sm_90a"], groups=(4,))
-    target.ARCHITECTURES = {**before, "sm_90a": few}  # type: ignore[assignment]
-    try:
+    few = dataclasses.replace(MACHINES["sm_90a"], groups=(4,))
+    with mock.patch.dict(MACHINES, {few.name: few}):
         yield
-    finally:
-        target.ARCHITECTURES = before
 
 
 @contextmanager

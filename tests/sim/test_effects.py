@@ -11,7 +11,7 @@ from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Assert, Atomic, AtomicOp, Print
 from tilelang.isa.instruction import Instruction
 from tilelang.sim.counters import Counters
-from tilelang.targets.target import Feature
+from tilelang.targets.nvidia.machines import Feature
 
 
 def zeros(*shape, dtype=np.float32):

@@ -17,7 +17,8 @@ from tilelang.sim.run import simulate
 from tilelang.targets.nvidia.isa.atom import MmaAtom, mma
 from tilelang.targets.nvidia.isa.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT, cp_async
 from tilelang.targets.nvidia.isa.ldmatrix import ldmatrix
-from tilelang.targets.target import Feature, Target
+from tilelang.targets.nvidia.machines import Feature
+from tilelang.targets.target import Target
 
 
 def zeros(*shape, dtype=np.float32):

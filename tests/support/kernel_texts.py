@@ -35,7 +35,6 @@ from tilelang.errors import TileLangError
 from tilelang.ir.func import PrimFunc
 from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
-from tilelang.targets.registry import resolve
 from tilelang.targets.target import Target
 
 TARGETS = {
@@ -117,7 +116,7 @@ def _compatible() -> Iterator[tuple[str, Make]]:
 
 def text_of(make: Make, target: Target) -> str:
     """The text of a kernel for a target, or its error in one line."""
-    backend = resolve(target).backend()
+    backend = target.family.backend()
     try:
         return backend.emit(run_passes(make(), backend.passes, PassContext(target=target))).text
     except TileLangError as error:

@@ -26,7 +26,8 @@ from tilelang.passes.thread import flatten_shared, plan_shared_memory
 from tilelang.sim.run import simulate
 from tilelang.targets.gpu.isa.sync import SYNC_THREADS
 from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC
-from tilelang.targets.target import Feature, Target
+from tilelang.targets.nvidia.machines import Feature
+from tilelang.targets.target import Target
 
 BLOCK = Var("bx", INT32, index=True)
 

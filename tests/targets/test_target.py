@@ -1,25 +1,22 @@
+import dataclasses
+import enum
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from tilelang.errors import NoLowering, OptionError, TargetError
-from tilelang.targets.target import ARCHITECTURES, Target, arch_of, parse_execution_backend, parse_target, present_arch
+from tilelang.targets.machine import Machine
+from tilelang.targets.nvidia.machines import MACHINES, Feature
+from tilelang.targets.registry import families
+from tilelang.targets.target import Target, parse_execution_backend, parse_target, present_target
 
 
 @pytest.fixture(autouse=True)
-def _no_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _no_device(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine without a GPU, whatever this one has."""
-    monkeypatch.setattr("ctypes.CDLL", _no_library)
-    monkeypatch.setattr("tilelang.targets.target._KERNEL_MODULE", Path("/nowhere"))
-    present_arch.cache_clear()
-    yield
-    present_arch.cache_clear()
-
-
-def _no_library(name: str) -> None:
-    raise OSError(f"{name}: cannot open shared object file")
+    monkeypatch.setattr("tilelang.targets.nvidia.present_device.present_arch", lambda: None)
 
 
 @pytest.mark.parametrize(
@@ -59,19 +56,8 @@ def test_every_spelling_of_a_gpu_means_its_architecture(given: object, arch: str
     assert Target("cuda", arch) == parse_target(given)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("capability", "arch"),
-    [
-        ((9, 0), "sm_90a"), ((8, 0), "sm_80"), ((7, 5), "sm_75"), ((8, 8), "sm_87"), ((12, 0), "sm_120a"),
-        ((12, 1), "sm_120"), ((10, 0), "sm_100a"), ((10, 3), "sm_103a"), ((7, 0), None), ((30, 0), None),
-    ],
-)  # fmt: skip
-def test_a_capability_gets_the_best_code_that_runs_on_it(capability: tuple[int, int], arch: str | None) -> None:
-    assert arch == arch_of(*capability)
-
-
 def test_cuda_without_an_architecture_is_the_device_present(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tilelang.targets.target.present_arch", lambda: "sm_86")
+    monkeypatch.setattr("tilelang.targets.nvidia.present_device.present_arch", lambda: "sm_86")
     assert Target("cuda", "sm_86") == parse_target("cuda")
     assert Target("cuda", "sm_86") == parse_target("auto")
     assert Target("cpu") == parse_target("cpu")
@@ -79,150 +65,7 @@ def test_cuda_without_an_architecture_is_the_device_present(monkeypatch: pytest.
 
 def test_auto_is_the_cpu_where_no_device_answers() -> None:
     assert Target("cpu") == parse_target("auto")
-
-
-def test_the_first_device_is_asked_of_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ctypes.CDLL", lambda name: _Driver())  # without the functions of the management library
-    assert Target("cuda", "sm_89") == parse_target("auto")
-
-
-class _Driver:
-    """libcuda with one device of capability 8.9."""
-
-    def cuInit(self, flags: int) -> int:
-        return 0
-
-    def cuDeviceGet(self, device: Any, index: int) -> int:
-        return 0
-
-    def cuDeviceGetAttribute(self, value: Any, attribute: int, device: Any) -> int:
-        value._obj.value = {75: 8, 76: 9}[attribute]
-        return 0
-
-
-class _Management:
-    """NVML with devices of these capabilities; those at `divided` are in MIG mode."""
-
-    def __init__(self, *capabilities: tuple[int, int], divided: tuple[int, ...] = (), status: int = 0) -> None:
-        self._capabilities, self._divided, self._status = capabilities, divided, status
-
-    def nvmlInit_v2(self) -> int:
-        return self._status
-
-    def nvmlDeviceGetCount_v2(self, count: Any) -> int:
-        count._obj.value = len(self._capabilities)
-        return 0
-
-    def nvmlDeviceGetHandleByIndex_v2(self, index: int, device: Any) -> int:
-        device._obj.value = index + 1
-        return 0
-
-    def nvmlDeviceGetCudaComputeCapability(self, device: Any, major: Any, minor: Any) -> int:
-        major._obj.value, minor._obj.value = self._capabilities[device.value - 1]
-        return 0
-
-    def nvmlDeviceGetMigMode(self, device: Any, now: Any, later: Any) -> int:
-        now._obj.value = device.value - 1 in self._divided
-        return 0
-
-
-@pytest.mark.parametrize(
-    ("visible", "management", "arch"),
-    [
-        (None, _Management((9, 0)), "sm_90a"),
-        (None, _Management((8, 0), (8, 0)), "sm_80"),
-        ("1,0", _Management((8, 0), (8, 0)), "sm_80"),
-        # where only the driver knows, it is asked; its device is of capability 8.9
-        (None, _Management((9, 0), (8, 0)), "sm_89"),
-        (None, _Management((9, 0), divided=(0,)), "sm_89"),
-        (None, _Management((9, 0), status=999), "sm_89"),
-        (None, _Management(), "sm_89"),
-        ("", _Management((9, 0)), "sm_89"),
-        ("1", _Management((9, 0)), "sm_89"),
-        ("GPU-47f1096e", _Management((9, 0)), "sm_89"),
-    ],
-)
-def test_cuda_is_started_only_where_devices_differ_or_hide(
-    monkeypatch: pytest.MonkeyPatch, visible: str | None, management: _Management, arch: str
-) -> None:
-    if visible is None:
-        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    else:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    monkeypatch.setattr("ctypes.CDLL", lambda name: management if "ml" in name else _Driver())
-    assert Target("cuda", arch) == parse_target("cuda")
-
-
-@pytest.fixture
-def kernel_module(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """What the driver shows of one GPU in the file system, and an empty cache folder."""
-    device = tmp_path / "gpus" / "0000:00:06.0" / "information"
-    device.parent.mkdir(parents=True)
-    device.write_text("Model: \t NVIDIA H200\nGPU UUID: \t GPU-1\n")
-    (tmp_path / "version").write_text("580\n")
-    monkeypatch.setattr("tilelang.targets.target._KERNEL_MODULE", tmp_path)
-    monkeypatch.setenv("TILELANG_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    return device
-
-
-def _answer(monkeypatch: pytest.MonkeyPatch, management: _Management) -> Target:
-    """What "cuda" means to a new process."""
-    monkeypatch.setattr("ctypes.CDLL", lambda name: management if "ml" in name else _Driver())
-    present_arch.cache_clear()
-    return parse_target("cuda")
-
-
-def test_devices_are_asked_once_per_cache_folder(monkeypatch: pytest.MonkeyPatch, kernel_module: Path) -> None:
-    assert Target("cuda", "sm_90a") == _answer(monkeypatch, _Management((9, 0)))
-    silent = _Management((8, 0))  # nobody hears what it would say
-    assert Target("cuda", "sm_90a") == _answer(monkeypatch, silent)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    assert Target("cuda", "sm_80") == _answer(monkeypatch, silent)
-    kernel_module.write_text(kernel_module.read_text().replace("GPU-1", "GPU-2"))
-    assert Target("cuda", "sm_90a") == _answer(monkeypatch, _Management((9, 0)))
-
-
-@pytest.mark.parametrize("damage", ["", "[]", "{}", '{"seen": null}', "null", "3"])
-def test_a_damaged_record_of_devices_is_not_believed(
-    monkeypatch: pytest.MonkeyPatch, kernel_module: Path, damage: str
-) -> None:
-    assert Target("cuda", "sm_90a") == _answer(monkeypatch, _Management((9, 0)))
-    (kernel_module.parents[2] / "cache" / "devices.json").write_text(damage)
-    assert Target("cuda", "sm_80") == _answer(monkeypatch, _Management((8, 0)))
-
-
-def test_devices_that_differ_and_answers_of_the_driver_are_not_recorded(
-    monkeypatch: pytest.MonkeyPatch, kernel_module: Path
-) -> None:
-    assert Target("cuda", "sm_89") == _answer(monkeypatch, _Management())
-    assert Target("cuda", "sm_90a") == _answer(monkeypatch, _Management((9, 0)))
-    other = kernel_module.parents[1] / "1" / "information"
-    other.parent.mkdir()
-    other.write_text("Model: \t NVIDIA A100\n")
-    assert Target("cuda", "sm_80") == _answer(monkeypatch, _Management((8, 0)))
-    assert Target("cuda", "sm_89") == _answer(monkeypatch, _Management((8, 0), (9, 0)))
-
-
-def test_without_a_cache_devices_are_asked_each_time(monkeypatch: pytest.MonkeyPatch, kernel_module: Path) -> None:
-    monkeypatch.setenv("TILELANG_DISABLE_CACHE", "1")
-    assert Target("cuda", "sm_90a") == _answer(monkeypatch, _Management((9, 0)))
-    assert Target("cuda", "sm_80") == _answer(monkeypatch, _Management((8, 0)))
-    assert not (kernel_module.parents[2] / "cache").exists()
-
-
-def test_a_management_library_without_a_driver_is_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ctypes.CDLL", lambda name: _Management((9, 0)) if "ml" in name else _no_library(name))
-    assert Target("cpu") == parse_target("auto")
-
-
-def test_a_driver_that_does_not_start_is_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Driver:
-        def cuInit(self, flags: int) -> int:
-            return 100
-
-    monkeypatch.setattr("ctypes.CDLL", lambda name: Driver())
-    assert Target("cpu") == parse_target("auto")
+    assert present_target() is None
 
 
 @pytest.mark.parametrize("given", ["hip", "rocm", {"kind": "metal"}])
@@ -246,7 +89,7 @@ def test_the_message_for_an_absent_family_is_whole() -> None:
 def test_an_unknown_architecture_names_the_nearest() -> None:
     with pytest.raises(OptionError) as caught:
         parse_target({"kind": "cuda", "arch": "sm_91a"})
-    known = ", ".join(ARCHITECTURES)
+    known = ", ".join(MACHINES)
     assert (
         f"target: unknown arch 'sm_91a' of 'cuda'; the known ones are {known}\n"
         "hint: a valid target config dict is {'kind': 'cuda', 'arch': 'sm_90a'}"
@@ -369,4 +212,41 @@ def test_a_backend_of_the_environment_that_does_not_fit_is_named(monkeypatch: py
         f"TILELANG_EXECUTION_BACKEND: Invalid execution backend '{given}' for the CUDA target\n"
         "hint: write 'nvrtc' or 'nvcc' for compiled code, 'simulator' for the thread-level program on the CPU, "
         "'reference' for the interpreter, or 'auto'"
+    ) == str(caught.value)
+
+
+@pytest.fixture
+def waves() -> Iterator[Machine]:
+    """A vendor of one machine, which no code compiles for, with warps of 64 threads."""
+
+    class Unit(enum.Flag):
+        MATRIX = enum.auto()
+
+    machine = Machine("wave64a", Unit.MATRIX, warp_size=64, max_threads=512, shared_banks=64, bank_bytes=4)
+    family = dataclasses.replace(
+        families()["cuda"],
+        kind="wave", keys=("wave", "gpu"), aliases=("wave", "waves"), prefix="wave64", machines={machine.name: machine},
+        default=machine.name, present=lambda: None, runs_on=lambda code_for, other: code_for == other,
+    )  # fmt: skip
+    with mock.patch.dict(families(), {family.kind: family}):
+        yield machine
+
+
+@pytest.mark.parametrize("given", ["wave", "waves", "wave64a", {"kind": "wave"}, {"kind": "waves", "arch": "wave64a"}])
+def test_a_vendor_that_is_registered_has_targets(waves: Machine, given: Any) -> None:
+    target = parse_target(given)
+    assert ("wave", "wave64a", ("wave", "gpu"), True) == (target.kind, target.arch, target.keys, target.is_gpu)
+    assert waves is target.machine
+    assert {"arch": "wave64a", "max_num_threads": 512, "thread_warp_size": 64} == target.attrs
+    assert target == parse_target(target.export())
+    assert target.has(waves.features) and not target.has(Feature.CP_ASYNC)
+    assert not parse_target("cuda").has(waves.features)
+
+
+def test_machines_of_a_vendor_that_is_registered_are_checked(waves: Machine) -> None:
+    with pytest.raises(TargetError) as caught:
+        parse_target({"kind": "wave", "arch": "wave32"})
+    assert (
+        "target: unknown arch 'wave32' of 'wave'; the known ones are wave64a\n"
+        "hint: a valid target config dict is {'kind': 'wave', 'arch': 'wave64a'}"
     ) == str(caught.value)

@@ -27,6 +27,6 @@ def test_without_any_the_program_stays_as_it_is():
 
 
 def test_a_single_warp_meets_by_itself():
-    assert SYNC_THREADS is of_block(64, NOWHERE).routine
-    alone = of_block(8, NOWHERE)
+    assert SYNC_THREADS is of_block(64, 32, NOWHERE).routine
+    alone = of_block(8, 32, NOWHERE)
     assert (SYNC_WARP, 0xFF) == (alone.routine, alone.args[0].value)

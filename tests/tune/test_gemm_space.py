@@ -6,12 +6,13 @@ from tunable import subject_of
 import tilelang.language as T
 from tilelang.errors import OptionError
 from tilelang.options import CompileOptions
-from tilelang.targets.target import ARCHITECTURES, Target
+from tilelang.targets.nvidia.machines import MACHINES
+from tilelang.targets.target import Target
 from tilelang.tune.gemm_space import NAMES, default_configs, gemm_configs
 from tilelang.tune.space import configurations
 
 HOPPER = Target("cuda", "sm_90a")
-TARGETS = [Target("cpu"), *(Target("cuda", arch) for arch in ARCHITECTURES)]
+TARGETS = [Target("cpu"), *(Target("cuda", arch) for arch in MACHINES)]
 
 
 def gemm(M, N, K, block_M=None, block_N=None, block_K=None, num_stages=None, threads=None):

@@ -6,6 +6,8 @@ same threads are one here, and the block is the group of all threads.
 
 from __future__ import annotations
 
+import dataclasses
+
 from tilelang.analysis.accesses import accesses
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.stmt import Group, If, Launch, Stmt
@@ -49,6 +51,6 @@ class ThreadGroups:
     def _visit(self, stmt: Stmt, group: Group) -> None:
         self._around[stmt] = group
         if isinstance(stmt, If) and stmt.group is not None:
-            group = Group(stmt.group.first, stmt.group.count)
+            group = dataclasses.replace(stmt.group, collective=False)
         for child in sub_statements(stmt):
             self._visit(child, group)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tilelang.api import public
 from tilelang.errors import TargetError
 from tilelang.options import environment
-from tilelang.targets.target import Target, TargetLike, parse_target, present_arch
+from tilelang.targets.target import Target, TargetLike, parse_target, present_target
 
 __all__ = ["Target", "TargetLike", "auto_detect_target", "determine_target"]
 
@@ -19,13 +19,13 @@ def auto_detect_target() -> dict[str, str]:
     Raises:
         ValueError: There is no device.
     """
-    arch = present_arch()
-    if arch is None:
+    present = present_target()
+    if present is None:
         raise TargetError(
             "target: 'auto' finds no device here",
             hint="write target='cuda' or target='cpu', or set TILELANG_DEFAULT_TARGET",
         )
-    return {"kind": "cuda", "arch": arch}
+    return {"kind": str(present.kind), "arch": present.arch}
 
 
 @public

@@ -15,8 +15,10 @@ from pathlib import Path
 
 from tilelang.api import public
 from tilelang.errors import OptionError, TargetError, ToolchainError
+from tilelang.targets.nvidia.machines import DEFAULT_ARCH, Feature, number_of
+from tilelang.targets.nvidia.present_device import present_arch
 from tilelang.targets.nvidia.runtime import nvcc, nvrtc
-from tilelang.targets.target import DEFAULT_ARCH, Feature, Target, TargetLike, parse_target, present_arch
+from tilelang.targets.target import Target, TargetLike, parse_target
 
 __all__ = [
     "compile_cuda",
@@ -152,7 +154,7 @@ def get_target_compute_version(target: TargetLike = None) -> str:
         found = parse_target(target)
         if found.kind == "cpu":
             raise TargetError("the target 'cpu' has no compute capability", hint="write target='cuda'")
-        number = found.architecture.number
+        number = number_of(found.arch)
         return f"{number // 10}.{number % 10}"
     present = present_arch()
     if present is None:
@@ -227,14 +229,14 @@ def have_tma(target: TargetLike) -> bool:
 def have_pdl(target: TargetLike) -> bool:
     """Whether a target has dependent launches. Source: PTX ISA, "griddepcontrol": sm_90."""
     found = parse_target(target)
-    return found.kind == "cuda" and found.architecture.number >= 90
+    return found.kind == "cuda" and number_of(found.arch) >= 90
 
 
 @public
 def is_hopper(target: TargetLike) -> bool:
     """Whether a target is of compute capability 9.0."""
     found = parse_target(target)
-    return found.kind == "cuda" and found.architecture.number == 90
+    return found.kind == "cuda" and number_of(found.arch) == 90
 
 
 def _pair(compute_version: ComputeVersion) -> tuple[int, int]:

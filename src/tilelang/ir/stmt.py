@@ -21,7 +21,7 @@ from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.scalar import BinaryOp, Value
 from tilelang.layout.thread_values import Fragment
 from tilelang.records import record
-from tilelang.targets.target import WARP_SIZE, Feature
+from tilelang.targets.machine import NOTHING
 
 if TYPE_CHECKING:
     import numpy as np
@@ -155,9 +155,8 @@ class Group:
     More than one thread begin at a whole warp, and are whole warps or part of one. A group inside of another one
     consists of some of its threads. Two groups of the same numbers are the same threads.
 
-    A group of one may be any thread of the warp that `first` is in, as long as it is the same one each time: its
-    condition may ask for the thread that the warp elects. Nothing inside may depend on which thread it is; there, its
-    index in the group is 0.
+    A group of one may be any of several threads, as long as it is the same one each time: its condition may ask for the
+    thread that a warp elects. Nothing inside may depend on which thread it is; there, its index in the group is 0.
 
     Attributes:
         first: The first thread's index in the block.
@@ -165,11 +164,13 @@ class Group:
         collective: Made by the compiler: what stands inside is a part of the block's own program that these threads do,
             as if the block had no others: a scalar has one value, an effect happens once. Otherwise the user asked for
             the group, and what is no tile operator or parallel loop is done by each thread, as in CUDA.
+        among: For a group of one, of how many threads it may be any, from `first` on.
     """
 
     first: int
     count: int
     collective: bool = False
+    among: int = 1
 
     @property
     def end(self) -> int:
@@ -181,9 +182,9 @@ class Group:
         return (self.first, self.count) == (other.first, other.count)
 
     def meets(self, other: Group) -> bool:
-        """Whether some warp has threads in both."""
-        mine, others = ((g.first // WARP_SIZE, -(-g.end // WARP_SIZE)) for g in (self, other))
-        return mine[0] < others[1] and others[0] < mine[1]
+        """Whether some thread may be in both."""
+        mine, others = (g.first + max(g.count, g.among) for g in (self, other))
+        return self.first < others and other.first < mine
 
     def condition(self, thread: Expr) -> Expr:
         """Whether the thread of an index belongs to it."""
@@ -451,9 +452,11 @@ class TileOp(Stmt, abc.ABC):
 
     Attributes:
         choice: The lowering that does it, where a target has several; written once, by `choose_lowerings`.
+        needs: What the target must be able to do, if the user asks for that by name; a flag of its vendor.
     """
 
     choice: str = field(default="", kw_only=True)
+    needs: enum.Flag = field(default=NOTHING, kw_only=True)
 
     @property
     @abc.abstractmethod
@@ -464,11 +467,6 @@ class TileOp(Stmt, abc.ABC):
     def demanded(self) -> str:
         """The only lowering that may do it, if the user asks for that by name; "" if any may."""
         return ""
-
-    @property
-    def needs(self) -> Feature:
-        """What the target must be able to do, if the user asks for that by name."""
-        return Feature.NONE
 
     @abc.abstractmethod
     def reads(self) -> tuple[Region, ...]:

@@ -51,7 +51,6 @@ from tilelang.ir.stmt import (
     While,
 )
 from tilelang.ir.visit import children, expressions, variables_of, walk
-from tilelang.targets.target import WARP_SIZE
 
 _ANYWHERE = (Seq, Bind, Alloc, Store, For, While, If, Break, Continue, Atomic, Assert, Print, Launch)
 
@@ -66,8 +65,13 @@ _FOR_KINDS: Mapping[Level, frozenset[ForKind]] = MappingProxyType(
 )
 
 
-def verify(func: PrimFunc, *, staged: bool = False) -> None:
+def verify(func: PrimFunc, *, staged: bool = False, warp_size: int = 1) -> None:
     """Accepts a well-formed function, or one as the user's code was `staged`.
+
+    Args:
+        func: The function.
+        staged: Whether nothing has been made of it yet.
+        warp_size: Threads of a warp of the machine that it is compiled for, if that is known.
 
     Raises:
         ProgramError: A variable or buffer is used outside of the scope that defines it, or stands where the language
@@ -76,18 +80,19 @@ def verify(func: PrimFunc, *, staged: bool = False) -> None:
         CompilerBug: A node is malformed or not allowed at the function's level.
     """
     with func.loc:
-        _Verifier(func, staged).function()
+        _Verifier(func, staged, warp_size).function()
 
 
 class _Verifier:
     """One walk over a function with the set of visible names."""
 
-    def __init__(self, func: PrimFunc, staged: bool) -> None:
+    def __init__(self, func: PrimFunc, staged: bool, warp_size: int) -> None:
         self._func = func
-        self._staged = staged
+        self._staged, self._warp_size = staged, warp_size
         self._visible: set[Var | Buffer] = set()
         self._loops = 0  # around the current statement, within the kernel
         self._launched = False
+        self._threads = 0  # of the block
         self._group: Group | None = None  # the threads that execute the current statement together
 
     # -- structure ------------------------------------------------------------------------------------------
@@ -151,7 +156,12 @@ class _Verifier:
             )
         if around is None or group.first < around.first or group.end > around.end or group.count < 1:
             self._bug(f"If: there are no threads {group.first} to {group.end - 1} here")
-        whole = group.first % WARP_SIZE == 0 and (group.count < WARP_SIZE or group.count % WARP_SIZE == 0)
+        warp = self._warp_size
+        if not group.collective and (group.first % warp or group.end % warp):
+            raise ProgramError(
+                f"T.ws: the block has {self._threads} threads", hint=f"write a multiple of {warp} in T.Kernel"
+            )
+        whole = group.first % warp == 0 and (group.count < warp or group.count % warp == 0)
         if group.count > 1 and not whole:
             self._bug(f"If: threads {group.first} to {group.end - 1} are no warps, nor the beginning of one")
         if else_body is not None:
@@ -248,7 +258,8 @@ class _Verifier:
         for _, value in node.hints.safe_values:
             self._expr(value)
         outer, self._loops, self._launched = self._loops, 0, True
-        self._group = Group(0, node.num_threads)
+        self._threads = node.num_threads
+        self._group = Group(0, self._threads)
         maps = tuple(tensor_map.var for tensor_map in node.plan.tensor_maps)
         self._scoped(node.body, *node.block_vars, *(() if node.thread is None else (node.thread,)), *maps)
         self._loops, self._launched, self._group = outer, False, None

@@ -14,7 +14,7 @@ from typing import Any
 from tilelang.dtypes import DType
 from tilelang.ir.callee import Routine
 from tilelang.records import record
-from tilelang.targets.target import Feature
+from tilelang.targets.machine import NOTHING
 
 
 class Group(enum.Enum):
@@ -86,7 +86,7 @@ class Instruction(Routine):
         async_unit: What completes its work later, which then needs a wait; None if it is complete when it was executed.
         effect: What else it does.
         leaves: How many of the newest groups a wait leaves under way; None if its first argument says so.
-        needs: What the target must have.
+        needs: What the target must have: a flag of its vendor, or of `targets.machine`.
         written_map: Position of the argument that is the map of a tensor that it writes; calls need not name the tensor
             among their writes.
         predicate: Position of the argument that says whether the global access happens; bounds tests go there.
@@ -105,7 +105,7 @@ class Instruction(Routine):
     async_unit: AsyncUnit | None = None
     effect: Effect = Effect.NONE
     leaves: int | None = None
-    needs: Feature = Feature.NONE
+    needs: enum.Flag = NOTHING
     written_map: int | None = None
     predicate: int | None = None
     overhang: int = 0

@@ -28,8 +28,7 @@ from tilelang.ir.visit import walk
 from tilelang.options import CompileOptions, environment_flag, is_cache_enabled
 from tilelang.records import record
 from tilelang.runtime import cache
-from tilelang.targets.registry import resolve
-from tilelang.targets.target import EXECUTION_BACKENDS, Target
+from tilelang.targets.target import Target
 
 if TYPE_CHECKING:
     from tilelang.passes.base import Pass
@@ -63,7 +62,7 @@ def compile_program(func: PrimFunc, target: Target, options: CompileOptions, com
         options: What the user asked for.
         compiler: The execution backend that names the compiler; the target's first without it.
     """
-    compiler = compiler or EXECUTION_BACKENDS[target.kind][0]
+    compiler = compiler or target.family.default_execution_backend
     if not is_cache_enabled():
         with _without_collecting():
             return _build(generate_source(func, target, options), func, target, options, compiler)
@@ -72,7 +71,7 @@ def compile_program(func: PrimFunc, target: Target, options: CompileOptions, com
     if is_postprocessed(target):
         source = postprocessed(_kept_source(function_key, func, target, options), target)
         function_key = cache.key_of(function_key, source.text)
-    key = cache.key_of(function_key, resolve(target).identity(options, compiler))
+    key = cache.key_of(function_key, target.family.identity(options, compiler))
     if key not in _PROGRAMS:
         with _without_collecting():
             source = source or _kept_source(function_key, func, target, options)
@@ -112,7 +111,7 @@ def _kept_source(key: str, func: PrimFunc, target: Target, options: CompileOptio
 
 def _build(source: Source, func: PrimFunc, target: Target, options: CompileOptions, compiler: str) -> Program:
     with func.loc:
-        return Program(source, resolve(target).build(source, target, options, compiler))
+        return Program(source, target.family.build(source, target, options, compiler))
 
 
 def check(func: PrimFunc, target: Target, options: CompileOptions) -> None:
@@ -121,14 +120,14 @@ def check(func: PrimFunc, target: Target, options: CompileOptions) -> None:
     Raises:
         ProgramError: The program breaks a rule of the language.
     """
-    passes = resolve(target).backend().passes
+    passes = target.family.backend().passes
     checks = passes[: [p.name for p in passes].index("check_program") + 1]
     _run(func, checks, target, options)
 
 
 def as_meant(func: PrimFunc, target: Target, options: CompileOptions) -> PrimFunc:
     """The function with what options say of its meaning, which is what the reference interpreter runs."""
-    passes = [p for p in resolve(target).backend().passes if p.name == "drop_nan"]
+    passes = [p for p in target.family.backend().passes if p.name == "drop_nan"]
     return _run(func, passes, target, options)
 
 
@@ -137,13 +136,13 @@ def snapshots(
 ) -> list[Snapshot]:
     """The function as it came, and after each pass; in `result` also where a pass raises an error."""
     result = [] if result is None else result
-    _run(func, resolve(target).backend().passes, target, options, result)
+    _run(func, target.family.backend().passes, target, options, result)
     return result
 
 
 def lowered(func: PrimFunc, target: Target, options: CompileOptions) -> PrimFunc:
     """The function after all passes: what is printed for the target, and what the simulator runs."""
-    return _run(func, resolve(target).backend().passes, target, options)
+    return _run(func, target.family.backend().passes, target, options)
 
 
 def _run(
@@ -165,7 +164,8 @@ def _generate(func: PrimFunc, target: Target, options: CompileOptions) -> Source
         print(f"tilelang: compiling '{func.name}' for {target}")  # noqa: T201  the user asked for it
     program = lowered(func, target, options)
     with func.loc:
-        return resolve(target).backend().emit(program)
+        source: Source = target.family.backend().emit(program)
+        return source
 
 
 def _function_key(func: PrimFunc, target: Target, options: CompileOptions) -> str:

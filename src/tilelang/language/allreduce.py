@@ -24,9 +24,8 @@ from tilelang.language.calls import inside_kernel
 from tilelang.language.lanes import FULL_MASK, shuffled
 from tilelang.language.regions import scalar_operand
 from tilelang.language.stage import Stager
-from tilelang.language.threads import get_thread_binding, linear_thread
+from tilelang.language.threads import WARP_SIZE, get_thread_binding, linear_thread
 from tilelang.records import record
-from tilelang.targets.target import WARP_SIZE
 
 __all__ = [
     "comm_reducer",

@@ -1,7 +1,7 @@
 """`T.ws`: what only some groups of four warps do, together (level 3).
 
-Takes numbers of groups, emits a branch that their threads take. Invariant: a block and its groups consist of whole
-warps.
+Takes numbers of groups, emits a branch that their threads take. Invariant: a group is of neighbors; whether they are
+whole warps is checked for the machine that is compiled for.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from tilelang.ir.stmt import Group, If
 from tilelang.language.api import api
 from tilelang.language.stage import current
 from tilelang.language.threads import WARPGROUP_THREADS, linear_thread
-from tilelang.targets.target import WARP_SIZE
 
 __all__ = [
     "ws",
@@ -34,7 +33,8 @@ class ws:
         groups: Numbers of neighboring groups of 128 threads.
 
     Raises:
-        ProgramError: There is no such group, they are no neighbors, or the block is no whole number of warps.
+        ProgramError: There is no such group, or they are no neighbors; when it is compiled, that the block is no whole
+            number of warps.
     """
 
     @api
@@ -45,8 +45,6 @@ class ws:
         x, y, z = self._stager.hints.threads
         threads = x * y * z
         there = -(-threads // WARPGROUP_THREADS)
-        if threads % WARP_SIZE:
-            raise ProgramError(f"T.ws: the block has {threads} threads", hint="write a multiple of 32 in T.Kernel")
         if not groups or not all(isinstance(group, int) and 0 <= group < there for group in groups):
             raise ProgramError(
                 f"T.ws: expected numbers of groups, got {groups!r:.40}",

@@ -12,7 +12,6 @@ from tilelang.ir.expr import Const, Expr, Var, as_expr, int_const
 from tilelang.language.api import api
 from tilelang.language.extents import plain
 from tilelang.language.stage import Hints, Stager, current
-from tilelang.targets.target import WARP_SIZE
 
 __all__ = [
     "get_block_binding",
@@ -29,6 +28,7 @@ __all__ = [
     "get_warp_idx_sync",
 ]
 
+WARP_SIZE = 32
 WARPGROUP_THREADS = 128  # Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"
 _DIMS = "xyz"
 

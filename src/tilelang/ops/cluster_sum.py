@@ -10,7 +10,6 @@ from tilelang.ir.expr import Expr
 from tilelang.ir.stmt import TileMemory, TileOp
 from tilelang.ops.describe import check_memory, check_scalars
 from tilelang.records import record
-from tilelang.targets.target import Feature
 
 
 @record(eq=False)
@@ -42,11 +41,6 @@ class ClusterSum(TileOp):
     def name(self) -> str:
         """What it is called in messages."""
         return "sum over a cluster"
-
-    @property
-    def needs(self) -> Feature:
-        """Clusters."""
-        return Feature.CLUSTER
 
     @property
     def owners(self) -> int:

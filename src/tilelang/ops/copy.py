@@ -20,7 +20,6 @@ from tilelang.ops.describe import (
     same_extents,
 )
 from tilelang.records import record
-from tilelang.targets.target import Feature
 
 
 @record(eq=False)
@@ -81,12 +80,6 @@ class Copy(TileOp):
         if not self.explicit:
             return ""
         return "copy.tma_store" if self.barrier is None else "copy.tma"
-
-    @property
-    def needs(self) -> Feature:
-        """The engine, and clusters, if the user asks for them."""
-        clusters = Feature.NONE if self.receivers is None else Feature.CLUSTER
-        return clusters | (Feature.TMA if self.explicit else Feature.NONE)
 
     @property
     def source_indices(self) -> tuple[Expr, ...]:

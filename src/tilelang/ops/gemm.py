@@ -18,7 +18,6 @@ from tilelang.ir.stmt import TileMemory, TileOp
 from tilelang.ops.accumulate import accumulator
 from tilelang.ops.describe import check_scalars, extent_text, matrix_axes, may_equal, operand_text, shape_text
 from tilelang.records import record
-from tilelang.targets.target import Feature
 
 
 class GemmWarpPolicy(enum.Enum):
@@ -98,11 +97,6 @@ class Gemm(TileOp):
     def requires(self) -> str:
         """What the user's name for it asks of the target and of its operands, in words; empty if nothing."""
         return f"{self.name} requires Hopper WGMMA lowering" if self.explicit else ""
-
-    @property
-    def needs(self) -> Feature:
-        """These instructions, if the user asks for them."""
-        return Feature.WGMMA if self.explicit else Feature.NONE
 
     @property
     def always_clears(self) -> bool:

@@ -73,7 +73,7 @@ def _run(func: PrimFunc, passes: Sequence[Pass], context: PassContext, shots: li
         with func.loc:
             func = step.run(func, context)
         if checking:
-            _verify(func, step)
+            _verify(func, step, context)
         shots.append(Snapshot(step.name, func))
 
 
@@ -82,10 +82,10 @@ def _loops_ahead(func: PrimFunc) -> bool:
     return any(isinstance(s, Launch) and s.plan.loops_ahead for s in walk(func.body))
 
 
-def _verify(func: PrimFunc, step: Pass) -> None:
+def _verify(func: PrimFunc, step: Pass, context: PassContext) -> None:
     if func.level is not step.writes:
         raise CompilerBug(f"pass {step.name}: promised {step.writes.value} level, left {func.level.value} level")
     try:
-        verify(func)
+        verify(func, warp_size=context.target.machine.warp_size)
     except TileLangError as error:
         raise CompilerBug(f"after pass {step.name}: {error.message}", loc=error.loc) from error

@@ -42,7 +42,7 @@ from tilelang.sim.races import Watch
 from tilelang.sim.scheduler import Schedule
 from tilelang.sim.storage import Storage
 from tilelang.sim.warp import SimWarp
-from tilelang.targets.target import WARP_SIZE, Target
+from tilelang.targets.target import Target
 
 _ARENA_ALIGNMENT = 1024  # bytes; of the shared memory of a block, and of buffers that no plan has placed
 _POISON = 0xFF  # NaN in every float dtype that has one
@@ -53,7 +53,7 @@ def simulate(
     arguments: Sequence[np.ndarray | int | float],
     *,
     target: Target,
-    warp_size: int = WARP_SIZE,
+    warp_size: int | None = None,
     lazy: bool = True,
     seed: int = 0,
     report: Counters | None = None,
@@ -65,7 +65,7 @@ def simulate(
         func: The function, as it would be printed for the target.
         arguments: One per parameter, in order: arrays for tensors, numbers for scalars.
         target: The GPU.
-        warp_size: Threads of its warps.
+        warp_size: Threads of its warps; as the machine has, unless told.
         lazy: Let asynchronous work happen as late as its waits allow; otherwise at once.
         seed: Draws the order of blocks and warps.
         report: Receives the counts of what was done.
@@ -79,7 +79,7 @@ def simulate(
     if func.level is not Level.THREAD:
         raise CompilerBug(f"{func.name}: the simulator runs thread-level programs")
     with func.loc, np.errstate(all="ignore"):
-        Simulation(func, target, warp_size, lazy, seed, report, printer).run(arguments)
+        Simulation(func, target, warp_size or target.machine.warp_size, lazy, seed, report, printer).run(arguments)
 
 
 class Simulation:
@@ -171,7 +171,7 @@ class Simulation:
 
     def check_shared(self, plan: LaunchPlan) -> None:
         """Refuses more shared memory than a block has, where that shows at the launch only."""
-        most = self._target.architecture.shared_bytes
+        most = self._target.machine.shared_bytes
         size = 0 if plan.shared_end is None else self._evaluator.index(plan.shared_end)
         if size > most:
             raise ResourceError(

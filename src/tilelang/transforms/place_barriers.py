@@ -14,12 +14,11 @@ from tilelang.ir.expr import const
 from tilelang.ir.stmt import CallStmt, Seq, Stmt
 from tilelang.ir.visit import Rewriter
 from tilelang.targets.gpu.isa.sync import SYNC_THREADS, SYNC_WARP
-from tilelang.targets.target import WARP_SIZE
 
 
-def of_block(threads: int, loc: Loc) -> Stmt:
+def of_block(threads: int, warp_size: int, loc: Loc) -> Stmt:
     """A barrier of all threads of a block; a block of one warp needs none of the block."""
-    if threads > WARP_SIZE:
+    if threads > warp_size:
         return CallStmt(SYNC_THREADS, (), loc=loc)
     return CallStmt(SYNC_WARP, (const((1 << threads) - 1, as_dtype("uint32")),), loc=loc)
 

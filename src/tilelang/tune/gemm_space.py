@@ -20,7 +20,8 @@ from tilelang.api import public
 from tilelang.errors import OptionError
 from tilelang.options import PassConfigKey
 from tilelang.records import record
-from tilelang.targets.target import Feature, Target, TargetLike, parse_target
+from tilelang.targets.nvidia.machines import Feature
+from tilelang.targets.target import Target, TargetLike, parse_target
 from tilelang.tune.subject import PASS_CONFIGS, Subject
 
 Switches = dict[str, object]
@@ -169,7 +170,7 @@ def default_configs(subject: Subject) -> Callable[..., Any]:
 
 
 def _shapes(target: Target, m: int | None) -> list[Shape]:
-    if target.kind == "cpu":
+    if not target.is_gpu:
         return list(_CPU)
     if target.has(Feature.TMA | Feature.WGMMA | Feature.MBARRIER):
         few = [rows for rows in _FEW_ROWS if isinstance(m, int) and m <= rows]
@@ -184,7 +185,7 @@ def _shapes(target: Target, m: int | None) -> list[Shape]:
 
 
 def _processors(target: Target) -> int:
-    return target.architecture.multiprocessors or 100 if target.kind != "cpu" else 1
+    return target.machine.multiprocessors or 100 if target.is_gpu else 1
 
 
 def _not_too_large(shapes: Sequence[Shape], name: str, size: int) -> list[Shape]:
@@ -197,7 +198,7 @@ def _is_shared(shape: Shape, m: int, n: int, k: int, target: Target) -> bool:
     """Whether blocks that share a tile have work enough, and all run at once."""
     blocks = math.ceil(m / shape.block_M) * math.ceil(n / shape.block_N) * shape.split
     has_work = k >= _FEWEST_SHARED * shape.block_K * shape.split
-    return has_work and blocks <= target.architecture.blocks_at_once(shape.split)
+    return has_work and blocks <= target.machine.blocks_at_once(shape.split)
 
 
 def _cycles(shape: Shape, m: int, n: int, k: int, processors: int) -> float:

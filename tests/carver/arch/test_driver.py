@@ -8,7 +8,7 @@ from tilelang.targets.nvidia.runtime.cuda_driver import Driver
 
 def test_without_a_device_figures_are_those_of_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "present_arch", lambda: None)
-    monkeypatch.setattr("tilelang.targets.target.present_arch", lambda: None)
+    monkeypatch.setattr("tilelang.targets.nvidia.present_device.present_arch", lambda: None)
     assert 132 == driver.get_num_sms()
     assert 227 * 1024 == driver.get_max_dynamic_shared_size_bytes()
     assert (48 * 1024, 64 * 1024) == (driver.get_shared_memory_per_block(), driver.get_registers_per_block())

@@ -73,7 +73,7 @@ def serial(var, trips, *body):
 
 def placed(*body, threads=THREADS, plan=LaunchPlan()):
     launch = Launch((BX,), (c(2),), (threads, 1, 1), Seq((Alloc(ACC), *body)), thread=T, plan=plan)
-    return insert_barriers(launch)
+    return insert_barriers(launch, 32)
 
 
 def is_barrier(stmt):

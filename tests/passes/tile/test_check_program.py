@@ -14,7 +14,9 @@ from tilelang.ir.func import PrimFunc, TensorParam
 from tilelang.ir.stmt import Alloc, Break, For, ForKind, If, Launch, ParallelLoop, PipelineSpec, Seq, While
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
+from tilelang.passes.base import PassContext
 from tilelang.passes.tile.check_program import PASS, check_program
+from tilelang.targets.target import Target
 
 A = buffer("A", M, 64, scope=Scope.GLOBAL)
 S = Buffer("S", exprs(32, 64), FLOAT32, Scope.SHARED, loc=Loc("kernel.py", 3))
@@ -199,3 +201,22 @@ def test_operators_of_all_threads_inside_of_parallel_iterations_are_value_errors
     what = statement.partition("(")[0]
     with pytest.raises(ValueError, match=f"{what}: stands inside of a T.Parallel loop, whose iterations run side by"):
         check_program(main)
+
+
+@pytest.mark.parametrize(("threads", "group", "fits"), [(160, 1, True), (130, 0, True), (130, 1, False), (100, 0, False)])
+def test_groups_of_threads_are_whole_warps(threads, group, fits):
+    @tl.prim_func
+    def kernel(X: tl.Tensor((4,), "int32")):
+        with tl.Kernel(1, threads=threads), tl.ws(group):
+            X[0] = 1
+
+    context = PassContext(target=Target("cuda", "sm_90a"))
+    if fits:
+        assert kernel is check_program(kernel, context)
+        return
+    with pytest.raises(ProgramError) as caught:
+        check_program(kernel, context)
+    assert (f"T.ws: the block has {threads} threads", "write a multiple of 32 in T.Kernel") == (
+        caught.value.message, caught.value.hint
+    )
+    assert caught.value.loc is not None and caught.value.loc.file == __file__

@@ -5,9 +5,8 @@ from __future__ import annotations
 from tilelang.api import public
 from tilelang.carver.arch import driver
 from tilelang.errors import OptionError
-from tilelang.targets.target import WARP_SIZE, TargetLike, parse_target
-
-_REGISTERS = 64 * 1024
+from tilelang.targets.nvidia.machines import number_of
+from tilelang.targets.target import TargetLike, parse_target
 
 
 @public
@@ -36,8 +35,8 @@ class CUDA:
         if self.target.kind == "cpu":
             raise OptionError("carver.arch.CUDA: the target is the CPU", hint="write CUDA('cuda')")
         self.platform = "CUDA"
-        self.sm_version = self.target.architecture.number
-        self.warp_size = WARP_SIZE
-        self.smem_cap = self.target.architecture.shared_bytes
+        self.sm_version = number_of(self.target.arch)
+        self.warp_size = self.target.machine.warp_size
+        self.smem_cap = self.target.machine.shared_bytes
         self.compute_max_core = driver.get_num_sms()
-        self.reg_cap = _REGISTERS
+        self.reg_cap = self.target.machine.registers_per_multiprocessor

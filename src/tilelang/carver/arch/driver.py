@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilelang.api import public
+from tilelang.targets.nvidia.present_device import present_arch
 from tilelang.targets.nvidia.runtime.cuda_driver import (
     L2_BYTES,
     MAX_SHARED_BYTES,
@@ -11,19 +12,19 @@ from tilelang.targets.nvidia.runtime.cuda_driver import (
     SHARED_BYTES,
     open_driver,
 )
-from tilelang.targets.target import parse_target, present_arch
+from tilelang.targets.target import parse_target
 
 
 @public
 def get_num_sms(device_id: int = 0) -> int:
     """Multiprocessors of a device, as for the grid of a persistent kernel."""
-    return _figure(device_id, MULTIPROCESSORS, parse_target("cuda").architecture.multiprocessors)
+    return _figure(device_id, MULTIPROCESSORS, parse_target("cuda").machine.multiprocessors)
 
 
 @public
 def get_max_dynamic_shared_size_bytes(device_id: int = 0) -> int:
     """Bytes of shared memory that a block may have."""
-    return _figure(device_id, MAX_SHARED_BYTES, parse_target("cuda").architecture.shared_bytes)
+    return _figure(device_id, MAX_SHARED_BYTES, parse_target("cuda").machine.shared_bytes)
 
 
 @public

@@ -7,7 +7,8 @@ import os
 from tilelang.api import public
 from tilelang.carver.arch.cuda import CUDA
 from tilelang.errors import NoLowering
-from tilelang.targets.target import TargetLike, parse_target, present_arch
+from tilelang.targets.nvidia.present_device import present_arch
+from tilelang.targets.target import TargetLike, parse_target
 
 
 @public

@@ -45,7 +45,6 @@ from tilelang.isa.instruction import AsyncUnit, Effect, Instruction
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.records import record
-from tilelang.targets.target import WARP_SIZE
 from tilelang.transforms.place_barriers import PlaceBarriers, of_block
 
 _ROUNDS = 30  # over one loop, and some more for each group of copies that a wait leaves under way
@@ -81,8 +80,8 @@ class _Launch:
         ends: The loop bodies at whose end one stands.
     """
 
-    def __init__(self, launch: Launch, domain: Domain, uniform: Uniformity) -> None:
-        self._launch, self._uniform = launch, uniform
+    def __init__(self, launch: Launch, warp_size: int, domain: Domain, uniform: Uniformity) -> None:
+        self._launch, self._warp_size, self._uniform = launch, warp_size, uniform
         self._conflicts = Conflicts(launch, uniform)
         self._around = Around(domain.with_extents(launch.block_vars, launch.grid), {}, ())
         calls = [s for s in walk(launch.body) if isinstance(s, CallStmt)]
@@ -290,7 +289,7 @@ class _Launch:
         if Effect.SYNC_BLOCK in routine.effect:
             return True
         threads = self._launch.num_threads
-        if Effect.SYNC_WARP not in routine.effect or threads > WARP_SIZE or not isinstance(stmt.args[0], Expr):
+        if Effect.SYNC_WARP not in routine.effect or threads > self._warp_size or not isinstance(stmt.args[0], Expr):
             return False
         mask, needed = int_const(stmt.args[0]), (1 << threads) - 1
         return mask is not None and mask & needed == needed
@@ -451,6 +450,7 @@ class _Launch:
 
 def insert_barriers(
     launch: Launch,
+    warp_size: int,
     domain: Domain = Domain(),
     uniform: Uniformity | None = None,
     barrier: Callable[[Loc], Stmt] | None = None,
@@ -460,6 +460,7 @@ def insert_barriers(
 
     Args:
         launch: At thread level, with places in shared memory.
+        warp_size: Threads of a warp.
         domain: What is known around it.
         uniform: What is the same in all its threads, where that is known already.
         barrier: Makes one of its barriers, for groups of threads that stand for a block.
@@ -468,18 +469,19 @@ def insert_barriers(
     """
     if launch.num_threads == 1:
         return launch
-    found = _Launch(launch, domain, uniform or Uniformity(launch))
+    found = _Launch(launch, warp_size, domain, uniform or Uniformity(launch))
     found.run()
     if not found.before and not found.ends:
         return launch
     barrier = next((each for team, each in teams if found.teams_keep_apart(team)), barrier)
-    insert = PlaceBarriers(found.before, found.ends, barrier or functools.partial(of_block, launch.num_threads))
+    barrier = barrier or functools.partial(of_block, launch.num_threads, warp_size)
+    insert = PlaceBarriers(found.before, found.ends, barrier)
     return dataclasses.replace(launch, body=insert.visit(launch.body) or launch.body)
 
 
-def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    domain = of_function(func)
-    return with_launches(func, lambda launch: insert_barriers(launch, domain))
+def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
+    domain, warp_size = of_function(func), context.target.machine.warp_size
+    return with_launches(func, lambda launch: insert_barriers(launch, warp_size, domain))
 
 
 PASS = Pass(

@@ -72,7 +72,7 @@ def plan_launch(launch: Launch, target: Target) -> Launch:
         ResourceError: A block of the target has less shared memory.
     """
     narrow = _tiles(launch, whole_loops=False)
-    limit = target.architecture.shared_bytes
+    limit = target.machine.shared_bytes
     tiles = _tiles(launch, whole_loops=True)
     offsets, total = place(tiles)
     if total > limit:

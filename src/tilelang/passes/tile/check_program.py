@@ -37,7 +37,8 @@ from tilelang.ops.gemm import Gemm
 from tilelang.ops.im2col import Im2Col
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.properties import Property
-from tilelang.targets.target import ARCHITECTURES, MAX_CLUSTER, MAX_GRID, MAX_THREADS, Feature, Target
+from tilelang.targets.machine import NOTHING, Machine
+from tilelang.targets.target import Target
 from tilelang.transforms.specialize_symbols import generalize
 
 _UNCHECKED = (Scope.GLOBAL, Scope.BARRIER)
@@ -52,12 +53,14 @@ def check_program(func: PrimFunc, context: PassContext | None = None) -> PrimFun
         ResourceError: A grid or cluster is larger than the target can start.
     """
     checked, func = func, generalize(func)  # what only some calls bring must not make a program wrong
-    verify(func)
-    if context is None or context.target.kind == "cpu":
+    target = (context or PassContext()).target
+    machine = target.machine
+    verify(func, warp_size=machine.warp_size)
+    if target.is_gpu:
+        _check_features(func, target)
+        _check_grids(func, machine)
+    else:
         refuse_threads(func, "target cpu", "share the work with T.Parallel and tile operators, or compile for a GPU")
-    if context is not None and context.target.kind == "cuda":
-        _check_features(func, context.target)
-        _check_grids(func)
     launches: list[Launch] = []
     for stmt in walk(func.body):
         for node in (node for root in expressions(stmt) for node in walk_expr(root) if isinstance(node, Call)):
@@ -74,7 +77,7 @@ def check_program(func: PrimFunc, context: PassContext | None = None) -> PrimFun
     around = of_function(func)
     for launch in launches:
         with launch.loc:
-            _check_launch(launch, around)
+            _check_launch(launch, around, machine.max_threads)
     warn_of_dropped_stores(func, {})
     return checked
 
@@ -133,7 +136,7 @@ def _is_wide(buffer: Buffer, dtype: DType) -> bool:
 def _check_features(func: PrimFunc, target: Target) -> None:
     """Refuses instructions and clusters that the user asks for by name and the GPU does not have."""
     for stmt in walk(func.body):
-        required = ""
+        required, needs = "", NOTHING
         if isinstance(stmt, CallStmt) and isinstance(stmt.routine, Instruction):
             asked, needs = stmt.routine.name.removeprefix("tl_"), stmt.routine.needs
         elif isinstance(stmt, TileOp):
@@ -143,11 +146,13 @@ def _check_features(func: PrimFunc, target: Target) -> None:
                 with stmt.loc:
                     stmt.check_scopes(Scope.SHARED, Scope.FRAGMENT)  # a local array is one thread's
         elif isinstance(stmt, Launch) and stmt.hints.cluster != (1, 1, 1):
-            asked, needs = f"T.Kernel: cluster_dims={stmt.hints.cluster}", Feature.CLUSTER
+            asked = f"T.Kernel: cluster_dims={stmt.hints.cluster}"
         else:
             continue
-        if not target.has(needs):
-            having = [row.name for row in ARCHITECTURES.values() if needs in row.features]
+        blocks = 2 if isinstance(stmt, Launch) else 1
+        able = [each for each in target.family.machines.values() if each.has(needs) and each.max_cluster >= blocks]
+        if target.machine not in able:
+            having = [each.name for each in able]
             with stmt.loc:
                 if not having:
                     raise NoLowering(
@@ -156,17 +161,17 @@ def _check_features(func: PrimFunc, target: Target) -> None:
                     )
                 raise NoLowering(
                     f"{asked}: {target.arch} cannot do that; it needs one of {', '.join(having)}",
-                    hint=f"compile with target={{'kind': 'cuda', 'arch': {having[0]!r}}}, or leave it out"
+                    hint=f"compile with target={({'kind': str(target.kind), 'arch': having[0]})}, or leave it out"
                     + (f"; {required}" if required else ""),
                 )
 
 
-def _check_grids(func: PrimFunc) -> None:
+def _check_grids(func: PrimFunc, machine: Machine) -> None:
     """Refuses grids of constant extents that no GPU can start; others are refused when they are known."""
     for launch in walk(func.body):
         if not isinstance(launch, Launch):
             continue
-        for axis, extent, most in zip("xyz", launch.grid, MAX_GRID, strict=False):
+        for axis, extent, most in zip("xyz", launch.grid, machine.max_grid, strict=False):
             count = int_const(extent)
             if count is not None and count > most:
                 with launch.loc:
@@ -176,16 +181,16 @@ def _check_grids(func: PrimFunc) -> None:
                     )
         if launch.hints.cluster != (1, 1, 1):
             with launch.loc:
-                _check_cluster(launch)
+                _check_cluster(launch, machine.max_cluster)
 
 
-def _check_cluster(launch: Launch) -> None:
+def _check_cluster(launch: Launch, most: int) -> None:
     """Refuses clusters that no GPU can start; those of symbolic grids are checked again when the grid is known."""
     cluster = launch.hints.cluster
-    if math.prod(cluster) > MAX_CLUSTER:
+    if math.prod(cluster) > most:
         raise ResourceError(
             f"T.Kernel: cluster_dims={cluster} makes clusters of {math.prod(cluster)} blocks, but at most "
-            f"{MAX_CLUSTER} can run together",
+            f"{most} can run together",
             hint="write cluster_dims=2 or another number up to 8, which every GPU with clusters can start",
         )
     for axis, extent, size in zip("xyz", (*map(int_const, launch.grid), 1, 1), cluster, strict=False):
@@ -205,12 +210,12 @@ def _check_cluster(launch: Launch) -> None:
                 )
 
 
-def _check_launch(launch: Launch, domain: Domain) -> None:
+def _check_launch(launch: Launch, domain: Domain, most: int) -> None:
     threads = math.prod(launch.threads)
-    if min(launch.threads) < 1 or threads > MAX_THREADS:
+    if min(launch.threads) < 1 or threads > most:
         shown = launch.threads[0] if launch.threads[1:] == (1, 1) else launch.threads
         raise ProgramError(
-            f"T.Kernel: threads={shown} makes {threads} threads per block, needs 1 to {MAX_THREADS}",
+            f"T.Kernel: threads={shown} makes {threads} threads per block, needs 1 to {most}",
             hint="the number of threads does not bound the tile: a thread works on several elements",
         )
     exact: dict[Var, Interval] = {}

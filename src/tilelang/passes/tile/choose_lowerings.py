@@ -233,7 +233,7 @@ class _Choose(Rewriter):
         if dst.buffer.scope is not Scope.GLOBAL or extents is None or size > 2 or op.coalesced_width is not None:
             return False
         elements = math.prod(extents)
-        limit = self._site.target.architecture.shared_bytes
+        limit = self._site.target.machine.shared_bytes
         if elements < _STAGED_ELEMENTS or self._shared_bytes + elements * size > limit:
             return False
         return int_const(dst.extent[-1]) == extents[-1] and _has_wide_rows(dst, _ROW_BYTES // size)

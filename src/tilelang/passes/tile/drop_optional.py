@@ -21,7 +21,7 @@ class _Drop(Rewriter):
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, CallStmt) and isinstance(node.routine, Instruction) and node.routine.optional:
-            return node if self._target.kind != "cpu" and self._target.has(node.routine.needs) else None
+            return node if self._target.is_gpu and self._target.has(node.routine.needs) else None
         return self.rebuild_stmt(node)
 
 

@@ -24,17 +24,17 @@ from tilelang.isa import instruction as isa
 from tilelang.isa.instruction import Instruction
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
-from tilelang.targets.target import WARP_SIZE
 
 
-def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
-    return with_launches(func, _found)
+def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
+    warp_size = context.target.machine.warp_size
 
+    def found(launch: Launch) -> Stmt | None:
+        if launch.thread is None:
+            return launch
+        return _Find(launch.thread, Group(0, launch.num_threads), warp_size, inside=False).rebuild_stmt(launch)
 
-def _found(launch: Launch) -> Stmt | None:
-    return launch if launch.thread is None else _Find(
-        launch.thread, Group(0, launch.num_threads), inside=False
-    ).rebuild_stmt(launch)
+    return with_launches(func, found)
 
 
 class _Find(Rewriter):
@@ -43,11 +43,12 @@ class _Find(Rewriter):
     Args:
         thread: The index of the executing thread.
         group: The threads that come here.
+        warp_size: Threads of a warp.
         inside: Whether these are a group, not the whole block.
     """
 
-    def __init__(self, thread: Var, group: Group, *, inside: bool) -> None:
-        self._thread, self._group, self._inside = thread, group, inside
+    def __init__(self, thread: Var, group: Group, warp_size: int, *, inside: bool) -> None:
+        self._thread, self._group, self._warp_size, self._inside = thread, group, warp_size, inside
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if not isinstance(node, If):
@@ -55,7 +56,7 @@ class _Find(Rewriter):
         if node.group is not None:
             if node.group.first <= self._group.first and self._group.end <= node.group.end and self._inside:
                 return self.visit(node.then_body) or Seq((), loc=node.loc)  # `T.ws` of the threads that come here
-            return _Find(self._thread, node.group, inside=True).rebuild_stmt(node)
+            return _Find(self._thread, node.group, self._warp_size, inside=True).rebuild_stmt(node)
         if not _does_together(node):
             return node
         taken = self._taken(node.condition)
@@ -82,10 +83,10 @@ class _Find(Rewriter):
             return self.rebuild_stmt(made) or made
         first, count = self._group.first + int(places[0]), len(places)
         neighbors = int(places[-1] - places[0]) + 1 == count
-        if not neighbors or first % WARP_SIZE or count % WARP_SIZE:
+        if not neighbors or first % self._warp_size or count % self._warp_size:
             return self.rebuild_stmt(made) or made
         group = Group(first, count)
-        inner = _Find(self._thread, group, inside=True).visit(body) or Seq((), loc=body.loc)
+        inner = _Find(self._thread, group, self._warp_size, inside=True).visit(body) or Seq((), loc=body.loc)
         return dataclasses.replace(made, then_body=inner, group=group)
 
 

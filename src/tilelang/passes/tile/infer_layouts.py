@@ -375,7 +375,7 @@ class _Inference:
 
     def _room(self) -> int:
         """Bytes of shared memory for detours; what threads in roles bring to each other is in use at any time."""
-        room = self._site.target.architecture.shared_bytes
+        room = self._site.target.machine.shared_bytes
         if self._launch.plan.schedule is None:
             return room
         tiles = (s.buffer for s in walk(self._launch.body) if isinstance(s, Alloc) and s.buffer.scope is Scope.SHARED)

@@ -28,7 +28,7 @@ POLICIES = list(GemmWarpPolicy)
     ],
 )
 def test_policies(m, n, threads, policy, rows, columns, copies):
-    found = partition(m, n, ATOM, threads, policy)
+    found = partition(m, n, ATOM, threads, policy, 32)
     assert (rows, columns, copies) == (found.rows, found.columns, found.copies)
 
 
@@ -40,7 +40,7 @@ def test_policies(m, n, threads, policy, rows, columns, copies):
     policy=st.sampled_from(POLICIES),
 )
 def test_fragments_hold_every_element(m, n, k, warps, policy):
-    split = partition(m, n, ATOM, 32 * warps, policy)
+    split = partition(m, n, ATOM, 32 * warps, policy, 32)
     assert warps == split.rows * split.columns * split.copies
     for tile, shape in (
         (split.accumulator(ATOM, m, n), (m, n)),
@@ -54,7 +54,7 @@ def test_fragments_hold_every_element(m, n, k, warps, policy):
 
 @given(m=st.integers(1, 70), n=st.integers(1, 70), warps=st.integers(1, 8), policy=st.sampled_from(POLICIES))
 def test_a_warp_holds_the_operands_of_its_sums(m, n, warps, policy):
-    split = partition(m, n, ATOM, 32 * warps, policy)
+    split = partition(m, n, ATOM, 32 * warps, policy, 32)
     sums, left, right = (
         tile.table.reshape(warps, -1, 2)
         for tile in (split.accumulator(ATOM, m, n), split.left(ATOM, m, 16), split.right(ATOM, n, 16))
@@ -67,12 +67,12 @@ def test_a_warp_holds_the_operands_of_its_sums(m, n, warps, policy):
 @pytest.mark.parametrize("threads", [0, 16, 48])
 def test_threads_that_are_no_whole_warps_cannot_be_split(threads):
     with pytest.raises(ResourceError, match=f"{threads} threads are no whole number of warps"):
-        partition(64, 64, ATOM, threads, GemmWarpPolicy.FullRow)
+        partition(64, 64, ATOM, threads, GemmWarpPolicy.FullRow, 32)
 
 
 def test_an_operand_made_of_sums_has_their_owners():
     """The second product of attention takes the first one's result: rows by warps, columns along K."""
-    split = partition(64, 64, ATOM, 128, GemmWarpPolicy.FullRow)
+    split = partition(64, 64, ATOM, 128, GemmWarpPolicy.FullRow, 32)
     assert split.accumulator(ATOM, 64, 64).same_owners(split.left(ATOM, 64, 64))
 
 
@@ -86,7 +86,7 @@ def test_a_matrix_may_lie_along_any_dimensions_of_its_buffer():
 
 
 def test_threads_beyond_a_single_row_hold_copies_of_it():
-    tile = held(partition(1, 64, ATOM, 128, GemmWarpPolicy.Square).accumulator(ATOM, 1, 64))
+    tile = held(partition(1, 64, ATOM, 128, GemmWarpPolicy.Square, 32).accumulator(ATOM, 1, 64))
     assert not tile.table[..., 0].any()
     assert 8 == tile.replication
     assert 64 * 8 == tile.threads * tile.values

@@ -6,7 +6,7 @@ from tilelang.targets.nvidia.isa.fence import (
     FENCE_PROXY_ASYNC,
     FENCE_PROXY_ASYNC_GLOBAL,
 )
-from tilelang.targets.target import Feature
+from tilelang.targets.nvidia.machines import Feature
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,8 @@ from tilelang.targets.nvidia.isa.mbarrier import (
     signaled,
 )
 from tilelang.targets.nvidia.isa.types import INTEGERS
-from tilelang.targets.target import Feature, Target
+from tilelang.targets.nvidia.machines import Feature
+from tilelang.targets.target import Target
 
 RECORDS = [
     MBARRIER_INIT,

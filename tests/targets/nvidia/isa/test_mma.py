@@ -7,7 +7,8 @@ from tilelang.dtypes import as_dtype
 from tilelang.targets.nvidia.isa.atom import mma
 from tilelang.targets.nvidia.isa.ldmatrix import ldmatrix, stmatrix
 from tilelang.targets.nvidia.isa.mma import ATOMS, atoms_for, choose_atom
-from tilelang.targets.target import Feature, Target
+from tilelang.targets.nvidia.machines import Feature
+from tilelang.targets.target import Target
 
 F16, F32 = as_dtype("float16"), as_dtype("float32")
 

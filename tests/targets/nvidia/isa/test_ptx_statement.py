@@ -5,7 +5,7 @@ from tilelang.isa.instruction import Effect, Group
 from tilelang.isa.intrinsic import Helper, ordered_helpers
 from tilelang.targets.nvidia.isa.async_units import WGMMA
 from tilelang.targets.nvidia.isa.ptx_statement import Argument, global_address, ptx_statement, register, shared_address
-from tilelang.targets.target import Feature
+from tilelang.targets.nvidia.machines import Feature
 
 
 def made(statement, *arguments, **more):

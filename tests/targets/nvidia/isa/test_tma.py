@@ -18,7 +18,8 @@ from tilelang.targets.nvidia.isa.tma import (
     tma_store_wait,
 )
 from tilelang.targets.nvidia.isa.types import INTEGERS
-from tilelang.targets.target import Feature, Target
+from tilelang.targets.nvidia.machines import Feature
+from tilelang.targets.target import Target
 
 FAMILIES = ("tma_", "bulk_")
 RECORDS = {name: record for name, record in INSTRUCTIONS.items() if name.startswith(FAMILIES)}

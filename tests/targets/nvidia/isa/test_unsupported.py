@@ -2,13 +2,13 @@ import pytest
 
 from tilelang.errors import NoLowering
 from tilelang.targets.nvidia.isa.unsupported import unsupported
-from tilelang.targets.target import ARCHITECTURES
+from tilelang.targets.nvidia.machines import MACHINES
 
 
 def test_no_architecture_has_what_the_record_needs() -> None:
     record = unsupported("tcgen05_mma")
     assert record is unsupported("tcgen05_mma")
-    assert not any(record.needs in row.features for row in ARCHITECTURES.values())
+    assert not any(record.needs in row.features for row in MACHINES.values())
 
 
 def test_the_record_has_no_meaning_in_the_simulator() -> None:

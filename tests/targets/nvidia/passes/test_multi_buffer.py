@@ -145,7 +145,7 @@ def test_a_loop_that_is_not_proven_keeps_one_stage_and_says_why(options, reason)
 def test_stages_are_as_many_as_shared_memory_holds():
     launch = run_pass(kernel(100))
     each = (BM + BN) * BK * 2
-    capacity = CONTEXT.target.architecture.shared_bytes
+    capacity = CONTEXT.target.machine.shared_bytes
     assert (capacity // each,) == stage_counts(launch)["A_s"]
     assert all(s.buffer.scope is not Scope.SHARED for s in walk(launch.body) if isinstance(s, Alloc) and s.buffer.name == "C_f")
 

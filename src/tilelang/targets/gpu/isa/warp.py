@@ -22,7 +22,7 @@ from tilelang.ir.scalar import data_binary
 from tilelang.isa.instruction import Group, Instruction
 from tilelang.isa.simulated import Warp
 from tilelang.targets.gpu.isa.lanes import FOLDS, LANES, NUMBERS, integers, mask_of, participants, spread, unknown
-from tilelang.targets.target import Feature
+from tilelang.targets.machine import CommonFeature
 
 _UINT32 = SCALARS["uint32"]
 _COMMUNICATION = "PTX ISA, 'Parallel Synchronization and Communication Instructions: {}'"
@@ -182,7 +182,7 @@ def redux(op: str, dtype: DType) -> Instruction:
         simulate,
         group=Group.WARP,
         result=dtype,
-        needs=Feature.REDUX,
+        needs=CommonFeature.FOLD_LANES,
         source=_COMMUNICATION.format("redux.sync"),
         form=("redux", op, dtype),
     )

@@ -16,9 +16,8 @@ from tilelang.isa.instruction import Instruction
 from tilelang.language.api import api
 from tilelang.language.lanes import FULL_MASK, as_predicate, call, lane_mask, shuffled
 from tilelang.language.stage import current
-from tilelang.language.threads import linear_thread
+from tilelang.language.threads import WARP_SIZE, linear_thread
 from tilelang.targets.gpu.isa.warp import ACTIVE_MASK, ALL, ANY, BALLOT, ELECT, MATCH_ALL, MATCH_ANY
-from tilelang.targets.target import WARP_SIZE
 
 __all__ = [
     "activemask",

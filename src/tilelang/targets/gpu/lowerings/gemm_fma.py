@@ -28,7 +28,6 @@ from tilelang.ops.describe import matrix_axes
 from tilelang.ops.gemm import Gemm
 from tilelang.records import record
 from tilelang.targets.gpu.lowerings.warp_partition import placed
-from tilelang.targets.target import WARP_SIZE
 
 _VECTOR_BYTES = 16
 _MAX_RUN = 4  # elements along K, or of a row or column, that a thread loads together
@@ -134,7 +133,7 @@ class GemmFma:
         """C spread over threads; shared operands without bank conflicts."""
         plan = _plan(op, site.threads)
         yield Is(op.c.buffer, plan.accumulator, Why(f"{op.name} accumulates in it by single threads", op.loc))
-        lanes = np.arange(WARP_SIZE) % site.threads
+        lanes = np.arange(site.target.machine.warp_size) % site.threads
         first_row = lanes // plan.columns.threads % plan.rows.threads * plan.rows.run
         first_column = lanes % plan.columns.threads * plan.columns.run
         for side, first in ((plan.rows, first_row), (plan.columns, first_column)):

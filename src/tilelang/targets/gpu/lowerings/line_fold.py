@@ -1,4 +1,4 @@
-"""`T.reduce` with a function by threads: a warp per line, whose lanes fold every 32nd element, or a thread per line.
+"""`T.reduce` with a function by threads: a warp per line, the elements of which its lanes share, or a thread per line.
 
 Takes folds of tiles that all threads can reach, emits what the executing thread does.
 """
@@ -15,7 +15,6 @@ from tilelang.lowering.lowering import Site
 from tilelang.lowering.regions import ZERO
 from tilelang.ops.lines import LineFold
 from tilelang.targets.gpu.lowerings.lines import At, LineLowering, Lines, values, zeros
-from tilelang.targets.target import WARP_SIZE
 
 
 class SimtLineFold(LineLowering):
@@ -55,22 +54,23 @@ class _LineFold:
 
     def _by_warp(self, line: At, lane: Expr) -> None:
         lines, op = self._lines, self._op
+        lanes = lines.lanes
         known = int_const(lines.extent)
-        exists: Expr = (lane < lines.extent) | (known is not None and known >= WARP_SIZE)
+        exists: Expr = (lane < lines.extent) | (known is not None and known >= lanes)
         first = [select(exists, v, z) for v, z in zip(lines.read(line, lane), zeros(op.dtypes), strict=True)]
         folded = lines.scalars("folded", first)
-        rounds = (lines.extent + (WARP_SIZE - 1)) // WARP_SIZE
+        rounds = (lines.extent + (lanes - 1)) // lanes
 
         def later(piece: Expr) -> None:
-            k = piece * WARP_SIZE + lane
-            here = (k < lines.extent) | (known is not None and known % WARP_SIZE == 0)
+            k = piece * lanes + lane
+            here = (k < lines.extent) | (known is not None and known % lanes == 0)
             lines.when(here, lambda: lines.assign(folded, op.combine(values(folded), lines.read(line, k))))
 
         lines.loop("piece", const(1, INT32), rounds, later)
-        count = binary(BinaryOp.MIN, lines.extent, WARP_SIZE)
-        for step in (16, 8, 4, 2, 1):
+        count = binary(BinaryOp.MIN, lines.extent, lanes)
+        for step in (lanes >> bit for bit in range(1, lanes.bit_length())):
             others = lines.shuffled("down", values(folded), step)
             both = op.combine(values(folded), others)
-            reached = lane + step < count if known is None or known < WARP_SIZE else lane < WARP_SIZE - step
+            reached = lane + step < count if known is None or known < lanes else lane < lanes - step
             lines.assign(folded, [select(reached, b, v) for b, v in zip(both, values(folded), strict=True)])
         lines.when((lane == 0) & (lines.extent > 0), lambda: self._write(line, values(folded)))

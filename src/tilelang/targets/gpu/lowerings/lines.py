@@ -20,9 +20,7 @@ from tilelang.lowering.lowering import Site
 from tilelang.lowering.regions import ZERO, axes, indices, load, matching_axes
 from tilelang.ops.lines import LineOp
 from tilelang.targets.gpu.isa.warp import shuffle
-from tilelang.targets.target import WARP_SIZE
 
-MASK = const((1 << WARP_SIZE) - 1, SCALARS["uint32"])
 At = tuple[Expr, ...]
 
 
@@ -53,6 +51,7 @@ class Lines:
     Attributes:
         extent: How many elements a line has.
         across: The dimensions of the first tile that tell lines apart.
+        lanes: Threads of a warp.
     """
 
     def __init__(self, op: LineOp, site: Site, build: Builder) -> None:
@@ -60,7 +59,7 @@ class Lines:
         if site.thread is None or not reached:
             raise CompilerBug(f"{op.name}: its operands must be in memory that all threads reach")
         self.op, self.build = op, build
-        self.extent = op.srcs[0].extent[op.dim]
+        self.extent, self.lanes = op.srcs[0].extent[op.dim], site.target.machine.warp_size
         self.across = [axis for axis in axes(op.srcs[0]) if axis != op.dim]
         self._thread, self._threads = site.thread, site.threads
         self._axes = [matching_axes(op.srcs[0], region, op.dim) for region in op.srcs]
@@ -68,17 +67,17 @@ class Lines:
     def share(self, by_warp: Callable[[At, Expr], None], by_thread: Callable[[At], None]) -> None:
         """Emits every line: by a warp, whose lane it is told, where neighbors along it are neighbors in memory."""
         along_memory = not any(axis > self.op.dim for axis in self.across)
-        if not along_memory or self._threads < WARP_SIZE:
+        if not along_memory or self._threads < self.lanes:
             self._each(self._thread, self._threads, by_thread)
             return
-        warps = self._threads // WARP_SIZE
+        warps = self._threads // self.lanes
         lane = Var("lane", INT32, index=True)
         with self.build.block() as statements:
-            self._each(self._thread // WARP_SIZE, warps, lambda at: by_warp(at, lane))
+            self._each(self._thread // self.lanes, warps, lambda at: by_warp(at, lane))
         body = as_body(statements, self.build.loc)
-        if self._threads % WARP_SIZE:  # a warp with missing lanes takes no part
-            body = If(self._thread < warps * WARP_SIZE, body)
-        self.build.emit(Bind(lane, self._thread % WARP_SIZE))
+        if self._threads % self.lanes:  # a warp with missing lanes takes no part
+            body = If(self._thread < warps * self.lanes, body)
+        self.build.emit(Bind(lane, self._thread % self.lanes))
         self.build.emit(body)
 
     def _each(self, worker: Expr, workers: int, body: Callable[[At], None]) -> None:
@@ -134,10 +133,11 @@ class Lines:
 
     def shuffled(self, mode: str, values: Sequence[Expr], operand: int) -> list[Var]:
         """What other lanes have of some values."""
+        mask = const((1 << self.lanes) - 1, SCALARS[f"uint{self.lanes}"])
         results = []
         for value in values:
             result = Var("other", value.dtype)
-            args = (MASK, value, const(operand, INT32), const(WARP_SIZE, INT32))
+            args = (mask, value, const(operand, INT32), const(self.lanes, INT32))
             self.build.emit(CallStmt(shuffle(mode, value.dtype), args, result=result))
             results.append(result)
         return results

@@ -20,11 +20,10 @@ from tilelang.records import record
 from tilelang.targets.gpu.isa.warp import redux, shuffle
 from tilelang.targets.gpu.lowerings.spread import ThreadDigit, joined
 from tilelang.targets.gpu.lowerings.unrolling import choosing, counted
-from tilelang.targets.target import WARP_SIZE, Feature, Target
+from tilelang.targets.machine import CommonFeature
+from tilelang.targets.target import Target
 
 ZERO = const(0, INT32)
-_MASK = SCALARS["uint32"]
-_FULL = (1 << WARP_SIZE) - 1
 
 COMBINE = {
     "+": BinaryOp.ADD,
@@ -126,37 +125,39 @@ class Combiner:
 
     def __init__(self, build: Builder, thread: Expr, threads: int, target: Target) -> None:
         self._build, self._thread, self._threads, self._target = build, thread, threads, target
+        self._lanes = target.machine.warp_size
 
     def all_reduce(self, partials: Sequence[Partial]) -> None:
         """Leaves the totals in the place of the partials, in every thread."""
         left = []
         for partial in partials:
-            lanes = [d for d in partial.along if _is_of_lanes(d)]
-            if 1 << len(lanes) == WARP_SIZE and self._has_redux(partial):
+            lanes = [d for d in partial.along if _is_of_lanes(d, self._lanes)]
+            if 1 << len(lanes) == self._lanes and self._has_redux(partial):
                 self._redux(partial)
             else:
                 for digit in lanes:
                     self._shuffle(partial, digit.place)
             rest = tuple(d for d in partial.along if d not in lanes)
             if rest:
-                left.append((partial, rest, _of_others(partial, self._threads)))
+                left.append((partial, rest, _of_others(partial, self._threads, self._lanes)))
         places = [self._hand_over(*item) for item in left]
         for (partial, _, _), place in zip(left, places, strict=True):
             self._take_over(partial, *place)
 
     def mask(self) -> Expr:
         """The lanes of the executing warp that exist."""
-        over = self._threads % WARP_SIZE
+        dtype = SCALARS[f"uint{self._lanes}"]
+        full, over = const((1 << self._lanes) - 1, dtype), self._threads % self._lanes
         if not over:
-            return const(_FULL, _MASK)
-        last = const((1 << over) - 1, _MASK)
+            return full
+        last = const((1 << over) - 1, dtype)
         whole = self._threads - over
-        return select(self._thread < whole, const(_FULL, _MASK), last) if whole else last
+        return select(self._thread < whole, full, last) if whole else last
 
     def _has_redux(self, partial: Partial) -> bool:
         """Whether one instruction combines the results of a warp."""
         operators = _REDUX.get(str(partial.buffer.dtype), {})
-        return self._target.has(Feature.REDUX) and partial.op in operators
+        return self._target.has(CommonFeature.FOLD_LANES) and partial.op in operators
 
     def _redux(self, partial: Partial) -> None:
         """Each lane gets the total of its warp by one instruction, where shuffles take five and as many operations."""
@@ -176,7 +177,7 @@ class Combiner:
 
         def exchange(index: Expr) -> None:
             other = Var("other", dtype)
-            args = (self.mask(), partial.load(index), const(offset, INT32), const(WARP_SIZE, INT32))
+            args = (self.mask(), partial.load(index), const(offset, INT32), const(self._lanes, INT32))
             self._build.emit(CallStmt(shuffle("xor", dtype), args, result=other))
             self._build.emit(Store(partial.buffer, partial.at(index), partial.combine(partial.load(index), other)))
 
@@ -247,14 +248,14 @@ def _size(digits: Sequence[ThreadDigit]) -> int:
     return math.prod(digit.size for digit in digits)
 
 
-def _is_of_lanes(digit: ThreadDigit) -> bool:
+def _is_of_lanes(digit: ThreadDigit, lanes: int) -> bool:
     """Whether threads that differ in a digit are lanes of one warp whose numbers differ in one bit."""
-    return digit.size == 2 and digit.place & (digit.place - 1) == 0 and 2 * digit.place <= WARP_SIZE
+    return digit.size == 2 and digit.place & (digit.place - 1) == 0 and 2 * digit.place <= lanes
 
 
-def _of_others(partial: Partial, threads: int) -> tuple[ThreadDigit, ...]:
+def _of_others(partial: Partial, threads: int, lanes: int) -> tuple[ThreadDigit, ...]:
     """The digits in which threads have equal partials by now; one value of each speaks for all."""
-    done = [d for d in partial.along if _is_of_lanes(d)]
+    done = [d for d in partial.along if _is_of_lanes(d, lanes)]
     taken = sorted((*partial.along, *partial.across), key=lambda d: d.place)
     idle, place = list(done), 1
     for digit in (*taken, ThreadDigit(threads, 1, ())):

@@ -14,9 +14,6 @@ from tilelang.lowering.lowering import Site
 from tilelang.lowering.regions import ZERO, matching_axes
 from tilelang.ops.scan import Scan
 from tilelang.targets.gpu.lowerings.lines import At, LineLowering, Lines, values, zeros
-from tilelang.targets.target import WARP_SIZE
-
-_STEPS = (1, 2, 4, 8, 16)
 
 
 class SimtScan(LineLowering):
@@ -66,17 +63,18 @@ class _Scan:
 
     def _by_warp(self, line: At, lane: Expr) -> None:
         carry = self._lines.scalars("carry", self._op.init or zeros(self._op.dtypes))
-        pieces = (self._lines.extent + (WARP_SIZE - 1)) // WARP_SIZE
+        lanes = self._lines.lanes
+        pieces = (self._lines.extent + (lanes - 1)) // lanes
 
         def neighbors(piece: Expr) -> None:
             """As many neighbors as a warp has lanes: folded with all before them in log steps."""
             lines, op = self._lines, self._op
-            k = piece * WARP_SIZE + lane
+            k = piece * lanes + lane
             known = int_const(lines.extent)
-            exists: Expr = (k < lines.extent) | (known is not None and known % WARP_SIZE == 0)
+            exists: Expr = (k < lines.extent) | (known is not None and known % lanes == 0)
             here = lines.read(line, self._place(k))
             value = lines.scalars("value", [select(exists, v, z) for v, z in zip(here, zeros(op.dtypes), strict=True)])
-            for step in _STEPS:
+            for step in (1 << bit for bit in range(lanes.bit_length() - 1)):
                 below = lines.shuffled("up", values(value), step)
                 folded = op.combine(below, values(value))
                 lines.assign(value, [select(lane >= step, f, v) for f, v in zip(folded, values(value), strict=True)])
@@ -89,6 +87,6 @@ class _Scan:
             else:
                 shown = values(value)
             lines.when(exists, lambda: self._write(line, k, shown))
-            lines.assign(carry, lines.shuffled("idx", values(value), WARP_SIZE - 1))
+            lines.assign(carry, lines.shuffled("idx", values(value), lanes - 1))
 
         self._lines.loop("piece", ZERO, pieces, neighbors)

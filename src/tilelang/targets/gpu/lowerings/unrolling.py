@@ -15,10 +15,9 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Load, Var, const
 from tilelang.ir.stmt import Atomic, Bind, For, ForKind, Stmt, Store
 from tilelang.ir.visit import expressions, variables_of, walk, walk_expr
-from tilelang.targets.target import MAX_REGISTERS
 
 _FEW = 16  # iterations that are written out although they need not be
-_MOST_BYTES = 4 * (MAX_REGISTERS + 1)  # of an array of which all but a few elements may lie in registers
+_MOST_BYTES = 1024  # of an array of which all but a few elements may lie in registers
 
 
 def may_lie_in_registers(array: Buffer) -> bool:

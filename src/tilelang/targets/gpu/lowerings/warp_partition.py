@@ -15,7 +15,6 @@ from tilelang.layout.digits import Mode
 from tilelang.layout.thread_values import Fragment, digit, fragment
 from tilelang.ops.gemm import GemmWarpPolicy
 from tilelang.records import record
-from tilelang.targets.target import WARP_SIZE
 
 
 class MatrixAtom(Protocol):
@@ -118,7 +117,7 @@ def held(tile: Fragment) -> Fragment:
     return fragment(tile.shape, tile.thread, [mode for mode in tile.value if not mode.is_idle])
 
 
-def partition(m: int, n: int, atom: WarpAtom, threads: int, policy: GemmWarpPolicy) -> WarpPartition:
+def partition(m: int, n: int, atom: WarpAtom, threads: int, policy: GemmWarpPolicy, warp_size: int) -> WarpPartition:
     """The warps' shares of an (M, N) tile.
 
     FullRow gives as many warps as possible rows of their own and splits columns among what is left, FullCol the other
@@ -127,11 +126,11 @@ def partition(m: int, n: int, atom: WarpAtom, threads: int, policy: GemmWarpPoli
     Raises:
         ResourceError: The threads are no whole number of warps.
     """
-    if threads % WARP_SIZE or not threads:
-        below = threads // WARP_SIZE * WARP_SIZE
-        fitting = [count for count in (below, below + WARP_SIZE) if count]
+    if threads % warp_size or not threads:
+        below = threads // warp_size * warp_size
+        fitting = [count for count in (below, below + warp_size) if count]
         raise ResourceError(
-            f"T.gemm: {threads} threads are no whole number of warps of {WARP_SIZE}, among which "
+            f"T.gemm: {threads} threads are no whole number of warps of {warp_size}, among which "
             f"GemmWarpPolicy.{policy.name} splits the tile",
             hint=f"in T.Kernel write {' or '.join(f'threads={count}' for count in fitting)}",
         )
@@ -147,7 +146,7 @@ def partition(m: int, n: int, atom: WarpAtom, threads: int, policy: GemmWarpPoli
             return (-split.columns, work, loads)
         return (work, loads, -split.rows)
 
-    return min(_splits(threads // WARP_SIZE, tall, wide), key=cost)
+    return min(_splits(threads // warp_size, tall, wide), key=cost)
 
 
 def _splits(warps: int, tall: int, wide: int) -> Iterator[WarpPartition]:

@@ -42,7 +42,7 @@ from tilelang.targets.nvidia.isa.extern import is_foreign
 from tilelang.targets.nvidia.isa.source_kernel import SourceKernel
 from tilelang.targets.nvidia.isa.tma import TENSOR_MAP
 from tilelang.targets.nvidia.isa.types import INTEGERS
-from tilelang.targets.target import MAX_GRID
+from tilelang.targets.nvidia.machines import MAX_GRID
 
 _LINE_LENGTH = 120
 _FIXED_WIDTH = re.compile(r"\bu?int(8|16|32|64)_t\b")

@@ -20,7 +20,7 @@ from tilelang.isa.simulated import Pointer, Warp
 from tilelang.layout.thread_values import Fragment, digit, fragment
 from tilelang.records import record
 from tilelang.targets.gpu.isa.lanes import LANES
-from tilelang.targets.target import Feature
+from tilelang.targets.nvidia.machines import Feature
 
 # How PTX names the dtypes of matrix operands. Source: PTX ISA, "mma"
 _PTX_NAMES = {

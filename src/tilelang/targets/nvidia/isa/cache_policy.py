@@ -21,7 +21,7 @@ from tilelang.isa.instruction import Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Warp
 from tilelang.targets.gpu.isa.lanes import LANES
-from tilelang.targets.target import Feature
+from tilelang.targets.nvidia.machines import Feature
 
 NORMAL = "evict_normal"  # what it does without a hint
 _NUMBERS = {

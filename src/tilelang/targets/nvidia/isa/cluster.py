@@ -29,7 +29,7 @@ from tilelang.targets.nvidia.isa.access import access, as_bits, as_value
 from tilelang.targets.nvidia.isa.async_units import TMA_LOAD
 from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_ARRIVE, named
 from tilelang.targets.nvidia.isa.ptx_statement import ptx_statement, register, shared_address, shared_operand
-from tilelang.targets.target import Feature
+from tilelang.targets.nvidia.machines import Feature
 
 _SOURCE = "PTX ISA, '{}'"
 

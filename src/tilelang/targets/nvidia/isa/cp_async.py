@@ -22,7 +22,7 @@ from tilelang.isa.simulated import Pointer, Warp
 from tilelang.targets.gpu.isa.lanes import spread
 from tilelang.targets.nvidia.isa.async_units import CP_ASYNC
 from tilelang.targets.nvidia.isa.ptx_statement import ptx_statement, shared_operand
-from tilelang.targets.target import Feature
+from tilelang.targets.nvidia.machines import Feature
 
 SIZES = (4, 8, 16)  # in bytes; both addresses are multiples of the size
 _SOURCE = "PTX ISA, 'Data Movement and Conversion Instructions: {}'"

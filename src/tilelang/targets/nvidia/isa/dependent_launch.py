@@ -12,7 +12,7 @@ from __future__ import annotations
 from tilelang.isa.instruction import Effect, Instruction
 from tilelang.isa.simulated import Warp
 from tilelang.targets.nvidia.isa.ptx_statement import ptx_statement
-from tilelang.targets.target import Feature
+from tilelang.targets.nvidia.machines import Feature
 
 _SOURCE = "PTX ISA, 'Parallel Synchronization and Communication Instructions: griddepcontrol'"
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from tilelang.isa.instruction import Effect, Instruction
 from tilelang.isa.simulated import Warp
 from tilelang.targets.nvidia.isa.ptx_statement import ptx_statement
-from tilelang.targets.target import Feature
+from tilelang.targets.nvidia.machines import Feature
 
 
 def _proxy(name: str, what: str, space: str) -> Instruction:

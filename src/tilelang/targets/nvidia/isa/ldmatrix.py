@@ -20,7 +20,7 @@ from tilelang.layout.thread_values import Fragment, digit, fragment
 from tilelang.records import record
 from tilelang.targets.gpu.isa.lanes import LANES
 from tilelang.targets.nvidia.isa.atom import ALL_LANES
-from tilelang.targets.target import Feature
+from tilelang.targets.nvidia.machines import Feature
 
 ROW_BYTES = 16
 ROWS = 8

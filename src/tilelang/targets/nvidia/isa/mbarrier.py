@@ -27,7 +27,7 @@ from tilelang.targets.gpu.isa.lanes import LANES, integers
 from tilelang.targets.nvidia.isa.async_units import CP_ASYNC
 from tilelang.targets.nvidia.isa.mbarrier_state import MOST_ARRIVALS, MOST_BYTES, Coming, MBarrier
 from tilelang.targets.nvidia.isa.ptx_statement import Argument, ptx_statement, register, shared_address
-from tilelang.targets.target import Feature
+from tilelang.targets.nvidia.machines import Feature
 
 _SOURCE = "PTX ISA, 'Parallel Synchronization and Communication Instructions: {}'"
 _STATE = "mbarrier"

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 
 from tilelang.dtypes import DType, as_dtype
 from tilelang.targets.nvidia.isa.atom import MmaAtom
-from tilelang.targets.target import Feature, Target
+from tilelang.targets.nvidia.machines import Feature
+from tilelang.targets.target import Target
 
 _FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
 _INT8 = ("int8", "uint8")

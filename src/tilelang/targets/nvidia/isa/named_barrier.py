@@ -13,7 +13,7 @@ from tilelang.isa.instruction import Effect, Group, Instruction
 from tilelang.isa.simulated import Wait, Warp
 from tilelang.targets.gpu.isa.lanes import LANES, uniform
 from tilelang.targets.nvidia.isa.ptx_statement import ptx_statement, register
-from tilelang.targets.target import Feature
+from tilelang.targets.nvidia.machines import Feature
 
 BARRIERS = 16  # of a block; number 0 is the one that all threads use. Source: PTX ISA, "bar", "Description"
 _SOURCE = "PTX ISA, 'Parallel Synchronization and Communication Instructions: bar, barrier'"

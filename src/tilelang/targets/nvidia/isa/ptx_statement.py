@@ -14,7 +14,7 @@ from typing import Any
 from tilelang.isa.instruction import AsyncUnit, Effect, Group, Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.records import record
-from tilelang.targets.target import Feature
+from tilelang.targets.nvidia.machines import Feature
 
 _CONSTRAINTS = {"int": "r", "unsigned": "r", "unsigned short": "h", "unsigned long long": "l"}
 

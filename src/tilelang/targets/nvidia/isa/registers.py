@@ -15,7 +15,7 @@ from tilelang.isa.instruction import Group, Instruction
 from tilelang.isa.simulated import Warp
 from tilelang.targets.nvidia.isa.atom import ALL_LANES
 from tilelang.targets.nvidia.isa.ptx_statement import ptx_statement
-from tilelang.targets.target import Feature
+from tilelang.targets.nvidia.machines import Feature
 
 _NAME = "set_max_registers_"
 LEAST, MOST, STEP = 24, 256, 8

@@ -27,7 +27,7 @@ from tilelang.targets.nvidia.isa.async_units import TMA_LOAD, TMA_STORE
 from tilelang.targets.nvidia.isa.ptx_statement import Argument, global_address, ptx_statement, register, shared_address
 from tilelang.targets.nvidia.isa.tensor_box import IMAGE_RANK, MAX_RANK
 from tilelang.targets.nvidia.isa.tma_meaning import REDUCTIONS
-from tilelang.targets.target import Feature
+from tilelang.targets.nvidia.machines import Feature
 
 _SOURCE = "PTX ISA, 'Data Movement and Conversion Instructions: {}'"
 TENSOR_MAP = Helper(

@@ -12,7 +12,7 @@ from typing import NoReturn
 from tilelang.errors import NoLowering
 from tilelang.isa.instruction import Instruction
 from tilelang.isa.simulated import Warp
-from tilelang.targets.target import Feature
+from tilelang.targets.nvidia.machines import Feature
 
 
 @functools.cache

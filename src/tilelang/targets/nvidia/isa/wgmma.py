@@ -24,7 +24,7 @@ from tilelang.targets.nvidia.isa.async_units import WGMMA
 from tilelang.targets.nvidia.isa.atom import MmaAtom, per_register, ptx_name
 from tilelang.targets.nvidia.isa.matrix_descriptor import STEP_BYTES, Operand
 from tilelang.targets.nvidia.isa.ptx_statement import ptx_statement
-from tilelang.targets.target import Feature
+from tilelang.targets.nvidia.machines import Feature
 
 WARPGROUP = 128
 """Threads of a warpgroup: four warps in a row, the first of which has a number that four divides."""

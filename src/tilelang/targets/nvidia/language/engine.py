@@ -25,6 +25,7 @@ from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC, FENCE_PROXY_ASY
 from tilelang.targets.nvidia.isa.tma import TMA_STORE_COMMIT
 from tilelang.targets.nvidia.isa.tma import tma_store_wait as store_wait
 from tilelang.targets.nvidia.language.multicast import of_the_lowest, receivers
+from tilelang.targets.nvidia.machines import Feature
 
 __all__ = [
     "fence_proxy_async",
@@ -107,6 +108,7 @@ def tma_copy(
         pending=counted is None,
         barrier=counted,
         explicit=True,
+        needs=Feature.TMA if mask is None else Feature.TMA | Feature.CLUSTER,
         receivers=None if mask is None else const(mask, INT32),
         leaders=_leaders(what, given["leader_scope_threads"]),
     )

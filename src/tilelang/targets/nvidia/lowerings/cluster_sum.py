@@ -29,7 +29,7 @@ from tilelang.lowering.registers import Emitter, emitter, vector
 from tilelang.ops.cluster_sum import ClusterSum
 from tilelang.targets.nvidia.isa.cluster import cluster_store_async
 from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_ARRIVE_EXPECT_TX, MBARRIER_WAIT
-from tilelang.targets.target import Feature
+from tilelang.targets.nvidia.machines import Feature
 
 _WIDEST, _NARROWEST = 16, 4  # bytes of a store. Source: PTX ISA, "st.async"
 

@@ -27,7 +27,7 @@ from tilelang.lowering.regions import axes, indices
 from tilelang.ops.copy import Copy
 from tilelang.records import record
 from tilelang.targets.nvidia.isa.cp_async import SIZES, cp_async
-from tilelang.targets.target import Feature
+from tilelang.targets.nvidia.machines import Feature
 
 NAME = "copy.cp_async"
 _ZERO = const(0, INT32)

@@ -36,8 +36,8 @@ from tilelang.targets.nvidia.isa.cluster import CLUSTER_RANK
 from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_EXPECT_TX
 from tilelang.targets.nvidia.isa.tensor_box import BOX_ALIGNMENT, CHUNK_BYTES, MAX_RANK, MAX_SIDE, map_fault
 from tilelang.targets.nvidia.isa.tma import TMA_STORE_COMMIT, tma_load, tma_store
+from tilelang.targets.nvidia.machines import Feature
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS
-from tilelang.targets.target import Feature
 
 LOAD, STORE = "copy.tma", "copy.tma_store"
 

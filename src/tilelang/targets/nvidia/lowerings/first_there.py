@@ -12,7 +12,7 @@ from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import CallStmt, If, Seq, Stmt, TileOp
 from tilelang.ir.visit import expressions, variables_of
 from tilelang.targets.gpu.isa.warp import ACTIVE_MASK
-from tilelang.targets.target import WARP_SIZE
+from tilelang.targets.nvidia.machines import WARP_SIZE
 
 
 def by_first_there(op: TileOp, made: Stmt, thread: Var) -> Stmt:

@@ -31,7 +31,7 @@ from tilelang.targets.nvidia.isa.atom import MmaAtom, mma
 from tilelang.targets.nvidia.isa.ldmatrix import REGISTER_BYTES
 from tilelang.targets.nvidia.isa.mma import choose_atom
 from tilelang.targets.nvidia.lowerings.mma_operand import FragmentOperand, Operand, Share, SharedOperand
-from tilelang.targets.target import WARP_SIZE
+from tilelang.targets.nvidia.machines import WARP_SIZE
 
 # Of the 255 that a thread can have, those for fragments and operands if a step is to be fetched during another.
 # Source: CUDA C++ Programming Guide, "Compute Capabilities", maximum number of 32-bit registers per thread
@@ -85,7 +85,7 @@ class GemmMma:
                 return f"{letter} is in scope {scope.value}"
             if scope is Scope.FRAGMENT and not is_whole(region):
                 return f"{letter} is a part of a fragment"
-        partition(m, n, atom, site.threads, op.policy)
+        partition(m, n, atom, site.threads, op.policy, WARP_SIZE)
         return ""
 
     def constrain(self, op: Gemm, site: Site) -> Iterable[Constraint]:
@@ -190,7 +190,7 @@ def _plan(op: Gemm, site: Site) -> _Plan:
     atom = choose_atom(site.target, *op.operands, _sums(op), k)
     if atom is None:
         raise CompilerBug("gemm.mma: chosen for a product that it refuses")
-    warps = partition(m, n, atom, site.threads, op.policy)
+    warps = partition(m, n, atom, site.threads, op.policy, WARP_SIZE)
     (a0, a1), (b0, b1), c_axes = (matrix_axes(region) for region in (op.a, op.b, op.c))
     a_axes = (a1, a0) if op.transpose_a else (a0, a1)  # (m, k)
     b_axes = (b0, b1) if op.transpose_b else (b1, b0)  # (n, k)

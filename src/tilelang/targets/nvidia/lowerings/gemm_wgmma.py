@@ -47,7 +47,7 @@ from tilelang.targets.nvidia.isa.wgmma import (
 )
 from tilelang.targets.nvidia.lowerings.mma_operand import FragmentOperand, Share
 from tilelang.targets.nvidia.lowerings.wgmma_operand import Tile
-from tilelang.targets.target import REGISTERS_PER_SM, Feature
+from tilelang.targets.nvidia.machines import REGISTERS_PER_SM, Feature
 
 _UINT64 = SCALARS["uint64"]
 # Registers that an instruction needs beside its sums. Source: advice C7602 of ptxas 13.0, which counts 154 for n256

@@ -32,7 +32,7 @@ from tilelang.targets.gpu.isa.lanes import LANES
 from tilelang.targets.gpu.lowerings.parallel import plain_iteration
 from tilelang.targets.gpu.lowerings.spread import Spread, ValueDigit
 from tilelang.targets.nvidia.isa.ldmatrix import ROW_BYTES, ROWS, stmatrix
-from tilelang.targets.target import Feature
+from tilelang.targets.nvidia.machines import Feature
 
 _UNIT_BITS = 16
 _UNITS = ROW_BYTES * 8 // _UNIT_BITS  # in a row of a matrix

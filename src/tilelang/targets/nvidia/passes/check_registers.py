@@ -21,8 +21,8 @@ from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
 from tilelang.targets.nvidia.isa.registers import MOST, STEP, asked_registers
+from tilelang.targets.nvidia.machines import MAX_REGISTERS, MAX_THREADS, REGISTERS_PER_SM
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS
-from tilelang.targets.target import MAX_REGISTERS, MAX_THREADS, REGISTERS_PER_SM
 
 _REGISTER_BYTES = 4
 

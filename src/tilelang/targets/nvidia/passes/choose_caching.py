@@ -25,8 +25,8 @@ from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
+from tilelang.targets.nvidia.machines import Feature
 from tilelang.targets.nvidia.passes.roles.rings import trips
-from tilelang.targets.target import Feature
 
 FIRST, LAST = "evict_first", "evict_last"
 

@@ -31,6 +31,7 @@ from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.properties import Property
 from tilelang.passes.tile import demote_fragments, expand_to_loops, flatten_parallel
 from tilelang.targets.nvidia.isa.wgmma import ROWS
+from tilelang.targets.nvidia.machines import REGISTERS_PER_SM, WARP_SIZE, Feature
 from tilelang.targets.nvidia.passes.choose_cluster import Extents, cluster_of, in_clusters, is_cut, not_clustered
 from tilelang.targets.nvidia.passes.roles.abilities import Roles, roles_of, rounded
 from tilelang.targets.nvidia.passes.roles.epilogue import releasing
@@ -40,7 +41,6 @@ from tilelang.targets.nvidia.passes.roles.room import room_of
 from tilelang.targets.nvidia.passes.roles.widening import widened
 from tilelang.targets.nvidia.passes.split_sums import Unsplit, split
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS, Schedule
-from tilelang.targets.target import REGISTERS_PER_SM, WARP_SIZE, Feature
 
 _PANEL = 16  # rows of tiles that are walked together; 8 to 32 were the same
 _SHALLOW = 2048  # a sum of fewer products does not take long beside storing it
@@ -206,7 +206,7 @@ class _Choice:
             self._launch,
             rings.found,
             exits,
-            self._target.architecture.shared_bytes,
+            self._target.machine.shared_bytes,
             self._wishes,
             persistent=persistent,
             at_once=2 if ping_pong else 1,
@@ -402,7 +402,7 @@ class _Choice:
             return self._wishes.persistent
         counts = [int_const(extent) for extent in self._launch.grid]
         known = [count for count in counts if count is not None]
-        return len(known) < len(counts) or math.prod(known) > self._target.architecture.blocks_at_once(
+        return len(known) < len(counts) or math.prod(known) > self._target.machine.blocks_at_once(
             math.prod(cluster)
         )
 

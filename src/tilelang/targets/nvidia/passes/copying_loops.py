@@ -30,8 +30,8 @@ from tilelang.lowering.alignment import starts_aligned
 from tilelang.passes.base import PassContext
 from tilelang.records import record
 from tilelang.targets.nvidia.isa.cp_async import SIZES
+from tilelang.targets.nvidia.machines import Feature
 from tilelang.targets.nvidia.passes.asynchronous import not_zero_outside
-from tilelang.targets.target import Feature
 
 
 @record(slots=True)

@@ -277,7 +277,7 @@ def expand_launch(launch: Launch, shared_bytes: int) -> Launch:
 
 
 def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
-    room = context.target.architecture.shared_bytes
+    room = context.target.machine.shared_bytes
     return with_launches(func, lambda launch: expand_launch(launch, room))
 
 

@@ -25,8 +25,8 @@ from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.passes.thread.insert_barriers import insert_barriers
 from tilelang.targets.nvidia.isa.named_barrier import BAR_ARRIVE, BAR_SYNC, BARRIERS
+from tilelang.targets.nvidia.machines import WARP_SIZE
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS
-from tilelang.targets.target import WARP_SIZE
 from tilelang.transforms.place_barriers import of_block
 
 _LOWEST = 8  # numbers below are the program's own, whichever it computes
@@ -44,7 +44,7 @@ class _Numbers:
     def barrier(self, group: Group, loc: Loc) -> Stmt:
         """A barrier of the threads of a group."""
         if group.count <= WARP_SIZE:
-            return of_block(group.count, loc)
+            return of_block(group.count, WARP_SIZE, loc)
         number = const(self._number(group.first, group.count, loc), INT32)
         return CallStmt(BAR_SYNC, (number, const(group.count, INT32)), loc=loc)
 
@@ -113,12 +113,12 @@ class _Groups(Rewriter):
                 raise CompilerBug("group_barriers: a group must name its threads by their place in it")
             teams = []
             if group.count > WARP_SIZE and group.count % WARP_SIZE == group.first % WARP_SIZE == 0:
-                teams.append((WARP_SIZE, functools.partial(of_block, WARP_SIZE)))
+                teams.append((WARP_SIZE, functools.partial(of_block, WARP_SIZE, WARP_SIZE)))
             count = group.count // WARPGROUP_THREADS
             if count > 1 and group.count % WARPGROUP_THREADS == 0 and self._numbers.has_room(count):
                 each = functools.partial(self._numbers.of_teams, group, WARPGROUP_THREADS, first.var)
                 teams.append((WARPGROUP_THREADS, each))
-            inside = insert_barriers(inside, self._domain, self._uniform, barrier, teams)
+            inside = insert_barriers(inside, WARP_SIZE, self._domain, self._uniform, barrier, teams)
         made = _Groups(inside, group, self._domain, self._uniform, self._numbers).visit(inside.body) or body
         return dataclasses.replace(node, then_body=Seq((first, *before, made), loc=node.then_body.loc))
 

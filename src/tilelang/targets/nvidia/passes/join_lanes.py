@@ -29,7 +29,7 @@ from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.targets.gpu.isa.sync import SYNC_THREADS, SYNC_WARP
 from tilelang.targets.nvidia.isa.atomic import of_statement
-from tilelang.targets.target import WARP_SIZE
+from tilelang.targets.nvidia.machines import WARP_SIZE
 from tilelang.transforms.place_barriers import PlaceBarriers, of_block
 
 
@@ -40,7 +40,7 @@ def join_lanes(launch: Launch) -> Launch:
     places = _Places(launch)
     places.look(launch.body, later=False)
     threads = min(launch.num_threads, WARP_SIZE)
-    body = PlaceBarriers(places.before, places.ends, lambda loc: of_block(threads, loc)).stmt(launch.body)
+    body = PlaceBarriers(places.before, places.ends, lambda loc: of_block(threads, WARP_SIZE, loc)).stmt(launch.body)
     return launch if body is launch.body or body is None else dataclasses.replace(launch, body=body)
 
 

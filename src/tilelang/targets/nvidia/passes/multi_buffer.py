@@ -365,7 +365,7 @@ def _outside(launch: Launch, loop: For) -> dict[Buffer, str]:
 
 
 def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
-    capacity = context.target.architecture.shared_bytes
+    capacity = context.target.machine.shared_bytes
     return with_launches(func, lambda launch: _expanded(launch, capacity))
 
 

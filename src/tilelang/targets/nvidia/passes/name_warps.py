@@ -31,7 +31,7 @@ from tilelang.ir.visit import Rewriter, walk, walk_expr
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.targets.gpu.isa.warp import shuffle
-from tilelang.targets.target import WARP_SIZE
+from tilelang.targets.nvidia.machines import WARP_SIZE
 
 _ALL_LANES = const(2**WARP_SIZE - 1, SCALARS["uint32"])
 _QUOTIENTS = (BinaryOp.FLOORDIV, BinaryOp.TRUNCDIV)  # of what is not negative, as numbers of threads are

@@ -107,9 +107,9 @@ def persist(func: PrimFunc, blocks: int | Callable[[int], int]) -> PrimFunc:
 
 
 def _run(func: PrimFunc, context: PassContext) -> PrimFunc:
-    if context.target.kind != "cuda" or not context.target.architecture.multiprocessors:
+    if not context.target.machine.multiprocessors:
         return func
-    return persist(func, context.target.architecture.blocks_at_once)
+    return persist(func, context.target.machine.blocks_at_once)
 
 
 PASS = Pass(

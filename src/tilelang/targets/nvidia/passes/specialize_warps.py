@@ -33,6 +33,7 @@ from tilelang.targets.nvidia.isa.cluster import CLUSTER_ARRIVE_RELAXED, CLUSTER_
 from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC
 from tilelang.targets.nvidia.isa.mbarrier import FENCE_MBARRIER_INIT, MBARRIER_INIT
 from tilelang.targets.nvidia.isa.registers import set_max_registers
+from tilelang.targets.nvidia.machines import WARP_SIZE
 from tilelang.targets.nvidia.passes.roles.abilities import Roles, roles_of
 from tilelang.targets.nvidia.passes.roles.channels import Channel, channel
 from tilelang.targets.nvidia.passes.roles.epilogue import Exit, Leave, awaited, in_parts
@@ -42,7 +43,6 @@ from tilelang.targets.nvidia.passes.roles.rings import flat
 from tilelang.targets.nvidia.passes.roles.split import consumer, producer
 from tilelang.targets.nvidia.passes.roles.zeroing import products_begin_sums
 from tilelang.targets.nvidia.schedule import Schedule, schedule_of
-from tilelang.targets.target import WARP_SIZE
 
 _ALL_LANES = const(2**WARP_SIZE - 1, SCALARS["uint32"])
 # All threads of a cluster; a fence stands before it where others have to see what was done
@@ -174,7 +174,7 @@ def _bringing(body: Stmt, schedule: Schedule, thread: Expr) -> Stmt:
     """What the producer's threads do: all but one of them nothing."""
     first, count = schedule.consumer_threads, schedule.producer_threads
     elected = Var("elected", BOOL)
-    alone = If(elected, body, group=Group(first, 1, collective=True))
+    alone = If(elected, body, group=Group(first, 1, collective=True, among=WARP_SIZE))
     inner: tuple[Stmt, ...] = (CallStmt(ELECT, (_ALL_LANES,), result=elected), alone)
     if count > WARP_SIZE:
         warp = Group(first, WARP_SIZE, collective=True)

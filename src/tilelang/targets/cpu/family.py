@@ -1,0 +1,34 @@
+"""What the registry must know of the host's processor."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from tilelang.targets.family import NATIVE, REFERENCE, Family
+from tilelang.targets.machine import Machine
+
+
+def _compiler() -> Any:
+    return import_module("tilelang.targets.cpu.runtime.host_compiler")
+
+
+FAMILY = Family(
+    kind="cpu",
+    published="c",
+    title="the CPU",
+    keys=("cpu",),
+    aliases=("cpu", "c", "llvm", "host"),
+    nicknames=("x86",),
+    prefix="",
+    # programs may say how many threads a block has on a GPU, and run here without them
+    machines={NATIVE: Machine(NATIVE, max_threads=1024)},
+    default=NATIVE,
+    present=lambda: NATIVE,
+    runs_on=lambda code_for, machine: code_for == machine,
+    execution_backends={"cc": "'cc' for compiled code", **REFERENCE},
+    compiled_names=("tvm_ffi", "cython", "ctypes"),
+    module="tilelang.targets.cpu.backend",
+    build=lambda source, target, options, compiler: _compiler().build(source, options),
+    identity=lambda options, compiler: _compiler().identity(options),
+)

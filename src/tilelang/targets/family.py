@@ -1,0 +1,81 @@
+"""What a vendor says about its targets: names, machines, ways to run kernels, and where its parts of the compiler are.
+
+Takes nothing; gives `Family`. Invariant: making the record loads no part of the compiler, and opens no library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+from tilelang.options import CompileOptions
+from tilelang.records import record
+from tilelang.targets.machine import Machine
+
+NATIVE = "native"  # the machine at hand
+
+SIMULATOR: Mapping[str, str] = {"simulator": "'simulator' for the thread-level program on the CPU"}
+REFERENCE: Mapping[str, str] = {"reference": "'reference' for the interpreter"}
+
+
+@record
+class Family:
+    """A family of targets: the machines of one vendor.
+
+    Attributes:
+        kind: The `Target.kind` that it serves.
+        published: What published TileLang calls the kind.
+        title: What messages call its machines.
+        keys: The groups of targets that it belongs to.
+        aliases: Names that users write for it, the kind among them.
+        nicknames: Names that users try; messages suggest the kind instead.
+        prefix: What names of its machines begin with, if they are names of targets as well; else "".
+        machines: Those that code can be compiled for, by name.
+        default: The machine that is meant where none is named and no device is present.
+        present: Gives the machine of the device at hand, or None without one.
+        runs_on: Whether a machine runs code for another one: `runs_on(code_for, machine)`.
+        execution_backends: The ways to run its kernels, the one that "auto" means first: each with its explanation, or
+            "" where another one's names it as well.
+        compiled_names: Names of published TileLang for ways to call compiled code, all of which mean the one there is.
+        module: Where its `BACKEND` is.
+        build: Compiles a `Source` for a `Target` by the compiler that an execution backend names, through the cache.
+        identity: Names the toolchain and machine that `build` depends on, for cache keys, from the options and the
+            execution backend; starts no process and opens no library when the answer is known.
+    """
+
+    kind: str
+    published: str
+    title: str
+    keys: tuple[str, ...]
+    aliases: tuple[str, ...]
+    nicknames: tuple[str, ...]
+    prefix: str
+    machines: dict[str, Machine]
+    default: str
+    present: Callable[[], str | None]
+    runs_on: Callable[[Machine, Machine], bool]
+    execution_backends: Mapping[str, str]
+    compiled_names: tuple[str, ...]
+    module: str
+    build: Callable[[Any, Any, CompileOptions, str], Any]
+    identity: Callable[[CompileOptions, str], str]
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether its machines run blocks of threads."""
+        return "gpu" in self.keys
+
+    @property
+    def example(self) -> dict[str, str]:
+        """A mapping that means one of its targets."""
+        return {"kind": self.kind} if self.default == NATIVE else {"kind": self.kind, "arch": self.default}
+
+    @property
+    def default_execution_backend(self) -> str:
+        """The way to run kernels that "auto" means."""
+        return next(iter(self.execution_backends))
+
+    def backend(self) -> Any:
+        """The compiler proper: a `targets.backend.Backend`."""
+        return import_module(self.module).BACKEND

@@ -1,0 +1,71 @@
+"""What a machine is to the compiler: one record of figures, the same for all vendors.
+
+Takes nothing; gives `Machine`. Invariant: code outside of a vendor's folder asks this record, and no vendor's names.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from tilelang.records import record
+
+
+class CommonFeature(enum.Flag):
+    """What machines of several vendors can do, and code that belongs to none of them makes use of."""
+
+    NONE = 0
+    FOLD_LANES = enum.auto()  # one instruction folds an integer over the lanes of a warp
+
+
+NOTHING: enum.Flag = CommonFeature.NONE
+"""What every machine can do."""
+
+
+@record(slots=True)
+class Machine:
+    """One machine of a vendor, as code is compiled for it.
+
+    Where a figure has no meaning, as clusters on a machine without them, or threads on a CPU, it has its default.
+
+    Attributes:
+        name: As the vendor's compilers spell it.
+        features: What it can do beyond what all machines of the vendor can; a flag of the vendor's own.
+        common: What it can do that other vendors' machines can, too.
+        warp_size: Threads that execute an instruction together: 32 or 64 on a GPU (the width of a wave), 1 on a CPU.
+        max_threads: Threads of a block.
+        max_grid: Blocks of a grid along x, y and z.
+        registers_per_multiprocessor: Registers of all threads that a multiprocessor holds.
+        shared_bytes: Shared memory that a block may have.
+        shared_banks: Banks of shared memory, among which successive words are spread.
+        bank_bytes: Bytes of a word, which a bank serves in a cycle.
+        max_cluster: Blocks of a cluster; 1 without clusters.
+        groups: How many multiprocessors a device has that programs are scheduled for, in each group that holds whole
+            clusters; empty where no schedule asks. Devices with fewer or more of them run the same programs.
+    """
+
+    name: str
+    features: enum.Flag = NOTHING
+    common: CommonFeature = CommonFeature.NONE
+    warp_size: int = 1
+    max_threads: int = 1
+    max_grid: tuple[int, int, int] = (1, 1, 1)
+    registers_per_multiprocessor: int = 0
+    shared_bytes: int = 0
+    shared_banks: int = 0
+    bank_bytes: int = 0
+    max_cluster: int = 1
+    groups: tuple[int, ...] = ()
+
+    def has(self, features: enum.Flag) -> bool:
+        """Whether it can do all of these, of its vendor's features or of the common ones; it has none of another's."""
+        own = (self.features, self.common)
+        return not features or any(type(features) is type(each) and features in each for each in own)
+
+    @property
+    def multiprocessors(self) -> int:
+        """How many a device has that programs are scheduled for; 0 where no schedule asks."""
+        return sum(self.groups)
+
+    def blocks_at_once(self, cluster: int) -> int:
+        """Blocks that run at the same time, one on a multiprocessor, where so many make a cluster."""
+        return sum(group // cluster for group in self.groups) * cluster

@@ -1,0 +1,21 @@
+import pytest
+
+from tilelang.targets.registry import families
+
+
+@pytest.mark.parametrize("family", families().values(), ids=families())
+def test_a_family_agrees_with_itself(family) -> None:
+    assert family.kind in family.aliases and family.kind in family.keys
+    assert family.default in family.machines
+    assert all(name == machine.name for name, machine in family.machines.items())
+    assert all(name.startswith(family.prefix) for name in family.machines)
+    assert all((machine.warp_size > 1) == family.is_gpu for machine in family.machines.values())
+    assert family.example["kind"] == family.kind and family.example.get("arch", "native") == family.default
+    assert all(family.runs_on(machine, machine) for machine in family.machines.values())
+    assert all(family.execution_backends[way] for way in (family.default_execution_backend, "reference"))
+
+
+def test_no_name_means_two_families() -> None:
+    names = [name for family in families().values() for name in (*family.aliases, *family.nicknames)]
+    assert len(set(names)) == len(names)
+    assert {"cpu", "cuda"} <= set(families())

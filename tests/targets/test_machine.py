@@ -1,0 +1,27 @@
+import enum
+
+from tilelang.targets.machine import NOTHING, CommonFeature, Machine
+
+
+class Unit(enum.Flag):
+    MATRIX = enum.auto()
+    COPY = enum.auto()
+
+
+class Other(enum.Flag):
+    MATRIX = enum.auto()
+
+
+def test_a_machine_has_features_of_its_own_vendor_alone() -> None:
+    machine = Machine("m", Unit.MATRIX)
+    assert machine.has(NOTHING) and machine.has(Unit(0)) and machine.has(Unit.MATRIX)
+    assert Machine("f", Unit.MATRIX, CommonFeature.FOLD_LANES).has(CommonFeature.FOLD_LANES)
+    assert not machine.has(CommonFeature.FOLD_LANES)
+    assert not machine.has(Unit.COPY) and not machine.has(Unit.MATRIX | Unit.COPY) and not machine.has(Other.MATRIX)
+    assert Machine("n").has(NOTHING) and not Machine("n").has(Unit.MATRIX)
+
+
+def test_clusters_lie_within_groups_of_multiprocessors() -> None:
+    machine = Machine("m", groups=(5, 4))
+    assert (9, 9, 8, 8, 0) == (machine.multiprocessors, *(machine.blocks_at_once(cluster) for cluster in (1, 2, 4, 8)))
+    assert 0 == Machine("m").multiprocessors
