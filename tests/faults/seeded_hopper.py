@@ -19,7 +19,6 @@ from tilelang.ir.launch import TensorMap
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Bind, CallStmt, If, Launch, Seq, Stmt, Store
 from tilelang.ir.visit import Rewriter, walk, walk_expr
-from tilelang.targets.gpu.isa.lanes import LANES
 from tilelang.targets.gpu.isa.sync import SYNC_THREADS
 from tilelang.targets.nvidia.isa.async_units import TMA_LOAD, TMA_STORE, WGMMA
 from tilelang.targets.nvidia.isa.cluster import (
@@ -39,6 +38,7 @@ from tilelang.targets.nvidia.isa.mbarrier import (
 from tilelang.targets.nvidia.isa.named_barrier import BAR_SYNC
 from tilelang.targets.nvidia.isa.tma import TMA_STORE_COMMIT, tma_store_wait
 from tilelang.targets.nvidia.isa.wgmma import MATRIX_DESCRIPTOR, WGMMA_COMMIT, WGMMA_FENCE, wgmma_wait
+from tilelang.targets.nvidia.machines import WARP_SIZE
 
 ARRIVALS = (MBARRIER_ARRIVE, mbarrier_arrive_remote(), mbarrier_arrive_remote(release=True))
 CLUSTER = (CLUSTER_ARRIVE, CLUSTER_ARRIVE_RELAXED, CLUSTER_WAIT)
@@ -118,7 +118,7 @@ def arrivals(way: int) -> Change:
 
     def change(node: Stmt) -> Iterator[Stmt | None]:
         count = int_const(node.args[1]) if _calls(node, MBARRIER_INIT) else None
-        by = 0 if count is None else way * (1 if count % LANES else LANES)
+        by = 0 if count is None else way * (1 if count % WARP_SIZE else WARP_SIZE)
         if by and count + by > 0:
             yield _moved(node, 1, by)
 

@@ -10,6 +10,8 @@ from tilelang.errors import BarrierDivergence, DataRace, ReadBeforeWrite
 from tilelang.ir.expr import Const, Var, cast
 from tilelang.isa.instruction import AsyncUnit, Completion, Effect, Group, Instruction
 from tilelang.sim.counters import Counters
+from tilelang.targets.gpu.isa.sync import SYNC_WARP
+from tilelang.targets.gpu.isa.warp import shuffle
 
 SIZE = 64
 MASK = SCALARS["uint64"]
@@ -21,21 +23,14 @@ def wide(simulate, result=None, **facts):
     return Instruction("wide", {}, {}, simulate, group=Group.WARP, result=result, **facts)
 
 
-def exchange(warp, mask, value, offset):
-    """Each lane takes the value of the one whose number differs in the bits of `offset`."""
-    warp.converge(mask, "exchange")
-    return value[warp.lane ^ offset]
-
-
 def vote(warp, predicate):
     """The mask of active lanes in which a predicate holds."""
     bits = (predicate.astype(bool) & warp.active).astype(np.uint64) << warp.lane.astype(np.uint64)
     return np.full(warp.size, np.bitwise_or.reduce(bits))
 
 
-EXCHANGE = wide(exchange, FLOAT32)
+EXCHANGE = shuffle("xor", FLOAT32)
 VOTE = wide(vote, MASK)
-SYNC_WARP = wide(lambda warp, mask: warp.meet_lanes(mask), effect=Effect.SYNC_WARP)
 
 
 @pytest.fixture
@@ -52,7 +47,7 @@ def sum_of_warp(p, value):
     total = p.var("total", init=value)
     for offset in (32, 16, 8, 4, 2, 1):
         other = Var("other", FLOAT32)
-        p.call(EXCHANGE, EVERYONE, p.load(total), offset, result=other)
+        p.call(EXCHANGE, EVERYONE, p.load(total), offset, SIZE, result=other)
         p.store(total, (), p.load(total) + other)
     return p.load(total)
 
@@ -108,7 +103,7 @@ def test_a_mask_has_a_bit_for_each_of_64_lanes(threads, run):
     with threads.kernel(1, threads=64), threads.branch(t >= 40):
         mask, taken = Var("mask", MASK), Var("taken", FLOAT32)
         threads.call(VOTE, t >= 0, result=mask)
-        threads.call(EXCHANGE, mask, cast(t, FLOAT32), 1, result=taken)
+        threads.call(EXCHANGE, mask, cast(t, FLOAT32), 1, SIZE, result=taken)
         threads.store(votes, (t,), mask)
         threads.store(out, (t,), taken)
     result, masks = zeros(64), zeros(64, dtype=np.uint64)
@@ -120,11 +115,11 @@ def test_a_mask_has_a_bit_for_each_of_64_lanes(threads, run):
 def test_lanes_that_a_mask_names_must_come(threads, run):
     t = threads.thread
     with threads.kernel(1, threads=64), threads.branch(t < 40):
-        threads.call(EXCHANGE, EVERYONE, cast(t, FLOAT32), 1, result=Var("taken", FLOAT32))
+        threads.call(EXCHANGE, EVERYONE, cast(t, FLOAT32), 1, SIZE, result=Var("taken", FLOAT32))
     with pytest.raises(BarrierDivergence) as error:
         run()
     assert (
-        "exchange: lanes 0-39 of warp 0 execute it together, but their mask names lanes 0-63" == error.value.message
+        "shuffle xor: lanes 0-39 of warp 0 execute it together, but their mask names lanes 0-63" == error.value.message
     )
 
 

@@ -21,9 +21,9 @@ class WarpAlone:
         lines: What was printed.
     """
 
-    def __init__(self, active=None):
-        self.active = np.ones(32, bool) if active is None else np.asarray(active, bool)
-        self.lane = np.arange(32)
+    def __init__(self, active=None, size=32):
+        self.size, self.lane = size, np.arange(size)
+        self.active = np.ones(size, bool) if active is None else np.asarray(active, bool)
         self.index = 0
         self.asked, self.lines = [], []
         self._memory, self._states = {}, {}
@@ -35,7 +35,7 @@ class WarpAlone:
         values = np.asarray(values).astype(dtype.numpy)
         buffer = Buffer("m", (const(values.size, INT32),), dtype, scope)
         self._memory[buffer] = values.copy()
-        return Pointer(buffer, np.zeros(32, np.int64))
+        return Pointer(buffer, np.zeros(self.size, np.int64))
 
     def values(self, pointer):
         return self._memory[pointer.buffer]
@@ -46,7 +46,7 @@ class WarpAlone:
     def read(self, pointer, count=1, *, where=None):
         memory, where = self._memory[pointer.buffer], self._where(where)
         assert (pointer.offset[where] % count == 0).all(), "misaligned"
-        out = np.zeros((32, count), memory.dtype)
+        out = np.zeros((self.size, count), memory.dtype)
         out[where] = memory[pointer.offset[where][:, None] + np.arange(count)]
         return out
 
@@ -58,7 +58,7 @@ class WarpAlone:
 
     def update(self, pointer, change, *, where=None):
         memory = self._memory[pointer.buffer]
-        old = np.zeros(32, memory.dtype)
+        old = np.zeros(self.size, memory.dtype)
         for lane in np.flatnonzero(self._where(where)):
             place = pointer.offset[lane]
             old[lane] = memory[place]

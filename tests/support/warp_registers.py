@@ -11,6 +11,8 @@ from tilelang.isa.simulated import Pointer
 class WarpOfRegisters:
     """Reads and writes arrays of shape (32, n), one row per lane, and arrays that all lanes share."""
 
+    size, lane = 32, np.arange(32)
+
     def __init__(self):
         self._memory = {}
         self._known = {}

@@ -4,26 +4,35 @@ from warp_alone import FULL, WarpAlone
 
 from tilelang.dtypes import SCALARS, as_dtype
 from tilelang.errors import SimulationError
-from tilelang.targets.gpu.isa.lanes import integers, mask_of, participants, spread, uniform, unknown
+from tilelang.targets.gpu.isa.lanes import integers, masks_of, participants, spread, uniform, unknown
 
 
 def test_arguments_become_one_value_per_lane():
-    assert [5] * 32 == spread(5).tolist()
-    assert np.int64 == integers(np.arange(32, dtype=np.int8)).dtype
+    assert [5] * 32 == spread(WarpAlone(), 5).tolist()
+    assert [5] * 64 == spread(WarpAlone(size=64), 5).tolist()
+    assert np.int64 == integers(WarpAlone(), np.arange(32, dtype=np.int8)).dtype
 
 
-def test_a_mask_has_one_bit_per_lane():
-    lanes = np.zeros(32, bool)
-    lanes[[0, 3, 31]] = True
-    assert 0x80000009 == mask_of(lanes)
+@pytest.mark.parametrize(("size", "mask"), [(32, 0x80000009), (64, 0x8000000000000009)])
+def test_a_mask_has_one_bit_per_lane(size, mask):
+    lanes = np.zeros(size, bool)
+    lanes[[0, 3, -1]] = True
+    assert mask == masks_of(lanes)
+    assert [mask, 0] == masks_of(np.stack([lanes, lanes & False])).tolist()
 
 
 def test_lanes_take_part_with_the_active_ones_that_their_mask_names():
     active = np.arange(32) < 16
     warp = WarpAlone(active)
     lanes = participants(warp, np.where(np.arange(32) < 8, 0xFF, 0xFF00), "it")
-    assert (0xFF, 0xFF00) == (mask_of(lanes[0]), mask_of(lanes[8]))
+    assert (0xFF, 0xFF00) == (masks_of(lanes[0]), masks_of(lanes[8]))
     assert [("converge", "it")] == warp.asked
+
+
+@pytest.mark.parametrize("mask", [2**64 - 2**32, np.full(64, -(2**32), np.int64)])
+def test_the_upper_lanes_of_a_wide_warp_take_part(mask):
+    warp = WarpAlone(np.arange(64) >= 32, size=64)
+    assert 2**64 - 2**32 == masks_of(participants(warp, mask, "it")[40])
 
 
 def test_a_lane_outside_its_own_mask_is_an_error():
@@ -40,7 +49,7 @@ def test_what_a_warp_must_agree_on_is_checked():
     assert 7 == uniform(warp, np.where(np.arange(32) < 4, 7, 9), "bar.sync")
     with pytest.raises(SimulationError, match="bar.sync: lanes of a warp disagree"):
         uniform(warp, np.arange(32), "bar.sync")
-    assert FULL == mask_of(WarpAlone().active)
+    assert FULL == masks_of(WarpAlone().active)
 
 
 @pytest.mark.parametrize("name", list(SCALARS))

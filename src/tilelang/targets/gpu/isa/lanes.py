@@ -17,37 +17,35 @@ from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import AtomicOp
 from tilelang.isa.simulated import Warp
 
-LANES = 32  # threads per warp. Source: PTX ISA, "Glossary", WARP_SZ
-NUMBERS = np.arange(LANES)
-
 # what instructions fold by, by the names that PTX gives them, which are those of `ir.stmt` as well
 FOLDS: Mapping[str, BinaryOp] = MappingProxyType({op.value: op.operator for op in AtomicOp if op.operator is not None})
 
 
-def spread(value: Any) -> np.ndarray:
-    """An argument as an array with one entry per lane. Shape (32,)."""
-    return np.broadcast_to(np.asarray(value), (LANES,))
+def spread(warp: Warp, value: Any) -> np.ndarray:
+    """An argument as an array with one entry per lane. Shape (lanes,)."""
+    return np.broadcast_to(np.asarray(value), (warp.size,))
 
 
-def integers(value: Any) -> np.ndarray:
-    """An integer argument as one int64 per lane. Shape (32,)."""
-    return spread(value).astype(np.int64)
+def integers(warp: Warp, value: Any) -> np.ndarray:
+    """An integer argument as one int64 per lane. Shape (lanes,)."""
+    return spread(warp, value).astype(np.int64)
 
 
-def mask_of(lanes: np.ndarray) -> int:
-    """The mask with a bit for each lane that is true."""
-    return int((lanes.astype(np.uint64) << NUMBERS.astype(np.uint64)).sum())
+def masks_of(lanes: np.ndarray) -> np.ndarray:
+    """The masks with a bit for each lane that is true. Shapes: (..., lanes) -> (...), uint64."""
+    bits = lanes.astype(np.uint64) << np.arange(lanes.shape[-1], dtype=np.uint64)
+    return np.asarray(np.bitwise_or.reduce(bits, axis=-1))
 
 
 def participants(warp: Warp, mask: Any, what: str) -> np.ndarray:
-    """Which lanes take part in an instruction together with each lane. Shape (32, 32), bool; row by row.
+    """Which lanes take part in an instruction together with each lane. Shape (lanes, lanes), bool; row by row.
 
     Raises:
         SimulationError: A lane executes the instruction with a mask that leaves it out, which PTX does not define.
     """
-    masks = integers(mask)
-    named = (masks[:, None] >> NUMBERS[None, :] & 1).astype(bool)
-    outside = warp.active & ~named[NUMBERS, NUMBERS]
+    masks = spread(warp, np.asarray(mask).astype(np.uint64) & np.uint64((1 << warp.size) - 1))
+    named = (masks[:, None] >> warp.lane.astype(np.uint64) & np.uint64(1)).astype(bool)
+    outside = warp.active & ~named[warp.lane, warp.lane]
     if outside.any():
         lane = int(np.flatnonzero(outside)[0])
         raise SimulationError(
@@ -64,7 +62,7 @@ def uniform(warp: Warp, value: Any, what: str) -> int:
     Raises:
         SimulationError: They do not.
     """
-    values = np.unique(integers(value)[warp.active])
+    values = np.unique(integers(warp, value)[warp.active])
     if values.size != 1:
         raise SimulationError(f"{what}: lanes of a warp disagree, they have {', '.join(map(str, values[:4]))}")
     return int(values[0])

@@ -14,7 +14,7 @@ import numpy as np
 from tilelang.dtypes import INT32
 from tilelang.isa.instruction import Effect, Group, Instruction
 from tilelang.isa.simulated import Wait, Warp
-from tilelang.targets.gpu.isa.lanes import LANES, integers, participants, spread
+from tilelang.targets.gpu.isa.lanes import participants, spread
 
 
 def _sync_threads(warp: Warp) -> Iterator[Wait]:
@@ -28,7 +28,7 @@ def _sync_grid(warp: Warp) -> Iterator[Wait]:
 
 def _sync_warp(warp: Warp, mask: Any) -> Iterator[Wait]:
     participants(warp, mask, "__syncwarp")
-    yield from warp.meet_lanes(integers(mask))
+    yield from warp.meet_lanes(np.asarray(mask))
 
 
 SYNC_THREADS = Instruction(
@@ -52,12 +52,12 @@ def _sync_threads_answer(name: str, answer: Callable[[int, int], int]) -> Instru
         if not tallies:
             tallies.append([0, 0])
         tally = tallies[-1]
-        tally[0] += int((spread(predicate).astype(bool) & warp.active).sum())
+        tally[0] += int((spread(warp, predicate).astype(bool) & warp.active).sum())
         tally[1] += int(warp.active.sum())
         yield from warp.meet()
         if tallies[-1] is tally:  # nobody counts on it any more, all have come
             tallies[:] = [[0, 0]]
-        return np.full(LANES, answer(*tally), np.int32)
+        return np.full(warp.size, answer(*tally), np.int32)
 
     return Instruction(
         name,

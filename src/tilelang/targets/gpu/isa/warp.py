@@ -21,7 +21,7 @@ from tilelang.errors import NoLowering
 from tilelang.ir.scalar import data_binary
 from tilelang.isa.instruction import Group, Instruction
 from tilelang.isa.simulated import Warp
-from tilelang.targets.gpu.isa.lanes import FOLDS, LANES, NUMBERS, integers, mask_of, participants, spread, unknown
+from tilelang.targets.gpu.isa.lanes import FOLDS, integers, masks_of, participants, spread, unknown
 from tilelang.targets.machine import CommonFeature
 
 _UINT32 = SCALARS["uint32"]
@@ -33,7 +33,7 @@ _SHUFFLES = ("idx", "up", "down", "xor")
 def shuffle(mode: str, dtype: DType) -> Instruction:
     """Each lane takes the value of another one.
 
-    It is called with the mask of lanes, the value, a number of lanes and the width: a power of two up to 32 that
+    It is called with the mask of lanes, the value, a number of lanes and the width: a power of two that
     divides the warp into segments. The other lane is number n of the segment ("idx"), or the one n below ("up"), n
     above ("down"), or n in exclusive or with the lane's own number ("xor"); where that leaves the segment, a lane keeps
     its own value.
@@ -48,9 +48,9 @@ def shuffle(mode: str, dtype: DType) -> Instruction:
 
     def simulate(warp: Warp, mask: Any, value: Any, offset: Any, width: Any) -> np.ndarray:
         values = np.asarray(value)
-        values = np.broadcast_to(values, (LANES, *values.shape[1:]) if values.ndim else (LANES,))
-        source = _source_lane(mode, integers(offset), integers(width))
-        known = participants(warp, mask, f"shuffle {mode}")[NUMBERS, source]
+        values = np.broadcast_to(values, (warp.size, *values.shape[1:]) if values.ndim else (warp.size,))
+        source = _source_lane(mode, warp.lane, integers(warp, offset), integers(warp, width))
+        known = participants(warp, mask, f"shuffle {mode}")[warp.lane, source]
         taken = values[source].copy()
         taken[~known] = unknown(dtype)
         return np.asarray(taken)
@@ -67,28 +67,28 @@ def shuffle(mode: str, dtype: DType) -> Instruction:
     )
 
 
-def _source_lane(mode: str, offset: np.ndarray, width: np.ndarray) -> np.ndarray:
+def _source_lane(mode: str, lane: np.ndarray, offset: np.ndarray, width: np.ndarray) -> np.ndarray:
     """The lane that each lane takes the value of."""
-    first = NUMBERS & ~(width - 1)
+    first = lane & ~(width - 1)
     last = first + width - 1
     match mode:
         case "idx":
             return np.asarray(first | offset & width - 1)
         case "up":
-            other = NUMBERS - offset
-            return np.where(other >= first, other, NUMBERS)
+            other = lane - offset
+            return np.where(other >= first, other, lane)
         case "down":
-            other = NUMBERS + offset
+            other = lane + offset
         case _:
-            other = NUMBERS ^ offset
-    return np.where(other <= last, other, NUMBERS)
+            other = lane ^ offset
+    return np.where(other <= last, other, lane)
 
 
 def _vote(name: str, result: DType, answer: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Instruction:
     """An instruction of a mask and a predicate; `answer` gets the participants of each lane, and the predicates."""
 
     def simulate(warp: Warp, mask: Any, predicate: Any) -> np.ndarray:
-        return answer(participants(warp, mask, name), spread(predicate).astype(bool))
+        return answer(participants(warp, mask, name), spread(warp, predicate).astype(bool))
 
     return _constant(name, simulate, result, "vote.sync")
 
@@ -98,11 +98,12 @@ def _constant(name: str, simulate: Callable[..., Any], result: DType, operation:
     return Instruction(name, {}, {}, simulate, group=Group.WARP, result=result, source=source, form=(name,))
 
 
-def _masks(rows: np.ndarray) -> np.ndarray:
-    return np.array([mask_of(row) for row in rows], np.uint32)
+def _words(lanes: np.ndarray) -> np.ndarray:
+    """Masks as an instruction gives them."""
+    return masks_of(lanes).astype(np.uint32)
 
 
-BALLOT = _vote("ballot", _UINT32, lambda lanes, yes: _masks(lanes & yes))
+BALLOT = _vote("ballot", _UINT32, lambda lanes, yes: _words(lanes & yes))
 """The mask of lanes whose predicate holds; called with the mask of lanes and the predicate."""
 
 ANY = _vote("any", BOOL, lambda lanes, yes: (lanes & yes).any(axis=1))
@@ -112,20 +113,20 @@ ALL = _vote("all", BOOL, lambda lanes, yes: (~lanes | yes).all(axis=1))
 """Whether the predicate holds in all lanes; called as `BALLOT`."""
 
 
-def _same_bits(value: Any) -> np.ndarray:
-    """Which lanes have the same bits. Shape (32, 32)."""
-    octets = np.ascontiguousarray(spread(value)).view(np.uint8).reshape(LANES, -1)
+def _same_bits(warp: Warp, value: Any) -> np.ndarray:
+    """Which lanes have the same bits. Shape (lanes, lanes)."""
+    octets = np.ascontiguousarray(spread(warp, value)).view(np.uint8).reshape(warp.size, -1)
     return np.asarray((octets[:, None, :] == octets[None, :, :]).all(axis=2))
 
 
 def _match_any(warp: Warp, mask: Any, value: Any) -> np.ndarray:
-    return _masks(participants(warp, mask, "match any") & _same_bits(value))
+    return _words(participants(warp, mask, "match any") & _same_bits(warp, value))
 
 
 def _match_all(warp: Warp, mask: Any, value: Any) -> np.ndarray:
     lanes = participants(warp, mask, "match all")
-    agreed = (~lanes | _same_bits(value)).all(axis=1)
-    return np.where(agreed, _masks(lanes), np.uint32(0))
+    agreed = (~lanes | _same_bits(warp, value)).all(axis=1)
+    return np.where(agreed, _words(lanes), np.uint32(0))
 
 
 MATCH_ANY = _constant("match_any", _match_any, _UINT32, "match.sync")
@@ -136,7 +137,7 @@ MATCH_ALL = _constant("match_all", _match_all, _UINT32, "match.sync")
 
 
 def _active_mask(warp: Warp) -> np.ndarray:
-    return np.full(LANES, mask_of(warp.active), np.uint32)
+    return np.full(warp.size, _words(warp.active))
 
 
 ACTIVE_MASK = _constant("active_mask", _active_mask, _UINT32, "activemask")
@@ -145,7 +146,7 @@ ACTIVE_MASK = _constant("active_mask", _active_mask, _UINT32, "activemask")
 
 def _elect(warp: Warp, mask: Any) -> np.ndarray:
     lanes = participants(warp, mask, "elect")
-    return np.asarray(lanes.any(axis=1) & (lanes.argmax(axis=1) == NUMBERS))
+    return np.asarray(lanes.any(axis=1) & (lanes.argmax(axis=1) == warp.lane))
 
 
 ELECT = _constant("elect", _elect, BOOL, "elect.sync")
@@ -169,8 +170,8 @@ def redux(op: str, dtype: DType) -> Instruction:
     combine = FOLDS[op]
 
     def simulate(warp: Warp, mask: Any, value: Any) -> np.ndarray:
-        lanes, values = participants(warp, mask, f"redux {op}"), spread(value).astype(dtype.numpy)
-        total = np.full(LANES, unknown(dtype))
+        lanes, values = participants(warp, mask, f"redux {op}"), spread(warp, value).astype(dtype.numpy)
+        total = np.full(warp.size, unknown(dtype))
         for lane in np.flatnonzero(warp.active):
             total[lane] = reduce(lambda a, b: data_binary(combine, a, b, dtype), values[lanes[lane]])
         return total

@@ -19,8 +19,7 @@ from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Pointer, Warp
 from tilelang.layout.thread_values import Fragment, digit, fragment
 from tilelang.records import record
-from tilelang.targets.gpu.isa.lanes import LANES
-from tilelang.targets.nvidia.machines import Feature
+from tilelang.targets.nvidia.machines import WARP_SIZE, Feature
 
 # How PTX names the dtypes of matrix operands. Source: PTX ISA, "mma"
 _PTX_NAMES = {
@@ -37,7 +36,7 @@ _PTX_NAMES = {
     "float8_e4m3fn": "e4m3",
     "float8_e5m2": "e5m2",
 }
-ALL_LANES = (1 << LANES) - 1  # the mask of a whole warp
+ALL_LANES = (1 << WARP_SIZE) - 1  # the mask of a whole warp
 _REGISTER_BITS = 32
 TF32_MASK = np.uint32(0xFFFFE000)  # the 13 lowest bits of an operand are ignored; PTX ISA, "Alternate floating point"
 

@@ -86,7 +86,7 @@ def atomic(op: str, dtype: DType, order: str = "relaxed", scope: str = "gpu") ->
     words = operation_text(op, dtype, order, scope)
 
     def simulate(warp: Warp, pointer: Pointer, *operands: Any) -> np.ndarray | None:
-        values = [spread(convert(np.asarray(operand), dtype)) for operand in operands]
+        values = [spread(warp, convert(np.asarray(operand), dtype)) for operand in operands]
 
         def change(old: Any, lane: int) -> Any:
             return _change(op, dtype, old, values, lane)

@@ -20,7 +20,6 @@ from tilelang.errors import NoLowering
 from tilelang.isa.instruction import Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Warp
-from tilelang.targets.gpu.isa.lanes import LANES
 from tilelang.targets.nvidia.machines import Feature
 
 NORMAL = "evict_normal"  # what it does without a hint
@@ -48,7 +47,7 @@ __device__ __forceinline__ unsigned long long {name}() {{ return {number:#x}ull;
 """
 
     def simulate(warp: Warp) -> np.ndarray:
-        return np.full(LANES, number, np.uint64)
+        return np.full(warp.size, number, np.uint64)
 
     return Instruction(
         f"l2_policy_{eviction}",

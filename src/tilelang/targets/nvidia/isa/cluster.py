@@ -24,7 +24,7 @@ from tilelang.dtypes import INT32, DType
 from tilelang.isa.instruction import Effect, Group, Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Pieces, Pointer, Wait, Warp
-from tilelang.targets.gpu.isa.lanes import LANES, integers, spread
+from tilelang.targets.gpu.isa.lanes import integers, spread
 from tilelang.targets.nvidia.isa.access import access, as_bits, as_value
 from tilelang.targets.nvidia.isa.async_units import TMA_LOAD
 from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_ARRIVE, named
@@ -36,11 +36,11 @@ _SOURCE = "PTX ISA, '{}'"
 
 # -- meanings ------------------------------------------------------------------------------------------------------
 def _rank(warp: Warp) -> np.ndarray:
-    return np.full(LANES, warp.rank, np.int32)
+    return np.full(warp.size, warp.rank, np.int32)
 
 
 def _size(warp: Warp) -> np.ndarray:
-    return np.full(LANES, np.prod(warp.cluster), np.int32)
+    return np.full(warp.size, np.prod(warp.cluster), np.int32)
 
 
 def _arrive(release: bool) -> Callable[[Warp], None]:
@@ -53,7 +53,7 @@ def _wait(warp: Warp) -> Iterator[Wait]:
 
 def _peers(warp: Warp, rank: Any, *, lasting: bool = True) -> Iterator[tuple[Warp, np.ndarray]]:
     """The active lanes by the block whose memory they name."""
-    ranks = integers(rank)
+    ranks = integers(warp, rank)
     for one in np.unique(ranks[warp.active]).tolist():
         lanes = warp.active & (ranks == one)
         yield warp.in_block(one, lanes, lasting=lasting), lanes
@@ -66,7 +66,7 @@ def _arrive_remote(warp: Warp, barrier: Pointer, rank: Any) -> None:
 
 def _load(dtype: DType) -> Callable[[Warp, Pointer, Any], np.ndarray]:
     def simulate(warp: Warp, src: Pointer, rank: Any) -> np.ndarray:
-        values = np.zeros((LANES, dtype.lanes), dtype.numpy)
+        values = np.zeros((warp.size, dtype.lanes), dtype.numpy)
         for there, lanes in _peers(warp, rank):
             values[lanes] = there.read(src, dtype.lanes, where=lanes)[lanes]
         return values if dtype.lanes > 1 else values[:, 0]
@@ -77,7 +77,7 @@ def _load(dtype: DType) -> Callable[[Warp, Pointer, Any], np.ndarray]:
 def _store(dtype: DType) -> Callable[[Warp, Pointer, Any, Any], None]:
     def simulate(warp: Warp, dst: Pointer, rank: Any, value: Any) -> None:
         for there, lanes in _peers(warp, rank):
-            there.write(dst, _columns(dtype, value), where=lanes)
+            there.write(dst, _columns(warp, dtype, value), where=lanes)
 
     return simulate
 
@@ -86,7 +86,7 @@ def _store_async(dtype: DType) -> Callable[[Warp, Pointer, Any, Any, Pointer], N
     size = dtype.storage_bytes
 
     def simulate(warp: Warp, dst: Pointer, rank: Any, value: Any, barrier: Pointer) -> None:
-        contents = np.ascontiguousarray(_columns(dtype, value)).view(np.uint8).reshape(LANES, size)
+        contents = np.ascontiguousarray(_columns(warp, dtype, value)).view(np.uint8).reshape(warp.size, size)
         for there, lanes in _peers(warp, rank, lasting=False):
             starts = there.shared_address(dst)
             for lane in np.flatnonzero(lanes).tolist():
@@ -97,9 +97,9 @@ def _store_async(dtype: DType) -> Callable[[Warp, Pointer, Any, Any, Pointer], N
     return simulate
 
 
-def _columns(dtype: DType, value: Any) -> np.ndarray:
+def _columns(warp: Warp, dtype: DType, value: Any) -> np.ndarray:
     values = np.asarray(value)
-    values = np.broadcast_to(values, (LANES, dtype.lanes)) if dtype.lanes > 1 else spread(values)[:, None]
+    values = np.broadcast_to(values, (warp.size, dtype.lanes)) if dtype.lanes > 1 else spread(warp, values)[:, None]
     return values.astype(dtype.numpy)
 
 

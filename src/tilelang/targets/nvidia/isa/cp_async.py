@@ -57,7 +57,7 @@ __device__ __forceinline__ void {name}(void* shared, const void* global, bool ke
 
     def simulate(warp: Warp, dst: Pointer, src: Pointer, keep: Any) -> None:
         active = warp.active.copy()
-        kept = active & spread(keep).astype(bool)
+        kept = active & spread(warp, keep).astype(bool)
         dtype = src.buffer.dtype.numpy
         count = size // dtype.itemsize
         if count * dtype.itemsize != size:

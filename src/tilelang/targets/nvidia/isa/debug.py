@@ -17,7 +17,6 @@ from tilelang.errors import SimulationError
 from tilelang.isa.instruction import Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Wait, Warp
-from tilelang.targets.gpu.isa.lanes import LANES
 from tilelang.targets.nvidia.isa.types import INTEGERS
 
 _SOURCE = "CUDA C++ Programming Guide, '{}'"
@@ -34,7 +33,7 @@ TRAP = Instruction("trap", {"cuda": "__trap()"}, {}, _trap, source=_SOURCE.forma
 
 def _tick(warp: Warp, name: str, dtype: DType) -> np.ndarray:
     """A clock that advances whenever it is read."""
-    return np.full(LANES, next(warp.state(name, itertools.count)), dtype.numpy)
+    return np.full(warp.size, next(warp.state(name, itertools.count)), dtype.numpy)
 
 
 def _clock(warp: Warp) -> np.ndarray:

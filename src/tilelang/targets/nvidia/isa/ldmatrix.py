@@ -18,9 +18,8 @@ from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Pointer, Warp
 from tilelang.layout.thread_values import Fragment, digit, fragment
 from tilelang.records import record
-from tilelang.targets.gpu.isa.lanes import LANES
 from tilelang.targets.nvidia.isa.atom import ALL_LANES
-from tilelang.targets.nvidia.machines import Feature
+from tilelang.targets.nvidia.machines import WARP_SIZE, Feature
 
 ROW_BYTES = 16
 ROWS = 8
@@ -81,7 +80,7 @@ def ldmatrix(count: int, trans: bool = False) -> Instruction:
     def simulate(warp: Warp, target: Pointer, row: Pointer) -> None:
         warp.converge(ALL_LANES, "ldmatrix")
         size = row.buffer.dtype.numpy.itemsize
-        values, known = warp.take(row, ROW_BYTES // size, where=np.arange(LANES) < count * ROWS)
+        values, known = warp.take(row, ROW_BYTES // size, where=warp.lane < count * ROWS)
         held = _held(atom, np.ascontiguousarray(values).view(np.uint8)).view(target.buffer.dtype.numpy)
         held_known = _whole(_held(atom, np.repeat(known, size, axis=1)), held.shape)
         step = REGISTER_BYTES // target.buffer.dtype.numpy.itemsize
@@ -124,7 +123,7 @@ def stmatrix(count: int, trans: bool = False) -> Instruction:
         values, known = (np.ascontiguousarray(np.concatenate(arrays, axis=1)) for arrays in zip(*taken, strict=True))
         rows = _rows(atom, values.view(np.uint8)).view(row.buffer.dtype.numpy)
         rows_known = _whole(_rows(atom, np.repeat(known, size, axis=1)), rows.shape)
-        warp.write(row, rows, where=np.arange(LANES) < count * ROWS, defined=rows_known)
+        warp.write(row, rows, where=warp.lane < count * ROWS, defined=rows_known)
 
     return Instruction(
         name=name,
@@ -140,14 +139,14 @@ def stmatrix(count: int, trans: bool = False) -> Instruction:
 def _held(atom: MatrixCopyAtom, rows: np.ndarray) -> np.ndarray:
     """What each lane holds of matrices given by their rows, in bytes. Shapes: (32, 16) -> (32, 4 * count)."""
     units = rows[: atom.count * ROWS].reshape(atom.count, ROWS, ROWS, 2)
-    return np.ascontiguousarray(units[tuple(np.moveaxis(atom.registers.table, -1, 0))]).reshape(LANES, -1)
+    return np.ascontiguousarray(units[tuple(np.moveaxis(atom.registers.table, -1, 0))]).reshape(WARP_SIZE, -1)
 
 
 def _rows(atom: MatrixCopyAtom, held: np.ndarray) -> np.ndarray:
     """The rows of the matrices that lanes hold, in bytes; zeros beyond them. Shapes: (32, 4 * count) -> (32, 16)."""
-    units = np.zeros((LANES // ROWS, ROWS, ROWS, 2), held.dtype)
-    units[tuple(np.moveaxis(atom.registers.table, -1, 0))] = held.reshape(LANES, -1, 2)
-    return units.reshape(LANES, ROW_BYTES)
+    units = np.zeros((WARP_SIZE // ROWS, ROWS, ROWS, 2), held.dtype)
+    units[tuple(np.moveaxis(atom.registers.table, -1, 0))] = held.reshape(WARP_SIZE, -1, 2)
+    return units.reshape(WARP_SIZE, ROW_BYTES)
 
 
 def _whole(known: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

@@ -23,7 +23,7 @@ from tilelang.errors import DataRace, SimulationError
 from tilelang.isa.instruction import AsyncUnit, Effect, Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Pointer, Wait, Warp
-from tilelang.targets.gpu.isa.lanes import LANES, integers
+from tilelang.targets.gpu.isa.lanes import integers
 from tilelang.targets.nvidia.isa.async_units import CP_ASYNC
 from tilelang.targets.nvidia.isa.mbarrier_state import MOST_ARRIVALS, MOST_BYTES, Coming, MBarrier
 from tilelang.targets.nvidia.isa.ptx_statement import Argument, ptx_statement, register, shared_address
@@ -36,7 +36,7 @@ _Key = tuple[object, int]  # the memory and the barrier's number in it
 
 def _groups(warp: Warp, pointer: Pointer, *values: Any) -> Iterator[tuple[_Key, tuple[int, ...], np.ndarray]]:
     """The active lanes that name one barrier, with the same further operands: barrier, operands, lanes."""
-    columns = np.stack([np.broadcast_to(pointer.offset, (LANES,)), *map(integers, values)])
+    columns = np.stack([np.broadcast_to(pointer.offset, (warp.size,)), *(integers(warp, value) for value in values)])
     for row in np.unique(columns[:, warp.active], axis=1).T:
         lanes = warp.active & (columns == row[:, None]).all(axis=0)
         yield (pointer.buffer.storage, int(row[0])), tuple(map(int, row[1:])), lanes
@@ -49,7 +49,7 @@ def signaled(warp: Warp, pointer: Pointer, lane: int, what: str) -> MBarrier:
         SimulationError: There is none, or no fence made its initialization visible to engines.
     """
     barrier = named(warp, pointer, lane, what)
-    warp.need_fence(pointer, np.arange(LANES) == lane, "barriers")
+    warp.need_fence(pointer, warp.lane == lane, "barriers")
     return barrier
 
 
@@ -60,7 +60,7 @@ def named(warp: Warp, pointer: Pointer, lane: int, what: str) -> MBarrier:
         SimulationError: There is none.
     """
     key = pointer.buffer.storage, int(pointer.offset[lane])
-    return _found(warp, pointer, key, np.arange(LANES) == lane, what)
+    return _found(warp, pointer, key, warp.lane == lane, what)
 
 
 def _found(
@@ -97,7 +97,7 @@ def _inval(warp: Warp, pointer: Pointer) -> None:
 
 
 def _write(warp: Warp, pointer: Pointer, contents: int, lanes: np.ndarray) -> None:
-    warp.write(pointer, np.full((LANES, 1), contents, pointer.buffer.dtype.numpy), where=lanes)
+    warp.write(pointer, np.full((warp.size, 1), contents, pointer.buffer.dtype.numpy), where=lanes)
 
 
 def _arrive(warp: Warp, pointer: Pointer) -> None:
@@ -120,7 +120,7 @@ def _arrive_expect(warp: Warp, pointer: Pointer, count: Any) -> None:
         check_arrival(warp, barrier, lanes)
         for lane in np.flatnonzero(lanes):
             barrier.expect(_bytes(each))
-            barrier.arrive(1, warp.release(np.arange(LANES) == lane))
+            barrier.arrive(1, warp.release(warp.lane == lane))
 
 
 def _bytes(count: int) -> int:
@@ -204,7 +204,7 @@ def _wait(warp: Warp, pointer: Pointer, parity: Any) -> Iterator[Wait]:
 
 def _test_wait(warp: Warp, pointer: Pointer, parity: Any) -> np.ndarray:
     what = "mbarrier.test_wait"
-    passed = np.zeros(LANES, bool)
+    passed = np.zeros(warp.size, bool)
     for key, (value,), lanes in _groups(warp, pointer, parity):
         barrier = _found(warp, pointer, key, lanes, what, looks=True)
         if barrier.passes(_parity(value, what)):

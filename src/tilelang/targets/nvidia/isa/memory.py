@@ -84,7 +84,7 @@ def load(dtype: DType, hint: CacheHint = CacheHint.NONE, *, read_only: bool = Fa
     text, helper = as_value(dtype, f"{loader.name}({{0}}, {{1}})", loader)
 
     def simulate(warp: Warp, src: Pointer, keep: Any) -> np.ndarray:
-        kept = warp.active & spread(keep).astype(bool)
+        kept = warp.active & spread(warp, keep).astype(bool)
         values = warp.read(src, dtype.lanes, where=kept)
         values = np.where(kept[:, None], values, np.zeros((), values.dtype))
         return values if dtype.lanes > 1 else values[:, 0]
@@ -114,8 +114,8 @@ def store(dtype: DType, hint: CacheHint = CacheHint.NONE) -> Instruction:
 
     def simulate(warp: Warp, dst: Pointer, value: Any, keep: Any) -> None:
         values = np.asarray(value)
-        values = values if dtype.lanes > 1 else spread(values)[:, None]
-        warp.write(dst, values, where=warp.active & spread(keep).astype(bool))
+        values = values if dtype.lanes > 1 else spread(warp, values)[:, None]
+        warp.write(dst, values, where=warp.active & spread(warp, keep).astype(bool))
 
     return Instruction(
         f"store_{dtype!s}{_suffix(hint)}",

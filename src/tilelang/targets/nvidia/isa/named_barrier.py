@@ -11,7 +11,7 @@ from typing import Any
 from tilelang.errors import SimulationError
 from tilelang.isa.instruction import Effect, Group, Instruction
 from tilelang.isa.simulated import Wait, Warp
-from tilelang.targets.gpu.isa.lanes import LANES, uniform
+from tilelang.targets.gpu.isa.lanes import uniform
 from tilelang.targets.nvidia.isa.ptx_statement import ptx_statement, register
 from tilelang.targets.nvidia.machines import Feature
 
@@ -25,8 +25,8 @@ def _named(warp: Warp, barrier: Any, count: Any, what: str) -> tuple[int, int]:
         raise SimulationError(
             f"{what}: barrier {number} does not exist", hint=f"a block has barriers 0 to {BARRIERS - 1}"
         )
-    if threads <= 0 or threads % LANES:
-        raise SimulationError(f"{what}: {threads} threads are no whole number of warps of {LANES}")
+    if threads <= 0 or threads % warp.size:
+        raise SimulationError(f"{what}: {threads} threads are no whole number of warps of {warp.size}")
     return number, threads
 
 

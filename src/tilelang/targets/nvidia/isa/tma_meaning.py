@@ -17,7 +17,7 @@ from tilelang.dtypes import DType
 from tilelang.errors import MisalignedAccess, OutOfBounds, SimulationError
 from tilelang.isa.simulated import Pieces, Pointer, TensorMapView, Transfer, Warp
 from tilelang.records import record
-from tilelang.targets.gpu.isa.lanes import LANES, integers
+from tilelang.targets.gpu.isa.lanes import integers
 from tilelang.targets.nvidia.isa.mbarrier import signaled
 from tilelang.targets.nvidia.isa.tensor_box import (
     BOX_ALIGNMENT,
@@ -90,7 +90,7 @@ def wait(pending: int, read: bool) -> Callable[[Warp], None]:
             groups = _groups(warp, lane)
             done = max(0, len(groups.closed) - pending)
             for transfer in (t for group in groups.closed[groups.read if read else 0 : done] for t in group):
-                warp.acquire(transfer.fetch() if read else transfer.land(), np.arange(LANES) == lane)
+                warp.acquire(transfer.fetch() if read else transfer.land(), warp.lane == lane)
             if read:
                 groups.read = max(groups.read, done)
             else:
@@ -163,7 +163,7 @@ def tensor_load(rank: int, multicast: bool, pixels: bool = False) -> Callable[..
         if bool(view.pixels) != pixels:
             kinds = {False: "boxes", True: "pixels"}
             raise SimulationError(f"{what}: the map of '{view.tensor.name}' is one of {kinds[not pixels]}")
-        values = tuple(map(integers, operands))
+        values = tuple(integers(warp, operand) for operand in operands)
         for lane in _lanes(warp):
             at = _at(view, values[:rank], lane, what)
             if pixels:
@@ -173,7 +173,7 @@ def tensor_load(rank: int, multicast: bool, pixels: bool = False) -> Callable[..
             receivers = [warp]
             if multicast:
                 ranks = _ranks(int(values[rank + offsets][lane]), what)
-                receivers = [warp.in_block(r, np.arange(LANES) == lane, lasting=False) for r in ranks]
+                receivers = [warp.in_block(r, warp.lane == lane, lasting=False) for r in ranks]
             for there in receivers:
                 address = _begin(there, dst, lane, BOX_ALIGNMENT, what)
                 target = Pieces(dst.buffer, shared_pieces(view, address, source.size), source.size)
@@ -194,7 +194,7 @@ def tensor_store(rank: int, op: str | None) -> Callable[..., None]:
 
     def simulate(warp: Warp, view: TensorMapView, src: Pointer, *operands: Any) -> None:
         _check_rank(view, rank, what)
-        values = tuple(map(integers, operands[:rank]))
+        values = tuple(integers(warp, operand) for operand in operands[:rank])
         update = None if op is None else _update(op, view.tensor.dtype, what)
         for lane in _lanes(warp):
             at = _at(view, values, lane, what)
@@ -252,7 +252,7 @@ def _global_begin(pointer: Pointer, lane: int, count: int, what: str) -> int:
 
 def bulk_load(warp: Warp, dst: Pointer, src: Pointer, count: Any, barrier: Pointer, *policy: Any) -> None:
     """The copy of a run of bytes to shared memory."""
-    what, counts = "cp.async.bulk", integers(count)
+    what, counts = "cp.async.bulk", integers(warp, count)
     for lane in _lanes(warp):
         size = int(counts[lane])
         source = Pieces(src.buffer, _run(_global_begin(src, lane, size, what), size), CHUNK_BYTES)
@@ -262,7 +262,7 @@ def bulk_load(warp: Warp, dst: Pointer, src: Pointer, count: Any, barrier: Point
 
 def bulk_store(warp: Warp, dst: Pointer, src: Pointer, count: Any, *policy: Any) -> None:
     """The copy of a run of bytes from shared memory."""
-    what, counts = "cp.async.bulk", integers(count)
+    what, counts = "cp.async.bulk", integers(warp, count)
     for lane in _lanes(warp):
         size = int(counts[lane])
         target = Pieces(dst.buffer, _run(_global_begin(dst, lane, size, what), size), CHUNK_BYTES)

@@ -20,7 +20,7 @@ from tilelang.ir.scalar import convert
 from tilelang.isa.simulated import Pointer, Reading, Wait, Warp
 from tilelang.layout.thread_values import Fragment
 from tilelang.records import record
-from tilelang.targets.gpu.isa.lanes import LANES, uniform
+from tilelang.targets.gpu.isa.lanes import uniform
 from tilelang.targets.nvidia.isa.async_units import WGMMA
 from tilelang.targets.nvidia.isa.atom import ALL_LANES, TF32_MASK
 from tilelang.targets.nvidia.isa.matrix_descriptor import CHUNK, Operand, encode
@@ -212,7 +212,7 @@ class Product:
     def _add(self, warp: Warp, held: list[_Held], operands: tuple[_Matrix, ...], *, keep: bool) -> None:
         """Adds the warp's rows of the product to its sums, or puts them in their place."""
         right, right_known = operands[0]
-        rows = slice(warp.index % WARPS * LANES, (warp.index % WARPS + 1) * LANES)
+        rows = slice(warp.index % WARPS * warp.size, (warp.index % WARPS + 1) * warp.size)
         first = warp.index % WARPS * self.c_fragment.shape[0] // WARPS
         if self.a is None:
             left, left_known = self._held_rows(warp, held[1], rows, first)

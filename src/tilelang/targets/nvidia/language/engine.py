@@ -19,13 +19,12 @@ from tilelang.language.operators import plain_int
 from tilelang.language.regions import Operand, align
 from tilelang.language.types import DTypeLike, plain_dtype
 from tilelang.ops.copy import Copy
-from tilelang.targets.gpu.isa.lanes import LANES
 from tilelang.targets.nvidia.isa.cache_policy import NORMAL
 from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC, FENCE_PROXY_ASYNC_GLOBAL
 from tilelang.targets.nvidia.isa.tma import TMA_STORE_COMMIT
 from tilelang.targets.nvidia.isa.tma import tma_store_wait as store_wait
 from tilelang.targets.nvidia.language.multicast import of_the_lowest, receivers
-from tilelang.targets.nvidia.machines import Feature
+from tilelang.targets.nvidia.machines import WARP_SIZE, Feature
 
 __all__ = [
     "fence_proxy_async",
@@ -121,9 +120,9 @@ def _leaders(what: str, value: object) -> int | None:
     if value is None:
         return None
     number = plain_int(what, "leader_scope_threads", value)
-    if number < 1 or number % LANES:
+    if number < 1 or number % WARP_SIZE:
         raise ProgramValueError(
-            f"{what}: leader_scope_threads is {number}, no positive multiple of the {LANES} threads of a warp",
+            f"{what}: leader_scope_threads is {number}, no positive multiple of the {WARP_SIZE} threads of a warp",
             hint="leave it out: one of all threads that come here starts the engine",
         )
     return number

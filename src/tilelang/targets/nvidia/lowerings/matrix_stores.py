@@ -28,11 +28,10 @@ from tilelang.lowering.lowering import Site
 from tilelang.lowering.operand_layout import keeps_runs
 from tilelang.lowering.regions import ZERO
 from tilelang.records import record
-from tilelang.targets.gpu.isa.lanes import LANES
 from tilelang.targets.gpu.lowerings.parallel import plain_iteration
 from tilelang.targets.gpu.lowerings.spread import Spread, ValueDigit
 from tilelang.targets.nvidia.isa.ldmatrix import ROW_BYTES, ROWS, stmatrix
-from tilelang.targets.nvidia.machines import Feature
+from tilelang.targets.nvidia.machines import WARP_SIZE, Feature
 
 _UNIT_BITS = 16
 _UNITS = ROW_BYTES * 8 // _UNIT_BITS  # in a row of a matrix
@@ -210,7 +209,7 @@ def _first_of_row(blocks: _Blocks, across: int, spread: Spread, thread: Expr) ->
     """Where the row begins whose address the executing lane gives: lane l that of row l % 8 of matrix l / 8."""
     shape = spread.layout.shape
     rank = len(shape)
-    spare = LANES // ROWS // _PAIR ** len(blocks.matrices)  # lanes that repeat addresses, which nobody looks at
+    spare = WARP_SIZE // ROWS // _PAIR ** len(blocks.matrices)  # lanes that repeat addresses, which nobody looks at
     idle = (Mode(spare, (0,) * rank),) if spare > 1 else ()
     lanes = (Mode(ROWS, unit(rank, across)), *blocks.matrices, *idle)
     instructions = spread.digits[1 + len(blocks.matrices) :]
