@@ -36,7 +36,7 @@ def test_copy_accepts_what_steers_gpus(tensor: Tensor, stager: Stager) -> None:
     found = stager.statements[1:]
     assert [Copy] * 4 == [type(x) for x in found]
     assert [8, 4, None, 2] == [x.coalesced_width for x in found]  # type: ignore[attr-defined]
-    assert [False, False, True, False] == [x.bulk for x in found]  # type: ignore[attr-defined]
+    assert [False, False, True, False] == [x.allow_bulk for x in found]  # type: ignore[attr-defined]
 
 
 def test_async_copies_go_from_global_to_shared_memory(tensor: Tensor, stager: Stager) -> None:

@@ -1,6 +1,8 @@
 """`T.copy` and `T.transpose`: what fits, what they do."""
 
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,9 +15,11 @@ from tilelang.ir.compare import same_func
 from tilelang.ir.expr import Var, as_expr
 from tilelang.ir.func import PrimFunc, TensorParam
 from tilelang.ir.printer import to_text
+from tilelang.ir.request import Request
 from tilelang.ir.scalar import convert
 from tilelang.ops.copy import Copy, Transpose
 from tilelang.sim.tile_interp import run_reference
+from tilelang.targets.machine import NOTHING
 
 FLOAT = as_dtype("float32")
 
@@ -169,13 +173,11 @@ def test_a_copy_that_is_counted_means_what_any_copy_means(ops, draw):
     assert not same_func(func, other)
 
 
-@pytest.mark.parametrize("stored", [True, False])
-def test_a_copy_that_the_user_wants_by_the_engine_is_done_by_nothing_else(ops, stored):
-    shared, tensor = ops.tile("A_s", (4, 8), scope=Scope.SHARED), ops.tile("A", (4, 8), scope=Scope.GLOBAL)
-    barrier = None if stored else ops.tile("full", (1,), "uint64", Scope.BARRIER)
-    ends = (shared, tensor) if stored else (tensor, shared)
-    copy = Copy(*ends, barrier=barrier, explicit=True)
-    copy.check()
-    assert ("copy.tma_store" if stored else "copy.tma", "") == (copy.demanded, Copy(*ends).demanded)
-    with pytest.raises(ProgramError, match="T.tma_copy: "):
-        Copy(*ends[::-1], barrier=barrier, explicit=True).check()
+def test_a_copy_that_is_asked_for_by_name_has_that_name_and_is_done_by_nothing_else(ops):
+    copy = counted(ops)
+    assert ("T.copy", "") == (copy.name, copy.demanded)
+    named = dataclasses.replace(copy, request=Request("T.fast_copy", "copy.fast", NOTHING, "T.copy"))
+    assert ("T.fast_copy", "copy.fast") == (named.name, named.demanded)
+    with pytest.raises(ProgramError, match="T.fast_copy: "):
+        dataclasses.replace(named, src=named.dst, dst=named.src).check()
+    assert not same_func(PrimFunc("test", (), copy), PrimFunc("test", (), named))

@@ -12,8 +12,10 @@ from tilelang.errors import ProgramError
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Const, as_expr
 from tilelang.ir.func import PrimFunc, TensorParam
+from tilelang.ir.request import Request
 from tilelang.ops.gemm import Gemm, matrix_extents
 from tilelang.sim.tile_interp import run_reference
+from tilelang.targets.machine import NOTHING
 
 TRUE = Const(True, BOOL)
 
@@ -228,10 +230,11 @@ def test_integer_products_wrap_at_32_bits(ops):
     assert -(2**31) + 1 == z[0, 0]
 
 
-def test_a_product_that_the_user_wants_by_warpgroups_is_done_by_nothing_else(ops):
+def test_a_gemm_that_is_asked_for_by_name_has_that_name_and_is_done_by_nothing_else(ops):
     a, b, c = (ops.tile(name, (64, 64), scope=Scope.SHARED) for name in "ABC")
-    op = Gemm(a, b, c, explicit=True)
-    assert ("", "gemm.wgmma", "T.wgmma_gemm") == (Gemm(a, b, c).demanded, op.demanded, op.name)
+    assert ("T.gemm", "") == (Gemm(a, b, c).name, Gemm(a, b, c).demanded)
+    op = Gemm(a, b, c, request=Request("T.fast_gemm", "gemm.fast", NOTHING, "T.gemm"))
+    assert ("T.fast_gemm", "gemm.fast") == (op.name, op.demanded)
 
 
 def test_sizes_are_m_n_k(ops):

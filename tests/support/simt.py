@@ -39,6 +39,7 @@ from tilelang.targets.gpu.isa.lanes import FOLDS
 from tilelang.targets.gpu.lowerings.line_fold import SimtLineFold
 from tilelang.targets.gpu.lowerings.scan import SimtScan
 from tilelang.targets.nvidia.isa.cp_async import ASYNC_COPIES
+from tilelang.targets.nvidia.lowerings.matrix_stores import by_matrix_stores
 from tilelang.targets.target import Target
 
 LANES = 32
@@ -322,7 +323,7 @@ TO_THREADS = (
     flatten_parallel.PASS,
     demote_fragments.PASS,
     infer_layouts(LOWERINGS),
-    lower_to_threads(LOWERINGS),
+    lower_to_threads(LOWERINGS, by_matrix_stores),
 )
 TO_ACCESSES = (
     *TO_THREADS,

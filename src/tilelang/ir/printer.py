@@ -179,7 +179,7 @@ class _Printer(ExprPrinter):
                 touched = (self._besides(*each, args) for each in (("reads", node.reads), ("writes", node.writes)))
                 self._line(call + _comment(*touched), node)
             case TileOp():
-                fields = ", ".join(self._fields(node, skip={"op", "choice", "needs"}))
+                fields = ", ".join(self._fields(node, skip={"op", "choice", "request"}))
                 self._line(f"{node.name}({fields}){_comment(node.choice)}", node)
             case _:
                 self._line(f"{type(node).__name__}({', '.join(self._fields(node))})", node)

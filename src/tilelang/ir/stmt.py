@@ -18,10 +18,10 @@ from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.callee import Routine
 from tilelang.ir.expr import Expr, Var, conjunction
 from tilelang.ir.launch import LaunchPlan
+from tilelang.ir.request import Request
 from tilelang.ir.scalar import BinaryOp, Value
 from tilelang.layout.thread_values import Fragment
 from tilelang.records import record
-from tilelang.targets.machine import NOTHING
 
 if TYPE_CHECKING:
     import numpy as np
@@ -452,11 +452,11 @@ class TileOp(Stmt, abc.ABC):
 
     Attributes:
         choice: The lowering that does it, where a target has several; written once, by `choose_lowerings`.
-        needs: What the target must be able to do, if the user asks for that by name; a flag of its vendor.
+        request: The way to do it that the user asks for by name; None if any will do.
     """
 
     choice: str = field(default="", kw_only=True)
-    needs: enum.Flag = field(default=NOTHING, kw_only=True)
+    request: Request | None = field(default=None, kw_only=True)
 
     @property
     @abc.abstractmethod
@@ -466,7 +466,7 @@ class TileOp(Stmt, abc.ABC):
     @property
     def demanded(self) -> str:
         """The only lowering that may do it, if the user asks for that by name; "" if any may."""
-        return ""
+        return "" if self.request is None else self.request.lowering
 
     @abc.abstractmethod
     def reads(self) -> tuple[Region, ...]:

@@ -168,7 +168,7 @@ def jumps(stmt: Stmt, *kinds: type[Stmt]) -> bool:
 
 _FIELDS: dict[type, tuple[str, ...]] = {}
 # variables defined by a statement are not uses; hints and plans are not parts of the program
-_SKIPPED = frozenset({"loc", "hints", "plan", "layout", "var", "vars", "block_vars", "thread", "result"})
+_SKIPPED = frozenset({"loc", "hints", "plan", "layout", "var", "vars", "block_vars", "thread", "result", "request"})
 
 
 def _fields(cls: type) -> tuple[str, ...]:

@@ -107,7 +107,7 @@ def copy(
             coalesced_width=access_width(what, given["coalesced_width"]),
             layout=loop_fragment(what, given["loop_layout"]),
             eviction=given["eviction_policy"],  # type: ignore[arg-type]
-            bulk=not forbidden,
+            allow_bulk=not forbidden,
         )
     )
 
@@ -169,8 +169,8 @@ def async_copy(
             f"'{target.buffer.name}' ({scopes[1].value})",
             hint="write T.copy",
         )
-    width = access_width(what, given["coalesced_width"])
-    emit_op(Copy(source, target, coalesced_width=width, layout=loop_fragment(what, given["loop_layout"]), bulk=False))
+    width, layout = access_width(what, given["coalesced_width"]), loop_fragment(what, given["loop_layout"])
+    emit_op(Copy(source, target, coalesced_width=width, layout=layout, allow_bulk=False))
 
 
 @api

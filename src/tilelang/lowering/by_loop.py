@@ -1,4 +1,4 @@
-"""The lowering of operators that another pass writes as parallel loops: a row of the table that never refuses."""
+"""The lowering of operators that another pass writes as parallel loops: the last row of the table."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from tilelang.ir.builder import Builder
 from tilelang.ir.stmt import TileOp
 from tilelang.layout.constraints import Constraint
 from tilelang.lowering.lowering import Site
+from tilelang.ops.copy import Copy
+
+NOT_COUNTED = "nothing would count its bytes at the barrier"
 
 
 class ByLoop:
@@ -22,8 +25,8 @@ class ByLoop:
         self.name = name
 
     def refusal(self, op: TileOp, site: Site) -> str:
-        """Loops can do everything."""
-        return ""
+        """Loops can do everything but complete a barrier."""
+        return NOT_COUNTED if isinstance(op, Copy) and op.barrier is not None else ""
 
     def constrain(self, op: TileOp, site: Site) -> Iterable[Constraint]:
         """The loops speak for themselves."""

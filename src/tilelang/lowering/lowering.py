@@ -6,20 +6,22 @@ what was decided about layouts and threads is in its `Site`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
+from tilelang.analysis.spreading import Spreading
 from tilelang.dtypes import SCALARS
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.builder import Builder
 from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import Expr, Var
 from tilelang.ir.launch import MapRules, TensorMap
-from tilelang.ir.stmt import TileOp
+from tilelang.ir.stmt import ParallelLoop, TileOp
 from tilelang.layout.constraints import Constraint
 from tilelang.layout.layout import Layout
 from tilelang.layout.thread_values import Fragment
+from tilelang.ops.gemm import Gemm
 from tilelang.options import CompileOptions
 from tilelang.records import record
 from tilelang.targets.target import Target
@@ -110,4 +112,24 @@ class Lowering(Protocol):
         """Emits what the executing thread does."""
 
 
+@runtime_checkable
+class PadsRows(Protocol):
+    """A lowering of `Gemm` whose instructions may multiply more rows than A has: in a fragment those must be zero."""
+
+    def pads_rows(self, op: Gemm) -> bool:
+        """Whether it does so here."""
+
+
+@runtime_checkable
+class LowersApart(Protocol):
+    """A lowering that needs no other threads than those that come, however many they are."""
+
+    def lower_apart(self, op: Any, site: Site, thread: Var, build: Builder) -> None:
+        """Emits what a thread does that comes to the operator without the others, whose index in the block is given."""
+
+
 Lowerings = Mapping[type[TileOp], tuple[Lowering, ...]]
+
+LoopLowering = Callable[[ParallelLoop, Spreading, Site, Builder], str]
+"""A way to do a parallel loop that has a layout by more than loads and stores of single elements: emits what the
+executing thread does and gives a note of it, or emits nothing and gives "" where the loop cannot be done so."""

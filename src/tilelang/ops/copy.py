@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import NoReturn
 
 from tilelang.errors import ProgramError
 from tilelang.ir.buffer import Region, Scope
@@ -37,20 +36,18 @@ class Copy(TileOp):
         layout: Which thread copies which elements, if the user says so; over the extents without units.
         eviction: How long global memory should stay cached: "evict_normal", "evict_first" or "evict_last". A hint to
             the L2 cache, which a target may ignore; None leaves it to the compiler.
-        policy: What that is to the machine, where who does the copy has asked for it once and for all.
-        bulk: Whether the user allows the copy engine that moves whole boxes.
-        pending: Whether the program itself awaits the end of a store by that engine.
-        barrier: A barrier on which the copy engine counts the bytes that it brings: the copy is there once the phase
-            is complete. None where the copy is there when the statement is done.
-        explicit: Whether the user asks for the copy engine by name, and for nothing else: a load announces its bytes to
-            the barrier itself, and the program awaits the end of a store.
-        receivers: The blocks of the cluster that the engine brings the tile to, one bit each: to the same place, and
-            counted on the same barrier, of each, where the program announces the bytes. None for the block itself. Who
-            asks for the engine by name gives a constant: all blocks announce the bytes themselves, the lowest of the
-            receivers starts the engine for all of them, and the others for themselves.
-        leaders: Of how many threads one starts the engine, if the user says so; None is all that come here.
-        part: Which of `parts` equal parts of the tile the engine brings, where other blocks bring the others; the parts
-            lie along whatever dimension suits the engine. None for all of it.
+        cache_policy: The value in which the machine takes that hint, where the program has computed it before.
+        allow_bulk: Whether a copy engine may do it, which moves whole boxes.
+        is_async: Whether a store may still be under way behind its statement: the program itself waits for its end.
+        barrier: A barrier that counts the bytes of an asynchronous load: the tile is there once the phase is complete.
+            None where the copy is complete when the statement is done. If the user has asked for the copy engine by
+            name, the statement announces the bytes to the barrier; otherwise the program does.
+        multicast_mask: The blocks of the cluster that a load comes to, one bit each: to the same place, and counted on
+            the same barrier, of each. None for the block itself. If the user has asked for the copy engine by name, it
+            is a constant: the lowest of these blocks starts the engine for all of them, and the others for themselves.
+        leaders: Of how many threads one starts the copy engine, if the user says so; None is all that come here.
+        part: Which of `parts` equal parts of the tile is loaded, where other blocks load the others for all; the parts
+            lie along whatever dimension suits the copy engine. None for all of it.
         parts: How many there are.
     """
 
@@ -59,12 +56,11 @@ class Copy(TileOp):
     coalesced_width: int | None = field(default=None, kw_only=True)
     layout: Fragment | None = field(default=None, kw_only=True)
     eviction: str | None = field(default=None, kw_only=True)
-    policy: Expr | None = field(default=None, kw_only=True)
-    bulk: bool = field(default=True, kw_only=True)
-    pending: bool = field(default=False, kw_only=True)
+    cache_policy: Expr | None = field(default=None, kw_only=True)
+    allow_bulk: bool = field(default=True, kw_only=True)
+    is_async: bool = field(default=False, kw_only=True)
     barrier: Region | None = field(default=None, kw_only=True)
-    explicit: bool = field(default=False, kw_only=True)
-    receivers: Expr | None = field(default=None, kw_only=True)
+    multicast_mask: Expr | None = field(default=None, kw_only=True)
     leaders: int | None = field(default=None, kw_only=True)
     part: Expr | None = field(default=None, kw_only=True)
     parts: int = field(default=1, kw_only=True)
@@ -72,14 +68,7 @@ class Copy(TileOp):
     @property
     def name(self) -> str:
         """The user's name for it."""
-        return "T.tma_copy" if self.explicit else "T.copy"
-
-    @property
-    def demanded(self) -> str:
-        """The load or the store by the engine, if the user asks for the engine."""
-        if not self.explicit:
-            return ""
-        return "copy.tma_store" if self.barrier is None else "copy.tma"
+        return "T.copy" if self.request is None else self.request.name
 
     @property
     def source_indices(self) -> tuple[Expr, ...]:
@@ -101,8 +90,6 @@ class Copy(TileOp):
         check_lanes(self.name, self.src, self.dst)
         if self.barrier is not None:
             _check_counted(self.name, self.src, self.dst, self.barrier)
-        elif self.explicit and (self.src.buffer.scope, self.dst.buffer.scope) != (Scope.SHARED, Scope.GLOBAL):
-            _refuse_uncounted(self.name, self.src, self.dst)
 
     def reference(self, memory: TileMemory) -> None:
         """Elements in row-major order, at once whatever counts them; contents that are undefined stay so."""
@@ -122,21 +109,6 @@ def _check_counted(name: str, src: Region, dst: Region, barrier: Region) -> None
             f"'{src.buffer.name}' ({src.buffer.scope.value}) to '{dst.buffer.name}' ({dst.buffer.scope.value})",
             hint="leave the barrier out",
         )
-
-
-def _refuse_uncounted(name: str, src: Region, dst: Region) -> NoReturn:
-    """Refuses a copy by the engine that nothing tells the end of."""
-    if (src.buffer.scope, dst.buffer.scope) == (Scope.GLOBAL, Scope.SHARED):
-        raise ProgramError(
-            f"{name}: there is no barrier to count the bytes that come to '{dst.buffer.name}'",
-            hint=f"allocate full = T.alloc_barrier(1), write {name}(..., barrier=full), let one thread arrive there, "
-            "and wait for it before the tile is read",
-        )
-    raise ProgramError(
-        f"{name}: the copy engine moves tiles between global and shared memory, but this one is from "
-        f"'{src.buffer.name}' ({src.buffer.scope.value}) to '{dst.buffer.name}' ({dst.buffer.scope.value})",
-        hint="write T.copy",
-    )
 
 
 @record(eq=False)

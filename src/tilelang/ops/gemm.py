@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 import itertools
-from dataclasses import field
 from typing import NoReturn
 
 import numpy as np
@@ -68,9 +67,8 @@ class Gemm(TileOp):
         transpose_b: Whether B is stored as (N, K).
         clear_accum: When the sums begin at zero: never if None, else if it is true.
         policy: How the warps of a GPU share the tile.
-        wait: Where products are asynchronous, how many of the newest ones may be under way after it, itself included;
-            -1 leaves the wait to the program.
-        explicit: Whether the user asks for the instructions of warpgroups by name, and for no others.
+        wait: Where mma instructions are asynchronous, how many of the newest gemms may be under way behind it, itself
+            included; -1 leaves the wait to the program.
     """
 
     a: Region
@@ -81,22 +79,11 @@ class Gemm(TileOp):
     clear_accum: Expr | None = None
     policy: GemmWarpPolicy = GemmWarpPolicy.Square
     wait: int = 0
-    explicit: bool = field(default=False, kw_only=True)
 
     @property
     def name(self) -> str:
         """The user's name for it."""
-        return "T.wgmma_gemm" if self.explicit else "T.gemm"
-
-    @property
-    def demanded(self) -> str:
-        """The instructions of warpgroups, if the user asks for them."""
-        return "gemm.wgmma" if self.explicit else ""
-
-    @property
-    def requires(self) -> str:
-        """What the user's name for it asks of the target and of its operands, in words; empty if nothing."""
-        return f"{self.name} requires Hopper WGMMA lowering" if self.explicit else ""
+        return "T.gemm" if self.request is None else self.request.name
 
     @property
     def always_clears(self) -> bool:

@@ -86,7 +86,7 @@ def test_wishes_for_a_copy_reach_its_loop():
             T.copy(A, s, coalesced_width=2, eviction_policy="evict_first", disable_tma=True)
 
     (op,) = statements(f, Copy)
-    assert ("evict_first", False) == (op.eviction, op.bulk)
+    assert ("evict_first", False) == (op.eviction, op.allow_bulk)
     (loop,) = statements(expand(f), ParallelLoop)
     assert 2 == loop.coalesced_width
 

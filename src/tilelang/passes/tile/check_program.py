@@ -140,9 +140,10 @@ def _check_features(func: PrimFunc, target: Target) -> None:
         if isinstance(stmt, CallStmt) and isinstance(stmt.routine, Instruction):
             asked, needs = stmt.routine.name.removeprefix("tl_"), stmt.routine.needs
         elif isinstance(stmt, TileOp):
-            asked, needs = stmt.name, stmt.needs
+            asked = stmt.name
+            if stmt.request is not None:
+                needs, required = stmt.request.needs, stmt.request.requires
             if isinstance(stmt, Gemm):
-                required = stmt.requires
                 with stmt.loc:
                     stmt.check_scopes(Scope.SHARED, Scope.FRAGMENT)  # a local array is one thread's
         elif isinstance(stmt, Launch) and stmt.hints.cluster != (1, 1, 1):

@@ -24,7 +24,7 @@ from tilelang.ir.scalar import UnaryOp
 from tilelang.ir.stmt import Alloc, For, If, Launch, Seq, Stmt, TileOp, seq
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.layout.constraints import InShared
-from tilelang.lowering.lowering import Lowering, Lowerings, Site
+from tilelang.lowering.lowering import Lowering, Lowerings, PadsRows, Site
 from tilelang.lowering.regions import is_whole, whole
 from tilelang.ops.copy import Copy
 from tilelang.ops.describe import drop_units
@@ -32,9 +32,6 @@ from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm, matrix_extents
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
-from tilelang.targets.nvidia.isa.wgmma import ROWS
-from tilelang.targets.nvidia.lowerings.copy_tma import LOAD
-from tilelang.targets.nvidia.lowerings.gemm_wgmma import GemmWgmma
 
 _ROW_BYTES = 16  # the widest store of a thread
 _STAGED_ELEMENTS = 4096  # a tile from which on the detour through shared memory pays
@@ -76,7 +73,7 @@ class _Choose(Rewriter):
     """The choices of one launch.
 
     Attributes:
-        padded: Operands in registers with fewer rows than a warpgroup multiplies, and for how many threads.
+        padded: Operands in registers of which a lowering multiplies more rows than there are, and for how many threads.
     """
 
     def __init__(self, lowerings: Lowerings, context: PassContext, launch: Launch) -> None:
@@ -143,21 +140,19 @@ class _Choose(Rewriter):
         rows = self._lowerings.get(type(op))
         if rows is None:
             return op
-        # who waits for a barrier to count bytes would wait forever if anything else brought them
-        wanted = op.demanded or (LOAD if isinstance(op, Copy) and op.barrier is not None else "")
-        lowering, refusals = self._first(op, [row for row in rows if wanted in ("", row.name)])
-        if lowering is None and op.demanded:
-            other = op.name.replace("tma_", "").replace("wgmma_", "")
+        lowering, refusals = self._first(op, [row for row in rows if op.demanded in ("", row.name)])
+        if lowering is None and op.request is not None:
+            requires = f"; {op.request.requires}" if op.request.requires else ""
             raise NoLowering(
                 f"{op.name}: {'; '.join(reason for _, reason in refusals)}",
-                hint=f"write {other}, which does it another way where it must" + _requirement(op),
+                hint=f"write {op.request.instead}, which does it another way where it must{requires}",
             )
         if lowering is None:
             notes = tuple(Note(f"{name}: {reason}") for name, reason in refusals)
             raise NoLowering(f"{op.name}: {self._site.target} has no way to do it", notes=notes)
         if isinstance(op, Gemm):
             self._settle(op, lowering)
-            if lowering.name == GemmWgmma.name and _held(op.a) and (int_const(op.sizes[0]) or 0) % ROWS:
+            if isinstance(lowering, PadsRows) and _held(op.a) and lowering.pads_rows(op):
                 self.padded[op.a.buffer] = self._site.threads
         return dataclasses.replace(op, choice=lowering.name)
 
@@ -247,13 +242,8 @@ class _Choose(Rewriter):
         return [Alloc(tile.buffer), self._chosen(inward), self._chosen(outward)]
 
 
-def _requirement(op: TileOp) -> str:
-    """What an operator that is asked for by name requires, as the end of a hint."""
-    return f"; {op.requires}" if isinstance(op, Gemm) and op.requires else ""
-
-
 class _Cleared(Rewriter):
-    """Zeros in operands of which warpgroups multiply more rows than there are.
+    """Zeros in operands of which a lowering multiplies more rows than there are.
 
     What the other rows give belongs to no element, but loops over sums compute with it where that saves a test.
     """

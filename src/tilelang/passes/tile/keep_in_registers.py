@@ -112,8 +112,8 @@ def _is_pipelined(loop: For) -> bool:
 
 def _is_plain(copy: Copy, tile: Buffer) -> bool:
     """Whether a copy of all of a tile may be done by loads and stores of any thread."""
-    asked = (copy.barrier, copy.receivers, copy.part, copy.layout, copy.leaders)
-    if copy.explicit or copy.pending or copy.demanded or any(each is not None for each in asked):
+    asked = (copy.barrier, copy.multicast_mask, copy.part, copy.layout, copy.leaders)
+    if copy.request or copy.is_async or any(each is not None for each in asked):
         return False
     regions = [region for region in (copy.src, copy.dst) if region.buffer is tile]
     return len(regions) == 1 and is_whole(regions[0])

@@ -8,7 +8,7 @@ and operators are shared out, and fragments are arrays of registers. Barriers ar
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tilelang.analysis.defer_folds import Deferral
 from tilelang.analysis.per_thread import PerThread
@@ -46,26 +46,23 @@ from tilelang.ir.stmt import (
 )
 from tilelang.ir.visit import Rewriter, expressions, sub_statements, substitute_stmt, walk, walk_expr, written_buffers
 from tilelang.layout.blocked import blocked
-from tilelang.lowering.lowering import Lowerings, Site
-from tilelang.ops.copy import Copy
+from tilelang.lowering.lowering import LoopLowering, Lowerings, LowersApart, Site
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.properties import Property
 from tilelang.targets.gpu.lowerings.parallel import Accumulated, SharedOut, values_of
 from tilelang.targets.gpu.lowerings.places import is_replicated, replicated_place
 from tilelang.targets.gpu.lowerings.strided import can_stride, lower_strided
-from tilelang.targets.nvidia.lowerings.first_there import by_first_there
-from tilelang.targets.nvidia.lowerings.matrix_stores import matrix_stores
 
 ZERO = const(0, INT32)
 _OF_BLOCK = (Scope.SHARED, Scope.GLOBAL)
 _OF_THREAD = (Scope.VAR, Scope.LOCAL)
 
 
-def lower_to_threads(lowerings: Lowerings) -> Pass:
-    """The pass for one target's table of lowerings."""
+def lower_to_threads(lowerings: Lowerings, *loops: LoopLowering) -> Pass:
+    """The pass for one target's table of lowerings, and its ways to do parallel loops, of which the first wins."""
 
     def run(func: PrimFunc, context: PassContext) -> PrimFunc:
-        body = _Launches(lowerings, context, of_function(func)).visit(func.body) or Seq((), loc=func.body.loc)
+        body = _Launches(lowerings, loops, context, of_function(func)).visit(func.body) or Seq((), loc=func.body.loc)
         return dataclasses.replace(func, body=body, level=Level.THREAD)
 
     return Pass(
@@ -76,8 +73,10 @@ def lower_to_threads(lowerings: Lowerings) -> Pass:
 
 
 class _Launches(Rewriter):
-    def __init__(self, lowerings: Lowerings, context: PassContext, domain: Domain) -> None:
-        self._lowerings, self._context, self._domain = lowerings, context, domain
+    def __init__(
+        self, lowerings: Lowerings, loops: Sequence[LoopLowering], context: PassContext, domain: Domain
+    ) -> None:
+        self._lowerings, self._loops, self._context, self._domain = lowerings, loops, context, domain
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if not isinstance(node, Launch):
@@ -99,7 +98,7 @@ class _Launches(Rewriter):
             unrolled_variables(node),
         )
         domain = self._domain.with_range(thread, 0, node.num_threads - 1).with_extents(node.block_vars, node.grid)
-        block = _Block(node, site, self._lowerings)
+        block = _Block(node, site, self._lowerings, self._loops)
         body = block.stmt(node.body, domain)
         plan = dataclasses.replace(
             node.plan,
@@ -125,14 +124,14 @@ class _Block:
         notes: What was decided about its loops.
     """
 
-    def __init__(self, launch: Launch, site: Site, lowerings: Lowerings) -> None:
+    def __init__(self, launch: Launch, site: Site, lowerings: Lowerings, loops: Sequence[LoopLowering]) -> None:
         self.notes: list[Note] = []
-        self._site, self._lowerings = site, lowerings
+        self._site, self._lowerings, self._loops = site, lowerings, loops
         self._own = PerThread(launch)
         self._groups = ThreadGroups(launch)
         self._reads = ReadsOutside(launch.body)
         self._registers = _Registers(site)
-        assert site.thread is not None
+        assert isinstance(site.thread, Var)
         self._thread = site.thread
         self._elected = self._thread == 0  # says for the threads at hand whether the executing one acts for all
         self._own_scalars: list[Buffer] = []
@@ -248,7 +247,6 @@ class _Block:
             raise NoLowering(
                 "T.ws: stands where only some threads come", hint="take it out of the branch or loop around it"
             )
-        assert isinstance(self._thread, Var)
         alone = group.count == 1  # whichever it is
         own = Var("group_thread", INT32, index=True)
         around = self._site, self._elected
@@ -345,18 +343,16 @@ class _Block:
 
     # -- what all threads do together -----------------------------------------------------------------------------
     def _operator(self, node: TileOp) -> Stmt | None:
-        site = self._site
-        if alone := node in self._own.apart and isinstance(node, Copy) and node.explicit:
-            site = dataclasses.replace(site, threads=1, thread=ZERO)  # whoever is there starts the engine
+        lowering = next((row for row in self._lowerings.get(type(node), ()) if row.name == node.choice), None)
+        if lowering is None:
+            raise CompilerBug(f"{node.name}: there is no lowering {node.choice!r}")
+        build = Builder(node.loc)
+        if node in self._own.apart and node.request is not None and isinstance(lowering, LowersApart):
+            lowering.lower_apart(node, self._site, self._thread, build)
         else:
             self._together(node, node.name)
-        for lowering in self._lowerings.get(type(node), ()):
-            if lowering.name == node.choice:
-                build = Builder(node.loc)
-                lowering.lower(node, site, build)
-                made = build.finish()
-                return by_first_there(node, made, self._thread) if alone and isinstance(self._thread, Var) else made
-        raise CompilerBug(f"{node.name}: there is no lowering {node.choice!r}")
+            lowering.lower(node, self._site, build)
+        return build.finish()
 
     def _together(self, node: Stmt, name: str) -> None:
         if node in self._own.apart:
@@ -391,11 +387,11 @@ class _Block:
             held = how.last and self._site.threads == 1  # in scalars of the thread
             if how.reason or held or not can_stride(how) and not _is_constant(loop):
                 return self.stmt(in_order(loop), domain)
-            stores = None if loop.layout is None else matrix_stores(loop, loop.layout, how, self._site)
-            if stores is not None:
-                stores.emit(build)
-                self.notes.append(Note(f"'{stores.tile.name}' is written by stores of 8x8 matrices", loop.loc))
-                return build.finish()
+            for lowering in self._loops if loop.layout is not None else ():
+                note = lowering(loop, how, self._site, build)
+                if note:
+                    self.notes.append(Note(note, loop.loc))
+                    return build.finish()
             shared_out = self._shared_out(loop, how)
             if shared_out is None:
                 lower_strided(loop, how, self._site, build)

@@ -77,7 +77,7 @@ def _converts(op: Copy) -> bool:
 def _source(buffer: Buffer, uses: Sequence[Access]) -> DType | None:
     """The dtype of all that is copied into a tile, in pipelined loops; None if it is used in other ways, too."""
     writers = [use for use in uses if use.write]
-    copies = [use.stmt for use in writers if isinstance(use.stmt, Copy) and not use.stmt.explicit]
+    copies = [use.stmt for use in writers if isinstance(use.stmt, Copy) and not use.stmt.request]
     dtypes = {copy.src.dtype for copy in copies if copy.barrier is None and _converts(copy)}
     if len(copies) != len(writers) or len(dtypes) != 1 or not all(map(_converts, copies)):
         return None
@@ -90,7 +90,7 @@ def _source(buffer: Buffer, uses: Sequence[Access]) -> DType | None:
 def _reads_values(use: Access) -> bool:
     """Whether an access reads elements one by one, or copies them."""
     if isinstance(use.stmt, TileOp) and use.extent is not None:
-        return type(use.stmt) is Copy and not use.stmt.explicit
+        return type(use.stmt) is Copy and not use.stmt.request
     return use.extent is None and not use.atomic
 
 

@@ -150,7 +150,7 @@ class _Permute(Rewriter):
         if moved is not None:
             return moved
         expand = EXPANSIONS.get(type(op))
-        if expand is None or isinstance(op, Copy) and op.explicit:
+        if expand is None or isinstance(op, Copy) and op.request:
             self._refuse(op)
         build = Builder(op.loc)
         expand(op, build)

@@ -39,6 +39,7 @@ from tilelang.passes.tile.choose_lowerings import choose_lowerings
 from tilelang.passes.tile.infer_layouts import infer_layouts
 from tilelang.passes.tile.lower_to_threads import lower_to_threads
 from tilelang.targets.nvidia.isa.cp_async import ASYNC_COPIES
+from tilelang.targets.nvidia.lowerings.matrix_stores import by_matrix_stores
 from tilelang.targets.nvidia.passes import (
     check_registers,
     choose_caching,
@@ -90,7 +91,7 @@ def passes(lowerings: GpuLowerings) -> tuple[Pass, ...]:
         demote_fragments.PASS,
         infer_layouts(lowerings),
         check_registers.PASS,
-        lower_to_threads(lowerings),
+        lower_to_threads(lowerings, by_matrix_stores),
         vectorize_accesses(ASYNC_COPIES),
         join_atomics.PASS,
         pair_casts.PASS,

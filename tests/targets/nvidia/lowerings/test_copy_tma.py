@@ -29,8 +29,10 @@ from tilelang.passes.thread.flatten_shared import place
 from tilelang.targets.nvidia.isa.tensor_box import map_fault, shared_pieces, tensor_pieces
 from tilelang.targets.nvidia.isa.tma import TMA_STORE_COMMIT
 from tilelang.targets.nvidia.lowerings.copy_tma import TmaLoad, TmaStore
+from tilelang.targets.nvidia.requests import by_copy_engine
 from tilelang.targets.target import Target
 
+BY_NAME = by_copy_engine("T.tma_copy", load=True)
 BX, K, M = index("bx"), index("k"), index("M")
 THREAD = index("t")
 
@@ -60,7 +62,7 @@ def load(shape=(64, 64), dtype="float16", source=(1024, 1024), start=None, **mor
 
 
 def store(op):
-    return Copy(op.dst, op.src, pending=True)
+    return Copy(op.dst, op.src, is_async=True)
 
 
 # -- what is refused -------------------------------------------------------------------------------------------
@@ -73,7 +75,7 @@ def test_what_it_cannot_do_is_refused_in_words():
     assert "" == reason(plain)
     assert "no barrier counts its bytes" == reason(dataclasses.replace(plain, barrier=None))
     assert "sm_80 has no copy engine for tiles" == reason(plain, site("sm_80"))
-    assert "the user forbids it" == reason(load(bulk=False))
+    assert "the user forbids it" == reason(load(allow_bulk=False))
     assert "copies between global and shared memory only" == reason(dataclasses.replace(plain, src=plain.dst))
     wide = dataclasses.replace(plain, dst=whole(tile((64, 64), "float32")))
     assert "does not convert float16 to float32" == reason(wide)
@@ -93,16 +95,16 @@ def test_what_it_cannot_do_is_refused_in_words():
     )
     part = region(tile((64, 128)), (0, 64), (64, 64))
     assert "the tile is a part of its buffer" == reason(dataclasses.replace(plain, dst=part))
-    assert "" == reason(dataclasses.replace(plain, dst=part, explicit=True))  # a whole number of boxes, asked for by name
+    assert "" == reason(dataclasses.replace(plain, dst=part, request=BY_NAME))  # a whole number of boxes, asked for by name
     between = region(tile((64, 128)), (0, 32), (64, 64))
-    assert "the tile is a part of its buffer" == reason(dataclasses.replace(plain, dst=between, explicit=True))
+    assert "the tile is a part of its buffer" == reason(dataclasses.replace(plain, dst=between, request=BY_NAME))
     assert "rows of 520 elements are longer than a box" == reason(load((4, 520)))
     begins = "what is copied is not proven to begin at a multiple of 16 bytes of a row"
     assert begins == reason(load(start=(64, 4)))
     assert begins == reason(load(start=(64, BX * 100)))
     assert "" == reason(load(start=(3, BX * 104 + 8)))
-    assert "" == reason(load(start=(0, BX * 100), explicit=True))  # the user answers for it
-    assert begins == reason(load(start=(0, 4), explicit=True))
+    assert "" == reason(load(start=(0, BX * 100), request=BY_NAME))  # the user answers for it
+    assert begins == reason(load(start=(0, 4), request=BY_NAME))
     unaligned = dataclasses.replace(buffer("A", (1024, 1024), "float16"), alignment_bytes=2)
     view = dataclasses.replace(buffer("A", (1024, 1024), "float16"), view_of=unaligned)
     assert "the tensor is not proven to begin at a multiple of 16 bytes" == reason(
@@ -131,7 +133,7 @@ def test_layouts_that_boxes_do_not_make_are_refused():
 def test_stores_are_for_programs_that_await_them():
     op = store(load())
     assert TmaStore().refusal(op, site()) == ""
-    waiting = dataclasses.replace(op, pending=False)
+    waiting = dataclasses.replace(op, is_async=False)
     assert TmaStore().refusal(waiting, site()) == "all threads together store faster than one that waits for it"
     assert TmaStore().refusal(load(), site()) == "barriers count the bytes of loads"
 
@@ -191,7 +193,7 @@ def check(shape, source, start, layout, dtype="float16", versions=0, version=0, 
     whole_tile = region(shared, at, (1, *shape) if versions else shape)
     squeezed = (1,) * (len(source) - len(shape)) + tuple(shape)
     op = Copy(region(buffer("A", source, dtype), start, squeezed), whole_tile, barrier=a_barrier())
-    own = dataclasses.replace(op, part=BX, parts=parts, receivers=as_expr(3)) if parts > 1 else op
+    own = dataclasses.replace(op, part=BX, parts=parts, multicast_mask=as_expr(3)) if parts > 1 else op
     assert TmaLoad().refusal(own, site()) == ""
     each = [moved(own, TmaLoad(), tensor, layout, {BX: number}) for number in range(parts)]
     assert len({int(counts.sum()) for _, counts in each}) == 1
@@ -259,9 +261,9 @@ def test_blocks_of_a_cluster_bring_all_of_a_tile_in_equal_parts(shape, parts):
 
 
 def test_parts_are_whole_boxes_if_they_can_be():
-    _, body = emitted(load((64, 256), part=BX, parts=2, receivers=as_expr(3)), TmaLoad(), boxed((64, 256), 16, 128))
+    _, body = emitted(load((64, 256), part=BX, parts=2, multicast_mask=as_expr(3)), TmaLoad(), boxed((64, 256), 16, 128))
     assert isinstance(body, CallStmt) and "tma_load_3d_multicast" == body.routine.name
-    _, body = emitted(load((64, 256), part=BX, parts=8, receivers=as_expr(3)), TmaLoad(), boxed((64, 256), 16, 128))
+    _, body = emitted(load((64, 256), part=BX, parts=8, multicast_mask=as_expr(3)), TmaLoad(), boxed((64, 256), 16, 128))
     assert ["tma_load_2d_multicast"] * 4 == [s.routine.name for s in walk(body) if isinstance(s, CallStmt)]
 
 
@@ -297,7 +299,7 @@ def test_the_cache_is_told_how_long_to_keep_what_is_read():
     assert ("l2_policy_evict_first", "tma_load_2d_hint") == (asking.routine.name, once.routine.name)
     assert asking.result is once.args[-1]
     known = index("policy")
-    (once,) = calls(eviction="evict_first", policy=known)
+    (once,) = calls(eviction="evict_first", cache_policy=known)
     assert "tma_load_2d_hint" == once.routine.name
     assert known is once.args[-1]
     (plain,) = calls(eviction="evict_normal")

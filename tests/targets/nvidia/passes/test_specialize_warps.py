@@ -66,7 +66,7 @@ for turn in T.serial((4 - block + 3) // 4):
             mbarrier_arrive(A_s_empty[version:version + 1])
     tma_store_wait_read_0()
     T.copy(C_l, C_l_staging)
-    T.copy(C_l_staging, C[by * 128:by * 128 + 128, bx * 128:bx * 128 + 128], pending=True)
+    T.copy(C_l_staging, C[by * 128:by * 128 + 128, bx * 128:bx * 128 + 128], is_async=True)
 tma_store_wait_read_0()
 """
     inside = text(product(256, 256, 256), "256 threads together", **PERSISTENT)
@@ -76,7 +76,7 @@ tma_store_wait_read_0()
 def test_results_of_symbolic_sizes_leave_through_shared_memory_too():
     func = product(T.dynamic("M"), T.dynamic("N"), T.dynamic("K"), bn=256)
     text = to_text(split(specialize(func, Facts(multiples=(("N", 128), ("K", 128))))))
-    assert "pending=True" in text
+    assert "is_async=True" in text
 
 
 def test_threads_are_those_of_the_roles_and_versions_are_told():

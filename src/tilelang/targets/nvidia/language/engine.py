@@ -7,9 +7,11 @@ it. Invariant: what the engine does is over when the program has waited for it, 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NoReturn
 
 from tilelang.dtypes import INT32
 from tilelang.errors import ProgramError, ProgramValueError
+from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import const
 from tilelang.language.api import api
 from tilelang.language.barriers import Barrier, barrier_region
@@ -24,7 +26,8 @@ from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC, FENCE_PROXY_ASY
 from tilelang.targets.nvidia.isa.tma import TMA_STORE_COMMIT
 from tilelang.targets.nvidia.isa.tma import tma_store_wait as store_wait
 from tilelang.targets.nvidia.language.multicast import of_the_lowest, receivers
-from tilelang.targets.nvidia.machines import WARP_SIZE, Feature
+from tilelang.targets.nvidia.machines import WARP_SIZE
+from tilelang.targets.nvidia.requests import by_copy_engine
 
 __all__ = [
     "fence_proxy_async",
@@ -104,15 +107,31 @@ def tma_copy(
         source if mask is None else of_the_lowest(source, mask),
         target,
         eviction=given["eviction_policy"] or NORMAL,  # type: ignore[arg-type]
-        pending=counted is None,
+        is_async=counted is None,
         barrier=counted,
-        explicit=True,
-        needs=Feature.TMA if mask is None else Feature.TMA | Feature.CLUSTER,
-        receivers=None if mask is None else const(mask, INT32),
+        request=by_copy_engine(what, load=counted is not None, multicast=mask is not None),
+        multicast_mask=None if mask is None else const(mask, INT32),
         leaders=_leaders(what, given["leader_scope_threads"]),
     )
     op.check()
+    if counted is None and (source.buffer.scope, target.buffer.scope) != (Scope.SHARED, Scope.GLOBAL):
+        _refuse_uncounted(what, source.buffer, target.buffer)
     stager.emit(op)
+
+
+def _refuse_uncounted(what: str, src: Buffer, dst: Buffer) -> NoReturn:
+    """Refuses a copy without a barrier that is no store."""
+    if (src.scope, dst.scope) == (Scope.GLOBAL, Scope.SHARED):
+        raise ProgramError(
+            f"{what}: there is no barrier to count the bytes that come to '{dst.name}'",
+            hint=f"allocate full = T.alloc_barrier(1), write {what}(..., barrier=full), let one thread arrive there, "
+            "and wait for it before the tile is read",
+        )
+    raise ProgramError(
+        f"{what}: the copy engine moves tiles between global and shared memory, but this one is from "
+        f"'{src.name}' ({src.scope.value}) to '{dst.name}' ({dst.scope.value})",
+        hint="write T.copy",
+    )
 
 
 def _leaders(what: str, value: object) -> int | None:

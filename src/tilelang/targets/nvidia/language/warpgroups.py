@@ -19,7 +19,7 @@ from tilelang.language.regions import Operand, tile_region
 from tilelang.ops.gemm import GemmWarpPolicy
 from tilelang.targets.nvidia.isa.registers import LEAST, MOST, STEP, set_max_registers
 from tilelang.targets.nvidia.isa.wgmma import MOST_PENDING, WGMMA_COMMIT, WGMMA_FENCE, wgmma_wait
-from tilelang.targets.nvidia.machines import Feature
+from tilelang.targets.nvidia.requests import by_warpgroups
 
 __all__ = [
     "annotate_consumer_reg_alloc",
@@ -85,7 +85,7 @@ def wgmma_gemm(
     stager, _ = inside_kernel(what)
     transposed = transpose_A, transpose_B, transpose_a, transpose_b
     made = product(what, A, B, C, transposed, policy, clear_accum)
-    made = dataclasses.replace(made, wait=-1, explicit=True, needs=Feature.WGMMA)
+    made = dataclasses.replace(made, wait=-1, request=by_warpgroups(what, "T.gemm"))
     made.check()
     stager.emit(made)
 

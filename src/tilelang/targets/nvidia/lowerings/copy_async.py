@@ -22,6 +22,7 @@ from tilelang.ir.stmt import CallStmt, For, ForKind, If, Store
 from tilelang.layout.constraints import Constraint
 from tilelang.layout.memory import contiguous_elements
 from tilelang.lowering.alignment import is_multiple, starts_aligned, strides
+from tilelang.lowering.by_loop import NOT_COUNTED
 from tilelang.lowering.lowering import Site
 from tilelang.lowering.regions import axes, indices
 from tilelang.ops.copy import Copy
@@ -46,6 +47,8 @@ class AsyncCopy:
             return "copies from global to shared memory only"
         if op.src.dtype != op.dst.dtype:
             return f"does not convert {op.src.dtype!s} to {op.dst.dtype!s}"
+        if op.barrier is not None:
+            return NOT_COUNTED
         if op.layout is not None:
             return "the user says which thread copies what"
         if op.src.static_extent is None or op.dst.static_extent is None:

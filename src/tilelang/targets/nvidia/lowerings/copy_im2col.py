@@ -26,7 +26,6 @@ from tilelang.ops.im2col import Im2Col
 from tilelang.targets.nvidia.isa.tensor_box import CORNERS, IMAGE_RANK, MAX_OFFSET, MAX_PIXELS, MAX_STEP, map_fault
 from tilelang.targets.nvidia.isa.tma import tma_load
 from tilelang.targets.nvidia.lowerings.copy_tma import (
-    LOAD,
     boxes_of,
     by_one_thread,
     engine_refusal,
@@ -34,6 +33,7 @@ from tilelang.targets.nvidia.lowerings.copy_tma import (
     pitches,
     policy_of,
 )
+from tilelang.targets.nvidia.requests import COPY_TMA_LOAD
 
 _UINT16 = SCALARS["uint16"]
 
@@ -41,7 +41,7 @@ _UINT16 = SCALARS["uint16"]
 class TmaIm2Col:
     """Pixels of an image into shared memory, whose bytes the operator's barrier counts."""
 
-    name = LOAD
+    name = COPY_TMA_LOAD
 
     def refusal(self, op: Im2Col, site: Site) -> str:
         """Why the operator cannot be done this way; empty if it can."""
@@ -62,7 +62,7 @@ def _window_refusal(op: Im2Col) -> str:
     """Why the engine's walk over pixels does not give the tile."""
     reach = op.dilation * (op.kernel - 1)
     rows, columns = (op.dst.static_extent or (0, 0))[-2:]
-    if op.receivers is not None or op.part is not None:
+    if op.multicast_mask is not None or op.part is not None:
         return "blocks of a cluster do not share windows of an image"
     if not is_whole(op.src):
         return "a part of a tensor is no image"
@@ -79,7 +79,7 @@ def _window_refusal(op: Im2Col) -> str:
 
 def _start(op: Im2Col, site: Site, build: Builder) -> None:
     if op.barrier is None:
-        raise CompilerBug(f"{LOAD}: chosen for an im2col without a barrier")
+        raise CompilerBug(f"{COPY_TMA_LOAD}: chosen for an im2col without a barrier")
     rows, columns = (op.dst.static_extent or (0, 0))[-2:]
     batch, channels, boxes = op.src.extent[0], op.src.extent[-1], boxes_of(op.dst, site)
     first = patch(op, ZERO, build)

@@ -36,21 +36,21 @@ from tilelang.targets.nvidia.isa.cluster import CLUSTER_RANK
 from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_EXPECT_TX
 from tilelang.targets.nvidia.isa.tensor_box import BOX_ALIGNMENT, CHUNK_BYTES, MAX_RANK, MAX_SIDE, map_fault
 from tilelang.targets.nvidia.isa.tma import TMA_STORE_COMMIT, tma_load, tma_store
+from tilelang.targets.nvidia.lowerings.first_there import FirstThere
 from tilelang.targets.nvidia.machines import Feature
+from tilelang.targets.nvidia.requests import COPY_TMA_LOAD, COPY_TMA_STORE
 from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS
-
-LOAD, STORE = "copy.tma", "copy.tma_store"
 
 _SIZES = (1, 2, 4, 8)  # bytes of an element. Source: CUDA Driver API, enum CUtensorMapDataType
 
 
-class TmaLoad:
+class TmaLoad(FirstThere):
     """Boxes of a tensor into shared memory, whose bytes the operator's barrier counts.
 
     Who asks for it by name gets them announced there, too.
     """
 
-    name = LOAD
+    name = COPY_TMA_LOAD
 
     def refusal(self, op: Copy, site: Site) -> str:
         """Why the operator cannot be done this way; empty if it can."""
@@ -66,7 +66,7 @@ class TmaLoad:
         """One thread starts all boxes."""
         barrier = op.barrier
         if barrier is None:
-            raise CompilerBug(f"{LOAD}: chosen for a copy without a barrier")
+            raise CompilerBug(f"{COPY_TMA_LOAD}: chosen for a copy without a barrier")
 
         def start(*receivers: Expr) -> None:
             for box in _boxes(*_own_part(op, site), site):
@@ -78,30 +78,30 @@ class TmaLoad:
 
         def emit() -> None:
             nonlocal policy
-            if op.explicit:
+            if op.request:
                 size = math.prod(op.dst.static_extent or ()) * op.dst.dtype.storage_bytes
                 build.emit(CallStmt(MBARRIER_EXPECT_TX, (barrier, const(size, INT32))))
             policy = policy_of(op, build)
-            if op.receivers is None:
+            if op.multicast_mask is None:
                 start()
-            elif op.explicit:
-                _by_the_lowest(int_const(op.receivers) or 1, build, start)
+            elif op.request:
+                _by_the_lowest(int_const(op.multicast_mask) or 1, build, start)
             else:
-                start(cast(op.receivers, SCALARS["uint16"]))
+                start(cast(op.multicast_mask, SCALARS["uint16"]))
 
         by_one_thread(site, build, emit, op.leaders or 0)
 
 
-class TmaStore:
+class TmaStore(FirstThere):
     """Boxes of shared memory into a tensor, for operators whose end the program awaits itself."""
 
-    name = STORE
+    name = COPY_TMA_STORE
 
     def refusal(self, op: Copy, site: Site) -> str:
         """Why the operator cannot be done this way; empty if it can."""
         if op.barrier is not None:
             return "barriers count the bytes of loads"
-        if not op.pending:
+        if not op.is_async:
             return "all threads together store faster than one that waits for it"
         if any((int_const(start) or 0) < 0 for start in op.dst.start):
             return "what is stored begins before the tensor"
@@ -135,8 +135,8 @@ class TmaStore:
 
 def policy_of(op: Copy, build: Builder) -> tuple[Expr, ...]:
     """What tells the L2 cache how long to keep what a copy reads; nothing where it does as always."""
-    if op.policy is not None:
-        return (op.policy,)
+    if op.cache_policy is not None:
+        return (op.cache_policy,)
     if op.eviction is None or op.eviction == NORMAL:
         return ()
     policy = Var("policy", SCALARS["uint64"])
@@ -148,7 +148,7 @@ def engine_refusal(op: Copy, tensor: Region, tile: Region, site: Site) -> str:
     """Why the engine cannot move a tile between a tensor and shared memory; empty if it can."""
     if not site.target.has(Feature.TMA):
         return f"{site.target.arch} has no copy engine for tiles"
-    if not op.bulk:
+    if not op.allow_bulk:
         return "the user forbids it"
     if tensor.buffer.scope is not Scope.GLOBAL or tile.buffer.scope is not Scope.SHARED:
         return "copies between global and shared memory only"
@@ -156,7 +156,7 @@ def engine_refusal(op: Copy, tensor: Region, tile: Region, site: Site) -> str:
         return f"does not convert {op.src.dtype!s} to {op.dst.dtype!s}"
     if op.layout is not None or op.coalesced_width is not None:
         return "the user says which thread copies what"
-    explicit = op.explicit
+    explicit = op.request is not None
     refusal = _tensor_refusal(tensor, explicit=explicit) or _tile_refusal(tile, explicit=explicit)
     return refusal or _layout_refusal(tile, site)
 

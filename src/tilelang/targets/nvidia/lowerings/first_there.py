@@ -6,13 +6,34 @@ Invariant: a thread that comes alone does it; so does each one where the copy na
 
 from __future__ import annotations
 
+import dataclasses
+from abc import ABC, abstractmethod
+
 from tilelang.dtypes import SCALARS
+from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Var, binary, cast, const
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import CallStmt, If, Seq, Stmt, TileOp
 from tilelang.ir.visit import expressions, variables_of
+from tilelang.lowering.lowering import Site
+from tilelang.lowering.regions import ZERO
+from tilelang.ops.copy import Copy
 from tilelang.targets.gpu.isa.warp import ACTIVE_MASK
 from tilelang.targets.nvidia.machines import WARP_SIZE
+
+
+class FirstThere(ABC):
+    """A lowering of copies that one thread starts: where only some threads come, those of a warp elect one."""
+
+    @abstractmethod
+    def lower(self, op: Copy, site: Site, build: Builder) -> None:
+        """Emits what the executing thread does where all come."""
+
+    def lower_apart(self, op: Copy, site: Site, thread: Var, build: Builder) -> None:
+        """Emits what a thread does that comes to the operator without the others."""
+        alone = Builder(build.loc)
+        self.lower(op, dataclasses.replace(site, threads=1, thread=ZERO), alone)
+        build.emit(by_first_there(op, alone.finish(), thread))
 
 
 def by_first_there(op: TileOp, made: Stmt, thread: Var) -> Stmt:

@@ -48,6 +48,7 @@ from tilelang.targets.nvidia.isa.wgmma import (
 from tilelang.targets.nvidia.lowerings.mma_operand import FragmentOperand, Share
 from tilelang.targets.nvidia.lowerings.wgmma_operand import Tile
 from tilelang.targets.nvidia.machines import REGISTERS_PER_SM, Feature
+from tilelang.targets.nvidia.requests import GEMM_WGMMA
 
 _UINT64 = SCALARS["uint64"]
 # Registers that an instruction needs beside its sums. Source: advice C7602 of ptxas 13.0, which counts 154 for n256
@@ -81,15 +82,19 @@ class _Plan:
 class GemmWgmma:
     """The lowering."""
 
-    name = "gemm.wgmma"
+    name = GEMM_WGMMA
 
     def refusal(self, op: Gemm, site: Site) -> str:
         """Why matrix instructions of warpgroups cannot do it; empty if they can."""
         m = int_const(op.sizes[0]) or 0
-        if 0 < m * 2 <= ROWS and not (op.explicit or site.is_fed):
+        if 0 < m * 2 <= ROWS and not (op.request or site.is_fed):
             return f"M is {m}: warps by themselves multiply without padding, and no slower"
         found = _plan(op, site)
         return found if isinstance(found, str) else ""
+
+    def pads_rows(self, op: Gemm) -> bool:
+        """Whether the instructions multiply more rows than there are."""
+        return (int_const(op.sizes[0]) or 0) % ROWS != 0
 
     def constrain(self, op: Gemm, site: Site) -> Iterable[Constraint]:
         """The fragments of the instruction over the warpgroups, and the boxes without which it finds no operands."""

@@ -116,6 +116,15 @@ class MatrixStores:
         return ParallelLoop(self._loop.vars, self._loop.extents, body, loc=self._loop.loc)
 
 
+def by_matrix_stores(loop: ParallelLoop, how: Spreading, site: Site, build: Builder) -> str:
+    """Emits a loop by matrix stores and gives a note of it; "" if it cannot be done so, or that gains nothing."""
+    stores = None if loop.layout is None else matrix_stores(loop, loop.layout, how, site)
+    if stores is None:
+        return ""
+    stores.emit(build)
+    return f"'{stores.tile.name}' is written by stores of 8x8 matrices"
+
+
 def matrix_stores(loop: ParallelLoop, layout: Fragment, how: Spreading, site: Site) -> MatrixStores | None:
     """How a loop is done by matrix stores; None if it cannot be, or gains nothing.
 

@@ -24,6 +24,7 @@ from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.targets.nvidia.isa.async_units import TMA_STORE, WGMMA
 from tilelang.targets.nvidia.isa.mbarrier import FENCE_MBARRIER_INIT, MBARRIER_INIT
+from tilelang.targets.nvidia.requests import COPY_TMA_STORE
 
 _QUEUES = (WGMMA, TMA_STORE)
 
@@ -35,7 +36,7 @@ def _run(func: PrimFunc, _: PassContext) -> PrimFunc:
 def _connected(launch: Launch) -> Stmt | None:
     operators = [s for s in walk(launch.body) if isinstance(s, TileOp)]
     tiles = {queue: tuple(dict.fromkeys(_tiles(op for op in operators if _queue(op) is queue))) for queue in _QUEUES}
-    counted = any(isinstance(op, Copy) and op.explicit and op.barrier is not None for op in operators)
+    counted = any(isinstance(op, Copy) and op.request and op.barrier is not None for op in operators)
     beyond = counted or launch.hints.cluster != (1, 1, 1)
     return _Connect(tiles, beyond=beyond).rebuild_stmt(launch)
 
@@ -44,7 +45,7 @@ def _queue(op: TileOp) -> AsyncUnit | None:
     """The queue of an operator that may still be under way behind its statement."""
     if isinstance(op, Gemm) and (op.demanded or op.wait):
         return WGMMA
-    return TMA_STORE if op.demanded == "copy.tma_store" else None
+    return TMA_STORE if op.demanded == COPY_TMA_STORE else None
 
 
 def _tiles(operators: Iterable[TileOp]) -> Iterable[Buffer]:

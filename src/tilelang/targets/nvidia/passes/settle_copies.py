@@ -28,9 +28,9 @@ from tilelang.ops.copy import Copy
 from tilelang.records import record
 from tilelang.targets.nvidia.isa.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT
 from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_CP_ASYNC_ARRIVE, MBARRIER_CP_ASYNC_ARRIVE_BESIDE
-from tilelang.targets.nvidia.lowerings.copy_tma import STORE
 from tilelang.targets.nvidia.lowerings.gemm_wgmma import GemmWgmma
 from tilelang.targets.nvidia.passes.asynchronous import is_asynchronous
+from tilelang.targets.nvidia.requests import COPY_TMA_STORE
 
 
 def settle(body: Stmt, owned: AbstractSet[Stmt]) -> Stmt:
@@ -192,7 +192,7 @@ def _read_by_engines(body: Stmt) -> set[Buffer]:
     for stmt in walk(body):
         routine = stmt.routine if isinstance(stmt, CallStmt) else None
         by_hand = isinstance(routine, Instruction) and routine.reads_late
-        if by_hand or isinstance(stmt, TileOp) and stmt.choice in (GemmWgmma.name, STORE):
+        if by_hand or isinstance(stmt, TileOp) and stmt.choice in (GemmWgmma.name, COPY_TMA_STORE):
             found.update(shared_storages(stmt))
     return found
 

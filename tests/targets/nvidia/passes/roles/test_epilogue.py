@@ -32,7 +32,7 @@ def test_a_fragment_goes_through_a_tile_of_the_result_s_dtype():
     )
     first, second = from_line(text, "T.copy(C_l, C_l_staging)")[:2]
     assert second.startswith("T.copy(C_l_staging, C[")
-    assert "pending=True" in second
+    assert "is_async=True" in second
     assert "tma_store_wait" not in text  # the tile is written once
 
 
@@ -90,7 +90,7 @@ def test_the_user_s_own_tile_is_taken_where_it_serves_nothing_else():
     assert "C_s = T.alloc_shared" not in text
     _, first, second = from_line(text, "tma_store_wait_0()")[:3]
     assert "T.copy(C_l, C_s)" == first
-    assert "pending=True" in second
+    assert "is_async=True" in second
 
 
 @pytest.mark.parametrize("what", ["the tile", "the result"])

@@ -91,5 +91,5 @@ def test_the_producer_asks_once_for_each_policy_of_the_cache():
 
     lines = [line.strip() for line in to_text(roles(main)[0]).splitlines()]
     assert ["evict_last = l2_policy_evict_last()", "evict_first = l2_policy_evict_first()"] == lines[:2]
-    assert 1 == sum("policy=evict_last" in line for line in lines)
-    assert 1 == sum("policy=evict_first" in line for line in lines)
+    assert 1 == sum("cache_policy=evict_last" in line for line in lines)
+    assert 1 == sum("cache_policy=evict_first" in line for line in lines)

@@ -23,9 +23,9 @@ from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm, matrix_extents
 from tilelang.passes.base import PassContext
 from tilelang.records import record
-from tilelang.targets.nvidia.lowerings.copy_tma import LOAD, STORE
 from tilelang.targets.nvidia.passes.roles.epilogue import Exit, find_exits
 from tilelang.targets.nvidia.passes.roles.rings import Ring, Rings, find_rings
+from tilelang.targets.nvidia.requests import COPY_TMA_LOAD, COPY_TMA_STORE
 from tilelang.transforms.versions import versioned
 
 PRODUCT = "gemm.wgmma"  # the lowering of products that makes specializing worthwhile
@@ -55,14 +55,14 @@ class Roles:
     def parts_refusal(self, copy: Copy, parts: int) -> str:
         """Why several threads, in blocks of a cluster, cannot bring parts of a tile each; empty if they can."""
         part = const(0, INT32)
-        return self._can_bring(dataclasses.replace(copy, receivers=part, part=part, parts=parts))
+        return self._can_bring(dataclasses.replace(copy, multicast_mask=part, part=part, parts=parts))
 
     def _can_bring(self, copy: Copy) -> str:
         if copy.src.buffer.storage not in self.tensors:
             return f"'{copy.src.buffer.name}' is no parameter"
         barrier = Buffer("barrier", (const(1, _DTYPE),), _DTYPE, Scope.BARRIER)
         brought = dataclasses.replace(copy, barrier=Region(barrier, (const(0, INT32),), (const(1, INT32),)))
-        return self._refusal(brought, LOAD, 1) or self._refusal(_one_of_several(brought), LOAD, 1)
+        return self._refusal(brought, COPY_TMA_LOAD, 1) or self._refusal(_one_of_several(brought), COPY_TMA_LOAD, 1)
 
     def exits(self, launch: Launch, threads: int) -> tuple[Exit, ...]:
         """The results of a flat launch that the copy engine can store."""
@@ -70,7 +70,7 @@ class Roles:
         def can_store(copy: Copy) -> str:
             if copy.dst.buffer.storage not in self.tensors:
                 return f"'{copy.dst.buffer.name}' is no parameter"
-            return self._refusal(copy, STORE, threads)
+            return self._refusal(copy, COPY_TMA_STORE, threads)
 
         return find_exits(launch, can_store)
 

@@ -149,7 +149,7 @@ def _exit(
 
 
 def _stored(copy: Copy, results: Region) -> Copy:
-    return dataclasses.replace(copy, src=results, pending=True)
+    return dataclasses.replace(copy, src=results, is_async=True)
 
 
 def _front(copy: Copy, tile: Buffer) -> Region:

@@ -62,7 +62,9 @@ class Members:
 
     def share(self, copy: Copy, axes: tuple[int, ...]) -> Copy:
         """The copy of the executing block's part, for all."""
-        return dataclasses.replace(copy, receivers=self.receivers(axes), part=self.part(axes), parts=self.parts(axes))
+        return dataclasses.replace(
+            copy, multicast_mask=self.receivers(axes), part=self.part(axes), parts=self.parts(axes)
+        )
 
     def senders(self, shared: Iterable[tuple[int, ...]]) -> tuple[Expr, ...]:
         """The numbers of those who bring parts of any such tiles to the executing block, which is the first."""

@@ -116,7 +116,7 @@ class _Producer:
         moved = substitute_stmt(copy, self._values, self._buffers)
         assert isinstance(moved, Copy)
         moved = _on_versions(moved, each, turn)
-        moved = dataclasses.replace(moved, barrier=full_barrier(each, turn), policy=self._policy(copy))
+        moved = dataclasses.replace(moved, barrier=full_barrier(each, turn), cache_policy=self._policy(copy))
         axes = each.shared.get(copy.dst.buffer)
         made.append(moved if axes is None else self._members.share(moved, axes))
         if copy is copies[-1]:
