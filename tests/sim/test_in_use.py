@@ -6,6 +6,7 @@ import pytest
 from tilelang.errors import DataRace, Loc
 from tilelang.sim.in_use import InUse
 from tilelang.sim.storage import Footprint
+from tilelang.targets.nvidia.isa.async_units import WGMMA
 
 
 class Warp:
@@ -20,7 +21,7 @@ class Warp:
 
 def asked(registers, warp, offset, count, *, write):
     """What work touches, as it is asked for it."""
-    warp.footprint = Footprint()
+    warp.footprint = Footprint(WGMMA)
     assert not registers.access(warp, offset, count, write=write)
     ((memory, lanes, units),) = warp.footprint.writes if write else warp.footprint.reads
     warp.footprint = None
@@ -39,9 +40,10 @@ def test_sums_of_a_product_are_neither_read_nor_written(warp, offset, count):
     lanes, units = asked(registers, warp, 4, 4, write=True)
     registers.begin_arrival(warp, lanes, units)
     for write in (False, True):
-        with pytest.raises(DataRace, match="'C'.* while a product that accumulates in them") as error:
+        with pytest.raises(DataRace, match="'C'.* while a wgmma that accumulates in them") as error:
             registers.access(warp, offset, count, write=write)
         assert 7 == error.value.notes[0].loc.line
+        assert "wait for it first: T.wait_wgmma(0), or" in error.value.hint
     assert registers.access(warp, 0, 4, write=True)
     assert registers.access(warp, np.full(32, 8), 8, write=True)
     registers.end_arrival(units)
@@ -53,7 +55,7 @@ def test_operands_of_a_product_may_be_read(warp):
     lanes, units = asked(registers, warp, 0, 4, write=False)
     registers.begin_departure(warp, lanes, units)
     assert registers.access(warp, 0, 4, write=False)
-    with pytest.raises(DataRace, match="while a product that reads them"):
+    with pytest.raises(DataRace, match="while a wgmma that reads them"):
         registers.access(warp, 3, 1, write=True)
     registers.end_departure(units)
     assert registers.access(warp, 3, 1, write=True)

@@ -79,7 +79,7 @@ def test_reading_sums_before_the_wait_is_reported(threads):
         k.issue()
         k.store()
         threads.call(wgmma_wait(0))
-    with pytest.raises(DataRace, match="'sums' are read by thread .* while a product that accumulates in them"):
+    with pytest.raises(DataRace, match="'sums' are read by thread .* while a wgmma that accumulates in them"):
         k.run()
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from tilelang.sim.storage import Footprint, Storage, active_lanes
+from tilelang.targets.nvidia.isa.async_units import CP_ASYNC
 
 
 class Lanes:
@@ -30,6 +31,6 @@ def test_the_active_lanes_are_all_or_some():
 
 
 def test_footprints_do_not_share_their_lists():
-    one, other = Footprint(), Footprint()
+    one, other = Footprint(CP_ASYNC), Footprint(CP_ASYNC)
     one.reads.append(None)
     assert [] == other.reads == other.writes

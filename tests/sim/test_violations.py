@@ -90,7 +90,7 @@ def test_engines_are_no_threads_of_the_block():
     assert (
         "tile[3] is written by an asynchronous copy and read by thread 1, and nothing orders the two" == error.message
     )
-    assert "mbarrier" in error.hint
+    assert "transaction barrier" in error.hint
 
 
 def test_a_missing_proxy_fence_names_who_should_have_executed_it():
@@ -98,7 +98,7 @@ def test_a_missing_proxy_fence_names_who_should_have_executed_it():
     assert isinstance(error, MissingProxyFence)
     assert "tile[3] was written by thread 40 and is read by an engine that thread 0 starts" in error.message
     assert ("written here by thread 40", 4) == (error.notes[0].text, error.notes[0].loc.line)
-    assert "fence.proxy.async" in error.hint
+    assert "T.fence_proxy_async()" in error.hint
 
 
 def test_a_block_that_ends_too_early():

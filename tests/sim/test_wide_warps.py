@@ -1,5 +1,6 @@
 """Programs for a machine whose warps have 64 threads: instructions, divergence, barriers and races."""
 
+import dataclasses
 import functools
 
 import numpy as np
@@ -12,6 +13,7 @@ from tilelang.isa.instruction import AsyncUnit, Completion, Effect, Group, Instr
 from tilelang.sim.counters import Counters
 from tilelang.targets.gpu.isa.sync import SYNC_WARP
 from tilelang.targets.gpu.isa.warp import shuffle
+from tilelang.targets.registry import family_of
 
 SIZE = 64
 MASK = SCALARS["uint64"]
@@ -34,8 +36,11 @@ VOTE = wide(vote, MASK)
 
 
 @pytest.fixture
-def run(threads):
-    return functools.partial(threads.simulate, warp_size=SIZE)
+def run(threads, monkeypatch):
+    """Runs the program on a machine whose warps have 64 threads."""
+    machines = family_of("cuda").machines
+    monkeypatch.setitem(machines, "wide", dataclasses.replace(machines["sm_90a"], name="wide", warp_size=SIZE))
+    return functools.partial(threads.simulate, arch="wide")
 
 
 def zeros(*shape, dtype=np.float32):
@@ -223,5 +228,5 @@ def test_blocks_of_a_cluster_have_whole_warps_of_their_own(threads, run):
             threads.call(instruction)
         threads.store(out, (bx, t), value)
     result = zeros(2, 96)
-    run(result, arch="sm_90a")
+    run(result)
     np.testing.assert_array_equal(result, np.stack([1000 + np.arange(96)[::-1], np.arange(96)[::-1]]))

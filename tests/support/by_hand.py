@@ -201,7 +201,6 @@ class ThreadProgram(Program):
         lazy: bool = True,
         seed: int = 0,
         report: Counters | None = None,
-        warp_size: int = 32,
     ) -> None:
         func = self.finish()
         verify(func)
@@ -209,7 +208,6 @@ class ThreadProgram(Program):
             func,
             arguments,
             target=Target("cuda", arch),
-            warp_size=warp_size,
             lazy=lazy,
             seed=seed,
             report=report,

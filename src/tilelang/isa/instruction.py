@@ -39,13 +39,14 @@ class AsyncUnit:
     """A unit of a machine that works on while the threads that started it go on.
 
     Attributes:
-        name: For people.
+        name: Of its work, for people: "a matrix instruction" is named "matrix instruction".
         completion: How threads learn of the end of its work.
         every_thread: Whether each thread starts work of its own and waits for that, so that its commits and waits tell
             what is complete. Otherwise some do so for others, which learn of it at barriers.
         reads_late: Whether it reads shared memory at some time before the wait, so that it must not be written
             earlier; otherwise operands count as read when the work is started.
         async_proxy: Whether it sees memory through the asynchronous proxy: what threads wrote before needs a fence.
+        awaited_by: What a program writes to wait for all of its work; empty if there is no such call.
     """
 
     name: str
@@ -53,6 +54,7 @@ class AsyncUnit:
     every_thread: bool = False
     reads_late: bool = False
     async_proxy: bool = False
+    awaited_by: str = ""
 
 
 class Effect(enum.Flag):

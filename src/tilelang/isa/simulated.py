@@ -237,7 +237,7 @@ class Warp(Protocol):
         """
 
     def fence_registers(self) -> None:
-        """Orders the warp's accesses to registers before products that use them."""
+        """Orders the warp's accesses to registers before asynchronous matrix instructions that use them."""
 
     def is_fenced(self, pointer: Pointer) -> bool:
         """Whether `fence_registers` stands between the warp's own accesses to an array of registers and now."""

@@ -70,7 +70,7 @@ class AsyncWork:
         if not self._lazy:
             self._do(work)
             return
-        footprint = warp.footprint = Footprint()
+        footprint = warp.footprint = Footprint(unit)
         try:
             (touch or work)()
         finally:

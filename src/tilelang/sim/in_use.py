@@ -1,6 +1,6 @@
 """Which registers of a warp instructions under way still read or write, and when others touched them last.
 
-Takes accesses to registers by place; gives the complaint where a product under way owns them. Invariant: all lanes of
+Takes accesses to registers by place; gives the complaint where work under way owns them. Invariant: all lanes of
 a warp count as one, since such instructions belong to whole warps.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tilelang.errors import DataRace, Loc, Note
+from tilelang.isa.instruction import AsyncUnit
 from tilelang.sim.storage import Accessor, Index
 
 
@@ -30,6 +31,7 @@ class InUse:
         self._leaving = np.zeros(size, np.int64)
         self._under_way = 0
         self._loc: Loc | None = None
+        self._unit: AsyncUnit | None = None
 
     # -- asynchronous work ----------------------------------------------------------------------------------
     def begin_arrival(self, warp: Accessor, lanes: np.ndarray, units: np.ndarray) -> None:
@@ -66,6 +68,7 @@ class InUse:
         """
         if warp.footprint is not None:
             units = np.broadcast_to(int(np.min(offset)) + np.arange(count), (1, count))
+            self._unit = warp.footprint.unit
             marks = warp.footprint.writes if write else warp.footprint.reads
             marks.append((self, np.flatnonzero(warp.mask)[:1], units))
             return False
@@ -85,9 +88,11 @@ class InUse:
         uses = "accumulates in" if self._arriving[busy[0] : busy[0] + count].any() else "reads"
         done = "written" if write else "read"
         thread = int(warp.threads[np.flatnonzero(warp.mask)[0]])
+        unit = self._unit
+        assert unit is not None
         raise DataRace(
-            f"registers of '{self._name}' are {done} by thread {thread} while a product that {uses} them may still be "
-            "under way",
-            notes=() if self._loc is None else (Note("the product was started here", self._loc),),
-            hint="wait for the product first: T.wait_wgmma(0), or with a number that leaves fewer products under way",
+            f"registers of '{self._name}' are {done} by thread {thread} while a {unit.name} that {uses} them may still "
+            "be under way",
+            notes=() if self._loc is None else (Note(f"the {unit.name} was started here", self._loc),),
+            hint=f"wait for it first: {unit.awaited_by}, or with a number that leaves fewer groups under way",
         )

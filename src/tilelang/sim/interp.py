@@ -52,14 +52,13 @@ class StatementCompiler:
     Args:
         slots: Where warps keep variables and buffers.
         target: What the program is for.
-        warp_size: Threads of a warp.
         counting: Whether to count what is executed.
     """
 
-    def __init__(self, slots: Slots, target: Target, warp_size: int, *, counting: bool = False) -> None:
+    def __init__(self, slots: Slots, target: Target, *, counting: bool = False) -> None:
         self._slots = slots
         self._loc = NOWHERE  # of the innermost statement around that has a place
-        self._lanes = LaneCompiler(slots, warp_size)
+        self._lanes = LaneCompiler(slots, target.machine.warp_size)
         self._effects = EffectCompiler(slots, self._lanes, target, counting=counting)
 
     def compile(self, stmt: Stmt) -> Code:

@@ -53,7 +53,6 @@ def simulate(
     arguments: Sequence[np.ndarray | int | float],
     *,
     target: Target,
-    warp_size: int | None = None,
     lazy: bool = True,
     seed: int = 0,
     report: Counters | None = None,
@@ -65,7 +64,6 @@ def simulate(
         func: The function, as it would be printed for the target.
         arguments: One per parameter, in order: arrays for tensors, numbers for scalars.
         target: The GPU.
-        warp_size: Threads of its warps; as the machine has, unless told.
         lazy: Let asynchronous work happen as late as its waits allow; otherwise at once.
         seed: Draws the order of blocks and warps.
         report: Receives the counts of what was done.
@@ -79,7 +77,7 @@ def simulate(
     if func.level is not Level.THREAD:
         raise CompilerBug(f"{func.name}: the simulator runs thread-level programs")
     with func.loc, np.errstate(all="ignore"):
-        Simulation(func, target, warp_size or target.machine.warp_size, lazy, seed, report, printer).run(arguments)
+        Simulation(func, target, lazy, seed, report, printer).run(arguments)
 
 
 class Simulation:
@@ -89,13 +87,12 @@ class Simulation:
         self,
         func: PrimFunc,
         target: Target,
-        warp_size: int,
         lazy: bool,
         seed: int,
         report: Counters | None,
         printer: Callable[[str], object],
     ) -> None:
-        self._func, self._target, self._warp_size, self._lazy = func, target, warp_size, lazy
+        self._func, self._target, self._lazy = func, target, lazy
         self._counters, self._printer = report, printer
         self._choice = random.Random(seed)
         self._evaluator = Evaluator(lambda buffer, where: self._memory.cells(buffer).load(where))
@@ -191,7 +188,7 @@ class Simulation:
 
     def compiler(self, slots: Slots) -> StatementCompiler:
         """What compiles the body of a launch."""
-        return StatementCompiler(slots, self._target, self.warp_size, counting=self._counters is not None)
+        return StatementCompiler(slots, self._target, counting=self._counters is not None)
 
     def block(
         self,
@@ -220,7 +217,7 @@ class Simulation:
     @property
     def warp_size(self) -> int:
         """Threads of a warp."""
-        return self._warp_size
+        return self._target.machine.warp_size
 
     @property
     def choice(self) -> random.Random:

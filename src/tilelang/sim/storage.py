@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tilelang.errors import Loc
+from tilelang.isa.instruction import AsyncUnit
 from tilelang.records import record
 from tilelang.sim.counters import Counters
 from tilelang.sim.history import History
@@ -36,7 +37,7 @@ class Accessor(Protocol):
         loc: The statement.
         counters: Where accesses are counted, if anywhere.
         footprint: Receives what asynchronous work will touch, while it is only asked; None while it happens.
-        fences: How often it ordered accesses to registers before products.
+        fences: How often it ordered accesses to registers before matrix instructions.
         lands: Whether asynchronous work happens now.
     """
 
@@ -81,10 +82,12 @@ class Footprint:
     """What asynchronous work touches: memory with units per lane.
 
     Attributes:
+        unit: What does the work.
         reads: The memory, lanes, and units of it; units have the lanes along axis 0.
         writes: The same.
     """
 
+    unit: AsyncUnit
     reads: list[tuple[Marked, np.ndarray, np.ndarray]] = field(default_factory=list)
     writes: list[tuple[Marked, np.ndarray, np.ndarray]] = field(default_factory=list)
 

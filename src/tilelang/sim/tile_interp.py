@@ -52,6 +52,7 @@ from tilelang.sim.handover import Handing, handing
 from tilelang.sim.memory import Box, Cells, Memory
 from tilelang.sim.printing import false_assumption, scalar_text, tile_text
 from tilelang.sim.races import Watch
+from tilelang.targets.registry import families
 
 
 def run_reference(
@@ -319,5 +320,10 @@ def _refuse_threads(body: Stmt, thread: Var) -> None:
 def _refusal(what: str) -> NoLowering:
     return NoLowering(
         f"{what}: says what single GPU threads do, and the reference interpreter runs a block as one program",
-        hint="run it with execution_backend='simulator' and target={'kind': 'cuda', 'arch': 'sm_90a'}",
+        hint=f"run it with execution_backend='simulator' and target={_gpu()}",
     )
+
+
+def _gpu() -> dict[str, str]:
+    """A target whose programs say what threads do."""
+    return next(family.example for family in families().values() if family.is_gpu)

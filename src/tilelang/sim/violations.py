@@ -84,15 +84,15 @@ def conflicting(element: str, buffer: str, found: Conflict) -> SimulationError:
             f"that {verb} it may still be in flight",
             notes=(Note(f"the copy was started here{alias}", found.place.loc),),
             hint="wait for the copy first: for its group in the thread that started it, and then at a barrier; or for "
-            "the phase of the mbarrier that it arrives at",
+            "the phase of the transaction barrier that it arrives at",
         )
     if found.engine:
         return DataRace(
             f"{element} is {found.before} by an asynchronous copy and {found.now} by thread {thread}, and "
             "nothing orders the two",
             notes=(Note(f"the copy was started here{alias}", found.place.loc),),
-            hint="let whoever touches it wait for the copy: for the phase of its mbarrier, or at a barrier behind the "
-            "wait for its group",
+            hint="let whoever touches it wait for the copy: for the phase of its transaction barrier, or at a barrier "
+            "behind the wait for its group",
         )
     barrier = "T.sync_warp() or T.sync_threads()" if found.one_warp else "T.sync_threads()"
     if found.apart:
@@ -119,7 +119,7 @@ def unfenced(element: str, now: str, thread: str, writer: str, place: Place) -> 
         f"{element} was written by thread {writer} and is {now} by an engine that thread {thread} starts, but thread "
         f"{writer} executed no proxy fence between its write and the barrier that orders the two",
         notes=(Note(f"written here by thread {writer}", place.loc),),
-        hint="let every thread that writes execute fence.proxy.async after its writes and before the barrier",
+        hint="let every thread that writes execute T.fence_proxy_async() after its writes and before the barrier",
     )
 
 
@@ -136,5 +136,6 @@ def unarrived(name: str, thread: str, *, apart: bool) -> SimulationError:
     return SimulationError(
         f"'{name}': the block ends while a copy that thread {thread}{' of its cluster' if apart else ''} started may "
         "still write it",
-        hint="let the block that receives the copy wait for it, for the phase of its mbarrier, before it ends",
+        hint="let the block that receives the copy wait for it, for the phase of its transaction barrier, before it "
+        "ends",
     )

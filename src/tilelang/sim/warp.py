@@ -317,7 +317,7 @@ class SimWarp:
                 raise violations.unfenced(cell.element_of_unit((unit,)), "updated", name(thread), name(writer), place)
 
     def fence_registers(self) -> None:
-        """Orders the warp's accesses to registers before products that use them."""
+        """Orders the warp's accesses to registers before asynchronous matrix instructions that use them."""
         self.fences += 1
 
     def is_fenced(self, pointer: Pointer) -> bool:
