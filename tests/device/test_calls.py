@@ -1,4 +1,4 @@
-"""Calls of kernels on a GPU, through the launcher in machine code and without it: streams, graphs, threads, outputs."""
+"""Calls of kernels on a GPU, in machine code and without it: streams, graphs, threads, outputs."""
 
 import threading
 import time
@@ -9,13 +9,14 @@ from device_launch import needs_gpu
 import tilelang
 import tilelang.language as T
 from tilelang.errors import ArgumentError
-from tilelang.targets.nvidia.runtime.native_launcher import BUILDER, exchange_of
+from tilelang.runtime.checker import exchange_of
+from tilelang.targets.nvidia.runtime.native_launch import BUILDER
 
 pytestmark = needs_gpu
 torch = pytest.importorskip("torch")
 
 
-@pytest.fixture(params=["launcher", "python"], autouse=True)
+@pytest.fixture(params=["native", "python"], autouse=True)
 def way(request, monkeypatch):
     """How calls after the first are made."""
     if request.param == "python":
@@ -57,7 +58,7 @@ def test_later_calls_take_the_expected_way_with_the_same_results(way):
         x, y = torch.randn(rows, 64, device="cuda"), torch.zeros(rows, 64, device="cuda")
         kernel(x, 2.0, rows, y)
         torch.testing.assert_close(y, x * 2 + rows)
-    assert (way == "launcher") == is_native(kernel)
+    assert (way == "native") == is_native(kernel)
 
 
 def test_outputs_are_allocated(way):

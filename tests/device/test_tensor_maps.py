@@ -11,6 +11,7 @@ from tilelang.dtypes import INT32, as_dtype
 from tilelang.errors import DriverError
 from tilelang.ir.expr import Var
 from tilelang.isa.intrinsic import ordered_helpers
+from tilelang.runtime.checker import exchange_of
 from tilelang.targets.nvidia.isa.cluster import CLUSTER_RANK, CLUSTER_SIZE
 from tilelang.targets.nvidia.isa.dependent_launch import GRID_DEPENDENCY_LAUNCH, GRID_DEPENDENCY_WAIT
 from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC
@@ -21,7 +22,7 @@ from tilelang.targets.nvidia.runtime.device_call import DeviceCaller
 from tilelang.targets.nvidia.runtime.device_code import build
 from tilelang.targets.nvidia.runtime.device_program import DeviceProgram
 from tilelang.targets.nvidia.runtime.failures import FAILURES
-from tilelang.targets.nvidia.runtime.native_launcher import BUILDER, exchange_of
+from tilelang.targets.nvidia.runtime.native_launch import BUILDER
 
 pytestmark = needs_gpu
 torch = pytest.importorskip("torch")

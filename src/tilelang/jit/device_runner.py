@@ -68,9 +68,6 @@ class DeviceRunner:
     def _use(self, call: Callable[..., Any], attempt: Callable[..., Any] | None) -> None:
         self.call, self.attempt = call, attempt  # attributes of its own: properties would cost a call
 
-    def host_source(self) -> str:  # noqa: D102  see `Runner`
-        return self.caller.host_source()
-
     def synchronize(self) -> None:  # noqa: D102  see `Runner`
         self.caller.synchronize()
 

@@ -39,7 +39,7 @@ from tilelang.language.parameters import annotations_of, stated_parameters
 from tilelang.language.types import PointerType, TensorType
 from tilelang.records import record
 from tilelang.runtime.arrays import borrow, is_torch_tensor
-from tilelang.runtime.call_text import MISSED
+from tilelang.runtime.fast_path import MISSED
 
 Place = int | str  # of an argument in a call: its position, or its keyword
 

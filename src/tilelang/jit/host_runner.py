@@ -5,19 +5,25 @@ Takes the arguments of a call, gives what it returns. Invariant: nothing runs be
 
 from __future__ import annotations
 
-import sys
+import struct
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilelang.errors import NOWHERE, DeviceAssertError, ResourceError
-from tilelang.ir.func import Param, PrimFunc, ScalarParam, TensorParam
+from tilelang.ir.func import PrimFunc
 from tilelang.jit.program import Program, compile_program
 from tilelang.options import CompileOptions
-from tilelang.runtime.arguments import bind
-from tilelang.runtime.call_text import attempt_of
+from tilelang.records import record
+from tilelang.runtime.argument_rows import Kind
+from tilelang.runtime.argument_table import ArgumentTable, Match
+from tilelang.runtime.arguments import Bound, bind
+from tilelang.runtime.arrays import Allocation, ArrayView, borrow, host_allocation
+from tilelang.runtime.checker import Checker
+from tilelang.runtime.fast_path import FastPath
+from tilelang.runtime.native_call import NativePlan
 from tilelang.runtime.parameters import Signature
-from tilelang.targets.cpu.runtime.fast_call import call_text, make_fast_call
-from tilelang.targets.cpu.runtime.library import FLOAT, INTEGER, POINTER, Entry
+from tilelang.targets.cpu.runtime.checker_builder import BUILDER
+from tilelang.targets.cpu.runtime.library import Entry
 from tilelang.targets.target import Target
 
 if TYPE_CHECKING:
@@ -25,41 +31,52 @@ if TYPE_CHECKING:
 
 
 class HostRunner:
-    """A kernel compiled for the host's processor."""
+    """A kernel compiled for the host's processor.
+
+    Attributes:
+        call: Runs the kernel on the arguments of a call; another function after some calls.
+        attempt: See `Runner`.
+    """
 
     code: DeviceCode | None = None
 
     def __init__(self, func: PrimFunc, signature: Signature, target: Target, options: CompileOptions) -> None:
         self.func, self.signature = func, signature
         self.program: Program | None = compile_program(func, target, options, "cc")
-        entry = self.program.built
-        assert isinstance(entry, Entry)
-        kinds = [_c_type(param) for param in func.params] + [INTEGER] * len(signature.symbols)
-        self._entry = entry.typed(kinds)
-        self._make_call()
-
-    def host_source(self) -> str:  # noqa: D102  see `Runner`
-        return call_text(self.signature)
+        assert isinstance(self.program.built, Entry)
+        self.entry = self.program.built
+        letters = [_LETTERS.get(row.kind, "q") for row in signature.rows] + ["q"] * len(signature.symbols)
+        self.layout = struct.Struct(f"<{''.join(letters)}")
+        self._fast_path = FastPath(ArgumentTable(signature), self._long_way, BUILDER, self._use)
+        self.call: Callable[..., Any] = lambda *args: self._long_way(args)
+        self.attempt: Callable[..., Any] | None = None
 
     def synchronize(self) -> None:
         """Nothing to wait for: a call returns when it is done."""
 
-    def _make_call(self) -> None:
-        self._knows_torch = "torch" in sys.modules
-        self.call = make_fast_call(self.signature, self._entry, self._long_way, self._fail)
-        self.attempt: Callable[..., Any] | None = attempt_of(self.call)
+    def _use(self, call: Callable[..., Any], attempt: Callable[..., Any] | None) -> None:
+        self.call, self.attempt = call, attempt
 
     def _long_way(self, args: Sequence[Any]) -> Any:
-        if not self._knows_torch and "torch" in sys.modules:
-            self._make_call()
         bound = bind(self.signature, args)
-        status = self._entry(*bound.c_arguments())
-        if status:
-            self._fail(status)
-        return bound.result()
+        self.start(bound.c_arguments())
+        result = bound.result()
+        self._fast_path.learn(bound, _Plan(self, tuple(bound.symbols), _allocations(self.signature, bound)))
+        return result
 
-    def _fail(self, status: int) -> None:
-        """Raises for the entry's answer that something went wrong."""
+    def start(self, values: Sequence[int | float]) -> None:
+        """Runs the entry on addresses and numbers, which have been checked."""
+        status = self.entry.start(self.layout.pack(*values))
+        if status:
+            self.fail(status)
+
+    def fail(self, status: int) -> None:
+        """Raises for the entry's answer that something went wrong.
+
+        Raises:
+            DeviceAssertError: An assertion of the kernel has failed.
+            ResourceError: There is no memory for what it allocates.
+        """
         assert self.program is not None
         asserts = self.program.source.asserts
         if 0 < status <= len(asserts):
@@ -72,8 +89,44 @@ class HostRunner:
         )
 
 
-def _c_type(param: Param) -> type:
-    if isinstance(param, TensorParam):
-        return POINTER
-    assert isinstance(param, ScalarParam)
-    return FLOAT if param.dtype.is_float else INTEGER
+_LETTERS = {Kind.FLOAT: "d", Kind.UNSIGNED: "Q", Kind.POINTER: "Q"}  # of `struct`
+
+
+@record
+class _Plan:
+    """Calls with the same sizes.
+
+    Attributes:
+        runner: Whose kernel it is.
+        symbols: Their values.
+        outputs: How they are made, in the order of return.
+    """
+
+    runner: HostRunner
+    symbols: tuple[int, ...]
+    outputs: tuple[Allocation, ...]
+
+    def start(self, match: Match) -> Any:
+        """See `fast_path.Plan`."""
+        made = [output.make() for output in self.outputs]
+        for index, array in zip(self.runner.signature.outputs, made, strict=True):
+            view = borrow(array)
+            assert view is not None
+            match.values[index] = view.pointer
+        self.runner.start([*match.values, *self.symbols])
+        return None if not made else made[0] if len(made) == 1 else made
+
+    def native(self, checker: Checker) -> NativePlan:
+        """See `fast_path.Plan`."""
+        del checker  # the entry's own function is all that it takes
+        return NativePlan(self.runner.entry.address, 0, self.runner.fail, self.symbols, self.outputs)
+
+
+def _allocations(signature: Signature, bound: Bound) -> tuple[Allocation, ...]:
+    """How outputs like those of a call are made."""
+    made = []
+    for index in signature.outputs:
+        view = bound.values[index]
+        assert isinstance(view, ArrayView)
+        made.append(host_allocation(bound.like, view.shape, signature.params[index].dtype))
+    return tuple(made)

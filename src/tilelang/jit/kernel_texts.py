@@ -107,7 +107,7 @@ class KernelTexts:
         when a call brings them; this is the source of the first.
 
         Args:
-            kernel_only: Without the text of the host's function, which follows otherwise.
+            kernel_only: Without the host's part, see `get_host_source`, which follows otherwise.
         """
         if self._runner.program is not None:
             text = self._runner.program.source.text
@@ -116,8 +116,8 @@ class KernelTexts:
         return text if kernel_only else f"{text}\n{self.get_host_source()}"
 
     def get_host_source(self) -> str:
-        """The text of the function that checks the arguments of a call at a glance and launches the kernel."""
-        return self._runner.host_source()
+        """What a call checks before it launches the kernel, as lines of comments; empty where nothing is compiled."""
+        return "" if self._runner.program is None else self.signature.text()
 
     @property
     def kernel_source(self) -> str:

@@ -37,9 +37,6 @@ class ReferenceRunner:
         run_reference(self._func, host_values(bound))
         return bound.result()
 
-    def host_source(self) -> str:  # noqa: D102  see `Runner`
-        return ""
-
     def synchronize(self) -> None:
         """Nothing to wait for: a call returns when it is done."""
 

@@ -41,9 +41,6 @@ class Runner(Protocol):
     def call(self) -> Callable[..., Any]:
         """Runs the kernel on the arguments of a call; may be another function after a call."""
 
-    def host_source(self) -> str:
-        """The text of the function that checks arguments at a glance and launches; empty if there is none."""
-
     def synchronize(self) -> None:
         """Waits until what was launched is done."""
 

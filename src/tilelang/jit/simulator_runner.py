@@ -47,9 +47,6 @@ class SimulatorRunner:
     def call(self, *args: Any) -> Any:  # noqa: D102  see `Runner`
         return self.simulate(args)
 
-    def host_source(self) -> str:  # noqa: D102  see `Runner`
-        return ""
-
     def synchronize(self) -> None:
         """Nothing to wait for: a call returns when it is done."""
 

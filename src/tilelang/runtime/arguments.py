@@ -40,7 +40,7 @@ class Bound:
     """A call whose arguments have been checked.
 
     Attributes:
-        values: One per parameter: an `ArrayView` or a Python number.
+        values: One per parameter: an `ArrayView` or a Python number, which can be the address of a tensor.
         symbols: The values of the signature's symbols, in order.
         outputs: The arrays that were allocated, in the order of return.
         packed: What the call has to put back into the arrays that were passed, or made for outputs.
@@ -64,9 +64,8 @@ class Bound:
 
     def address(self, parameter: int) -> int:
         """Where the tensor that was passed for a parameter begins."""
-        view = self.values[parameter]
-        assert isinstance(view, ArrayView)
-        return view.pointer
+        value = self.values[parameter]
+        return value.pointer if isinstance(value, ArrayView) else int(value)
 
     def c_arguments(self) -> list[int | float]:
         """The values as the entry takes them: addresses and numbers, then symbols."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 import ctypes
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -279,17 +280,43 @@ def framework_of(values: Sequence[object]) -> object:
     return None
 
 
-def allocate(like: object, shape: tuple[int, ...], dtype: DType) -> Any:
-    """An uninitialized host array in the framework of `like`.
+@record
+class Allocation:
+    """How an uninitialized array is made: a function and what it is called with."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    keywords: dict[str, Any] = field(default_factory=dict)
+
+    def make(self) -> Any:
+        """A new array."""
+        return self.function(*self.args, **self.keywords)
+
+
+def host_allocation(like: object, shape: tuple[int, ...], dtype: DType) -> Allocation:
+    """How a host array in the framework of `like` is made.
 
     Frameworks whose arrays cannot be written get a NumPy array; `hand_over` converts it once it is filled. Without an
     array to go by, it is a torch tensor if the caller has imported torch.
     """
     torch = sys.modules.get("torch")
-    row = torch_dtype(dtype)
-    if torch is not None and row is not None and (like is None or isinstance(like, torch.Tensor)):
-        return empty_tensor(shape, row)
-    return np.empty(shape, dtype.numpy)
+    row: Any = torch_dtype(dtype)
+    if torch is None or row is None or not (like is None or isinstance(like, torch.Tensor)):
+        return Allocation(np.empty, (shape, dtype.numpy))
+    if math.prod(shape) * row.itemsize < HUGE_PAGES_FROM_BYTES:
+        return Allocation(torch.empty, (shape,), {"dtype": row})
+    return Allocation(_empty_in_huge_pages, (shape, row))
+
+
+def torch_device_allocation(shape: tuple[int, ...], dtype: object, device: int) -> Allocation:
+    """How a torch tensor of one of torch's dtypes is made on a CUDA device."""
+    torch = sys.modules["torch"]
+    return Allocation(torch.empty, (shape,), {"dtype": dtype, "device": torch.device(f"cuda:{device}")})
+
+
+def allocate(like: object, shape: tuple[int, ...], dtype: DType) -> Any:
+    """An uninitialized host array; see `host_allocation`."""
+    return host_allocation(like, shape, dtype).make()
 
 
 def allocate_on_device(like: object, shape: tuple[int, ...], dtype: DType, device: int) -> Any:
@@ -301,7 +328,7 @@ def allocate_on_device(like: object, shape: tuple[int, ...], dtype: DType, devic
     row = torch_dtype(dtype)
     home = type(like).__module__.split(".")[0]
     if torch is not None and row is not None and (like is None or isinstance(like, torch.Tensor) or home == "numba"):
-        return torch.empty(shape, dtype=row, device=f"cuda:{device}")
+        return torch_device_allocation(shape, row, device).make()
     if home in _IMMUTABLE and hasattr(like, "__array_namespace__"):
         made = like.__array_namespace__().empty(shape, dtype=dtype.numpy, device=getattr(like, "device", None))
         return made.block_until_ready() if hasattr(made, "block_until_ready") else made
@@ -314,15 +341,13 @@ def allocate_on_device(like: object, shape: tuple[int, ...], dtype: DType, devic
 HUGE_PAGES_FROM_BYTES = 1 << 22  # where NumPy starts to ask the system for huge pages
 
 
-def empty_tensor(shape: tuple[int, ...], dtype: Any) -> Any:
-    """An uninitialized torch tensor of a torch dtype; a large one lies in memory of NumPy, in huge pages.
+def _empty_in_huge_pages(shape: tuple[int, ...], dtype: Any) -> Any:
+    """An uninitialized torch tensor in memory of NumPy.
 
     The first touch of 64 MiB in small pages takes several times as long as writing them.
     """
     torch = sys.modules["torch"]
     size_bytes = math.prod(shape) * dtype.itemsize
-    if size_bytes < HUGE_PAGES_FROM_BYTES:
-        return torch.empty(shape, dtype=dtype)
     memory = np.empty(size_bytes + 64, np.uint8)
     start = -memory.ctypes.data % 64
     return torch.from_numpy(memory[start : start + size_bytes]).view(dtype).view(shape)

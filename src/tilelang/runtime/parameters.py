@@ -6,6 +6,7 @@ of a `Signature` can be found from the arguments that a caller passes.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
@@ -25,6 +26,7 @@ from tilelang.ir.visit import (
     written_buffers,
 )
 from tilelang.records import record
+from tilelang.runtime.argument_rows import Kind, Row, make_rows
 
 OutIdx = int | Sequence[int] | None
 
@@ -81,6 +83,26 @@ class Signature:
         with func.loc:
             signature._check_symbols()
         return signature
+
+    @functools.cached_property
+    def rows(self) -> tuple[Row, ...]:
+        """What a call must pass for each parameter."""
+        return make_rows(self.params, self.inputs, self.written)
+
+    def text(self) -> str:
+        """What a call must pass, as lines of comments in Python."""
+        lines = [f"# what a call of {self.name} must pass, and what it checks"]
+        for row in self.rows:
+            param, kind = row.param, row.kind.name.lower()
+            facts = [f"{param.dtype!s} {kind}" if row.kind in (Kind.TENSOR, Kind.POINTER) else f"{param.dtype!s}"]
+            if isinstance(param, TensorParam):
+                facts[0] += f" of shape {shape_text(param.shape)}"
+                strides = param.buffer.strides
+                facts.append("dense" if strides is None else f"strides {shape_text(strides)} in elements")
+                facts += ["written"] if row.written else []
+            facts += ["allocated and returned where it is not passed"] if row.index in self.outputs else []
+            lines.append(f"# {param.name}: {', '.join(facts)}")
+        return "\n".join([*lines, *(f"# assumed: {to_text(condition)}" for condition in self.assumptions)]) + "\n"
 
     def names(self, indices: Sequence[int]) -> str:
         """The names of parameters, for messages."""

@@ -1,4 +1,5 @@
 import shutil
+import struct
 import tempfile
 import threading
 from pathlib import Path
@@ -10,7 +11,6 @@ from tilelang.errors import CompilerBug, Loc, ToolchainError
 from tilelang.options import CompileOptions
 from tilelang.targets.cpu.runtime import toolchain
 from tilelang.targets.cpu.runtime.host_compiler import build, identity
-from tilelang.targets.cpu.runtime.library import INTEGER
 
 pytestmark = pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")
 
@@ -39,7 +39,7 @@ def compiler_that(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) ->
 
 
 def test_a_source_becomes_a_function() -> None:
-    assert 42 == build(source()).typed([INTEGER])(41)
+    assert 42 == build(source()).start(struct.pack("<q", 41))
 
 
 def test_the_same_source_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,11 +61,11 @@ def test_options_take_part_in_the_cache_key() -> None:
 
 def test_fast_math_keeps_nan() -> None:
     text = "volatile double x = 0.0; double y = x / x; return y != y;"
-    assert 1 == build(source(text), CompileOptions.from_user({"tl.enable_fast_math": True})).typed([INTEGER])(0)
+    assert 1 == build(source(text), CompileOptions.from_user({"tl.enable_fast_math": True})).start(struct.pack("<q", 0))
 
 
 def test_user_flags_reach_the_compiler() -> None:
-    assert 7 == build(source("return SEVEN;"), CompileOptions(compile_flags=("-DSEVEN=7",))).typed([INTEGER])(0)
+    assert 7 == build(source("return SEVEN;"), CompileOptions(compile_flags=("-DSEVEN=7",))).start(struct.pack("<q", 0))
 
 
 def test_a_damaged_entry_is_built_again(folder: Path) -> None:
@@ -73,14 +73,14 @@ def test_a_damaged_entry_is_built_again(folder: Path) -> None:
     whole = path.read_bytes()
     path.unlink()  # what is open in this process stays as it is
     path.write_bytes(whole[:100])
-    assert 5 == build(source("return 5;")).typed([INTEGER])(0)
+    assert 5 == build(source("return 5;")).start(struct.pack("<q", 0))
     assert len(whole) == path.stat().st_size
 
 
 def test_without_the_cache_nothing_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tilelang.options._CacheSwitch.enabled", False)
     toolchain._examine.cache_clear()
-    assert 42 == build(source()).typed([INTEGER])(41)
+    assert 42 == build(source()).start(struct.pack("<q", 41))
     assert not folder.exists()
     assert [] == list(folder.parent.glob("tilelang-*"))
 
@@ -89,8 +89,8 @@ def test_threads_may_build_and_call_at_once() -> None:
     results: list[int] = []
 
     def work() -> None:
-        function = build(source()).typed([INTEGER])
-        results.extend(function(n) - n for n in range(100))
+        entry = build(source())
+        results.extend(entry.start(struct.pack("<q", n)) - n for n in range(100))
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
@@ -112,7 +112,7 @@ def test_text_that_the_compiler_rejects_is_our_fault_and_says_where(tmp_path: Pa
     assert "2 | two = oops" in message
     kept = next(tmp_path.glob("tilelang-*/kernel.cpp"))
     assert f"the generated source is kept in {kept}; the command was" in message
-    assert source("return nonsense;").text == kept.read_text()
+    assert kept.read_text().startswith(source("return nonsense;").text)
 
 
 def test_text_rejected_under_user_flags_is_a_matter_of_the_flags() -> None:

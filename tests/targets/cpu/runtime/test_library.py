@@ -1,5 +1,8 @@
+import ctypes
+import ctypes.util
 import os
 import shutil
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +12,7 @@ import pytest
 from tilelang.codegen.source import Source
 from tilelang.errors import CompilerBug, ToolchainError
 from tilelang.targets.cpu.runtime.host_compiler import build
-from tilelang.targets.cpu.runtime.library import FLOAT, INTEGER, POINTER, open_entry
+from tilelang.targets.cpu.runtime.library import open_entry
 
 pytestmark = pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")
 
@@ -26,24 +29,20 @@ extern "C" int32_t mix(const float* p, int64_t n, double x) { return int32_t(p =
 
 
 def test_addresses_integers_and_floats_arrive() -> None:
-    mix = build(Source("cpp", TEXT, "mix")).typed([POINTER, INTEGER, FLOAT])
-    assert 10 == mix(0, 4, 2.5)
-    assert -1 == mix(64, 4, 2.5)
-
-
-def test_two_typings_of_one_entry_do_not_disturb_each_other() -> None:
     entry = build(Source("cpp", TEXT, "mix"))
-    first = entry.typed([POINTER, INTEGER, FLOAT])
-    second = entry.typed([POINTER, FLOAT, INTEGER])
-    assert first.argtypes != second.argtypes  # type: ignore[attr-defined]
+    assert 10 == entry.start(struct.pack("<Qqd", 0, 4, 2.5))
+    assert -1 == entry.start(struct.pack("<Qqd", 64, 4, 2.5))
+    assert -10 == entry.start(struct.pack("<Qqd", 0, -4, 2.5))
+    start = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 3)(entry.address)
+    assert 10 == start(None, struct.pack("<Qqd", 0, 4, 2.5), None)
 
 
 def test_the_number_of_threads_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
-    if build(Source("cpp", TEXT, "threads")).typed([])() == 0:
+    if build(Source("cpp", TEXT, "threads")).start(b"") == 0:
         pytest.skip("the compiler has no OpenMP")
-    before = build(Source("cpp", TEXT, "threads")).typed([])()
+    before = build(Source("cpp", TEXT, "threads")).start(b"")
     monkeypatch.setenv("TILELANG_NUM_THREADS", "3")
-    assert 3 == build(Source("cpp", TEXT, "threads")).typed([])()
+    assert 3 == build(Source("cpp", TEXT, "threads")).start(b"")
     monkeypatch.setenv("TILELANG_NUM_THREADS", str(before))
     build(Source("cpp", TEXT, "threads"))
 
@@ -56,8 +55,13 @@ def test_a_file_that_is_no_library_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_missing_entry_is_our_fault() -> None:
-    with pytest.raises(CompilerBug, match="has no function 'absent'"):
+    with pytest.raises(CompilerBug, match="absent"):
         build(Source("cpp", TEXT, "absent"))
+
+
+def test_a_library_of_something_else_is_our_fault() -> None:
+    with pytest.raises(CompilerBug, match="has no function 'tilelang_start'"):
+        open_entry(Path(ctypes.util.find_library("m") or ""), "f")
 
 
 _FORK = """
@@ -97,8 +101,8 @@ import os, sys, threading
 from tilelang.codegen.source import Source
 from tilelang.targets.cpu.runtime.host_compiler import build
 
-count = build(Source("cpp", sys.argv[1], "threads")).typed([])
-thread = threading.Thread(target=lambda: print(count(), os.environ.get("OMP_NUM_THREADS")))
+count = build(Source("cpp", sys.argv[1], "threads"))
+thread = threading.Thread(target=lambda: print(count.start(b''), os.environ.get("OMP_NUM_THREADS")))
 thread.start()
 thread.join()
 """

@@ -23,9 +23,7 @@ from tilelang.dtypes import INT32
 from tilelang.errors import ArgumentError, DeviceAssertError, DriverError, Loc, ResourceError
 from tilelang.ir.expr import Var
 from tilelang.ir.facts import Facts
-from tilelang.runtime.call_text import MISSED, NoShortWay
-from tilelang.targets.nvidia.runtime import device_call
-from tilelang.targets.nvidia.runtime.native_launcher import Builder
+from tilelang.runtime.fast_path import MISSED
 
 M, K = (Var(name, INT32, index=True) for name in "MK")
 THREE = (("tensor", 0, "void*"), ("tensor", 1, "void*"), ("tensor", 2, "void*"))
@@ -273,7 +271,6 @@ def test_calls_at_once_do_not_mix_their_arguments(add: Calls, torch: FakeTorch) 
         return plain(*args)
 
     add.driver.launch = slow
-    add.caller._fast.clear()
     add.caller.call = lambda *args: add.caller.long_way(args)
     mine, other = three(torch), three(torch)
     thread = threading.Thread(target=add, args=other)
@@ -354,12 +351,6 @@ def test_the_device_of_an_array_that_does_not_say_is_asked_of_the_driver(add: Ca
         add(Array(4096), Array(4096), Array(8192))
 
 
-def test_the_text_of_the_short_way_can_be_read(add: Calls, torch: FakeTorch) -> None:
-    text = add.caller.host_source()
-    assert "a0.dtype is E0 and a0.is_contiguous() and a0.shape == (8, 4)" in text
-    compile(text, "host", "exec")
-
-
 def test_resources_are_refused_before_anything_is_launched(cuda: FakeCuda, torch: FakeTorch) -> None:
     s = signature(tensor("A", 8))
     calls = Calls(cuda, s, lambda facts: device_code(launch(("tensor", 0, "void*"), shared_bytes=10**6)))
@@ -369,92 +360,43 @@ def test_resources_are_refused_before_anything_is_launched(cuda: FakeCuda, torch
     assert [] == cuda.launches
 
 
-# -- the launcher --------------------------------------------------------------------------------------------
-class Native:
-    """Stands for `NativeCall`: remembers what it learned, has room for two, and takes calls of these sizes."""
-
-    made: list["Native"] = []
-    unsuited = False
-
-    def __init__(self, signature: Any, program: Any, driver: Any, caller: Any, launcher: Any, exchange: Any) -> None:
-        if Native.unsuited:
-            raise NoShortWay
-        self.caller, self.learned, self.calls = caller, [], 0
-        Native.made.append(self)
-
-    def learn(self, plan: Any, bound: Any, context: int) -> bool:
-        if len(self.learned) == 2:
-            return False
-        self.learned.append((bound.values[0].shape, context))
-        return True
-
-    def call(self, *args: Any) -> Any:
-        if args[0].shape not in [shape for shape, _ in self.learned]:
-            return self.caller.long_way(args)
-        self.calls += 1
-
-    attempt = call
+# -- the fast path -------------------------------------------------------------------------------------------
+def test_an_attempt_takes_calls_that_are_known(cuda: FakeCuda, torch: FakeTorch) -> None:
+    calls = dynamic(cuda)
+    two = [[FakeTensor((4, size), torch.float32) for _ in range(2)] for size in (16, 8)]
+    assert calls.caller.attempt is None
+    calls(*two[0])
+    attempt = calls.caller.attempt
+    assert attempt is not None
+    assert (None, MISSED) == (attempt(*two[0]), attempt(*two[1]))
+    assert (1, 2) == (calls.long, len(cuda.launches))
 
 
-@pytest.fixture
-def builder(monkeypatch: pytest.MonkeyPatch) -> Builder:
-    monkeypatch.setattr(device_call, "NativeCall", Native)
-    monkeypatch.setattr(device_call, "exchange_of", lambda tensor_type: object())
-    monkeypatch.setattr(Native, "made", [])
-    return Builder(lambda: object())  # type: ignore[arg-type,return-value]
-
-
-@pytest.fixture
-def rows(cuda: FakeCuda, builder: Builder) -> Calls:
-    made = Calls(cuda, signature(tensor("A", M, 4), symbols=(M,)), lambda facts: device_code(launch(THREE[0])))
-    made.caller._builder = builder
-    return made
-
-
-def test_calls_go_through_the_launcher_as_soon_as_there_is_one(
-    rows: Calls, torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begun: list[Any] = []
-    monkeypatch.setattr(Builder, "start", lambda self: begun.append(self))
-    a = FakeTensor((16, 4), torch.float32)
-    assert rows.caller.attempt is None
-    for _ in range(3):
-        rows(a)
-    assert (1, 1) == (rows.long, len(begun))  # the other way meanwhile
-    attempt = rows.caller.attempt
-    assert (None, MISSED) == (attempt(a), attempt(FakeTensor((8, 4), torch.float32)))
-    assert 1 == rows.long
-    begun[0]._run()
-    for _ in range(3):
-        rows(a)
-    (native,) = Native.made
-    assert (2, 2, [((16, 4), 100)]) == (rows.long, native.calls, native.learned)
-    assert 5 == len(rows.cuda.launches)
-    assert native.attempt == rows.caller.attempt
-
-
-def test_what_is_full_is_replaced(rows: Calls, torch: FakeTorch, builder: Builder) -> None:
-    builder._run()
-    for size in (16, 32, 48, 64):
-        for _ in range(2):
-            rows(FakeTensor((size, 4), torch.float32))
-    assert [[16, 32], [48, 64]] == [[shape[0] for shape, _ in native.learned] for native in Native.made]
-    assert 4 == rows.long
-
-
-def test_what_the_launcher_cannot_take_goes_the_other_way(
-    rows: Calls, torch: FakeTorch, builder: Builder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    builder._run()
-    monkeypatch.setattr(Native, "unsuited", True)
-    for _ in range(3):
-        rows(FakeTensor((16, 4), torch.float32))
-    assert (1, 3) == (rows.long, len(rows.cuda.launches))
-
-
-def test_misaligned_tensors_teach_nothing(rows: Calls, torch: FakeTorch, builder: Builder) -> None:
-    builder._run()
-    a = FakeTensor((16, 4), torch.float32)
+def test_misaligned_tensors_teach_nothing(cuda: FakeCuda, torch: FakeTorch) -> None:
+    calls = dynamic(cuda)
+    tensors = [FakeTensor((4, 16), torch.float32).shifted(4) for _ in range(2)]
     for _ in range(2):
-        rows(a.shifted(4))
-    assert (2, []) == (rows.long, Native.made)
+        calls(*tensors)
+    assert (2, None) == (calls.long, calls.caller.attempt)
+
+
+def test_another_context_of_the_device_goes_the_long_way(add: Calls, torch: FakeTorch) -> None:
+    add(*three(torch))
+    for context in (200, 200, 100):
+        add.cuda.context = context
+        add(*three(torch))
+        assert context == add.cuda.launches[-1].context
+    assert 3 == add.long
+
+
+def test_scalars_that_only_some_programs_use_for_their_grids_are_looked_at(cuda: FakeCuda, torch: FakeTorch) -> None:
+    s = signature(tensor("A", 4, M), scalar("n"), symbols=(M,))
+
+    def make(facts: Facts) -> Any:
+        return device_code(launch(("tensor", 0, "void*"), grid=("1",) if facts.multiples else ("n",)))
+
+    calls = Calls(cuda, s, make)
+    for size, n in ((16, 1), (16, 2), (5, 3), (5, 4), (5, 3)):
+        calls(FakeTensor((4, size), torch.float32), n)
+        assert (1 if size == 16 else n) == cuda.launches[-1].grid[0]
+    assert 3 == calls.long

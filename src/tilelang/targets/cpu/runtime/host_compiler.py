@@ -17,7 +17,7 @@ from tilelang.errors import CompilerBug, Loc, Note, ToolchainError
 from tilelang.options import CompileOptions
 from tilelang.runtime import cache
 from tilelang.runtime.compile_flags import host_flags
-from tilelang.targets.cpu.runtime.library import Entry, open_entry
+from tilelang.targets.cpu.runtime.library import Entry, open_entry, start_text
 from tilelang.targets.cpu.runtime.toolchain import Compiler, find_compiler
 
 # -fwrapv: data integers wrap; -fno-strict-aliasing: views name bytes under another dtype
@@ -51,7 +51,8 @@ def build(source: Source, options: CompileOptions = CompileOptions()) -> Entry:
     """
     compiler = find_compiler()
     flags = (*_flags(compiler, options), *source.flags)
-    key = cache.key_of(source.key_text, compiler.identity, *flags, *host_flags(options.compile_flags))
+    text = source.key_text + start_text(source.entry)
+    key = cache.key_of(text, compiler.identity, *flags, *host_flags(options.compile_flags))
     make = functools.partial(_compiled, source, compiler, flags, options)
     # an open library outlives its file
     return cache.open_or_make(key, ".so", make, lambda path: open_entry(path, source.entry))
@@ -81,7 +82,7 @@ def _compiled(source: Source, compiler: Compiler, flags: tuple[str, ...], option
 
     folder = Path(tempfile.mkdtemp(prefix="tilelang-"))
     text, output = folder / "kernel.cpp", folder / "kernel.so"
-    text.write_text(source.text, encoding="utf-8", errors="backslashreplace")
+    text.write_text(source.text + start_text(source.entry), encoding="utf-8", errors="backslashreplace")
     line = [*compiler.command, *flags, str(text), *host_flags(options.compile_flags), "-o", str(output)]
     try:
         result = subprocess.run(line, capture_output=True, text=True, errors="replace", check=False)

@@ -1,10 +1,10 @@
-"""Opens compiled shared objects and gives their entry point as something Python can call."""
+"""Opens compiled shared objects and gives their entry point as something that calls can start."""
 
 from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,9 +12,31 @@ from tilelang.errors import CompilerBug, ToolchainError
 from tilelang.options import num_threads
 from tilelang.records import record
 
-POINTER = ctypes.c_void_p
-INTEGER = ctypes.c_int64
-FLOAT = ctypes.c_double
+# What is compiled behind each kernel: its entry as a function of values that lie one after the other in 8 bytes each.
+# `Plan::start` of call_checker.cpp; braces are evaluated in order.
+START = "tilelang_start"
+_START_TEXT = """
+template <class T> static T tilelang_next(const unsigned long long *&values) {
+  T value;
+  __builtin_memcpy(&value, values++, sizeof value);
+  return value;
+}
+struct tilelang_Called {
+  int status;
+  template <class... T> tilelang_Called(int (*entry)(T...), T... values) : status(entry(values...)) {}
+};
+template <class... T> static int tilelang_spread(int (*entry)(T...), const unsigned long long *values) {
+  return tilelang_Called{entry, tilelang_next<T>(values)...}.status;
+}
+extern "C" long long tilelang_start(void *, const unsigned long long *values, void *) {
+  return tilelang_spread(ENTRY, values);
+}
+"""
+
+
+def start_text(entry: str) -> str:
+    """The C++ text that follows a source with this entry."""
+    return _START_TEXT.replace("ENTRY", entry)
 
 
 @record
@@ -31,13 +53,15 @@ class Entry:
     name: str
     path: Path
 
-    def typed(self, argument_types: Sequence[type]) -> Callable[..., int]:
-        """The entry as a function of C arguments of these types; the interpreter lock is free while it runs."""
-        # a fresh function object each time, since argument types belong to the object
-        function = self.library[self.name]
-        function.argtypes = list(argument_types)
-        function.restype = ctypes.c_int32
-        return function
+    @property
+    def address(self) -> int:
+        """The function that starts the entry with values in memory."""
+        return ctypes.cast(self.library[START], ctypes.c_void_p).value or 0
+
+    def start(self, values: bytes) -> int:
+        """Runs the entry with values of 8 bytes each; the interpreter lock is free meanwhile."""
+        status: int = self.library.tilelang_start(None, values, None)
+        return status
 
 
 def open_entry(path: Path, name: str) -> Entry:
@@ -52,8 +76,9 @@ def open_entry(path: Path, name: str) -> Entry:
             library = ctypes.CDLL(str(path))
     except OSError as error:
         raise ToolchainError(f"cannot load the compiled kernel {path}: {error}") from None
-    if not hasattr(library, name):
-        raise CompilerBug(f"the compiled kernel {path} has no function {name!r}")
+    if not hasattr(library, START):
+        raise CompilerBug(f"the compiled kernel {path} has no function {START!r}")
+    library.tilelang_start.argtypes, library.tilelang_start.restype = [ctypes.c_void_p] * 3, ctypes.c_int64
     _prepare_threads(library)
     return Entry(library, name, path)
 

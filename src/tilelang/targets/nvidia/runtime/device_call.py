@@ -18,18 +18,20 @@ from tilelang.errors import ArgumentError, DriverError, NoLowering, Note, Progra
 from tilelang.ir.facts import Facts
 from tilelang.ir.func import ScalarParam
 from tilelang.records import record
+from tilelang.runtime.argument_table import ArgumentTable, Match
 from tilelang.runtime.arguments import Bound, Devices, bind
-from tilelang.runtime.arrays import ArrayView, is_torch_tensor
-from tilelang.runtime.call_text import NoShortWay
+from tilelang.runtime.arrays import Allocation, ArrayView, is_torch_tensor, torch_device_allocation, torch_dtype
+from tilelang.runtime.checker import Checker
+from tilelang.runtime.fast_path import MISSED, FastPath
+from tilelang.runtime.native_call import NativePlan
 from tilelang.runtime.parameters import Signature
 from tilelang.runtime.variants import WIDE, Variants
+from tilelang.targets.cpu.runtime.checker_builder import CheckerBuilder
 from tilelang.targets.nvidia.runtime.cuda_driver import Driver, open_driver
-from tilelang.targets.nvidia.runtime.device_fast_call import FastCall, device_call_text, make_device_call
 from tilelang.targets.nvidia.runtime.device_program import DeviceProgram
 from tilelang.targets.nvidia.runtime.failures import FAILURES, FailureBoard
 from tilelang.targets.nvidia.runtime.launch_block import Block, Placed, make_block, packed_scalar
-from tilelang.targets.nvidia.runtime.native_call import NativeCall
-from tilelang.targets.nvidia.runtime.native_launcher import BUILDER, Builder, exchange_of
+from tilelang.targets.nvidia.runtime.native_launch import BUILDER, failed_launch, launch_state, start_of
 from tilelang.targets.nvidia.runtime.streams import current_stream, workspaces
 from tilelang.targets.nvidia.runtime.tensor_map import TensorMaps, encoder
 
@@ -75,7 +77,7 @@ class DeviceCaller:
         opener: Gives the driver.
         board: Where failed assertions report.
         changed: Gets `call` and `attempt` whenever they change.
-        builder: Gives the launcher in machine code once it is built.
+        builder: Gives the checker in machine code, and launch.cpp with it, once they are built.
 
     Attributes:
         signature: As given.
@@ -93,7 +95,7 @@ class DeviceCaller:
         opener: Callable[[], Driver] = open_driver,
         board: FailureBoard = FAILURES,
         changed: Callable[[Callable[..., Any], Callable[..., Any] | None], None] = lambda call, attempt: None,
-        builder: Builder = BUILDER,
+        builder: CheckerBuilder = BUILDER,
     ) -> None:
         self.signature = signature
         self.arch = arch
@@ -104,13 +106,11 @@ class DeviceCaller:
         self._changed = changed
         self._programs: dict[Facts, DeviceProgram] = {}
         self._plans: dict[Any, Plan] = {}
-        self._fast: dict[DeviceProgram, FastCall | None] = {}
-        self._fast_plans: dict[Any, Any] = {}
         self._builder = builder
-        self._native: NativeCall | None = None
-        self._native_is_possible = True
-        self._lock, self._native_lock = threading.Lock(), threading.Lock()
-        self.call: Callable[..., Any] = self._any_way
+        self._fast_path: FastPath | None = None
+        self._sizing: frozenset[str] = frozenset()  # the scalars that decide how programs are launched
+        self._lock = threading.Lock()
+        self.call: Callable[..., Any] = lambda *args: self.long_way(args)
         self.attempt: Callable[..., Any] | None = None
 
     def program(self, facts: Facts) -> DeviceProgram:
@@ -119,10 +119,6 @@ class DeviceCaller:
             if facts not in self._programs:
                 self._programs[facts] = self._compile(facts)
             return self._programs[facts]
-
-    def host_source(self) -> str:
-        """The text of the function that checks the arguments of a call at a glance and launches."""
-        return device_call_text(self.signature, self.program(self.variants.usual))
 
     def synchronize(self) -> None:
         """Waits until everything that was launched in the current context is done.
@@ -139,13 +135,18 @@ class DeviceCaller:
         self._board.check()
 
     # -- a call ---------------------------------------------------------------------------------------------
-    def _any_way(self, *args: Any) -> Any:
-        return self.long_way(args)
+    def driver(self) -> Driver:
+        """The driver.
+
+        Raises:
+            DeviceAssertError: An assertion of a kernel has failed.
+        """
+        self._board.check()
+        return self._opener()
 
     def long_way(self, args: Sequence[Any]) -> Any:
         """Does everything that a call needs, with all checks and messages."""
-        self._board.check()
-        driver = self._opener()
+        driver = self.driver()
         devices = Devices(self.arch, driver.device_of, lambda: driver.current_device() or 0)
         bound = bind(self.signature, args, devices)
         assert bound.device is not None
@@ -158,12 +159,12 @@ class DeviceCaller:
                 if len(self._plans) >= _MAX_PLANS:
                     self._plans.clear()
                 plan = self._plans[key] = self._make_plan(driver, program, bound.device, names)
-            self._launch(driver, plan, bound)
+            self.launch(driver, plan, bound)
         if aligned and None not in plan.placed and is_torch_tensor(bound.like):
-            self._prepare_short(driver, plan, bound, context)
+            self._learn(plan, bound, context)
         return bound.result()
 
-    def _launch(self, driver: Driver, plan: Plan, bound: Bound) -> None:
+    def launch(self, driver: Driver, plan: Plan, bound: Bound) -> None:
         """Launches a plan's kernels; the calling thread's context is one of the device."""
         stream = current_stream(bound)
         block = plan.take()
@@ -194,9 +195,10 @@ class DeviceCaller:
             case "tensor_map":
                 maps = placed.maps[argument.index]
                 return maps[bound.address(maps.shape.text.tensor)]
+            case "tensor":
+                return bound.address(argument.index)
         value = bound.values[argument.index]
-        if isinstance(value, ArrayView):
-            return value.pointer
+        assert not isinstance(value, ArrayView)
         return packed_scalar(value, self.signature.params[argument.index].dtype, code)
 
     def fail(self, status: int, kernel: str) -> None:
@@ -285,45 +287,69 @@ class DeviceCaller:
         symbols = tuple(int(names[symbol.name]) for symbol in program.signature.symbols)
         return Plan(program, placed, symbols, tuple(program.workspaces(names)), flag)
 
-    # -- the short ways -------------------------------------------------------------------------------------
-    def _prepare_short(self, driver: Driver, plan: Plan, bound: Bound, context: int) -> None:
-        """Lets further calls like this one take the shortest way that there is."""
-        if self._native_is_possible and self._prepare_native(driver, plan, bound, context):
-            return
-        program = plan.program
-        if program not in self._fast:
-            self._fast[program] = make_device_call(self.signature, program, driver, self, self._fast_plans)
-        fast = self._fast[program]
-        if fast is not None:
-            fast.learn(plan, bound)
-            self._use(fast.call, fast.attempt)
-        if self._native_is_possible:
-            self._builder.start()
-            # the next call then prepares the shortest way
-            self._builder.when_ready(lambda: self._use(self._any_way, None))
-
-    def _prepare_native(self, driver: Driver, plan: Plan, bound: Bound, context: int) -> bool:
-        """Whether calls like this one may go through the launcher from now on."""
-        exchange = exchange_of(sys.modules["torch"].Tensor)
-        launcher = self._builder.get()
-        if exchange is None:
-            self._native_is_possible = False
-        if exchange is None or launcher is None:
-            return False
-        with self._native_lock:
-            try:
-                native = self._native
-                if native is None or not native.learn(plan, bound, context):  # the first, or there is no room
-                    native = NativeCall(self.signature, plan.program, driver, self, launcher, exchange)
-                    native.learn(plan, bound, context)
-            except NoShortWay:
-                self._native_is_possible = False
-                return False
-            self._native = native
-        self._use(native.call, native.attempt)
-        return True
+    # -- the fast path --------------------------------------------------------------------------------------
+    def _learn(self, plan: Plan, bound: Bound, context: int) -> None:
+        """Lets further calls like this one take the fast path."""
+        assert bound.device is not None
+        scalars = {param.name for param in self.signature.params if isinstance(param, ScalarParam)}
+        sizing = self._sizing | (scalars & plan.program.used_names)
+        if self._fast_path is None or sizing != self._sizing:
+            table = ArgumentTable(self.signature, device=True, sizing=sizing)
+            self._sizing = sizing
+            self._fast_path = FastPath(table, lambda args: self.long_way(args), self._builder, self._use)
+        outputs = [(bound.values[i], self.signature.params[i].dtype) for i in self.signature.outputs]
+        made = tuple(
+            torch_device_allocation(view.shape, torch_dtype(dtype), bound.device)
+            for view, dtype in outputs if isinstance(view, ArrayView)
+        )  # fmt: skip
+        self._fast_path.learn(bound, _KnownCall(self, plan, bound.device, context, made))
 
     def _use(self, call: Callable[..., Any], attempt: Callable[..., Any] | None) -> None:
         if self.call is not call:
             self.call, self.attempt = call, attempt
             self._changed(call, attempt)
+
+
+@record
+class _KnownCall:
+    """Calls with the same sizes on the same device, of torch tensors.
+
+    Attributes:
+        caller: Whose kernel it is.
+        plan: What is launched.
+        device: Where.
+        context: In which the kernels are loaded.
+        outputs: How they are made, in the order of return.
+    """
+
+    caller: DeviceCaller
+    plan: Plan
+    device: int
+    context: int
+    outputs: tuple[Allocation, ...]
+
+    def start(self, match: Match) -> Any:
+        """See `fast_path.Plan`."""
+        driver, signature = self.caller.driver(), self.caller.signature
+        with driver.inside(self.device) as context:
+            if context != self.context:
+                return MISSED
+            made = [output.make() for output in self.outputs]
+            for index, tensor in zip(signature.outputs, made, strict=True):
+                match.values[index] = tensor.data_ptr()
+            bound = Bound(list(match.values), outputs=made, like=match.like, device=self.device)
+            self.caller.launch(driver, self.plan, bound)
+        return bound.result()
+
+    def native(self, checker: Checker) -> NativePlan:
+        """See `fast_path.Plan`."""
+        torch, plan, kept = sys.modules["torch"], self.plan, list[Any]()
+        placed = [part for part in plan.placed if part is not None]
+        state = launch_state(self.caller.driver(), placed, plan.program, self.context, plan.flag, kept)
+        spaces = [torch_device_allocation((size,), torch.uint8, self.device) for size in plan.workspaces]
+        return NativePlan(start_of(checker), state, self._failed, plan.symbols, self.outputs, spaces, kept)
+
+    def _failed(self, answer: int) -> None:
+        status, launch = failed_launch(answer)
+        names = [placed.launch.name for placed in self.plan.placed if placed is not None]
+        self.caller.fail(status, names[launch])

@@ -16,23 +16,28 @@ from tilelang.dtypes import INT32, as_dtype
 from tilelang.errors import ArgumentError
 from tilelang.ir.expr import Var
 from tilelang.ir.func import ScalarParam
+from tilelang.runtime.argument_table import ArgumentTable
 from tilelang.runtime.arguments import bind
-from tilelang.runtime.call_text import MISSED, NoShortWay
+from tilelang.runtime.arrays import Allocation, torch_dtype
+from tilelang.runtime.checker import Checker, Exchange, exchange_of
+from tilelang.runtime.fast_path import MISSED
+from tilelang.runtime.native_call import NativeCall, NativePlan, NotNative
 from tilelang.runtime.parameters import Signature
+from tilelang.targets.cpu.runtime.checker_builder import build
 from tilelang.targets.nvidia.runtime.cuda_driver import Driver
 from tilelang.targets.nvidia.runtime.device_program import DeviceProgram
 from tilelang.targets.nvidia.runtime.failures import FailureBoard
 from tilelang.targets.nvidia.runtime.launch_block import Placed
-from tilelang.targets.nvidia.runtime.native_call import NativeCall
-from tilelang.targets.nvidia.runtime.native_launcher import Exchange, build, exchange_of
+from tilelang.targets.nvidia.runtime.native_launch import LAUNCH_TEXT, failed_launch, launch_state, start_of
 from tilelang.targets.nvidia.runtime.tensor_map import TensorMaps
 
 torch = pytest.importorskip("torch")
-LAUNCHER = build()
+CHECKER = build(LAUNCH_TEXT)
 EXCHANGE = exchange_of(torch.Tensor)
-pytestmark = pytest.mark.skipif(LAUNCHER is None or EXCHANGE is None, reason="needs a C++ compiler and torch >= 2.10")
+pytestmark = pytest.mark.skipif(CHECKER is None or EXCHANGE is None, reason="needs a C++ compiler and torch >= 2.10")
 
 HOST = 1  # DLPack's number for host memory, on which the tensors of these tests are
+NAMES = [f"n{n}" for n in range(193)]
 M, N, S = (Var(name, INT32, index=True) for name in "MNS")
 A, B, C = (("tensor", n, "void*") for n in range(3))
 
@@ -41,11 +46,21 @@ A, B, C = (("tensor", n, "void*") for n in range(3))
 class Plan:
     """What the long way found out."""
 
-    program: DeviceProgram
+    kernel: "Kernel"
     placed: tuple[Placed, ...]
     symbols: tuple[int, ...]
-    workspaces: tuple[int, ...] = ()
-    flag: int = 0
+    outputs: list[Allocation]
+    workspaces: list[Allocation]
+    flag: int
+    context: int
+
+    def native(self, checker: Checker) -> NativePlan:
+        """As `device_call` does."""
+        kept: list[Any] = []
+        driver, program = Driver(self.kernel.machine), self.kernel.program
+        state = launch_state(driver, self.placed, program, self.context, self.flag, kept)
+        failed = self.kernel.failed
+        return NativePlan(start_of(checker), state, failed, self.symbols, self.outputs, self.workspaces, kept)
 
 
 class Machine(FakeCuda):
@@ -102,7 +117,8 @@ class Kernel:
         self.flag = ctypes.c_int32(0)
         self.asserts = asserts
         exchange = Exchange(EXCHANGE.tensor_of, ctypes.cast(self.machine.stream_of, ctypes.c_void_p).value)
-        self.native = NativeCall(s, self.program, Driver(self.machine), self, LAUNCHER, exchange, HOST)
+        self.table = ArgumentTable(s, device=True, sizing=self.program.used_names)
+        self.native = NativeCall(self.table, CHECKER, (self.long_way, lambda args: MISSED), exchange, HOST)
         self.call = self.native.call
 
     def learn(self, *args: Any, context: int = 100) -> bool:
@@ -116,18 +132,25 @@ class Kernel:
             tuple(TensorMaps(shape, driver.map_encoder("cuTensorMapEncodeTiled"), driver.error) for shape in shapes)
             for shapes in program.tensor_maps(names)
         ]
+        for one in (one for several in maps for one in several):
+            one[bound.address(one.shape.text.tensor)]
         parts = zip(program.launches, program.grids(names), range(1, 99), program.formats, maps)
-        plan = Plan(
-            program, tuple(Placed(*part) for part in parts), tuple(bound.symbols),
-            tuple(self.program.workspaces(names)), ctypes.addressof(self.flag) if self.asserts else 0,
-        )
-        return self.native.learn(plan, bound, context)
+        outputs = [
+            Allocation(torch.empty, (bound.values[i].shape,), {"dtype": torch_dtype(self.signature.params[i].dtype)})
+            for i in self.signature.outputs
+        ]
+        spaces = [Allocation(torch.empty, ((size,),), {"dtype": torch.uint8}) for size in program.workspaces(names)]
+        flag = ctypes.addressof(self.flag) if self.asserts else 0
+        plan = Plan(self, tuple(Placed(*part) for part in parts), tuple(bound.symbols), outputs, spaces, flag, context)
+        return self.native.learn(self.table.key(bound), plan)
 
     def long_way(self, args: Any) -> str:
         self.long.append(args)
         return "the long way"
 
-    def fail(self, status: int, kernel: str) -> Any:
+    def failed(self, answer: int) -> None:
+        status, launch = failed_launch(answer)
+        kernel = self.program.launches[launch].name
         self.failures.append((status, kernel))
         raise RuntimeError(f"{kernel} {status}")
 
@@ -307,7 +330,7 @@ def test_a_pointer_is_an_address_or_a_tensor() -> None:
     for given, expected in ((4112, 4112), (other, other.data_ptr())):
         assert kernel.call(torch.zeros(8), given) is None
         assert expected == kernel.last[0]
-    for given in (0, 8, -16, 2**63, 1.0, None, other[0, 1:]):  # others need another program, or are errors
+    for given in (0, 8, -16, 2**63, 1.0, None, other[0, 1:], torch.tensor(4096)):  # others need another program, or are errors
         assert "the long way" == kernel.call(torch.zeros(8), given)
 
 
@@ -340,10 +363,9 @@ def test_an_allocation_that_fails_launches_nothing(monkeypatch: pytest.MonkeyPat
     def full(*args: Any, **keywords: Any) -> Any:
         raise MemoryError("no more")
 
-    plain = torch.empty
-    monkeypatch.setattr(torch, "empty", full)
     kernel = Kernel(signature(tensor("A", 8), tensor("B", 8), out_idx=-1), launch(A, B))
-    monkeypatch.setattr(torch, "empty", plain)
+    monkeypatch.setattr("tilelang.runtime.arrays.Allocation.make", lambda self: np.zeros(8, np.float32))
+    monkeypatch.setattr(torch, "empty", full)
     kernel.learn(torch.zeros(8))
     with pytest.raises(MemoryError, match="no more"):
         kernel.call(torch.zeros(8))
@@ -452,17 +474,23 @@ def test_a_kernel_that_nobody_has_is_collected() -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: (signature(tensor("A", 8, dtype="float16x2")), launch(A)),
-        lambda: (signature(tensor("A", 8, dtype="int4")), launch(A)),
-        lambda: (signature(tensor("A", 8), scalar("x", "float16")), launch(A)),
-        lambda: (signature(scalar("n"), tensor("A", 8), out_idx=-1), launch(("tensor", 1, "void*"))),
-        lambda: (signature(tensor("A", 8), scalar("x", "float32")), launch(A, grid=("int(x)",))),
-        lambda: (signature(*(tensor(f"A{n}", 8) for n in range(65))), launch(A)),
+        lambda: (signature(tensor("A", 8), scalar("x", "float16")), launch(A, ("scalar", 1, "half_t"))),
+        lambda: (signature(tensor("A", 8), *map(scalar, NAMES)), launch(*(("scalar", 1, "int") for _ in NAMES))),
     ],
 )
-def test_what_the_launcher_cannot_take_has_no_shortest_way(make: Any) -> None:
-    with pytest.raises(NoShortWay):
-        Kernel(*make())
+def test_launches_that_need_more_are_not_made_in_machine_code(make: Any) -> None:
+    kernel = Kernel(*make())
+    with pytest.raises(NotNative):
+        kernel.learn(torch.zeros(8), *[1] * (len(kernel.signature.params) - 1))
+
+
+def test_a_float_can_decide_the_grid() -> None:
+    s = signature(tensor("A", 8), scalar("x", "float32"))
+    kernel = Kernel(s, launch(A, ("scalar", 1, "float"), grid=("int(x)",)))
+    kernel.learn(torch.zeros(8), 3.5)
+    assert kernel.call(torch.zeros(8), 3.5) is None
+    assert ((3, 1, 1), 3.5) == (kernel.machine.done[-1][2][:3], kernel.last[1])
+    assert "the long way" == kernel.call(torch.zeros(8), 3.0)
 
 
 def test_the_long_way_words_the_errors_of_what_was_refused(add: Kernel) -> None:

@@ -1,0 +1,105 @@
+"""Compiles `call_checker.cpp`, once per machine and in the background.
+
+Takes the host's C++ compiler and the compile cache, gives a `Checker` as soon as there is one. Invariant: nobody waits
+for it, and nothing fails without it: no compiler, no cache, or a Python that it does not know mean that calls are
+looked at in Python.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from tilelang.errors import ToolchainError
+from tilelang.options import temporary_folder
+from tilelang.runtime import cache
+from tilelang.runtime.checker import CHECKER_TEXT, Checker, is_known_python
+
+_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-w")
+
+
+class CheckerBuilder:
+    """Compiles and loads a checker, in the background.
+
+    Args:
+        build: What to do there; gives None where there can be no checker.
+    """
+
+    def __init__(self, build: Callable[[], Checker | None]) -> None:
+        self._build = build
+        self._lock = threading.Lock()
+        self._started = self._done = False
+        self._checker: Checker | None = None
+        self._waiting: list[Callable[[], None]] = []
+
+    def start(self) -> None:
+        """Begins, if nobody has begun; returns at once."""
+        with self._lock:
+            if self._started:
+                return
+            self._started = True
+        try:
+            threading.Thread(target=self._run, name="tilelang-checker").start()
+        except RuntimeError:  # no thread can be had: the process ends, or has too many
+            self._done = True
+
+    def get(self) -> Checker | None:
+        """The checker, if it is there by now."""
+        return self._checker
+
+    def when_ready(self, action: Callable[[], None]) -> None:
+        """Does something once there is a checker: at once, later in another thread, or never."""
+        with self._lock:
+            if not self._done:
+                self._waiting.append(action)
+                return
+        if self._checker is not None:
+            action()
+
+    def _run(self) -> None:
+        try:
+            self._checker = self._build()
+        finally:
+            with self._lock:
+                self._done = True
+                waiting, self._waiting = self._waiting, []
+        if self._checker is not None:
+            for action in waiting:
+                action()
+
+
+def build(*more: Path) -> Checker | None:
+    """The checker with further sources beside it, from the cache where possible; None where there can be none."""
+    import platform  # noqa: PLC0415  what a first call needs loads none of what building needs
+
+    from tilelang.targets.cpu.runtime.toolchain import find_command, fingerprint  # noqa: PLC0415
+
+    if not is_known_python():
+        return None
+    paths = (CHECKER_TEXT, *more)
+    try:
+        command = find_command()
+        texts = [path.read_text(encoding="utf-8") for path in paths]
+        key = cache.key_of(*texts, *command, *_FLAGS, fingerprint(command), platform.machine())
+        # an open library outlives its file
+        return cache.open_or_make(key, ".so", lambda: _compiled(command, paths), lambda path: Checker(str(path)))
+    except (ToolchainError, OSError):
+        return None
+
+
+def _compiled(command: tuple[str, ...], paths: tuple[Path, ...]) -> bytes:
+    import subprocess  # noqa: PLC0415
+    import tempfile  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory(prefix="tilelang-", dir=temporary_folder()) as folder:
+        output = os.path.join(folder, "checker.so")
+        line = [*command, *_FLAGS, *map(str, paths), "-o", output]
+        result = subprocess.run(line, capture_output=True, text=True, errors="replace", check=False)
+        if result.returncode:
+            raise ToolchainError(f"cannot compile {' '.join(map(str, paths))}: {result.stderr}")
+        return Path(output).read_bytes()
+
+
+BUILDER = CheckerBuilder(build)
