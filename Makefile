@@ -7,13 +7,17 @@ JOBS ?= 2
 # the interpreter of `make device-test`: one that has pytest, hypothesis and torch for the GPU
 DEVICE_PYTHON ?= $(PYTHON)
 
+# the folders in which most tests are pure
+PURE := analysis arith backend carver codegen contrib ir isa jit language layout lowering messages ops passes profile runtime \
+	sim targets tools transforms tune
+
 # how long `make fuzz` runs
 SECONDS ?= 60
 
 # what `make texts` does: write or compare
 WHAT ?= compare
 
-.PHONY: demo test device-test fuzz texts check bench docs format clean
+.PHONY: demo test test-pure device-test fuzz texts check bench docs format clean
 
 # without torch nothing can hold arrays on a GPU, so the example runs on the CPU there
 demo: $(VENV)/.package
@@ -22,6 +26,10 @@ demo: $(VENV)/.package
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(JOBS)
+
+# what needs no compiler, no process and no simulated GPU: under two minutes on two cores, for every change
+test-pure: $(VENV)/.dev
+	$(BIN)/python -m pytest -n $(JOBS) -r fE --pure $(addprefix tests/,$(PURE)) tests/test_*.py
 
 # on a machine with a GPU: the device against the simulator and the reference; elsewhere all of it is skipped
 device-test:

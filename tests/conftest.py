@@ -1,12 +1,14 @@
-"""What every test shares: a cache folder of its own session, deterministic property tests, sampled sweeps."""
+"""What every test shares: a cache folder of its own session, deterministic property tests, sampled sweeps, tiers."""
 
 import atexit
 import os
 import shutil
+import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from importlib import import_module
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,6 +34,30 @@ settings.register_profile("nightly", max_examples=500, deadline=None, suppress_h
 settings.load_profile(os.environ.get("TILELANG_HYPOTHESIS_PROFILE", "ci"))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--pure", action="store_true", help="skip tests where they compile, start a process or simulate a GPU")
+
+
+@pytest.fixture(autouse=True)
+def _pure(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `--pure`, a test that gets to one of these ends there: what is left takes two cores less than two minutes."""
+    if not request.config.getoption("--pure"):
+        return
+
+    def refuse(*_: Any, **__: Any) -> None:
+        pytest.skip("needs a compiler, a process or a simulated GPU")
+
+    make_runner = import_module("tilelang.jit.kernel").make_runner
+
+    def only_by_reference(*args: Any) -> Any:
+        return make_runner(*args) if args[-1] == "reference" else refuse()
+
+    monkeypatch.setattr("tilelang.jit.kernel.make_runner", only_by_reference)
+    monkeypatch.setattr("tilelang.sim.run.Simulation.__init__", refuse)
+    monkeypatch.setattr("tilelang.targets.nvidia.runtime.nvrtc.Nvrtc.compile", refuse)
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+
+
 @pytest.fixture(autouse=True)
 def _same_random_numbers_every_time() -> Iterator[None]:
     state = np.random.get_state()
@@ -41,14 +67,14 @@ def _same_random_numbers_every_time() -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of a sweep every fourth test runs, or one in as many as its mark says, unless all were asked for."""
+    """Of a sweep every eighth test runs, or one in as many as its mark says, unless all were asked for."""
     if os.environ.get("TILELANG_SLOW_TESTS"):
         return
     seen: Counter[int] = Counter()
     for item in items:
         if (mark := item.get_closest_marker("slow")) is None:
             continue
-        every = mark.kwargs.get("every", 4)
+        every = mark.kwargs.get("every", 8)
         if seen[every] % every:
             item.add_marker(pytest.mark.skip(reason="a sampled sweep; TILELANG_SLOW_TESTS=1 runs all of it"))
         seen[every] += 1

@@ -71,13 +71,13 @@ def test_example_agrees_with_its_reference_on_a_simulated_hopper(name: str, monk
     simulated(monkeypatch, name, "sm_90a", SCHEDULES[:1], **ON_HOPPER[name])
 
 
-@pytest.mark.slow(every=8)
+@pytest.mark.slow(every=16)
 @pytest.mark.parametrize("name", sorted(ON_HOPPER))
 def test_schedules_do_not_change_what_an_example_finds_on_hopper(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     simulated(monkeypatch, name, "sm_90a", SCHEDULES, **ON_HOPPER[name])
 
 
-@pytest.mark.slow(every=8)
+@pytest.mark.slow(every=16)
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80"])
 @pytest.mark.parametrize("name", sorted(SIZES))
 def test_schedules_do_not_change_what_an_example_finds(name: str, arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +105,7 @@ _SPILLS = "ignore:kernel .* the registers of a thread do not suffice:tilelang.er
 
 
 @needs_nvrtc
-@pytest.mark.slow(every=7)
+@pytest.mark.slow(every=13)
 @pytest.mark.filterwarnings(_SPILLS)
 @pytest.mark.parametrize("arch", [arch for arch in ARCHITECTURES if arch != MEASURED])
 @pytest.mark.parametrize("name", sorted(SIZES))

@@ -115,6 +115,7 @@ KINDS = [
 ]
 
 
+@pytest.mark.slow(every=3)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(map(str, kind.values())))
 def test_every_dtype_at_all_timings(kind):
     sizes, tile = (72, 48, 80), (64, 32, 512 // as_dtype(kind["dtype"]).bits)
@@ -340,6 +341,7 @@ FORMS = (
 )  # fmt: skip
 
 
+@pytest.mark.slow(every=3)
 @pytest.mark.parametrize("form", FORMS)
 def test_what_stands_around_a_product(form):
     arguments = [draw((M, K)), draw((K, N), seed=1), draw((K, N), seed=2), draw((N,), seed=3), draw((M, N), seed=4)]
