@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ TESTS = ROOT / "tests"
 
 # From left to right; an entry is a package, a folder of it or a module, and the longest that fits a file is its layer.
 LAYERS = (
-    "records errors api options dtypes targets/machine targets/family targets/registry targets/target layout ir arith isa targets/gpu/isa ops language analysis lowering targets/gpu transforms "
+    "records errors api options dtypes targets/machine targets/gemm_tile targets/family targets/registry targets/target layout ir arith isa targets/gpu/isa ops language analysis lowering targets/gpu transforms "
     "passes sim codegen runtime targets/backend targets/cpu targets/nvidia profile jit tune tools"
 ).split()
 
@@ -24,6 +25,41 @@ FACADES = set(
     "__init__ __main__ autotuner backend carver contrib cpu cuda engine env finder intrinsics language/__init__ math other_names "
     "paths profiler quantize testing utils version".split()
 )
+
+# Words of one vendor's machines, which stand in the folder of that vendor alone: in names and in texts of other files,
+# documentation included, they are found by this expression.
+VENDOR_WORDS = re.compile(
+    r"(?i:wgmma|mbarrier|cp[._]async|ldmatrix|stmatrix|warpgroup|nvrtc)"
+    r"|(?<![A-Za-z])(?:tma|TMA)(?![A-Za-z])|T(?:ma|MA)(?=[A-Z])|(?<![A-Za-z])sm_"
+)
+
+# A file that holds such words, which ones, and why.
+ALLOWED_WORDS: dict[str, tuple[str, str]] = {
+    "backend/target.py": ("sm_", "the name of a machine in an example"),
+    "carver/arch/cuda.py": ("sm_", "`sm_version` of published TileLang"),
+    "carver/arch/kinds.py": ("sm_", "`sm_version` of published TileLang"),
+    "contrib/nvcc.py": ("nvrtc sm_ tma", "a facade over NVIDIA's compilers, with the names of published TileLang"),
+    "ir/conversion.py": ("sm_", "a message of published TileLang, which names the only machine that can"),
+    "jit/kernel.py": ("nvrtc sm_", "names of execution backends and machines that users write"),
+    "jit/kernel_texts.py": ("sm_", "the name of a machine in a hint"),
+    "language/__init__.py": ("warpgroup", "gathers the modules of `targets/nvidia/language`"),
+    "language/atomic.py": ("tma", "the option `use_tma` of published TileLang"),
+    "language/barriers.py": ("mbarrier", "`T.create_list_of_mbarrier` in a hint"),
+    "language/copies.py": ("cp_async tma", "`disable_tma` and values of `prefer_instruction` of published TileLang"),
+    "language/level3.py": ("cp_async tma wgmma", "names of published TileLang that are refused, and what to write instead"),
+    "language/products.py": ("wgmma", "`T.wait_wgmma` in a hint"),
+    "layout/__init__.py": ("wgmma", "`make_wgmma_swizzled_layout` of published TileLang"),
+    "layout/swizzle.py": ("sm_ wgmma", "`make_wgmma_swizzled_layout` of published TileLang"),
+    "layout/swizzle_mode.py": ("warpgroup wgmma", "`SwizzleMode` of published TileLang, with the numbers of descriptors"),
+    "options.py": ("tma wgmma", "names of options: `tl.disable_tma_lower`, `tl.disable_wgmma`"),
+    "paths.py": ("wgmma", "module paths of published TileLang"),
+    "tools/analyzer.py": ("sm_", "`sm_version` of published TileLang"),
+    "tools/command_line.py": ("sm_", "names of machines in the help"),
+    "tools/doctor.py": ("nvrtc sm_", "tells which compilers and devices of each vendor are found"),
+}
+
+# Files in which a warp has yet to get its width from the machine. None may be added.
+OUTSTANDING_WIDTHS = {"language/threads.py", "layout/blocked.py", "layout/memory.py"}
 
 # A file that has no test file of its own, and why. (An `__init__.py` only gathers names.)
 WITHOUT_TEST: dict[str, str] = {}
@@ -118,6 +154,69 @@ def test_the_layer_test_sees_imports_in_every_form(text: str, expected: str) -> 
     found = layer_violations(SOURCE / "layout" / "layout.py", text)
     assert 1 == len(found)
     assert expected in found[0]
+
+
+def names_and_texts(tree: ast.Module) -> Iterator[str]:
+    """Each identifier of a file, and each text, documentation included."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=text) | ast.Attribute(attr=text) | ast.arg(arg=text) | ast.Constant(value=str(text)):
+                yield text
+            case ast.FunctionDef(name=text) | ast.ClassDef(name=text) | ast.keyword(arg=str(text)):
+                yield text
+            case ast.ImportFrom(module=str(text)):
+                yield text
+            case ast.alias(name=name, asname=other):
+                yield f"{name} {other or ''}"
+
+
+def vendor_words(text: str) -> set[str]:
+    """The words of a vendor's machines in a file."""
+    return {found.lower() for each in names_and_texts(ast.parse(text)) for found in VENDOR_WORDS.findall(each)}
+
+
+def general_files() -> Iterator[tuple[str, str]]:
+    """The name and the text of each file outside of NVIDIA's folder."""
+    for path in source_files():
+        if package_of(path) != "targets/nvidia":
+            yield path.relative_to(SOURCE).as_posix(), path.read_text()
+
+
+def test_words_of_a_vendor_stand_in_its_folder() -> None:
+    expected = {name: set(words.split()) for name, (words, _) in ALLOWED_WORDS.items()}
+    found = {name: vendor_words(text) for name, text in general_files()}
+    assert expected == {name: words for name, words in found.items() if words}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("def copy_tma(x): pass", {"tma"}),
+        ("class TmaLoad: pass", {"tma"}),
+        ("x.wait_wgmma(y)", {"wgmma"}),
+        ("WARPGROUP_THREADS = 128", {"warpgroup"}),
+        ('"""Waits by cp.async for an mbarrier."""', {"cp.async", "mbarrier"}),
+        ("f(arch='sm_90a')", {"sm_"}),
+        ("from tilelang.targets.nvidia.runtime import nvrtc", {"nvrtc"}),
+        ("batman, warp_group, smaller, algorithm_x = hotmail", set()),
+    ],
+)
+def test_the_word_test_sees_names_and_texts(text: str, expected: set[str]) -> None:
+    assert expected == vendor_words(text)
+
+
+def widths(tree: ast.Module) -> Iterator[str]:
+    """The names of a warp's width that are given the number 32."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Constant):
+            names = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for name in names:
+                if isinstance(name, ast.Name) and node.value.value == 32 and re.search("(?i)warp|lane|wave", name.id):
+                    yield name.id
+
+
+def test_widths_of_warps_are_asked_of_machines() -> None:
+    assert OUTSTANDING_WIDTHS == {name for name, text in general_files() if list(widths(ast.parse(text)))}
 
 
 def test_every_source_file_has_its_test_file() -> None:

@@ -115,12 +115,12 @@ class ScheduleWishes:
     Attributes:
         specialized: Whether there may be such kernels.
         persistent: Whether a block works on one tile of the grid after the other (`tl.persistent`).
-        consumers: Warpgroups that compute (`tl.consumers`).
+        consumers: Warp groups that compute (`tl.consumers`).
         stages: Versions of each tile that a pipelined loop brings (`tl.stages`).
         staged: Whether results leave through shared memory while the program goes on, or in how many parts
             (`tl.staged`).
         in_flight: Products that are under way while the next one begins (`tl.in_flight`).
-        ping_pong: Whether two warpgroups take turns with whole tiles (`tl.ping_pong`).
+        ping_pong: Whether two warp groups take turns with whole tiles (`tl.ping_pong`).
         cluster: Blocks of a cluster along the dimensions of the grid (`tl.cluster`).
         split: Blocks of a cluster that share the sums of a tile (`tl.split`).
     """
@@ -189,8 +189,8 @@ class CompileOptions:
         )
 
     @property
-    def warpgroup_products(self) -> bool:
-        """Whether products may be done by the matrix instructions of warpgroups."""
+    def async_mma(self) -> bool:
+        """Whether gemms may be done by asynchronous mma instructions."""
         return not self._is_on(PassConfigKey.TL_DISABLE_WGMMA)
 
     @property
@@ -302,7 +302,7 @@ class CompileOptions:
         flags = (*_flags(device_flags, "pass_configs"), *_flags(compile_flags, "compile_flags"))
         made = cls(pass_configs=tuple(sorted(configs.items())), compile_flags=flags, verbose=bool(verbose))
         # here the caller's line is known
-        _ = made.fast_math, made.schedule, made.warpgroup_products, made.l2_hints, made.dump_folder, made.layout_formats
+        _ = made.fast_math, made.schedule, made.async_mma, made.l2_hints, made.dump_folder, made.layout_formats
         return made
 
 

@@ -129,7 +129,7 @@ def to_device(*arrays: np.ndarray, target: TargetLike = "auto") -> Any:
         ArgumentError: They have no such dtype.
     """
     chosen = parse_target(target)
-    if parse_execution_backend(None, chosen) in ("nvrtc", "nvcc"):
+    if chosen.is_gpu and parse_execution_backend(None, chosen) not in ("simulator", "reference"):
         put = _way_to_device(str(chosen))
         moved = [put(array) for array in arrays]
     else:

@@ -3,7 +3,7 @@ import shlex
 import pytest
 from fake_cuda import needs_nvrtc
 
-from tilelang.runtime.compile_flags import STANDARD, host_flags, nvrtc_flags, with_standard
+from tilelang.runtime.compile_flags import STANDARD, device_flags, host_flags, with_standard
 from tilelang.targets.nvidia.runtime.nvrtc import open_nvrtc
 
 # flags as users write them for nvcc, what NVRTC gets, and what a compiler of the host gets
@@ -30,13 +30,13 @@ FLAGS = [
 
 @pytest.mark.parametrize(("given", "nvrtc", "host"), FLAGS)
 def test_each_compiler_gets_the_flags_that_it_understands(given: str, nvrtc: str, host: str) -> None:
-    assert tuple(shlex.split(nvrtc)) == nvrtc_flags(shlex.split(given))
+    assert tuple(shlex.split(nvrtc)) == device_flags(shlex.split(given))
     assert tuple(shlex.split(host)) == host_flags(shlex.split(given))
 
 
 def test_a_value_that_is_missing_is_the_compiler_s_affair() -> None:
-    assert ("-D",) == nvrtc_flags(["-D"])
-    assert () == nvrtc_flags(["-gencode"])
+    assert ("-D",) == device_flags(["-D"])
+    assert () == device_flags(["-gencode"])
 
 
 def test_a_standard_is_named_once() -> None:
@@ -48,5 +48,5 @@ def test_a_standard_is_named_once() -> None:
 @needs_nvrtc
 def test_nvrtc_takes_what_it_is_given() -> None:
     given = [word for flags, _, _ in FLAGS[:-1] for word in shlex.split(flags)]
-    made = open_nvrtc().compile('extern "C" __global__ void k(float* a) { a[0] = A + C; }', "sm_80", nvrtc_flags(given))
+    made = open_nvrtc().compile('extern "C" __global__ void k(float* a) { a[0] = A + C; }', "sm_80", device_flags(given))
     assert made.code is not None, made.log

@@ -30,7 +30,7 @@ class KernelArgument:
 
 @record
 class TensorMapText:
-    """How the host describes a tensor to the units that copy boxes of it (TMA).
+    """How the host describes a tensor to the units that copy boxes of it.
 
     Attributes:
         tensor: Which parameter, counted from 0.

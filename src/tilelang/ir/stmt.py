@@ -378,7 +378,7 @@ class LaunchHints:
         cluster: Extents of a cluster of blocks.
         min_blocks_per_sm: Occupancy asked for.
         sources: The user's own C++, to stand before the kernel.
-        move_registers: Whether the compiler may move registers between the warpgroups of a block.
+        move_registers: Whether the compiler may move registers between the warps of a block.
     """
 
     layouts: tuple[tuple[Buffer, object], ...] = ()

@@ -43,7 +43,7 @@ def cast(
     Raises:
         ProgramError: The value is no scalar, or its vector width differs.
         ProgramValueError: The mode is none of these, `sat` is no bool, or `rbits` is there without "rs" or missing.
-        NoLowering: When a kernel with "rs" is compiled: only sm_100a has it, for which there is no lowering yet.
+        NoLowering: When a kernel with "rs" is compiled: no target has it yet.
 
     Example:
         `T.cast(acc[i], T.float8_e4m3fn, round="rz")`

@@ -13,7 +13,7 @@ from tilelang.ir.builder import as_body
 from tilelang.ir.stmt import Group, If
 from tilelang.language.api import api
 from tilelang.language.stage import current
-from tilelang.language.threads import WARPGROUP_THREADS, linear_thread
+from tilelang.language.threads import WARP_GROUP_THREADS, linear_thread
 
 __all__ = [
     "ws",
@@ -44,17 +44,17 @@ class ws:
         assert self._stager.hints is not None
         x, y, z = self._stager.hints.threads
         threads = x * y * z
-        there = -(-threads // WARPGROUP_THREADS)
+        there = -(-threads // WARP_GROUP_THREADS)
         if not groups or not all(isinstance(group, int) and 0 <= group < there for group in groups):
             raise ProgramError(
                 f"T.ws: expected numbers of groups, got {groups!r:.40}",
-                hint=f"{threads} threads make groups 0 to {there - 1} of {WARPGROUP_THREADS}",
+                hint=f"{threads} threads make groups 0 to {there - 1} of {WARP_GROUP_THREADS}",
             )
         low, high = min(groups), max(groups)
         if len(groups) != high - low + 1 or len(set(groups)) != len(groups):
             raise ProgramError(f"T.ws: {groups!r:.40} are not neighbors", hint="write one `with` for each of them")
-        first = low * WARPGROUP_THREADS
-        self._group = Group(first, min((high + 1) * WARPGROUP_THREADS, threads) - first)
+        first = low * WARP_GROUP_THREADS
+        self._group = Group(first, min((high + 1) * WARP_GROUP_THREADS, threads) - first)
         self._condition = self._group.condition(thread)
 
     def __enter__(self) -> None:

@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 WARP_SIZE = 32
-WARPGROUP_THREADS = 128  # Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"
+WARP_GROUP_THREADS = 128  # Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"
 _DIMS = "xyz"
 
 
@@ -116,7 +116,7 @@ def get_warp_idx_sync(warp_size: int | None = None) -> Expr:
 @api
 def get_warp_group_idx(warp_size: int | None = None, warps_per_group: int | None = None) -> Expr:
     """The index of the executing thread's group of four warps, or of `warps_per_group`, in its block."""
-    threads = (warp_size or WARP_SIZE) * (warps_per_group or WARPGROUP_THREADS // WARP_SIZE)
+    threads = (warp_size or WARP_SIZE) * (warps_per_group or WARP_GROUP_THREADS // WARP_SIZE)
     return _linear(*_kernel("T.get_warp_group_idx")) // threads
 
 

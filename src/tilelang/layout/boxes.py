@@ -3,9 +3,6 @@
 Takes shapes, gives `Layout`s; and recovers from a layout which one it is. Invariant: what `boxed` makes, `find_boxes`
 finds; chunks of 16 bytes change places by the bits of their address alone, as the hardware does it, so that tiles that
 lie one after another are permuted alike.
-
-Source: CUDA Driver API, "cuTensorMapEncodeTiled", swizzle modes; PTX ISA, "Asynchronous warpgroup-level matrix shared
-memory layout": bits 4 and up of the address are XORed with bits 7 and up, as many as the mode has.
 """
 
 from __future__ import annotations
@@ -21,6 +18,8 @@ from tilelang.layout.memory import offsets, row_major
 from tilelang.layout.swizzle_modes import MODES
 from tilelang.records import record
 
+# Source: CUDA Driver API, "cuTensorMapEncodeTiled", swizzle modes; PTX ISA, "Asynchronous warpgroup-level matrix shared
+# memory layout": bits 4 and up of the address are XORed with bits 7 and up, as many as the mode has.
 CHUNK_BYTES = 16
 """What stays together in every mode."""
 PERIOD_ROWS = 8

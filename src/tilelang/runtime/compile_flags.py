@@ -1,9 +1,8 @@
 """Flags of users, who write them for nvcc, as other compilers take them.
 
-Takes flags in the style of nvcc; gives those that NVRTC, or a C++ compiler of the host, understands. Invariant: a flag
-that changes what the code computes is passed on, and so is one that is not known here, which the compiler may refuse.
-
-Source: NVIDIA CUDA Compiler Driver NVCC, "Command Option Description"; NVRTC, "Supported Compile Options".
+Takes flags in the style of nvcc; gives those that a compiler of device code alone, or a C++ compiler of the host,
+understands. Invariant: a flag that changes what the code computes is passed on, and so is one that is not known here,
+which the compiler may refuse.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from tilelang.records import record
 
+# Source: NVIDIA CUDA Compiler Driver NVCC, "Command Option Description"; NVRTC, "Supported Compile Options"
 STANDARD = "--std=c++17"  # unless the user names another one
 
 # what a flag without a value of its own takes from the next word
@@ -34,11 +34,11 @@ _JOINED = {
 }  # fmt: skip
 
 # flags of nvcc about the host's code, files and other steps of it, of which a compiler of device code knows nothing
-_NOT_OF_NVRTC = (
+_NOT_OF_DEVICE = (
     r"-O\w*(=.*)?|--optimize|-W(?!error$).*|--?expt-.*|--?extended-lambda|-m(32|64)|--machine|-c|--compile|-g|--debug|"
     r"-v|--verbose|--?keep|-shared|--shared|--?res(ource)?-usage|-f[A-Za-z].*|-L.*|-l(?!ineinfo$).*|--(cubin|ptx|fatbin)"
 )
-_VALUES_NOT_OF_NVRTC = frozenset(
+_VALUES_NOT_OF_DEVICE = frozenset(
     """
     -Xcompiler --compiler-options -Xlinker --linker-options -Xnvlink --nvlink-options -Xarchive --archive-options
     -gencode --generate-code -arch --gpu-architecture -code --gpu-code -ccbin --compiler-bindir -t --threads -o
@@ -77,11 +77,11 @@ class _Flag:
     value: str | None = None
 
 
-def nvrtc_flags(flags: Sequence[str]) -> tuple[str, ...]:
-    """The flags for NVRTC."""
+def device_flags(flags: Sequence[str]) -> tuple[str, ...]:
+    """The flags for a compiler that knows device code alone, such as one that runs in the process."""
     result: list[str] = []
     for flag in _read(flags):
-        if flag.name in _VALUES_NOT_OF_NVRTC or re.fullmatch(_NOT_OF_NVRTC, flag.name):
+        if flag.name in _VALUES_NOT_OF_DEVICE or re.fullmatch(_NOT_OF_DEVICE, flag.name):
             continue
         if flag.name in _PTXAS:
             result += [f"--ptxas-options={option}" for option in (flag.value or "").split(",") if option]

@@ -5,12 +5,13 @@ Takes nothing; gives `Family`. Invariant: making the record loads no part of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
 from tilelang.options import CompileOptions
 from tilelang.records import record
+from tilelang.targets.gemm_tile import GemmTile
 from tilelang.targets.machine import Machine
 
 NATIVE = "native"  # the machine at hand
@@ -38,6 +39,7 @@ class Family:
         execution_backends: The ways to run its kernels, the one that "auto" means first: each with its explanation, or
             "" where another one's names it as well.
         compiled_names: Names of published TileLang for ways to call compiled code, all of which mean the one there is.
+        gemm_tiles: Gives the tiles that are worth trying on a machine for a gemm of so many rows, if that is known.
         module: Where its `BACKEND` is.
         build: Compiles a `Source` for a `Target` by the compiler that an execution backend names, through the cache.
         identity: Names the toolchain and machine that `build` depends on, for cache keys, from the options and the
@@ -57,6 +59,7 @@ class Family:
     runs_on: Callable[[Machine, Machine], bool]
     execution_backends: Mapping[str, str]
     compiled_names: tuple[str, ...]
+    gemm_tiles: Callable[[Machine, int | None], Sequence[GemmTile]]
     module: str
     build: Callable[[Any, Any, CompileOptions, str], Any]
     identity: Callable[[CompileOptions, str], str]

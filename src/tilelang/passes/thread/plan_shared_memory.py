@@ -3,7 +3,7 @@
 Takes a thread-level function; writes `plan.shared_offsets` and `plan.shared_bytes` of its launches. Invariant: two
 buffers overlap only if no statement that touches one can run between two that touch the other, counting a loop as a
 whole for what is allocated outside of it, and a branch that not all threads take as one statement, since no barrier can
-stand in it; what products of warpgroups read, and what copies in the background write, is touched until they are
+stand in it; what asynchronous mma instructions read, and what asynchronous copies write, is touched until they are
 waited for.
 Sharing bytes costs a barrier where one buffer follows the other; inside of loops that is paid over and over, so buffers
 share there only if the block would not fit otherwise.

@@ -28,6 +28,7 @@ FAMILY = Family(
     runs_on=lambda code_for, machine: code_for == machine,
     execution_backends={"cc": "'cc' for compiled code", **REFERENCE},
     compiled_names=("tvm_ffi", "cython", "ctypes"),
+    gemm_tiles=lambda machine, rows: import_module("tilelang.targets.cpu.gemm_tiles").gemm_tiles(machine, rows),
     module="tilelang.targets.cpu.backend",
     build=lambda source, target, options, compiler: _compiler().build(source, options),
     identity=lambda options, compiler: _compiler().identity(options),

@@ -32,6 +32,7 @@ FAMILY = Family(
     runs_on=runs_on,
     execution_backends={"nvrtc": "'nvrtc' or 'nvcc' for compiled code", "nvcc": "", **SIMULATOR, **REFERENCE},
     compiled_names=("tvm_ffi", "cython", "ctypes", "cutedsl"),
+    gemm_tiles=lambda machine, rows: import_module("tilelang.targets.nvidia.gemm_tiles").gemm_tiles(machine, rows),
     module="tilelang.targets.nvidia.backend",
     build=lambda source, target, options, compiler: _compiler().build(source, target.arch, compiler, options),
     identity=lambda options, compiler: _compiler().identity(compiler, options),

@@ -258,7 +258,7 @@ def _plan(op: Gemm, site: Site) -> _Plan | str:
 def _refused_target(op: Gemm, site: Site) -> str:
     if not site.target.has(Feature.WGMMA):
         return f"{site.target.arch} has no matrix instructions of warpgroups"
-    if not site.options.warpgroup_products:
+    if not site.options.async_mma:
         return f"{PassConfigKey.TL_DISABLE_WGMMA.value} is set"
     if site.threads % WARPGROUP or not site.threads:
         return f"{site.threads} threads are no whole number of warpgroups"

@@ -18,7 +18,7 @@ from tilelang.errors import CompilerBug, TileLangError, ToolchainError
 from tilelang.options import CompileOptions, PassConfigKey, is_cache_enabled, temporary_folder
 from tilelang.records import record
 from tilelang.runtime import cache
-from tilelang.runtime.compile_flags import nvrtc_flags
+from tilelang.runtime.compile_flags import device_flags
 from tilelang.targets.nvidia.runtime import nvrtc
 from tilelang.targets.nvidia.runtime.nvrtc import Compilation
 from tilelang.targets.nvidia.runtime.ptxas_log import Resources, resources_of, warnings_of
@@ -180,7 +180,7 @@ def _flags(compiler: str, options: CompileOptions) -> tuple[str, ...]:
     if level is not None:
         flags.append(f"--ptxas-options=--register-usage-level={level}")
     given = options.compile_flags
-    return (*flags, *(given if compiler == "nvcc" else nvrtc_flags(given)))
+    return (*flags, *(given if compiler == "nvcc" else device_flags(given)))
 
 
 # -- on disk -------------------------------------------------------------------------------------------------

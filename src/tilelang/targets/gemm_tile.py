@@ -1,0 +1,35 @@
+"""One way to cut a gemm into tiles, as families of targets name those that are worth trying."""
+
+from __future__ import annotations
+
+from dataclasses import field
+
+from tilelang.options import PassConfigKey
+from tilelang.records import record
+
+
+@record
+class GemmTile:
+    """One way to cut a product into tiles.
+
+    Attributes:
+        block_M: Rows of the result in a tile.
+        block_N: Columns of the result in a tile.
+        block_K: How much of the summed dimension is loaded at once.
+        num_stages: Versions of the operands' tiles.
+        threads: Threads of a block.
+        switches: What the compiler is told.
+    """
+
+    block_M: int
+    block_N: int
+    block_K: int
+    num_stages: int = 3
+    threads: int = 128
+    switches: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def split(self) -> int:
+        """How many blocks share the sums of a tile."""
+        split = self.switches.get(PassConfigKey.TL_SPLIT.value, 1)
+        return split if isinstance(split, int) else 1

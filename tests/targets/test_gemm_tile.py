@@ -1,0 +1,8 @@
+"""Tiles of gemms say how many blocks share one."""
+
+from tilelang.targets.gemm_tile import GemmTile
+
+
+def test_the_split_is_read_from_the_switches() -> None:
+    assert 1 == GemmTile(64, 64, 32).split
+    assert 4 == GemmTile(64, 64, 32, switches={"tl.split": 4}).split
