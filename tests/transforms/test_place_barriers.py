@@ -29,4 +29,10 @@ def test_without_any_the_program_stays_as_it_is():
 def test_a_single_warp_meets_by_itself():
     assert SYNC_THREADS is of_block(64, 32, NOWHERE).routine
     alone = of_block(8, 32, NOWHERE)
-    assert (SYNC_WARP, 0xFF) == (alone.routine, alone.args[0].value)
+    assert (SYNC_WARP, 0xFF, "uint32") == (alone.routine, alone.args[0].value, alone.args[0].dtype)
+
+
+def test_a_mask_has_a_bit_for_each_lane_of_a_wide_warp():
+    assert SYNC_THREADS is of_block(128, 64, NOWHERE).routine
+    alone = of_block(64, 64, NOWHERE)
+    assert (SYNC_WARP, 2**64 - 1, "uint64") == (alone.routine, alone.args[0].value, alone.args[0].dtype)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Set
 
-from tilelang.dtypes import as_dtype
+from tilelang.dtypes import SCALARS
 from tilelang.errors import Loc
 from tilelang.ir.expr import const
 from tilelang.ir.stmt import CallStmt, Seq, Stmt
@@ -20,7 +20,7 @@ def of_block(threads: int, warp_size: int, loc: Loc) -> Stmt:
     """A barrier of all threads of a block; a block of one warp needs none of the block."""
     if threads > warp_size:
         return CallStmt(SYNC_THREADS, (), loc=loc)
-    return CallStmt(SYNC_WARP, (const((1 << threads) - 1, as_dtype("uint32")),), loc=loc)
+    return CallStmt(SYNC_WARP, (const((1 << threads) - 1, SCALARS[f"uint{warp_size}"]),), loc=loc)
 
 
 class PlaceBarriers(Rewriter):
