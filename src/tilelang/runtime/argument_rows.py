@@ -74,6 +74,12 @@ class Row:
     written: bool = False
 
     @property
+    def tensor(self) -> TensorParam:
+        """The parameter of a row of that kind."""
+        assert isinstance(self.param, TensorParam)
+        return self.param
+
+    @property
     def rules(self) -> tuple[Extent, ...]:
         """Those of extents, then those of declared strides."""
         return (*self.extents, *(self.strides or ()))

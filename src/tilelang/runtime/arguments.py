@@ -1,7 +1,8 @@
 """Checks the arguments of a call and binds them to a kernel's parameters.
 
-Takes a `Signature` and what the user passed, gives a `Bound` call. Invariant: nothing has been launched or written when
-an `ArgumentError` leaves here, and what is bound satisfies everything that the generated code relies on.
+Takes a `Signature`, whose rows it walks, and what the user passed; gives a `Bound` call. Invariant: nothing has been
+launched or written when an `ArgumentError` leaves here, and what is bound satisfies everything that the generated code
+relies on.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from tilelang.ir.func import ScalarParam, TensorParam
 from tilelang.ir.printer import to_text
 from tilelang.ir.visit import variables_of, walk_expr
 from tilelang.records import record
+from tilelang.runtime.argument_rows import Extent, Kind, Row, Rule
 from tilelang.runtime.arrays import (
     ArrayView,
     allocate,
@@ -124,18 +126,19 @@ class _Binding:
         views: dict[int, ArrayView] = {}
         numbers: dict[int, int | float] = {}
         for index, value in self.given.items():
-            param = signature.params[index]
-            if isinstance(param, TensorParam):
+            row = signature.rows[index]
+            if row.kind is Kind.TENSOR:
                 if value is not None or index not in signature.optional:
-                    views[index] = self._view(index, param, value)
-            else:
-                scalar = self._address if param.pointer else self._scalar
-                numbers[index] = scalar(param, value)
-                self.env[param.var] = numbers[index]
-                self.origin[param.var] = f"'{param.name}'"
+                    views[index] = self._view(row, value)
+                continue
+            param = row.param
+            assert isinstance(param, ScalarParam)
+            numbers[index] = self._address(param, value) if row.kind is Kind.POINTER else self._scalar(param, value)
+            self.env[param.var] = numbers[index]
+            self.origin[param.var] = f"'{param.name}'"
         self._solve_symbols(views)
         for index, view in views.items():
-            self._check_shape(index, view)
+            self._check_shape(signature.rows[index], view)
         self._check_grids()
         for condition in signature.assumptions:
             if not evaluate(condition, self.env):
@@ -178,9 +181,9 @@ class _Binding:
         raise self._fail(f"expected {wanted} ({signature.names(signature.inputs)}), got {count}", hint)
 
     # -- tensors --------------------------------------------------------------------------------------------
-    def _view(self, index: int, param: TensorParam, value: Any) -> ArrayView:
+    def _view(self, row: Row, value: Any) -> ArrayView:
         """The argument as an array, after the checks that need no other argument."""
-        view = borrow(value)
+        view, param = borrow(value), row.tensor
         name, dtype = param.name, param.dtype
         lane = _storage_name(dtype)
         if value is None:
@@ -196,17 +199,17 @@ class _Binding:
             )
         self._check_place(name, view)
         if packed_storage(dtype, view):
-            self.packed[index] = view
+            self.packed[row.index] = view
             view = logical(dtype, view)
         if view.dtype is not None and str(view.dtype) in _STORED_ALIKE.get(lane, ()):
             view = dataclasses.replace(view, dtype=as_dtype(lane))
         if view.dtype is None or _storage_name(view.dtype) != lane:
             convert = f"{name}.to(torch.{lane})" if view.framework == "torch" else f"{name}.astype({lane!r})"
             raise self._fail(f"'{name}' has dtype {view.dtype_text}, expected {dtype!s}", f"pass {convert}")
-        if len(view.shape) != param.buffer.rank + (dtype.lanes > 1):
+        if len(view.shape) != len(row.extents) + (dtype.lanes > 1):
             raise self._fail(
                 f"'{name}' has {_dimensions(len(view.shape))}, shape {view.shape}, expected "
-                f"{_dimensions(param.buffer.rank)}, shape {shape_text(param.shape)}"
+                f"{_dimensions(len(row.extents))}, shape {shape_text(param.shape)}"
             )
         copy = "clone" if view.framework == "torch" else "copy"
         if not view.aligned:
@@ -214,7 +217,7 @@ class _Binding:
                 f"'{name}' starts at an address that is not a multiple of the size of {dtype!s}",
                 f"pass {name}.{copy}()",
             )
-        if index in self.signature.written and not view.writable:
+        if row.written and not view.writable:
             raise self._fail(
                 f"'{name}' is written by the kernel, but the array given is read-only",
                 f"pass an array that can be written, such as {name}.{copy}()",
@@ -280,15 +283,14 @@ class _Binding:
         while open_symbols and progress:
             progress = False
             for index, view in views.items():
-                param = self.signature.params[index]
-                assert isinstance(param, TensorParam)
-                given = (*view.shape[: param.buffer.rank], *(view.strides or ()))
-                for expr, value in zip(dims_and_strides(param), given, strict=False):
-                    variable = unknown_of(expr, set(self.env))
-                    solution = None if variable is None else solve(expr, value, variable, self.env)
+                row = self.signature.rows[index]
+                given = (*view.shape[: len(row.extents)], *(view.strides or ()))
+                for extent, value in zip(row.rules, given, strict=False):
+                    variable = None if extent.rule is Rule.CONSTANT else unknown_of(extent.expr, set(self.env))
+                    solution = None if variable is None else solve(extent.expr, value, variable, self.env)
                     if variable is not None and solution is not None:
                         self.env[variable] = solution
-                        self.origin[variable] = f"'{param.name}' of shape {view.shape}"
+                        self.origin[variable] = f"'{row.param.name}' of shape {view.shape}"
                         open_symbols.discard(variable)
                         progress = True
         for symbol in self.signature.symbols:
@@ -334,22 +336,25 @@ class _Binding:
             "none", lane_dtype(param.dtype), "None", shape, dense_strides(shape), 0, "cpu", True, True, None
         )
 
-    def _check_shape(self, index: int, view: ArrayView) -> None:
-        param = self.signature.params[index]
-        assert isinstance(param, TensorParam)
-        for axis, (expr, given) in enumerate(zip(param.shape, view.shape, strict=False)):
-            expected = self._value(expr)
+    def _check_shape(self, row: Row, view: ArrayView) -> None:
+        param = row.tensor
+        for axis, (extent, given) in enumerate(zip(row.extents, view.shape, strict=False)):
+            expected = self._expected(extent)
             if expected != given:
-                raise self._wrong_extent(param, view, axis, expr, expected)
+                raise self._wrong_extent(param, view, axis, extent.expr, expected)
         if param.dtype.lanes > 1 and view.shape[-1] != param.dtype.lanes:
             raise self._fail(
                 f"'{param.name}' has shape {view.shape}, expected {param.dtype.lanes} as the last extent, "
                 f"the lanes of {param.dtype!s}"
             )
-        if param.buffer.strides is None:
+        if row.strides is None:
             self._check_dense(param, view)
         else:
-            self._check_strides(param, view, param.buffer.strides)
+            self._check_strides(param, view, row.strides)
+
+    def _expected(self, extent: Extent) -> int | None:
+        """What an extent or stride must be, or None if it has a symbol that no argument fits."""
+        return extent.value if extent.rule is Rule.CONSTANT else self._value(extent.expr)
 
     def _value(self, expr: Expr) -> int | None:
         """An extent's value, or None if it has a symbol that no argument fits."""
@@ -387,16 +392,16 @@ class _Binding:
             f"pass {make}, or declare the parameter with T.StridedTensor",
         )
 
-    def _check_strides(self, param: TensorParam, view: ArrayView, strides: tuple[Expr, ...]) -> None:
+    def _check_strides(self, param: TensorParam, view: ArrayView, strides: tuple[Extent, ...]) -> None:
         if view.strides is None:
             raise self._fail(f"'{param.name}' has strides that are no whole elements of {param.dtype!s}")
         if 0 in view.shape:
             return  # an empty array has nothing to step along
-        for extent, given, expr in zip(view.shape, view.strides, strides, strict=False):
-            expected = self._value(expr)
-            if extent > 1 and expected != given:
+        for extent, given, stride in zip(view.shape, view.strides, strides, strict=False):
+            if extent > 1 and self._expected(stride) != given:
                 raise self._fail(
-                    f"'{param.name}' has strides {view.strides}, expected {shape_text(strides)}",
+                    f"'{param.name}' has strides {view.strides}, expected "
+                    f"{shape_text([stride.expr for stride in strides])}",
                     f"strides are in elements; an array of shape {view.shape} with other strides needs a copy",
                 )
 

@@ -107,13 +107,13 @@ def _known_dtype(dtype: object) -> DType | None:
 
 
 def _borrow_numpy(array: np.ndarray, framework: str, owner: object) -> ArrayView:
-    native = array.dtype.isnative
+    dtype = _known_dtype(array.dtype) if array.dtype.isnative else None
     size = array.dtype.itemsize
     whole = size > 0 and all(stride % size == 0 for stride in array.strides)
     return ArrayView(
         framework=framework,
-        dtype=_known_dtype(array.dtype) if native else None,
-        dtype_text=str(array.dtype),
+        dtype=dtype,
+        dtype_text=str(array.dtype if dtype is None else dtype),  # NumPy takes its time to name its own
         shape=array.shape,
         strides=tuple(stride // size for stride in array.strides) if whole else None,
         pointer=array.__array_interface__["data"][0],
