@@ -42,8 +42,9 @@ SECTIONS = (
     (
         "Level 3: single threads of a GPU",
         (
-            *("threads", "groups", "sync", "barriers", "engine", "multicast", "warpgroups", "clusters"),
-            *("blackwell", "warp", "allreduce", "pointers", "hinted_access", "wide_access", "async_copies"),
+            *("threads", "groups", "sync", "fence", "dependent_launch", "barriers", "mbarrier"),
+            *("engine", "tma", "multicast", "warpgroups", "wgmma", "clusters", "cluster"),
+            *("blackwell", "warp", "allreduce", "pointers", "hinted_access", "wide_access", "async_copies", "cp_async"),
             *("matrix_instructions", "mma_emitter", "mma_index", "inline_ptx", "extern", "tensors", "assumptions"),
         ),
     ),

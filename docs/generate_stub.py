@@ -6,13 +6,15 @@ module that defines them.
 """
 
 import inspect
+import re
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 
 import tilelang.language as T
 from tilelang.dtypes import DType
-from tilelang.language import _MODULES, FUNCTIONS, INSTRUCTIONS, PRIMITIVES
+from tilelang.language import _MODULES, FUNCTIONS, GPU_FUNCTIONS, INSTRUCTIONS, NVIDIA_FUNCTIONS, PRIMITIVES
 from tilelang.language.dtypes import DTYPES
 from tilelang.paths import LANGUAGE, PATHS
 
@@ -24,10 +26,13 @@ HEAD = '''# ruff: noqa
 Written by docs/generate_stub.py from the tables of the language; `make docs` writes it anew.
 """
 
+import builtins
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from tilelang.ir.expr import Expr, ExprLike
+from tilelang.language.barriers import Barrier
+from tilelang.language.pointers import Place
 '''
 
 # a class, since names of classes may be annotations; of Any, since its values are expressions
@@ -72,13 +77,31 @@ def definition(name: str, value: object) -> str:
     assert callable(value)
     doc = textwrap.indent((inspect.getdoc(value) or "").strip(), "    ").lstrip()
     close = "\n    " if "\n" in doc else ""
-    signature = str(inspect.signature(value)).replace("'", "")
-    return f'\ndef {name}{signature}:\n    """{doc}{close}"""\n'
+    return f'\ndef {name}{_signature(value)}:\n    """{doc}{close}"""\n'
+
+
+class _Bare(str):
+    """A text that stands in a signature as it is."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _signature(function: Callable[..., object]) -> inspect.Signature:
+    """The signature of a function; types of Python that dtypes of the language hide have the name of their module."""
+    signature = inspect.signature(function)
+
+    def bare(annotation: object) -> object:
+        text = re.sub(r"\b(int|bool)\b", r"builtins.\1", annotation) if isinstance(annotation, str) else ""
+        return _Bare(text) if text else annotation
+
+    parameters = [each.replace(annotation=bare(each.annotation)) for each in signature.parameters.values()]
+    return signature.replace(parameters=parameters, return_annotation=bare(signature.return_annotation))
 
 
 def stub() -> str:
     """The whole file."""
-    tables = {**FUNCTIONS, **PRIMITIVES, **INSTRUCTIONS}
+    tables = {**FUNCTIONS, **PRIMITIVES, **INSTRUCTIONS, **GPU_FUNCTIONS, **NVIDIA_FUNCTIONS}
     own = {name for module in _MODULES for name in sys.modules[module].__all__}
     rows = [word.partition("=")[0] for words in PATHS[LANGUAGE].values() for word in words.split()]
     imports, definitions, dtypes = [], [], []

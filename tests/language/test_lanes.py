@@ -1,9 +1,10 @@
 import pytest
 
 import tilelang.language as T
-from tilelang.errors import ProgramError, ProgramTypeError
+from tilelang.errors import ProgramTypeError
 from tilelang.ir.expr import as_expr
-from tilelang.language.lanes import FULL_MASK, as_predicate, lane_mask, shuffled
+from tilelang.language.lanes import as_predicate, lane_mask, shuffled
+from tilelang.targets.gpu.isa.lanes import FULL_MASK
 
 
 def test_masks_have_32_bits():
@@ -17,6 +18,8 @@ def test_predicates_are_integers_or_truth_values():
         as_predicate("T.vote", as_expr(1.5))
 
 
-def test_shuffles_have_few_widths(stager):
-    with pytest.raises(ProgramError, match="T.take: width is 12"):
-        shuffled("T.take", "up", T.float32(1), 1, 12, FULL_MASK)
+def test_truth_values_are_shuffled_as_numbers(stager):
+    taken = shuffled("T.take", "up", T.float32(1), 1)
+    assert "float32" == taken.dtype
+    assert "bool" == shuffled("T.take", "up", as_expr(True), 1).dtype
+    assert ["shuffle_up_float32", "shuffle_up_int32"] == [stmt.routine.name for stmt in stager.statements]

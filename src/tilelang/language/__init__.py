@@ -63,6 +63,7 @@ from tilelang.layout import (
     make_swizzled_layout,
 )
 from tilelang.ops.gemm import GemmWarpPolicy
+from tilelang.targets.gpu.language.functions import FUNCTIONS as GPU_FUNCTIONS
 from tilelang.targets.gpu.language.warp import *
 from tilelang.targets.nvidia.language.async_copies import *
 from tilelang.targets.nvidia.language.barriers import *
@@ -70,6 +71,7 @@ from tilelang.targets.nvidia.language.blackwell import *
 from tilelang.targets.nvidia.language.blackwell import INSTRUCTIONS
 from tilelang.targets.nvidia.language.clusters import *
 from tilelang.targets.nvidia.language.engine import *
+from tilelang.targets.nvidia.language.functions import FUNCTIONS as NVIDIA_FUNCTIONS
 from tilelang.targets.nvidia.language.hinted_access import *
 from tilelang.targets.nvidia.language.inline_ptx import *
 from tilelang.targets.nvidia.language.matrix_instructions import *
@@ -107,6 +109,8 @@ globals().update(DTYPES)  # float16, int8x4, half, ...
 globals().update(FUNCTIONS)  # exp, sqrt, __exp, ...
 globals().update(PRIMITIVES)  # names that only raise: ptx_cp_async_bulk, tvm_call_packed, ...
 globals().update(INSTRUCTIONS)  # tcgen05_mma, tma_load_2sm, ...
+globals().update(GPU_FUNCTIONS)  # sync_warp, shfl_sync, ...
+globals().update(NVIDIA_FUNCTIONS)  # barrier_wait, cluster_arrive, ...
 
 __all__ = [
     "DataType",
@@ -123,4 +127,6 @@ __all__ = [
     *FUNCTIONS,
     *PRIMITIVES,
     *INSTRUCTIONS,
+    *GPU_FUNCTIONS,
+    *NVIDIA_FUNCTIONS,
 ]

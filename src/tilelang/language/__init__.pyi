@@ -4,10 +4,13 @@
 Written by docs/generate_stub.py from the tables of the language; `make docs` writes it anew.
 """
 
+import builtins
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from tilelang.ir.expr import Expr, ExprLike
+from tilelang.language.barriers import Barrier
+from tilelang.language.pointers import Place
 from tilelang.jit.signature import JITFunc as JITFunc
 from tilelang.language.alloc import alloc_fragment as alloc_fragment
 from tilelang.language.alloc import alloc_global as alloc_global
@@ -287,60 +290,26 @@ from tilelang.layout.partial_fragment import PartialFragment as PartialFragment
 from tilelang.layout.swizzle import make_mma_swizzle_layout as make_mma_swizzle_layout
 from tilelang.layout.swizzle import make_swizzled_layout as make_swizzled_layout
 from tilelang.ops.gemm import GemmWarpPolicy as GemmWarpPolicy
-from tilelang.targets.gpu.language.warp import activemask as activemask
-from tilelang.targets.gpu.language.warp import all_sync as all_sync
-from tilelang.targets.gpu.language.warp import any_sync as any_sync
-from tilelang.targets.gpu.language.warp import ballot as ballot
-from tilelang.targets.gpu.language.warp import ballot_sync as ballot_sync
-from tilelang.targets.gpu.language.warp import match_all_sync as match_all_sync
-from tilelang.targets.gpu.language.warp import match_any_sync as match_any_sync
-from tilelang.targets.gpu.language.warp import shfl_down as shfl_down
-from tilelang.targets.gpu.language.warp import shfl_sync as shfl_sync
-from tilelang.targets.gpu.language.warp import shfl_up as shfl_up
-from tilelang.targets.gpu.language.warp import shfl_xor as shfl_xor
 from tilelang.targets.gpu.language.warp import shuffle_elect as shuffle_elect
-from tilelang.targets.gpu.language.warp import tvm_warp_activemask as tvm_warp_activemask
-from tilelang.targets.gpu.language.warp import tvm_warp_shuffle as tvm_warp_shuffle
-from tilelang.targets.gpu.language.warp import tvm_warp_shuffle_down as tvm_warp_shuffle_down
-from tilelang.targets.gpu.language.warp import tvm_warp_shuffle_up as tvm_warp_shuffle_up
 from tilelang.targets.gpu.language.warp import warp_reduce_bitand as warp_reduce_bitand
 from tilelang.targets.gpu.language.warp import warp_reduce_bitor as warp_reduce_bitor
 from tilelang.targets.gpu.language.warp import warp_reduce_max as warp_reduce_max
 from tilelang.targets.gpu.language.warp import warp_reduce_min as warp_reduce_min
 from tilelang.targets.gpu.language.warp import warp_reduce_sum as warp_reduce_sum
-from tilelang.targets.nvidia.language.async_copies import ptx_commit_group as ptx_commit_group
 from tilelang.targets.nvidia.language.async_copies import ptx_cp_async as ptx_cp_async
-from tilelang.targets.nvidia.language.async_copies import ptx_wait_group as ptx_wait_group
 from tilelang.targets.nvidia.language.barriers import alloc_barrier as alloc_barrier
 from tilelang.targets.nvidia.language.barriers import alloc_cluster_barrier as alloc_cluster_barrier
 from tilelang.targets.nvidia.language.barriers import barrier_arrive as barrier_arrive
-from tilelang.targets.nvidia.language.barriers import barrier_test_wait as barrier_test_wait
-from tilelang.targets.nvidia.language.barriers import barrier_wait as barrier_wait
-from tilelang.targets.nvidia.language.barriers import cp_async_barrier_noinc as cp_async_barrier_noinc
 from tilelang.targets.nvidia.language.barriers import create_barriers as create_barriers
 from tilelang.targets.nvidia.language.barriers import create_list_of_mbarrier as create_list_of_mbarrier
 from tilelang.targets.nvidia.language.barriers import get_mbarrier as get_mbarrier
 from tilelang.targets.nvidia.language.barriers import mbarrier_arrive as mbarrier_arrive
-from tilelang.targets.nvidia.language.barriers import mbarrier_arrive_expect_tx as mbarrier_arrive_expect_tx
-from tilelang.targets.nvidia.language.barriers import mbarrier_expect_tx as mbarrier_expect_tx
-from tilelang.targets.nvidia.language.barriers import mbarrier_wait_parity as mbarrier_wait_parity
-from tilelang.targets.nvidia.language.barriers import ptx_arrive_barrier as ptx_arrive_barrier
-from tilelang.targets.nvidia.language.barriers import ptx_arrive_barrier_expect_tx as ptx_arrive_barrier_expect_tx
-from tilelang.targets.nvidia.language.barriers import ptx_arrive_cluster_barrier as ptx_arrive_cluster_barrier
-from tilelang.targets.nvidia.language.barriers import ptx_cp_async_barrier as ptx_cp_async_barrier
-from tilelang.targets.nvidia.language.barriers import ptx_fence_barrier_init as ptx_fence_barrier_init
 from tilelang.targets.nvidia.language.barriers import ptx_init_barrier_thread_count as ptx_init_barrier_thread_count
-from tilelang.targets.nvidia.language.barriers import ptx_wait_barrier as ptx_wait_barrier
 from tilelang.targets.nvidia.language.blackwell import alloc_tmem as alloc_tmem
-from tilelang.targets.nvidia.language.clusters import block_rank_in_cluster as block_rank_in_cluster
-from tilelang.targets.nvidia.language.clusters import cluster_arrive as cluster_arrive
-from tilelang.targets.nvidia.language.clusters import cluster_arrive_relaxed as cluster_arrive_relaxed
 from tilelang.targets.nvidia.language.clusters import cluster_load as cluster_load
 from tilelang.targets.nvidia.language.clusters import cluster_store as cluster_store
 from tilelang.targets.nvidia.language.clusters import cluster_store_async as cluster_store_async
 from tilelang.targets.nvidia.language.clusters import cluster_sync as cluster_sync
-from tilelang.targets.nvidia.language.clusters import cluster_wait as cluster_wait
-from tilelang.targets.nvidia.language.clusters import get_cluster_block_nums as get_cluster_block_nums
 from tilelang.targets.nvidia.language.clusters import get_cluster_dims as get_cluster_dims
 from tilelang.targets.nvidia.language.clusters import get_cluster_extent as get_cluster_extent
 from tilelang.targets.nvidia.language.clusters import get_cluster_extents as get_cluster_extents
@@ -348,11 +317,8 @@ from tilelang.targets.nvidia.language.clusters import get_cluster_id as get_clus
 from tilelang.targets.nvidia.language.clusters import get_cluster_ids as get_cluster_ids
 from tilelang.targets.nvidia.language.clusters import get_cluster_size as get_cluster_size
 from tilelang.targets.nvidia.language.clusters import sync_cluster as sync_cluster
-from tilelang.targets.nvidia.language.engine import fence_proxy_async as fence_proxy_async
 from tilelang.targets.nvidia.language.engine import tma_copy as tma_copy
 from tilelang.targets.nvidia.language.engine import tma_gather4_bytes as tma_gather4_bytes
-from tilelang.targets.nvidia.language.engine import tma_store_arrive as tma_store_arrive
-from tilelang.targets.nvidia.language.engine import tma_store_wait as tma_store_wait
 from tilelang.targets.nvidia.language.hinted_access import ldg as ldg
 from tilelang.targets.nvidia.language.hinted_access import stg as stg
 from tilelang.targets.nvidia.language.inline_ptx import inline_ptx as inline_ptx
@@ -375,15 +341,7 @@ from tilelang.targets.nvidia.language.source_kernel import CUDASourceCodeKernel 
 from tilelang.targets.nvidia.language.sparse_products import gemm_sp as gemm_sp
 from tilelang.targets.nvidia.language.sparse_products import wgmma_gemm_sp as wgmma_gemm_sp
 from tilelang.targets.nvidia.language.sync import named_barrier_arrive as named_barrier_arrive
-from tilelang.targets.nvidia.language.sync import pdl_sync as pdl_sync
-from tilelang.targets.nvidia.language.sync import pdl_trigger as pdl_trigger
-from tilelang.targets.nvidia.language.sync import sync_grid as sync_grid
 from tilelang.targets.nvidia.language.sync import sync_threads as sync_threads
-from tilelang.targets.nvidia.language.sync import sync_warp as sync_warp
-from tilelang.targets.nvidia.language.sync import syncthreads_and as syncthreads_and
-from tilelang.targets.nvidia.language.sync import syncthreads_count as syncthreads_count
-from tilelang.targets.nvidia.language.sync import syncthreads_or as syncthreads_or
-from tilelang.targets.nvidia.language.sync import thread_fence as thread_fence
 from tilelang.targets.nvidia.language.warpgroups import annotate_consumer_reg_alloc as annotate_consumer_reg_alloc
 from tilelang.targets.nvidia.language.warpgroups import annotate_producer_reg_dealloc as annotate_producer_reg_dealloc
 from tilelang.targets.nvidia.language.warpgroups import dec_max_nreg as dec_max_nreg
@@ -391,11 +349,7 @@ from tilelang.targets.nvidia.language.warpgroups import disable_warp_group_reg_a
 from tilelang.targets.nvidia.language.warpgroups import inc_max_nreg as inc_max_nreg
 from tilelang.targets.nvidia.language.warpgroups import no_set_max_nreg as no_set_max_nreg
 from tilelang.targets.nvidia.language.warpgroups import set_max_nreg as set_max_nreg
-from tilelang.targets.nvidia.language.warpgroups import wait_wgmma as wait_wgmma
-from tilelang.targets.nvidia.language.warpgroups import warpgroup_arrive as warpgroup_arrive
-from tilelang.targets.nvidia.language.warpgroups import warpgroup_commit_batch as warpgroup_commit_batch
 from tilelang.targets.nvidia.language.warpgroups import warpgroup_fence_operand as warpgroup_fence_operand
-from tilelang.targets.nvidia.language.warpgroups import warpgroup_wait as warpgroup_wait
 from tilelang.targets.nvidia.language.warpgroups import wgmma_gemm as wgmma_gemm
 from tilelang.targets.nvidia.language.warpgroups import wgmma_gemm as wgmma_mma
 from tilelang.targets.nvidia.language.wide_access import ldg128 as ldg128
@@ -445,77 +399,77 @@ __all__ = [
 "get_thread_bindings", "get_thread_extent", "get_thread_extents", "get_warp_group_idx", "get_warp_idx",
 "get_warp_idx_sync", "clear", "fill", "PersistentTileScheduler", "Buffer", "Ptr", "StridedTensor", "Tensor", "dyn",
 "dynamic", "ptr", "symbolic", "Broadcast", "Ramp", "Shuffle", "broadcast", "extract_lane", "ramp", "vectorcombine",
-"vectorhigh", "vectorlow", "activemask", "all_sync", "any_sync", "ballot", "ballot_sync", "match_all_sync",
-"match_any_sync", "shfl_down", "shfl_sync", "shfl_up", "shfl_xor", "shuffle_elect", "tvm_warp_activemask",
-"tvm_warp_shuffle", "tvm_warp_shuffle_down", "tvm_warp_shuffle_up", "warp_reduce_bitand", "warp_reduce_bitor",
-"warp_reduce_max", "warp_reduce_min", "warp_reduce_sum", "ptx_commit_group", "ptx_cp_async", "ptx_wait_group",
-"alloc_barrier", "alloc_cluster_barrier", "barrier_arrive", "barrier_test_wait", "barrier_wait",
-"cp_async_barrier_noinc", "create_barriers", "create_list_of_mbarrier", "get_mbarrier", "mbarrier_arrive",
-"mbarrier_arrive_expect_tx", "mbarrier_expect_tx", "mbarrier_wait_parity", "ptx_arrive_barrier",
-"ptx_arrive_barrier_expect_tx", "ptx_arrive_cluster_barrier", "ptx_cp_async_barrier", "ptx_fence_barrier_init",
-"ptx_init_barrier_thread_count", "ptx_wait_barrier", "alloc_tmem", "block_rank_in_cluster", "cluster_arrive",
-"cluster_arrive_relaxed", "cluster_load", "cluster_store", "cluster_store_async", "cluster_sync", "cluster_wait",
-"get_cluster_block_nums", "get_cluster_dims", "get_cluster_extent", "get_cluster_extents", "get_cluster_id",
-"get_cluster_ids", "get_cluster_size", "sync_cluster", "fence_proxy_async", "tma_copy", "tma_gather4_bytes",
-"tma_store_arrive", "tma_store_wait", "ldg", "stg", "inline_ptx", "ptx_ldmatrix", "ptx_mma", "ptx_stmatrix",
+"vectorhigh", "vectorlow", "shuffle_elect", "warp_reduce_bitand", "warp_reduce_bitor", "warp_reduce_max",
+"warp_reduce_min", "warp_reduce_sum", "ptx_cp_async", "alloc_barrier", "alloc_cluster_barrier", "barrier_arrive",
+"create_barriers", "create_list_of_mbarrier", "get_mbarrier", "mbarrier_arrive", "ptx_init_barrier_thread_count",
+"alloc_tmem", "cluster_load", "cluster_store", "cluster_store_async", "cluster_sync", "get_cluster_dims",
+"get_cluster_extent", "get_cluster_extents", "get_cluster_id", "get_cluster_ids", "get_cluster_size", "sync_cluster",
+"tma_copy", "tma_gather4_bytes", "ldg", "stg", "inline_ptx", "ptx_ldmatrix", "ptx_mma", "ptx_stmatrix",
 "SparseTensorCoreIntrinEmitter", "TCGEN05TensorCoreIntrinEmitter", "TensorCoreIntrinEmitter",
 "TensorCoreIntrinEmitterSM120", "TensorCoreIntrinEmitterWithLadderTransform", "WGMMATensorCoreIntrinEmitter",
 "WGSparseTensorCoreIntrinEmitter", "get_ldmatrix_offset", "get_mma_micro_size", "get_swizzle_layout",
 "mma_store_index_map", "copy_cluster", "CUDASourceCodeKernel", "gemm_sp", "wgmma_gemm_sp", "named_barrier_arrive",
-"pdl_sync", "pdl_trigger", "sync_grid", "sync_threads", "sync_warp", "syncthreads_and", "syncthreads_count",
-"syncthreads_or", "thread_fence", "annotate_consumer_reg_alloc", "annotate_producer_reg_dealloc", "dec_max_nreg",
-"disable_warp_group_reg_alloc", "inc_max_nreg", "no_set_max_nreg", "set_max_nreg", "wait_wgmma", "warpgroup_arrive",
-"warpgroup_commit_batch", "warpgroup_fence_operand", "warpgroup_wait", "wgmma_gemm", "wgmma_mma", "ldg32", "ldg64",
-"ldg128", "ldg256", "lds32", "lds64", "lds128", "stg32", "stg64", "stg128", "stg256", "sts32", "sts64", "sts128",
-"bool", "int4", "int8", "int16", "int32", "int64", "uint4", "uint8", "uint16", "uint32", "uint64", "float16",
-"bfloat16", "float32", "tfloat32", "float64", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz",
-"float8_e3m4", "float8_e4m3b11fnuz", "float8_e8m0fnu", "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn",
-"float4_e2m1_unpacked", "boolx2", "boolx4", "boolx8", "boolx16", "boolx32", "boolx64", "int4x2", "int4x4", "int4x8",
-"int4x16", "int4x32", "int4x64", "int8x2", "int8x4", "int8x8", "int8x16", "int8x32", "int8x64", "int16x2", "int16x4",
-"int16x8", "int16x16", "int16x32", "int16x64", "int32x2", "int32x4", "int32x8", "int32x16", "int32x32", "int32x64",
-"int64x2", "int64x4", "int64x8", "int64x16", "int64x32", "int64x64", "uint4x2", "uint4x4", "uint4x8", "uint4x16",
-"uint4x32", "uint4x64", "uint8x2", "uint8x4", "uint8x8", "uint8x16", "uint8x32", "uint8x64", "uint16x2", "uint16x4",
-"uint16x8", "uint16x16", "uint16x32", "uint16x64", "uint32x2", "uint32x4", "uint32x8", "uint32x16", "uint32x32",
-"uint32x64", "uint64x2", "uint64x4", "uint64x8", "uint64x16", "uint64x32", "uint64x64", "float16x2", "float16x4",
-"float16x8", "float16x16", "float16x32", "float16x64", "bfloat16x2", "bfloat16x4", "bfloat16x8", "bfloat16x16",
-"bfloat16x32", "bfloat16x64", "float32x2", "float32x4", "float32x8", "float32x16", "float32x32", "float32x64",
-"tfloat32x2", "tfloat32x4", "tfloat32x8", "tfloat32x16", "tfloat32x32", "tfloat32x64", "float64x2", "float64x4",
-"float64x8", "float64x16", "float64x32", "float64x64", "float8_e4m3fnx2", "float8_e4m3fnx4", "float8_e4m3fnx8",
-"float8_e4m3fnx16", "float8_e4m3fnx32", "float8_e4m3fnx64", "float8_e5m2x2", "float8_e5m2x4", "float8_e5m2x8",
-"float8_e5m2x16", "float8_e5m2x32", "float8_e5m2x64", "float8_e4m3fnuzx2", "float8_e4m3fnuzx4", "float8_e4m3fnuzx8",
-"float8_e4m3fnuzx16", "float8_e4m3fnuzx32", "float8_e4m3fnuzx64", "float8_e5m2fnuzx2", "float8_e5m2fnuzx4",
-"float8_e5m2fnuzx8", "float8_e5m2fnuzx16", "float8_e5m2fnuzx32", "float8_e5m2fnuzx64", "float8_e3m4x2", "float8_e3m4x4",
-"float8_e3m4x8", "float8_e3m4x16", "float8_e3m4x32", "float8_e3m4x64", "float8_e4m3b11fnuzx2", "float8_e4m3b11fnuzx4",
-"float8_e4m3b11fnuzx8", "float8_e4m3b11fnuzx16", "float8_e4m3b11fnuzx32", "float8_e4m3b11fnuzx64", "float8_e8m0fnux2",
-"float8_e8m0fnux4", "float8_e8m0fnux8", "float8_e8m0fnux16", "float8_e8m0fnux32", "float8_e8m0fnux64",
-"float6_e2m3fnx2", "float6_e2m3fnx4", "float6_e2m3fnx8", "float6_e2m3fnx16", "float6_e2m3fnx32", "float6_e2m3fnx64",
-"float6_e3m2fnx2", "float6_e3m2fnx4", "float6_e3m2fnx8", "float6_e3m2fnx16", "float6_e3m2fnx32", "float6_e3m2fnx64",
-"float4_e2m1fnx2", "float4_e2m1fnx4", "float4_e2m1fnx8", "float4_e2m1fnx16", "float4_e2m1fnx32", "float4_e2m1fnx64",
-"float4_e2m1_unpackedx2", "float4_e2m1_unpackedx4", "float4_e2m1_unpackedx8", "float4_e2m1_unpackedx16",
-"float4_e2m1_unpackedx32", "float4_e2m1_unpackedx64", "float", "half", "double", "int", "uint", "long", "short",
-"boolean", "bf16", "fp16", "fp32", "fp64", "tf32", "float8_e4m3", "e4m3_float8", "e5m2_float8", "handle", "void", "exp",
-"exp2", "exp10", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "pow", "tanh", "sigmoid", "erf", "sin", "cos", "tan",
-"asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "atan2", "hypot", "copysign", "nextafter", "ldexp",
-"fmod", "floor", "ceil", "trunc", "nearbyint", "fma", "abs", "isnan", "isinf", "isfinite", "__exp", "__exp2", "__exp10",
-"__log", "__log2", "__log10", "__sin", "__cos", "__tan", "__pow", "__fdividef", "popcount", "clz", "ptx_cp_async_bulk",
-"make_blockscaled_gemm_layout", "ptx_mma_sm70", "clc_try_cancel", "clc_try_cancel_multicast", "clc_is_canceled",
-"clc_get_first_ctaid_x", "clc_get_first_ctaid_y", "clc_get_first_ctaid_z", "call_llvm_intrin", "call_llvm_pure_intrin",
-"q_multiply_shift", "tma_load", "tma_store", "create_tma_descriptor", "alloc_descriptor", "ptx_wgmma_ss",
-"ptx_wgmma_rs", "ptx_wgmma_sp_ss", "ptx_wgmma_sp_rs", "initialize_wgmma_descriptor", "alloc_wgmma_desc",
-"increase_descriptor_offset", "compute_gmma_descriptor", "compute_umma_descriptor", "initialize_tcgen05_descriptor",
-"alloc_tcgen05_instr_desc", "alloc_tcgen05_instruction_desc", "alloc_tcgen05_smem_desc", "ptx_tcgen05_mma_ss",
-"ptx_tcgen05_mma_ts", "ptx_tcgen05_mma_blockscaled_ss", "ptx_mma_sp", "ptx_mma_block_scale", "tvm_mma_sync",
-"tvm_bmma_sync", "tvm_fill_fragment", "tvm_load_matrix_sync", "tvm_store_matrix_sync", "mma_fill", "mma_store",
-"tvm_call_packed", "tvm_call_cpacked", "tvm_call_packed_lowered", "tvm_call_cpacked_lowered", "call_packed",
-"call_cpacked", "call_packed_lowered", "call_cpacked_lowered", "tvm_stack_alloca", "tvm_stack_make_array",
-"tvm_stack_make_shape", "tvm_struct_get", "tvm_struct_set", "tvm_tuple", "tvm_throw_last_error", "tvm_thread_invariant",
-"anylist_getitem", "anylist_resetitem", "anylist_setitem_call_packed", "anylist_setitem_call_cpacked",
-"TVMBackendAllocWorkspace", "TVMBackendFreeWorkspace", "WSSchedule", "WSRole", "WSPipeline", "WSScope", "WSSync",
-"WSSyncKind", "WSID", "WSInstr", "WSOpRef", "ws_op", "annotate_ws_schedule", "annotate_ws_pipeline_depth",
-"deallocate_tmem", "gemm_blockscaled", "mma_gemm_blockscaled", "tcgen05_after_thread_sync",
-"tcgen05_before_thread_sync", "tcgen05_cp_warpx4", "tcgen05_gemm", "tcgen05_gemm_blockscaled", "tcgen05_gemm_sp",
-"tcgen05_mma", "tcgen05_mma_arrive", "tcgen05_mma_blockscaled", "tcgen05_sf_warp_transpose", "tma_gather4",
-"tma_load_2sm", "tma_scatter4"
+"sync_threads", "annotate_consumer_reg_alloc", "annotate_producer_reg_dealloc", "dec_max_nreg",
+"disable_warp_group_reg_alloc", "inc_max_nreg", "no_set_max_nreg", "set_max_nreg", "warpgroup_fence_operand",
+"wgmma_gemm", "wgmma_mma", "ldg32", "ldg64", "ldg128", "ldg256", "lds32", "lds64", "lds128", "stg32", "stg64", "stg128",
+"stg256", "sts32", "sts64", "sts128", "bool", "int4", "int8", "int16", "int32", "int64", "uint4", "uint8", "uint16",
+"uint32", "uint64", "float16", "bfloat16", "float32", "tfloat32", "float64", "float8_e4m3fn", "float8_e5m2",
+"float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e3m4", "float8_e4m3b11fnuz", "float8_e8m0fnu", "float6_e2m3fn",
+"float6_e3m2fn", "float4_e2m1fn", "float4_e2m1_unpacked", "boolx2", "boolx4", "boolx8", "boolx16", "boolx32", "boolx64",
+"int4x2", "int4x4", "int4x8", "int4x16", "int4x32", "int4x64", "int8x2", "int8x4", "int8x8", "int8x16", "int8x32",
+"int8x64", "int16x2", "int16x4", "int16x8", "int16x16", "int16x32", "int16x64", "int32x2", "int32x4", "int32x8",
+"int32x16", "int32x32", "int32x64", "int64x2", "int64x4", "int64x8", "int64x16", "int64x32", "int64x64", "uint4x2",
+"uint4x4", "uint4x8", "uint4x16", "uint4x32", "uint4x64", "uint8x2", "uint8x4", "uint8x8", "uint8x16", "uint8x32",
+"uint8x64", "uint16x2", "uint16x4", "uint16x8", "uint16x16", "uint16x32", "uint16x64", "uint32x2", "uint32x4",
+"uint32x8", "uint32x16", "uint32x32", "uint32x64", "uint64x2", "uint64x4", "uint64x8", "uint64x16", "uint64x32",
+"uint64x64", "float16x2", "float16x4", "float16x8", "float16x16", "float16x32", "float16x64", "bfloat16x2",
+"bfloat16x4", "bfloat16x8", "bfloat16x16", "bfloat16x32", "bfloat16x64", "float32x2", "float32x4", "float32x8",
+"float32x16", "float32x32", "float32x64", "tfloat32x2", "tfloat32x4", "tfloat32x8", "tfloat32x16", "tfloat32x32",
+"tfloat32x64", "float64x2", "float64x4", "float64x8", "float64x16", "float64x32", "float64x64", "float8_e4m3fnx2",
+"float8_e4m3fnx4", "float8_e4m3fnx8", "float8_e4m3fnx16", "float8_e4m3fnx32", "float8_e4m3fnx64", "float8_e5m2x2",
+"float8_e5m2x4", "float8_e5m2x8", "float8_e5m2x16", "float8_e5m2x32", "float8_e5m2x64", "float8_e4m3fnuzx2",
+"float8_e4m3fnuzx4", "float8_e4m3fnuzx8", "float8_e4m3fnuzx16", "float8_e4m3fnuzx32", "float8_e4m3fnuzx64",
+"float8_e5m2fnuzx2", "float8_e5m2fnuzx4", "float8_e5m2fnuzx8", "float8_e5m2fnuzx16", "float8_e5m2fnuzx32",
+"float8_e5m2fnuzx64", "float8_e3m4x2", "float8_e3m4x4", "float8_e3m4x8", "float8_e3m4x16", "float8_e3m4x32",
+"float8_e3m4x64", "float8_e4m3b11fnuzx2", "float8_e4m3b11fnuzx4", "float8_e4m3b11fnuzx8", "float8_e4m3b11fnuzx16",
+"float8_e4m3b11fnuzx32", "float8_e4m3b11fnuzx64", "float8_e8m0fnux2", "float8_e8m0fnux4", "float8_e8m0fnux8",
+"float8_e8m0fnux16", "float8_e8m0fnux32", "float8_e8m0fnux64", "float6_e2m3fnx2", "float6_e2m3fnx4", "float6_e2m3fnx8",
+"float6_e2m3fnx16", "float6_e2m3fnx32", "float6_e2m3fnx64", "float6_e3m2fnx2", "float6_e3m2fnx4", "float6_e3m2fnx8",
+"float6_e3m2fnx16", "float6_e3m2fnx32", "float6_e3m2fnx64", "float4_e2m1fnx2", "float4_e2m1fnx4", "float4_e2m1fnx8",
+"float4_e2m1fnx16", "float4_e2m1fnx32", "float4_e2m1fnx64", "float4_e2m1_unpackedx2", "float4_e2m1_unpackedx4",
+"float4_e2m1_unpackedx8", "float4_e2m1_unpackedx16", "float4_e2m1_unpackedx32", "float4_e2m1_unpackedx64", "float",
+"half", "double", "int", "uint", "long", "short", "boolean", "bf16", "fp16", "fp32", "fp64", "tf32", "float8_e4m3",
+"e4m3_float8", "e5m2_float8", "handle", "void", "exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "sqrt",
+"rsqrt", "pow", "tanh", "sigmoid", "erf", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh",
+"atanh", "atan2", "hypot", "copysign", "nextafter", "ldexp", "fmod", "floor", "ceil", "trunc", "nearbyint", "fma",
+"abs", "isnan", "isinf", "isfinite", "__exp", "__exp2", "__exp10", "__log", "__log2", "__log10", "__sin", "__cos",
+"__tan", "__pow", "__fdividef", "popcount", "clz", "ptx_cp_async_bulk", "make_blockscaled_gemm_layout", "ptx_mma_sm70",
+"clc_try_cancel", "clc_try_cancel_multicast", "clc_is_canceled", "clc_get_first_ctaid_x", "clc_get_first_ctaid_y",
+"clc_get_first_ctaid_z", "call_llvm_intrin", "call_llvm_pure_intrin", "q_multiply_shift", "tma_load", "tma_store",
+"create_tma_descriptor", "alloc_descriptor", "ptx_wgmma_ss", "ptx_wgmma_rs", "ptx_wgmma_sp_ss", "ptx_wgmma_sp_rs",
+"initialize_wgmma_descriptor", "alloc_wgmma_desc", "increase_descriptor_offset", "compute_gmma_descriptor",
+"compute_umma_descriptor", "initialize_tcgen05_descriptor", "alloc_tcgen05_instr_desc",
+"alloc_tcgen05_instruction_desc", "alloc_tcgen05_smem_desc", "ptx_tcgen05_mma_ss", "ptx_tcgen05_mma_ts",
+"ptx_tcgen05_mma_blockscaled_ss", "ptx_mma_sp", "ptx_mma_block_scale", "tvm_mma_sync", "tvm_bmma_sync",
+"tvm_fill_fragment", "tvm_load_matrix_sync", "tvm_store_matrix_sync", "mma_fill", "mma_store", "tvm_call_packed",
+"tvm_call_cpacked", "tvm_call_packed_lowered", "tvm_call_cpacked_lowered", "call_packed", "call_cpacked",
+"call_packed_lowered", "call_cpacked_lowered", "tvm_stack_alloca", "tvm_stack_make_array", "tvm_stack_make_shape",
+"tvm_struct_get", "tvm_struct_set", "tvm_tuple", "tvm_throw_last_error", "tvm_thread_invariant", "anylist_getitem",
+"anylist_resetitem", "anylist_setitem_call_packed", "anylist_setitem_call_cpacked", "TVMBackendAllocWorkspace",
+"TVMBackendFreeWorkspace", "WSSchedule", "WSRole", "WSPipeline", "WSScope", "WSSync", "WSSyncKind", "WSID", "WSInstr",
+"WSOpRef", "ws_op", "annotate_ws_schedule", "annotate_ws_pipeline_depth", "deallocate_tmem", "gemm_blockscaled",
+"mma_gemm_blockscaled", "tcgen05_after_thread_sync", "tcgen05_before_thread_sync", "tcgen05_cp_warpx4", "tcgen05_gemm",
+"tcgen05_gemm_blockscaled", "tcgen05_gemm_sp", "tcgen05_mma", "tcgen05_mma_arrive", "tcgen05_mma_blockscaled",
+"tcgen05_sf_warp_transpose", "tma_gather4", "tma_load_2sm", "tma_scatter4", "syncthreads_count", "syncthreads_and",
+"syncthreads_or", "sync_grid", "sync_warp", "thread_fence", "shfl_sync", "shfl_xor", "shfl_up", "shfl_down",
+"tvm_warp_shuffle", "tvm_warp_shuffle_up", "tvm_warp_shuffle_down", "any_sync", "all_sync", "ballot_sync", "ballot",
+"match_any_sync", "match_all_sync", "activemask", "tvm_warp_activemask", "pdl_trigger", "pdl_sync",
+"mbarrier_expect_tx", "mbarrier_arrive_expect_tx", "barrier_wait", "mbarrier_wait_parity", "barrier_test_wait",
+"cp_async_barrier_noinc", "ptx_cp_async_barrier", "ptx_arrive_barrier", "ptx_arrive_barrier_expect_tx",
+"ptx_wait_barrier", "ptx_fence_barrier_init", "ptx_commit_group", "ptx_wait_group", "block_rank_in_cluster",
+"get_cluster_block_nums", "cluster_arrive", "cluster_arrive_relaxed", "cluster_wait", "ptx_arrive_cluster_barrier",
+"tma_store_arrive", "tma_store_wait", "fence_proxy_async", "wait_wgmma", "warpgroup_wait", "warpgroup_arrive",
+"warpgroup_commit_batch"
 ]
 
 def exp(x: ExprLike, *, span: object = None, dtype: object = None) -> Any:
@@ -1154,6 +1108,263 @@ def tma_load_2sm(*args: object, **keywords: object) -> None:
 
 def tma_scatter4(*args: object, **keywords: object) -> None:
     """`tma_scatter4` of Blackwell GPUs: `NoLowering` when the kernel is compiled; write T.gemm."""
+
+def syncthreads_count(predicate: ExprLike) -> Expr:
+    """Every thread of the block waits here for all others, and learns for how many of them the predicate holds.
+
+    Args:
+        predicate: An integer or bool of each thread.
+
+    Raises:
+        ProgramTypeError: The predicate is neither.
+
+    Example:
+        `valid = T.syncthreads_count(A[tx] > 0)`
+    """
+
+def syncthreads_and(predicate: ExprLike) -> Expr:
+    """Whether the predicate holds for all threads of the block: 1 or 0. As `T.syncthreads_count` otherwise."""
+
+def syncthreads_or(predicate: ExprLike) -> Expr:
+    """Whether the predicate holds for any thread of the block. As `T.syncthreads_and` otherwise."""
+
+def sync_grid() -> None:
+    """Every thread of every block waits here for all others, and sees their writes to global memory from then on.
+
+    All blocks must run at the same time, so that a grid has at most as many as the GPU holds at once; a launch with
+    more is refused. Nothing else may keep one block from coming here as often as the others.
+
+    Example:
+        `T.sync_grid()`
+    """
+
+def sync_warp(mask: ExprLike = 4294967295) -> None:
+    """The lanes of a warp that `mask` names wait for each other and see each other's writes."""
+
+def thread_fence(scope: str = 'device') -> None:
+    """Puts the memory accesses of this thread before it in front of those after it, as others see them.
+
+    Args:
+        scope: Who sees them in that order: "block", "device" or "system".
+
+    Raises:
+        ProgramError: There is no such scope.
+    """
+
+def shfl_sync(value: ExprLike, srcLane: ExprLike, width: builtins.int = 32, mask: ExprLike = 4294967295) -> Expr:
+    """The value that lane `srcLane` of the warp has.
+
+    Args:
+        value: What each lane offers, of any scalar dtype.
+        srcLane: Which lane's value to take, counted within groups of `width` lanes.
+        width: 1, 2, 4, 8, 16 or 32.
+        mask: The lanes that take part, one bit each.
+    """
+
+def shfl_xor(value: ExprLike, delta: ExprLike, width: builtins.int = 32, mask: ExprLike = 4294967295) -> Expr:
+    """The value of the lane whose number differs in the bits of `delta`. As `T.shfl_sync` otherwise."""
+
+def shfl_up(value: ExprLike, delta: ExprLike, width: builtins.int = 32, mask: ExprLike = 4294967295) -> Expr:
+    """The value of the lane `delta` below; a lane that has none below keeps its own. As `T.shfl_sync` otherwise."""
+
+def shfl_down(value: ExprLike, delta: ExprLike, width: builtins.int = 32, mask: ExprLike = 4294967295) -> Expr:
+    """The value of the lane `delta` above; a lane that has none above keeps its own. As `T.shfl_sync` otherwise."""
+
+def tvm_warp_shuffle(mask: ExprLike, value: ExprLike, lane: ExprLike, width: builtins.int, warp_size: builtins.int = 32) -> Expr:
+    """`T.shfl_sync(value, lane, width, mask)`."""
+
+def tvm_warp_shuffle_up(mask: ExprLike, value: ExprLike, offset: ExprLike, width: builtins.int, warp_size: builtins.int = 32) -> Expr:
+    """`T.shfl_up(value, offset, width, mask)`."""
+
+def tvm_warp_shuffle_down(mask: ExprLike, value: ExprLike, offset: ExprLike, width: builtins.int, warp_size: builtins.int = 32) -> Expr:
+    """`T.shfl_down(value, offset, width, mask)`."""
+
+def any_sync(predicate: ExprLike, mask: ExprLike = 4294967295) -> Expr:
+    """Whether the condition holds in at least one of the lanes that take part."""
+
+def all_sync(predicate: ExprLike, mask: ExprLike = 4294967295) -> Expr:
+    """Whether the condition holds in all of the lanes that take part."""
+
+def ballot_sync(predicate: ExprLike, mask: ExprLike = 4294967295) -> Expr:
+    """The lanes in which the condition holds, one bit each, as a uint64.
+
+    Raises:
+        ProgramTypeError: The predicate is neither an integer nor a bool.
+    """
+
+def ballot(predicate: ExprLike) -> Expr:
+    """`T.ballot_sync` of all lanes of the warp."""
+
+def match_any_sync(value: ExprLike, mask: ExprLike = 4294967295) -> Expr:
+    """The lanes that have the same value as this one, one bit each, as a uint32."""
+
+def match_all_sync(value: ExprLike, mask: ExprLike = 4294967295) -> Expr:
+    """`mask` if all lanes that take part have the same value, else 0, as a uint32."""
+
+def activemask() -> Expr:
+    """The lanes of the warp that execute this together, one bit each, as a uint32."""
+
+def tvm_warp_activemask() -> Expr:
+    """The same as `T.activemask`."""
+
+def pdl_trigger() -> None:
+    """Lets the next launch on the stream begin, once every block has come here or ended (`griddepcontrol`).
+
+    That launch overlaps with this one if its kernel calls `T.pdl_sync`; what this kernel writes afterwards is seen
+    behind that call all the same. Nothing on targets before sm_90.
+    """
+
+def pdl_sync() -> None:
+    """Waits until all launches before this one have ended and their writes are there (`griddepcontrol`).
+
+    A kernel that calls it is launched so that it may begin before they have ended; before the call it must not
+    touch what they write. Nothing on targets before sm_90, where a launch begins when those before it have ended.
+
+    Example:
+        `T.pdl_sync()`
+    """
+
+def mbarrier_expect_tx(mbarrier: Barrier, tx: ExprLike) -> None:
+    """Every thread that gets here lets the phase wait for so many more bytes, and does not arrive. Needs sm_90.
+
+    `T.tma_copy` announces its bytes itself.
+
+    Args:
+        mbarrier: `bar[i]`.
+        tx: The number of bytes.
+
+    Raises:
+        ProgramError: The number is below 0, or more than a barrier counts.
+    """
+
+def mbarrier_arrive_expect_tx(mbarrier: Barrier, tx: ExprLike) -> None:
+    """Every thread that gets here announces so many bytes, and then arrives. As `T.mbarrier_expect_tx` otherwise."""
+
+def barrier_wait(mbarrier: Barrier, parity: ExprLike) -> None:
+    """Waits until the phase of this parity is complete.
+
+    The first phase has parity 0, the next one 1, then 0 again. Waiting for parity 1 at a fresh barrier goes through
+    at once, which is how producers begin.
+
+    Args:
+        mbarrier: `bar[i]`.
+        parity: 0 or 1, such as `k // stages % 2`.
+
+    Raises:
+        ProgramError: It is another constant.
+    """
+
+def mbarrier_wait_parity(mbarrier: Barrier, parity: ExprLike) -> None:
+    """The same as `T.barrier_wait`."""
+
+def barrier_test_wait(mbarrier: Barrier, parity: ExprLike) -> Expr:
+    """Whether the phase of this parity is complete; does not wait. As `T.barrier_wait` otherwise."""
+
+def cp_async_barrier_noinc(mbarrier: Barrier) -> None:
+    """Every thread that gets here arrives as soon as all copies are there that it has begun with `T.ptx_cp_async`."""
+
+def ptx_cp_async_barrier(mbarrier: Barrier) -> None:
+    """The phase also waits for all copies that the threads that get here have begun with `T.ptx_cp_async`.
+
+    Unlike with `T.cp_async_barrier_noinc`, that is no arrival: the barrier counts others as it did.
+    """
+
+def ptx_arrive_barrier(mbarrier: Barrier) -> None:
+    """The same as `T.barrier_arrive`."""
+
+def ptx_arrive_barrier_expect_tx(mbarrier: Barrier, byte_count: ExprLike) -> None:
+    """The same as `T.mbarrier_arrive_expect_tx`."""
+
+def ptx_wait_barrier(mbarrier: Barrier) -> None:
+    """Waits until the first phase of the barrier is complete. As `T.barrier_wait` for parity 0."""
+
+def ptx_fence_barrier_init() -> None:
+    """Lets the copy engine and other blocks of the cluster see which barriers this thread has initialized."""
+
+def ptx_commit_group() -> None:
+    """Closes a group of the copies that `T.ptx_cp_async` has begun."""
+
+def ptx_wait_group(pending: builtins.int) -> None:
+    """Waits until at most `pending` groups of copies are on their way."""
+
+def block_rank_in_cluster() -> Expr:
+    """The number of the executing block in its cluster, x running fastest.
+
+    Example:
+        `rank = T.block_rank_in_cluster()`
+    """
+
+def get_cluster_block_nums() -> Expr:
+    """How many blocks a cluster has."""
+
+def cluster_arrive() -> None:
+    """Every thread arrives at the barrier of the cluster and goes on; those that wait see what it did before."""
+
+def cluster_arrive_relaxed() -> None:
+    """As `T.cluster_arrive`, but what the thread wrote need not be seen by others: all are there, no more."""
+
+def cluster_wait() -> None:
+    """Every thread waits until all of the cluster have arrived, as it has itself."""
+
+def ptx_arrive_cluster_barrier(mbarrier: Barrier, cta_id: ExprLike) -> None:
+    """The same as `T.barrier_arrive` at the barrier of another block of the cluster."""
+
+def tma_store_arrive() -> None:
+    """Closes a group of the stores that the thread has started since the last one.
+
+    `T.tma_copy` has closed its own already, so that this one is empty: `T.tma_store_wait` counts it, too.
+    """
+
+def tma_store_wait(count: builtins.int = 0, read: builtins.bool = True) -> None:
+    """Waits until all stores of `T.tma_copy` but the newest ones have been read, so that their tiles may be written.
+
+    It is for the thread that started them to wait: the first one of the block, or of the group around. The compiler
+    keeps the others from writing the tile before.
+
+    Args:
+        count: How many of the newest groups of stores may be under way.
+        read: False waits until they have been written to global memory as well.
+
+    Raises:
+        ProgramError: The count is no plain number, or negative.
+    """
+
+def fence_proxy_async(space: str = 'shared') -> None:
+    """Makes what the thread has written visible to engines that are told of it later.
+
+    The copy engine and the matrix instructions of warpgroups read memory by a way of their own. Between tile
+    operators the compiler puts this fence where it is needed. It does not for `T.tma_copy` of global memory that
+    threads have written in the same launch: there, execute it with "global" behind what tells of the writes, such
+    as an atomic that acquires, in the thread that starts the engine.
+
+    Args:
+        space: "shared" or "global": the memory that the thread has written.
+
+    Raises:
+        ProgramError: There is no such memory.
+    """
+
+def wait_wgmma(count: builtins.int = 0) -> None:
+    """Waits until all products of `T.wgmma_gemm` are over but so many of the newest ones.
+
+    Args:
+        count: How many may be under way.
+
+    Raises:
+        ProgramError: It is no plain number from 0 to 7.
+    """
+
+def warpgroup_wait(count: builtins.int = 0) -> None:
+    """The same as `T.wait_wgmma`."""
+
+def warpgroup_arrive() -> None:
+    """Orders accesses to registers before products that use them; `T.wgmma_gemm` does so itself."""
+
+def warpgroup_commit_batch() -> None:
+    """Closes a group of the products since the last one.
+
+    `T.wgmma_gemm` has closed its own already, so that this one is empty: `T.wait_wgmma` counts it, too.
+    """
 
 class _Dtype(Any):  # type: ignore[misc]
     def __new__(cls, *values: ExprLike | str) -> Expr: ...  # type: ignore[misc]

@@ -21,7 +21,7 @@ from tilelang.ir.stmt import Alloc, Bind, For, ForKind, Store
 from tilelang.ir.visit import variables_of, walk_expr
 from tilelang.language.api import api
 from tilelang.language.calls import inside_kernel
-from tilelang.language.lanes import FULL_MASK, shuffled
+from tilelang.language.lanes import shuffled
 from tilelang.language.regions import scalar_operand
 from tilelang.language.stage import Stager
 from tilelang.language.threads import WARP_SIZE, get_thread_binding, linear_thread
@@ -174,7 +174,7 @@ class _Fold:
         return value
 
     def _neighbor(self, value: Expr, distance: int) -> Expr:
-        return shuffled("T.tvm_thread_allreduce", "xor", value, distance, WARP_SIZE, FULL_MASK)
+        return shuffled("T.tvm_thread_allreduce", "xor", value, distance)
 
     def _by_memory(self, value: Expr, axes: Sequence[int], total: int) -> None:
         """Each thread leaves its value in shared memory, and folds those along the dimensions."""

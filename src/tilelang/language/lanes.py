@@ -6,13 +6,14 @@ Takes scalar expressions, emits calls, gives their results.
 from __future__ import annotations
 
 from tilelang.dtypes import INT32, DType
-from tilelang.errors import ProgramError, ProgramTypeError
+from tilelang.errors import ProgramTypeError
 from tilelang.ir.expr import Expr, ExprLike, Var, as_bool, as_expr, cast, const
 from tilelang.isa.instruction import Instruction
 from tilelang.language.calls import emit_call
+from tilelang.language.threads import WARP_SIZE
+from tilelang.targets.gpu.isa.lanes import FULL_MASK
 from tilelang.targets.gpu.isa.warp import shuffle
 
-FULL_MASK = 0xFFFFFFFF
 _UINT32 = DType("uint32")
 
 
@@ -27,19 +28,11 @@ def call(what: str, instruction: Instruction, *operands: Expr) -> Var:
     return result
 
 
-def shuffled(what: str, mode: str, value: ExprLike, lane: ExprLike, width: int, mask: ExprLike) -> Expr:
-    """What each lane takes from another one by a shuffle of a mode; truth values travel as numbers.
-
-    Raises:
-        ProgramError: A shuffle has no such width.
-    """
-    operand = as_expr(value)
-    if width not in (1, 2, 4, 8, 16, 32):
-        raise ProgramError(f"{what}: width is {width!r:.40}", hint="write 1, 2, 4, 8, 16 or 32")
-    dtype = INT32 if operand.dtype.is_bool else operand.dtype
-    number = cast(operand, dtype)
-    result = call(what, shuffle(mode, dtype), lane_mask(mask), number, cast(lane, INT32), const(width, INT32))
-    return as_bool(result) if operand.dtype.is_bool else result
+def shuffled(what: str, mode: str, value: Expr, lane: int) -> Expr:
+    """What each lane takes from another one of the warp by a shuffle of a mode; truth values travel as numbers."""
+    dtype, width = INT32 if value.dtype.is_bool else value.dtype, const(WARP_SIZE, INT32)
+    taken = call(what, shuffle(mode, dtype), lane_mask(FULL_MASK), cast(value, dtype), const(lane, INT32), width)
+    return as_bool(taken) if value.dtype.is_bool else taken
 
 
 def as_predicate(what: str, predicate: ExprLike) -> Expr:

@@ -18,12 +18,13 @@ from tilelang.language.api import api
 from tilelang.language.calls import emit_call
 from tilelang.language.debug import device_assert
 from tilelang.language.extern import call_extern
-from tilelang.language.lanes import FULL_MASK, lane_mask
+from tilelang.language.lanes import lane_mask
 from tilelang.language.proxy import BufferProxy, TileProxy
 from tilelang.language.stage import current
 from tilelang.language.tensors import decl_buffer
 from tilelang.language.types import DTypeLike, plain_dtype
 from tilelang.language.views import BufferStorage
+from tilelang.targets.gpu.isa.lanes import FULL_MASK
 from tilelang.targets.gpu.isa.sync import SYNC_GRID, SYNC_THREADS, SYNC_WARP
 
 __all__ = [

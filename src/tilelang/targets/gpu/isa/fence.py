@@ -5,6 +5,8 @@ Source: CUDA C++ Programming Guide, "Memory Fence Functions".
 
 from __future__ import annotations
 
+from tilelang.errors import ProgramError
+from tilelang.isa.function import Function, Parameter, ParameterKind
 from tilelang.isa.instruction import Effect, Instruction
 from tilelang.isa.simulated import Warp
 
@@ -27,3 +29,30 @@ FENCE_DEVICE = _record("device")
 
 FENCE_SYSTEM = _record("system")
 """Orders accesses as the host and other GPUs see them too; called with nothing."""
+
+
+_FENCES = {"block": FENCE_BLOCK, "device": FENCE_DEVICE, "system": FENCE_SYSTEM}
+
+
+def _check_scope(what: str, scope: str) -> None:
+    if scope not in _FENCES:
+        raise ProgramError(f"{what}: {scope!r:.40} is no scope", hint="write 'block', 'device' or 'system'")
+
+
+FUNCTIONS = (
+    Function(
+        "thread_fence",
+        _FENCES.__getitem__,
+        "Puts the memory accesses of this thread before it in front of those after it, as others see them.",
+        (
+            Parameter(
+                "scope",
+                ParameterKind.WORD,
+                'Who sees them in that order: "block", "device" or "system".',
+                default="device",
+                check=_check_scope,
+            ),
+        ),
+        raises=("ProgramError: There is no such scope.",),
+    ),
+)

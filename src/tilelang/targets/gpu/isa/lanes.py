@@ -15,7 +15,12 @@ from tilelang.dtypes import DType, Kind
 from tilelang.errors import SimulationError
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import AtomicOp
+from tilelang.isa.function import Parameter, ParameterKind
 from tilelang.isa.simulated import Warp
+
+FULL_MASK = 0xFFFFFFFF
+LANE_MASK = Parameter("mask", ParameterKind.LANES, default=FULL_MASK)
+"""The lanes that take part, all of them if it is left out."""
 
 # what instructions fold by, by the names that PTX gives them, which are those of `ir.stmt` as well
 FOLDS: Mapping[str, BinaryOp] = MappingProxyType({op.value: op.operator for op in AtomicOp if op.operator is not None})

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from tilelang.dtypes import INT32
+from tilelang.isa.function import Function, Parameter, ParameterKind
 from tilelang.isa.instruction import Effect, Group, Instruction
 from tilelang.isa.simulated import Wait, Warp
-from tilelang.targets.gpu.isa.lanes import participants, spread
+from tilelang.targets.gpu.isa.lanes import LANE_MASK, participants, spread
 
 
 def _sync_threads(warp: Warp) -> Iterator[Wait]:
@@ -104,3 +105,45 @@ SYNC_WARP = Instruction(
     form=("sync_warp",),
 )
 """The lanes of a mask meet and see each other's writes; called with the mask."""
+
+
+_NO_PREDICATE = ("ProgramTypeError: The predicate is neither.",)
+
+FUNCTIONS = (
+    Function(
+        "syncthreads_count",
+        SYNC_THREADS_COUNT,
+        "Every thread of the block waits here for all others, and learns for how many of them the predicate holds.",
+        (Parameter("predicate", ParameterKind.PREDICATE, "An integer or bool of each thread."),),
+        raises=_NO_PREDICATE,
+        example="valid = T.syncthreads_count(A[tx] > 0)",
+    ),
+    Function(
+        "syncthreads_and",
+        SYNC_THREADS_AND,
+        "Whether the predicate holds for all threads of the block: 1 or 0. As `T.syncthreads_count` otherwise.",
+        (Parameter("predicate", ParameterKind.PREDICATE),),
+    ),
+    Function(
+        "syncthreads_or",
+        SYNC_THREADS_OR,
+        "Whether the predicate holds for any thread of the block. As `T.syncthreads_and` otherwise.",
+        (Parameter("predicate", ParameterKind.PREDICATE),),
+    ),
+    Function(
+        "sync_grid",
+        SYNC_GRID,
+        """Every thread of every block waits here for all others, and sees their writes to global memory from then on.
+
+        All blocks must run at the same time, so that a grid has at most as many as the GPU holds at once; a launch with
+        more is refused. Nothing else may keep one block from coming here as often as the others.
+        """,
+        example="T.sync_grid()",
+    ),
+    Function(
+        "sync_warp",
+        SYNC_WARP,
+        "The lanes of a warp that `mask` names wait for each other and see each other's writes.",
+        (LANE_MASK,),
+    ),
+)

@@ -11,17 +11,28 @@ Functions", "Warp Vote Functions", "Warp Match Functions", "Warp Reduce Function
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from typing import Any
 
 import numpy as np
 
 from tilelang.dtypes import BOOL, SCALARS, DType
-from tilelang.errors import NoLowering
+from tilelang.errors import NoLowering, ProgramError, ProgramValueError
+from tilelang.ir.expr import const
 from tilelang.ir.scalar import data_binary
+from tilelang.isa.function import Function, Parameter, ParameterKind
 from tilelang.isa.instruction import Group, Instruction
 from tilelang.isa.simulated import Warp
-from tilelang.targets.gpu.isa.lanes import FOLDS, integers, masks_of, participants, spread, unknown
+from tilelang.targets.gpu.isa.lanes import (
+    FOLDS,
+    FULL_MASK,
+    LANE_MASK,
+    integers,
+    masks_of,
+    participants,
+    spread,
+    unknown,
+)
 from tilelang.targets.machine import CommonFeature
 
 _UINT32 = SCALARS["uint32"]
@@ -187,3 +198,134 @@ def redux(op: str, dtype: DType) -> Instruction:
         source=_COMMUNICATION.format("redux.sync"),
         form=("redux", op, dtype),
     )
+
+
+_WIDTH = 32  # of the groups of lanes that a shuffle counts in, where it is left out
+
+
+def _check_width(what: str, width: Any) -> None:
+    if width not in (1, 2, 4, 8, 16, 32):
+        raise ProgramError(f"{what}: width is {width!r:.40}", hint="write 1, 2, 4, 8, 16 or 32")
+
+
+def _check_warp_size(what: str, size: Any) -> None:
+    if size != _WIDTH:
+        raise ProgramValueError(f"{what}: a warp has {_WIDTH} lanes, not {size!r:.40}")
+
+
+def _shuffle_function(name: str, mode: str, lane: Parameter, doc: str, *, docs: tuple[str, str, str]) -> Function:
+    value, width, mask = docs
+    return Function(
+        name,
+        partial(shuffle, mode),
+        doc,
+        (
+            Parameter("value", ParameterKind.SCALAR, value),
+            lane,
+            Parameter("width", ParameterKind.CONSTANT, width, default=_WIDTH, check=_check_width),
+            Parameter("mask", ParameterKind.LANES, mask, default=FULL_MASK),
+        ),
+        operands=("mask", "value", lane.name, "width"),
+        gives_value=True,
+    )
+
+
+def _shuffle_of_tvm(name: str, mode: str, lane: str, other: str) -> Function:
+    """A function whose operands stand in the order of TVM."""
+    return Function(
+        name,
+        partial(shuffle, mode),
+        f"`T.{other}(value, {lane}, width, mask)`.",
+        (
+            Parameter("mask", ParameterKind.LANES),
+            Parameter("value", ParameterKind.SCALAR),
+            Parameter(lane, ParameterKind.VALUE),
+            Parameter("width", ParameterKind.CONSTANT, check=_check_width),
+            Parameter("warp_size", ParameterKind.CONSTANT, default=_WIDTH, check=_check_warp_size),
+        ),
+        operands=("mask", "value", lane, "width"),
+        gives_value=True,
+    )
+
+
+def _vote_function(name: str, instruction: Instruction, doc: str, **more: Any) -> Function:
+    parameters = (Parameter("predicate", ParameterKind.PREDICATE), LANE_MASK)
+    return Function(name, instruction, doc, parameters, operands=("mask", "predicate"), **more)
+
+
+def _match_function(name: str, instruction: Instruction, doc: str) -> Function:
+    parameters = (Parameter("value", ParameterKind.INTEGER), LANE_MASK)
+    return Function(name, instruction, doc, parameters, operands=("mask", "value"))
+
+
+_NO_DOCS = ("", "", "")
+_DELTA = Parameter("delta", ParameterKind.VALUE)
+
+FUNCTIONS = (
+    _shuffle_function(
+        "shfl_sync",
+        "idx",
+        Parameter(
+            "srcLane", ParameterKind.VALUE, "Which lane's value to take, counted within groups of `width` lanes."
+        ),
+        "The value that lane `srcLane` of the warp has.",
+        docs=(
+            "What each lane offers, of any scalar dtype.",
+            "1, 2, 4, 8, 16 or 32.",
+            "The lanes that take part, one bit each.",
+        ),
+    ),
+    _shuffle_function(
+        "shfl_xor",
+        "xor",
+        _DELTA,
+        "The value of the lane whose number differs in the bits of `delta`. As `T.shfl_sync` otherwise.",
+        docs=_NO_DOCS,
+    ),
+    _shuffle_function(
+        "shfl_up",
+        "up",
+        _DELTA,
+        "The value of the lane `delta` below; a lane that has none below keeps its own. As `T.shfl_sync` otherwise.",
+        docs=_NO_DOCS,
+    ),
+    _shuffle_function(
+        "shfl_down",
+        "down",
+        _DELTA,
+        "The value of the lane `delta` above; a lane that has none above keeps its own. As `T.shfl_sync` otherwise.",
+        docs=_NO_DOCS,
+    ),
+    _shuffle_of_tvm("tvm_warp_shuffle", "idx", "lane", "shfl_sync"),
+    _shuffle_of_tvm("tvm_warp_shuffle_up", "up", "offset", "shfl_up"),
+    _shuffle_of_tvm("tvm_warp_shuffle_down", "down", "offset", "shfl_down"),
+    _vote_function("any_sync", ANY, "Whether the condition holds in at least one of the lanes that take part."),
+    _vote_function("all_sync", ALL, "Whether the condition holds in all of the lanes that take part."),
+    _vote_function(
+        "ballot_sync",
+        BALLOT,
+        "The lanes in which the condition holds, one bit each, as a uint64.",
+        result=SCALARS["uint64"],
+        raises=("ProgramTypeError: The predicate is neither an integer nor a bool.",),
+    ),
+    Function(
+        "ballot",
+        BALLOT,
+        "`T.ballot_sync` of all lanes of the warp.",
+        (Parameter("predicate", ParameterKind.PREDICATE),),
+        operands=(const(FULL_MASK, _UINT32), "predicate"),
+        result=SCALARS["uint64"],
+    ),
+    _match_function(
+        "match_any_sync", MATCH_ANY, "The lanes that have the same value as this one, one bit each, as a uint32."
+    ),
+    _match_function(
+        "match_all_sync", MATCH_ALL, "`mask` if all lanes that take part have the same value, else 0, as a uint32."
+    ),
+    Function(
+        "activemask",
+        ACTIVE_MASK,
+        "The lanes of the warp that execute this together, one bit each, as a uint32.",
+        aliases=("tvm_warp_activemask",),
+    ),
+)

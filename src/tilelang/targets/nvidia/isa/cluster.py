@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from tilelang.dtypes import INT32, DType
+from tilelang.isa.function import Function, Parameter, ParameterKind
 from tilelang.isa.instruction import Effect, Group, Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Pieces, Pointer, Wait, Warp
@@ -287,3 +288,36 @@ __device__ __forceinline__ void {name}(void* shared, int block, {how.word.name} 
         needs=Feature.CLUSTER,
         source=_SOURCE.format("Data Movement and Conversion Instructions: st.async"),
     )
+
+
+FUNCTIONS = (
+    Function(
+        "block_rank_in_cluster",
+        CLUSTER_RANK,
+        "The number of the executing block in its cluster, x running fastest.",
+        value_name="cluster",
+        example="rank = T.block_rank_in_cluster()",
+    ),
+    Function("get_cluster_block_nums", CLUSTER_SIZE, "How many blocks a cluster has.", value_name="cluster"),
+    Function(
+        "cluster_arrive",
+        CLUSTER_ARRIVE,
+        "Every thread arrives at the barrier of the cluster and goes on; those that wait see what it did before.",
+    ),
+    Function(
+        "cluster_arrive_relaxed",
+        CLUSTER_ARRIVE_RELAXED,
+        "As `T.cluster_arrive`, but what the thread wrote need not be seen by others: all are there, no more.",
+    ),
+    Function(
+        "cluster_wait",
+        CLUSTER_WAIT,
+        "Every thread waits until all of the cluster have arrived, as it has itself.",
+    ),
+    Function(
+        "ptx_arrive_cluster_barrier",
+        mbarrier_arrive_remote(),
+        "The same as `T.barrier_arrive` at the barrier of another block of the cluster.",
+        (Parameter("mbarrier", ParameterKind.BARRIER), Parameter("cta_id", ParameterKind.BLOCK)),
+    ),
+)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tilelang.errors import NoLowering
+from tilelang.isa.function import Function, Parameter, ParameterKind
 from tilelang.isa.instruction import Effect, Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Pointer, Warp
@@ -128,3 +129,14 @@ template <int N> __device__ __forceinline__ void tl_cp_async_wait() {
     source=_SOURCE.format("cp.async.wait_group"),
 )
 """Waits until at most so many of the thread's newest groups are under way; called with that constant number."""
+
+
+FUNCTIONS = (
+    Function("ptx_commit_group", CP_ASYNC_COMMIT, "Closes a group of the copies that `T.ptx_cp_async` has begun."),
+    Function(
+        "ptx_wait_group",
+        CP_ASYNC_WAIT,
+        "Waits until at most `pending` groups of copies are on their way.",
+        (Parameter("pending", ParameterKind.CONSTANT),),
+    ),
+)

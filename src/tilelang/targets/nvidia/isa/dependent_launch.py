@@ -9,6 +9,7 @@ Source: PTX ISA, "Parallel Synchronization and Communication Instructions: gridd
 
 from __future__ import annotations
 
+from tilelang.isa.function import Function
 from tilelang.isa.instruction import Effect, Instruction
 from tilelang.isa.simulated import Warp
 from tilelang.targets.nvidia.isa.ptx_statement import ptx_statement
@@ -46,3 +47,26 @@ GRID_DEPENDENCY_LAUNCH = _record(
     "Lets the next launch begin once all blocks have come this far or ended.",
 )
 """The next launch on the stream may begin, if it waits by itself for what it needs; called with nothing."""
+
+
+FUNCTIONS = (
+    Function(
+        "pdl_trigger",
+        GRID_DEPENDENCY_LAUNCH,
+        """Lets the next launch on the stream begin, once every block has come here or ended (`griddepcontrol`).
+
+        That launch overlaps with this one if its kernel calls `T.pdl_sync`; what this kernel writes afterwards is seen
+        behind that call all the same. Nothing on targets before sm_90.
+        """,
+    ),
+    Function(
+        "pdl_sync",
+        GRID_DEPENDENCY_WAIT,
+        """Waits until all launches before this one have ended and their writes are there (`griddepcontrol`).
+
+        A kernel that calls it is launched so that it may begin before they have ended; before the call it must not
+        touch what they write. Nothing on targets before sm_90, where a launch begins when those before it have ended.
+        """,
+        example="T.pdl_sync()",
+    ),
+)

@@ -8,6 +8,8 @@ Source: PTX ISA, "Parallel Synchronization and Communication Instructions: memba
 
 from __future__ import annotations
 
+from tilelang.errors import ProgramError
+from tilelang.isa.function import Function, Parameter, ParameterKind
 from tilelang.isa.instruction import Effect, Instruction
 from tilelang.isa.simulated import Warp
 from tilelang.targets.nvidia.isa.ptx_statement import ptx_statement
@@ -35,3 +37,36 @@ FENCE_PROXY_ASYNC = _proxy("proxy_async", "shared", "shared::cta")
 
 FENCE_PROXY_ASYNC_GLOBAL = _proxy("proxy_async_global", "global", "global")
 """The same for global memory."""
+
+
+_FENCES = {"shared": FENCE_PROXY_ASYNC, "global": FENCE_PROXY_ASYNC_GLOBAL}
+
+
+def _check_space(what: str, space: str) -> None:
+    if space not in _FENCES:
+        raise ProgramError(f"{what}: {space!r:.40} is no memory", hint="write 'shared' or 'global'")
+
+
+FUNCTIONS = (
+    Function(
+        "fence_proxy_async",
+        _FENCES.__getitem__,
+        """Makes what the thread has written visible to engines that are told of it later.
+
+        The copy engine and the matrix instructions of warpgroups read memory by a way of their own. Between tile
+        operators the compiler puts this fence where it is needed. It does not for `T.tma_copy` of global memory that
+        threads have written in the same launch: there, execute it with "global" behind what tells of the writes, such
+        as an atomic that acquires, in the thread that starts the engine.
+        """,
+        (
+            Parameter(
+                "space",
+                ParameterKind.WORD,
+                '"shared" or "global": the memory that the thread has written.',
+                default="shared",
+                check=_check_space,
+            ),
+        ),
+        raises=("ProgramError: There is no such memory.",),
+    ),
+)

@@ -18,8 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from tilelang.dtypes import BOOL
-from tilelang.errors import DataRace, SimulationError
+from tilelang.dtypes import BOOL, INT32
+from tilelang.errors import DataRace, ProgramError, SimulationError
+from tilelang.ir.expr import const
+from tilelang.isa.function import Function, Parameter, ParameterKind
 from tilelang.isa.instruction import AsyncUnit, Effect, Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Pointer, Wait, Warp
@@ -390,3 +392,93 @@ __device__ __forceinline__ bool tl_mbarrier_test_wait(void* barrier, unsigned pa
     source=_SOURCE.format("mbarrier.test_wait, mbarrier.try_wait"),
 )
 """Whether the phase of a parity is complete; called as `MBARRIER_WAIT`."""
+
+
+def _check_bytes(what: str, count: int) -> None:
+    if not 0 <= count <= MOST_BYTES:
+        raise ProgramError(f"{what}: {count} bytes, but a barrier counts 0 to {MOST_BYTES}")
+
+
+def _check_parity(what: str, parity: int) -> None:
+    if parity not in (0, 1):
+        raise ProgramError(f"{what}: {parity} is no parity", hint="write 0 or 1, or an expression such as k // 2 % 2")
+
+
+_BARRIER_OPERAND = Parameter("mbarrier", ParameterKind.BARRIER)
+_DOCUMENTED = Parameter("mbarrier", ParameterKind.BARRIER, "`bar[i]`.")
+_PARITY = Parameter("parity", ParameterKind.VALUE, check=_check_parity)
+
+FUNCTIONS = (
+    Function(
+        "mbarrier_expect_tx",
+        MBARRIER_EXPECT_TX,
+        """Every thread that gets here lets the phase wait for so many more bytes, and does not arrive. Needs sm_90.
+
+        `T.tma_copy` announces its bytes itself.
+        """,
+        (_DOCUMENTED, Parameter("tx", ParameterKind.VALUE, "The number of bytes.", check=_check_bytes)),
+        raises=("ProgramError: The number is below 0, or more than a barrier counts.",),
+    ),
+    Function(
+        "mbarrier_arrive_expect_tx",
+        MBARRIER_ARRIVE_EXPECT_TX,
+        "Every thread that gets here announces so many bytes, and then arrives. As `T.mbarrier_expect_tx` otherwise.",
+        (_BARRIER_OPERAND, Parameter("tx", ParameterKind.VALUE, check=_check_bytes)),
+    ),
+    Function(
+        "barrier_wait",
+        MBARRIER_WAIT,
+        """Waits until the phase of this parity is complete.
+
+        The first phase has parity 0, the next one 1, then 0 again. Waiting for parity 1 at a fresh barrier goes through
+        at once, which is how producers begin.
+        """,
+        (
+            _DOCUMENTED,
+            Parameter("parity", ParameterKind.VALUE, "0 or 1, such as `k // stages % 2`.", check=_check_parity),
+        ),
+        raises=("ProgramError: It is another constant.",),
+        aliases=("mbarrier_wait_parity",),
+    ),
+    Function(
+        "barrier_test_wait",
+        MBARRIER_TEST_WAIT,
+        "Whether the phase of this parity is complete; does not wait. As `T.barrier_wait` otherwise.",
+        (_BARRIER_OPERAND, _PARITY),
+        value_name="mbarrier",
+    ),
+    Function(
+        "cp_async_barrier_noinc",
+        MBARRIER_CP_ASYNC_ARRIVE,
+        "Every thread that gets here arrives as soon as all copies are there that it has begun with `T.ptx_cp_async`.",
+        (_BARRIER_OPERAND,),
+    ),
+    Function(
+        "ptx_cp_async_barrier",
+        MBARRIER_CP_ASYNC_ARRIVE_BESIDE,
+        """The phase also waits for all copies that the threads that get here have begun with `T.ptx_cp_async`.
+
+        Unlike with `T.cp_async_barrier_noinc`, that is no arrival: the barrier counts others as it did.
+        """,
+        (_BARRIER_OPERAND,),
+    ),
+    Function("ptx_arrive_barrier", MBARRIER_ARRIVE, "The same as `T.barrier_arrive`.", (_BARRIER_OPERAND,)),
+    Function(
+        "ptx_arrive_barrier_expect_tx",
+        MBARRIER_ARRIVE_EXPECT_TX,
+        "The same as `T.mbarrier_arrive_expect_tx`.",
+        (_BARRIER_OPERAND, Parameter("byte_count", ParameterKind.VALUE, check=_check_bytes)),
+    ),
+    Function(
+        "ptx_wait_barrier",
+        MBARRIER_WAIT,
+        "Waits until the first phase of the barrier is complete. As `T.barrier_wait` for parity 0.",
+        (_BARRIER_OPERAND,),
+        operands=("mbarrier", const(0, INT32)),
+    ),
+    Function(
+        "ptx_fence_barrier_init",
+        FENCE_MBARRIER_INIT,
+        "Lets the copy engine and other blocks of the cluster see which barriers this thread has initialized.",
+    ),
+)

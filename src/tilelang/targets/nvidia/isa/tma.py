@@ -18,7 +18,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from tilelang.errors import NoLowering
+from tilelang.errors import NoLowering, ProgramError
+from tilelang.isa.function import Function, Parameter, ParameterKind
 from tilelang.isa.instruction import Effect, Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import TensorMapView, Warp
@@ -227,3 +228,46 @@ TMA_PREFETCH_MAP = ptx_statement(
     source=_SOURCE.format("prefetch, prefetchu"),
 )
 """Fetches a map before it is needed; called with it."""
+
+
+def _check_groups(what: str, count: int) -> None:
+    if count < 0:
+        raise ProgramError(f"{what}: {count} groups cannot be under way", hint="write 0, or a small number")
+
+
+FUNCTIONS = (
+    Function(
+        "tma_store_arrive",
+        TMA_STORE_COMMIT,
+        """Closes a group of the stores that the thread has started since the last one.
+
+        `T.tma_copy` has closed its own already, so that this one is empty: `T.tma_store_wait` counts it, too.
+        """,
+    ),
+    Function(
+        "tma_store_wait",
+        lambda count, read: tma_store_wait(count, read=read),
+        """
+        Waits until all stores of `T.tma_copy` but the newest ones have been read, so that their tiles may be written.
+
+        It is for the thread that started them to wait: the first one of the block, or of the group around. The compiler
+        keeps the others from writing the tile before.
+        """,
+        (
+            Parameter(
+                "count",
+                ParameterKind.NUMBER,
+                "How many of the newest groups of stores may be under way.",
+                default=0,
+                check=_check_groups,
+            ),
+            Parameter(
+                "read",
+                ParameterKind.FLAG,
+                "False waits until they have been written to global memory as well.",
+                default=True,
+            ),
+        ),
+        raises=("ProgramError: The count is no plain number, or negative.",),
+    ),
+)

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from functools import cache, cached_property
 
 from tilelang.dtypes import SCALARS, DType
-from tilelang.errors import CompilerBug
+from tilelang.errors import CompilerBug, ProgramError
+from tilelang.isa.function import Function, Parameter, ParameterKind
 from tilelang.isa.instruction import Effect, Group, Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Pointer, Wait, Warp
@@ -354,3 +355,33 @@ __device__ __forceinline__ unsigned long long tl_matrix_descriptor(
 It is called with the address of its first element, the leading and the stride distance in bytes, and the code of the
 permutation; see `matrix_descriptor`. A distance of 16 bytes further on adds 1 to it.
 """
+
+
+def _check_pending(what: str, count: int) -> None:
+    if not 0 <= count <= MOST_PENDING:
+        raise ProgramError(f"{what}: {count} products cannot be under way", hint=f"write 0 to {MOST_PENDING}")
+
+
+FUNCTIONS = (
+    Function(
+        "wait_wgmma",
+        wgmma_wait,
+        "Waits until all products of `T.wgmma_gemm` are over but so many of the newest ones.",
+        (Parameter("count", ParameterKind.NUMBER, "How many may be under way.", default=0, check=_check_pending),),
+        raises=("ProgramError: It is no plain number from 0 to 7.",),
+        aliases=("warpgroup_wait",),
+    ),
+    Function(
+        "warpgroup_arrive",
+        WGMMA_FENCE,
+        "Orders accesses to registers before products that use them; `T.wgmma_gemm` does so itself.",
+    ),
+    Function(
+        "warpgroup_commit_batch",
+        WGMMA_COMMIT,
+        """Closes a group of the products since the last one.
+
+        `T.wgmma_gemm` has closed its own already, so that this one is empty: `T.wait_wgmma` counts it, too.
+        """,
+    ),
+)

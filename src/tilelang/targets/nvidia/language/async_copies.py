@@ -12,12 +12,10 @@ from tilelang.ir.expr import Const, ExprLike, as_bool, as_expr, int_const
 from tilelang.language.api import api
 from tilelang.language.calls import emit_call
 from tilelang.language.pointers import Place, global_region, neighbors, pointer_of
-from tilelang.targets.nvidia.isa.cp_async import CP_ASYNC_COMMIT, CP_ASYNC_WAIT, SIZES, cp_async
+from tilelang.targets.nvidia.isa.cp_async import SIZES, cp_async
 
 __all__ = [
-    "ptx_commit_group",
     "ptx_cp_async",
-    "ptx_wait_group",
 ]
 
 
@@ -58,15 +56,3 @@ def ptx_cp_async(
     read, written = neighbors(source, count), neighbors(target, size // target.dtype.storage_bytes)
     keep = Const(True, BOOL) if predicate is None else as_bool(predicate)
     emit_call(what, cp_async(size), written, read, keep, reads=(read,), writes=(written,))
-
-
-@api
-def ptx_commit_group() -> None:
-    """Closes a group of the copies that `T.ptx_cp_async` has begun."""
-    emit_call("T.ptx_commit_group", CP_ASYNC_COMMIT)
-
-
-@api
-def ptx_wait_group(pending: int) -> None:
-    """Waits until at most `pending` groups of copies are on their way."""
-    emit_call("T.ptx_wait_group", CP_ASYNC_WAIT, as_expr(pending))

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilelang.dtypes import INT32, as_dtype
+from tilelang.dtypes import as_dtype
 from tilelang.errors import ProgramError, ProgramValueError
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import as_body
-from tilelang.ir.expr import Expr, ExprLike, as_expr, cast, int_const
+from tilelang.ir.expr import Expr, ExprLike, as_expr, int_const
 from tilelang.ir.stmt import Alloc, CallStmt, If, Stmt
 from tilelang.isa.instruction import Instruction
 from tilelang.language.api import api
@@ -26,37 +26,19 @@ from tilelang.targets.nvidia.isa.cluster import CLUSTER_ARRIVE, CLUSTER_WAIT, mb
 from tilelang.targets.nvidia.isa.mbarrier import (
     FENCE_MBARRIER_INIT,
     MBARRIER_ARRIVE,
-    MBARRIER_ARRIVE_EXPECT_TX,
-    MBARRIER_CP_ASYNC_ARRIVE,
-    MBARRIER_CP_ASYNC_ARRIVE_BESIDE,
-    MBARRIER_EXPECT_TX,
     MBARRIER_INIT,
-    MBARRIER_TEST_WAIT,
-    MBARRIER_WAIT,
 )
-from tilelang.targets.nvidia.isa.mbarrier_state import MOST_ARRIVALS, MOST_BYTES
+from tilelang.targets.nvidia.isa.mbarrier_state import MOST_ARRIVALS
 
 __all__ = [
     "alloc_barrier",
     "alloc_cluster_barrier",
     "barrier_arrive",
-    "barrier_test_wait",
-    "barrier_wait",
-    "cp_async_barrier_noinc",
     "create_barriers",
     "create_list_of_mbarrier",
     "get_mbarrier",
     "mbarrier_arrive",
-    "mbarrier_arrive_expect_tx",
-    "mbarrier_expect_tx",
-    "mbarrier_wait_parity",
-    "ptx_arrive_barrier",
-    "ptx_arrive_barrier_expect_tx",
-    "ptx_arrive_cluster_barrier",
-    "ptx_cp_async_barrier",
-    "ptx_fence_barrier_init",
     "ptx_init_barrier_thread_count",
-    "ptx_wait_barrier",
 ]
 
 _KIND = as_dtype("uint64")  # an opaque object of 64 bits. Source: PTX ISA, "mbarrier", "Contents"
@@ -134,77 +116,6 @@ def mbarrier_arrive(mbarrier: Barrier, cta_id: ExprLike | None = None) -> None:
     _arrive("T.mbarrier_arrive", mbarrier, cta_id)
 
 
-@api
-def mbarrier_expect_tx(mbarrier: Barrier, tx: ExprLike) -> None:
-    """Every thread that gets here lets the phase wait for so many more bytes, and does not arrive. Needs sm_90.
-
-    `T.tma_copy` announces its bytes itself.
-
-    Args:
-        mbarrier: `bar[i]`.
-        tx: The number of bytes.
-
-    Raises:
-        ProgramError: The number is below 0, or more than a barrier counts.
-    """
-    what = "T.mbarrier_expect_tx"
-    _emit(what, MBARRIER_EXPECT_TX, mbarrier, _bytes(what, tx))
-
-
-@api
-def mbarrier_arrive_expect_tx(mbarrier: Barrier, tx: ExprLike) -> None:
-    """Every thread that gets here announces so many bytes, and then arrives. As `T.mbarrier_expect_tx` otherwise."""
-    what = "T.mbarrier_arrive_expect_tx"
-    _emit(what, MBARRIER_ARRIVE_EXPECT_TX, mbarrier, _bytes(what, tx))
-
-
-@api
-def barrier_wait(mbarrier: Barrier, parity: ExprLike) -> None:
-    """Waits until the phase of this parity is complete.
-
-    The first phase has parity 0, the next one 1, then 0 again. Waiting for parity 1 at a fresh barrier goes through at
-    once, which is how producers begin.
-
-    Args:
-        mbarrier: `bar[i]`.
-        parity: 0 or 1, such as `k // stages % 2`.
-
-    Raises:
-        ProgramError: It is another constant.
-    """
-    _wait("T.barrier_wait", mbarrier, parity)
-
-
-@api
-def mbarrier_wait_parity(mbarrier: Barrier, parity: ExprLike) -> None:
-    """The same as `T.barrier_wait`."""
-    _wait("T.mbarrier_wait_parity", mbarrier, parity)
-
-
-@api
-def barrier_test_wait(mbarrier: Barrier, parity: ExprLike) -> Expr:
-    """Whether the phase of this parity is complete; does not wait. As `T.barrier_wait` otherwise."""
-    what = "T.barrier_test_wait"
-    result = _emit(what, MBARRIER_TEST_WAIT, mbarrier, _parity(what, parity))
-    assert result is not None
-    return result
-
-
-@api
-def cp_async_barrier_noinc(mbarrier: Barrier) -> None:
-    """Every thread that gets here arrives as soon as all copies are there that it has begun with `T.ptx_cp_async`."""
-    _emit("T.cp_async_barrier_noinc", MBARRIER_CP_ASYNC_ARRIVE, mbarrier)
-
-
-@api
-def ptx_cp_async_barrier(mbarrier: Barrier) -> None:
-    """The phase also waits for all copies that the threads that get here have begun with `T.ptx_cp_async`.
-
-    Unlike with `T.cp_async_barrier_noinc`, that is no arrival: the barrier counts others as it did.
-    """
-    _emit("T.ptx_cp_async_barrier", MBARRIER_CP_ASYNC_ARRIVE_BESIDE, mbarrier)
-
-
 # -- raw forms ---------------------------------------------------------------------------------------------------
 @api
 def create_barriers(barrier_count: int) -> BufferProxy:
@@ -227,37 +138,6 @@ def ptx_init_barrier_thread_count(mbarrier: Barrier, thread_count: int) -> None:
     what = "T.ptx_init_barrier_thread_count"
     (count,) = _arrival_counts(what, thread_count)
     _emit(what, MBARRIER_INIT, mbarrier, as_expr(count))
-
-
-@api
-def ptx_arrive_barrier(mbarrier: Barrier) -> None:
-    """The same as `T.barrier_arrive`."""
-    _arrive("T.ptx_arrive_barrier", mbarrier, None)
-
-
-@api
-def ptx_arrive_barrier_expect_tx(mbarrier: Barrier, byte_count: ExprLike) -> None:
-    """The same as `T.mbarrier_arrive_expect_tx`."""
-    what = "T.ptx_arrive_barrier_expect_tx"
-    _emit(what, MBARRIER_ARRIVE_EXPECT_TX, mbarrier, _bytes(what, byte_count))
-
-
-@api
-def ptx_arrive_cluster_barrier(mbarrier: Barrier, cta_id: ExprLike) -> None:
-    """The same as `T.barrier_arrive` at the barrier of another block of the cluster."""
-    _arrive("T.ptx_arrive_cluster_barrier", mbarrier, cta_id)
-
-
-@api
-def ptx_wait_barrier(mbarrier: Barrier) -> None:
-    """Waits until the first phase of the barrier is complete. As `T.barrier_wait` for parity 0."""
-    _wait("T.ptx_wait_barrier", mbarrier, 0)
-
-
-@api
-def ptx_fence_barrier_init() -> None:
-    """Lets the copy engine and other blocks of the cluster see which barriers this thread has initialized."""
-    emit_call("T.ptx_fence_barrier_init", FENCE_MBARRIER_INIT)
 
 
 def _alloc(
@@ -301,24 +181,6 @@ def _arrive(what: str, barrier: Barrier, cta_id: ExprLike | None) -> None:
         _emit(what, MBARRIER_ARRIVE, barrier)
     else:
         _emit(what, mbarrier_arrive_remote(), barrier, rank_in_cluster(what, cta_id))
-
-
-def _bytes(what: str, tx: ExprLike) -> Expr:
-    count = int_const(as_expr(tx))
-    if count is not None and not 0 <= count <= MOST_BYTES:
-        raise ProgramError(f"{what}: {count} bytes, but a barrier counts 0 to {MOST_BYTES}")
-    return cast(tx, INT32)
-
-
-def _wait(what: str, barrier: Barrier, parity: ExprLike) -> None:
-    _emit(what, MBARRIER_WAIT, barrier, _parity(what, parity))
-
-
-def _parity(what: str, parity: ExprLike) -> Expr:
-    value = int_const(as_expr(parity))
-    if value is not None and value not in (0, 1):
-        raise ProgramError(f"{what}: {value} is no parity", hint="write 0 or 1, or an expression such as k // 2 % 2")
-    return cast(parity, INT32)
 
 
 def _emit(what: str, instruction: Instruction, barrier: Barrier, *operands: Expr) -> Expr | None:

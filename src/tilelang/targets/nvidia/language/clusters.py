@@ -12,7 +12,6 @@ import math
 from tilelang.errors import ProgramError
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.expr import Expr, ExprLike, as_expr, cast
-from tilelang.isa.instruction import Instruction
 from tilelang.language.address import Pointer
 from tilelang.language.api import api
 from tilelang.language.barriers import Barrier, barrier_region
@@ -21,9 +20,6 @@ from tilelang.language.pointers import Place, address_of
 from tilelang.language.threads import get_block_binding, get_block_extent
 from tilelang.targets.nvidia.isa.cluster import (
     CLUSTER_ARRIVE,
-    CLUSTER_ARRIVE_RELAXED,
-    CLUSTER_RANK,
-    CLUSTER_SIZE,
     CLUSTER_WAIT,
 )
 from tilelang.targets.nvidia.isa.cluster import cluster_load as load_instruction
@@ -31,15 +27,10 @@ from tilelang.targets.nvidia.isa.cluster import cluster_store as store_instructi
 from tilelang.targets.nvidia.isa.cluster import cluster_store_async as store_async_instruction
 
 __all__ = [
-    "block_rank_in_cluster",
-    "cluster_arrive",
-    "cluster_arrive_relaxed",
     "cluster_load",
     "cluster_store",
     "cluster_store_async",
     "cluster_sync",
-    "cluster_wait",
-    "get_cluster_block_nums",
     "get_cluster_dims",
     "get_cluster_extent",
     "get_cluster_extents",
@@ -48,22 +39,6 @@ __all__ = [
     "get_cluster_size",
     "sync_cluster",
 ]
-
-
-@api
-def block_rank_in_cluster() -> Expr:
-    """The number of the executing block in its cluster, x running fastest.
-
-    Example:
-        `rank = T.block_rank_in_cluster()`
-    """
-    return _register("T.block_rank_in_cluster", CLUSTER_RANK)
-
-
-@api
-def get_cluster_block_nums() -> Expr:
-    """How many blocks a cluster has."""
-    return _register("T.get_cluster_block_nums", CLUSTER_SIZE)
 
 
 @api
@@ -105,24 +80,6 @@ def get_cluster_extent(dim: int = 0) -> int | Expr:
 def get_cluster_extents() -> list[int | Expr]:
     """The numbers of clusters along the three dimensions of the grid."""
     return [get_cluster_extent(dim) for dim in range(3)]
-
-
-@api
-def cluster_arrive() -> None:
-    """Every thread arrives at the barrier of the cluster and goes on; those that wait see what it did before."""
-    emit_call("T.cluster_arrive", CLUSTER_ARRIVE)
-
-
-@api
-def cluster_arrive_relaxed() -> None:
-    """As `T.cluster_arrive`, but what the thread wrote need not be seen by others: all are there, no more."""
-    emit_call("T.cluster_arrive_relaxed", CLUSTER_ARRIVE_RELAXED)
-
-
-@api
-def cluster_wait() -> None:
-    """Every thread waits until all of the cluster have arrived, as it has itself."""
-    emit_call("T.cluster_wait", CLUSTER_WAIT)
 
 
 @api
@@ -192,12 +149,6 @@ def cluster_store_async(element: Place, rank: ExprLike, value: ExprLike, barrier
     converted = cast(as_expr(value), region.dtype)
     instruction = store_async_instruction(region.dtype)
     emit_call(what, instruction, region, rank_in_cluster(what, rank), converted, counted, writes=(region,))
-
-
-def _register(what: str, instruction: Instruction) -> Expr:
-    result = emit_call(what, instruction)
-    assert result is not None
-    return result
 
 
 def _meet(what: str) -> None:

@@ -15,29 +15,22 @@ from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import const
 from tilelang.language.api import api
 from tilelang.language.barriers import Barrier, barrier_region
-from tilelang.language.calls import emit_call, inside_kernel
+from tilelang.language.calls import inside_kernel
 from tilelang.language.copies import steering
 from tilelang.language.operators import plain_int
 from tilelang.language.regions import Operand, align
 from tilelang.language.types import DTypeLike, plain_dtype
 from tilelang.ops.copy import Copy
 from tilelang.targets.nvidia.isa.cache_policy import NORMAL
-from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC, FENCE_PROXY_ASYNC_GLOBAL
-from tilelang.targets.nvidia.isa.tma import TMA_STORE_COMMIT
-from tilelang.targets.nvidia.isa.tma import tma_store_wait as store_wait
 from tilelang.targets.nvidia.language.multicast import of_the_lowest, receivers
 from tilelang.targets.nvidia.machines import WARP_SIZE
 from tilelang.targets.nvidia.requests import by_copy_engine
 
 __all__ = [
-    "fence_proxy_async",
     "tma_copy",
     "tma_gather4_bytes",
-    "tma_store_arrive",
-    "tma_store_wait",
 ]
 
-_FENCES = {"shared": FENCE_PROXY_ASYNC, "global": FENCE_PROXY_ASYNC_GLOBAL}
 
 
 @api
@@ -148,58 +141,7 @@ def _leaders(what: str, value: object) -> int | None:
 
 
 @api
-def tma_store_arrive() -> None:
-    """Closes a group of the stores that the thread has started since the last one.
-
-    `T.tma_copy` has closed its own already, so that this one is empty: `T.tma_store_wait` counts it, too.
-    """
-    emit_call("T.tma_store_arrive", TMA_STORE_COMMIT)
-
-
-@api
-def tma_store_wait(count: int = 0, read: bool = True) -> None:
-    """Waits until all stores of `T.tma_copy` but the newest ones have been read, so that their tiles may be written.
-
-    It is for the thread that started them to wait: the first one of the block, or of the group around. The compiler
-    keeps the others from writing the tile before.
-
-    Args:
-        count: How many of the newest groups of stores may be under way.
-        read: False waits until they have been written to global memory as well.
-
-    Raises:
-        ProgramError: The count is no plain number, or negative.
-    """
-    what = "T.tma_store_wait"
-    number = plain_int(what, "count", count)
-    if number < 0:
-        raise ProgramError(f"{what}: {number} groups cannot be under way", hint="write 0, or a small number")
-    emit_call(what, store_wait(number, read=bool(read)))
-
-
-@api
 def tma_gather4_bytes(K_box: int, dtype: DTypeLike) -> int:
     """How many bytes four rows of `K_box` elements take, as a barrier counts them."""
     what = "T.tma_gather4_bytes"
     return 4 * plain_int(what, "K_box", K_box) * plain_dtype(dtype, what).storage_bytes
-
-
-@api
-def fence_proxy_async(space: str = "shared") -> None:
-    """Makes what the thread has written visible to engines that are told of it later.
-
-    The copy engine and the matrix instructions of warpgroups read memory by a way of their own. Between tile operators
-    the compiler puts this fence where it is needed. It does not for `T.tma_copy` of global memory that threads have
-    written in the same launch: there, execute it with "global" behind what tells of the writes, such as an atomic that
-    acquires, in the thread that starts the engine.
-
-    Args:
-        space: "shared" or "global": the memory that the thread has written.
-
-    Raises:
-        ProgramError: There is no such memory.
-    """
-    what = "T.fence_proxy_async"
-    if space not in _FENCES:
-        raise ProgramError(f"{what}: {space!r:.40} is no memory", hint="write 'shared' or 'global'")
-    emit_call(what, _FENCES[space])

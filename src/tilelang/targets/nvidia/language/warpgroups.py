@@ -18,7 +18,6 @@ from tilelang.language.products import product
 from tilelang.language.regions import Operand, tile_region
 from tilelang.ops.gemm import GemmWarpPolicy
 from tilelang.targets.nvidia.isa.registers import LEAST, MOST, STEP, set_max_registers
-from tilelang.targets.nvidia.isa.wgmma import MOST_PENDING, WGMMA_COMMIT, WGMMA_FENCE, wgmma_wait
 from tilelang.targets.nvidia.requests import by_warpgroups
 
 __all__ = [
@@ -29,11 +28,7 @@ __all__ = [
     "inc_max_nreg",
     "no_set_max_nreg",
     "set_max_nreg",
-    "wait_wgmma",
-    "warpgroup_arrive",
-    "warpgroup_commit_batch",
     "warpgroup_fence_operand",
-    "warpgroup_wait",
     "wgmma_gemm",
     "wgmma_mma",
 ]
@@ -91,40 +86,6 @@ def wgmma_gemm(
 
 
 wgmma_mma = wgmma_gemm
-
-
-@api
-def wait_wgmma(count: int = 0) -> None:
-    """Waits until all products of `T.wgmma_gemm` are over but so many of the newest ones.
-
-    Args:
-        count: How many may be under way.
-
-    Raises:
-        ProgramError: It is no plain number from 0 to 7.
-    """
-    _wait("T.wait_wgmma", count)
-
-
-@api
-def warpgroup_wait(count: int = 0) -> None:
-    """The same as `T.wait_wgmma`."""
-    _wait("T.warpgroup_wait", count)
-
-
-@api
-def warpgroup_arrive() -> None:
-    """Orders accesses to registers before products that use them; `T.wgmma_gemm` does so itself."""
-    emit_call("T.warpgroup_arrive", WGMMA_FENCE)
-
-
-@api
-def warpgroup_commit_batch() -> None:
-    """Closes a group of the products since the last one.
-
-    `T.wgmma_gemm` has closed its own already, so that this one is empty: `T.wait_wgmma` counts it, too.
-    """
-    emit_call("T.warpgroup_commit_batch", WGMMA_COMMIT)
 
 
 @api
@@ -196,13 +157,6 @@ def disable_warp_group_reg_alloc() -> None:
 def no_set_max_nreg() -> None:
     """The same as `T.disable_warp_group_reg_alloc`."""
     inside_kernel("T.no_set_max_nreg")[1].move_registers = False
-
-
-def _wait(what: str, count: int) -> None:
-    number = plain_int(what, "count", count)
-    if not 0 <= number <= MOST_PENDING:
-        raise ProgramError(f"{what}: {number} products cannot be under way", hint=f"write 0 to {MOST_PENDING}")
-    emit_call(what, wgmma_wait(number))
 
 
 def _set_registers(what: str, reg_count: int, is_inc: bool) -> None:

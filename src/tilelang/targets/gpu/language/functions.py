@@ -1,0 +1,12 @@
+"""The functions of the language that are instructions of every GPU (level 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from tilelang.language.instruction_functions import functions_of
+from tilelang.targets.gpu.isa import fence, sync, warp
+
+FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(functions_of(sync, fence, warp))
