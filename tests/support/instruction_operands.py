@@ -4,6 +4,10 @@ import re
 from dataclasses import dataclass
 
 from tilelang.dtypes import BOOL, INT32, SCALARS, DType, as_dtype, lane_dtype
+from tilelang.isa.function import Function, ParameterKind
+from tilelang.isa.instruction import Instruction
+from tilelang.targets.gpu.language.functions import MODULES as GPU_MODULES
+from tilelang.targets.nvidia.language.functions import MODULES as NVIDIA_MODULES
 
 UINT32 = SCALARS["uint32"]
 
@@ -63,25 +67,45 @@ def operands(name: str) -> list[Operand] | None:
         case ["atomic", op, *rest]:
             dtype = _dtype(rest)
             return [Address(lane_dtype(dtype)), *[dtype] * {"load": 0, "cas": 2}.get(op, 1)]
-    raise KeyError(name)
+    return _OF_FUNCTIONS[name]
 
 
 _FIXED: dict[str, list[Operand]] = {
-    **{
-        name: [] for name in ("sync_threads", "sync_grid", "fence_block", "fence_device", "fence_system", "active_mask")
-    },
-    **{name: [] for name in ("fence_proxy_async", "fence_proxy_async_global", "fence_mbarrier_init")},
-    **{name: [] for name in ("grid_dependency_wait", "grid_dependency_launch")},
+    **{name: [] for name in ("sync_threads", "fence_block", "fence_device", "fence_system")},
+    **{name: [] for name in ("fence_proxy_async", "fence_proxy_async_global")},
     **{name: [] for name in ("cp_async_commit", "trap", "clock64", "global_timer")},
-    **{name: [Mask(), BOOL] for name in ("ballot", "any", "all")},
-    **{f"sync_threads_{name}": [BOOL] for name in ("count", "and", "or")},
     **{name: [Mask(), SCALARS["float32"]] for name in ("match_any", "match_all")},
-    "sync_warp": [Mask()],
     "elect": [Mask()],
     "bar_sync": [1, 32],
     "bar_arrive": [1, 64],
     "cp_async_wait": [0],
     "nanosleep": [20],
+}
+
+
+def _described(function: Function) -> list[Operand]:
+    """The operands that the description of a function says."""
+    kinds = {each.name: each for each in function.parameters}
+    order = kinds if function.operands is None else function.operands
+    operands: list[Operand] = []
+    for each in order:
+        parameter = kinds.get(each) if isinstance(each, str) else None
+        if parameter is None:
+            operands.append(BOOL if each.dtype.is_bool else each.value)
+        elif parameter.kind is ParameterKind.LANES:
+            operands.append(Mask())
+        elif parameter.kind is ParameterKind.GLOBAL:
+            operands.append(Address(SCALARS["float32"]))
+        else:
+            operands.append(BOOL if parameter.kind is ParameterKind.PREDICATE else parameter.dtype)
+    return operands
+
+
+_OF_FUNCTIONS = {
+    function.instruction.name: _described(function)
+    for module in (*GPU_MODULES, *NVIDIA_MODULES)
+    for function in getattr(module, "FUNCTIONS", ())
+    if isinstance(function.instruction, Instruction)
 }
 
 

@@ -44,11 +44,11 @@ _CHOOSING = (ParameterKind.NUMBER, ParameterKind.FLAG, ParameterKind.WORD)  # is
 
 
 def functions_of(*modules: ModuleType) -> dict[str, Callable[..., Any]]:
-    """The functions that modules of records describe by `FUNCTIONS`, by name."""
+    """The functions that modules of records describe by `FUNCTIONS`, which not all have; by name."""
     return {
         name: _function(description, name, module.__name__)
         for module in modules
-        for description in module.FUNCTIONS
+        for description in getattr(module, "FUNCTIONS", ())
         for name in (description.name, *description.aliases)
     }
 

@@ -5,6 +5,8 @@ Source: CUDA C++ Programming Guide, "Memory Fence Functions".
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tilelang.errors import ProgramError
 from tilelang.isa.function import Function, Parameter, ParameterKind
 from tilelang.isa.instruction import Effect, Instruction
@@ -56,3 +58,8 @@ FUNCTIONS = (
         raises=("ProgramError: There is no such scope.",),
     ),
 )
+
+
+def instructions() -> Iterator[Instruction]:
+    """Those of this file, one of each form."""
+    yield from (FENCE_BLOCK, FENCE_DEVICE, FENCE_SYSTEM)

@@ -147,3 +147,8 @@ FUNCTIONS = (
         (LANE_MASK,),
     ),
 )
+
+
+def instructions() -> Iterator[Instruction]:
+    """Those of this file, one of each form."""
+    yield from (SYNC_THREADS, SYNC_THREADS_COUNT, SYNC_THREADS_AND, SYNC_THREADS_OR, SYNC_GRID, SYNC_WARP)

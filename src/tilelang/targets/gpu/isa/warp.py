@@ -10,13 +10,13 @@ Functions", "Warp Vote Functions", "Warp Match Functions", "Warp Reduce Function
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache, partial, reduce
 from typing import Any
 
 import numpy as np
 
-from tilelang.dtypes import BOOL, SCALARS, DType
+from tilelang.dtypes import BOOL, FLOAT32, SCALARS, DType, as_dtype
 from tilelang.errors import NoLowering, ProgramError, ProgramValueError
 from tilelang.ir.expr import const
 from tilelang.ir.scalar import data_binary
@@ -329,3 +329,13 @@ FUNCTIONS = (
         aliases=("tvm_warp_activemask",),
     ),
 )
+
+
+def instructions() -> Iterator[Instruction]:
+    """Those of this file, families with each dtype that they take."""
+    for dtype in (*SCALARS.values(), as_dtype("float16x2"), as_dtype("int8x4")):
+        yield from (shuffle(mode, dtype) for mode in _SHUFFLES)
+    yield from (BALLOT, ANY, ALL, MATCH_ANY, MATCH_ALL, ACTIVE_MASK, ELECT)
+    yield from (redux(op, FLOAT32) for op in ("min", "max"))
+    for name in ("int32", "uint32"):
+        yield from (redux(op, SCALARS[name]) for op in ("add", "min", "max", "and", "or", "xor"))

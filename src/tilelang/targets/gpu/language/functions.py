@@ -9,4 +9,7 @@ from typing import Any
 from tilelang.language.instruction_functions import functions_of
 from tilelang.targets.gpu.isa import fence, sync, warp
 
-FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(functions_of(sync, fence, warp))
+MODULES = (sync, fence, warp)
+"""The records of instructions that functions may call."""
+
+FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(functions_of(*MODULES))

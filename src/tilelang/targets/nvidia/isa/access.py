@@ -9,13 +9,17 @@ in CUDA", "Constraints" (there is none for registers of 8 bits, so that a byte m
 
 from __future__ import annotations
 
-from tilelang.dtypes import DType
+from tilelang.dtypes import DType, as_dtype
 from tilelang.errors import NoLowering
 from tilelang.isa.intrinsic import Helper
 from tilelang.records import record
 from tilelang.targets.nvidia.isa.types import BITS, CudaType, cuda_type, lane_type, words
 
 SIZES = (1, 2, 4, 8, 16)  # in bytes; the address is a multiple of the size
+SAMPLES = tuple(
+    map(as_dtype, ("uint8", "float16", "float32", "float64", "float16x2", "float32x2", "float16x8", "float32x4"))
+)
+"""Dtypes of every size, scalars and vectors."""
 
 
 @record(slots=True)

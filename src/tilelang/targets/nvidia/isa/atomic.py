@@ -12,13 +12,13 @@ C++ Programming Guide, "Atomic Functions".
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
-from tilelang.dtypes import DType, lane_dtype
+from tilelang.dtypes import SCALARS, DType, as_dtype, lane_dtype
 from tilelang.errors import NoLowering
 from tilelang.ir.buffer import Scope
 from tilelang.ir.scalar import BinaryOp, convert, data_binary
@@ -158,3 +158,16 @@ def _record(
         parts_lanes=words.retries,
         source=_SOURCE.format("atom, red"),
     )
+
+
+def instructions() -> Iterator[Instruction]:
+    """Those of this file with each dtype, of other than relaxed order with int32 alone."""
+    for dtype in SCALARS.values():
+        yield from (atomic(op, dtype) for op in OPERATIONS if dtype.is_int or op not in ("and", "or", "xor"))
+    for order in ORDERS:
+        for scope in SCOPES:
+            if (order, scope) != ("relaxed", "gpu"):
+                yield from (atomic(op, SCALARS["int32"], order, scope) for op in OPERATIONS)
+    for name in ("float32", "float16", "bfloat16"):
+        lanes = (2, 4) if name == "float32" else (2, 4, 8)
+        yield from (atomic_add_vector(as_dtype(f"{name}x{count}")) for count in lanes)

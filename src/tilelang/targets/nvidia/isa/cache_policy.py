@@ -11,6 +11,7 @@ folds `createpolicy.fractional.L2::<kind>.b64` of fraction 1.0, alike for sm_80,
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 
 import numpy as np
@@ -58,3 +59,8 @@ __device__ __forceinline__ unsigned long long {name}() {{ return {number:#x}ull;
         needs=Feature.TMA,
         source="PTX ISA, 'Data Movement and Conversion Instructions: createpolicy'",
     )
+
+
+def instructions() -> Iterator[Instruction]:
+    """Those of this file, one of each form."""
+    yield from map(l2_policy, _NUMBERS)

@@ -26,7 +26,7 @@ from tilelang.isa.instruction import Effect, Group, Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Pieces, Pointer, Wait, Warp
 from tilelang.targets.gpu.isa.lanes import integers, spread
-from tilelang.targets.nvidia.isa.access import access, as_bits, as_value
+from tilelang.targets.nvidia.isa.access import SAMPLES, access, as_bits, as_value
 from tilelang.targets.nvidia.isa.async_units import TMA_LOAD
 from tilelang.targets.nvidia.isa.mbarrier import MBARRIER_ARRIVE, named
 from tilelang.targets.nvidia.isa.ptx_statement import ptx_statement, register, shared_address, shared_operand
@@ -321,3 +321,13 @@ FUNCTIONS = (
         (Parameter("mbarrier", ParameterKind.BARRIER), Parameter("cta_id", ParameterKind.BLOCK)),
     ),
 )
+
+
+def instructions() -> Iterator[Instruction]:
+    """Those of this file, one of each form."""
+    yield from (CLUSTER_RANK, CLUSTER_SIZE, CLUSTER_ARRIVE, CLUSTER_ARRIVE_RELAXED, CLUSTER_WAIT)
+    yield from (mbarrier_arrive_remote(release=release) for release in (False, True))
+    for dtype in SAMPLES:
+        yield from (cluster_load(dtype), cluster_store(dtype))
+        if dtype.storage_bytes >= 4:
+            yield cluster_store_async(dtype)

@@ -8,7 +8,7 @@ Source: PTX ISA, "Data Movement and Conversion Instructions: cp.async", "cp.asyn
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from types import MappingProxyType
 from typing import Any
@@ -140,3 +140,8 @@ FUNCTIONS = (
         (Parameter("pending", ParameterKind.CONSTANT),),
     ),
 )
+
+
+def instructions() -> Iterator[Instruction]:
+    """Those of this file, one of each form."""
+    yield from (*(cp_async(size) for size in SIZES), CP_ASYNC_COMMIT, CP_ASYNC_WAIT)

@@ -85,3 +85,8 @@ NANOSLEEP = Instruction(
     source=_SOURCE.format("Nanosleep Function"),
 )
 """Lets other warps run for about as many nanoseconds; called with that number, up to a million."""
+
+
+def instructions() -> Iterator[Instruction]:
+    """Those of this file, one of each form."""
+    yield from (TRAP, CLOCK64, GLOBAL_TIMER, NANOSLEEP)

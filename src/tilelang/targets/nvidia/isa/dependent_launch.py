@@ -9,6 +9,8 @@ Source: PTX ISA, "Parallel Synchronization and Communication Instructions: gridd
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tilelang.isa.function import Function
 from tilelang.isa.instruction import Effect, Instruction
 from tilelang.isa.simulated import Warp
@@ -70,3 +72,8 @@ FUNCTIONS = (
         example="T.pdl_sync()",
     ),
 )
+
+
+def instructions() -> Iterator[Instruction]:
+    """Those of this file, one of each form."""
+    yield from (GRID_DEPENDENCY_WAIT, GRID_DEPENDENCY_LAUNCH)

@@ -7,7 +7,7 @@ Source: PTX ISA, "Integer Arithmetic Instructions: dp4a".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -80,3 +80,9 @@ def dp4a(a: DType, b: DType) -> Instruction:
 def _byte(packed: Any, dtype: DType, place: int) -> np.ndarray:
     byte = np.asarray(packed).astype(np.int64) >> (8 * place) & 0xFF
     return np.where(byte >= 128, byte - 256, byte) if dtype == "int32" else byte
+
+
+def instructions() -> Iterator[Instruction]:
+    """Those of this file, one of each form."""
+    for name in ("int32", "uint32"):
+        yield from (dp4a(SCALARS[name], SCALARS[other]) for other in ("int32", "uint32"))

@@ -8,6 +8,8 @@ Source: PTX ISA, "Parallel Synchronization and Communication Instructions: memba
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tilelang.errors import ProgramError
 from tilelang.isa.function import Function, Parameter, ParameterKind
 from tilelang.isa.instruction import Effect, Instruction
@@ -70,3 +72,8 @@ FUNCTIONS = (
         raises=("ProgramError: There is no such memory.",),
     ),
 )
+
+
+def instructions() -> Iterator[Instruction]:
+    """Those of this file, one of each form."""
+    yield from (FENCE_PROXY_ASYNC, FENCE_PROXY_ASYNC_GLOBAL)

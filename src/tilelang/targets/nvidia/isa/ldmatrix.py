@@ -9,6 +9,7 @@ Source: PTX ISA, "Warp-level matrix load instruction: ldmatrix" and "... store i
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 
 import numpy as np
@@ -152,3 +153,9 @@ def _rows(atom: MatrixCopyAtom, held: np.ndarray) -> np.ndarray:
 def _whole(known: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """Which elements have all of their bytes defined."""
     return np.asarray(known.reshape(*shape, -1).all(axis=-1))
+
+
+def instructions() -> Iterator[Instruction]:
+    """Those of this file, one of each form."""
+    for count in (1, 2, 4):
+        yield from (make(count, trans) for make in (ldmatrix, stmatrix) for trans in (False, True))

@@ -10,6 +10,7 @@ Eviction Priority Hints".
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -21,7 +22,7 @@ from tilelang.isa.instruction import Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Pointer, Warp
 from tilelang.targets.gpu.isa.lanes import spread
-from tilelang.targets.nvidia.isa.access import Access, access, as_bits, as_value
+from tilelang.targets.nvidia.isa.access import SAMPLES, Access, access, as_bits, as_value
 
 _SOURCE = "PTX ISA, 'Data Movement and Conversion Instructions: {}'"
 
@@ -154,3 +155,11 @@ __device__ __forceinline__ void {name}(const void* global, bool keep) {{
 
 def _nothing(warp: Warp, *arguments: Any) -> None:
     """A hint has no meaning."""
+
+
+def instructions() -> Iterator[Instruction]:
+    """Those of this file, one of each form."""
+    for dtype in SAMPLES:
+        for hint in CacheHint:
+            yield from (load(dtype, hint), store(dtype, hint), load(dtype, hint, read_only=True))
+    yield from (prefetch("L1"), prefetch("L2"))

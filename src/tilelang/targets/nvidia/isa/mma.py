@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilelang.dtypes import DType, as_dtype
-from tilelang.targets.nvidia.isa.atom import MmaAtom
+from tilelang.isa.instruction import Instruction
+from tilelang.targets.nvidia.isa.atom import MmaAtom, mma
 from tilelang.targets.nvidia.machines import Feature
 from tilelang.targets.target import Target
 
@@ -65,3 +66,8 @@ def choose_atom(target: Target, a: DType, b: DType, c: DType, k: int) -> MmaAtom
         key=lambda atom: (-(-k // atom.shape[2]) * atom.shape[2], -atom.shape[0], -atom.shape[2]),
         default=None,
     )
+
+
+def instructions() -> Iterator[Instruction]:
+    """Those of this file: the instruction of each atom."""
+    yield from map(mma, ATOMS)

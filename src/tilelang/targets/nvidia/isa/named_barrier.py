@@ -59,3 +59,8 @@ BAR_SYNC = _of_warps("bar_sync", "bar.sync", _bar_sync, "Meets other warps at a 
 
 BAR_ARRIVE = _of_warps("bar_arrive", "bar.arrive", _bar_arrive, "Arrives at a barrier that other warps wait at.")
 """Arrives at a barrier that others wait at; called as `BAR_SYNC`."""
+
+
+def instructions() -> Iterator[Instruction]:
+    """Those of this file, one of each form."""
+    yield from (BAR_SYNC, BAR_ARRIVE)

@@ -8,6 +8,7 @@ Source: PTX ISA, "Miscellaneous Instructions: setmaxnreg".
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 
 from tilelang.errors import CompilerBug
@@ -54,3 +55,8 @@ def asked_registers(routine: Instruction) -> tuple[int, bool] | None:
     """How many registers an instruction asks for, and whether that is more; None if it is another instruction."""
     way, _, count = routine.name.removeprefix(_NAME).partition("_")
     return (int(count), way == "inc") if routine.name.startswith(_NAME) else None
+
+
+def instructions() -> Iterator[Instruction]:
+    """Those of this file, one of each form."""
+    yield from (set_max_registers(24, False), set_max_registers(240, True))

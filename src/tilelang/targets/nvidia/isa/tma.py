@@ -16,6 +16,7 @@ Programming Guide, "Tensor Memory Access", for the beginnings of stores; those o
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 
 from tilelang.errors import NoLowering, ProgramError
@@ -271,3 +272,16 @@ FUNCTIONS = (
         raises=("ProgramError: The count is no plain number, or negative.",),
     ),
 )
+
+
+def instructions() -> Iterator[Instruction]:
+    """Those of this file, one of each form."""
+    for hint in (False, True):
+        for rank in range(1, MAX_RANK + 1):
+            yield from (tma_load(rank, multicast=multicast, hint=hint) for multicast in (False, True))
+            if rank == IMAGE_RANK:
+                yield tma_load(rank, pixels=True, hint=hint)
+            yield tma_store(rank, hint=hint)
+            yield from (tma_reduce(rank, op, hint=hint) for op in REDUCTIONS)
+        yield from (bulk_load(hint=hint), bulk_store(hint=hint))
+    yield from (TMA_STORE_COMMIT, tma_store_wait(0), tma_store_wait(0, read=False), TMA_PREFETCH_MAP)

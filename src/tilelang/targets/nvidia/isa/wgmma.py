@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache, cached_property
 
-from tilelang.dtypes import SCALARS, DType
+from tilelang.dtypes import SCALARS, DType, as_dtype
 from tilelang.errors import CompilerBug, ProgramError
 from tilelang.isa.function import Function, Parameter, ParameterKind
 from tilelang.isa.instruction import Effect, Group, Instruction
@@ -385,3 +385,13 @@ FUNCTIONS = (
         """,
     ),
 )
+
+
+def instructions() -> Iterator[Instruction]:
+    """Those of this file, products with 64 columns alone."""
+    for a, b, c in PAIRS:
+        atom = atom_of(a, b, c, 64)
+        assert atom is not None
+        yield from forms(atom)
+    yield from (WGMMA_FENCE, WGMMA_COMMIT, *map(wgmma_wait, (0, 1)), MATRIX_DESCRIPTOR)
+    yield from (settle_registers(as_dtype(name), 32) for name in ("float32", "float16", "int32"))
