@@ -20,7 +20,7 @@ from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Expr, Load, Var, int_const
 from tilelang.ir.stmt import ParallelLoop
 from tilelang.ir.visit import variables_of, walk_expr
-from tilelang.layout.memory import LANES
+from tilelang.layout.blocked import WARP
 from tilelang.layout.thread_values import Fragment
 from tilelang.records import record
 
@@ -72,7 +72,7 @@ def tile_access(
         copies: Whether threads that repeat what others do take part.
     """
     values = min(layout.values, layout.value[0].size * _VECTORS if layout.value else 1)
-    threads = min(layout.threads, _WARPS * LANES)
+    threads = min(layout.threads, _WARPS * WARP)
     table = layout.table.reshape(layout.threads, layout.values, len(layout.shape))[:threads, :values]
     inside = (table < np.array(layout.shape)).all(axis=-1)
     if not copies:
@@ -85,10 +85,10 @@ def tile_access(
             return None
         places[..., axis] = place
     places[~inside] = -1
-    if threads % LANES:  # a last warp of which some lanes do not exist
-        missing = np.full((LANES - threads % LANES, *places.shape[1:]), -1, np.int64)
+    if threads % WARP:  # a last warp of which some lanes do not exist
+        missing = np.full((WARP - threads % WARP, *places.shape[1:]), -1, np.int64)
         places = np.concatenate([places, missing])
-    shaped = places.reshape(len(places) // LANES, LANES, values, rank).transpose(0, 2, 1, 3)
+    shaped = places.reshape(len(places) // WARP, WARP, values, rank).transpose(0, 2, 1, 3)
     first = layout.value[0].size if layout.value else 1
     vector = first if _is_vector(shaped, first) else 1
     return TileAccess(shaped, vector, layout.values * layout.threads / (values * threads))
@@ -135,7 +135,7 @@ def sectors_per_byte(access: Access, nest: ParallelLoop, layout: Fragment, domai
     first = sample.places[:, ::width]
     inside = (first >= 0).all(axis=-1)
     sectors = np.where(inside, first @ strides * size // SECTOR_BYTES, -1)
-    sectors = sectors.reshape(-1, LANES) if access.write else sectors.reshape(len(sectors), -1)
+    sectors = sectors.reshape(-1, WARP) if access.write else sectors.reshape(len(sectors), -1)
     ordered = np.sort(sectors, axis=1)
     new = np.ones(ordered.shape, bool)
     new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]

@@ -19,7 +19,6 @@ from tilelang.layout.layout import Coordinate, Layout
 
 BANKS = 32
 WORD = 4  # bytes
-LANES = 32
 MAX_VECTOR_BYTES = 16
 
 
@@ -79,12 +78,12 @@ def wavefronts(addresses: np.ndarray, width: int) -> np.ndarray:
         addresses: In bytes, one per lane; negative for lanes that take no part.
         width: Bytes per lane, a power of two up to 16.
 
-    Shapes: addresses (..., 32) -> (...).
+    Shapes: addresses (..., lanes) -> (...).
     """
     words = max(1, width // WORD)
-    flat = addresses.reshape(-1, LANES)
+    flat = addresses.reshape(-1, addresses.shape[-1])
     total = np.zeros(len(flat), np.int64)
-    per_phase = LANES // words
+    per_phase = flat.shape[1] // words
     for phase in range(words):
         lanes = flat[:, phase * per_phase : (phase + 1) * per_phase]
         touched = lanes[:, :, None] // WORD + np.arange(words)
@@ -111,10 +110,10 @@ def _most_in_one_bank(words: np.ndarray) -> np.ndarray:
 def least_wavefronts(addresses: np.ndarray, width: int) -> np.ndarray:
     """The cycles that the same accesses would need without any conflict.
 
-    Shapes: addresses (..., 32) -> (...).
+    Shapes: addresses (..., lanes) -> (...).
     """
     words = max(1, width // WORD)
-    active = (addresses >= 0).reshape(*addresses.shape[:-1], words, LANES // words)
+    active = (addresses >= 0).reshape(*addresses.shape[:-1], words, addresses.shape[-1] // words)
     return np.asarray(active.any(axis=-1).sum(axis=-1))
 
 

@@ -93,7 +93,7 @@ def test_warpgroups_do_it():
     func = sparse(64, 32, 64, "float16", "int16", "float32", function=T.wgmma_gemm_sp)
     result = simulate_func(func, [*parts, np.zeros((64, 32), np.float32)], "sm_90a")
     np.testing.assert_array_equal(expected, result[3])
-    with pytest.raises(NoLowering, match="sm_80"):
+    with pytest.raises(NoLowering, match="T.wgmma_gemm_sp: sm_80 cannot do that"):
         simulate_func(func, [*parts, np.zeros((64, 32), np.float32)], "sm_80")
 
 
