@@ -463,13 +463,13 @@ __all__ = [
 "tcgen05_sf_warp_transpose", "tma_gather4", "tma_load_2sm", "tma_scatter4", "syncthreads_count", "syncthreads_and",
 "syncthreads_or", "sync_grid", "sync_warp", "thread_fence", "shfl_sync", "shfl_xor", "shfl_up", "shfl_down",
 "tvm_warp_shuffle", "tvm_warp_shuffle_up", "tvm_warp_shuffle_down", "any_sync", "all_sync", "ballot_sync", "ballot",
-"match_any_sync", "match_all_sync", "activemask", "tvm_warp_activemask", "pdl_trigger", "pdl_sync",
-"mbarrier_expect_tx", "mbarrier_arrive_expect_tx", "barrier_wait", "mbarrier_wait_parity", "barrier_test_wait",
-"cp_async_barrier_noinc", "ptx_cp_async_barrier", "ptx_arrive_barrier", "ptx_arrive_barrier_expect_tx",
-"ptx_wait_barrier", "ptx_fence_barrier_init", "ptx_commit_group", "ptx_wait_group", "block_rank_in_cluster",
-"get_cluster_block_nums", "cluster_arrive", "cluster_arrive_relaxed", "cluster_wait", "ptx_arrive_cluster_barrier",
-"tma_store_arrive", "tma_store_wait", "fence_proxy_async", "wait_wgmma", "warpgroup_wait", "warpgroup_arrive",
-"warpgroup_commit_batch"
+"match_any_sync", "match_all_sync", "warp_redux_add", "warp_redux_min", "warp_redux_max", "warp_redux_and",
+"warp_redux_or", "warp_redux_xor", "activemask", "tvm_warp_activemask", "pdl_trigger", "pdl_sync", "mbarrier_expect_tx",
+"mbarrier_arrive_expect_tx", "barrier_wait", "mbarrier_wait_parity", "barrier_test_wait", "cp_async_barrier_noinc",
+"ptx_cp_async_barrier", "ptx_arrive_barrier", "ptx_arrive_barrier_expect_tx", "ptx_wait_barrier",
+"ptx_fence_barrier_init", "ptx_commit_group", "ptx_wait_group", "block_rank_in_cluster", "get_cluster_block_nums",
+"cluster_arrive", "cluster_arrive_relaxed", "cluster_wait", "ptx_arrive_cluster_barrier", "tma_store_arrive",
+"tma_store_wait", "fence_proxy_async", "wait_wgmma", "warpgroup_wait", "warpgroup_arrive", "warpgroup_commit_batch"
 ]
 
 def exp(x: ExprLike, *, span: object = None, dtype: object = None) -> Any:
@@ -1200,6 +1200,47 @@ def match_any_sync(value: ExprLike, mask: ExprLike = 4294967295) -> Expr:
 
 def match_all_sync(value: ExprLike, mask: ExprLike = 4294967295) -> Expr:
     """`mask` if all lanes that take part have the same value, else 0, as a uint32."""
+
+def warp_redux_add(value: ExprLike, mask: ExprLike = 4294967295) -> Expr:
+    """The sum over the lanes that take part, the same in each of them, by one instruction.
+
+    Sums wrap. `T.warp_reduce_sum` takes other dtypes and GPUs, too, by shuffles.
+
+    Args:
+        value: What each lane adds, an int32 or uint32.
+
+    Raises:
+        NoLowering: The instruction does not take that dtype, or the GPU has none.
+    """
+
+def warp_redux_min(value: ExprLike, mask: ExprLike = 4294967295) -> Expr:
+    """The least value of the lanes that take part; NaN wins. As `T.warp_redux_add` otherwise.
+
+    Args:
+        value: An int32, uint32 or float32.
+
+    Raises:
+        NoLowering: The instruction does not take that dtype, or the GPU has none.
+    """
+
+def warp_redux_max(value: ExprLike, mask: ExprLike = 4294967295) -> Expr:
+    """The largest value of the lanes that take part; NaN wins. As `T.warp_redux_add` otherwise.
+
+    Args:
+        value: An int32, uint32 or float32.
+
+    Raises:
+        NoLowering: The instruction does not take that dtype, or the GPU has none.
+    """
+
+def warp_redux_and(value: ExprLike, mask: ExprLike = 4294967295) -> Expr:
+    """The bits that are set in all lanes that take part. As `T.warp_redux_add` otherwise."""
+
+def warp_redux_or(value: ExprLike, mask: ExprLike = 4294967295) -> Expr:
+    """The bits that are set in any lane that takes part. As `T.warp_redux_add` otherwise."""
+
+def warp_redux_xor(value: ExprLike, mask: ExprLike = 4294967295) -> Expr:
+    """The bits that are set in an odd number of lanes. As `T.warp_redux_add` otherwise."""
 
 def activemask() -> Expr:
     """The lanes of the warp that execute this together, one bit each, as a uint32."""

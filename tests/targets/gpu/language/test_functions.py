@@ -26,6 +26,12 @@ ROWS = {
     "ballot": (lambda A, tx: T.ballot(A[tx] > 0), "__ballot_sync(4294967295u, A[tid] > 0)"),
     "match_any_sync": (lambda A, tx: T.match_any_sync(A[tx]), "__match_any_sync(4294967295u, A[tid])"),
     "match_all_sync": (lambda A, tx: T.match_all_sync(A[tx], 3), "tl_match_all(3u, A[tid])"),
+    "warp_redux_add": (lambda A, tx: T.warp_redux_add(A[tx]), "__reduce_add_sync(4294967295u, int32_t(A[tid]))"),
+    "warp_redux_min": (lambda A, tx: T.warp_redux_min(A[tx] * 0.5), "tl_redux_min(4294967295u, "),
+    "warp_redux_max": (lambda A, tx: T.warp_redux_max(A[tx], 3), "__reduce_max_sync(3u, int32_t(A[tid]))"),
+    "warp_redux_and": (lambda A, tx: T.warp_redux_and(A[tx]), "__reduce_and_sync(4294967295u, (uint32_t)(A[tid]))"),
+    "warp_redux_or": (lambda A, tx: T.warp_redux_or(A[tx]), "__reduce_or_sync(4294967295u, (uint32_t)(A[tid]))"),
+    "warp_redux_xor": (lambda A, tx: T.warp_redux_xor(A[tx]), "__reduce_xor_sync(4294967295u, (uint32_t)(A[tid]))"),
     "activemask": (lambda A, tx: T.activemask(), "__activemask()"),
     "tvm_warp_activemask": (lambda A, tx: T.tvm_warp_activemask(), "__activemask()"),
 }

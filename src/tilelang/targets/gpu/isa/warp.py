@@ -258,6 +258,18 @@ def _match_function(name: str, instruction: Instruction, doc: str) -> Function:
     return Function(name, instruction, doc, parameters, operands=("mask", "value"))
 
 
+def _redux_function(op: str, doc: str, value: str = "") -> Function:
+    return Function(
+        f"warp_redux_{op}",
+        partial(redux, op),
+        doc,
+        (Parameter("value", ParameterKind.SCALAR, value), LANE_MASK),
+        operands=("mask", "value"),
+        gives_value=True,
+        raises=("NoLowering: The instruction does not take that dtype, or the GPU has none.",) if value else (),
+    )
+
+
 _NO_DOCS = ("", "", "")
 _DELTA = Parameter("delta", ParameterKind.VALUE)
 
@@ -322,6 +334,27 @@ FUNCTIONS = (
     _match_function(
         "match_all_sync", MATCH_ALL, "`mask` if all lanes that take part have the same value, else 0, as a uint32."
     ),
+    _redux_function(
+        "add",
+        """The sum over the lanes that take part, the same in each of them, by one instruction.
+
+        Sums wrap. `T.warp_reduce_sum` takes other dtypes and GPUs, too, by shuffles.
+        """,
+        "What each lane adds, an int32 or uint32.",
+    ),
+    _redux_function(
+        "min",
+        "The least value of the lanes that take part; NaN wins. As `T.warp_redux_add` otherwise.",
+        "An int32, uint32 or float32.",
+    ),
+    _redux_function(
+        "max",
+        "The largest value of the lanes that take part; NaN wins. As `T.warp_redux_add` otherwise.",
+        "An int32, uint32 or float32.",
+    ),
+    _redux_function("and", "The bits that are set in all lanes that take part. As `T.warp_redux_add` otherwise."),
+    _redux_function("or", "The bits that are set in any lane that takes part. As `T.warp_redux_add` otherwise."),
+    _redux_function("xor", "The bits that are set in an odd number of lanes. As `T.warp_redux_add` otherwise."),
     Function(
         "activemask",
         ACTIVE_MASK,
