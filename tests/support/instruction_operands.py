@@ -62,7 +62,7 @@ def operands(name: str) -> list[Operand] | None:
             return [Address(lane_dtype(_dtype(rest))), BOOL]
         case ["store", *rest]:
             return [Address(lane_dtype(_dtype(rest))), _dtype(rest), BOOL]
-        case ["prefetch", _]:
+        case ["prefetch", *_]:
             return [Address(SCALARS["float32"]), BOOL]
         case ["atomic", op, *rest]:
             dtype = _dtype(rest)
