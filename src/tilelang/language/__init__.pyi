@@ -469,7 +469,8 @@ __all__ = [
 "ptx_cp_async_barrier", "ptx_arrive_barrier", "ptx_arrive_barrier_expect_tx", "ptx_wait_barrier",
 "ptx_fence_barrier_init", "ptx_commit_group", "ptx_wait_group", "block_rank_in_cluster", "get_cluster_block_nums",
 "cluster_arrive", "cluster_arrive_relaxed", "cluster_wait", "ptx_arrive_cluster_barrier", "tma_store_arrive",
-"tma_store_wait", "fence_proxy_async", "wait_wgmma", "warpgroup_wait", "warpgroup_arrive", "warpgroup_commit_batch"
+"tma_store_wait", "fence_proxy_async", "wait_wgmma", "warpgroup_wait", "warpgroup_arrive", "warpgroup_commit_batch",
+"prefetch_global"
 ]
 
 def exp(x: ExprLike, *, span: object = None, dtype: object = None) -> Any:
@@ -1405,6 +1406,22 @@ def warpgroup_commit_batch() -> None:
     """Closes a group of the products since the last one.
 
     `T.wgmma_gemm` has closed its own already, so that this one is empty: `T.wait_wgmma` counts it, too.
+    """
+
+def prefetch_global(element: Place, level: str = 'L2') -> None:
+    """Fetches the cache line of an element of a global tensor before it is needed; nothing out of bounds.
+
+    A hint, which changes no result. Targets that cannot do so go on without.
+
+    Args:
+        element: `A[i, j]`.
+        level: The cache: "L1" or "L2"; "L2::evict_last" and "L2::evict_normal" say how long L2 keeps it.
+
+    Raises:
+        NoLowering: There is no such cache.
+
+    Example:
+        `T.prefetch_global(A[i + 64, j])`
     """
 
 class _Dtype(Any):  # type: ignore[misc]

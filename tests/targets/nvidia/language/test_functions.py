@@ -7,6 +7,10 @@ import tilelang.language as T
 from tilelang.targets.nvidia.language.functions import FUNCTIONS
 
 ROWS = {
+    "prefetch_global": (
+        lambda A, bar: T.prefetch_global(A[3], "L2::evict_last"),
+        "tl_prefetch_L2_evict_last(&A[3], true);",
+    ),
     "pdl_trigger": (lambda A, bar: T.pdl_trigger(), "tl_grid_dependency_launch();"),
     "pdl_sync": (lambda A, bar: T.pdl_sync(), "tl_grid_dependency_wait();"),
     "mbarrier_expect_tx": (lambda A, bar: T.mbarrier_expect_tx(bar[1], 64), "tl_mbarrier_expect_tx(&bar[1], 64);"),

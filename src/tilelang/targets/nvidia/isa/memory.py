@@ -16,13 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from tilelang.dtypes import DType
+from tilelang.dtypes import BOOL, DType
 from tilelang.errors import NoLowering
+from tilelang.ir.expr import const
+from tilelang.isa.function import Function, Parameter, ParameterKind
 from tilelang.isa.instruction import Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Pointer, Warp
 from tilelang.targets.gpu.isa.lanes import spread
 from tilelang.targets.nvidia.isa.access import SAMPLES, Access, access, as_bits, as_value
+from tilelang.targets.nvidia.machines import Feature
 
 _SOURCE = "PTX ISA, 'Data Movement and Conversion Instructions: {}'"
 
@@ -128,28 +131,45 @@ def store(dtype: DType, hint: CacheHint = CacheHint.NONE) -> Instruction:
     )
 
 
+# what prefetches take for the cache, and with which priority data stays there
+_LEVELS = {
+    "L1": Feature.NONE,
+    "L2": Feature.NONE,
+    "L2::evict_last": Feature.CP_ASYNC,  # which all have from sm_80 on
+    "L2::evict_normal": Feature.CP_ASYNC,
+}
+
+
+def _check_level(what: str, level: str) -> None:
+    if level not in _LEVELS:
+        raise NoLowering(f"{what}: no cache {level!r:.40}", hint=f"write one of {', '.join(map(repr, _LEVELS))}")
+
+
 @cache
 def prefetch(level: str) -> Instruction:
     """Brings the cache line of a global address into the "L1" or "L2" cache; called with the address and whether to.
 
+    "L2::evict_last" keeps it there for long, and "L2::evict_normal" as usual.
+
     Raises:
         NoLowering: There is no such cache.
     """
-    if level not in ("L1", "L2"):
-        raise NoLowering(f"prefetch: no cache {level!r}", hint="the caches are 'L1' and 'L2'")
-    name = f"tl_prefetch_{level}"
+    _check_level("prefetch", level)
+    name = f"tl_prefetch_{level.replace('::', '_')}"
     text = f"""\
 __device__ __forceinline__ void {name}(const void* global, bool keep) {{
     if (keep) asm volatile("prefetch.global.{level} [%0];" : : "l"(global));
 }}
 """
     return Instruction(
-        f"prefetch_{level}",
+        name.removeprefix("tl_"),
         {"cuda": f"{name}({{0}}, {{1}})"},
         {"cuda": Helper(name, text)},
         _nothing,
         predicate=1,
-        source=_SOURCE.format("prefetch"),
+        needs=_LEVELS[level],
+        optional=True,
+        source=_SOURCE.format("prefetch, prefetchu"),
     )
 
 
@@ -157,9 +177,34 @@ def _nothing(warp: Warp, *arguments: Any) -> None:
     """A hint has no meaning."""
 
 
+FUNCTIONS = (
+    Function(
+        "prefetch_global",
+        lambda dtype, level: prefetch(level),
+        """Fetches the cache line of an element of a global tensor before it is needed; nothing out of bounds.
+
+        A hint, which changes no result. Targets that cannot do so go on without.
+        """,
+        (
+            Parameter("element", ParameterKind.GLOBAL, "`A[i, j]`."),
+            Parameter(
+                "level",
+                ParameterKind.WORD,
+                'The cache: "L1" or "L2"; "L2::evict_last" and "L2::evict_normal" say how long L2 keeps it.',
+                default="L2",
+                check=_check_level,
+            ),
+        ),
+        operands=("element", const(True, BOOL)),
+        raises=("NoLowering: There is no such cache.",),
+        example="T.prefetch_global(A[i + 64, j])",
+    ),
+)
+
+
 def instructions() -> Iterator[Instruction]:
     """Those of this file, one of each form."""
     for dtype in SAMPLES:
         for hint in CacheHint:
             yield from (load(dtype, hint), store(dtype, hint), load(dtype, hint, read_only=True))
-    yield from (prefetch("L1"), prefetch("L2"))
+    yield from map(prefetch, _LEVELS)
