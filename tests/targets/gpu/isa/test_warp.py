@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from warp_alone import FULL, WarpAlone, run
 
 from tilelang.dtypes import SCALARS, as_dtype
-from tilelang.errors import NoLowering
+from tilelang.errors import CompilerBug, NoLowering
 from tilelang.targets.gpu.isa.warp import ACTIVE_MASK, ALL, ANY, BALLOT, ELECT, MATCH_ALL, MATCH_ANY, redux, shuffle
 
 LANES = np.arange(32)
@@ -95,3 +95,14 @@ def test_what_the_machine_cannot_do_says_what_to_do_instead():
         shuffle("xor", as_dtype("float32x2"))
     with pytest.raises(NoLowering, match="no instruction for 'add' on float32"):
         redux("add", as_dtype("float32"))
+
+
+def test_lanes_of_a_wide_warp_exchange_values_and_vote():
+    warp, lanes = WarpAlone(size=64), np.arange(64)
+    everyone = 2**64 - 1
+    np.testing.assert_array_equal(63 - lanes, run(shuffle("xor", INT32), warp, everyone, lanes.astype(np.int32), 63, 64))
+    np.testing.assert_array_equal(lanes // 16 * 16, run(shuffle("idx", INT32), warp, everyone, lanes.astype(np.int32), 0, 16))
+    assert run(ANY, warp, everyone, lanes == 40).all() and not run(ALL, warp, everyone, lanes != 40).any()
+    assert [0] == np.flatnonzero(run(ELECT, warp, everyone)).tolist()
+    with pytest.raises(CompilerBug, match="a mask of 64 lanes does not fit uint32"):
+        run(BALLOT, warp, everyone, lanes > 0)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tilelang.dtypes import BOOL, FLOAT32, SCALARS, DType, as_dtype
-from tilelang.errors import NoLowering, ProgramError, ProgramValueError
+from tilelang.errors import CompilerBug, NoLowering, ProgramError, ProgramValueError
 from tilelang.ir.expr import const
 from tilelang.ir.scalar import data_binary
 from tilelang.isa.function import Function, Parameter, ParameterKind
@@ -110,7 +110,9 @@ def _constant(name: str, simulate: Callable[..., Any], result: DType, operation:
 
 
 def _words(lanes: np.ndarray) -> np.ndarray:
-    """Masks as an instruction gives them."""
+    """Masks as an instruction gives them, whose result has a bit for each of 32 lanes."""
+    if lanes.shape[-1] > _UINT32.bits:
+        raise CompilerBug(f"a mask of {lanes.shape[-1]} lanes does not fit {_UINT32!s}")
     return masks_of(lanes).astype(np.uint32)
 
 
