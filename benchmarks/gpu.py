@@ -251,7 +251,7 @@ def launch_rows(bench: Bench, kernels) -> None:
         out = torch.empty_like(arrays[0])
         calls = [lambda k=kernel, p=arrays: k(*p), lambda p=arrays, o=out: torch.add(p[0], p[1], out=o)]
         until = time.perf_counter() + 1.0
-        while time.perf_counter() < until:  # the launcher is compiled meanwhile, where no cache has it
+        while time.perf_counter() < until:  # the checker is compiled meanwhile, where no cache has it
             for call in calls:
                 host_us(call)
         samples = [[host_us(call) for call in calls] for _ in range(30)]

@@ -300,7 +300,7 @@ def test_what_a_kernel_does_not_take_is_looked_at_again(anew: list[Any], monkeyp
     for _ in range(2):
         assert (scaled(a, 2.0) == 2).all()
     monkeypatch.delenv("TILELANG_EXECUTION_BACKEND")
-    assert 2 == len(anew)  # the reference has no short way
+    assert 2 == len(anew)  # the reference has no fast path
     assert (scaled(a, 2.0) == 2).all()
     assert 2 == len(anew)
 

@@ -80,7 +80,7 @@ def test_none_is_taken_for_a_tensor_that_is_not_touched(backend: str) -> None:
 @BOTH
 def test_an_empty_grid_is_refused_on_short_and_long_ways(scale: PrimFunc, backend: str) -> None:
     kernel = JITKernel(scale, out_idx=-1, execution_backend=backend)
-    for m in (0, 2, 0):  # the second call may take a short way
+    for m in (0, 2, 0):  # the second call may take the fast path
         if m:
             kernel(numbers(m, 8), 2.5)
             continue

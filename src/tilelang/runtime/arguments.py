@@ -358,6 +358,8 @@ class _Binding:
 
     def _value(self, expr: Expr) -> int | None:
         """An extent's value, or None if it has a symbol that no argument fits."""
+        if isinstance(expr, Var):
+            return int(self.env[expr]) if expr in self.env else None
         if any(isinstance(e, Var) and e not in self.env for e in walk_expr(expr)):
             return None
         return int(evaluate(expr, self.env))

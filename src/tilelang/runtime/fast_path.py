@@ -103,7 +103,7 @@ class FastPath:
         return self._long_way(args) if result is MISSED else result
 
     def _attempt(self, args: Any) -> Any:
-        match = self._table.match(args)
+        match = self._table.match(args) if self._plans else None
         plan = None if match is None else self._plans.get(match.key)
         if match is None or plan is None:
             return MISSED
