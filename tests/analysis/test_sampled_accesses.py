@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from warps import MACHINE, blocked
 
 from tilelang.analysis.accesses import Access, accesses
 from tilelang.analysis.sampled_accesses import excess, sectors_per_byte, tile_access
@@ -8,7 +9,6 @@ from tilelang.dtypes import INT32, DType
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Expr, Load, Var, as_expr, cast
 from tilelang.ir.stmt import ParallelLoop, Store
-from tilelang.layout.blocked import blocked
 from tilelang.layout.thread_values import digit, fragment, replicated
 
 i, j, k = (Var(name, INT32, index=True) for name in "ijk")
@@ -30,45 +30,45 @@ def copied(dtype: str, *, turned: bool = False, symbolic: bool = False) -> tuple
 def test_coalesced_copies_move_what_they_want(dtype: str) -> None:
     nest, load, store = copied(dtype)
     layout = blocked((64, 64), 128, 16 // DType(dtype).storage_bytes)
-    assert 1.0 == sectors_per_byte(load, nest, layout, Domain())
-    assert 1.0 == sectors_per_byte(store, nest, layout, Domain())
+    assert 1.0 == sectors_per_byte(load, nest, layout, Domain(), machine=MACHINE)
+    assert 1.0 == sectors_per_byte(store, nest, layout, Domain(), machine=MACHINE)
 
 
 def test_accumulators_store_half_sectors_of_narrow_elements() -> None:
     for dtype, times in (("float32", 1.0), ("float16", 2.0), ("int8", 4.0)):
         nest, _, store = copied(dtype)
-        assert times == sectors_per_byte(store, nest, ACCUMULATOR, Domain())
+        assert times == sectors_per_byte(store, nest, ACCUMULATOR, Domain(), machine=MACHINE)
 
 
 def test_loads_find_in_the_cache_what_they_touched_before() -> None:
     nest, load, _ = copied("int8")
-    assert 1.0 == sectors_per_byte(load, nest, ACCUMULATOR, Domain())
+    assert 1.0 == sectors_per_byte(load, nest, ACCUMULATOR, Domain(), machine=MACHINE)
 
 
 def test_transposed_stores_scatter() -> None:
     layout = blocked((64, 64), 128, 4)
     nest, load, store = copied("float32", turned=True)
-    assert 4.0 == sectors_per_byte(store, nest, layout, Domain())  # a warp has two neighbors of each row
+    assert 4.0 == sectors_per_byte(store, nest, layout, Domain(), machine=MACHINE)  # a warp has two neighbors of each row
     columns = fragment((64, 64), [digit(64, 1, 0), digit(2, 0, 32)], [digit(32, 0, 1)])
-    assert 4.0 == excess(nest, [store], layout, columns, Domain())
-    assert 1.0 == excess(nest, [load], layout, layout, Domain())
+    assert 4.0 == excess(nest, [store], layout, columns, Domain(), machine=MACHINE)
+    assert 1.0 == excess(nest, [load], layout, layout, Domain(), machine=MACHINE)
 
 
 def test_rows_of_unknown_length_lie_far_apart() -> None:
     nest, _, store = copied("float32", turned=True, symbolic=True)
-    assert 4.0 == sectors_per_byte(store, nest, blocked((64, 64), 128, 4), Domain())
+    assert 4.0 == sectors_per_byte(store, nest, blocked((64, 64), 128, 4), Domain(), machine=MACHINE)
 
 
 def test_copies_of_threads_are_not_counted() -> None:
     nest, _, store = copied("float32")
-    once = tile_access(store, nest, replicated((64, 64), 64), 2, Domain(), copies=False)
+    once = tile_access(store, nest, replicated((64, 64), 64), 2, Domain(), copies=False, machine=MACHINE)
     assert once is not None
     assert 1 == int((once.places[:, 0] >= 0).all(axis=-1).sum())
 
 
 def test_missing_lanes_take_no_part() -> None:
     nest, _, store = copied("float32")
-    few = tile_access(store, nest, blocked((64, 64), 48, 1), 2, Domain())
+    few = tile_access(store, nest, blocked((64, 64), 48, 1), 2, Domain(), machine=MACHINE)
     assert few is not None
     assert 48 == int((few.places[:, 0, :, 0] >= 0).sum())
 
@@ -84,14 +84,14 @@ def test_vectors_and_subscripts_from_memory() -> None:
     layout = blocked((64, 64), 128, 4)
     for at, vector in (((i, j), 4), ((i, j + k), 4), ((j, i), 1), ((i, j + 1), 1)):
         store, nest = access(at)
-        found = tile_access(store, nest, layout, 2, Domain())
+        found = tile_access(store, nest, layout, 2, Domain(), machine=MACHINE)
         assert found is not None
         assert vector == found.vector
         assert np.array_equal(found.places.shape[2:], (32, 2))
     store, nest = access((i, Load(index, (j,), index.dtype)))
-    assert tile_access(store, nest, layout, 2, Domain()) is None
-    assert sectors_per_byte(store, nest, layout, Domain()) is None
-    assert 1.0 == excess(nest, [store], layout, layout, Domain())
+    assert tile_access(store, nest, layout, 2, Domain(), machine=MACHINE) is None
+    assert sectors_per_byte(store, nest, layout, Domain(), machine=MACHINE) is None
+    assert 1.0 == excess(nest, [store], layout, layout, Domain(), machine=MACHINE)
 
 
 def test_a_tensor_of_a_single_element_is_one_sector() -> None:
@@ -99,7 +99,7 @@ def test_a_tensor_of_a_single_element_is_one_sector() -> None:
     target = Buffer("B", (as_expr(64), as_expr(64)), DType("float32"), Scope.GLOBAL)
     nest = ParallelLoop((i, j), (as_expr(64), as_expr(64)), Store(target, (i, j), Load(scalar, (), scalar.dtype)))
     (load,) = accesses(nest).reads
-    assert 0.25 > (sectors_per_byte(load, nest, blocked((64, 64), 128, 4), Domain()) or 1.0)
+    assert 0.25 > (sectors_per_byte(load, nest, blocked((64, 64), 128, 4), Domain(), machine=MACHINE) or 1.0)
 
 
 def test_an_element_that_all_iterations_load_makes_no_layout_worse() -> None:
@@ -108,5 +108,5 @@ def test_an_element_that_all_iterations_load_makes_no_layout_worse() -> None:
     nest = ParallelLoop((i, j), (as_expr(64), as_expr(64)), Store(target, (j, i), Load(scales, (k,), scales.dtype)))
     (load,), (store,) = accesses(nest).reads, accesses(nest).writes
     columns = fragment((64, 64), [digit(64, 1, 0), digit(2, 0, 32)], [digit(32, 0, 1)])
-    assert 1.0 == excess(nest, [load], ACCUMULATOR, blocked((64, 64), 128, 4), Domain())
-    assert 4.0 == excess(nest, [load, store], blocked((64, 64), 128, 4), columns, Domain())
+    assert 1.0 == excess(nest, [load], ACCUMULATOR, blocked((64, 64), 128, 4), Domain(), machine=MACHINE)
+    assert 4.0 == excess(nest, [load, store], blocked((64, 64), 128, 4), columns, Domain(), machine=MACHINE)

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from warps import blocked, row_variants
 
-from tilelang.layout.blocked import blocked, row_variants
+from tilelang.layout import blocked as layouts
 from tilelang.layout.thread_values import Fragment
 
 
@@ -97,3 +98,9 @@ def test_variants_have_other_rows_and_are_as_well_coalesced() -> None:
         assert layout.values == best.values
         assert layout.thread[0].size * 4 * 4 >= 128
     assert () == row_variants((), 128, 1)
+
+
+@pytest.mark.parametrize("lanes", [32, 64])
+def test_among_equally_coalesced_layouts_a_row_is_one_warp_s(lanes):
+    layout = layouts.blocked((64, 256), 256, 4, warp_size=lanes, bytes_per_element=4)
+    assert lanes == layout.thread[0].size

@@ -1,5 +1,6 @@
+from warps import blocked
+
 from tilelang.errors import Loc
-from tilelang.layout.blocked import blocked
 from tilelang.layout.constraints import InShared, Is, Why
 from tilelang.layout.explain import conversion_line, detour_line, fragment_line, shared_line, unmet, unsolvable
 from tilelang.layout.memory import row_major

@@ -1,7 +1,10 @@
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from warps import MACHINE
 
 from tilelang.layout.layout import Layout
 from tilelang.layout.memory import (
@@ -14,6 +17,7 @@ from tilelang.layout.memory import (
     wavefronts,
 )
 from tilelang.layout.swizzle_modes import swizzled
+from tilelang.targets.machine import Machine
 
 LANES = np.arange(32)
 
@@ -74,21 +78,21 @@ def test_neighbors_that_stay_are_adjacent_and_aligned(rows: int, columns: int, p
     ],
 )
 def test_cycles_of_usual_patterns(addresses: np.ndarray, width: int, expected: int) -> None:
-    assert expected == wavefronts(addresses, width)
+    assert expected == wavefronts(addresses, width, MACHINE)
 
 
 def test_accesses_are_counted_one_by_one() -> None:
     both = np.stack([LANES * 4, LANES * 128])
-    assert [1, 32] == wavefronts(both, 4).tolist()
-    assert [1, 1] == least_wavefronts(both, 4).tolist()
-    assert 31 == conflicts(both, 4)
+    assert [1, 32] == wavefronts(both, 4, MACHINE).tolist()
+    assert [1, 1] == least_wavefronts(both, 4, MACHINE).tolist()
+    assert 31 == conflicts(both, 4, MACHINE)
 
 
 def test_matrix_rows_meet_no_conflicts_in_a_swizzled_tile() -> None:
     """ldmatrix reads 8 rows of 16 bytes at a time."""
     places = offsets(swizzled((32, 64), 16, 128))[:, 0] * 2
-    assert 0 == conflicts(places, 16)
-    assert 28 == conflicts(offsets(row_major((32, 64)))[:, 0] * 2, 16)
+    assert 0 == conflicts(places, 16, MACHINE)
+    assert 28 == conflicts(offsets(row_major((32, 64)))[:, 0] * 2, 16, MACHINE)
 
 
 @given(st.lists(st.integers(0, 200), min_size=32, max_size=32), st.sampled_from([4, 8, 16]))
@@ -101,4 +105,13 @@ def test_cycles_are_those_of_the_fullest_bank(places: list[int], width: int) -> 
             for word in range(address // 4, address // 4 + words):
                 banks.setdefault(word % 32, set()).add(word)
         expected += max(len(bank) for bank in banks.values())
-    assert expected == wavefronts(addresses, width)
+    assert expected == wavefronts(addresses, width, MACHINE)
+
+
+def test_a_wider_warp_over_more_banks_is_counted_by_its_machine():
+    wide = Machine("wave", warp_size=64, shared_banks=64, bank_bytes=4)
+    lanes = np.arange(64)
+    assert [1, 2, 64] == [wavefronts(lanes * step, 4, wide).item() for step in (4, 8, 256)]
+    assert (2, 0) == (least_wavefronts(lanes * 8, 8, wide).item(), conflicts(lanes * 8, 8, wide))
+    half = dataclasses.replace(wide, shared_banks=32)
+    assert 2 == wavefronts(lanes * 4, 4, half).item()

@@ -1,8 +1,8 @@
 import pytest
 from layouts import drop_dim
+from warps import blocked
 
 from tilelang.errors import Loc
-from tilelang.layout.blocked import blocked
 from tilelang.layout.constraints import Constraint, InShared, Is, Prefer, Through, Why
 from tilelang.layout.digits import DigitMap, Mode, identity
 from tilelang.layout.memory import padded

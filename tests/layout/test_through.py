@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from layouts import drop_dim, fragments, owners
+from warps import blocked
 
-from tilelang.layout.blocked import blocked
 from tilelang.layout.digits import DigitMap, Mode, NotDigits, identity
 from tilelang.layout.thread_values import Fragment, digit, fragment
 from tilelang.layout.through import (

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from lowered_gemm import buffer, constant
+from warps import MACHINE
 
 from tilelang.dtypes import INT32, as_dtype
 from tilelang.ir.buffer import Region, Scope
@@ -36,22 +37,22 @@ def by_lanes(rows, columns, size):
 )
 def test_no_conflict_is_left(shape, dtype, access):
     dtype = as_dtype(dtype)
-    layout = choose_layout(shape, dtype, [access]) or row_major(shape)
-    assert 0 == lost(layout, access, dtype)
+    layout = choose_layout(shape, dtype, [access], MACHINE) or row_major(shape)
+    assert 0 == lost(layout, access, dtype, MACHINE)
     assert contiguous_elements(layout) >= access.bytes // dtype.storage_bytes
 
 
 def test_row_major_is_kept_where_it_serves():
-    assert choose_layout((64, 40), as_dtype("float16"), [MATRIX]) is None
+    assert choose_layout((64, 40), as_dtype("float16"), [MATRIX], MACHINE) is None
 
 
 def test_chunks_stay_together_where_one_can_choose():
-    layout = choose_layout((64, 16), as_dtype("float64"), [by_lanes(LANE // 4, LANE % 4, 8)])
+    layout = choose_layout((64, 16), as_dtype("float64"), [by_lanes(LANE // 4, LANE % 4, 8)], MACHINE)
     assert contiguous_elements(layout) >= 2
 
 
 def test_conflicts_are_counted():
-    assert 12 == lost(row_major((128, 32)), MATRIX, as_dtype("float16"))  # four quarters of 8 rows on 2 places
+    assert 12 == lost(row_major((128, 32)), MATRIX, as_dtype("float16"), MACHINE)  # four quarters of 8 rows on 2 places
 
 
 def region(shape, start):

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from spread_tiles import launches, spread
+from warps import MACHINE, blocked
 
 import tilelang.language as T
 from tilelang.analysis.accesses import accesses
@@ -9,7 +10,6 @@ from tilelang.dtypes import DType
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Load, Var, as_expr
 from tilelang.ir.stmt import ParallelLoop, Store
-from tilelang.layout.blocked import blocked
 from tilelang.layout.layout import Layout
 from tilelang.layout.memory import contiguous_elements, row_major
 from tilelang.transforms.shared_layouts import TileAccess, candidates, choose, cost, ideal, tile_access
@@ -29,7 +29,7 @@ def sampled(buffer: Buffer, extents: tuple[int, ...], vector: int, *, transpose:
     nest = ParallelLoop(variables, tuple(as_expr(e) for e in extents), store)
     access = accesses(nest).writes[0]
     layout = blocked(extents, 128, vector)
-    found = tile_access(access, nest, layout, 2, Domain())
+    found = tile_access(access, nest, layout, 2, Domain(), machine=MACHINE)
     assert found is not None
     return found
 
@@ -47,7 +47,7 @@ def test_subscripts_from_memory_are_not_told() -> None:
     load = Load(shared(64, dtype="int32"), (i,), DType("int32"))
     nest = ParallelLoop((i,), (as_expr(64),), Store(buffer, (i, load), as_expr(0.0)))
     access = next(a for a in accesses(nest).writes)
-    assert tile_access(access, nest, blocked((64,), 64), 2, Domain()) is None
+    assert tile_access(access, nest, blocked((64,), 64), 2, Domain(), machine=MACHINE) is None
 
 
 def test_straight_accesses_leave_tiles_alone() -> None:
@@ -68,9 +68,9 @@ def test_transposed_accesses_choose_a_cheaper_layout(dtype: str, size: int) -> N
 
 
 def test_runs_that_others_need_stay_together() -> None:
-    for layout in candidates((64, 64), 2, 16):
+    for layout in candidates((64, 64), 2, 16, MACHINE.bank_bytes):
         assert contiguous_elements(layout) >= 8
-    assert any(contiguous_elements(layout) < 8 for layout in candidates((64, 64), 2, 1))
+    assert any(contiguous_elements(layout) < 8 for layout in candidates((64, 64), 2, 1, MACHINE.bank_bytes))
 
 
 def test_a_split_vector_costs_more() -> None:

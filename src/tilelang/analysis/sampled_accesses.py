@@ -20,9 +20,9 @@ from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Expr, Load, Var, int_const
 from tilelang.ir.stmt import ParallelLoop
 from tilelang.ir.visit import variables_of, walk_expr
-from tilelang.layout.blocked import WARP
 from tilelang.layout.thread_values import Fragment
 from tilelang.records import record
+from tilelang.targets.machine import Machine
 
 SECTOR_BYTES = 32
 """What global memory is read and written by. Source: CUDA C++ Best Practices Guide, "Coalesced Access"."""
@@ -37,6 +37,7 @@ class TileAccess:
     """What a nest does to a tile, on a sample.
 
     Attributes:
+        machine: What executes it.
         places: Coordinates per warp, value and lane; negative where a lane takes no part.
             Shape (warps, values, lanes, rank).
         vector: How many successive values of a lane are neighbors along the last dimension.
@@ -44,6 +45,7 @@ class TileAccess:
         kept: What was computed of it, by what it was computed for.
     """
 
+    machine: Machine
     places: np.ndarray
     vector: int
     weight: float
@@ -56,6 +58,7 @@ def tile_access(
     layout: Fragment,
     rank: int,
     domain: Domain,
+    machine: Machine,
     *,
     copies: bool = True,
 ) -> TileAccess | None:
@@ -69,10 +72,12 @@ def tile_access(
         layout: Of the loop.
         rank: How many of the last dimensions are of interest.
         domain: What is known at the access.
+        machine: What executes it.
         copies: Whether threads that repeat what others do take part.
     """
+    lanes = machine.warp_size
     values = min(layout.values, layout.value[0].size * _VECTORS if layout.value else 1)
-    threads = min(layout.threads, _WARPS * WARP)
+    threads = min(layout.threads, _WARPS * lanes)
     table = layout.table.reshape(layout.threads, layout.values, len(layout.shape))[:threads, :values]
     inside = (table < np.array(layout.shape)).all(axis=-1)
     if not copies:
@@ -85,13 +90,13 @@ def tile_access(
             return None
         places[..., axis] = place
     places[~inside] = -1
-    if threads % WARP:  # a last warp of which some lanes do not exist
-        missing = np.full((WARP - threads % WARP, *places.shape[1:]), -1, np.int64)
+    if threads % lanes:  # a last warp of which some lanes do not exist
+        missing = np.full((lanes - threads % lanes, *places.shape[1:]), -1, np.int64)
         places = np.concatenate([places, missing])
-    shaped = places.reshape(len(places) // WARP, WARP, values, rank).transpose(0, 2, 1, 3)
+    shaped = places.reshape(len(places) // lanes, lanes, values, rank).transpose(0, 2, 1, 3)
     first = layout.value[0].size if layout.value else 1
     vector = first if _is_vector(shaped, first) else 1
-    return TileAccess(shaped, vector, layout.values * layout.threads / (values * threads))
+    return TileAccess(machine, shaped, vector, layout.values * layout.threads / (values * threads))
 
 
 def _place(index: Expr, env: Mapping[Var, np.ndarray], domain: Domain) -> np.ndarray | None:
@@ -121,13 +126,15 @@ def _is_vector(places: np.ndarray, size: int) -> bool:
     return bool(steps.all() and aligned.all() and still.all())
 
 
-def sectors_per_byte(access: Access, nest: ParallelLoop, layout: Fragment, domain: Domain) -> float | None:
+def sectors_per_byte(
+    access: Access, nest: ParallelLoop, layout: Fragment, domain: Domain, machine: Machine
+) -> float | None:
     """How many bytes of global memory are moved for each byte that a nest wants; None if that depends on data.
 
     Threads that repeat what others do are left out. What a warp has read once, it finds in its cache.
     """
     size = access.buffer.dtype.storage_bytes
-    sample = tile_access(access, nest, layout, access.buffer.rank, domain, copies=False)
+    sample = tile_access(access, nest, layout, access.buffer.rank, domain, machine, copies=False)
     if sample is None:
         return None
     strides = np.array([int_const(stride) or _FAR * size for stride in strides_of(access.buffer)], np.int64)
@@ -135,7 +142,7 @@ def sectors_per_byte(access: Access, nest: ParallelLoop, layout: Fragment, domai
     first = sample.places[:, ::width]
     inside = (first >= 0).all(axis=-1)
     sectors = np.where(inside, first @ strides * size // SECTOR_BYTES, -1)
-    sectors = sectors.reshape(-1, WARP) if access.write else sectors.reshape(len(sectors), -1)
+    sectors = sectors.reshape(-1, machine.warp_size) if access.write else sectors.reshape(len(sectors), -1)
     ordered = np.sort(sectors, axis=1)
     new = np.ones(ordered.shape, bool)
     new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
@@ -144,7 +151,14 @@ def sectors_per_byte(access: Access, nest: ParallelLoop, layout: Fragment, domai
     return touched * SECTOR_BYTES / wanted if wanted else None
 
 
-def excess(nest: ParallelLoop, accesses: list[Access], layout: Fragment, best: Fragment, domain: Domain) -> float:
+def excess(
+    nest: ParallelLoop,
+    accesses: list[Access],
+    layout: Fragment,
+    best: Fragment,
+    domain: Domain,
+    machine: Machine,
+) -> float:
     """How many times more bytes a layout moves than the best one, over all accesses to global memory.
 
     What all iterations have in common, such as a scale of the tile, is not counted: no layout moves more of it.
@@ -154,7 +168,7 @@ def excess(nest: ParallelLoop, accesses: list[Access], layout: Fragment, best: F
         if all(variables_of(index).isdisjoint(nest.vars) for index in access.start):
             continue
         known = access.context.domain(domain)
-        costs = [sectors_per_byte(access, nest, one, known) for one in (layout, best)]
+        costs = [sectors_per_byte(access, nest, one, known, machine) for one in (layout, best)]
         for n, amount in enumerate(costs):
             moved[n] += (amount or 0.0) * access.buffer.dtype.storage_bytes
     return moved[0] / moved[1] if moved[1] and math.isfinite(moved[0]) else 1.0

@@ -7,14 +7,13 @@ also reaches inside.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 
 from tilelang.layout.digits import Mode, unit
 from tilelang.layout.thread_values import Fragment, fragment
 
-WARP = 32
 LINE_BYTES = 128
 """What one request of a warp is best made of. Source: CUDA C++ Best Practices Guide, "Coalesced Access to Global
 Memory": accesses of a warp become as many transactions of 32 bytes as are needed, four of which make a cache line."""
@@ -27,6 +26,7 @@ def blocked(
     threads: int,
     vector: int = 1,
     *,
+    warp_size: int,
     bytes_per_element: int = 4,
     copies: bool = True,
     row_threads: int | None = None,
@@ -37,6 +37,7 @@ def blocked(
         extents: Of the nest.
         threads: In the group; any number.
         vector: Neighbors along the last dimension that one thread takes at a time; divides its extent.
+        warp_size: Threads of a warp.
         bytes_per_element: Size of what is accessed, to tell whether accesses are coalesced.
         copies: Threads left without work hold copies of others' elements where they can; otherwise they are put
             beyond the extents.
@@ -44,19 +45,26 @@ def blocked(
 
     Shapes: (threads, values) -> extents.
     """
-    return _blocked(tuple(extents), threads, vector, bytes_per_element, copies, row_threads)
+    return _blocked(tuple(extents), threads, vector, warp_size, bytes_per_element, copies, row_threads)
 
 
-@lru_cache(maxsize=1024)
+@functools.lru_cache(maxsize=1024)
 def _blocked(
-    extents: tuple[int, ...], threads: int, vector: int, size: int, copies: bool, row_threads: int | None
+    extents: tuple[int, ...],
+    threads: int,
+    vector: int,
+    warp_size: int,
+    size: int,
+    copies: bool,
+    row_threads: int | None,
 ) -> Fragment:
     rank = len(extents)
     if rank == 0:
         return fragment((), [Mode(threads, ())], [])
     units = (*extents[:-1], -(-extents[-1] // vector))
     splits = [split for split in _splits(units, threads) if row_threads in (None, split[-1])]
-    counts = min(splits or _splits(units, threads), key=lambda split: _cost(split, units, threads, vector, size))
+    splits = splits or list(_splits(units, threads))
+    counts = min(splits, key=lambda split: _cost(split, units, threads, vector, warp_size, size))
     idle = threads // math.prod(counts)
     reach = [vector * counts[axis] if axis == rank - 1 else counts[axis] for axis in range(rank)]
     thread = [Mode(counts[axis], unit(rank, axis, vector if axis == rank - 1 else 1)) for axis in reversed(range(rank))]
@@ -81,31 +89,37 @@ def _splits(units: Sequence[int], threads: int) -> Iterator[tuple[int, ...]]:
 
 
 def row_variants(
-    extents: Sequence[int], threads: int, vector: int, *, bytes_per_element: int = 4, copies: bool = True
+    extents: Sequence[int],
+    threads: int,
+    vector: int,
+    *,
+    warp_size: int,
+    bytes_per_element: int = 4,
 ) -> tuple[Fragment, ...]:
-    """The other layouts of a nest that are as well coalesced: with fewer or more threads side by side."""
+    """Other layouts of a nest that are as well coalesced: with fewer or more threads side by side, and no copies."""
     if not extents:
         return ()
-    best = blocked(extents, threads, vector, bytes_per_element=bytes_per_element, copies=copies)
+    made = functools.partial(
+        blocked, extents, threads, vector, warp_size=warp_size, bytes_per_element=bytes_per_element, copies=False
+    )
+    best = made()
     found = []
     for count in _divisors(threads):
         run = count * vector
-        if run * bytes_per_element >= min(LINE_BYTES, extents[-1] * bytes_per_element) and count <= 2 * WARP:
-            layout = blocked(
-                extents, threads, vector, bytes_per_element=bytes_per_element, copies=copies, row_threads=count
-            )
+        if run * bytes_per_element >= min(LINE_BYTES, extents[-1] * bytes_per_element) and count <= 2 * warp_size:
+            layout = made(row_threads=count)
             if layout != best and layout.values <= best.values and layout not in found:
                 found.append(layout)
     return tuple(found)
 
 
-@lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=64)
 def _divisors(number: int) -> tuple[int, ...]:
     return tuple(n for n in range(1, number + 1) if number % n == 0)
 
 
 def _cost(
-    counts: tuple[int, ...], units: tuple[int, ...], threads: int, vector: int, size: int
+    counts: tuple[int, ...], units: tuple[int, ...], threads: int, vector: int, warp_size: int, size: int
 ) -> tuple[float, int, int, tuple[int, ...]]:
     """What a split costs, less is better: rounds of the threads, weighed by how poorly they coalesce."""
     rounds = math.prod(-(-extent // count) for extent, count in zip(units, counts, strict=True))
@@ -113,4 +127,4 @@ def _cost(
     run = min(row, counts[-1] * vector * size)
     coalescing = _HALVING ** math.log2(row / run) if run else 1.0
     # among equals: a row for one warp, so that what is folded along rows stays in it; then longer rows; fewer idle
-    return (rounds * coalescing, abs(min(counts[-1], threads) - min(WARP, threads)), -math.prod(counts), counts)
+    return (rounds * coalescing, abs(min(counts[-1], threads) - min(warp_size, threads)), -math.prod(counts), counts)

@@ -3,9 +3,9 @@
 Takes shapes and addresses, gives `Layout`s, offsets and counts. Invariant: `offsets` is where elements lie when the
 coordinates that a layout gives are laid out row-major, which is how shared memory is flattened.
 
-Source: CUDA C++ Programming Guide, "Shared Memory" (compute capability 5.x and later): 32 banks, successive words of 4
-bytes in successive banks, lanes that read one word share it. "CUDA C++ Best Practices Guide" and Nsight Compute's
-"Shared Memory" table: accesses of 8 bytes are done by half warps, of 16 bytes by quarter warps.
+Source: CUDA C++ Programming Guide, "Shared Memory" (compute capability 5.x and later): successive words lie in
+successive banks, lanes that read one word share it. "CUDA C++ Best Practices Guide" and Nsight Compute's "Shared
+Memory" table: accesses of two words are done by half warps, of four words by quarter warps.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from functools import lru_cache
 import numpy as np
 
 from tilelang.layout.layout import Coordinate, Layout
+from tilelang.targets.machine import Machine
 
-BANKS = 32
-WORD = 4  # bytes
 MAX_VECTOR_BYTES = 16
 
 
@@ -71,28 +70,29 @@ def contiguous_elements(layout: Layout) -> int:
     return 1
 
 
-def wavefronts(addresses: np.ndarray, width: int) -> np.ndarray:
+def wavefronts(addresses: np.ndarray, width: int, machine: Machine) -> np.ndarray:
     """How many cycles shared memory needs for accesses of a warp.
 
     Args:
         addresses: In bytes, one per lane; negative for lanes that take no part.
         width: Bytes per lane, a power of two up to 16.
+        machine: Whose memory it is.
 
     Shapes: addresses (..., lanes) -> (...).
     """
-    words = max(1, width // WORD)
-    flat = addresses.reshape(-1, addresses.shape[-1])
+    words = max(1, width // machine.bank_bytes)
+    flat = addresses.reshape(-1, machine.warp_size)
     total = np.zeros(len(flat), np.int64)
-    per_phase = flat.shape[1] // words
+    per_phase = machine.warp_size // words
     for phase in range(words):
         lanes = flat[:, phase * per_phase : (phase + 1) * per_phase]
-        touched = lanes[:, :, None] // WORD + np.arange(words)
+        touched = lanes[:, :, None] // machine.bank_bytes + np.arange(words)
         touched = np.where(lanes[:, :, None] < 0, -1, touched).reshape(len(flat), -1)
-        total += _most_in_one_bank(touched)
+        total += _most_in_one_bank(touched, machine.shared_banks)
     return total.reshape(addresses.shape[:-1])
 
 
-def _most_in_one_bank(words: np.ndarray) -> np.ndarray:
+def _most_in_one_bank(words: np.ndarray, banks: int) -> np.ndarray:
     """The number of different words in the fullest bank.
 
     Shapes: words (accesses, words per access), negative where there is none -> (accesses,).
@@ -101,22 +101,22 @@ def _most_in_one_bank(words: np.ndarray) -> np.ndarray:
     new = np.ones(ordered.shape, bool)
     new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
     new &= ordered >= 0
-    counts = np.zeros((len(words), BANKS), np.int64)
+    counts = np.zeros((len(words), banks), np.int64)
     rows = np.broadcast_to(np.arange(len(words))[:, None], words.shape)
-    np.add.at(counts, (rows[new], ordered[new] % BANKS), 1)
+    np.add.at(counts, (rows[new], ordered[new] % banks), 1)
     return np.asarray(counts.max(axis=1))
 
 
-def least_wavefronts(addresses: np.ndarray, width: int) -> np.ndarray:
+def least_wavefronts(addresses: np.ndarray, width: int, machine: Machine) -> np.ndarray:
     """The cycles that the same accesses would need without any conflict.
 
     Shapes: addresses (..., lanes) -> (...).
     """
-    words = max(1, width // WORD)
-    active = (addresses >= 0).reshape(*addresses.shape[:-1], words, addresses.shape[-1] // words)
+    words = max(1, width // machine.bank_bytes)
+    active = (addresses >= 0).reshape(*addresses.shape[:-1], words, machine.warp_size // words)
     return np.asarray(active.any(axis=-1).sum(axis=-1))
 
 
-def conflicts(addresses: np.ndarray, width: int) -> int:
+def conflicts(addresses: np.ndarray, width: int, machine: Machine) -> int:
     """The cycles that accesses of a warp lose to bank conflicts, all accesses together."""
-    return int((wavefronts(addresses, width) - least_wavefronts(addresses, width)).sum())
+    return int((wavefronts(addresses, width, machine) - least_wavefronts(addresses, width, machine)).sum())

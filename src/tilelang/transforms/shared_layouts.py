@@ -18,9 +18,10 @@ from tilelang.analysis.tile_uses import TileUses
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.stmt import CallStmt, ParallelLoop, TileOp
 from tilelang.layout.layout import Layout
-from tilelang.layout.memory import MAX_VECTOR_BYTES, WORD, contiguous_elements, offsets, padded, wavefronts
+from tilelang.layout.memory import MAX_VECTOR_BYTES, contiguous_elements, offsets, padded, wavefronts
 from tilelang.layout.swizzle_modes import MODES, swizzled
 from tilelang.layout.thread_values import Fragment
+from tilelang.targets.machine import Machine
 
 _WORTH = 0.95  # a layout must save one cycle in twenty, since it costs index arithmetic or memory
 
@@ -34,15 +35,15 @@ def cost(layout: Layout, accesses: Sequence[TileAccess], itemsize: int) -> float
         first = access.places[:, ::width]
         inside = np.asarray(((first >= 0) & (first < np.array(layout.shape))).all(axis=-1))
         at = np.where(inside, places[tuple(np.moveaxis(np.where(inside[..., None], first, 0), -1, 0))] * itemsize, -1)
-        cycles = access.weight * int(wavefronts(at, min(MAX_VECTOR_BYTES, width * itemsize)).sum())
+        cycles = access.weight * int(wavefronts(at, min(MAX_VECTOR_BYTES, width * itemsize), access.machine).sum())
         access.kept[id(layout)] = layout, cycles  # the layout itself, so that its number stays its own
     return sum((access.kept[id(layout)][1] for access in accesses), 0.0)
 
 
 @functools.lru_cache(maxsize=1024)
-def candidates(shape: tuple[int, int], itemsize: int, keep_bytes: int) -> tuple[Layout, ...]:
+def candidates(shape: tuple[int, int], itemsize: int, keep_bytes: int, bank_bytes: int) -> tuple[Layout, ...]:
     """Layouts of a tile other than row-major, cheapest to use first; runs of `keep_bytes` stay together in each."""
-    return tuple(_candidates(shape, itemsize, keep_bytes))
+    return tuple(_candidates(shape, itemsize, keep_bytes, bank_bytes))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -50,13 +51,13 @@ def _row_major(shape: tuple[int, ...]) -> Layout:
     return Layout(shape, lambda *at: at)
 
 
-def _candidates(shape: tuple[int, int], itemsize: int, keep_bytes: int) -> Iterator[Layout]:
+def _candidates(shape: tuple[int, int], itemsize: int, keep_bytes: int, bank_bytes: int) -> Iterator[Layout]:
     row_bytes = shape[1] * itemsize
     modes = [mode for mode in MODES if row_bytes % mode == 0 and itemsize <= MAX_VECTOR_BYTES]
     yield from (swizzled(shape, 8 * itemsize, mode) for mode in modes)
     for mode in modes[:1]:
         yield from (swizzled(shape, 8 * itemsize, mode, rows) for rows in (2, 4, 8, 16) if rows < shape[0])
-    for unit in (MAX_VECTOR_BYTES, 8, WORD):
+    for unit in (MAX_VECTOR_BYTES, 8, bank_bytes):
         if unit >= keep_bytes and unit % itemsize == 0 and row_bytes % unit == 0:
             odd = (row_bytes // unit | 1) * unit
             yield padded(shape, (odd if odd > row_bytes else odd + 2 * unit) // itemsize - shape[1])
@@ -80,7 +81,7 @@ def choose(buffer: Buffer, accesses: Sequence[TileAccess], keep_bytes: int) -> t
     best: Layout | None = None
     if len(tile) == 2 and least > floor / _WORTH:
         least *= _WORTH
-        for candidate in candidates((tile[0], tile[1]), itemsize, keep_bytes):
+        for candidate in candidates((tile[0], tile[1]), itemsize, keep_bytes, accesses[0].machine.bank_bytes):
             total = cost(candidate, accesses, itemsize)
             if total < least:
                 best, least = candidate, total
@@ -94,7 +95,7 @@ def ideal(accesses: Sequence[TileAccess], itemsize: int) -> float:
     total = 0.0
     for access in accesses:
         width = min(access.vector, max(1, MAX_VECTOR_BYTES // itemsize))
-        phases = max(1, min(MAX_VECTOR_BYTES, width * itemsize) // WORD)
+        phases = max(1, min(MAX_VECTOR_BYTES, width * itemsize) // access.machine.bank_bytes)
         active = (access.places[:, ::width] >= 0).all(axis=-1).any(axis=-1)
         total += access.weight * int(active.sum()) * phases
     return total
@@ -107,12 +108,17 @@ class TileChooser:
         uses: The accesses of a launch.
         layouts: Of its nests; those of nests with variants are changed where that saves cycles.
         given: Layouts of tiles that are decided already.
+        machine: What executes them.
     """
 
     def __init__(
-        self, uses: TileUses, layouts: dict[ParallelLoop, Fragment], given: Mapping[Buffer, Layout]
+        self,
+        uses: TileUses,
+        layouts: dict[ParallelLoop, Fragment],
+        given: Mapping[Buffer, Layout],
+        machine: Machine,
     ) -> None:
-        self.layouts = layouts
+        self.layouts, self._machine = layouts, machine
         self._uses, self._given = uses, given
         self._samples: dict[tuple[int, Fragment], TileAccess | None] = {}
         self._touching: dict[Buffer, list[Access]] = {}
@@ -168,7 +174,7 @@ class TileChooser:
             key = (access.position, layout)
             if key not in self._samples:
                 domain = access.context.domain(self._uses.domain)
-                self._samples[key] = tile_access(access, nest, layout, min(2, buffer.rank), domain)
+                self._samples[key] = tile_access(access, nest, layout, min(2, buffer.rank), domain, self._machine)
             sample = self._samples[key]
             if sample is not None:
                 found.append(sample)

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 from spread_tiles import assert_same, conversions, fragments, ints, launches, nests, notes, spread
+from warps import MACHINE, blocked
 
 import tilelang.language as T
 from tilelang.analysis.sampled_accesses import tile_access
@@ -13,7 +14,6 @@ from tilelang.arith.domain import Domain
 from tilelang.errors import CompilerBug, LayoutConflict
 from tilelang.ir.buffer import Scope
 from tilelang.ir.builder import Builder
-from tilelang.layout.blocked import blocked
 from tilelang.layout.constraints import Constraint, InShared, Is, Why
 from tilelang.layout.swizzle_modes import swizzled
 from tilelang.layout.thread_values import Fragment, digit, fragment
@@ -402,7 +402,7 @@ def test_loops_and_tiles_are_settled_together(dtype):
     itemsize = buffer.dtype.storage_bytes
     uses = tile_uses(result, launch, (Scope.SHARED,))
     found = [
-        tile_access(use.access, use.nest, use.nest.layout, 2, Domain())
+        tile_access(use.access, use.nest, use.nest.layout, 2, Domain(), machine=MACHINE)
         for use in uses.of[buffer].nests
         if use.nest.layout is not None
     ]

@@ -10,6 +10,7 @@ layout go through shared memory, and the plan's notes say so.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Hashable, Iterable, Iterator
 
@@ -128,9 +129,9 @@ class _Inference:
 
     def __init__(self, launch: Launch, uses: TileUses, context: PassContext, lowerings: Lowerings) -> None:
         self._launch, self._lowerings = launch, lowerings
-        self._groups = ThreadGroups(launch)
-        self._own = PerThread(launch)
+        self._groups, self._own = ThreadGroups(launch), PerThread(launch)
         self._site = Site(context.target, context.options, launch.num_threads)
+        self._lanes = context.target.machine.warp_size
         self._settled = fixed_layouts(launch)  # of tiles whose layout nobody can change any more
         self._uses = uses
         self._of_nest = _accesses_of(uses)
@@ -177,7 +178,8 @@ class _Inference:
                 yield preference, None
         for buffer in self._fragments():
             shape = buffer.static_shape or ()
-            layout = blocked(shape, self._holders(buffer), bytes_per_element=buffer.dtype.storage_bytes)
+            size = buffer.dtype.storage_bytes
+            layout = blocked(shape, self._holders(buffer), warp_size=self._lanes, bytes_per_element=size)
             yield Prefer(buffer, (layout,), Why("no statement", buffer.loc), -1), None
 
     def _fragments(self) -> list[Buffer]:
@@ -294,15 +296,16 @@ class _Inference:
         holds = any(access.buffer.scope is Scope.FRAGMENT for access in self._of_nest[nest])
         # one line of a row for neighboring threads: then each has few rows, and few indices of rows to wait for
         row = LINE_BYTES // (vector * size) if late else None
-        layout = blocked(extents, threads, vector, bytes_per_element=size, copies=holds and not late, row_threads=row)
+        made = functools.partial(blocked, extents, threads, warp_size=self._lanes, bytes_per_element=size)
+        layout = made(vector, copies=holds and not late, row_threads=row)
         self._best[nest] = layout
         if holds and len(extents) > 1:
             short = max(1, math.gcd(vector, extents[-1] // threads))
-            rows = blocked(extents, threads, short, bytes_per_element=size, row_threads=threads)
+            rows = made(short, row_threads=threads)
             if rows != layout and rows.values <= layout.values:
                 self._long[nest] = rows
         if not holds and not late and nest.layout is None:
-            self._variants[nest] = row_variants(extents, threads, vector, bytes_per_element=size, copies=False)
+            self._variants[nest] = row_variants(extents, threads, vector, warp_size=self._lanes, bytes_per_element=size)
         count, last = math.prod(extents), nest.vars[-1]
         moved = sum(count * p.bytes * (8 if p.is_global else 1) // p.runs.get(last, 1) for p in found)
         return Prefer(nest, (layout,), Why("T.Parallel", nest.loc), moved, vector)
@@ -363,7 +366,7 @@ class _Inference:
                 continue
             if len({buffer.storage for buffer in held}) < len(held):
                 continue
-            times = excess(nest, far, layout, best, self._uses.domain)
+            times = excess(nest, far, layout, best, self._uses.domain, self._site.target.machine)
             needed = sum(map(cost_in_bytes, held))
             if times >= _DETOUR_GAIN and needed <= room:
                 room -= needed
@@ -430,7 +433,8 @@ class _Inference:
         }
         tiles = self._tiles()
         given = self._given(tiles)
-        chooser = TileChooser(self._uses, layouts, {buffer: layout for buffer, (layout, _) in given.items()})
+        decided = {buffer: layout for buffer, (layout, _) in given.items()}
+        chooser = TileChooser(self._uses, layouts, decided, self._site.target.machine)
         chooser.settle_nests({nest: others for nest, others in self._variants.items() if others})
         for buffer in tiles:
             cheapest = None if buffer in given else chooser.layout(buffer)

@@ -410,7 +410,8 @@ class _Block:
         if how.reason or not _is_constant(loop):
             return None
         extents = tuple(int_const(extent) or 0 for extent in loop.extents)
-        layout = loop.layout or blocked(extents, self._site.threads, copies=False)
+        lanes = self._site.target.machine.warp_size
+        layout = loop.layout or blocked(extents, self._site.threads, warp_size=lanes, copies=False)
         return SharedOut(loop, layout, how, self._site)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from loops import buffer, store
+from warps import blocked
 
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Scope
@@ -14,7 +15,6 @@ from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Var, as_expr
 from tilelang.ir.stmt import Break, For, ForKind, If
 from tilelang.ir.visit import walk
-from tilelang.layout.blocked import blocked
 from tilelang.layout.digits import Mode
 from tilelang.layout.thread_values import fragment, replicated
 from tilelang.targets.gpu.lowerings.spread import Spread, ThreadDigit, joined, primes

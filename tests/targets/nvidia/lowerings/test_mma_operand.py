@@ -10,6 +10,7 @@ from tilelang.layout.swizzle_modes import swizzled, widest_mode
 from tilelang.lowering.regions import whole
 from tilelang.targets.nvidia.isa.mma import ATOMS
 from tilelang.targets.nvidia.lowerings.mma_operand import Share
+from tilelang.targets.nvidia.machines import MACHINES
 
 
 class Tile:
@@ -47,15 +48,15 @@ def test_matrix_loads_serve_what_lies_in_their_units(made, suits):
 @pytest.mark.parametrize(("rows", "depth"), [(128, 32), (128, 64), (64, 16), (64, 128)])
 def test_sixteen_bit_operands_lie_in_the_common_swizzle(rows, depth, turned):
     shape = (depth, rows) if turned else (rows, depth)
-    assert swizzled(shape, 16, widest_mode(16 * shape[-1])) == share(rows, depth, turned=turned).layout()
+    assert swizzled(shape, 16, widest_mode(16 * shape[-1])) == share(rows, depth, turned=turned).layout(MACHINES["sm_90a"])
 
 
 def test_rows_of_an_odd_number_of_chunks_need_no_layout():
-    assert share(64, 24).layout() is None
+    assert share(64, 24).layout(MACHINES["sm_90a"]) is None
 
 
 def test_rows_that_are_no_whole_chunks_are_padded():
-    layout = share(64, 20).layout()
+    layout = share(64, 20).layout(MACHINES["sm_90a"])
     assert layout.output_shape[0] > 64 * 20
     assert contiguous_elements(layout) >= 2
 

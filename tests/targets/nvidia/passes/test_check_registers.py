@@ -3,6 +3,7 @@ import pytest
 from fake_cuda import needs_nvrtc
 from gpu import simulate_func
 from harness import run_cpu_on_copies
+from warps import blocked
 
 import tilelang
 import tilelang.language as T
@@ -13,7 +14,6 @@ from tilelang.ir.expr import as_expr
 from tilelang.ir.stmt import Alloc, CallStmt, Launch
 from tilelang.ir.visit import walk
 from tilelang.jit.program import lowered
-from tilelang.layout.blocked import blocked
 from tilelang.options import CompileOptions
 from tilelang.targets.nvidia.isa.registers import asked_registers
 from tilelang.targets.nvidia.passes.check_registers import registers

@@ -28,6 +28,7 @@ from tilelang.ops.describe import matrix_axes
 from tilelang.ops.gemm import Gemm
 from tilelang.records import record
 from tilelang.targets.gpu.lowerings.warp_partition import placed
+from tilelang.targets.machine import Machine
 
 _VECTOR_BYTES = 16
 _MAX_RUN = 4  # elements along K, or of a row or column, that a thread loads together
@@ -78,7 +79,7 @@ class _Side:
         """Elements that are loaded together, where memory allows it."""
         return step if self.along_k else self.run
 
-    def layout(self, first: np.ndarray, step: int) -> Layout | None:
+    def layout(self, first: np.ndarray, step: int, machine: Machine) -> Layout | None:
         """How the operand should lie in shared memory, by the lanes' first rows or columns; None for row-major."""
         buffer = self.region.buffer
         shape = buffer.static_shape
@@ -89,7 +90,8 @@ class _Side:
         rows, columns = (first, 0 * first) if self.along_k else (0 * first, first)
         if not keeps_runs(self.region, None, self.vector(step)):
             size = buffer.dtype.storage_bytes
-        return choose_layout((height, length), buffer.dtype, [WarpAccess(rows % height, columns % length, size)])
+        access = WarpAccess(rows % height, columns % length, size)
+        return choose_layout((height, length), buffer.dtype, [access], machine)
 
 
 @record
@@ -137,7 +139,7 @@ class GemmFma:
         first_row = lanes // plan.columns.threads % plan.rows.threads * plan.rows.run
         first_column = lanes % plan.columns.threads * plan.columns.run
         for side, first in ((plan.rows, first_row), (plan.columns, first_column)):
-            layout = side.layout(first, plan.step)
+            layout = side.layout(first, plan.step, site.target.machine)
             if layout is not None:
                 why = Why(f"{op.name} loads it by threads without bank conflicts", op.loc)
                 yield InShared(side.region.buffer, layout, why)

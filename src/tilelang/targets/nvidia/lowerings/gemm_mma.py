@@ -96,7 +96,7 @@ class GemmMma:
             if region.buffer.scope is Scope.FRAGMENT:
                 yield Is(region.buffer, held(wanted), Why(f"{op.name} multiplies it by {plan.atom.name}", op.loc))
                 continue
-            layout = share.layout()
+            layout = share.layout(site.target.machine)
             if layout is not None:
                 why = Why(f"{op.name} loads it by warps without bank conflicts", op.loc)
                 yield InShared(region.buffer, layout, why)

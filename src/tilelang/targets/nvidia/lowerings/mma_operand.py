@@ -23,6 +23,7 @@ from tilelang.lowering.operand_layout import WarpAccess, choose_layout, keeps_ru
 from tilelang.lowering.regions import ZERO, indices
 from tilelang.lowering.registers import Emitter, vector
 from tilelang.records import record
+from tilelang.targets.machine import Machine
 from tilelang.targets.nvidia.isa.atom import per_register
 from tilelang.targets.nvidia.isa.ldmatrix import ROW_BYTES, ROWS, ldmatrix
 
@@ -100,7 +101,7 @@ class Share:
         """The buffer's indices of an element."""
         return indices(self.region, (row, k), (self.row_axis, self.k_axis))
 
-    def layout(self) -> Layout | None:
+    def layout(self, machine: Machine) -> Layout | None:
         """How the operand should lie in shared memory; None for row-major, or where there is no choice."""
         buffer = self.region.buffer
         shape = buffer.static_shape
@@ -116,7 +117,7 @@ class Share:
             accesses = [
                 WarpAccess(table[:, v, row] % height, table[:, v, column] % length, size) for v in range(table.shape[1])
             ]
-        return choose_layout((height, length), self.dtype, accesses)
+        return choose_layout((height, length), self.dtype, accesses, machine)
 
 
 class Operand(Protocol):
