@@ -34,7 +34,6 @@ class Machine:
         warp_size: Threads that execute an instruction together: 32 or 64 on a GPU (the width of a wave), 1 on a CPU.
         max_threads: Threads of a block.
         max_grid: Blocks of a grid along x, y and z.
-        max_registers: Registers of a thread, of 32 bits.
         registers_per_multiprocessor: Registers of all threads that a multiprocessor holds.
         shared_bytes: Shared memory that a block may have.
         shared_banks: Banks of shared memory, among which successive words are spread.
@@ -50,7 +49,6 @@ class Machine:
     warp_size: int = 1
     max_threads: int = 1
     max_grid: tuple[int, int, int] = (1, 1, 1)
-    max_registers: int = 0
     registers_per_multiprocessor: int = 0
     shared_bytes: int = 0
     shared_banks: int = 0

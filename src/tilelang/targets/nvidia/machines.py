@@ -64,7 +64,6 @@ def _machine(name: str, features: Feature, shared_kib: int, groups: tuple[int, .
         warp_size=WARP_SIZE,
         max_threads=MAX_THREADS,
         max_grid=MAX_GRID,
-        max_registers=MAX_REGISTERS,
         registers_per_multiprocessor=REGISTERS_PER_SM,
         shared_bytes=shared_kib * 1024,
         shared_banks=32,
