@@ -470,7 +470,7 @@ __all__ = [
 "ptx_fence_barrier_init", "ptx_commit_group", "ptx_wait_group", "block_rank_in_cluster", "get_cluster_block_nums",
 "cluster_arrive", "cluster_arrive_relaxed", "cluster_wait", "ptx_arrive_cluster_barrier", "tma_store_arrive",
 "tma_store_wait", "fence_proxy_async", "wait_wgmma", "warpgroup_wait", "warpgroup_arrive", "warpgroup_commit_batch",
-"prefetch_global"
+"prefetch_global", "clock64", "globaltimer", "nanosleep"
 ]
 
 def exp(x: ExprLike, *, span: object = None, dtype: object = None) -> Any:
@@ -1422,6 +1422,29 @@ def prefetch_global(element: Place, level: str = 'L2') -> None:
 
     Example:
         `T.prefetch_global(A[i + 64, j])`
+    """
+
+def clock64() -> Expr:
+    """The clock of the multiprocessor in cycles, as an int64; two readings differ by the time between them.
+
+    Example:
+        `start = T.clock64()`
+    """
+
+def globaltimer() -> Expr:
+    """The clock of the GPU in nanoseconds, as a uint64, which all multiprocessors share."""
+
+def nanosleep(nanoseconds: ExprLike) -> None:
+    """Lets other warps run for about as many nanoseconds, as in a loop that waits for a flag in memory.
+
+    Args:
+        nanoseconds: At most a million.
+
+    Raises:
+        ProgramError: The number is negative, or larger.
+
+    Example:
+        `T.nanosleep(100)`
     """
 
 class _Dtype(Any):  # type: ignore[misc]

@@ -7,6 +7,9 @@ import tilelang.language as T
 from tilelang.targets.nvidia.language.functions import FUNCTIONS
 
 ROWS = {
+    "clock64": (lambda A, bar: T.clock64(), "= clock64();"),
+    "globaltimer": (lambda A, bar: T.globaltimer(), "= tl_global_timer();"),
+    "nanosleep": (lambda A, bar: T.nanosleep(100), "__nanosleep(100u);"),
     "prefetch_global": (
         lambda A, bar: T.prefetch_global(A[3], "L2::evict_last"),
         "tl_prefetch_L2_evict_last(&A[3], true);",

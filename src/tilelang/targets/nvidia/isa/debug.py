@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from tilelang.dtypes import INT64, SCALARS, DType
-from tilelang.errors import SimulationError
+from tilelang.errors import ProgramError, SimulationError
+from tilelang.isa.function import Function, Parameter, ParameterKind
 from tilelang.isa.instruction import Instruction
 from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Wait, Warp
@@ -29,6 +30,9 @@ def _trap(warp: Warp) -> None:
 
 TRAP = Instruction("trap", {"cuda": "__trap()"}, {}, _trap, source=_SOURCE.format("Trap Function"))
 """Aborts the kernel; called with nothing."""
+
+
+_LONGEST = 1_000_000  # nanoseconds. Source: CUDA C++ Programming Guide, "Nanosleep Function"
 
 
 def _tick(warp: Warp, name: str, dtype: DType) -> np.ndarray:
@@ -85,6 +89,42 @@ NANOSLEEP = Instruction(
     source=_SOURCE.format("Nanosleep Function"),
 )
 """Lets other warps run for about as many nanoseconds; called with that number, up to a million."""
+
+
+def _check_nanoseconds(what: str, nanoseconds: int) -> None:
+    if not 0 <= nanoseconds <= _LONGEST:
+        raise ProgramError(f"{what}: {nanoseconds} nanoseconds, but a thread sleeps for 0 to {_LONGEST}")
+
+
+FUNCTIONS = (
+    Function(
+        "clock64",
+        CLOCK64,
+        "The clock of the multiprocessor in cycles, as an int64; two readings differ by the time between them.",
+        example="start = T.clock64()",
+    ),
+    Function(
+        "globaltimer",
+        GLOBAL_TIMER,
+        "The clock of the GPU in nanoseconds, as a uint64, which all multiprocessors share.",
+    ),
+    Function(
+        "nanosleep",
+        NANOSLEEP,
+        "Lets other warps run for about as many nanoseconds, as in a loop that waits for a flag in memory.",
+        (
+            Parameter(
+                "nanoseconds",
+                ParameterKind.VALUE,
+                "At most a million.",
+                dtype=SCALARS["uint32"],
+                check=_check_nanoseconds,
+            ),
+        ),
+        raises=("ProgramError: The number is negative, or larger.",),
+        example="T.nanosleep(100)",
+    ),
+)
 
 
 def instructions() -> Iterator[Instruction]:
