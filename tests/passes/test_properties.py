@@ -93,3 +93,11 @@ def test_every_pass_has_the_name_of_its_module_and_a_summary_of_one_sentence(bac
         assert each.summary
         assert not each.summary.endswith(".")
         assert ". " not in each.summary
+
+
+def test_what_no_pass_for_a_machine_changes_holds_from_the_beginning():
+    overlap = Property.ITERATIONS_OVERLAPPED
+    plan = step("plan", requires=(overlap,))
+    with pytest.raises(CompilerBug, match="plan requires 'iterations overlapped', which no pass establishes"):
+        in_order(plan, LOWER)
+    in_order(plan, LOWER, holds=(overlap,), gives=(overlap,))

@@ -122,27 +122,29 @@ AS_WRITTEN = frozenset(
 """What holds of every function that the front end leaves."""
 
 
-def in_order(*passes: Pass, gives: Iterable[Property] = ()) -> tuple[Pass, ...]:
+def in_order(*passes: Pass, holds: Iterable[Property] = (), gives: Iterable[Property] = ()) -> tuple[Pass, ...]:
     """The passes as a pipeline from what the front end leaves to what code generation prints.
 
     Args:
         passes: In the order in which they run.
+        holds: What holds of all functions for the machine from the beginning on, since it has no passes that would do
+            otherwise: on one without asynchronous copies no iteration overlaps another one.
         gives: What code generation requires of the last function, which is of thread level.
 
     Raises:
         CompilerBug: A pass stands where its function lacks a property or level that it requires.
     """
-    level, holds = Level.TILE, set(AS_WRITTEN)
+    level, held = Level.TILE, AS_WRITTEN | set(holds)
     for position, step in enumerate(passes):
         if step.reads is not level:
             raise CompilerBug(f"pass {step.name} reads {step.reads.value} level, but gets {level.value} level")
         for needed in step.requires:
-            if needed not in holds:
+            if needed not in held:
                 raise CompilerBug(f"pass {step.name} requires '{needed.label}', {_why_not(needed, position, passes)}")
         level = step.writes
-        holds = (holds - set(step.invalidates)) | set(step.establishes)
+        held = (held - set(step.invalidates)) | set(step.establishes)
     for needed in gives:
-        if needed not in holds:
+        if needed not in held:
             raise CompilerBug(f"code generation requires '{needed.label}', {_why_not(needed, len(passes), passes)}")
     if level is not Level.THREAD:
         raise CompilerBug(f"code generation reads thread level, but gets {level.value} level")
