@@ -22,10 +22,10 @@ def test_every_row_of_the_table_says_what_it_is_called():
         assert all(name.count(".") == 1 for name in names)
 
 
-def test_every_row_refuses_constrains_and_lowers():
+def test_every_row_accepts_constrains_and_lowers():
     for rows in LOWERINGS.values():
         for lowering in rows:
-            assert all(callable(getattr(lowering, method)) for method in ("refusal", "constrain", "lower"))
+            assert all(callable(getattr(lowering, method)) for method in ("accepts", "constrain", "lower"))
 
 
 def test_equal_maps_of_tensors_are_one():

@@ -7,6 +7,7 @@ is tested with nothing but the simulator.
 import dataclasses
 
 import numpy as np
+from answers import accepted
 
 from tilelang.dtypes import BOOL, INT32, as_dtype
 from tilelang.ir.buffer import Buffer, Region, Scope
@@ -128,9 +129,9 @@ def lowered(case, lowering):
     op.check()
     target = Target("cuda", case.arch)
     site = Site(target, CompileOptions(), case.threads)
-    assert lowering.refusal(op, site) == ""
+    plan = accepted(lowering, op, site)
     fragments, shared = {}, {}
-    for constraint in lowering.constrain(op, site):
+    for constraint in lowering.constrain(op, plan, site):
         if isinstance(constraint, Is):
             fragments[constraint.var] = constraint.layout
         elif isinstance(constraint, InShared):
@@ -162,12 +163,13 @@ def lowered(case, lowering):
     build.emit(CallStmt(SYNC_THREADS, ()))
     lowering.lower(
         op,
+        plan,
         dataclasses.replace(site, thread=thread, fragments=fragments, registers=registers, shared_layouts=shared),
         build,
     )
     _move(build, params[2], fragments[op.c.buffer], registers[op.c.buffer], thread, case.threads, to_registers=False)
-    plan = LaunchPlan(shared_layouts=tuple(shared.items()))
-    launch = Launch((BLOCK,), (constant(1),), (case.threads, 1, 1), build.finish(), thread=thread, plan=plan)
+    layouts = LaunchPlan(shared_layouts=tuple(shared.items()))
+    launch = Launch((BLOCK,), (constant(1),), (case.threads, 1, 1), build.finish(), thread=thread, plan=layouts)
     func = PrimFunc("main", tuple(TensorParam(p) for p in params), launch, Level.THREAD)
     context = PassContext(target=target)
     return flatten_shared.PASS.run(plan_shared_memory.PASS.run(func, context), context)

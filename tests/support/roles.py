@@ -6,6 +6,7 @@ import tilelang.language as T
 from tilelang.ir.func import Level
 from tilelang.ir.stmt import Launch
 from tilelang.ir.visit import walk
+from tilelang.lowering.lowering import ACCEPTED, Refusal
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.options import CompileOptions
@@ -28,8 +29,9 @@ class ByWarpgroups:
 
     name = PRODUCT
 
-    def refusal(self, op, site):
-        return "" if site.threads % 128 == 0 and op.a.dtype == "float16" else "not by warpgroups"
+    def accepts(self, op, site):
+        by_warpgroups = site.threads % 128 == 0 and op.a.dtype == "float16"
+        return ACCEPTED if by_warpgroups else Refusal("not by warpgroups")
 
 
 TABLE = MappingProxyType({Copy: (TmaLoad(), TmaStore()), Gemm: (ByWarpgroups(),)})

@@ -179,8 +179,8 @@ class _Printer(ExprPrinter):
                 touched = (self._besides(*each, args) for each in (("reads", node.reads), ("writes", node.writes)))
                 self._line(call + _comment(*touched), node)
             case TileOp():
-                fields = ", ".join(self._fields(node, skip={"op", "choice", "request"}))
-                self._line(f"{node.name}({fields}){_comment(node.choice)}", node)
+                fields = ", ".join(self._fields(node, skip={"op", "choice", "plan", "request"}))
+                self._line(f"{node.name}({fields}){_comment(_chosen(node))}", node)
             case _:
                 self._line(f"{type(node).__name__}({', '.join(self._fields(node))})", node)
 
@@ -317,6 +317,12 @@ class _Printer(ExprPrinter):
             keyword |= not required or not isinstance(value, Expr | Region | Buffer | tuple)
             text = self.part(value)
             yield f"{_KEYWORDS.get(field.name, field.name)}={text}" if keyword else text
+
+
+def _chosen(op: TileOp) -> str:
+    """The lowering of an operator, and what it decided."""
+    decided = "" if op.plan is None else str(op.plan)
+    return f"{op.choice}: {decided}" if decided else op.choice
 
 
 def _comment(*texts: str) -> str:

@@ -446,16 +446,30 @@ class TileMemory(Protocol):
         """A scalar operand's value, as a NumPy scalar of its dtype."""
 
 
+class Plan:
+    """How a lowering does a tile operator, as it decided when it accepted it.
+
+    It says nothing of buffers, so that it holds as long as the operator's extents, dtypes and scopes do: versions of
+    tiles come later. Lowerings that decide something have records of their own. Its text is what the printed program
+    says beside the lowering's name.
+    """
+
+    def __str__(self) -> str:
+        return ""
+
+
 @record(eq=False)
 class TileOp(Stmt, abc.ABC):
     """A tile operator: what it does, never how. Subclasses live in `ops`.
 
     Attributes:
         choice: The lowering that does it, where a target has several; written once, by `choose_lowerings`.
+        plan: What that lowering decided.
         request: The way to do it that the user asks for by name; None if any will do.
     """
 
     choice: str = field(default="", kw_only=True)
+    plan: Plan | None = field(default=None, kw_only=True)
     request: Request | None = field(default=None, kw_only=True)
 
     @property

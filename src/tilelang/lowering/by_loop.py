@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from tilelang.errors import CompilerBug
 from tilelang.ir.builder import Builder
-from tilelang.ir.stmt import TileOp
+from tilelang.ir.stmt import Plan, TileOp
 from tilelang.layout.constraints import Constraint
-from tilelang.lowering.lowering import Site
+from tilelang.lowering.lowering import ACCEPTED, Refusal, Site
 from tilelang.ops.copy import Copy
 
 NOT_COUNTED = "nothing would count its bytes at the barrier"
@@ -24,14 +24,14 @@ class ByLoop:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def refusal(self, op: TileOp, site: Site) -> str:
+    def accepts(self, op: TileOp, site: Site) -> Plan | Refusal:
         """Loops can do everything but complete a barrier."""
-        return NOT_COUNTED if isinstance(op, Copy) and op.barrier is not None else ""
+        return Refusal(NOT_COUNTED) if isinstance(op, Copy) and op.barrier is not None else ACCEPTED
 
-    def constrain(self, op: TileOp, site: Site) -> Iterable[Constraint]:
+    def constrain(self, op: TileOp, plan: Plan, site: Site) -> Iterable[Constraint]:
         """The loops speak for themselves."""
         return ()
 
-    def lower(self, op: TileOp, site: Site, build: Builder) -> None:
+    def lower(self, op: TileOp, plan: Plan, site: Site, build: Builder) -> None:
         """Never asked, since no such operator is left."""
         raise CompilerBug(f"{op.name}: chosen to be done by loops, but no pass has written them")

@@ -12,12 +12,13 @@ from typing import Any, Protocol, runtime_checkable
 
 from tilelang.analysis.spreading import Spreading
 from tilelang.dtypes import SCALARS
+from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.builder import Builder
 from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import Expr, Var
 from tilelang.ir.launch import MapRules, TensorMap
-from tilelang.ir.stmt import ParallelLoop, TileOp
+from tilelang.ir.stmt import ParallelLoop, Plan, TileOp
 from tilelang.layout.constraints import Constraint
 from tilelang.layout.layout import Layout
 from tilelang.layout.thread_values import Fragment
@@ -97,18 +98,37 @@ class Site:
         return self.tensor_maps.request(tensor, tuple(dims), tuple(strides), tuple(box), swizzle, rules, pixels)
 
 
+@record
+class Refusal:
+    """Why a lowering cannot do an operator.
+
+    Attributes:
+        reason: In a few words.
+    """
+
+    reason: str
+
+
+ACCEPTED = Plan()
+"""The plan of lowerings that have nothing to decide."""
+
+
 class Lowering(Protocol):
-    """One way to do one operator. The operator given is always an instance of the class it is listed under."""
+    """One way to do one operator.
+
+    The operator given is always an instance of the class it is listed under, and the plan is what the lowering has
+    answered for it: nothing is decided twice.
+    """
 
     name: str  # "gemm.mma"
 
-    def refusal(self, op: Any, site: Site) -> str:
-        """Why it cannot do this operator here, in a few words; empty if it can."""
+    def accepts(self, op: Any, site: Site) -> Plan | Refusal:
+        """How it does this operator here, or why it cannot."""
 
-    def constrain(self, op: Any, site: Site) -> Iterable[Constraint]:
+    def constrain(self, op: Any, plan: Any, site: Site) -> Iterable[Constraint]:
         """What it needs of the layouts of the operator's fragments and shared buffers."""
 
-    def lower(self, op: Any, site: Site, build: Builder) -> None:
+    def lower(self, op: Any, plan: Any, site: Site, build: Builder) -> None:
         """Emits what the executing thread does."""
 
 
@@ -124,7 +144,7 @@ class PadsRows(Protocol):
 class LowersApart(Protocol):
     """A lowering that needs no other threads than those that come, however many they are."""
 
-    def lower_apart(self, op: Any, site: Site, thread: Var, build: Builder) -> None:
+    def lower_apart(self, op: Any, plan: Any, site: Site, thread: Var, build: Builder) -> None:
         """Emits what a thread does that comes to the operator without the others, whose index in the block is given."""
 
 
@@ -133,3 +153,15 @@ Lowerings = Mapping[type[TileOp], tuple[Lowering, ...]]
 LoopLowering = Callable[[ParallelLoop, Spreading, Site, Builder], str]
 """A way to do a parallel loop that has a layout by more than loads and stores of single elements: emits what the
 executing thread does and gives a note of it, or emits nothing and gives "" where the loop cannot be done so."""
+
+
+def chosen_row(lowerings: Lowerings, op: TileOp) -> tuple[Lowering, Plan]:
+    """The lowering of an operator, and its plan, as `choose_lowerings` has written them.
+
+    Raises:
+        CompilerBug: None was chosen, or the table has no such lowering.
+    """
+    row = next((row for row in lowerings.get(type(op), ()) if row.name == op.choice), None)
+    if row is None or op.plan is None:
+        raise CompilerBug(f"{op.name}: there is no lowering {op.choice!r}, or it has no plan")
+    return row, op.plan

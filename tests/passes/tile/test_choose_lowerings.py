@@ -15,6 +15,7 @@ from tilelang.ir.stmt import Alloc, Launch, TileOp
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.layout.swizzle_modes import swizzled
 from tilelang.lowering.by_loop import ByLoop
+from tilelang.lowering.lowering import Refusal
 from tilelang.lowering.regions import whole
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
@@ -219,8 +220,8 @@ def test_results_of_groups_leave_in_rows_as_long_as_there_is_memory_for_all_at_o
 
 def test_all_refusals_are_told():
     class Never(ByLoop):
-        def refusal(self, op, site):
-            return f"it is {self.name}"
+        def accepts(self, op, site):
+            return Refusal(f"it is {self.name}")
 
     with pytest.raises(NoLowering, match="cuda:sm_80 has no way to do it") as caught:
         chosen(product(), table={Gemm: (Never("one"), Never("two"))})

@@ -14,10 +14,11 @@ from tilelang.arith.domain import Domain
 from tilelang.errors import CompilerBug, LayoutConflict
 from tilelang.ir.buffer import Scope
 from tilelang.ir.builder import Builder
+from tilelang.ir.stmt import Plan
 from tilelang.layout.constraints import Constraint, InShared, Is, Why
 from tilelang.layout.swizzle_modes import swizzled
 from tilelang.layout.thread_values import Fragment, digit, fragment
-from tilelang.lowering.lowering import Site
+from tilelang.lowering.lowering import ACCEPTED, Site
 from tilelang.ops.gemm import Gemm
 from tilelang.options import CompileOptions
 from tilelang.passes.base import PassContext
@@ -43,10 +44,10 @@ class FakeGemm:
     def __init__(self, *, swap: bool = False, modes: Iterable[int] = ()) -> None:
         self._swap, self._modes = swap, iter(modes)
 
-    def refusal(self, op: Gemm, site: Site) -> str:
-        return ""
+    def accepts(self, op: Gemm, site: Site) -> Plan:
+        return ACCEPTED
 
-    def constrain(self, op: Gemm, site: Site) -> Iterable[Constraint]:
+    def constrain(self, op: Gemm, plan: Plan, site: Site) -> Iterable[Constraint]:
         m, n = op.c.static_extent or ()
         yield Is(op.c.buffer, accumulator(m, n, site.threads // 32), Why("T.gemm accumulates in it", op.loc))
         if op.a.buffer.scope.value == "local.fragment":
@@ -58,7 +59,7 @@ class FakeGemm:
         why = Why("T.gemm loads it", op.loc)
         yield InShared(op.b.buffer, swizzled(shape, 16, mode or 64), why, required=mode > 0)
 
-    def lower(self, op: Gemm, site: Site, build: Builder) -> None:
+    def lower(self, op: Gemm, plan: Plan, site: Site, build: Builder) -> None:
         raise AssertionError("only asked for layouts")
 
 
@@ -302,7 +303,7 @@ def test_an_unknown_choice_is_our_fault():
             b = T.alloc_shared((64, 64), T.float16)
             T.gemm(b, b, x)
 
-    with pytest.raises(CompilerBug, match="no lowering is called"):
+    with pytest.raises(CompilerBug, match="there is no lowering"):
         spread(f)
 
 

@@ -11,6 +11,7 @@ from tilelang.analysis.uniform import Uniformity
 from tilelang.ir.stmt import CallStmt, For, If, Launch, While
 from tilelang.ir.verify import verify
 from tilelang.ir.visit import Rewriter, walk
+from tilelang.lowering.lowering import ACCEPTED
 from tilelang.ops.copy import Copy
 from tilelang.options import CompileOptions
 from tilelang.passes.base import PassContext
@@ -211,13 +212,13 @@ class Prefetching:
 
     name = "copy.prefetching"
 
-    def refusal(self, op, site):
-        return ""
+    def accepts(self, op, site):
+        return ACCEPTED
 
-    def constrain(self, op, site):
+    def constrain(self, op, plan, site):
         return ()
 
-    def lower(self, op, site, build):
+    def lower(self, op, plan, site, build):
         dims = op.src.buffer.shape[::-1]
         var = site.tensor_map(op.src.buffer, dims, [dims[0] * 4], (8, 8), 0, map_fault)
         build.emit(CallStmt(TMA_PREFETCH_MAP, (var,)))
@@ -235,7 +236,9 @@ def test_the_plan_holds_the_maps_that_lowerings_ask_for():
 
     class Chosen(Rewriter):
         def stmt(self, node):
-            return dataclasses.replace(node, choice=Prefetching.name) if isinstance(node, Copy) else self.rebuild_stmt(node)
+            if isinstance(node, Copy):
+                return dataclasses.replace(node, choice=Prefetching.name, plan=ACCEPTED)
+            return self.rebuild_stmt(node)
 
     func = dataclasses.replace(f, body=Chosen().visit(f.body))
     func = lower_to_threads({Copy: (Prefetching(),)}).run(func, PassContext(CompileOptions(), Target("cuda", "sm_90a")))

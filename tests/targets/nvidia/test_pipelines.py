@@ -7,9 +7,13 @@ from changes import difference
 from examples_of import benchmark_programs
 
 from tilelang.ir.func import Level
+from tilelang.ir.visit import walk
+from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import PassContext
 from tilelang.passes.runner import run_passes
 from tilelang.targets.nvidia.backend import BACKEND
+from tilelang.targets.nvidia.lowerings.gemm_mma import GemmMma
+from tilelang.targets.nvidia.lowerings.gemm_wgmma import GemmWgmma
 from tilelang.targets.target import Target
 
 
@@ -37,3 +41,24 @@ def test_the_text_behind_a_pass_shows_what_the_pass_changed(name, func, arch):
     for before, after in itertools.pairwise(shots):
         if before.func is not after.func and before.text == after.text:
             assert "" == difference(before.func, after.func), after.name
+
+
+@pytest.mark.parametrize(
+    ("arch", "lowering", "stages"),
+    # on Hopper the schedule asks, specialization asks about the operators that it meets, and at last the choice is made
+    [("sm_75", GemmMma, 1), ("sm_80", GemmMma, 1), ("sm_90a", GemmWgmma, 3)],
+)
+def test_a_product_is_planned_once_and_the_plan_is_kept(arch, lowering, stages, monkeypatch):
+    asked, accepts = [], lowering.accepts
+
+    def counted(self, op, site):
+        asked.append((op, site.threads))
+        return accepts(self, op, site)
+
+    monkeypatch.setattr(lowering, "accepts", counted)
+    shots = []
+    func = benchmark_programs().gemm_program(1024, 1024, 1024)
+    run_passes(func, BACKEND.passes, PassContext(target=Target("cuda", arch)), snapshots=shots)
+    assert len(set(asked)) == len(asked) <= stages
+    plans = {op.plan for shot in shots for op in walk(shot.func.body) if isinstance(op, Gemm)}
+    assert 1 == len(plans - {None})

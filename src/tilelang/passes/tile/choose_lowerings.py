@@ -1,4 +1,4 @@
-"""Decides how each tile operator is done: writes the name of its lowering into it.
+"""Decides how each tile operator is done: writes its lowering and what that decided into it.
 
 Takes a target's table of lowerings; gives the pass. Where lowerings need operands in other places or dtypes than the
 user has them, the pass puts tiles of its own between: sums that are not a whole fragment go through one, a wide operand
@@ -21,10 +21,10 @@ from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Const, Expr, const, int_const, unary
 from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.scalar import UnaryOp
-from tilelang.ir.stmt import Alloc, For, If, Launch, Seq, Stmt, TileOp, seq
+from tilelang.ir.stmt import Alloc, For, If, Launch, Plan, Seq, Stmt, TileOp, seq
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.layout.constraints import InShared
-from tilelang.lowering.lowering import Lowering, Lowerings, PadsRows, Site
+from tilelang.lowering.lowering import Lowering, Lowerings, PadsRows, Refusal, Site
 from tilelang.lowering.regions import is_whole, whole
 from tilelang.ops.copy import Copy
 from tilelang.ops.describe import drop_units
@@ -33,6 +33,7 @@ from tilelang.ops.gemm import Gemm, matrix_extents
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
 
+_Accepted = tuple[Lowering, Plan]
 _ROW_BYTES = 16  # the widest store of a thread
 _STAGED_ELEMENTS = 4096  # a tile from which on the detour through shared memory pays
 
@@ -140,36 +141,45 @@ class _Choose(Rewriter):
         rows = self._lowerings.get(type(op))
         if rows is None:
             return op
-        lowering, refusals = self._first(op, [row for row in rows if op.demanded in ("", row.name)])
-        if lowering is None and op.request is not None:
+        return self._answered(op, self._first(op, [row for row in rows if op.demanded in ("", row.name)]))
+
+    def _answered(self, op: TileOp, answer: _Accepted | list[tuple[str, str]]) -> TileOp:
+        """The operator with the lowering that accepts it.
+
+        Raises:
+            NoLowering: All refuse.
+        """
+        if isinstance(answer, list) and op.request is not None:
             requires = f"; {op.request.requires}" if op.request.requires else ""
             raise NoLowering(
-                f"{op.name}: {'; '.join(reason for _, reason in refusals)}",
+                f"{op.name}: {'; '.join(reason for _, reason in answer)}",
                 hint=f"write {op.request.instead}, which does it another way where it must{requires}",
             )
-        if lowering is None:
-            notes = tuple(Note(f"{name}: {reason}") for name, reason in refusals)
+        if isinstance(answer, list):
+            notes = tuple(Note(f"{name}: {reason}") for name, reason in answer)
             raise NoLowering(f"{op.name}: {self._site.target} has no way to do it", notes=notes)
+        lowering, plan = answer
         if isinstance(op, Gemm):
-            self._settle(op, lowering)
+            self._settle(op, lowering, plan)
             if isinstance(lowering, PadsRows) and _held(op.a) and lowering.pads_rows(op):
                 self.padded[op.a.buffer] = self._site.threads
-        return dataclasses.replace(op, choice=lowering.name)
+        return dataclasses.replace(op, choice=lowering.name, plan=plan)
 
-    def _settle(self, op: Gemm, lowering: Lowering) -> None:
+    def _settle(self, op: Gemm, lowering: Lowering, plan: Plan) -> None:
         """Notes the layouts that a product's lowering cannot do without, for those that come after it."""
-        for wish in lowering.constrain(op, self._site):
+        for wish in lowering.constrain(op, plan, self._site):
             if isinstance(wish, InShared) and wish.required and isinstance(wish.var, Buffer):
                 self._layouts.setdefault(wish.var, wish.layout)
 
-    def _first(self, op: TileOp, rows: Sequence[Lowering]) -> tuple[Lowering | None, list[tuple[str, str]]]:
+    def _first(self, op: TileOp, rows: Sequence[Lowering]) -> _Accepted | list[tuple[str, str]]:
+        """The first lowering that accepts an operator, with its plan; the names and reasons of all if all refuse."""
         refusals: list[tuple[str, str]] = []
         for lowering in rows:
-            reason = lowering.refusal(op, self._site)
-            if not reason:
-                return lowering, refusals
-            refusals.append((lowering.name, reason))
-        return None, refusals
+            answer = lowering.accepts(op, self._site)
+            if not isinstance(answer, Refusal):
+                return lowering, answer
+            refusals.append((lowering.name, answer.reason))
+        return refusals
 
     # -- products -------------------------------------------------------------------------------------------
     def _gemm(self, op: Gemm) -> list[Stmt]:
@@ -182,11 +192,14 @@ class _Choose(Rewriter):
         a, b = (self._ready(r, dtype, before) for r, dtype in zip((op.a, op.b), op.operands, strict=True))
         # tiles that the program does not know are free again behind the product
         op = dataclasses.replace(op, a=a, b=b, wait=op.wait if (a, b) == (op.a, op.b) else 0)
-        if self._first(op, self._lowerings.get(Gemm, ()))[0] is None:
+        rows = self._lowerings.get(Gemm, ())
+        answer = self._first(op, rows)
+        if isinstance(answer, list) and (_held(op.a) or _held(op.b)):
             # single threads want their operands in shared memory
             a, b = (self._moved(r, r.dtype, Scope.SHARED, before) if _held(r) else r for r in (op.a, op.b))
             op = dataclasses.replace(op, a=a, b=b)
-        return [*before, self._chosen(op), *after]
+            answer = self._first(op, rows)
+        return [*before, self._answered(op, answer) if rows else op, *after]
 
     def _with_sums_in_fragment(self, op: Gemm, before: list[Stmt], after: list[Stmt]) -> Gemm:
         """The product into a fragment of its own; old sums are fetched unless they are cleared."""

@@ -36,7 +36,7 @@ from tilelang.layout.layout import Layout
 from tilelang.layout.solve import Conflict, Solution, solve
 from tilelang.layout.thread_values import Fragment, over_threads, replicated
 from tilelang.layout.through import renamed, run_length, vectorized
-from tilelang.lowering.lowering import Lowering, Lowerings, Site
+from tilelang.lowering.lowering import Lowerings, Site, chosen_row
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
 from tilelang.passes.tile.demote_fragments import moved, renamings
@@ -267,18 +267,12 @@ class _Inference:
     def _asked_by(self, op: TileOp) -> list[Constraint]:
         with op.loc:
             site = dataclasses.replace(self._site, threads=self._threads(op), shared_layouts=self._settled)
-            asked = list(self._lowering(op).constrain(op, site))
+            row, plan = chosen_row(self._lowerings, op)
+            asked = list(row.constrain(op, plan, site))
         for wish in asked:
             if isinstance(wish, InShared) and wish.required and isinstance(wish.var, Buffer):
                 self._settled.setdefault(wish.var, wish.layout)  # for operators that could do with others, too
         return asked
-
-    def _lowering(self, op: TileOp) -> Lowering:
-        rows = self._lowerings.get(type(op), ())
-        for row in rows:
-            if op.choice in ("", row.name):
-                return row
-        raise CompilerBug(f"{op.name}: no lowering is called '{op.choice}'")
 
     def _preference(self, nest: ParallelLoop) -> Prefer | None:
         """A coalesced layout of a nest, in vectors as wide as its accesses to memory allow."""

@@ -46,7 +46,7 @@ from tilelang.ir.stmt import (
 )
 from tilelang.ir.visit import Rewriter, expressions, sub_statements, substitute_stmt, walk, walk_expr, written_buffers
 from tilelang.layout.blocked import blocked
-from tilelang.lowering.lowering import LoopLowering, Lowerings, LowersApart, Site
+from tilelang.lowering.lowering import LoopLowering, Lowerings, LowersApart, Site, chosen_row
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.properties import Property
 from tilelang.targets.gpu.lowerings.parallel import Accumulated, SharedOut, values_of
@@ -343,15 +343,13 @@ class _Block:
 
     # -- what all threads do together -----------------------------------------------------------------------------
     def _operator(self, node: TileOp) -> Stmt | None:
-        lowering = next((row for row in self._lowerings.get(type(node), ()) if row.name == node.choice), None)
-        if lowering is None:
-            raise CompilerBug(f"{node.name}: there is no lowering {node.choice!r}")
+        lowering, plan = chosen_row(self._lowerings, node)
         build = Builder(node.loc)
         if node in self._own.apart and node.request is not None and isinstance(lowering, LowersApart):
-            lowering.lower_apart(node, self._site, self._thread, build)
+            lowering.lower_apart(node, plan, self._site, self._thread, build)
         else:
             self._together(node, node.name)
-            lowering.lower(node, self._site, build)
+            lowering.lower(node, plan, self._site, build)
         return build.finish()
 
     def _together(self, node: Stmt, name: str) -> None:

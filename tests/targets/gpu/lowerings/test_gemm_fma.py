@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from answers import reason
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lowered_gemm import Case, lowered, run
@@ -86,4 +87,4 @@ def test_elements_are_loaded_sixteen_bytes_at_a_time():
 def test_operands_must_be_in_shared_memory():
     site = Site(Target("cuda", "sm_80"), CompileOptions(), 128)
     case = Case(16, 16, 16, "float32", "float32", a_scope=Scope.FRAGMENT)
-    assert "A is in scope local.fragment" == LOWERING.refusal(case.gemm(), site)
+    assert "A is in scope local.fragment" == reason(LOWERING, case.gemm(), site)

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from answers import accepted, constraints, reason
 from by_hand import ThreadProgram
 
 from tilelang.dtypes import INT32, as_dtype
@@ -53,7 +54,7 @@ def site_of(op, layout, threads, thread=None):
     """The site of a sum, with the layout that follows for what blocks own."""
     lowering = PushSums()
     site = Site(TARGET, CompileOptions(), threads, thread)
-    solution = solve([Is(op.sums.buffer, layout, Why("a product")), *lowering.constrain(op, site)])
+    solution = solve([Is(op.sums.buffer, layout, Why("a product")), *constraints(lowering, op, site)])
     buffers = (op.sums.buffer, op.own.buffer)
     registers = {b: tile(b.name, (solution.layouts[b].values,), b.dtype, Scope.LOCAL) for b in buffers}
     return dataclasses.replace(site, fragments=solution.layouts, registers=registers)
@@ -82,7 +83,7 @@ def program(layout, blocks, owners, dtype="float32"):
             p.emit(Alloc(buffer))
         for value in range(layout.values):
             p.store(mine, (value,), p.load(a, rank, *layout.coordinates(p.thread, value)))
-        PushSums().lower(op, site, p.builder)
+        PushSums().lower(op, accepted(PushSums(), op, site), site, p.builder)
         with p.branch(rank < owners):
             of_own = site.fragments[op.own.buffer]
             for value in range(of_own.values):
@@ -137,8 +138,8 @@ def test_neither_stores_nor_loads_meet_in_a_bank():
 
 
 def test_targets_without_clusters_are_refused():
-    assert "sm_80 has no clusters" == PushSums().refusal(None, Site(Target("cuda", "sm_80"), CompileOptions(), 128))
-    assert "" == PushSums().refusal(None, Site(TARGET, CompileOptions(), 128))
+    assert "sm_80 has no clusters" == reason(PushSums(), None, Site(Target("cuda", "sm_80"), CompileOptions(), 128))
+    assert "" == reason(PushSums(), None, Site(TARGET, CompileOptions(), 128))
 
 
 def test_warpgroups_that_share_columns_hold_other_parts_in_other_blocks():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from answers import accepted, constraints, reason
 from gpu import assert_simulates, lower_func
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -52,20 +53,20 @@ def copy(shape=(64, 32), dtype="float16", source=(1024, 1024), start=None, **mor
 
 def test_what_it_cannot_do_is_refused_in_words():
     plain, lowering = copy(), AsyncCopy()
-    assert "" == lowering.refusal(plain, site())
-    assert "sm_75 has no cp.async" == lowering.refusal(plain, site("sm_75"))
+    assert "" == reason(lowering, plain, site())
+    assert "sm_75 has no cp.async" == reason(lowering, plain, site("sm_75"))
     back = Copy(plain.dst, plain.src)
-    assert "copies from global to shared memory only" == lowering.refusal(back, site())
+    assert "copies from global to shared memory only" == reason(lowering, back, site())
     wide = Copy(plain.src, whole(tile((64, 32), "float32")))
-    assert "does not convert float16 to float32" == lowering.refusal(wide, site())
+    assert "does not convert float16 to float32" == reason(lowering, wide, site())
     mine = copy(layout=fragment((64, 32), [digit(128, 0, 1)], [digit(16, 1, 0)]))
-    assert "the user says which thread copies what" == lowering.refusal(mine, site())
+    assert "the user says which thread copies what" == reason(lowering, mine, site())
     symbolic = Copy(region(buffer("A", (M, 32), "float16"), (0, 0), (M, 32)), plain.dst)
-    assert "the extents are not constant" == lowering.refusal(symbolic, site())
-    assert "there is nothing to copy" == lowering.refusal(copy((0, 32)), site())
+    assert "the extents are not constant" == reason(lowering, symbolic, site())
+    assert "there is nothing to copy" == reason(lowering, copy((0, 32)), site())
     torn = "chunks of 4 bytes or more are not proven to be aligned and in one row"
-    assert torn == lowering.refusal(copy(start=(0, K)), site())
-    assert () == lowering.constrain(plain, site())
+    assert torn == reason(lowering, copy(start=(0, K)), site())
+    assert () == constraints(lowering, plain, site())
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,7 @@ def test_what_it_cannot_do_is_refused_in_words():
 )  # fmt: skip
 def test_chunks_are_as_large_as_is_proven(op, elements):
     assert elements == chunk_elements(op)
-    assert bool(elements) is not AsyncCopy().refusal(op, site()).startswith("chunks")
+    assert bool(elements) is not reason(AsyncCopy(), op, site()).startswith("chunks")
 
 
 # -- what threads do -------------------------------------------------------------------------------------------
@@ -106,7 +107,8 @@ def test_chunks_are_as_large_as_is_proven(op, elements):
 
 def emitted(op, threads, **more):
     build = Builder()
-    AsyncCopy().lower(op, site(threads=threads, thread=THREAD, **more), build)
+    at = site(threads=threads, thread=THREAD, **more)
+    AsyncCopy().lower(op, accepted(AsyncCopy(), op, at), at, build)
     return build.finish()
 
 

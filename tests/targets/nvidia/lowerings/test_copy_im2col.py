@@ -6,6 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from answers import reason  # noqa: E402
 from compatible_convolution import check_convolution  # noqa: E402
 from compatible_programs import Machine  # noqa: E402
 from thread_kernels import buffer, index  # noqa: E402
@@ -69,4 +70,4 @@ def load(channels=64, rows=64, columns=32, kernel=3, stride=1, dilation=1, pad=1
     ],
 )
 def test_what_the_engine_cannot_walk_is_refused_in_words(op: Im2Col, why: str):
-    assert why == TmaIm2Col().refusal(op, Site(Target("cuda", "sm_90a"), CompileOptions(), 1))
+    assert why == reason(TmaIm2Col(), op, Site(Target("cuda", "sm_90a"), CompileOptions(), 1))

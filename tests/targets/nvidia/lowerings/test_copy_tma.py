@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from answers import reason
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from thread_kernels import buffer, index
@@ -28,7 +29,7 @@ from tilelang.options import CompileOptions
 from tilelang.passes.thread.flatten_shared import place
 from tilelang.targets.nvidia.isa.tensor_box import map_fault, shared_pieces, tensor_pieces
 from tilelang.targets.nvidia.isa.tma import TMA_STORE_COMMIT
-from tilelang.targets.nvidia.lowerings.copy_tma import TmaLoad, TmaStore
+from tilelang.targets.nvidia.lowerings.copy_tma import EnginePlan, TmaLoad, TmaStore, widest_swizzle
 from tilelang.targets.nvidia.requests import by_copy_engine
 from tilelang.targets.target import Target
 
@@ -69,77 +70,83 @@ def store(op):
 def test_what_it_cannot_do_is_refused_in_words():
     plain, lowering = load(), TmaLoad()
 
-    def reason(op, at=site()):
-        return lowering.refusal(op, at)
+    def why(op, at=site()):
+        return reason(lowering, op, at)
 
-    assert "" == reason(plain)
-    assert "no barrier counts its bytes" == reason(dataclasses.replace(plain, barrier=None))
-    assert "sm_80 has no copy engine for tiles" == reason(plain, site("sm_80"))
-    assert "the user forbids it" == reason(load(allow_bulk=False))
-    assert "copies between global and shared memory only" == reason(dataclasses.replace(plain, src=plain.dst))
+    assert "" == why(plain)
+    assert "no barrier counts its bytes" == why(dataclasses.replace(plain, barrier=None))
+    assert "sm_80 has no copy engine for tiles" == why(plain, site("sm_80"))
+    assert "the user forbids it" == why(load(allow_bulk=False))
+    assert "copies between global and shared memory only" == why(dataclasses.replace(plain, src=plain.dst))
     wide = dataclasses.replace(plain, dst=whole(tile((64, 64), "float32")))
-    assert "does not convert float16 to float32" == reason(wide)
-    assert "the user says which thread copies what" == reason(load(coalesced_width=2))
-    assert "the extents are not constant" == reason(
+    assert "does not convert float16 to float32" == why(wide)
+    assert "the user says which thread copies what" == why(load(coalesced_width=2))
+    assert "the extents are not constant" == why(
         dataclasses.replace(plain, src=region(buffer("A", (M, 64), "float16"), (0, 0), (M, 64)))
     )
-    assert "rows of 12 bytes are no multiple of 16" == reason(load((64, 6), start=(0, 0)))
-    assert "the tensor has 6 dimensions, and a map 1 to 5" == reason(
+    assert "rows of 12 bytes are no multiple of 16" == why(load((64, 6), start=(0, 0)))
+    assert "the tensor has 6 dimensions, and a map 1 to 5" == why(
         dataclasses.replace(
             plain, src=region(buffer("A", (2, 2, 2, 2, 64, 64), "float16"), (0,) * 6, (1, 1, 1, 1, 64, 64))
         )
     )
-    assert "a stride of the tensor is not proven to be a multiple of 16 bytes" == reason(load(source=(1024, 1023)))
-    assert "the last dimension is not the one that is contiguous in memory" == reason(
+    assert "a stride of the tensor is not proven to be a multiple of 16 bytes" == why(load(source=(1024, 1023)))
+    assert "the last dimension is not the one that is contiguous in memory" == why(
         dataclasses.replace(plain, src=region(buffer("A", (64, 64, 8), "float16"), (0, 0, 0), (64, 64, 1)))
     )
     part = region(tile((64, 128)), (0, 64), (64, 64))
-    assert "the tile is a part of its buffer" == reason(dataclasses.replace(plain, dst=part))
-    assert "" == reason(dataclasses.replace(plain, dst=part, request=BY_NAME))  # a whole number of boxes, asked for by name
+    assert "the tile is a part of its buffer" == why(dataclasses.replace(plain, dst=part))
+    assert "" == why(dataclasses.replace(plain, dst=part, request=BY_NAME))  # a whole number of boxes, asked for by name
     between = region(tile((64, 128)), (0, 32), (64, 64))
-    assert "the tile is a part of its buffer" == reason(dataclasses.replace(plain, dst=between, request=BY_NAME))
-    assert "rows of 520 elements are longer than a box" == reason(load((4, 520)))
+    assert "the tile is a part of its buffer" == why(dataclasses.replace(plain, dst=between, request=BY_NAME))
+    assert "rows of 520 elements are longer than a box" == why(load((4, 520)))
     begins = "what is copied is not proven to begin at a multiple of 16 bytes of a row"
-    assert begins == reason(load(start=(64, 4)))
-    assert begins == reason(load(start=(64, BX * 100)))
-    assert "" == reason(load(start=(3, BX * 104 + 8)))
-    assert "" == reason(load(start=(0, BX * 100), request=BY_NAME))  # the user answers for it
-    assert begins == reason(load(start=(0, 4), request=BY_NAME))
+    assert begins == why(load(start=(64, 4)))
+    assert begins == why(load(start=(64, BX * 100)))
+    assert "" == why(load(start=(3, BX * 104 + 8)))
+    assert "" == why(load(start=(0, BX * 100), request=BY_NAME))  # the user answers for it
+    assert begins == why(load(start=(0, 4), request=BY_NAME))
     unaligned = dataclasses.replace(buffer("A", (1024, 1024), "float16"), alignment_bytes=2)
     view = dataclasses.replace(buffer("A", (1024, 1024), "float16"), view_of=unaligned)
-    assert "the tensor is not proven to begin at a multiple of 16 bytes" == reason(
+    assert "the tensor is not proven to begin at a multiple of 16 bytes" == why(
         dataclasses.replace(plain, src=region(view, (0, 0), (64, 64)))
     )
     placed = dataclasses.replace(buffer("A", (1024, 1024), "float16"), address=Var("p", INT64, index=True))
-    assert "the host does not know the tensor, which lies at an address" == reason(
+    assert "the host does not know the tensor, which lies at an address" == why(
         dataclasses.replace(plain, src=region(placed, (0, 0), (64, 64)))
     )
 
 
 def test_layouts_that_boxes_do_not_make_are_refused():
-    def reason(shape, layout):
+    def why(shape, layout):
         op = load(shape)
-        return TmaLoad().refusal(op, site(shared_layouts={op.dst.buffer: layout}))
+        return reason(TmaLoad(), op, site(shared_layouts={op.dst.buffer: layout}))
 
-    assert "" == reason((64, 64), boxed((64, 64), 16, 128))
-    assert "" == reason((2, 64, 128), boxed((2, 64, 128), 16, 64))
-    assert "" == reason((64, 256), row_major((64, 256)))
-    assert "'S' has a layout that the copy engine does not write" == reason((64, 64), padded((64, 64), 8))
-    assert "'S' has a layout that the copy engine does not write" == reason((64, 128), swizzled((64, 128), 16, 128))
+    assert "" == why((64, 64), boxed((64, 64), 16, 128))
+    assert "" == why((2, 64, 128), boxed((2, 64, 128), 16, 64))
+    assert "" == why((64, 256), row_major((64, 256)))
+    assert "'S' has a layout that the copy engine does not write" == why((64, 64), padded((64, 64), 8))
+    assert "'S' has a layout that the copy engine does not write" == why((64, 128), swizzled((64, 128), 16, 128))
     # boxes of half a row would lie one behind the other, and not side by side
-    assert "'S' has a layout with rows of 512 elements, longer than a box" == reason((64, 512), row_major((64, 512)))
+    assert "'S' has a layout with rows of 512 elements, longer than a box" == why((64, 512), row_major((64, 512)))
 
 
 def test_stores_are_for_programs_that_await_them():
     op = store(load())
-    assert TmaStore().refusal(op, site()) == ""
+    assert reason(TmaStore(), op, site()) == ""
     waiting = dataclasses.replace(op, is_async=False)
-    assert TmaStore().refusal(waiting, site()) == "all threads together store faster than one that waits for it"
-    assert TmaStore().refusal(load(), site()) == "barriers count the bytes of loads"
+    assert reason(TmaStore(), waiting, site()) == "all threads together store faster than one that waits for it"
+    assert reason(TmaStore(), load(), site()) == "barriers count the bytes of loads"
 
 
 def test_edges_that_tiles_do_not_divide_need_nothing():
-    assert TmaLoad().refusal(load((128, 64), source=(1000, 1016)), site()) == ""
+    assert reason(TmaLoad(), load((128, 64), source=(1000, 1016)), site()) == ""
+
+
+def wishes(op):
+    """What a load wants of the layout of its tile."""
+    plan = EnginePlan(widest_swizzle(op.dst))
+    return list(TmaLoad().constrain(op, plan, site()))
 
 
 # -- what is moved ---------------------------------------------------------------------------------------------
@@ -148,7 +155,7 @@ def emitted(op, lowering, layout=None, threads=1):
     layouts = {} if layout is None else {shared: layout}
     at = site(threads=threads, thread=THREAD, shared_layouts=layouts)
     build = Builder()
-    lowering.lower(op, at, build)
+    lowering.lower(op, EnginePlan(widest_swizzle(whole(shared))), at, build)
     return at, build.finish()
 
 
@@ -194,7 +201,7 @@ def check(shape, source, start, layout, dtype="float16", versions=0, version=0, 
     squeezed = (1,) * (len(source) - len(shape)) + tuple(shape)
     op = Copy(region(buffer("A", source, dtype), start, squeezed), whole_tile, barrier=a_barrier())
     own = dataclasses.replace(op, part=BX, parts=parts, multicast_mask=as_expr(3)) if parts > 1 else op
-    assert TmaLoad().refusal(own, site()) == ""
+    assert reason(TmaLoad(), own, site()) == ""
     each = [moved(own, TmaLoad(), tensor, layout, {BX: number}) for number in range(parts)]
     assert len({int(counts.sum()) for _, counts in each}) == 1
     memory, counts = (sum(values) for values in zip(*each, strict=True))
@@ -230,7 +237,7 @@ def check(shape, source, start, layout, dtype="float16", versions=0, version=0, 
     ],
 )
 def test_a_load_brings_every_element_to_its_place(shape, source, start):
-    wish = list(TmaLoad().constrain(load(shape, start=(0,) * len(shape), source=shape), site()))
+    wish = (wishes(load(shape, start=(0,) * len(shape), source=shape)))
     check(shape, source, start, wish[0].layout if wish else None)
 
 
@@ -255,7 +262,7 @@ def test_any_boxes_will_do(data):
 def test_blocks_of_a_cluster_bring_all_of_a_tile_in_equal_parts(shape, parts):
     source = (*(4,) * (len(shape) - 2), 300, 512)
     start = (*(1,) * (len(shape) - 2), 192, 64)
-    (wish,) = TmaLoad().constrain(load(shape, start=(0,) * len(shape), source=shape), site())
+    (wish,) = wishes(load(shape, start=(0,) * len(shape), source=shape))
     check(shape, source, start, wish.layout, parts=parts)
     check(shape, source, start, wish.layout, parts=parts, versions=3, version=2)
 
@@ -268,14 +275,14 @@ def test_parts_are_whole_boxes_if_they_can_be():
 
 
 def test_tiles_without_equal_parts_are_refused():
-    def reason(shape, parts):
-        return TmaLoad().refusal(load(shape, start=(0,) * len(shape), part=BX, parts=parts), site())
+    def why(shape, parts):
+        return reason(TmaLoad(), load(shape, start=(0,) * len(shape), part=BX, parts=parts), site())
 
-    assert "3 blocks cannot bring equal parts of 64 rows and 64 columns" == reason((64, 64), 3)
-    assert "2 blocks cannot bring equal parts of 8 rows and 64 columns" == reason((8, 64), 2)
+    assert "3 blocks cannot bring equal parts of 64 rows and 64 columns" == why((64, 64), 3)
+    assert "2 blocks cannot bring equal parts of 8 rows and 64 columns" == why((8, 64), 2)
     alone = Copy(region(buffer("A", (512,), "float16"), (0,), (128,)), whole(tile((128,))), barrier=a_barrier())
-    assert "a tile of one dimension has no parts" == TmaLoad().refusal(
-        dataclasses.replace(alone, part=BX, parts=2), site()
+    assert "a tile of one dimension has no parts" == reason(
+        TmaLoad(), dataclasses.replace(alone, part=BX, parts=2), site()
     )
 
 

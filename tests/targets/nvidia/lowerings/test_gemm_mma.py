@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from answers import reason
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lowered_gemm import Case, lowered, run
@@ -180,7 +181,7 @@ def test_sums_of_an_instruction_are_used_where_they_are():
 
 def refusal(case, **site):
     threads = site.get("threads", case.threads)
-    return LOWERING.refusal(case.gemm(), Site(Target("cuda", case.arch), CompileOptions(), threads))
+    return reason(LOWERING, case.gemm(), Site(Target("cuda", case.arch), CompileOptions(), threads))
 
 
 @pytest.mark.parametrize(

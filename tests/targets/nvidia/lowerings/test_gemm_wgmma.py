@@ -5,6 +5,7 @@ import itertools
 
 import numpy as np
 import pytest
+from answers import constraints, reason
 from device_text import needs_cuda_compiler
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -220,7 +221,7 @@ def test_parts_of_tiles(orders, a_at, b_at):
 
 def shared(made, **site):
     op = made.gemm()
-    found = LOWERING.constrain(op, Site(Target("cuda", ARCH), CompileOptions(), made.threads, **site))
+    found = constraints(LOWERING, op, Site(Target("cuda", ARCH), CompileOptions(), made.threads, **site))
     wishes = [wish for wish in found if isinstance(wish, InShared)]
     assert all(wish.required for wish in wishes)
     return {wish.var.name: find_boxes(wish.layout, wish.var.static_shape, wish.var.dtype.bits) for wish in wishes}
@@ -245,19 +246,19 @@ def test_a_layout_that_is_there_is_taken_or_refused():
         (swizzled((64, 64), 16, 128, 2), False),
     ):
         site = Site(Target("cuda", ARCH), CompileOptions(), 128, shared_layouts={op.a.buffer: layout})
-        assert taken is (not LOWERING.refusal(op, site))
+        assert taken is (not reason(LOWERING, op, site))
         if taken:
-            wishes = [c.layout for c in LOWERING.constrain(op, site) if isinstance(c, InShared)]
+            wishes = [c.layout for c in constraints(LOWERING, op, site) if isinstance(c, InShared)]
             assert wishes[0] == layout
         else:
-            assert "'A_tile' has a layout that descriptors cannot tell" in LOWERING.refusal(op, site)
+            assert "'A_tile' has a layout that descriptors cannot tell" in reason(LOWERING, op, site)
 
 
 # -- refusals --------------------------------------------------------------------------------------------------------
 
 
 def refusal(made, arch=ARCH, options=CompileOptions()):
-    return LOWERING.refusal(made.gemm(), Site(Target("cuda", arch), options, made.threads))
+    return reason(LOWERING, made.gemm(), Site(Target("cuda", arch), options, made.threads))
 
 
 @pytest.mark.parametrize(
@@ -292,7 +293,7 @@ def test_few_rows_are_padded_where_others_bring_the_tiles(rows):
     made = case(rows, 64, 32)
     assert "warps by themselves multiply" in refusal(made)
     site = Site(Target("cuda", ARCH), CompileOptions(), made.threads, is_fed=True)
-    assert not LOWERING.refusal(made.gemm(), site)
+    assert not reason(LOWERING, made.gemm(), site)
 
 
 def test_other_targets_have_no_warpgroups():
@@ -324,11 +325,11 @@ class _Broken:
     def __init__(self, routine, other=None):
         self._rewriter = _Without(routine, other)
 
-    refusal, constrain = LOWERING.refusal, LOWERING.constrain
+    accepts, constrain = LOWERING.accepts, LOWERING.constrain
 
-    def lower(self, op, site, build):
+    def lower(self, op, plan, site, build):
         with build.block() as statements:
-            LOWERING.lower(op, site, build)
+            LOWERING.lower(op, plan, site, build)
         for stmt in statements:
             kept = self._rewriter.visit(stmt)
             if kept is not None:

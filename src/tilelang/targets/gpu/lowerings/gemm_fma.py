@@ -15,12 +15,12 @@ from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Expr, Load, binary, cast, int_const
 from tilelang.ir.scalar import BinaryOp
-from tilelang.ir.stmt import ForKind, Store
+from tilelang.ir.stmt import ForKind, Plan, Store
 from tilelang.layout.constraints import Constraint, InShared, Is, Why
 from tilelang.layout.layout import Layout
 from tilelang.layout.thread_values import Fragment, digit, fragment
 from tilelang.lowering.accumulator import Accumulator
-from tilelang.lowering.lowering import Site
+from tilelang.lowering.lowering import Refusal, Site
 from tilelang.lowering.operand_layout import WarpAccess, choose_layout, keeps_runs
 from tilelang.lowering.regions import indices, is_whole
 from tilelang.lowering.registers import Emitter, emitter, vector
@@ -95,22 +95,21 @@ class _Side:
 
 
 @record
-class _Plan:
+class FmaPlan(Plan):
     """How a product is divided among threads.
 
     Attributes:
-        rows: The side of A.
-        columns: The side of B.
-        depth: Extent along K.
+        rows: Of A: neighboring rows that a thread holds, threads along M, and how many such runs a thread holds.
+        columns: The same of B, along N.
         step: Elements along K that are loaded together.
-        accumulator: The fragment of C, as one of its buffer.
     """
 
-    rows: _Side
-    columns: _Side
-    depth: int
+    rows: tuple[int, int, int]
+    columns: tuple[int, int, int]
     step: int
-    accumulator: Fragment
+
+    def __str__(self) -> str:
+        return f"{self.rows[1]} x {self.columns[1]} threads, {self.step} along K at a time"
 
 
 class GemmFma:
@@ -118,40 +117,42 @@ class GemmFma:
 
     name = "gemm.fma"
 
-    def refusal(self, op: Gemm, site: Site) -> str:
-        """Why threads by themselves cannot do it; empty if they can."""
+    def accepts(self, op: Gemm, site: Site) -> FmaPlan | Refusal:
+        """How the product is divided, or why threads by themselves cannot do it."""
         sizes = [int_const(size) for size in op.sizes]
         if None in sizes or 0 in sizes:
-            return "its extents are not constants above zero"
+            return Refusal("its extents are not constants above zero")
         scopes = (Scope.SHARED, Scope.SHARED, Scope.FRAGMENT)
         for letter, region, scope in zip("ABC", (op.a, op.b, op.c), scopes, strict=True):
             if region.buffer.scope is not scope:
-                return f"{letter} is in scope {region.buffer.scope.value}"
+                return Refusal(f"{letter} is in scope {region.buffer.scope.value}")
         if not is_whole(op.c):
-            return "C is a part of a fragment"
-        return ""
+            return Refusal("C is a part of a fragment")
+        return _divided(op, site.threads)
 
-    def constrain(self, op: Gemm, site: Site) -> Iterable[Constraint]:
+    def constrain(self, op: Gemm, plan: FmaPlan, site: Site) -> Iterable[Constraint]:
         """C spread over threads; shared operands without bank conflicts."""
-        plan = _plan(op, site.threads)
-        yield Is(op.c.buffer, plan.accumulator, Why(f"{op.name} accumulates in it by single threads", op.loc))
+        rows, columns = _sides(op, plan)
+        sums = _accumulator(op, rows, columns, site.threads)
+        yield Is(op.c.buffer, sums, Why(f"{op.name} accumulates in it by single threads", op.loc))
         lanes = np.arange(site.target.machine.warp_size) % site.threads
-        first_row = lanes // plan.columns.threads % plan.rows.threads * plan.rows.run
-        first_column = lanes % plan.columns.threads * plan.columns.run
-        for side, first in ((plan.rows, first_row), (plan.columns, first_column)):
+        first_row = lanes // columns.threads % rows.threads * rows.run
+        first_column = lanes % columns.threads * columns.run
+        for side, first in ((rows, first_row), (columns, first_column)):
             layout = side.layout(first, plan.step, site.target.machine)
             if layout is not None:
                 why = Why(f"{op.name} loads it by threads without bank conflicts", op.loc)
                 yield InShared(side.region.buffer, layout, why)
 
-    def lower(self, op: Gemm, site: Site, build: Builder) -> None:
+    def lower(self, op: Gemm, plan: FmaPlan, site: Site, build: Builder) -> None:
         """The program of the executing thread."""
-        plan = _plan(op, site.threads)
+        rows, columns = _sides(op, plan)
         emit, thread = emitter(build, site, self.name)
-        across, down = plan.columns.threads, plan.rows.threads
-        a = _Loader(emit, plan.rows, plan.step, thread // across % down * plan.rows.run, site)
-        b = _Loader(emit, plan.columns, plan.step, thread % across * plan.columns.run, site)
-        sums = Accumulator(emit, op, site, plan.accumulator, op.accumulator, run=1, clean=True)
+        across, down = columns.threads, rows.threads
+        a = _Loader(emit, rows, plan.step, thread // across % down * rows.run, site)
+        b = _Loader(emit, columns, plan.step, thread % across * columns.run, site)
+        tile = _accumulator(op, rows, columns, site.threads)
+        sums = Accumulator(emit, op, site, tile, op.accumulator, run=1, clean=True)
         sums.begin()
 
         def step(at: Expr) -> None:
@@ -160,16 +161,16 @@ class GemmFma:
             emit.loop("kk", plan.step, add)
 
         def add(k: Expr) -> None:
-            emit.loop("i", plan.rows.count, lambda i: emit.loop("j", plan.columns.count, lambda j: product(i, j, k)))
+            emit.loop("i", rows.count, lambda i: emit.loop("j", columns.count, lambda j: product(i, j, k)))
 
         def product(i: Expr, j: Expr, k: Expr) -> None:
             elements = a.element(i, k), b.element(j, k)
             x, y = (cast(cast(e, to), op.accumulator) for e, to in zip(elements, op.operands, strict=True))
-            old = sums.element(plan.rows.place(i), plan.columns.place(j))
+            old = sums.element(rows.place(i), columns.place(j))
             total = binary(BinaryOp.ADD, old, binary(BinaryOp.MUL, x, y))
             emit.build.emit(Store(old.buffer, old.indices, total))
 
-        emit.loop("k_step", plan.depth // plan.step, step, kind=ForKind.SERIAL)
+        emit.loop("k_step", (int_const(op.sizes[2]) or 0) // plan.step, step, kind=ForKind.SERIAL)
         sums.end()
 
 
@@ -213,18 +214,34 @@ class _Loader:
         return self._emit.load(self._registers, v * self._step + k if along_k else k * self._side.count + v)
 
 
-def _plan(op: Gemm, threads: int) -> _Plan:
-    m, n, k = (int_const(size) or 0 for size in op.sizes)
-    (a0, a1), (b0, b1), (c0, c1) = (matrix_axes(region) for region in (op.a, op.b, op.c))
-    a_axes = (a1, a0) if op.transpose_a else (a0, a1)  # (m, k)
-    b_axes = (b0, b1) if op.transpose_b else (b1, b0)  # (n, k)
+def _divided(op: Gemm, threads: int) -> FmaPlan:
+    """The division with the fewest elements of C for a thread, and the fewest loads among those."""
 
     def cost(sides: tuple[_Side, _Side]) -> tuple[int, ...]:
         rows, columns = sides
         return (rows.count * columns.count, rows.count + columns.count, -columns.run, -rows.run, -columns.threads)
 
-    rows, columns = min(_divisions(op, m, n, a_axes, b_axes, threads), key=cost)
+    m, n, k = (int_const(size) or 0 for size in op.sizes)
+    rows, columns = min(_divisions(op, m, n, *_axes(op), threads), key=cost)
     step = min((_most(side.region, k) for side in (rows, columns) if side.along_k), default=1)
+    return FmaPlan((rows.run, rows.threads, rows.times), (columns.run, columns.threads, columns.times), step)
+
+
+def _axes(op: Gemm) -> tuple[tuple[int, int], tuple[int, int]]:
+    """The dimensions of A's buffer along M and K, and of B's along N and K."""
+    (a0, a1), (b0, b1) = matrix_axes(op.a), matrix_axes(op.b)
+    return (a1, a0) if op.transpose_a else (a0, a1), (b0, b1) if op.transpose_b else (b1, b0)
+
+
+def _sides(op: Gemm, plan: FmaPlan) -> tuple[_Side, _Side]:
+    """A thread's shares of both operands."""
+    m, n, _ = (int_const(size) or 0 for size in op.sizes)
+    a_axes, b_axes = _axes(op)
+    return _Side(op.a, *a_axes, m, *plan.rows), _Side(op.b, *b_axes, n, *plan.columns)
+
+
+def _accumulator(op: Gemm, rows: _Side, columns: _Side, threads: int) -> Fragment:
+    """The fragment of C, as one of its buffer."""
     copies = threads // (rows.threads * columns.threads)
     thread = [digit(columns.threads, 0, columns.run), digit(rows.threads, rows.run, 0), digit(copies, 0, 0)]
     value = [
@@ -233,8 +250,9 @@ def _plan(op: Gemm, threads: int) -> _Plan:
         digit(columns.times, 0, columns.run * columns.threads),
         digit(rows.times, rows.run * rows.threads, 0),
     ]
-    tile = placed(fragment((m, n), thread, value), (c0, c1), op.c.buffer.static_shape or ())
-    return _Plan(rows, columns, k, step, tile)
+    row, column = matrix_axes(op.c)
+    tile = fragment((rows.extent, columns.extent), thread, value)
+    return placed(tile, (row, column), op.c.buffer.static_shape or ())
 
 
 def _divisions(

@@ -11,6 +11,7 @@ from tilelang.dtypes import INT32
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Expr, binary, const, int_const, select
 from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.stmt import Plan
 from tilelang.lowering.lowering import Site
 from tilelang.lowering.regions import ZERO
 from tilelang.ops.lines import LineFold
@@ -22,7 +23,7 @@ class SimtLineFold(LineLowering):
 
     name = "reduce.lines"
 
-    def lower(self, op: LineFold, site: Site, build: Builder) -> None:
+    def lower(self, op: LineFold, plan: Plan, site: Site, build: Builder) -> None:
         """Emits the lines that the executing thread has a part in."""
         _LineFold(op, site, build).lower()
 

@@ -14,9 +14,9 @@ from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.expr import Expr, Load, Var, as_expr, cast, const, int_const
-from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, If, Store
+from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, If, Plan, Store
 from tilelang.layout.constraints import Constraint
-from tilelang.lowering.lowering import Site
+from tilelang.lowering.lowering import ACCEPTED, Refusal, Site
 from tilelang.lowering.regions import ZERO, axes, indices, load, matching_axes
 from tilelang.ops.lines import LineOp
 from tilelang.targets.gpu.isa.warp import shuffle
@@ -29,14 +29,14 @@ class LineLowering:
 
     name = ""
 
-    def refusal(self, op: LineOp, site: Site) -> str:
+    def accepts(self, op: LineOp, site: Site) -> Plan | Refusal:
         """Nothing stands in its way: operands in registers are moved to shared memory beforehand."""
         del op, site
-        return ""
+        return ACCEPTED
 
-    def constrain(self, op: LineOp, site: Site) -> Iterable[Constraint]:
+    def constrain(self, op: LineOp, plan: Plan, site: Site) -> Iterable[Constraint]:
         """Nothing: its operands have no owners."""
-        del op, site
+        del op, plan, site
         return ()
 
 

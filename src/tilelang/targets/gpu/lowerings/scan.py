@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Expr, int_const, select
+from tilelang.ir.stmt import Plan
 from tilelang.lowering.lowering import Site
 from tilelang.lowering.regions import ZERO, matching_axes
 from tilelang.ops.scan import Scan
@@ -21,7 +22,7 @@ class SimtScan(LineLowering):
 
     name = "scan.simt"
 
-    def lower(self, op: Scan, site: Site, build: Builder) -> None:
+    def lower(self, op: Scan, plan: Plan, site: Site, build: Builder) -> None:
         """Emits the lines that the executing thread has a part in."""
         _Scan(op, site, build).lower()
 

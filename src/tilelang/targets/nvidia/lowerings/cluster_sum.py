@@ -19,11 +19,11 @@ from tilelang.dtypes import INT32
 from tilelang.errors import NoLowering
 from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.expr import Expr, Load, const, select
-from tilelang.ir.stmt import CallStmt, ForKind, If
+from tilelang.ir.stmt import CallStmt, ForKind, If, Plan
 from tilelang.layout.constraints import Constraint, Through, Why
 from tilelang.layout.digits import DigitMap, Mode
 from tilelang.layout.thread_values import Fragment, fragment
-from tilelang.lowering.lowering import Site
+from tilelang.lowering.lowering import ACCEPTED, Refusal, Site
 from tilelang.lowering.regions import ZERO
 from tilelang.lowering.registers import Emitter, emitter, vector
 from tilelang.ops.cluster_sum import ClusterSum
@@ -39,11 +39,11 @@ class PushSums:
 
     name = "cluster_sum.push"
 
-    def refusal(self, op: ClusterSum, site: Site) -> str:
-        """Why it cannot be done; empty if it can."""
-        return "" if site.target.has(Feature.CLUSTER) else f"{site.target.arch} has no clusters"
+    def accepts(self, op: ClusterSum, site: Site) -> Plan | Refusal:
+        """Nothing to decide, or why it cannot be done."""
+        return ACCEPTED if site.target.has(Feature.CLUSTER) else Refusal(f"{site.target.arch} has no clusters")
 
-    def constrain(self, op: ClusterSum, site: Site) -> Iterable[Constraint]:
+    def constrain(self, op: ClusterSum, plan: Plan, site: Site) -> Iterable[Constraint]:
         """A thread owns of the columns of one block what it holds of those of all."""
         if op.own.buffer is not op.sums.buffer:
             rows, columns = op.own.static_extent or (0, 0)
@@ -51,7 +51,7 @@ class PushSums:
             access = DigitMap(((Mode(rows, (1, 0)),), column), (rows, columns))
             yield Through(op.own.buffer, op.sums.buffer, access, Why(op.name, op.loc))
 
-    def lower(self, op: ClusterSum, site: Site, build: Builder) -> None:
+    def lower(self, op: ClusterSum, plan: Plan, site: Site, build: Builder) -> None:
         """The program of the executing thread."""
         emit, thread = emitter(build, site, self.name)
         _Emission(op, site, emit, thread).run()

@@ -18,12 +18,12 @@ from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.expr import Const, Expr, Load, Var, const, int_const
-from tilelang.ir.stmt import CallStmt, For, ForKind, If, Store
+from tilelang.ir.stmt import CallStmt, For, ForKind, If, Plan, Store
 from tilelang.layout.constraints import Constraint
 from tilelang.layout.memory import contiguous_elements
 from tilelang.lowering.alignment import is_multiple, starts_aligned, strides
 from tilelang.lowering.by_loop import NOT_COUNTED
-from tilelang.lowering.lowering import Site
+from tilelang.lowering.lowering import Refusal, Site
 from tilelang.lowering.regions import axes, indices
 from tilelang.ops.copy import Copy
 from tilelang.records import record
@@ -32,6 +32,17 @@ from tilelang.targets.nvidia.machines import Feature
 
 NAME = "copy.cp_async"
 _ZERO = const(0, INT32)
+_TORN = "chunks of 4 bytes or more are not proven to be aligned and in one row"
+
+
+@record
+class ChunkPlan(Plan):
+    """Elements of the chunk that a thread copies at a time, as long as the tile's layout keeps it in one piece."""
+
+    elements: int
+
+    def __str__(self) -> str:
+        return f"{self.elements} element{'s' if self.elements > 1 else ''} at a time"
 
 
 class AsyncCopy:
@@ -39,39 +50,44 @@ class AsyncCopy:
 
     name = NAME
 
-    def refusal(self, op: Copy, site: Site) -> str:
-        """Why the operator cannot be done this way; empty if it can."""
-        if not site.target.has(Feature.CP_ASYNC):
-            return f"{site.target.arch} has no cp.async"
-        if op.src.buffer.scope is not Scope.GLOBAL or op.dst.buffer.scope is not Scope.SHARED:
-            return "copies from global to shared memory only"
-        if op.src.dtype != op.dst.dtype:
-            return f"does not convert {op.src.dtype!s} to {op.dst.dtype!s}"
-        if op.barrier is not None:
-            return NOT_COUNTED
-        if op.layout is not None:
-            return "the user says which thread copies what"
-        if op.src.static_extent is None or op.dst.static_extent is None:
-            return "the extents are not constant"
-        if not math.prod(op.dst.static_extent):
-            return "there is nothing to copy"
-        if not chunk_elements(op):
-            return "chunks of 4 bytes or more are not proven to be aligned and in one row"
-        return ""
+    def accepts(self, op: Copy, site: Site) -> ChunkPlan | Refusal:
+        """The largest chunks that are aligned and contiguous on both sides, or why the operator cannot be done so."""
+        refused = _refused(op, site)
+        if refused:
+            return Refusal(refused)
+        elements = chunk_elements(op)
+        return ChunkPlan(elements) if elements else Refusal(_TORN)
 
-    def constrain(self, op: Copy, site: Site) -> Iterable[Constraint]:
+    def constrain(self, op: Copy, plan: ChunkPlan, site: Site) -> Iterable[Constraint]:
         """Any layout will do that keeps chunks in one piece; where one does not, chunks become smaller."""
         return ()
 
-    def lower(self, op: Copy, site: Site, build: Builder) -> None:
+    def lower(self, op: Copy, plan: ChunkPlan, site: Site, build: Builder) -> None:
         """Emits the executing thread's copies."""
         if site.thread is None:
             raise CompilerBug(f"{NAME}: there are no threads yet")
-        count = chunk_elements(op)
         layout = site.shared_layouts.get(op.dst.buffer)
-        if layout is not None:
-            count = min(count, contiguous_elements(layout))
+        count = plan.elements if layout is None else min(plan.elements, contiguous_elements(layout))
         _Copies(op, count, site.threads, site.thread).emit(build)
+
+
+def _refused(op: Copy, site: Site) -> str:
+    """Why there can be no chunks of any size; empty if there may be some."""
+    if not site.target.has(Feature.CP_ASYNC):
+        return f"{site.target.arch} has no cp.async"
+    if op.src.buffer.scope is not Scope.GLOBAL or op.dst.buffer.scope is not Scope.SHARED:
+        return "copies from global to shared memory only"
+    if op.src.dtype != op.dst.dtype:
+        return f"does not convert {op.src.dtype!s} to {op.dst.dtype!s}"
+    if op.barrier is not None:
+        return NOT_COUNTED
+    if op.layout is not None:
+        return "the user says which thread copies what"
+    if op.src.static_extent is None or op.dst.static_extent is None:
+        return "the extents are not constant"
+    if not math.prod(op.dst.static_extent):
+        return "there is nothing to copy"
+    return ""
 
 
 def chunk_elements(op: Copy) -> int:

@@ -19,19 +19,21 @@ from tilelang.ir.expr import Expr, cast, select
 from tilelang.ir.stmt import CallStmt
 from tilelang.layout.constraints import Constraint
 from tilelang.lowering.alignment import is_multiple
-from tilelang.lowering.lowering import Site
+from tilelang.lowering.lowering import Refusal, Site
 from tilelang.lowering.patches import name_index, patch
 from tilelang.lowering.regions import ZERO, is_whole, some_of
 from tilelang.ops.im2col import Im2Col
 from tilelang.targets.nvidia.isa.tensor_box import CORNERS, IMAGE_RANK, MAX_OFFSET, MAX_PIXELS, MAX_STEP, map_fault
 from tilelang.targets.nvidia.isa.tma import tma_load
 from tilelang.targets.nvidia.lowerings.copy_tma import (
+    EnginePlan,
     boxes_of,
     by_one_thread,
     engine_refusal,
     in_boxes,
     pitches,
     policy_of,
+    widest_swizzle,
 )
 from tilelang.targets.nvidia.requests import COPY_TMA_LOAD
 
@@ -43,17 +45,18 @@ class TmaIm2Col:
 
     name = COPY_TMA_LOAD
 
-    def refusal(self, op: Im2Col, site: Site) -> str:
-        """Why the operator cannot be done this way; empty if it can."""
+    def accepts(self, op: Im2Col, site: Site) -> EnginePlan | Refusal:
+        """How the tile should lie, or why the operator cannot be done this way."""
         if op.barrier is None:
-            return "no barrier counts its bytes"
-        return engine_refusal(op, op.src, op.dst, site) or _window_refusal(op)
+            return Refusal("no barrier counts its bytes")
+        refused = engine_refusal(op, op.src, op.dst, site) or _window_refusal(op)
+        return Refusal(refused) if refused else EnginePlan(widest_swizzle(op.dst))
 
-    def constrain(self, op: Im2Col, site: Site) -> Iterable[Constraint]:
+    def constrain(self, op: Im2Col, plan: EnginePlan, site: Site) -> Iterable[Constraint]:
         """The shared tile lies in boxes."""
-        return in_boxes(op, op.dst)
+        return in_boxes(op, op.dst, plan)
 
-    def lower(self, op: Im2Col, site: Site, build: Builder) -> None:
+    def lower(self, op: Im2Col, plan: EnginePlan, site: Site, build: Builder) -> None:
         """One thread starts a load for each box of columns."""
         by_one_thread(site, build, lambda: _start(op, site, build), op.leaders or 0)
 

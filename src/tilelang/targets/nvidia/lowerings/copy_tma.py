@@ -21,13 +21,13 @@ from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.expr import Expr, Var, cast, const, int_const
-from tilelang.ir.stmt import CallStmt, If
+from tilelang.ir.stmt import CallStmt, If, Plan
 from tilelang.layout.boxes import PERIOD_ROWS, Boxes, boxed, find_boxes, fits
 from tilelang.layout.constraints import Constraint, InShared, Why
 from tilelang.layout.memory import row_major
 from tilelang.layout.swizzle_modes import MODES
 from tilelang.lowering.alignment import is_multiple, starts_aligned, strides
-from tilelang.lowering.lowering import Site
+from tilelang.lowering.lowering import Refusal, Site
 from tilelang.lowering.regions import ZERO, axes, some_of
 from tilelang.ops.copy import Copy
 from tilelang.records import record
@@ -44,6 +44,17 @@ from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS
 _SIZES = (1, 2, 4, 8)  # bytes of an element. Source: CUDA Driver API, enum CUtensorMapDataType
 
 
+@record
+class EnginePlan(Plan):
+    """How a tile that the engine moves had better lie.
+
+    Attributes:
+        swizzle: Bytes within which its rows are permuted; 0 for none.
+    """
+
+    swizzle: int
+
+
 class TmaLoad(FirstThere):
     """Boxes of a tensor into shared memory, whose bytes the operator's barrier counts.
 
@@ -52,17 +63,21 @@ class TmaLoad(FirstThere):
 
     name = COPY_TMA_LOAD
 
-    def refusal(self, op: Copy, site: Site) -> str:
-        """Why the operator cannot be done this way; empty if it can."""
-        if op.barrier is None:
-            return "no barrier counts its bytes"
-        return engine_refusal(op, op.src, op.dst, site) or _extent_refusal(op.src) or _parts_refusal(op, site)
+    def accepts(self, op: Copy, site: Site) -> EnginePlan | Refusal:
+        """How the tile should lie, or why the operator cannot be done this way."""
+        refused = (
+            ("no barrier counts its bytes" if op.barrier is None else "")
+            or engine_refusal(op, op.src, op.dst, site)
+            or _extent_refusal(op.src)
+            or _parts_refusal(op, site)
+        )
+        return Refusal(refused) if refused else EnginePlan(widest_swizzle(op.dst))
 
-    def constrain(self, op: Copy, site: Site) -> Iterable[Constraint]:
+    def constrain(self, op: Copy, plan: EnginePlan, site: Site) -> Iterable[Constraint]:
         """The shared tile lies in boxes."""
-        return in_boxes(op, op.dst)
+        return in_boxes(op, op.dst, plan)
 
-    def lower(self, op: Copy, site: Site, build: Builder) -> None:
+    def lower(self, op: Copy, plan: EnginePlan, site: Site, build: Builder) -> None:
         """One thread starts all boxes."""
         barrier = op.barrier
         if barrier is None:
@@ -97,21 +112,16 @@ class TmaStore(FirstThere):
 
     name = COPY_TMA_STORE
 
-    def refusal(self, op: Copy, site: Site) -> str:
-        """Why the operator cannot be done this way; empty if it can."""
-        if op.barrier is not None:
-            return "barriers count the bytes of loads"
-        if not op.is_async:
-            return "all threads together store faster than one that waits for it"
-        if any((int_const(start) or 0) < 0 for start in op.dst.start):
-            return "what is stored begins before the tensor"
-        return engine_refusal(op, op.dst, op.src, site) or _extent_refusal(op.dst)
+    def accepts(self, op: Copy, site: Site) -> EnginePlan | Refusal:
+        """How the tile should lie, or why the operator cannot be done this way."""
+        refused = _store_refusal(op) or engine_refusal(op, op.dst, op.src, site) or _extent_refusal(op.dst)
+        return Refusal(refused) if refused else EnginePlan(widest_swizzle(op.src))
 
-    def constrain(self, op: Copy, site: Site) -> Iterable[Constraint]:
+    def constrain(self, op: Copy, plan: EnginePlan, site: Site) -> Iterable[Constraint]:
         """The shared tile lies in boxes."""
-        return in_boxes(op, op.src)
+        return in_boxes(op, op.src, plan)
 
-    def lower(self, op: Copy, site: Site, build: Builder) -> None:
+    def lower(self, op: Copy, plan: EnginePlan, site: Site, build: Builder) -> None:
         """One thread of each warpgroup stores its share of the rows, which the warpgroup has often written itself."""
         tensor, tile, each = op.dst, op.src, op.leaders or site.threads
         rows = int_const(tile.extent[-2]) if len(axes(tile)) > 1 else None
@@ -159,6 +169,17 @@ def engine_refusal(op: Copy, tensor: Region, tile: Region, site: Site) -> str:
     explicit = op.request is not None
     refusal = _tensor_refusal(tensor, explicit=explicit) or _tile_refusal(tile, explicit=explicit)
     return refusal or _layout_refusal(tile, site)
+
+
+def _store_refusal(op: Copy) -> str:
+    """Why a copy is no store that the program awaits itself."""
+    if op.barrier is not None:
+        return "barriers count the bytes of loads"
+    if not op.is_async:
+        return "all threads together store faster than one that waits for it"
+    if any((int_const(start) or 0) < 0 for start in op.dst.start):
+        return "what is stored begins before the tensor"
+    return ""
 
 
 def _extent_refusal(tensor: Region) -> str:
@@ -261,13 +282,17 @@ def _is_front(tile: Region) -> bool:
     return int_const(tile.start[-1]) == 0 and columns * size % CHUNK_BYTES == 0 and _mode(shape, size) > 0
 
 
-def in_boxes(op: Copy, tile: Region) -> Iterable[Constraint]:
+def widest_swizzle(tile: Region) -> int:
+    """The widest swizzle for a tile that the engine moves, in bytes; 0 for none: a single row would begin within it."""
+    return _mode(tile.buffer.static_shape or (), tile.dtype.storage_bytes) if len(axes(tile)) > 1 else 0
+
+
+def in_boxes(op: Copy, tile: Region, plan: EnginePlan) -> Iterable[Constraint]:
     """The layout of a tile that the engine moves."""
     shape = tile.buffer.static_shape or ()
     if len(shape) > 1:
-        size = tile.dtype.storage_bytes
-        mode = _mode(shape, size) if len(axes(tile)) > 1 else 0  # a single row would begin within a swizzle
-        layout = boxed(shape[-2:], size * 8, mode) if mode else row_major(shape[-2:])
+        bits, swizzle = tile.dtype.storage_bytes * 8, plan.swizzle
+        layout = boxed(shape[-2:], bits, swizzle) if swizzle else row_major(shape[-2:])
         yield InShared(tile.buffer, layout, Why(f"{op.name} moves it by the copy engine", op.loc))
 
 

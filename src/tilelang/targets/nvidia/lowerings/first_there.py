@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
+from typing import Any
 
 from tilelang.dtypes import SCALARS
 from tilelang.ir.builder import Builder
@@ -26,13 +27,13 @@ class FirstThere(ABC):
     """A lowering of copies that one thread starts: where only some threads come, those of a warp elect one."""
 
     @abstractmethod
-    def lower(self, op: Copy, site: Site, build: Builder) -> None:
+    def lower(self, op: Copy, plan: Any, site: Site, build: Builder) -> None:
         """Emits what the executing thread does where all come."""
 
-    def lower_apart(self, op: Copy, site: Site, thread: Var, build: Builder) -> None:
+    def lower_apart(self, op: Copy, plan: Any, site: Site, thread: Var, build: Builder) -> None:
         """Emits what a thread does that comes to the operator without the others."""
         alone = Builder(build.loc)
-        self.lower(op, dataclasses.replace(site, threads=1, thread=ZERO), alone)
+        self.lower(op, plan, dataclasses.replace(site, threads=1, thread=ZERO), alone)
         build.emit(by_first_there(op, alone.finish(), thread))
 
 

@@ -11,16 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tilelang.dtypes import FLOAT32, DType
-from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Expr, const, int_const
-from tilelang.ir.stmt import CallStmt
+from tilelang.ir.stmt import CallStmt, Plan
 from tilelang.layout.constraints import Constraint, InShared, Is, Why
 from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.accumulator import Accumulator
 from tilelang.lowering.fragment_order import FragmentOrder
-from tilelang.lowering.lowering import Site
+from tilelang.lowering.lowering import Refusal, Site
 from tilelang.lowering.regions import ZERO, is_whole
 from tilelang.lowering.registers import Emitter, emitter
 from tilelang.ops.describe import matrix_axes
@@ -39,10 +38,27 @@ _MOST_REGISTERS = 208
 
 
 @record
-class _Plan:
-    """How a product is divided: the instruction, the warps, and each operand's share of a warp.
+class MmaPlan(Plan):
+    """How a product is divided.
 
-    `left` and `right` are the fragments of A and B, `accumulator` that of C, all as fragments of their buffers.
+    Attributes:
+        atom: The instruction.
+        warps: How warps share the tile.
+    """
+
+    atom: MmaAtom
+    warps: WarpPartition
+
+    def __str__(self) -> str:
+        return f"{self.atom.name} of {self.warps.rows} x {self.warps.columns} warps"
+
+
+@record
+class _Division:
+    """What a plan says of an operator's own operands.
+
+    `a` and `b` are each operand's share of a warp, `left` and `right` the fragments of A and B, `accumulator` that of
+    C, all as fragments of their buffers.
     """
 
     atom: MmaAtom
@@ -64,35 +80,34 @@ class GemmMma:
 
     name = "gemm.mma"
 
-    def refusal(self, op: Gemm, site: Site) -> str:
-        """Why matrix instructions cannot do it; empty if they can.
+    def accepts(self, op: Gemm, site: Site) -> MmaPlan | Refusal:
+        """How the product is divided, or why matrix instructions cannot do it.
 
         Raises:
             ResourceError: They could, but no policy can split the threads among warps.
         """
         m, n, k = (int_const(size) or 0 for size in op.sizes)
         if not (m and n and k):
-            return "its extents are not constants above zero"
+            return Refusal("its extents are not constants above zero")
         if (op.a.dtype, op.b.dtype) != op.operands:
-            return f"its operands are {op.a.dtype!s} and {op.b.dtype!s}"
+            return Refusal(f"its operands are {op.a.dtype!s} and {op.b.dtype!s}")
         atom = choose_atom(site.target, *op.operands, _sums(op), k)
         if atom is None:
             what = f"{op.multiplied} with sums in {_sums(op)!s}"
-            return f"{site.target.arch} multiplies no {what} by matrix instructions"
+            return Refusal(f"{site.target.arch} multiplies no {what} by matrix instructions")
         for letter, region in zip("ABC", (op.a, op.b, op.c), strict=True):
             scope = region.buffer.scope
             if scope is not Scope.FRAGMENT and (letter == "C" or scope is not Scope.SHARED):
-                return f"{letter} is in scope {scope.value}"
+                return Refusal(f"{letter} is in scope {scope.value}")
             if scope is Scope.FRAGMENT and not is_whole(region):
-                return f"{letter} is a part of a fragment"
-        partition(m, n, atom, site.threads, op.policy, WARP_SIZE)
-        return ""
+                return Refusal(f"{letter} is a part of a fragment")
+        return MmaPlan(atom, partition(m, n, atom, site.threads, op.policy, WARP_SIZE))
 
-    def constrain(self, op: Gemm, site: Site) -> Iterable[Constraint]:
+    def constrain(self, op: Gemm, plan: MmaPlan, site: Site) -> Iterable[Constraint]:
         """The fragments of the instruction over the warps; shared operands without bank conflicts."""
-        plan = _plan(op, site)
-        yield Is(op.c.buffer, held(plan.accumulator), Why(f"{op.name} accumulates in it by {plan.atom.name}", op.loc))
-        for region, share, wanted in ((op.a, plan.a, plan.left), (op.b, plan.b, plan.right)):
+        made = _divided(op, plan)
+        yield Is(op.c.buffer, held(made.accumulator), Why(f"{op.name} accumulates in it by {plan.atom.name}", op.loc))
+        for region, share, wanted in ((op.a, made.a, made.left), (op.b, made.b, made.right)):
             if region.buffer.scope is Scope.FRAGMENT:
                 yield Is(region.buffer, held(wanted), Why(f"{op.name} multiplies it by {plan.atom.name}", op.loc))
                 continue
@@ -101,17 +116,17 @@ class GemmMma:
                 why = Why(f"{op.name} loads it by warps without bank conflicts", op.loc)
                 yield InShared(region.buffer, layout, why)
 
-    def lower(self, op: Gemm, site: Site, build: Builder) -> None:
+    def lower(self, op: Gemm, plan: MmaPlan, site: Site, build: Builder) -> None:
         """The program of the executing thread."""
-        plan = _plan(op, site)
+        made = _divided(op, plan)
         emit, thread = emitter(build, site, self.name)
         lane = emit.bind("lane", thread % WARP_SIZE, WARP_SIZE)
         warp = emit.bind("warp", thread // WARP_SIZE, site.threads // WARP_SIZE)
-        rows, columns = plan.warps.rows, plan.warps.columns
-        sets = _sets(plan, site)
-        a = _operand(emit, plan.a, plan.left, lane, warp % rows, site, sets)
-        b = _operand(emit, plan.b, plan.right, lane, warp // rows % columns, site, sets)
-        sums = Accumulator(emit, op, site, plan.accumulator, plan.atom.c_dtype, run=plan.atom.c.values)
+        rows, columns = made.warps.rows, made.warps.columns
+        sets = _sets(made, site)
+        a = _operand(emit, made.a, made.left, lane, warp % rows, site, sets)
+        b = _operand(emit, made.b, made.right, lane, warp // rows % columns, site, sets)
+        sums = Accumulator(emit, op, site, made.accumulator, made.atom.c_dtype, run=made.atom.c.values)
         sums.begin()
 
         def fetch(step: Expr, *, tail: bool = False) -> None:
@@ -121,9 +136,9 @@ class GemmMma:
         def multiply(step: Expr) -> None:
             emit.loop(
                 "i",
-                plan.warps.row_atoms,
+                made.warps.row_atoms,
                 lambda i: emit.loop(
-                    "j", plan.warps.column_atoms, lambda j: _multiply(emit, plan, sums, a, b, i, j, step)
+                    "j", made.warps.column_atoms, lambda j: _multiply(emit, made, sums, a, b, i, j, step)
                 ),
             )
 
@@ -135,8 +150,8 @@ class GemmMma:
             fetch(step, tail=tail)
             multiply(emit.short(step - 1))
 
-        whole, left_over = divmod(plan.a.depth, plan.a.step)
-        last = const(plan.steps - 1, ZERO.dtype)
+        whole, left_over = divmod(made.a.depth, made.a.step)
+        last = const(made.steps - 1, ZERO.dtype)
         if sets == 1:
             emit.loop("k_step", whole, in_turn)
             if left_over:
@@ -151,23 +166,23 @@ class GemmMma:
 
 
 def _multiply(
-    emit: Emitter, plan: _Plan, sums: Accumulator, a: Operand, b: Operand, i: Expr, j: Expr, step: Expr
+    emit: Emitter, made: _Division, sums: Accumulator, a: Operand, b: Operand, i: Expr, j: Expr, step: Expr
 ) -> None:
     """One instruction."""
-    height, width, _ = plan.atom.shape
+    height, width, _ = made.atom.shape
     c_part = sums.registers(i * height, j * width)
     a_part, b_part = a.registers(i, step), b.registers(j, step)
-    emit.build.emit(CallStmt(mma(plan.atom), (c_part, a_part, b_part), (c_part, a_part, b_part), (c_part,)))
+    emit.build.emit(CallStmt(mma(made.atom), (c_part, a_part, b_part), (c_part, a_part, b_part), (c_part,)))
 
 
-def _sets(plan: _Plan, site: Site) -> int:
+def _sets(made: _Division, site: Site) -> int:
     """Sets of registers for operands: two, so that a step is fetched during the one before, if there is room for them.
 
     All fragments of the launch count, since any may be alive; what is left is for addresses.
     """
-    if plan.steps == 1:
+    if made.steps == 1:
         return 1
-    fetched = [share for share in (plan.a, plan.b) if share.region.buffer.scope is Scope.SHARED]
+    fetched = [share for share in (made.a, made.b) if share.region.buffer.scope is Scope.SHARED]
     operands = sum(share.tile.values * share.dtype.storage_bytes for share in fetched)
     fragments = sum(buffer.bytes or 0 for buffer in site.registers.values())
     return 2 if operands and fragments + 2 * operands <= _MOST_REGISTERS * REGISTER_BYTES else 1
@@ -185,18 +200,15 @@ def _operand(
     return SharedOperand(emit, share, lane, origin, site.shared_layouts.get(buffer), sets)
 
 
-def _plan(op: Gemm, site: Site) -> _Plan:
+def _divided(op: Gemm, plan: MmaPlan) -> _Division:
     m, n, k = (int_const(size) or 0 for size in op.sizes)
-    atom = choose_atom(site.target, *op.operands, _sums(op), k)
-    if atom is None:
-        raise CompilerBug("gemm.mma: chosen for a product that it refuses")
-    warps = partition(m, n, atom, site.threads, op.policy, WARP_SIZE)
+    atom, warps = plan.atom, plan.warps
     (a0, a1), (b0, b1), c_axes = (matrix_axes(region) for region in (op.a, op.b, op.c))
     a_axes = (a1, a0) if op.transpose_a else (a0, a1)  # (m, k)
     b_axes = (b0, b1) if op.transpose_b else (b1, b0)  # (n, k)
     height, width, _ = atom.shape
     row_cover, column_cover = warps.rows * warps.row_atoms * height, warps.columns * warps.column_atoms * width
-    return _Plan(
+    return _Division(
         atom=atom,
         warps=warps,
         a=Share(op.a, *a_axes, m, k, atom.a, warps.row_atoms, row_cover),

@@ -11,18 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from tilelang.dtypes import BOOL, FLOAT32, INT32, SCALARS, DType
-from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Const, Expr, Var, binary, cast, const, int_const, unary
 from tilelang.ir.scalar import BinaryOp, UnaryOp
-from tilelang.ir.stmt import Bind, CallStmt
+from tilelang.ir.stmt import Bind, CallStmt, Plan
 from tilelang.layout.boxes import Boxes
 from tilelang.layout.constraints import Constraint, InShared, Is, Why
 from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.accumulator import Accumulator
 from tilelang.lowering.fragment_order import FragmentOrder
-from tilelang.lowering.lowering import Site
+from tilelang.lowering.lowering import Refusal, Site
 from tilelang.lowering.regions import ZERO, is_whole
 from tilelang.lowering.registers import Emitter, emitter
 from tilelang.ops.describe import matrix_axes
@@ -57,26 +56,43 @@ _BESIDE_SUMS = 26
 
 
 @record
-class _Plan:
-    """How a product is divided: the instruction, the warpgroups, and where the operands lie.
+class WgmmaPlan(Plan):
+    """How a product is divided: the instruction, the warpgroups, and the boxes in which shared operands lie.
 
     Attributes:
         atom: The instruction.
         groups: How warpgroups, in the place of warps, share the tile.
         steps: Instructions along K.
-        a: A in shared memory and its boxes; None if it is a fragment.
-        b: B and its boxes.
-        left: The fragment of A, as one of its buffer.
-        accumulator: The fragment of C, as one of its buffer.
+        a: The boxes of A; None if it is a fragment.
+        b: The boxes of B.
     """
 
     atom: WgmmaAtom
     groups: WarpPartition
     steps: int
-    a: tuple[Tile, Boxes] | None
-    b: tuple[Tile, Boxes]
-    left: Fragment
-    accumulator: Fragment
+    a: Boxes | None
+    b: Boxes
+
+    def __str__(self) -> str:
+        return f"{self.atom.name} of {self.groups.rows} x {self.groups.columns} warpgroups"
+
+    def tile_a(self, op: Gemm) -> tuple[Tile, Boxes] | None:
+        """A in shared memory; None if it is a fragment."""
+        return None if self.a is None else (_tile_a(op), self.a)
+
+    def tile_b(self, op: Gemm) -> tuple[Tile, Boxes]:
+        """B in shared memory."""
+        return _tile_b(op, self.atom.n), self.b
+
+    def left(self, op: Gemm) -> Fragment:
+        """The fragment of A, as one of its buffer."""
+        m, _, k = (int_const(size) or 0 for size in op.sizes)
+        return placed(self.groups.left(self.atom, m, k), _axes_of_a(op), op.a.buffer.static_shape or ())
+
+    def accumulator(self, op: Gemm) -> Fragment:
+        """The fragment of C, as one of its buffer."""
+        m, n, _ = (int_const(size) or 0 for size in op.sizes)
+        return placed(self.groups.accumulator(self.atom, m, n), _axes_of_c(op), op.c.buffer.static_shape or ())
 
 
 class GemmWgmma:
@@ -84,33 +100,34 @@ class GemmWgmma:
 
     name = GEMM_WGMMA
 
-    def refusal(self, op: Gemm, site: Site) -> str:
-        """Why matrix instructions of warpgroups cannot do it; empty if they can."""
+    def accepts(self, op: Gemm, site: Site) -> WgmmaPlan | Refusal:
+        """How the product is divided, or why matrix instructions of warpgroups cannot do it."""
         m = int_const(op.sizes[0]) or 0
         if 0 < m * 2 <= ROWS and not (op.request or site.is_fed):
-            return f"M is {m}: warps by themselves multiply without padding, and no slower"
-        found = _plan(op, site)
-        return found if isinstance(found, str) else ""
+            return Refusal(f"M is {m}: warps by themselves multiply without padding, and no slower")
+        refused = _refused_target(op, site) or _refused_places(op)
+        if refused:
+            return Refusal(refused)
+        return _divided(op, site, FLOAT32 if op.c.dtype == "bfloat16" else op.c.dtype)
 
     def pads_rows(self, op: Gemm) -> bool:
         """Whether the instructions multiply more rows than there are."""
         return (int_const(op.sizes[0]) or 0) % ROWS != 0
 
-    def constrain(self, op: Gemm, site: Site) -> Iterable[Constraint]:
+    def constrain(self, op: Gemm, plan: WgmmaPlan, site: Site) -> Iterable[Constraint]:
         """The fragments of the instruction over the warpgroups, and the boxes without which it finds no operands."""
-        plan = _made(op, site)
-        yield Is(op.c.buffer, held(plan.accumulator), Why(f"{op.name} accumulates in it by {plan.atom.name}", op.loc))
+        sums = held(plan.accumulator(op))
+        yield Is(op.c.buffer, sums, Why(f"{op.name} accumulates in it by {plan.atom.name}", op.loc))
         if plan.a is None:
-            yield Is(op.a.buffer, held(plan.left), Why(f"{op.name} multiplies it by {plan.atom.name}", op.loc))
-        for found in (plan.a, plan.b):
+            yield Is(op.a.buffer, held(plan.left(op)), Why(f"{op.name} multiplies it by {plan.atom.name}", op.loc))
+        for found in (plan.tile_a(op), plan.tile_b(op)):
             if found is not None:
                 tile, boxes = found
                 why = Why(f"{op.name} reads it by {plan.atom.name}", op.loc)
                 yield InShared(tile.region.buffer, tile.layout(boxes), why, required=True)
 
-    def lower(self, op: Gemm, site: Site, build: Builder) -> None:
+    def lower(self, op: Gemm, plan: WgmmaPlan, site: Site, build: Builder) -> None:
         """The program of the executing thread."""
-        plan = _made(op, site)
         emit, thread = emitter(build, site, self.name)
         _Emission(op, site, plan, emit, thread).run()
 
@@ -118,17 +135,18 @@ class GemmWgmma:
 class _Emission:
     """The program of one product."""
 
-    def __init__(self, op: Gemm, site: Site, plan: _Plan, emit: Emitter, thread: Expr) -> None:
+    def __init__(self, op: Gemm, site: Site, plan: WgmmaPlan, emit: Emitter, thread: Expr) -> None:
         self._op, self._site, self._plan, self._emit, self._thread = op, site, plan, emit, thread
+        self._a, self._b = plan.tile_a(op), plan.tile_b(op)
         self._m, _, k = (int_const(size) or 0 for size in op.sizes)
         cover = plan.groups.rows * plan.groups.row_atoms * ROWS
-        self._padded = plan.a is not None and cover > self._m
+        self._padded = self._a is not None and cover > self._m
         self._record = wgmma(
             plan.atom,
-            a_in_registers=plan.a is None,
-            transpose_a=plan.a is not None and plan.a[0].transposed,
-            transpose_b=plan.b[0].transposed,
-            overhang=0 if plan.a is None else plan.a[0].overhang(plan.a[1], cover, k),
+            a_in_registers=self._a is None,
+            transpose_a=self._a is not None and self._a[0].transposed,
+            transpose_b=self._b[0].transposed,
+            overhang=0 if self._a is None else self._a[0].overhang(self._a[1], cover, k),
         )
 
     def run(self) -> None:
@@ -136,10 +154,10 @@ class _Emission:
         op, plan, emit, build = self._op, self._plan, self._emit, self._emit.build
         groups, atom = plan.groups, plan.atom
         row_group, column_group = self._warpgroup()
-        sums = Accumulator(emit, op, self._site, plan.accumulator, atom.c_dtype, run=atom.c.values)
+        sums = Accumulator(emit, op, self._site, plan.accumulator(op), atom.c_dtype, run=atom.c.values)
         sums.begin(zeroing=False)
-        of_a = None if plan.a is None else self._descriptor(plan.a, row_group, groups.row_atoms * ROWS)
-        of_b = self._descriptor(plan.b, column_group, groups.column_atoms * atom.n)
+        of_a = None if self._a is None else self._descriptor(self._a, row_group, groups.row_atoms * ROWS)
+        of_b = self._descriptor(self._b, column_group, groups.column_atoms * atom.n)
         held_a = self._held(row_group) if of_a is None else None
         keep = self._keep()
         self._settle(sums, held_a)
@@ -147,14 +165,14 @@ class _Emission:
 
         def multiply(step: Expr, i: Expr, j: Expr) -> None:
             c = sums.registers(i * ROWS, j * atom.n)
-            if plan.a is not None and of_a is not None:
-                a: Expr | Region = self._at(plan.a, of_a, i * ROWS, step * atom.k)
+            if self._a is not None and of_a is not None:
+                a: Expr | Region = self._at(self._a, of_a, i * ROWS, step * atom.k)
                 reads: tuple[Region, ...] = (op.a, op.b, c)
             else:
                 assert held_a is not None
                 a = held_a.registers(i, step)
                 reads = (a, op.b, c)
-            b = self._at(plan.b, of_b, j * atom.n, step * atom.k)
+            b = self._at(self._b, of_b, j * atom.n, step * atom.k)
             accumulate = keep if plan.steps == 1 else emit.short(binary(BinaryOp.OR, step > 0, keep))
             first = (row_group * groups.row_atoms + i) * ROWS
             rows = (emit.short(binary(BinaryOp.MIN, self._m - first, ROWS)),) if self._padded else ()
@@ -214,7 +232,7 @@ class _Emission:
         share = Share(op.a, row_axis, k_axis, m, k, plan.atom.a, plan.groups.row_atoms, cover)
         origin = emit.short(row_group * (plan.groups.row_atoms * ROWS))
         lane = emit.short(self._thread % WARPGROUP)
-        order = FragmentOrder(self._site.fragments[op.a.buffer], plan.left)
+        order = FragmentOrder(self._site.fragments[op.a.buffer], plan.left(op))
         operand = FragmentOperand(emit, share, lane, origin, order, self._site.registers[op.a.buffer], plan.steps)
         emit.loop("k_step", plan.steps, lambda step: operand.fetch(step, tail=False))
         return operand
@@ -237,22 +255,6 @@ class _Emission:
 
 
 # -- the plan ------------------------------------------------------------------------------------------------------
-
-
-def _made(op: Gemm, site: Site) -> _Plan:
-    found = _plan(op, site)
-    if isinstance(found, str):
-        raise CompilerBug(f"gemm.wgmma: chosen for a product that it refuses: {found}")
-    return found
-
-
-def _plan(op: Gemm, site: Site) -> _Plan | str:
-    """The plan, or why there is none, in a few words."""
-    return (
-        _refused_target(op, site)
-        or _refused_places(op)
-        or _divided(op, site, FLOAT32 if op.c.dtype == "bfloat16" else op.c.dtype)
-    )
 
 
 def _refused_target(op: Gemm, site: Site) -> str:
@@ -283,47 +285,44 @@ def _refused_places(op: Gemm) -> str:
     return ""
 
 
-def _divided(op: Gemm, site: Site, sums: DType) -> _Plan | str:
+def _divided(op: Gemm, site: Site, sums: DType) -> WgmmaPlan | Refusal:
     m, n, k = (int_const(size) or 0 for size in op.sizes)
     if not (m and n and k):
-        return "its extents are not constants above zero"
+        return Refusal("its extents are not constants above zero")
     operand = op.a.dtype
     if atom_of(*op.operands, sums, columns(operand)[0]) is None:
-        return f"warpgroups multiply no {op.multiplied} with sums in {sums!s}"
-    transposed = (op.transpose_a, not op.transpose_b)
+        return Refusal(f"warpgroups multiply no {op.multiplied} with sums in {sums!s}")
     held_a = op.a.buffer.scope is Scope.FRAGMENT
-    for letter, contiguous in zip("AB", (transposed[0] and not held_a, transposed[1]), strict=True):
+    for letter, contiguous in zip("AB", (op.transpose_a and not held_a, not op.transpose_b), strict=True):
         if contiguous and operand.bits != 16:
-            return f"{letter} of {operand!s} is not contiguous along K"
+            return Refusal(f"{letter} of {operand!s} is not contiguous along K")
     depth = STEP_BYTES * 8 // operand.bits
     if k % depth:
-        return f"K is {k}, no multiple of {depth}"
+        return Refusal(f"K is {k}, no multiple of {depth}")
     least = columns(operand)[0]
     if n % least:
-        return f"N is {n}, no multiple of {least}"
-    found = f"its warpgroups do not divide the tile of {m} x {n}"
+        return Refusal(f"N is {n}, no multiple of {least}")
+    refused = Refusal(f"its warpgroups do not divide the tile of {m} x {n}")
     for groups, width in _partitions(m, n, op, site):
         atom = atom_of(*op.operands, sums, width)
         assert atom is not None
-        a = None if held_a else _in_boxes(Tile(op.a, transposed[0], m, ROWS), site)
-        b = _in_boxes(Tile(op.b, transposed[1], n, width), site)
-        failed = next((found for found in (a, b) if isinstance(found, str)), "")
-        if failed:
-            found = failed
-            continue
-        assert not isinstance(a, str)
-        assert not isinstance(b, str)
-        left = groups.left(atom, m, k)
-        return _Plan(
-            atom,
-            groups,
-            k // depth,
-            a,
-            b,
-            placed(left, _axes_of_a(op), op.a.buffer.static_shape or ()),
-            placed(groups.accumulator(atom, m, n), _axes_of_c(op), op.c.buffer.static_shape or ()),
-        )
-    return found
+        a = None if held_a else _boxes(_tile_a(op), site)
+        b = _boxes(_tile_b(op, width), site)
+        if isinstance(a, Refusal):
+            refused = a
+        elif isinstance(b, Refusal):
+            refused = b
+        else:
+            return WgmmaPlan(atom, groups, k // depth, a, b)
+    return refused
+
+
+def _tile_a(op: Gemm) -> Tile:
+    return Tile(op.a, op.transpose_a, int_const(op.sizes[0]) or 0, ROWS)
+
+
+def _tile_b(op: Gemm, width: int) -> Tile:
+    return Tile(op.b, not op.transpose_b, int_const(op.sizes[1]) or 0, width)
 
 
 def _axes_of_a(op: Gemm) -> tuple[int, int]:
@@ -337,15 +336,15 @@ def _axes_of_c(op: Gemm) -> tuple[int, int]:
     return row, column
 
 
-def _in_boxes(tile: Tile, site: Site) -> tuple[Tile, Boxes] | str:
-    """The operand with the boxes that its buffer has, or may be given."""
+def _boxes(tile: Tile, site: Site) -> Boxes | Refusal:
+    """The boxes in which an operand lies, or may lie."""
     buffer = tile.region.buffer
     given = site.shared_layouts.get(buffer)
     boxes = next(tile.candidates(), None) if given is None else tile.boxes_of(given)
     if boxes is None:
         what = "cannot be cut into boxes" if given is None else "has a layout"
-        return f"'{buffer.name}' {what} that descriptors {'can' if given is None else 'cannot'} tell"
-    return tile, boxes
+        return Refusal(f"'{buffer.name}' {what} that descriptors {'can' if given is None else 'cannot'} tell")
+    return boxes
 
 
 def _partitions(m: int, n: int, op: Gemm, site: Site) -> Iterator[tuple[WarpPartition, int]]:

@@ -40,6 +40,7 @@ from tilelang.ir.stmt import (
 )
 from tilelang.ir.visit import Rewriter, expressions, jumps, walk, walk_expr
 from tilelang.isa.instruction import Instruction
+from tilelang.lowering.lowering import ACCEPTED
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_launches
@@ -326,7 +327,8 @@ class _Plan(Rewriter):
         if isinstance(node, For) and node.kind is ForKind.PIPELINED:
             return self._loop(node)
         if isinstance(node, Copy) and is_asynchronous(node) and self._pipelined:
-            return dataclasses.replace(node, choice=BY_LOOP)  # a wait for it would stop all that run ahead
+            # a wait for it would stop all that run ahead
+            return dataclasses.replace(node, choice=BY_LOOP, plan=ACCEPTED)
         return self.rebuild_stmt(node)
 
     def _loop(self, node: For) -> Stmt:

@@ -7,7 +7,8 @@ as `specialize_warps` hands it to the role that does it.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import field
 
 from tilelang.analysis.fixed_layouts import fixed_layouts
 from tilelang.dtypes import INT32, SCALARS
@@ -17,7 +18,7 @@ from tilelang.ir.func import PrimFunc, TensorParam
 from tilelang.ir.stmt import Launch, TileOp
 from tilelang.ir.visit import walk
 from tilelang.layout.layout import Layout
-from tilelang.lowering.lowering import Lowering, Lowerings, Site
+from tilelang.lowering.lowering import Lowering, Lowerings, Refusal, Site
 from tilelang.lowering.regions import whole
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm, matrix_extents
@@ -47,6 +48,7 @@ class Roles:
     context: PassContext
     tensors: frozenset[Buffer]
     layouts: Mapping[Buffer, Layout]
+    _answers: dict[tuple[TileOp, str, int], str] = field(default_factory=dict)  # an operator is asked about once
 
     def rings(self, launch: Launch) -> Rings:
         """The tiles of a flat launch that one thread can bring."""
@@ -54,10 +56,16 @@ class Roles:
 
     def parts_refusal(self, copy: Copy, parts: int) -> str:
         """Why several threads, in blocks of a cluster, cannot bring parts of a tile each; empty if they can."""
+        return self._once(copy, COPY_TMA_LOAD, parts, lambda: self._refuses_part(copy, parts))
+
+    def _refuses_part(self, copy: Copy, parts: int) -> str:
         part = const(0, INT32)
-        return self._can_bring(dataclasses.replace(copy, multicast_mask=part, part=part, parts=parts))
+        return self._refuses_load(dataclasses.replace(copy, multicast_mask=part, part=part, parts=parts))
 
     def _can_bring(self, copy: Copy) -> str:
+        return self._once(copy, COPY_TMA_LOAD, 0, lambda: self._refuses_load(copy))
+
+    def _refuses_load(self, copy: Copy) -> str:
         if copy.src.buffer.storage not in self.tensors:
             return f"'{copy.src.buffer.name}' is no parameter"
         barrier = Buffer("barrier", (const(1, _DTYPE),), _DTYPE, Scope.BARRIER)
@@ -70,7 +78,7 @@ class Roles:
         def can_store(copy: Copy) -> str:
             if copy.dst.buffer.storage not in self.tensors:
                 return f"'{copy.dst.buffer.name}' is no parameter"
-            return self._refusal(copy, COPY_TMA_STORE, threads)
+            return self._once(copy, COPY_TMA_STORE, threads, lambda: self._refusal(copy, COPY_TMA_STORE, threads))
 
         return find_exits(launch, can_store)
 
@@ -79,6 +87,9 @@ class Roles:
 
         A wide operand is rounded into a fragment before, as `choose_lowerings` does it.
         """
+        return self._once(product, PRODUCT, threads, lambda: self._refuses_product(product, threads))
+
+    def _refuses_product(self, product: Gemm, threads: int) -> str:
         made = dataclasses.replace(product, a=rounded(product, 0), b=rounded(product, 1))
         return self._refusal(made, PRODUCT, threads)
 
@@ -95,12 +106,20 @@ class Roles:
             for reader in ring.readers
         )
 
+    def _once(self, op: TileOp, name: str, count: int, ask: Callable[[], str]) -> str:
+        """The answer to a question about an operator and a number of threads or parts."""
+        key = (op, name, count)
+        if key not in self._answers:
+            self._answers[key] = ask()
+        return self._answers[key]
+
     def _refusal(self, op: TileOp, name: str, threads: int) -> str:
         row = self._row(type(op), name)
         if row is None:
             return f"the target has no {name}"
         site = Site(self.context.target, self.context.options, threads, shared_layouts=self.layouts, is_fed=True)
-        return row.refusal(op, site)
+        answer = row.accepts(op, site)
+        return answer.reason if isinstance(answer, Refusal) else ""
 
     def _row(self, kind: type[TileOp], name: str) -> Lowering | None:
         return next((row for row in self.lowerings.get(kind, ()) if row.name == name), None)
