@@ -13,7 +13,7 @@ from tilelang.ir.expr import Const, Var
 from tilelang.ir.printer import to_text
 from tilelang.layout.thread_values import digit, fragment
 from tilelang.lowering.accumulator import Accumulator
-from tilelang.lowering.lowering import Site
+from tilelang.lowering.lowering import LoweringContext
 from tilelang.lowering.registers import Emitter
 from tilelang.options import CompileOptions
 from tilelang.targets.target import Target
@@ -29,7 +29,7 @@ def text(actual, *, accum="float32", clear=None, wanted=WANTED, clean=False, m=1
     op = dataclasses.replace(op, clear_accum=clear)
     held = buffer("C_held", (actual.values,), accum, Scope.LOCAL)
     thread = Var("thread", INT32, index=True)
-    site = Site(
+    context = LoweringContext(
         Target("cuda", "sm_80"),
         CompileOptions(),
         32,
@@ -39,7 +39,7 @@ def text(actual, *, accum="float32", clear=None, wanted=WANTED, clean=False, m=1
     )
     build = Builder()
     emit = Emitter(build, Domain().with_range(thread, 0, 31))
-    sums = Accumulator(emit, op, site, wanted, FLOAT32, run=4, clean=clean)
+    sums = Accumulator(emit, op, context, wanted, FLOAT32, run=4, clean=clean)
     sums.begin()
     part = sums.registers(constant(0), constant(8))
     sums.end()

@@ -6,11 +6,11 @@ from lowered_gemm import Case
 from tilelang.errors import CompilerBug
 from tilelang.ir.builder import Builder
 from tilelang.lowering.by_loop import ByLoop
-from tilelang.lowering.lowering import ACCEPTED, Site
+from tilelang.lowering.lowering import ACCEPTED, LoweringContext
 from tilelang.options import CompileOptions
 from tilelang.targets.target import Target
 
-SITE = Site(Target("cuda", "sm_80"), CompileOptions(), 128)
+SITE = LoweringContext(Target("cuda", "sm_80"), CompileOptions(), 128)
 
 
 def test_it_never_refuses_and_asks_for_nothing():

@@ -3,16 +3,16 @@ import dataclasses
 from tilelang.dtypes import INT32, as_dtype
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Var, as_expr
-from tilelang.lowering.lowering import Site
+from tilelang.lowering.lowering import LoweringContext
 from tilelang.options import CompileOptions
 from tilelang.targets.nvidia.backend import LOWERINGS
 from tilelang.targets.nvidia.isa.tensor_box import map_fault
 from tilelang.targets.target import Target
 
 
-def test_a_site_knows_nothing_before_layouts_are_inferred():
-    site = Site(Target("cuda", "sm_80"), CompileOptions(), 128)
-    assert (None, {}, {}, {}) == (site.thread, site.fragments, site.registers, site.shared_layouts)
+def test_a_context_holds_nothing_before_layouts_are_inferred():
+    context = LoweringContext(Target("cuda", "sm_80"), CompileOptions(), 128)
+    assert (None, {}, {}, {}) == (context.thread, context.fragments, context.registers, context.shared_layouts)
 
 
 def test_every_row_of_the_table_says_what_it_is_called():
@@ -29,21 +29,21 @@ def test_every_row_accepts_constrains_and_lowers():
 
 
 def test_equal_maps_of_tensors_are_one():
-    site = Site(Target("cuda", "sm_90a"), CompileOptions(), 128)
+    context = LoweringContext(Target("cuda", "sm_90a"), CompileOptions(), 128)
     n = Var("n", INT32, index=True)
     a, b = (Buffer(name, (n, as_expr(64)), as_dtype("float16"), Scope.GLOBAL) for name in "AB")
 
     def request(tensor=a, dims=(as_expr(64), n), stride=as_expr(128), box=(64, 8), swizzle=128):
-        return site.tensor_map(tensor, dims, [stride], box, swizzle, map_fault)
+        return context.tensor_map(tensor, dims, [stride], box, swizzle, map_fault)
 
     first = request()
-    assert first is request(dims=[as_expr(64), n]) is dataclasses.replace(site, threads=1).tensor_map(
+    assert first is request(dims=[as_expr(64), n]) is dataclasses.replace(context, threads=1).tensor_map(
         a, (as_expr(64), n), (as_expr(128),), (64, 8), 128, map_fault
     )
     others = [request(b), request(dims=(as_expr(64), n + 1)), request(box=(32, 8)), request(swizzle=64)]
     others.append(request(stride=as_expr(256)))
-    assert 6 == len({first, *others}) == len(site.tensor_maps.found)
+    assert 6 == len({first, *others}) == len(context.tensor_maps.found)
     assert ("A_map", "uint64", a, (64, 8), 128) == (
-        first.name, first.dtype, site.tensor_maps.found[0].tensor, *(getattr(site.tensor_maps.found[0], f) for f in
+        first.name, first.dtype, context.tensor_maps.found[0].tensor, *(getattr(context.tensor_maps.found[0], f) for f in
         ("box", "swizzle"))
     )  # fmt: skip

@@ -9,7 +9,7 @@ from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Const, Load, Var, const
 from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import ForKind
-from tilelang.lowering.lowering import Site
+from tilelang.lowering.lowering import LoweringContext
 from tilelang.lowering.registers import Emitter, emitter, vector
 from tilelang.options import CompileOptions
 from tilelang.targets.target import Target
@@ -80,8 +80,8 @@ def test_vectors():
 
 def test_lowerings_know_the_range_of_the_executing_thread():
     thread = Var("thread", INT32, index=True)
-    emit, found = emitter(Builder(), Site(Target("cuda", "sm_80"), CompileOptions(), 128, thread), "some.way")
+    emit, found = emitter(Builder(), LoweringContext(Target("cuda", "sm_80"), CompileOptions(), 128, thread), "some.way")
     assert found is thread
     assert emit.short(thread // 128).value == 0
     with pytest.raises(CompilerBug, match="some.way: lowered before there are threads"):
-        emitter(Builder(), Site(Target("cuda", "sm_80"), CompileOptions(), 128), "some.way")
+        emitter(Builder(), LoweringContext(Target("cuda", "sm_80"), CompileOptions(), 128), "some.way")

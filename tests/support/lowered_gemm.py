@@ -18,7 +18,7 @@ from tilelang.ir.launch import LaunchPlan
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, If, Launch, Store
 from tilelang.layout.constraints import InShared, Is
-from tilelang.lowering.lowering import Site
+from tilelang.lowering.lowering import LoweringContext
 from tilelang.lowering.regions import whole
 from tilelang.ops.gemm import Gemm, GemmWarpPolicy
 from tilelang.options import CompileOptions
@@ -128,10 +128,10 @@ def lowered(case, lowering):
     op = case.gemm()
     op.check()
     target = Target("cuda", case.arch)
-    site = Site(target, CompileOptions(), case.threads)
-    plan = accepted(lowering, op, site)
+    context = LoweringContext(target, CompileOptions(), case.threads)
+    plan = accepted(lowering, op, context)
     fragments, shared = {}, {}
-    for constraint in lowering.constrain(op, plan, site):
+    for constraint in lowering.constrain(op, plan, context):
         if isinstance(constraint, Is):
             fragments[constraint.var] = constraint.layout
         elif isinstance(constraint, InShared):
@@ -164,7 +164,7 @@ def lowered(case, lowering):
     lowering.lower(
         op,
         plan,
-        dataclasses.replace(site, thread=thread, fragments=fragments, registers=registers, shared_layouts=shared),
+        dataclasses.replace(context, thread=thread, fragments=fragments, registers=registers, shared_layouts=shared),
         build,
     )
     _move(build, params[2], fragments[op.c.buffer], registers[op.c.buffer], thread, case.threads, to_registers=False)

@@ -29,8 +29,8 @@ class ByWarpgroups:
 
     name = PRODUCT
 
-    def accepts(self, op, site):
-        by_warpgroups = site.threads % 128 == 0 and op.a.dtype == "float16"
+    def accepts(self, op, context):
+        by_warpgroups = context.threads % 128 == 0 and op.a.dtype == "float16"
         return ACCEPTED if by_warpgroups else Refusal("not by warpgroups")
 
 

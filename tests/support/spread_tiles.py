@@ -17,7 +17,7 @@ from tilelang.ir.func import Level, PrimFunc
 from tilelang.ir.stmt import For, Launch, ParallelLoop, Stmt
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.layout.thread_values import Fragment
-from tilelang.lowering.lowering import Lowerings, Refusal, Site
+from tilelang.lowering.lowering import LoweringContext, Lowerings, Refusal
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.runner import run_passes
 from tilelang.passes.tile import check_program, demote_fragments, expand_to_loops, flatten_parallel, inline_bindings
@@ -36,15 +36,15 @@ def _chosen(lowerings: Lowerings) -> Pass:
 
     class Choose(Rewriter):
         def __init__(self, context: PassContext) -> None:
-            self._site = Site(context.target, context.options, 0)
+            self._context = LoweringContext(context.target, context.options, 0)
 
         def stmt(self, node: Stmt) -> Stmt | None:
             if isinstance(node, Launch):
-                self._site = dataclasses.replace(self._site, threads=node.num_threads)
+                self._context = dataclasses.replace(self._context, threads=node.num_threads)
             rows = lowerings.get(type(node), ())  # type: ignore[call-overload]
             if not rows:
                 return self.rebuild_stmt(node)
-            plan = rows[0].accepts(node, self._site)
+            plan = rows[0].accepts(node, self._context)
             assert not isinstance(plan, Refusal)
             return dataclasses.replace(node, choice=rows[0].name, plan=plan)
 

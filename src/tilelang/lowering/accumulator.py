@@ -16,7 +16,7 @@ from tilelang.ir.scalar import UnaryOp
 from tilelang.ir.stmt import If
 from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.fragment_order import FragmentOrder
-from tilelang.lowering.lowering import Site
+from tilelang.lowering.lowering import LoweringContext
 from tilelang.lowering.registers import Emitter
 from tilelang.ops.describe import matrix_axes
 from tilelang.ops.gemm import Gemm
@@ -26,14 +26,22 @@ class Accumulator:
     """C in registers: in place where its values lie as wanted, else moved there and back."""
 
     def __init__(
-        self, emit: Emitter, op: Gemm, site: Site, wanted: Fragment, dtype: DType, *, run: int, clean: bool = False
+        self,
+        emit: Emitter,
+        op: Gemm,
+        context: LoweringContext,
+        wanted: Fragment,
+        dtype: DType,
+        *,
+        run: int,
+        clean: bool = False,
     ) -> None:
         """Decides whether the sums must be moved.
 
         Args:
             emit: Where statements go.
             op: The product.
-            site: Where it is done.
+            context: Where it is done.
             wanted: The layout of C that the lowering asked for.
             dtype: Of the sums.
             run: Neighboring values that must lie side by side.
@@ -41,9 +49,9 @@ class Accumulator:
         """
         self._emit, self._op, self._wanted, self._dtype, self._run = emit, op, wanted, dtype, run
         self._axes = matrix_axes(op.c)
-        order = FragmentOrder(site.fragments[op.c.buffer], wanted)
-        self._held = site.registers[op.c.buffer]
-        self._thread = site.thread if clean and not _fits(wanted) else None
+        order = FragmentOrder(context.fragments[op.c.buffer], wanted)
+        self._held = context.registers[op.c.buffer]
+        self._thread = context.thread if clean and not _fits(wanted) else None
         direct = op.c.dtype == dtype and order.keeps(run) and self._thread is None
         self._moved = None if direct else emit.registers(f"{op.c.buffer.name}_sums", wanted.values, dtype)
         self._order = order

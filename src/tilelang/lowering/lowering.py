@@ -1,7 +1,7 @@
 """What a lowering is: one way to do one tile operator on one kind of machine, and what it may know when it does.
 
-Takes nothing; gives the words that lowerings and the passes that use them share. Invariant: a lowering never chooses;
-what was decided about layouts and threads is in its `Site`.
+Takes nothing; gives the words that lowerings and the passes that use them share. Invariant: a lowering decides once,
+when it accepts an operator; what was decided about layouts and threads is in its `LoweringContext`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _same(a: Sequence[Expr], b: Sequence[Expr]) -> bool:
 
 
 @record
-class Site:
+class LoweringContext:
     """Where an operator is done.
 
     Attributes:
@@ -70,7 +70,7 @@ class Site:
         shared_layouts: Where elements of shared buffers lie, for those that are not row-major.
         unrolled: The values that the variables of unrolled loops have.
         tensor_maps: Collects the maps that the launch needs.
-        is_fed: Whether other threads bring tiles meanwhile, so that instructions cost less than waiting does.
+        has_producer: Whether other threads bring tiles meanwhile, so that instructions cost less than waiting does.
     """
 
     target: Target
@@ -82,7 +82,7 @@ class Site:
     shared_layouts: Mapping[Buffer, Layout] = field(default_factory=dict)
     unrolled: Mapping[Var, range] = field(default_factory=dict)
     tensor_maps: TensorMaps = field(default_factory=TensorMaps)
-    is_fed: bool = False
+    has_producer: bool = False
 
     def tensor_map(
         self,
@@ -122,13 +122,13 @@ class Lowering(Protocol):
 
     name: str  # "gemm.mma"
 
-    def accepts(self, op: Any, site: Site) -> Plan | Refusal:
+    def accepts(self, op: Any, context: LoweringContext) -> Plan | Refusal:
         """How it does this operator here, or why it cannot."""
 
-    def constrain(self, op: Any, plan: Any, site: Site) -> Iterable[Constraint]:
+    def constrain(self, op: Any, plan: Any, context: LoweringContext) -> Iterable[Constraint]:
         """What it needs of the layouts of the operator's fragments and shared buffers."""
 
-    def lower(self, op: Any, plan: Any, site: Site, build: Builder) -> None:
+    def lower(self, op: Any, plan: Any, context: LoweringContext, build: Builder) -> None:
         """Emits what the executing thread does."""
 
 
@@ -144,13 +144,13 @@ class PadsRows(Protocol):
 class LowersApart(Protocol):
     """A lowering that needs no other threads than those that come, however many they are."""
 
-    def lower_apart(self, op: Any, plan: Any, site: Site, thread: Var, build: Builder) -> None:
+    def lower_apart(self, op: Any, plan: Any, context: LoweringContext, thread: Var, build: Builder) -> None:
         """Emits what a thread does that comes to the operator without the others, whose index in the block is given."""
 
 
 Lowerings = Mapping[type[TileOp], tuple[Lowering, ...]]
 
-LoopLowering = Callable[[ParallelLoop, Spreading, Site, Builder], str]
+LoopLowering = Callable[[ParallelLoop, Spreading, LoweringContext, Builder], str]
 """A way to do a parallel loop that has a layout by more than loads and stores of single elements: emits what the
 executing thread does and gives a note of it, or emits nothing and gives "" where the loop cannot be done so."""
 

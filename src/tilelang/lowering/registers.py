@@ -16,7 +16,7 @@ from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.expr import Const, Expr, ExprLike, Load, Var, as_expr, const
 from tilelang.ir.stmt import Alloc, Bind, For, ForKind, Store
-from tilelang.lowering.lowering import Site
+from tilelang.lowering.lowering import LoweringContext
 from tilelang.lowering.regions import ZERO
 
 
@@ -96,12 +96,12 @@ class Emitter:
         return Region(buffer, (self.short(start),), (const(count, INT32),))
 
 
-def emitter(build: Builder, site: Site, name: str) -> tuple[Emitter, Expr]:
+def emitter(build: Builder, context: LoweringContext, name: str) -> tuple[Emitter, Expr]:
     """What emits a thread's program for the lowering of this name, and the thread's index, whose range it knows."""
-    thread = site.thread
+    thread = context.thread
     if thread is None:
         raise CompilerBug(f"{name}: lowered before there are threads")
     domain = Domain()
     if isinstance(thread, Var):
-        domain = domain.with_range(thread, 0, site.threads - 1)
+        domain = domain.with_range(thread, 0, context.threads - 1)
     return Emitter(build, domain), thread

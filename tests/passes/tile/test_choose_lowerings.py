@@ -220,7 +220,7 @@ def test_results_of_groups_leave_in_rows_as_long_as_there_is_memory_for_all_at_o
 
 def test_all_refusals_are_told():
     class Never(ByLoop):
-        def accepts(self, op, site):
+        def accepts(self, op, context):
             return Refusal(f"it is {self.name}")
 
     with pytest.raises(NoLowering, match="cuda:sm_80 has no way to do it") as caught:

@@ -18,7 +18,7 @@ from tilelang.ir.stmt import Plan
 from tilelang.layout.constraints import Constraint, InShared, Is, Why
 from tilelang.layout.swizzle_modes import swizzled
 from tilelang.layout.thread_values import Fragment, digit, fragment
-from tilelang.lowering.lowering import ACCEPTED, Site
+from tilelang.lowering.lowering import ACCEPTED, LoweringContext
 from tilelang.ops.gemm import Gemm
 from tilelang.options import CompileOptions
 from tilelang.passes.base import PassContext
@@ -44,22 +44,22 @@ class FakeGemm:
     def __init__(self, *, swap: bool = False, modes: Iterable[int] = ()) -> None:
         self._swap, self._modes = swap, iter(modes)
 
-    def accepts(self, op: Gemm, site: Site) -> Plan:
+    def accepts(self, op: Gemm, context: LoweringContext) -> Plan:
         return ACCEPTED
 
-    def constrain(self, op: Gemm, plan: Plan, site: Site) -> Iterable[Constraint]:
+    def constrain(self, op: Gemm, plan: Plan, context: LoweringContext) -> Iterable[Constraint]:
         m, n = op.c.static_extent or ()
-        yield Is(op.c.buffer, accumulator(m, n, site.threads // 32), Why("T.gemm accumulates in it", op.loc))
+        yield Is(op.c.buffer, accumulator(m, n, context.threads // 32), Why("T.gemm accumulates in it", op.loc))
         if op.a.buffer.scope.value == "local.fragment":
             shape = op.a.static_extent or ()
-            wanted = blocked(shape, site.threads, 2) if self._swap else accumulator(*shape, site.threads // 32)
+            wanted = blocked(shape, context.threads, 2) if self._swap else accumulator(*shape, context.threads // 32)
             yield Is(op.a.buffer, wanted, Why("T.gemm multiplies it", op.loc))
         shape = op.b.static_extent or ()
         mode = next(self._modes, 0)
         why = Why("T.gemm loads it", op.loc)
         yield InShared(op.b.buffer, swizzled(shape, 16, mode or 64), why, required=mode > 0)
 
-    def lower(self, op: Gemm, plan: Plan, site: Site, build: Builder) -> None:
+    def lower(self, op: Gemm, plan: Plan, context: LoweringContext, build: Builder) -> None:
         raise AssertionError("only asked for layouts")
 
 

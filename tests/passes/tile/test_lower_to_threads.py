@@ -212,15 +212,15 @@ class Prefetching:
 
     name = "copy.prefetching"
 
-    def accepts(self, op, site):
+    def accepts(self, op, context):
         return ACCEPTED
 
-    def constrain(self, op, plan, site):
+    def constrain(self, op, plan, context):
         return ()
 
-    def lower(self, op, plan, site, build):
+    def lower(self, op, plan, context, build):
         dims = op.src.buffer.shape[::-1]
-        var = site.tensor_map(op.src.buffer, dims, [dims[0] * 4], (8, 8), 0, map_fault)
+        var = context.tensor_map(op.src.buffer, dims, [dims[0] * 4], (8, 8), 0, map_fault)
         build.emit(CallStmt(TMA_PREFETCH_MAP, (var,)))
 
 

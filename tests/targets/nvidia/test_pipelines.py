@@ -51,9 +51,9 @@ def test_the_text_behind_a_pass_shows_what_the_pass_changed(name, func, arch):
 def test_a_product_is_planned_once_and_the_plan_is_kept(arch, lowering, stages, monkeypatch):
     asked, accepts = [], lowering.accepts
 
-    def counted(self, op, site):
-        asked.append((op, site.threads))
-        return accepts(self, op, site)
+    def counted(self, op, context):
+        asked.append((op, context.threads))
+        return accepts(self, op, context)
 
     monkeypatch.setattr(lowering, "accepts", counted)
     shots = []

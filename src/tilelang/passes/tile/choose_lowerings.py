@@ -24,7 +24,7 @@ from tilelang.ir.scalar import UnaryOp
 from tilelang.ir.stmt import Alloc, For, If, Launch, Plan, Seq, Stmt, TileOp, seq
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.layout.constraints import InShared
-from tilelang.lowering.lowering import Lowering, Lowerings, PadsRows, Refusal, Site
+from tilelang.lowering.lowering import Lowering, LoweringContext, Lowerings, PadsRows, Refusal
 from tilelang.lowering.regions import is_whole, whole
 from tilelang.ops.copy import Copy
 from tilelang.ops.describe import drop_units
@@ -84,12 +84,12 @@ class _Choose(Rewriter):
         self._sums = {op.c.buffer for op in walk(launch) if isinstance(op, Gemm)}
         self._shared_bytes = _shared_bytes(launch)
         self._has_roles = launch.plan.schedule is not None  # then everything in shared memory is in use at any time
-        self._site = Site(
+        self._context = LoweringContext(
             context.target,
             context.options,
             launch.num_threads,
             shared_layouts=self._layouts,
-            is_fed=self._has_roles,
+            has_producer=self._has_roles,
         )
 
     def stmt(self, node: Stmt) -> Stmt | None:
@@ -103,9 +103,9 @@ class _Choose(Rewriter):
 
     def _group(self, node: If, threads: int) -> Stmt | None:
         """What a group of threads does together."""
-        block, self._site = self._site, dataclasses.replace(self._site, threads=threads)
+        block, self._context = self._context, dataclasses.replace(self._context, threads=threads)
         made = self.rebuild_stmt(node)
-        self._site = block
+        self._context = block
         return made
 
     def _sequence(self, node: Seq) -> Stmt:
@@ -157,17 +157,17 @@ class _Choose(Rewriter):
             )
         if isinstance(answer, list):
             notes = tuple(Note(f"{name}: {reason}") for name, reason in answer)
-            raise NoLowering(f"{op.name}: {self._site.target} has no way to do it", notes=notes)
+            raise NoLowering(f"{op.name}: {self._context.target} has no way to do it", notes=notes)
         lowering, plan = answer
         if isinstance(op, Gemm):
             self._settle(op, lowering, plan)
             if isinstance(lowering, PadsRows) and _held(op.a) and lowering.pads_rows(op):
-                self.padded[op.a.buffer] = self._site.threads
+                self.padded[op.a.buffer] = self._context.threads
         return dataclasses.replace(op, choice=lowering.name, plan=plan)
 
     def _settle(self, op: Gemm, lowering: Lowering, plan: Plan) -> None:
         """Notes the layouts that a product's lowering cannot do without, for those that come after it."""
-        for wish in lowering.constrain(op, plan, self._site):
+        for wish in lowering.constrain(op, plan, self._context):
             if isinstance(wish, InShared) and wish.required and isinstance(wish.var, Buffer):
                 self._layouts.setdefault(wish.var, wish.layout)
 
@@ -175,7 +175,7 @@ class _Choose(Rewriter):
         """The first lowering that accepts an operator, with its plan; the names and reasons of all if all refuse."""
         refusals: list[tuple[str, str]] = []
         for lowering in rows:
-            answer = lowering.accepts(op, self._site)
+            answer = lowering.accepts(op, self._context)
             if not isinstance(answer, Refusal):
                 return lowering, answer
             refusals.append((lowering.name, answer.reason))
@@ -241,7 +241,7 @@ class _Choose(Rewriter):
         if dst.buffer.scope is not Scope.GLOBAL or extents is None or size > 2 or op.coalesced_width is not None:
             return False
         elements = math.prod(extents)
-        limit = self._site.target.machine.shared_bytes
+        limit = self._context.target.machine.shared_bytes
         if elements < _STAGED_ELEMENTS or self._shared_bytes + elements * size > limit:
             return False
         return int_const(dst.extent[-1]) == extents[-1] and _has_wide_rows(dst, _ROW_BYTES // size)

@@ -36,7 +36,7 @@ from tilelang.layout.layout import Layout
 from tilelang.layout.solve import Conflict, Solution, solve
 from tilelang.layout.thread_values import Fragment, over_threads, replicated
 from tilelang.layout.through import renamed, run_length, vectorized
-from tilelang.lowering.lowering import Lowerings, Site, chosen_row
+from tilelang.lowering.lowering import LoweringContext, Lowerings, chosen_row
 from tilelang.passes.base import Pass, PassContext, with_body
 from tilelang.passes.properties import Property
 from tilelang.passes.tile.demote_fragments import moved, renamings
@@ -130,7 +130,7 @@ class _Inference:
     def __init__(self, launch: Launch, uses: TileUses, context: PassContext, lowerings: Lowerings) -> None:
         self._launch, self._lowerings = launch, lowerings
         self._groups, self._own = ThreadGroups(launch), PerThread(launch)
-        self._site = Site(context.target, context.options, launch.num_threads)
+        self._context = LoweringContext(context.target, context.options, launch.num_threads)
         self._lanes = context.target.machine.warp_size
         self._settled = fixed_layouts(launch)  # of tiles whose layout nobody can change any more
         self._uses = uses
@@ -266,9 +266,9 @@ class _Inference:
 
     def _asked_by(self, op: TileOp) -> list[Constraint]:
         with op.loc:
-            site = dataclasses.replace(self._site, threads=self._threads(op), shared_layouts=self._settled)
+            context = dataclasses.replace(self._context, threads=self._threads(op), shared_layouts=self._settled)
             row, plan = chosen_row(self._lowerings, op)
-            asked = list(row.constrain(op, plan, site))
+            asked = list(row.constrain(op, plan, context))
         for wish in asked:
             if isinstance(wish, InShared) and wish.required and isinstance(wish.var, Buffer):
                 self._settled.setdefault(wish.var, wish.layout)  # for operators that could do with others, too
@@ -360,7 +360,7 @@ class _Inference:
                 continue
             if len({buffer.storage for buffer in held}) < len(held):
                 continue
-            times = excess(nest, far, layout, best, self._uses.domain, self._site.target.machine)
+            times = excess(nest, far, layout, best, self._uses.domain, self._context.target.machine)
             needed = sum(map(cost_in_bytes, held))
             if times >= _DETOUR_GAIN and needed <= room:
                 room -= needed
@@ -372,7 +372,7 @@ class _Inference:
 
     def _room(self) -> int:
         """Bytes of shared memory for detours; what threads in roles bring to each other is in use at any time."""
-        room = self._site.target.machine.shared_bytes
+        room = self._context.target.machine.shared_bytes
         if self._launch.plan.schedule is None:
             return room
         tiles = (s.buffer for s in walk(self._launch.body) if isinstance(s, Alloc) and s.buffer.scope is Scope.SHARED)
@@ -428,7 +428,7 @@ class _Inference:
         tiles = self._tiles()
         given = self._given(tiles)
         decided = {buffer: layout for buffer, (layout, _) in given.items()}
-        chooser = TileChooser(self._uses, layouts, decided, self._site.target.machine)
+        chooser = TileChooser(self._uses, layouts, decided, self._context.target.machine)
         chooser.settle_nests({nest: others for nest, others in self._variants.items() if others})
         for buffer in tiles:
             cheapest = None if buffer in given else chooser.layout(buffer)

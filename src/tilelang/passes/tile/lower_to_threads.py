@@ -46,7 +46,7 @@ from tilelang.ir.stmt import (
 )
 from tilelang.ir.visit import Rewriter, expressions, sub_statements, substitute_stmt, walk, walk_expr, written_buffers
 from tilelang.layout.blocked import blocked
-from tilelang.lowering.lowering import LoopLowering, Lowerings, LowersApart, Site, chosen_row
+from tilelang.lowering.lowering import LoopLowering, LoweringContext, Lowerings, LowersApart, chosen_row
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.properties import Property
 from tilelang.targets.gpu.lowerings.parallel import Accumulated, SharedOut, values_of
@@ -87,7 +87,7 @@ class _Launches(Rewriter):
         registers: dict[Buffer, Buffer] = {}
         for buffer, layout in fragments.items():
             registers[buffer] = _registers_of(buffer, values_of(layout), registers)
-        site = Site(
+        context = LoweringContext(
             self._context.target,
             self._context.options,
             node.num_threads,
@@ -98,12 +98,12 @@ class _Launches(Rewriter):
             unrolled_variables(node),
         )
         domain = self._domain.with_range(thread, 0, node.num_threads - 1).with_extents(node.block_vars, node.grid)
-        block = _Block(node, site, self._lowerings, self._loops)
+        block = _Block(node, context, self._lowerings, self._loops)
         body = block.stmt(node.body, domain)
         plan = dataclasses.replace(
             node.plan,
             uniform=block.uniform(),
-            tensor_maps=tuple(site.tensor_maps.found),
+            tensor_maps=tuple(context.tensor_maps.found),
             notes=(*node.plan.notes, *dict.fromkeys(block.notes)),
         )
         return dataclasses.replace(node, body=body or Seq((), loc=node.loc), plan=plan)
@@ -124,15 +124,17 @@ class _Block:
         notes: What was decided about its loops.
     """
 
-    def __init__(self, launch: Launch, site: Site, lowerings: Lowerings, loops: Sequence[LoopLowering]) -> None:
+    def __init__(
+        self, launch: Launch, context: LoweringContext, lowerings: Lowerings, loops: Sequence[LoopLowering]
+    ) -> None:
         self.notes: list[Note] = []
-        self._site, self._lowerings, self._loops = site, lowerings, loops
+        self._context, self._lowerings, self._loops = context, lowerings, loops
         self._own = PerThread(launch)
         self._groups = ThreadGroups(launch)
         self._reads = ReadsOutside(launch.body)
-        self._registers = _Registers(site)
-        assert isinstance(site.thread, Var)
-        self._thread = site.thread
+        self._registers = _Registers(context)
+        assert isinstance(context.thread, Var)
+        self._thread = context.thread
         self._elected = self._thread == 0  # says for the threads at hand whether the executing one acts for all
         self._own_scalars: list[Buffer] = []
         self._waiting: dict[ParallelLoop, tuple[SharedOut, list[Accumulated]]] = {}  # folds that end after a loop
@@ -143,9 +145,9 @@ class _Block:
 
     def uniform(self) -> tuple[Buffer, ...]:
         """The scalars of the block's own program: every thread, or all of the only group that uses it, has the same."""
-        replicated = [b for b, layout in self._site.fragments.items() if is_replicated(layout)]
+        replicated = [b for b, layout in self._context.fragments.items() if is_replicated(layout)]
         everywhere = [b for b in replicated if b.storage not in self._own.memory]
-        return (*self._own_scalars, *dict.fromkeys(self._site.registers[b] for b in everywhere))
+        return (*self._own_scalars, *dict.fromkeys(self._context.registers[b] for b in everywhere))
 
     # -- statements -----------------------------------------------------------------------------------------------
     def stmt(self, node: Stmt, domain: Domain) -> Stmt | None:
@@ -249,25 +251,25 @@ class _Block:
             )
         alone = group.count == 1  # whichever it is
         own = Var("group_thread", INT32, index=True)
-        around = self._site, self._elected
-        self._site, self._elected = self._of_group(group, ZERO if alone else own), own == 0
+        around = self._context, self._elected
+        self._context, self._elected = self._of_group(group, ZERO if alone else own), own == 0
         condition = self._registers.expr(node.condition)
         inside = domain.assume(condition).with_range(own, 0, group.count - 1)
         body = self.stmt(node.then_body, inside) or Seq((), loc=node.loc)
-        self._site, self._elected = around
+        self._context, self._elected = around
         if not alone:
             body = substitute_stmt(body, {self._thread: own + group.first})
         bind = Bind(own, ZERO if alone else self._thread - group.first, loc=node.loc)
         return dataclasses.replace(node, condition=condition, then_body=Seq((bind, body), loc=node.then_body.loc))
 
-    def _of_group(self, group: Group, own: Expr) -> Site:
-        """The site of a group; fragments of threads that are not among its own take no registers of these."""
+    def _of_group(self, group: Group, own: Expr) -> LoweringContext:
+        """The context of a group; fragments of threads that are not among its own take no registers of these."""
         held = {
             buffer: registers
-            for buffer, registers in self._site.registers.items()
+            for buffer, registers in self._context.registers.items()
             if (user := self._groups.only_user(buffer)) is None or user.meets(group)
         }
-        return dataclasses.replace(self._site, threads=group.count, thread=own, registers=held)
+        return dataclasses.replace(self._context, threads=group.count, thread=own, registers=held)
 
     def _whole(self, node: Stmt, domain: Domain) -> Stmt | None:
         """Statements that are executed by every thread as they are, over registers."""
@@ -279,13 +281,13 @@ class _Block:
 
     def _by_one(self, made: Stmt | None, node: Stmt) -> Stmt | None:
         """An effect of the block's own program happens once; one that is a thread's own, in each that reaches it."""
-        if made is None or self._site.threads == 1 or self._own.is_own(node):
+        if made is None or self._context.threads == 1 or self._own.is_own(node):
             return made
         return If(self._elected, made, loc=node.loc)
 
     def _alloc(self, node: Alloc, buffer: Buffer) -> Stmt | None:
-        if buffer in self._site.registers:
-            registers = self._site.registers[buffer]
+        if buffer in self._context.registers:
+            registers = self._context.registers[buffer]
             shared = buffer.view_of is not None and registers.view_of is None
             return None if shared else Alloc(registers, loc=node.loc)
         if buffer.scope is Scope.FRAGMENT:
@@ -297,7 +299,7 @@ class _Block:
     # -- memory that other blocks write ---------------------------------------------------------------------------
     def _unsteady_loads(self, node: Stmt) -> list[Load]:
         """What a statement that all threads execute reads of memory that may change between their reads."""
-        if not self._unsteady or self._site.threads == 1 or self._own.is_own(node):
+        if not self._unsteady or self._context.threads == 1 or self._own.is_own(node):
             return []
         if isinstance(node, Store) and node.buffer.scope in _OF_BLOCK:
             return []
@@ -318,7 +320,7 @@ class _Block:
         return Seq((*parts, *([] if made is None else [made])), loc=node.loc)
 
     def _store(self, node: Store) -> Stmt | None:
-        if node.buffer not in self._site.registers:
+        if node.buffer not in self._context.registers:
             return self._registers.rebuild_stmt(node)
         register, at = self._registers.element(node.buffer, node.indices)
         return Store(register, at, self._registers.expr(node.value), loc=node.loc)
@@ -328,7 +330,7 @@ class _Block:
         made = self._registers.rebuild_stmt(node)
         if node.op is AtomicOp.LOAD and node.buffer.scope is not Scope.SHARED or node.result is None:
             return made if node.op is AtomicOp.LOAD else self._by_one(made, node)
-        if self._own.is_own(node) or self._site.threads == 1 or not isinstance(made, Atomic):
+        if self._own.is_own(node) or self._context.threads == 1 or not isinstance(made, Atomic):
             return made
         result, dtype = node.result, node.buffer.dtype
         previous = Var(result.name, dtype)
@@ -346,10 +348,10 @@ class _Block:
         lowering, plan = chosen_row(self._lowerings, node)
         build = Builder(node.loc)
         if node in self._own.apart and node.request is not None and isinstance(lowering, LowersApart):
-            lowering.lower_apart(node, plan, self._site, self._thread, build)
+            lowering.lower_apart(node, plan, self._context, self._thread, build)
         else:
             self._together(node, node.name)
-            lowering.lower(node, plan, self._site, build)
+            lowering.lower(node, plan, self._context, build)
         return build.finish()
 
     def _together(self, node: Stmt, name: str) -> None:
@@ -360,13 +362,13 @@ class _Block:
             )
 
     def _parallel(self, loop: ParallelLoop, domain: Domain) -> Stmt | None:
-        around = self._site
+        around = self._context
         if self._own.does_alone(loop):
-            self._site = dataclasses.replace(around, threads=1, thread=ZERO)
+            self._context = dataclasses.replace(around, threads=1, thread=ZERO)
         else:
             self._together(loop, "T.Parallel")
         made = self._iterations(loop, domain)
-        self._site = around
+        self._context = around
         return made
 
     def _iterations(self, loop: ParallelLoop, domain: Domain) -> Stmt | None:
@@ -377,22 +379,22 @@ class _Block:
         shared_out, waiting = self._waiting.get(loop, (None, []))
         if shared_out is None:
             how = self._spreading(loop, domain)
-            if how.reason and loop in self._own.under and self._site.threads > 1:
+            if how.reason and loop in self._own.under and self._context.threads > 1:
                 raise NoLowering(
                     f"T.Parallel: a group of threads cannot run its iterations in order: {how.reason}",
                     hint="let one thread of the group run a serial loop",
                 )
-            held = how.last and self._site.threads == 1  # in scalars of the thread
+            held = how.last and self._context.threads == 1  # in scalars of the thread
             if how.reason or held or not can_stride(how) and not _is_constant(loop):
                 return self.stmt(in_order(loop), domain)
             for lowering in self._loops if loop.layout is not None else ():
-                note = lowering(loop, how, self._site, build)
+                note = lowering(loop, how, self._context, build)
                 if note:
                     self.notes.append(Note(note, loop.loc))
                     return build.finish()
             shared_out = self._shared_out(loop, how)
             if shared_out is None:
-                lower_strided(loop, how, self._site, build)
+                lower_strided(loop, how, self._context, build)
                 return build.finish()
         now = [item for item in shared_out.accumulated if not any(item is other for other in waiting)]
         shared_out.open(build, now)
@@ -408,9 +410,9 @@ class _Block:
         if how.reason or not _is_constant(loop):
             return None
         extents = tuple(int_const(extent) or 0 for extent in loop.extents)
-        lanes = self._site.target.machine.warp_size
-        layout = loop.layout or blocked(extents, self._site.threads, warp_size=lanes, copies=False)
-        return SharedOut(loop, layout, how, self._site)
+        lanes = self._context.target.machine.warp_size
+        layout = loop.layout or blocked(extents, self._context.threads, warp_size=lanes, copies=False)
+        return SharedOut(loop, layout, how, self._context)
 
 
 def _is_constant(loop: ParallelLoop) -> bool:
@@ -439,26 +441,26 @@ def _parts(body: Stmt) -> tuple[Stmt, ...]:
 class _Registers(Rewriter):
     """Names elements of fragments that every thread holds by their registers."""
 
-    def __init__(self, site: Site) -> None:
-        self._site = site
+    def __init__(self, context: LoweringContext) -> None:
+        self._context = context
 
     def element(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]]:
         """The register of an element."""
-        layout = self._site.fragments[buffer]
+        layout = self._context.fragments[buffer]
         if not is_replicated(layout):
             raise CompilerBug(f"'{buffer.name}': a single element of a tile that is spread over the threads")
-        return self._site.registers[buffer], (replicated_place(layout, self.exprs(indices)),)
+        return self._context.registers[buffer], (replicated_place(layout, self.exprs(indices)),)
 
     def expr(self, node: Expr) -> Expr:
-        if isinstance(node, Load) and node.buffer in self._site.registers:
+        if isinstance(node, Load) and node.buffer in self._context.registers:
             register, at = self.element(node.buffer, node.indices)
             return Load(register, at, node.dtype)
         return self.rebuild_expr(node)
 
     def region(self, node: Region) -> Region:
-        if node.buffer not in self._site.registers:
+        if node.buffer not in self._context.registers:
             return super().region(node)
-        if not is_replicated(self._site.fragments[node.buffer]):
+        if not is_replicated(self._context.fragments[node.buffer]):
             raise NoLowering(
                 f"'{node.buffer.name}': an instruction of single threads names a tile that is spread over them",
                 hint="allocate it with T.alloc_local",

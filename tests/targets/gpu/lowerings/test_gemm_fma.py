@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lowered_gemm import Case, lowered, run
 
 from tilelang.ir.buffer import Scope
-from tilelang.lowering.lowering import Site
+from tilelang.lowering.lowering import LoweringContext
 from tilelang.options import CompileOptions
 from tilelang.sim.counters import Counters
 from tilelang.targets.gpu.lowerings.gemm_fma import LOWERING
@@ -85,6 +85,6 @@ def test_elements_are_loaded_sixteen_bytes_at_a_time():
 
 
 def test_operands_must_be_in_shared_memory():
-    site = Site(Target("cuda", "sm_80"), CompileOptions(), 128)
+    context = LoweringContext(Target("cuda", "sm_80"), CompileOptions(), 128)
     case = Case(16, 16, 16, "float32", "float32", a_scope=Scope.FRAGMENT)
-    assert "A is in scope local.fragment" == reason(LOWERING, case.gemm(), site)
+    assert "A is in scope local.fragment" == reason(LOWERING, case.gemm(), context)

@@ -15,7 +15,7 @@ from tilelang.ir.stmt import Alloc, For, ForKind, If, ParallelLoop
 from tilelang.ir.visit import walk
 from tilelang.layout.digits import Mode
 from tilelang.layout.thread_values import fragment
-from tilelang.lowering.lowering import Site
+from tilelang.lowering.lowering import LoweringContext
 from tilelang.passes.runner import run_passes
 from tilelang.targets.gpu.lowerings.parallel import SharedOut, values_of
 
@@ -125,9 +125,9 @@ def test_scratch_of_iterations_must_be_allocated_outside():
     i, thread = (Var(name, INT32, index=True) for name in ("i", "thread"))
     barrier = Buffer("b", (as_expr(1),), INT32, Scope.BARRIER)
     loop = ParallelLoop((i,), (as_expr(32),), Alloc(barrier))
-    site = Site(SM80.target, SM80.options, 32, thread)
+    context = LoweringContext(SM80.target, SM80.options, 32, thread)
     with pytest.raises(NoLowering, match="inside of a T.Parallel loop"):
-        SharedOut(loop, fragment((32,), [Mode(32, (1,))], []), Spreading(), site).iterations(Builder())
+        SharedOut(loop, fragment((32,), [Mode(32, (1,))], []), Spreading(), context).iterations(Builder())
 
 
 def test_a_loop_under_a_condition_of_single_threads_is_refused():

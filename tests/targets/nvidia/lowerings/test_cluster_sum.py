@@ -16,7 +16,7 @@ from tilelang.ir.visit import walk
 from tilelang.layout.constraints import Is, Why
 from tilelang.layout.solve import solve
 from tilelang.layout.thread_values import digit, fragment
-from tilelang.lowering.lowering import Site
+from tilelang.lowering.lowering import LoweringContext
 from tilelang.lowering.regions import whole
 from tilelang.ops.cluster_sum import ClusterSum
 from tilelang.options import CompileOptions
@@ -51,13 +51,13 @@ def tile(name, shape, dtype, scope):
 
 
 def site_of(op, layout, threads, thread=None):
-    """The site of a sum, with the layout that follows for what blocks own."""
+    """The context of a sum, with the layout that follows for what blocks own."""
     lowering = PushSums()
-    site = Site(TARGET, CompileOptions(), threads, thread)
-    solution = solve([Is(op.sums.buffer, layout, Why("a product")), *constraints(lowering, op, site)])
+    context = LoweringContext(TARGET, CompileOptions(), threads, thread)
+    solution = solve([Is(op.sums.buffer, layout, Why("a product")), *constraints(lowering, op, context)])
     buffers = (op.sums.buffer, op.own.buffer)
     registers = {b: tile(b.name, (solution.layouts[b].values,), b.dtype, Scope.LOCAL) for b in buffers}
-    return dataclasses.replace(site, fragments=solution.layouts, registers=registers)
+    return dataclasses.replace(context, fragments=solution.layouts, registers=registers)
 
 
 def program(layout, blocks, owners, dtype="float32"):
@@ -72,20 +72,20 @@ def program(layout, blocks, owners, dtype="float32"):
         sent = p.alloc("sent", (1,), "uint64", Scope.BARRIER)
         barrier = Region(sent, (const(0, INT32),), (const(1, INT32),))
         op = ClusterSum(whole(sums), whole(own), whole(parts), barrier, rank, blocks)
-        site = site_of(op, layout, layout.threads, p.thread)
+        context = site_of(op, layout, layout.threads, p.thread)
         with p.branch(p.thread == 0):
             p.call(MBARRIER_INIT, barrier, 1)
             p.call(FENCE_MBARRIER_INIT)
         p.call(CLUSTER_ARRIVE_RELAXED)
         p.call(CLUSTER_WAIT)
-        mine, kept = (site.registers[region.buffer] for region in (op.sums, op.own))
+        mine, kept = (context.registers[region.buffer] for region in (op.sums, op.own))
         for buffer in dict.fromkeys((mine, kept)):
             p.emit(Alloc(buffer))
         for value in range(layout.values):
             p.store(mine, (value,), p.load(a, rank, *layout.coordinates(p.thread, value)))
-        PushSums().lower(op, accepted(PushSums(), op, site), site, p.builder)
+        PushSums().lower(op, accepted(PushSums(), op, context), context, p.builder)
         with p.branch(rank < owners):
-            of_own = site.fragments[op.own.buffer]
+            of_own = context.fragments[op.own.buffer]
             for value in range(of_own.values):
                 row, column = of_own.coordinates(p.thread, value)
                 p.store(b, (row, column + rank * (columns // owners)), p.load(kept, value))
@@ -138,8 +138,8 @@ def test_neither_stores_nor_loads_meet_in_a_bank():
 
 
 def test_targets_without_clusters_are_refused():
-    assert "sm_80 has no clusters" == reason(PushSums(), None, Site(Target("cuda", "sm_80"), CompileOptions(), 128))
-    assert "" == reason(PushSums(), None, Site(TARGET, CompileOptions(), 128))
+    assert "sm_80 has no clusters" == reason(PushSums(), None, LoweringContext(Target("cuda", "sm_80"), CompileOptions(), 128))
+    assert "" == reason(PushSums(), None, LoweringContext(TARGET, CompileOptions(), 128))
 
 
 def test_warpgroups_that_share_columns_hold_other_parts_in_other_blocks():

@@ -19,7 +19,7 @@ from tilelang.ir.visit import walk
 from tilelang.layout.layout import Layout
 from tilelang.layout.memory import contiguous_elements, padded
 from tilelang.layout.thread_values import digit, fragment
-from tilelang.lowering.lowering import Site
+from tilelang.lowering.lowering import LoweringContext
 from tilelang.lowering.regions import whole
 from tilelang.ops.copy import Copy
 from tilelang.options import CompileOptions
@@ -34,8 +34,8 @@ def region(source, start, extent):
     return Region(source, tuple(map(as_expr, start)), tuple(map(as_expr, extent)))
 
 
-def site(arch="sm_80", threads=128, **more):
-    return Site(Target("cuda", arch), CompileOptions(), threads, **more)
+def context(arch="sm_80", threads=128, **more):
+    return LoweringContext(Target("cuda", arch), CompileOptions(), threads, **more)
 
 
 def tile(shape, dtype="float16"):
@@ -53,20 +53,20 @@ def copy(shape=(64, 32), dtype="float16", source=(1024, 1024), start=None, **mor
 
 def test_what_it_cannot_do_is_refused_in_words():
     plain, lowering = copy(), AsyncCopy()
-    assert "" == reason(lowering, plain, site())
-    assert "sm_75 has no cp.async" == reason(lowering, plain, site("sm_75"))
+    assert "" == reason(lowering, plain, context())
+    assert "sm_75 has no cp.async" == reason(lowering, plain, context("sm_75"))
     back = Copy(plain.dst, plain.src)
-    assert "copies from global to shared memory only" == reason(lowering, back, site())
+    assert "copies from global to shared memory only" == reason(lowering, back, context())
     wide = Copy(plain.src, whole(tile((64, 32), "float32")))
-    assert "does not convert float16 to float32" == reason(lowering, wide, site())
+    assert "does not convert float16 to float32" == reason(lowering, wide, context())
     mine = copy(layout=fragment((64, 32), [digit(128, 0, 1)], [digit(16, 1, 0)]))
-    assert "the user says which thread copies what" == reason(lowering, mine, site())
+    assert "the user says which thread copies what" == reason(lowering, mine, context())
     symbolic = Copy(region(buffer("A", (M, 32), "float16"), (0, 0), (M, 32)), plain.dst)
-    assert "the extents are not constant" == reason(lowering, symbolic, site())
-    assert "there is nothing to copy" == reason(lowering, copy((0, 32)), site())
+    assert "the extents are not constant" == reason(lowering, symbolic, context())
+    assert "there is nothing to copy" == reason(lowering, copy((0, 32)), context())
     torn = "chunks of 4 bytes or more are not proven to be aligned and in one row"
-    assert torn == reason(lowering, copy(start=(0, K)), site())
-    assert () == constraints(lowering, plain, site())
+    assert torn == reason(lowering, copy(start=(0, K)), context())
+    assert () == constraints(lowering, plain, context())
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_what_it_cannot_do_is_refused_in_words():
 )  # fmt: skip
 def test_chunks_are_as_large_as_is_proven(op, elements):
     assert elements == chunk_elements(op)
-    assert bool(elements) is not reason(AsyncCopy(), op, site()).startswith("chunks")
+    assert bool(elements) is not reason(AsyncCopy(), op, context()).startswith("chunks")
 
 
 # -- what threads do -------------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ def test_chunks_are_as_large_as_is_proven(op, elements):
 
 def emitted(op, threads, **more):
     build = Builder()
-    at = site(threads=threads, thread=THREAD, **more)
+    at = context(threads=threads, thread=THREAD, **more)
     AsyncCopy().lower(op, accepted(AsyncCopy(), op, at), at, build)
     return build.finish()
 

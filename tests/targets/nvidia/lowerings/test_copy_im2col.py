@@ -13,7 +13,7 @@ from thread_kernels import buffer, index  # noqa: E402
 
 from tilelang.ir.buffer import Buffer, Scope  # noqa: E402
 from tilelang.ir.expr import as_expr  # noqa: E402
-from tilelang.lowering.lowering import Site  # noqa: E402
+from tilelang.lowering.lowering import LoweringContext  # noqa: E402
 from tilelang.lowering.regions import some_of, whole  # noqa: E402
 from tilelang.ops.im2col import Im2Col  # noqa: E402
 from tilelang.options import CompileOptions  # noqa: E402
@@ -70,4 +70,4 @@ def load(channels=64, rows=64, columns=32, kernel=3, stride=1, dilation=1, pad=1
     ],
 )
 def test_what_the_engine_cannot_walk_is_refused_in_words(op: Im2Col, why: str):
-    assert why == reason(TmaIm2Col(), op, Site(Target("cuda", "sm_90a"), CompileOptions(), 1))
+    assert why == reason(TmaIm2Col(), op, LoweringContext(Target("cuda", "sm_90a"), CompileOptions(), 1))

@@ -22,7 +22,7 @@ from tilelang.layout.boxes import boxed, find_boxes
 from tilelang.layout.layout import Layout
 from tilelang.layout.memory import offsets, padded, row_major
 from tilelang.layout.swizzle_modes import swizzled
-from tilelang.lowering.lowering import Site
+from tilelang.lowering.lowering import LoweringContext
 from tilelang.lowering.regions import whole
 from tilelang.ops.copy import Copy
 from tilelang.options import CompileOptions
@@ -42,8 +42,8 @@ def region(source, start, extent):
     return Region(source, tuple(map(as_expr, start)), tuple(map(as_expr, extent)))
 
 
-def site(arch="sm_90a", threads=1, **more):
-    return Site(Target("cuda", arch), CompileOptions(), threads, **more)
+def context(arch="sm_90a", threads=1, **more):
+    return LoweringContext(Target("cuda", arch), CompileOptions(), threads, **more)
 
 
 def a_barrier():
@@ -70,12 +70,12 @@ def store(op):
 def test_what_it_cannot_do_is_refused_in_words():
     plain, lowering = load(), TmaLoad()
 
-    def why(op, at=site()):
+    def why(op, at=context()):
         return reason(lowering, op, at)
 
     assert "" == why(plain)
     assert "no barrier counts its bytes" == why(dataclasses.replace(plain, barrier=None))
-    assert "sm_80 has no copy engine for tiles" == why(plain, site("sm_80"))
+    assert "sm_80 has no copy engine for tiles" == why(plain, context("sm_80"))
     assert "the user forbids it" == why(load(allow_bulk=False))
     assert "copies between global and shared memory only" == why(dataclasses.replace(plain, src=plain.dst))
     wide = dataclasses.replace(plain, dst=whole(tile((64, 64), "float32")))
@@ -120,7 +120,7 @@ def test_what_it_cannot_do_is_refused_in_words():
 def test_layouts_that_boxes_do_not_make_are_refused():
     def why(shape, layout):
         op = load(shape)
-        return reason(TmaLoad(), op, site(shared_layouts={op.dst.buffer: layout}))
+        return reason(TmaLoad(), op, context(shared_layouts={op.dst.buffer: layout}))
 
     assert "" == why((64, 64), boxed((64, 64), 16, 128))
     assert "" == why((2, 64, 128), boxed((2, 64, 128), 16, 64))
@@ -133,27 +133,27 @@ def test_layouts_that_boxes_do_not_make_are_refused():
 
 def test_stores_are_for_programs_that_await_them():
     op = store(load())
-    assert reason(TmaStore(), op, site()) == ""
+    assert reason(TmaStore(), op, context()) == ""
     waiting = dataclasses.replace(op, is_async=False)
-    assert reason(TmaStore(), waiting, site()) == "all threads together store faster than one that waits for it"
-    assert reason(TmaStore(), load(), site()) == "barriers count the bytes of loads"
+    assert reason(TmaStore(), waiting, context()) == "all threads together store faster than one that waits for it"
+    assert reason(TmaStore(), load(), context()) == "barriers count the bytes of loads"
 
 
 def test_edges_that_tiles_do_not_divide_need_nothing():
-    assert reason(TmaLoad(), load((128, 64), source=(1000, 1016)), site()) == ""
+    assert reason(TmaLoad(), load((128, 64), source=(1000, 1016)), context()) == ""
 
 
 def wishes(op):
     """What a load wants of the layout of its tile."""
     plan = EnginePlan(widest_swizzle(op.dst))
-    return list(TmaLoad().constrain(op, plan, site()))
+    return list(TmaLoad().constrain(op, plan, context()))
 
 
 # -- what is moved ---------------------------------------------------------------------------------------------
 def emitted(op, lowering, layout=None, threads=1):
     shared = next(r.buffer for r in (op.src, op.dst) if r.buffer.scope is Scope.SHARED)
     layouts = {} if layout is None else {shared: layout}
-    at = site(threads=threads, thread=THREAD, shared_layouts=layouts)
+    at = context(threads=threads, thread=THREAD, shared_layouts=layouts)
     build = Builder()
     lowering.lower(op, EnginePlan(widest_swizzle(whole(shared))), at, build)
     return at, build.finish()
@@ -201,7 +201,7 @@ def check(shape, source, start, layout, dtype="float16", versions=0, version=0, 
     squeezed = (1,) * (len(source) - len(shape)) + tuple(shape)
     op = Copy(region(buffer("A", source, dtype), start, squeezed), whole_tile, barrier=a_barrier())
     own = dataclasses.replace(op, part=BX, parts=parts, multicast_mask=as_expr(3)) if parts > 1 else op
-    assert reason(TmaLoad(), own, site()) == ""
+    assert reason(TmaLoad(), own, context()) == ""
     each = [moved(own, TmaLoad(), tensor, layout, {BX: number}) for number in range(parts)]
     assert len({int(counts.sum()) for _, counts in each}) == 1
     memory, counts = (sum(values) for values in zip(*each, strict=True))
@@ -276,13 +276,13 @@ def test_parts_are_whole_boxes_if_they_can_be():
 
 def test_tiles_without_equal_parts_are_refused():
     def why(shape, parts):
-        return reason(TmaLoad(), load(shape, start=(0,) * len(shape), part=BX, parts=parts), site())
+        return reason(TmaLoad(), load(shape, start=(0,) * len(shape), part=BX, parts=parts), context())
 
     assert "3 blocks cannot bring equal parts of 64 rows and 64 columns" == why((64, 64), 3)
     assert "2 blocks cannot bring equal parts of 8 rows and 64 columns" == why((8, 64), 2)
     alone = Copy(region(buffer("A", (512,), "float16"), (0,), (128,)), whole(tile((128,))), barrier=a_barrier())
     assert "a tile of one dimension has no parts" == reason(
-        TmaLoad(), dataclasses.replace(alone, part=BX, parts=2), site()
+        TmaLoad(), dataclasses.replace(alone, part=BX, parts=2), context()
     )
 
 

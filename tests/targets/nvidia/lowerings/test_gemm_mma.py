@@ -12,7 +12,7 @@ from lowered_gemm import Case, lowered, run
 from tilelang.ir.buffer import Scope
 from tilelang.ir.stmt import CallStmt
 from tilelang.ir.visit import walk
-from tilelang.lowering.lowering import Site
+from tilelang.lowering.lowering import LoweringContext
 from tilelang.ops.gemm import GemmWarpPolicy
 from tilelang.options import CompileOptions
 from tilelang.sim.counters import Counters
@@ -179,9 +179,9 @@ def test_sums_of_an_instruction_are_used_where_they_are():
     assert "C_tile_sums" not in text
 
 
-def refusal(case, **site):
-    threads = site.get("threads", case.threads)
-    return reason(LOWERING, case.gemm(), Site(Target("cuda", case.arch), CompileOptions(), threads))
+def refusal(case, **context):
+    threads = context.get("threads", case.threads)
+    return reason(LOWERING, case.gemm(), LoweringContext(Target("cuda", case.arch), CompileOptions(), threads))
 
 
 @pytest.mark.parametrize(

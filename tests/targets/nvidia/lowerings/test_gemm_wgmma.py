@@ -18,7 +18,7 @@ from tilelang.ir.visit import Rewriter
 from tilelang.layout.boxes import Boxes, boxed, find_boxes
 from tilelang.layout.constraints import InShared
 from tilelang.layout.swizzle_modes import swizzled
-from tilelang.lowering.lowering import Site
+from tilelang.lowering.lowering import LoweringContext
 from tilelang.ops.gemm import GemmWarpPolicy
 from tilelang.options import CompileOptions, PassConfigKey
 from tilelang.sim.counters import Counters
@@ -219,9 +219,9 @@ def test_parts_of_tiles(orders, a_at, b_at):
 # -- layouts ---------------------------------------------------------------------------------------------------------
 
 
-def shared(made, **site):
+def shared(made, **context):
     op = made.gemm()
-    found = constraints(LOWERING, op, Site(Target("cuda", ARCH), CompileOptions(), made.threads, **site))
+    found = constraints(LOWERING, op, LoweringContext(Target("cuda", ARCH), CompileOptions(), made.threads, **context))
     wishes = [wish for wish in found if isinstance(wish, InShared)]
     assert all(wish.required for wish in wishes)
     return {wish.var.name: find_boxes(wish.layout, wish.var.static_shape, wish.var.dtype.bits) for wish in wishes}
@@ -245,20 +245,20 @@ def test_a_layout_that_is_there_is_taken_or_refused():
         (boxed((64, 64), 16, 16), True),
         (swizzled((64, 64), 16, 128, 2), False),
     ):
-        site = Site(Target("cuda", ARCH), CompileOptions(), 128, shared_layouts={op.a.buffer: layout})
-        assert taken is (not reason(LOWERING, op, site))
+        context = LoweringContext(Target("cuda", ARCH), CompileOptions(), 128, shared_layouts={op.a.buffer: layout})
+        assert taken is (not reason(LOWERING, op, context))
         if taken:
-            wishes = [c.layout for c in constraints(LOWERING, op, site) if isinstance(c, InShared)]
+            wishes = [c.layout for c in constraints(LOWERING, op, context) if isinstance(c, InShared)]
             assert wishes[0] == layout
         else:
-            assert "'A_tile' has a layout that descriptors cannot tell" in reason(LOWERING, op, site)
+            assert "'A_tile' has a layout that descriptors cannot tell" in reason(LOWERING, op, context)
 
 
 # -- refusals --------------------------------------------------------------------------------------------------------
 
 
 def refusal(made, arch=ARCH, options=CompileOptions()):
-    return reason(LOWERING, made.gemm(), Site(Target("cuda", arch), options, made.threads))
+    return reason(LOWERING, made.gemm(), LoweringContext(Target("cuda", arch), options, made.threads))
 
 
 @pytest.mark.parametrize(
@@ -292,8 +292,8 @@ def test_a_refusal_says_why(made, words):
 def test_few_rows_are_padded_where_others_bring_the_tiles(rows):
     made = case(rows, 64, 32)
     assert "warps by themselves multiply" in refusal(made)
-    site = Site(Target("cuda", ARCH), CompileOptions(), made.threads, is_fed=True)
-    assert not reason(LOWERING, made.gemm(), site)
+    context = LoweringContext(Target("cuda", ARCH), CompileOptions(), made.threads, has_producer=True)
+    assert not reason(LOWERING, made.gemm(), context)
 
 
 def test_other_targets_have_no_warpgroups():
@@ -327,9 +327,9 @@ class _Broken:
 
     accepts, constrain = LOWERING.accepts, LOWERING.constrain
 
-    def lower(self, op, plan, site, build):
+    def lower(self, op, plan, context, build):
         with build.block() as statements:
-            LOWERING.lower(op, plan, site, build)
+            LOWERING.lower(op, plan, context, build)
         for stmt in statements:
             kept = self._rewriter.visit(stmt)
             if kept is not None:

@@ -20,7 +20,7 @@ from tilelang.layout.constraints import Constraint, InShared, Is, Why
 from tilelang.layout.layout import Layout
 from tilelang.layout.thread_values import Fragment, digit, fragment
 from tilelang.lowering.accumulator import Accumulator
-from tilelang.lowering.lowering import Refusal, Site
+from tilelang.lowering.lowering import LoweringContext, Refusal
 from tilelang.lowering.operand_layout import WarpAccess, choose_layout, keeps_runs
 from tilelang.lowering.regions import indices, is_whole
 from tilelang.lowering.registers import Emitter, emitter, vector
@@ -117,7 +117,7 @@ class GemmFma:
 
     name = "gemm.fma"
 
-    def accepts(self, op: Gemm, site: Site) -> FmaPlan | Refusal:
+    def accepts(self, op: Gemm, context: LoweringContext) -> FmaPlan | Refusal:
         """How the product is divided, or why threads by themselves cannot do it."""
         sizes = [int_const(size) for size in op.sizes]
         if None in sizes or 0 in sizes:
@@ -128,31 +128,31 @@ class GemmFma:
                 return Refusal(f"{letter} is in scope {region.buffer.scope.value}")
         if not is_whole(op.c):
             return Refusal("C is a part of a fragment")
-        return _divided(op, site.threads)
+        return _divided(op, context.threads)
 
-    def constrain(self, op: Gemm, plan: FmaPlan, site: Site) -> Iterable[Constraint]:
+    def constrain(self, op: Gemm, plan: FmaPlan, context: LoweringContext) -> Iterable[Constraint]:
         """C spread over threads; shared operands without bank conflicts."""
         rows, columns = _sides(op, plan)
-        sums = _accumulator(op, rows, columns, site.threads)
+        sums = _accumulator(op, rows, columns, context.threads)
         yield Is(op.c.buffer, sums, Why(f"{op.name} accumulates in it by single threads", op.loc))
-        lanes = np.arange(site.target.machine.warp_size) % site.threads
+        lanes = np.arange(context.target.machine.warp_size) % context.threads
         first_row = lanes // columns.threads % rows.threads * rows.run
         first_column = lanes % columns.threads * columns.run
         for side, first in ((rows, first_row), (columns, first_column)):
-            layout = side.layout(first, plan.step, site.target.machine)
+            layout = side.layout(first, plan.step, context.target.machine)
             if layout is not None:
                 why = Why(f"{op.name} loads it by threads without bank conflicts", op.loc)
                 yield InShared(side.region.buffer, layout, why)
 
-    def lower(self, op: Gemm, plan: FmaPlan, site: Site, build: Builder) -> None:
+    def lower(self, op: Gemm, plan: FmaPlan, context: LoweringContext, build: Builder) -> None:
         """The program of the executing thread."""
         rows, columns = _sides(op, plan)
-        emit, thread = emitter(build, site, self.name)
+        emit, thread = emitter(build, context, self.name)
         across, down = columns.threads, rows.threads
-        a = _Loader(emit, rows, plan.step, thread // across % down * rows.run, site)
-        b = _Loader(emit, columns, plan.step, thread % across * columns.run, site)
-        tile = _accumulator(op, rows, columns, site.threads)
-        sums = Accumulator(emit, op, site, tile, op.accumulator, run=1, clean=True)
+        a = _Loader(emit, rows, plan.step, thread // across % down * rows.run, context)
+        b = _Loader(emit, columns, plan.step, thread % across * columns.run, context)
+        tile = _accumulator(op, rows, columns, context.threads)
+        sums = Accumulator(emit, op, context, tile, op.accumulator, run=1, clean=True)
         sums.begin()
 
         def step(at: Expr) -> None:
@@ -177,10 +177,10 @@ class GemmFma:
 class _Loader:
     """Loads a thread's elements of an operand for one step along K."""
 
-    def __init__(self, emit: Emitter, side: _Side, step: int, first: Expr, site: Site) -> None:
+    def __init__(self, emit: Emitter, side: _Side, step: int, first: Expr, context: LoweringContext) -> None:
         buffer = side.region.buffer
         self._emit, self._side, self._step = emit, side, step
-        layout = site.shared_layouts.get(buffer)
+        layout = context.shared_layouts.get(buffer)
         wanted = side.vector(step)
         self._width = wanted if keeps_runs(side.region, layout, wanted) else 1
         self._registers = emit.registers(f"{buffer.name}_r", side.count * step, buffer.dtype)

@@ -12,7 +12,7 @@ from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Expr, binary, const, int_const, select
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import Plan
-from tilelang.lowering.lowering import Site
+from tilelang.lowering.lowering import LoweringContext
 from tilelang.lowering.regions import ZERO
 from tilelang.ops.lines import LineFold
 from tilelang.targets.gpu.lowerings.lines import At, LineLowering, Lines, values, zeros
@@ -23,14 +23,14 @@ class SimtLineFold(LineLowering):
 
     name = "reduce.lines"
 
-    def lower(self, op: LineFold, plan: Plan, site: Site, build: Builder) -> None:
+    def lower(self, op: LineFold, plan: Plan, context: LoweringContext, build: Builder) -> None:
         """Emits the lines that the executing thread has a part in."""
-        _LineFold(op, site, build).lower()
+        _LineFold(op, context, build).lower()
 
 
 class _LineFold:
-    def __init__(self, op: LineFold, site: Site, build: Builder) -> None:
-        self._op, self._lines = op, Lines(op, site, build)
+    def __init__(self, op: LineFold, context: LoweringContext, build: Builder) -> None:
+        self._op, self._lines = op, Lines(op, context, build)
 
     def lower(self) -> None:
         self._lines.share(self._by_warp, self._by_thread)

@@ -16,7 +16,7 @@ from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.expr import Expr, Load, Var, as_expr, cast, const, int_const
 from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, If, Plan, Store
 from tilelang.layout.constraints import Constraint
-from tilelang.lowering.lowering import ACCEPTED, Refusal, Site
+from tilelang.lowering.lowering import ACCEPTED, LoweringContext, Refusal
 from tilelang.lowering.regions import ZERO, axes, indices, load, matching_axes
 from tilelang.ops.lines import LineOp
 from tilelang.targets.gpu.isa.warp import shuffle
@@ -29,14 +29,14 @@ class LineLowering:
 
     name = ""
 
-    def accepts(self, op: LineOp, site: Site) -> Plan | Refusal:
+    def accepts(self, op: LineOp, context: LoweringContext) -> Plan | Refusal:
         """Nothing stands in its way: operands in registers are moved to shared memory beforehand."""
-        del op, site
+        del op, context
         return ACCEPTED
 
-    def constrain(self, op: LineOp, plan: Plan, site: Site) -> Iterable[Constraint]:
+    def constrain(self, op: LineOp, plan: Plan, context: LoweringContext) -> Iterable[Constraint]:
         """Nothing: its operands have no owners."""
-        del op, plan, site
+        del op, plan, context
         return ()
 
 
@@ -45,7 +45,7 @@ class Lines:
 
     Args:
         op: The operator.
-        site: The threads.
+        context: The threads.
         build: Where code goes.
 
     Attributes:
@@ -54,14 +54,14 @@ class Lines:
         lanes: Threads of a warp.
     """
 
-    def __init__(self, op: LineOp, site: Site, build: Builder) -> None:
+    def __init__(self, op: LineOp, context: LoweringContext, build: Builder) -> None:
         reached = all(r.buffer.scope is not Scope.FRAGMENT for r in (*op.srcs, *op.dsts))
-        if site.thread is None or not reached:
+        if context.thread is None or not reached:
             raise CompilerBug(f"{op.name}: its operands must be in memory that all threads reach")
         self.op, self.build = op, build
-        self.extent, self.lanes = op.srcs[0].extent[op.dim], site.target.machine.warp_size
+        self.extent, self.lanes = op.srcs[0].extent[op.dim], context.target.machine.warp_size
         self.across = [axis for axis in axes(op.srcs[0]) if axis != op.dim]
-        self._thread, self._threads = site.thread, site.threads
+        self._thread, self._threads = context.thread, context.threads
         self._axes = [matching_axes(op.srcs[0], region, op.dim) for region in op.srcs]
 
     def share(self, by_warp: Callable[[At, Expr], None], by_thread: Callable[[At], None]) -> None:

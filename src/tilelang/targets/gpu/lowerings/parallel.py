@@ -38,7 +38,7 @@ from tilelang.ir.stmt import (
 )
 from tilelang.ir.visit import Rewriter, expressions, substitute, substitute_stmt, walk, walk_expr
 from tilelang.layout.thread_values import Fragment
-from tilelang.lowering.lowering import Site
+from tilelang.lowering.lowering import LoweringContext
 from tilelang.records import record
 from tilelang.targets.gpu.lowerings.places import Places, is_replicated
 from tilelang.targets.gpu.lowerings.reduce import Combiner, Partial, each, neutral
@@ -76,20 +76,20 @@ class SharedOut:
         loop: The loop, of constant extents.
         layout: Which thread runs which iterations.
         how: What must be kept in mind.
-        site: The threads, and where they hold fragments.
+        context: The threads, and where they hold fragments.
 
     Attributes:
         accumulated: The folds, with the partial results of the executing thread.
     """
 
-    def __init__(self, loop: ParallelLoop, layout: Fragment, how: Spreading, site: Site) -> None:
-        assert site.thread is not None
-        if layout.threads != site.threads:
-            raise CompilerBug(f"T.Parallel: a layout for {layout.threads} threads, but there are {site.threads}")
-        self._loop, self._how, self._site = loop, how, site
-        self._thread = site.thread
-        self._spread = Spread(layout, site.thread)
-        if not how.folds and not how.last and _fills_registers(loop.body, site):
+    def __init__(self, loop: ParallelLoop, layout: Fragment, how: Spreading, context: LoweringContext) -> None:
+        assert context.thread is not None
+        if layout.threads != context.threads:
+            raise CompilerBug(f"T.Parallel: a layout for {layout.threads} threads, but there are {context.threads}")
+        self._loop, self._how, self._context = loop, how, context
+        self._thread = context.thread
+        self._spread = Spread(layout, context.thread)
+        if not how.folds and not how.last and _fills_registers(loop.body, context):
             self._spread = self._spread.repeating()
         self._places = Places(self._spread, loop.vars)
         self._coordinates = dict(zip(loop.vars, self._spread.coordinates(), strict=True))
@@ -103,7 +103,7 @@ class SharedOut:
 
     def close(self, build: Builder, items: Sequence[Accumulated], behind: For | None = None) -> None:
         """Combines the partial results of all threads, and these with the old values; perhaps behind a loop around."""
-        combiner = Combiner(build, self._thread, self._site.threads, self._site.target)
+        combiner = Combiner(build, self._thread, self._context.threads, self._context.target)
         combiner.all_reduce([item.partial for item in items])
         for item in items:
             self._deliver(item, build, behind or self._loop)
@@ -132,12 +132,12 @@ class SharedOut:
         """Combines the old value of each element with the total."""
         fold, partial = item.fold, item.partial
         buffer, dtype = fold.buffer, fold.buffer.dtype
-        body = _Body(self._loop, self._how, self._site, self._places, (), None)
+        body = _Body(self._loop, self._how, self._context, self._places, (), None)
         indices = tuple(substitute(index, self._coordinates) for index in body.exprs(fold.indices))
-        if buffer in self._site.registers:
-            layout = self._site.fragments[buffer]
-            place = self._places.of(buffer, layout, fold.indices, self._site.unrolled, writes=False)
-            buffer, indices = self._site.registers[buffer], (place,)
+        if buffer in self._context.registers:
+            layout = self._context.fragments[buffer]
+            place = self._places.of(buffer, layout, fold.indices, self._context.unrolled, writes=False)
+            buffer, indices = self._context.registers[buffer], (place,)
         value = partial.combine(Load(buffer, indices, dtype), partial.load(item.index))
         store: Stmt = Store(buffer, indices, value, loc=fold.updates[0].store.loc)
         known = touched(fold, behind)
@@ -159,7 +159,7 @@ class SharedOut:
         first = self._spread.is_first_copy()
         last = self._hold_last(build)
         once = first is not None and not self.accumulated and _touches_shared_memory_only(self._loop.body)
-        body = _Body(self._loop, self._how, self._site, self._places, self.accumulated, None if once else first)
+        body = _Body(self._loop, self._how, self._context, self._places, self.accumulated, None if once else first)
         lowered = body.visit(self._loop.body) or Seq((), loc=self._loop.body.loc)
         lowered = as_body([lowered, *self._keep_last(last, first)], self._loop.loc)
         lowered = substitute_stmt(lowered, self._coordinates)
@@ -186,9 +186,9 @@ class SharedOut:
         ]
 
 
-def plain_iteration(loop: ParallelLoop, how: Spreading, site: Site, spread: Spread) -> Stmt:
+def plain_iteration(loop: ParallelLoop, how: Spreading, context: LoweringContext, spread: Spread) -> Stmt:
     """What the executing thread does of an iteration that folds nothing, in the variables of the spread loops."""
-    body = _Body(loop, how, site, Places(spread, loop.vars), (), None)
+    body = _Body(loop, how, context, Places(spread, loop.vars), (), None)
     lowered = body.visit(loop.body) or Seq((), loc=loop.body.loc)
     return substitute_stmt(lowered, dict(zip(loop.vars, spread.coordinates(), strict=True)))
 
@@ -213,10 +213,10 @@ def _touches_shared_memory_only(body: Stmt) -> bool:
     return True
 
 
-def _fills_registers(body: Stmt, site: Site) -> bool:
+def _fills_registers(body: Stmt, context: LoweringContext) -> bool:
     """Whether a body does nothing but write registers of fragments, and reads no global memory for it."""
     for stmt in walk(body):
-        fills = isinstance(stmt, Store) and stmt.buffer in site.registers
+        fills = isinstance(stmt, Store) and stmt.buffer in context.registers
         if not fills and not isinstance(stmt, Seq | Bind | If | For):
             return False
         loads = (e for root in expressions(stmt) for e in walk_expr(root) if isinstance(e, Load))
@@ -232,12 +232,12 @@ class _Body(Rewriter):
         self,
         loop: ParallelLoop,
         how: Spreading,
-        site: Site,
+        context: LoweringContext,
         places: Places,
         accumulated: Sequence[Accumulated],
         first: Expr | None,
     ) -> None:
-        self._loop, self._how, self._site, self._places, self._first = loop, how, site, places, first
+        self._loop, self._how, self._context, self._places, self._first = loop, how, context, places, first
         self._partials = {update.store: item for item in accumulated for update in item.fold.updates}
         self._olds: dict[Load, Expr] = {
             previous: item.partial.load(item.index)
@@ -245,7 +245,7 @@ class _Body(Rewriter):
             for update in item.fold.updates
             for previous in update.previous
         }
-        self._inner: dict[Var, range] = dict(site.unrolled)
+        self._inner: dict[Var, range] = dict(context.unrolled)
         self._values: dict[Var, Expr] = {}
 
     # -- expressions ----------------------------------------------------------------------------------------------
@@ -253,17 +253,17 @@ class _Body(Rewriter):
         if isinstance(node, Load):
             if node in self._olds:
                 return self._olds[node]
-            if node.buffer in self._site.registers:
+            if node.buffer in self._context.registers:
                 return Load(*self._register(node.buffer, node.indices, writes=False), node.dtype)
         return self.rebuild_expr(node)
 
     def _register(self, buffer: Buffer, indices: Sequence[Expr], *, writes: bool) -> tuple[Buffer, tuple[Expr, ...]]:
-        layout = self._site.fragments[buffer]
+        layout = self._context.fragments[buffer]
         named = tuple(self._resolved(index) for index in indices)
         if is_replicated(layout) and (not writes or not self._moves(named)):
             named = self.exprs(named)  # what an index reads may be in registers, too
         place = self._places.of(buffer, layout, named, self._inner, writes=writes)
-        return self._site.registers[buffer], (place,)
+        return self._context.registers[buffer], (place,)
 
     def _moves(self, indices: Sequence[Expr]) -> bool:
         """Whether indices differ between iterations."""
@@ -305,7 +305,7 @@ class _Body(Rewriter):
                 hint="write T.serial instead of T.Parallel around it",
             )
         for operand in (*node.args, *node.reads, *node.writes):
-            if isinstance(operand, Region) and operand.buffer in self._site.registers:
+            if isinstance(operand, Region) and operand.buffer in self._context.registers:
                 raise NoLowering(
                     f"T.{node.routine.name}: '{operand.buffer.name}' is spread over the threads",
                     hint="allocate it with T.alloc_local",
@@ -322,7 +322,7 @@ class _Body(Rewriter):
         if node in self._how.atomics:
             return self._once(self._indivisible(node, self._how.atomics[node]), node)
         value, indices = self.expr(node.value), self.exprs(node.indices)
-        if node.buffer in self._site.registers:
+        if node.buffer in self._context.registers:
             register, at = self._register(node.buffer, node.indices, writes=True)
             return Store(register, at, value, loc=node.loc)
         store = dataclasses.replace(node, indices=indices, value=value)
@@ -359,7 +359,7 @@ class _Body(Rewriter):
         if known is not None:
             self._inner[node.var] = known
         made = self.rebuild_stmt(node)
-        if known is not None and isinstance(made, For) and _chooses(node.var, node.body, self._site.registers):
+        if known is not None and isinstance(made, For) and _chooses(node.var, node.body, self._context.registers):
             made = dataclasses.replace(made, kind=ForKind.UNROLLED, unroll_factor=None)
         return made
 

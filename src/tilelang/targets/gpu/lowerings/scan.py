@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Expr, int_const, select
 from tilelang.ir.stmt import Plan
-from tilelang.lowering.lowering import Site
+from tilelang.lowering.lowering import LoweringContext
 from tilelang.lowering.regions import ZERO, matching_axes
 from tilelang.ops.scan import Scan
 from tilelang.targets.gpu.lowerings.lines import At, LineLowering, Lines, values, zeros
@@ -22,14 +22,14 @@ class SimtScan(LineLowering):
 
     name = "scan.simt"
 
-    def lower(self, op: Scan, plan: Plan, site: Site, build: Builder) -> None:
+    def lower(self, op: Scan, plan: Plan, context: LoweringContext, build: Builder) -> None:
         """Emits the lines that the executing thread has a part in."""
-        _Scan(op, site, build).lower()
+        _Scan(op, context, build).lower()
 
 
 class _Scan:
-    def __init__(self, op: Scan, site: Site, build: Builder) -> None:
-        self._op, self._lines = op, Lines(op, site, build)
+    def __init__(self, op: Scan, context: LoweringContext, build: Builder) -> None:
+        self._op, self._lines = op, Lines(op, context, build)
         self._targets = [(dst, matching_axes(op.srcs[0], dst, op.dim)) for dst in op.dsts]
 
     def lower(self) -> None:

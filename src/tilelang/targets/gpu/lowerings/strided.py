@@ -17,7 +17,7 @@ from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.expr import Expr, Load, Var, as_expr, cast, conjunction, const
 from tilelang.ir.stmt import Alloc, Atomic, For, ForKind, If, ParallelLoop, Seq, Stmt, Store
 from tilelang.ir.visit import Rewriter, substitute_stmt
-from tilelang.lowering.lowering import Site
+from tilelang.lowering.lowering import LoweringContext
 from tilelang.targets.gpu.lowerings.reduce import Combiner, Partial, neutral
 from tilelang.targets.gpu.lowerings.spread import ThreadDigit, primes
 from tilelang.targets.gpu.lowerings.touched import touched
@@ -31,16 +31,16 @@ def can_stride(how: Spreading) -> bool:
     return len({fold.moved_by for fold in how.folds if fold.moved_by}) <= 1
 
 
-def lower_strided(loop: ParallelLoop, how: Spreading, site: Site, build: Builder) -> None:
+def lower_strided(loop: ParallelLoop, how: Spreading, context: LoweringContext, build: Builder) -> None:
     """Emits the part of the executing thread."""
-    _Strided(loop, how, site, build).lower()
+    _Strided(loop, how, context, build).lower()
 
 
 class _Strided:
-    def __init__(self, loop: ParallelLoop, how: Spreading, site: Site, build: Builder) -> None:
-        if site.thread is None:
+    def __init__(self, loop: ParallelLoop, how: Spreading, context: LoweringContext, build: Builder) -> None:
+        if context.thread is None:
             raise CompilerBug("T.Parallel: no thread runs it")
-        self._loop, self._how, self._site, self._build, self._thread = loop, how, site, build, site.thread
+        self._loop, self._how, self._context, self._build, self._thread = loop, how, context, build, context.thread
         moved = {var for fold in how.folds for var in fold.moved_by}
         self._shared_out = {  # the variables whose values threads take in turn; the others run in each thread
             var: extent
@@ -53,9 +53,10 @@ class _Strided:
         totals = [fold for fold in self._how.folds if not fold.moved_by]
         partials = {fold: self._partial(fold) for fold in totals}
         held = [self._hold(scalar) for scalar in self._how.last]
-        body = _Body(self._loop, self._how, self._site, partials).visit(self._loop.body) or Seq(())
+        body = _Body(self._loop, self._how, self._context, partials).visit(self._loop.body) or Seq(())
         self._emit_loops(as_body([body, *self._keep(held)], self._loop.loc))
-        Combiner(self._build, self._thread, self._site.threads, self._site.target).all_reduce(list(partials.values()))
+        combiner = Combiner(self._build, self._thread, self._context.threads, self._context.target)
+        combiner.all_reduce(list(partials.values()))
         for fold, partial in partials.items():
             self._deliver(fold, partial)
         for scalar, shared in held:
@@ -65,7 +66,7 @@ class _Strided:
         buffer = Buffer(f"{fold.buffer.name}_part", (), fold.buffer.dtype, Scope.VAR)
         self._build.emit(Alloc(buffer, neutral(fold.op, buffer.dtype)))
         along, place = [], 1
-        for prime in primes(self._site.threads):
+        for prime in primes(self._context.threads):
             along.append(ThreadDigit(place, prime, (1,)))
             place *= prime
         return Partial(buffer, fold.op, tuple(along), ())
@@ -90,7 +91,7 @@ class _Strided:
             total = total * extents[var]
         values[outermost] = rest
         body = substitute_stmt(body, values)
-        self._build.emit(For(turn, self._thread, total, self._site.threads, ForKind.SERIAL, body, loc=loc))
+        self._build.emit(For(turn, self._thread, total, self._context.threads, ForKind.SERIAL, body, loc=loc))
 
     def _deliver(self, fold: Fold, partial: Partial) -> None:
         value = partial.combine(Load(fold.buffer, fold.indices, fold.buffer.dtype), partial.load(ZERO))
@@ -119,8 +120,10 @@ class _Strided:
 class _Body(Rewriter):
     """One iteration over partial results."""
 
-    def __init__(self, loop: ParallelLoop, how: Spreading, site: Site, partials: dict[Fold, Partial]) -> None:
-        self._loop, self._how, self._site = loop, how, site
+    def __init__(
+        self, loop: ParallelLoop, how: Spreading, context: LoweringContext, partials: dict[Fold, Partial]
+    ) -> None:
+        self._loop, self._how, self._context = loop, how, context
         self._partials = {update.store: partial for fold, partial in partials.items() for update in fold.updates}
         self._olds: dict[Load, Expr] = {
             previous: partial.load(ZERO)
@@ -133,14 +136,14 @@ class _Body(Rewriter):
         if isinstance(node, Load):
             if node in self._olds:
                 return self._olds[node]
-            if node.buffer in self._site.registers:
+            if node.buffer in self._context.registers:
                 raise CompilerBug(f"'{node.buffer.name}': a distributed tile in a loop of unknown extents")
         return self.rebuild_expr(node)
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if not isinstance(node, Store):
             return self.rebuild_stmt(node)
-        if node.buffer in self._site.registers:
+        if node.buffer in self._context.registers:
             raise CompilerBug(f"'{node.buffer.name}': a distributed tile in a loop of unknown extents")
         partial = self._partials.get(node)
         if partial is not None:

@@ -23,7 +23,7 @@ from tilelang.ir.stmt import CallStmt, ForKind, If, Plan
 from tilelang.layout.constraints import Constraint, Through, Why
 from tilelang.layout.digits import DigitMap, Mode
 from tilelang.layout.thread_values import Fragment, fragment
-from tilelang.lowering.lowering import ACCEPTED, Refusal, Site
+from tilelang.lowering.lowering import ACCEPTED, LoweringContext, Refusal
 from tilelang.lowering.regions import ZERO
 from tilelang.lowering.registers import Emitter, emitter, vector
 from tilelang.ops.cluster_sum import ClusterSum
@@ -39,11 +39,11 @@ class PushSums:
 
     name = "cluster_sum.push"
 
-    def accepts(self, op: ClusterSum, site: Site) -> Plan | Refusal:
+    def accepts(self, op: ClusterSum, context: LoweringContext) -> Plan | Refusal:
         """Nothing to decide, or why it cannot be done."""
-        return ACCEPTED if site.target.has(Feature.CLUSTER) else Refusal(f"{site.target.arch} has no clusters")
+        return ACCEPTED if context.target.has(Feature.CLUSTER) else Refusal(f"{context.target.arch} has no clusters")
 
-    def constrain(self, op: ClusterSum, plan: Plan, site: Site) -> Iterable[Constraint]:
+    def constrain(self, op: ClusterSum, plan: Plan, context: LoweringContext) -> Iterable[Constraint]:
         """A thread owns of the columns of one block what it holds of those of all."""
         if op.own.buffer is not op.sums.buffer:
             rows, columns = op.own.static_extent or (0, 0)
@@ -51,20 +51,20 @@ class PushSums:
             access = DigitMap(((Mode(rows, (1, 0)),), column), (rows, columns))
             yield Through(op.own.buffer, op.sums.buffer, access, Why(op.name, op.loc))
 
-    def lower(self, op: ClusterSum, plan: Plan, site: Site, build: Builder) -> None:
+    def lower(self, op: ClusterSum, plan: Plan, context: LoweringContext, build: Builder) -> None:
         """The program of the executing thread."""
-        emit, thread = emitter(build, site, self.name)
-        _Emission(op, site, emit, thread).run()
+        emit, thread = emitter(build, context, self.name)
+        _Emission(op, context, emit, thread).run()
 
 
 class _Emission:
     """The program of one sum."""
 
-    def __init__(self, op: ClusterSum, site: Site, emit: Emitter, thread: Expr) -> None:
-        self._op, self._threads, self._emit, self._thread = op, site.threads, emit, thread
+    def __init__(self, op: ClusterSum, context: LoweringContext, emit: Emitter, thread: Expr) -> None:
+        self._op, self._threads, self._emit, self._thread = op, context.threads, emit, thread
         self._dtype = op.sums.dtype
-        self._sums, self._own = site.registers[op.sums.buffer], site.registers[op.own.buffer]
-        self._sums_layout, self._own_layout = site.fragments[op.sums.buffer], site.fragments[op.own.buffer]
+        self._sums, self._own = context.registers[op.sums.buffer], context.registers[op.own.buffer]
+        self._sums_layout, self._own_layout = context.fragments[op.sums.buffer], context.fragments[op.own.buffer]
         self._sent = _columns(self._sums_layout, op.own.static_extent or (0, 0))
         self._values = self._sent.values
         if not self._is_shared_alike():

@@ -23,7 +23,7 @@ from tilelang.layout.constraints import Constraint
 from tilelang.layout.memory import contiguous_elements
 from tilelang.lowering.alignment import is_multiple, starts_aligned, strides
 from tilelang.lowering.by_loop import NOT_COUNTED
-from tilelang.lowering.lowering import Refusal, Site
+from tilelang.lowering.lowering import LoweringContext, Refusal
 from tilelang.lowering.regions import axes, indices
 from tilelang.ops.copy import Copy
 from tilelang.records import record
@@ -50,31 +50,31 @@ class AsyncCopy:
 
     name = NAME
 
-    def accepts(self, op: Copy, site: Site) -> ChunkPlan | Refusal:
+    def accepts(self, op: Copy, context: LoweringContext) -> ChunkPlan | Refusal:
         """The largest chunks that are aligned and contiguous on both sides, or why the operator cannot be done so."""
-        refused = _refused(op, site)
+        refused = _refused(op, context)
         if refused:
             return Refusal(refused)
         elements = chunk_elements(op)
         return ChunkPlan(elements) if elements else Refusal(_TORN)
 
-    def constrain(self, op: Copy, plan: ChunkPlan, site: Site) -> Iterable[Constraint]:
+    def constrain(self, op: Copy, plan: ChunkPlan, context: LoweringContext) -> Iterable[Constraint]:
         """Any layout will do that keeps chunks in one piece; where one does not, chunks become smaller."""
         return ()
 
-    def lower(self, op: Copy, plan: ChunkPlan, site: Site, build: Builder) -> None:
+    def lower(self, op: Copy, plan: ChunkPlan, context: LoweringContext, build: Builder) -> None:
         """Emits the executing thread's copies."""
-        if site.thread is None:
+        if context.thread is None:
             raise CompilerBug(f"{NAME}: there are no threads yet")
-        layout = site.shared_layouts.get(op.dst.buffer)
+        layout = context.shared_layouts.get(op.dst.buffer)
         count = plan.elements if layout is None else min(plan.elements, contiguous_elements(layout))
-        _Copies(op, count, site.threads, site.thread).emit(build)
+        _Copies(op, count, context.threads, context.thread).emit(build)
 
 
-def _refused(op: Copy, site: Site) -> str:
+def _refused(op: Copy, context: LoweringContext) -> str:
     """Why there can be no chunks of any size; empty if there may be some."""
-    if not site.target.has(Feature.CP_ASYNC):
-        return f"{site.target.arch} has no cp.async"
+    if not context.target.has(Feature.CP_ASYNC):
+        return f"{context.target.arch} has no cp.async"
     if op.src.buffer.scope is not Scope.GLOBAL or op.dst.buffer.scope is not Scope.SHARED:
         return "copies from global to shared memory only"
     if op.src.dtype != op.dst.dtype:

@@ -19,7 +19,7 @@ from tilelang.ir.expr import Expr, cast, select
 from tilelang.ir.stmt import CallStmt
 from tilelang.layout.constraints import Constraint
 from tilelang.lowering.alignment import is_multiple
-from tilelang.lowering.lowering import Refusal, Site
+from tilelang.lowering.lowering import LoweringContext, Refusal
 from tilelang.lowering.patches import name_index, patch
 from tilelang.lowering.regions import ZERO, is_whole, some_of
 from tilelang.ops.im2col import Im2Col
@@ -45,20 +45,20 @@ class TmaIm2Col:
 
     name = COPY_TMA_LOAD
 
-    def accepts(self, op: Im2Col, site: Site) -> EnginePlan | Refusal:
+    def accepts(self, op: Im2Col, context: LoweringContext) -> EnginePlan | Refusal:
         """How the tile should lie, or why the operator cannot be done this way."""
         if op.barrier is None:
             return Refusal("no barrier counts its bytes")
-        refused = engine_refusal(op, op.src, op.dst, site) or _window_refusal(op)
+        refused = engine_refusal(op, op.src, op.dst, context) or _window_refusal(op)
         return Refusal(refused) if refused else EnginePlan(widest_swizzle(op.dst))
 
-    def constrain(self, op: Im2Col, plan: EnginePlan, site: Site) -> Iterable[Constraint]:
+    def constrain(self, op: Im2Col, plan: EnginePlan, context: LoweringContext) -> Iterable[Constraint]:
         """The shared tile lies in boxes."""
         return in_boxes(op, op.dst, plan)
 
-    def lower(self, op: Im2Col, plan: EnginePlan, site: Site, build: Builder) -> None:
+    def lower(self, op: Im2Col, plan: EnginePlan, context: LoweringContext, build: Builder) -> None:
         """One thread starts a load for each box of columns."""
-        by_one_thread(site, build, lambda: _start(op, site, build), op.leaders or 0)
+        by_one_thread(context, build, lambda: _start(op, context, build), op.leaders or 0)
 
 
 def _window_refusal(op: Im2Col) -> str:
@@ -80,11 +80,11 @@ def _window_refusal(op: Im2Col) -> str:
     return ""
 
 
-def _start(op: Im2Col, site: Site, build: Builder) -> None:
+def _start(op: Im2Col, context: LoweringContext, build: Builder) -> None:
     if op.barrier is None:
         raise CompilerBug(f"{COPY_TMA_LOAD}: chosen for an im2col without a barrier")
     rows, columns = (op.dst.static_extent or (0, 0))[-2:]
-    batch, channels, boxes = op.src.extent[0], op.src.extent[-1], boxes_of(op.dst, site)
+    batch, channels, boxes = op.src.extent[0], op.src.extent[-1], boxes_of(op.dst, context)
     first = patch(op, ZERO, build)
     k = name_index(build, "k", op.column_tile * columns)
     tap = name_index(build, "tap", k // channels)
@@ -94,7 +94,7 @@ def _start(op: Im2Col, site: Site, build: Builder) -> None:
     corner = (-op.pad, op.pad - op.dilation * (op.kernel - 1), op.stride)
     dims, steps = tuple(reversed(op.src.buffer.shape)), pitches(op.src.buffer)[1:]
     extents, pixels = (boxes.columns, rows), (corner, corner)
-    box = site.tensor_map(op.src.buffer, dims, steps, extents, boxes.mode_bytes, map_fault, pixels)
+    box = context.tensor_map(op.src.buffer, dims, steps, extents, boxes.mode_bytes, map_fault, pixels)
     policy = policy_of(op, build)
     for begin in range(0, columns, boxes.columns):
         shared = some_of(op.dst, len(op.dst.extent) - 1, begin, boxes.columns)

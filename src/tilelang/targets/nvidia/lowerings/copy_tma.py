@@ -27,7 +27,7 @@ from tilelang.layout.constraints import Constraint, InShared, Why
 from tilelang.layout.memory import row_major
 from tilelang.layout.swizzle_modes import MODES
 from tilelang.lowering.alignment import is_multiple, starts_aligned, strides
-from tilelang.lowering.lowering import Refusal, Site
+from tilelang.lowering.lowering import LoweringContext, Refusal
 from tilelang.lowering.regions import ZERO, axes, some_of
 from tilelang.ops.copy import Copy
 from tilelang.records import record
@@ -63,28 +63,28 @@ class TmaLoad(FirstThere):
 
     name = COPY_TMA_LOAD
 
-    def accepts(self, op: Copy, site: Site) -> EnginePlan | Refusal:
+    def accepts(self, op: Copy, context: LoweringContext) -> EnginePlan | Refusal:
         """How the tile should lie, or why the operator cannot be done this way."""
         refused = (
             ("no barrier counts its bytes" if op.barrier is None else "")
-            or engine_refusal(op, op.src, op.dst, site)
+            or engine_refusal(op, op.src, op.dst, context)
             or _extent_refusal(op.src)
-            or _parts_refusal(op, site)
+            or _parts_refusal(op, context)
         )
         return Refusal(refused) if refused else EnginePlan(widest_swizzle(op.dst))
 
-    def constrain(self, op: Copy, plan: EnginePlan, site: Site) -> Iterable[Constraint]:
+    def constrain(self, op: Copy, plan: EnginePlan, context: LoweringContext) -> Iterable[Constraint]:
         """The shared tile lies in boxes."""
         return in_boxes(op, op.dst, plan)
 
-    def lower(self, op: Copy, plan: EnginePlan, site: Site, build: Builder) -> None:
+    def lower(self, op: Copy, plan: EnginePlan, context: LoweringContext, build: Builder) -> None:
         """One thread starts all boxes."""
         barrier = op.barrier
         if barrier is None:
             raise CompilerBug(f"{COPY_TMA_LOAD}: chosen for a copy without a barrier")
 
         def start(*receivers: Expr) -> None:
-            for box in _boxes(*_own_part(op, site), site):
+            for box in _boxes(*_own_part(op, context), context):
                 args: tuple[Expr | Region, ...] = (box.shared, box.map, barrier, *box.at, *receivers, *policy)
                 load = tma_load(len(box.at), multicast=bool(receivers), hint=bool(policy))
                 build.emit(CallStmt(load, args, (box.tensor,), (box.shared,)))
@@ -104,7 +104,7 @@ class TmaLoad(FirstThere):
             else:
                 start(cast(op.multicast_mask, SCALARS["uint16"]))
 
-        by_one_thread(site, build, emit, op.leaders or 0)
+        by_one_thread(context, build, emit, op.leaders or 0)
 
 
 class TmaStore(FirstThere):
@@ -112,35 +112,35 @@ class TmaStore(FirstThere):
 
     name = COPY_TMA_STORE
 
-    def accepts(self, op: Copy, site: Site) -> EnginePlan | Refusal:
+    def accepts(self, op: Copy, context: LoweringContext) -> EnginePlan | Refusal:
         """How the tile should lie, or why the operator cannot be done this way."""
-        refused = _store_refusal(op) or engine_refusal(op, op.dst, op.src, site) or _extent_refusal(op.dst)
+        refused = _store_refusal(op) or engine_refusal(op, op.dst, op.src, context) or _extent_refusal(op.dst)
         return Refusal(refused) if refused else EnginePlan(widest_swizzle(op.src))
 
-    def constrain(self, op: Copy, plan: EnginePlan, site: Site) -> Iterable[Constraint]:
+    def constrain(self, op: Copy, plan: EnginePlan, context: LoweringContext) -> Iterable[Constraint]:
         """The shared tile lies in boxes."""
         return in_boxes(op, op.src, plan)
 
-    def lower(self, op: Copy, plan: EnginePlan, site: Site, build: Builder) -> None:
+    def lower(self, op: Copy, plan: EnginePlan, context: LoweringContext, build: Builder) -> None:
         """One thread of each warpgroup stores its share of the rows, which the warpgroup has often written itself."""
-        tensor, tile, each = op.dst, op.src, op.leaders or site.threads
+        tensor, tile, each = op.dst, op.src, op.leaders or context.threads
         rows = int_const(tile.extent[-2]) if len(axes(tile)) > 1 else None
-        warpgroups = site.threads // WARPGROUP_THREADS
-        shared = op.leaders is None and site.thread is not None and warpgroups > 1
-        if shared and site.thread is not None and rows is not None and rows % (warpgroups * PERIOD_ROWS) == 0:
+        warpgroups = context.threads // WARPGROUP_THREADS
+        shared = op.leaders is None and context.thread is not None and warpgroups > 1
+        if shared and context.thread is not None and rows is not None and rows % (warpgroups * PERIOD_ROWS) == 0:
             share = rows // warpgroups
-            first = site.thread // WARPGROUP_THREADS * share
+            first = context.thread // WARPGROUP_THREADS * share
             tensor, tile = some_of(tensor, axes(tensor)[-2], first, share), some_of(tile, axes(tile)[-2], first, share)
             each = WARPGROUP_THREADS
 
         def emit() -> None:
-            for box in _boxes(tensor, tile, site):
+            for box in _boxes(tensor, tile, context):
                 args: tuple[Expr | Region, ...] = (box.map, box.shared, *box.at)
                 # no writes: what they meet in the tensor is ordered by whoever awaits the store
                 build.emit(CallStmt(tma_store(len(box.at)), args, (box.shared,)))
             build.emit(CallStmt(TMA_STORE_COMMIT, ()))
 
-        by_one_thread(site, build, emit, each)
+        by_one_thread(context, build, emit, each)
 
 
 def policy_of(op: Copy, build: Builder) -> tuple[Expr, ...]:
@@ -154,10 +154,10 @@ def policy_of(op: Copy, build: Builder) -> tuple[Expr, ...]:
     return (policy,)
 
 
-def engine_refusal(op: Copy, tensor: Region, tile: Region, site: Site) -> str:
+def engine_refusal(op: Copy, tensor: Region, tile: Region, context: LoweringContext) -> str:
     """Why the engine cannot move a tile between a tensor and shared memory; empty if it can."""
-    if not site.target.has(Feature.TMA):
-        return f"{site.target.arch} has no copy engine for tiles"
+    if not context.target.has(Feature.TMA):
+        return f"{context.target.arch} has no copy engine for tiles"
     if not op.allow_bulk:
         return "the user forbids it"
     if tensor.buffer.scope is not Scope.GLOBAL or tile.buffer.scope is not Scope.SHARED:
@@ -168,7 +168,7 @@ def engine_refusal(op: Copy, tensor: Region, tile: Region, site: Site) -> str:
         return "the user says which thread copies what"
     explicit = op.request is not None
     refusal = _tensor_refusal(tensor, explicit=explicit) or _tile_refusal(tile, explicit=explicit)
-    return refusal or _layout_refusal(tile, site)
+    return refusal or _layout_refusal(tile, context)
 
 
 def _store_refusal(op: Copy) -> str:
@@ -241,11 +241,11 @@ def _tile_refusal(tile: Region, *, explicit: bool) -> str:
     return ""
 
 
-def _layout_refusal(tile: Region, site: Site) -> str:
+def _layout_refusal(tile: Region, context: LoweringContext) -> str:
     """Why boxes do not make a tile as it lies, where that is settled already."""
-    if tile.buffer not in site.shared_layouts:
+    if tile.buffer not in context.shared_layouts:
         return ""
-    boxes = _find(tile, site)
+    boxes = _find(tile, context)
     if boxes is None:
         return f"'{tile.buffer.name}' has a layout that the copy engine does not write"
     if len(axes(tile)) > 1 and boxes.columns > MAX_SIDE:
@@ -309,7 +309,7 @@ def _longest(length: int, unit: int) -> int:
 
 
 # -- parts ---------------------------------------------------------------------------------------------------------
-def _parts_refusal(op: Copy, site: Site) -> str:
+def _parts_refusal(op: Copy, context: LoweringContext) -> str:
     """Why the engine cannot bring parts of a tile."""
     shape, size = op.dst.static_extent or (), op.dst.dtype.storage_bytes
     if op.part is None:
@@ -317,8 +317,8 @@ def _parts_refusal(op: Copy, site: Site) -> str:
     if len(axes(op.dst)) < 2:
         return "a tile of one dimension has no parts"
     columns = _mode(op.dst.buffer.static_shape or (), size) // size or shape[-1]
-    if op.dst.buffer in site.shared_layouts:
-        columns = boxes_of(op.dst, site).columns
+    if op.dst.buffer in context.shared_layouts:
+        columns = boxes_of(op.dst, context).columns
     if _cut(shape, op.parts, columns) is None:
         rows, columns = shape[-2:]
         return f"{op.parts} blocks cannot bring equal parts of {rows} rows and {columns} columns"
@@ -332,12 +332,12 @@ def _cut(shape: tuple[int, ...], parts: int, columns: int) -> int | None:
     return -2 if shape[-2] % (parts * PERIOD_ROWS) == 0 else None
 
 
-def _own_part(op: Copy, site: Site) -> tuple[Region, Region]:
+def _own_part(op: Copy, context: LoweringContext) -> tuple[Region, Region]:
     """What of the tensor and of the tile the engine brings for the executing block."""
     tensor, tile = op.src, op.dst
     if op.part is None:
         return tensor, tile
-    axis = _cut(tile.static_extent or (), op.parts, boxes_of(tile, site).columns)
+    axis = _cut(tile.static_extent or (), op.parts, boxes_of(tile, context).columns)
     if axis is None:
         raise CompilerBug(f"'{tile.buffer.name}': its layout leaves it no parts")
     share = (tile.static_extent or ())[axes(tile)[axis]] // op.parts
@@ -363,10 +363,10 @@ class _Box:
     tensor: Region
 
 
-def _boxes(tensor: Region, tile: Region, site: Site) -> Iterator[_Box]:
+def _boxes(tensor: Region, tile: Region, context: LoweringContext) -> Iterator[_Box]:
     """The instructions that move a tile, matrix by matrix."""
     shape, size = (1, *(tile.buffer.static_shape or ())), tile.dtype.storage_bytes
-    boxes = boxes_of(tile, site)
+    boxes = boxes_of(tile, context)
     extent = tile.static_extent or ()
     pairs = list(zip(axes(tensor), axes(tile), strict=True))
     leading, matrix = pairs[:-2], pairs[-2:]
@@ -376,7 +376,7 @@ def _boxes(tensor: Region, tile: Region, site: Site) -> Iterator[_Box]:
         rows = extent[matrix[0][1]] if len(matrix) > 1 else 1
         even = shape[-1] > boxes.columns and extent[-1] % boxes.columns == 0
         if even and _divides(tensor, boxes.columns) and rows == shape[-2] <= MAX_SIDE:
-            yield _side_by_side(tensor, tile, [*pieces, *whole], boxes, site)
+            yield _side_by_side(tensor, tile, [*pieces, *whole], boxes, context)
             continue
         lengths = [_longest(rows, PERIOD_ROWS), _longest(boxes.columns, BOX_ALIGNMENT // size)][-len(matrix) :]
         steps = [
@@ -384,14 +384,14 @@ def _boxes(tensor: Region, tile: Region, site: Site) -> Iterator[_Box]:
             for (pair, _, length), part in zip(whole, lengths, strict=True)
         ]
         for parts in product(*steps):
-            yield _single(tensor, tile, [*pieces, *parts], boxes, site)
+            yield _single(tensor, tile, [*pieces, *parts], boxes, context)
 
 
-def _find(tile: Region, site: Site) -> Boxes | None:
+def _find(tile: Region, context: LoweringContext) -> Boxes | None:
     """How a tile is cut into boxes that can be moved; None if its layout does something else."""
     shape = tile.buffer.static_shape or ()
     rows = shape if len(shape) > 1 else (1, *shape)
-    boxes = find_boxes(site.shared_layouts.get(tile.buffer), rows, tile.dtype.storage_bytes * 8)
+    boxes = find_boxes(context.shared_layouts.get(tile.buffer), rows, tile.dtype.storage_bytes * 8)
     if boxes is None or not boxes.mode_bytes or len(axes(tile)) > 1:
         return boxes
     # a single row would begin within a swizzle, but for the first one, whose chunks stay in place
@@ -399,9 +399,9 @@ def _find(tile: Region, site: Site) -> Boxes | None:
     return Boxes(0, boxes.columns) if first else None
 
 
-def boxes_of(tile: Region, site: Site) -> Boxes:
+def boxes_of(tile: Region, context: LoweringContext) -> Boxes:
     """How a tile is cut into boxes that can be moved."""
-    boxes = _find(tile, site)
+    boxes = _find(tile, context)
     if boxes is None:
         raise CompilerBug(f"'{tile.buffer.name}': its layout is not one that the copy engine writes")
     return boxes
@@ -410,17 +410,19 @@ def boxes_of(tile: Region, site: Site) -> Boxes:
 _Piece = tuple[tuple[int, int], int, int]  # a dimension of the tensor and of the tile, where a part begins, its length
 
 
-def _single(tensor: Region, tile: Region, parts: Sequence[_Piece], boxes: Boxes, site: Site) -> _Box:
+def _single(tensor: Region, tile: Region, parts: Sequence[_Piece], boxes: Boxes, context: LoweringContext) -> _Box:
     """A box whose dimensions are those of the tensor."""
     covered, shared = _covered(tensor, tile, parts)
     steps = pitches(tensor.buffer)[1:]
     sizes = tuple(reversed(tensor.buffer.shape))
     extent = tuple(reversed(covered.static_extent or ()))
-    name = site.tensor_map(tensor.buffer, sizes, steps, extent, boxes.mode_bytes, map_fault)
+    name = context.tensor_map(tensor.buffer, sizes, steps, extent, boxes.mode_bytes, map_fault)
     return _Box(name, tuple(reversed(covered.start)), shared, covered)
 
 
-def _side_by_side(tensor: Region, tile: Region, parts: Sequence[_Piece], boxes: Boxes, site: Site) -> _Box:
+def _side_by_side(
+    tensor: Region, tile: Region, parts: Sequence[_Piece], boxes: Boxes, context: LoweringContext
+) -> _Box:
     """A box with a dimension more, along which the boxes of the tile's columns follow each other.
 
     It stands behind the rows, since that is the order in shared memory.
@@ -435,7 +437,7 @@ def _side_by_side(tensor: Region, tile: Region, parts: Sequence[_Piece], boxes: 
     at.insert(row, at[0] // columns)
     extent.insert(row, extent[0] // columns)
     sizes[0], at[0], extent[0] = const(columns, INT32), ZERO, columns
-    name = site.tensor_map(tensor.buffer, tuple(sizes), tuple(steps[1:]), tuple(extent), boxes.mode_bytes, map_fault)
+    name = context.tensor_map(tensor.buffer, tuple(sizes), tuple(steps[1:]), tuple(extent), boxes.mode_bytes, map_fault)
     return _Box(name, tuple(at), shared, covered)
 
 
@@ -476,14 +478,14 @@ def _by_the_lowest(mask: int, build: Builder, start: Callable[..., None]) -> Non
     build.emit(If(rank == (mask & -mask).bit_length() - 1, as_body(for_all, build.loc), others))
 
 
-def by_one_thread(site: Site, build: Builder, emit: Callable[[], None], each: int = 0) -> None:
+def by_one_thread(context: LoweringContext, build: Builder, emit: Callable[[], None], each: int = 0) -> None:
     """Emits what one of the threads does that come here, or the first one of each so many."""
-    if site.thread is None:
+    if context.thread is None:
         raise CompilerBug("copy engine: there are no threads yet")
-    if site.threads == 1:
+    if context.threads == 1:
         emit()
         return
     with build.block() as body:
         emit()
-    chosen = site.thread if each in (0, site.threads) else site.thread % each
+    chosen = context.thread if each in (0, context.threads) else context.thread % each
     build.emit(If(chosen == 0, as_body(body, build.loc)))

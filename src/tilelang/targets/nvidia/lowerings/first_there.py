@@ -16,7 +16,7 @@ from tilelang.ir.expr import Var, binary, cast, const
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import CallStmt, If, Seq, Stmt, TileOp
 from tilelang.ir.visit import expressions, variables_of
-from tilelang.lowering.lowering import Site
+from tilelang.lowering.lowering import LoweringContext
 from tilelang.lowering.regions import ZERO
 from tilelang.ops.copy import Copy
 from tilelang.targets.gpu.isa.warp import ACTIVE_MASK
@@ -27,13 +27,13 @@ class FirstThere(ABC):
     """A lowering of copies that one thread starts: where only some threads come, those of a warp elect one."""
 
     @abstractmethod
-    def lower(self, op: Copy, plan: Any, site: Site, build: Builder) -> None:
+    def lower(self, op: Copy, plan: Any, context: LoweringContext, build: Builder) -> None:
         """Emits what the executing thread does where all come."""
 
-    def lower_apart(self, op: Copy, plan: Any, site: Site, thread: Var, build: Builder) -> None:
+    def lower_apart(self, op: Copy, plan: Any, context: LoweringContext, thread: Var, build: Builder) -> None:
         """Emits what a thread does that comes to the operator without the others."""
         alone = Builder(build.loc)
-        self.lower(op, plan, dataclasses.replace(site, threads=1, thread=ZERO), alone)
+        self.lower(op, plan, dataclasses.replace(context, threads=1, thread=ZERO), alone)
         build.emit(by_first_there(op, alone.finish(), thread))
 
 

@@ -19,7 +19,7 @@ from tilelang.layout.constraints import Constraint, InShared, Is, Why
 from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.accumulator import Accumulator
 from tilelang.lowering.fragment_order import FragmentOrder
-from tilelang.lowering.lowering import Refusal, Site
+from tilelang.lowering.lowering import LoweringContext, Refusal
 from tilelang.lowering.regions import ZERO, is_whole
 from tilelang.lowering.registers import Emitter, emitter
 from tilelang.ops.describe import matrix_axes
@@ -80,7 +80,7 @@ class GemmMma:
 
     name = "gemm.mma"
 
-    def accepts(self, op: Gemm, site: Site) -> MmaPlan | Refusal:
+    def accepts(self, op: Gemm, context: LoweringContext) -> MmaPlan | Refusal:
         """How the product is divided, or why matrix instructions cannot do it.
 
         Raises:
@@ -91,19 +91,19 @@ class GemmMma:
             return Refusal("its extents are not constants above zero")
         if (op.a.dtype, op.b.dtype) != op.operands:
             return Refusal(f"its operands are {op.a.dtype!s} and {op.b.dtype!s}")
-        atom = choose_atom(site.target, *op.operands, _sums(op), k)
+        atom = choose_atom(context.target, *op.operands, _sums(op), k)
         if atom is None:
             what = f"{op.multiplied} with sums in {_sums(op)!s}"
-            return Refusal(f"{site.target.arch} multiplies no {what} by matrix instructions")
+            return Refusal(f"{context.target.arch} multiplies no {what} by matrix instructions")
         for letter, region in zip("ABC", (op.a, op.b, op.c), strict=True):
             scope = region.buffer.scope
             if scope is not Scope.FRAGMENT and (letter == "C" or scope is not Scope.SHARED):
                 return Refusal(f"{letter} is in scope {scope.value}")
             if scope is Scope.FRAGMENT and not is_whole(region):
                 return Refusal(f"{letter} is a part of a fragment")
-        return MmaPlan(atom, partition(m, n, atom, site.threads, op.policy, WARP_SIZE))
+        return MmaPlan(atom, partition(m, n, atom, context.threads, op.policy, WARP_SIZE))
 
-    def constrain(self, op: Gemm, plan: MmaPlan, site: Site) -> Iterable[Constraint]:
+    def constrain(self, op: Gemm, plan: MmaPlan, context: LoweringContext) -> Iterable[Constraint]:
         """The fragments of the instruction over the warps; shared operands without bank conflicts."""
         made = _divided(op, plan)
         yield Is(op.c.buffer, held(made.accumulator), Why(f"{op.name} accumulates in it by {plan.atom.name}", op.loc))
@@ -111,22 +111,22 @@ class GemmMma:
             if region.buffer.scope is Scope.FRAGMENT:
                 yield Is(region.buffer, held(wanted), Why(f"{op.name} multiplies it by {plan.atom.name}", op.loc))
                 continue
-            layout = share.layout(site.target.machine)
+            layout = share.layout(context.target.machine)
             if layout is not None:
                 why = Why(f"{op.name} loads it by warps without bank conflicts", op.loc)
                 yield InShared(region.buffer, layout, why)
 
-    def lower(self, op: Gemm, plan: MmaPlan, site: Site, build: Builder) -> None:
+    def lower(self, op: Gemm, plan: MmaPlan, context: LoweringContext, build: Builder) -> None:
         """The program of the executing thread."""
         made = _divided(op, plan)
-        emit, thread = emitter(build, site, self.name)
+        emit, thread = emitter(build, context, self.name)
         lane = emit.bind("lane", thread % WARP_SIZE, WARP_SIZE)
-        warp = emit.bind("warp", thread // WARP_SIZE, site.threads // WARP_SIZE)
+        warp = emit.bind("warp", thread // WARP_SIZE, context.threads // WARP_SIZE)
         rows, columns = made.warps.rows, made.warps.columns
-        sets = _sets(made, site)
-        a = _operand(emit, made.a, made.left, lane, warp % rows, site, sets)
-        b = _operand(emit, made.b, made.right, lane, warp // rows % columns, site, sets)
-        sums = Accumulator(emit, op, site, made.accumulator, made.atom.c_dtype, run=made.atom.c.values)
+        sets = _sets(made, context)
+        a = _operand(emit, made.a, made.left, lane, warp % rows, context, sets)
+        b = _operand(emit, made.b, made.right, lane, warp // rows % columns, context, sets)
+        sums = Accumulator(emit, op, context, made.accumulator, made.atom.c_dtype, run=made.atom.c.values)
         sums.begin()
 
         def fetch(step: Expr, *, tail: bool = False) -> None:
@@ -175,7 +175,7 @@ def _multiply(
     emit.build.emit(CallStmt(mma(made.atom), (c_part, a_part, b_part), (c_part, a_part, b_part), (c_part,)))
 
 
-def _sets(made: _Division, site: Site) -> int:
+def _sets(made: _Division, context: LoweringContext) -> int:
     """Sets of registers for operands: two, so that a step is fetched during the one before, if there is room for them.
 
     All fragments of the launch count, since any may be alive; what is left is for addresses.
@@ -184,20 +184,20 @@ def _sets(made: _Division, site: Site) -> int:
         return 1
     fetched = [share for share in (made.a, made.b) if share.region.buffer.scope is Scope.SHARED]
     operands = sum(share.tile.values * share.dtype.storage_bytes for share in fetched)
-    fragments = sum(buffer.bytes or 0 for buffer in site.registers.values())
+    fragments = sum(buffer.bytes or 0 for buffer in context.registers.values())
     return 2 if operands and fragments + 2 * operands <= _MOST_REGISTERS * REGISTER_BYTES else 1
 
 
 def _operand(
-    emit: Emitter, share: Share, wanted: Fragment, lane: Expr, position: Expr, site: Site, sets: int
+    emit: Emitter, share: Share, wanted: Fragment, lane: Expr, position: Expr, context: LoweringContext, sets: int
 ) -> Operand:
     """An operand by where it lies; `position` is the warp's among those with rows of their own."""
     buffer = share.region.buffer
     origin = emit.short(position * (share.atoms * share.atom.shape[0]))
     if buffer.scope is Scope.FRAGMENT:
-        order = FragmentOrder(site.fragments[buffer], wanted)
-        return FragmentOperand(emit, share, lane, origin, order, site.registers[buffer], sets)
-    return SharedOperand(emit, share, lane, origin, site.shared_layouts.get(buffer), sets)
+        order = FragmentOrder(context.fragments[buffer], wanted)
+        return FragmentOperand(emit, share, lane, origin, order, context.registers[buffer], sets)
+    return SharedOperand(emit, share, lane, origin, context.shared_layouts.get(buffer), sets)
 
 
 def _divided(op: Gemm, plan: MmaPlan) -> _Division:

@@ -21,7 +21,7 @@ from tilelang.layout.constraints import Constraint, InShared, Is, Why
 from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.accumulator import Accumulator
 from tilelang.lowering.fragment_order import FragmentOrder
-from tilelang.lowering.lowering import Refusal, Site
+from tilelang.lowering.lowering import LoweringContext, Refusal
 from tilelang.lowering.regions import ZERO, is_whole
 from tilelang.lowering.registers import Emitter, emitter
 from tilelang.ops.describe import matrix_axes
@@ -100,21 +100,21 @@ class GemmWgmma:
 
     name = GEMM_WGMMA
 
-    def accepts(self, op: Gemm, site: Site) -> WgmmaPlan | Refusal:
+    def accepts(self, op: Gemm, context: LoweringContext) -> WgmmaPlan | Refusal:
         """How the product is divided, or why matrix instructions of warpgroups cannot do it."""
         m = int_const(op.sizes[0]) or 0
-        if 0 < m * 2 <= ROWS and not (op.request or site.is_fed):
+        if 0 < m * 2 <= ROWS and not (op.request or context.has_producer):
             return Refusal(f"M is {m}: warps by themselves multiply without padding, and no slower")
-        refused = _refused_target(op, site) or _refused_places(op)
+        refused = _refused_target(op, context) or _refused_places(op)
         if refused:
             return Refusal(refused)
-        return _divided(op, site, FLOAT32 if op.c.dtype == "bfloat16" else op.c.dtype)
+        return _divided(op, context, FLOAT32 if op.c.dtype == "bfloat16" else op.c.dtype)
 
     def pads_rows(self, op: Gemm) -> bool:
         """Whether the instructions multiply more rows than there are."""
         return (int_const(op.sizes[0]) or 0) % ROWS != 0
 
-    def constrain(self, op: Gemm, plan: WgmmaPlan, site: Site) -> Iterable[Constraint]:
+    def constrain(self, op: Gemm, plan: WgmmaPlan, context: LoweringContext) -> Iterable[Constraint]:
         """The fragments of the instruction over the warpgroups, and the boxes without which it finds no operands."""
         sums = held(plan.accumulator(op))
         yield Is(op.c.buffer, sums, Why(f"{op.name} accumulates in it by {plan.atom.name}", op.loc))
@@ -126,17 +126,17 @@ class GemmWgmma:
                 why = Why(f"{op.name} reads it by {plan.atom.name}", op.loc)
                 yield InShared(tile.region.buffer, tile.layout(boxes), why, required=True)
 
-    def lower(self, op: Gemm, plan: WgmmaPlan, site: Site, build: Builder) -> None:
+    def lower(self, op: Gemm, plan: WgmmaPlan, context: LoweringContext, build: Builder) -> None:
         """The program of the executing thread."""
-        emit, thread = emitter(build, site, self.name)
-        _Emission(op, site, plan, emit, thread).run()
+        emit, thread = emitter(build, context, self.name)
+        _Emission(op, context, plan, emit, thread).run()
 
 
 class _Emission:
     """The program of one product."""
 
-    def __init__(self, op: Gemm, site: Site, plan: WgmmaPlan, emit: Emitter, thread: Expr) -> None:
-        self._op, self._site, self._plan, self._emit, self._thread = op, site, plan, emit, thread
+    def __init__(self, op: Gemm, context: LoweringContext, plan: WgmmaPlan, emit: Emitter, thread: Expr) -> None:
+        self._op, self._context, self._plan, self._emit, self._thread = op, context, plan, emit, thread
         self._a, self._b = plan.tile_a(op), plan.tile_b(op)
         self._m, _, k = (int_const(size) or 0 for size in op.sizes)
         cover = plan.groups.rows * plan.groups.row_atoms * ROWS
@@ -154,7 +154,7 @@ class _Emission:
         op, plan, emit, build = self._op, self._plan, self._emit, self._emit.build
         groups, atom = plan.groups, plan.atom
         row_group, column_group = self._warpgroup()
-        sums = Accumulator(emit, op, self._site, plan.accumulator(op), atom.c_dtype, run=atom.c.values)
+        sums = Accumulator(emit, op, self._context, plan.accumulator(op), atom.c_dtype, run=atom.c.values)
         sums.begin(zeroing=False)
         of_a = None if self._a is None else self._descriptor(self._a, row_group, groups.row_atoms * ROWS)
         of_b = self._descriptor(self._b, column_group, groups.column_atoms * atom.n)
@@ -195,7 +195,7 @@ class _Emission:
         Nothing tells the compiler that warps have but one, since it finds descriptors in uniform registers anyhow, and
         a shuffle would stand between the wait for a tile and its first product.
         """
-        groups, count = self._plan.groups, self._site.threads // WARPGROUP
+        groups, count = self._plan.groups, self._context.threads // WARPGROUP
         number = self._emit.bind("warpgroup", self._thread // WARPGROUP, count)
         row = ZERO if groups.rows == 1 else number if groups.rows == count else number % groups.rows
         return row, ZERO if groups.columns == 1 else number if groups.columns == count else number // groups.rows
@@ -232,8 +232,8 @@ class _Emission:
         share = Share(op.a, row_axis, k_axis, m, k, plan.atom.a, plan.groups.row_atoms, cover)
         origin = emit.short(row_group * (plan.groups.row_atoms * ROWS))
         lane = emit.short(self._thread % WARPGROUP)
-        order = FragmentOrder(self._site.fragments[op.a.buffer], plan.left(op))
-        operand = FragmentOperand(emit, share, lane, origin, order, self._site.registers[op.a.buffer], plan.steps)
+        order = FragmentOrder(self._context.fragments[op.a.buffer], plan.left(op))
+        operand = FragmentOperand(emit, share, lane, origin, order, self._context.registers[op.a.buffer], plan.steps)
         emit.loop("k_step", plan.steps, lambda step: operand.fetch(step, tail=False))
         return operand
 
@@ -257,13 +257,13 @@ class _Emission:
 # -- the plan ------------------------------------------------------------------------------------------------------
 
 
-def _refused_target(op: Gemm, site: Site) -> str:
-    if not site.target.has(Feature.WGMMA):
-        return f"{site.target.arch} has no matrix instructions of warpgroups"
-    if not site.options.async_mma:
+def _refused_target(op: Gemm, context: LoweringContext) -> str:
+    if not context.target.has(Feature.WGMMA):
+        return f"{context.target.arch} has no matrix instructions of warpgroups"
+    if not context.options.async_mma:
         return f"{PassConfigKey.TL_DISABLE_WGMMA.value} is set"
-    if site.threads % WARPGROUP or not site.threads:
-        return f"{site.threads} threads are no whole number of warpgroups"
+    if context.threads % WARPGROUP or not context.threads:
+        return f"{context.threads} threads are no whole number of warpgroups"
     if (op.a.dtype, op.b.dtype) != op.operands:
         return f"its operands are {op.a.dtype!s} and {op.b.dtype!s}"
     return "" if op.wait <= MOST_PENDING else f"{op.wait} groups cannot be left under way"
@@ -285,7 +285,7 @@ def _refused_places(op: Gemm) -> str:
     return ""
 
 
-def _divided(op: Gemm, site: Site, sums: DType) -> WgmmaPlan | Refusal:
+def _divided(op: Gemm, context: LoweringContext, sums: DType) -> WgmmaPlan | Refusal:
     m, n, k = (int_const(size) or 0 for size in op.sizes)
     if not (m and n and k):
         return Refusal("its extents are not constants above zero")
@@ -303,11 +303,11 @@ def _divided(op: Gemm, site: Site, sums: DType) -> WgmmaPlan | Refusal:
     if n % least:
         return Refusal(f"N is {n}, no multiple of {least}")
     refused = Refusal(f"its warpgroups do not divide the tile of {m} x {n}")
-    for groups, width in _partitions(m, n, op, site):
+    for groups, width in _partitions(m, n, op, context):
         atom = atom_of(*op.operands, sums, width)
         assert atom is not None
-        a = None if held_a else _boxes(_tile_a(op), site)
-        b = _boxes(_tile_b(op, width), site)
+        a = None if held_a else _boxes(_tile_a(op), context)
+        b = _boxes(_tile_b(op, width), context)
         if isinstance(a, Refusal):
             refused = a
         elif isinstance(b, Refusal):
@@ -336,10 +336,10 @@ def _axes_of_c(op: Gemm) -> tuple[int, int]:
     return row, column
 
 
-def _boxes(tile: Tile, site: Site) -> Boxes | Refusal:
+def _boxes(tile: Tile, context: LoweringContext) -> Boxes | Refusal:
     """The boxes in which an operand lies, or may lie."""
     buffer = tile.region.buffer
-    given = site.shared_layouts.get(buffer)
+    given = context.shared_layouts.get(buffer)
     boxes = next(tile.candidates(), None) if given is None else tile.boxes_of(given)
     if boxes is None:
         what = "cannot be cut into boxes" if given is None else "has a layout"
@@ -347,17 +347,17 @@ def _boxes(tile: Tile, site: Site) -> Boxes | Refusal:
     return boxes
 
 
-def _partitions(m: int, n: int, op: Gemm, site: Site) -> Iterator[tuple[WarpPartition, int]]:
+def _partitions(m: int, n: int, op: Gemm, context: LoweringContext) -> Iterator[tuple[WarpPartition, int]]:
     """How warpgroups may share the tile, and the columns of their instructions: best first.
 
     They split the rows first, or the columns if the policy says so.
     """
-    count, tall = site.threads // WARPGROUP, -(-m // ROWS)
+    count, tall = context.threads // WARPGROUP, -(-m // ROWS)
     splits = [rows for rows in range(1, count + 1) if count % rows == 0]
     if op.policy is not GemmWarpPolicy.FullCol:
         splits.reverse()
     # producers may stand beside these threads, so that there are fewer registers to begin with
-    most = 2 * (min(256, REGISTERS_PER_SM // (site.threads + WARPGROUP) // 8 * 8) - _BESIDE_SUMS)
+    most = 2 * (min(256, REGISTERS_PER_SM // (context.threads + WARPGROUP) // 8 * 8) - _BESIDE_SUMS)
     for rows in splits:
         across = count // rows
         if tall % rows or n % across:

@@ -24,7 +24,7 @@ from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, ParallelLoop, 
 from tilelang.ir.visit import expressions, substitute, walk_expr
 from tilelang.layout.digits import Mode, merged, unit
 from tilelang.layout.thread_values import Fragment
-from tilelang.lowering.lowering import Site
+from tilelang.lowering.lowering import LoweringContext
 from tilelang.lowering.operand_layout import keeps_runs
 from tilelang.lowering.regions import ZERO
 from tilelang.records import record
@@ -72,19 +72,19 @@ class MatrixStores:
     """
 
     def __init__(
-        self, loop: ParallelLoop, site: Site, spread: Spread, row: Region, within: int, *, trans: bool
+        self, loop: ParallelLoop, context: LoweringContext, spread: Spread, row: Region, within: int, *, trans: bool
     ) -> None:
         """As `matrix_stores` found it.
 
         Args:
             loop: The loop.
-            site: The threads.
+            context: The threads.
             spread: Its iterations as loops of the executing thread: pairs, matrices, instructions.
             row: The row of a matrix whose address the executing lane gives.
             within: How many of these loops run through the matrices of one instruction.
             trans: Whether rows of a matrix in memory run along lines of lanes.
         """
-        self._loop, self._site, self._spread, self._row = loop, site, spread, row
+        self._loop, self._context, self._spread, self._row = loop, context, spread, row
         self._inner, self._outer = spread.digits[: 1 + within], spread.digits[1 + within :]
         self._store = stmatrix(_PAIR**within, trans)
         self._values = _PAIR ** len(self._inner)
@@ -97,7 +97,7 @@ class MatrixStores:
         place: Expr = pairs.var
         for n, digit in enumerate(self._inner[1:], 1):
             place = place + digit.var * _PAIR**n
-        fill = plain_iteration(self._into(values, place), Spreading(), self._site, self._spread)
+        fill = plain_iteration(self._into(values, place), Spreading(), self._context, self._spread)
         for digit in self._inner:
             fill = _loop(digit, fill, ForKind.VECTORIZED if digit is pairs else ForKind.UNROLLED)
         held = Region(values, (ZERO,), values.shape)
@@ -116,26 +116,28 @@ class MatrixStores:
         return ParallelLoop(self._loop.vars, self._loop.extents, body, loc=self._loop.loc)
 
 
-def by_matrix_stores(loop: ParallelLoop, how: Spreading, site: Site, build: Builder) -> str:
+def by_matrix_stores(loop: ParallelLoop, how: Spreading, context: LoweringContext, build: Builder) -> str:
     """Emits a loop by matrix stores and gives a note of it; "" if it cannot be done so, or that gains nothing."""
-    stores = None if loop.layout is None else matrix_stores(loop, loop.layout, how, site)
+    stores = None if loop.layout is None else matrix_stores(loop, loop.layout, how, context)
     if stores is None:
         return ""
     stores.emit(build)
     return f"'{stores.tile.name}' is written by stores of 8x8 matrices"
 
 
-def matrix_stores(loop: ParallelLoop, layout: Fragment, how: Spreading, site: Site) -> MatrixStores | None:
+def matrix_stores(
+    loop: ParallelLoop, layout: Fragment, how: Spreading, context: LoweringContext
+) -> MatrixStores | None:
     """How a loop is done by matrix stores; None if it cannot be, or gains nothing.
 
     Args:
         loop: The loop, of constant extents.
         layout: Which thread runs which iterations.
         how: What must be kept in mind.
-        site: The threads, and how tiles lie in shared memory.
+        context: The threads, and how tiles lie in shared memory.
     """
     *names, store = _parts(loop.body)
-    if not isinstance(store, Store) or site.thread is None or not site.target.has(Feature.STMATRIX):
+    if not isinstance(store, Store) or context.thread is None or not context.target.has(Feature.STMATRIX):
         return None
     if not all(isinstance(name, Bind) for name in names) or not _suits(store.buffer):
         return None
@@ -153,15 +155,15 @@ def matrix_stores(loop: ParallelLoop, layout: Fragment, how: Spreading, site: Si
     rank = len(layout.shape)
     spread = Spread(
         Fragment(layout.shape, layout.thread, (Mode(_PAIR, unit(rank, blocks.pairs)), *blocks.matrices, *blocks.rest)),
-        site.thread,
+        context.thread,
     )
     across = blocks.pairs if run == blocks.lines else blocks.lines
-    places = dict(zip(loop.vars, _first_of_row(blocks, across, spread, site.thread), strict=True))
+    places = dict(zip(loop.vars, _first_of_row(blocks, across, spread, context.thread), strict=True))
     start = tuple(substitute(index, places) for index in indices)
     row = Region(store.buffer, start, (*(const(1, INT32) for _ in start[1:]), const(_UNITS, INT32)))
-    if not keeps_runs(row, site.shared_layouts.get(store.buffer), _UNITS):
+    if not keeps_runs(row, context.shared_layouts.get(store.buffer), _UNITS):
         return None
-    return MatrixStores(loop, site, spread, row, len(blocks.matrices), trans=run == blocks.lines)
+    return MatrixStores(loop, context, spread, row, len(blocks.matrices), trans=run == blocks.lines)
 
 
 def _suits(tile: Buffer) -> bool:

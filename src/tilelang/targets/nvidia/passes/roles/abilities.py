@@ -18,7 +18,7 @@ from tilelang.ir.func import PrimFunc, TensorParam
 from tilelang.ir.stmt import Launch, TileOp
 from tilelang.ir.visit import walk
 from tilelang.layout.layout import Layout
-from tilelang.lowering.lowering import Lowering, Lowerings, Refusal, Site
+from tilelang.lowering.lowering import Lowering, LoweringContext, Lowerings, Refusal
 from tilelang.lowering.regions import whole
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm, matrix_extents
@@ -117,8 +117,9 @@ class Roles:
         row = self._row(type(op), name)
         if row is None:
             return f"the target has no {name}"
-        site = Site(self.context.target, self.context.options, threads, shared_layouts=self.layouts, is_fed=True)
-        answer = row.accepts(op, site)
+        target, options = self.context.target, self.context.options
+        context = LoweringContext(target, options, threads, shared_layouts=self.layouts, has_producer=True)
+        answer = row.accepts(op, context)
         return answer.reason if isinstance(answer, Refusal) else ""
 
     def _row(self, kind: type[TileOp], name: str) -> Lowering | None:
