@@ -18,6 +18,7 @@ from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.callee import Routine
 from tilelang.ir.expr import Expr, Var, conjunction
 from tilelang.ir.launch import LaunchPlan
+from tilelang.ir.plan import Plan
 from tilelang.ir.request import Request
 from tilelang.ir.scalar import BinaryOp, Value
 from tilelang.layout.thread_values import Fragment
@@ -444,18 +445,6 @@ class TileMemory(Protocol):
 
     def value(self, expr: Expr) -> Value:
         """A scalar operand's value, as a NumPy scalar of its dtype."""
-
-
-class Plan:
-    """How a lowering does a tile operator, as it decided when it accepted it.
-
-    It says nothing of buffers, so that it holds as long as the operator's extents, dtypes and scopes do: versions of
-    tiles come later. Lowerings that decide something have records of their own. Its text is what the printed program
-    says beside the lowering's name.
-    """
-
-    def __str__(self) -> str:
-        return ""
 
 
 @record(eq=False)

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from tilelang.errors import CompilerBug
 from tilelang.ir.builder import Builder
-from tilelang.ir.stmt import Plan, TileOp
+from tilelang.ir.plan import Plan
+from tilelang.ir.stmt import TileOp
 from tilelang.layout.constraints import Constraint
 from tilelang.lowering.lowering import ACCEPTED, LoweringContext, Refusal
 from tilelang.ops.copy import Copy

@@ -18,7 +18,8 @@ from tilelang.ir.builder import Builder
 from tilelang.ir.compare import same_expr
 from tilelang.ir.expr import Expr, Var
 from tilelang.ir.launch import MapRules, TensorMap
-from tilelang.ir.stmt import ParallelLoop, Plan, TileOp
+from tilelang.ir.plan import Plan
+from tilelang.ir.stmt import ParallelLoop, TileOp
 from tilelang.layout.constraints import Constraint
 from tilelang.layout.layout import Layout
 from tilelang.layout.thread_values import Fragment

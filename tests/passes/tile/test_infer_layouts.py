@@ -14,7 +14,7 @@ from tilelang.arith.domain import Domain
 from tilelang.errors import CompilerBug, LayoutConflict
 from tilelang.ir.buffer import Scope
 from tilelang.ir.builder import Builder
-from tilelang.ir.stmt import Plan
+from tilelang.ir.plan import Plan
 from tilelang.layout.constraints import Constraint, InShared, Is, Why
 from tilelang.layout.swizzle_modes import swizzled
 from tilelang.layout.thread_values import Fragment, digit, fragment

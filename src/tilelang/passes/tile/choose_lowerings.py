@@ -20,8 +20,9 @@ from tilelang.errors import NoLowering, Note
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import Const, Expr, const, int_const, unary
 from tilelang.ir.func import Level, PrimFunc
+from tilelang.ir.plan import Plan
 from tilelang.ir.scalar import UnaryOp
-from tilelang.ir.stmt import Alloc, For, If, Launch, Plan, Seq, Stmt, TileOp, seq
+from tilelang.ir.stmt import Alloc, For, If, Launch, Seq, Stmt, TileOp, seq
 from tilelang.ir.visit import Rewriter, walk
 from tilelang.layout.constraints import InShared
 from tilelang.lowering.lowering import Lowering, LoweringContext, Lowerings, PadsRows, Refusal

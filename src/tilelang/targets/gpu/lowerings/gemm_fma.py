@@ -14,8 +14,9 @@ import numpy as np
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Expr, Load, binary, cast, int_const
+from tilelang.ir.plan import Plan
 from tilelang.ir.scalar import BinaryOp
-from tilelang.ir.stmt import ForKind, Plan, Store
+from tilelang.ir.stmt import ForKind, Store
 from tilelang.layout.constraints import Constraint, InShared, Is, Why
 from tilelang.layout.layout import Layout
 from tilelang.layout.thread_values import Fragment, digit, fragment

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from tilelang.dtypes import INT32
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Expr, binary, const, int_const, select
+from tilelang.ir.plan import Plan
 from tilelang.ir.scalar import BinaryOp
-from tilelang.ir.stmt import Plan
 from tilelang.lowering.lowering import LoweringContext
 from tilelang.lowering.regions import ZERO
 from tilelang.ops.lines import LineFold

@@ -14,7 +14,8 @@ from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.expr import Expr, Load, Var, as_expr, cast, const, int_const
-from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, If, Plan, Store
+from tilelang.ir.plan import Plan
+from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, If, Store
 from tilelang.layout.constraints import Constraint
 from tilelang.lowering.lowering import ACCEPTED, LoweringContext, Refusal
 from tilelang.lowering.regions import ZERO, axes, indices, load, matching_axes

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Expr, int_const, select
-from tilelang.ir.stmt import Plan
+from tilelang.ir.plan import Plan
 from tilelang.lowering.lowering import LoweringContext
 from tilelang.lowering.regions import ZERO, matching_axes
 from tilelang.ops.scan import Scan

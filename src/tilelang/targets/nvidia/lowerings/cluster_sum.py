@@ -19,7 +19,8 @@ from tilelang.dtypes import INT32
 from tilelang.errors import NoLowering
 from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.expr import Expr, Load, const, select
-from tilelang.ir.stmt import CallStmt, ForKind, If, Plan
+from tilelang.ir.plan import Plan
+from tilelang.ir.stmt import CallStmt, ForKind, If
 from tilelang.layout.constraints import Constraint, Through, Why
 from tilelang.layout.digits import DigitMap, Mode
 from tilelang.layout.thread_values import Fragment, fragment

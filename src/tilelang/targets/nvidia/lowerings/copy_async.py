@@ -18,7 +18,8 @@ from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.expr import Const, Expr, Load, Var, const, int_const
-from tilelang.ir.stmt import CallStmt, For, ForKind, If, Plan, Store
+from tilelang.ir.plan import Plan
+from tilelang.ir.stmt import CallStmt, For, ForKind, If, Store
 from tilelang.layout.constraints import Constraint
 from tilelang.layout.memory import contiguous_elements
 from tilelang.lowering.alignment import is_multiple, starts_aligned, strides

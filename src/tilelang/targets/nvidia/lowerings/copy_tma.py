@@ -21,7 +21,8 @@ from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import Builder, as_body
 from tilelang.ir.expr import Expr, Var, cast, const, int_const
-from tilelang.ir.stmt import CallStmt, If, Plan
+from tilelang.ir.plan import Plan
+from tilelang.ir.stmt import CallStmt, If
 from tilelang.layout.boxes import PERIOD_ROWS, Boxes, boxed, find_boxes, fits
 from tilelang.layout.constraints import Constraint, InShared, Why
 from tilelang.layout.memory import row_major

@@ -14,7 +14,8 @@ from tilelang.dtypes import FLOAT32, DType
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Expr, const, int_const
-from tilelang.ir.stmt import CallStmt, Plan
+from tilelang.ir.plan import Plan
+from tilelang.ir.stmt import CallStmt
 from tilelang.layout.constraints import Constraint, InShared, Is, Why
 from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.accumulator import Accumulator

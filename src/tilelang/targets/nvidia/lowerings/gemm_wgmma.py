@@ -14,8 +14,9 @@ from tilelang.dtypes import BOOL, FLOAT32, INT32, SCALARS, DType
 from tilelang.ir.buffer import Region, Scope
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Const, Expr, Var, binary, cast, const, int_const, unary
+from tilelang.ir.plan import Plan
 from tilelang.ir.scalar import BinaryOp, UnaryOp
-from tilelang.ir.stmt import Bind, CallStmt, Plan
+from tilelang.ir.stmt import Bind, CallStmt
 from tilelang.layout.boxes import Boxes
 from tilelang.layout.constraints import Constraint, InShared, Is, Why
 from tilelang.layout.thread_values import Fragment
