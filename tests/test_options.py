@@ -8,7 +8,7 @@ from tilelang.options import (
     VARIABLES,
     CompileOptions,
     PassConfigKey,
-    ScheduleWishes,
+    ScheduleOverrides,
     cache_folder,
     disable_cache,
     enable_cache,
@@ -37,8 +37,8 @@ def test_every_published_key_is_accepted(key: PassConfigKey) -> None:
 
 def test_wishes_for_schedules_are_numbers_and_choices_under_keys_of_their_own() -> None:
     wishes = CompileOptions.from_user({"tl.stages": 3, "tl.persistent": False, "tl.ping_pong": 1}).schedule
-    assert wishes == ScheduleWishes(stages=3, persistent=False, ping_pong=True)
-    assert 4 == CompileOptions.from_user({"tl.split": 4}).schedule.split
+    assert wishes == ScheduleOverrides(stages=3, persistent=False, ping_pong=True)
+    assert 4 == CompileOptions.from_user({"tl.split": 4}).schedule.split_k
     assert not CompileOptions.from_user({"tl.disable_tma_lower": True}).schedule.specialized
 
 

@@ -109,31 +109,31 @@ class PassConfigKey(str, enum.Enum):
 
 
 @record(slots=True)
-class ScheduleWishes:
-    """What a user wants of kernels in which some threads bring tiles and others compute; None leaves the choice open.
+class ScheduleOverrides:
+    """What a user sets of the schedule of warp-specialized kernels; None leaves the choice to the compiler.
 
     Attributes:
-        specialized: Whether there may be such kernels.
-        persistent: Whether a block works on one tile of the grid after the other (`tl.persistent`).
-        consumers: Warp groups that compute (`tl.consumers`).
-        stages: Versions of each tile that a pipelined loop brings (`tl.stages`).
-        staged: Whether results leave through shared memory while the program goes on, or in how many parts
+        specialized: Whether warps may be specialized at all.
+        persistent: Whether blocks loop over the tiles of the grid (`tl.persistent`).
+        consumers: Consumer warp groups (`tl.consumers`).
+        stages: Stages of pipelined loops (`tl.stages`).
+        epilogue_parts: Whether the epilogue stores asynchronously through shared memory, or in how many parts
             (`tl.staged`).
-        in_flight: Products that are under way while the next one begins (`tl.in_flight`).
-        ping_pong: Whether two warp groups take turns with whole tiles (`tl.ping_pong`).
+        mma_in_flight: Gemms that still run when the next one is issued (`tl.in_flight`).
+        ping_pong: Whether two consumer warp groups each compute every other tile (`tl.ping_pong`).
         cluster: Blocks of a cluster along the dimensions of the grid (`tl.cluster`).
-        split: Blocks of a cluster that share the sums of a tile (`tl.split`).
+        split_k: Blocks of a cluster that split the reduction of a tile (`tl.split`).
     """
 
     specialized: bool = True
     persistent: bool | None = None
     consumers: int | None = None
     stages: int | None = None
-    staged: bool | int | None = None
-    in_flight: int | None = None
+    epilogue_parts: bool | int | None = None
+    mma_in_flight: int | None = None
     ping_pong: bool | None = None
     cluster: tuple[int, int, int] | None = None
-    split: int | None = None
+    split_k: int | None = None
 
 
 @record(slots=True)
@@ -167,8 +167,8 @@ class CompileOptions:
         return self._choice(PassConfigKey.TL_NAN_PROPAGATE) is not False
 
     @property
-    def schedule(self) -> ScheduleWishes:
-        """What is wanted of kernels of producers and consumers.
+    def schedule(self) -> ScheduleOverrides:
+        """What the user sets of the schedule of warp-specialized kernels.
 
         Raises:
             OptionError: A number is none, or out of its range.
@@ -176,16 +176,16 @@ class CompileOptions:
         without = self._is_on(PassConfigKey.TL_DISABLE_WARP_SPECIALIZED) or self._is_on(
             PassConfigKey.TL_DISABLE_TMA_LOWER
         )
-        return ScheduleWishes(
+        return ScheduleOverrides(
             specialized=not without,
             persistent=self._choice(PassConfigKey.TL_PERSISTENT),
             consumers=self._number(PassConfigKey.TL_CONSUMERS, 1, 4),
             stages=self._number(PassConfigKey.TL_STAGES, 1, 64),
-            staged=self._parts(PassConfigKey.TL_STAGED),
-            in_flight=self._number(PassConfigKey.TL_IN_FLIGHT, 0, 1),
+            epilogue_parts=self._parts(PassConfigKey.TL_STAGED),
+            mma_in_flight=self._number(PassConfigKey.TL_IN_FLIGHT, 0, 1),
             ping_pong=self._choice(PassConfigKey.TL_PING_PONG),
             cluster=self._extents(PassConfigKey.TL_CLUSTER),
-            split=self._number(PassConfigKey.TL_SPLIT, 1, 8),
+            split_k=self._number(PassConfigKey.TL_SPLIT, 1, 8),
         )
 
     @property

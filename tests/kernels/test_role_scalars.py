@@ -1,7 +1,7 @@
 """Copies whose places the program computes: the producer computes them too, and finds the same values."""
 
 import numpy as np
-from roles import TARGET, launch_of, lowered
+from specialized import TARGET, launch_of, lowered
 
 import tilelang.language as T
 from tilelang.ir.printer import to_text
@@ -159,4 +159,4 @@ def test_groups_that_blocks_look_for_tile_after_tile():
 
 def test_blocks_whose_scalars_differ_bring_nothing_together():
     launch = launch_of(lowered(grouped(), cluster=2))
-    assert () == launch.plan.schedule.shared
+    assert () == launch.plan.schedule.multicast

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 from device_text import needs_cuda_compiler
-from roles import TARGET, lowered, product
+from specialized import TARGET, gemm_kernel, lowered
 
 import tilelang
 import tilelang.language as T
@@ -18,7 +18,7 @@ from tilelang.targets.target import Target
 
 def check(sizes, tile, timings, **pass_configs):
     M, N, K = sizes
-    made = lowered(product(M, N, K, *tile), **pass_configs)
+    made = lowered(gemm_kernel(M, N, K, *tile), **pass_configs)
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-3, 4, shape).astype(np.float16) for shape in ((M, K), (K, N)))
     want = (a.astype(np.float32) @ b.astype(np.float32)).astype(np.float16)
@@ -282,7 +282,7 @@ def test_tiles_too_small_to_lie_one_behind_another_are_left_to_those_who_use_the
 def test_other_names_of_parameters_keep_the_copy_engine_and_the_schedule():
     m, n, k = 128, 64, 128
 
-    def product(a_shape, a_of, b_dtype, b_of):
+    def gemm_kernel(a_shape, a_of, b_dtype, b_of):
         @T.prim_func
         def main(A: T.Tensor(a_shape, "float16"), B: T.Tensor((k, n), b_dtype), C: T.Tensor((m * n,), "float32")):
             a, b, c = a_of(A), b_of(B), T.view(C, (m, n))
@@ -298,8 +298,8 @@ def test_other_names_of_parameters_keep_the_copy_engine_and_the_schedule():
 
         return tilelang.compile(main, target=Target("cuda", "sm_90a"), execution_backend="simulator")
 
-    plain = product((m, k), lambda x: x, "float16", lambda x: x)
-    named = product((2, m // 2, k), lambda x: T.reshape(x, (m, k)), "uint16", lambda x: T.view(x, (k, n), "float16"))
+    plain = gemm_kernel((m, k), lambda x: x, "float16", lambda x: x)
+    named = gemm_kernel((2, m // 2, k), lambda x: T.reshape(x, (m, k)), "uint16", lambda x: T.view(x, (k, n), "float16"))
     assert plain.explain() == re.sub(r"'([abc])'", lambda name: name[0].upper(), named.explain())
     for done in ("T.copy is done by copy.tma\n", "T.copy is done by copy.tma_store\n", ": specialized: "):
         assert done in named.explain()

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from device_text import needs_cuda_compiler
-from roles import product
 from shared_sums import ALL_TIMINGS, TARGET, TWO_TIMINGS, check_product, draw, lowered
+from specialized import gemm_kernel
 
 import tilelang.language as T
 from tilelang.sim.run import simulate
@@ -44,7 +44,7 @@ def test_one_of_three_blocks_has_all_results_where_these_do_not_divide_the_colum
 @pytest.mark.parametrize("steps", [1, 3])
 def test_a_number_of_steps_that_only_the_call_knows(steps):
     k = T.dynamic("k")
-    made = lowered(product(64, 64, k * 8, 64, 64, 64), 2)
+    made = lowered(gemm_kernel(64, 64, k * 8, 64, 64, 64), 2)
     a, b = draw((64, steps * 64)), draw((steps * 64, 64), seed=1)
     for lazy, seed in TWO_TIMINGS[:1] if steps > 1 else TWO_TIMINGS:
         c = np.full((64, 64), np.nan, np.float16)
@@ -55,7 +55,7 @@ def test_a_number_of_steps_that_only_the_call_knows(steps):
 def test_results_do_not_depend_on_the_order_in_which_parts_come():
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(shape).astype(np.float16) for shape in ((64, 192), (192, 48)))
-    made = lowered(product(64, 48, 192, 64, 48, 64, out="float32"), 3)
+    made = lowered(gemm_kernel(64, 48, 192, 64, 48, 64, out="float32"), 3)
 
     def result(timing):
         c = np.zeros((64, 48), np.float32)
@@ -78,6 +78,6 @@ def test_results_do_not_depend_on_the_order_in_which_parts_come():
     ],
 )
 def test_products_stay_under_way_and_registers_suffice(sizes, tile, blocks):
-    made = build(emit(lowered(product(*sizes, *tile), blocks)), TARGET.arch, "nvrtc")
+    made = build(emit(lowered(gemm_kernel(*sizes, *tile), blocks)), TARGET.arch, "nvrtc")
     (used,) = made.resources.values()
     assert (0, 0, False, ()) == (used.spill_bytes, used.local_bytes, used.serialized, made.warnings)

@@ -1,7 +1,7 @@
 """Tiled products in clusters whose blocks bring tiles for each other, and what they should give."""
 
 import numpy as np
-from roles import launch_of
+from specialized import launch_of
 
 import tilelang.language as T
 from tilelang.dtypes import as_dtype
@@ -18,7 +18,7 @@ TARGET = Target("cuda", "sm_90a")
 TIMINGS = [(lazy, seed) for lazy in (False, True) for seed in range(3)]
 
 
-def product(sizes, tile, *, dtype="float16", transposed=(False, False), epilogue=False, cluster=1):
+def gemm_kernel(sizes, tile, *, dtype="float16", transposed=(False, False), epilogue=False, cluster=1):
     """A tiled product whose grid is rounded up to whole clusters."""
     M, N, K = sizes
     bm, bn, bk = tile
@@ -62,9 +62,9 @@ def check(sizes, tile, *, blocks=4, timings=TIMINGS, shared=None, like=None, **w
     few = Pass("persist_grid", lambda f, _: persist_grid.persist(f, blocks), Level.TILE, Level.TILE)
     passes = [few if step.name == few.name else step for step in BACKEND.passes]
     options = CompileOptions.from_user({f"tl.{name}": value for name, value in wishes.items()})
-    made = run_passes(product(sizes, tile, **like), passes, PassContext(options, TARGET))
+    made = run_passes(gemm_kernel(sizes, tile, **like), passes, PassContext(options, TARGET))
     schedule = launch_of(made).plan.schedule
-    assert (shared or "AB") == "".join(tile.name[0] for tile, _ in schedule.shared)
+    assert (shared or "AB") == "".join(tile.name[0] for tile, _ in schedule.multicast)
     M, N, K = sizes
     kind = as_dtype(like.get("dtype", "float16")).numpy
     rng = np.random.default_rng(0)

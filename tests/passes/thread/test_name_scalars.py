@@ -2,7 +2,7 @@
 
 import pytest
 from programs import index_var
-from roles import launch_of, lowered
+from specialized import launch_of, lowered
 
 import tilelang.language as T
 from tilelang.dtypes import INT32

@@ -22,7 +22,7 @@ def test_a_schedule_says_what_it_is():
     plain = str(Schedule(consumers=1, stages=3))
     assert "1 consumer warpgroup, a producer of 32 threads, 3 stages" == plain
     full = str(
-        Schedule(2, 4, 2, 128, (240, 24), persistent=True, panel=(16, "row"), staged=True, in_flight=1)
+        Schedule(2, 4, 2, 128, (240, 24), persistent=True, panel=(16, "row"), epilogue_parts=True, mma_in_flight=1)
     )
     for part in ("2 consumer warpgroups", "240 registers", "in panels of 16 (row)", "1 product in flight", "2 versions"):
         assert part in full
@@ -31,7 +31,7 @@ def test_a_schedule_says_what_it_is():
 
 def test_a_schedule_says_who_brings_tiles_together():
     tile = Buffer("A_s", (const(64, INT32),), SCALARS["float16"], Scope.SHARED)
-    schedule = Schedule(1, 3, cluster=(2, 4, 1), shared=((tile, (1,)),))
+    schedule = Schedule(1, 3, cluster=(2, 4, 1), multicast=((tile, (1,)),))
     assert 8 == schedule.cluster_size
     assert str(schedule).endswith("3 stages, clusters of 2 x 4 blocks, 'A_s' brought by 4 blocks together")
     assert str(Schedule(1, 3, cluster=(1, 1, 2))).endswith("clusters of 1 x 1 x 2 blocks")

@@ -1,7 +1,7 @@
 """The L2 cache is told what a launch reads once and what all its blocks read; nothing where neither is certain."""
 
 import pytest
-from roles import TABLE, context, launch_of, product, split
+from specialized import TABLE, context, gemm_kernel, launch_of, warp_specialize
 
 import tilelang.language as T
 from tilelang.ir.facts import Facts
@@ -20,7 +20,7 @@ PASSES = (inline_bindings.PASS, choose_schedule(TABLE), choose_caching.PASS)
 
 def hints(func, **pass_configs):
     """What the cache is told of each tensor that is copied to shared memory."""
-    made = launch_of(split(func, passes=PASSES, **pass_configs))
+    made = launch_of(warp_specialize(func, passes=PASSES, **pass_configs))
     found = [s for s in walk(made.body) if isinstance(s, Copy)]
     return {copy.src.buffer.name: copy.eviction for copy in found if copy.eviction is not None}
 
@@ -31,16 +31,16 @@ SKINNY = {"A": "evict_last", "B": "evict_first"}
 @pytest.mark.parametrize(
     "func,expected",
     [
-        (product(64, 8192, 8192, 64, 64, 64), SKINNY),
-        (product(16, 4096, 4096, 16, 64, 128), SKINNY),
-        (product(48, 1000, 1024, 64, 128, 64), SKINNY),  # edges that tiles do not divide
+        (gemm_kernel(64, 8192, 8192, 64, 64, 64), SKINNY),
+        (gemm_kernel(16, 4096, 4096, 16, 64, 128), SKINNY),
+        (gemm_kernel(48, 1000, 1024, 64, 128, 64), SKINNY),  # edges that tiles do not divide
         # too large to keep
-        (product(64, 8192, 65536, 64, 64, 64), {"B": "evict_first"}),
+        (gemm_kernel(64, 8192, 65536, 64, 64, 64), {"B": "evict_first"}),
         # a column of tiles reads its weights several times
-        (product(128, 8192, 8192, 64, 64, 64), {}),
-        (product(4096, 4096, 4096), {}),
+        (gemm_kernel(128, 8192, 8192, 64, 64, 64), {}),
+        (gemm_kernel(4096, 4096, 4096), {}),
         # one block alone
-        (product(64, 64, 1024, 64, 64, 64), {"A": "evict_first", "B": "evict_first"}),
+        (gemm_kernel(64, 64, 1024, 64, 64, 64), {"A": "evict_first", "B": "evict_first"}),
     ],
 )
 def test_what_is_read_once_goes_first(func, expected):
@@ -48,26 +48,26 @@ def test_what_is_read_once_goes_first(func, expected):
 
 
 def test_sizes_that_only_the_host_knows():
-    func = product(64, T.dynamic("N"), 4096, 64, 128, 64)
+    func = gemm_kernel(64, T.dynamic("N"), 4096, 64, 128, 64)
     assert SKINNY == hints(specialize(func, Facts(multiples=(("N", 16),))))
     assert {} == hints(func), "threads copy rows that may begin anywhere"
-    assert {} == hints(product(T.dynamic("M"), 4096, 4096))
+    assert {} == hints(gemm_kernel(T.dynamic("M"), 4096, 4096))
 
 
 def test_it_can_be_switched_off_and_says_what_it_does():
-    func = product(64, 8192, 8192, 64, 64, 64)
+    func = gemm_kernel(64, 8192, 8192, 64, 64, 64)
     assert {} == hints(func, l2_hints=False)
-    notes = [note.text for note in launch_of(split(func, passes=PASSES)).plan.notes]
+    notes = [note.text for note in launch_of(warp_specialize(func, passes=PASSES)).plan.notes]
     assert ["L2 cache: 'A' is read by all blocks (evict_last)", "L2 cache: 'B' is read once (evict_first)"] == notes[-2:]
 
 
 def test_copies_by_threads_are_left_alone():
-    func = product(64, 8192, 8192, 64, 64, 64)
+    func = gemm_kernel(64, 8192, 8192, 64, 64, 64)
     assert {} == hints(func, disable_warp_specialized=True)
 
 
 def test_targets_that_were_not_measured_are_left_alone():
-    func = product(64, 8192, 8192, 64, 64, 64)
+    func = gemm_kernel(64, 8192, 8192, 64, 64, 64)
     made = run_passes(func, PASSES, PassContext(context().options, Target("cuda", "sm_80")))
     assert all(s.eviction is None for s in walk(made.body) if isinstance(s, Copy))
 

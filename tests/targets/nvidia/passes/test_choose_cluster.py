@@ -1,29 +1,29 @@
 """Clusters stand where they are asked for and possible, and a note says why not."""
 
 import pytest
-from roles import TABLE, launch_of, product, split
+from specialized import TABLE, gemm_kernel, launch_of, warp_specialize
 
 import tilelang.language as T
 from tilelang.passes.tile import inline_bindings
-from tilelang.targets.nvidia.passes.choose_cluster import is_cut
+from tilelang.targets.nvidia.passes.choose_cluster import divides_grid
 from tilelang.targets.nvidia.passes.choose_schedule import choose_schedule
 
 
 def chosen(func, **pass_configs):
-    launch = launch_of(split(func, passes=(inline_bindings.PASS, choose_schedule(TABLE)), **pass_configs))
+    launch = launch_of(warp_specialize(func, passes=(inline_bindings.PASS, choose_schedule(TABLE)), **pass_configs))
     schedule = launch.plan.schedule
     assert schedule.cluster == launch.hints.cluster
     return schedule, [note.text for note in launch.plan.notes[1:]]
 
 
-def shared(func, **pass_configs):
+def multicast(func, **pass_configs):
     schedule, _ = chosen(func, **pass_configs)
-    return schedule.cluster, {tile.name: axes for tile, axes in schedule.shared}
+    return schedule.cluster, {tile.name: axes for tile, axes in schedule.multicast}
 
 
 @pytest.mark.parametrize("sizes", [(4096, 4096, 4096), (4016, 4016, 4016), (5008, 5008, 5008), (2048, 2048, 2048)])
 def test_blocks_whose_rows_begin_with_sectors_are_alone_unasked(sizes):
-    assert ((1, 1, 1), {}) == shared(product(*sizes, bn=256))
+    assert ((1, 1, 1), {}) == multicast(gemm_kernel(*sizes, bn=256))
 
 
 @pytest.mark.parametrize(
@@ -38,8 +38,8 @@ def test_blocks_whose_rows_begin_with_sectors_are_alone_unasked(sizes):
     ],
 )
 def test_blocks_whose_rows_begin_amid_sectors_share_the_larger_tile(sizes, tile, expected):
-    assert expected == shared(product(*sizes, *tile))
-    assert ((1, 1, 1), {}) == shared(product(*sizes, *tile), cluster=1)
+    assert expected == multicast(gemm_kernel(*sizes, *tile))
+    assert ((1, 1, 1), {}) == multicast(gemm_kernel(*sizes, *tile), cluster=1)
 
 
 @pytest.mark.parametrize(
@@ -52,54 +52,54 @@ def test_blocks_whose_rows_begin_amid_sectors_share_the_larger_tile(sizes, tile,
     ],
 )
 def test_neighbors_along_a_dimension_share_the_tile_that_does_not_depend_on_it(cluster, tiles):
-    for func, wishes in ((product(1024, 1024, 256, cluster=cluster), {}), (product(1024, 1024, 256), {"cluster": cluster})):
+    for func, overrides in ((gemm_kernel(1024, 1024, 256, cluster=cluster), {}), (gemm_kernel(1024, 1024, 256), {"cluster": cluster})):
         for persistent in (False, True):
-            assert ((*cluster, 1), tiles) == shared(func, persistent=persistent, **wishes)
+            assert ((*cluster, 1), tiles) == multicast(func, persistent=persistent, **overrides)
 
 
 def test_pass_configs_beat_the_kernel():
-    schedule, notes = chosen(product(1024, 1024, 256, cluster=2), cluster=1)
-    assert ((1, 1, 1), (), []) == (schedule.cluster, schedule.shared, notes)
-    assert ((1, 2, 1), {"B_s": (1,)}) == shared(product(1024, 1024, 256, cluster=2), cluster=(1, 2))
+    schedule, notes = chosen(gemm_kernel(1024, 1024, 256, cluster=2), cluster=1)
+    assert ((1, 1, 1), (), []) == (schedule.cluster, schedule.multicast, notes)
+    assert ((1, 2, 1), {"B_s": (1,)}) == multicast(gemm_kernel(1024, 1024, 256, cluster=2), cluster=(1, 2))
 
 
 def test_the_clusters_of_the_kernel_stay_where_others_bring_nothing_together():
-    func = product(1024, 128 * 6, 256, bn=64, cluster=(1, 2))
+    func = gemm_kernel(1024, 128 * 6, 256, bn=64, cluster=(1, 2))
     schedule, notes = chosen(func, cluster=(3, 1))
-    assert ((1, 2, 1), ["B_s"]) == (schedule.cluster, [tile.name for tile, _ in schedule.shared])
+    assert ((1, 2, 1), ["B_s"]) == (schedule.cluster, [tile.name for tile, _ in schedule.multicast])
     assert "tl.cluster: left out, since no tile can be brought by several blocks together" in notes
-    func = product(T.dynamic("M"), 128 * 6, 256, bn=64, cluster=(1, 2))
+    func = gemm_kernel(T.dynamic("M"), 128 * 6, 256, bn=64, cluster=(1, 2))
     assert (1, 2, 1) == chosen(func, cluster=(3, 1))[0].cluster
     assert not chosen(func, cluster=(3, 1))[0].persistent
 
 
 def test_grids_that_are_not_known_to_be_cut_are_left_alone():
-    schedule, notes = chosen(product(1024, 128 * 7, 256), cluster=2)
+    schedule, notes = chosen(gemm_kernel(1024, 128 * 7, 256), cluster=2)
     assert (1, 1, 1) == schedule.cluster
     assert ["tl.cluster: left out, since the grid is not known to consist of whole ones"] == notes
-    schedule, notes = chosen(product(T.dynamic("M"), 1024, 256), cluster=(1, 2))
+    schedule, notes = chosen(gemm_kernel(T.dynamic("M"), 1024, 256), cluster=(1, 2))
     assert (1, 1, 1) == schedule.cluster and len(notes) == 1
-    assert ((2, 1, 1), {"A_s": (0,)}) == shared(product(T.dynamic("M"), 1024, 256), cluster=2)
-    assert ((1, 1, 1), {}) == shared(product(1024, 1024, 256), cluster=(1, 1, 2))
+    assert ((2, 1, 1), {"A_s": (0,)}) == multicast(gemm_kernel(T.dynamic("M"), 1024, 256), cluster=2)
+    assert ((1, 1, 1), {}) == multicast(gemm_kernel(1024, 1024, 256), cluster=(1, 1, 2))
 
 
 def test_blocks_stay_only_if_whole_clusters_surely_make_the_grid():
-    unknown, _ = chosen(product(T.dynamic("M"), 1024, 256, cluster=(1, 2)), persistent=True)
+    unknown, _ = chosen(gemm_kernel(T.dynamic("M"), 1024, 256, cluster=(1, 2)), persistent=True)
     assert not unknown.persistent and (1, 2, 1) == unknown.cluster
-    known, _ = chosen(product(T.dynamic("M"), 1024, 256, cluster=(2, 1)))
+    known, _ = chosen(gemm_kernel(T.dynamic("M"), 1024, 256, cluster=(2, 1)))
     assert known.persistent
-    few, _ = chosen(product(128 * 8, 128 * 16, 256, cluster=(4, 1)))  # 128 blocks, but 120 run at once
+    few, _ = chosen(gemm_kernel(128 * 8, 128 * 16, 256, cluster=(4, 1)))  # 128 blocks, but 120 run at once
     assert few.persistent
-    assert not chosen(product(128 * 8, 128 * 16, 256, cluster=(2, 1)))[0].persistent
+    assert not chosen(gemm_kernel(128 * 8, 128 * 16, 256, cluster=(2, 1)))[0].persistent
 
 
 def test_tiles_that_have_no_equal_parts_are_brought_apart():
-    schedule, notes = chosen(product(256, 768, 256, bn=64, cluster=3))
-    assert (3, 1, 1) == schedule.cluster and () == schedule.shared
+    schedule, notes = chosen(gemm_kernel(256, 768, 256, bn=64, cluster=3))
+    assert (3, 1, 1) == schedule.cluster and () == schedule.multicast
     (note,) = notes
     reason = "3 blocks cannot bring equal parts of 128 rows and 64 columns"
     assert f"T.copy: blocks of a cluster bring 'A_s' apart: {reason}" == note
-    schedule, notes = chosen(product(256, 768, 256, bn=64), cluster=3)
+    schedule, notes = chosen(gemm_kernel(256, 768, 256, bn=64), cluster=3)
     assert (1, 1, 1) == schedule.cluster
     assert "tl.cluster: left out, since no tile can be brought by several blocks together" == notes[-1]
 
@@ -121,11 +121,11 @@ def test_what_threads_read_one_by_one_is_brought_apart():
             T.copy(C_l, C[by * 64, bx * 64])
 
     schedule, notes = chosen(main)
-    assert () == schedule.shared
+    assert () == schedule.multicast
     assert ["T.copy: blocks of a cluster bring 'A_s' apart: threads read it one by one"] == notes
 
 
 def test_a_grid_is_cut_where_all_extents_are_multiples():
-    launch = launch_of(product(1024, 512, 64))
-    assert is_cut(launch, (4, 8, 1)) and is_cut(launch, (1, 1, 1))
-    assert not is_cut(launch, (3, 1, 1)) and not is_cut(launch, (1, 1, 2))
+    launch = launch_of(gemm_kernel(1024, 512, 64))
+    assert divides_grid(launch, (4, 8, 1)) and divides_grid(launch, (1, 1, 1))
+    assert not divides_grid(launch, (3, 1, 1)) and not divides_grid(launch, (1, 1, 2))

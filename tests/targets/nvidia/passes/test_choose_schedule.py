@@ -1,7 +1,7 @@
 """Launches get schedules where specializing pays, by their shape; why not is said; wishes are kept."""
 
 import pytest
-from roles import TABLE, context, launch_of, product, split
+from specialized import TABLE, context, gemm_kernel, launch_of, warp_specialize
 
 import tilelang.language as T
 from tilelang.errors import OptionError
@@ -16,11 +16,11 @@ PASSES = (inline_bindings.PASS, choose_schedule(TABLE))
 
 
 def chosen(func, **pass_configs):
-    return launch_of(split(func, passes=PASSES, **pass_configs)).plan.schedule
+    return launch_of(warp_specialize(func, passes=PASSES, **pass_configs)).plan.schedule
 
 
 def reason(func, **pass_configs):
-    plan = launch_of(split(func, passes=PASSES, **pass_configs)).plan
+    plan = launch_of(warp_specialize(func, passes=PASSES, **pass_configs)).plan
     assert plan.schedule is None
     return " ".join(note.text for note in plan.notes)
 
@@ -29,38 +29,38 @@ def reason(func, **pass_configs):
     "sizes,tile,expected",
     [
         # one tile for each multiprocessor at most: blocks do one; more: they stay
-        ((1024, 1024, 1024), (64, 128, 64), Schedule(1, 8, staged=True, in_flight=1)),
-        ((2048, 2048, 2048), (128, 256, 64), Schedule(2, 4, staged=2)),
-        ((4096, 4096, 4096), (128, 256, 64), Schedule(2, 4, persistent=True, panel=(16, "row"), staged=2)),
+        ((1024, 1024, 1024), (64, 128, 64), Schedule(1, 8, epilogue_parts=True, mma_in_flight=1)),
+        ((2048, 2048, 2048), (128, 256, 64), Schedule(2, 4, epilogue_parts=2)),
+        ((4096, 4096, 4096), (128, 256, 64), Schedule(2, 4, persistent=True, panel=(16, "row"), epilogue_parts=2)),
         # products that are over before the next begin: one warpgroup, or several with products in flight
         (
             (8192, 8192, 8192),
             (128, 128, 32),
-            Schedule(1, 8, persistent=True, panel=(16, "row"), staged=True, in_flight=1),
+            Schedule(1, 8, persistent=True, panel=(16, "row"), epilogue_parts=True, mma_in_flight=1),
         ),
-        ((1024, 1024, 1024), (128, 128, 32), Schedule(2, 8, staged=True, in_flight=1)),
-        ((4096, 4096, 4096), (192, 128, 64), Schedule(3, 5, persistent=True, panel=(16, "row"), staged=2)),
+        ((1024, 1024, 1024), (128, 128, 32), Schedule(2, 8, epilogue_parts=True, mma_in_flight=1)),
+        ((4096, 4096, 4096), (192, 128, 64), Schedule(3, 5, persistent=True, panel=(16, "row"), epilogue_parts=2)),
         # many sums take registers from the producer
-        ((4096, 4096, 4096), (128, 192, 64), Schedule(2, 5, persistent=True, panel=(16, "row"), staged=3)),
+        ((4096, 4096, 4096), (128, 192, 64), Schedule(2, 5, persistent=True, panel=(16, "row"), epilogue_parts=3)),
         (
             (4096, 4096, 4096),
             (256, 192, 64),
-            Schedule(2, 3, 1, 128, (240, 24), persistent=True, panel=(16, "row"), staged=3),
+            Schedule(2, 3, 1, 128, (240, 24), persistent=True, panel=(16, "row"), epilogue_parts=3),
         ),
         # sums of few products: storing them takes long, so that warpgroups take turns
         (
             (8192, 8192, 1024),
             (128, 128, 64),
-            Schedule(2, 6, persistent=True, panel=(16, "row"), staged=2, in_flight=1, ping_pong=True),
+            Schedule(2, 6, persistent=True, panel=(16, "row"), epilogue_parts=2, mma_in_flight=1, ping_pong=True),
         ),
         # but not where so few stages are left that they wait for tiles
-        ((8192, 8192, 1024), (128, 128, 128), Schedule(2, 3, persistent=True, panel=(16, "row"), staged=True)),
+        ((8192, 8192, 1024), (128, 128, 128), Schedule(2, 3, persistent=True, panel=(16, "row"), epilogue_parts=True)),
         # no more versions than are of use
-        ((256, 256, 128), (128, 128, 64), Schedule(2, 2, staged=True)),
+        ((256, 256, 128), (128, 128, 64), Schedule(2, 2, epilogue_parts=True)),
     ],
 )
 def test_the_schedule_follows_from_the_shape(sizes, tile, expected):
-    assert expected == chosen(product(*sizes, *tile))
+    assert expected == chosen(gemm_kernel(*sizes, *tile))
 
 
 def test_loops_that_load_elements_themselves_need_registers():
@@ -112,7 +112,7 @@ def test_fragments_that_threads_cannot_hold_take_their_part_of_shared_memory():
 
 def test_symbolic_grids_are_walked_by_blocks_that_stay():
     M = T.dynamic("M")
-    schedule = chosen(product(M, 4096, 4096))
+    schedule = chosen(gemm_kernel(M, 4096, 4096))
     assert schedule.persistent
     assert (16, "row") == schedule.panel
 
@@ -149,65 +149,65 @@ def test_other_names_of_a_tile_take_no_registers():
 
 
 def test_scalars_that_the_producer_computes_are_told():
-    notes = launch_of(split(scores(), passes=PASSES)).plan.notes
+    notes = launch_of(warp_specialize(scores(), passes=PASSES)).plan.notes
     assert "the producer computes 'first' for itself" in [note.text for note in notes]
 
 
 def test_panels_that_the_user_wants_are_kept():
-    assert (4, "row") == chosen(product(4096, 4096, 4096, swizzle=4)).panel
+    assert (4, "row") == chosen(gemm_kernel(4096, 4096, 4096, swizzle=4)).panel
 
 
 def test_wishes_are_kept():
-    func = product(4096, 4096, 4096)
+    func = gemm_kernel(4096, 4096, 4096)
     plain = chosen(func)
     assert not chosen(func, persistent=False).persistent
     assert 1 == chosen(func, consumers=1).consumers
     assert 2 == chosen(func, stages=2).stages
-    assert plain.staged
-    assert not chosen(func, staged=False).staged
-    assert chosen(product(256, 256, 256), persistent=True).persistent
+    assert plain.epilogue_parts
+    assert not chosen(func, staged=False).epilogue_parts
+    assert chosen(gemm_kernel(256, 256, 256), persistent=True).persistent
     assert chosen(func, ping_pong=True).ping_pong
-    assert not chosen(product(8192, 8192, 1024), ping_pong=False).ping_pong
+    assert not chosen(gemm_kernel(8192, 8192, 1024), ping_pong=False).ping_pong
     with pytest.raises(OptionError, match=r"'tl.stages' is 'many', expected an integer from 1 to 64"):
         chosen(func, stages="many")
 
 
 def test_blocks_share_the_sums_of_a_tile_where_that_is_wished():
-    func = product(64, 8192, 8192, 64, 128)
-    assert Schedule(1, 8, staged=True, in_flight=1, split=2) == chosen(func, split=2)
-    assert 1 == chosen(func).split
-    assert Schedule(2, 5, staged=True, in_flight=1, split=4) == chosen(product(512, 512, 8192), split=4)
+    func = gemm_kernel(64, 8192, 8192, 64, 128)
+    assert Schedule(1, 8, epilogue_parts=True, mma_in_flight=1, split_k=2) == chosen(func, split=2)
+    assert 1 == chosen(func).split_k
+    assert Schedule(2, 5, epilogue_parts=True, mma_in_flight=1, split_k=4) == chosen(gemm_kernel(512, 512, 8192), split=4)
     # what a block owns of the sums takes no registers beside them
-    assert chosen(product(512, 512, 8192, 128, 256), split=2).registers is None
+    assert chosen(gemm_kernel(512, 512, 8192, 128, 256), split=2).registers is None
     # and no more stages than the iterations of a block
-    assert 2 == chosen(product(64, 64, 256, 64, 64), split=2).stages
+    assert 2 == chosen(gemm_kernel(64, 64, 256, 64, 64), split=2).stages
 
 
 @pytest.mark.parametrize(
-    ("wishes", "expected"),
+    ("overrides", "expected"),
     [
         ({"persistent": True}, "tl.persistent lets blocks stay for several tiles"),
         ({"cluster": (2, 1)}, "blocks run in clusters already"),
         ({"stages": 1, "split": 8}, "8 blocks would share iterations of which there are 4"),
     ],
 )
-def test_why_blocks_do_not_share_sums_is_said(wishes, expected):
-    plan = launch_of(split(product(128, 256, 256), passes=PASSES, **{"split": 2, **wishes})).plan
-    assert 1 == plan.schedule.split
+def test_why_blocks_do_not_share_sums_is_said(overrides, expected):
+    plan = launch_of(warp_specialize(gemm_kernel(128, 256, 256), passes=PASSES, **{"split": 2, **overrides})).plan
+    assert 1 == plan.schedule.split_k
     assert f"tl.split: blocks do not share sums, since {expected}" in [note.text for note in plan.notes]
 
 
 def test_fewer_stages_than_were_asked_for_are_noted():
-    plan = launch_of(split(product(256, 256, 256, stages=7), passes=PASSES)).plan
+    plan = launch_of(warp_specialize(gemm_kernel(256, 256, 256, stages=7), passes=PASSES)).plan
     assert "T.Pipelined: 4 of 7 stages fit or are of use" in [note.text for note in plan.notes]
 
 
 def test_parts_that_no_results_have_are_noted():
-    func = product(4096, 4096, 4096, 128, 256, 64)
+    func = gemm_kernel(4096, 4096, 4096, 128, 256, 64)
     note = "tl.staged: no results have rows of 3 equal parts that can be stored"
-    plans = {staged: launch_of(split(func, passes=PASSES, staged=staged)).plan for staged in (True, 2, 3)}
-    assert {True: 2, 2: 2, 3: 1} == {staged: plan.schedule.staged for staged, plan in plans.items()}
-    assert [3] == [staged for staged, plan in plans.items() if note in [n.text for n in plan.notes]]
+    plans = {n: launch_of(warp_specialize(func, passes=PASSES, staged=n)).plan for n in (True, 2, 3)}
+    assert {True: 2, 2: 2, 3: 1} == {n: plan.schedule.epilogue_parts for n, plan in plans.items()}
+    assert [3] == [n for n, plan in plans.items() if note in [each.text for each in plan.notes]]
 
 
 def test_results_that_other_blocks_are_told_of_are_stored_by_threads_and_that_is_noted():
@@ -229,31 +229,32 @@ def test_results_that_other_blocks_are_told_of_are_stored_by_threads_and_that_is
             T.copy(C_l, C[by * 128, bx * 128])
             T.atomic_add(n[0], 1, memory_order="release")
 
-    plan = launch_of(split(counted, passes=PASSES)).plan
-    assert not plan.schedule.staged and launch_of(split(product(256, 256, 256), passes=PASSES)).plan.schedule.staged
+    plan = launch_of(warp_specialize(counted, passes=PASSES)).plan
+    other = launch_of(warp_specialize(gemm_kernel(256, 256, 256), passes=PASSES)).plan
+    assert not plan.schedule.epilogue_parts and other.schedule.epilogue_parts
     (note,) = [note for note in plan.notes if "other blocks are told" in note.text]
     assert note.loc.line > 0 and note.text.startswith("results are stored by threads")
 
 
 @pytest.mark.parametrize("key", ["disable_warp_specialized", "disable_tma_lower"])
 def test_it_can_be_switched_off(key):
-    assert "not specialized: switched off by pass_configs" == reason(product(256, 256, 256), **{key: True})
+    assert "not specialized: switched off by pass_configs" == reason(gemm_kernel(256, 256, 256), **{key: True})
 
 
 def test_loops_without_stages_are_left_alone_without_a_word():
-    assert "" == reason(product(256, 256, 256, stages=0))
+    assert "" == reason(gemm_kernel(256, 256, 256, stages=0))
 
 
 def test_other_targets_are_left_alone():
-    func = product(256, 256, 256)
+    func = gemm_kernel(256, 256, 256)
     for target in (Target("cuda", "sm_80"), Target("cuda", "sm_100a")):
         assert choose_schedule(TABLE).run(func, PassContext(target=target)) is func
 
 
 def test_what_the_copy_engine_cannot_bring_is_said_with_its_line():
-    func = product(256, 256, 200, bk=40)  # rows of 80 bytes, whose rows cannot be swizzled alike
-    assert launch_of(split(func, passes=PASSES)).plan.schedule is not None
-    odd = product(256, 254, 256)  # rows of B are no multiple of 16 bytes
+    func = gemm_kernel(256, 256, 200, bk=40)  # rows of 80 bytes, whose rows cannot be swizzled alike
+    assert launch_of(warp_specialize(func, passes=PASSES)).plan.schedule is not None
+    odd = gemm_kernel(256, 254, 256)  # rows of B are no multiple of 16 bytes
     text = reason(odd)
     assert "T.copy to 'B_s': a stride of the tensor is not proven to be a multiple of 16 bytes" in text
     assert "line" in text
@@ -341,11 +342,11 @@ def test_programs_of_single_threads_are_left_alone():
 
 
 def test_tiles_of_which_no_thread_can_hold_its_share_are_refused():
-    assert "tiles take 512 registers of a thread" in reason(product(4096, 4096, 4096, 256, 256))
+    assert "tiles take 512 registers of a thread" in reason(gemm_kernel(4096, 4096, 4096, 256, 256))
 
 
 def test_tiles_of_which_shared_memory_holds_one_are_refused():
-    assert "shared memory holds one version of" in reason(product(4096, 4096, 4096, 128, 128, 256))
+    assert "shared memory holds one version of" in reason(gemm_kernel(4096, 4096, 4096, 128, 128, 256))
 
 
 def test_a_context_of_wishes_reaches_the_pass():

@@ -1,7 +1,7 @@
 """What is done with a tile is done with some of its columns, or refused where that is not the same."""
 
 import pytest
-from roles import launch_of, split
+from specialized import launch_of, warp_specialize
 
 import tilelang.language as T
 from tilelang.dtypes import INT32
@@ -11,7 +11,7 @@ from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Alloc, Launch
 from tilelang.passes.tile import inline_bindings
 from tilelang.targets.nvidia.passes.own_columns import Columns, Undivided, own_columns
-from tilelang.targets.nvidia.passes.roles.rings import flat
+from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
 
 
 def program(body):
@@ -27,12 +27,12 @@ def program(body):
             X = T.alloc_fragment((8, 32), "float32")
             body(X, G, b, n, bx, by)
 
-    return launch_of(split(main, passes=(inline_bindings.PASS,)))
+    return launch_of(warp_specialize(main, passes=(inline_bindings.PASS,)))
 
 
 def narrowed(body):
     """The text of the statements for 16 of the columns."""
-    launch: Launch = flat(program(body))
+    launch: Launch = flatten_sequences(program(body))
     alloc, *after = launch.body.body
     assert isinstance(alloc, Alloc)
     tile = alloc.buffer

@@ -5,7 +5,7 @@ import math
 
 from hypothesis import given
 from hypothesis import strategies as st
-from roles import TABLE, launch_of, product, split
+from specialized import TABLE, gemm_kernel, launch_of, warp_specialize
 
 import tilelang.language as T
 from tilelang.arith.domain import of_function
@@ -75,9 +75,9 @@ def test_one_block_walks_row_by_row_or_in_panels():
 
 def test_indices_are_visibly_within_a_symbolic_grid():
     M, N = T.dynamic("M"), 4096
-    func = product(M, N, 256)
+    func = gemm_kernel(M, N, 256)
     ((width, height), variables) = launch_of(func).grid, launch_of(func).block_vars
-    func = persist(split(func, passes=(inline_bindings.PASS, choose_schedule(TABLE))), 132)
+    func = persist(warp_specialize(func, passes=(inline_bindings.PASS, choose_schedule(TABLE))), 132)
     launch = launch_of(func)
     (block,), (count,) = launch.block_vars, launch.grid
     (loop,) = launch.body.body
@@ -89,6 +89,6 @@ def test_indices_are_visibly_within_a_symbolic_grid():
 
 
 def test_launches_without_a_schedule_stay_as_they_are():
-    func = product(4096, 4096, 4096)
+    func = gemm_kernel(4096, 4096, 4096)
     for target in (Target("cpu"), Target("cuda", "sm_90a"), Target("cuda", "sm_80")):
         assert PASS.run(func, PassContext(target=target)) is func

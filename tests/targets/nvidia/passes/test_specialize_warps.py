@@ -1,7 +1,7 @@
 """The program of each role, as text, and what surrounds them."""
 
 import pytest
-from roles import launch_of, product, split
+from specialized import gemm_kernel, launch_of, warp_specialize
 
 import tilelang.language as T
 from tilelang.ir.facts import Facts
@@ -14,7 +14,7 @@ from tilelang.transforms.specialize_symbols import specialize
 
 def text(func, start, **pass_configs):
     """The lines of a role."""
-    made = split(func, **pass_configs)
+    made = warp_specialize(func, **pass_configs)
     verify(made)
     lines = to_text(made).splitlines()
     first = next(n for n, line in enumerate(lines) if start in line)
@@ -45,7 +45,7 @@ for turn in T.serial((4 - block + 3) // 4):
         T.copy(A[by * 128:by * 128 + 128, k * 64:k * 64 + 64], A_s[version, :, :], barrier=A_s_full[version:version + 1])
         T.copy(B[k * 64:k * 64 + 64, bx * 128:bx * 128 + 128], B_s[version, :, :], barrier=A_s_full[version:version + 1])
 """
-    assert expected.splitlines() == text(product(256, 256, 256), "if elected", **PERSISTENT)
+    assert expected.splitlines() == text(gemm_kernel(256, 256, 256), "if elected", **PERSISTENT)
 
 
 def test_the_others_compute_and_give_tiles_back():
@@ -69,18 +69,18 @@ for turn in T.serial((4 - block + 3) // 4):
     T.copy(C_l_staging, C[by * 128:by * 128 + 128, bx * 128:bx * 128 + 128], is_async=True)
 tma_store_wait_read_0()
 """
-    inside = text(product(256, 256, 256), "256 threads together", **PERSISTENT)
+    inside = text(gemm_kernel(256, 256, 256), "256 threads together", **PERSISTENT)
     assert expected.splitlines() == [line for line in inside if line.strip()]
 
 
 def test_results_of_symbolic_sizes_leave_through_shared_memory_too():
-    func = product(T.dynamic("M"), T.dynamic("N"), T.dynamic("K"), bn=256)
-    text = to_text(split(specialize(func, Facts(multiples=(("N", 128), ("K", 128))))))
+    func = gemm_kernel(T.dynamic("M"), T.dynamic("N"), T.dynamic("K"), bn=256)
+    text = to_text(warp_specialize(specialize(func, Facts(multiples=(("N", 128), ("K", 128))))))
     assert "is_async=True" in text
 
 
 def test_threads_are_those_of_the_roles_and_versions_are_told():
-    launch = launch_of(split(product(256, 256, 256)))
+    launch = launch_of(warp_specialize(gemm_kernel(256, 256, 256)))
     assert (288, 1, 1) == launch.threads
     assert {"A_s": 4, "B_s": 4} == {buffer.name: count for buffer, count in launch.plan.versions}
     groups = [(s.group.first, s.group.count) for s in walk(launch.body) if isinstance(s, If) and s.group]
@@ -89,7 +89,7 @@ def test_threads_are_those_of_the_roles_and_versions_are_told():
 
 
 def test_producers_give_registers_away_where_consumers_need_them():
-    launch = launch_of(split(product(512, 384, 512, 256, 192)))
+    launch = launch_of(warp_specialize(gemm_kernel(512, 384, 512, 256, 192)))
     assert (384, 1, 1) == launch.threads
     assert 1 == launch.hints.min_blocks_per_sm
     calls = [s.routine.name for s in walk(launch.body) if isinstance(s, CallStmt)]
@@ -110,7 +110,7 @@ def test_trips_that_differ_between_tiles_are_counted_by_both_roles():
                 T.gemm(A_s, A_s, C_l, transpose_B=True)
             T.copy(C_l, C[bx * 64, 0])
 
-    made = split(main, persistent=True, stages=3)
+    made = warp_specialize(main, persistent=True, stages=3)
     verify(made)
     shown = to_text(made)
     assert 2 == shown.count('version = T.alloc_var("int32", init=0)')
@@ -131,7 +131,7 @@ def test_annotated_layouts_go_along_with_the_versions():
                 T.gemm(A_s, A_s, C_l, transpose_B=True)
             T.copy(C_l, C)
 
-    launch = launch_of(split(main, stages=3))
+    launch = launch_of(warp_specialize(main, stages=3))
     ((annotated, _),) = launch.hints.layouts
     (tile,) = (s.buffer for s in walk(launch.body) if isinstance(s, Alloc) and s.buffer.name == "A_s")
     assert annotated is tile
@@ -140,14 +140,14 @@ def test_annotated_layouts_go_along_with_the_versions():
 
 @pytest.mark.parametrize("key", ["disable_warp_specialized", "disable_tma_lower"])
 def test_switched_off_nothing_changes(key):
-    launch = launch_of(split(product(256, 256, 256), **{key: True}))
+    launch = launch_of(warp_specialize(gemm_kernel(256, 256, 256), **{key: True}))
     assert (128, 1, 1) == launch.threads
 
 
 def test_blocks_of_a_cluster_meet_before_they_begin_and_before_they_end():
-    alone = to_text(split(product(256, 256, 256), persistent=False))
+    alone = to_text(warp_specialize(gemm_kernel(256, 256, 256), persistent=False))
     assert "cluster" not in alone and 1 == alone.count("sync_threads()")
-    lines = [line.strip() for line in to_text(split(product(256, 256, 256, cluster=2), stages=2)).splitlines()]
+    lines = [line.strip() for line in to_text(warp_specialize(gemm_kernel(256, 256, 256, cluster=2), stages=2)).splitlines()]
     meetings = [n for n, line in enumerate(lines) if line == "cluster_arrive_relaxed()"]
     assert ["cluster_wait()"] * 2 == [lines[n + 1] for n in meetings]
     assert "sync_threads()" not in lines
@@ -155,7 +155,7 @@ def test_blocks_of_a_cluster_meet_before_they_begin_and_before_they_end():
 
 
 def test_blocks_that_tell_each_other_nothing_need_not_wait_for_each_other():
-    once = to_text(split(product(256, 256, 128, cluster=2), stages=2))  # no version is brought twice
+    once = to_text(warp_specialize(gemm_kernel(256, 256, 128, cluster=2), stages=2))  # no version is brought twice
     assert 1 == once.count("cluster_wait()") and "mbarrier_arrive_remote" not in once
-    apart = to_text(split(product(512, 256, 128, bm=64, bk=32, cluster=(1, 8)), stages=2))
+    apart = to_text(warp_specialize(gemm_kernel(512, 256, 128, bm=64, bk=32, cluster=(1, 8)), stages=2))
     assert "cluster_wait()" not in apart and "# cluster (1, 8, 1)" in apart

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from roles import TABLE, launch_of, product, split
+from specialized import TABLE, gemm_kernel, launch_of, warp_specialize
 
 import tilelang.language as T
 from tilelang.arith.domain import of_function
@@ -26,7 +26,7 @@ PASSES = (inline_bindings.PASS, choose_schedule(TABLE), split_sums.PASS)
 
 
 def text(func, blocks, **pass_configs):
-    made = split(func, passes=PASSES, split=blocks, **pass_configs)
+    made = warp_specialize(func, passes=PASSES, split=blocks, **pass_configs)
     verify(made)
     lines = to_text(made).splitlines()
     begin = next(n for n, line in enumerate(lines) if "T.Kernel" in line)
@@ -34,14 +34,14 @@ def text(func, blocks, **pass_configs):
 
 
 def reason(func, blocks=2):
-    launch = launch_of(split(func, passes=(inline_bindings.PASS,)))
+    launch = launch_of(warp_specialize(func, passes=(inline_bindings.PASS,)))
     with pytest.raises(Unsplit) as error:
         split_sums.split(launch, blocks, 1)
     return str(error.value)
 
 
 def test_each_block_has_its_share_and_its_columns():
-    shown = text(product(64, 256, 512, 64, 128, 64), 2, stages=3)
+    shown = text(gemm_kernel(64, 256, 512, 64, 128, 64), 2, stages=3)
     assert shown == [
         "with T.Kernel(4, 1, threads=128) as (block, by):",
         "# cluster (2, 1, 1)",
@@ -66,13 +66,13 @@ def test_each_block_has_its_share_and_its_columns():
 
 
 def test_the_first_block_does_the_rest_where_columns_are_too_few():
-    shown = text(product(64, 32, 512, 64, 32, 64), 3)
+    shown = text(gemm_kernel(64, 32, 512, 64, 32, 64), 3)
     assert "sum over a cluster(C_l, C_l, C_l_parts, C_l_sent, rank, blocks=3)" in shown
     assert "if rank < 1:" == shown[shown.index("sum over a cluster(C_l, C_l, C_l_parts, C_l_sent, rank, blocks=3)") + 1]
 
 
 def test_some_of_the_blocks_own_columns_where_there_are_few():
-    shown = text(product(64, 32, 512, 64, 32, 64), 4)
+    shown = text(gemm_kernel(64, 32, 512, 64, 32, 64), 4)
     assert "if rank < 2:" in shown
     assert 'C_l_own = T.alloc_fragment((64, 16), "float32")' in shown
 
@@ -85,16 +85,16 @@ def test_every_iteration_is_done_once_and_shares_differ_by_one_at_most(count, st
     made = split_sums._share(loop, rank, blocks)
     shares = []
     for number in range(blocks):
-        trips = int(evaluate(made.stop, {rank: number}))
+        trip_count = int(evaluate(made.stop, {rank: number}))
         (seen,) = (s.value for s in walk(made.body) if isinstance(s, Bind))
-        shares.append([int(evaluate(seen, {rank: number, made.var: turn})) for turn in range(trips)])
+        shares.append([int(evaluate(seen, {rank: number, made.var: turn})) for turn in range(trip_count)])
     assert list(range(start, start + count * step, step)) == [k for share in shares for k in share]
     assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
 
 def test_indices_are_visibly_within_a_symbolic_grid():
-    func = product(64, T.dynamic("n") * 8, 512, 64, 128, 64)
-    launch = launch_of(split(func, passes=PASSES, split=2, persistent=False))
+    func = gemm_kernel(64, T.dynamic("n") * 8, 512, 64, 128, 64)
+    launch = launch_of(warp_specialize(func, passes=PASSES, split=2, persistent=False))
     domain = of_function(func)
     for var, extent in zip(launch.block_vars, launch.grid, strict=True):
         domain = domain.with_loop(var, 0, extent)
@@ -104,7 +104,7 @@ def test_indices_are_visibly_within_a_symbolic_grid():
 
 
 def test_launches_without_a_schedule_or_with_one_block_for_each_tile_stay_as_they_are():
-    func = split(product(64, 128, 512, 64, 128, 64), passes=PASSES[:2])
+    func = warp_specialize(gemm_kernel(64, 128, 512, 64, 128, 64), passes=PASSES[:2])
     assert split_sums.PASS.run(func, PassContext(target=Target("cuda", "sm_90a"))) is func
 
 
@@ -160,8 +160,8 @@ def test_what_cannot_be_shared_is_told(kind, expected):
 
 
 def test_rows_that_no_instruction_has_are_told():
-    assert "'C_l' has 48 rows, no multiple of 64" == reason(product(48, 64, 512, 48, 64, 64))
+    assert "'C_l' has 48 rows, no multiple of 64" == reason(gemm_kernel(48, 64, 512, 48, 64, 64))
 
 
 def test_fewer_iterations_than_blocks_are_told():
-    assert "4 blocks would share iterations of which there are 2" == reason(product(64, 64, 128, 64, 64, 64), 4)
+    assert "4 blocks would share iterations of which there are 2" == reason(gemm_kernel(64, 64, 128, 64, 64, 64), 4)

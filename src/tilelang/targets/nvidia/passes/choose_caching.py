@@ -26,7 +26,7 @@ from tilelang.ops.gemm import Gemm
 from tilelang.passes.base import Pass, PassContext, with_launches
 from tilelang.passes.properties import Property
 from tilelang.targets.nvidia.machines import Feature
-from tilelang.targets.nvidia.passes.roles.rings import trips
+from tilelang.targets.nvidia.passes.warp_specialization.load_groups import trip_count
 
 FIRST, LAST = "evict_first", "evict_last"
 
@@ -53,7 +53,7 @@ def evictions(launch: Launch) -> dict[Copy, str]:
             continue
         if not all(isinstance(loop, For) for loop in loops):
             continue
-        inner = [loop.var for loop in loops if isinstance(loop, For) and int_const(trips(loop)) != 1]
+        inner = [loop.var for loop in loops if isinstance(loop, For) and int_const(trip_count(loop)) != 1]
         if _is_streamed(copy, [*many, *inner]):
             found[copy] = FIRST
         elif many and (tensor.bytes or _SMALL + 1) <= _SMALL and _names_only(copy, [*single, *inner]):

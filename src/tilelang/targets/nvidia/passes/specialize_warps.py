@@ -1,13 +1,13 @@
-"""Gives threads of a block roles: one of them brings tiles by the copy engine, whole warpgroups of others compute.
+"""Specializes the warps of a block: a producer warp loads tiles by TMA, consumer warpgroups compute.
 
-Takes a tile-level function as `choose_schedule` and `persist_grid` leave it. A launch with a schedule becomes two
-groups of threads that only barriers connect: rings of versions that the producer fills and the consumers give back,
-across loops and across the tiles of a persistent block. Invariant: each role does its part in the order of the program,
-so that neither waits for what comes later; and the program computes the same.
+Takes a tile-level function as `choose_schedule` and `persist_grid` leave it. A launch with a schedule becomes a
+producer and consumers that synchronize only through the full and empty barriers of their pipelines, across loops and
+across the tiles of a persistent block. Invariant: each partition runs its part in program order, so that neither waits
+for what comes later; and the program computes the same.
 
-    barriers of all rings, made ready by one thread, seen by all
-    producer, one thread:   for each use of a ring: wait until empty; announce the bytes; copies
-    consumers, together:    ...; wait until full; what reads it; ...; one thread of each warpgroup gives it back; ...
+    initialize the barriers of all pipelines by one thread; fence; __syncthreads
+    producer, one thread:   for each fill: wait until the stage is empty; announce the bytes; copies
+    consumers:              ...; wait until the stage is full; readers; ...; arrive at its empty barrier; ...
 """
 
 from __future__ import annotations
@@ -34,26 +34,32 @@ from tilelang.targets.nvidia.isa.fence import FENCE_PROXY_ASYNC
 from tilelang.targets.nvidia.isa.mbarrier import FENCE_MBARRIER_INIT, MBARRIER_INIT
 from tilelang.targets.nvidia.isa.registers import set_max_registers
 from tilelang.targets.nvidia.machines import WARP_SIZE
-from tilelang.targets.nvidia.passes.roles.abilities import Roles, roles_of
-from tilelang.targets.nvidia.passes.roles.channels import Channel, channel
-from tilelang.targets.nvidia.passes.roles.epilogue import Exit, Leave, awaited, in_parts
-from tilelang.targets.nvidia.passes.roles.multicast import members_of
-from tilelang.targets.nvidia.passes.roles.ping_pong import Turns, turns_of
-from tilelang.targets.nvidia.passes.roles.rings import flat
-from tilelang.targets.nvidia.passes.roles.split import consumer, producer
-from tilelang.targets.nvidia.passes.roles.zeroing import products_begin_sums
+from tilelang.targets.nvidia.passes.warp_specialization.capabilities import TargetCapabilities, target_capabilities
+from tilelang.targets.nvidia.passes.warp_specialization.epilogue import (
+    EpilogueStore,
+    StageEpilogue,
+    split_into_parts,
+    store_wait,
+)
+from tilelang.targets.nvidia.passes.warp_specialization.fuse_clears import fuse_clears
+from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
+from tilelang.targets.nvidia.passes.warp_specialization.multicast import cluster_blocks
+from tilelang.targets.nvidia.passes.warp_specialization.partitions import consumer, producer
+from tilelang.targets.nvidia.passes.warp_specialization.ping_pong import OrderBarrier, order_barriers
+from tilelang.targets.nvidia.passes.warp_specialization.pipeline_buffers import PipelineBuffer, pipeline_buffer
 from tilelang.targets.nvidia.schedule import Schedule, schedule_of
 
 _ALL_LANES = const(2**WARP_SIZE - 1, SCALARS["uint32"])
-# All threads of a cluster; a fence stands before it where others have to see what was done
-_MEETING = (CallStmt(CLUSTER_ARRIVE_RELAXED, ()), CallStmt(CLUSTER_WAIT, ()))
+# A barrier of all threads of a cluster, without memory ordering: fences stand before it where that is needed
+_CLUSTER_SYNC = (CallStmt(CLUSTER_ARRIVE_RELAXED, ()), CallStmt(CLUSTER_WAIT, ()))
 
 
 def specialize_warps(lowerings: Lowerings) -> Pass:
     """The pass for one target's table of lowerings."""
 
     def run(func: PrimFunc, context: PassContext) -> PrimFunc:
-        body = _Launches(func, roles_of(func, lowerings, context)).visit(func.body) or Seq((), loc=func.body.loc)
+        capabilities = target_capabilities(func, lowerings, context)
+        body = _Launches(func, capabilities).visit(func.body) or Seq((), loc=func.body.loc)
         return func if body is func.body else dataclasses.replace(func, body=body)
 
     return Pass(
@@ -70,8 +76,8 @@ def specialize_warps(lowerings: Lowerings) -> Pass:
 
 
 class _Launches(Rewriter):
-    def __init__(self, func: PrimFunc, roles: Roles) -> None:
-        self._domain, self._roles = of_function(func), roles
+    def __init__(self, func: PrimFunc, capabilities: TargetCapabilities) -> None:
+        self._domain, self._capabilities = of_function(func), capabilities
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if not isinstance(node, Launch):
@@ -79,46 +85,49 @@ class _Launches(Rewriter):
         schedule = schedule_of(node)
         if schedule is None:
             return node
-        return specialized(products_begin_sums(flat(node), self._domain), schedule, self._roles)
+        return specialized(fuse_clears(flatten_sequences(node), self._domain), schedule, self._capabilities)
 
 
-def specialized(launch: Launch, schedule: Schedule, roles: Roles) -> Launch:
-    """A flat launch with its threads in roles."""
+def specialized(launch: Launch, schedule: Schedule, capabilities: TargetCapabilities) -> Launch:
+    """The warp-specialized launch; it comes from `flatten_sequences`."""
     thread = Var("thread", INT32, index=True) if launch.thread is None else launch.thread
-    names = [s for s in walk(launch.body) if isinstance(s, Alloc) and _names_a_tensor(s.buffer)]
-    launch = dataclasses.replace(launch, body=without(launch.body, set(names)))
-    added = [s for s in walk(launch.body) if isinstance(s, ClusterSum)]
-    launch = _without_allocs(launch, {buffer for each in added for buffer in (each.parts.buffer, each.barrier.buffer)})
-    exits = roles.exits(launch, schedule.tile_threads) if schedule.staged else ()
-    exits = tuple(in_parts(made, schedule.staged) for made in exits)
-    if exits:
-        body = Leave(exits, apart=int(schedule.persistent)).visit(launch.body) or Seq((), loc=launch.loc)
-        launch = dataclasses.replace(launch, body=body)
-    members = members_of(launch, schedule)
-    channels = [
-        channel(ring, schedule, members, by_warpgroup=roles.read_by_warpgroups(ring, schedule.tile_threads))
-        for ring in roles.rings(launch).found
+    views = [s for s in walk(launch.body) if isinstance(s, Alloc) and _is_tensor_view(s.buffer)]
+    launch = dataclasses.replace(launch, body=without(launch.body, set(views)))
+    cluster_sums = [s for s in walk(launch.body) if isinstance(s, ClusterSum)]
+    of_sums = {buffer for each in cluster_sums for buffer in (each.parts.buffer, each.barrier.buffer)}
+    launch = _without_allocs(launch, of_sums)
+    stores = capabilities.epilogue_stores(launch, schedule.tile_threads) if schedule.epilogue_parts else ()
+    stores = tuple(split_into_parts(each, schedule.epilogue_parts) for each in stores)
+    if stores:
+        stage = StageEpilogue(stores, independent_loops=int(schedule.persistent))
+        launch = dataclasses.replace(launch, body=stage.visit(launch.body) or Seq((), loc=launch.loc))
+    cluster, tile_threads = cluster_blocks(launch, schedule), schedule.tile_threads
+    pipelines = [
+        pipeline_buffer(group, schedule, cluster, wgmma_only=capabilities.only_read_by_wgmma(group, tile_threads))
+        for group in capabilities.load_groups(launch).found
     ]
-    turns = _turns(launch) if schedule.ping_pong else ()
+    orders: tuple[OrderBarrier, ...] = _order_barriers(launch) if schedule.ping_pong else ()
     body = Seq(
         (
-            *names,
-            *_barriers(channels, turns, added, schedule, thread),
-            *(Alloc(tile, loc=tile.loc) for each in channels for tile in each.tiles.values()),
-            *(Alloc(each.parts.buffer, loc=each.loc) for each in added),
-            _bringing(producer(launch.body, channels, members), schedule, thread),
+            *views,
+            *_barriers(pipelines, orders, cluster_sums, schedule, thread),
+            *(Alloc(tile, loc=tile.loc) for each in pipelines for tile in each.tiles.values()),
+            *(Alloc(each.parts.buffer, loc=each.loc) for each in cluster_sums),
+            _producer_branch(producer(launch.body, pipelines, cluster), schedule, thread),
             *(
-                _computing(_program(launch, channels, exits, schedule, each, thread), schedule, number, thread)
-                for number, each in enumerate(turns or (None,))
+                _consumer_branch(
+                    _consumer_program(launch, pipelines, stores, schedule, order, thread), schedule, number, thread
+                )
+                for number, order in enumerate(orders or (None,))
             ),
-            # before a block ends whose barriers others still signal; those that add up wait for what they send
-            *(_MEETING if any(each.crosses for each in channels) else ()),
+            # a block must not end while others still signal its barriers; a cluster sum waits by itself
+            *(_CLUSTER_SYNC if any(each.signals_cluster for each in pipelines) else ()),
         ),
         loc=launch.body.loc,
     )
-    replaced = {old: new for each in channels for old, new in each.tiles.items()}
+    replaced = {old: new for each in pipelines for old, new in each.tiles.items()}
     layouts = tuple((replaced.get(buffer, buffer), layout) for buffer, layout in launch.hints.layouts)
-    versions = tuple((new, each.versions) for each in channels for old, new in each.tiles.items() if new is not old)
+    versions = tuple((new, each.versions) for each in pipelines for old, new in each.tiles.items() if new is not old)
     blocks = launch.hints.min_blocks_per_sm if schedule.registers is None else 1
     return dataclasses.replace(
         launch,
@@ -130,52 +139,56 @@ def specialized(launch: Launch, schedule: Schedule, roles: Roles) -> Launch:
     )
 
 
-def _names_a_tensor(buffer: Buffer) -> bool:
-    """Whether a buffer is another name of a parameter or workspace, which all roles may use."""
+def _is_tensor_view(buffer: Buffer) -> bool:
+    """Whether a buffer is a view of a parameter or workspace, which all partitions may use."""
     return buffer.scope is Scope.GLOBAL and buffer.view_of is not None and buffer.storage.address is None
 
 
 def _without_allocs(launch: Launch, buffers: set[Buffer]) -> Launch:
-    """The launch without the allocations of buffers that are wanted before its threads have roles."""
+    """The launch without the allocations of buffers that are to stand before its partitions."""
     body = launch.body.body if isinstance(launch.body, Seq) else (launch.body,)
     kept = tuple(s for s in body if not (isinstance(s, Alloc) and s.buffer in buffers))
     return dataclasses.replace(launch, body=Seq(kept, loc=launch.body.loc))
 
 
-def _turns(launch: Launch) -> tuple[Turns, ...]:
-    """The turns of warpgroups with the tiles of a persistent block."""
+def _order_barriers(launch: Launch) -> tuple[OrderBarrier, ...]:
+    """The order barriers of ping-pong warpgroups in a persistent block."""
     (tiles,) = launch.body.body if isinstance(launch.body, Seq) else (launch.body,)
     if not isinstance(tiles, For):
-        raise CompilerBug("specialize_warps: warpgroups take turns with tiles, but there is no loop over them")
-    return turns_of(tiles)
+        raise CompilerBug("specialize_warps: ping-pong without a loop over tiles")
+    return order_barriers(tiles)
 
 
 def _barriers(
-    channels: Sequence[Channel], turns: Sequence[Turns], added: Sequence[ClusterSum], schedule: Schedule, thread: Expr
+    pipelines: Sequence[PipelineBuffer],
+    orders: Sequence[OrderBarrier],
+    cluster_sums: Sequence[ClusterSum],
+    schedule: Schedule,
+    thread: Expr,
 ) -> list[Stmt]:
-    """Allocates the barriers and makes them ready for all that use them: threads, the copy engine, other blocks."""
-    made = [barriers for each in channels for barriers in (each.full, each.empty) if barriers is not None]
-    inits = [init for each in channels for init in each.inits(schedule)]
-    for order in turns[:1]:
-        made.append(order.barriers)
-        inits += order.inits()
-    for each_sum in added:
-        made.append(each_sum.barrier.buffer)
+    """Allocates and initializes the barriers, visible to all threads, the async proxy and other blocks."""
+    allocated = [barriers for each in pipelines for barriers in (each.full, each.empty) if barriers is not None]
+    inits = [init for each in pipelines for init in each.barrier_inits(schedule)]
+    for order in orders[:1]:
+        allocated.append(order.barriers)
+        inits += order.barrier_inits()
+    for each_sum in cluster_sums:
+        allocated.append(each_sum.barrier.buffer)
         inits.append(CallStmt(MBARRIER_INIT, (each_sum.barrier, const(1, INT32))))
     fences = [CallStmt(FENCE_MBARRIER_INIT, ()), CallStmt(FENCE_PROXY_ASYNC, ())]
     return [
-        *(Alloc(barriers) for barriers in made),
+        *(Alloc(barriers) for barriers in allocated),
         If(thread == 0, Seq((*inits, *fences))),
-        *(_MEETING if added or any(each.senders for each in channels) else (CallStmt(SYNC_THREADS, ()),)),
+        *(_CLUSTER_SYNC if cluster_sums or any(each.senders for each in pipelines) else (CallStmt(SYNC_THREADS, ()),)),
     ]
 
 
-def _bringing(body: Stmt, schedule: Schedule, thread: Expr) -> Stmt:
-    """What the producer's threads do: all but one of them nothing."""
+def _producer_branch(body: Stmt, schedule: Schedule, thread: Expr) -> Stmt:
+    """The branch of the producer's threads, of which one issues the copies."""
     first, count = schedule.consumer_threads, schedule.producer_threads
     elected = Var("elected", BOOL)
-    alone = If(elected, body, group=Group(first, 1, collective=True, among=WARP_SIZE))
-    inner: tuple[Stmt, ...] = (CallStmt(ELECT, (_ALL_LANES,), result=elected), alone)
+    issue = If(elected, body, group=Group(first, 1, collective=True, among=WARP_SIZE))
+    inner: tuple[Stmt, ...] = (CallStmt(ELECT, (_ALL_LANES,), result=elected), issue)
     if count > WARP_SIZE:
         warp = Group(first, WARP_SIZE, collective=True)
         inner = (If(warp.condition(thread), Seq(inner), group=warp),)
@@ -185,26 +198,26 @@ def _bringing(body: Stmt, schedule: Schedule, thread: Expr) -> Stmt:
     return If(group.condition(thread), Seq(inner), group=group)
 
 
-def _program(
+def _consumer_program(
     launch: Launch,
-    channels: Sequence[Channel],
-    exits: Sequence[Exit],
+    pipelines: Sequence[PipelineBuffer],
+    stores: Sequence[EpilogueStore],
     schedule: Schedule,
-    turns: Turns | None,
+    order: OrderBarrier | None,
     thread: Expr,
 ) -> Stmt:
-    """The program of those who compute, with the tiles through which results leave."""
+    """The program of consumers, with the staging tiles of the epilogue."""
     body = [
-        *(Alloc(made.staging, loc=made.copy.loc) for made in exits),
-        consumer(launch.body, channels, thread, schedule.in_flight, turns),
-        *(awaited(made.copy) for made in exits[-1:]),
+        *(Alloc(made.staging, loc=made.copy.loc) for made in stores),
+        consumer(launch.body, pipelines, thread, schedule.mma_in_flight, order),
+        *(store_wait(made.copy) for made in stores[-1:]),
     ]
     program = Seq(tuple(body), loc=launch.body.loc)
-    return program if turns is None else turns.own_program(program)
+    return program if order is None else order.warpgroup_program(program)
 
 
-def _computing(program: Stmt, schedule: Schedule, number: int, thread: Expr) -> Stmt:
-    """What a group of consumers does, as if the block had no other threads."""
+def _consumer_branch(program: Stmt, schedule: Schedule, number: int, thread: Expr) -> Stmt:
+    """The branch of a group of consumers, in which threads are numbered from 0."""
     group = Group(number * schedule.tile_threads, schedule.tile_threads, collective=True)
     if schedule.registers is not None:
         program = Seq((CallStmt(set_max_registers(schedule.registers[0], True), ()), program), loc=program.loc)

@@ -41,7 +41,7 @@ from tilelang.passes.tile.rasterize_grid import smallest
 from tilelang.records import record
 from tilelang.targets.nvidia.isa.wgmma import ROWS
 from tilelang.targets.nvidia.passes.own_columns import Columns, Undivided, own_columns
-from tilelang.targets.nvidia.passes.roles.rings import flat, is_pipelined, trips
+from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences, is_pipelined, trip_count
 from tilelang.targets.nvidia.schedule import schedule_of
 
 _RANK = 2  # of a tile whose columns blocks own
@@ -97,7 +97,7 @@ def _check_loop(sums: Sums, blocks: int) -> None:
     """Refuses loops that do anything but products of what they bring."""
     loop, product = sums.loop, sums.product
     parts = loop.body.body if isinstance(loop.body, Seq) else (loop.body,)
-    count = int_const(trips(loop))
+    count = int_const(trip_count(loop))
     if not is_pipelined(loop) or jumps(loop.body):
         raise Unsplit("the loop of the product is not pipelined, or is left early")
     if count is not None and count < blocks:
@@ -151,7 +151,7 @@ def split(launch: Launch, blocks: int, consumers: int) -> Launch:
     Raises:
         Unsplit: They cannot share it.
     """
-    launch = flat(launch)
+    launch = flatten_sequences(launch)
     sums = _found(launch, blocks)
     loc = launch.loc
     block, rank = (Var(name, INT32, index=True) for name in ("block", "rank"))
@@ -225,7 +225,7 @@ def _check_annotations(launch: Launch, stmts: Sequence[Stmt]) -> None:
 
 def _share(loop: For, rank: Expr, blocks: int) -> For:
     """The iterations of one of the blocks; the first ones have one more where they cannot all have as many."""
-    total = trips(loop)
+    total = trip_count(loop)
     if not proves(total >= 0, Domain()):
         total = binary(BinaryOp.MAX, total, const(0, INT32))
     each, left = total // blocks, total % blocks
@@ -242,7 +242,7 @@ def _share(loop: For, rank: Expr, blocks: int) -> For:
 
 def _shared(launch: Launch) -> Launch:
     schedule = schedule_of(launch)
-    return launch if schedule is None or schedule.split == 1 else split(launch, schedule.split, schedule.consumers)
+    return launch if schedule is None or schedule.split_k == 1 else split(launch, schedule.split_k, schedule.consumers)
 
 
 def _run(func: PrimFunc, _: PassContext) -> PrimFunc:

@@ -17,24 +17,24 @@ from tilelang.targets.nvidia.backend import BACKEND
 from tilelang.targets.nvidia.lowerings.copy_tma import TmaLoad, TmaStore
 from tilelang.targets.nvidia.passes import persist_grid, split_sums
 from tilelang.targets.nvidia.passes.choose_schedule import choose_schedule
-from tilelang.targets.nvidia.passes.roles.abilities import PRODUCT
 from tilelang.targets.nvidia.passes.specialize_warps import specialize_warps
+from tilelang.targets.nvidia.passes.warp_specialization.capabilities import WGMMA_GEMM
 from tilelang.targets.target import Target
 
 TARGET = Target("cuda", "sm_90a")
 
 
-class ByWarpgroups:
+class WgmmaStub:
     """Stands for products by instructions of warpgroups."""
 
-    name = PRODUCT
+    name = WGMMA_GEMM
 
     def accepts(self, op, context):
-        by_warpgroups = context.threads % 128 == 0 and op.a.dtype == "float16"
-        return ACCEPTED if by_warpgroups else Refusal("not by warpgroups")
+        accepted = context.threads % 128 == 0 and op.a.dtype == "float16"
+        return ACCEPTED if accepted else Refusal("not by warpgroups")
 
 
-TABLE = MappingProxyType({Copy: (TmaLoad(), TmaStore()), Gemm: (ByWarpgroups(),)})
+TABLE = MappingProxyType({Copy: (TmaLoad(), TmaStore()), Gemm: (WgmmaStub(),)})
 
 
 def context(**pass_configs):
@@ -42,7 +42,7 @@ def context(**pass_configs):
     return PassContext(CompileOptions.from_user(configs), TARGET)
 
 
-def split(func, *, passes=None, **pass_configs):
+def warp_specialize(func, *, passes=None, **pass_configs):
     """The function with its roles split, as far as these passes go."""
     passes = passes or (
         check_program.PASS,
@@ -61,7 +61,7 @@ def launch_of(func):
     return found
 
 
-def product(M, N, K, bm=128, bn=128, bk=64, stages=3, out="float16", swizzle=None, cluster=1):
+def gemm_kernel(M, N, K, bm=128, bn=128, bk=64, stages=3, out="float16", swizzle=None, cluster=1):
     """The tiled product of the seeds."""
 
     @T.prim_func

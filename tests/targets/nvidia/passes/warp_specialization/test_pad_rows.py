@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from gpu import assert_simulates
-from roles import launch_of, product
+from specialized import gemm_kernel, launch_of
 
 import tilelang.language as T
 from tilelang.ir.buffer import Scope
@@ -11,7 +11,7 @@ from tilelang.ir.stmt import Alloc
 from tilelang.ir.visit import walk
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
-from tilelang.targets.nvidia.passes.roles.widening import widened
+from tilelang.targets.nvidia.passes.warp_specialization.pad_rows import pad_rows_to_swizzle_span
 
 
 def tiles(launch):
@@ -19,11 +19,11 @@ def tiles(launch):
     return {tile.name: tile.static_shape for tile in allocated}
 
 
-@pytest.mark.parametrize("columns,wider", [(224, 256), (160, 192), (176, 192), (208, 256), (104, 128), (112, 128)])
-def test_rows_are_filled_up(columns, wider):
-    launch = launch_of(product(512, 448, 256, bn=columns))
-    made = widened(launch, ())
-    assert {"A_s": (128, 64), "B_s": (64, wider)} == tiles(made)
+@pytest.mark.parametrize("columns,padded", [(224, 256), (160, 192), (176, 192), (208, 256), (104, 128), (112, 128)])
+def test_rows_are_filled_up(columns, padded):
+    launch = launch_of(gemm_kernel(512, 448, 256, bn=columns))
+    made = pad_rows_to_swizzle_span(launch, ())
+    assert {"A_s": (128, 64), "B_s": (64, padded)} == tiles(made)
     for copy in (s for s in walk(made.body) if isinstance(s, Copy) and s.dst.buffer.name == "B_s"):
         assert (64, columns) == copy.src.static_extent == copy.dst.static_extent
     (gemm,) = (s for s in walk(made.body) if isinstance(s, Gemm))
@@ -32,14 +32,14 @@ def test_rows_are_filled_up(columns, wider):
 
 @pytest.mark.parametrize("columns", [64, 128, 192, 256, 96, 80, 72, 48, 8])
 def test_rows_stay_that_are_even_or_would_grow_much_or_are_short(columns):
-    launch = launch_of(product(512, 448, 256, bn=columns))
-    assert widened(launch, ()) is launch
+    launch = launch_of(gemm_kernel(512, 448, 256, bn=columns))
+    assert pad_rows_to_swizzle_span(launch, ()) is launch
 
 
 def test_tiles_with_a_layout_of_their_own_stay():
-    launch = launch_of(product(512, 448, 256, bn=224))
-    settled = [s.buffer for s in walk(launch.body) if isinstance(s, Alloc) and s.buffer.name == "B_s"]
-    assert widened(launch, settled) is launch
+    launch = launch_of(gemm_kernel(512, 448, 256, bn=224))
+    fixed = [s.buffer for s in walk(launch.body) if isinstance(s, Alloc) and s.buffer.name == "B_s"]
+    assert pad_rows_to_swizzle_span(launch, fixed) is launch
 
 
 def other_uses(use):
@@ -67,7 +67,7 @@ def other_uses(use):
 @pytest.mark.parametrize("use", ["element", "second copy", "store", "part"])
 def test_tiles_that_others_touch_stay(use):
     launch = other_uses(use)
-    assert widened(launch, ()) is launch
+    assert pad_rows_to_swizzle_span(launch, ()) is launch
 
 
 @pytest.mark.parametrize("sizes,tile", [((72, 248, 72), (64, 112, 64)), ((128, 232, 136), (128, 224, 64))])
@@ -75,4 +75,4 @@ def test_products_are_what_they_were(sizes, tile):
     M, N, K = sizes
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-3, 4, shape).astype(np.float16) for shape in ((M, K), (K, N)))
-    assert_simulates(product(M, N, K, *tile), a, b, np.zeros((M, N), np.float16), arch="sm_90a", seeds=(0,))
+    assert_simulates(gemm_kernel(M, N, K, *tile), a, b, np.zeros((M, N), np.float16), arch="sm_90a", seeds=(0,))

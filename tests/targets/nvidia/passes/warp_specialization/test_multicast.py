@@ -5,15 +5,21 @@ import math
 
 from hypothesis import given
 from hypothesis import strategies as st
-from roles import TABLE, context, launch_of, product
+from specialized import TABLE, context, gemm_kernel, launch_of
 
 import tilelang.language as T
 from tilelang.dtypes import INT32
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.expr import Var
-from tilelang.targets.nvidia.passes.roles.abilities import roles_of
-from tilelang.targets.nvidia.passes.roles.multicast import Members, alike, by_lane, members_of, position_of
-from tilelang.targets.nvidia.passes.roles.rings import flat
+from tilelang.targets.nvidia.passes.warp_specialization.capabilities import target_capabilities
+from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
+from tilelang.targets.nvidia.passes.warp_specialization.multicast import (
+    ClusterBlocks,
+    cluster_blocks,
+    multicast_axes,
+    position_of,
+    select_by_thread,
+)
 from tilelang.targets.nvidia.schedule import Schedule
 
 RANK = Var("rank", INT32, index=True)
@@ -32,24 +38,24 @@ def places(extents):
 
 @given(EXTENTS, st.sets(st.integers(0, 2), min_size=1))
 def test_each_part_goes_once_to_all_that_share_a_tile(extents, axes):
-    members, axes = Members(extents, position_of(RANK, extents)), tuple(sorted(axes))
-    masks, parts = values(members.receivers(axes), extents), values(members.part(axes), extents)
+    cluster, axes = ClusterBlocks(extents, position_of(RANK, extents)), tuple(sorted(axes))
+    masks, parts = values(cluster.multicast_mask(axes), extents), values(cluster.part(axes), extents)
     came = {rank: [] for rank in range(math.prod(extents))}
     for sender, mask in enumerate(masks):
         for rank in came:
             if mask >> rank & 1:
                 came[rank].append((parts[sender], sender))
     for rank, place in enumerate(places(extents)):
-        assert list(range(members.parts(axes))) == sorted(part for part, _ in came[rank])
+        assert list(range(cluster.parts(axes))) == sorted(part for part, _ in came[rank])
         senders = [places(extents)[sender] for _, sender in came[rank]]
         assert all(place[axis] == other[axis] for other in senders for axis in range(3) if axis not in axes)
 
 
 @given(EXTENTS, st.lists(st.sets(st.integers(0, 2), min_size=1), min_size=1, max_size=3))
 def test_senders_are_those_whose_masks_name_the_block_and_the_first_is_itself(extents, several):
-    members, several = Members(extents, position_of(RANK, extents)), [tuple(sorted(axes)) for axes in several]
-    masks = [values(members.receivers(axes), extents) for axes in several]
-    told = [values(sender, extents) for sender in members.senders(several)]
+    cluster, several = ClusterBlocks(extents, position_of(RANK, extents)), [tuple(sorted(axes)) for axes in several]
+    masks = [values(cluster.multicast_mask(axes), extents) for axes in several]
+    told = [values(sender, extents) for sender in cluster.senders(several)]
     assert list(range(math.prod(extents))) == told[0]
     for rank in range(math.prod(extents)):
         writing = {sender for mask in masks for sender, bits in enumerate(mask) if bits >> rank & 1}
@@ -57,29 +63,29 @@ def test_senders_are_those_whose_masks_name_the_block_and_the_first_is_itself(ex
 
 
 def test_a_block_knows_its_place_from_its_indices():
-    launch = launch_of(product(512, 512, 64, cluster=(2, 2)))
+    launch = launch_of(gemm_kernel(512, 512, 64, cluster=(2, 2)))
     bx, by = launch.block_vars
-    x, y, z = members_of(launch, Schedule(1, 2, cluster=(2, 2, 1))).position
+    x, y, z = cluster_blocks(launch, Schedule(1, 2, cluster=(2, 2, 1))).position
     assert [1, 0, 0] == [int(evaluate(e, {bx: 3, by: 2})) for e in (x, y, z)]
-    x, y, z = members_of(launch, Schedule(1, 2, persistent=True, cluster=(2, 2, 1))).position
+    x, y, z = cluster_blocks(launch, Schedule(1, 2, persistent=True, cluster=(2, 2, 1))).position
     assert [1, 1, 0] == [int(evaluate(e, {bx: 7})) for e in (x, y, z)]
 
 
 def test_threads_of_a_warpgroup_have_a_number_each():
     thread, numbers = Var("thread", INT32), (RANK, (RANK + 1) % 3, (RANK + 2) % 3)
-    chosen = by_lane(numbers, thread)
+    chosen = select_by_thread(numbers, thread)
     assert [2, 0, 1] == [int(evaluate(chosen, {thread: 128 + lane, RANK: 2})) for lane in range(3)]
 
 
 def axes_of(func):
     """Per tile, the dimensions along which blocks read it alike."""
-    launch = flat(launch_of(func))
-    rings = roles_of(func, TABLE, context()).rings(launch).found
-    return {copy.dst.buffer.name: alike(launch, ring, copy) for ring in rings for copy in ring.copies}
+    launch = flatten_sequences(launch_of(func))
+    load_groups = target_capabilities(func, TABLE, context()).load_groups(launch).found
+    return {copy.dst.buffer.name: multicast_axes(launch, load_group, copy) for load_group in load_groups for copy in load_group.copies}
 
 
 def test_tiles_of_a_product_are_alike_along_the_other_dimension_of_the_grid():
-    assert {"A_s": (0,), "B_s": (1,)} == axes_of(product(512, 512, 256))
+    assert {"A_s": (0,), "B_s": (1,)} == axes_of(gemm_kernel(512, 512, 256))
 
 
 def other(steps, first):

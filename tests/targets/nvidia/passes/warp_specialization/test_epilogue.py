@@ -1,20 +1,20 @@
 """Results leave through shared memory, whose next writer waits until the last ones are read."""
 
 import pytest
-from roles import TABLE, context, launch_of, product
+from specialized import TABLE, context, gemm_kernel, launch_of
 
 import tilelang.language as T
 from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Seq
-from tilelang.targets.nvidia.passes.roles.abilities import roles_of
-from tilelang.targets.nvidia.passes.roles.epilogue import Leave
-from tilelang.targets.nvidia.passes.roles.rings import flat
+from tilelang.targets.nvidia.passes.warp_specialization.capabilities import target_capabilities
+from tilelang.targets.nvidia.passes.warp_specialization.epilogue import StageEpilogue
+from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
 
 
 def leaving(func):
-    launch = flat(launch_of(func))
-    exits = roles_of(func, TABLE, context()).exits(launch, 128)
-    return exits, to_text(Leave(exits).visit(launch.body) or Seq(()))
+    launch = flatten_sequences(launch_of(func))
+    stores = target_capabilities(func, TABLE, context()).epilogue_stores(launch, 128)
+    return stores, to_text(StageEpilogue(stores).visit(launch.body) or Seq(()))
 
 
 def from_line(text, begin):
@@ -24,7 +24,7 @@ def from_line(text, begin):
 
 
 def test_a_fragment_goes_through_a_tile_of_the_result_s_dtype():
-    (made,), text = leaving(product(256, 256, 256))
+    (made,), text = leaving(gemm_kernel(256, 256, 256))
     assert ("C_l_staging", "float16", (128, 128)) == (
         made.staging.name,
         str(made.staging.dtype),
@@ -37,8 +37,8 @@ def test_a_fragment_goes_through_a_tile_of_the_result_s_dtype():
 
 
 def test_tensors_that_the_copy_engine_cannot_write_are_left_alone():
-    exits, text = leaving(product(256, 250, 256))
-    assert () == exits
+    stores, text = leaving(gemm_kernel(256, 250, 256))
+    assert () == stores
     assert "tma_store_wait" not in text
 
 
@@ -58,11 +58,11 @@ def shifted(by):
 
 @pytest.mark.parametrize(("by", "leaves"), [(0, True), (8, True), (1000, True), (-8, False)])
 def test_the_engine_stores_nothing_that_may_begin_before_a_tensor(by, leaves):
-    exits, _ = leaving(shifted(by))
-    assert leaves == bool(exits)
+    stores, _ = leaving(shifted(by))
+    assert leaves == bool(stores)
 
 
-def own_tile(reads_it="", turns=3):
+def own_tile(reads_it="", order=3):
     @T.prim_func
     def main(A: T.Tensor((256, 64), "float16"), C: T.Tensor((256, 64), "float16")):
         with T.Kernel(4, threads=128) as bx:
@@ -72,7 +72,7 @@ def own_tile(reads_it="", turns=3):
             T.copy(A[bx * 64, 0], A_s)
             T.clear(C_l)
             T.gemm(A_s, A_s, C_l)
-            for turn in T.serial(turns):
+            for turn in T.serial(order):
                 T.copy(C_l, C_s)
                 T.copy(C_s, C[bx * 64 + turn, 0])
             if reads_it == "the tile":
@@ -95,16 +95,16 @@ def test_the_user_s_own_tile_is_taken_where_it_serves_nothing_else():
 
 @pytest.mark.parametrize("what", ["the tile", "the result"])
 def test_what_else_is_read_stays_where_the_program_sees_it(what):
-    exits, text = leaving(own_tile(reads_it=what))
-    assert () == exits
+    stores, text = leaving(own_tile(reads_it=what))
+    assert () == stores
     assert "pending" not in text
 
 
 def test_tiles_of_the_grid_are_apart_so_that_the_engine_need_only_have_read_the_last_one():
     func = own_tile()
-    launch = flat(launch_of(func))
-    exits = roles_of(func, TABLE, context()).exits(launch, 128)
-    text = to_text(Leave(exits, apart=1).visit(launch.body) or Seq(()))
+    launch = flatten_sequences(launch_of(func))
+    stores = target_capabilities(func, TABLE, context()).epilogue_stores(launch, 128)
+    text = to_text(StageEpilogue(stores, independent_loops=1).visit(launch.body) or Seq(()))
     assert "tma_store_wait_read_0()" in text
 
 

@@ -1,8 +1,7 @@
-"""Lets products begin their sums, instead of clearing them before: a fragment that is never set is one pass less.
+"""Fuses `T.clear(C)` into the loop of gemms behind it: the first gemm overwrites its accumulator instead.
 
-Takes a sequence of statements, gives one in which `T.clear(C)` before a loop of products into C has become
-`clear_accum` in the first iteration. Invariant: that is done only where the loop surely has one, and where its first
-statement that touches C is a product.
+Takes a launch, gives one in which such a clear has become `clear_accum` in the first iteration of the loop.
+Invariant: this is done only where the loop surely has an iteration and its first statement that accesses C is a gemm.
 """
 
 from __future__ import annotations
@@ -22,21 +21,21 @@ from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
 
 
-def products_begin_sums(launch: Launch, domain: Domain) -> Launch:
-    """The launch, which must be `flat`, with as few fragments cleared as that."""
+def fuse_clears(launch: Launch, domain: Domain) -> Launch:
+    """The launch, which comes from `flatten_sequences`, with its clears fused where possible."""
     for var, extent in zip(launch.block_vars, launch.grid, strict=True):
         domain = domain.with_loop(var, 0, extent)
-    body = _Zeroing(domain).visit(launch.body)
+    body = _FuseClears(domain).visit(launch.body)
     return dataclasses.replace(launch, body=body or Seq((), loc=launch.loc))
 
 
-class _Zeroing(Rewriter):
+class _FuseClears(Rewriter):
     def __init__(self, domain: Domain) -> None:
         self._domain = domain
 
     def stmt(self, node: Stmt) -> Stmt | None:
         if isinstance(node, For):
-            inside = _Zeroing(self._domain.with_loop(node.var, node.start, node.stop, node.step))
+            inside = _FuseClears(self._domain.with_loop(node.var, node.start, node.stop, node.step))
             return inside.rebuild_stmt(node)
         if not isinstance(node, Seq):
             return self.rebuild_stmt(node)
@@ -45,40 +44,40 @@ class _Zeroing(Rewriter):
             if isinstance(stmt, Bind):
                 domain = domain.with_value(stmt.var, stmt.value)
             elif isinstance(stmt, Fill) and _is_zero(stmt.value) and is_whole(stmt.dst):
-                _begin(body, stmt, domain)
+                _fuse(body, stmt, domain)
         made = Seq(tuple(body), loc=node.loc)
         return self.rebuild_stmt(made)
 
 
-def _begin(body: list[Stmt], fill: Fill, domain: Domain) -> None:
-    """Takes a fill out of a sequence if the loop that follows can do without."""
-    sums = fill.dst.buffer
+def _fuse(body: list[Stmt], fill: Fill, domain: Domain) -> None:
+    """Removes a clear from a sequence if the loop that follows can do it."""
+    accumulator = fill.dst.buffer
     position = body.index(fill)
-    following = [s for s in body[position + 1 :] if _touches(s, sums)]
+    following = [s for s in body[position + 1 :] if _touches(s, accumulator)]
     loop = following[0] if following else None
     if not isinstance(loop, For) or jumps(loop.body):
         return
     begins = loop.start < loop.stop if loop.step > 0 else loop.start > loop.stop
-    made = _cleared(loop, sums) if proves(begins, domain) else None
+    made = _with_clear(loop, accumulator) if proves(begins, domain) else None
     if made is not None:
         body[body.index(loop)] = made
         del body[position]
 
 
-def _cleared(loop: For, sums: Buffer) -> For | None:
-    """The loop whose first iteration begins the sums; None if that is not what its first product would do."""
+def _with_clear(loop: For, accumulator: Buffer) -> For | None:
+    """The loop with `clear_accum` in its first iteration; None if its first access is no gemm that can clear."""
     parts: Sequence[Stmt] = loop.body.body if isinstance(loop.body, Seq) else (loop.body,)
-    first = next((s for s in parts if _touches(s, sums)), None)
-    if not isinstance(first, Gemm) or first.c.buffer is not sums or not is_whole(first.c):
+    first = next((s for s in parts if _touches(s, accumulator)), None)
+    if not isinstance(first, Gemm) or first.c.buffer is not accumulator or not is_whole(first.c):
         return None
-    if sums in (first.a.buffer, first.b.buffer) or not _never(first.clear_accum):
+    if accumulator in (first.a.buffer, first.b.buffer) or not _is_false(first.clear_accum):
         return None
-    product = dataclasses.replace(first, clear_accum=loop.var == loop.start)
-    body = tuple(product if s is first else s for s in parts)
+    gemm = dataclasses.replace(first, clear_accum=loop.var == loop.start)
+    body = tuple(gemm if s is first else s for s in parts)
     return dataclasses.replace(loop, body=Seq(body, loc=loop.body.loc))
 
 
-def _never(clear: Expr | None) -> bool:
+def _is_false(clear: Expr | None) -> bool:
     return clear is None or isinstance(clear, Const) and not clear.value
 
 
@@ -87,5 +86,5 @@ def _is_zero(value: Expr) -> bool:
 
 
 def _touches(stmt: Stmt, buffer: Buffer) -> bool:
-    """Whether anything in a statement reads or writes a buffer."""
+    """Whether a statement, or one in it, reads or writes a buffer."""
     return any(access.buffer.storage is buffer.storage for access in accesses(stmt).all)

@@ -1,6 +1,6 @@
 """Two warpgroups take turns with tiles: every tile is one's, and their products come in the order of the tiles."""
 
-from roles import launch_of, product, split
+from specialized import gemm_kernel, launch_of, warp_specialize
 
 import tilelang.language as T
 from tilelang.ir.evaluate import evaluate
@@ -8,14 +8,14 @@ from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Alloc, Bind, For, If
 from tilelang.ir.verify import verify
 from tilelang.ir.visit import walk
-from tilelang.targets.nvidia.passes.roles.ping_pong import renamed, turns_of
+from tilelang.targets.nvidia.passes.warp_specialization.ping_pong import order_barriers, with_fresh_names
 
 WISHES = {"ping_pong": True, "persistent": True}
 
 
 def groups(func, **pass_configs):
     """The programs of the two warpgroups."""
-    made = split(func, **WISHES, **pass_configs)
+    made = warp_specialize(func, **WISHES, **pass_configs)
     verify(made)
     return [
         s.then_body
@@ -25,7 +25,7 @@ def groups(func, **pass_configs):
 
 
 def test_each_warpgroup_has_every_other_tile_and_names_of_its_own():
-    first, second = groups(product(512, 512, 256))
+    first, second = groups(gemm_kernel(512, 512, 256))
     loops = [next(s for s in walk(program) if isinstance(s, For)) for program in (first, second)]
     assert [(0, 2), (1, 2)] == [(evaluate(loop.start, {}), loop.step) for loop in loops]
     for kind, name in ((Bind, "var"), (Alloc, "buffer"), (For, "var")):
@@ -35,7 +35,7 @@ def test_each_warpgroup_has_every_other_tile_and_names_of_its_own():
 
 
 def test_one_begins_when_the_other_has_issued_its_products():
-    lines = [[line.strip() for line in to_text(program).splitlines()] for program in groups(product(512, 512, 256))]
+    lines = [[line.strip() for line in to_text(program).splitlines()] for program in groups(gemm_kernel(512, 512, 256))]
     for number, shown in enumerate(lines):
         wait = next(n for n, line in enumerate(shown) if line.startswith(f"mbarrier_wait(turn_order[{number}"))
         assert shown[wait + 1].startswith("for k in")
@@ -45,9 +45,9 @@ def test_one_begins_when_the_other_has_issued_its_products():
 
 
 def test_the_phases_are_those_that_the_other_one_completes():
-    first, second = groups(product(512, 512, 256))
+    first, second = groups(gemm_kernel(512, 512, 256))
     tiles = [next(s for s in walk(program) if isinstance(s, For)) for program in (first, second)]
-    waits = [turns.begin()[0].args[1] for turns in turns_of(tiles[0])]
+    waits = [order.wait()[0].args[1] for order in order_barriers(tiles[0])]
     # the first one needs one phase fewer than tiles it has done, the second one as many as it begins
     assert [1, 0, 1, 0] == [evaluate(waits[0], {tiles[0].var: turn}) for turn in (0, 2, 4, 6)]
     assert [0, 1, 0, 1] == [evaluate(waits[1], {tiles[0].var: turn}) for turn in (1, 3, 5, 7)]
@@ -68,7 +68,7 @@ def test_renamed_programs_share_only_what_comes_from_outside():
                 A[1, 1] = old
 
     body = launch_of(main).body
-    other = renamed(body)
+    other = with_fresh_names(body)
     assert to_text(body) == to_text(other)
     own = [{s.buffer for s in walk(program) if isinstance(s, Alloc)} for program in (body, other)]
     assert not own[0] & own[1]

@@ -1,30 +1,35 @@
 """Rings are copies that others can do: what they fill is read in one place, what they read nobody writes."""
 
 import pytest
-from roles import launch_of, product
+from specialized import gemm_kernel, launch_of
 
 import tilelang.language as T
 from tilelang.ir.evaluate import evaluate
 from tilelang.ir.stmt import For
 from tilelang.ir.visit import walk
-from tilelang.targets.nvidia.passes.roles.rings import find_rings, flat, iteration, trips
+from tilelang.targets.nvidia.passes.warp_specialization.load_groups import (
+    find_load_groups,
+    flatten_sequences,
+    iteration_number,
+    trip_count,
+)
 
 
-def rings(func):
-    return find_rings(flat(launch_of(func)), lambda copy: "")
+def load_groups(func):
+    return find_load_groups(flatten_sequences(launch_of(func)), lambda copy: "")
 
 
 def names(found):
-    return [[tile.name for tile in ring.tiles] for ring in found.found]
+    return [[tile.name for tile in load_group.tiles] for load_group in found.found]
 
 
 def test_tiles_that_one_statement_reads_first_are_full_together():
-    (ring,) = rings(product(256, 256, 256)).found
-    assert ["A_s", "B_s"] == [tile.name for tile in ring.tiles]
-    assert 2 * 2 * 128 * 64 == ring.bytes
-    assert ring.pipelined
-    assert ring.first is ring.last
-    assert 4 == ring.uses().most
+    (load_group,) = load_groups(gemm_kernel(256, 256, 256)).found
+    assert ["A_s", "B_s"] == [tile.name for tile in load_group.tiles]
+    assert 2 * 2 * 128 * 64 == load_group.bytes
+    assert load_group.pipelined
+    assert load_group.first is load_group.last
+    assert 4 == load_group.fill_count().maximum
 
 
 def attention(trips_of_rows=False):
@@ -53,21 +58,21 @@ def attention(trips_of_rows=False):
 
 
 def test_tiles_that_are_read_apart_are_rings_of_their_own():
-    found = rings(attention())
+    found = load_groups(attention())
     assert [["Q_s"], ["K_s"], ["V_s"]] == names(found)
-    assert [False, True, True] == [ring.pipelined for ring in found.found]
+    assert [False, True, True] == [load_group.pipelined for load_group in found.found]
     query, key, _ = found.found
     assert isinstance(query.first, For)
-    (row,), (_, k) = ([s for s in ring.path if isinstance(s, For)] for ring in (query, key))
-    assert 3 == query.uses().most
-    assert 12 == key.uses().most
-    assert 2 * 4 + 3 == evaluate(key.uses().number, {row.var: 2, k.var: 3})
+    (row,), (_, k) = ([s for s in load_group.path if isinstance(s, For)] for load_group in (query, key))
+    assert 3 == query.fill_count().maximum
+    assert 12 == key.fill_count().maximum
+    assert 2 * 4 + 3 == evaluate(key.fill_count().preceding, {row.var: 2, k.var: 3})
 
 
 def test_trips_that_differ_from_one_outer_iteration_to_the_next_must_be_counted():
-    query, key, _ = rings(attention(trips_of_rows=True)).found
-    assert key.uses().number is None
-    assert query.uses().most == 3
+    query, key, _ = load_groups(attention(trips_of_rows=True)).found
+    assert key.fill_count().preceding is None
+    assert query.fill_count().maximum == 3
 
 
 def refused(body):
@@ -85,7 +90,7 @@ def refused(body):
                 body(A, A_s, C_l, C, n, count, k)
             T.copy(C_l, C)
 
-    found = rings(main)
+    found = load_groups(main)
     assert [] == names(found)
     ((_, reason),) = found.refused
     return reason
@@ -147,7 +152,7 @@ def test_loops_that_are_left_early_are_for_those_who_know_when():
                     break
             T.copy(C_l, C)
 
-    ((_, reason),) = rings(main).refused
+    ((_, reason),) = load_groups(main).refused
     assert "a loop around it is left or continued in the middle of an iteration" == reason
 
 
@@ -165,9 +170,9 @@ def test_places_that_memory_tells_can_be_read_by_all_while_nobody_writes_it():
                     T.gemm(A_s, A_s, C_l)
             T.copy(C_l, C)
 
-    (ring,) = rings(main).found
-    assert ring.pipelined
-    assert ring.uses().number is None  # the branch may be left out
+    (load_group,) = load_groups(main).found
+    assert load_group.pipelined
+    assert load_group.fill_count().preceding is None  # the branch may be left out
 
 
 def test_loops_of_any_step_count_from_zero():
@@ -181,5 +186,5 @@ def test_loops_of_any_step_count_from_zero():
 
     loops = [s for s in walk(main.body) if isinstance(s, For)]
     for loop, values in zip(loops, ([2, 5, 8], [9, 5, 1]), strict=True):
-        assert 3 == evaluate(trips(loop), {})
-        assert [0, 1, 2] == [evaluate(iteration(loop), {loop.var: value}) for value in values]
+        assert 3 == evaluate(trip_count(loop), {})
+        assert [0, 1, 2] == [evaluate(iteration_number(loop), {loop.var: value}) for value in values]

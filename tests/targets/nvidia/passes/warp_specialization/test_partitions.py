@@ -1,6 +1,6 @@
 """The producer does nothing but copies; the consumers do all the rest."""
 
-from roles import launch_of
+from specialized import launch_of
 
 import tilelang.language as T
 from tilelang.dtypes import INT32
@@ -8,20 +8,20 @@ from tilelang.ir.expr import Var, const
 from tilelang.ir.printer import to_text
 from tilelang.ir.stmt import Bind
 from tilelang.ir.visit import walk
-from tilelang.targets.nvidia.passes.roles.channels import channel
-from tilelang.targets.nvidia.passes.roles.multicast import Members
-from tilelang.targets.nvidia.passes.roles.rings import find_rings, flat
-from tilelang.targets.nvidia.passes.roles.split import consumer, producer
+from tilelang.targets.nvidia.passes.warp_specialization.load_groups import find_load_groups, flatten_sequences
+from tilelang.targets.nvidia.passes.warp_specialization.multicast import ClusterBlocks
+from tilelang.targets.nvidia.passes.warp_specialization.partitions import consumer, producer
+from tilelang.targets.nvidia.passes.warp_specialization.pipeline_buffers import pipeline_buffer
 from tilelang.targets.nvidia.schedule import Schedule
 
-ALONE = Members((1, 1, 1), (const(0, INT32),) * 3)
+ALONE = ClusterBlocks((1, 1, 1), (const(0, INT32),) * 3)
 
 
-def roles(func, stages=2):
-    launch = flat(launch_of(func))
-    body, rings = launch.body, find_rings(launch, lambda copy: "").found
-    channels = [channel(ring, Schedule(1, stages), ALONE, by_warpgroup=False) for ring in rings]
-    return producer(body, channels, ALONE), consumer(body, channels, Var("thread", INT32, index=True))
+def capabilities(func, stages=2):
+    launch = flatten_sequences(launch_of(func))
+    body, load_groups = launch.body, find_load_groups(launch, lambda copy: "").found
+    pipelines = [pipeline_buffer(load_group, Schedule(1, stages), ALONE, wgmma_only=False) for load_group in load_groups]
+    return producer(body, pipelines, ALONE), consumer(body, pipelines, Var("thread", INT32, index=True))
 
 
 def paged():
@@ -49,11 +49,11 @@ def paged():
 
 
 def test_the_producer_keeps_the_control_flow_around_copies_and_the_names_they_use():
-    first, second = roles(paged())
+    first, second = capabilities(paged())
     bringing, computing = to_text(first), to_text(second)
     assert 2 == bringing.count("T.copy(")
-    for kept in ("for k in T.serial(4)", "page = pages[k]", "if page >= 0", "A[page * 64:"):
-        assert kept in bringing
+    for demoted in ("for k in T.serial(4)", "page = pages[k]", "if page >= 0", "A[page * 64:"):
+        assert demoted in bringing
     for dropped in ("factor", "T.gemm", "T.fill", "T.Parallel"):
         assert dropped not in bringing
     assert "T.copy(A" not in computing
@@ -61,13 +61,13 @@ def test_the_producer_keeps_the_control_flow_around_copies_and_the_names_they_us
 
 
 def test_the_roles_share_no_names():
-    first, second = roles(paged())
+    first, second = capabilities(paged())
     bound = [{s.var for s in walk(role) if isinstance(s, Bind)} for role in (first, second)]
     assert not bound[0] & bound[1]
 
 
 def test_waits_stand_before_the_first_use_and_releases_behind_the_last():
-    lines = [line.strip() for line in to_text(roles(paged())[1]).splitlines()]
+    lines = [line.strip() for line in to_text(capabilities(paged())[1]).splitlines()]
     query = lines.index("mbarrier_wait(Q_s_full, 0)")
     assert lines[query + 1].startswith("for k in T.serial(4)")
     wait = next(n for n, line in enumerate(lines) if line.startswith("mbarrier_wait(A_s_full"))
@@ -89,7 +89,7 @@ def test_the_producer_asks_once_for_each_policy_of_the_cache():
                 T.gemm(A_s, W_s, C_l)
             T.copy(C_l, C)
 
-    lines = [line.strip() for line in to_text(roles(main)[0]).splitlines()]
+    lines = [line.strip() for line in to_text(capabilities(main)[0]).splitlines()]
     assert ["evict_last = l2_policy_evict_last()", "evict_first = l2_policy_evict_first()"] == lines[:2]
     assert 1 == sum("cache_policy=evict_last" in line for line in lines)
     assert 1 == sum("cache_policy=evict_first" in line for line in lines)

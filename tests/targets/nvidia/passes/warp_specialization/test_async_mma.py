@@ -1,7 +1,7 @@
 """Products stay under way where their loop is nothing else; tiles are given back one iteration later."""
 
 import pytest
-from roles import launch_of, product, split
+from specialized import gemm_kernel, launch_of, warp_specialize
 
 import tilelang.language as T
 from tilelang.ir.printer import to_text
@@ -12,18 +12,18 @@ from tilelang.ops.gemm import Gemm
 
 
 def lines(func, **pass_configs):
-    made = split(func, in_flight=1, **pass_configs)
+    made = warp_specialize(func, in_flight=1, **pass_configs)
     verify(made)
     return [line.strip() for line in to_text(made).splitlines()]
 
 
 def waits(func, **pass_configs):
-    made = split(func, in_flight=1, **pass_configs)
+    made = warp_specialize(func, in_flight=1, **pass_configs)
     return [s.wait for s in walk(launch_of(made).body) if isinstance(s, Gemm)]
 
 
 def test_a_tile_is_given_back_behind_the_next_product_and_the_last_one_behind_the_loop():
-    shown = lines(product(128, 128, 512), stages=3)
+    shown = lines(gemm_kernel(128, 128, 512), stages=3)
     begin = next(n for n, line in enumerate(shown) if line.startswith("T.gemm("))
     assert "wait=1" in shown[begin]
     assert shown[begin + 1 : begin + 7] == [
@@ -37,11 +37,11 @@ def test_a_tile_is_given_back_behind_the_next_product_and_the_last_one_behind_th
 
 
 def test_one_version_cannot_be_read_and_filled():
-    assert [0] == waits(product(128, 128, 512), stages=1)
+    assert [0] == waits(gemm_kernel(128, 128, 512), stages=1)
 
 
 def test_loops_that_may_have_no_iteration_wait_for_each_product():
-    assert [0] == waits(product(128, 128, T.dynamic("n") * 64), stages=3)
+    assert [0] == waits(gemm_kernel(128, 128, T.dynamic("n") * 64), stages=3)
 
 
 @pytest.mark.parametrize("what", ["other work", "a fragment"])
@@ -65,11 +65,11 @@ def test_products_beside_other_work_or_of_fragments_land_at_once(what):
             T.copy(C_l, C)
 
     assert [0] == waits(main, stages=3)
-    assert any(isinstance(s, For) for s in walk(launch_of(split(main, stages=3)).body))
+    assert any(isinstance(s, For) for s in walk(launch_of(warp_specialize(main, stages=3)).body))
 
 
 def test_a_single_product_lands_before_the_other_warpgroup_may_begin():
     # warps that wait for a turn could otherwise still do so when the other one has ended the next
-    shown = lines(product(512, 512, 64), stages=3, ping_pong=True, persistent=True)
+    shown = lines(gemm_kernel(512, 512, 64), stages=3, ping_pong=True, persistent=True)
     arrive = next(n for n, line in enumerate(shown) if line.startswith("mbarrier_arrive(turn_order"))
     assert "wgmma_wait_0()" in shown[:arrive]

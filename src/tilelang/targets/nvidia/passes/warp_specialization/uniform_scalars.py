@@ -1,10 +1,9 @@
-"""What each thread of a block can compute for itself: values that are the same whoever computes them.
+"""Values that are uniform across the threads of a block, so that each partition can recompute them by itself.
 
-Takes the body of a launch, gives `Scalars`. A mutable scalar or an array of each thread is known if all its values come
-from what every thread can read: sizes, block indices, global memory that the kernel does not write, and other known
-scalars; the branches and loops around its assignments, and what leaves these loops early, depend on nothing else
-either. Invariant: threads that execute all assignments to a known scalar, in the order of the program and with the same
-control flow, find the same value in it at the same place.
+Takes the body of a launch, gives `UniformScalars`. A mutable scalar or a local array is uniform if all its values come
+from sizes, block indices, global memory that the kernel does not write, and other uniform scalars; the control flow
+around its assignments, early exits included, depends on nothing else either. Invariant: threads that execute all
+assignments to a uniform scalar in program order, with the same control flow, read the same value at the same place.
 """
 
 from __future__ import annotations
@@ -33,17 +32,17 @@ from tilelang.ir.visit import jumps, sub_statements, walk, walk_expr, written_bu
 from tilelang.records import record
 
 _OF_THREAD = (Scope.VAR, Scope.LOCAL)
-_Flow = For | While | If  # what may stand around an assignment that every thread can execute
+_Flow = For | While | If  # control flow around an assignment that every thread can execute
 
 
 @record(slots=True)
-class Origins:
-    """What some values come from.
+class BackwardSlice:
+    """Everything that some values depend on, transitively.
 
     Attributes:
-        variables: The variables that they depend on, also by way of names and of scalars.
-        buffers: The memory of threads that is read on the way.
-        statements: What declares it, assigns it, and leaves the loops around that early.
+        variables: The variables, also through bindings and mutable scalars.
+        buffers: The mutable scalars and local arrays.
+        statements: The statements that declare and assign these, and the early exits of the loops around them.
     """
 
     variables: frozenset[Var]
@@ -51,40 +50,40 @@ class Origins:
     statements: frozenset[Stmt]
 
 
-class Scalars:
-    """The answers for one launch."""
+class UniformScalars:
+    """The uniform scalars of one launch."""
 
     def __init__(self, launch: Launch) -> None:
         self._values: dict[Var, Expr] = {}
-        self._unknown: set[Var] = set() if launch.thread is None else {launch.thread}
+        self._divergent: set[Var] = set() if launch.thread is None else {launch.thread}
         self._written: set[Buffer] = set()
         self._assigned: dict[Buffer, list[tuple[Stmt, tuple[_Flow, ...]]]] = {}
-        self._excluded: set[Buffer] = set()  # written by what only some threads, or others, do
+        self._excluded: set[Buffer] = set()  # written under divergent control flow, or through a view
         self._visit(launch.body, ())
-        self._known = set(self._assigned) - self._excluded
-        while unknown := {buffer for buffer in self._known if not all(map(self.is_known, self._deciding(buffer)))}:
-            self._known -= unknown
+        self._uniform = set(self._assigned) - self._excluded
+        while divergent := {b for b in self._uniform if not all(map(self.is_uniform, self._dependences(b)))}:
+            self._uniform -= divergent
 
-    def is_known(self, expr: Expr) -> bool:
-        """Whether every thread can tell a value for itself."""
+    def is_uniform(self, expr: Expr) -> bool:
+        """Whether a value is uniform."""
         for node in walk_expr(expr):
             if isinstance(node, Load):
                 storage = node.buffer.storage
                 readable = node.buffer.scope is Scope.GLOBAL and storage not in self._written
-                if not readable and storage not in self._known:
+                if not readable and storage not in self._uniform:
                     return False
             elif isinstance(node, Var):
-                if node in self._unknown or node in self._values and not self.is_known(self._values[node]):
+                if node in self._divergent or node in self._values and not self.is_uniform(self._values[node]):
                     return False
         return True
 
     def changes_within(self, expr: Expr, body: Stmt) -> bool:
-        """Whether an expression reads memory of threads that a statement assigns."""
-        read = self.origins((expr,)).buffers
+        """Whether an expression depends on scalars or local arrays that a statement assigns."""
+        read = self.backward_slice((expr,)).buffers
         return bool(read) and any(b.storage in read for s in walk(body) for b in _assigned_by(s))
 
-    def origins(self, exprs: Iterable[Expr]) -> Origins:
-        """What values come from, to the very beginning."""
+    def backward_slice(self, exprs: Iterable[Expr]) -> BackwardSlice:
+        """Everything that values depend on."""
         variables: set[Var] = set()
         buffers: set[Buffer] = set()
         statements: set[Stmt] = set()
@@ -99,16 +98,16 @@ class Scalars:
                     if storage not in buffers:
                         buffers.add(storage)
                         statements |= self._statements(storage)
-                        left += self._deciding(storage)
-        return Origins(frozenset(variables), frozenset(buffers), frozenset(statements))
+                        left += self._dependences(storage)
+        return BackwardSlice(frozenset(variables), frozenset(buffers), frozenset(statements))
 
     def _visit(self, stmt: Stmt, around: tuple[_Flow, ...] | None) -> None:
-        """Notes what a statement and those below it do; `around` is None where not every thread executes it."""
+        """Records assignments in a statement; `around` is its control flow, None where not every thread executes it."""
         match stmt:
             case Bind(var=var, value=value):
                 self._values[var] = value
             case CallStmt(result=result) | Atomic(result=result) if result is not None:
-                self._unknown.add(result)
+                self._divergent.add(result)
             case Alloc(buffer=buffer) if buffer.view_of is not None:
                 self._excluded.add(buffer.storage)
         for buffer in _assigned_by(stmt):
@@ -125,8 +124,8 @@ class Scalars:
         for child in sub_statements(stmt):
             self._visit(child, inside)
 
-    def _deciding(self, storage: Buffer) -> list[Expr]:
-        """What the contents of memory of threads depend on."""
+    def _dependences(self, storage: Buffer) -> list[Expr]:
+        """The expressions that the contents of a scalar or local array directly depend on."""
         found: dict[Expr, None] = {}
         for stmt, around in self._assigned.get(storage, ()):
             if isinstance(stmt, Store):
@@ -138,7 +137,7 @@ class Scalars:
         return list(found)
 
     def _statements(self, storage: Buffer) -> set[Stmt]:
-        """What has to be executed for the contents of memory of threads."""
+        """The statements that compute the contents of a scalar or local array."""
         made: set[Stmt] = set()
         for stmt, around in self._assigned.get(storage, ()):
             made.add(stmt)
@@ -147,14 +146,14 @@ class Scalars:
 
 
 def _assigned_by(stmt: Stmt) -> tuple[Buffer, ...]:
-    """The buffers that a statement itself may write, or declares in memory of threads."""
+    """The buffers that a statement itself may write, and the scalars and local arrays that it declares."""
     if isinstance(stmt, Alloc):
         return (stmt.buffer,) if stmt.buffer.scope in _OF_THREAD and stmt.buffer.view_of is None else ()
     return written_buffers(stmt)
 
 
 def _decisions(step: _Flow) -> Iterator[Expr]:
-    """What decides whether, and how often, something inside of a branch or loop happens."""
+    """The expressions that decide whether, and how often, the body of a branch or loop runs."""
     if isinstance(step, For):
         yield from (step.start, step.stop)
     else:
@@ -166,12 +165,12 @@ def _decisions(step: _Flow) -> Iterator[Expr]:
 
 
 def _around_jumps(stmt: Stmt) -> Iterator[Stmt]:
-    """The statements that leave a loop early, or go on with its next iteration, and what stands around them."""
+    """`break` and `continue` statements, and all statements around them."""
     if jumps(stmt):
         yield stmt
         yield from itertools.chain.from_iterable(map(_around_jumps, sub_statements(stmt)))
 
 
 def _jumps_of(body: Stmt) -> Iterator[Stmt]:
-    """The statements of a loop's body that leave it early, or go on with its next iteration."""
+    """The `break` and `continue` statements of a loop's body."""
     return (stmt for stmt in _around_jumps(body) if isinstance(stmt, Break | Continue))

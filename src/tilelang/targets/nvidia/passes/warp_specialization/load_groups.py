@@ -1,8 +1,8 @@
-"""Which tiles of a launch other threads can bring than those that compute, and how often they do it.
+"""Finds the copies of a launch that a producer can do, and groups those that can share a pair of full/empty barriers.
 
-Takes a launch and who can bring what, gives `Ring`s: copies whose tiles one pair of barriers says to be full or empty.
-Invariant: what a ring brings is written by nothing else, and read only by later statements of the sequence in which its
-copies stand; where the copies read from, and how often, is known to every thread, or each can compute it for itself.
+Takes a launch and a test of single copies, gives `LoadGroup`s. Invariant: nothing else writes the tiles of a group, and
+only later statements of the sequence that holds its copies read them; source addresses, predicates and trip counts are
+uniform, so that a producer can compute them by itself.
 """
 
 from __future__ import annotations
@@ -20,56 +20,56 @@ from tilelang.lowering.regions import is_whole, shared_storages
 from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.records import record
-from tilelang.targets.nvidia.passes.roles.scalars import Origins, Scalars
+from tilelang.targets.nvidia.passes.warp_specialization.uniform_scalars import BackwardSlice, UniformScalars
 
-CanBring = Callable[[Copy], str]
-"""Why the copy engine cannot do a copy; empty if it can."""
+CanLoadAsync = Callable[[Copy], str]
+"""Why the copy engine cannot do a load; empty if it can."""
 
-_LEAST_STAGES = 2  # with fewer versions nothing is brought while something is used
+_MIN_STAGES = 2  # with fewer, no load overlaps the use of another
 
 
 @record(slots=True, eq=False)
-class Ring:
-    """Copies whose tiles are full at the same time, and empty at the same time.
+class LoadGroup:
+    """Copies whose tiles become full, and empty, together.
 
     Attributes:
         copies: In program order.
-        home: The sequence in which they stand.
-        path: The loops and branches around that, outermost first.
-        first: The statement of `home` that reads the tiles first.
+        parent: The sequence that holds them.
+        path: The loops and branches around it, outermost first.
+        first: The statement of `parent` that reads the tiles first.
         last: The one that reads them last.
         readers: All statements that read them.
-        scalars: What every thread can compute for itself.
+        scalars: The uniform scalars of the launch.
     """
 
     copies: tuple[Copy, ...]
-    home: Seq
+    parent: Seq
     path: tuple[For | If, ...]
     first: Stmt
     last: Stmt
     readers: tuple[Stmt, ...]
-    scalars: Scalars
+    scalars: UniformScalars
 
-    def origins(self, *copies: Copy) -> Origins:
-        """What it comes from where copies read, and how often; of all copies if none is given."""
+    def backward_slice(self, *copies: Copy) -> BackwardSlice:
+        """The backward slice of the source indices and of all control flow around; of all copies if none is given."""
         deciding = [index for copy in copies or self.copies for index in copy.source_indices]
         for step in self.path:
             deciding += [step.start, step.stop] if isinstance(step, For) else [step.condition]
-        return self.scalars.origins(deciding)
+        return self.scalars.backward_slice(deciding)
 
     @property
     def tiles(self) -> tuple[Buffer, ...]:
-        """What the copies fill."""
+        """The tiles that the copies fill."""
         return tuple(copy.dst.buffer for copy in self.copies)
 
     @property
     def bytes(self) -> int:
-        """What arrives each time."""
+        """Bytes of all copies, for one fill."""
         return sum(map(self.bytes_of, self.copies))
 
     @staticmethod
     def bytes_of(copy: Copy) -> int:
-        """What a copy brings each time."""
+        """Bytes of one copy."""
         return math.prod(copy.dst.static_extent or ()) * copy.dst.dtype.storage_bytes
 
     @property
@@ -79,73 +79,74 @@ class Ring:
 
     @property
     def pipelined(self) -> bool:
-        """Whether the user wants the copies ahead of what uses them."""
+        """Whether the copies stand in a loop that is to be pipelined."""
         return self.loop is not None and is_pipelined(self.loop)
 
-    def uses(self) -> Uses:
-        """How often the tiles are filled."""
+    def fill_count(self) -> FillCount:
+        """How often the tiles are filled, before an iteration and at most."""
         loops = [step for step in self.path if isinstance(step, For)]
         if not loops:
-            return Uses(const(0, INT32), 1)
+            return FillCount(const(0, INT32), 1)
         inside = {loops[0].var} | {s.var for s in walk(loops[0].body) if isinstance(s, Bind | For)}
         branches = any(isinstance(step, If) for step in self.path[self.path.index(loops[0]) :])
-        counts = [trips(loop) for loop in loops]
+        counts = [trip_count(loop) for loop in loops]
         if branches or any(_names(count, inside) for count in counts[1:]):
-            return Uses(None, None)
+            return FillCount(None, None)
         if any(self.scalars.changes_within(end, loops[0].body) for loop in loops for end in (loop.start, loop.stop)):
-            return Uses(None, None)
-        number, most = iteration(loops[0]), int_const(counts[0])
+            return FillCount(None, None)
+        number, most = iteration_number(loops[0]), int_const(counts[0])
         for loop, count in zip(loops[1:], counts[1:], strict=True):
             times = int_const(count)
-            number = number * count + iteration(loop)
+            number = number * count + iteration_number(loop)
             most = None if most is None or times is None else most * times
-        return Uses(number, most)
+        return FillCount(number, most)
 
 
 @record(slots=True)
-class Uses:
-    """How often the tiles of a ring are filled.
+class FillCount:
+    """How often the tiles of a group are filled.
 
     Attributes:
-        number: How often before, as an expression of the loops' variables; None where counting alone can tell.
-        most: How often in all, at most; None where that is not known.
+        preceding: Fills before the current one, as an expression of the loops' variables; None where only a counter at
+            run time gives it.
+        maximum: An upper bound of all fills; None where it is not known.
     """
 
-    number: Expr | None
-    most: int | None
+    preceding: Expr | None
+    maximum: int | None
 
 
 @record(slots=True)
-class Rings:
-    """The answer for one launch.
+class LoadGroups:
+    """The load groups of one launch.
 
     Attributes:
-        found: The rings, in the order of their first copies.
+        found: The groups, in the order of their first copies.
         refused: Copies from global to shared memory that are in none, and why.
     """
 
-    found: tuple[Ring, ...]
+    found: tuple[LoadGroup, ...]
     refused: tuple[tuple[Copy, str], ...]
 
 
 def is_pipelined(loop: For) -> bool:
-    """Whether the user wants copies of a loop to run ahead, and leaves it to the compiler how."""
+    """Whether a loop is to be pipelined with stages that the compiler assigns."""
     spec = loop.pipeline
-    if loop.kind is not ForKind.PIPELINED or spec is None or spec.num_stages < _LEAST_STAGES:
+    if loop.kind is not ForKind.PIPELINED or spec is None or spec.num_stages < _MIN_STAGES:
         return False
     placed = (*(spec.order or ()), *(spec.stage or ()))
-    return not placed or min(placed) < 0  # negative entries are of an older kind, which the compiler places itself
+    return not placed or min(placed) < 0  # negative entries are an older notation: the compiler assigns stages
 
 
-def trips(loop: For) -> Expr:
-    """How many iterations a loop has, if it has any."""
+def trip_count(loop: For) -> Expr:
+    """The trip count of a loop; where it has no iteration, anything below 1."""
     start, stop, step = loop.start, loop.stop, loop.step
     length = stop - start if step > 0 else start - stop
     length = stop if step > 0 and int_const(start) == 0 else length
     return length if abs(step) == 1 else (length + (abs(step) - 1)) // abs(step)
 
 
-def iteration(loop: For) -> Expr:
+def iteration_number(loop: For) -> Expr:
     """The number of an iteration, counted from 0."""
     if loop.step < 0:
         number = loop.start - loop.var
@@ -154,14 +155,14 @@ def iteration(loop: For) -> Expr:
     return number if abs(loop.step) == 1 else number // abs(loop.step)
 
 
-def flat(launch: Launch) -> Launch:
-    """The launch with every body a sequence of statements that are none."""
-    return dataclasses.replace(launch, body=_Flat().body(launch.body))
+def flatten_sequences(launch: Launch) -> Launch:
+    """The launch with every body one `Seq` that holds no other `Seq`."""
+    return dataclasses.replace(launch, body=_FlattenSequences().body(launch.body))
 
 
-class _Flat(Rewriter):
+class _FlattenSequences(Rewriter):
     def body(self, node: Stmt) -> Seq:
-        """A statement as a flat sequence."""
+        """A statement as a sequence without nested ones."""
         return Seq(tuple(self._parts(node)), loc=node.loc)
 
     def stmt(self, node: Stmt) -> Stmt | None:
@@ -170,7 +171,7 @@ class _Flat(Rewriter):
         if isinstance(node, If):
             other = None if node.else_body is None else self.body(node.else_body)
             return dataclasses.replace(node, then_body=self.body(node.then_body), else_body=other)
-        return node  # nothing is brought for single iterations of what else has a body
+        return node  # bodies of other statements hold no load groups
 
     def _parts(self, node: Stmt) -> Iterator[Stmt]:
         if isinstance(node, Seq):
@@ -182,24 +183,24 @@ class _Flat(Rewriter):
             yield made
 
 
-def find_rings(launch: Launch, can_bring: CanBring) -> Rings:
-    """The rings of a launch, which must be `flat`."""
-    search = _Search(launch, can_bring)
+def find_load_groups(launch: Launch, can_load: CanLoadAsync) -> LoadGroups:
+    """The load groups of a launch that comes from `flatten_sequences`."""
+    search = _Search(launch, can_load)
     search.visit(launch.body, ())
-    return Rings(tuple(search.rings()), tuple(search.refused))
+    return LoadGroups(tuple(search.load_groups()), tuple(search.refused))
 
 
 class _Search:
-    """What is known about one launch while its copies are looked at."""
+    """The search for load groups in one launch."""
 
-    def __init__(self, launch: Launch, can_bring: CanBring) -> None:
-        self._can_bring = can_bring
-        self._scalars = Scalars(launch)
+    def __init__(self, launch: Launch, can_load: CanLoadAsync) -> None:
+        self._can_load = can_load
+        self._scalars = UniformScalars(launch)
         self._touching: dict[Buffer, list[Stmt]] = {}
-        self._written: dict[Buffer, int] = {}  # how many statements write a piece of memory
+        self._written: dict[Buffer, int] = {}  # how many statements write a storage
         self._viewed: set[Buffer] = set()
         self._safe = {b.storage for b, value in launch.hints.safe_values if not isinstance(value, Const) or value.value}
-        self._found: list[Ring] = []
+        self._found: list[LoadGroup] = []
         self.refused: list[tuple[Copy, str]] = []
         for stmt in walk(launch.body):
             self._note(stmt)
@@ -212,19 +213,19 @@ class _Search:
         if isinstance(stmt, Alloc) and stmt.buffer.view_of is not None:
             self._viewed.add(stmt.buffer.storage)
 
-    def rings(self) -> Iterator[Ring]:
-        """Copies that the same statement reads first, together."""
-        groups: dict[tuple[Seq, Stmt], list[Ring]] = {}
-        for ring in self._found:
-            groups.setdefault((ring.home, ring.first), []).append(ring)
-        for (home, _), group in groups.items():
-            last = max((ring.last for ring in group), key=home.body.index)
-            readers = tuple(dict.fromkeys(reader for ring in group for reader in ring.readers))
-            copies = tuple(copy for ring in group for copy in ring.copies)
+    def load_groups(self) -> Iterator[LoadGroup]:
+        """Joins the copies with the same first reader."""
+        groups: dict[tuple[Seq, Stmt], list[LoadGroup]] = {}
+        for load_group in self._found:
+            groups.setdefault((load_group.parent, load_group.first), []).append(load_group)
+        for (parent, _), group in groups.items():
+            last = max((load_group.last for load_group in group), key=parent.body.index)
+            readers = tuple(dict.fromkeys(reader for load_group in group for reader in load_group.readers))
+            copies = tuple(copy for load_group in group for copy in load_group.copies)
             yield dataclasses.replace(group[0], copies=copies, last=last, readers=readers)
 
     def visit(self, stmt: Stmt, path: tuple[For | If, ...]) -> None:
-        """Looks at the copies below a statement."""
+        """Visits the copies below a statement."""
         if isinstance(stmt, Seq):
             for position, child in enumerate(stmt.body):
                 if isinstance(child, Copy):
@@ -235,22 +236,22 @@ class _Search:
             for body in sub_statements(stmt):
                 self.visit(body, (*path, stmt))
 
-    def _copy(self, copy: Copy, home: Seq, position: int, path: tuple[For | If, ...]) -> None:
+    def _copy(self, copy: Copy, parent: Seq, position: int, path: tuple[For | If, ...]) -> None:
         if copy.src.buffer.scope is not Scope.GLOBAL or copy.dst.buffer.scope is not Scope.SHARED:
             return
         readers = [s for s in self._touching[copy.dst.buffer.storage] if s is not copy]
-        after = {inner: child for child in home.body[position + 1 :] for inner in walk(child)}
+        after = {inner: child for child in parent.body[position + 1 :] for inner in walk(child)}
         reason = (
-            self._tile_reason(copy, readers, set(after)) or self._source_reason(copy, path) or self._can_bring(copy)
+            self._tile_reason(copy, readers, set(after)) or self._source_reason(copy, path) or self._can_load(copy)
         )
         if reason:
             self.refused.append((copy, reason))
             return
-        using = sorted({after[reader] for reader in readers}, key=home.body.index)
-        self._found.append(Ring((copy,), home, path, using[0], using[-1], tuple(readers), self._scalars))
+        using = sorted({after[reader] for reader in readers}, key=parent.body.index)
+        self._found.append(LoadGroup((copy,), parent, path, using[0], using[-1], tuple(readers), self._scalars))
 
     def _tile_reason(self, copy: Copy, readers: list[Stmt], after: set[Stmt]) -> str:
-        """What about the tile keeps others from bringing it."""
+        """Why a producer cannot fill the tile; empty if it can."""
         tile = copy.dst.buffer
         if tile.storage in self._viewed:
             return f"'{tile.name}' has views"
@@ -265,7 +266,7 @@ class _Search:
         return ""
 
     def _source_reason(self, copy: Copy, path: tuple[For | If, ...]) -> str:
-        """What about the source, or about how often it is read, others cannot know."""
+        """Why a producer cannot compute the source or the control flow around; empty if it can."""
         source = copy.src.buffer
         if source.storage in self._written:
             return f"the kernel also writes '{source.name}'"
@@ -279,12 +280,12 @@ class _Search:
             needed += [step.start, step.stop]
             if jumps(step.body):
                 return "a loop around it is left or continued in the middle of an iteration"
-        known = all(map(self._scalars.is_known, needed))
+        known = all(map(self._scalars.is_uniform, needed))
         return "" if known else "what it copies depends on what the block computes"
 
 
 def _reads_within(stmt: Stmt, filled: Region) -> bool:
-    """Whether a product reads no more of a tile than what is filled from its beginning."""
+    """Whether a gemm reads no more of a tile than the filled region, both from index 0."""
     if not isinstance(stmt, Gemm):
         return False
     regions = [region for region in (stmt.a, stmt.b, stmt.c) if region.buffer.storage is filled.buffer.storage]

@@ -1,8 +1,8 @@
-"""Two warpgroups that take turns: each computes every other tile of a block, one stores while the other multiplies.
+"""Ping-pong: two consumer warpgroups each compute every other tile, one runs its epilogue during the other's main loop.
 
-Takes the consumers' program of one tile after another, gives that of one of the two warpgroups. Invariant: the products
-of a tile begin only when those of the tile before have been issued, so that the machine serves one warpgroup at a time,
-and versions are given back in the order in which they were filled.
+Takes the consumers' program of a persistent block, gives that of one of the two warpgroups. Invariant: the gemms of a
+tile are issued only when those of the previous tile have been, so that the tensor cores serve one warpgroup at a time
+and stages are released in the order in which they were filled.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ GROUPS = 2
 
 
 @record(slots=True, eq=False)
-class Turns:
-    """The order of the two warpgroups.
+class OrderBarrier:
+    """Orders the main loops of the two warpgroups.
 
     Attributes:
-        barriers: One for each of them; the other one arrives when it has issued the products of a tile.
+        barriers: One for each warpgroup; the other one arrives when it has issued the gemms of a tile.
         tiles: The loop over the tiles of a block.
         number: Which of the two this is.
     """
@@ -35,55 +35,55 @@ class Turns:
     tiles: For
     number: int
 
-    def inits(self) -> list[Stmt]:
+    def barrier_inits(self) -> list[Stmt]:
         """Initializes the barriers."""
         return [CallStmt(MBARRIER_INIT, (self._at(n), const(1, INT32))) for n in range(GROUPS)]
 
-    def begin(self) -> list[Stmt]:
-        """Waits until the other one has issued the products of the tile before; the very first tile has none."""
-        own = self.tiles.var // GROUPS  # tiles that this warpgroup has done
+    def wait(self) -> list[Stmt]:
+        """Waits until the other warpgroup has issued the gemms of the previous tile; the first tile has none."""
+        own = self.tiles.var // GROUPS  # the tiles before, of this warpgroup
         phase = own % 2 if self.number else (own + 1) % 2
         return [CallStmt(MBARRIER_WAIT, (self._at(self.number), phase))]
 
-    def end(self, thread: Expr) -> list[Stmt]:
-        """Lets the other one begin."""
+    def arrive(self, thread: Expr) -> list[Stmt]:
+        """Lets the other warpgroup issue its gemms."""
         arrive = CallStmt(MBARRIER_ARRIVE, (self._at(GROUPS - 1 - self.number),))
         return [If(thread % WARPGROUP_THREADS == 0, arrive)]
 
-    def own_program(self, program: Stmt) -> Stmt:
-        """The program for the tiles of this warpgroup, with names and tiles of its own."""
-        made = _OwnTiles(self).visit(program)
+    def warpgroup_program(self, program: Stmt) -> Stmt:
+        """The program for the tiles of this warpgroup, with variables and buffers of its own."""
+        made = _EveryOtherTile(self).visit(program)
         assert made is not None
-        return made if self.number == 0 else renamed(made)
+        return made if self.number == 0 else with_fresh_names(made)
 
     def _at(self, number: int) -> Region:
         return Region(self.barriers, (const(number, INT32),), (const(1, INT32),))
 
 
-def turns_of(tiles: For) -> tuple[Turns, ...]:
-    """The turns of both warpgroups."""
+def order_barriers(tiles: For) -> tuple[OrderBarrier, ...]:
+    """The order barriers of both warpgroups."""
     barriers = Buffer("turn_order", (const(GROUPS, INT32),), SCALARS["uint64"], Scope.BARRIER)
-    return tuple(Turns(barriers, tiles, number) for number in range(GROUPS))
+    return tuple(OrderBarrier(barriers, tiles, number) for number in range(GROUPS))
 
 
-class _OwnTiles(Rewriter):
-    def __init__(self, turns: Turns) -> None:
-        self._turns = turns
+class _EveryOtherTile(Rewriter):
+    def __init__(self, order: OrderBarrier) -> None:
+        self._order_barriers = order
 
     def stmt(self, node: Stmt) -> Stmt | None:
-        if isinstance(node, For) and node.var is self._turns.tiles.var:
-            return dataclasses.replace(node, start=const(self._turns.number, INT32), step=GROUPS)
+        if isinstance(node, For) and node.var is self._order_barriers.tiles.var:
+            return dataclasses.replace(node, start=const(self._order_barriers.number, INT32), step=GROUPS)
         return self.rebuild_stmt(node)
 
 
-def renamed(program: Stmt) -> Stmt:
-    """The program with fresh variables and buffers for all that it defines itself."""
-    made = _Renamed(program).visit(program)
+def with_fresh_names(program: Stmt) -> Stmt:
+    """The program with fresh variables and buffers for all that it defines."""
+    made = _FreshNames(program).visit(program)
     assert made is not None
     return made
 
 
-class _Renamed(Rewriter):
+class _FreshNames(Rewriter):
     def __init__(self, program: Stmt) -> None:
         self._vars: dict[Var, Var] = {}
         self._buffers: dict[Buffer, Buffer] = {}

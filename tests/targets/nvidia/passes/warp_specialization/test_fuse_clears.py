@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 from harness import run_reference_on_copies
-from roles import launch_of
+from specialized import launch_of
 
 import tilelang.language as T
 from tilelang.arith.domain import of_function
 from tilelang.ir.printer import to_text
-from tilelang.targets.nvidia.passes.roles.rings import flat
-from tilelang.targets.nvidia.passes.roles.zeroing import products_begin_sums
+from tilelang.targets.nvidia.passes.warp_specialization.fuse_clears import fuse_clears
+from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
 
 
-def product(trips=3, start=0, step=1, before=False, scaled=False, twice=False, value=0.0):
+def gemm_kernel(trips=3, start=0, step=1, before=False, scaled=False, twice=False, value=0.0):
     K = T.dynamic("K")
 
     @T.prim_func
@@ -37,8 +37,8 @@ def product(trips=3, start=0, step=1, before=False, scaled=False, twice=False, v
 
 
 def changed(func):
-    launch = flat(launch_of(func))
-    made = products_begin_sums(launch, of_function(func))
+    launch = flatten_sequences(launch_of(func))
+    made = fuse_clears(launch, of_function(func))
     rng = np.random.default_rng(0)
     arguments = [rng.integers(-3, 3, (16, 160)).astype(np.float16), np.zeros((16, 16), np.float32)]
     after = type(func)(**{**{f: getattr(func, f) for f in func.__dataclass_fields__}, "body": made})
@@ -53,13 +53,13 @@ def changed(func):
      ({"twice": True}, "k == 0")],
 )  # fmt: skip
 def test_the_first_product_begins_the_sums(options, first):
-    text = changed(product(**options))
+    text = changed(gemm_kernel(**options))
     assert "T.fill" not in text
     assert 1 == text.count(f"clear_accum={first}")
 
 
 @pytest.mark.parametrize("options", [{"trips": None}, {"trips": 0}, {"before": True}, {"scaled": True}, {"value": 1.0}])
 def test_sums_are_cleared_where_the_product_is_not_the_first_to_touch_them_or_may_not_come(options):
-    text = changed(product(**options))
+    text = changed(gemm_kernel(**options))
     assert "T.fill" in text
     assert "clear_accum" not in text

@@ -1,13 +1,13 @@
 """What threads can compute for themselves depends on what they all can read, and on nothing that others do."""
 
 import pytest
-from roles import launch_of
+from specialized import launch_of
 
 import tilelang.language as T
 from tilelang.ir.stmt import Alloc, Break, If, Store
 from tilelang.ir.visit import walk
-from tilelang.targets.nvidia.passes.roles.rings import flat
-from tilelang.targets.nvidia.passes.roles.scalars import Scalars
+from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
+from tilelang.targets.nvidia.passes.warp_specialization.uniform_scalars import UniformScalars
 
 
 def launch(body):
@@ -20,7 +20,7 @@ def launch(body):
             few = T.alloc_local((4,), "int32")
             body(n, out, size, bx, tile, few)
 
-    made = flat(launch_of(main))
+    made = flatten_sequences(launch_of(main))
     return made, [s for s in walk(made.body) if isinstance(s, Store)][-1].value
 
 
@@ -60,7 +60,7 @@ def loops_left_early(n, out, size, bx, tile, few):
 @pytest.mark.parametrize("body", [sizes_and_blocks, read_only_memory, arrays, loops_left_early])
 def test_what_every_thread_can_tell(body):
     made, value = launch(body)
-    assert Scalars(made).is_known(value)
+    assert UniformScalars(made).is_uniform(value)
 
 
 @T.macro
@@ -139,21 +139,21 @@ def other_names(n, out, size, bx, tile, few):
 )
 def test_what_only_those_know_who_compute(body):
     made, value = launch(body)
-    assert not Scalars(made).is_known(value)
+    assert not UniformScalars(made).is_uniform(value)
 
 
 def test_origins_are_all_that_has_to_be_executed():
     made, value = launch(loops_left_early)
-    origins = Scalars(made).origins((value,))
-    assert {"count"} == {buffer.name for buffer in origins.buffers}
-    assert {made.block_vars[0]} == origins.variables
+    backward_slice = UniformScalars(made).backward_slice((value,))
+    assert {"count"} == {buffer.name for buffer in backward_slice.buffers}
+    assert {made.block_vars[0]} == backward_slice.variables
     assert {Alloc: 1, Store: 1, Break: 1} == {
-        kind: sum(isinstance(s, kind) for s in origins.statements) for kind in (Alloc, Store, Break)
+        kind: sum(isinstance(s, kind) for s in backward_slice.statements) for kind in (Alloc, Store, Break)
     }
 
 
 def test_scalars_change_within_what_assigns_them():
     made, value = launch(read_only_memory)
-    scalars = Scalars(made)
+    scalars = UniformScalars(made)
     assert scalars.changes_within(value, made.body)
     assert not any(scalars.changes_within(value, s) for s in walk(made.body) if isinstance(s, If))

@@ -1,0 +1,150 @@
+"""What a target's lowerings can do for producers and consumers: copies by TMA, gemms by wgmma.
+
+Takes a target's table of lowerings; gives `TargetCapabilities`. Invariant: nothing is decided here, and an accepted
+operator is still accepted in the form that `specialize_warps` gives it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import field
+
+from tilelang.analysis.fixed_layouts import fixed_layouts
+from tilelang.dtypes import INT32, SCALARS
+from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.expr import const
+from tilelang.ir.func import PrimFunc, TensorParam
+from tilelang.ir.stmt import Launch, TileOp
+from tilelang.ir.visit import walk
+from tilelang.layout.layout import Layout
+from tilelang.lowering.lowering import Lowering, LoweringContext, Lowerings, Refusal
+from tilelang.lowering.regions import whole
+from tilelang.ops.copy import Copy
+from tilelang.ops.gemm import Gemm, matrix_extents
+from tilelang.passes.base import PassContext
+from tilelang.records import record
+from tilelang.targets.nvidia.passes.warp_specialization.epilogue import EpilogueStore, find_epilogue_stores
+from tilelang.targets.nvidia.passes.warp_specialization.load_groups import LoadGroup, LoadGroups, find_load_groups
+from tilelang.targets.nvidia.requests import COPY_TMA_LOAD, COPY_TMA_STORE
+from tilelang.transforms.versions import versioned
+
+WGMMA_GEMM = "gemm.wgmma"  # the lowering of gemms for which warps are specialized
+_DTYPE = SCALARS["uint64"]
+
+
+@record
+class TargetCapabilities:
+    """What a target's lowerings can do for producers and consumers.
+
+    Attributes:
+        lowerings: The table.
+        context: The target and the compile options.
+        tensors: Buffers for which the host can make tensor maps: the parameters of the function.
+        layouts: The layouts of shared tiles that are fixed already.
+    """
+
+    lowerings: Lowerings
+    context: PassContext
+    tensors: frozenset[Buffer]
+    layouts: Mapping[Buffer, Layout]
+    _answers: dict[tuple[TileOp, str, int], str] = field(default_factory=dict)  # each question is answered once
+
+    def load_groups(self, launch: Launch) -> LoadGroups:
+        """The tiles of a launch that a producer can load; the launch comes from `flatten_sequences`."""
+        return find_load_groups(launch, self._can_load)
+
+    def multicast_refusal(self, copy: Copy, parts: int) -> str:
+        """Why blocks of a cluster cannot load a tile by multicast, each one of `parts`; empty if they can."""
+        return self._once(copy, COPY_TMA_LOAD, parts, lambda: self._part_refusal(copy, parts))
+
+    def _part_refusal(self, copy: Copy, parts: int) -> str:
+        part = const(0, INT32)
+        return self._load_refusal(dataclasses.replace(copy, multicast_mask=part, part=part, parts=parts))
+
+    def _can_load(self, copy: Copy) -> str:
+        return self._once(copy, COPY_TMA_LOAD, 0, lambda: self._load_refusal(copy))
+
+    def _load_refusal(self, copy: Copy) -> str:
+        if copy.src.buffer.storage not in self.tensors:
+            return f"'{copy.src.buffer.name}' is no parameter"
+        barrier = Buffer("barrier", (const(1, _DTYPE),), _DTYPE, Scope.BARRIER)
+        loaded = dataclasses.replace(copy, barrier=Region(barrier, (const(0, INT32),), (const(1, INT32),)))
+        return self._refusal(loaded, COPY_TMA_LOAD, 1) or self._refusal(_to_version(loaded), COPY_TMA_LOAD, 1)
+
+    def epilogue_stores(self, launch: Launch, threads: int) -> tuple[EpilogueStore, ...]:
+        """The copies of results that TMA can store; the launch comes from `flatten_sequences`."""
+
+        def can_store(copy: Copy) -> str:
+            if copy.dst.buffer.storage not in self.tensors:
+                return f"'{copy.dst.buffer.name}' is no parameter"
+            return self._once(copy, COPY_TMA_STORE, threads, lambda: self._refusal(copy, COPY_TMA_STORE, threads))
+
+        return find_epilogue_stores(launch, can_store)
+
+    def wgmma_refusal(self, gemm: Gemm, threads: int) -> str:
+        """Why so many threads cannot do a gemm by wgmma; empty if they can.
+
+        An operand of another dtype is converted into a fragment before, as `choose_lowerings` does it.
+        """
+        return self._once(gemm, WGMMA_GEMM, threads, lambda: self._gemm_refusal(gemm, threads))
+
+    def _gemm_refusal(self, gemm: Gemm, threads: int) -> str:
+        made = dataclasses.replace(gemm, a=converted_operand(gemm, 0), b=converted_operand(gemm, 1))
+        return self._refusal(made, WGMMA_GEMM, threads)
+
+    def reads_by_wgmma(self, gemm: Gemm, tile: Buffer, threads: int) -> bool:
+        """Whether a gemm reads a tile by wgmma from shared memory, without converting it."""
+        pairs = zip((gemm.a, gemm.b), gemm.operands, strict=True)
+        as_they_are = all(r.dtype == dtype for r, dtype in pairs if r.buffer.storage is tile.storage)
+        return as_they_are and not self.wgmma_refusal(gemm, threads)
+
+    def only_read_by_wgmma(self, load_group: LoadGroup, threads: int) -> bool:
+        """Whether all readers of a load group are gemms by wgmma of so many threads."""
+        return all(
+            isinstance(reader, Gemm) and all(self.reads_by_wgmma(reader, tile, threads) for tile in load_group.tiles)
+            for reader in load_group.readers
+        )
+
+    def _once(self, op: TileOp, name: str, count: int, ask: Callable[[], str]) -> str:
+        """The answer to a question about an operator and a number of threads or parts."""
+        key = (op, name, count)
+        if key not in self._answers:
+            self._answers[key] = ask()
+        return self._answers[key]
+
+    def _refusal(self, op: TileOp, name: str, threads: int) -> str:
+        row = self._row(type(op), name)
+        if row is None:
+            return f"the target has no {name}"
+        target, options = self.context.target, self.context.options
+        context = LoweringContext(target, options, threads, shared_layouts=self.layouts, has_producer=True)
+        answer = row.accepts(op, context)
+        return answer.reason if isinstance(answer, Refusal) else ""
+
+    def _row(self, kind: type[TileOp], name: str) -> Lowering | None:
+        return next((row for row in self.lowerings.get(kind, ()) if row.name == name), None)
+
+
+def target_capabilities(func: PrimFunc, lowerings: Lowerings, context: PassContext) -> TargetCapabilities:
+    """The capabilities of a target's lowerings in one function."""
+    tensors = frozenset(param.buffer for param in func.params if isinstance(param, TensorParam))
+    launches = [stmt for stmt in walk(func.body) if isinstance(stmt, Launch)]
+    layouts = {tile: layout for launch in launches for tile, layout in fixed_layouts(launch).items()}
+    return TargetCapabilities(lowerings, context, tensors, layouts)
+
+
+def converted_operand(gemm: Gemm, side: int) -> Region:
+    """Operand A (0) or B (1) in the dtype of the multiplication: itself, or a fragment with the converted values."""
+    region, dtype = (gemm.a, gemm.b)[side], gemm.operands[side]
+    if region.dtype == dtype:
+        return region
+    extents = matrix_extents(region)
+    return whole(Buffer(region.buffer.name, extents, dtype, Scope.FRAGMENT, loc=region.buffer.loc))
+
+
+def _to_version(copy: Copy) -> Copy:
+    """The copy to one version of its tile; versions are the first dimension of the buffer."""
+    zero, one = (const(number, INT32) for number in (0, 1))
+    tiles = Region(versioned(copy.dst.buffer, 2), (zero, *copy.dst.start), (one, *copy.dst.extent))
+    return dataclasses.replace(copy, dst=tiles)

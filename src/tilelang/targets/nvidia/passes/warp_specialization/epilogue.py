@@ -1,0 +1,214 @@
+"""Asynchronous stores of results: through staging tiles in shared memory, which the copy engine (TMA) stores.
+
+Takes a launch, gives its `EpilogueStore`s and the rewriter that performs them. Invariant: a staging tile is written
+only when the copy engine has read its previous contents, and the kernel ends after all tiles have been read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+
+from tilelang.analysis.accesses import accesses
+from tilelang.arith.domain import Domain
+from tilelang.arith.prove import proves
+from tilelang.dtypes import INT32
+from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.expr import Expr, const, int_const
+from tilelang.ir.stmt import Alloc, Atomic, CallStmt, Launch, Seq, Stmt
+from tilelang.ir.visit import Rewriter, walk
+from tilelang.lowering.regions import axes, is_whole, some_of, whole
+from tilelang.ops.atomic import AtomicTile
+from tilelang.ops.copy import Copy
+from tilelang.ops.describe import drop_units
+from tilelang.records import record
+from tilelang.targets.nvidia.isa.tensor_box import CHUNK_BYTES
+from tilelang.targets.nvidia.isa.tma import tma_store_wait
+from tilelang.targets.nvidia.passes.warp_specialization.pad_rows import SWIZZLE_SPAN, padded
+
+CanStore = Callable[[Copy], str]
+"""Why the copy engine cannot do a store from shared memory; empty if it can."""
+
+
+@record(slots=True, eq=False)
+class EpilogueStore:
+    """One copy of results to global memory.
+
+    Attributes:
+        copy: The user's copy to global memory.
+        staging: The shared tile that the copy engine stores.
+        writer: The user's copy into that tile; None where the compiler adds the tile.
+        loops: The number of loops around the copy.
+        parts: In how many parts, one after another, the results pass through the tile.
+    """
+
+    copy: Copy
+    staging: Buffer
+    writer: Copy | None = None
+    loops: int = 0
+    parts: int = 1
+
+
+def split_into_parts(made: EpilogueStore, parts: int) -> EpilogueStore:
+    """The store in `parts` parts of equally many columns; unchanged where the columns do not divide."""
+    copy = made.copy
+    columns = (drop_units(copy.dst.extent) or (const(0, INT32),))[-1]
+    row = (int_const(columns) or 0) * copy.dst.dtype.storage_bytes
+    if made.writer is not None or parts == 1 or row % (parts * CHUNK_BYTES):
+        return made
+    extents = drop_units(_part(copy, 0, parts).dst.extent)
+    return dataclasses.replace(made, staging=_staging(copy, extents), parts=parts)
+
+
+def has_full_rows(made: EpilogueStore, parts: int) -> bool:
+    """Whether a store has so many parts, with rows that are multiples of 128 bytes."""
+    columns = (made.staging.static_shape or (0,))[-1]
+    return made.parts == parts and columns * made.staging.dtype.storage_bytes % SWIZZLE_SPAN == 0
+
+
+def _part(copy: Copy, number: int, parts: int) -> Copy:
+    """Part `number` of a copy that is split into `parts` along its last dimension of more than one element."""
+    if parts == 1:
+        return copy
+    return dataclasses.replace(copy, src=_columns(copy.src, number, parts), dst=_columns(copy.dst, number, parts))
+
+
+def _columns(region: Region, number: int, parts: int) -> Region:
+    axis = axes(region)[-1]
+    width = (int_const(region.extent[axis]) or 0) // parts
+    return some_of(region, axis, number * width, width)
+
+
+def _staging(copy: Copy, extents: Sequence[Expr]) -> Buffer:
+    """A staging tile for results of these extents."""
+    source = copy.src.buffer
+    return padded(Buffer(f"{source.name}_staging", tuple(extents), copy.dst.dtype, Scope.SHARED, loc=source.loc))
+
+
+def first_release(launch: Launch) -> Stmt | None:
+    """The first statement with release semantics on global memory, if there is one."""
+    for stmt in walk(launch.body):
+        if isinstance(stmt, Atomic) and stmt.releases and stmt.buffer.scope is Scope.GLOBAL:
+            return stmt
+        if isinstance(stmt, AtomicTile) and stmt.order.releases and stmt.dst.buffer.scope is Scope.GLOBAL:
+            return stmt
+    return None
+
+
+def find_epilogue_stores(launch: Launch, can_store: CanStore) -> tuple[EpilogueStore, ...]:
+    """The asynchronous stores of a launch that comes from `flatten_sequences`, in program order."""
+    if first_release(launch) is not None:
+        return ()  # a release would not cover stores that are still in flight
+    found = accesses(launch.body)
+    domain = Domain().with_extents(launch.block_vars, launch.grid)
+    touching: dict[Buffer, dict[Stmt, None]] = {}
+    for access in found.all:
+        touching.setdefault(access.buffer.storage, {})[access.stmt] = None
+    parents = {child: stmt for stmt in walk(launch.body) if isinstance(stmt, Seq) for child in stmt.body}
+    stores = {}
+    for access in found.writes:
+        copy = access.stmt
+        if isinstance(copy, Copy) and access.buffer.scope is Scope.GLOBAL and copy in parents:
+            known = access.context.domain(_nonempty(copy.dst.buffer, domain))
+            if not all(proves(start >= 0, known) for start in copy.dst.start):
+                continue  # TMA drops elements behind the end of a tensor, but traps on those before its start
+            made = _epilogue_store(copy, parents, touching, can_store)
+            if made is not None:
+                stores[copy] = dataclasses.replace(made, loops=len(access.context.loops()))
+    return tuple(stores.values())
+
+
+def _nonempty(tensor: Buffer, domain: Domain) -> Domain:
+    """Adds that a tensor that TMA stores to is not empty: the host makes no tensor map of an empty one."""
+    for extent in tensor.shape:
+        if int_const(extent) is None:
+            domain = domain.assume(extent >= 1)
+    return domain
+
+
+def _epilogue_store(
+    copy: Copy, parents: Mapping[Stmt, Seq], touching: Mapping[Buffer, Mapping[Stmt, None]], can_store: CanStore
+) -> EpilogueStore | None:
+    source = copy.src.buffer
+    if len(touching[copy.dst.buffer.storage]) > 1:
+        return None  # nothing orders TMA stores and other accesses to the tensor
+    if source.scope is Scope.FRAGMENT and is_whole(copy.src) and copy.src.static_extent is not None:
+        tile = _staging(copy, drop_units(copy.dst.extent))
+        return None if can_store(_async_store(copy, _valid_part(copy, tile))) else EpilogueStore(copy, tile)
+    if source.scope is not Scope.SHARED or not is_whole(copy.src) or source.view_of is not None:
+        return None
+    (writer, *others) = [s for s in touching[source.storage] if s is not copy] or [copy]
+    if others or not isinstance(writer, Copy) or parents.get(writer) is not parents[copy]:
+        return None
+    body = parents[copy].body
+    if not is_whole(writer.dst) or writer.dst.buffer is not source or writer.src.buffer.scope is not Scope.FRAGMENT:
+        return None
+    if body.index(writer) > body.index(copy):
+        return None
+    return None if can_store(_async_store(copy, whole(source))) else EpilogueStore(copy, source, writer)
+
+
+def _async_store(copy: Copy, results: Region) -> Copy:
+    return dataclasses.replace(copy, src=results, is_async=True)
+
+
+def _valid_part(copy: Copy, tile: Buffer) -> Region:
+    """The part of a staging tile that holds results: its rows may be padded."""
+    return dataclasses.replace(whole(tile), extent=tuple(drop_units(copy.dst.extent)))
+
+
+class StageEpilogue(Rewriter):
+    """Rewrites copies of results into asynchronous stores through staging tiles.
+
+    The caller allocates the tiles around the statements and adds the final `store_wait`.
+
+    Args:
+        stores: The copies to rewrite.
+        independent_loops: How many of the outermost loops write disjoint elements in their iterations: the loop over
+            the tiles of the grid.
+    """
+
+    def __init__(self, stores: Sequence[EpilogueStore], independent_loops: int = 0) -> None:
+        self._independent_loops = independent_loops
+        self._stores = {e.copy: e for e in stores}
+        self._writers = {e.writer: e for e in stores if e.writer is not None}
+        self._fresh = {e.staging for e in stores}
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        """Rewrites copies of results and the user's copies into staging tiles."""
+        if isinstance(node, Alloc) and node.buffer in self._fresh:
+            return None
+        if not isinstance(node, Seq):
+            return self.rebuild_stmt(node)
+        body: list[Stmt] = []
+        for child in node.body:
+            if isinstance(child, Copy) and child in self._stores:
+                body += self._staged_store(self._stores[child])
+            elif isinstance(child, Copy) and child in self._writers:
+                body += [*self._acquire_staging(self._writers[child]), child]
+            else:
+                made = self.visit(child)
+                body += [] if made is None else [made]
+        same = len(body) == len(node.body) and all(x is y for x, y in zip(body, node.body, strict=True))
+        return node if same else Seq(tuple(body), loc=node.loc)
+
+    def _staged_store(self, made: EpilogueStore) -> list[Stmt]:
+        copy = made.copy
+        if made.writer is not None:
+            return [_async_store(copy, whole(made.staging))]
+        body: list[Stmt] = []
+        for number in range(made.parts):
+            part = _part(copy, number, made.parts)
+            results = _valid_part(part, made.staging)
+            body += [store_wait(copy)] if number else self._acquire_staging(made)
+            body += [Copy(part.src, results, loc=copy.loc), _async_store(part, results)]
+        return body
+
+    def _acquire_staging(self, made: EpilogueStore) -> list[Stmt]:
+        """Waits until the staging tile may be written again; where needed, until the tensor may be, too."""
+        return [store_wait(made.copy, read=made.loops <= self._independent_loops)] if made.loops else []
+
+
+def store_wait(near: Stmt, *, read: bool = True) -> Stmt:
+    """Waits for all stores of the executing thread: until their tiles are read, or until global memory is written."""
+    return CallStmt(tma_store_wait(0, read=read), (), loc=near.loc)

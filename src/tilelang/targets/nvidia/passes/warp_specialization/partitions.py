@@ -1,0 +1,241 @@
+"""The programs of the two partitions of a warp-specialized block: the producer's loads and the consumers' computation.
+
+Takes a launch's body and its pipelines, gives a statement for each partition. Invariant: the producer issues the copies
+of the pipelines in program order, under the same loops and branches, and recomputes the uniform scalars that these need
+in variables of its own; consumers do everything else, and access a tile only between wait and release.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from tilelang.dtypes import SCALARS
+from tilelang.ir.buffer import Buffer
+from tilelang.ir.expr import Expr, Var
+from tilelang.ir.stmt import Alloc, Bind, CallStmt, For, ForKind, If, Seq, Stmt, While
+from tilelang.ir.visit import Rewriter, expressions, substitute, substitute_stmt, walk, walk_expr
+from tilelang.ops.copy import Copy
+from tilelang.targets.nvidia.isa.cache_policy import NORMAL, l2_policy
+from tilelang.targets.nvidia.passes.warp_specialization.async_mma import AsyncMma, async_mma_of
+from tilelang.targets.nvidia.passes.warp_specialization.multicast import ClusterBlocks, select_by_thread
+from tilelang.targets.nvidia.passes.warp_specialization.ping_pong import OrderBarrier
+from tilelang.targets.nvidia.passes.warp_specialization.pipeline_buffers import (
+    PartitionStates,
+    PipelineBuffer,
+    PipelineState,
+    consumer_release,
+    consumer_wait,
+    full_barrier,
+    producer_acquire,
+)
+from tilelang.transforms.versions import OnVersion
+
+
+def producer(body: Stmt, pipelines: Sequence[PipelineBuffer], cluster: ClusterBlocks) -> Stmt:
+    """The program of the producer's thread, which may load for other blocks of its cluster, too."""
+    states = PartitionStates(pipelines)
+    rewriter = _Producer(pipelines, states, cluster)
+    made = rewriter.visit(body)
+    inner = () if made is None else (made,)
+    policies = [CallStmt(l2_policy(kind), (), result=var) for kind, var in rewriter.policies.items()]
+    return _without_unused(Seq((*policies, *states.counters, *inner), loc=body.loc))
+
+
+class _Producer:
+    def __init__(self, pipelines: Sequence[PipelineBuffer], states: PartitionStates, cluster: ClusterBlocks) -> None:
+        self._of = {copy: each for each in pipelines for copy in each.load_group.copies}
+        self._states, self._cluster = states, cluster
+        self._current: dict[PipelineBuffer, PipelineState] = {}
+        slices = [each.load_group.backward_slice() for each in pipelines]
+        self._recomputed = frozenset[Stmt]().union(*(each.statements for each in slices))
+        # the producer's own copies of buffers and variables of the original program
+        self._buffers = {old: dataclasses.replace(old) for each in slices for old in each.buffers}
+        self._values: dict[Var, Expr] = {}
+        self.policies: dict[str, Var] = {}  # L2 cache policies, each created once
+
+    def visit(self, node: Stmt) -> Stmt | None:
+        """The part of a statement that the producer executes; None if there is none."""
+        match node:
+            case Seq():
+                return self._sequence(node)
+            case For():
+                var = self._fresh(node.var)
+                body = self.visit(node.body)
+                if body is None:
+                    return None
+                start, stop = self._renamed(node.start), self._renamed(node.stop)
+                kind = ForKind.SERIAL if node.kind is ForKind.PIPELINED else node.kind
+                return dataclasses.replace(node, var=var, start=start, stop=stop, kind=kind, body=body, pipeline=None)
+            case While():
+                body = self.visit(node.body)
+                return body and dataclasses.replace(node, condition=self._renamed(node.condition), body=body)
+            case If():
+                then = self.visit(node.then_body)
+                other = None if node.else_body is None else self.visit(node.else_body)
+                if then is None and other is None:
+                    return None
+                condition = self._renamed(node.condition)
+                return dataclasses.replace(
+                    node, condition=condition, then_body=then or Seq((), loc=node.loc), else_body=other
+                )
+        return substitute_stmt(node, self._values, self._buffers) if node in self._recomputed else None
+
+    def _sequence(self, node: Seq) -> Stmt | None:
+        busy = False
+        body: list[Stmt] = []
+        for child in node.body:
+            if isinstance(child, Bind):
+                value = self._renamed(child.value)
+                body.append(dataclasses.replace(child, var=self._fresh(child.var), value=value))
+            elif isinstance(child, Copy) and child in self._of:
+                body += self._load(child, self._of[child])
+                busy = True
+            elif (made := self.visit(child)) is not None:
+                body.append(made)
+                busy = True
+        return Seq(tuple(body), loc=node.loc) if busy else None
+
+    def _fresh(self, var: Var) -> Var:
+        """The producer's own copy of a variable."""
+        made = self._values[var] = Var(var.name, var.dtype, index=var.index)
+        return made
+
+    def _renamed(self, expr: Expr) -> Expr:
+        """An expression in the producer's own variables and buffers."""
+        return substitute(expr, self._values, self._buffers)
+
+    def _load(self, copy: Copy, each: PipelineBuffer) -> list[Stmt]:
+        made: list[Stmt] = []
+        copies = each.load_group.copies
+        if copy is copies[0]:
+            self._current[each] = self._states.state(each, self._renamed)
+            state = self._current[each]
+            made += [*state.setup, *producer_acquire(each, state)]
+        state = self._current[each]
+        moved = substitute_stmt(copy, self._values, self._buffers)
+        assert isinstance(moved, Copy)
+        moved = _on_versions(moved, each, state)
+        moved = dataclasses.replace(moved, barrier=full_barrier(each, state), cache_policy=self._policy(copy))
+        axes = each.multicast.get(copy.dst.buffer)
+        made.append(moved if axes is None else self._cluster.multicast_part(moved, axes))
+        if copy is copies[-1]:
+            made += state.advance
+        return [_with_location(s, copy) for s in made]
+
+    def _policy(self, copy: Copy) -> Var | None:
+        if copy.eviction is None or copy.eviction == NORMAL:
+            return None
+        return self.policies.setdefault(copy.eviction, Var(copy.eviction, SCALARS["uint64"]))
+
+
+def _on_versions(copy: Copy, each: PipelineBuffer, state: PipelineState) -> Copy:
+    made = OnVersion(_versions(each, state)).visit(copy)
+    assert isinstance(made, Copy)
+    return made
+
+
+def _versions(each: PipelineBuffer, state: PipelineState) -> dict[Buffer, tuple[Buffer, Expr]]:
+    return {old: (new, state.index) for old, new in each.tiles.items() if new is not old}
+
+
+def _with_location(made: Stmt, near: Stmt) -> Stmt:
+    return made if made.loc.file else dataclasses.replace(made, loc=near.loc)
+
+
+def _without_unused(body: Seq) -> Stmt:
+    """The producer's program without bindings that nothing in it uses."""
+    while True:
+        used = {e for s in walk(body) for root in expressions(s) for e in walk_expr(root) if isinstance(e, Var)}
+        made = _Drop(used).visit(body)
+        assert isinstance(made, Seq)
+        if made is body:
+            return body
+        body = made
+
+
+class _Drop(Rewriter):
+    def __init__(self, used: set[Var]) -> None:
+        self._used = used
+
+    def expr(self, node: Expr) -> Expr:
+        return node
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        return None if isinstance(node, Bind) and node.var not in self._used else self.rebuild_stmt(node)
+
+
+# -- consumers --------------------------------------------------------------------------------------------------------
+def consumer(
+    body: Stmt,
+    pipelines: Sequence[PipelineBuffer],
+    thread: Expr,
+    mma_in_flight: int = 0,
+    order: OrderBarrier | None = None,
+) -> Stmt:
+    """The program of the consumers.
+
+    Args:
+        body: The body of the launch.
+        pipelines: The tiles that the producer loads.
+        thread: The index of the executing thread in the block; consumers are the first threads.
+        mma_in_flight: Gemms that still run when the next one is issued, in loops that allow it.
+        order: Orders the main loops of ping-pong warpgroups; None without ping-pong.
+    """
+    states = PartitionStates(pipelines)
+    rewriter = _Consumer(pipelines, states, thread)
+    if mma_in_flight:
+        loops = [s for s in walk(body) if isinstance(s, For)]
+        async_mmas = [async_mma for loop in loops if (async_mma := async_mma_of(loop, pipelines, order)) is not None]
+        rewriter.async_mmas = {async_mma.loop: async_mma for async_mma in async_mmas}
+    made = rewriter.visit(body) or Seq((), loc=body.loc)
+    on_versions = OnVersion(rewriter.versions).visit(made) or Seq((), loc=body.loc)
+    senders = [Bind(each.sender, select_by_thread(each.senders, thread)) for each in pipelines if each.signals_cluster]
+    return Seq((*senders, *states.counters, on_versions), loc=body.loc)
+
+
+class _Consumer(Rewriter):
+    def __init__(self, pipelines: Sequence[PipelineBuffer], states: PartitionStates, thread: Expr) -> None:
+        self._pipelines, self._states, self._thread = pipelines, states, thread
+        self._copies = {copy for each in pipelines for copy in each.load_group.copies}
+        self._tiles = {tile for each in pipelines for tile in each.tiles}
+        self._loops = {each.load_group.loop for each in pipelines}
+        self.versions: dict[Buffer, tuple[Buffer, Expr]] = {}
+        self.async_mmas: dict[For, AsyncMma] = {}
+
+    def stmt(self, node: Stmt) -> Stmt | None:
+        if isinstance(node, Seq):
+            return self._sequence(node)
+        made = self.rebuild_stmt(node)
+        if isinstance(node, For) and node in self._loops and isinstance(made, For):
+            made = dataclasses.replace(made, kind=ForKind.SERIAL, pipeline=None)
+            if node in self.async_mmas:
+                drained = self.async_mmas[node].with_drain(made, self._thread)
+                return Seq(tuple(_with_location(s, node) for s in drained), loc=node.loc)
+        return made
+
+    def _sequence(self, node: Seq) -> Stmt:
+        async_mma = next((async_mma for async_mma in self.async_mmas.values() if async_mma.loop.body is node), None)
+        mine = [each for each in self._pipelines if each.load_group.parent is node]
+        states = {each: self._states.state(each) for each in mine}
+        for each, state in states.items():
+            self.versions.update(_versions(each, state))
+        body: list[Stmt] = []
+        for child in node.body:
+            if child in self._copies or isinstance(child, Alloc) and child.buffer in self._tiles:
+                continue
+            for each in mine:
+                if each.load_group.first is child:
+                    made = [*states[each].setup, *consumer_wait(each, states[each])]
+                    body += [_with_location(s, child) for s in made]
+            if async_mma is not None and child is async_mma.gemm:
+                made = [async_mma.issue(), *async_mma.release_previous(self._thread)]
+                body += [_with_location(s, child) for s in made]
+                continue
+            rewritten = self.visit(child)
+            body += [] if rewritten is None else [rewritten]
+            for each in mine:
+                if each.load_group.last is child:
+                    made = [*consumer_release(each, states[each].index, self._thread), *states[each].advance]
+                    body += [_with_location(s, child) for s in made]
+        return Seq(tuple(body), loc=node.loc)

@@ -1,0 +1,217 @@
+"""Pipelines between producer and consumers: multi-buffered tiles with full and empty barriers for each stage.
+
+Takes load groups and a schedule, gives `PipelineBuffer`s; for each partition, its `PipelineState`s. Invariant: both
+partitions count the fills of a pipeline in the same way, so that index and phase of a fill are the same for both.
+
+A full barrier counts one arrival, which announces the bytes, and the bytes. An empty barrier counts the arrivals of
+readers: one for each warpgroup if only wgmma reads the tiles, since that completes for all four warps at once,
+otherwise one for each thread. Producers begin with the phase before the first, which counts as complete.
+
+Where blocks of a cluster load by multicast, readers arrive at the empty barriers of all blocks that write to their
+tiles: a barrier then counts the readers in all blocks that its own block writes to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from tilelang.dtypes import INT32, SCALARS
+from tilelang.ir.buffer import Buffer, Region, Scope
+from tilelang.ir.expr import Expr, Load, Var, const, int_const, select
+from tilelang.ir.stmt import Alloc, Bind, CallStmt, If, Stmt, Store
+from tilelang.records import record
+from tilelang.targets.nvidia.isa.cluster import mbarrier_arrive_remote
+from tilelang.targets.nvidia.isa.mbarrier import (
+    MBARRIER_ARRIVE,
+    MBARRIER_ARRIVE_EXPECT_TX,
+    MBARRIER_INIT,
+    MBARRIER_WAIT,
+)
+from tilelang.targets.nvidia.passes.warp_specialization.load_groups import LoadGroup
+from tilelang.targets.nvidia.passes.warp_specialization.multicast import ClusterBlocks
+from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS, Schedule
+from tilelang.transforms.versions import versioned
+
+_OPAQUE = SCALARS["uint64"]  # an object of 64 bits. Source: PTX ISA, "mbarrier", "Contents"
+_ZERO, _ONE = const(0, INT32), const(1, INT32)
+
+
+@record(slots=True, eq=False)
+class PipelineBuffer:
+    """A load group with its stages in shared memory.
+
+    Attributes:
+        load_group: The copies.
+        versions: The number of stages.
+        tiles: For each tile, the buffer with all its stages; the tile itself where there is one stage.
+        full: One full barrier for each stage.
+        empty: One empty barrier for each stage; None where no stage is filled twice.
+        wgmma_only: Whether only wgmma reads the tiles.
+        multicast: The tiles that are loaded by multicast, and the dimensions of the grid along which their blocks lie.
+        senders: The ranks in the cluster of the blocks that load for this one, itself first; empty where no other does.
+        sender: In the consumers' program, the block at whose empty barrier a thread arrives.
+    """
+
+    load_group: LoadGroup
+    versions: int
+    tiles: Mapping[Buffer, Buffer]
+    full: Buffer
+    empty: Buffer | None
+    wgmma_only: bool
+    multicast: Mapping[Buffer, tuple[int, ...]]
+    senders: tuple[Expr, ...]
+    sender: Var
+
+    @property
+    def signals_cluster(self) -> bool:
+        """Whether consumers signal barriers of other blocks."""
+        return self.empty is not None and bool(self.senders)
+
+    def barrier_inits(self, schedule: Schedule) -> list[Stmt]:
+        """Initializes the barriers."""
+        arrivals = schedule.tile_threads // (WARPGROUP_THREADS if self.wgmma_only else 1)
+        arrivals *= len(self.senders) or 1  # as many blocks write to this one as it writes to
+        made: list[Stmt] = []
+        for barriers, count in ((self.full, 1), (self.empty, arrivals)):
+            if barriers is not None:
+                places = [_at(barriers, const(number, INT32)) for number in range(self.versions)]
+                made += [CallStmt(MBARRIER_INIT, (place, const(count, INT32))) for place in places]
+        return made
+
+
+def pipeline_buffer(
+    load_group: LoadGroup, schedule: Schedule, cluster: ClusterBlocks, *, wgmma_only: bool
+) -> PipelineBuffer:
+    """A load group with the number of stages that the schedule gives it."""
+    multicast = {tile: axes for tile, axes in schedule.multicast if tile in load_group.tiles}
+    versions = schedule.stages if load_group.pipelined else schedule.outer_stages
+    most = load_group.fill_count().maximum
+    versions = versions if most is None else max(1, min(versions, most))
+    name = load_group.tiles[0].name
+    count = (const(versions, INT32),)
+    return PipelineBuffer(
+        load_group,
+        versions,
+        {tile: tile if versions == 1 else versioned(tile, versions) for tile in load_group.tiles},
+        Buffer(f"{name}_full", count, _OPAQUE, Scope.BARRIER),
+        None if most is not None and most <= versions else Buffer(f"{name}_empty", count, _OPAQUE, Scope.BARRIER),
+        wgmma_only,
+        multicast,
+        cluster.senders(multicast.values()),
+        Var("sender", INT32),
+    )
+
+
+@record(slots=True)
+class PipelineState:
+    """The stage that a partition fills or reads next.
+
+    Attributes:
+        setup: Statements that define the index and the phase.
+        index: The number of the stage.
+        phase: The phase of its full barrier, 0 or 1.
+        advance: Statements that go on to the next stage.
+    """
+
+    setup: tuple[Stmt, ...]
+    index: Expr
+    phase: Expr
+    advance: tuple[Stmt, ...] = ()
+
+
+class PartitionStates:
+    """The states of one partition in all pipelines.
+
+    Attributes:
+        counters: Allocations of the states that are counted at run time, to stand at the beginning of the partition.
+    """
+
+    def __init__(self, pipelines: Sequence[PipelineBuffer]) -> None:
+        self.counters: list[Stmt] = []
+        self._counted: dict[PipelineBuffer, tuple[Buffer, Buffer]] = {}
+        for each in pipelines:
+            if each.load_group.fill_count().preceding is None:
+                pair = (_scalar("version"), _scalar("phase"))
+                self._counted[each] = pair
+                self.counters += [Alloc(counter, _ZERO) for counter in pair]
+
+    def state(self, each: PipelineBuffer, rename: Callable[[Expr], Expr] = lambda expr: expr) -> PipelineState:
+        """The state in the sequence that holds the load group.
+
+        Args:
+            each: The pipeline.
+            rename: Replaces variables and scalars of an expression by those of this partition.
+        """
+        if each in self._counted:
+            return self._from_counters(each)
+        fills = each.load_group.fill_count()
+        assert fills.preceding is not None
+        number = rename(fills.preceding)
+        if each.empty is None:
+            return _bound_state("version", number, _ZERO)
+        if each.versions == 1:
+            return _bound_state("phase", _ZERO, number % 2)
+        version, phase = number % each.versions, number // each.versions % 2
+        if int_const(number) is not None:
+            return PipelineState((), version, phase)
+        first, second = (Var(text, INT32, index=True) for text in ("version", "phase"))
+        return PipelineState((Bind(first, version), Bind(second, phase)), first, second)
+
+    def _from_counters(self, each: PipelineBuffer) -> PipelineState:
+        counters = self._counted[each]
+        names = [Var(text, INT32) for text in ("version", "phase")]
+        version, phase = names
+        before = [Bind(name, Load(counter, (), INT32)) for name, counter in zip(names, counters, strict=True)]
+        is_last = version == each.versions - 1
+        steps = (select(is_last, _ZERO, version + 1), select(is_last, 1 - phase, phase))
+        after = [Store(counter, (), step) for counter, step in zip(counters, steps, strict=True)]
+        return PipelineState(tuple(before), version, phase, tuple(after))
+
+
+def _bound_state(text: str, version: Expr, phase: Expr) -> PipelineState:
+    """A state of which only index or phase needs a variable."""
+    value = version if text == "version" else phase
+    if int_const(value) is not None or isinstance(value, Var):
+        return PipelineState((), version, phase)
+    name = Var(text, INT32, index=True)
+    parts = (name, phase) if text == "version" else (version, name)
+    return PipelineState((Bind(name, value),), *parts)
+
+
+def _scalar(name: str) -> Buffer:
+    return Buffer(name, (), INT32, Scope.VAR)
+
+
+def _at(barriers: Buffer, number: Expr) -> Region:
+    return Region(barriers, (number,), (_ONE,))
+
+
+# -- operations of partitions --------------------------------------------------------------------------------------
+def consumer_wait(each: PipelineBuffer, state: PipelineState) -> list[Stmt]:
+    """A consumer waits until the stage is full."""
+    return [CallStmt(MBARRIER_WAIT, (_at(each.full, state.index), state.phase))]
+
+
+def consumer_release(each: PipelineBuffer, index: Expr, thread: Expr) -> list[Stmt]:
+    """Consumers have read the tiles of a stage: they arrive at its empty barrier."""
+    if each.empty is None:
+        return []
+    if each.senders:
+        arrive = CallStmt(mbarrier_arrive_remote(), (_at(each.empty, index), each.sender))
+        return [If(thread % WARPGROUP_THREADS < len(each.senders), arrive)]
+    arrive = CallStmt(MBARRIER_ARRIVE, (_at(each.empty, index),))
+    return [If(thread % WARPGROUP_THREADS == 0, arrive) if each.wgmma_only else arrive]
+
+
+def producer_acquire(each: PipelineBuffer, state: PipelineState) -> list[Stmt]:
+    """The producer waits until the stage is empty, and announces the bytes of its copies."""
+    made: list[Stmt] = []
+    if each.empty is not None:
+        made.append(CallStmt(MBARRIER_WAIT, (_at(each.empty, state.index), 1 - state.phase)))
+    count = const(each.load_group.bytes, INT32)
+    return [*made, CallStmt(MBARRIER_ARRIVE_EXPECT_TX, (_at(each.full, state.index), count))]
+
+
+def full_barrier(each: PipelineBuffer, state: PipelineState) -> Region:
+    """The barrier on which the copies of a stage complete."""
+    return _at(each.full, state.index)

@@ -1,0 +1,140 @@
+"""Divides the shared memory of a warp-specialized block into pipeline stages and staging tiles of the epilogue.
+
+Takes a launch with its load groups and epilogue stores, gives a `SharedMemoryBudget`. Invariant: stages and staging
+tiles fit beside everything else that the program keeps in shared memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.expr import int_const
+from tilelang.ir.stmt import Alloc, Launch
+from tilelang.ir.visit import walk
+from tilelang.layout.boxes import ALIGNMENT
+from tilelang.ops.gemm import Gemm
+from tilelang.options import ScheduleOverrides
+from tilelang.records import record
+from tilelang.targets.nvidia.isa.wgmma import ROWS
+from tilelang.targets.nvidia.passes.warp_specialization.epilogue import EpilogueStore, has_full_rows, split_into_parts
+from tilelang.targets.nvidia.passes.warp_specialization.load_groups import LoadGroup
+
+_MAX_STAGES = 8  # more stages were never faster, unless tiles are small
+_BYTES_IN_FLIGHT = 128 * 1024  # enough bytes in flight per multiprocessor to hide the latency of memory
+_MIN_STAGES = 3  # with fewer, it is better to store from registers
+# Parts of the epilogue, where these leave space for another stage: at 8192 x 8192 x 1024 tiles of 128x192
+# reached 1.117 of cuBLAS in three parts and 1.075 at once, at 5000^3 those of 128x224 0.969 in two parts and 0.930.
+_MAX_EPILOGUE_PARTS = 4
+
+
+@record(slots=True)
+class SharedMemoryBudget:
+    """How shared memory is used.
+
+    Attributes:
+        stages: Stages of the tiles that pipelined loops load.
+        outer_stages: Stages of the tiles that are loaded outside of pipelined loops.
+        epilogue_parts: In how many parts the epilogue stores through shared memory; 0 if it stores from registers.
+    """
+
+    stages: int
+    outer_stages: int
+    epilogue_parts: int
+
+
+def shared_memory_budget(
+    launch: Launch,
+    load_groups: Sequence[LoadGroup],
+    stores: Sequence[EpilogueStore],
+    shared_bytes: int,
+    overrides: ScheduleOverrides,
+    *,
+    persistent: bool,
+    concurrent_tiles: int,
+    demoted: Collection[Buffer] = (),
+) -> SharedMemoryBudget | str:
+    """The best use of shared memory; a reason where less than two stages fit.
+
+    Args:
+        launch: A launch as `flatten_sequences` gives it.
+        load_groups: The loads of the producer.
+        stores: The stores that may go through shared memory.
+        shared_bytes: Bytes of shared memory of a block.
+        overrides: What the user sets.
+        persistent: Whether blocks loop over the tiles of the grid.
+        concurrent_tiles: How many tiles of the grid may be in their epilogue at the same time.
+        demoted: Fragments that do not fit into registers and are kept in shared memory.
+    """
+    loaded = {tile for load_group in load_groups for tile in load_group.tiles}
+    pipelined_tiles = loaded | {made.staging for made in stores}
+    tiles = [s.buffer for s in walk(launch.body) if isinstance(s, Alloc) and s.buffer.scope is Scope.SHARED]
+    budget = shared_bytes - ALIGNMENT  # for barriers
+    budget -= sum(_size(tile) for tile in tiles if tile.view_of is None and tile not in pipelined_tiles)
+    budget -= sum(map(_size, demoted))
+    budget -= max((_overread(s) for s in walk(launch.body) if isinstance(s, Gemm)), default=0)
+    outer = sum(_size(t) for load_group in load_groups if not load_group.pipelined for t in load_group.tiles)
+    pipelined = [load_group for load_group in load_groups if load_group.pipelined]
+    stage = sum(_size(t) for load_group in pipelined for t in load_group.tiles)
+    most = _max_stages(pipelined, stage, overrides, persistent=persistent)
+
+    def stages(epilogue_parts: int, versions: int) -> int:
+        return min((budget - _staging(stores, epilogue_parts) * concurrent_tiles - versions * outer) // stage, most)
+
+    best = SharedMemoryBudget(0, 1, 0)
+    for through_shared, versions in ((True, 2), (True, 1), (False, 2), (False, 1)):
+        choices = [parts for parts in _epilogue_choices(stores, overrides) if bool(parts) is through_shared]
+        if not choices or versions > 1 and not (persistent and outer):
+            continue
+        epilogue_parts = max(choices, key=lambda parts: (stages(parts, versions), -parts))
+        made = SharedMemoryBudget(stages(epilogue_parts, versions), versions, epilogue_parts)
+        if made.stages >= min(_MIN_STAGES, most):
+            return made
+        if made.stages > best.stages:
+            best = made
+    if best.stages < min(2, most):
+        held = "one version" if best.stages == 1 else "no version"
+        return f"shared memory holds {held} of {stage} bytes of tiles"
+    return best
+
+
+def _epilogue_choices(stores: Sequence[EpilogueStore], overrides: ScheduleOverrides) -> tuple[int, ...]:
+    """The numbers of parts to choose from; 0 stands for stores from registers."""
+    override = overrides.epilogue_parts
+    if not stores or override is not None and not override:
+        return (0,)
+    if override is not None and override is not True:
+        return (override if any(split_into_parts(each, override).parts == override for each in stores) else 1,)
+    counts = range(2, _MAX_EPILOGUE_PARTS + 1)
+    parts = [n for n in counts if all(has_full_rows(split_into_parts(each, n), n) for each in stores)]
+    return (1, *parts) if override else (1, *parts, 0)
+
+
+def _staging(stores: Sequence[EpilogueStore], epilogue_parts: int) -> int:
+    """Bytes of the staging tiles for so many parts, including tiles of the program that serve as such."""
+    used = [each for each in stores if epilogue_parts or each.writer is not None]
+    if epilogue_parts:
+        used = [split_into_parts(each, epilogue_parts) for each in used]
+    return sum(_size(each.staging) for each in used)
+
+
+def _max_stages(pipelined: Sequence[LoadGroup], stage: int, overrides: ScheduleOverrides, *, persistent: bool) -> int:
+    """The largest number of stages that is of use."""
+    if overrides.stages is not None:
+        return overrides.stages
+    most = min(max(_MAX_STAGES, _BYTES_IN_FLIGHT // stage), 2 * _MAX_STAGES)
+    counts = [load_group.fill_count().maximum for load_group in pipelined]
+    known = [count for count in counts if count is not None]
+    return most if persistent or len(known) < len(counts) else min(most, max(1, *known))
+
+
+def _size(tile: Buffer) -> int:
+    """Bytes of a tile in shared memory, rounded up to the alignment of tiles."""
+    return -(-(tile.bytes or 0) // ALIGNMENT) * ALIGNMENT
+
+
+def _overread(gemm: Gemm) -> int:
+    """Bytes that a gemm by wgmma may read behind the end of A: missing rows up to a multiple of 64."""
+    m, _, k = (int_const(size) or 0 for size in gemm.sizes)
+    size = gemm.operands[0].storage_bytes
+    return -m % ROWS * (k * size if gemm.transpose_a else 128)

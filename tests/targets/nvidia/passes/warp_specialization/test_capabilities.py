@@ -1,0 +1,56 @@
+"""Roles say what a target can do with single operators, and why not."""
+
+import dataclasses
+
+from specialized import TABLE, context, gemm_kernel, launch_of
+
+from tilelang.dtypes import SCALARS
+from tilelang.ir.visit import walk
+from tilelang.ops.gemm import Gemm
+from tilelang.targets.nvidia.passes.warp_specialization.capabilities import target_capabilities
+from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
+
+
+def roles_and_launch(func, table=TABLE):
+    return target_capabilities(func, table, context()), flatten_sequences(launch_of(func))
+
+
+def test_tiles_of_parameters_are_brought_and_results_stored():
+    capabilities, launch = roles_and_launch(gemm_kernel(256, 256, 256))
+    (load_group,) = capabilities.load_groups(launch).found
+    assert ["A_s", "B_s"] == [tile.name for tile in load_group.tiles]
+    (made,) = capabilities.epilogue_stores(launch, 256)
+    assert "C_l" == made.copy.src.buffer.name
+    assert capabilities.only_read_by_wgmma(load_group, 256)
+    assert not capabilities.only_read_by_wgmma(load_group, 96)
+
+
+def test_what_the_host_cannot_describe_is_not_brought():
+    capabilities, launch = roles_and_launch(gemm_kernel(256, 256, 256))
+    unknown = dataclasses.replace(capabilities, tensors=frozenset())
+    assert () == unknown.load_groups(launch).found
+    assert "'A' is no parameter" == unknown.load_groups(launch).refused[0][1]
+    assert () == unknown.epilogue_stores(launch, 256)
+
+
+def test_a_table_without_a_lowering_refuses():
+    func = gemm_kernel(256, 256, 256)
+    capabilities, launch = roles_and_launch(func, {})
+    (gemm,) = (s for s in walk(launch.body) if isinstance(s, Gemm))
+    assert "the target has no gemm.wgmma" == capabilities.wgmma_refusal(gemm, 128)
+
+
+def test_blocks_bring_parts_of_tiles_that_have_them():
+    capabilities, launch = roles_and_launch(gemm_kernel(256, 256, 256))
+    copy, _ = capabilities.load_groups(launch).found[0].copies
+    assert "" == capabilities.multicast_refusal(copy, 2)
+    assert "3 blocks cannot bring equal parts of 128 rows and 64 columns" == capabilities.multicast_refusal(copy, 3)
+
+
+def test_wide_operands_are_rounded_before_they_are_multiplied():
+    capabilities, launch = roles_and_launch(gemm_kernel(256, 256, 256))
+    (gemm,) = (s for s in walk(launch.body) if isinstance(s, Gemm))
+    assert capabilities.reads_by_wgmma(gemm, gemm.a.buffer, 128)
+    wide = dataclasses.replace(gemm.a.buffer, dtype=SCALARS["float32"])
+    made = dataclasses.replace(gemm, a=dataclasses.replace(gemm.a, buffer=wide))
+    assert not capabilities.reads_by_wgmma(made, wide, 128)

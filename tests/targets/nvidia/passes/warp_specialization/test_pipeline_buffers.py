@@ -1,0 +1,92 @@
+"""Both roles find the same version and phase of a use, whether they compute or count them."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from specialized import gemm_kernel, launch_of
+
+from tilelang.dtypes import INT32
+from tilelang.ir.evaluate import evaluate
+from tilelang.ir.expr import Var, const
+from tilelang.ir.printer import to_text
+from tilelang.ir.stmt import Bind, Seq
+from tilelang.targets.nvidia.passes.warp_specialization.load_groups import find_load_groups, flatten_sequences
+from tilelang.targets.nvidia.passes.warp_specialization.multicast import ClusterBlocks
+from tilelang.targets.nvidia.passes.warp_specialization.pipeline_buffers import (
+    PartitionStates,
+    consumer_release,
+    consumer_wait,
+    pipeline_buffer,
+    producer_acquire,
+)
+from tilelang.targets.nvidia.schedule import Schedule
+
+ZERO = const(0, INT32)
+ALONE = ClusterBlocks((1, 1, 1), (ZERO, ZERO, ZERO))
+
+
+def only_ring(trip_count=6):
+    (load_group,) = find_load_groups(flatten_sequences(launch_of(gemm_kernel(128, 128, 64 * trip_count))), lambda copy: "").found
+    return load_group
+
+
+def text(statements):
+    return to_text(Seq(tuple(statements))).strip().splitlines()
+
+
+def test_a_ring_of_as_many_versions_as_uses_is_never_given_back():
+    made = pipeline_buffer(only_ring(), Schedule(2, 8), ALONE, wgmma_only=True)
+    assert made.empty is None
+    assert 6 == made.versions
+    state = PartitionStates([made]).state(made)
+    assert [] == consumer_release(made, state.index, Var("thread", INT32, index=True))
+    assert ["mbarrier_arrive_expect_tx(A_s_full[k:k + 1], 32768)"] == text(producer_acquire(made, state))
+    assert ["mbarrier_wait(A_s_full[k:k + 1], 0)"] == text(consumer_wait(made, state))
+
+
+def test_a_ring_that_is_never_used_has_a_version_nevertheless():
+    made = pipeline_buffer(only_ring(0), Schedule(2, 4), ALONE, wgmma_only=True)
+    assert (1, None) == (made.versions, made.empty)
+
+
+def test_consumers_arrive_as_warpgroups_or_one_by_one():
+    schedule, thread = Schedule(2, 4), Var("thread", INT32, index=True)
+    together, alone = (pipeline_buffer(only_ring(), schedule, ALONE, wgmma_only=by) for by in (True, False))
+    counts = [line for line in text(together.barrier_inits(schedule)) if "empty" in line]
+    assert ["mbarrier_init(A_s_empty[0:1], 2)", 4] == [counts[0], len(counts)]
+    assert "mbarrier_init(A_s_empty[3:4], 256)" in text(alone.barrier_inits(schedule))
+    zero = const(0, INT32)
+    assert "if thread % 128 == 0:" == text(consumer_release(together, zero, thread))[0]
+    assert ["mbarrier_arrive(A_s_empty[0:1])"] == text(consumer_release(alone, zero, thread))
+
+
+@given(st.integers(1, 5))
+def test_versions_follow_each_other_and_phases_flip_after_the_last(versions):
+    load_group = only_ring(11)
+    made = pipeline_buffer(load_group, Schedule(2, versions), ALONE, wgmma_only=True)
+    state = PartitionStates([made]).state(made)
+    for use in range(11):
+        env = {load_group.loop.var: use}
+        for bind in state.setup:
+            assert isinstance(bind, Bind)
+            env[bind.var] = evaluate(bind.value, env)
+        assert (use % versions, use // versions % 2) == (evaluate(state.index, env), evaluate(state.phase, env))
+
+
+def test_one_version_is_the_tile_itself():
+    load_group = only_ring()
+    made = pipeline_buffer(load_group, Schedule(2, 1), ALONE, wgmma_only=True)
+    assert {tile: tile for tile in load_group.tiles} == made.tiles
+
+
+def test_consumers_tell_all_who_write_to_their_tiles():
+    rank = Var("rank", INT32)
+    load_group = only_ring()
+    schedule = Schedule(2, 3, cluster=(4, 1, 1), multicast=((load_group.tiles[0], (0,)),))
+    made = pipeline_buffer(load_group, schedule, ClusterBlocks((4, 1, 1), (rank, ZERO, ZERO)), wgmma_only=True)
+    barrier_inits = to_text(Seq(tuple(made.barrier_inits(schedule))))
+    assert 3 == barrier_inits.count("1)") and 3 == barrier_inits.count(", 8)")
+    assert [0, 1, 2, 3] == sorted(int(evaluate(e, {rank: 2})) for e in made.senders)
+    text = to_text(Seq(tuple(consumer_release(made, ZERO, Var("thread", INT32)))))
+    assert "if thread % 128 < 4:" in text and "mbarrier_arrive_remote(A_s_empty[0:1], sender)" in text
+    assert made.signals_cluster
+    assert not pipeline_buffer(load_group, Schedule(2, 3), ALONE, wgmma_only=True).signals_cluster

@@ -1,0 +1,73 @@
+"""Shared memory holds as many versions of tiles as fit, for which results may leave in parts."""
+
+import pytest
+from specialized import TABLE, context, gemm_kernel, launch_of
+
+from tilelang.options import ScheduleOverrides
+from tilelang.targets.nvidia.passes.warp_specialization.capabilities import target_capabilities
+from tilelang.targets.nvidia.passes.warp_specialization.load_groups import flatten_sequences
+from tilelang.targets.nvidia.passes.warp_specialization.pad_rows import pad_rows_to_swizzle_span
+from tilelang.targets.nvidia.passes.warp_specialization.shared_memory_budget import (
+    SharedMemoryBudget,
+    shared_memory_budget,
+)
+
+BYTES = 227 * 1024
+
+
+def budget(func, *, shared_bytes=BYTES, concurrent_tiles=1, persistent=True, **overrides):
+    launch = flatten_sequences(pad_rows_to_swizzle_span(launch_of(func), ()))
+    capabilities = target_capabilities(func, TABLE, context())
+    return shared_memory_budget(
+        launch,
+        capabilities.load_groups(launch).found,
+        capabilities.epilogue_stores(launch, 256),
+        shared_bytes,
+        ScheduleOverrides(**overrides),
+        persistent=persistent,
+        concurrent_tiles=concurrent_tiles,
+    )
+
+
+@pytest.mark.parametrize(
+    "tile,expected",
+    [
+        ((128, 128, 64), SharedMemoryBudget(6, 1, 1)),  # in parts there would be no more
+        ((128, 256, 64), SharedMemoryBudget(4, 1, 2)),
+        ((128, 192, 64), SharedMemoryBudget(5, 1, 3)),  # halves would have rows of 192 bytes
+        ((128, 224, 64), SharedMemoryBudget(4, 1, 2)),
+        ((64, 128, 64), SharedMemoryBudget(8, 1, 1)),
+        ((256, 192, 64), SharedMemoryBudget(3, 1, 3)),
+    ],
+)
+def test_results_leave_in_parts_where_that_makes_room(tile, expected):
+    assert expected == budget(gemm_kernel(4096, 4096, 4096, *tile))
+
+
+@pytest.mark.parametrize(
+    "staged,expected",
+    [
+        (False, SharedMemoryBudget(4, 1, 0)),
+        (0, SharedMemoryBudget(4, 1, 0)),
+        (1, SharedMemoryBudget(3, 1, 1)),
+        (True, SharedMemoryBudget(4, 1, 2)),
+        (4, SharedMemoryBudget(4, 1, 4)),
+        (3, SharedMemoryBudget(3, 1, 1)),  # 256 columns have no thirds: they leave at once
+    ],
+)
+def test_overrides_are_kept(staged, expected):
+    assert expected == budget(gemm_kernel(4096, 4096, 4096, 128, 256, 64), epilogue_parts=staged)
+
+
+def test_two_tiles_at_once_take_twice_as_much():
+    assert SharedMemoryBudget(6, 1, 2) == budget(gemm_kernel(8192, 8192, 1024, 128, 128, 64), concurrent_tiles=2)
+    assert SharedMemoryBudget(4, 1, 3) == budget(gemm_kernel(8192, 8192, 1024, 128, 192, 64), concurrent_tiles=2)
+
+
+def test_no_more_versions_than_a_block_uses():
+    assert SharedMemoryBudget(2, 1, 1) == budget(gemm_kernel(256, 256, 128), persistent=False)
+
+
+def test_it_is_said_what_does_not_fit():
+    assert "shared memory holds no version of 32768 bytes of tiles" == budget(gemm_kernel(256, 256, 256), shared_bytes=32768)
+    assert "shared memory holds one version of 32768 bytes of tiles" == budget(gemm_kernel(256, 256, 256), shared_bytes=65536)
