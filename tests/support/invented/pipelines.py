@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from invented.group_barriers import WaveBarriers
 from invented.passes import run_in_order
 from tilelang.lowering.lowering import Lowerings
 from tilelang.passes.base import Pass
@@ -16,6 +17,7 @@ from tilelang.passes.thread import (
     plan_shared_memory,
     simplify_body,
 )
+from tilelang.passes.thread.group_barriers import group_barriers
 from tilelang.passes.thread.vectorize_accesses import vectorize_accesses
 from tilelang.passes.tile import (
     check_program,
@@ -68,6 +70,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
         name_scalars.PASS,
         plan_shared_memory.PASS,
         insert_barriers.PASS,
+        group_barriers(WaveBarriers),
         flatten_shared.PASS,
         simplify_body.PASS,
         hoist_tests.PASS,
@@ -78,7 +81,7 @@ def passes(lowerings: Lowerings) -> tuple[Pass, ...]:
             Property.RULES_CHECKED,
             Property.ACCESSES_VECTORIZED,
             Property.ACCESSES_IN_RANGE,
-            Property.BLOCK_BARRIERS_PLACED,
+            Property.GROUP_BARRIERS_PLACED,
             Property.SHARED_MEMORY_FLAT,
         ),
     )

@@ -16,6 +16,7 @@ from tilelang.passes.thread import (
     plan_shared_memory,
     simplify_body,
 )
+from tilelang.passes.thread.group_barriers import group_barriers
 from tilelang.passes.thread.vectorize_accesses import vectorize_accesses
 from tilelang.passes.tile import (
     check_program,
@@ -40,12 +41,12 @@ from tilelang.passes.tile.infer_layouts import infer_layouts
 from tilelang.passes.tile.lower_to_threads import lower_to_threads
 from tilelang.targets.nvidia.isa.cp_async import ASYNC_COPIES
 from tilelang.targets.nvidia.lowerings.matrix_stores import by_matrix_stores
+from tilelang.targets.nvidia.named_barriers import NamedBarriers
 from tilelang.targets.nvidia.passes import (
     check_registers,
     choose_caching,
     connect_engines,
     expand_pipeline,
-    group_barriers,
     insert_proxy_fences,
     join_lanes,
     multi_buffer,
@@ -100,7 +101,7 @@ def passes(lowerings: GpuLowerings) -> tuple[Pass, ...]:
         overlap_iterations.PASS,
         plan_shared_memory.PASS,
         insert_barriers.PASS,
-        group_barriers.PASS,
+        group_barriers(NamedBarriers),
         insert_proxy_fences.PASS,
         flatten_shared.PASS,
         simplify_body.PASS,

@@ -1,0 +1,61 @@
+"""The named barriers that groups of threads of a launch get, by the numbers that the program leaves.
+
+Takes a launch, gives the barriers of its groups. Invariant: groups with the same threads share one, others do not.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+from tilelang.dtypes import INT32
+from tilelang.errors import Loc, NoLowering
+from tilelang.ir.expr import Expr, const, int_const, select
+from tilelang.ir.stmt import CallStmt, Group, Launch, Stmt
+from tilelang.ir.visit import walk
+from tilelang.targets.nvidia.isa.named_barrier import BAR_ARRIVE, BAR_SYNC, BARRIERS
+from tilelang.targets.nvidia.schedule import WARPGROUP_THREADS
+
+_LOWEST = 8  # numbers below are the program's own, whichever it computes
+
+
+class NamedBarriers:
+    """The numbers of named barriers, one for each set of threads."""
+
+    def __init__(self, launch: Launch) -> None:
+        calls = [s for s in walk(launch.body) if isinstance(s, CallStmt) and s.routine in (BAR_SYNC, BAR_ARRIVE)]
+        taken = {int_const(call.args[0]) for call in calls if isinstance(call.args[0], Expr)}
+        self._free = [number for number in range(_LOWEST, BARRIERS) if number not in taken]
+        self._given: dict[tuple[int, int], int] = {}
+
+    def barrier(self, group: Group, loc: Loc) -> Stmt:
+        """A barrier of the threads of a group."""
+        number = const(self._number(group.first, group.count, loc), INT32)
+        return CallStmt(BAR_SYNC, (number, const(group.count, INT32)), loc=loc)
+
+    def teams(self, group: Group, thread: Expr) -> list[tuple[int, Callable[[Loc], Stmt]]]:
+        """Those of the warpgroups of a group, as long as there are numbers for all of them."""
+        count = group.count // WARPGROUP_THREADS
+        if count > 1 and group.count % WARPGROUP_THREADS == 0 and len(self._free) >= count:
+            return [(WARPGROUP_THREADS, functools.partial(self._of_team, group, WARPGROUP_THREADS, thread))]
+        return []
+
+    def _of_team(self, group: Group, team: int, thread: Expr, loc: Loc) -> Stmt:
+        """A barrier of the executing thread's team, which are so many neighbors of the group."""
+        numbers = [self._number(group.first + at, team, loc) for at in range(0, group.count, team)]
+        number: Expr = const(numbers[-1], INT32)
+        for place, other in reversed(list(enumerate(numbers[:-1], 1))):
+            number = select(thread < place * team, const(other, INT32), number)
+        return CallStmt(BAR_SYNC, (number, const(team, INT32)), loc=loc)
+
+    def _number(self, first: int, count: int, loc: Loc) -> int:
+        threads = (first, count)
+        if threads not in self._given:
+            if not self._free:
+                raise NoLowering(
+                    f"T.ws: no barrier of the block is left for this group; there are {BARRIERS}",
+                    loc=loc,
+                    hint="use fewer different groups, and numbers below 8 for T.sync_threads",
+                )
+            self._given[threads] = self._free.pop()
+        return self._given[threads]
