@@ -7,7 +7,7 @@ from loops import M, buffer, bx, exprs, i, j, k, load, serial, store
 
 import tilelang.language as tl
 from tilelang.dtypes import FLOAT32
-from tilelang.errors import Loc, ProgramError
+from tilelang.errors import Loc, NoLowering, ProgramError
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.expr import as_expr, const, select
 from tilelang.ir.func import PrimFunc, TensorParam
@@ -220,3 +220,18 @@ def test_groups_of_threads_are_whole_warps(threads, group, fits):
         caught.value.message, caught.value.hint
     )
     assert caught.value.loc is not None and caught.value.loc.file == __file__
+
+
+@pytest.mark.usefixtures("invented")
+def test_what_only_machines_of_another_vendor_can_do_is_refused_with_their_names():
+    @tl.prim_func
+    def kernel(X: tl.Tensor((4,), "int32")):
+        with tl.Kernel(1, threads=64):
+            done = tl.alloc_barrier(1)
+            tl.barrier_wait(done[0], 0)
+            X[0] = 1
+
+    with pytest.raises(NoLowering) as caught:
+        check_program(kernel, PassContext(target=Target("invented", "wave64")))
+    assert caught.value.message.startswith("mbarrier_init: wave64 cannot do that; it needs one of sm_80, sm_86")
+    assert "compile with target={'kind': 'cuda', 'arch': 'sm_80'}, or leave it out" == caught.value.hint

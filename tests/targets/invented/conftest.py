@@ -1,4 +1,4 @@
-"""Lists the invented vendor for the tests of this folder, and runs programs on its machine."""
+"""Runs programs on the machine of the invented vendor."""
 
 import numpy as np
 import pytest
@@ -10,16 +10,12 @@ from tilelang.jit.program import lowered
 from tilelang.options import CompileOptions
 from tilelang.sim.counters import Counters
 from tilelang.sim.run import simulate
-from tilelang.targets import registry
 from tilelang.targets.target import Target
 
 
 @pytest.fixture(autouse=True)
-def vendor(monkeypatch):
-    monkeypatch.setattr(registry, "_VENDORS", (*registry._VENDORS, "invented.family"))
-    registry.families.cache_clear()
-    yield
-    registry.families.cache_clear()
+def vendor(invented):
+    """All tests here are of the invented vendor."""
 
 
 class Outcome:

@@ -6,6 +6,7 @@ access proven outside of on-chip memory, and no `T.Parallel` loop whose iteratio
 
 from __future__ import annotations
 
+import enum
 import math
 from collections.abc import Mapping, Sequence
 
@@ -38,6 +39,7 @@ from tilelang.ops.im2col import Im2Col
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.properties import Property
 from tilelang.targets.machine import NOTHING, Machine
+from tilelang.targets.registry import families
 from tilelang.targets.target import Target
 from tilelang.transforms.specialize_symbols import generalize
 
@@ -151,20 +153,30 @@ def _check_features(func: PrimFunc, target: Target) -> None:
         else:
             continue
         blocks = 2 if isinstance(stmt, Launch) else 1
-        able = [each for each in target.family.machines.values() if each.has(needs) and each.max_cluster >= blocks]
-        if target.machine not in able:
-            having = [each.name for each in able]
+        if not _can(target.machine, needs, blocks):
             with stmt.loc:
-                if not having:
-                    raise NoLowering(
-                        f"T.{asked}: there is no lowering for {target.arch}, nor for another target of this version",
-                        hint="write T.gemm: the compiler chooses the matrix instruction",
-                    )
-                raise NoLowering(
-                    f"{asked}: {target.arch} cannot do that; it needs one of {', '.join(having)}",
-                    hint=f"compile with target={({'kind': str(target.kind), 'arch': having[0]})}, or leave it out"
-                    + (f"; {required}" if required else ""),
-                )
+                raise _without(asked, required, target, needs, blocks)
+
+
+def _can(machine: Machine, needs: enum.Flag, blocks: int) -> bool:
+    """Whether a machine has features, and clusters of so many blocks."""
+    return machine.has(needs) and machine.max_cluster >= blocks
+
+
+def _without(asked: str, required: str, target: Target, needs: enum.Flag, blocks: int) -> NoLowering:
+    """What is said where a target lacks what a program asks for: which ones have it, of its own vendor if any."""
+    for family in (target.family, *families().values()):
+        having = [each.name for each in family.machines.values() if _can(each, needs, blocks)]
+        if having:
+            return NoLowering(
+                f"{asked}: {target.arch} cannot do that; it needs one of {', '.join(having)}",
+                hint=f"compile with target={({'kind': family.kind, 'arch': having[0]})}, or leave it out"
+                + (f"; {required}" if required else ""),
+            )
+    return NoLowering(
+        f"T.{asked}: there is no lowering for {target.arch}, nor for another target of this version",
+        hint="write T.gemm: the compiler chooses the matrix instruction",
+    )
 
 
 def _check_grids(func: PrimFunc, machine: Machine) -> None:
