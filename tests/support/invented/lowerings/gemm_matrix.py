@@ -14,13 +14,14 @@ from invented.machines import WAVE_SIZE
 from tilelang.ir.buffer import Buffer, Region, Scope
 from tilelang.ir.builder import Builder
 from tilelang.ir.expr import Expr, Load, Select, binary, const, int_const
+from tilelang.ir.plan import Plan
 from tilelang.ir.scalar import BinaryOp
 from tilelang.ir.stmt import CallStmt
 from tilelang.layout.constraints import Constraint, Is, Why
 from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.accumulator import Accumulator
 from tilelang.lowering.fragment_order import FragmentOrder
-from tilelang.lowering.lowering import Site
+from tilelang.lowering.lowering import LoweringContext, Refusal
 from tilelang.lowering.regions import indices, is_whole
 from tilelang.lowering.registers import Emitter, emitter
 from tilelang.ops.describe import matrix_axes
@@ -51,18 +52,27 @@ class _Operand:
 
 
 @record
-class _Plan:
+class MatrixPlan(Plan):
     """How a product is divided among waves."""
 
     waves: WarpPartition
+
+    def __str__(self) -> str:
+        return f"{MATRIX_ATOM.name} of {self.waves.rows} x {self.waves.columns} waves"
+
+
+@record
+class _Division:
+    """What a plan says of an operator's own operands."""
+
     a: _Operand
     b: _Operand
     accumulator: Fragment
 
 
-def _plan(op: Gemm, site: Site) -> _Plan:
+def _divided(op: Gemm, plan: MatrixPlan) -> _Division:
     m, n, k = (int_const(size) or 0 for size in op.sizes)
-    waves = partition(m, n, MATRIX_ATOM, site.threads, op.policy, WAVE_SIZE)
+    waves = plan.waves
     (a0, a1), (b0, b1), c_axes = (matrix_axes(region) for region in (op.a, op.b, op.c))
     a_axes = (a1, a0) if op.transpose_a else (a0, a1)
     b_axes = (b0, b1) if op.transpose_b else (b1, b0)
@@ -72,8 +82,7 @@ def _plan(op: Gemm, site: Site) -> _Plan:
 
     left = of_buffer(waves.left(MATRIX_ATOM, m, k), a_axes, op.a.buffer)
     right = of_buffer(waves.right(MATRIX_ATOM, n, k), b_axes, op.b.buffer)
-    return _Plan(
-        waves,
+    return _Division(
         _Operand(op.a, a_axes, (m, k), waves.row_atoms, left),
         _Operand(op.b, b_axes, (n, k), waves.column_atoms, right),
         of_buffer(waves.accumulator(MATRIX_ATOM, m, n), c_axes, op.c.buffer),
@@ -83,9 +92,9 @@ def _plan(op: Gemm, site: Site) -> _Plan:
 class _Registers:
     """The registers of an operand for one step along K."""
 
-    def __init__(self, emit: Emitter, operand: _Operand, lane: Expr, position: Expr, site: Site) -> None:
+    def __init__(self, emit: Emitter, operand: _Operand, lane: Expr, position: Expr, context: LoweringContext) -> None:
         """Allocates them; `position` is the wave's among those with rows of their own."""
-        self._emit, self._operand, self._site = emit, operand, site
+        self._emit, self._operand, self._context = emit, operand, context
         atom = MATRIX_ATOM.a
         row, self._k = atom.coordinates(lane, 0)
         self._row = row + position * (operand.atoms * atom.shape[0])
@@ -109,10 +118,10 @@ class _Registers:
     def _element(self, row: Expr, k: Expr, rows: int) -> Expr:
         emit, region = self._emit, self._operand.region
         if region.buffer.scope is Scope.FRAGMENT:
-            order = FragmentOrder(self._site.fragments[region.buffer], self._operand.fragment)
+            order = FragmentOrder(self._context.fragments[region.buffer], self._operand.fragment)
             place: list[Expr | int] = [0] * region.buffer.rank
             place[self._operand.axes[0]], place[self._operand.axes[1]] = row, k
-            return emit.load(self._site.registers[region.buffer], order.place(*place))
+            return emit.load(self._context.registers[region.buffer], order.place(*place))
         inside = emit.short(binary(BinaryOp.MIN, self._row + row, const(rows - 1, self._row.dtype)))
         at = indices(region, (inside, emit.short(self._k + k)), self._operand.axes)
         return Load(region.buffer, at, region.dtype)
@@ -127,43 +136,42 @@ class GemmMatrix:
 
     name = "gemm.matrix"
 
-    def refusal(self, op: Gemm, site: Site) -> str:
-        """Why the matrix instruction cannot do it; empty if it can."""
+    def accepts(self, op: Gemm, context: LoweringContext) -> MatrixPlan | Refusal:
+        """How the product is divided, or why the matrix instruction cannot do it."""
         m, n, k = (int_const(size) or 0 for size in op.sizes)
         if not (m and n and k):
-            return "its extents are not constants above zero"
-        if not site.target.has(MATRIX_ATOM.needs):
-            return f"{site.target.arch} has no matrix instruction"
+            return Refusal("its extents are not constants above zero")
+        if not context.target.has(MATRIX_ATOM.needs):
+            return Refusal(f"{context.target.arch} has no matrix instruction")
         dtypes = (op.a.dtype, op.b.dtype, op.c.dtype)
         if dtypes != (MATRIX_ATOM.dtype, MATRIX_ATOM.dtype, MATRIX_ATOM.c_dtype) or op.operands != dtypes[:2]:
-            return f"it multiplies {op.a.dtype!s} and {op.b.dtype!s} into {op.c.dtype!s}"
+            return Refusal(f"it multiplies {op.a.dtype!s} and {op.b.dtype!s} into {op.c.dtype!s}")
         for letter, region in zip("ABC", (op.a, op.b, op.c), strict=True):
             scope = region.buffer.scope
             if scope is not Scope.FRAGMENT and (letter == "C" or scope is not Scope.SHARED):
-                return f"{letter} is in scope {scope.value}"
+                return Refusal(f"{letter} is in scope {scope.value}")
             if scope is Scope.FRAGMENT and not is_whole(region):
-                return f"{letter} is a part of a fragment"
-        partition(m, n, MATRIX_ATOM, site.threads, op.policy, WAVE_SIZE)
-        return ""
+                return Refusal(f"{letter} is a part of a fragment")
+        return MatrixPlan(partition(m, n, MATRIX_ATOM, context.threads, op.policy, WAVE_SIZE))
 
-    def constrain(self, op: Gemm, site: Site) -> Iterable[Constraint]:
+    def constrain(self, op: Gemm, plan: MatrixPlan, context: LoweringContext) -> Iterable[Constraint]:
         """The fragments of the instruction over the waves."""
-        plan = _plan(op, site)
+        made = _divided(op, plan)
         why = Why(f"{op.name} multiplies by {MATRIX_ATOM.name}", op.loc)
-        yield Is(op.c.buffer, held(plan.accumulator), why)
-        for operand in (plan.a, plan.b):
+        yield Is(op.c.buffer, held(made.accumulator), why)
+        for operand in (made.a, made.b):
             if operand.region.buffer.scope is Scope.FRAGMENT:
                 yield Is(operand.region.buffer, held(operand.fragment), why)
 
-    def lower(self, op: Gemm, site: Site, build: Builder) -> None:
+    def lower(self, op: Gemm, plan: MatrixPlan, context: LoweringContext, build: Builder) -> None:
         """The program of the executing thread."""
-        plan = _plan(op, site)
-        emit, thread = emitter(build, site, self.name)
+        made = _divided(op, plan)
+        emit, thread = emitter(build, context, self.name)
         lane = emit.bind("lane", thread % WAVE_SIZE, WAVE_SIZE)
-        wave = emit.bind("wave", thread // WAVE_SIZE, site.threads // WAVE_SIZE)
-        a = _Registers(emit, plan.a, lane, wave % plan.waves.rows, site)
-        b = _Registers(emit, plan.b, lane, wave // plan.waves.rows % plan.waves.columns, site)
-        sums = Accumulator(emit, op, site, plan.accumulator, MATRIX_ATOM.c_dtype, run=MATRIX_ATOM.c.values)
+        wave = emit.bind("wave", thread // WAVE_SIZE, context.threads // WAVE_SIZE)
+        a = _Registers(emit, made.a, lane, wave % plan.waves.rows, context)
+        b = _Registers(emit, made.b, lane, wave // plan.waves.rows % plan.waves.columns, context)
+        sums = Accumulator(emit, op, context, made.accumulator, MATRIX_ATOM.c_dtype, run=MATRIX_ATOM.c.values)
         height, width, _ = MATRIX_ATOM.shape
 
         def multiply(i: Expr, j: Expr) -> None:
@@ -173,8 +181,8 @@ class GemmMatrix:
         def step(k: Expr) -> None:
             a.fetch(k)
             b.fetch(k)
-            emit.loop("i", plan.a.atoms, lambda i: emit.loop("j", plan.b.atoms, lambda j: multiply(i, j)))
+            emit.loop("i", made.a.atoms, lambda i: emit.loop("j", made.b.atoms, lambda j: multiply(i, j)))
 
         sums.begin()
-        emit.loop("k_step", -(-plan.a.extents[1] // _STEP), step)
+        emit.loop("k_step", -(-made.a.extents[1] // _STEP), step)
         sums.end()
