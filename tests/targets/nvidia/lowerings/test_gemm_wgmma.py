@@ -340,9 +340,9 @@ class _Broken:
     ("routine", "other", "kind", "words"),
     [
         (WGMMA_FENCE, None, SimulationError, "execute wgmma.fence"),
-        (wgmma_wait(0), None, DataRace, "wait for the product first"),
-        (wgmma_wait(0), wgmma_wait(1), DataRace, "wait for the product first"),
-        (WGMMA_COMMIT, None, DataRace, "wait for the product first"),
+        (wgmma_wait(0), None, DataRace, "wait for it first: T.wait_wgmma(0)"),
+        (wgmma_wait(0), wgmma_wait(1), DataRace, "wait for it first: T.wait_wgmma(0)"),
+        (WGMMA_COMMIT, None, DataRace, "wait for it first: T.wait_wgmma(0)"),
     ],
 )
 def test_the_simulator_misses_what_is_left_out(routine, other, kind, words):
