@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilelang.analysis.accesses import Accesses, accesses
-from tilelang.analysis.spreading import Fold
+from tilelang.analysis.parallel_legality import Fold
 from tilelang.analysis.thread_accesses import hands_over
 from tilelang.ir.expr import Load, Var
 from tilelang.ir.stmt import For, ParallelLoop

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 
 from tilelang.analysis.accesses import accesses
-from tilelang.analysis.spreading import is_private
+from tilelang.analysis.parallel_legality import is_private
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.stmt import ParallelLoop, Seq, Stmt
 from tilelang.ir.visit import sub_statements

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Protocol, runtime_checkable
 
-from tilelang.analysis.spreading import Spreading
+from tilelang.analysis.parallel_legality import ParallelLegality
 from tilelang.dtypes import SCALARS
 from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer
@@ -151,7 +151,7 @@ class LowersApart(Protocol):
 
 Lowerings = Mapping[type[TileOp], tuple[Lowering, ...]]
 
-LoopLowering = Callable[[ParallelLoop, Spreading, LoweringContext, Builder], str]
+LoopLowering = Callable[[ParallelLoop, ParallelLegality, LoweringContext, Builder], str]
 """A way to do a parallel loop that has a layout by more than loads and stores of single elements: emits what the
 executing thread does and gives a note of it, or emits nothing and gives "" where the loop cannot be done so."""
 

@@ -14,8 +14,8 @@ import dataclasses
 import math
 from collections.abc import Collection, Iterable, Mapping
 
+from tilelang.analysis.parallel_legality import parallel_legality
 from tilelang.analysis.per_thread import PerThread
-from tilelang.analysis.spreading import spread
 from tilelang.analysis.thread_groups import ThreadGroups
 from tilelang.analysis.tile_uses import NestUse, TileUses, Uses, static_extents, tile_uses
 from tilelang.analysis.unrolled_loops import subscripting
@@ -238,7 +238,7 @@ class _Judge:
     def _order(self, nest: ParallelLoop) -> str:
         """Why the iterations of a loop must run in order; empty if they need not."""
         if nest not in self._in_order:
-            self._in_order[nest] = spread(nest, self._uses.nests[nest], self._is_used_outside(nest)).reason
+            self._in_order[nest] = parallel_legality(nest, self._uses.nests[nest], self._is_used_outside(nest)).reason
         return self._in_order[nest]
 
     def _is_used_outside(self, nest: ParallelLoop) -> _UsedOutside:

@@ -18,9 +18,9 @@ from tilelang.analysis.accesses import Access
 from tilelang.analysis.asynchronous_stores import asynchronous_store
 from tilelang.analysis.fixed_layouts import fixed_layouts, viewed_tiles
 from tilelang.analysis.memory_patterns import MemoryPattern, best_vector, fastest, patterns
+from tilelang.analysis.parallel_legality import parallel_legality
 from tilelang.analysis.per_thread import PerThread
 from tilelang.analysis.sampled_accesses import excess
-from tilelang.analysis.spreading import spread
 from tilelang.analysis.thread_groups import ThreadGroups
 from tilelang.analysis.tile_uses import NestUse, TileUses, static_extents, tile_uses
 from tilelang.errors import CompilerBug, Loc, Note, ProgramError, warn
@@ -98,7 +98,9 @@ def _turned(launch: Launch, uses: TileUses) -> Launch:
         if len(nest.vars) == 1 or nest.layout is not None:
             continue
         var = fastest(patterns(touched, nest.vars, uses.domain), nest.vars)
-        if var is not None and var is not nest.vars[-1] and not spread(nest, uses.nests[nest], _always).reason:
+        if var is None or var is nest.vars[-1]:
+            continue
+        if not parallel_legality(nest, uses.nests[nest], _always).reason:
             others = [axis for axis, other in enumerate(nest.vars) if other is not var]
             new[nest] = turned(nest, [*others, *(set(range(len(nest.vars))) - set(others))])
     return dataclasses.replace(launch, body=replaced(launch.body, new)) if new else launch

@@ -11,9 +11,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from tilelang.analysis.defer_folds import Deferral
+from tilelang.analysis.parallel_legality import ParallelLegality, parallel_legality
 from tilelang.analysis.per_thread import PerThread
 from tilelang.analysis.reads_outside import ReadsOutside
-from tilelang.analysis.spreading import Spreading, spread
 from tilelang.analysis.thread_groups import ThreadGroups
 from tilelang.analysis.unrolled_loops import unrolled_variables
 from tilelang.arith.domain import Domain, behind, of_function
@@ -49,8 +49,8 @@ from tilelang.layout.blocked import blocked
 from tilelang.lowering.lowering import LoopLowering, LoweringContext, Lowerings, LowersApart, chosen_row
 from tilelang.passes.base import Pass, PassContext
 from tilelang.passes.properties import Property
-from tilelang.targets.gpu.lowerings.parallel import Accumulated, SharedOut, values_of
-from tilelang.targets.gpu.lowerings.places import is_replicated, replicated_place
+from tilelang.targets.gpu.lowerings.parallel import Accumulated, DistributedLoop, values_of
+from tilelang.targets.gpu.lowerings.register_index import is_replicated, replicated_register_index
 from tilelang.targets.gpu.lowerings.strided import can_stride, lower_strided
 
 ZERO = const(0, INT32)
@@ -137,7 +137,7 @@ class _Block:
         self._thread = context.thread
         self._elected = self._thread == 0  # says for the threads at hand whether the executing one acts for all
         self._own_scalars: list[Buffer] = []
-        self._waiting: dict[ParallelLoop, tuple[SharedOut, list[Accumulated]]] = {}  # folds that end after a loop
+        self._waiting: dict[ParallelLoop, tuple[DistributedLoop, list[Accumulated]]] = {}  # folds that end after a loop
         # other blocks may write it, between the reads of two threads
         self._unsteady = frozenset(
             b.storage for s in walk(launch.body) for b in written_buffers(s) if b.scope is Scope.GLOBAL
@@ -206,17 +206,17 @@ class _Block:
         build = Builder(node.loc)
         inside = domain.with_loop(node.var, node.start, node.stop, node.step)
         waiting = self._wait(node, inside)
-        for shared_out, items in waiting:
-            shared_out.open(build, items)
+        for distributed, items in waiting:
+            distributed.open(build, items)
         body = self.stmt(node.body, inside) or Seq((), loc=node.body.loc)
         kind = ForKind.SERIAL if node.kind is ForKind.PIPELINED else node.kind
         start, stop = self._registers.exprs((node.start, node.stop))
         build.emit(dataclasses.replace(node, start=start, stop=stop, body=body, kind=kind, pipeline=None))
-        for shared_out, items in waiting:
-            shared_out.close(build, items, node)
+        for distributed, items in waiting:
+            distributed.close(build, items, node)
         return build.finish()
 
-    def _wait(self, node: For, domain: Domain) -> list[tuple[SharedOut, list[Accumulated]]]:
+    def _wait(self, node: For, domain: Domain) -> list[tuple[DistributedLoop, list[Accumulated]]]:
         """The folds that may be completed after a loop, those apart that wait for a loop around it already."""
         if node in self._own.apart:
             return []
@@ -226,13 +226,13 @@ class _Block:
             apart = self._own.does_alone(nest) or self._groups.around(nest) != self._groups.around(node)
             if nest in self._waiting or apart:
                 continue
-            how = self._spreading(nest, domain)
-            shared_out = self._shared_out(nest, how) if how.folds else None
-            items = [] if shared_out is None else shared_out.accumulated
+            legality = self._legality(nest, domain)
+            distributed = self._distributed(nest, legality) if legality.folds else None
+            items = [] if distributed is None else distributed.accumulated
             items = [item for item in items if deferral.may_wait(nest, item.fold)]
-            if shared_out is not None and items:
-                self._waiting[nest] = (shared_out, items)
-                found.append((shared_out, items))
+            if distributed is not None and items:
+                self._waiting[nest] = (distributed, items)
+                found.append((distributed, items))
         return found
 
     def _if(self, node: If, domain: Domain) -> Stmt | None:
@@ -376,43 +376,43 @@ class _Block:
         if any(int_const(extent) == 0 for extent in loop.extents):
             return None
         build = Builder(loop.loc)
-        shared_out, waiting = self._waiting.get(loop, (None, []))
-        if shared_out is None:
-            how = self._spreading(loop, domain)
-            if how.reason and loop in self._own.under and self._context.threads > 1:
+        distributed, waiting = self._waiting.get(loop, (None, []))
+        if distributed is None:
+            legality = self._legality(loop, domain)
+            if legality.reason and loop in self._own.under and self._context.threads > 1:
                 raise NoLowering(
-                    f"T.Parallel: a group of threads cannot run its iterations in order: {how.reason}",
+                    f"T.Parallel: a group of threads cannot run its iterations in order: {legality.reason}",
                     hint="let one thread of the group run a serial loop",
                 )
-            held = how.last and self._context.threads == 1  # in scalars of the thread
-            if how.reason or held or not can_stride(how) and not _is_constant(loop):
+            held = legality.last and self._context.threads == 1  # in scalars of the thread
+            if legality.reason or held or not can_stride(legality) and not _is_constant(loop):
                 return self.stmt(in_order(loop), domain)
             for lowering in self._loops if loop.layout is not None else ():
-                note = lowering(loop, how, self._context, build)
+                note = lowering(loop, legality, self._context, build)
                 if note:
                     self.notes.append(Note(note, loop.loc))
                     return build.finish()
-            shared_out = self._shared_out(loop, how)
-            if shared_out is None:
-                lower_strided(loop, how, self._context, build)
+            distributed = self._distributed(loop, legality)
+            if distributed is None:
+                lower_strided(loop, legality, self._context, build)
                 return build.finish()
-        now = [item for item in shared_out.accumulated if not any(item is other for other in waiting)]
-        shared_out.open(build, now)
-        shared_out.iterations(build)
-        shared_out.close(build, now)
+        now = [item for item in distributed.accumulated if not any(item is other for other in waiting)]
+        distributed.open(build, now)
+        distributed.iterations(build)
+        distributed.close(build, now)
         return build.finish()
 
-    def _spreading(self, loop: ParallelLoop, domain: Domain) -> Spreading:
-        return spread(loop, domain, lambda buffer: self._reads.matter(loop, buffer))
+    def _legality(self, loop: ParallelLoop, domain: Domain) -> ParallelLegality:
+        return parallel_legality(loop, domain, lambda buffer: self._reads.matter(loop, buffer))
 
-    def _shared_out(self, loop: ParallelLoop, how: Spreading) -> SharedOut | None:
+    def _distributed(self, loop: ParallelLoop, legality: ParallelLegality) -> DistributedLoop | None:
         """The loop by its layout; None if it has none, since its extents are not constant or it runs in order."""
-        if how.reason or not _is_constant(loop):
+        if legality.reason or not _is_constant(loop):
             return None
         extents = tuple(int_const(extent) or 0 for extent in loop.extents)
         lanes = self._context.target.machine.warp_size
         layout = loop.layout or blocked(extents, self._context.threads, warp_size=lanes, copies=False)
-        return SharedOut(loop, layout, how, self._context)
+        return DistributedLoop(loop, layout, legality, self._context)
 
 
 def _is_constant(loop: ParallelLoop) -> bool:
@@ -449,7 +449,7 @@ class _Registers(Rewriter):
         layout = self._context.fragments[buffer]
         if not is_replicated(layout):
             raise CompilerBug(f"'{buffer.name}': a single element of a tile that is spread over the threads")
-        return self._context.registers[buffer], (replicated_place(layout, self.exprs(indices)),)
+        return self._context.registers[buffer], (replicated_register_index(layout, self.exprs(indices)),)
 
     def expr(self, node: Expr) -> Expr:
         if isinstance(node, Load) and node.buffer in self._context.registers:

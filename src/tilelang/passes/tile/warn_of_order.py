@@ -10,8 +10,8 @@ import dataclasses
 import functools
 
 from tilelang.analysis.accesses import accesses
+from tilelang.analysis.parallel_legality import parallel_legality
 from tilelang.analysis.reads_outside import ReadsOutside
-from tilelang.analysis.spreading import spread
 from tilelang.arith.domain import of_function
 from tilelang.errors import Note, warn
 from tilelang.ir.func import Level, PrimFunc
@@ -38,7 +38,7 @@ class _Launches(Rewriter):
         notes: list[Note] = []
         for loop, context in accesses(node.body).loops:
             if isinstance(loop, ParallelLoop) and not _holds_parallel(loop):
-                how = spread(loop, context.domain(domain), functools.partial(reads.matter, loop))
+                how = parallel_legality(loop, context.domain(domain), functools.partial(reads.matter, loop))
                 if how.reason:
                     text = f"T.Parallel: the iterations run one after another: {how.reason}"
                     warn(text, loop.loc, hint=_HINT)

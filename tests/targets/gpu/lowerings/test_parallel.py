@@ -5,7 +5,7 @@ import pytest
 from simt import SM80, TO_THREADS, assert_threads_agree, ints
 
 import tilelang.language as T
-from tilelang.analysis.spreading import Spreading
+from tilelang.analysis.parallel_legality import ParallelLegality
 from tilelang.dtypes import INT32
 from tilelang.errors import NoLowering
 from tilelang.ir.buffer import Buffer, Scope
@@ -17,7 +17,7 @@ from tilelang.layout.digits import Mode
 from tilelang.layout.thread_values import fragment
 from tilelang.lowering.lowering import LoweringContext
 from tilelang.passes.runner import run_passes
-from tilelang.targets.gpu.lowerings.parallel import SharedOut, values_of
+from tilelang.targets.gpu.lowerings.parallel import DistributedLoop, values_of
 
 
 def lowered(func):
@@ -127,7 +127,7 @@ def test_scratch_of_iterations_must_be_allocated_outside():
     loop = ParallelLoop((i,), (as_expr(32),), Alloc(barrier))
     context = LoweringContext(SM80.target, SM80.options, 32, thread)
     with pytest.raises(NoLowering, match="inside of a T.Parallel loop"):
-        SharedOut(loop, fragment((32,), [Mode(32, (1,))], []), Spreading(), context).iterations(Builder())
+        DistributedLoop(loop, fragment((32,), [Mode(32, (1,))], []), ParallelLegality(), context).iterations(Builder())
 
 
 def test_a_loop_under_a_condition_of_single_threads_is_refused():

@@ -18,8 +18,8 @@ from tilelang.ir.func import Level, PrimFunc, TensorParam
 from tilelang.ir.scalar import data_binary
 from tilelang.ir.stmt import Alloc, CallStmt, Launch, Store
 from tilelang.ir.visit import walk
+from tilelang.targets.gpu.lowerings.loop_partition import ThreadDigit, primes
 from tilelang.targets.gpu.lowerings.reduce import COMBINE, Combiner, Partial, each, neutral
-from tilelang.targets.gpu.lowerings.spread import ThreadDigit, primes
 from tilelang.targets.target import Target
 
 THREAD = Var("thread", INT32, index=True)
@@ -54,8 +54,8 @@ def totals(values, op, along, dtype):
     """What each thread should have: everything of the threads that differ from it in the digits `along` alone."""
     expected = np.empty_like(values)
     for thread in range(len(values)):
-        rest = thread - sum(thread // d.place % d.size * d.place for d in along)
-        steps = [range(0, d.place * d.size, d.place) for d in along]
+        rest = thread - sum(thread // d.thread_stride % d.size * d.thread_stride for d in along)
+        steps = [range(0, d.thread_stride * d.size, d.thread_stride) for d in along]
         members = [rest + sum(at) for at in itertools.product(*steps)]
         expected[thread] = functools.reduce(lambda a, b: data_binary(COMBINE[op], a, b, dtype), values[members])
     return expected
@@ -72,7 +72,7 @@ def test_any_digits_are_combined(data):
     op = data.draw(st.sampled_from(["+", "max", "min", "^"]))
     values = np.random.default_rng(0).integers(-9, 9, (threads, count)).astype(np.int32)
     for digit in (d for d, r in role.items() if r == "copy"):  # copies have equal results
-        values = values[np.arange(threads) - np.arange(threads) // digit.place % digit.size * digit.place]
+        values = values[np.arange(threads) - np.arange(threads) // digit.thread_stride % digit.size * digit.thread_stride]
     arch = data.draw(st.sampled_from(["sm_75", "sm_80"]))  # by shuffles, by redux.sync
     func = program(threads, count, op, INT32, along, across, arch)
     (_, actual), _ = run_in_step(func, [values, np.zeros_like(values)])
@@ -88,8 +88,8 @@ def test_nan_reaches_every_thread():
 
 
 def test_threads_of_one_warp_need_no_memory():
-    lanes = [d for d in digits_of(128) if d.place < 32]
-    func = program(128, 1, "+", FLOAT32, lanes, [d for d in digits_of(128) if d.place >= 32])
+    lanes = [d for d in digits_of(128) if d.thread_stride < 32]
+    func = program(128, 1, "+", FLOAT32, lanes, [d for d in digits_of(128) if d.thread_stride >= 32])
     scopes = [s.buffer.scope for s in walk(func.body) if isinstance(s, Alloc)]
     assert Scope.SHARED not in scopes
     assert 5 == sum(isinstance(s, CallStmt) for s in walk(func.body))

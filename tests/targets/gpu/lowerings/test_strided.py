@@ -5,7 +5,7 @@ import pytest
 from simt import assert_threads_agree, ints
 
 import tilelang.language as T
-from tilelang.analysis.spreading import Fold, Spreading
+from tilelang.analysis.parallel_legality import Fold, ParallelLegality
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.expr import Var
@@ -79,7 +79,7 @@ def test_one_split_of_the_iterations_must_serve_all_updates():
     b = Buffer("b", (), INT32, Scope.VAR)
 
     def moved(*sets):
-        return can_stride(Spreading(folds=[Fold(b, (), "+", frozenset(s), ()) for s in sets]))
+        return can_stride(ParallelLegality(folds=[Fold(b, (), "+", frozenset(s), ()) for s in sets]))
 
     assert moved()
     assert moved({i}, {i}, set())

@@ -11,7 +11,7 @@ from tilelang.ir.expr import Var, int_const
 from tilelang.ir.stmt import Bind, Break, For, ForKind, If, Seq
 from tilelang.ir.visit import sub_statements
 from tilelang.passes.runner import run_passes
-from tilelang.targets.gpu.lowerings.unrolling import choosing, counted, may_lie_in_registers
+from tilelang.targets.gpu.lowerings.unrolling import may_lie_in_registers, register_index_variables, unrolled_for
 
 U, V, W, PLACE = (Var(name, INT32, index=True) for name in ("u", "v", "w", "place"))
 REGISTERS = buffer("r", 256, scope=Scope.LOCAL)
@@ -28,10 +28,10 @@ def test_arrays_that_are_larger_than_the_registers_of_a_thread_lie_elsewhere(cou
 
 
 def test_variables_choose_registers_where_they_are_in_a_subscript_or_in_a_name_there():
-    assert {U, V} == choosing(store(REGISTERS, U * 8 + V, load(SHARED, W)))
-    assert {U} == choosing(If(load(REGISTERS, U) > 1.0, store(SHARED, V, 1.0)))
-    assert {PLACE, V} == choosing(Seq((Bind(PLACE, V + 1), Bind(W, U * 2), store(REGISTERS, PLACE, 1.0))))
-    assert set() == choosing(store(buffer("r", 300, scope=Scope.LOCAL), U, 1.0))
+    assert {U, V} == register_index_variables(store(REGISTERS, U * 8 + V, load(SHARED, W)))
+    assert {U} == register_index_variables(If(load(REGISTERS, U) > 1.0, store(SHARED, V, 1.0)))
+    assert {PLACE, V} == register_index_variables(Seq((Bind(PLACE, V + 1), Bind(W, U * 2), store(REGISTERS, PLACE, 1.0))))
+    assert set() == register_index_variables(store(buffer("r", 300, scope=Scope.LOCAL), U, 1.0))
 
 
 @pytest.mark.parametrize(
@@ -46,9 +46,9 @@ def test_variables_choose_registers_where_they_are_in_a_subscript_or_in_a_name_t
     ],
 )
 def test_loops_that_choose_nothing_write_out_few_iterations(extent, others, expected):
-    made = counted(U, extent, Break(), {V}, others=others)
+    made = unrolled_for(U, extent, Break(), {V}, others=others)
     assert (ForKind.UNROLLED, expected) == (made.kind, made.unroll_factor)
-    chosen = counted(U, extent, Break(), {U}, others=others)
+    chosen = unrolled_for(U, extent, Break(), {U}, others=others)
     assert (ForKind.UNROLLED, None) == (chosen.kind, chosen.unroll_factor)
 
 

@@ -1,8 +1,8 @@
-"""`T.Parallel` loops of constant extents spread over the threads of a block.
+"""`T.Parallel` loops of constant extents, distributed over the threads of a block.
 
-Takes a loop with its layout and what `analysis.spreading` says of it, emits what the executing thread does. Invariant:
-all threads of the block execute the code together; effects on memory that threads share happen once, elements of
-fragments are written by every thread that holds them, and what several iterations update is accumulated per thread and
+Takes a loop with its layout and `ParallelLegality`, emits the code of one thread. Invariant: all threads of the block
+execute the code together; each store to shared or global memory is executed by one thread, elements of fragments are
+written by every thread that holds a copy, and elements that several iterations update are accumulated per thread and
 combined across threads afterwards.
 """
 
@@ -12,8 +12,8 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
+from tilelang.analysis.parallel_legality import ATOMICS, Fold, ParallelLegality
 from tilelang.analysis.reductions import Update
-from tilelang.analysis.spreading import ATOMICS, Fold, Spreading
 from tilelang.analysis.unrolled_loops import values
 from tilelang.dtypes import INT32
 from tilelang.errors import CompilerBug, NoLowering, ProgramValueError
@@ -40,11 +40,11 @@ from tilelang.ir.visit import Rewriter, expressions, substitute, substitute_stmt
 from tilelang.layout.thread_values import Fragment
 from tilelang.lowering.lowering import LoweringContext
 from tilelang.records import record
-from tilelang.targets.gpu.lowerings.places import Places, is_replicated
+from tilelang.targets.gpu.lowerings.loop_partition import LoopPartition, ThreadDigit, ValueDigit
 from tilelang.targets.gpu.lowerings.reduce import Combiner, Partial, each, neutral
-from tilelang.targets.gpu.lowerings.spread import Spread, ThreadDigit, ValueDigit
-from tilelang.targets.gpu.lowerings.touched import touched
+from tilelang.targets.gpu.lowerings.register_index import RegisterIndices, is_replicated
 from tilelang.targets.gpu.lowerings.unrolling import may_lie_in_registers
+from tilelang.targets.gpu.lowerings.update_predicate import update_predicate
 
 ZERO = const(0, INT32)
 _OF_BLOCK = (Scope.SHARED, Scope.GLOBAL)
@@ -55,11 +55,11 @@ class Accumulated:
     """A fold with the partial results of the executing thread.
 
     Attributes:
-        fold: What is folded.
-        axes: The dimensions of the loop that choose the element.
-        digits: The loops of the executing thread that do.
-        partial: One result for each of their iterations.
-        index: Which result belongs to the iteration at hand.
+        fold: The fold.
+        axes: The dimensions of the loop that select the element.
+        digits: The loops of the executing thread along these dimensions.
+        partial: One partial result for each of their iterations.
+        index: The index of the current iteration's partial result.
     """
 
     fold: Fold
@@ -69,49 +69,51 @@ class Accumulated:
     index: Expr
 
 
-class SharedOut:
-    """A loop shared out among threads: what comes before its iterations, the iterations, and what comes after.
+class DistributedLoop:
+    """A parallel loop distributed over threads: initialization of accumulators, iterations, reduction across threads.
 
     Args:
         loop: The loop, of constant extents.
-        layout: Which thread runs which iterations.
-        how: What must be kept in mind.
-        context: The threads, and where they hold fragments.
+        layout: Which thread executes which iterations.
+        legality: The requirements on its lowering.
+        context: The threads, and the registers of fragments.
 
     Attributes:
         accumulated: The folds, with the partial results of the executing thread.
     """
 
-    def __init__(self, loop: ParallelLoop, layout: Fragment, how: Spreading, context: LoweringContext) -> None:
+    def __init__(
+        self, loop: ParallelLoop, layout: Fragment, legality: ParallelLegality, context: LoweringContext
+    ) -> None:
         assert context.thread is not None
         if layout.threads != context.threads:
             raise CompilerBug(f"T.Parallel: a layout for {layout.threads} threads, but there are {context.threads}")
-        self._loop, self._how, self._context = loop, how, context
+        self._loop, self._legality, self._context = loop, legality, context
         self._thread = context.thread
-        self._spread = Spread(layout, context.thread)
-        if not how.folds and not how.last and _fills_registers(loop.body, context):
-            self._spread = self._spread.repeating()
-        self._places = Places(self._spread, loop.vars)
-        self._coordinates = dict(zip(loop.vars, self._spread.coordinates(), strict=True))
+        self._partition = LoopPartition(layout, context.thread)
+        if not legality.folds and not legality.last and _fills_registers(loop.body, context):
+            self._partition = self._partition.repeating()
+        self._register_indices = RegisterIndices(self._partition, loop.vars)
+        self._coordinates = dict(zip(loop.vars, self._partition.coordinates(), strict=True))
 
-        self.accumulated = [self._accumulate(fold) for fold in how.folds]
+        self.accumulated = [self._accumulate(fold) for fold in legality.folds]
 
     def open(self, build: Builder, items: Sequence[Accumulated]) -> None:
-        """Partial results that change nothing yet."""
+        """Initializes partial results to the neutral value."""
         for item in items:
             _clear(item.partial, build)
 
-    def close(self, build: Builder, items: Sequence[Accumulated], behind: For | None = None) -> None:
-        """Combines the partial results of all threads, and these with the old values; perhaps behind a loop around."""
+    def close(self, build: Builder, items: Sequence[Accumulated], outer: For | None = None) -> None:
+        """Combines the partial results of all threads, and these with the old values, after this or an outer loop."""
         combiner = Combiner(build, self._thread, self._context.threads, self._context.target)
         combiner.all_reduce([item.partial for item in items])
         for item in items:
-            self._deliver(item, build, behind or self._loop)
+            self._deliver(item, build, outer or self._loop)
 
     # -- partial results ------------------------------------------------------------------------------------------
     def _accumulate(self, fold: Fold) -> Accumulated:
         axes = tuple(axis for axis, var in enumerate(self._loop.vars) if var in fold.moved_by)
-        digits = tuple(d for d in self._spread.digits if any(d.mode.stride[axis] for axis in axes))
+        digits = tuple(d for d in self._partition.digits if any(d.mode.stride[axis] for axis in axes))
         index: Expr = ZERO
         place = 1
         for digit in digits:
@@ -122,56 +124,57 @@ class SharedOut:
         buffer = Buffer(f"{fold.buffer.name}_part", shape, fold.buffer.dtype, scope)
         along: list[ThreadDigit] = []
         across: list[ThreadDigit] = []
-        for thread_digit in self._spread.thread_digits():
+        for thread_digit in self._partition.thread_digits():
             moved = [axis for axis, stride in enumerate(thread_digit.stride) if stride]
             if moved:
                 (across if any(axis in axes for axis in moved) else along).append(thread_digit)
         return Accumulated(fold, axes, digits, Partial(buffer, fold.op, tuple(along), tuple(across)), index)
 
-    def _deliver(self, item: Accumulated, build: Builder, behind: For | ParallelLoop) -> None:
+    def _deliver(self, item: Accumulated, build: Builder, outer: For | ParallelLoop) -> None:
         """Combines the old value of each element with the total."""
         fold, partial = item.fold, item.partial
         buffer, dtype = fold.buffer, fold.buffer.dtype
-        body = _Body(self._loop, self._how, self._context, self._places, (), None)
+        body = _Body(self._loop, self._legality, self._context, self._register_indices, (), None)
         indices = tuple(substitute(index, self._coordinates) for index in body.exprs(fold.indices))
         if buffer in self._context.registers:
             layout = self._context.fragments[buffer]
-            place = self._places.of(buffer, layout, fold.indices, self._context.unrolled, writes=False)
+            place = self._register_indices.of(buffer, layout, fold.indices, self._context.unrolled, writes=False)
             buffer, indices = self._context.registers[buffer], (place,)
         value = partial.combine(Load(buffer, indices, dtype), partial.load(item.index))
         store: Stmt = Store(buffer, indices, value, loc=fold.updates[0].store.loc)
-        known = touched(fold, behind)
+        known = update_predicate(fold, outer)
         tests = [] if known is None else [substitute(body.expr(known), self._coordinates)]
-        speaks = self._speaks(item) if buffer.scope in _OF_BLOCK else None
-        tests += [] if speaks is None else [speaks]
+        is_storing = self._is_storing_thread(item) if buffer.scope in _OF_BLOCK else None
+        tests += [] if is_storing is None else [is_storing]
         store = If(conjunction(tests), store, loc=store.loc) if tests else store
-        build.emit(self._spread.around(store, loc=build.loc, only=item.axes))
+        build.emit(self._partition.emit_loops(store, loc=build.loc, only=item.axes))
 
-    def _speaks(self, item: Accumulated) -> Expr | None:
-        """Whether the executing thread is the one of those with equal totals that stores them."""
-        across = {digit.place for digit in item.partial.across}
-        others = [d for d in self._spread.thread_digits() if d.place not in across]
-        return self._spread.are_zero(others)
+    def _is_storing_thread(self, item: Accumulated) -> Expr | None:
+        """Whether the executing thread stores the totals: one of the threads that hold the same."""
+        across = {digit.thread_stride for digit in item.partial.across}
+        others = [d for d in self._partition.thread_digits() if d.thread_stride not in across]
+        return self._partition.are_zero(others)
 
     # -- iterations -----------------------------------------------------------------------------------------------
     def iterations(self, build: Builder) -> None:
-        """What the executing thread does of all iterations."""
-        first = self._spread.is_first_copy()
+        """Emits the iterations of the executing thread."""
+        first = self._partition.is_first_copy()
         last = self._hold_last(build)
-        once = first is not None and not self.accumulated and _touches_shared_memory_only(self._loop.body)
-        body = _Body(self._loop, self._how, self._context, self._places, self.accumulated, None if once else first)
+        once = first is not None and not self.accumulated and _accesses_shared_memory_only(self._loop.body)
+        executing = None if once else first
+        body = _Body(self._loop, self._legality, self._context, self._register_indices, self.accumulated, executing)
         lowered = body.visit(self._loop.body) or Seq((), loc=self._loop.body.loc)
         lowered = as_body([lowered, *self._keep_last(last, first)], self._loop.loc)
         lowered = substitute_stmt(lowered, self._coordinates)
-        nest = self._spread.around(lowered, loc=self._loop.loc)
+        nest = self._partition.emit_loops(lowered, loc=self._loop.loc)
         build.emit(If(first, nest) if once and first is not None else nest)
         for scalar, shared in last:
             build.emit(Store(scalar, (), Load(shared, (ZERO,), scalar.dtype)))
 
     def _hold_last(self, build: Builder) -> list[tuple[Buffer, Buffer]]:
-        """Shared memory through which all threads learn what the last iteration leaves in a scalar."""
+        """Allocates shared memory that broadcasts the live-out scalars of the last iteration to all threads."""
         held = []
-        for scalar in self._how.last:
+        for scalar in self._legality.last:
             shared = Buffer(f"{scalar.name}_last", (as_expr(1),), scalar.dtype, Scope.SHARED)
             build.emit(Alloc(shared))
             held.append((scalar, shared))
@@ -186,11 +189,13 @@ class SharedOut:
         ]
 
 
-def plain_iteration(loop: ParallelLoop, how: Spreading, context: LoweringContext, spread: Spread) -> Stmt:
-    """What the executing thread does of an iteration that folds nothing, in the variables of the spread loops."""
-    body = _Body(loop, how, context, Places(spread, loop.vars), (), None)
+def plain_iteration(
+    loop: ParallelLoop, legality: ParallelLegality, context: LoweringContext, partition: LoopPartition
+) -> Stmt:
+    """The code of one iteration without folds, in the variables of the distributed loops."""
+    body = _Body(loop, legality, context, RegisterIndices(partition, loop.vars), (), None)
     lowered = body.visit(loop.body) or Seq((), loc=loop.body.loc)
-    return substitute_stmt(lowered, dict(zip(loop.vars, spread.coordinates(), strict=True)))
+    return substitute_stmt(lowered, dict(zip(loop.vars, partition.coordinates(), strict=True)))
 
 
 def _clear(partial: Partial, build: Builder) -> None:
@@ -202,8 +207,8 @@ def _clear(partial: Partial, build: Builder) -> None:
     each(build, "q", partial.count, lambda q: build.emit(Store(partial.buffer, (q,), start)))
 
 
-def _touches_shared_memory_only(body: Stmt) -> bool:
-    """Whether a body has no effect but on memory that threads share."""
+def _accesses_shared_memory_only(body: Stmt) -> bool:
+    """Whether a body has effects on shared and global memory only."""
     local = {s.buffer for s in walk(body) if isinstance(s, Alloc)}
     for stmt in walk(body):
         if isinstance(stmt, Store) and stmt.buffer.scope not in _OF_BLOCK and stmt.buffer.storage not in local:
@@ -214,7 +219,7 @@ def _touches_shared_memory_only(body: Stmt) -> bool:
 
 
 def _fills_registers(body: Stmt, context: LoweringContext) -> bool:
-    """Whether a body does nothing but write registers of fragments, and reads no global memory for it."""
+    """Whether a body only stores to fragments, and loads nothing from global memory."""
     for stmt in walk(body):
         fills = isinstance(stmt, Store) and stmt.buffer in context.registers
         if not fills and not isinstance(stmt, Seq | Bind | If | For):
@@ -226,18 +231,19 @@ def _fills_registers(body: Stmt, context: LoweringContext) -> bool:
 
 
 class _Body(Rewriter):
-    """One iteration over registers; loop variables are still the user's."""
+    """Rewrites one iteration to registers, still in terms of the loop's own variables."""
 
     def __init__(
         self,
         loop: ParallelLoop,
-        how: Spreading,
+        legality: ParallelLegality,
         context: LoweringContext,
-        places: Places,
+        register_indices: RegisterIndices,
         accumulated: Sequence[Accumulated],
         first: Expr | None,
     ) -> None:
-        self._loop, self._how, self._context, self._places, self._first = loop, how, context, places, first
+        self._loop, self._legality, self._context = loop, legality, context
+        self._register_indices, self._first = register_indices, first
         self._partials = {update.store: item for item in accumulated for update in item.fold.updates}
         self._olds: dict[Load, Expr] = {
             previous: item.partial.load(item.index)
@@ -262,7 +268,7 @@ class _Body(Rewriter):
         named = tuple(self._resolved(index) for index in indices)
         if is_replicated(layout) and (not writes or not self._moves(named)):
             named = self.exprs(named)  # what an index reads may be in registers, too
-        place = self._places.of(buffer, layout, named, self._inner, writes=writes)
+        place = self._register_indices.of(buffer, layout, named, self._inner, writes=writes)
         return self._context.registers[buffer], (place,)
 
     def _moves(self, indices: Sequence[Expr]) -> bool:
@@ -270,7 +276,7 @@ class _Body(Rewriter):
         return any(node is var for index in indices for node in walk_expr(index) for var in self._loop.vars)
 
     def _resolved(self, index: Expr) -> Expr:
-        """An index with the names of index arithmetic replaced by their values."""
+        """An index with bound index variables replaced by their values."""
         while any(isinstance(node, Var) and node in self._values for node in walk_expr(index)):
             index = substitute(index, self._values)
         return index
@@ -298,7 +304,7 @@ class _Body(Rewriter):
         return self.rebuild_stmt(node)
 
     def _check(self, node: CallStmt | TileOp) -> None:
-        """Operators inside of an iteration would need all threads; instructions know nothing of fragments."""
+        """Refuses tile operators, which need all threads, and instructions on fragments."""
         if isinstance(node, TileOp):
             raise ProgramValueError(
                 f"{node.name}: stands inside of a T.Parallel loop, where only some threads come",
@@ -312,15 +318,15 @@ class _Body(Rewriter):
                 )
 
     def _once(self, node: Stmt | None, like: Stmt) -> Stmt | None:
-        """A statement for one of the threads that run the same iteration."""
+        """A statement predicated to one of the threads that execute the same iteration."""
         return node if node is None or self._first is None else If(self._first, node, loc=like.loc)
 
     def _store(self, node: Store) -> Stmt | None:
         item = self._partials.get(node)
         if item is not None:
             return Store(item.partial.buffer, item.partial.at(item.index), self.expr(node.value), loc=node.loc)
-        if node in self._how.atomics:
-            return self._once(self._indivisible(node, self._how.atomics[node]), node)
+        if node in self._legality.atomics:
+            return self._once(self._indivisible(node, self._legality.atomics[node]), node)
         value, indices = self.expr(node.value), self.exprs(node.indices)
         if node.buffer in self._context.registers:
             register, at = self._register(node.buffer, node.indices, writes=True)
@@ -328,14 +334,15 @@ class _Body(Rewriter):
         store = dataclasses.replace(node, indices=indices, value=value)
         if node.buffer.scope not in _OF_BLOCK:
             return store
-        still = self._how.final.get(node, ())
+        last_iteration_of = self._legality.final.get(node, ())
         extents = dict(zip(self._loop.vars, self._loop.extents, strict=True))
-        if still:
-            return self._once(If(conjunction(v == extents[v] - 1 for v in still), store, loc=node.loc), node)
+        if last_iteration_of:
+            condition = conjunction(v == extents[v] - 1 for v in last_iteration_of)
+            return self._once(If(condition, store, loc=node.loc), node)
         return self._once(store, node)
 
     def _indivisible(self, node: Store, update: Update) -> Stmt:
-        """An update of an element that other iterations may update too: by what it does to the neutral value."""
+        """An atomic update of an element: its operand is the stored value computed from the neutral value."""
         dtype = node.buffer.dtype
         self._olds.update(dict.fromkeys(update.previous, neutral(update.op, dtype)))
         return Atomic(
@@ -365,7 +372,7 @@ class _Body(Rewriter):
 
 
 def _chooses(var: Var, body: Stmt, registers: Mapping[Buffer, Buffer]) -> bool:
-    """Whether a variable chooses an element of a fragment that may lie in registers."""
+    """Whether a variable indexes a fragment that may be kept in registers."""
     held = {buffer for buffer, array in registers.items() if may_lie_in_registers(array)}
     for stmt in walk(body):
         loads = [e for root in expressions(stmt) for e in walk_expr(root) if isinstance(e, Load)]
@@ -379,5 +386,5 @@ def _chooses(var: Var, body: Stmt, registers: Mapping[Buffer, Buffer]) -> bool:
 
 
 def values_of(layout: Fragment) -> int:
-    """Registers that a thread needs for its part of a fragment."""
+    """Elements of a fragment that one thread holds."""
     return max(1, math.prod(mode.size for mode in layout.value))

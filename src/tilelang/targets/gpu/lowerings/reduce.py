@@ -18,8 +18,8 @@ from tilelang.ir.scalar import BinaryOp, convert
 from tilelang.ir.stmt import Alloc, CallStmt, For, ForKind, If, Store
 from tilelang.records import record
 from tilelang.targets.gpu.isa.warp import redux, shuffle
-from tilelang.targets.gpu.lowerings.spread import ThreadDigit, joined
-from tilelang.targets.gpu.lowerings.unrolling import choosing, counted
+from tilelang.targets.gpu.lowerings.loop_partition import ThreadDigit, merge_digits
+from tilelang.targets.gpu.lowerings.unrolling import register_index_variables, unrolled_for
 from tilelang.targets.machine import CommonFeature
 from tilelang.targets.target import Target
 
@@ -110,7 +110,7 @@ def each(build: Builder, name: str, extent: int, body: Callable[[Expr], None]) -
     with build.block() as statements:
         body(var)
     made = as_body(statements, build.loc)
-    build.emit(counted(var, extent, made, choosing(made)))
+    build.emit(unrolled_for(var, extent, made, register_index_variables(made)))
 
 
 class Combiner:
@@ -136,7 +136,7 @@ class Combiner:
                 self._redux(partial)
             else:
                 for digit in lanes:
-                    self._shuffle(partial, digit.place)
+                    self._shuffle(partial, digit.thread_stride)
             rest = tuple(d for d in partial.along if d not in lanes)
             if rest:
                 left.append((partial, rest, _of_others(partial, self._threads, self._lanes)))
@@ -232,7 +232,7 @@ class Combiner:
         """The number that digits of the thread index make."""
         total: Expr = ZERO
         place = 1
-        for digit in joined(digits):
+        for digit in merge_digits(digits):
             value = digit.of(self._thread, self._threads)
             value = value if place == 1 else value * place
             total = value if total is ZERO else total + value
@@ -250,16 +250,16 @@ def _size(digits: Sequence[ThreadDigit]) -> int:
 
 def _is_of_lanes(digit: ThreadDigit, lanes: int) -> bool:
     """Whether threads that differ in a digit are lanes of one warp whose numbers differ in one bit."""
-    return digit.size == 2 and digit.place & (digit.place - 1) == 0 and 2 * digit.place <= lanes
+    return digit.size == 2 and digit.thread_stride & (digit.thread_stride - 1) == 0 and 2 * digit.thread_stride <= lanes
 
 
 def _of_others(partial: Partial, threads: int, lanes: int) -> tuple[ThreadDigit, ...]:
     """The digits in which threads have equal partials by now; one value of each speaks for all."""
     done = [d for d in partial.along if _is_of_lanes(d, lanes)]
-    taken = sorted((*partial.along, *partial.across), key=lambda d: d.place)
+    taken = sorted((*partial.along, *partial.across), key=lambda d: d.thread_stride)
     idle, place = list(done), 1
     for digit in (*taken, ThreadDigit(threads, 1, ())):
-        if digit.place > place:  # nothing is said of the digits between
-            idle.append(ThreadDigit(place, digit.place // place, ()))
-        place = digit.place * digit.size
-    return tuple(joined(sorted(idle, key=lambda d: d.place)))
+        if digit.thread_stride > place:  # nothing is said of the digits between
+            idle.append(ThreadDigit(place, digit.thread_stride // place, ()))
+        place = digit.thread_stride * digit.size
+    return tuple(merge_digits(sorted(idle, key=lambda d: d.thread_stride)))

@@ -1,15 +1,15 @@
-"""`T.Parallel` loops whose extents are only known when the kernel runs: threads take iterations in turn.
+"""`T.Parallel` loops with extents known only at run time, as block-stride loops.
 
-Takes a loop and what `analysis.spreading` says of it, emits what the executing thread does. Invariant: every iteration
-is run by one thread; all iterations that update one element are run by the same one, unless all iterations of the loop
-do, which then accumulate per thread.
+Takes a loop and its `ParallelLegality`, emits the code of one thread: iterations `thread`, `thread + threads`, and so
+on. Invariant: every iteration is executed by one thread; all iterations that update one element by the same one, unless
+all iterations of the loop update it, which are then accumulated per thread.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilelang.analysis.spreading import ATOMICS, Fold, Spreading
+from tilelang.analysis.parallel_legality import ATOMICS, Fold, ParallelLegality
 from tilelang.dtypes import INT32
 from tilelang.errors import CompilerBug
 from tilelang.ir.buffer import Buffer, Scope
@@ -18,42 +18,45 @@ from tilelang.ir.expr import Expr, Load, Var, as_expr, cast, conjunction, const
 from tilelang.ir.stmt import Alloc, Atomic, For, ForKind, If, ParallelLoop, Seq, Stmt, Store
 from tilelang.ir.visit import Rewriter, substitute_stmt
 from tilelang.lowering.lowering import LoweringContext
+from tilelang.targets.gpu.lowerings.loop_partition import ThreadDigit, primes
 from tilelang.targets.gpu.lowerings.reduce import Combiner, Partial, neutral
-from tilelang.targets.gpu.lowerings.spread import ThreadDigit, primes
-from tilelang.targets.gpu.lowerings.touched import touched
+from tilelang.targets.gpu.lowerings.update_predicate import update_predicate
 
 ZERO = const(0, INT32)
 _OF_BLOCK = (Scope.SHARED, Scope.GLOBAL)
 
 
-def can_stride(how: Spreading) -> bool:
-    """Whether one choice of iterations per thread gives every updated element a single thread, or none does."""
-    return len({fold.moved_by for fold in how.folds if fold.moved_by}) <= 1
+def can_stride(legality: ParallelLegality) -> bool:
+    """Whether one assignment of iterations to threads gives every updated element a single thread."""
+    return len({fold.moved_by for fold in legality.folds if fold.moved_by}) <= 1
 
 
-def lower_strided(loop: ParallelLoop, how: Spreading, context: LoweringContext, build: Builder) -> None:
-    """Emits the part of the executing thread."""
-    _Strided(loop, how, context, build).lower()
+def lower_strided(loop: ParallelLoop, legality: ParallelLegality, context: LoweringContext, build: Builder) -> None:
+    """Emits the code of the executing thread."""
+    _Strided(loop, legality, context, build).lower()
 
 
 class _Strided:
-    def __init__(self, loop: ParallelLoop, how: Spreading, context: LoweringContext, build: Builder) -> None:
+    def __init__(
+        self, loop: ParallelLoop, legality: ParallelLegality, context: LoweringContext, build: Builder
+    ) -> None:
         if context.thread is None:
             raise CompilerBug("T.Parallel: no thread runs it")
-        self._loop, self._how, self._context, self._build, self._thread = loop, how, context, build, context.thread
-        moved = {var for fold in how.folds for var in fold.moved_by}
-        self._shared_out = {  # the variables whose values threads take in turn; the others run in each thread
+        self._loop, self._legality, self._context, self._build = loop, legality, context, build
+        self._thread = context.thread
+        moved = {var for fold in legality.folds for var in fold.moved_by}
+        self._distributed = {  # variables distributed over threads; each thread loops over the others
             var: extent
             for var, extent in zip(loop.vars, loop.extents, strict=True)
             if var in moved or not moved
         }
 
     def lower(self) -> None:
-        """Neutral partials, the iterations, and the outcome."""
-        totals = [fold for fold in self._how.folds if not fold.moved_by]
+        """Emits neutral partial results, the iterations, and the combination of the results."""
+        totals = [fold for fold in self._legality.folds if not fold.moved_by]
         partials = {fold: self._partial(fold) for fold in totals}
-        held = [self._hold(scalar) for scalar in self._how.last]
-        body = _Body(self._loop, self._how, self._context, partials).visit(self._loop.body) or Seq(())
+        held = [self._hold(scalar) for scalar in self._legality.last]
+        body = _Body(self._loop, self._legality, self._context, partials).visit(self._loop.body) or Seq(())
         self._emit_loops(as_body([body, *self._keep(held)], self._loop.loc))
         combiner = Combiner(self._build, self._thread, self._context.threads, self._context.target)
         combiner.all_reduce(list(partials.values()))
@@ -75,13 +78,13 @@ class _Strided:
         loc = self._loop.loc
         extents = dict(zip(self._loop.vars, self._loop.extents, strict=True))
         for var in reversed(self._loop.vars):
-            if var not in self._shared_out:
+            if var not in self._distributed:
                 body = For(var, ZERO, extents[var], 1, ForKind.SERIAL, body, loc=loc)
-        if not self._shared_out:
+        if not self._distributed:
             self._build.emit(body)
             return
         turn = Var("turn", INT32, index=True)
-        outermost, *inner = self._shared_out
+        outermost, *inner = self._distributed
         total = extents[outermost]
         values: dict[Var, Expr] = {}
         rest: Expr = turn
@@ -96,7 +99,7 @@ class _Strided:
     def _deliver(self, fold: Fold, partial: Partial) -> None:
         value = partial.combine(Load(fold.buffer, fold.indices, fold.buffer.dtype), partial.load(ZERO))
         store: Stmt = Store(fold.buffer, fold.indices, value, loc=fold.updates[0].store.loc)
-        known = touched(fold, self._loop)
+        known = update_predicate(fold, self._loop)
         tests = [] if known is None else [known]
         tests += [self._thread == 0] if fold.buffer.scope in _OF_BLOCK else []
         self._build.emit(If(conjunction(tests), store, loc=store.loc) if tests else store)
@@ -121,9 +124,9 @@ class _Body(Rewriter):
     """One iteration over partial results."""
 
     def __init__(
-        self, loop: ParallelLoop, how: Spreading, context: LoweringContext, partials: dict[Fold, Partial]
+        self, loop: ParallelLoop, legality: ParallelLegality, context: LoweringContext, partials: dict[Fold, Partial]
     ) -> None:
-        self._loop, self._how, self._context = loop, how, context
+        self._loop, self._legality, self._context = loop, legality, context
         self._partials = {update.store: partial for fold, partial in partials.items() for update in fold.updates}
         self._olds: dict[Load, Expr] = {
             previous: partial.load(ZERO)
@@ -148,15 +151,15 @@ class _Body(Rewriter):
         partial = self._partials.get(node)
         if partial is not None:
             return Store(partial.buffer, partial.at(ZERO), self.expr(node.value), loc=node.loc)
-        update = self._how.atomics.get(node)
+        update = self._legality.atomics.get(node)
         if update is not None:
             dtype = node.buffer.dtype
             self._olds.update(dict.fromkeys(update.previous, neutral(update.op, dtype)))
             value = cast(self.expr(node.value), dtype)
             return Atomic(ATOMICS[update.op], node.buffer, self.exprs(node.indices), value, loc=node.loc)
-        still = self._how.final.get(node, ())
+        last_iteration_of = self._legality.final.get(node, ())
         extents = dict(zip(self._loop.vars, self._loop.extents, strict=True))
         made = self.rebuild_stmt(node)
-        if still and made is not None:
-            return If(conjunction(v == extents[v] - 1 for v in still), made, loc=node.loc)
+        if last_iteration_of and made is not None:
+            return If(conjunction(v == extents[v] - 1 for v in last_iteration_of), made, loc=node.loc)
         return made

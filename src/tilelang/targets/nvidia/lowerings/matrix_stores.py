@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tilelang.analysis.spreading import Spreading
+from tilelang.analysis.parallel_legality import ParallelLegality
 from tilelang.arith.affine import Linearizer
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Buffer, Region, Scope
@@ -28,8 +28,8 @@ from tilelang.lowering.lowering import LoweringContext
 from tilelang.lowering.operand_layout import keeps_runs
 from tilelang.lowering.regions import ZERO
 from tilelang.records import record
+from tilelang.targets.gpu.lowerings.loop_partition import LoopPartition, ValueDigit
 from tilelang.targets.gpu.lowerings.parallel import plain_iteration
-from tilelang.targets.gpu.lowerings.spread import Spread, ValueDigit
 from tilelang.targets.nvidia.isa.ldmatrix import ROW_BYTES, ROWS, stmatrix
 from tilelang.targets.nvidia.machines import WARP_SIZE, Feature
 
@@ -72,7 +72,14 @@ class MatrixStores:
     """
 
     def __init__(
-        self, loop: ParallelLoop, context: LoweringContext, spread: Spread, row: Region, within: int, *, trans: bool
+        self,
+        loop: ParallelLoop,
+        context: LoweringContext,
+        partition: LoopPartition,
+        row: Region,
+        within: int,
+        *,
+        trans: bool,
     ) -> None:
         """As `matrix_stores` found it.
 
@@ -84,8 +91,8 @@ class MatrixStores:
             within: How many of these loops run through the matrices of one instruction.
             trans: Whether rows of a matrix in memory run along lines of lanes.
         """
-        self._loop, self._context, self._spread, self._row = loop, context, spread, row
-        self._inner, self._outer = spread.digits[: 1 + within], spread.digits[1 + within :]
+        self._loop, self._context, self._partition, self._row = loop, context, partition, row
+        self._inner, self._outer = partition.digits[: 1 + within], partition.digits[1 + within :]
         self._store = stmatrix(_PAIR**within, trans)
         self._values = _PAIR ** len(self._inner)
         self.tile = row.buffer
@@ -97,7 +104,7 @@ class MatrixStores:
         place: Expr = pairs.var
         for n, digit in enumerate(self._inner[1:], 1):
             place = place + digit.var * _PAIR**n
-        fill = plain_iteration(self._into(values, place), Spreading(), self._context, self._spread)
+        fill = plain_iteration(self._into(values, place), ParallelLegality(), self._context, self._partition)
         for digit in self._inner:
             fill = _loop(digit, fill, ForKind.VECTORIZED if digit is pairs else ForKind.UNROLLED)
         held = Region(values, (ZERO,), values.shape)
@@ -116,9 +123,9 @@ class MatrixStores:
         return ParallelLoop(self._loop.vars, self._loop.extents, body, loc=self._loop.loc)
 
 
-def by_matrix_stores(loop: ParallelLoop, how: Spreading, context: LoweringContext, build: Builder) -> str:
+def by_matrix_stores(loop: ParallelLoop, legality: ParallelLegality, context: LoweringContext, build: Builder) -> str:
     """Emits a loop by matrix stores and gives a note of it; "" if it cannot be done so, or that gains nothing."""
-    stores = None if loop.layout is None else matrix_stores(loop, loop.layout, how, context)
+    stores = None if loop.layout is None else matrix_stores(loop, loop.layout, legality, context)
     if stores is None:
         return ""
     stores.emit(build)
@@ -126,14 +133,14 @@ def by_matrix_stores(loop: ParallelLoop, how: Spreading, context: LoweringContex
 
 
 def matrix_stores(
-    loop: ParallelLoop, layout: Fragment, how: Spreading, context: LoweringContext
+    loop: ParallelLoop, layout: Fragment, legality: ParallelLegality, context: LoweringContext
 ) -> MatrixStores | None:
     """How a loop is done by matrix stores; None if it cannot be, or gains nothing.
 
     Args:
         loop: The loop, of constant extents.
         layout: Which thread runs which iterations.
-        how: What must be kept in mind.
+        legality: What must be kept in mind.
         context: The threads, and how tiles lie in shared memory.
     """
     *names, store = _parts(loop.body)
@@ -141,7 +148,7 @@ def matrix_stores(
         return None
     if not all(isinstance(name, Bind) for name in names) or not _suits(store.buffer):
         return None
-    if how.reason or how.folds or how.atomics or how.final or how.last:
+    if legality.reason or legality.folds or legality.atomics or legality.final or legality.last:
         return None
     if any(_reads(store.buffer, stmt) for stmt in (*names, store)):
         return None  # lanes would write what others have yet to read
@@ -153,17 +160,17 @@ def matrix_stores(
     if run not in (blocks.pairs, blocks.lines) or any(mode.stride[run] % _UNITS for mode in blocks.outer):
         return None
     rank = len(layout.shape)
-    spread = Spread(
+    partition = LoopPartition(
         Fragment(layout.shape, layout.thread, (Mode(_PAIR, unit(rank, blocks.pairs)), *blocks.matrices, *blocks.rest)),
         context.thread,
     )
     across = blocks.pairs if run == blocks.lines else blocks.lines
-    places = dict(zip(loop.vars, _first_of_row(blocks, across, spread, context.thread), strict=True))
+    places = dict(zip(loop.vars, _first_of_row(blocks, across, partition, context.thread), strict=True))
     start = tuple(substitute(index, places) for index in indices)
     row = Region(store.buffer, start, (*(const(1, INT32) for _ in start[1:]), const(_UNITS, INT32)))
     if not keeps_runs(row, context.shared_layouts.get(store.buffer), _UNITS):
         return None
-    return MatrixStores(loop, context, spread, row, len(blocks.matrices), trans=run == blocks.lines)
+    return MatrixStores(loop, context, partition, row, len(blocks.matrices), trans=run == blocks.lines)
 
 
 def _suits(tile: Buffer) -> bool:
@@ -216,14 +223,14 @@ def _axis(stride: Sequence[int], step: int) -> int | None:
     return moved[0] if len(moved) == 1 and stride[moved[0]] == step else None
 
 
-def _first_of_row(blocks: _Blocks, across: int, spread: Spread, thread: Expr) -> tuple[Expr, ...]:
+def _first_of_row(blocks: _Blocks, across: int, partition: LoopPartition, thread: Expr) -> tuple[Expr, ...]:
     """Where the row begins whose address the executing lane gives: lane l that of row l % 8 of matrix l / 8."""
-    shape = spread.layout.shape
+    shape = partition.layout.shape
     rank = len(shape)
     spare = WARP_SIZE // ROWS // _PAIR ** len(blocks.matrices)  # lanes that repeat addresses, which nobody looks at
     idle = (Mode(spare, (0,) * rank),) if spare > 1 else ()
     lanes = (Mode(ROWS, unit(rank, across)), *blocks.matrices, *idle)
-    instructions = spread.digits[1 + len(blocks.matrices) :]
+    instructions = partition.digits[1 + len(blocks.matrices) :]
     own = Fragment(shape, (*lanes, *blocks.warps), ()).coordinates(thread, ZERO)
     return tuple(_plus(at, axis, instructions) for axis, at in enumerate(own))
 

@@ -1,14 +1,14 @@
-"""Which elements a fold can touch: only these have a total to be combined with what they held.
+"""The predicate of the elements that a fold may update: only their totals are combined with the old values.
 
-Takes a fold and the loop behind which its totals are combined, gives a condition on the variables that choose the
-element. Invariant: the condition holds of every element that an iteration updates, and of none outside of the buffer.
+Takes a fold and the loop after which its totals are combined, gives a condition on the variables that select the
+element. Invariant: the condition holds for every element that an iteration updates, and for none outside the buffer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilelang.analysis.spreading import Fold
+from tilelang.analysis.parallel_legality import Fold
 from tilelang.dtypes import INT32
 from tilelang.ir.buffer import Scope
 from tilelang.ir.expr import Expr, Load, conjunction, const, int_const, unary
@@ -17,18 +17,18 @@ from tilelang.ir.stmt import Bind, For, If, ParallelLoop, Stmt
 from tilelang.ir.visit import sub_statements, variables_of, walk, walk_expr
 
 
-def touched(fold: Fold, loop: For | ParallelLoop) -> Expr | None:
-    """When an element is one that iterations may update; None if all that variables name are.
+def update_predicate(fold: Fold, loop: For | ParallelLoop) -> Expr | None:
+    """The condition under which iterations may update an element; None if they may update all.
 
     Args:
         fold: The fold.
-        loop: Its parallel loop, or one around that, whose variables are gone when the totals are combined.
+        loop: Its parallel loop, or an outer loop, after which the totals are combined.
 
-    Conditions that say more than which element it is are left out; then what is asked is that the element exists.
+    Conditions that depend on more than the element are dropped; in their stead the element must be in bounds.
     """
     paths = [next(_conditions(loop.body, update.store)) for update in fold.updates]
     if any(not path for path in paths):
-        return None  # where one update is under no test, all elements that are named exist
+        return None  # an unconditional update: all elements are in bounds
     inner = {stmt.var for stmt in walk(loop) if isinstance(stmt, Bind | For)}
     inner |= {var for stmt in walk(loop) if isinstance(stmt, ParallelLoop) for var in stmt.vars}
     others = inner - fold.moved_by
@@ -45,7 +45,7 @@ def touched(fold: Fold, loop: For | ParallelLoop) -> Expr | None:
 
 
 def _exists(fold: Fold) -> Iterator[Expr]:
-    if fold.buffer.scope is Scope.GLOBAL:  # accesses of which this is not proven are tested anyway
+    if fold.buffer.scope is Scope.GLOBAL:  # bounds checks of global accesses are inserted by a later pass
         return
     for index, extent in zip(fold.indices, fold.buffer.shape, strict=True):
         if int_const(index) is None:

@@ -1,8 +1,8 @@
-"""A loop nest spread over the threads of a block: which iterations the executing thread runs, as loops of its own.
+"""Partitions a loop nest over the threads of a block: the iterations of the executing thread, as loops.
 
-Takes a layout of iterations and the thread's index, gives coordinates and emits the loops around a body. Invariant:
-over all threads every iteration is run by exactly one set of copies, none beyond the extents is run, and a test stands
-outside of every loop whose variable it does not name.
+Takes a layout of iterations and the thread index, gives coordinates and emits the loops around a body. Invariant: every
+iteration is executed, by all threads of exactly one set of copies; none outside the extents is; predicates are hoisted
+out of every loop whose variable they do not use.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from tilelang.ir.stmt import For, ForKind, If, Stmt
 from tilelang.layout.digits import Mode, split
 from tilelang.layout.thread_values import Fragment
 from tilelang.records import record
-from tilelang.targets.gpu.lowerings.unrolling import choosing, counted
+from tilelang.targets.gpu.lowerings.unrolling import register_index_variables, unrolled_for
 
 ZERO = const(0, INT32)
 _LETTERS = "uvwxyz"
-MOST_NEIGHBORS = 16  # of one byte that a vector access can take
+MAX_VECTOR_ELEMENTS = 16  # one-byte elements of one vector access
 
 
 @record(slots=True)
 class ValueDigit:
-    """A digit of the value index, which becomes a loop: its variable and how its steps move the coordinates."""
+    """A digit of the value index, which becomes a loop: its variable, and the coordinate strides of its steps."""
 
     var: Var
     mode: Mode
@@ -38,35 +38,34 @@ class ThreadDigit:
     """A digit of the thread index.
 
     Attributes:
-        place: How many threads lie between two of its steps.
-        size: How many values it has.
-        stride: How its steps move the coordinates.
+        thread_stride: Threads between two consecutive values of the digit.
+        size: Number of values.
+        stride: Coordinate offsets per step, one for each dimension.
     """
 
-    place: int
+    thread_stride: int
     size: int
     stride: tuple[int, ...]
 
     def of(self, thread: Expr, threads: int) -> Expr:
         """Its value in the executing thread."""
-        above = thread if self.place == 1 else thread // self.place
-        return above if self.place * self.size >= threads else above % self.size
+        above = thread if self.thread_stride == 1 else thread // self.thread_stride
+        return above if self.thread_stride * self.size >= threads else above % self.size
 
 
-class Spread:
-    """One nest, spread.
+class LoopPartition:
+    """A loop nest partitioned over threads.
 
     Attributes:
-        layout: Which thread runs which iterations.
-        extents: How many iterations each dimension has.
+        layout: The layout of iterations: which thread executes which.
+        extents: Iterations per dimension.
         digits: The loops of the executing thread, least significant first.
-        vector: The digit whose steps are neighbors along a dimension, to be tried as vector accesses; None if there is
-            none.
+        vector: The digit with unit stride along a dimension, a candidate for vector accesses; None if there is none.
     """
 
     def __init__(self, layout: Fragment, thread: Expr) -> None:
-        self.layout, self.extents, self._thread = _with_short_runs(layout), layout.shape, thread
-        self._moving = self.layout  # where the digits lead
+        self.layout, self.extents, self._thread = _split_into_vectors(layout), layout.shape, thread
+        self._covering = self.layout  # the layout that coordinates are computed from
         self.digits = tuple(
             ValueDigit(Var(_LETTERS[n % len(_LETTERS)], INT32, index=True), mode)
             for n, mode in enumerate(mode for mode in self.layout.value if not mode.is_idle)
@@ -82,34 +81,33 @@ class Spread:
                     return digit
         return None
 
-    def repeating(self) -> Spread:
-        """The same loops, in which threads whose digits lead beyond the extents repeat what others do.
+    def repeating(self) -> LoopPartition:
+        """The same loops, in which threads that would run outside the extents repeat iterations of other threads.
 
-        So there is nothing to test but where an extent is no multiple of what its digits reach. For bodies that may
-        run more often than their iterations.
+        Predicates remain only where an extent is no multiple of what its digits span. For idempotent bodies.
         """
         other = copy.copy(self)
         thread = [part for mode in self.layout.thread for part in _within(mode, self.extents)]
-        other._moving = Fragment(self.layout.shape, tuple(thread), self.layout.value)
+        other._covering = Fragment(self.layout.shape, tuple(thread), self.layout.value)
         return other
 
     # -- coordinates ------------------------------------------------------------------------------------------
     def coordinates(self) -> tuple[Expr, ...]:
-        """The coordinate of the iteration at hand, in the thread's index and the digits' variables."""
+        """The coordinates of the current iteration, in the thread index and the digits' variables."""
         return tuple(self._coordinate(axis) for axis in range(len(self.extents)))
 
     def _coordinate(self, axis: int, without: ValueDigit | None = None) -> Expr:
         total: Expr = ZERO
-        parts = zip(split(self._thread, self._moving.thread), self._moving.thread, strict=True)
+        parts = zip(split(self._thread, self._covering.thread), self._covering.thread, strict=True)
         for part, mode in [*parts, *((d.var, d.mode) for d in reversed(self.digits) if d is not without)]:
             step = mode.stride[axis]
             if step and mode.size > 1:
-                moved = part if step == 1 else part * step
-                total = moved if total is ZERO else total + moved
+                term = part if step == 1 else part * step
+                total = term if total is ZERO else total + term
         return total
 
     def thread_digits(self) -> list[ThreadDigit]:
-        """The digits of the thread index in steps of primes, so that each either moves a coordinate or does not."""
+        """The digits of the thread index, split into prime sizes."""
         found, place = [], 1
         for mode in self.layout.thread:
             inside = 1
@@ -120,22 +118,22 @@ class Spread:
         return found
 
     def is_first_copy(self) -> Expr | None:
-        """Whether the thread is the first of those that run the same iterations; None if it is the only one."""
+        """Whether the thread is the first of those that execute the same iterations; None if there is only one."""
         return self.are_zero([d for d in self.thread_digits() if not any(d.stride)])
 
     def are_zero(self, digits: Sequence[ThreadDigit]) -> Expr | None:
         """Whether some digits of the executing thread's index are 0; None if there are none."""
-        tests = [d.of(self._thread, self.layout.threads) == 0 for d in joined(digits)]
+        tests = [d.of(self._thread, self.layout.threads) == 0 for d in merge_digits(digits)]
         return conjunction(tests) if tests else None
 
     # -- loops ------------------------------------------------------------------------------------------------
-    def around(self, body: Stmt, *, loc: Loc = NOWHERE, only: Sequence[int] | None = None) -> Stmt:
-        """The body in the loops of the executing thread, under the tests that keep it within the extents.
+    def emit_loops(self, body: Stmt, *, loc: Loc = NOWHERE, only: Sequence[int] | None = None) -> Stmt:
+        """The body in the loops of the executing thread, predicated to stay within the extents.
 
         Args:
-            body: What one iteration does.
-            loc: The place of the loops.
-            only: The dimensions to run through; digits that move others are left out.
+            body: The body of one iteration.
+            loc: Source location of the loops.
+            only: The dimensions to iterate over; digits that only affect others are left out.
         """
         axes = range(len(self.extents)) if only is None else only
         digits = [d for d in self.digits if any(d.mode.stride[axis] for axis in axes)]
@@ -143,26 +141,26 @@ class Spread:
         # the most significant digit outermost, the vector innermost
         order = [d for d in reversed(digits) if d is not vector] + ([] if vector is None else [vector])
         tests = self._tests(axes, order, vector)
-        chosen = choosing(body)
+        chosen = register_index_variables(body)
         trips = math.prod(d.mode.size for d in order if d is not vector and d.var in chosen)
         for level in reversed(range(len(order))):
-            body = _under(tests[level + 1], body, loc)
+            body = _predicated(tests[level + 1], body, loc)
             var, size = order[level].var, order[level].mode.size
             if order[level] is vector:
                 body = For(var, ZERO, const(size, INT32), 1, ForKind.VECTORIZED, body, loc=loc)
             else:
-                body = counted(var, size, body, chosen, others=trips, loc=loc)
+                body = unrolled_for(var, size, body, chosen, others=trips, loc=loc)
                 trips *= 1 if var in chosen else size
-        return _under(tests[0], body, loc)
+        return _predicated(tests[0], body, loc)
 
     def _tests(
         self, axes: Sequence[int], order: Sequence[ValueDigit], vector: ValueDigit | None
     ) -> list[list[Expr]]:
-        """Per loop level, the tests of dimensions that the digits run beyond; level n is inside of n loops."""
+        """Per loop level, the predicates of dimensions that the digits exceed; level n is inside of n loops."""
         tests: list[list[Expr]] = [[] for _ in range(len(order) + 1)]
         for axis in axes:
             extent = self.extents[axis]
-            if self._moving.cover[axis] <= extent:
+            if self._covering.cover[axis] <= extent:
                 continue
             whole = vector if vector is not None and self._is_whole(axis, vector) else None
             level = max((n + 1 for n, d in enumerate(order) if d.mode.stride[axis] and d is not whole), default=0)
@@ -170,19 +168,20 @@ class Spread:
         return tests
 
     def _is_whole(self, axis: int, vector: ValueDigit) -> bool:
-        """Whether a vector lies within an extent as a whole or not at all."""
+        """Whether each vector lies either entirely inside or entirely outside an extent."""
         size = vector.mode.size
         if not vector.mode.stride[axis] or self.extents[axis] % size:
             return False
-        others = [*self._moving.thread, *(d.mode for d in self.digits if d is not vector)]
+        others = [*self._covering.thread, *(d.mode for d in self.digits if d is not vector)]
         return all(mode.size == 1 or mode.stride[axis] % size == 0 for mode in others)
 
 
-def _with_short_runs(layout: Fragment) -> Fragment:
-    """The layout with runs of neighbors cut into what one vector access can take; values keep their numbers."""
+def _split_into_vectors(layout: Fragment) -> Fragment:
+    """The layout with unit-stride digits split to the size of a vector access; the value order is unchanged."""
     value: list[Mode] = []
     for mode in layout.value:
-        run = math.gcd(mode.size, MOST_NEIGHBORS) if sum(mode.stride) == 1 and mode.size > MOST_NEIGHBORS else 1
+        is_long = sum(mode.stride) == 1 and mode.size > MAX_VECTOR_ELEMENTS
+        run = math.gcd(mode.size, MAX_VECTOR_ELEMENTS) if is_long else 1
         if run > 1:
             value.append(Mode(run, mode.stride))
             value.append(Mode(mode.size // run, tuple(run * step for step in mode.stride)))
@@ -192,7 +191,7 @@ def _with_short_runs(layout: Fragment) -> Fragment:
 
 
 def _within(mode: Mode, extents: Sequence[int]) -> list[Mode]:
-    """A digit, the part of it idle that only leads beyond the extents."""
+    """A digit split so that the part beyond the extents is idle (stride 0)."""
     for inside in range(1, mode.size):
         beyond = any(inside * stride >= extent for stride, extent in zip(mode.stride, extents, strict=True))
         if beyond and mode.size % inside == 0:
@@ -200,20 +199,20 @@ def _within(mode: Mode, extents: Sequence[int]) -> list[Mode]:
     return [mode]
 
 
-def _under(tests: list[Expr], body: Stmt, loc: Loc) -> Stmt:
+def _predicated(tests: list[Expr], body: Stmt, loc: Loc) -> Stmt:
     return If(conjunction(tests), body, loc=loc) if tests else body
 
 
-def joined(digits: Sequence[ThreadDigit]) -> list[ThreadDigit]:
-    """Neighboring digits of the thread index as one."""
-    joined: list[ThreadDigit] = []
+def merge_digits(digits: Sequence[ThreadDigit]) -> list[ThreadDigit]:
+    """Merges adjacent digits of the thread index."""
+    merged: list[ThreadDigit] = []
     for digit in digits:
-        last = joined[-1] if joined else None
-        if last is not None and last.place * last.size == digit.place:
-            joined[-1] = ThreadDigit(last.place, last.size * digit.size, last.stride)
+        last = merged[-1] if merged else None
+        if last is not None and last.thread_stride * last.size == digit.thread_stride:
+            merged[-1] = ThreadDigit(last.thread_stride, last.size * digit.size, last.stride)
         else:
-            joined.append(digit)
-    return joined
+            merged.append(digit)
+    return merged
 
 
 def primes(number: int) -> list[int]:

@@ -3,7 +3,7 @@
 import pytest
 from loops import buffer, exprs, largest, load, store
 
-from tilelang.analysis.spreading import is_private, spread
+from tilelang.analysis.parallel_legality import is_private, parallel_legality
 from tilelang.arith.domain import Domain
 from tilelang.dtypes import BOOL, INT32
 from tilelang.ir.buffer import Scope
@@ -24,7 +24,7 @@ def nest(*body):
 
 
 def verdict(loop, used=False):
-    return spread(loop, Domain(), lambda _: used)
+    return parallel_legality(loop, Domain(), lambda _: used)
 
 
 def test_elements_of_their_own_need_nothing():

@@ -17,12 +17,12 @@ from tilelang.ir.stmt import Break, For, ForKind, If
 from tilelang.ir.visit import walk
 from tilelang.layout.digits import Mode
 from tilelang.layout.thread_values import fragment, replicated
-from tilelang.targets.gpu.lowerings.spread import Spread, ThreadDigit, joined, primes
+from tilelang.targets.gpu.lowerings.loop_partition import LoopPartition, ThreadDigit, merge_digits, primes
 
 THREAD = Var("thread", INT32, index=True)
 
 
-def iterations(made, spread):
+def iterations(made, partition):
     """The coordinates that each thread reaches in the loops around a marker."""
     found = []
 
@@ -35,9 +35,9 @@ def iterations(made, spread):
                 if evaluate(condition, env):
                     run(body, env)
             case _:
-                found.append(tuple(int(evaluate(as_expr(c), env)) for c in spread.coordinates()))
+                found.append(tuple(int(evaluate(as_expr(c), env)) for c in partition.coordinates()))
 
-    for thread in range(spread.layout.threads):
+    for thread in range(partition.layout.threads):
         run(made, {THREAD: thread})
     return found
 
@@ -49,18 +49,18 @@ extents = st.lists(st.sampled_from([1, 2, 3, 5, 8, 12, 16, 33]), min_size=1, max
 def test_every_iteration_is_run_once_by_each_set_of_copies(shape, threads, vector, copies):
     vector = math.gcd(vector, shape[-1])
     layout = blocked(shape, threads, vector, copies=copies)
-    spread = Spread(layout, THREAD)
-    found = iterations(spread.around(Break()), spread)
+    partition = LoopPartition(layout, THREAD)
+    found = iterations(partition.emit_loops(Break()), partition)
     expected = sorted(list(itertools.product(*map(range, shape))) * layout.replication)
     assert expected == sorted(found)
 
 
 def test_the_vector_is_innermost_and_tests_stand_outside_of_it():
-    spread = Spread(blocked((10, 24), 32, 8, copies=False), THREAD)
-    made = spread.around(Break())
+    partition = LoopPartition(blocked((10, 24), 32, 8, copies=False), THREAD)
+    made = partition.emit_loops(Break())
     loops = [s for s in walk(made) if isinstance(s, For)]
     assert [ForKind.VECTORIZED] == [loops[-1].kind]
-    assert spread.vector.var is loops[-1].var
+    assert partition.vector.var is loops[-1].var
     tests = [s for s in walk(made) if isinstance(s, If)]
     assert not any(isinstance(inner, If) for inner in walk(loops[-1].body))
     assert tests
@@ -68,7 +68,7 @@ def test_the_vector_is_innermost_and_tests_stand_outside_of_it():
 
 def test_an_extent_that_cuts_a_vector_is_tested_inside():
     layout = fragment((30,), [Mode(4, (8,))], [Mode(8, (1,))])
-    made = Spread(layout, THREAD).around(Break())
+    made = LoopPartition(layout, THREAD).emit_loops(Break())
     assert isinstance(made, For)
     assert isinstance(made.body, If)
 
@@ -79,38 +79,38 @@ def loops_of(made):
 
 def test_long_loops_are_unrolled_in_part():
     layout = fragment((64, 32), [Mode(32, (0, 1))], [Mode(64, (1, 0))])
-    assert [(4, None), (16, None)] == loops_of(Spread(layout, THREAD).around(Break()))
+    assert [(4, None), (16, None)] == loops_of(LoopPartition(layout, THREAD).emit_loops(Break()))
     layout = fragment((640, 32), [Mode(32, (0, 1))], [Mode(640, (1, 0))])
-    assert [(40, 16), (16, None)] == loops_of(Spread(layout, THREAD).around(Break()))
+    assert [(40, 16), (16, None)] == loops_of(LoopPartition(layout, THREAD).emit_loops(Break()))
 
 
 def test_loops_that_choose_registers_are_unrolled_as_a_whole():
     layout = fragment((640, 32), [Mode(32, (0, 1))], [Mode(640, (1, 0))])
-    spread = Spread(layout, THREAD)
-    inner, outer = (digit.var for digit in spread.digits)
+    partition = LoopPartition(layout, THREAD)
+    inner, outer = (digit.var for digit in partition.digits)
     array = buffer("f", 40, scope=Scope.LOCAL)
-    assert [(40, None), (16, None)] == loops_of(spread.around(store(array, outer, 1)))
-    assert [(40, 16), (16, None)] == loops_of(spread.around(store(array, inner, 1)))
+    assert [(40, None), (16, None)] == loops_of(partition.emit_loops(store(array, outer, 1)))
+    assert [(40, 16), (16, None)] == loops_of(partition.emit_loops(store(array, inner, 1)))
     layout = fragment((13, 8, 64), [Mode(8, (0, 1, 0))], [Mode(64, (0, 0, 1)), Mode(13, (1, 0, 0))])
-    spread = Spread(layout, THREAD)
-    outer = spread.digits[-1].var
-    assert [(13, None), (4, 1), (16, None)] == loops_of(spread.around(store(array, outer, 1)))
+    partition = LoopPartition(layout, THREAD)
+    outer = partition.digits[-1].var
+    assert [(13, None), (4, 1), (16, None)] == loops_of(partition.emit_loops(store(array, outer, 1)))
 
 
 def test_copies_are_told_apart_by_the_digits_that_move_nothing():
-    spread = Spread(fragment((4,), [Mode(2, (0,)), Mode(4, (1,)), Mode(4, (0,))], []), THREAD)
-    condition = spread.is_first_copy()
+    partition = LoopPartition(fragment((4,), [Mode(2, (0,)), Mode(4, (1,)), Mode(4, (0,))], []), THREAD)
+    condition = partition.is_first_copy()
     first = [t for t in range(32) if evaluate(condition, {THREAD: t})]
     assert [0, 2, 4, 6] == first
-    assert None is Spread(blocked((32,), 32), THREAD).is_first_copy()
-    only = Spread(replicated((4,), 32), THREAD).is_first_copy()
+    assert None is LoopPartition(blocked((32,), 32), THREAD).is_first_copy()
+    only = LoopPartition(replicated((4,), 32), THREAD).is_first_copy()
     assert [0] == [t for t in range(32) if evaluate(only, {THREAD: t})]
 
 
 def test_digits_of_threads_come_in_primes_and_join_again():
-    digits = Spread(blocked((96,), 96), THREAD).thread_digits()
+    digits = LoopPartition(blocked((96,), 96), THREAD).thread_digits()
     assert [2, 2, 2, 2, 2, 3] == [d.size for d in digits]
-    assert [(1, 96)] == [(d.place, d.size) for d in joined(digits)]
+    assert [(1, 96)] == [(d.thread_stride, d.size) for d in merge_digits(digits)]
     assert [2, 2, 3, 5] == primes(60)
     threads = np.arange(96)
     values = [int(evaluate(ThreadDigit(4, 3, (1,)).of(THREAD, 96), {THREAD: t})) for t in threads]
@@ -119,11 +119,11 @@ def test_digits_of_threads_come_in_primes_and_join_again():
 
 def test_threads_beyond_the_extents_may_repeat_what_others_do():
     layout = fragment((24, 4), [Mode(4, (0, 1)), Mode(8, (1, 0)), Mode(4, (16, 0))], [Mode(2, (8, 0))])
-    spread = Spread(layout, THREAD)
-    assert any(isinstance(s, If) for s in walk(spread.around(Break())))
-    assert any(isinstance(s, If) for s in walk(spread.repeating().around(Break())))  # 24 of 32 rows
+    partition = LoopPartition(layout, THREAD)
+    assert any(isinstance(s, If) for s in walk(partition.emit_loops(Break())))
+    assert any(isinstance(s, If) for s in walk(partition.repeating().emit_loops(Break())))  # 24 of 32 rows
     layout = fragment((16, 4), [Mode(4, (0, 1)), Mode(8, (1, 0)), Mode(4, (16, 0))], [Mode(2, (8, 0))])
-    spread = Spread(layout, THREAD).repeating()
-    assert not any(isinstance(s, If) for s in walk(spread.around(Break())))
-    rows = [int(evaluate(spread.coordinates()[0], {THREAD: t, spread.digits[0].var: 1})) for t in range(128)]
+    partition = LoopPartition(layout, THREAD).repeating()
+    assert not any(isinstance(s, If) for s in walk(partition.emit_loops(Break())))
+    rows = [int(evaluate(partition.coordinates()[0], {THREAD: t, partition.digits[0].var: 1})) for t in range(128)]
     assert [t // 4 % 8 + 8 for t in range(128)] == rows

@@ -1,11 +1,11 @@
-"""How the iterations of a `T.Parallel` loop may be spread over threads that each have scalars of their own.
+"""Legality of running the iterations of a `T.Parallel` loop on several threads.
 
-Takes a loop and what is known around it, gives a `Spreading`. Invariant: running the iterations in any order, each by
-one thread (or by several that only repeat what they do on memory of their own), gives the sequential result, provided
-that folds are accumulated per thread and combined afterwards, that updates in `atomics` are indivisible, that stores in
-`final` happen in the iterations named alone, and that scalars in `last` take the value of the last iteration; where
-`reason` says something, the iterations must run in order. State that is sequential by its declaration is each thread's
-own, and does not count.
+Takes a loop and the facts that hold around it, gives a `ParallelLegality`. Invariant: running the iterations in any
+order, each on one thread (or on several that repeat its effects on per-thread memory), gives the sequential result,
+provided that folds are accumulated per thread and combined afterwards, that updates in `atomics` are atomic, that
+stores in `final` execute only in the iterations listed there, and that scalars in `last` take the value of the last
+iteration. A non-empty `reason` means that the iterations must run in order. Buffers declared sequential are private to
+each thread and are ignored.
 """
 
 from __future__ import annotations
@@ -59,15 +59,15 @@ class Fold:
 
 
 @record(frozen=False, slots=True)
-class Spreading:
-    """What must be kept in mind when a loop is spread.
+class ParallelLegality:
+    """Requirements on a lowering that distributes a parallel loop over threads.
 
     Attributes:
-        folds: Elements that several iterations update, in order of first appearance.
-        atomics: Updates of elements that iterations may share without any pattern.
-        final: Stores that several iterations make to one element, with the variables whose last value decides.
-        last: Scalars from around the loop whose value from the last iteration is used afterwards.
-        reason: Why the iterations must run in order; empty if they need not.
+        folds: Reductions: elements that several iterations update, in order of first appearance.
+        atomics: Updates of elements where different iterations may collide unpredictably; lowered to atomics.
+        final: Stores of several iterations to one element, with the variables that must have their last value.
+        last: Live-out scalars: defined outside the loop, their value of the last iteration is used after it.
+        reason: Why the loop must run sequentially; empty if it may run in parallel.
     """
 
     folds: list[Fold] = field(default_factory=list)
@@ -77,26 +77,26 @@ class Spreading:
     reason: str = ""
 
 
-def spread(loop: ParallelLoop, domain: Domain, used_outside: Callable[[Buffer], bool]) -> Spreading:
-    """How the iterations of a loop may be spread.
+def parallel_legality(loop: ParallelLoop, domain: Domain, used_outside: Callable[[Buffer], bool]) -> ParallelLegality:
+    """Analyzes whether a loop may be distributed over threads.
 
     Args:
-        loop: The loop; no parallel loop stands inside of it.
-        domain: What is known around it.
-        used_outside: Whether a buffer's contents after the loop matter.
+        loop: The loop; it contains no other parallel loop.
+        domain: Ranges and facts that hold around it.
+        used_outside: Whether a buffer is live after the loop.
     """
     inside = domain
     for var, extent in zip(loop.vars, loop.extents, strict=True):
         inside = inside.with_loop(var, 0, extent)
     found = accesses(loop.body)
-    judge = _Judge(loop, found, Comparison(found, inside), used_outside)
-    for storage, touching in found.by_storage().items():
-        if any(a.write and not a.atomic for a in touching) and not storage.sequential:
-            judge.storage(storage, touching)
-    return judge.verdict
+    checker = _Checker(loop, found, Comparison(found, inside), used_outside)
+    for storage, accesses_of in found.by_storage().items():
+        if any(a.write and not a.atomic for a in accesses_of) and not storage.sequential:
+            checker.storage(storage, accesses_of)
+    return checker.legality
 
 
-class _Judge:
+class _Checker:
     def __init__(
         self, loop: ParallelLoop, found: Accesses, compare: Comparison, used_outside: Callable[[Buffer], bool]
     ) -> None:
@@ -104,48 +104,48 @@ class _Judge:
         self._extents = dict(zip(loop.vars, loop.extents, strict=True))
         self._single = {var: const(0, INT32) for var, extent in self._extents.items() if int_const(extent) == 1}
         self._used_outside = used_outside
-        self.verdict = Spreading()
+        self.legality = ParallelLegality()
 
-    def storage(self, storage: Buffer, touching: list[Access]) -> None:
-        """Looks at one piece of memory that the loop writes."""
-        if all(self._moves(var, touching) for var in self._vars()):
-            return  # every iteration has elements of its own
+    def storage(self, storage: Buffer, accesses_of: list[Access]) -> None:
+        """Checks all accesses to one storage that the loop writes."""
+        if all(self._selects_elements(var, accesses_of) for var in self._vars()):
+            return  # iterations access disjoint elements
         of_thread = storage.scope in _OF_THREAD
-        if of_thread and touching[0].write and touching[0].update is None:
-            self._private(storage, touching)
-        elif any(a.update is not None and a.write for a in touching):
-            self._updates(storage, touching)
+        if of_thread and accesses_of[0].write and accesses_of[0].update is None:
+            self._private(storage, accesses_of)
+        elif any(a.update is not None and a.write for a in accesses_of):
+            self._updates(storage, accesses_of)
         elif of_thread:
             self._refuse(f"an iteration may use what another one left in '{storage.name}'")
         else:
-            self._stores(storage, touching)
+            self._stores(storage, accesses_of)
 
     def _vars(self) -> list[Var]:
         """The variables that take more than one value."""
         return [var for var in self._extents if var not in self._single]
 
-    def _moves(self, var: Var, touching: list[Access]) -> bool:
-        """Whether iterations that differ in a variable touch different elements."""
+    def _selects_elements(self, var: Var, accesses_of: list[Access]) -> bool:
+        """Whether iterations that differ in a variable access different elements."""
         trips = int_const(self._extents[var])
         return all(
             self._compare.apart(first, second, var, trips, others=self._loop.vars)
-            for i, first in enumerate(touching)
-            for second in touching[i:]
+            for i, first in enumerate(accesses_of)
+            for second in accesses_of[i:]
             if first.write or second.write
         )
 
     def _refuse(self, reason: str) -> None:
-        self.verdict.reason = self.verdict.reason or reason
+        self.legality.reason = self.legality.reason or reason
 
     # -- updates ----------------------------------------------------------------------------------------------
-    def _updates(self, storage: Buffer, touching: list[Access]) -> None:
-        operators = {None if a.update is None else a.update.op for a in touching}
+    def _updates(self, storage: Buffer, accesses_of: list[Access]) -> None:
+        operators = {None if a.update is None else a.update.op for a in accesses_of}
         (op, *others) = operators
-        if others or op is None or any(a.buffer is not storage for a in touching):
+        if others or op is None or any(a.buffer is not storage for a in accesses_of):
             self._refuse(f"iterations update '{storage.name}' and use it in other ways")
             return
         groups: dict[object, list[Access]] = {}
-        for access in touching:
+        for access in accesses_of:
             groups.setdefault(tuple(expr_key(index) for index in access.start), []).append(access)
         for group in groups.values():
             self._fold(storage, op, group)
@@ -153,15 +153,15 @@ class _Judge:
     def _fold(self, storage: Buffer, op: str, group: list[Access]) -> None:
         updates = tuple(a.update for a in group if a.write and a.update is not None)
         named = self._named(group[0])
-        moved_by = frozenset(var for var in self._vars() if self._moves(var, group))
+        moved_by = frozenset(var for var in self._vars() if self._selects_elements(var, group))
         plain = named is not None and named <= moved_by and op != PICK
         if plain and _has_neutral(op, storage):
             indices = tuple(substitute(index, self._single) for index in group[0].start)
-            self.verdict.folds.append(Fold(storage, indices, op, moved_by, updates))
+            self.legality.folds.append(Fold(storage, indices, op, moved_by, updates))
         elif moved_by == frozenset(self._vars()):
             return
         elif storage.scope in _OF_BLOCK and _is_atomic(op, storage):
-            self.verdict.atomics.update({update.store: update for update in updates})
+            self.legality.atomics.update({update.store: update for update in updates})
         else:
             self._refuse(f"iterations update elements of '{storage.name}' that they may share")
 
@@ -183,22 +183,22 @@ class _Judge:
         return frozenset(a.buffer.storage for a in self._found.writes) | self._found.local
 
     # -- plain stores -----------------------------------------------------------------------------------------
-    def _private(self, storage: Buffer, touching: list[Access]) -> None:
-        """A scalar, or an array of the thread, that iterations write before they read it."""
-        first = touching[0]
+    def _private(self, storage: Buffer, accesses_of: list[Access]) -> None:
+        """A per-thread scalar or array that iterations write before they read it."""
+        first = accesses_of[0]
         used_outside = self._used_outside(storage)
         always = not first.context.uncertain and not first.context.conditions()
-        if storage.rank == 0 and not always and (used_outside or not writes_first(touching)):
+        if storage.rank == 0 and not always and (used_outside or not writes_first(accesses_of)):
             self._refuse(f"an iteration may use what another one left in '{storage.name}'")
         elif used_outside:
             if storage.rank == 0 and first.buffer is storage:
-                self.verdict.last.append(storage)
+                self.legality.last.append(storage)
             else:
                 self._refuse(f"what the last iteration leaves in '{storage.name}' is used afterwards")
 
-    def _stores(self, storage: Buffer, touching: list[Access]) -> None:
+    def _stores(self, storage: Buffer, accesses_of: list[Access]) -> None:
         """Stores of several iterations to one element: the last one counts."""
-        for access in touching:
+        for access in accesses_of:
             named = self._named(access)
             if named is None or not isinstance(access.stmt, Store) and access.write:
                 continue  # subscripts that come from data: that iterations do not clash is the user's promise
@@ -209,10 +209,10 @@ class _Judge:
             if storage.scope is Scope.FRAGMENT:
                 if self._depends(access.stmt, frozenset(still)):
                     self._refuse(f"iterations write different values to one element of '{storage.name}'")
-            elif access.context.uncertain or access.context.conditions() or any(not a.write for a in touching):
+            elif access.context.uncertain or access.context.conditions() or any(not a.write for a in accesses_of):
                 self._refuse(f"iterations write one element of '{storage.name}' now and then")
             else:
-                self.verdict.final[access.stmt] = still
+                self.legality.final[access.stmt] = still
 
     def _depends(self, store: Store, still: frozenset[Var]) -> bool:
         """Whether the stored value may depend on some variables."""
@@ -244,13 +244,13 @@ def _is_atomic(op: str, buffer: Buffer) -> bool:
 
 def is_private(storage: Buffer, stmt: Stmt) -> bool:
     """Whether a statement writes a buffer of the thread before it reads it, so that older contents do not matter."""
-    touching = accesses(stmt).by_storage().get(storage)
-    if not touching:
+    accesses_of = accesses(stmt).by_storage().get(storage)
+    if not accesses_of:
         return True
-    return writes_first(touching)
+    return writes_first(accesses_of)
 
 
-def writes_first(touching: list[Access]) -> bool:
+def writes_first(accesses_of: list[Access]) -> bool:
     """Whether a write comes before the other accesses, in whatever branch these stand."""
-    first = touching[0]
-    return first.write and all(first.context.is_reached_by(access.context) for access in touching)
+    first = accesses_of[0]
+    return first.write and all(first.context.is_reached_by(access.context) for access in accesses_of)

@@ -1,8 +1,8 @@
-"""Which register holds an element of a fragment: the place of an element among the executing thread's values.
+"""Which register holds an element of a fragment: the index of the element in the executing thread's register array.
 
-Takes subscripts of a fragment, gives an index into the array of registers. Invariant: the element belongs to the
-thread that asks, which is checked for all threads and iterations at once; inside a spread loop the index does not
-depend on the thread, so that it is a constant once the loops are unrolled.
+Takes subscripts of a fragment, gives an index into the register array. Invariant: the executing thread holds the
+element, which is checked for all threads and iterations at once; inside a distributed loop the index does not depend
+on the thread, so it becomes a constant once the loops are unrolled.
 """
 
 from __future__ import annotations
@@ -21,73 +21,73 @@ from tilelang.ir.expr import Expr, Var, const
 from tilelang.ir.visit import substitute, walk_expr
 from tilelang.layout.digits import Mode
 from tilelang.layout.thread_values import Fragment
-from tilelang.targets.gpu.lowerings.spread import Spread, primes
+from tilelang.targets.gpu.lowerings.loop_partition import LoopPartition, primes
 
 Ranges = Mapping[Var, range]
 
 
 def is_replicated(layout: Fragment) -> bool:
-    """Whether every thread holds all elements, so that any of them may be named anywhere."""
+    """Whether every thread holds all elements, so that any thread may access any of them."""
     return all(mode.is_idle for mode in layout.thread)
 
 
-def replicated_place(layout: Fragment, indices: Sequence[Expr]) -> Expr:
-    """The register of an element of a fragment that every thread holds."""
-    place = layout.owner(*indices)[1]
-    return place if isinstance(place, Expr) else const(int(place), INT32)
+def replicated_register_index(layout: Fragment, indices: Sequence[Expr]) -> Expr:
+    """The register index of an element of a replicated fragment."""
+    register = layout.owner(*indices)[1]
+    return register if isinstance(register, Expr) else const(int(register), INT32)
 
 
-class Places:
-    """The registers of elements that the iterations of one spread loop name.
+class RegisterIndices:
+    """Register indices of the fragment elements that the iterations of one distributed loop access.
 
     Args:
-        spread: The loop.
+        partition: The loop nest of the executing thread.
         variables: The loop's variables, whose values are its coordinates.
     """
 
-    def __init__(self, spread: Spread, variables: Sequence[Var]) -> None:
-        self._spread = spread
+    def __init__(self, partition: LoopPartition, variables: Sequence[Var]) -> None:
+        self._partition = partition
         self._vars = tuple(variables)
-        self._coordinates = dict(zip(self._vars, spread.coordinates(), strict=True))
-        self._known: dict[object, Expr] = {}
+        self._coordinates = dict(zip(self._vars, partition.coordinates(), strict=True))
+        self._cache: dict[object, Expr] = {}
 
     def of(self, buffer: Buffer, layout: Fragment, indices: Sequence[Expr], inner: Ranges, *, writes: bool) -> Expr:
-        """The register of an element.
+        """The register index of an element.
 
         Args:
             buffer: The fragment, for messages.
-            layout: Where its elements are.
-            indices: Which one, in the loop's variables and those of unrolled loops inside or around of it.
+            layout: The layout of the fragment.
+            indices: Subscripts, in the loop's variables and those of unrolled loops inside or around it.
             inner: The values of the variables of those loops.
             writes: Whether the element is written, which every thread that holds a copy of it must do.
         """
         used = {node for index in indices for node in walk_expr(index) if isinstance(node, Var)}
         if is_replicated(layout) and (not writes or used.isdisjoint(self._vars)):
-            return self._in_thread(replicated_place(layout, indices))
+            return self._in_thread(replicated_register_index(layout, indices))
         if not all(var in self._coordinates or var in inner for var in used):
             raise CompilerBug(f"'{buffer.name}': an element of a distributed tile is named by more than loop variables")
         ranges = {var: taken for var, taken in inner.items() if var in used}
         key = (buffer, tuple(expr_key(index) for index in indices), writes)
-        if key not in self._known:
-            place, valid = self._table(buffer, layout, indices, ranges, writes=writes)
-            fixed = _per_value(place, valid)
+        if key not in self._cache:
+            register, valid = self._table(buffer, layout, indices, ranges, writes=writes)
+            fixed = _per_value(register, valid)
             linear = None if fixed is None else self._linear(*fixed, ranges)
-            # an index that depends on the thread is right, but names no register
-            self._known[key] = self._in_thread(replicated_place(layout, indices)) if linear is None else linear
-        return self._known[key]
+            # an index that depends on the thread is correct, but forces the array into local memory
+            self._cache[key] = self._in_thread(replicated_register_index(layout, indices)) if linear is None else linear
+        return self._cache[key]
 
     def _in_thread(self, expr: Expr) -> Expr:
         return substitute(expr, self._coordinates)
 
-    # -- looking at all threads ---------------------------------------------------------------------------------
+    # -- enumerating all threads --------------------------------------------------------------------------------
     def _table(
         self, buffer: Buffer, layout: Fragment, indices: Sequence[Expr], ranges: Ranges, *, writes: bool
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The place for every thread, value and iteration of the loops inside, and whether it is asked for at all.
+        """The register for every thread, value and inner iteration, and whether that combination accesses one at all.
 
         Shapes: (threads, values, *lengths of `ranges`).
         """
-        iteration = self._spread.layout
+        iteration = self._partition.layout
         table = iteration.table
         inside = (table < np.array(iteration.shape, np.int64)).all(axis=-1)
         depth = len(ranges)
@@ -101,10 +101,10 @@ class Places:
         valid = np.broadcast_to(inside.reshape(*inside.shape, *[1] * depth), full).copy()
         for coordinate, extent in zip(at, layout.shape, strict=True):
             valid &= (coordinate >= 0) & (coordinate < extent)
-        place = np.where(valid, np.broadcast_to(np.asarray(layout.owner(*at)[1], np.int64), full), 0)
+        register = np.where(valid, np.broadcast_to(np.asarray(layout.owner(*at)[1], np.int64), full), 0)
         thread = np.arange(full[0]).reshape(-1, *[1] * (len(full) - 1))
-        self._check(buffer, layout, at, np.broadcast_to(thread, full), place, valid, writes=writes)
-        return place, valid
+        self._check(buffer, layout, at, np.broadcast_to(thread, full), register, valid, writes=writes)
+        return register, valid
 
     def _check(
         self,
@@ -112,13 +112,13 @@ class Places:
         layout: Fragment,
         at: Sequence[np.ndarray],
         thread: np.ndarray,
-        place: np.ndarray,
+        register: np.ndarray,
         valid: np.ndarray,
         *,
         writes: bool,
     ) -> None:
-        """Every thread holds what it names; what is written is written by all threads that hold it."""
-        held = layout.table[thread, place]
+        """Checks that threads hold what they access, and that all threads with a copy of an element write it."""
+        held = layout.table[thread, register]
         wanted = np.stack(at, axis=-1)
         if not (held == wanted).all(axis=-1)[valid].all():
             raise CompilerBug(f"'{buffer.name}': a thread names an element that another one holds")
@@ -126,20 +126,20 @@ class Places:
             element = np.ravel_multi_index([np.where(valid, a, 0) for a in at], layout.cover)
             elements = _count_distinct(element[valid], math.prod(layout.cover))
             threads, values, _ = layout.table.shape
-            named = _count_distinct((thread * values + place)[valid], threads * values)
+            named = _count_distinct((thread * values + register)[valid], threads * values)
             if named != elements * layout.replication:
                 raise CompilerBug(f"'{buffer.name}': not every thread that holds a copy of an element writes it")
 
     # -- as an expression ---------------------------------------------------------------------------------------
     def _linear(self, fixed: np.ndarray, known: np.ndarray, ranges: Ranges) -> Expr | None:
-        """The place as a sum over digits; None if it is none.
+        """The register as a linear function of the digits; None if it is not linear.
 
         Shapes: fixed, known (values, *lengths of `ranges`).
         """
         inputs: list[tuple[Expr, Mode]] = []
         shape: list[int] = []
-        loops = iter(self._spread.digits)
-        for mode in self._spread.layout.value:
+        loops = iter(self._partition.digits)
+        for mode in self._partition.layout.value:
             idle = mode.is_idle
             shape.append(mode.size)
             inputs.append((const(0, INT32) if idle else next(loops).var, mode))
@@ -155,7 +155,7 @@ class Places:
         for operand, sizes in zip(order, split_shape, strict=True):
             digits = list(zip(sizes, reversed(steps[position : position + len(sizes)]), strict=True))
             position += len(sizes)
-            expr = _plus(expr, _moved(operand, digits))
+            expr = _plus(expr, _weighted(operand, digits))
         return expr
 
 
@@ -166,10 +166,10 @@ def _number(var: Var, taken: range) -> Expr:
     return (var - taken.start) // taken.step
 
 
-def _per_value(place: np.ndarray, valid: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """The place per value, and where it is known; None if threads differ in it."""
-    highest = np.where(valid, place, -1).max(axis=0)
-    lowest = np.where(valid, place, np.iinfo(np.int64).max).min(axis=0)
+def _per_value(register: np.ndarray, valid: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """The register per value, and where it is defined; None if it differs between threads."""
+    highest = np.where(valid, register, -1).max(axis=0)
+    lowest = np.where(valid, register, np.iinfo(np.int64).max).min(axis=0)
     known = np.asarray(valid.any(axis=0))
     return (highest, known) if (highest == lowest)[known].all() else None
 
@@ -192,13 +192,13 @@ def _fit(values: np.ndarray, known: np.ndarray) -> tuple[int, list[int] | None]:
     return base, steps if (total == values)[known].all() else None
 
 
-def _moved(operand: Expr, digits: Sequence[tuple[int, int]]) -> Expr:
+def _weighted(operand: Expr, digits: Sequence[tuple[int, int]]) -> Expr:
     """The sum over the digits of an operand, least significant first, each given by its size and its step."""
-    if all(step == digits[0][1] * place for (_, step), place in zip(digits, _places(digits), strict=True)):
+    if all(step == digits[0][1] * register for (_, step), register in zip(digits, _weights(digits), strict=True)):
         return operand * digits[0][1] if digits[0][1] else const(0, INT32)
     total: Expr = const(0, INT32)
-    for n, ((size, step), place) in enumerate(zip(digits, _places(digits), strict=True)):
-        digit = operand // place if place > 1 else operand
+    for n, ((size, step), register) in enumerate(zip(digits, _weights(digits), strict=True)):
+        digit = operand // register if register > 1 else operand
         if n < len(digits) - 1:
             digit = digit % size
         if step:
@@ -206,12 +206,12 @@ def _moved(operand: Expr, digits: Sequence[tuple[int, int]]) -> Expr:
     return total
 
 
-def _places(digits: Sequence[tuple[int, int]]) -> list[int]:
-    places, place = [], 1
+def _weights(digits: Sequence[tuple[int, int]]) -> list[int]:
+    weights, register = [], 1
     for size, _ in digits:
-        places.append(place)
-        place *= size
-    return places
+        weights.append(register)
+        register *= size
+    return weights
 
 
 def _plus(a: Expr, b: Expr) -> Expr:
@@ -220,6 +220,6 @@ def _plus(a: Expr, b: Expr) -> Expr:
 
 def _count_distinct(numbers: np.ndarray, limit: int) -> int:
     """How many different numbers there are, all from 0 to below the limit."""
-    met = np.zeros(limit, np.bool_)
-    met[numbers] = True
-    return int(np.count_nonzero(met))
+    seen = np.zeros(limit, np.bool_)
+    seen[numbers] = True
+    return int(np.count_nonzero(seen))

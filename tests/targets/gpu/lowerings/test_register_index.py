@@ -15,8 +15,8 @@ from tilelang.ir.visit import walk_expr
 from tilelang.layout.digits import Mode, identity
 from tilelang.layout.thread_values import fragment, replicated
 from tilelang.layout.through import element_layout
-from tilelang.targets.gpu.lowerings.places import Places, is_replicated, replicated_place
-from tilelang.targets.gpu.lowerings.spread import Spread
+from tilelang.targets.gpu.lowerings.loop_partition import LoopPartition
+from tilelang.targets.gpu.lowerings.register_index import RegisterIndices, is_replicated, replicated_register_index
 
 THREAD, I, J, K = (Var(name, INT32, index=True) for name in ("thread", "i", "j", "k"))
 
@@ -41,14 +41,14 @@ def nests(draw):
     return fragment(shape, [*order[:cut], *copies], order[cut:])
 
 
-def check(spread, layout, indices, expr, elements):
+def check(partition, layout, indices, expr, elements):
     """Every thread finds its element in the register named, whatever the iteration."""
-    table = spread.layout.table
-    for thread in range(spread.layout.threads):
-        for value in range(spread.layout.values):
+    table = partition.layout.table
+    for thread in range(partition.layout.threads):
+        for value in range(partition.layout.values):
             env, rest = {THREAD: thread}, value
-            loops = iter(spread.digits)
-            for mode in spread.layout.value:
+            loops = iter(partition.digits)
+            for mode in partition.layout.value:
                 if not mode.is_idle:
                     env[next(loops).var] = rest % mode.size
                 rest //= mode.size
@@ -58,63 +58,63 @@ def check(spread, layout, indices, expr, elements):
 
 @given(nests())
 def test_an_element_is_found_by_the_digits_of_the_loop(layout):
-    spread = Spread(layout, THREAD)
-    places = Places(spread, (I, J))
-    expr = places.of(tile(*layout.shape), layout, (I, J), {}, writes=True)
+    partition = LoopPartition(layout, THREAD)
+    register_indices = RegisterIndices(partition, (I, J))
+    expr = register_indices.of(tile(*layout.shape), layout, (I, J), {}, writes=True)
     assert not any(node is THREAD for node in walk_expr(expr))
-    check(spread, layout, (I, J), expr, lambda i, j: (i, j))
+    check(partition, layout, (I, J), expr, lambda i, j: (i, j))
 
 
 @given(nests(), st.sampled_from([0, 1]))
 def test_an_element_that_rows_share_is_found_in_every_copy(layout, dim):
     kept = element_layout(drop_dim(layout.shape, dim), layout)
-    spread = Spread(layout, THREAD)
+    partition = LoopPartition(layout, THREAD)
     index = J if dim == 0 else I
-    expr = Places(spread, (I, J)).of(tile(layout.shape[1 - dim]), kept, (index,), {}, writes=True)
+    expr = RegisterIndices(partition, (I, J)).of(tile(layout.shape[1 - dim]), kept, (index,), {}, writes=True)
     assert not any(node is THREAD for node in walk_expr(expr))
-    check(spread, kept, (index,), expr, lambda i, j: ((j if dim == 0 else i),))
+    check(partition, kept, (index,), expr, lambda i, j: ((j if dim == 0 else i),))
 
 
 def test_values_in_another_order_are_found_by_division():
     nest = fragment((4, 8), [Mode(4, (1, 0))], [Mode(8, (0, 1))])
     layout = fragment((4, 8), [Mode(4, (1, 0))], [Mode(2, (0, 4)), Mode(4, (0, 1))])
-    spread = Spread(nest, THREAD)
-    expr = Places(spread, (I, J)).of(tile(4, 8), layout, (I, J), {}, writes=False)
-    check(spread, layout, (I, J), expr, lambda i, j: (i, j))
+    partition = LoopPartition(nest, THREAD)
+    expr = RegisterIndices(partition, (I, J)).of(tile(4, 8), layout, (I, J), {}, writes=False)
+    check(partition, layout, (I, J), expr, lambda i, j: (i, j))
 
 
 def test_loops_inside_of_an_iteration_choose_registers_too():
     nest = fragment((32,), [Mode(32, (1,))], [])
     layout = fragment((32, 6), [Mode(32, (1, 0))], [Mode(6, (0, 1))])
-    expr = Places(Spread(nest, THREAD), (I,)).of(tile(32, 6), layout, (I, 5 - K), {K: range(6)}, writes=True)
+    expr = RegisterIndices(LoopPartition(nest, THREAD), (I,)).of(tile(32, 6), layout, (I, 5 - K), {K: range(6)}, writes=True)
     assert [5, 4, 3, 2, 1, 0] == [int(evaluate(expr, {K: k})) for k in range(6)]
 
 
 def test_everything_is_named_anywhere_where_all_threads_hold_it():
     layout = replicated((3, 4), 32)
     assert is_replicated(layout)
-    place = replicated_place(layout, (K, as_expr(2)))
+    place = replicated_register_index(layout, (K, as_expr(2)))
     assert [2, 6, 10] == [int(evaluate(place, {K: k})) for k in range(3)]
-    assert 0 == int(evaluate(replicated_place(replicated((1,), 32), (as_expr(0),)), {}))
-    spread = Spread(fragment((3,), [Mode(32, (0,))], [Mode(3, (1,))]), THREAD)
-    expr = Places(spread, (I,)).of(tile(3, 4), layout, (I, I), {}, writes=True)
-    assert [0, 5, 10] == [int(evaluate(expr, {spread.digits[0].var: u})) for u in range(3)]
+    assert 0 == int(evaluate(replicated_register_index(replicated((1,), 32), (as_expr(0),)), {}))
+    partition = LoopPartition(fragment((3,), [Mode(32, (0,))], [Mode(3, (1,))]), THREAD)
+    expr = RegisterIndices(partition, (I,)).of(tile(3, 4), layout, (I, I), {}, writes=True)
+    assert [0, 5, 10] == [int(evaluate(expr, {partition.digits[0].var: u})) for u in range(3)]
 
 
 def test_what_another_thread_holds_is_refused():
     nest = fragment((8,), [Mode(8, (1,))], [])
-    places = Places(Spread(nest, THREAD), (I,))
+    register_indices = RegisterIndices(LoopPartition(nest, THREAD), (I,))
     with pytest.raises(CompilerBug, match="another one holds"):
-        places.of(tile(8), nest, (7 - I,), {}, writes=False)
+        register_indices.of(tile(8), nest, (7 - I,), {}, writes=False)
     with pytest.raises(CompilerBug, match="more than loop variables"):
-        places.of(tile(8), nest, (K,), {}, writes=False)
+        register_indices.of(tile(8), nest, (K,), {}, writes=False)
 
 
 def test_a_store_that_misses_a_copy_is_refused():
     nest = fragment((4,), [Mode(4, (1,)), Mode(2, (4,))], [])  # threads 4 to 7 run nothing
     copies = fragment((4,), [Mode(4, (1,)), Mode(2, (0,))], [])
     with pytest.raises(CompilerBug, match="not every thread"):
-        Places(Spread(nest, THREAD), (I,)).of(tile(4), copies, (I,), {}, writes=True)
+        RegisterIndices(LoopPartition(nest, THREAD), (I,)).of(tile(4), copies, (I,), {}, writes=True)
 
 
 def test_identity_of_a_layout_with_itself():
