@@ -21,42 +21,42 @@ def barriers(warps):
 
 
 def knows(clocks, thread, other, time):
-    return bool(clocks.knows(np.array([thread]), np.array([other]), np.array([time]))[0])
+    return bool(clocks.happened_before(np.array([thread]), np.array([other]), np.array([time]))[0])
 
 
 def test_a_barrier_opens_when_all_have_arrived():
     all_of_them, _ = barriers(3)
-    waits = [next(all_of_them.meet(0, warp, HERE, None)) for warp in range(2)]
+    waits = [next(all_of_them.barrier_sync(0, warp, HERE, None)) for warp in range(2)]
     assert not any(wait.ready() for wait in waits)
     assert "barrier 0 of all threads" == waits[0].what
-    last = next(all_of_them.meet(0, 2, HERE, None))
+    last = next(all_of_them.barrier_sync(0, 2, HERE, None))
     assert last.ready() and all(wait.ready() for wait in waits)
-    assert 1 == all_of_them.full_meetings
+    assert 1 == all_of_them.full_syncs
 
 
 def test_a_barrier_can_be_used_again():
     all_of_them, _ = barriers(2)
     for _ in range(3):
-        first = next(all_of_them.meet(0, 0, HERE, None))
+        first = next(all_of_them.barrier_sync(0, 0, HERE, None))
         assert not first.ready()
-        next(all_of_them.meet(0, 1, HERE, None))
+        next(all_of_them.barrier_sync(0, 1, HERE, None))
         assert first.ready()
 
 
 def test_a_named_barrier_counts_its_own_threads():
     all_of_them, clocks = barriers(3)
     time = clocks.now
-    next(all_of_them.meet(1, 0, HERE, 64))
-    assert next(all_of_them.meet(1, 2, HERE, 64)).ready()
+    next(all_of_them.barrier_sync(1, 0, HERE, 64))
+    assert next(all_of_them.barrier_sync(1, 2, HERE, 64)).ready()
     assert knows(clocks, 70, 0, time) and knows(clocks, 0, 70, time)
     assert not knows(clocks, 40, 0, time)
-    assert 0 == all_of_them.full_meetings
+    assert 0 == all_of_them.full_syncs
 
 
 def test_who_only_arrives_learns_nothing():
     all_of_them, clocks = barriers(2)
     time = clocks.now
-    wait = next(all_of_them.meet(1, 1, HERE, 64))
+    wait = next(all_of_them.barrier_sync(1, 1, HERE, 64))
     all_of_them.arrive(1, 0, HERE, 64, waits=False)
     assert wait.ready()
     assert knows(clocks, 40, 0, time)
@@ -87,7 +87,7 @@ def test_a_warp_that_arrives_twice():
 def test_ended_warps_are_missed():
     all_of_them, _ = barriers(3)
     assert all_of_them.absent({1}) is None
-    next(all_of_them.meet(0, 0, HERE, None))
+    next(all_of_them.barrier_sync(0, 0, HERE, None))
     number, _, missing = all_of_them.absent({1})
     assert (0, [1]) == (number, missing)
 

@@ -37,8 +37,8 @@ def test_threads_of_a_block_meet_without_those_of_others():
     before = clocks.now
     clocks.tick()
     for warp in (0, 1):
-        list(zip(second.barriers.meet(0, warp, None, None), [0], strict=False))
-    assert 1 == second.barriers.full_meetings
+        list(zip(second.barriers.barrier_sync(0, warp, None, None), [0], strict=False))
+    assert 1 == second.barriers.full_syncs
     there, here, time = np.array([64 + 40]), np.array([64]), np.array([before])
-    assert clocks.knows(there, here, time).all()
-    assert not clocks.knows(np.array([0]), here, time).any()
+    assert clocks.happened_before(there, here, time).all()
+    assert not clocks.happened_before(np.array([0]), here, time).any()

@@ -8,7 +8,7 @@ from tilelang.sim.clocks import AGENTS, Clocks
 
 
 def knows(clocks, thread, other, time):
-    return bool(clocks.knows(np.array([thread]), np.array([other]), np.array([time]))[0])
+    return bool(clocks.happened_before(np.array([thread]), np.array([other]), np.array([time]))[0])
 
 
 def test_a_thread_knows_what_it_did_itself():
@@ -24,7 +24,7 @@ def test_nobody_knows_what_others_do_without_meeting():
 def test_all_know_everything_after_a_meeting_of_the_block():
     clocks = Clocks(4)
     time = clocks.now
-    clocks.meet_all()
+    clocks.synchronize_all()
     assert knows(clocks, 0, 1, time)
     assert not knows(clocks, 0, 1, clocks.now)
 
@@ -32,7 +32,7 @@ def test_all_know_everything_after_a_meeting_of_the_block():
 def test_a_meeting_of_some_teaches_only_those():
     clocks = Clocks(4)
     time = clocks.now
-    clocks.meet(np.array([0, 1]))
+    clocks.synchronize(np.array([0, 1]))
     assert knows(clocks, 0, 1, time)
     assert not knows(clocks, 2, 1, time)
 
@@ -40,8 +40,8 @@ def test_a_meeting_of_some_teaches_only_those():
 def test_knowledge_is_handed_on():
     clocks = Clocks(4)
     time = clocks.now
-    clocks.meet(np.array([0, 1]))
-    clocks.meet(np.array([1, 2]))
+    clocks.synchronize(np.array([0, 1]))
+    clocks.synchronize(np.array([1, 2]))
     assert knows(clocks, 2, 0, time)
 
 
@@ -59,17 +59,17 @@ def test_one_side_may_release_and_the_other_acquire():
 def test_updates_of_one_element_order_their_threads():
     clocks = Clocks(4)
     time = clocks.now
-    clocks.pass_through("element", 0)
+    clocks.acquire_release("element", 0)
     assert not knows(clocks, 1, 0, time)
-    clocks.pass_through("element", 1)
+    clocks.acquire_release("element", 1)
     assert knows(clocks, 1, 0, time)
-    clocks.pass_through("another", 2)
+    clocks.acquire_release("another", 2)
     assert not knows(clocks, 2, 0, time)
 
 
 def test_a_new_block_knows_what_came_before():
     clocks = Clocks(2)
-    clocks.meet(np.array([0]))
+    clocks.synchronize(np.array([0]))
     time = clocks.now
     clocks.begin_block()
     assert knows(clocks, 1, 0, time)
@@ -85,10 +85,10 @@ def test_the_clocks_agree_with_sets_of_known_events(steps):
             events.append((step, clocks.now))
             known[step].add(len(events) - 1)
         elif len(step) == 5:
-            clocks.meet_all()
+            clocks.synchronize_all()
             known = [set.union(*known) for _ in range(5)]
         else:
-            clocks.meet(np.array(sorted(step)))
+            clocks.synchronize(np.array(sorted(step)))
             union = set.union(*[known[t] for t in step])
             for thread in step:
                 known[thread] = set(union)
@@ -120,10 +120,10 @@ def test_agents_beyond_those_there_are_share():
 
 def test_what_a_thread_knows():
     clocks = Clocks(4)
-    clocks.meet_all()
+    clocks.synchronize_all()
     time = clocks.now
-    clocks.meet(np.array([0, 1]))
-    known = clocks.known_by(0)
+    clocks.synchronize(np.array([0, 1]))
+    known = clocks.vector_clock(0)
     assert (clocks.now, time, clocks.floor) == (known[0], known[1], known[2])
     assert clocks.tick() < clocks.now
 
@@ -131,13 +131,13 @@ def test_what_a_thread_knows():
 def test_one_of_several_threads_may_know_all_that_was_released():
     clocks = Clocks(4)
     known = clocks.release(np.array([2, 3]))
-    assert not clocks.know_all(np.array([0, 1]), known)
-    assert not clocks.know_all(np.array([3]), known)  # itself, but not the other
+    assert not clocks.has_observed(np.array([0, 1]), known)
+    assert not clocks.has_observed(np.array([3]), known)  # itself, but not the other
     clocks.acquire(np.array([1]), known)
-    assert clocks.know_all(np.array([0, 1]), known)
-    assert not clocks.know_all(np.array([0]), known)
-    clocks.meet_all()
-    assert clocks.know_all(np.array([0]), known)
+    assert clocks.has_observed(np.array([0, 1]), known)
+    assert not clocks.has_observed(np.array([0]), known)
+    clocks.synchronize_all()
+    assert clocks.has_observed(np.array([0]), known)
 
 
 def test_the_end_of_an_engines_work_tells_how_far_its_thread_had_come():
@@ -147,5 +147,5 @@ def test_the_end_of_an_engines_work_tells_how_far_its_thread_had_come():
     time, causes = clocks.now, clocks.causes(2)
     clocks.tick()
     clocks.acquire(np.array([0]), clocks.release_agent(clocks.agent("copy"), causes))
-    assert clocks.know_all(np.array([0]), released)
+    assert clocks.has_observed(np.array([0]), released)
     assert not knows(clocks, 0, 2, time) and not knows(clocks, 0, 1, 1)

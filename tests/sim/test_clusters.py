@@ -28,7 +28,7 @@ seeds = pytest.mark.parametrize("seed", range(4))
 PAIR = (2, 1, 1)
 
 
-def meet(p, arrive=CLUSTER_ARRIVE):
+def cluster_sync(p, arrive=CLUSTER_ARRIVE):
     p.call(arrive)
     p.call(CLUSTER_WAIT)
 
@@ -63,7 +63,7 @@ def test_blocks_know_their_place_in_the_cluster(threads):
 
 def test_blocks_that_run_together_are_counted(threads):
     with threads.kernel(6, threads=96, cluster=PAIR):
-        meet(threads)
+        cluster_sync(threads)
     report = Counters()
     threads.simulate(arch=HOPPER, report=report)
     assert (6, 18) == (report.blocks, report.warps)
@@ -71,7 +71,7 @@ def test_blocks_that_run_together_are_counted(threads):
 
 def test_a_grid_that_cannot_be_cut_is_refused(threads):
     with threads.kernel(3, cluster=PAIR):
-        meet(threads)
+        cluster_sync(threads)
     with pytest.raises(SimulationError, match="the grid cannot be cut into clusters of \\(2, 1, 1\\)"):
         threads.simulate(arch=HOPPER)
 
@@ -85,13 +85,13 @@ def exchange(p, dtype="float32", *, first=True, between=True, last=True, lanes=1
     with p.kernel(8, cluster=(4, 1, 1)) as (bx,):
         tile = p.shared("tile", (64,), dtype)
         if first:
-            meet(p)
+            cluster_sync(p)
         p.store(tile, (p.thread,), cast(bx * 64 + p.thread, kind))
         if between:
-            meet(p)
+            cluster_sync(p)
         p.call(cluster_load(kind), p.at(tile, p.thread), (bx % 4 + 1) % 4, result=value)
         if last:
-            meet(p)
+            cluster_sync(p)
         p.store(out, (bx, p.thread), value)
     return out
 
@@ -125,12 +125,12 @@ def test_the_two_sides_of_a_race_are_named_by_block(threads):
     with threads.kernel(2, cluster=PAIR, threads=32) as (bx,):
         tile = threads.shared("tile", (32,))
         threads.store(tile, (threads.thread,), 1)
-        meet(threads)
+        cluster_sync(threads)
         with threads.branch(bx == 0):
             threads.call(cluster_load(FLOAT32), threads.at(tile, threads.thread), 1, result=value)
         with threads.branch(bx == 1):
             threads.store(tile, (threads.thread,), 2)
-        meet(threads)
+        cluster_sync(threads)
     error = fails(threads, DataRace, match="of one cluster")
     assert "put a barrier of the cluster between the two" == error.hint
     assert all(f"by thread 0 of block {n}" in str(error) for n in range(2))
@@ -148,7 +148,7 @@ def test_there_is_no_block_beyond_the_cluster(threads):
     value = Var("value", FLOAT32)
     with threads.kernel(2, cluster=PAIR):
         tile = threads.shared("tile", (64,))
-        meet(threads)
+        cluster_sync(threads)
         threads.call(cluster_load(FLOAT32), threads.at(tile, 0), 2, result=value)
     fails(threads, SimulationError, match="block 2 of a cluster of 2: there is none")
 
@@ -159,9 +159,9 @@ def test_a_block_writes_into_another(threads, lazy, seed):
     out = threads.tensor("out", (2, 64))
     with threads.kernel(2, cluster=PAIR) as (bx,):
         tile = threads.shared("tile", (64,))
-        meet(threads)
+        cluster_sync(threads)
         threads.call(cluster_store(FLOAT32), threads.at(tile, 63 - threads.thread), 1 - bx, cast(threads.thread, FLOAT32))
-        meet(threads)
+        cluster_sync(threads)
         threads.store(out, (bx, threads.thread), threads.load(tile, threads.thread))
     array = zeros(2, 64)
     threads.simulate(array, arch=HOPPER, lazy=lazy, seed=seed)
@@ -176,7 +176,7 @@ def in_turn(p, cluster, barrier):
         with p.branch(bx == 0):
             p.store(a, (p.thread,), 3)
         if barrier:
-            meet(p)
+            cluster_sync(p)
         with p.branch(bx == 1):
             p.store(out, (p.thread,), p.load(a, p.thread))
 
@@ -197,7 +197,7 @@ def test_blocks_that_do_not_meet_race(threads):
 def test_clusters_run_in_no_order(threads):
     a = threads.tensor("A", (64,))
     with threads.kernel(4, cluster=PAIR) as (bx,):
-        meet(threads)
+        cluster_sync(threads)
         with threads.branch(bx % 2 == 1):
             threads.store(a, (threads.thread,), cast(bx, FLOAT32))
     error = fails(threads, DataRace, zeros(64), match="of one launch, and blocks run in no order")
@@ -209,7 +209,7 @@ def test_warps_that_have_ended_keep_nobody_waiting(threads):
     out = threads.tensor("out", (2,))
     with threads.kernel(2, threads=96, cluster=PAIR) as (bx,):
         with threads.branch(threads.thread >= 32):
-            meet(threads)
+            cluster_sync(threads)
             with threads.branch(threads.thread == 32):
                 threads.store(out, (bx,), 1)
     array = zeros(2)
@@ -242,10 +242,10 @@ def test_blocks_that_wait_for_each_other_are_told_with_what_they_wait_for(thread
         bar = engine.barriers("ready", 1)
         engine.init((bar, 1))
         with threads.branch(bx == 0):
-            meet(threads)
+            cluster_sync(threads)
         with threads.branch(bx == 1):
             engine.wait(bar, 0, 0)
-            meet(threads)
+            cluster_sync(threads)
     error = fails(threads, Deadlock, match="warps 0 of block 0, 0 of block 1 wait forever")
     told = [note.text for note in error.notes]
     assert "warp 0 of block 0 waits for the barrier of the cluster: warp 0 of block 1 has not arrived" in told
@@ -258,13 +258,13 @@ def test_a_relaxed_arrival_shows_what_a_fence_stands_behind(threads, fence):
     value = Var("value", FLOAT32)
     with threads.kernel(2, cluster=PAIR) as (bx,):
         tile = threads.shared("tile", (64,))
-        meet(threads)
+        cluster_sync(threads)
         threads.store(tile, (threads.thread,), 7)
         if fence is not None:
             threads.call(fence)
-        meet(threads, CLUSTER_ARRIVE_RELAXED)
+        cluster_sync(threads, CLUSTER_ARRIVE_RELAXED)
         threads.call(cluster_load(FLOAT32), threads.at(tile, threads.thread), 1 - bx, result=value)
-        meet(threads)
+        cluster_sync(threads)
         threads.store(out, (bx, threads.thread), value)
     if fence is None:
         fails(threads, DataRace, zeros(2, 64), match="nothing orders the two")
@@ -301,7 +301,7 @@ def handed_over(p, *, arrives=True, rounds=4):
             p.store(out, (k, t), p.load(tile, 63 - t))
             if arrives:
                 p.call(mbarrier_arrive_remote(), p.at(empty, 0), 1)
-        meet(p, CLUSTER_ARRIVE_RELAXED)
+        cluster_sync(p, CLUSTER_ARRIVE_RELAXED)
 
 
 @both_ways
@@ -387,7 +387,7 @@ def shared_tile(p, *, mask=3, last=True):
         for i in range(4):
             p.store(out, (bx, i * 64 + t), p.load(tile, i * 64 + t))
         if last:
-            meet(p, CLUSTER_ARRIVE_RELAXED)
+            cluster_sync(p, CLUSTER_ARRIVE_RELAXED)
 
 
 def run_shared_tile(p, **options):

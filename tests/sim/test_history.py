@@ -5,7 +5,7 @@ import pytest
 
 from tilelang.errors import Loc
 from tilelang.sim.clocks import Clocks
-from tilelang.sim.history import History, Places, thread_of, time_of
+from tilelang.sim.history import AccessSites, History, thread_of, time_of
 
 LINE = Loc("kernel.py", 7)
 
@@ -15,7 +15,7 @@ class Board:
 
     def __init__(self, threads=64):
         self.clocks = Clocks(threads)
-        self.history = History(8, self.clocks, Places())
+        self.history = History(8, self.clocks, AccessSites())
 
     def stamps(self, threads, loc=LINE):
         return self.history.stamps(np.array(threads), loc, "tile")
@@ -57,17 +57,17 @@ def test_a_thread_does_not_conflict_with_itself(board):
 
 def test_a_barrier_ends_conflicts(board):
     board.write([5], [3])
-    board.clocks.meet_all()
+    board.clocks.synchronize_all()
     assert board.read([40], [3]) is None
     assert "read" == board.write([5], [3]).before
-    board.clocks.meet_all()
+    board.clocks.synchronize_all()
     assert board.write([5], [3]) is None
 
 
 def test_lanes_of_one_warp_conflict_until_the_warp_synchronizes(board):
     board.write([5], [3])
     assert board.read([6], [3]) is not None
-    board.clocks.meet(np.arange(32))
+    board.clocks.synchronize(np.arange(32))
     assert board.read([6], [3]) is None
     assert board.read([32], [3]) is not None
 
@@ -124,20 +124,20 @@ def test_an_atomic_that_only_reads_conflicts_with_plain_writes_alone(board):
 
 def test_what_is_on_its_way_must_not_be_touched(board):
     units = np.array([3])
-    board.history.begin_arrival(units, board.stamps([0]))
+    board.history.begin_pending_write(units, board.stamps([0]))
     assert board.read([0], [3]).pending
     assert board.write([0], [3]).pending
     assert board.atomic([0], [3]).pending
-    board.history.end_arrival(units)
+    board.history.end_pending_write(units)
     assert board.read([0], [3]) is None
 
 
 def test_the_source_of_a_copy_may_be_read_but_not_written(board):
     units = np.array([3])
-    board.history.begin_departure(units, board.stamps([0]))
+    board.history.begin_pending_read(units, board.stamps([0]))
     assert board.read([0], [3]) is None
     assert "read" == board.write([0], [3]).before
-    board.history.end_departure(units)
+    board.history.end_pending_read(units)
     assert board.write([0], [3]) is None
 
 
@@ -150,7 +150,7 @@ def test_asking_leaves_no_trace(board):
 
 def test_the_first_meeting_after_the_floor_is_seen(board):
     """Place 0 and thread 0 make the least stamp of a time."""
-    board.clocks.meet_all()
+    board.clocks.synchronize_all()
     history = board.history
     history.write(np.array([0]), history.stamps(np.array([0]), LINE, "first"), lambda: np.ones(1, bool))
     assert board.read([1], [0]) is not None
@@ -172,11 +172,11 @@ def test_what_engines_have_done_is_noted_without_being_judged(board):
     board.history.has_written(units, stamps)
     assert stamps.tolist() == board.history.writers(units).tolist()
     found = board.read([0], [3])
-    assert (True, "written", LINE) == (found.engine, found.before, found.place.loc)
+    assert (True, "written", LINE) == (found.from_async_unit, found.before, found.place.loc)
     board.clocks.acquire(np.array([0]), board.clocks.release_agent(agent))
     assert board.read([0], [3]) is None
     board.history.has_read(np.array([4]), board.stamps([agent]))
-    assert board.write([0], [4]).engine
+    assert board.write([0], [4]).from_async_unit
 
 
 def test_stamps_say_who_and_when_and_where(board):

@@ -159,7 +159,7 @@ def test_waiting_for_a_block_that_has_not_begun_is_a_deadlock(programs, op, warp
         made = programs[1]()
         flag = made.tensor("flag", (1,), "int32")
         with made.kernel(2, threads=warps * 32) as (bx,):
-            shown = made.alloc("shown", (1,), "int32", Scope.SHARED)
+            shown = made.alloc("visible_to_async_proxy", (1,), "int32", Scope.SHARED)
             with made.branch(bx == 1):
                 made.emit(Atomic(AtomicOp.ADD, flag, (as_expr(0),), as_expr(1)))
             with made.branch(bx == 0):

@@ -39,14 +39,14 @@ class Frame:
     def __init__(self, slots, values, mask=None, memory=()):
         self.env = [None] * slots.variables
         for var, value in values.items():
-            if slots.knows(var):
+            if slots.has_slot(var):
                 self.env[slots.var(var)] = value
         memory = dict(memory)
         self.cells = [memory.get(buffer) for buffer in slots.buffers]
         self.size, self.lane = LANES, np.arange(LANES)
         self.threads = self.lane
         self.loc, self.counters, self.footprint = NOWHERE, None, None
-        self.fences, self.lands = 0, False
+        self.fences, self.completing = 0, False
         self.set_mask(np.ones(LANES, bool) if mask is None else mask)
 
     def set_mask(self, mask):

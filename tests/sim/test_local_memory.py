@@ -17,7 +17,7 @@ class Lanes:
     """A warp of which only some lanes may be active."""
 
     loc, counters, footprint = NOWHERE, None, None
-    fences, lands = 0, False
+    fences, completing = 0, False
     size, lane = LANES, LANE
     threads = LANE + 64
 

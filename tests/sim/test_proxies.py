@@ -5,7 +5,7 @@ import pytest
 
 from tilelang.errors import Loc
 from tilelang.sim.clocks import Clocks
-from tilelang.sim.history import History, Places
+from tilelang.sim.history import AccessSites, History
 from tilelang.sim.proxies import Proxies
 
 LINE = Loc("kernel.py", 1)
@@ -17,7 +17,7 @@ class Board:
     def __init__(self):
         self.clocks = Clocks(64)
         self.proxies = Proxies(self.clocks)
-        self._history = History(8, self.clocks, Places())
+        self._history = History(8, self.clocks, AccessSites())
 
     def write(self, thread):
         """The stamp of a write that happens now."""
@@ -26,8 +26,8 @@ class Board:
     def fence(self, thread, what="shared"):
         self.proxies.fence(what, np.array([thread]))
 
-    def meet(self, *threads):
-        self.clocks.meet(np.array(threads))
+    def synchronize(self, *threads):
+        self.clocks.synchronize(np.array(threads))
 
     def visible(self, thread, write, what="shared"):
         return not self.proxies.invisible(what, thread, write).any()
@@ -43,7 +43,7 @@ def test_a_write_is_visible_after_the_writers_fence_and_a_meeting(board):
     assert not board.visible(0, write)
     board.fence(5)
     assert not board.visible(0, write), "nothing orders the fence before the engine"
-    board.meet(0, 5)
+    board.synchronize(0, 5)
     assert board.visible(0, write)
     assert not board.visible(1, write), "thread 1 knows nothing of the fence"
 
@@ -51,13 +51,13 @@ def test_a_write_is_visible_after_the_writers_fence_and_a_meeting(board):
 def test_a_meeting_of_the_whole_block_does_as_well(board):
     write = board.write(5)
     board.fence(5)
-    board.clocks.meet_all()
+    board.clocks.synchronize_all()
     assert board.visible(1, write)
 
 
 def test_a_fence_of_the_thread_that_starts_the_engine_is_none_of_the_writer(board):
     write = board.write(5)
-    board.meet(0, 5)
+    board.synchronize(0, 5)
     board.fence(0)
     assert not board.visible(0, write)
 
@@ -65,13 +65,13 @@ def test_a_fence_of_the_thread_that_starts_the_engine_is_none_of_the_writer(boar
 def test_to_global_memory_it_shows_all_that_its_thread_knew_by_then(board):
     write = board.write(5)
     board.fence(0, "global")
-    board.meet(0, 5)
+    board.synchronize(0, 5)
     assert not board.visible(0, write, "global"), "it came before the meeting"
     board.fence(0, "global")
     assert board.visible(0, write, "global")
     assert not board.visible(1, write, "global")
     assert not board.visible(0, write)
-    board.meet(0, 1)
+    board.synchronize(0, 1)
     assert board.visible(1, write, "global")
     own = board.write(0)
     assert not board.visible(0, own, "global")
@@ -79,7 +79,7 @@ def test_to_global_memory_it_shows_all_that_its_thread_knew_by_then(board):
 
 def test_a_fence_behind_the_meeting_comes_too_late(board):
     write = board.write(5)
-    board.meet(0, 5)
+    board.synchronize(0, 5)
     board.fence(5)
     assert not board.visible(0, write)
 
@@ -87,7 +87,7 @@ def test_a_fence_behind_the_meeting_comes_too_late(board):
 def test_writes_after_the_fence_need_another(board):
     board.fence(5)
     write = board.write(5)
-    board.meet(0, 5)
+    board.synchronize(0, 5)
     assert not board.visible(0, write)
 
 
@@ -118,7 +118,7 @@ def test_many_writes_are_told_apart(board):
     second = board.write(5)
     third = board.write(6)
     board.fence(6)
-    board.clocks.meet_all()
+    board.clocks.synchronize_all()
     writes = np.concatenate([first, second, third])
     assert [False, True, False] == board.proxies.invisible("shared", 0, writes).tolist()
 
@@ -126,7 +126,7 @@ def test_many_writes_are_told_apart(board):
 def test_old_fences_may_be_forgotten_without_blaming_anybody(board):
     write = board.write(5)
     board.fence(5)
-    board.meet(0, 5)
+    board.synchronize(0, 5)
     for _ in range(2000):
         board.fence(5)
     assert board.visible(0, write)

@@ -4,9 +4,9 @@ import pytest
 
 from tilelang.errors import DataRace, Loc, MissingProxyFence, ReadBeforeWrite
 from tilelang.sim import violations
-from tilelang.sim.history import Conflict, Place
+from tilelang.sim.history import AccessSite, Conflict
 
-THERE = Place(Loc("kernel.py", 4), "tile")
+THERE = AccessSite(Loc("kernel.py", 4), "tile")
 
 
 def conflict(thread=1, other=2, before="written", now="read", pending=False, one_warp=False):
@@ -84,7 +84,7 @@ def test_what_is_under_way(before, now, kind, verb):
 
 
 def test_engines_are_no_threads_of_the_block():
-    found = Conflict((0,), 1, 99, "written", "read", THERE, engine=True)
+    found = Conflict((0,), 1, 99, "written", "read", THERE, from_async_unit=True)
     error = violations.conflicting("tile[3]", "tile", found)
     assert isinstance(error, DataRace)
     assert (
@@ -102,6 +102,6 @@ def test_a_missing_proxy_fence_names_who_should_have_executed_it():
 
 
 def test_a_block_that_ends_too_early():
-    error = violations.unread("tile", 7)
+    error = violations.unfinished_read("tile", 7)
     assert "'tile': the block ends while a copy that thread 7 started may still read it" == error.message
     assert "groups to be read" in error.hint

@@ -168,7 +168,7 @@ def test_races_are_found_within_a_warp_and_between_warps(threads, run, threads_o
 def test_some_warps_meet_at_a_barrier_of_theirs(threads, run):
     out = threads.tensor("out", (128,))
     t = threads.thread
-    pair = wide(lambda warp: warp.meet(1, 128), effect=Effect.SYNC_SOME)
+    pair = wide(lambda warp: warp.barrier_sync(1, 128), effect=Effect.SYNC_SOME)
     with threads.kernel(1, threads=192):
         tile = threads.shared("tile", (128,))
         with threads.branch(t < 128):
@@ -182,7 +182,7 @@ def test_some_warps_meet_at_a_barrier_of_theirs(threads, run):
 
 def test_barriers_count_whole_warps(threads, run):
     with threads.kernel(1, threads=128):
-        threads.call(wide(lambda warp: warp.meet(1, 96), effect=Effect.SYNC_SOME))
+        threads.call(wide(lambda warp: warp.barrier_sync(1, 96), effect=Effect.SYNC_SOME))
     with pytest.raises(BarrierDivergence, match="a barrier counts whole warps of 64 threads"):
         run()
 
@@ -217,7 +217,7 @@ def test_blocks_of_a_cluster_have_whole_warps_of_their_own(threads, run):
     out = threads.tensor("out", (2, 96))
     t = threads.thread
     peer = wide(lambda warp, place: warp.in_block(1 - warp.rank).read(place)[:, 0], FLOAT32)
-    meet = [wide(lambda warp: warp.arrive_cluster(release=True)), wide(lambda warp: warp.wait_cluster())]
+    meet = [wide(lambda warp: warp.cluster_arrive(release=True)), wide(lambda warp: warp.cluster_wait())]
     with threads.kernel(2, threads=96, cluster=(2, 1, 1)) as (bx,):
         tile, value = threads.shared("tile", (96,)), Var("value", FLOAT32)
         threads.store(tile, (t,), bx * 1000 + t)

@@ -77,7 +77,7 @@ class WarpAlone:
             for work in self._groups.pop(0):
                 work()
 
-    def landing(self, unit, where):
+    def completion(self, unit, where):
         work = [*itertools.chain(*self._groups), *self._open]
         self._groups, self._open = [], []
         return (lambda: [w() for w in work]) if work else None
@@ -98,11 +98,11 @@ class WarpAlone:
 
     rank, cluster = 1, (4, 1, 1)
 
-    def arrive_cluster(self, *, release):
-        self.asked.append(("arrive_cluster", release))
+    def cluster_arrive(self, *, release):
+        self.asked.append(("cluster_arrive", release))
 
-    def wait_cluster(self):
-        self.asked.append(("wait_cluster",))
+    def cluster_wait(self):
+        self.asked.append(("cluster_wait",))
         return iter(())
 
     def in_block(self, rank, where=None, *, lasting=True):
@@ -119,15 +119,15 @@ class WarpAlone:
     def acquire(self, known, where):
         self.asked.append(("acquire", where))
 
-    def knows(self, known, where):
+    def has_observed(self, known, where):
         return True
 
-    def meet(self, barrier=0, threads=None):
-        self.asked.append(("meet", barrier, threads))
+    def barrier_sync(self, barrier=0, threads=None):
+        self.asked.append(("barrier_sync", barrier, threads))
         return iter(())
 
-    def meet_grid(self):
-        self.asked.append(("meet_grid",))
+    def grid_sync(self):
+        self.asked.append(("grid_sync",))
         return iter(())
 
     def arrive(self, barrier, threads):
@@ -136,8 +136,8 @@ class WarpAlone:
     def converge(self, mask, what):
         self.asked.append(("converge", what))
 
-    def meet_lanes(self, mask):
-        self.asked.append(("meet_lanes",))
+    def warp_sync(self, mask):
+        self.asked.append(("warp_sync",))
         return iter(())
 
     def fence(self):
@@ -155,15 +155,15 @@ class _Transfer:
 
     def __init__(self, memory, source, target, update):
         self._memory, self._source, self._target, self._update = memory, source, target, update
-        self._moved, self.landed = None, False
+        self._moved, self.completed = None, False
 
     def fetch(self):
         if self._moved is None:
             self._moved = self._contents(self._source)
         return np.zeros(32, np.int64)
 
-    def land(self):
-        if not self.landed:
+    def complete(self):
+        if not self.completed:
             self.fetch()
             target, moved = self._target, self._moved
             if self._update is not None:
@@ -172,7 +172,7 @@ class _Transfer:
             for i, start in enumerate(target.starts):
                 if target.inside is None or target.inside[i]:
                     bytes_[start : start + target.size] = moved[i]
-            self.landed = True
+            self.completed = True
         return np.zeros(32, np.int64)
 
     def _contents(self, pieces):

@@ -78,32 +78,32 @@ class Pieces:
 
 
 class Transfer(Protocol):
-    """Work of an engine beside the threads, on its way.
+    """An asynchronous transfer in flight.
 
     Attributes:
-        landed: Whether it is all done.
+        completed: Whether all of it has been written.
     """
 
-    landed: bool
+    completed: bool
 
     def fetch(self) -> np.ndarray:
-        """All has been read by now; gives what whoever learns of that may `acquire`."""
+        """Completes the read; gives the vector clock for observers of the completion to `acquire`."""
 
-    def land(self) -> np.ndarray:
-        """All has been written by now; gives what whoever learns of that may `acquire`."""
+    def complete(self) -> np.ndarray:
+        """Completes the write; gives the vector clock for observers of the completion to `acquire`."""
 
 
-class Reading(Protocol):
-    """What an engine beside the threads will read."""
+class AsyncRead(Protocol):
+    """An asynchronous read in flight."""
 
     def fetch(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """It is read now: contents, which bytes are defined, and what whoever learns of it may `acquire`.
+        """Completes the read: contents, which bytes are defined, and the vector clock for observers to `acquire`.
 
         Shapes of the first two: that of the starts, and then (size,), uint8 and bool.
         """
 
     def drop(self) -> None:
-        """It is not read after all: another engine did that for this one."""
+        """Cancels the read: another warp read the pieces for this one."""
 
 
 @record
@@ -177,10 +177,10 @@ class Warp(Protocol):
     def defer(
         self, unit: AsyncUnit, work: Callable[[], None], touch: Callable[[], None] | None = None
     ) -> None:
-        """Queues work that lands when a wait guarantees it, or at once in eager mode.
+        """Queues work that completes when a wait guarantees it, or at once in eager mode.
 
         `work` does nothing but read and write memory through this warp: it may be asked before what it touches, and
-        lands for some lanes earlier than for others if these wait earlier. Where it does more, or not always the same,
+        completes for some lanes earlier if these wait earlier. Where it does more, or not always the same,
         `touch` is asked in its place, and accesses all that it may.
         """
 
@@ -188,12 +188,12 @@ class Warp(Protocol):
         """Closes the group of work queued since the last commit."""
 
     def wait(self, unit: AsyncUnit, pending: int) -> None:
-        """Lands all groups but the newest `pending` ones."""
+        """Completes all groups but the newest `pending` ones."""
 
-    def landing(self, unit: AsyncUnit, where: np.ndarray) -> Callable[[], None] | None:
-        """What lands all work that these lanes have queued up to now, for who learns of its end by other means.
+    def completion(self, unit: AsyncUnit, where: np.ndarray) -> Callable[[], None] | None:
+        """A function that completes what these lanes have queued so far, for completion without a wait.
 
-        None if nothing is under way.
+        None if nothing is in flight.
         """
 
     def transfer(
@@ -205,34 +205,34 @@ class Warp(Protocol):
         agent: object,
         update: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
     ) -> Transfer:
-        """An engine begins to move the pieces of a source to those of a target, on behalf of one lane.
+        """Begins an asynchronous transfer of the pieces of a source to those of a target, on behalf of one lane.
 
         It reads and writes through the asynchronous proxy: what threads wrote before is visible to it only after
-        `fence_proxy`. Whoever learns that it is done `land`s it; what nobody learns of lands when the block ends.
+        `fence_proxy`. Who observes its completion calls `complete`; what nobody observes completes when the block ends.
 
         Args:
-            lane: Who starts it: what this lane knows is ordered before.
+            lane: Which lane starts it; what happened before there is ordered before the transfer.
             source: What is read; or contents, of shape (n, size) and uint8, which go the way of ordinary stores and
                 need no fences.
             target: What is written; equally many pieces of the same size.
-            agent: By what its end is learned of: work of one agent is ordered, that of others is not.
+            agent: The mechanism that signals its completion: work of one agent is ordered, that of several is not.
             update: Gives new contents from old and moved ones, both of shape (n, size) and uint8; replaces if None.
         """
 
     def shared_address(self, pointer: Pointer) -> np.ndarray:
         """Where a pointer points, in bytes from the beginning of the block's shared memory. Shape (lanes,), int64."""
 
-    def reading(
+    def async_read(
         self, starts: np.ndarray, size: int, *, agent: object, unused: np.ndarray | None = None
-    ) -> Reading:
-        """An engine will read pieces of the block's shared memory, on behalf of the warp's first active lane.
+    ) -> AsyncRead:
+        """Begins an asynchronous read of the block's shared memory, on behalf of the warp's first active lane.
 
         It does so through the asynchronous proxy, as for `transfer`.
 
         Args:
             starts: Where each piece begins, in bytes. Any shape, int64.
             size: Bytes of each.
-            agent: By what its end is learned of.
+            agent: The mechanism that signals its completion.
             unused: Where pieces begin that it fetches and makes nothing of; they need only exist.
         """
 
@@ -243,13 +243,13 @@ class Warp(Protocol):
         """Whether `fence_registers` stands between the warp's own accesses to an array of registers and now."""
 
     def fence_proxy(self, what: str) -> None:
-        """Makes writes of the active lanes visible to the engines, once these are ordered after.
+        """Makes writes of the active lanes visible to the async proxy, for what is ordered after the fence.
 
         `what` is "shared" or "global" memory, or "barriers": initializations of those in shared memory.
         """
 
     def need_fence(self, pointer: Pointer, where: np.ndarray, what: str) -> None:
-        """Reports an element that an engine will touch for these lanes, but whose last write no fence made visible.
+        """Reports an element that the async proxy will access, but whose last write no fence made visible.
 
         `what` is as in `fence_proxy`; a fence for shared memory is one for barriers.
         """
@@ -262,10 +262,10 @@ class Warp(Protocol):
     def cluster(self) -> tuple[int, int, int]:
         """Blocks of the cluster along x, y and z."""
 
-    def arrive_cluster(self, *, release: bool) -> None:
-        """Arrives at the cluster's barrier; without `release`, others learn only of what a fence stands behind."""
+    def cluster_arrive(self, *, release: bool) -> None:
+        """Arrives at the cluster's barrier; without `release`, only what precedes a fence is released."""
 
-    def wait_cluster(self) -> Iterator[Wait]:
+    def cluster_wait(self) -> Iterator[Wait]:
         """Waits until all warps of the cluster that have not ended have arrived at its barrier."""
 
     def in_block(self, rank: int, where: np.ndarray | None = None, *, lasting: bool = True) -> Warp:
@@ -276,22 +276,23 @@ class Warp(Protocol):
         """
 
     def release(self, where: np.ndarray) -> np.ndarray:
-        """What these lanes know and did up to now, for others to `acquire`; join several with `np.maximum`."""
+        """The joined vector clock of these lanes, for others to `acquire`; join several with `np.maximum`."""
 
     def acquire(self, known: np.ndarray, where: np.ndarray) -> None:
         """What others released is ordered before all that these lanes do from now on."""
 
-    def knows(self, known: np.ndarray, where: np.ndarray) -> bool:
-        """Whether all that was released must have happened for one of these lanes to be here; the others go with it.
+    def has_observed(self, known: np.ndarray, where: np.ndarray) -> bool:
+        """Whether all that was released happened before one of these lanes got here; the others go with it.
 
-        More is known so than what `acquire` orders accesses behind: work of engines tells of those who started it.
+        This covers more than the accesses that `acquire` orders: completion of a transfer implies progress of the
+        thread that started it, though its accesses are not ordered before the observer's.
         """
 
-    def meet(self, barrier: int = 0, threads: int | None = None) -> Iterator[Wait]:
-        """Arrives at a barrier of the block and waits for the others; all threads of the block unless told."""
+    def barrier_sync(self, barrier: int = 0, threads: int | None = None) -> Iterator[Wait]:
+        """Arrives at a barrier of the block and waits for the others; all threads of the block if `threads` is None."""
 
-    def meet_grid(self) -> Iterator[Wait]:
-        """Waits for all other blocks of the grid; the whole block has met before."""
+    def grid_sync(self) -> Iterator[Wait]:
+        """Waits for all other blocks of the grid; called after a barrier of the whole block."""
 
     def converge(self, mask: np.ndarray | int, what: str) -> None:
         """Reports divergence unless every existing lane that the active lanes' masks name executes `what` now.
@@ -302,8 +303,8 @@ class Warp(Protocol):
     def arrive(self, barrier: int, threads: int) -> None:
         """Arrives at a named barrier of that many threads without waiting for the others."""
 
-    def meet_lanes(self, mask: np.ndarray | int) -> Iterator[Wait]:
-        """Brings the lanes of a mask together and makes their writes visible to each other."""
+    def warp_sync(self, mask: np.ndarray | int) -> Iterator[Wait]:
+        """Synchronizes the lanes of a mask and makes their writes visible to each other."""
 
     def fence(self) -> None:
         """Orders the memory accesses of the active lanes."""

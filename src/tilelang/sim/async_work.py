@@ -1,8 +1,8 @@
-"""Asynchronous work of one warp, in groups that waits count.
+"""Asynchronous operations of one warp in commit groups.
 
-Takes work, commits and waits of the active lanes, each lane having its own count of groups. Invariant: lazily, work
-happens for a lane in the first wait that guarantees it, and not before; eagerly, when it is queued. In between, what it
-will read and write is marked, so that whoever touches it is reported.
+Takes operations, commits and waits of the active lanes; each lane counts its own groups. Invariant: lazily, an
+operation completes for a lane in the first wait that guarantees it; eagerly, when it is queued. In between, its reads
+and writes are pending, and accesses that conflict with them are reported.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class Worker(Accessor, Protocol):
 @record(frozen=False)
 class _Pending:
     work: Work
-    lanes: np.ndarray  # for which it has not landed
+    lanes: np.ndarray  # for which it has not completed
     group: np.ndarray  # of each lane
     footprint: Footprint
     loc: Loc
-    cells: list[Any] | None  # where buffers lay when it was queued, if they may lie elsewhere when it lands
+    cells: list[Any] | None  # where buffers lay when it was queued, if they may lie elsewhere when it completes
 
 
 @record(frozen=False)
@@ -76,9 +76,9 @@ class AsyncWork:
         finally:
             warp.footprint = None
         for window, lanes, units in footprint.writes:
-            window.begin_arrival(warp, lanes, units)
+            window.begin_pending_write(warp, lanes, units)
         for window, lanes, units in footprint.reads:
-            window.begin_departure(warp, lanes, units)
+            window.begin_pending_read(warp, lanes, units)
         queue = self._queue(unit)
         cells = list(warp.cells) if warp.moves else None
         queue.pending.append(_Pending(work, warp.mask.copy(), queue.committed.copy(), footprint, warp.loc, cells))
@@ -88,7 +88,7 @@ class AsyncWork:
         self._queue(unit).committed[self._warp.mask] += 1
 
     def wait(self, unit: AsyncUnit, pending: int) -> None:
-        """Lands all groups of the active lanes but the newest `pending` ones."""
+        """Completes all groups of the active lanes but the newest `pending` ones."""
         queue = self._queue(unit)
         if not queue.pending:
             return
@@ -96,36 +96,36 @@ class AsyncWork:
         for item in queue.pending:
             due = item.lanes & self._warp.mask & (item.group < limit)
             if due.any():
-                self._land(item, due)
+                self._complete(item, due)
         queue.pending = [item for item in queue.pending if item.lanes.any()]
 
-    def landing(self, unit: AsyncUnit, lanes: np.ndarray) -> Work | None:
-        """What lands all work that these lanes have queued up to now; None if nothing is under way."""
+    def completion(self, unit: AsyncUnit, lanes: np.ndarray) -> Work | None:
+        """A function that completes all work that these lanes have queued so far; None if none is in flight."""
         queue = self._queue(unit)
         items = [item for item in queue.pending if (item.lanes & lanes).any()]
 
-        def land() -> None:
+        def complete() -> None:
             for item in items:
                 due = item.lanes & lanes
                 if due.any():
-                    self._land(item, due)
+                    self._complete(item, due)
             queue.pending = [item for item in queue.pending if item.lanes.any()]
 
-        return land if items else None
+        return complete if items else None
 
     def finish(self) -> None:
-        """Lands everything: the block is over."""
+        """Completes everything at the end of the block."""
         for queue in self._queues.values():
             for item in queue.pending:
-                self._land(item, item.lanes.copy())
+                self._complete(item, item.lanes.copy())
             queue.pending = []
 
     def _do(self, work: Work) -> None:
-        self._warp.lands = True
+        self._warp.completing = True
         try:
             work()
         finally:
-            self._warp.lands = False
+            self._warp.completing = False
 
     def _queue(self, unit: AsyncUnit) -> _Queue:
         queue = self._queues.get(unit)
@@ -133,12 +133,12 @@ class AsyncWork:
             queue = self._queues[unit] = _Queue(np.zeros(self._warp.size, np.int64))
         return queue
 
-    def _land(self, item: _Pending, due: np.ndarray) -> None:
+    def _complete(self, item: _Pending, due: np.ndarray) -> None:
         warp = self._warp
         for window, lanes, units in item.footprint.writes:
-            window.end_arrival(units[due[lanes]])
+            window.end_pending_write(units[due[lanes]])
         for window, lanes, units in item.footprint.reads:
-            window.end_departure(units[due[lanes]])
+            window.end_pending_read(units[due[lanes]])
         mask, loc, counters = warp.mask, warp.loc, warp.counters
         warp.set_mask(due)
         warp.loc, warp.counters = item.loc, None  # it was counted when it was queued

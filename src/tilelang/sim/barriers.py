@@ -51,7 +51,7 @@ class Barriers:
     def __init__(self, threads: list[np.ndarray], clocks: Clocks) -> None:
         self._threads, self._clocks = threads, clocks
         self._barriers: dict[int, Barrier] = {}
-        self.full_meetings = 0
+        self.full_syncs = 0
 
     def arrive(self, number: int, warp: int, loc: Loc, threads: int | None, *, waits: bool) -> Barrier:
         """A warp arrives.
@@ -97,14 +97,14 @@ class Barriers:
         if barrier.before is None:
             return
         members, known = barrier.before
-        if warp not in members and not self._clocks.know_all(self._threads[warp], known):
+        if warp not in members and not self._clocks.has_observed(self._threads[warp], known):
             raise BarrierDivergence(
                 f"barrier {number}: warp {warp} may arrive while warps {', '.join(map(str, sorted(members)))} meet "
                 "there, and is then counted among them",
                 hint="give each group of threads a barrier of its own, or let them meet before they change places",
             )
 
-    def meet(self, number: int, warp: int, loc: Loc, threads: int | None) -> Iterator[Wait]:
+    def barrier_sync(self, number: int, warp: int, loc: Loc, threads: int | None) -> Iterator[Wait]:
         """A warp arrives and waits for the others."""
         barrier = self._barriers.setdefault(number, Barrier())
         generation = barrier.generation
@@ -129,9 +129,9 @@ class Barriers:
 
     def _open(self, barrier: Barrier, last: int) -> None:
         everybody = len(barrier.waiting) == len(self._threads)
-        self.full_meetings += everybody
+        self.full_syncs += everybody
         if everybody and self._clocks.threads == self._clocks.per_block:
-            self._clocks.meet_all()
+            self._clocks.synchronize_all()
             barrier.before = None
         else:
             self._release(barrier, last)

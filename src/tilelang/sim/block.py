@@ -13,14 +13,14 @@ import numpy as np
 
 from tilelang.ir.buffer import Buffer
 from tilelang.records import record
+from tilelang.sim.async_transfers import PendingTransfers
 from tilelang.sim.barriers import Barriers
 from tilelang.sim.clocks import Clocks
 from tilelang.sim.clusters import Cluster
 from tilelang.sim.counters import Counters
 from tilelang.sim.device_memory import Window
-from tilelang.sim.engines import Engines
 from tilelang.sim.proxies import Proxies
-from tilelang.sim.races import Watch
+from tilelang.sim.races import RaceDetector
 
 
 @record(frozen=False)
@@ -29,13 +29,13 @@ class Grid:
 
     Attributes:
         proxies: The fences of their threads.
-        watch: What they did to global memory.
-        meetings: How often all of them have met.
+        races: What they did to global memory.
+        syncs: How often all of them have met.
     """
 
     proxies: Proxies
-    watch: Watch
-    meetings: int = 0
+    races: RaceDetector
+    syncs: int = 0
 
 
 class Block:
@@ -56,7 +56,7 @@ class Block:
     Attributes:
         rank: Its number in its cluster.
         lane: The numbers of the lanes of a warp.
-        engines: What works beside its threads.
+        pending_transfers: What works beside its threads.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Block:
         self.index, self.grid, self.cluster, self.threads = index, grid, cluster, threads
         self.clocks, self.window, self.buffers = clocks, window, buffers
         self.lazy, self.counters, self.printer = lazy, counters, printer
-        self.engines = Engines()
+        self.pending_transfers = PendingTransfers()
         self.slots = {buffer: slot for slot, buffer in enumerate(buffers)}
         self._states: dict[str, Any] = {}
         starts = range(0, threads, clocks.warp_size)

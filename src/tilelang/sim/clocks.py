@@ -1,17 +1,17 @@
 """What is ordered before what among threads that run together: a clock per thread, joined where they synchronize.
 
-Takes the meetings of threads as they happen, answers whether an earlier access of one thread is ordered before what
+Takes synchronizations of threads as they happen, answers whether an earlier access of one thread happened before what
 another does now. Invariant: only barriers, warp synchronization and atomics order threads; the order in which the
 scheduler happened to run them never does.
 
-One counter of meetings serves as the clock of every thread. A meeting of the whole block moves `floor`: whatever
-happened up to then is ordered before everything after it, and needs no entry per thread.
+One counter of synchronizations serves as the clock of every thread. A barrier of the whole block moves `floor`:
+whatever happened up to then is ordered before everything after it, and needs no entry per thread.
 
-Engines beside the threads have clocks as well: what they do is ordered before what a thread does only once it has
-learned of their end. Each way of learning has an agent, with a number behind those of the threads; where there are more
-ways than `AGENTS`, several share one, and a missing order may go unseen. What has happened before what, which decides
-about phases of barriers, is known of more: an engine's work orders no accesses of the thread that started it, but it
-tells that this thread came so far. So knowledge has a second part, with an entry per thread.
+Asynchronous units have clocks as well: what they do is ordered before what a thread does only once the thread has
+acquired their completion. Each completion mechanism has an agent, with a number after those of the threads; where there
+are more than `AGENTS`, several share one, and a missing order may go undetected. Causality, which decides about phases
+of barriers, covers more: the completion of a transfer orders no accesses of the thread that started it, but implies
+that this thread got so far. So a vector clock has a second part for causality, with an entry per thread.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Clocks:
         warp_size: Threads of a warp.
 
     Attributes:
-        now: Counts meetings; an access is stamped with it.
+        now: Counts synchronizations; an access is stamped with it.
         floor: Accesses stamped with at most this are ordered before whatever happens now.
         threads: Threads that run together, gaps between blocks included.
         per_block: How far the numbers of the threads of two neighboring blocks are apart.
@@ -43,13 +43,13 @@ class Clocks:
         self.threads = self.per_block * blocks
         self.now = 1
         self.floor = 0
-        self._seen: np.ndarray | None = None  # [t, u]: up to when t knows the accesses of u; made when first needed
+        self._seen: np.ndarray | None = None  # [t, u]: up to when accesses of u happened before t; allocated lazily
         self._atomics: dict[object, np.ndarray] = {}
         self._agents: dict[object, int] = {}
 
     def begin_block(self) -> None:
         """All that happened so far is ordered before the block that begins."""
-        self.meet_all()
+        self.synchronize_all()
         self._seen = None
         self._atomics.clear()
         self._agents.clear()
@@ -64,11 +64,11 @@ class Clocks:
         rank, number = divmod(thread, self.per_block)
         return str(thread) if self.threads == self.per_block else f"{number} of block {rank}"
 
-    def knows_of(self, thread: int, others: slice) -> bool:
+    def observed_any(self, thread: int, others: slice) -> bool:
         """Whether anything that one of the others did since all began is ordered before what a thread does now."""
         return self._seen is not None and bool(self._seen[thread, others].max() > 0)
 
-    def learned(self, threads: slice, other: int, time: int) -> bool:
+    def observed_until(self, threads: slice, other: int, time: int) -> bool:
         """Whether what another thread did up to a time is ordered before what one of these does now."""
         return time <= self.floor or (self._seen is not None and bool(self._seen[threads, other].max() >= time))
 
@@ -79,11 +79,11 @@ class Clocks:
         return self.now - 1
 
     def agent(self, key: object) -> int:
-        """The number of the agent by which an engine's end is learned of."""
+        """The number of the agent that signals completion by this key: a barrier, or a group of commits."""
         return self._agents.setdefault(key, self.threads + len(self._agents) % AGENTS)
 
     def release_agent(self, agent: int, causes: np.ndarray | None = None) -> np.ndarray:
-        """What engines have done for an agent up to now, and the causes of that; for threads to acquire."""
+        """The vector clock of what asynchronous units have done for an agent so far, for threads to acquire."""
         known = np.zeros(self._width, np.int64)
         known[agent] = self.tick()
         if causes is not None:
@@ -96,24 +96,24 @@ class Clocks:
         known[thread] = self.now
         return known
 
-    def known_by(self, thread: int) -> np.ndarray:
-        """Up to when a thread knows what each thread and agent did. Shape (threads + agents,)."""
+    def vector_clock(self, thread: int) -> np.ndarray:
+        """Up to when accesses of each thread and agent happened before a thread. Shape (threads + agents,)."""
         known: np.ndarray = np.maximum(self._table()[thread, : self.threads + AGENTS], self.floor)
         known[thread] = self.now
         return known
 
-    # -- meetings ---------------------------------------------------------------------------------------------
-    def meet_all(self) -> None:
-        """All threads meet."""
+    # -- synchronization ---------------------------------------------------------------------------------------------
+    def synchronize_all(self) -> None:
+        """A barrier of all threads."""
         self.floor = self.now
         self.now += 1
 
-    def meet(self, threads: np.ndarray) -> None:
-        """These threads meet, and know each other's accesses from now on."""
+    def synchronize(self, threads: np.ndarray) -> None:
+        """A barrier of these threads: joins their vector clocks."""
         self.acquire(threads, self.release(threads))
 
     def release(self, threads: np.ndarray) -> np.ndarray:
-        """What these threads know, their own accesses included; for others to acquire. Both parts."""
+        """The joined vector clock of these threads, their own accesses included, for others to acquire; both parts."""
         seen = self._table()
         known: np.ndarray = seen[threads].max(axis=0)
         known[threads] = known[threads + (self._width - self.threads)] = self.now
@@ -121,20 +121,20 @@ class Clocks:
         return known
 
     def acquire(self, threads: np.ndarray, known: np.ndarray) -> None:
-        """These threads learn what was released."""
+        """Joins what was released into the vector clocks of these threads."""
         seen = self._table()
         seen[threads] = np.maximum(seen[threads], known)
 
-    def know_all(self, threads: np.ndarray, known: np.ndarray) -> bool:
-        """Whether all that was released must have happened for one of these threads to be where it is."""
+    def has_observed(self, threads: np.ndarray, known: np.ndarray) -> bool:
+        """Whether all that was released happened before one of these threads got where it is."""
         causes = known[-self.threads :]
         late = np.flatnonzero(causes > self.floor)
         missing = self._table()[threads][:, late + (self._width - self.threads)] < causes[late]
         own = threads[:, None] == late
         return bool((~missing | own).all(axis=1).any())
 
-    def pass_through(self, key: object, thread: int) -> None:
-        """A thread updates an element indivisibly: it learns from those that did so before, and tells those after."""
+    def acquire_release(self, key: object, thread: int) -> None:
+        """A thread updates an element atomically: acquires from those that did so before, releases to those after."""
         one = np.array([thread])
         known = self._atomics.get(key)
         if known is not None:
@@ -142,7 +142,7 @@ class Clocks:
         released = self.release(one)
         self._atomics[key] = released if known is None else np.maximum(known, released)
 
-    def knows(self, threads: np.ndarray, earlier: np.ndarray, times: np.ndarray) -> np.ndarray:
+    def happened_before(self, threads: np.ndarray, earlier: np.ndarray, times: np.ndarray) -> np.ndarray:
         """Whether accesses of the threads `earlier` at `times` are ordered before what `threads` do now.
 
         Shapes: all the same, which is also that of the answer.

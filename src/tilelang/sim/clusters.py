@@ -160,7 +160,7 @@ class Cluster:
             raise self._gone(rank, int(threads[0]))
         own, time = self._clocks.of_block(rank), self._clocks.tick()
         for thread in threads.tolist():
-            if self._warp(thread) not in self._met and not self._clocks.knows_of(thread, own):
+            if self._warp(thread) not in self._met and not self._clocks.observed_any(thread, own):
                 raise SimulationError(
                     f"thread {self._clocks.name(thread)} touches shared memory of block {rank} of the cluster, which "
                     "may not have begun",
@@ -173,11 +173,11 @@ class Cluster:
         """All warps of a block have ended."""
         own = self._clocks.of_block(rank)
         for thread, (time, loc) in self._visits.pop(rank, {}).items():
-            if not self._clocks.learned(own, thread, time):
+            if not self._clocks.observed_until(own, thread, time):
                 error = self._gone(rank, thread)
                 error.loc = loc if loc.file else None
                 raise error
-        self.blocks[rank].engines.end_of_block(own)
+        self.blocks[rank].pending_transfers.end_of_block(own)
         self._ended.add(rank)
 
     def _gone(self, rank: int, thread: int) -> SimulationError:

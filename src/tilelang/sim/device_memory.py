@@ -17,10 +17,10 @@ from tilelang.dtypes import lane_dtype
 from tilelang.errors import ReadBeforeWrite, SimulationError
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.sim import violations
-from tilelang.sim.handover import Handing
 from tilelang.sim.history import Conflict
 from tilelang.sim.memory import poison
 from tilelang.sim.races import element_text
+from tilelang.sim.release_acquire import AtomicAccess
 from tilelang.sim.storage import MAX_VECTOR_BYTES, Accessor, Change, Index, Storage, active_lanes
 
 
@@ -278,33 +278,34 @@ class Window:
             self._typed_flags()[at] = self._whole
         return old
 
-    def tell(self, warp: Accessor, offset: np.ndarray, atomic: Handing) -> None:
+    def atomic_access(self, warp: Accessor, offset: np.ndarray, atomic: AtomicAccess) -> None:
         """The active lanes have updated these elements by atomics, of which other blocks may learn."""
-        ledger, lanes = self.storage.ledger, active_lanes(warp)
-        if ledger is not None:
-            for place, thread in zip((offset[lanes] + self._first).tolist(), warp.who[lanes].tolist(), strict=True):
-                ledger.tell((id(self.storage), place * self.itemsize), thread, atomic)
+        shadow, lanes = self.storage.shadow, active_lanes(warp)
+        if shadow is not None:
+            places, threads = (offset[lanes] + self._first).tolist(), warp.thread_ids[lanes].tolist()
+            for place, thread in zip(places, threads, strict=True):
+                shadow.atomic_access((id(self.storage), place * self.itemsize), thread, atomic)
 
     # -- asynchronous work ----------------------------------------------------------------------------------
-    def begin_arrival(self, warp: Accessor, lanes: np.ndarray, units: np.ndarray) -> None:
+    def begin_pending_write(self, warp: Accessor, lanes: np.ndarray, units: np.ndarray) -> None:
         """Asynchronous work of these lanes will write units. Shapes: lanes (n,), units (n, ...)."""
         if self.storage.history is not None:
-            self.storage.history.begin_arrival(units, self._stamps(warp, lanes, units))
+            self.storage.history.begin_pending_write(units, self._stamps(warp, lanes, units))
 
-    def begin_departure(self, warp: Accessor, lanes: np.ndarray, units: np.ndarray) -> None:
+    def begin_pending_read(self, warp: Accessor, lanes: np.ndarray, units: np.ndarray) -> None:
         """Asynchronous work of these lanes will read units. Shapes: lanes (n,), units (n, ...)."""
         if self.storage.history is not None:
-            self.storage.history.begin_departure(units, self._stamps(warp, lanes, units))
+            self.storage.history.begin_pending_read(units, self._stamps(warp, lanes, units))
 
-    def end_arrival(self, units: np.ndarray) -> None:
+    def end_pending_write(self, units: np.ndarray) -> None:
         """Asynchronous work is about to write units."""
         if self.storage.history is not None:
-            self.storage.history.end_arrival(units)
+            self.storage.history.end_pending_write(units)
 
-    def end_departure(self, units: np.ndarray) -> None:
+    def end_pending_read(self, units: np.ndarray) -> None:
         """Asynchronous work is about to read units."""
         if self.storage.history is not None:
-            self.storage.history.end_departure(units)
+            self.storage.history.end_pending_read(units)
 
     # -- parts of an access -----------------------------------------------------------------------------------
     def _elements(self, warp: Accessor, offset: Index, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -346,7 +347,7 @@ class Window:
     def _stamps(self, warp: Accessor, lanes: np.ndarray | None, units: np.ndarray) -> np.ndarray:
         history = self.storage.history
         assert history is not None
-        threads = warp.who if lanes is None else warp.who[lanes]
+        threads = warp.thread_ids if lanes is None else warp.thread_ids[lanes]
         stamps = history.stamps(threads, warp.loc, self.buffer.name)
         return np.broadcast_to(stamps.reshape(-1, *[1] * (units.ndim - 1)), units.shape)
 
@@ -359,23 +360,23 @@ class Window:
             raise self._conflict(found, elements)
         if footprint is not None:
             footprint.reads.append((self, active_lanes(warp), units))
-        elif self.storage.ledger is not None:
-            self.storage.ledger.at(warp.loc).read((units,), stamps)
+        elif self.storage.shadow is not None:
+            self.storage.shadow.at(warp.loc).read((units,), stamps)
 
     def _note_blocks_write(self, warp: Accessor, units: np.ndarray, stamps: np.ndarray) -> None:
-        if self.storage.ledger is not None:
-            self.storage.ledger.at(warp.loc).write((units,), stamps)
+        if self.storage.shadow is not None:
+            self.storage.shadow.at(warp.loc).write((units,), stamps)
 
     def _note_atomic(self, warp: Accessor, elements: np.ndarray, lanes: np.ndarray, stores: bool) -> None:
         history = self.storage.history
         assert history is not None
         units, stamps = self._units(warp, elements)
-        history.follow_atomics(self._plain_units(elements).reshape(len(lanes), -1)[:, 0], warp.who[lanes])
+        history.follow_atomics(self._plain_units(elements).reshape(len(lanes), -1)[:, 0], warp.thread_ids[lanes])
         found = history.atomic(units, stamps, stores=stores)
         if found is not None:
             raise self._conflict(found, elements)
-        if self.storage.ledger is not None:
-            self.storage.ledger.at(warp.loc).atomic((units,), stamps, stores=stores)
+        if self.storage.shadow is not None:
+            self.storage.shadow.at(warp.loc).atomic((units,), stamps, stores=stores)
 
     def _differs(self, at: np.ndarray, values: np.ndarray, units: np.ndarray) -> np.ndarray:
         changed = _bits(self.data[at]) != _bits(values)
@@ -429,7 +430,7 @@ class Window:
             raise violations.disagreeing(
                 self._element(int(elements[position[: elements.ndim]])),
                 int(warp.threads[active_lanes(warp)[position[0]]]),
-                history.collided_with(int(units[position])) - int(warp.who[0] - warp.threads[0]),
+                history.collided_with(int(units[position])) - int(warp.thread_ids[0] - warp.threads[0]),
             )
 
 

@@ -25,9 +25,9 @@ from tilelang.ir.visit import expressions, walk_expr
 from tilelang.isa.instruction import Instruction
 from tilelang.isa.simulated import Pointer, Wait
 from tilelang.sim.device_memory import Window
-from tilelang.sim.handover import handing
 from tilelang.sim.lane_expressions import LaneCompiler, Slots, Value, per_lane, uniform_int
 from tilelang.sim.printing import false_assumption, scalar_text, tile_text
+from tilelang.sim.release_acquire import atomic_access
 from tilelang.sim.warp import ElementPointer, RegisterPointer, SimWarp
 from tilelang.targets.target import Target
 
@@ -165,7 +165,7 @@ class EffectCompiler:
         compare = None if stmt.compare is None else self._lanes.data(stmt.compare)
         result = None if stmt.result is None else self._slots.var(stmt.result)
         index = stmt.result is not None and stmt.result.index
-        hands = handing(stmt) if buffer.scope is Scope.GLOBAL else None
+        hands = atomic_access(stmt) if buffer.scope is Scope.GLOBAL else None
         count = 1 if stmt.value is None else stmt.value.dtype.lanes // buffer.dtype.lanes
         loads = not (op is AtomicOp.STORE or (op is AtomicOp.EXCHANGE and result is None))
 
@@ -183,7 +183,7 @@ class EffectCompiler:
 
                 old = cell.update(w, first + place, change, stores=op is not AtomicOp.LOAD, loads=loads)
                 if hands is not None and isinstance(cell, Window):
-                    cell.tell(w, first + place, hands)
+                    cell.atomic_access(w, first + place, hands)
                 if result is not None:
                     w.env[result] = old.astype(np.int64) if index else old
 

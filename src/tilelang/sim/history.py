@@ -21,13 +21,13 @@ from tilelang.sim.clocks import Clocks
 
 # A stamp is one number: the time, the place in the program, the thread. 0: there was no access.
 _TIME_SHIFT = 32
-_PLACE_SHIFT = 15  # the threads of 16 blocks and the engines beside them
+_PLACE_SHIFT = 15  # the threads of 16 blocks and the agents
 _THREAD_MASK = (1 << _PLACE_SHIFT) - 1
 _PLACE_MASK = (1 << (_TIME_SHIFT - _PLACE_SHIFT)) - 1
 
 
 @record(slots=True)
-class Place:
+class AccessSite:
     """Where in the program an access stands, and by what name it called the memory."""
 
     loc: Loc
@@ -45,8 +45,8 @@ class Conflict:
         before: What the other did: "written", "read", "updated by an atomic".
         now: What happens now.
         place: Where the other did it.
-        pending: Whether the other's access is part of asynchronous work that has not landed.
-        engine: Whether the other is an engine beside the threads, which has done it.
+        pending: Whether the other's access is part of an asynchronous operation that has not completed.
+        from_async_unit: Whether the other was a completed access of an asynchronous unit.
         one_warp: Whether both belong to one warp.
         per_block: How far threads of neighboring blocks are apart, if several run together; otherwise 0.
     """
@@ -56,14 +56,14 @@ class Conflict:
     other: int
     before: str
     now: str
-    place: Place
+    place: AccessSite
     pending: bool = False
-    engine: bool = False
+    from_async_unit: bool = False
     one_warp: bool = False
     per_block: int = 0
 
     @property
-    def apart(self) -> bool:
+    def across_blocks(self) -> bool:
         """Whether the two belong to different blocks of a cluster."""
         return self.per_block > 0 and self.thread // self.per_block != self.other // self.per_block
 
@@ -85,24 +85,24 @@ def time_of(stamps: np.ndarray) -> np.ndarray:
     return stamps >> _TIME_SHIFT
 
 
-class Places:
+class AccessSites:
     """Numbers for places, so that a stamp can hold one."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[Loc, str], int] = {}
-        self._places: list[Place] = []
+        self._places: list[AccessSite] = []
 
     def number(self, loc: Loc, buffer: str) -> int:
         """The number of a place."""
         number = self._numbers.get((loc, buffer))
         if number is None:
             number = self._numbers[loc, buffer] = len(self._places)
-            self._places.append(Place(loc, buffer))
+            self._places.append(AccessSite(loc, buffer))
         return number
 
-    def place(self, number: int) -> Place:
+    def place(self, number: int) -> AccessSite:
         """The place of a number."""
-        return self._places[number] if number < len(self._places) else Place(NOWHERE, "")
+        return self._places[number] if number < len(self._places) else AccessSite(NOWHERE, "")
 
 
 class History:
@@ -114,7 +114,7 @@ class History:
         places: Shared by all histories of a launch.
     """
 
-    def __init__(self, units: int, clocks: Clocks, places: Places) -> None:
+    def __init__(self, units: int, clocks: Clocks, places: AccessSites) -> None:
         self._clocks, self._places = clocks, places
         self._units = units
         self._writer = np.zeros(units, np.int64)
@@ -123,8 +123,8 @@ class History:
         self._peer = np.zeros(units, np.int64)
         self._atomic: np.ndarray | None = None
         self._observer: np.ndarray | None = None  # the last atomic that changed nothing
-        self._arriving: np.ndarray | None = None  # stamps of asynchronous writes that have not landed
-        self._leaving: np.ndarray | None = None  # and of the reads of their sources
+        self._pending_writes: np.ndarray | None = None  # stamps of asynchronous writes that have not completed
+        self._pending_reads: np.ndarray | None = None  # and of the reads of their sources
 
     def stamps(self, threads: np.ndarray, loc: Loc, buffer: str) -> np.ndarray:
         """One stamp per thread for accesses that happen now. Shape: as `threads`."""
@@ -138,7 +138,7 @@ class History:
         Shapes: units (n, ...), stamps the same.
         """
         found = (
-            self._pending(self._arriving, units, stamps, "read")
+            self._pending(self._pending_writes, units, stamps, "read")
             or self._against(self._writer, units, stamps, "written", "read")
             or self._against(self._atomic, units, stamps, "updated by an atomic", "read")
         )
@@ -154,12 +154,12 @@ class History:
         Args:
             units: Shape (n, ...).
             stamps: The same shape.
-            differs: Asked when two writes meet: where the memory will change, in the shape of `units`.
+            differs: Called when two writes conflict: where the memory will change, in the shape of `units`.
             enter: Whether the access happens now; False only asks whether it might.
         """
         found = (
-            self._pending(self._arriving, units, stamps, "written")
-            or self._pending(self._leaving, units, stamps, "written")
+            self._pending(self._pending_writes, units, stamps, "written")
+            or self._pending(self._pending_reads, units, stamps, "written")
             or self._against(self._writer, units, stamps, "written", "written", differs)
             or self._against(self._atomic, units, stamps, "updated by an atomic", "written")
             or self._against(self._observer, units, stamps, "read by an atomic", "written")
@@ -173,8 +173,8 @@ class History:
         """Threads update units indivisibly, or only read them so: that conflicts with plain writes alone."""
         now = "updated by an atomic" if stores else "read by an atomic"
         found = (
-            self._pending(self._arriving, units, stamps, now)
-            or (self._pending(self._leaving, units, stamps, now) if stores else None)
+            self._pending(self._pending_writes, units, stamps, now)
+            or (self._pending(self._pending_reads, units, stamps, now) if stores else None)
             or self._against(self._writer, units, stamps, "written", now)
             or (self._against_readers(units, stamps, now) if stores else None)
         )
@@ -196,7 +196,7 @@ class History:
         Shapes: (n,) both.
         """
         for unit, thread in zip(units.tolist(), threads.tolist(), strict=True):
-            self._clocks.pass_through((id(self), unit), thread)
+            self._clocks.acquire_release((id(self), unit), thread)
 
     def collisions(self, units: np.ndarray, stamps: np.ndarray) -> np.ndarray:
         """Which of the units that were just written have another thread of the same access as their last writer."""
@@ -208,29 +208,29 @@ class History:
         return int(self._writer[unit]) & _THREAD_MASK
 
     # -- asynchronous work ----------------------------------------------------------------------------------
-    def begin_arrival(self, units: np.ndarray, stamps: np.ndarray) -> None:
-        """Units will be written at some time up to `end_arrival`."""
-        if self._arriving is None:
-            self._arriving = np.zeros(self._units, np.int64)
-        self._arriving[units] = stamps
+    def begin_pending_write(self, units: np.ndarray, stamps: np.ndarray) -> None:
+        """Units will be written at some time up to `end_pending_write`."""
+        if self._pending_writes is None:
+            self._pending_writes = np.zeros(self._units, np.int64)
+        self._pending_writes[units] = stamps
 
-    def end_arrival(self, units: np.ndarray) -> None:
-        """The write is about to land."""
-        if self._arriving is not None:
-            self._arriving[units] = 0
+    def end_pending_write(self, units: np.ndarray) -> None:
+        """The write is about to complete."""
+        if self._pending_writes is not None:
+            self._pending_writes[units] = 0
 
-    def begin_departure(self, units: np.ndarray, stamps: np.ndarray) -> None:
-        """Units will be read at some time up to `end_departure`."""
-        if self._leaving is None:
-            self._leaving = np.zeros(self._units, np.int64)
-        self._leaving[units] = stamps
+    def begin_pending_read(self, units: np.ndarray, stamps: np.ndarray) -> None:
+        """Units will be read at some time up to `end_pending_read`."""
+        if self._pending_reads is None:
+            self._pending_reads = np.zeros(self._units, np.int64)
+        self._pending_reads[units] = stamps
 
-    def end_departure(self, units: np.ndarray) -> None:
+    def end_pending_read(self, units: np.ndarray) -> None:
         """The read happens now."""
-        if self._leaving is not None:
-            self._leaving[units] = 0
+        if self._pending_reads is not None:
+            self._pending_reads[units] = 0
 
-    # -- engines beside the threads: what they do was tested when it was begun, and is only noted when it happens ----
+    # -- asynchronous units: their accesses were checked when they began, and are recorded when they complete ----
     def has_read(self, units: np.ndarray, stamps: np.ndarray) -> None:
         """Units were read."""
         self._enter_reader(units, stamps)
@@ -244,7 +244,7 @@ class History:
         found: np.ndarray = self._writer[units]
         return found
 
-    def place(self, stamp: int) -> Place:
+    def place(self, stamp: int) -> AccessSite:
         """Where the access of a stamp stands."""
         return self._places.place(stamp >> _PLACE_SHIFT & _PLACE_MASK)
 
@@ -287,7 +287,7 @@ class History:
         late = earlier >= (self._clocks.floor + 1) << _TIME_SHIFT
         if not late.any():  # nearly always: a barrier lies between
             return None
-        ordered = self._clocks.knows(stamps & _THREAD_MASK, earlier & _THREAD_MASK, earlier >> _TIME_SHIFT)
+        ordered = self._clocks.happened_before(stamps & _THREAD_MASK, earlier & _THREAD_MASK, earlier >> _TIME_SHIFT)
         conflicts = late & ~ordered
         if differs is not None and conflicts.any():
             conflicts &= differs()
@@ -296,7 +296,7 @@ class History:
     def _pending(self, slots: np.ndarray | None, units: np.ndarray, stamps: np.ndarray, now: str) -> Conflict | None:
         if slots is None:
             return None
-        before = "written" if slots is self._arriving else "read"
+        before = "written" if slots is self._pending_writes else "read"
         earlier = slots[units]
         return self._first(earlier != 0, earlier, stamps, before, now, pending=True)
 

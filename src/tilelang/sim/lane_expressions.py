@@ -71,7 +71,7 @@ class Slots:
         """The slot of a variable, or of anything else that a frame shall remember."""
         return self._vars.setdefault(var, len(self._vars))
 
-    def knows(self, var: object) -> bool:
+    def has_slot(self, var: object) -> bool:
         """Whether the program names the variable."""
         return var in self._vars
 

@@ -14,9 +14,9 @@ from tilelang.dtypes import lane_dtype
 from tilelang.errors import OutOfBounds, ReadBeforeWrite
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.sim.device_memory import row_major
-from tilelang.sim.in_use import InUse
 from tilelang.sim.memory import poison
 from tilelang.sim.races import element_text
+from tilelang.sim.register_hazards import RegisterHazards
 from tilelang.sim.storage import Accessor, Change, Index
 
 
@@ -41,11 +41,11 @@ class Registers:
         if of is None:
             self.data = np.full((lanes, self.size), poison(lane_dtype(buffer.dtype)), numpy)
             self._flags = np.zeros((lanes, self.size * numpy.itemsize), np.uint8)
-            self.in_use = InUse(buffer.name, self.size)
+            self.hazards = RegisterHazards(buffer.name, self.size)
         else:
             self.data = of.data.view(numpy)
             self._flags = of._flags
-            self.in_use = of.in_use
+            self.hazards = of.hazards
         self._scale = (numpy.itemsize, (self if of is None else of).data.itemsize)
         self._defined = self._flags.view(f"u{numpy.itemsize}")
 
@@ -153,13 +153,13 @@ class Registers:
         self._defined[where] = flags
 
     def _access(self, warp: Accessor, offset: Index, count: int, *, write: bool) -> bool:
-        """Whether an access happens now; see `InUse.access`."""
+        """Whether an access happens now; see `RegisterHazards.access`."""
         own, owner = self._scale
         if own != owner:  # a view of narrower or wider elements
             first = np.asarray(offset) * own // owner
             count = int(np.max((np.asarray(offset) + count) * own - 1) // owner - np.min(first)) + 1
             offset = np.min(first)
-        return self.in_use.access(warp, offset, count, write=write)
+        return self.hazards.access(warp, offset, count, write=write)
 
     def update(
         self, warp: Accessor, offset: np.ndarray, change: Change, *, stores: bool = True, loads: bool = True

@@ -20,8 +20,8 @@ from tilelang.ir.expr import Expr
 from tilelang.ir.host_memory import array_at
 from tilelang.ir.scalar import Value, convert
 from tilelang.records import record
-from tilelang.sim.handover import Handing
-from tilelang.sim.races import Ledger, Watch, element_text
+from tilelang.sim.races import RaceDetector, ShadowMemory, element_text
+from tilelang.sim.release_acquire import AtomicAccess
 from tilelang.sim.violations import undefined_result
 
 Slices = tuple[slice, ...]
@@ -60,7 +60,7 @@ class Cells:
         written: One number per element, with a byte for each byte of the element; `whole` if all are defined.
         extents: The buffer's shape.
         outside: What an access out of bounds of a global buffer reads.
-        ledger: Who of the running launch touched the elements, if blocks could get in each other's way.
+        shadow: Who of the running launch touched the elements, if blocks could get in each other's way.
         place: By which the races between blocks know the memory, of an owner of bytes.
         argument: Whether whoever called the kernel sees the contents.
     """
@@ -72,7 +72,7 @@ class Cells:
         self.whole = np.full(written.itemsize, 1, np.uint8).view(written.dtype)[0]
         self.extents = data.shape[: buffer.rank]
         self.outside: Value = np.zeros(1, data.dtype)[0]
-        self.ledger: Ledger | None = None
+        self.shadow: ShadowMemory | None = None
         self.place: Hashable = buffer
         self.argument = False
 
@@ -87,8 +87,8 @@ class Cells:
         if not self._contains(where):
             return self.outside
         self._need_defined(where)
-        if self.ledger is not None:
-            self.ledger.read(where)
+        if self.shadow is not None:
+            self.shadow.read(where)
         value = self.data[where]
         return value.copy() if isinstance(value, np.ndarray | np.void) else value  # which are windows
 
@@ -100,8 +100,8 @@ class Cells:
         """
         if not self._contains(where):
             return
-        if self.ledger is not None:
-            (self.ledger.atomic if atomic else self.ledger.write)(where)
+        if self.shadow is not None:
+            (self.shadow.atomic if atomic else self.shadow.write)(where)
         self.data[where] = value
         self.written[where] = self.whole
 
@@ -112,23 +112,23 @@ class Cells:
         self._need_defined(where)
         old = self.data[where].copy()
         new = change(old)
-        if self.ledger is not None:
-            self.ledger.atomic(where, stores=new is not None)
+        if self.shadow is not None:
+            self.shadow.atomic(where, stores=new is not None)
         if new is not None:
             self.data[where] = new
         return old
 
-    def tell(self, where: tuple[int, ...], atomic: Handing) -> None:
+    def atomic_access(self, where: tuple[int, ...], atomic: AtomicAccess) -> None:
         """An element was updated by an atomic, of which other blocks may learn."""
-        if self.ledger is not None and self._contains(where):
+        if self.shadow is not None and self._contains(where):
             first = int(self.data.__array_interface__["data"][0])
             place = sum(index * stride for index, stride in zip(where, self.data.strides, strict=False))
-            self.ledger.tell(first + place, 0, atomic)  # an element has one address, whatever names it
+            self.shadow.atomic_access(first + place, 0, atomic)  # an element has one address, whatever names it
 
-    def tell_all(self, box: Box, atomic: Handing) -> None:
+    def atomic_access_all(self, box: Box, atomic: AtomicAccess) -> None:
         """All elements of a box were updated so."""
         for where in itertools.product(*(range(part.start, part.stop) for part in box.outer)):
-            self.tell(where, atomic)
+            self.atomic_access(where, atomic)
 
     def _contains(self, where: tuple[int, ...]) -> bool:
         for index, extent in zip(where, self.extents, strict=True):
@@ -185,8 +185,8 @@ class Cells:
 
     def fetch(self, box: Box, *, atomic: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """A copy of the box, and which elements of it are defined; what is out of bounds reads as `outside`."""
-        if self.ledger is not None:
-            (self.ledger.atomic if atomic else self.ledger.read)(box.outer)
+        if self.shadow is not None:
+            (self.shadow.atomic if atomic else self.shadow.read)(box.outer)
         lanes = self.data.shape[self.buffer.rank :]
         values = np.full((*box.extent, *lanes), self.outside, self.data.dtype)
         values[box.inner] = self.data[box.outer]
@@ -218,8 +218,8 @@ class Cells:
         Raises:
             ReadBeforeWrite: Undefined values are stored to an argument of the kernel.
         """
-        if self.ledger is not None:
-            (self.ledger.atomic if atomic else self.ledger.write)(box.outer)
+        if self.shadow is not None:
+            (self.shadow.atomic if atomic else self.shadow.write)(box.outer)
         shape = (*box.extent, *self.data.shape[self.buffer.rank :])
         self.data[box.outer] = (values.reshape(shape) if values.ndim else np.full(shape, values))[box.inner]
         if defined is None:
@@ -241,7 +241,7 @@ class Memory:
     def __init__(self, numbers: Callable[[tuple[Expr, ...]], tuple[int, ...]]) -> None:
         self._numbers = numbers
         self._windows: dict[Buffer, dict[Buffer, Cells]] = {}
-        self._watch: Watch | None = None
+        self._races: RaceDetector | None = None
         self._safe_values: Mapping[Buffer, Value] = {}
 
     def bind(self, buffer: Buffer, array: np.ndarray, place: Hashable = None) -> None:
@@ -281,9 +281,9 @@ class Memory:
         found = self._windows[buffer.storage].get(buffer)
         return found if found is not None else self._view(buffer)
 
-    def begin_launch(self, watch: Watch | None, safe_values: Mapping[Buffer, Value]) -> None:
+    def begin_launch(self, races: RaceDetector | None, safe_values: Mapping[Buffer, Value]) -> None:
         """Watches the accesses of the launch that follows, and reads these values out of bounds."""
-        self._watch, self._safe_values = watch, safe_values
+        self._races, self._safe_values = races, safe_values
         for windows in self._windows.values():
             for cells in windows.values():
                 self._attach(cells)
@@ -315,11 +315,11 @@ class Memory:
 
     def _attach(self, cells: Cells) -> None:
         buffer = cells.buffer
-        cells.ledger = None
+        cells.shadow = None
         if not buffer.scope.on_chip:
-            if self._watch is not None:
+            if self._races is not None:
                 owner = self._windows[buffer.storage][buffer.storage]
-                cells.ledger = self._watch.ledger(buffer, cells.data.shape, owner.data.nbytes, owner.place)
+                cells.shadow = self._races.shadow(buffer, cells.data.shape, owner.data.nbytes, owner.place)
             cells.outside = self._safe_values.get(buffer, np.zeros(1, cells.data.dtype)[0])
 
     def _full_shape(self, buffer: Buffer) -> tuple[int, ...]:

@@ -1,10 +1,10 @@
-"""What threads wrote by ordinary stores and engines beside them are certain to see: the fences between the proxies.
+"""Proxy fences: which ordinary stores of threads the async proxy is certain to see.
 
 Takes the fences of threads and the stamps of writes (`sim.history`), answers which writes no fence made visible.
-Invariant: a write is visible to an engine that a thread starts if its writer executed a fence afterwards, and the
-thread that starts the engine knows of that fence by barriers; for global memory, whoever knew of the write may have
-executed it. Engines see what engines wrote without fences. What blocks that do not run together show each other is in
-`sim.handover`.
+Invariant: a write is visible to a transfer that a thread starts if its writer executed a fence afterwards, and that
+fence happened before the start of the transfer; for global memory, any thread that the write happened before may have
+executed it. Writes of the async proxy need no fence. Blocks of different clusters are the matter of
+`sim.release_acquire`.
 
 Source: PTX ISA, "Memory Consistency Model: Proxies", "Causality order".
 """
@@ -33,14 +33,14 @@ class Proxies:
         self._clocks = clocks
         self._fences: dict[tuple[str, int], list[int]] = {}  # the times of a thread's fences
         self._forgotten: set[tuple[str, int]] = set()
-        self._shown: list[tuple[int, int, np.ndarray]] = []  # by fences for global memory: who, when, what it knew
+        self._global_fences: list[tuple[int, int, np.ndarray]] = []  # thread, time, its vector clock
 
     def fence(self, what: str, threads: np.ndarray) -> None:
         """These threads make visible what they wrote: to "shared" or "global" memory, or as "barriers"."""
         if what == "global":
-            known = [self._clocks.known_by(thread) for thread in threads.tolist()]
-            self._shown += zip(threads.tolist(), [self._clocks.now] * len(known), known, strict=True)
-            del self._shown[:-_KEPT]
+            known = [self._clocks.vector_clock(thread) for thread in threads.tolist()]
+            self._global_fences += zip(threads.tolist(), [self._clocks.now] * len(known), known, strict=True)
+            del self._global_fences[:-_KEPT]
         time = self._clocks.tick()
         for thread in threads.tolist():
             times = self._fences.setdefault((what, thread), [])
@@ -50,7 +50,7 @@ class Proxies:
                 self._forgotten.add((what, thread))
 
     def invisible(self, what: str, thread: int, writes: np.ndarray) -> np.ndarray:
-        """Which of these writes an engine is not certain to see that a thread starts now.
+        """Which of these writes a transfer that a thread starts now is not certain to see.
 
         Shapes: `writes` (any), stamps; the answer the same.
         """
@@ -58,13 +58,13 @@ class Proxies:
         ordinary: np.ndarray = (writes != 0) & (writers < clocks.threads)
         if not ordinary.any():
             return ordinary
-        known = clocks.known_by(thread)
+        known = clocks.vector_clock(thread)
         fenced = np.zeros(clocks.threads, np.int64)
         for writer in np.unique(writers[ordinary]).tolist():
             fenced[writer] = max(self._last(kind, writer, int(known[writer])) for kind in _COVERS[what])
-        for teller, time, shown in self._shown if what == "global" else ():
-            if known[teller] >= time:
-                fenced = np.maximum(fenced, shown[: clocks.threads])
+        for fencer, time, visible in self._global_fences if what == "global" else ():
+            if known[fencer] >= time:
+                fenced = np.maximum(fenced, visible[: clocks.threads])
         wrong: np.ndarray = ordinary & (time_of(writes) > fenced[np.where(ordinary, writers, 0)])
         return wrong
 

@@ -22,7 +22,7 @@ from tilelang.ir.expr import Load
 from tilelang.ir.stmt import Atomic, CallStmt, Launch, TileOp
 from tilelang.ir.visit import expressions, walk, walk_expr, written_buffers
 from tilelang.sim.clocks import Clocks
-from tilelang.sim.handover import Handing, Handover, hands_over
+from tilelang.sim.release_acquire import AtomicAccess, ReleaseAcquire, releases_and_acquires
 
 Where = tuple[int, ...] | tuple[slice, ...] | tuple[np.ndarray]  # one element, a box, or places in a row
 
@@ -35,7 +35,7 @@ def element_text(buffer: Buffer, where: tuple[int, ...]) -> str:
     return f"{buffer.name}[{', '.join(map(str, where))}]" if where else buffer.name
 
 
-class Watch:
+class RaceDetector:
     """What the blocks of one launch did to global memory.
 
     Args:
@@ -47,12 +47,12 @@ class Watch:
     Attributes:
         loc: The place of the statement being executed.
         block: The number of the running block, counted from 1 in the order of beginning.
-        handover: What blocks know of each other; None if no atomic of the launch tells them anything.
+        release_acquire: Which accesses of other blocks happened before; None if no atomics of the launch order any.
     """
 
     def __init__(self, launch: Launch, together: int = 1, clocks: Clocks | None = None) -> None:
         self.loc = NOWHERE
-        self.handover = Handover(clocks or Clocks(1)) if hands_over(launch) else None
+        self.release_acquire = ReleaseAcquire(clocks or Clocks(1)) if releases_and_acquires(launch) else None
         self._together = together
         self._units = _watched(launch)
         self._records: dict[Hashable, np.ndarray] = {}
@@ -73,42 +73,42 @@ class Watch:
         own: np.ndarray = self._teams(stamps) == self._team()
         return own
 
-    def told(self, stamps: np.ndarray, now: np.ndarray, earlier: np.ndarray) -> np.ndarray:
-        """Which accesses of other blocks are known to be over where something happens now.
+    def happened_before(self, stamps: np.ndarray, now: np.ndarray, earlier: np.ndarray) -> np.ndarray:
+        """Which accesses of other blocks happened before what happens now.
 
         Args:
             stamps: Which blocks they are of.
             now: Stamps of `sim.history` of what happens now.
             earlier: Such stamps of the accesses. Shapes: all alike.
         """
-        assert self.handover is not None
-        self.handover.team = self._team()
-        return self.handover.orders(now, self._teams(stamps), earlier)
+        assert self.release_acquire is not None
+        self.release_acquire.team = self._team()
+        return self.release_acquire.happened_before(now, self._teams(stamps), earlier)
 
-    def shown(self, stamps: np.ndarray, thread: int, earlier: np.ndarray) -> np.ndarray:
-        """Which writes of other blocks an engine sees that a thread of the running block starts now.
+    def visible_to_async_proxy(self, stamps: np.ndarray, thread: int, earlier: np.ndarray) -> np.ndarray:
+        """Which writes of other blocks are visible to a transfer that a thread starts now.
 
         Args:
             stamps: Which blocks they are of.
             thread: Who starts it.
             earlier: Stamps of `sim.history` of the writes. Shapes: as `stamps`.
         """
-        assert self.handover is not None
-        self.handover.team = self._team()
-        return self.handover.shows(thread, self._teams(stamps), earlier)
+        assert self.release_acquire is not None
+        self.release_acquire.team = self._team()
+        return self.release_acquire.visible_to_async_proxy(thread, self._teams(stamps), earlier)
 
     def fence(self, threads: Iterable[int]) -> None:
-        """Threads of the running block make visible to engines what they know of global memory."""
-        if self.handover is not None:
-            self.handover.team = self._team()
+        """Threads of the running block execute a proxy fence for global memory."""
+        if self.release_acquire is not None:
+            self.release_acquire.team = self._team()
             for thread in threads:
-                self.handover.fence(thread)
+                self.release_acquire.fence(thread)
 
-    def tell(self, element: Hashable, thread: int, atomic: Handing) -> None:
+    def atomic_access(self, element: Hashable, thread: int, atomic: AtomicAccess) -> None:
         """A thread of the running block accesses an element of global memory by an atomic."""
-        if self.handover is not None:
-            self.handover.team = self._team()
-            self.handover.update(element, thread, atomic)
+        if self.release_acquire is not None:
+            self.release_acquire.team = self._team()
+            self.release_acquire.update(element, thread, atomic)
 
     def _teams(self, stamps: np.ndarray) -> np.ndarray:
         """The numbers of the teams of blocks that left stamps, from 0 on."""
@@ -118,8 +118,8 @@ class Watch:
     def _team(self) -> int:
         return (self.block - 1) // self._together
 
-    def meet(self) -> None:
-        """All blocks meet: what they did is ordered before what they will do."""
+    def grid_sync(self) -> None:
+        """A barrier of all blocks: what they did happens before what they will do."""
         for slots in (*self._records.values(), *self._flat):
             slots[...] = 0
 
@@ -139,10 +139,10 @@ class Watch:
         """Bytes of the smallest element by which the memory is accessed, or None if nobody can write it."""
         return self._units.get(storage)
 
-    def ledger(
+    def shadow(
         self, buffer: Buffer, shape: tuple[int, ...], storage_bytes: int, place: Hashable = None
-    ) -> Ledger | None:
-        """The record of a buffer's elements, or None if nobody can write its memory.
+    ) -> ShadowMemory | None:
+        """The shadow memory of a buffer's elements, or None if nobody can write its memory.
 
         Args:
             buffer: A global buffer, possibly a view.
@@ -160,10 +160,10 @@ class Watch:
         units = (per_element,) if per_element > 1 else ()
         count = math.prod((*shape, *units))  # a view may name the first bytes only
         slots = self._records[place][:, :count]
-        return Ledger(self, buffer, slots.reshape(len(slots), *shape, *units))
+        return ShadowMemory(self, buffer, slots.reshape(len(slots), *shape, *units))
 
-    def flat_ledger(self, storage: Buffer, storage_bytes: int, text: Callable[[tuple[int, ...]], str]) -> Ledger:
-        """The record of a memory as one row of units.
+    def flat_shadow(self, storage: Buffer, storage_bytes: int, text: Callable[[tuple[int, ...]], str]) -> ShadowMemory:
+        """The shadow memory of a storage as one row of units.
 
         Args:
             storage: A global buffer that owns its bytes and that somebody may write.
@@ -171,35 +171,39 @@ class Watch:
             text: A unit as a user would write it.
         """
         self._flat.append(self._slots(storage_bytes // self._units[storage]))
-        return Ledger(self, storage, self._flat[-1], text)
+        return ShadowMemory(self, storage, self._flat[-1], text)
 
     def _slots(self, units: int) -> np.ndarray:
         """Room for who touched units, and behind it for when and by which thread, if that matters."""
-        return np.zeros((_SLOTS if self.handover is None else 2 * _SLOTS, units), np.int64)
+        return np.zeros((_SLOTS if self.release_acquire is None else 2 * _SLOTS, units), np.int64)
 
 
-_WRITER, _READERS, _ATOMICS, _OBSERVERS = 0, (1, 2), (3, 4), (5, 6)
+_WRITER, _READERS, _ATOMICS, _ATOMIC_LOADS = 0, (1, 2), (3, 4), (5, 6)
 _SLOTS = 7
 
 
-class Ledger:
-    """The record of one buffer: per element the last writer, two readers, two each that update and read by atomics.
+class ShadowMemory:
+    """The shadow memory of one buffer: per element the last writer, and two each of readers, atomic updates and loads.
 
     Two of a kind are enough to know whether a block other than the one that asks was there: the second is never of
-    the same block as the first. Where atomics tell blocks of each other, a third that nobody told of may go unseen.
+    the same block as the first. Where atomics order blocks, a race with a third block may go undetected.
     """
 
     def __init__(
-        self, watch: Watch, buffer: Buffer, slots: np.ndarray, text: Callable[[tuple[int, ...]], str] | None = None
+        self,
+        races: RaceDetector,
+        buffer: Buffer,
+        slots: np.ndarray,
+        text: Callable[[tuple[int, ...]], str] | None = None,
     ) -> None:
-        self._watch = watch
+        self._races = races
         self._buffer = buffer
         self._text = text or functools.partial(element_text, buffer)
-        self._blocks, self._whens = slots[:_SLOTS], slots[_SLOTS:] if watch.handover is not None else None
+        self._blocks, self._whens = slots[:_SLOTS], slots[_SLOTS:] if races.release_acquire is not None else None
 
-    def at(self, loc: Loc) -> Ledger:
+    def at(self, loc: Loc) -> ShadowMemory:
         """The same record, for an access of this statement."""
-        self._watch.loc = loc
+        self._races.loc = loc
         return self
 
     def read(self, where: Where, stamps: np.ndarray | None = None) -> None:
@@ -244,47 +248,47 @@ class Ledger:
         self._refuse(_WRITER, where, now, "written", "written")
         for slot in _ATOMICS:
             self._refuse(slot, where, now, "updated by an atomic", "written")
-        for slot in _OBSERVERS:
+        for slot in _ATOMIC_LOADS:
             self._refuse(slot, where, now, "read by an atomic", "written")
         for slot in _READERS:
             self._refuse(slot, where, now, "read", "written")
 
     def has_written(self, where: Where, stamps: np.ndarray | None = None) -> None:
         """The running block has written elements; as `write`."""
-        self._blocks[_WRITER][where] = self._watch.stamp()
+        self._blocks[_WRITER][where] = self._races.stamp()
         if self._whens is not None:
             self._whens[_WRITER][where] = self._now(stamps)
 
     def is_foreign(self, where: Where) -> np.ndarray:
         """Which elements a block wrote last that does not run together with this one."""
         earlier = self._blocks[_WRITER][where]
-        foreign: np.ndarray = (earlier != 0) & ~self._watch.own(earlier)
+        foreign: np.ndarray = (earlier != 0) & ~self._races.own(earlier)
         return foreign
 
     def need_fence(self, where: Where, thread: int, does: str) -> None:
-        """A thread of the running block starts an engine on elements.
+        """A thread of the running block starts a transfer of elements.
 
         Args:
             where: Which.
             thread: Who.
-            does: What the engine does to them: "read" or "written".
+            does: What the transfer does to them: "read" or "written".
 
         Raises:
-            MissingProxyFence: Another block wrote one of them, and nothing makes that visible to engines.
+            MissingProxyFence: Another block wrote one of them, and no fence makes that visible to the async proxy.
         """
         if self._whens is None:
             return
         for slot in (_WRITER, *_ATOMICS):
             earlier = self._blocks[slot][where]
-            hidden = (earlier != 0) & ~self._watch.own(earlier)
+            hidden = (earlier != 0) & ~self._races.own(earlier)
             if hidden.any():
-                hidden &= ~self._watch.shown(earlier, thread, self._whens[slot][where])
+                hidden &= ~self._races.visible_to_async_proxy(earlier, thread, self._whens[slot][where])
             if hidden.any():
                 at = np.argwhere(hidden)[0]
                 raise self._unfenced(_element(where, at), int(earlier[tuple(at)]), does)
 
     def _unfenced(self, element: tuple[int, ...], stamp: int, does: str) -> MissingProxyFence:
-        (here, _), (there, loc) = self._watch.describe(self._watch.stamp()), self._watch.describe(stamp)
+        (here, _), (there, loc) = self._races.describe(self._races.stamp()), self._races.describe(stamp)
         return MissingProxyFence(
             f"{self._text(element)} was written by a thread of block {_block_text(there)} and is {does} by an engine "
             f"that block {_block_text(here)} starts, but nobody executed a proxy fence between the two",
@@ -293,7 +297,7 @@ class Ledger:
         )
 
     def atomic(self, where: Where, stamps: np.ndarray | None = None, *, stores: bool = True) -> None:
-        """The running block updates elements indivisibly, or only reads them so.
+        """The running block updates elements atomically, or only reads them so.
 
         Args:
             where: Which.
@@ -306,25 +310,25 @@ class Ledger:
         now = self._now(stamps)
         self._refuse(_WRITER, where, now, "written", "updated by an atomic" if stores else "read by an atomic")
         if not stores:
-            self._enter(_OBSERVERS, where, now)
+            self._enter(_ATOMIC_LOADS, where, now)
             return
         for slot in _READERS:
             self._refuse(slot, where, now, "read", "updated by an atomic")
         self._enter(_ATOMICS, where, now)
 
-    def tell(self, element: Hashable, thread: int, atomic: Handing) -> None:
-        """A thread of the running block accesses an element by an atomic, of which others may learn."""
-        self._watch.tell(element, thread, atomic)
+    def atomic_access(self, element: Hashable, thread: int, atomic: AtomicAccess) -> None:
+        """A thread of the running block accesses an element by an atomic, which may release and acquire."""
+        self._races.atomic_access(element, thread, atomic)
 
     def _now(self, stamps: np.ndarray | None) -> np.ndarray:
-        handover = self._watch.handover
-        return np.asarray(0 if handover is None else handover.stamp()) if stamps is None else stamps
+        release_acquire = self._races.release_acquire
+        return np.asarray(0 if release_acquire is None else release_acquire.stamp()) if stamps is None else stamps
 
     def _enter(self, slots: tuple[int, int], where: Where, now: np.ndarray) -> None:
-        stamp = self._watch.stamp()
+        stamp = self._races.stamp()
         first, second = (self._blocks[slot] for slot in slots)
         earlier = first[where]
-        own = (earlier == 0) | self._watch.own(earlier)
+        own = (earlier == 0) | self._races.own(earlier)
         first[where] = np.where(own, stamp, earlier)
         second[where] = np.where(own, second[where], stamp)
         if self._whens is not None:
@@ -334,11 +338,12 @@ class Ledger:
 
     def _refuse(self, slot: int, where: Where, now: np.ndarray, before: str, does: str) -> None:
         earlier = self._blocks[slot][where]
-        foreign = (earlier != 0) & ~self._watch.own(earlier)
+        foreign = (earlier != 0) & ~self._races.own(earlier)
         if not (foreign if foreign.ndim == 0 else foreign.any()):  # the first form is much the faster of the two
             return
         if self._whens is not None:
-            foreign &= ~self._watch.told(earlier, np.broadcast_to(now, foreign.shape), self._whens[slot][where])
+            times = self._whens[slot][where]
+            foreign &= ~self._races.happened_before(earlier, np.broadcast_to(now, foreign.shape), times)
             if not foreign.any():
                 return
         at = np.argwhere(np.atleast_1d(foreign))[0]
@@ -347,7 +352,7 @@ class Ledger:
 
     def _race(self, element: tuple[int, ...], stamp: int, before: str, now: str) -> DataRace:
         name = self._buffer.name
-        (here, _), (there, loc) = self._watch.describe(self._watch.stamp()), self._watch.describe(stamp)
+        (here, _), (there, loc) = self._races.describe(self._races.stamp()), self._races.describe(stamp)
         if "read" in (before, now):
             hint = f"let a second T.Kernel read '{name}', which starts when all blocks of the first are done"
         elif before == now:

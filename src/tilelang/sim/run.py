@@ -33,12 +33,12 @@ from tilelang.sim.counters import Counters
 from tilelang.sim.device_array import DeviceArray
 from tilelang.sim.device_memory import Window
 from tilelang.sim.expressions import Evaluator
-from tilelang.sim.history import History, Places
+from tilelang.sim.history import AccessSites, History
 from tilelang.sim.interp import StatementCompiler
 from tilelang.sim.lane_expressions import Slots, Value
 from tilelang.sim.memory import Memory, array_of
 from tilelang.sim.proxies import Proxies
-from tilelang.sim.races import Watch
+from tilelang.sim.races import RaceDetector
 from tilelang.sim.scheduler import Schedule
 from tilelang.sim.storage import Storage
 from tilelang.sim.warp import SimWarp
@@ -254,8 +254,8 @@ class _Launch:
         self._simulation, self._stmt = simulation, stmt
         self._extents = stmt.hints.cluster
         blocks = math.prod(self._extents)
-        self._clocks, self._places = Clocks(stmt.num_threads, blocks, warp_size=simulation.warp_size), Places()
-        self._watch, self._many = Watch(stmt, blocks, self._clocks), many_blocks
+        self._clocks, self._places = Clocks(stmt.num_threads, blocks, warp_size=simulation.warp_size), AccessSites()
+        self._races, self._many = RaceDetector(stmt, blocks, self._clocks), many_blocks
         self._slots = slots = Slots()
         slots.place = functools.cache(self._place)
         facts = simulation.facts
@@ -271,11 +271,11 @@ class _Launch:
         self._windows: dict[int, Window] = {}  # of global memory
         self._globals: dict[Buffer, DeviceArray] = {}
         self._arena_bytes, self._arena_unit, self._offsets = self._plan_arena()
-        self._grid = Grid(Proxies(self._clocks), self._watch)
+        self._grid = Grid(Proxies(self._clocks), self._races)
 
     def run(self, blocks: Sequence[tuple[int, ...]]) -> None:
         """Runs the blocks, or clusters, one after another; where all meet, by turns from one meeting to the next."""
-        if not any(isinstance(s, CallStmt) and _meets_grid(s) for s in walk(self._stmt.body)):
+        if not any(isinstance(s, CallStmt) and _syncs_grid(s) for s in walk(self._stmt.body)):
             arenas = [self._arena() for _ in range(math.prod(self._extents))]
             windows: list[dict[int, Window]] = [{} for _ in arenas]
             for members in self._clusters(blocks):
@@ -291,8 +291,8 @@ class _Launch:
             if waiting and len(waiting) < len(blocks):
                 raise self._missing(waiting[0], next(b for b in running if b not in waiting))
             running = waiting
-            self._grid.meetings += 1
-            self._watch.meet()
+            self._grid.syncs += 1
+            self._races.grid_sync()
 
     def _clusters(self, blocks: Sequence[tuple[int, ...]]) -> list[list[tuple[int, ...]]]:
         """The blocks of each cluster by rank; clusters in the order in which their first blocks come."""
@@ -311,7 +311,7 @@ class _Launch:
         """Blocks that are about to run together, each with its shared memory and the windows on it."""
         simulation, stmt = self._simulation, self._stmt
         cluster = Cluster(self._extents, self._clocks)
-        numbers = [self._watch.enter(index) for index in indices]
+        numbers = [self._races.enter(index) for index in indices]
         blocks, warps = [], []
         for index, arena, known in zip(indices, arenas, windows, strict=True):
             window = functools.partial(self._window, arena, known)
@@ -320,32 +320,32 @@ class _Launch:
             self._set(dict(zip(stmt.block_vars, index, strict=True)))
             for place in range(-(-stmt.num_threads // simulation.warp_size)):
                 warp = SimWarp(block, place, list(self._env))
-                if stmt.thread is not None and self._slots.knows(stmt.thread):
+                if stmt.thread is not None and self._slots.has_slot(stmt.thread):
                     warp.env[self._slots.var(stmt.thread)] = warp.threads
                 warps.append(warp)
 
         def turn(warp: SimWarp) -> None:
-            self._watch.block = numbers[warp.rank]
+            self._races.block = numbers[warp.rank]
 
         barriers = [block.barriers for block in blocks]
         return _Running(numbers, blocks, warps, Schedule(warps, self._start, simulation.choice, barriers, turn))
 
     def _go_on(self, running: _Running) -> bool:
         """Runs blocks to their end, or to where they wait for others; whether they have ended."""
-        self._watch.block = running.numbers[0]
+        self._races.block = running.numbers[0]
         self._clocks.begin_block()
         if not running.schedule.run():
             return False
-        self._clocks.meet_all()
+        self._clocks.synchronize_all()
         for warp in running.warps:
             warp.async_work.finish()
         for block in running.blocks:
-            block.engines.finish()
+            block.pending_transfers.finish()
         counters = self._simulation.counters
         if counters is not None:
             counters.blocks += len(running.blocks)
             counters.warps += len(running.warps)
-            counters.barriers += sum(block.barriers.full_meetings for block in running.blocks)
+            counters.barriers += sum(block.barriers.full_syncs for block in running.blocks)
         return True
 
     def _missing(self, waits: _Running, ended: _Running) -> BarrierDivergence:
@@ -365,7 +365,7 @@ class _Launch:
 
     def _set(self, values: dict[object, Value]) -> None:
         for var, value in values.items():
-            if self._slots.knows(var):
+            if self._slots.has_slot(var):
                 self._env[self._slots.var(var)] = value
 
     # -- memory ---------------------------------------------------------------------------------------------
@@ -404,8 +404,8 @@ class _Launch:
 
     def _record(self, storage: Buffer, array: DeviceArray, window: Window) -> None:
         """Watches the accesses to global memory that the launch may write."""
-        memory, unit = array.storage, self._watch.unit(storage)
-        memory.history = memory.ledger = None
+        memory, unit = array.storage, self._races.unit(storage)
+        memory.history = memory.shadow = None
         if unit is None:
             return
         if not array.writable:
@@ -415,7 +415,7 @@ class _Launch:
         memory.unit = unit
         memory.history = History(memory.bytes.size // unit, self._clocks, self._places)
         if self._many:
-            memory.ledger = self._watch.flat_ledger(storage, memory.bytes.size, window.element_of_unit)
+            memory.shadow = self._races.flat_shadow(storage, memory.bytes.size, window.element_of_unit)
 
     def _plan_arena(self) -> tuple[int, int, dict[Buffer, int]]:
         """How many bytes of shared memory there are, by which units they are accessed, and where buffers lie in them.
@@ -445,7 +445,7 @@ class _Launch:
         return arena
 
 
-def _meets_grid(stmt: CallStmt) -> bool:
+def _syncs_grid(stmt: CallStmt) -> bool:
     return isinstance(stmt.routine, Instruction) and Effect.SYNC_GRID in stmt.routine.effect
 
 

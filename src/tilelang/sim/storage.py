@@ -17,7 +17,7 @@ from tilelang.isa.instruction import AsyncUnit
 from tilelang.records import record
 from tilelang.sim.counters import Counters
 from tilelang.sim.history import History
-from tilelang.sim.races import Ledger
+from tilelang.sim.races import ShadowMemory
 
 MAX_VECTOR_BYTES = 16  # of one access of a thread. Source: PTX ISA, "ld", vector sizes
 Change = Callable[[np.ndarray, np.ndarray], Any]
@@ -33,12 +33,12 @@ class Accessor(Protocol):
         mask: Which lanes do. Shape (size,), bool.
         lanes: Their numbers, or None if all do.
         threads: Number in the block of every lane's thread. Shape (size,).
-        who: The same among all threads that run together.
+        thread_ids: The same among all threads that run together.
         loc: The statement.
         counters: Where accesses are counted, if anywhere.
         footprint: Receives what asynchronous work will touch, while it is only asked; None while it happens.
         fences: How often it ordered accesses to registers before matrix instructions.
-        lands: Whether asynchronous work happens now.
+        completing: Whether asynchronous work completes now.
     """
 
     size: int
@@ -46,12 +46,12 @@ class Accessor(Protocol):
     mask: np.ndarray
     lanes: np.ndarray | None
     threads: np.ndarray
-    who: np.ndarray
+    thread_ids: np.ndarray
     loc: Loc
     counters: Counters | None
     footprint: Footprint | None
     fences: int
-    lands: bool
+    completing: bool
 
     @property
     def watched(self) -> bool:
@@ -64,16 +64,16 @@ class Accessor(Protocol):
 class Marked(Protocol):
     """Memory that can say which of its units asynchronous work will touch."""
 
-    def begin_arrival(self, warp: Accessor, lanes: np.ndarray, units: np.ndarray) -> None:
+    def begin_pending_write(self, warp: Accessor, lanes: np.ndarray, units: np.ndarray) -> None:
         """Asynchronous work of these lanes will write units. Shapes: lanes (n,), units (n, ...)."""
 
-    def begin_departure(self, warp: Accessor, lanes: np.ndarray, units: np.ndarray) -> None:
+    def begin_pending_read(self, warp: Accessor, lanes: np.ndarray, units: np.ndarray) -> None:
         """Asynchronous work of these lanes will read units. Shapes: lanes (n,), units (n, ...)."""
 
-    def end_arrival(self, units: np.ndarray) -> None:
+    def end_pending_write(self, units: np.ndarray) -> None:
         """Asynchronous work is about to write units."""
 
-    def end_departure(self, units: np.ndarray) -> None:
+    def end_pending_read(self, units: np.ndarray) -> None:
         """Asynchronous work is about to read units."""
 
 
@@ -102,7 +102,7 @@ class Storage:
         base: Where the bytes begin, modulo any alignment that matters.
         history: Who touched them within the block; None if nobody can write them.
         unit: Bytes per unit of the history and the ledger.
-        ledger: Which blocks touched them; None if only one does, or nobody can write them.
+        shadow: Which blocks touched them; None if only one does, or nobody can write them.
     """
 
     bytes: np.ndarray
@@ -110,7 +110,7 @@ class Storage:
     base: int = 0
     history: History | None = None
     unit: int = 1
-    ledger: Ledger | None = None
+    shadow: ShadowMemory | None = None
 
     def track_contents(self) -> np.ndarray:
         """The flags, made if all was defined so far."""

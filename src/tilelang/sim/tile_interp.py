@@ -48,10 +48,10 @@ from tilelang.passes.tile.grow_fragments import grow_fragments
 from tilelang.passes.tile.permute_tensors import permute_tensors
 from tilelang.sim.arguments import bind_arguments
 from tilelang.sim.expressions import Evaluator
-from tilelang.sim.handover import Handing, handing
 from tilelang.sim.memory import Box, Cells, Memory
 from tilelang.sim.printing import false_assumption, scalar_text, tile_text
-from tilelang.sim.races import Watch
+from tilelang.sim.races import RaceDetector
+from tilelang.sim.release_acquire import AtomicAccess, atomic_access
 from tilelang.targets.registry import families
 
 
@@ -94,7 +94,7 @@ class Interpreter:
         self._order = None if seed is None else np.random.default_rng(seed)
         self._evaluator = Evaluator(lambda buffer, where: self._memory.cells(buffer).load(where))
         self._memory = Memory(self._evaluator.indices)
-        self._watch: Watch | None = None
+        self._races: RaceDetector | None = None
         self._handlers: dict[type[Stmt], Callable[..., _Leave | None]] = {
             Seq: self._seq,
             Bind: self._bind,
@@ -122,8 +122,8 @@ class Interpreter:
     # -- statements ----------------------------------------------------------------------------------------
     def _execute(self, stmt: Stmt) -> _Leave | None:
         with stmt.loc:
-            if self._watch is not None:
-                self._watch.loc = stmt.loc
+            if self._races is not None:
+                self._races.loc = stmt.loc
             handler = self._handlers.get(type(stmt))
             if handler is not None:
                 return handler(stmt)
@@ -181,8 +181,8 @@ class Interpreter:
         while self._evaluator.data(stmt.condition):
             if self._execute(stmt.body) is _Leave.BREAK:
                 return
-            if self._watch is not None:
-                self._watch.loc = stmt.loc
+            if self._races is not None:
+                self._races.loc = stmt.loc
 
     def _if(self, stmt: If) -> _Leave | None:
         if self._evaluator.data(stmt.condition):
@@ -196,7 +196,7 @@ class Interpreter:
         cells = self._memory.cells(buffer)
         if op is AtomicOp.STORE or (op is AtomicOp.EXCHANGE and stmt.result is None):
             cells.store(where, operand, atomic=True)
-            cells.tell(where, handing(stmt))
+            cells.atomic_access(where, atomic_access(stmt))
             return
 
         expected = None if stmt.compare is None else convert(self._evaluator.data(stmt.compare), buffer.dtype)
@@ -209,7 +209,7 @@ class Interpreter:
             return data_binary(op.operator, old, operand, buffer.dtype)
 
         old = cells.exchange(where, change)
-        cells.tell(where, handing(stmt))
+        cells.atomic_access(where, atomic_access(stmt))
         if stmt.result is not None:
             self._evaluator.env[stmt.result] = int(old) if stmt.result.index else old
 
@@ -246,17 +246,17 @@ class Interpreter:
         if self._order is not None:
             self._order.shuffle(blocks)
         safe = {buffer: convert(self._evaluator.data(value), buffer.dtype) for buffer, value in stmt.hints.safe_values}
-        watch = self._watch = Watch(stmt) if len(blocks) > 1 else None
-        self._memory.begin_launch(watch, safe)
+        races = self._races = RaceDetector(stmt) if len(blocks) > 1 else None
+        self._memory.begin_launch(races, safe)
         try:
             for block in blocks:
-                if watch is not None:
-                    watch.enter(block)
+                if races is not None:
+                    races.enter(block)
                 for var, value in zip(stmt.block_vars, block, strict=True):
                     self._evaluator.assign(var, value)
                 self._execute(stmt.body)
         finally:
-            self._watch = None
+            self._races = None
         self._memory.begin_launch(None, {})
 
     # -- memory, as operators see it -------------------------------------------------------------------------
@@ -296,8 +296,9 @@ class Interpreter:
         """Replaces the region by `change` of its values, indivisibly as seen from other blocks."""
         cells, box = self._box(region)
         cells.write(box, change(cells.read(box, atomic=True)), atomic=True)
-        if self._watch is not None and self._watch.handover is not None and order is not MemoryOrder.RELAXED:
-            cells.tell_all(box, Handing(loads=True, stores=True, acquires=order.acquires, releases=order.releases))
+        if self._races is not None and self._races.release_acquire is not None and order is not MemoryOrder.RELAXED:
+            access = AtomicAccess(loads=True, stores=True, acquires=order.acquires, releases=order.releases)
+            cells.atomic_access_all(box, access)
 
     def value(self, expr: Expr) -> Value:
         """A scalar operand's value, as a NumPy scalar of its dtype."""

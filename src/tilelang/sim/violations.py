@@ -1,4 +1,4 @@
-"""The words for what goes wrong with shared and global memory: one function per rule, each gives the error to raise.
+"""The messages for what goes wrong with shared and global memory: one function per rule, each gives the error to raise.
 
 Takes elements as text and numbers of threads. Invariant: a message names the element, who accesses it and how; a note
 names the other place where there is one; a hint says what to write instead.
@@ -15,7 +15,7 @@ from tilelang.errors import (
     ReadBeforeWrite,
     SimulationError,
 )
-from tilelang.sim.history import Conflict, Place
+from tilelang.sim.history import AccessSite, Conflict
 
 _COMPARE = "compare the index with the extent before the access"
 
@@ -86,7 +86,7 @@ def conflicting(element: str, buffer: str, found: Conflict) -> SimulationError:
             hint="wait for the copy first: for its group in the thread that started it, and then at a barrier; or for "
             "the phase of the transaction barrier that it arrives at",
         )
-    if found.engine:
+    if found.from_async_unit:
         return DataRace(
             f"{element} is {found.before} by an asynchronous copy and {found.now} by thread {thread}, and "
             "nothing orders the two",
@@ -95,11 +95,11 @@ def conflicting(element: str, buffer: str, found: Conflict) -> SimulationError:
             "behind the wait for its group",
         )
     barrier = "T.sync_warp() or T.sync_threads()" if found.one_warp else "T.sync_threads()"
-    if found.apart:
+    if found.across_blocks:
         barrier = "a barrier of the cluster"
     return DataRace(
         f"{element} is {found.before} by thread {other} and {found.now} by thread {thread} of one "
-        f"{'cluster' if found.apart else 'block'}, and nothing orders the two",
+        f"{'cluster' if found.across_blocks else 'block'}, and nothing orders the two",
         notes=(Note(f"{found.before} here by thread {other}{alias}", found.place.loc),),
         hint=f"put {barrier} between the two",
     )
@@ -113,8 +113,8 @@ def disagreeing(element: str, thread: int, other: int) -> DataRace:
     )
 
 
-def unfenced(element: str, now: str, thread: str, writer: str, place: Place) -> MissingProxyFence:
-    """An engine touches what a thread wrote, and is not certain to see it."""
+def unfenced(element: str, now: str, thread: str, writer: str, place: AccessSite) -> MissingProxyFence:
+    """The async proxy accesses what a thread wrote without a fence that makes it visible."""
     return MissingProxyFence(
         f"{element} was written by thread {writer} and is {now} by an engine that thread {thread} starts, but thread "
         f"{writer} executed no proxy fence between its write and the barrier that orders the two",
@@ -123,19 +123,19 @@ def unfenced(element: str, now: str, thread: str, writer: str, place: Place) -> 
     )
 
 
-def unread(name: str, thread: str) -> SimulationError:
-    """A block ends while an engine may still read its shared memory."""
+def unfinished_read(name: str, thread: str) -> SimulationError:
+    """A block ends while a copy may still read its shared memory."""
     return SimulationError(
         f"'{name}': the block ends while a copy that thread {thread} started may still read it",
         hint="let the thread that starts stores wait for their groups to be read before it ends",
     )
 
 
-def unarrived(name: str, thread: str, *, apart: bool) -> SimulationError:
-    """A block ends while an engine may still write its shared memory, for it or for another of its cluster."""
+def unfinished_write(name: str, thread: str, *, across_blocks: bool) -> SimulationError:
+    """A block ends while a copy may still write its shared memory, for it or for another of its cluster."""
+    owner = " of its cluster" if across_blocks else ""
     return SimulationError(
-        f"'{name}': the block ends while a copy that thread {thread}{' of its cluster' if apart else ''} started may "
-        "still write it",
+        f"'{name}': the block ends while a copy that thread {thread}{owner} started may still write it",
         hint="let the block that receives the copy wait for it, for the phase of its transaction barrier, before it "
         "ends",
     )

@@ -20,14 +20,14 @@ from tilelang.isa.instruction import AsyncUnit
 from tilelang.isa.simulated import Pieces, Pointer, Transfer, Wait
 from tilelang.records import record
 from tilelang.sim import violations
+from tilelang.sim.async_reads import AsyncRead
+from tilelang.sim.async_transfers import BlockTransfer
 from tilelang.sim.async_work import AsyncWork
 from tilelang.sim.block import Block
 from tilelang.sim.device_memory import Window
-from tilelang.sim.engines import BlockTransfer
 from tilelang.sim.history import thread_of
 from tilelang.sim.lane_expressions import Value, per_lane
 from tilelang.sim.local_memory import Registers
-from tilelang.sim.readings import Reading
 from tilelang.sim.storage import Footprint, Index
 
 _WORD = (1 << 64) - 1
@@ -95,7 +95,7 @@ class SimWarp:
         lanes: Their numbers, or None if all are.
         present: The lanes that have a thread.
         threads: The number in the block of every lane's thread.
-        who: Its number among all threads that run together.
+        thread_ids: Its number among all threads that run together.
         loc: The statement that is executed.
         broken: Lanes that have left the innermost loop that can be left.
     """
@@ -110,11 +110,11 @@ class SimWarp:
         self.none = np.zeros(self.size, bool)
         self.threads = self.lane + index * self.size
         self.present = self.threads < block.threads
-        self.who = self.threads + block.clocks.of_block(block.rank).start
+        self.thread_ids = self.threads + block.clocks.of_block(block.rank).start
         self.loc: Loc = NOWHERE
         self.counters = block.counters
         self.footprint: Footprint | None = None
-        self.fences, self.lands = 0, False
+        self.fences, self.completing = 0, False
         self.broken = self.none
         self.async_work = AsyncWork(self, block.lazy)
         self.mask = self.present
@@ -252,7 +252,7 @@ class SimWarp:
     def defer(
         self, unit: AsyncUnit, work: Callable[[], None], touch: Callable[[], None] | None = None
     ) -> None:
-        """Queues work that lands when a wait guarantees it, or at once in eager mode."""
+        """Queues work that completes when a wait guarantees it, or at once in eager mode."""
         self.async_work.defer(unit, work, touch)
 
     def commit(self, unit: AsyncUnit) -> None:
@@ -260,14 +260,14 @@ class SimWarp:
         self.async_work.commit(unit)
 
     def wait(self, unit: AsyncUnit, pending: int) -> None:
-        """Lands all groups but the newest `pending` ones."""
+        """Completes all groups but the newest `pending` ones."""
         self.async_work.wait(unit, int(pending))
 
-    def landing(self, unit: AsyncUnit, where: np.ndarray) -> Callable[[], None] | None:
-        """What lands all work that these lanes have queued up to now; None if nothing is under way."""
-        return self.async_work.landing(unit, where)
+    def completion(self, unit: AsyncUnit, where: np.ndarray) -> Callable[[], None] | None:
+        """A function that completes all work that these lanes have queued so far; None if none is in flight."""
+        return self.async_work.completion(unit, where)
 
-    # -- isa.simulated.Warp: engines beside the threads ---------------------------------------------------------
+    # -- isa.simulated.Warp: asynchronous units ---------------------------------------------------------
     def transfer(
         self,
         lane: int,
@@ -277,14 +277,14 @@ class SimWarp:
         agent: object,
         update: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
     ) -> Transfer:
-        """An engine begins to move the pieces of a source to those of a target, on behalf of one lane."""
+        """Begins an asynchronous transfer of the pieces of a source to those of a target, on behalf of one lane."""
         return BlockTransfer(self, lane, source, target, agent, update)
 
-    def reading(
+    def async_read(
         self, starts: np.ndarray, size: int, *, agent: object, unused: np.ndarray | None = None
-    ) -> Reading:
-        """An engine will read pieces of the block's shared memory for the warp."""
-        return Reading(self, starts, size, agent, unused)
+    ) -> AsyncRead:
+        """Begins an asynchronous read of pieces of the block's shared memory for the warp."""
+        return AsyncRead(self, starts, size, agent, unused)
 
     def shared_address(self, pointer: Pointer) -> np.ndarray:
         """Where a pointer points, in bytes from the beginning of the block's shared memory. Shape (size,)."""
@@ -294,15 +294,15 @@ class SimWarp:
         return address
 
     def fence_proxy(self, what: str) -> None:
-        """Makes writes of the active lanes visible to the engines, once these are ordered after."""
-        self.block.proxies.fence(what, self.who[self.mask])
+        """Makes writes of the active lanes visible to the async proxy, for what is ordered after the fence."""
+        self.block.proxies.fence(what, self.thread_ids[self.mask])
         if what == "global":
-            self.block.grid.watch.fence(self.who[self.mask].tolist())
+            self.block.grid.races.fence(self.thread_ids[self.mask].tolist())
         if what == "barriers":
-            self.block.cluster.fence(self.who[self.mask])
+            self.block.cluster.fence(self.thread_ids[self.mask])
 
     def need_fence(self, pointer: Pointer, where: np.ndarray, what: str) -> None:
-        """Reports an element whose last write no fence made visible to an engine that these lanes start."""
+        """Reports an element whose last write no fence made visible to the async proxy."""
         cell = self._cell_of(pointer.buffer)
         assert isinstance(cell, Window)
         history = cell.storage.history
@@ -310,7 +310,7 @@ class SimWarp:
             return
         for lane in np.flatnonzero(where & self.mask).tolist():
             unit = (cell.begin + int(pointer.offset[lane]) * cell.itemsize) // cell.storage.unit
-            writes, thread = history.writers(np.array([unit])), int(self.who[lane])
+            writes, thread = history.writers(np.array([unit])), int(self.thread_ids[lane])
             if self.block.proxies.invisible(what, thread, writes).any():
                 writer, place = int(thread_of(writes)[0]), history.place(int(writes[0]))
                 name = self.block.clocks.name
@@ -324,34 +324,34 @@ class SimWarp:
         """Whether `fence_registers` stands between the warp's own accesses to an array of registers and now."""
         cell = self._cell_of(pointer.buffer)
         assert isinstance(cell, Registers)
-        return cell.in_use.touched < self.fences
+        return cell.hazards.touched < self.fences
 
     def release(self, where: np.ndarray) -> np.ndarray:
-        """What these lanes know and did up to now, for others to acquire."""
-        return self.block.clocks.release(self.who[where])
+        """The joined vector clock of these lanes, for others to acquire."""
+        return self.block.clocks.release(self.thread_ids[where])
 
     def acquire(self, known: np.ndarray, where: np.ndarray) -> None:
         """What others released is ordered before all that these lanes do from now on."""
-        self.block.clocks.acquire(self.who[where], known)
+        self.block.clocks.acquire(self.thread_ids[where], known)
 
-    def knows(self, known: np.ndarray, where: np.ndarray) -> bool:
-        """Whether all that was released must have happened for one of these lanes to be here."""
-        return self.block.clocks.know_all(self.who[where], known)
+    def has_observed(self, known: np.ndarray, where: np.ndarray) -> bool:
+        """Whether all that was released happened before one of these lanes got here."""
+        return self.block.clocks.has_observed(self.thread_ids[where], known)
 
-    def meet(self, barrier: int = 0, threads: int | None = None) -> Iterator[Wait]:
+    def barrier_sync(self, barrier: int = 0, threads: int | None = None) -> Iterator[Wait]:
         """Arrives at a barrier of the block and waits for the others."""
         self._need_whole_warp(barrier)
-        yield from self.block.barriers.meet(barrier, self.index, self.loc, threads)
+        yield from self.block.barriers.barrier_sync(barrier, self.index, self.loc, threads)
 
     def arrive(self, barrier: int, threads: int) -> None:
         """Arrives at a named barrier without waiting for the others."""
         self._need_whole_warp(barrier)
         self.block.barriers.arrive(barrier, self.index, self.loc, threads, waits=False)
 
-    def meet_grid(self) -> Iterator[Wait]:
+    def grid_sync(self) -> Iterator[Wait]:
         """Waits for all other blocks of the grid."""
-        grid, meetings = self.block.grid, self.block.grid.meetings
-        yield Wait("the other blocks of the grid", lambda: grid.meetings > meetings, beyond=True)
+        grid, before = self.block.grid, self.block.grid.syncs
+        yield Wait("the other blocks of the grid", lambda: grid.syncs > before, beyond=True)
 
     # -- isa.simulated.Warp: clusters of blocks -----------------------------------------------------------------
     @property
@@ -364,20 +364,20 @@ class SimWarp:
         """Blocks of the cluster along x, y and z."""
         return self.block.cluster.extents
 
-    def arrive_cluster(self, *, release: bool) -> None:
+    def cluster_arrive(self, *, release: bool) -> None:
         """Arrives at the cluster's barrier without waiting for the others."""
         self._need_whole_warp("of the cluster")
-        self.block.cluster.arrive((self.rank, self.index), self.who[self.mask], self.loc, release=release)
+        self.block.cluster.arrive((self.rank, self.index), self.thread_ids[self.mask], self.loc, release=release)
 
-    def wait_cluster(self) -> Iterator[Wait]:
+    def cluster_wait(self) -> Iterator[Wait]:
         """Waits until all warps of the cluster have arrived at its barrier."""
         self._need_whole_warp("of the cluster")
-        yield from self.block.cluster.wait((self.rank, self.index), self.who[self.mask])
+        yield from self.block.cluster.wait((self.rank, self.index), self.thread_ids[self.mask])
 
     def in_block(self, rank: int, where: np.ndarray | None = None, *, lasting: bool = True) -> SimWarp:
         """This warp, with addresses of shared memory being those of another block of its cluster."""
         lanes = self.mask if where is None else self.mask & where
-        self.block.cluster.visit(rank, self.rank, self.who[lanes], self.loc, lasting=lasting)
+        self.block.cluster.visit(rank, self.rank, self.thread_ids[lanes], self.loc, lasting=lasting)
         if rank == self.rank and where is None:
             return self
         there = copy.copy(self)
@@ -392,7 +392,7 @@ class SimWarp:
         everyone = (1 << self.size) - 1
         if self.lanes is None and isinstance(mask, int) and mask & everyone == everyone:
             return
-        for named, here in self._companies(mask):
+        for named, here in self._mask_groups(mask):
             if (here & ~named).any() or (named & ~here).any():
                 raise BarrierDivergence(
                     f"{what}: lanes {_numbers(here)} of warp {self.index} execute it together, but their mask names "
@@ -400,14 +400,14 @@ class SimWarp:
                     hint="name exactly the lanes that reach the statement together",
                 )
 
-    def meet_lanes(self, mask: np.ndarray | int) -> Iterator[Wait]:
-        """Brings the lanes of a mask together and makes their writes visible to each other."""
+    def warp_sync(self, mask: np.ndarray | int) -> Iterator[Wait]:
+        """Synchronizes the lanes of a mask and makes their writes visible to each other."""
         self.converge(mask, "sync_warp")
-        for named, _ in self._companies(mask):
-            self.block.clocks.meet(self.who[named])
+        for named, _ in self._mask_groups(mask):
+            self.block.clocks.synchronize(self.thread_ids[named])
         yield from ()
 
-    def _companies(self, mask: np.ndarray | int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _mask_groups(self, mask: np.ndarray | int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Per mask that active lanes give: the lanes that it names, and those that give it."""
         words = np.uint64(mask & _WORD) if isinstance(mask, int) else mask.astype(np.uint64)
         masks = np.broadcast_to(words & np.uint64((1 << self.size) - 1), (self.size,))
@@ -417,7 +417,7 @@ class SimWarp:
 
     def fence(self) -> None:
         """Orders the accesses of the active lanes; only relaxed arrivals at the cluster's barrier need that."""
-        self.block.cluster.fence(self.who[self.mask])
+        self.block.cluster.fence(self.thread_ids[self.mask])
 
     def report(self, text: str) -> None:
         """Prints a line."""

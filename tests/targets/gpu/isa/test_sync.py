@@ -10,7 +10,7 @@ from tilelang.targets.gpu.isa.sync import SYNC_GRID, SYNC_THREADS, SYNC_WARP
 def test_the_block_barrier_is_for_all_threads():
     warp = WarpAlone()
     run(SYNC_THREADS, warp)
-    assert [("meet", 0, None)] == warp.asked
+    assert [("barrier_sync", 0, None)] == warp.asked
     assert (Group.BLOCK, Effect.SYNC_BLOCK) == (SYNC_THREADS.group, SYNC_THREADS.effect)
 
 
@@ -18,7 +18,7 @@ def test_lanes_meet_within_their_mask():
     warp = WarpAlone(np.arange(32) < 4)
     run(SYNC_WARP, warp, 0xF)
     assert Effect.SYNC_WARP is SYNC_WARP.effect
-    assert ["converge", "meet_lanes"] == [name for name, *_ in warp.asked]
+    assert ["converge", "warp_sync"] == [name for name, *_ in warp.asked]
     with pytest.raises(SimulationError, match="leaves that lane out"):
         run(SYNC_WARP, warp, FULL & ~1)
 
@@ -26,5 +26,5 @@ def test_lanes_meet_within_their_mask():
 def test_the_barrier_of_the_grid_is_one_of_the_block_first():
     warp = WarpAlone()
     run(SYNC_GRID, warp)
-    assert [("meet", 0, None), ("meet_grid",)] == warp.asked
+    assert [("barrier_sync", 0, None), ("grid_sync",)] == warp.asked
     assert Effect.SYNC_BLOCK in SYNC_GRID.effect and Effect.SYNC_GRID in SYNC_GRID.effect

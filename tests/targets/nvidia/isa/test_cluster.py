@@ -43,7 +43,7 @@ def test_arriving_and_waiting_are_two_things():
     for instruction in (CLUSTER_ARRIVE, CLUSTER_ARRIVE_RELAXED, CLUSTER_WAIT):
         run(instruction, warp)
         assert Group.CLUSTER is instruction.group
-    assert [("arrive_cluster", True), ("arrive_cluster", False), ("wait_cluster",)] == warp.asked
+    assert [("cluster_arrive", True), ("cluster_arrive", False), ("cluster_wait",)] == warp.asked
 
 
 def test_every_lane_names_a_block_of_its_own():

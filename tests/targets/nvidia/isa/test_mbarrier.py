@@ -9,6 +9,7 @@ from tilelang.isa.instruction import Effect
 from tilelang.targets.nvidia.isa.async_units import CP_ASYNC
 from tilelang.targets.nvidia.isa.mbarrier import (
     FENCE_MBARRIER_INIT,
+    MAX_TX_BYTES,
     MBARRIER_ARRIVE,
     MBARRIER_ARRIVE_EXPECT_TX,
     MBARRIER_CP_ASYNC_ARRIVE,
@@ -18,7 +19,6 @@ from tilelang.targets.nvidia.isa.mbarrier import (
     MBARRIER_INVAL,
     MBARRIER_TEST_WAIT,
     MBARRIER_WAIT,
-    MOST_BYTES,
     MBarrier,
     signaled,
 )
@@ -106,11 +106,11 @@ def test_bytes_that_were_announced_hold_a_phase_up():
 class Transfer:
     """Work that lands when it is asked to."""
 
-    def __init__(self, landed=False):
-        self.landed = landed
+    def __init__(self, completed=False):
+        self.completed = completed
 
-    def land(self):
-        self.landed = True
+    def complete(self):
+        self.completed = True
         return np.zeros(32, np.int64)
 
 
@@ -123,17 +123,17 @@ def test_a_phase_waits_for_the_bytes_that_were_announced():
     run(MBARRIER_ARRIVE_EXPECT_TX, warp, bar, 96)
     transfers = [Transfer(), Transfer()]
     for transfer, size in zip(transfers, (64, 32), strict=True):
-        found(warp, bar).bring(size, transfer)
+        found(warp, bar).add_transfer(size, transfer)
     assert "in its phase 0 1 of 1 arrivals have come, and 96 bytes have not come (96 are under way)" == (
         found(warp, bar).progress()
     )
     assert not passed(warp, bar, 0), "who only asks learns of it the next time"
-    assert all(t.landed for t in transfers) and passed(warp, bar, 0)
+    assert all(t.completed for t in transfers) and passed(warp, bar, 0)
 
 
 def test_bytes_may_come_before_they_are_announced():
     warp, bar = barriers(1, 1)
-    found(warp, bar).bring(64, Transfer(landed=True))
+    found(warp, bar).add_transfer(64, Transfer(completed=True))
     assert "0 of 1 arrivals have come, and 64 bytes that none announced" in found(warp, bar).progress()
     run(MBARRIER_EXPECT_TX, warp, bar, 64)
     assert not passed(warp, bar, 0)
@@ -145,10 +145,10 @@ def test_work_of_later_phases_stays_under_way():
     warp, bar = barriers(1, 1)
     first, second = Transfer(), Transfer()
     run(MBARRIER_ARRIVE_EXPECT_TX, warp, bar, 64)
-    found(warp, bar).bring(64, first)
-    found(warp, bar).bring(64, second)
+    found(warp, bar).add_transfer(64, first)
+    found(warp, bar).add_transfer(64, second)
     run(MBARRIER_WAIT, warp, bar, 0)
-    assert (True, False) == (first.landed, second.landed)
+    assert (True, False) == (first.completed, second.completed)
 
 
 @pytest.mark.parametrize("announced", [48, 80])
@@ -156,9 +156,9 @@ def test_other_bytes_than_were_announced_complete_no_phase(announced):
     warp, bar = barriers(1, 1)
     transfer = Transfer()
     run(MBARRIER_ARRIVE_EXPECT_TX, warp, bar, announced)
-    found(warp, bar).bring(64, transfer)
+    found(warp, bar).add_transfer(64, transfer)
     assert not next(MBARRIER_WAIT.simulate(warp, bar, 0)).ready()
-    assert not transfer.landed
+    assert not transfer.completed
 
 
 def test_a_phase_counts_no_more_arrivals_and_bytes_than_it_can():
@@ -167,7 +167,7 @@ def test_a_phase_counts_no_more_arrivals_and_bytes_than_it_can():
     with pytest.raises(SimulationError, match=r"one arrival too many at 'm\[0\]'"):
         run(MBARRIER_ARRIVE, warp, bar)
     with pytest.raises(SimulationError, match="counts up to 1048575 bytes, but there are 1048639"):
-        run(MBARRIER_EXPECT_TX, warp, bar, MOST_BYTES)
+        run(MBARRIER_EXPECT_TX, warp, bar, MAX_TX_BYTES)
     with pytest.raises(SimulationError, match="-16 bytes, but a barrier counts 0 to 1048575"):
         run(MBARRIER_EXPECT_TX, warp, bar, -16)
 
@@ -181,12 +181,12 @@ def test_engines_learn_of_a_barrier_by_a_fence():
 
 def test_arrivals_of_copies_come_when_the_copies_have_landed():
     warp, bar = barriers(1, 1)
-    landed = []
-    warp.defer(CP_ASYNC, lambda: landed.append(True))
+    completed = []
+    warp.defer(CP_ASYNC, lambda: completed.append(True))
     run(MBARRIER_CP_ASYNC_ARRIVE, warp, bar)
-    assert not landed and not passed(warp, bar, 0)
+    assert not completed and not passed(warp, bar, 0)
     run(MBARRIER_WAIT, warp, bar, 0)
-    assert landed and passed(warp, bar, 0)
+    assert completed and passed(warp, bar, 0)
 
 
 def test_arrivals_of_copies_that_do_not_complete_a_phase_take_their_time():
@@ -198,13 +198,13 @@ def test_arrivals_of_copies_that_do_not_complete_a_phase_take_their_time():
 
 def test_a_phase_that_waits_for_copies_beside_its_arrivals_needs_both():
     warp, bar = barriers(1, 1)
-    landed = []
-    warp.defer(CP_ASYNC, lambda: landed.append(True))
+    completed = []
+    warp.defer(CP_ASYNC, lambda: completed.append(True))
     run(MBARRIER_CP_ASYNC_ARRIVE_BESIDE, warp, bar)
-    assert not next(MBARRIER_WAIT.simulate(warp, bar, 0)).ready() and not landed
+    assert not next(MBARRIER_WAIT.simulate(warp, bar, 0)).ready() and not completed
     run(MBARRIER_ARRIVE, warp, bar)
     run(MBARRIER_WAIT, warp, bar, 0)
-    assert landed and passed(warp, bar, 0)
+    assert completed and passed(warp, bar, 0)
 
 
 def test_misuse_is_an_error():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tilelang.errors import SimulationError
-from tilelang.targets.nvidia.isa.mbarrier_state import MOST_BYTES, Coming, MBarrier
+from tilelang.targets.nvidia.isa.mbarrier_state import MAX_TX_BYTES, MBarrier, PendingWork
 
 
 def at(*times):
@@ -13,13 +13,13 @@ def at(*times):
 
 def test_a_phase_ends_with_its_last_arrival_and_byte():
     barrier = MBarrier("b", 2, 2)
-    barrier.expect(64)
+    barrier.expect_tx(64)
     barrier.arrive(2, at(0))
     assert (0, "in its phase 0 2 of 2 arrivals have come, and 64 bytes have not come") == (
         barrier.phase,
         barrier.progress(),
     )
-    barrier.complete(64, at(1))
+    barrier.complete_tx(64, at(1))
     assert (1, 2, 0) == (barrier.phase, barrier.pending, barrier.pending_bytes)
     assert barrier.passes(0) and not barrier.passes(1)
 
@@ -36,28 +36,28 @@ def test_whoever_waits_has_to_know_of_the_phase_before():
 
 
 def test_work_that_completes_a_phase_lands_together():
-    barrier, landed = MBarrier("b", 1, 1), []
+    barrier, completed = MBarrier("b", 1, 1), []
 
     def work(count):
-        def land():
-            landed.append(count)
-            barrier.complete(count, at(0))
+        def complete():
+            completed.append(count)
+            barrier.complete_tx(count, at(0))
 
-        return Coming(land, bytes=count)
+        return PendingWork(complete, bytes=count)
 
-    barrier.coming = [work(16), work(48), work(32)]
-    barrier.expect(64)
-    barrier.hurry()
-    assert not landed  # an arrival is missing
+    barrier.pending_work = [work(16), work(48), work(32)]
+    barrier.expect_tx(64)
+    barrier.complete_early()
+    assert not completed  # an arrival is missing
     barrier.arrive(1, at(0))
-    barrier.hurry()
-    assert ([16, 48], 1, 1) == (landed, barrier.phase, len(barrier.coming))
+    barrier.complete_early()
+    assert ([16, 48], 1, 1) == (completed, barrier.phase, len(barrier.pending_work))
 
 
 def test_bytes_and_arrivals_have_bounds():
     barrier = MBarrier("b", 1, 1)
     with pytest.raises(SimulationError, match="counts up to 1048575 bytes"):
-        barrier.expect(MOST_BYTES + 1)
+        barrier.expect_tx(MAX_TX_BYTES + 1)
     barrier = MBarrier("b", 1, 1, pending_bytes=16)
     barrier.arrive(1, at(0))
     with pytest.raises(SimulationError, match="one arrival too many at 'b'"):

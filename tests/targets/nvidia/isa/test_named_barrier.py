@@ -10,7 +10,7 @@ def test_named_barriers_are_for_some_warps():
     warp = WarpAlone()
     run(BAR_SYNC, warp, 3, np.full(32, 64))
     run(BAR_ARRIVE, warp, 4, 96)
-    assert [("meet", 3, 64), ("arrive", 4, 96)] == warp.asked
+    assert [("barrier_sync", 3, 64), ("arrive", 4, 96)] == warp.asked
 
 
 @pytest.mark.parametrize("instruction", [BAR_SYNC, BAR_ARRIVE])

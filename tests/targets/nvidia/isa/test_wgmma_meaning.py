@@ -57,7 +57,7 @@ class OneOfFour(WarpAlone):
     def known(self, pointer):
         return self._known[pointer.buffer]
 
-    def reading(self, starts, size, *, agent, unused=None):
+    def async_read(self, starts, size, *, agent, unused=None):
         assert agent == ("wgmma", 0)
         return _Reading(self, starts, size)
 

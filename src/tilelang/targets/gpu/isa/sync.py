@@ -19,17 +19,17 @@ from tilelang.targets.gpu.isa.lanes import LANE_MASK, participants, spread
 
 
 def _sync_threads(warp: Warp) -> Iterator[Wait]:
-    yield from warp.meet()
+    yield from warp.barrier_sync()
 
 
 def _sync_grid(warp: Warp) -> Iterator[Wait]:
-    yield from warp.meet()
-    yield from warp.meet_grid()
+    yield from warp.barrier_sync()
+    yield from warp.grid_sync()
 
 
 def _sync_warp(warp: Warp, mask: Any) -> Iterator[Wait]:
     participants(warp, mask, "__syncwarp")
-    yield from warp.meet_lanes(np.asarray(mask))
+    yield from warp.warp_sync(np.asarray(mask))
 
 
 SYNC_THREADS = Instruction(
@@ -55,7 +55,7 @@ def _sync_threads_answer(name: str, answer: Callable[[int, int], int]) -> Instru
         tally = tallies[-1]
         tally[0] += int((spread(warp, predicate).astype(bool) & warp.active).sum())
         tally[1] += int(warp.active.sum())
-        yield from warp.meet()
+        yield from warp.barrier_sync()
         if tallies[-1] is tally:  # nobody counts on it any more, all have come
             tallies[:] = [[0, 0]]
         return np.full(warp.size, answer(*tally), np.int32)

@@ -45,11 +45,11 @@ def _size(warp: Warp) -> np.ndarray:
 
 
 def _arrive(release: bool) -> Callable[[Warp], None]:
-    return lambda warp: warp.arrive_cluster(release=release)
+    return lambda warp: warp.cluster_arrive(release=release)
 
 
 def _wait(warp: Warp) -> Iterator[Wait]:
-    yield from warp.wait_cluster()
+    yield from warp.cluster_wait()
 
 
 def _peers(warp: Warp, rank: Any, *, lasting: bool = True) -> Iterator[tuple[Warp, np.ndarray]]:
@@ -93,7 +93,7 @@ def _store_async(dtype: DType) -> Callable[[Warp, Pointer, Any, Any, Pointer], N
             for lane in np.flatnonzero(lanes).tolist():
                 counted = named(there, barrier, lane, "st.async")
                 target = Pieces(dst.buffer, starts[lane : lane + 1], size)
-                counted.bring(size, there.transfer(lane, contents[lane : lane + 1], target, agent=counted))
+                counted.add_transfer(size, there.transfer(lane, contents[lane : lane + 1], target, agent=counted))
 
     return simulate
 

@@ -65,11 +65,11 @@ __device__ __forceinline__ void {name}(void* shared, const void* global, bool ke
             raise NoLowering(f"cp.async: {size} bytes are no whole number of elements of {src.buffer.dtype!s}")
         zeros = np.zeros((), dtype)
 
-        def land() -> None:
+        def complete() -> None:
             values = np.where(kept[:, None], warp.read(src, count, where=kept), zeros)
             warp.write(dst, np.ascontiguousarray(values).view(dst.buffer.dtype.numpy), where=active)
 
-        warp.defer(CP_ASYNC, land)
+        warp.defer(CP_ASYNC, complete)
 
     return Instruction(
         name.removeprefix("tl_"),

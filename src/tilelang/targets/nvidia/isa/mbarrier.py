@@ -27,7 +27,7 @@ from tilelang.isa.intrinsic import Helper
 from tilelang.isa.simulated import Pointer, Wait, Warp
 from tilelang.targets.gpu.isa.lanes import integers
 from tilelang.targets.nvidia.isa.async_units import CP_ASYNC
-from tilelang.targets.nvidia.isa.mbarrier_state import MOST_ARRIVALS, MOST_BYTES, Coming, MBarrier
+from tilelang.targets.nvidia.isa.mbarrier_state import MAX_ARRIVALS, MAX_TX_BYTES, MBarrier, PendingWork
 from tilelang.targets.nvidia.isa.ptx_statement import Argument, ptx_statement, register, shared_address
 from tilelang.targets.nvidia.machines import Feature
 
@@ -85,8 +85,8 @@ def _name(pointer: Pointer, key: _Key) -> str:
 
 def _init(warp: Warp, pointer: Pointer, count: Any) -> None:
     for key, (arrivals,), lanes in _groups(warp, pointer, count):
-        if not 1 <= arrivals <= MOST_ARRIVALS:
-            raise SimulationError(f"mbarrier.init: {arrivals} arrivals, but a phase counts 1 to {MOST_ARRIVALS}")
+        if not 1 <= arrivals <= MAX_ARRIVALS:
+            raise SimulationError(f"mbarrier.init: {arrivals} arrivals, but a phase counts 1 to {MAX_ARRIVALS}")
         _write(warp, pointer, arrivals, lanes)
         warp.state(_STATE, dict)[key] = MBarrier(_name(pointer, key), arrivals, arrivals)
 
@@ -113,7 +113,7 @@ def _expect(warp: Warp, pointer: Pointer, count: Any) -> None:
     for key, (each,), lanes in _groups(warp, pointer, count):
         barrier = _found(warp, pointer, key, lanes, "mbarrier.expect_tx")
         for _ in range(int(lanes.sum())):
-            barrier.expect(_bytes(each))
+            barrier.expect_tx(_bytes(each))
 
 
 def _arrive_expect(warp: Warp, pointer: Pointer, count: Any) -> None:
@@ -121,13 +121,13 @@ def _arrive_expect(warp: Warp, pointer: Pointer, count: Any) -> None:
         barrier = _found(warp, pointer, key, lanes, "mbarrier.arrive.expect_tx")
         check_arrival(warp, barrier, lanes)
         for lane in np.flatnonzero(lanes):
-            barrier.expect(_bytes(each))
+            barrier.expect_tx(_bytes(each))
             barrier.arrive(1, warp.release(warp.lane == lane))
 
 
 def _bytes(count: int) -> int:
-    if not 0 <= count <= MOST_BYTES:
-        raise SimulationError(f"mbarrier.expect_tx: {count} bytes, but a barrier counts 0 to {MOST_BYTES}")
+    if not 0 <= count <= MAX_TX_BYTES:
+        raise SimulationError(f"mbarrier.expect_tx: {count} bytes, but a barrier counts 0 to {MAX_TX_BYTES}")
     return count
 
 
@@ -144,16 +144,16 @@ def _cp_async_arrive(warp: Warp, pointer: Pointer, *, beside: bool = False) -> N
         barrier = _found(warp, pointer, key, lanes, "cp.async.mbarrier.arrive")
         if beside:
             barrier.pending += int(lanes.sum())
-        count, land = int(lanes.sum()), warp.landing(CP_ASYNC, lanes)
-        if land is None:
+        count, complete = int(lanes.sum()), warp.completion(CP_ASYNC, lanes)
+        if complete is None:
             barrier.arrive(count, warp.release(lanes))
         else:
-            barrier.coming.append(Coming(_arrival(warp, barrier, lanes, land), arrivals=count))
+            barrier.pending_work.append(PendingWork(_arrival(warp, barrier, lanes, complete), arrivals=count))
 
 
-def _arrival(warp: Warp, barrier: MBarrier, lanes: np.ndarray, land: Callable[[], None]) -> Callable[[], None]:
+def _arrival(warp: Warp, barrier: MBarrier, lanes: np.ndarray, complete: Callable[[], None]) -> Callable[[], None]:
     def arrive() -> None:
-        land()
+        complete()
         barrier.arrive(int(lanes.sum()), warp.release(lanes))
 
     return arrive
@@ -168,7 +168,7 @@ def _parity(value: int, what: str) -> int:
 def _check_phase(warp: Warp, barrier: MBarrier, parity: int, lanes: np.ndarray) -> None:
     """Reports a wait that may also be let through by the completion of a phase two before the one that it meant."""
     needed = barrier.expected(parity)
-    if needed is not None and not warp.knows(needed, lanes):
+    if needed is not None and not warp.has_observed(needed, lanes):
         raise DataRace(
             f"mbarrier.try_wait: the wait for parity {parity} at '{barrier.name}' may begin before the phase of parity "
             f"{1 - parity} is complete, and is then let through by an earlier phase of parity {parity}",
@@ -178,12 +178,12 @@ def _check_phase(warp: Warp, barrier: MBarrier, parity: int, lanes: np.ndarray) 
 
 def check_arrival(warp: Warp, barrier: MBarrier, lanes: np.ndarray) -> None:
     """Reports an arrival that may come while the phase before is under way, and is then counted in that one."""
-    if barrier.known is not None and not warp.knows(barrier.known, lanes):
+    if barrier.known is not None and not warp.has_observed(barrier.known, lanes):
         raise DataRace(
             f"mbarrier.arrive: the arrival at '{barrier.name}' in its phase {barrier.phase} may come before phase "
             f"{barrier.phase - 1} is complete, and is then counted there",
             hint="let a phase count all who arrive, and let these arrive again only after they have learned that it is "
-            "complete",
+            "complete_tx",
         )
 
 
@@ -196,7 +196,7 @@ def _wait(warp: Warp, pointer: Pointer, parity: Any) -> Iterator[Wait]:
 
             def ready(barrier: MBarrier = barrier, awaited: int = awaited) -> bool:
                 if not barrier.passes(awaited):
-                    barrier.hurry()
+                    barrier.complete_early()
                 return barrier.passes(awaited)
 
             yield Wait(f"the phase of parity {awaited} of mbarrier '{barrier.name}'", ready, barrier.progress)
@@ -214,7 +214,7 @@ def _test_wait(warp: Warp, pointer: Pointer, parity: Any) -> np.ndarray:
             if barrier.known is not None:
                 warp.acquire(barrier.known, lanes)
         else:
-            barrier.hurry()  # for who asks again
+            barrier.complete_early()  # for who asks again
     return passed
 
 
@@ -395,8 +395,8 @@ __device__ __forceinline__ bool tl_mbarrier_test_wait(void* barrier, unsigned pa
 
 
 def _check_bytes(what: str, count: int) -> None:
-    if not 0 <= count <= MOST_BYTES:
-        raise ProgramError(f"{what}: {count} bytes, but a barrier counts 0 to {MOST_BYTES}")
+    if not 0 <= count <= MAX_TX_BYTES:
+        raise ProgramError(f"{what}: {count} bytes, but a barrier counts 0 to {MAX_TX_BYTES}")
 
 
 def _check_parity(what: str, parity: int) -> None:

@@ -1,7 +1,7 @@
 """What the simulator keeps of a barrier in shared memory that counts arrivals and bytes.
 
-Gives `MBarrier`, and `Coming` for work that ends with an effect on one. Invariant: a phase is complete exactly when all
-arrivals and all bytes that were announced have come, and the next one begins then.
+Gives `MBarrier`, and `PendingWork` for asynchronous work that arrives on one. Invariant: a phase is complete exactly
+when its pending count of arrivals and its transaction count of bytes are zero, and the next one begins then.
 
 Source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier".
 """
@@ -18,21 +18,21 @@ from tilelang.isa.simulated import Transfer
 from tilelang.records import record
 
 # Source: PTX ISA, "Parallel Synchronization ...: mbarrier", "Contents"
-MOST_ARRIVALS = (1 << 20) - 1
-MOST_BYTES = (1 << 20) - 1
+MAX_ARRIVALS = (1 << 20) - 1
+MAX_TX_BYTES = (1 << 20) - 1
 
 
 @record(frozen=False)
-class Coming:
-    """Asynchronous work that ends with an effect on a barrier.
+class PendingWork:
+    """Asynchronous work that arrives on a barrier when it completes.
 
     Attributes:
-        land: Does it, and has the effect.
-        arrivals: How many it brings.
-        bytes: How many it brings.
+        complete: Completes it, and arrives.
+        arrivals: How many arrivals it makes.
+        bytes: How many it subtracts from the transaction count.
     """
 
-    land: Callable[[], None]
+    complete: Callable[[], None]
     arrivals: int = 0
     bytes: int = 0
 
@@ -50,7 +50,7 @@ class MBarrier:
         gathered: What those know who have arrived in the phase under way.
         known: What those knew who completed the phases before.
         before: The same for those up to the last but one.
-        coming: Work that has not landed, in the order in which it began.
+        pending_work: Work that has not completed, in the order in which it began.
     """
 
     name: str
@@ -61,7 +61,7 @@ class MBarrier:
     gathered: np.ndarray | None = None
     known: np.ndarray | None = None
     before: np.ndarray | None = None
-    coming: list[Coming] = field(default_factory=list)
+    pending_work: list[PendingWork] = field(default_factory=list)
 
     def passes(self, parity: int) -> bool:
         """Whether the phase of this parity is complete."""
@@ -88,28 +88,28 @@ class MBarrier:
             self.pending -= 1
             self.advance()
 
-    def expect(self, count: int) -> None:
-        """So many bytes are announced."""
+    def expect_tx(self, count: int) -> None:
+        """Adds bytes to the transaction count."""
         self._count_bytes(count)
 
-    def complete(self, count: int, known: np.ndarray) -> None:
-        """So many bytes have come, and this is known of them."""
+    def complete_tx(self, count: int, known: np.ndarray) -> None:
+        """Subtracts bytes from the transaction count, and joins the vector clock of their copy."""
         self.gathered = _joined(self.gathered, known)
         self._count_bytes(-count)
         self.advance()
 
-    def bring(self, count: int, transfer: Transfer) -> None:
-        """A transfer that has begun will bring so many bytes."""
-        if transfer.landed:
-            self.complete(count, transfer.land())
+    def add_transfer(self, count: int, transfer: Transfer) -> None:
+        """A transfer that has begun will complete so many bytes."""
+        if transfer.completed:
+            self.complete_tx(count, transfer.complete())
         else:
-            self.coming.append(Coming(lambda: self.complete(count, transfer.land()), bytes=count))
+            self.pending_work.append(PendingWork(lambda: self.complete_tx(count, transfer.complete()), bytes=count))
 
     def _count_bytes(self, change: int) -> None:
         self.pending_bytes += change
-        if abs(self.pending_bytes) > MOST_BYTES:
+        if abs(self.pending_bytes) > MAX_TX_BYTES:
             raise SimulationError(
-                f"mbarrier: '{self.name}' counts up to {MOST_BYTES} bytes, but there are {self.pending_bytes}",
+                f"mbarrier: '{self.name}' counts up to {MAX_TX_BYTES} bytes, but there are {self.pending_bytes}",
                 hint="announce as many bytes as the copies of the phase bring",
             )
 
@@ -121,21 +121,21 @@ class MBarrier:
             self.known = _joined(self.known, self.gathered)
             self.phase, self.pending, self.gathered = self.phase + 1, self.count, None
 
-    def hurry(self) -> None:
-        """Work that is under way may land at any time; as much of it does now as completes the phase, if it can."""
+    def complete_early(self) -> None:
+        """Completes as much of the pending work as completes the phase, if it can: work may complete at any time."""
         arrivals, count = self.pending, self.pending_bytes
-        for number, work in enumerate(self.coming, start=1):
+        for number, work in enumerate(self.pending_work, start=1):
             arrivals, count = arrivals - work.arrivals, count - work.bytes
             if arrivals <= 0 and count == 0:
-                landing, self.coming = self.coming[:number], self.coming[number:]
-                for work_done in landing:
-                    work_done.land()
+                completion, self.pending_work = self.pending_work[:number], self.pending_work[number:]
+                for work_done in completion:
+                    work_done.complete()
                 return
 
     def progress(self) -> str:
         """How far the phase under way is."""
         came = self.count - self.pending
-        under_way = sum(work.bytes for work in self.coming)
+        under_way = sum(work.bytes for work in self.pending_work)
         missing = f", and {self.pending_bytes} bytes have not come" if self.pending_bytes > 0 else ""
         missing = missing or (f", and {-self.pending_bytes} bytes that none announced" if self.pending_bytes else "")
         coming = f" ({under_way} are under way)" if under_way else ""

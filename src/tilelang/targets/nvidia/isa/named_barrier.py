@@ -32,7 +32,7 @@ def _named(warp: Warp, barrier: Any, count: Any, what: str) -> tuple[int, int]:
 
 def _bar_sync(warp: Warp, barrier: Any, count: Any) -> Iterator[Wait]:
     number, threads = _named(warp, barrier, count, "bar.sync")
-    yield from warp.meet(number, threads)
+    yield from warp.barrier_sync(number, threads)
 
 
 def _bar_arrive(warp: Warp, barrier: Any, count: Any) -> None:

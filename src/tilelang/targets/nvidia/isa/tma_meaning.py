@@ -90,7 +90,7 @@ def wait(pending: int, read: bool) -> Callable[[Warp], None]:
             groups = _groups(warp, lane)
             done = max(0, len(groups.closed) - pending)
             for transfer in (t for group in groups.closed[groups.read if read else 0 : done] for t in group):
-                warp.acquire(transfer.fetch() if read else transfer.land(), warp.lane == lane)
+                warp.acquire(transfer.fetch() if read else transfer.complete(), warp.lane == lane)
             if read:
                 groups.read = max(groups.read, done)
             else:
@@ -185,7 +185,7 @@ def tensor_load(rank: int, multicast: bool, pixels: bool = False) -> Callable[..
 def _load(warp: Warp, lane: int, source: Pieces, target: Pieces, barrier: Pointer, what: str) -> None:
     """Begins a copy to shared memory whose bytes a barrier counts."""
     counted = signaled(warp, barrier, lane, what)
-    counted.bring(len(target.starts) * target.size, warp.transfer(lane, source, target, agent=counted))
+    counted.add_transfer(len(target.starts) * target.size, warp.transfer(lane, source, target, agent=counted))
 
 
 def tensor_store(rank: int, op: str | None) -> Callable[..., None]:

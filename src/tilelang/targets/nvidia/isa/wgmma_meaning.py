@@ -17,7 +17,7 @@ import numpy as np
 from tilelang.dtypes import DType
 from tilelang.errors import BarrierDivergence, SimulationError
 from tilelang.ir.scalar import convert
-from tilelang.isa.simulated import Pointer, Reading, Wait, Warp
+from tilelang.isa.simulated import AsyncRead, Pointer, Wait, Warp
 from tilelang.layout.thread_values import Fragment
 from tilelang.records import record
 from tilelang.targets.gpu.isa.lanes import uniform
@@ -38,18 +38,18 @@ class _Issued:
     Attributes:
         what: What all warps must agree on: its name and operands.
         first: The warp that issued it first.
-        landed: Warps in which it is done.
+        completed: Warps in which it is done.
         operands: Those in shared memory, once they were read.
         known: What those know who read them.
     """
 
     what: tuple[object, ...]
     first: int
-    landed: int = 0
+    completed: int = 0
     operands: tuple[_Matrix, ...] | None = None
     known: list[np.ndarray] = field(default_factory=list)
 
-    def fetch(self, operand: Operand, reading: Reading) -> _Matrix:
+    def fetch(self, operand: Operand, reading: AsyncRead) -> _Matrix:
         """Reads an operand for all warps."""
         contents, defined, known = reading.fetch()
         self.known.append(known)
@@ -163,7 +163,7 @@ class Product:
         group.held[rank] += held
         agent = _STATE, warp.index // WARPS
         readings = [
-            (operand, warp.reading(chunks, CHUNK, agent=agent, unused=unused)) for operand, chunks, unused in shared
+            (operand, warp.async_read(chunks, CHUNK, agent=agent, unused=unused)) for operand, chunks, unused in shared
         ]
 
         def touch() -> None:
@@ -172,7 +172,7 @@ class Product:
                 if registers.sums:
                     warp.write(registers.pointer, values, defined=known)
 
-        def land() -> None:
+        def complete() -> None:
             if issued.operands is None:
                 issued.operands = tuple(issued.fetch(operand, reading) for operand, reading in readings)
             else:
@@ -183,11 +183,11 @@ class Product:
             self._add(warp, held, issued.operands, keep=keep)
             for registers in held:
                 group.held[rank].remove(registers)
-            issued.landed += 1
-            if issued.landed == WARPS:
+            issued.completed += 1
+            if issued.completed == WARPS:
                 del group.products[number]
 
-        warp.defer(WGMMA, land, touch)
+        warp.defer(WGMMA, complete, touch)
 
     def _rows(self, warp: Warp, rows: Any) -> int:
         whole = self.c_fragment.shape[0]

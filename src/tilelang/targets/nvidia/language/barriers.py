@@ -28,7 +28,7 @@ from tilelang.targets.nvidia.isa.mbarrier import (
     MBARRIER_ARRIVE,
     MBARRIER_INIT,
 )
-from tilelang.targets.nvidia.isa.mbarrier_state import MOST_ARRIVALS
+from tilelang.targets.nvidia.isa.mbarrier_state import MAX_ARRIVALS
 
 __all__ = [
     "alloc_barrier",
@@ -167,10 +167,10 @@ def _alloc(
 def _arrival_counts(what: str, arrive_count: int | Sequence[int]) -> list[int]:
     given = list(arrive_count) if isinstance(arrive_count, list | tuple) else [arrive_count]
     counts = [int_const(as_expr(count)) if isinstance(count, int | Expr) else None for count in given]
-    found = [count for count in counts if count is not None and 1 <= count <= MOST_ARRIVALS]
+    found = [count for count in counts if count is not None and 1 <= count <= MAX_ARRIVALS]
     if not found or len(found) < len(counts):
         raise ProgramValueError(
-            f"{what}: expected counts of arrivals from 1 to {MOST_ARRIVALS}, got {arrive_count!r:.40}",
+            f"{what}: expected counts of arrivals from 1 to {MAX_ARRIVALS}, got {arrive_count!r:.40}",
             hint="write T.alloc_barrier([128, 1])",
         )
     return found

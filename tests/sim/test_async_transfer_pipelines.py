@@ -161,7 +161,7 @@ def test_whoever_knows_of_the_phase_before_may_wait_for_the_next(threads, lazy, 
     assert out[0] == 5
 
 
-def meetings(p, count):
+def syncs(p, count):
     """Warps arrive in every round, and wait for the round; a phase counts so many of their 64 threads."""
     engine = Engine(p)
     with p.kernel(1, threads=64):
@@ -175,7 +175,7 @@ def meetings(p, count):
 @both_ways
 @seeds
 def test_an_arrival_that_may_be_counted_too_early_is_told(threads, lazy, seed):
-    meetings(threads, 32)
+    syncs(threads, 32)
     with pytest.raises(DataRace, match=r"the arrival at 'bar\[0\]' in its phase . may come before phase . is complete"):
         threads.simulate(arch=HOPPER, lazy=lazy, seed=seed)
 
@@ -183,5 +183,5 @@ def test_an_arrival_that_may_be_counted_too_early_is_told(threads, lazy, seed):
 @both_ways
 @seeds
 def test_those_that_wait_for_each_phase_may_arrive_for_the_next(threads, lazy, seed):
-    meetings(threads, 64)
+    syncs(threads, 64)
     threads.simulate(arch=HOPPER, lazy=lazy, seed=seed)

@@ -1,7 +1,7 @@
-"""Which registers of a warp instructions under way still read or write, and when others touched them last.
+"""Hazards on registers that asynchronous instructions of a warp still read or write.
 
-Takes accesses to registers by place; gives the complaint where work under way owns them. Invariant: all lanes of
-a warp count as one, since such instructions belong to whole warps.
+Takes accesses to registers by offset; raises `DataRace` where an instruction in flight owns them. Invariant: all lanes
+of a warp count as one, since such instructions belong to whole warps.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from tilelang.isa.instruction import AsyncUnit
 from tilelang.sim.storage import Accessor, Index
 
 
-class InUse:
-    """The registers of one array.
+class RegisterHazards:
+    """The pending accesses to the registers of one array.
 
     Args:
         name: The array's.
@@ -27,28 +27,28 @@ class InUse:
     def __init__(self, name: str, size: int) -> None:
         self._name = name
         self.touched = 0
-        self._arriving = np.zeros(size, np.int64)
-        self._leaving = np.zeros(size, np.int64)
+        self._pending_writes = np.zeros(size, np.int64)
+        self._pending_reads = np.zeros(size, np.int64)
         self._under_way = 0
         self._loc: Loc | None = None
         self._unit: AsyncUnit | None = None
 
     # -- asynchronous work ----------------------------------------------------------------------------------
-    def begin_arrival(self, warp: Accessor, lanes: np.ndarray, units: np.ndarray) -> None:
+    def begin_pending_write(self, warp: Accessor, lanes: np.ndarray, units: np.ndarray) -> None:
         """Work of the warp will write registers. Shapes: lanes (n,), units (n, ...), the same for all."""
-        self._begin(self._arriving, warp, units)
+        self._begin(self._pending_writes, warp, units)
 
-    def begin_departure(self, warp: Accessor, lanes: np.ndarray, units: np.ndarray) -> None:
+    def begin_pending_read(self, warp: Accessor, lanes: np.ndarray, units: np.ndarray) -> None:
         """Work of the warp will read registers. Shapes: lanes (n,), units (n, ...), the same for all."""
-        self._begin(self._leaving, warp, units)
+        self._begin(self._pending_reads, warp, units)
 
-    def end_arrival(self, units: np.ndarray) -> None:
+    def end_pending_write(self, units: np.ndarray) -> None:
         """The registers are about to be written."""
-        self._end(self._arriving, units)
+        self._end(self._pending_writes, units)
 
-    def end_departure(self, units: np.ndarray) -> None:
+    def end_pending_read(self, units: np.ndarray) -> None:
         """The registers are about to be read."""
-        self._end(self._leaving, units)
+        self._end(self._pending_reads, units)
 
     def _begin(self, marks: np.ndarray, warp: Accessor, units: np.ndarray) -> None:
         marks[units[0]] += 1
@@ -72,7 +72,7 @@ class InUse:
             marks = warp.footprint.writes if write else warp.footprint.reads
             marks.append((self, np.flatnonzero(warp.mask)[:1], units))
             return False
-        if warp.lands:
+        if warp.completing:
             return True
         self.touched = warp.fences
         if self._under_way:
@@ -80,12 +80,12 @@ class InUse:
         return True
 
     def _need_idle(self, warp: Accessor, offset: Index, count: int, *, write: bool) -> None:
-        marks = self._arriving + self._leaving if write else self._arriving
+        marks = self._pending_writes + self._pending_reads if write else self._pending_writes
         places = np.unique(np.broadcast_to(offset, warp.mask.shape)[warp.mask])
         busy = places[marks[places[:, None] + np.arange(count)].any(axis=1)]
         if not busy.size:
             return
-        uses = "accumulates in" if self._arriving[busy[0] : busy[0] + count].any() else "reads"
+        uses = "accumulates in" if self._pending_writes[busy[0] : busy[0] + count].any() else "reads"
         done = "written" if write else "read"
         thread = int(warp.threads[np.flatnonzero(warp.mask)[0]])
         unit = self._unit

@@ -9,13 +9,13 @@ from tilelang.ir.expr import Var, as_expr
 from tilelang.ir.stmt import Atomic, AtomicOp, MemoryOrder
 from tilelang.ops.atomic import AtomicTile
 from tilelang.sim.clocks import Clocks
-from tilelang.sim.handover import Handing, Handover
+from tilelang.sim.release_acquire import AtomicAccess, ReleaseAcquire
 
-RELEASE = Handing(loads=False, stores=True, acquires=False, releases=True)
-ACQUIRE = Handing(loads=True, stores=False, acquires=True, releases=False)
-COUNT = Handing(loads=True, stores=True, acquires=False, releases=False)
-STORE = Handing(loads=False, stores=True, acquires=False, releases=False)
-BOTH = Handing(loads=True, stores=True, acquires=True, releases=True)
+RELEASE = AtomicAccess(loads=False, stores=True, acquires=False, releases=True)
+ACQUIRE = AtomicAccess(loads=True, stores=False, acquires=True, releases=False)
+COUNT = AtomicAccess(loads=True, stores=True, acquires=False, releases=False)
+STORE = AtomicAccess(loads=False, stores=True, acquires=False, releases=False)
+BOTH = AtomicAccess(loads=True, stores=True, acquires=True, releases=True)
 THREADS = 64
 
 
@@ -24,11 +24,11 @@ class Team:
 
     def __init__(self):
         self.clocks = Clocks(THREADS)
-        self.handover = Handover(self.clocks)
+        self.release_acquire = ReleaseAcquire(self.clocks)
         self.begin(0)
 
     def begin(self, team):
-        self.handover.team = team
+        self.release_acquire.team = team
         self.clocks.begin_block()
 
     def touch(self, thread):
@@ -37,7 +37,7 @@ class Team:
 
     def knows(self, thread, team, earlier):
         now = np.array([self.touch(thread)])
-        return bool(self.handover.orders(now, np.array([team]), np.array([earlier]))[0])
+        return bool(self.release_acquire.happened_before(now, np.array([team]), np.array([earlier]))[0])
 
 
 @pytest.mark.parametrize(
@@ -54,16 +54,16 @@ class Team:
 def test_who_acquires_what_was_released_knows_what_was_done_before(first, between, last, told):
     teams = Team()
     before = teams.touch(0)
-    teams.handover.update("flag", 0, first)
+    teams.release_acquire.update("flag", 0, first)
     after = teams.touch(0)
     if between is not None:
         teams.begin(1)
-        teams.handover.update("flag", 0, between)
+        teams.release_acquire.update("flag", 0, between)
     teams.begin(2)
     assert not teams.knows(0, 0, before)
-    teams.handover.update("other", 0, last)
+    teams.release_acquire.update("other", 0, last)
     assert not teams.knows(0, 0, before)
-    teams.handover.update("flag", 0, last)
+    teams.release_acquire.update("flag", 0, last)
     assert teams.knows(0, 0, before) == told
     assert not teams.knows(0, 0, after) and not teams.knows(5, 0, before)
 
@@ -71,26 +71,26 @@ def test_who_acquires_what_was_released_knows_what_was_done_before(first, betwee
 def test_what_other_threads_did_is_told_after_they_met_and_what_one_learned_is_known_after_they_meet():
     teams = Team()
     early = teams.touch(7)
-    teams.clocks.meet_all()
+    teams.clocks.synchronize_all()
     late = teams.touch(7)
-    teams.handover.update("flag", 0, RELEASE)
+    teams.release_acquire.update("flag", 0, RELEASE)
     teams.begin(1)
-    teams.handover.update("flag", 3, ACQUIRE)
+    teams.release_acquire.update("flag", 3, ACQUIRE)
     assert teams.knows(3, 0, early) and not teams.knows(3, 0, late) and not teams.knows(4, 0, early)
-    teams.clocks.meet(np.arange(32))
+    teams.clocks.synchronize(np.arange(32))
     assert teams.knows(4, 0, early) and not teams.knows(40, 0, early)
 
 
 def test_what_was_learned_is_told_on():
     teams = Team()
     first = teams.touch(0)
-    teams.handover.update("a", 0, RELEASE)
+    teams.release_acquire.update("a", 0, RELEASE)
     teams.begin(1)
-    teams.handover.update("a", 0, ACQUIRE)
+    teams.release_acquire.update("a", 0, ACQUIRE)
     second = teams.touch(0)
-    teams.handover.update("b", 0, RELEASE)
+    teams.release_acquire.update("b", 0, RELEASE)
     teams.begin(2)
-    teams.handover.update("b", 0, ACQUIRE)
+    teams.release_acquire.update("b", 0, ACQUIRE)
     assert teams.knows(0, 0, first) and teams.knows(0, 1, second)
 
 
@@ -109,28 +109,28 @@ def test_what_was_learned_is_told_on():
 def test_engines_see_what_a_fence_on_the_way_shows(fences, seen):
     def fence(who, thread):
         if fences == who:
-            teams.handover.fence(thread)
+            teams.release_acquire.fence(thread)
 
     teams = Team()
     fence("early", 5)
     write = teams.touch(5)
     fence("writer", 5)
-    teams.clocks.meet_all()
-    teams.handover.update("a", 0, RELEASE)
+    teams.clocks.synchronize_all()
+    teams.release_acquire.update("a", 0, RELEASE)
     fence("late", 5)
     teams.begin(1)
-    teams.handover.update("a", 0, ACQUIRE)
+    teams.release_acquire.update("a", 0, ACQUIRE)
     fence("between", 0)
-    teams.handover.update("b", 0, RELEASE)
+    teams.release_acquire.update("b", 0, RELEASE)
     teams.begin(2)
     fence("early", 1)
-    teams.handover.update("b", 0, ACQUIRE)
+    teams.release_acquire.update("b", 0, ACQUIRE)
     fence("reader", 0)
-    teams.clocks.meet(np.arange(2))
+    teams.clocks.synchronize(np.arange(2))
     fence("peer", 1)
     fence("late", 2)
-    teams.clocks.meet(np.arange(2))
-    shown = teams.handover.shows(0, np.array([0, 0]), np.array([write, teams.clocks.now << 32 | THREADS + 3]))
+    teams.clocks.synchronize(np.arange(2))
+    shown = teams.release_acquire.visible_to_async_proxy(0, np.array([0, 0]), np.array([write, teams.clocks.now << 32 | THREADS + 3]))
     assert [seen, True] == shown.tolist()
 
 

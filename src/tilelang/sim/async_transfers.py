@@ -1,9 +1,10 @@
-"""Work of the engines beside a block's threads: what moves from where to where, and when it has been read and written.
+"""Asynchronous transfers of a block: source, target, and when each has been read and written.
 
-Takes pieces of memory and the lane that starts the work, gives `Transfer`s. Invariant: what the work touches is tested
-when it begins, by what its thread knows then; from then until it lands it is marked, so that whoever touches it is
-reported; afterwards it counts as an access of the work's agent (`sim.clocks`), of which others know only what they have
-acquired. Lazily, work happens when somebody learns that it has; eagerly, at once.
+Takes pieces of memory and the lane that starts the transfer, gives `Transfer`s. Invariant: the accesses of a transfer
+are checked for races when it begins, against the vector clock of its thread; until it completes they are pending, and
+whatever conflicts with them is reported; afterwards they are accesses of the transfer's agent (`sim.clocks`), ordered
+before those who acquired its completion. Lazily, a transfer completes when a thread observes its completion; eagerly,
+at once.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ class Span:
 
     # -- order ------------------------------------------------------------------------------------------------------
     def begin_read(self, loc: Loc, thread: int) -> None:
-        """An engine that a thread starts will read the pieces."""
+        """A transfer that a thread starts will read the pieces."""
         history = self.storage.history
         if history is None:
             return
@@ -101,23 +102,23 @@ class Span:
         found = history.read(self.units, stamps, enter=False)
         if found is not None:
             raise violations.conflicting(self._element(found.position[0]), self._name, found)
-        if self.storage.ledger is not None:
-            self.storage.ledger.at(loc).may_read((self.units,), stamps)
+        if self.storage.shadow is not None:
+            self.storage.shadow.at(loc).may_read((self.units,), stamps)
         self._fenced(history, thread, "read")
-        history.begin_departure(self.units, stamps)
+        history.begin_pending_read(self.units, stamps)
 
     def end_read(self, loc: Loc, agent: int) -> None:
-        """The engine has read them."""
+        """The transfer has read them."""
         history = self.storage.history
         if history is not None:
-            history.end_departure(self.units)
+            history.end_pending_read(self.units)
             stamps = self._stamps(history, loc, agent)
             history.has_read(self.units, stamps)
-            if self.storage.ledger is not None:
-                self.storage.ledger.at(loc).has_read((self.units,), stamps)
+            if self.storage.shadow is not None:
+                self.storage.shadow.at(loc).has_read((self.units,), stamps)
 
     def begin_write(self, loc: Loc, thread: int, *, fenced: bool = True) -> None:
-        """An engine that a thread starts will write the pieces, through the asynchronous proxy if fences matter."""
+        """A transfer that a thread starts will write the pieces; `fenced` if it goes through the async proxy."""
         history = self.storage.history
         if history is None:
             return
@@ -125,32 +126,32 @@ class Span:
         found = history.write(self.units, stamps, lambda: np.ones(len(self.units), bool), enter=False)
         if found is not None:
             raise violations.conflicting(self._element(found.position[0]), self._name, found)
-        if self.storage.ledger is not None:
-            self.storage.ledger.at(loc).may_write((self.units,), stamps)
+        if self.storage.shadow is not None:
+            self.storage.shadow.at(loc).may_write((self.units,), stamps)
         if fenced:
             self._fenced(history, thread, "written")
-        history.begin_arrival(self.units, stamps)
+        history.begin_pending_write(self.units, stamps)
 
     def end_write(self, loc: Loc, agent: int) -> None:
-        """The engine has written them."""
+        """The transfer has written them."""
         history = self.storage.history
         if history is not None:
-            history.end_arrival(self.units)
+            history.end_pending_write(self.units)
             stamps = self._stamps(history, loc, agent)
             history.has_written(self.units, stamps)
-            if self.storage.ledger is not None:
-                self.storage.ledger.at(loc).has_written((self.units,), stamps)
+            if self.storage.shadow is not None:
+                self.storage.shadow.at(loc).has_written((self.units,), stamps)
 
-    def fold(self, loc: Loc, thread: int) -> None:
-        """An engine that a thread started updates the pieces indivisibly now."""
+    def atomic_update(self, loc: Loc, thread: int) -> None:
+        """A transfer that a thread started updates the pieces atomically now."""
         history = self.storage.history
         if history is not None:
             stamps = self._stamps(history, loc, thread)
             found = history.atomic(self.units, stamps)
             if found is not None:
                 raise violations.conflicting(self._element(found.position[0]), self._name, found)
-            if self.storage.ledger is not None:
-                self.storage.ledger.at(loc).atomic((self.units,), stamps)
+            if self.storage.shadow is not None:
+                self.storage.shadow.at(loc).atomic((self.units,), stamps)
 
     def undefined(self, piece: int, thread: int) -> Exception:
         """The error for a piece whose contents are undefined although they matter."""
@@ -162,10 +163,10 @@ class Span:
         return np.full(len(self.units), stamp)
 
     def _fenced(self, history: History, thread: int, now: str) -> None:
-        writes, ledger = history.writers(self.units), self.storage.ledger
-        if ledger is not None:  # what other blocks wrote
-            ledger.need_fence((self.units,), thread, now)
-            writes = np.where(ledger.is_foreign((self.units,)), 0, writes)
+        writes, shadow = history.writers(self.units), self.storage.shadow
+        if shadow is not None:  # what other blocks wrote
+            shadow.need_fence((self.units,), thread, now)
+            writes = np.where(shadow.is_foreign((self.units,)), 0, writes)
         wrong = self._block.proxies.invisible(self.what, thread, writes)
         if wrong.any():
             at = int(np.flatnonzero(wrong)[0])
@@ -184,14 +185,14 @@ class Span:
 
 
 class BlockTransfer:
-    """A movement between two memories; see `isa.simulated.Warp.transfer`.
+    """An asynchronous transfer between two memories; see `isa.simulated.Warp.transfer`.
 
     Args:
         warp: Whose lane starts it.
         lane: Which.
         source: What is read; or contents that registers hold.
         target: What is written.
-        agent: By what its end is learned of.
+        agent: The mechanism that signals its completion: a barrier or a group of commits.
         update: Gives new contents from old and moved ones; None to replace them.
     """
 
@@ -206,14 +207,14 @@ class BlockTransfer:
     ) -> None:
         block = warp.block
         self._warp, self._loc, self._block = warp, warp.loc, block
-        self._thread = int(warp.who[lane])
+        self._thread = int(warp.thread_ids[lane])
         self._agent, self._causes = block.clocks.agent(agent), block.clocks.causes(self._thread)
         self._count, self._update = len(target.starts), update
         self._read: Span | None = None
         self._inside: tuple[np.ndarray | None, np.ndarray | None] = (None, target.inside)
         self._write = Span(block, _existing(target), target.size, target.buffer)
         self._fetched: tuple[np.ndarray, np.ndarray | None] | None = None
-        self.landed = False
+        self.completed = False
         self._learned = np.zeros(0, np.int64)
         if isinstance(source, Pieces):
             self._inside = source.inside, target.inside
@@ -226,9 +227,9 @@ class BlockTransfer:
         if warp.counters is not None and self._read is not None:
             size = self._count * target.size
             warp.counters.bulk_access("bulk load" if self._write.what == "shared" else "bulk store", size, warp.loc)
-        block.engines.begin(self)
+        block.pending_transfers.begin(self)
         if not block.lazy:
-            self.land()
+            self.complete()
 
     def fetch(self) -> np.ndarray:
         """All has been read by now."""
@@ -241,39 +242,41 @@ class BlockTransfer:
             self._learned = self._block.clocks.release_agent(self._agent, self._causes)
         return self._learned
 
-    def land(self) -> np.ndarray:
+    def complete(self) -> np.ndarray:
         """All has been written by now."""
-        if not self.landed:
+        if not self.completed:
             self.fetch()
             assert self._fetched is not None
             contents, defined = self._fetched
             with self._loc:
                 if self._update is not None:
-                    contents = self._folded(contents, defined)
+                    contents = self._reduced(contents, defined)
                     defined = None
-                    self._write.fold(self._loc, self._thread)
+                    self._write.atomic_update(self._loc, self._thread)
                 else:
                     self._write.end_write(self._loc, self._agent)
                 self._write.put(contents, defined)
             self._learned = self._block.clocks.release_agent(self._agent, self._causes)
             self._warp.changed()
-            self.landed = True
+            self.completed = True
             self._fetched = (np.zeros((0, 0), np.uint8), None)
-            self._block.engines.end(self)
+            self._block.pending_transfers.end(self)
         return self._learned
 
-    def abandon(self) -> None:
+    def finish_at_exit(self) -> None:
         """The block ends: the rest happens now, if it still can."""
         if self._fetched is None and self._read is not None and self._read.what == "shared":
-            raise self._placed(violations.unread(self._read.window.buffer.name, self._name))
-        if not self.landed and self._write.what == "shared":
-            raise self._placed(violations.unarrived(self._write.window.buffer.name, self._name, apart=False))
-        self.land()
+            raise self._placed(violations.unfinished_read(self._read.window.buffer.name, self._name))
+        if not self.completed and self._write.what == "shared":
+            name = self._write.window.buffer.name
+            raise self._placed(violations.unfinished_write(name, self._name, across_blocks=False))
+        self.complete()
 
-    def miss(self, threads: slice) -> None:
+    def check_remote_target(self, threads: slice) -> None:
         """The block of these threads ends, whose memory the work touches."""
         if not threads.start <= self._thread < threads.stop:
-            raise self._placed(violations.unarrived(self._write.window.buffer.name, self._name, apart=True))
+            name = self._write.window.buffer.name
+            raise self._placed(violations.unfinished_write(name, self._name, across_blocks=True))
 
     @property
     def _name(self) -> str:
@@ -298,7 +301,7 @@ class BlockTransfer:
             contents, defined = contents[kept], None if defined is None else defined[kept]
         return contents, defined
 
-    def _folded(self, contents: np.ndarray, defined: np.ndarray | None) -> np.ndarray:
+    def _reduced(self, contents: np.ndarray, defined: np.ndarray | None) -> np.ndarray:
         old, known = self._write.contents()
         for span, flags in ((self._read, defined), (self._write, known)):
             if span is not None and flags is not None:
@@ -311,18 +314,18 @@ def _existing(pieces: Pieces) -> np.ndarray:
     return pieces.starts if pieces.inside is None else pieces.starts[pieces.inside]
 
 
-class Engines:
-    """The work under way for one block, in the order in which it began."""
+class PendingTransfers:
+    """The transfers in flight for one block, in the order in which they began."""
 
     def __init__(self) -> None:
         self._under_way: dict[BlockTransfer, None] = {}
 
     def begin(self, transfer: BlockTransfer) -> None:
-        """Work begins."""
+        """A transfer begins."""
         self._under_way[transfer] = None
 
     def end(self, transfer: BlockTransfer) -> None:
-        """It has landed."""
+        """It has completed."""
         self._under_way.pop(transfer, None)
 
     def end_of_block(self, threads: slice) -> None:
@@ -332,9 +335,9 @@ class Engines:
             SimulationError: It has not.
         """
         for transfer in self._under_way:
-            transfer.miss(threads)
+            transfer.check_remote_target(threads)
 
     def finish(self) -> None:
         """The block, or the cluster that it belongs to, is over."""
         for transfer in tuple(self._under_way):
-            transfer.abandon()
+            transfer.finish_at_exit()

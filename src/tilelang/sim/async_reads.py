@@ -1,7 +1,7 @@
-"""What matrix units read of a block's shared memory, beside the threads that start them.
+"""Asynchronous reads of a block's shared memory by matrix units.
 
-Takes pieces by address, gives their contents when somebody learns that they have been read. Invariant: a reading is
-tested when it is begun and again when it happens, since others may read the same pieces and end before it.
+Takes pieces by address, gives their contents when the read completes. Invariant: a read is checked for races when it
+begins and again when it completes, since other reads of the same pieces may complete before it.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ import numpy as np
 
 from tilelang.errors import OutOfBounds
 from tilelang.ir.buffer import Buffer, Scope
-from tilelang.sim.engines import Span
+from tilelang.sim.async_transfers import Span
 
 if TYPE_CHECKING:
     from tilelang.sim.block import Block
     from tilelang.sim.warp import SimWarp
 
 
-class Reading:
-    """Pieces of the block's shared memory that will be read; see `isa.simulated.Warp.reading`.
+class AsyncRead:
+    """Pieces of the block's shared memory that will be read; see `isa.simulated.Warp.async_read`.
 
     Args:
         warp: Whose first active lane starts it.
         starts: Where the pieces begin, in bytes.
         size: Bytes of each.
-        agent: By what its end is learned of.
+        agent: The mechanism that signals its completion.
         unused: Pieces that are fetched and do not matter.
 
     Raises:
@@ -37,7 +37,7 @@ class Reading:
         self, warp: SimWarp, starts: np.ndarray, size: int, agent: object, unused: np.ndarray | None = None
     ) -> None:
         self._clocks, self._loc, self._shape = warp.block.clocks, warp.loc, (*starts.shape, size)
-        self._thread = int(warp.who[warp.active][0])
+        self._thread = int(warp.thread_ids[warp.active][0])
         self._agent, self._causes = self._clocks.agent(agent), self._clocks.causes(self._thread)
         flat = starts.reshape(-1)
         self._span = Span(warp.block, flat, size, _tile(warp.block, int(flat.min()), int(flat.max()) + size))
@@ -65,7 +65,7 @@ class Reading:
         """It is not read after all."""
         history = self._span.storage.history
         if history is not None:
-            history.end_departure(self._span.units)
+            history.end_pending_read(self._span.units)
 
 
 def _tile(block: Block, low: int, high: int) -> Buffer:
