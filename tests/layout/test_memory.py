@@ -115,3 +115,4 @@ def test_a_wider_warp_over_more_banks_is_counted_by_its_machine():
     assert (2, 0) == (least_wavefronts(lanes * 8, 8, wide).item(), conflicts(lanes * 8, 8, wide))
     half = dataclasses.replace(wide, shared_banks=32)
     assert 2 == wavefronts(lanes * 4, 4, half).item()
+    assert [0, 0, 2] == [conflicts(lanes * step, width, half) for step, width in ((4, 4), (16, 16), (8, 4))]

@@ -5,7 +5,8 @@ coordinates that a layout gives are laid out row-major, which is how shared memo
 
 Source: CUDA C++ Programming Guide, "Shared Memory" (compute capability 5.x and later): successive words lie in
 successive banks, lanes that read one word share it. "CUDA C++ Best Practices Guide" and Nsight Compute's "Shared
-Memory" table: accesses of two words are done by half warps, of four words by quarter warps.
+Memory" table: accesses of two words are done by half warps, of four words by quarter warps, each of which has a word
+for every bank.
 """
 
 from __future__ import annotations
@@ -70,6 +71,11 @@ def contiguous_elements(layout: Layout) -> int:
     return 1
 
 
+def lanes_at_once(width: int, machine: Machine) -> int:
+    """How many neighboring lanes access shared memory in one cycle, so many bytes each: all banks serve one word."""
+    return min(machine.warp_size, machine.shared_banks * machine.bank_bytes // max(machine.bank_bytes, width))
+
+
 def wavefronts(addresses: np.ndarray, width: int, machine: Machine) -> np.ndarray:
     """How many cycles shared memory needs for accesses of a warp.
 
@@ -83,9 +89,9 @@ def wavefronts(addresses: np.ndarray, width: int, machine: Machine) -> np.ndarra
     words = max(1, width // machine.bank_bytes)
     flat = addresses.reshape(-1, machine.warp_size)
     total = np.zeros(len(flat), np.int64)
-    per_phase = machine.warp_size // words
-    for phase in range(words):
-        lanes = flat[:, phase * per_phase : (phase + 1) * per_phase]
+    together = lanes_at_once(width, machine)
+    for first in range(0, machine.warp_size, together):
+        lanes = flat[:, first : first + together]
         touched = lanes[:, :, None] // machine.bank_bytes + np.arange(words)
         touched = np.where(lanes[:, :, None] < 0, -1, touched).reshape(len(flat), -1)
         total += _most_in_one_bank(touched, machine.shared_banks)
@@ -112,8 +118,7 @@ def least_wavefronts(addresses: np.ndarray, width: int, machine: Machine) -> np.
 
     Shapes: addresses (..., lanes) -> (...).
     """
-    words = max(1, width // machine.bank_bytes)
-    active = (addresses >= 0).reshape(*addresses.shape[:-1], words, machine.warp_size // words)
+    active = (addresses >= 0).reshape(*addresses.shape[:-1], -1, lanes_at_once(width, machine))
     return np.asarray(active.any(axis=-1).sum(axis=-1))
 
 

@@ -18,7 +18,7 @@ from tilelang.analysis.tile_uses import TileUses
 from tilelang.ir.buffer import Buffer, Scope
 from tilelang.ir.stmt import CallStmt, ParallelLoop, TileOp
 from tilelang.layout.layout import Layout
-from tilelang.layout.memory import MAX_VECTOR_BYTES, contiguous_elements, offsets, padded, wavefronts
+from tilelang.layout.memory import MAX_VECTOR_BYTES, contiguous_elements, lanes_at_once, offsets, padded, wavefronts
 from tilelang.layout.swizzle_modes import MODES, swizzled
 from tilelang.layout.thread_values import Fragment
 from tilelang.targets.machine import Machine
@@ -95,7 +95,8 @@ def ideal(accesses: Sequence[TileAccess], itemsize: int) -> float:
     total = 0.0
     for access in accesses:
         width = min(access.vector, max(1, MAX_VECTOR_BYTES // itemsize))
-        phases = max(1, min(MAX_VECTOR_BYTES, width * itemsize) // access.machine.bank_bytes)
+        together = lanes_at_once(min(MAX_VECTOR_BYTES, width * itemsize), access.machine)
+        phases = access.machine.warp_size // together
         active = (access.places[:, ::width] >= 0).all(axis=-1).any(axis=-1)
         total += access.weight * int(active.sum()) * phases
     return total
