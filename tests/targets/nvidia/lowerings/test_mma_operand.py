@@ -8,8 +8,9 @@ from tilelang.ir.buffer import Scope
 from tilelang.layout.memory import contiguous_elements
 from tilelang.layout.swizzle_modes import swizzled, widest_mode
 from tilelang.lowering.regions import whole
+from tilelang.targets.nvidia.isa.atom import per_register
 from tilelang.targets.nvidia.isa.mma import ATOMS
-from tilelang.targets.nvidia.lowerings.mma_operand import Share
+from tilelang.targets.nvidia.lowerings.mma_operand import MatrixShare
 from tilelang.targets.nvidia.machines import MACHINES
 
 
@@ -22,7 +23,7 @@ def share(rows, depth, dtype="float16", *, turned=False, atoms=4, cover=None):
     atom = next(a for a in reversed(ATOMS) if a.a_dtype == dtype)
     tile = buffer("A", (depth, rows) if turned else (rows, depth), dtype, Scope.SHARED)
     axes = (1, 0) if turned else (0, 1)
-    return Share(whole(tile), *axes, rows, depth, atom.a, atoms, cover or rows)
+    return MatrixShare(whole(tile), *axes, rows, depth, atom.a, atoms, cover or rows)
 
 
 @pytest.mark.parametrize(
@@ -66,3 +67,9 @@ def test_the_tile_of_a_warp_is_its_instructions_one_after_another():
     tile = made.tile
     assert (32, 16) == tile.shape
     assert [16 + r for r, _ in made.atom.table[5]] == [r for r, _ in tile.table[5, made.atom.values :]]
+
+
+@pytest.mark.parametrize("atom", ATOMS, ids=lambda atom: atom.name)
+def test_lanes_hold_a_register_of_neighbors(atom):
+    tile = buffer("A", (64, 64), str(atom.a_dtype), Scope.SHARED)
+    assert per_register(atom.a_dtype) == MatrixShare(whole(tile), 0, 1, 64, 64, atom.a, 2, 64).width

@@ -1,233 +1,32 @@
-"""`T.gemm` by the matrix instructions of warps, `mma.sync`.
-
-Takes products of shared or fragment operands into a fragment, gives the program of one thread: for each step along K,
-the registers of both operands, then all instructions of the warp; where registers suffice, those of the next step are
-fetched before the instructions of this one. Invariant: the tile is covered by whole instructions; see `mma_operand`
-for what fills the padding.
-"""
+"""`T.gemm` by `mma.sync`; see `targets.gpu.lowerings.gemm_mma`, which has what all machines share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from tilelang.dtypes import FLOAT32, DType
-from tilelang.ir.buffer import Buffer, Scope
-from tilelang.ir.builder import Builder
-from tilelang.ir.expr import Expr, const, int_const
-from tilelang.ir.plan import Plan
-from tilelang.ir.stmt import CallStmt
-from tilelang.layout.constraints import Constraint, InShared, Is, Why
-from tilelang.layout.thread_values import Fragment
-from tilelang.lowering.accumulator import Accumulator
-from tilelang.lowering.fragment_order import FragmentOrder
-from tilelang.lowering.lowering import LoweringContext, Refusal
-from tilelang.lowering.regions import ZERO, is_whole
-from tilelang.lowering.registers import Emitter, emitter
-from tilelang.ops.describe import matrix_axes
-from tilelang.ops.gemm import Gemm
-from tilelang.records import record
-from tilelang.targets.gpu.lowerings.warp_partition import WarpPartition, held, partition, placed
+from tilelang.dtypes import DType
+from tilelang.isa.instruction import Instruction
+from tilelang.targets.gpu.lowerings.gemm_mma import RegisterGemm
 from tilelang.targets.nvidia.isa.atom import MmaAtom, mma
-from tilelang.targets.nvidia.isa.ldmatrix import REGISTER_BYTES
 from tilelang.targets.nvidia.isa.mma import choose_atom
-from tilelang.targets.nvidia.lowerings.mma_operand import FragmentOperand, Operand, Share, SharedOperand
-from tilelang.targets.nvidia.machines import WARP_SIZE
-
-# Of the 255 that a thread can have, those for fragments and operands if a step is to be fetched during another.
-# Source: CUDA C++ Programming Guide, "Compute Capabilities", maximum number of 32-bit registers per thread
-_MOST_REGISTERS = 208
+from tilelang.targets.nvidia.lowerings.mma_operand import MatrixShare, SharedOperand
+from tilelang.targets.target import Target
 
 
-@record
-class MmaPlan(Plan):
-    """How a product is divided.
-
-    Attributes:
-        atom: The instruction.
-        warps: How warps share the tile.
-    """
-
-    atom: MmaAtom
-    warps: WarpPartition
-
-    def __str__(self) -> str:
-        return f"{self.atom.name} of {self.warps.rows} x {self.warps.columns} warps"
-
-
-@record
-class _Division:
-    """What a plan says of an operator's own operands.
-
-    `a` and `b` are each operand's share of a warp, `left` and `right` the fragments of A and B, `accumulator` that of
-    C, all as fragments of their buffers.
-    """
-
-    atom: MmaAtom
-    warps: WarpPartition
-    a: Share
-    b: Share
-    left: Fragment
-    right: Fragment
-    accumulator: Fragment
-
-    @property
-    def steps(self) -> int:
-        """Steps along K, the last of which K may end within."""
-        return -(-self.a.depth // self.a.step)
-
-
-class GemmMma:
+class GemmMma(RegisterGemm):
     """The lowering."""
 
-    name = "gemm.mma"
+    # Of the 255 that a thread can have; what is left is for addresses.
+    # Source: CUDA C++ Programming Guide, "Compute Capabilities", maximum number of 32-bit registers per thread
+    most_registers = 208
+    share = MatrixShare
+    shared_operand = SharedOperand
 
-    def accepts(self, op: Gemm, context: LoweringContext) -> MmaPlan | Refusal:
-        """How the product is divided, or why matrix instructions cannot do it.
+    def choose(self, target: Target, a: DType, b: DType, c: DType, k: int) -> MmaAtom | None:
+        """The one with the least padding along K, then the largest."""
+        return choose_atom(target, a, b, c, k)
 
-        Raises:
-            ResourceError: They could, but no policy can split the threads among warps.
-        """
-        m, n, k = (int_const(size) or 0 for size in op.sizes)
-        if not (m and n and k):
-            return Refusal("its extents are not constants above zero")
-        if (op.a.dtype, op.b.dtype) != op.operands:
-            return Refusal(f"its operands are {op.a.dtype!s} and {op.b.dtype!s}")
-        atom = choose_atom(context.target, *op.operands, _sums(op), k)
-        if atom is None:
-            what = f"{op.multiplied} with sums in {_sums(op)!s}"
-            return Refusal(f"{context.target.arch} multiplies no {what} by matrix instructions")
-        for letter, region in zip("ABC", (op.a, op.b, op.c), strict=True):
-            scope = region.buffer.scope
-            if scope is not Scope.FRAGMENT and (letter == "C" or scope is not Scope.SHARED):
-                return Refusal(f"{letter} is in scope {scope.value}")
-            if scope is Scope.FRAGMENT and not is_whole(region):
-                return Refusal(f"{letter} is a part of a fragment")
-        return MmaPlan(atom, partition(m, n, atom, context.threads, op.policy, WARP_SIZE))
-
-    def constrain(self, op: Gemm, plan: MmaPlan, context: LoweringContext) -> Iterable[Constraint]:
-        """The fragments of the instruction over the warps; shared operands without bank conflicts."""
-        made = _divided(op, plan)
-        yield Is(op.c.buffer, held(made.accumulator), Why(f"{op.name} accumulates in it by {plan.atom.name}", op.loc))
-        for region, share, wanted in ((op.a, made.a, made.left), (op.b, made.b, made.right)):
-            if region.buffer.scope is Scope.FRAGMENT:
-                yield Is(region.buffer, held(wanted), Why(f"{op.name} multiplies it by {plan.atom.name}", op.loc))
-                continue
-            layout = share.layout(context.target.machine)
-            if layout is not None:
-                why = Why(f"{op.name} loads it by warps without bank conflicts", op.loc)
-                yield InShared(region.buffer, layout, why)
-
-    def lower(self, op: Gemm, plan: MmaPlan, context: LoweringContext, build: Builder) -> None:
-        """The program of the executing thread."""
-        made = _divided(op, plan)
-        emit, thread = emitter(build, context, self.name)
-        lane = emit.bind("lane", thread % WARP_SIZE, WARP_SIZE)
-        warp = emit.bind("warp", thread // WARP_SIZE, context.threads // WARP_SIZE)
-        rows, columns = made.warps.rows, made.warps.columns
-        sets = _sets(made, context)
-        a = _operand(emit, made.a, made.left, lane, warp % rows, context, sets)
-        b = _operand(emit, made.b, made.right, lane, warp // rows % columns, context, sets)
-        sums = Accumulator(emit, op, context, made.accumulator, made.atom.c_dtype, run=made.atom.c.values)
-        sums.begin()
-
-        def fetch(step: Expr, *, tail: bool = False) -> None:
-            a.fetch(step, tail=tail)
-            b.fetch(step, tail=tail)
-
-        def multiply(step: Expr) -> None:
-            emit.loop(
-                "i",
-                made.warps.row_atoms,
-                lambda i: emit.loop(
-                    "j", made.warps.column_atoms, lambda j: _multiply(emit, made, sums, a, b, i, j, step)
-                ),
-            )
-
-        def in_turn(step: Expr, *, tail: bool = False) -> None:
-            fetch(step, tail=tail)
-            multiply(step)
-
-        def ahead(step: Expr, *, tail: bool = False) -> None:
-            fetch(step, tail=tail)
-            multiply(emit.short(step - 1))
-
-        whole, left_over = divmod(made.a.depth, made.a.step)
-        last = const(made.steps - 1, ZERO.dtype)
-        if sets == 1:
-            emit.loop("k_step", whole, in_turn)
-            if left_over:
-                in_turn(last, tail=True)
-        else:
-            fetch(ZERO, tail=not whole)
-            emit.loop("k_step", whole, ahead, start=1)
-            if left_over:
-                ahead(last, tail=True)
-            multiply(last)
-        sums.end()
-
-
-def _multiply(
-    emit: Emitter, made: _Division, sums: Accumulator, a: Operand, b: Operand, i: Expr, j: Expr, step: Expr
-) -> None:
-    """One instruction."""
-    height, width, _ = made.atom.shape
-    c_part = sums.registers(i * height, j * width)
-    a_part, b_part = a.registers(i, step), b.registers(j, step)
-    emit.build.emit(CallStmt(mma(made.atom), (c_part, a_part, b_part), (c_part, a_part, b_part), (c_part,)))
-
-
-def _sets(made: _Division, context: LoweringContext) -> int:
-    """Sets of registers for operands: two, so that a step is fetched during the one before, if there is room for them.
-
-    All fragments of the launch count, since any may be alive; what is left is for addresses.
-    """
-    if made.steps == 1:
-        return 1
-    fetched = [share for share in (made.a, made.b) if share.region.buffer.scope is Scope.SHARED]
-    operands = sum(share.tile.values * share.dtype.storage_bytes for share in fetched)
-    fragments = sum(buffer.bytes or 0 for buffer in context.registers.values())
-    return 2 if operands and fragments + 2 * operands <= _MOST_REGISTERS * REGISTER_BYTES else 1
-
-
-def _operand(
-    emit: Emitter, share: Share, wanted: Fragment, lane: Expr, position: Expr, context: LoweringContext, sets: int
-) -> Operand:
-    """An operand by where it lies; `position` is the warp's among those with rows of their own."""
-    buffer = share.region.buffer
-    origin = emit.short(position * (share.atoms * share.atom.shape[0]))
-    if buffer.scope is Scope.FRAGMENT:
-        order = FragmentOrder(context.fragments[buffer], wanted)
-        return FragmentOperand(emit, share, lane, origin, order, context.registers[buffer], sets)
-    return SharedOperand(emit, share, lane, origin, context.shared_layouts.get(buffer), sets)
-
-
-def _divided(op: Gemm, plan: MmaPlan) -> _Division:
-    m, n, k = (int_const(size) or 0 for size in op.sizes)
-    atom, warps = plan.atom, plan.warps
-    (a0, a1), (b0, b1), c_axes = (matrix_axes(region) for region in (op.a, op.b, op.c))
-    a_axes = (a1, a0) if op.transpose_a else (a0, a1)  # (m, k)
-    b_axes = (b0, b1) if op.transpose_b else (b1, b0)  # (n, k)
-    height, width, _ = atom.shape
-    row_cover, column_cover = warps.rows * warps.row_atoms * height, warps.columns * warps.column_atoms * width
-    return _Division(
-        atom=atom,
-        warps=warps,
-        a=Share(op.a, *a_axes, m, k, atom.a, warps.row_atoms, row_cover),
-        b=Share(op.b, *b_axes, n, k, atom.b, warps.column_atoms, column_cover),
-        left=_of_buffer(warps.left(atom, m, k), a_axes, op.a.buffer),
-        right=_of_buffer(warps.right(atom, n, k), b_axes, op.b.buffer),
-        accumulator=_of_buffer(warps.accumulator(atom, m, n), c_axes, op.c.buffer),
-    )
-
-
-def _of_buffer(tile: Fragment, axes: tuple[int, ...], buffer: Buffer) -> Fragment:
-    row, column = axes
-    return placed(tile, (row, column), buffer.static_shape or ())
-
-
-def _sums(op: Gemm) -> DType:
-    """The dtype in which instructions accumulate: that of C, but there is none that keeps bfloat16 sums."""
-    return FLOAT32 if op.c.dtype == "bfloat16" else op.c.dtype
+    def instruction(self, atom: MmaAtom) -> Instruction:
+        """The instruction of an atom."""
+        return mma(atom)
 
 
 LOWERING = GemmMma()

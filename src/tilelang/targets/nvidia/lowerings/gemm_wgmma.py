@@ -29,6 +29,7 @@ from tilelang.ops.describe import matrix_axes
 from tilelang.ops.gemm import Gemm, GemmWarpPolicy
 from tilelang.options import PassConfigKey
 from tilelang.records import record
+from tilelang.targets.gpu.lowerings.mma_operand import FragmentOperand, Share
 from tilelang.targets.gpu.lowerings.warp_partition import WarpPartition, held, placed
 from tilelang.targets.nvidia.isa.matrix_descriptor import STEP_BYTES
 from tilelang.targets.nvidia.isa.wgmma import (
@@ -45,7 +46,6 @@ from tilelang.targets.nvidia.isa.wgmma import (
     wgmma,
     wgmma_wait,
 )
-from tilelang.targets.nvidia.lowerings.mma_operand import FragmentOperand, Share
 from tilelang.targets.nvidia.lowerings.wgmma_operand import Tile
 from tilelang.targets.nvidia.machines import REGISTERS_PER_SM, Feature
 from tilelang.targets.nvidia.requests import GEMM_WGMMA

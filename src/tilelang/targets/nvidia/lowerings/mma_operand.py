@@ -1,84 +1,30 @@
-"""How the operands of matrix instructions get from shared memory and fragments into registers.
+"""Operands of `mma.sync` in shared memory, which matrix loads fetch where these can.
 
-Takes an operand of a product and the warp's share of it; gives objects that fetch the registers of one step along K
-and name those of one instruction. Invariant: what lies beyond K is fetched as zero; what lies beyond M or N is fetched
-as anything, since it only reaches elements of C that are not there.
+Takes an operand of a product and the warp's share of it; gives an object that fetches the registers of one step along
+K; see `targets.gpu.lowerings.mma_operand`, which has what all machines share.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 
-from tilelang.dtypes import FLOAT32, DType
-from tilelang.ir.buffer import Buffer, Region
-from tilelang.ir.expr import Cast, Expr, ExprLike, Load, Reinterpret, Select, binary, conjunction, const
-from tilelang.ir.scalar import BinaryOp
+from tilelang.ir.buffer import Region
+from tilelang.ir.expr import Expr, const
 from tilelang.ir.stmt import CallStmt
 from tilelang.layout.layout import Layout
-from tilelang.layout.thread_values import Fragment, digit, fragment
-from tilelang.lowering.fragment_order import FragmentOrder
-from tilelang.lowering.operand_layout import WarpAccess, choose_layout, keeps_runs
-from tilelang.lowering.regions import ZERO, indices
-from tilelang.lowering.registers import Emitter, vector
+from tilelang.lowering.operand_layout import WarpAccess, keeps_runs
 from tilelang.records import record
-from tilelang.targets.machine import Machine
+from tilelang.targets.gpu.lowerings.mma_operand import ElementOperand, Share, rounded
 from tilelang.targets.nvidia.isa.atom import per_register
 from tilelang.targets.nvidia.isa.ldmatrix import ROW_BYTES, ROWS, ldmatrix
+from tilelang.targets.nvidia.machines import WARP_SIZE
 
-_LANES = np.arange(32)
+_LANES = np.arange(WARP_SIZE)
 
 
 @record
-class Share:
-    """A warp's share of an operand, seen as a matrix of rows (along M or N) by K.
-
-    Attributes:
-        region: The operand.
-        row_axis: The buffer's dimension along M or N.
-        k_axis: The buffer's dimension along K.
-        rows: Extent of the operand along M or N.
-        depth: Its extent along K.
-        atom: The fragment of one instruction. Shapes: (its rows, its depth).
-        atoms: Instructions of a warp along the rows.
-        cover: Rows that all warps together reach; not less than `rows`.
-    """
-
-    region: Region
-    row_axis: int
-    k_axis: int
-    rows: int
-    depth: int
-    atom: Fragment
-    atoms: int
-    cover: int
-
-    @property
-    def dtype(self) -> DType:
-        """Of its elements."""
-        return self.region.dtype
-
-    @property
-    def step(self) -> int:
-        """Elements along K of one instruction."""
-        return self.atom.shape[1]
-
-    @property
-    def tile(self) -> Fragment:
-        """What a warp holds for one step along K, instruction after instruction."""
-        height, step = self.atom.shape
-        value = [*self.atom.value, digit(self.atoms, height, 0)]
-        return fragment((self.atoms * height, step), self.atom.thread, value)
-
-    @property
-    def _last(self) -> int:
-        return self.region.buffer.rank - 1
-
-    @property
-    def transposes(self) -> bool:
-        """Whether neighbors in memory are neighbors along the rows, not along K."""
-        return self._last == self.row_axis
+class MatrixShare(Share):
+    """A warp's share of an operand that matrix loads may fetch."""
 
     @property
     def suits_matrix_loads(self) -> bool:
@@ -92,72 +38,25 @@ class Share:
             return self.dtype.bits == 16 and (self.cover == self.rows or self.rows % ROWS == 0)
         return True
 
-    @property
-    def width(self) -> int:
-        """Elements of a register that are neighbors in memory."""
-        return per_register(self.dtype) if self._last == self.k_axis else 1
-
-    def at(self, row: Expr, k: Expr) -> tuple[Expr, ...]:
-        """The buffer's indices of an element."""
-        return indices(self.region, (row, k), (self.row_axis, self.k_axis))
-
-    def layout(self, machine: Machine) -> Layout | None:
-        """How the operand should lie in shared memory; None for row-major, or where there is no choice."""
-        buffer = self.region.buffer
-        shape = buffer.static_shape
-        if shape is None or {self.row_axis, self.k_axis} != {self._last - 1, self._last}:
-            return None
-        height, length = shape[-2:]
+    def accesses(self, height: int, length: int) -> list[WarpAccess]:
+        """What a warp reads of so many rows of memory, each of so many elements."""
         if self.suits_matrix_loads and length * self.dtype.bits % (8 * ROW_BYTES) == 0:
-            accesses = [WarpAccess(_LANES % ROWS % height, 0 * _LANES, ROW_BYTES)]
-        else:
-            table = self.tile.table[:, :: self.width]
-            row, column = (1, 0) if self.transposes else (0, 1)
-            size = self.width * self.dtype.numpy.itemsize
-            accesses = [
-                WarpAccess(table[:, v, row] % height, table[:, v, column] % length, size) for v in range(table.shape[1])
-            ]
-        return choose_layout((height, length), self.dtype, accesses, machine)
+            return [WarpAccess(_LANES % ROWS % height, 0 * _LANES, ROW_BYTES)]
+        return super().accesses(height, length)
 
 
-class Operand(Protocol):
-    """An operand whose registers can be fetched step by step.
-
-    With two sets of registers, steps take turns: one can be fetched while the instructions of the one before read.
-    """
-
-    def fetch(self, step: Expr, *, tail: bool) -> None:
-        """Brings the elements of a step into registers; `tail` says that K ends within the step."""
-
-    def registers(self, atom: Expr, step: Expr) -> Region:
-        """The registers of one instruction, once fetched."""
-
-
-class SharedOperand:
+class SharedOperand(ElementOperand):
     """An operand in shared memory, fetched by matrix loads where its layout allows, else element by element."""
 
-    def __init__(
-        self, emit: Emitter, share: Share, lane: Expr, origin: ExprLike, layout: Layout | None, sets: int
-    ) -> None:
-        """Allocates registers and computes what does not change from step to step.
+    _share: MatrixShare
 
-        Args:
-            emit: Where statements go.
-            share: What the warp needs.
-            lane: The executing lane.
-            origin: The warp's first row.
-            layout: Where the buffer's elements lie.
-            sets: Of registers.
-        """
-        self._emit, self._share, self._lane, self._origin = emit, share, lane, origin
-        self._name = share.region.buffer.name
-        self._count, self._sets = share.tile.values, sets
-        self._registers = emit.registers(f"{self._name}_r", sets * self._count, share.dtype)
+    def _begin(self, layout: Layout | None) -> tuple[Expr, Expr] | None:
+        """What is computed before the first step: the places of matrix loads, or of the lane's first element."""
+        share = self._share
         chunk = ROW_BYTES // share.dtype.numpy.itemsize
         self._by_matrix = share.suits_matrix_loads and keeps_runs(share.region, layout, chunk)
-        self._width = share.width if keeps_runs(share.region, layout, share.width) else 1
         self._loads = self._matrix_loads() if self._by_matrix else []
-        self._start = None if self._by_matrix else self._lane_start()
+        return None if self._by_matrix else self._lane_start()
 
     def _matrix_loads(self) -> list[tuple[int, int, int, Expr, Expr]]:
         """The loads of a step: how many matrices each takes, of which register on, how often; the lane's row and k."""
@@ -178,17 +77,6 @@ class SharedOperand:
                 first += times * matrices
         return loads
 
-    def _lane_start(self) -> tuple[Expr, Expr]:
-        """Row and k of the lane's first element."""
-        return self._bind(self._name, *self._share.tile.coordinates(self._lane, 0))
-
-    def _bind(self, name: str, row: ExprLike, k: ExprLike) -> tuple[Expr, Expr]:
-        share, emit = self._share, self._emit
-        return (
-            emit.bind(f"{name}_row", self._origin + row, share.cover),
-            emit.bind(f"{name}_k", k, share.step),
-        )
-
     def fetch(self, step: Expr, *, tail: bool) -> None:
         """Loads the registers of all instructions of a step."""
         if not self._by_matrix or tail:
@@ -200,12 +88,8 @@ class SharedOperand:
         if self._share.dtype == "tfloat32":
             first = self._first(step)
             emit.loop(
-                "v", self._count, lambda v: emit.store(registers, first + v, _rounded(emit.load(registers, first + v)))
+                "v", self._count, lambda v: emit.store(registers, first + v, rounded(emit.load(registers, first + v)))
             )
-
-    def _first(self, step: Expr) -> Expr:
-        """The first of a step's registers."""
-        return step % self._sets * self._count
 
     def _load_matrices(self, step: Expr, matrices: int, first: int, times: int, row: Expr, k: Expr) -> None:
         share, emit = self._share, self._emit
@@ -222,109 +106,3 @@ class SharedOperand:
             emit.build.emit(CallStmt(instruction, (target, source), (share.region,), (target,)))
 
         emit.loop("g", times, load)
-
-    def _inside(self, row: Expr, last: int) -> Expr:
-        """The row, or the last one in its place where the warps' rows reach beyond the operand's."""
-        short = self._emit.short(row)
-        if self._share.cover == self._share.rows:
-            return short
-        return self._emit.short(binary(BinaryOp.MIN, short, last))
-
-    def _load_elements(self, step: Expr, *, tail: bool) -> None:
-        share, emit = self._share, self._emit
-        row, k = self._start or self._lane_start()
-        width = 1 if tail else self._width
-        dtype = vector(share.dtype, width)
-
-        def load(group: Expr) -> None:
-            row_of_value, k_of_value = share.tile.coordinates(0, group * width)
-            along_k = emit.short(k + k_of_value + step * share.step)
-            at = share.at(self._inside(row + row_of_value, share.rows - 1), along_k)
-            value = _rounded(Load(share.region.buffer, at, dtype))
-            if tail:
-                value = Select(along_k < share.depth, value, const(0, dtype), dtype)
-            emit.store(self._registers, self._first(step) + group * width, value)
-
-        emit.loop("v", self._count // width, load)
-
-    def registers(self, atom: Expr, step: Expr) -> Region:
-        """The registers of one instruction."""
-        values = self._share.atom.values
-        return self._emit.part(self._registers, self._first(step) + atom * values, values)
-
-
-class FragmentOperand:
-    """An operand that the warp already holds; used where it is if its values lie as the instruction wants them."""
-
-    def __init__(
-        self, emit: Emitter, share: Share, lane: Expr, origin: Expr, order: FragmentOrder, held: Buffer, sets: int
-    ) -> None:
-        """Decides whether values must be moved.
-
-        Args:
-            emit: Where statements go.
-            share: What the warp needs.
-            lane: The executing lane.
-            origin: The warp's first row.
-            order: Where its values are.
-            held: The registers of the fragment.
-            sets: Of registers to which values are moved.
-        """
-        self._emit, self._share, self._order, self._held, self._sets = emit, share, order, held, sets
-        row, self._k = share.tile.coordinates(lane, 0)
-        self._row = origin + row
-        direct = order.keeps(share.atom.values) and share.depth % share.step == 0 and share.dtype != "tfloat32"
-        count = share.tile.values
-        self._moved = None if direct else emit.registers(f"{share.region.buffer.name}_r", sets * count, share.dtype)
-
-    @property
-    def moves(self) -> bool:
-        """Whether instructions read registers other than those of the fragment."""
-        return self._moved is not None
-
-    @property
-    def array(self) -> Region:
-        """All registers that hold it."""
-        held = self._held if self._moved is None else self._moved
-        return Region(held, (ZERO,), held.shape)
-
-    def _place(self, row: ExprLike, k: ExprLike) -> Expr:
-        coordinate: list[ExprLike] = [0] * self._share.region.buffer.rank
-        coordinate[self._share.row_axis], coordinate[self._share.k_axis] = row, k
-        return self._emit.short(self._order.place(*coordinate))
-
-    def fetch(self, step: Expr, *, tail: bool) -> None:
-        """Moves the values of a step into the order of the instruction, where they are not."""
-        share, emit, moved = self._share, self._emit, self._moved
-        if moved is None:
-            return
-
-        def move(v: Expr) -> None:
-            row, k = share.tile.coordinates(0, v)
-            along_k = k + step * share.step
-            value = _rounded(emit.load(self._held, self._place(row, along_k)))
-            inside = [self._k + along_k < share.depth] if tail else []
-            if share.cover > share.rows and share.dtype == "tfloat32":  # what is only moved may be undefined
-                inside.append(self._row + row < share.rows)
-            if inside:
-                value = Select(emit.short(conjunction(inside)), value, const(0, share.dtype), share.dtype)
-            emit.store(moved, self._first(step) + v, value)
-
-        emit.loop("v", share.tile.values, move)
-
-    def _first(self, step: Expr) -> Expr:
-        """The first of a step's registers."""
-        return step % self._sets * self._share.tile.values
-
-    def registers(self, atom: Expr, step: Expr) -> Region:
-        """The registers of one instruction."""
-        share = self._share
-        if self._moved is not None:
-            return self._emit.part(self._moved, self._first(step) + atom * share.atom.values, share.atom.values)
-        place = self._place(atom * share.atom.shape[0], step * share.step)
-        return self._emit.part(self._held, place, share.atom.values)
-
-
-def _rounded(value: Expr) -> Expr:
-    """An element as the instruction takes it: of tf32 it would drop the lowest bits."""
-    return Cast(Reinterpret(value, FLOAT32), value.dtype) if value.dtype == "tfloat32" else value

@@ -1,0 +1,265 @@
+"""`T.gemm` by matrix instructions of warps that take their operands from registers.
+
+Takes products of shared or fragment operands into a fragment, gives the program of one thread: for each step along K,
+the registers of both operands, then all instructions of the warp; where registers suffice, those of the next step are
+fetched before the instructions of this one. Invariant: the tile is covered by whole instructions; see `mma_operand`
+for what fills the padding.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from tilelang.dtypes import FLOAT32, DType
+from tilelang.ir.buffer import Buffer, Scope
+from tilelang.ir.builder import Builder
+from tilelang.ir.expr import Expr, const, int_const
+from tilelang.ir.plan import Plan
+from tilelang.ir.stmt import CallStmt
+from tilelang.isa.instruction import Instruction
+from tilelang.layout.constraints import Constraint, InShared, Is, Why
+from tilelang.layout.thread_values import Fragment
+from tilelang.lowering.accumulator import Accumulator
+from tilelang.lowering.fragment_order import FragmentOrder
+from tilelang.lowering.lowering import LoweringContext, Refusal
+from tilelang.lowering.regions import ZERO, is_whole
+from tilelang.lowering.registers import Emitter, emitter
+from tilelang.ops.describe import matrix_axes
+from tilelang.ops.gemm import Gemm
+from tilelang.records import record
+from tilelang.targets.gpu.lowerings.mma_operand import ElementOperand, FragmentOperand, Operand, Share
+from tilelang.targets.gpu.lowerings.warp_partition import WarpAtom, WarpPartition, held, partition, placed
+from tilelang.targets.target import Target
+
+_REGISTER_BYTES = 4
+
+
+class RegisterAtom(WarpAtom, Protocol):
+    """A matrix instruction."""
+
+    @property
+    def name(self) -> str:
+        """For people."""
+
+    @property
+    def c_dtype(self) -> DType:
+        """Of the sums."""
+
+
+@record
+class MmaPlan(Plan):
+    """How a product is divided.
+
+    Attributes:
+        atom: The instruction.
+        warps: How warps share the tile.
+    """
+
+    atom: RegisterAtom
+    warps: WarpPartition
+
+    def __str__(self) -> str:
+        return f"{self.atom.name} of {self.warps.rows} x {self.warps.columns} warps"
+
+
+@record
+class _Division:
+    """What a plan says of an operator's own operands.
+
+    `a` and `b` are each operand's share of a warp, `left` and `right` the fragments of A and B, `accumulator` that of
+    C, all as fragments of their buffers.
+    """
+
+    atom: RegisterAtom
+    warps: WarpPartition
+    a: Share
+    b: Share
+    left: Fragment
+    right: Fragment
+    accumulator: Fragment
+
+    @property
+    def steps(self) -> int:
+        """Steps along K, the last of which K may end within."""
+        return -(-self.a.depth // self.a.step)
+
+
+class RegisterGemm(abc.ABC):
+    """The lowering, of which a vendor states the instructions.
+
+    Attributes:
+        most_registers: Of 32 bits, those that a thread may spend on fragments and operands if a step is fetched during
+            the one before.
+        share: What says how a warp's share of an operand is loaded.
+        shared_operand: What loads it from shared memory.
+    """
+
+    name = "gemm.mma"
+    most_registers: int
+    share: type[Share] = Share
+    shared_operand: type[ElementOperand] = ElementOperand
+
+    @abc.abstractmethod
+    def choose(self, target: Target, a: DType, b: DType, c: DType, k: int) -> RegisterAtom | None:
+        """The instruction for operands and sums of these dtypes, and a depth; None if the target has none."""
+
+    @abc.abstractmethod
+    def instruction(self, atom: Any) -> Instruction:
+        """The instruction, called with the registers of C, A and B."""
+
+    def accepts(self, op: Gemm, context: LoweringContext) -> MmaPlan | Refusal:
+        """How the product is divided, or why matrix instructions cannot do it.
+
+        Raises:
+            ResourceError: They could, but no policy can split the threads among warps.
+        """
+        m, n, k = (int_const(size) or 0 for size in op.sizes)
+        if not (m and n and k):
+            return Refusal("its extents are not constants above zero")
+        if (op.a.dtype, op.b.dtype) != op.operands:
+            return Refusal(f"its operands are {op.a.dtype!s} and {op.b.dtype!s}")
+        atom = self.choose(context.target, *op.operands, _sums(op), k)
+        if atom is None:
+            what = f"{op.multiplied} with sums in {_sums(op)!s}"
+            return Refusal(f"{context.target.arch} multiplies no {what} by matrix instructions")
+        for letter, region in zip("ABC", (op.a, op.b, op.c), strict=True):
+            scope = region.buffer.scope
+            if scope is not Scope.FRAGMENT and (letter == "C" or scope is not Scope.SHARED):
+                return Refusal(f"{letter} is in scope {scope.value}")
+            if scope is Scope.FRAGMENT and not is_whole(region):
+                return Refusal(f"{letter} is a part of a fragment")
+        return MmaPlan(atom, partition(m, n, atom, context.threads, op.policy, context.target.machine.warp_size))
+
+    def constrain(self, op: Gemm, plan: MmaPlan, context: LoweringContext) -> Iterable[Constraint]:
+        """The fragments of the instruction over the warps; shared operands without bank conflicts."""
+        made = self._divided(op, plan)
+        yield Is(op.c.buffer, held(made.accumulator), Why(f"{op.name} accumulates in it by {plan.atom.name}", op.loc))
+        for region, share, wanted in ((op.a, made.a, made.left), (op.b, made.b, made.right)):
+            if region.buffer.scope is Scope.FRAGMENT:
+                yield Is(region.buffer, held(wanted), Why(f"{op.name} multiplies it by {plan.atom.name}", op.loc))
+                continue
+            layout = share.layout(context.target.machine)
+            if layout is not None:
+                why = Why(f"{op.name} loads it by warps without bank conflicts", op.loc)
+                yield InShared(region.buffer, layout, why)
+
+    def lower(self, op: Gemm, plan: MmaPlan, context: LoweringContext, build: Builder) -> None:
+        """The program of the executing thread."""
+        made = self._divided(op, plan)
+        emit, thread = emitter(build, context, self.name)
+        warp_size = context.target.machine.warp_size
+        lane = emit.bind("lane", thread % warp_size, warp_size)
+        warp = emit.bind("warp", thread // warp_size, context.threads // warp_size)
+        rows, columns = made.warps.rows, made.warps.columns
+        sets = self._sets(made, context)
+        a = self._operand(emit, made.a, made.left, lane, warp % rows, context, sets)
+        b = self._operand(emit, made.b, made.right, lane, warp // rows % columns, context, sets)
+        sums = Accumulator(emit, op, context, made.accumulator, made.atom.c_dtype, run=made.atom.c.values)
+        sums.begin()
+
+        def fetch(step: Expr, *, tail: bool = False) -> None:
+            a.fetch(step, tail=tail)
+            b.fetch(step, tail=tail)
+
+        def multiply(step: Expr) -> None:
+            emit.loop(
+                "i",
+                made.warps.row_atoms,
+                lambda i: emit.loop(
+                    "j", made.warps.column_atoms, lambda j: self._multiply(emit, made, sums, a, b, i, j, step)
+                ),
+            )
+
+        def in_turn(step: Expr, *, tail: bool = False) -> None:
+            fetch(step, tail=tail)
+            multiply(step)
+
+        def ahead(step: Expr, *, tail: bool = False) -> None:
+            fetch(step, tail=tail)
+            multiply(emit.short(step - 1))
+
+        whole, left_over = divmod(made.a.depth, made.a.step)
+        last = const(made.steps - 1, ZERO.dtype)
+        if sets == 1:
+            emit.loop("k_step", whole, in_turn)
+            if left_over:
+                in_turn(last, tail=True)
+        else:
+            fetch(ZERO, tail=not whole)
+            emit.loop("k_step", whole, ahead, start=1)
+            if left_over:
+                ahead(last, tail=True)
+            multiply(last)
+        sums.end()
+
+    def _multiply(
+        self, emit: Emitter, made: _Division, sums: Accumulator, a: Operand, b: Operand, i: Expr, j: Expr, step: Expr
+    ) -> None:
+        """One instruction."""
+        height, width, _ = made.atom.shape
+        c_part = sums.registers(i * height, j * width)
+        a_part, b_part = a.registers(i, step), b.registers(j, step)
+        parts = (c_part, a_part, b_part)
+        emit.build.emit(CallStmt(self.instruction(made.atom), parts, parts, (c_part,)))
+
+    def _sets(self, made: _Division, context: LoweringContext) -> int:
+        """Sets of registers for operands: two, so that a step is fetched during the one before, if they have room.
+
+        All fragments of the launch count, since any may be alive; what is left is for addresses.
+        """
+        if made.steps == 1:
+            return 1
+        fetched = [share for share in (made.a, made.b) if share.region.buffer.scope is Scope.SHARED]
+        operands = sum(share.tile.values * share.dtype.storage_bytes for share in fetched)
+        fragments = sum(buffer.bytes or 0 for buffer in context.registers.values())
+        return 2 if operands and fragments + 2 * operands <= self.most_registers * _REGISTER_BYTES else 1
+
+    def _operand(
+        self,
+        emit: Emitter,
+        share: Share,
+        wanted: Fragment,
+        lane: Expr,
+        position: Expr,
+        context: LoweringContext,
+        sets: int,
+    ) -> Operand:
+        """An operand by where it lies; `position` is the warp's among those with rows of their own."""
+        buffer = share.region.buffer
+        origin = emit.short(position * (share.atoms * share.atom.shape[0]))
+        if buffer.scope is Scope.FRAGMENT:
+            order = FragmentOrder(context.fragments[buffer], wanted)
+            return FragmentOperand(emit, share, lane, origin, order, context.registers[buffer], sets)
+        return self.shared_operand(emit, share, lane, origin, context.shared_layouts.get(buffer), sets)
+
+    def _divided(self, op: Gemm, plan: MmaPlan) -> _Division:
+        m, n, k = (int_const(size) or 0 for size in op.sizes)
+        atom, warps = plan.atom, plan.warps
+        (a0, a1), (b0, b1), c_axes = (matrix_axes(region) for region in (op.a, op.b, op.c))
+        a_axes = (a1, a0) if op.transpose_a else (a0, a1)  # (m, k)
+        b_axes = (b0, b1) if op.transpose_b else (b1, b0)  # (n, k)
+        height, width, _ = atom.shape
+        row_cover, column_cover = warps.rows * warps.row_atoms * height, warps.columns * warps.column_atoms * width
+        return _Division(
+            atom=atom,
+            warps=warps,
+            a=self.share(op.a, *a_axes, m, k, atom.a, warps.row_atoms, row_cover),
+            b=self.share(op.b, *b_axes, n, k, atom.b, warps.column_atoms, column_cover),
+            left=_of_buffer(warps.left(atom, m, k), a_axes, op.a.buffer),
+            right=_of_buffer(warps.right(atom, n, k), b_axes, op.b.buffer),
+            accumulator=_of_buffer(warps.accumulator(atom, m, n), c_axes, op.c.buffer),
+        )
+
+
+
+def _of_buffer(tile: Fragment, axes: tuple[int, ...], buffer: Buffer) -> Fragment:
+    row, column = axes
+    return placed(tile, (row, column), buffer.static_shape or ())
+
+
+def _sums(op: Gemm) -> DType:
+    """The dtype in which instructions accumulate: that of C, but there is none that keeps bfloat16 sums."""
+    return FLOAT32 if op.c.dtype == "bfloat16" else op.c.dtype
+
